@@ -1,0 +1,680 @@
+package rollup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+const (
+	cadence = time.Second
+	hold    = 8 * time.Second
+)
+
+// A world is one database, in virtual time, and what one instance does to it.
+type world struct {
+	t     *testing.T
+	store *memstore.Store
+	log   strings.Builder
+
+	// What the instances called, and what happens in their calls: set before the first event, n counts the calls from 1.
+	looks, sums, writes atomic.Int32
+	beforeView          func(n int32) error
+	duringView          func(n int32) // the snapshot is open
+	aroundWrite         func(n int32, write func() error) error
+}
+
+// inWorld runs f in a world of its own with a coalescer in it. An hour later every goroutine must have ended.
+func inWorld(t *testing.T, f func(w *world, c *rollup.Coalescer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, store: new(memstore.Store)}
+		f(w, w.instance(0))
+		time.Sleep(time.Hour)
+	})
+}
+
+// instance returns another instance's coalescer, whose calls are counted all the same.
+func (w *world) instance(random float64) *rollup.Coalescer {
+	return rollup.NewCoalescer(traced{w.store, w}, w.options(random))
+}
+
+func (w *world) options(random float64) rollup.Options {
+	logger := slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return rollup.Options{Cadence: cadence, Timeout: hold, Logger: logger, Random: func() float64 { return random }}
+}
+
+// traced is the world's store as the instance under test sees it.
+type traced struct {
+	*memstore.Store
+	w *world
+}
+
+func (s traced) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
+	n := s.w.looks.Add(1)
+	if s.w.beforeView != nil {
+		if err := s.w.beforeView(n); err != nil {
+			return err
+		}
+	}
+	return s.Store.View(ctx, c, func(v rollup.Snapshot) error {
+		if s.w.duringView != nil {
+			s.w.duringView(n)
+		}
+		return f(tracedSnapshot{v, s.w})
+	})
+}
+
+func (s traced) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+	n := s.w.writes.Add(1)
+	write := func() error { return s.Store.Write(ctx, c, r) }
+	if s.w.aroundWrite != nil {
+		return s.w.aroundWrite(n, write)
+	}
+	return write()
+}
+
+type tracedSnapshot struct {
+	rollup.Snapshot
+	w *world
+}
+
+func (v tracedSnapshot) Sum(ctx context.Context) (rollup.Totals, []rollup.Malformed, error) {
+	v.w.sums.Add(1)
+	return v.Snapshot.Sum(ctx)
+}
+
+// called checks what the instances have called since the last time.
+func (w *world) called(looks, sums, writes int32) {
+	w.t.Helper()
+	if l, s, wr := w.looks.Swap(0), w.sums.Swap(0), w.writes.Swap(0); l != looks || s != sums || wr != writes {
+		w.t.Errorf("got %d looks, %d sums, %d writes; want %d, %d, %d", l, s, wr, looks, sums, writes)
+	}
+}
+
+var likes = mustCounter(rollup.DefaultRoute, "counters/likes/shards")
+
+func mustCounter(route, shards string) rollup.Counter {
+	routes, err := rollup.ParseRoutes(route)
+	if err != nil {
+		panic(err)
+	}
+	c, ok := routes.Match(shards + "/0")
+	if !ok {
+		panic(shards + " is no collection of shards of " + route)
+	}
+	return c
+}
+
+// increment commits n to a shard of likes.
+func (w *world) increment(n int64) time.Time {
+	return w.store.Increment(likes.Shards+"/0", "count", n)
+}
+
+// rollUp returns likes' total and as_of.
+func (w *world) rollUp() (total any, asOf time.Time) {
+	fields := w.store.Get(likes.RollUp)
+	asOf, _ = fields["as_of"].(time.Time)
+	return fields["count"], asOf
+}
+
+func (w *world) wantTotal(want int64) {
+	w.t.Helper()
+	if got, _ := w.rollUp(); got != want {
+		w.t.Errorf("total is %v, want %d", got, want)
+	}
+}
+
+// rollUpElsewhere is another instance that rolls likes up now.
+func (w *world) rollUpElsewhere() {
+	w.t.Helper()
+	err := w.store.View(w.t.Context(), likes, func(v rollup.Snapshot) error {
+		totals, _, err := v.Sum(w.t.Context())
+		if err != nil {
+			return err
+		}
+		return w.store.Write(w.t.Context(), likes, rollup.RollUp{Totals: totals, AsOf: v.ReadTime(), UpdateTime: v.RollUp().UpdateTime})
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A delivery is an event on its way through an instance.
+type delivery struct {
+	done chan struct{}
+	err  error
+}
+
+func (w *world) deliver(c *rollup.Coalescer, eventID string) *delivery {
+	return w.deliverWithin(hold, c, eventID)
+}
+
+func (w *world) deliverWithin(d time.Duration, c *rollup.Coalescer, eventID string) *delivery {
+	e := &delivery{done: make(chan struct{})}
+	go func() {
+		ctx, cancel := context.WithTimeout(w.t.Context(), d)
+		defer cancel()
+		e.err = c.Changed(ctx, likes, eventID)
+		close(e.done)
+	}()
+	time.Sleep(time.Nanosecond) // virtual time moves on when every goroutine waits
+	return e
+}
+
+func (e *delivery) held() bool {
+	select {
+	case <-e.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// acknowledged waits for the delivery's end, which must be good.
+func (w *world) acknowledged(deliveries ...*delivery) {
+	w.t.Helper()
+	for i, e := range deliveries {
+		<-e.done
+		if e.err != nil {
+			w.t.Errorf("delivery %d of %d failed: %v", i+1, len(deliveries), e.err)
+		}
+	}
+}
+
+func TestLoneEventIsRolledUpAtOnce(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		began := time.Now()
+		w.increment(5)
+		w.acknowledged(w.deliver(c, "e1"))
+		w.wantTotal(5)
+		w.called(1, 1, 1)
+		if waited := time.Since(began).Round(time.Millisecond); waited != 0 {
+			t.Errorf("it took %v", waited)
+		}
+	})
+}
+
+func TestBurstIsRolledUpAtMostThrice(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		var all sync.WaitGroup
+		for i := range 1000 {
+			w.increment(1)
+			all.Go(func() {
+				if err := c.Changed(w.t.Context(), likes, fmt.Sprint("e", i)); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(cadence / 1001)
+		}
+		all.Wait()
+		w.wantTotal(1000)
+		if n := w.writes.Load(); n > 3 {
+			t.Errorf("%d roll-ups, want at most 3", n)
+		}
+		if looks, sums := w.looks.Load(), w.sums.Load(); looks != w.writes.Load() || sums != looks {
+			t.Errorf("%d looks and %d sums for %d roll-ups", looks, sums, w.writes.Load())
+		}
+	})
+}
+
+func TestAbsorbedEventCallsNothing(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.acknowledged(w.deliver(c, "first"))
+		anchor := w.deliver(c, "anchor") // waits out the cadence
+		w.called(1, 1, 1)
+		w.increment(1)
+		absorbed := w.deliver(c, "absorbed")
+		if absorbed.held() || absorbed.err != nil {
+			t.Fatalf("not absorbed: %v", absorbed.err)
+		}
+		if !anchor.held() {
+			t.Fatal("the anchor was acknowledged before the roll-up")
+		}
+		w.called(0, 0, 0)
+		w.acknowledged(anchor)
+		w.wantTotal(1)
+		w.called(1, 1, 1)
+	})
+}
+
+func TestSecondCopyOfAnchorSharesItsOutcome(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		fail error
+	}{{"good", nil}, {"bad", errors.New("unavailable")}} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(w *world, c *rollup.Coalescer) {
+				w.beforeView = func(n int32) error {
+					if n == 1 {
+						return nil
+					}
+					if n == 2 { // the anchor's generation is closed now, and the next absorbs
+						next, closed := w.deliver(c, "next anchor"), w.deliver(c, "anchor")
+						if !next.held() || !closed.held() {
+							t.Error("a copy of a closed generation's anchor was not held")
+						}
+					}
+					return test.fail
+				}
+				w.acknowledged(w.deliver(c, "first"))
+				anchor := w.deliver(c, "anchor")
+				open := w.deliver(c, "anchor")
+				if !anchor.held() || !open.held() {
+					t.Error("a copy of an open generation's anchor was not held")
+				}
+				<-anchor.done
+				<-open.done
+				if (anchor.err == nil) != (test.fail == nil) || (open.err == nil) != (test.fail == nil) {
+					t.Errorf("anchor: %v; its copy: %v", anchor.err, open.err)
+				}
+			})
+		})
+	}
+}
+
+func TestEventDuringLookWaitsForTheNext(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		var late *delivery
+		w.duringView = func(n int32) {
+			if n == 1 {
+				w.increment(10) // not in the open snapshot
+				late = w.deliver(c, "late")
+			}
+		}
+		w.increment(1)
+		w.acknowledged(w.deliver(c, "early"))
+		w.wantTotal(1)
+		if !late.held() {
+			t.Fatal("an event that came after the snapshot was acknowledged with it")
+		}
+		w.acknowledged(late)
+		w.wantTotal(11)
+	})
+}
+
+// The generation of an event that is newer than a roll-up must not be released by it, even if the event's own write is in it: it may be the
+// anchor, delivered again, of a dead generation that had absorbed later writes.
+func TestEventOlderThanRollUpStillWaits(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.increment(1)
+		time.Sleep(time.Millisecond)
+		w.rollUpElsewhere()
+		e := w.deliver(c, "covered by as_of")
+		if !e.held() {
+			t.Fatal("acknowledged on a comparison with as_of")
+		}
+		_, before := w.rollUp()
+		w.acknowledged(e)
+		if _, after := w.rollUp(); !after.After(before) {
+			t.Errorf("acknowledged without a later roll-up")
+		}
+	})
+}
+
+func TestEqualTotalsAreWritten(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.increment(1)
+		w.acknowledged(w.deliver(c, "e1"))
+		_, before := w.rollUp()
+		time.Sleep(10 * cadence)
+		w.acknowledged(w.deliver(c, "e2"))
+		if _, after := w.rollUp(); !after.After(before) {
+			t.Errorf("as_of stayed at %v", before)
+		}
+		w.called(2, 2, 2)
+	})
+}
+
+func TestYoungRollUpIsNotSummed(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		began := time.Now()
+		w.increment(1)
+		w.rollUpElsewhere()
+		e := w.deliver(c, "e")
+		w.called(1, 0, 0)
+		w.acknowledged(e)
+		w.called(1, 1, 1)
+		// Not its own roll-up: it waits a tenth of the cadence longer, and a random part that is 0 here.
+		if waited := time.Since(began).Round(time.Millisecond); waited != cadence+cadence/10 {
+			t.Errorf("it waited %v", waited)
+		}
+	})
+}
+
+func TestWaking(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		own    bool
+		random float64
+		want   time.Duration
+	}{
+		{"the writer wakes when due", true, 0.5, cadence},
+		{"another waits longer", false, 0, cadence * 110 / 100},
+		{"and spreads", false, 0.5, cadence*110/100 + cadence/8},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				c := w.instance(test.random)
+				began := time.Now()
+				if test.own {
+					w.acknowledged(w.deliver(c, "first"))
+				} else {
+					w.rollUpElsewhere()
+				}
+				w.acknowledged(w.deliver(c, "second"))
+				if waited := time.Since(began).Round(time.Millisecond); waited != test.want {
+					t.Errorf("it waited %v, want %v", waited, test.want)
+				}
+			})
+		})
+	}
+}
+
+// An instance that loses every race must still be released, by the first roll-up as of its mark or later.
+func TestMarkDoesNotMove(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.increment(1)
+		w.rollUpElsewhere()
+		e := w.deliver(c, "loser") // looked: its mark is now
+		time.Sleep(cadence)        // the other wakes first
+		w.rollUpElsewhere()
+		time.Sleep(cadence/10 + time.Nanosecond)
+		synctest.Wait()
+		if e.held() {
+			t.Error("a later look moved the mark: the other's roll-up covers it")
+		}
+		w.called(2, 0, 0)
+		w.acknowledged(e)
+	})
+}
+
+// A roll-up as of an instant before the mark releases nothing.
+func TestEarlierRollUpReleasesNothing(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.rollUpElsewhere()
+		e := w.deliver(c, "e")
+		_, asOf := w.rollUp()
+		time.Sleep(cadence)
+		// An old write lands: as of a microsecond before the mark.
+		w.store.Put(likes.RollUp, map[string]any{"count": int64(0), "num_shards": int64(0), "as_of": asOf.Add(-time.Microsecond)})
+		time.Sleep(cadence / 10)
+		w.acknowledged(e)
+		if _, after := w.rollUp(); !after.After(asOf) {
+			t.Error("released by a roll-up that does not cover it")
+		}
+	})
+}
+
+func TestConflictProvesNothing(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.aroundWrite = func(n int32, write func() error) error {
+			if n == 1 {
+				// Another's older sum lands first.
+				w.store.Put(likes.RollUp, map[string]any{"count": int64(-1), "num_shards": int64(0), "as_of": time.Now().Add(-2 * cadence)})
+			}
+			return write()
+		}
+		w.increment(1)
+		w.acknowledged(w.deliver(c, "e"))
+		w.wantTotal(1)
+		w.called(2, 2, 2)
+	})
+}
+
+func TestUnknownOutcome(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		apply bool
+		sums  int32
+	}{
+		{"applied", true, 1}, // the second look finds it there
+		{"not applied", false, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(w *world, c *rollup.Coalescer) {
+				var e *delivery
+				w.aroundWrite = func(n int32, write func() error) error {
+					if n > 1 {
+						return write()
+					}
+					if test.apply {
+						if err := write(); err != nil {
+							t.Error(err)
+						}
+					}
+					return errors.New("answer lost")
+				}
+				w.beforeView = func(n int32) error {
+					if n == 2 && !e.held() {
+						t.Error("an unknown outcome was taken for success")
+					}
+					return nil
+				}
+				w.increment(1)
+				e = &delivery{done: make(chan struct{})}
+				go func() { e.err = c.Changed(w.t.Context(), likes, "e"); close(e.done) }()
+				w.acknowledged(e)
+				w.wantTotal(1)
+				w.called(2, test.sums, test.sums)
+			})
+		})
+	}
+}
+
+func TestWriteIsNotSentLate(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		o := w.options(0)
+		o.Timeout = time.Hour
+		c := rollup.NewCoalescer(traced{w.store, w}, o)
+		var stale any
+		w.duringView = func(n int32) {
+			if n == 1 {
+				time.Sleep(time.Minute) // the instance is frozen with the snapshot in hand
+			}
+		}
+		w.aroundWrite = func(n int32, write func() error) error {
+			err := write()
+			if n == 1 {
+				stale, _ = w.rollUp()
+			}
+			return err
+		}
+		w.increment(1)
+		e := w.deliverWithin(time.Hour, c, "e")
+		w.increment(1)
+		w.acknowledged(e)
+		if stale != int64(2) {
+			t.Errorf("the first write published %v, from a snapshot a minute old", stale)
+		}
+		w.wantTotal(2)
+		w.called(2, 2, 1)
+	})
+}
+
+func TestWriteMayNotTakeLongerThanItsSnapshotAllows(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		o := w.options(0)
+		o.Timeout = time.Hour
+		began := time.Now()
+		var deadline time.Time
+		c := rollup.NewCoalescer(deadlineStore{traced{w.store, w}, &deadline}, o)
+		w.duringView = func(int32) { time.Sleep(20 * time.Second) }
+		w.acknowledged(w.deliverWithin(time.Hour, c, "e"))
+		if got := deadline.Sub(began); got != time.Minute {
+			t.Errorf("the write might be sent until %v after the snapshot, want 1m0s", got)
+		}
+	})
+}
+
+// deadlineStore notes until when a write may take.
+type deadlineStore struct {
+	traced
+	deadline *time.Time
+}
+
+func (s deadlineStore) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+	*s.deadline, _ = ctx.Deadline()
+	return s.traced.Write(ctx, c, r)
+}
+
+func TestNoShardsLeft(t *testing.T) {
+	for _, existed := range []bool{true, false} {
+		inWorld(t, func(w *world, c *rollup.Coalescer) {
+			w.increment(3)
+			if existed {
+				w.acknowledged(w.deliver(c, "created"))
+			}
+			w.store.Delete(likes.Shards + "/0")
+			w.acknowledged(w.deliver(c, "deleted"))
+			w.wantTotal(0)
+			if got := w.store.Get(likes.RollUp)["num_shards"]; got != int64(0) {
+				t.Errorf("num_shards is %v, want 0", got)
+			}
+		})
+	}
+}
+
+func TestInvalidAsOfIsOverwritten(t *testing.T) {
+	for name, asOf := range map[string]any{"missing": nil, "text": "2026-01-01", "future": time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, c *rollup.Coalescer) {
+				w.increment(3)
+				w.store.Put(likes.RollUp, map[string]any{"count": int64(1 << 40), "num_shards": int64(1), "as_of": asOf})
+				w.acknowledged(w.deliver(c, "e"))
+				w.wantTotal(3)
+				w.called(1, 1, 1)
+				if !strings.Contains(w.log.String(), "as_of") || !strings.Contains(w.log.String(), likes.RollUp) {
+					t.Errorf("not logged: %s", &w.log)
+				}
+			})
+		})
+	}
+}
+
+func TestMalformedShardIsLogged(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.increment(3)
+		w.store.Put(likes.Shards+"/1", map[string]any{"count": "7"})
+		w.acknowledged(w.deliver(c, "e"))
+		w.wantTotal(3)
+		if log := w.log.String(); !strings.Contains(log, likes.Shards+"/1") || !strings.Contains(log, "string") {
+			t.Errorf("not logged: %s", log)
+		}
+	})
+}
+
+func TestDeadlineClosesGeneration(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		broken := errors.New("permission denied")
+		var mended atomic.Bool
+		w.beforeView = func(int32) error {
+			if mended.Load() {
+				return nil
+			}
+			return broken
+		}
+		first := w.deliver(c, "first")
+		second := w.deliverWithin(2*time.Second, c, "second") // anchors the next generation
+		third := w.deliver(c, "third")
+		if !first.held() || !second.held() || third.held() {
+			t.Fatal("want two anchors held and the third event absorbed")
+		}
+		<-second.done
+		if !errors.Is(second.err, context.DeadlineExceeded) || !errors.Is(second.err, broken) {
+			t.Errorf("got %v, want the deadline and what kept failing", second.err)
+		}
+		<-first.done
+		if !errors.Is(first.err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the deadline", first.err)
+		}
+		mended.Store(true)
+		w.increment(1)
+		w.acknowledged(w.deliver(c, "again"))
+		w.wantTotal(1)
+	})
+}
+
+// While the store fails, looks must not follow one another without a pause.
+func TestFailuresBackOff(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.beforeView = func(int32) error { return errors.New("unavailable") }
+		e := w.deliver(c, "e")
+		<-e.done
+		if n := w.looks.Load(); n < 5 || n > 25 {
+			t.Errorf("%d looks in %v, want a few more than one a cadence", n, hold)
+		}
+	})
+}
+
+func TestStoreThatNeverAnswersIsLeft(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		c := rollup.NewCoalescer(silentStore{w.store}, w.options(0))
+		e := w.deliver(c, "e")
+		<-e.done
+		if !errors.Is(e.err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the deadline", e.err)
+		}
+	}) // and no goroutine is left
+}
+
+type silentStore struct{ *memstore.Store }
+
+func (silentStore) View(ctx context.Context, _ rollup.Counter, _ func(rollup.Snapshot) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestIdleCounterIsForgotten(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		for i := range 100 {
+			counter := mustCounter(rollup.DefaultRoute, fmt.Sprintf("counters/%d/shards", i))
+			if err := c.Changed(w.t.Context(), counter, "e"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := c.Active(); n != 100 {
+			t.Errorf("%d counters active, want 100", n)
+		}
+		time.Sleep(2 * cadence) // until due, and one cadence more
+		synctest.Wait()
+		if n := c.Active(); n != 0 {
+			t.Errorf("%d counters are still remembered", n)
+		}
+	})
+}
+
+func TestManyInstances(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		const instances, seconds, perSecond = 20, 20, 100
+		var coalescers []*rollup.Coalescer
+		for i := range instances {
+			coalescers = append(coalescers, w.instance(float64(i)/instances))
+		}
+		var all sync.WaitGroup
+		for i := range seconds * perSecond {
+			w.increment(1)
+			all.Go(func() {
+				if err := coalescers[i*7%instances].Changed(w.t.Context(), likes, fmt.Sprint("e", i)); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(time.Second / perSecond)
+		}
+		all.Wait()
+		w.wantTotal(seconds * perSecond)
+		if n := w.writes.Load(); n < seconds-1 || n > seconds+4 {
+			t.Errorf("%d roll-ups by %d instances in %d cadences", n, instances, seconds)
+		}
+	})
+}

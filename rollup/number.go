@@ -1,0 +1,112 @@
+package rollup
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+)
+
+// A Number is a Firestore number: a 64-bit integer or a double. Its zero value is the integer 0.
+type Number struct {
+	integer  int64
+	double   float64
+	isDouble bool
+}
+
+// Int returns the integer i as a Number.
+func Int(i int64) Number { return Number{integer: i} }
+
+// Double returns the double f as a Number.
+func Double(f float64) Number { return Number{double: f, isDouble: true} }
+
+// NumberOf returns v as a Number. It reports false when v, a field's value as the Firestore SDK decodes it, is neither an int64 nor a float64.
+func NumberOf(v any) (Number, bool) {
+	switch v := v.(type) {
+	case int64:
+		return Int(v), true
+	case float64:
+		return Double(v), true
+	}
+	return Number{}, false
+}
+
+// Value returns n as an int64 or a float64, the types that the Firestore SDK takes.
+func (n Number) Value() any {
+	if n.isDouble {
+		return n.double
+	}
+	return n.integer
+}
+
+// Float returns n as a double, rounded where it is an integer beyond 2^53.
+func (n Number) Float() float64 {
+	if n.isDouble {
+		return n.double
+	}
+	return float64(n.integer)
+}
+
+// Finite reports whether n is neither NaN nor infinite.
+func (n Number) Finite() bool {
+	return !math.IsNaN(n.double) && !math.IsInf(n.double, 0)
+}
+
+// String returns n in decimal.
+func (n Number) String() string {
+	if n.isDouble {
+		return strconv.FormatFloat(n.double, 'g', -1, 64)
+	}
+	return strconv.FormatInt(n.integer, 10)
+}
+
+// sumTolerance is the relative difference below which two double totals count as the same. The order in which Firestore adds
+// doubles is its own; adding 1,000 doubles in another order moves the sum by about 1,000 rounding steps of 1e-16.
+const sumTolerance = 1e-12
+
+// sameTotal reports whether a and b, two sums over the same shards, agree: integers exactly, doubles within sumTolerance.
+func sameTotal(a, b Number) bool {
+	if a == b {
+		return true
+	}
+	if !a.isDouble || !b.isDouble {
+		return false
+	}
+	return math.Abs(a.double-b.double) <= sumTolerance*max(math.Abs(a.double), math.Abs(b.double))
+}
+
+// A Sum adds numbers as Firestore's SUM aggregation does: integers exactly, to a double when the total does not fit 64 bits or when
+// any number was a double. Two things differ, because a roll-up must never hold them: a number that is NaN or infinite is refused, and
+// a total beyond the largest double stays at the largest double. The zero value is the sum of no numbers, the integer 0.
+type Sum struct {
+	integers  big.Int
+	doubles   float64
+	anyDouble bool
+}
+
+// Add adds n and reports true, or reports false and adds nothing when n is NaN or infinite.
+func (s *Sum) Add(n Number) bool {
+	if !n.Finite() {
+		return false
+	}
+	if n.isDouble {
+		s.anyDouble = true
+		s.doubles = clamp(s.doubles + n.double)
+	} else {
+		s.integers.Add(&s.integers, big.NewInt(n.integer))
+	}
+	return true
+}
+
+// Total returns the sum so far.
+func (s *Sum) Total() Number {
+	if !s.anyDouble && s.integers.IsInt64() {
+		return Int(s.integers.Int64())
+	}
+	integers, _ := new(big.Float).SetInt(&s.integers).Float64()
+	return Double(clamp(integers + s.doubles))
+}
+
+// clamp keeps a sum of finite doubles finite.
+func clamp(f float64) float64 {
+	return max(-math.MaxFloat64, min(math.MaxFloat64, f))
+}

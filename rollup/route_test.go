@@ -1,0 +1,179 @@
+package rollup_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestMatch(t *testing.T) {
+	routes, err := rollup.ParseRoutes(`
+		counters/{counter}/shards/{shard}           -> rollups/{counter} : count
+		posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views
+		samples/php/distributedCounters/{shard}     -> php_rollups/total : Cnt : documents; shards/{shard} -> rollups_of/shards : count
+	`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		path   string
+		rollUp string // "" means no match
+		shards string
+		fields string
+		read   rollup.Read
+	}{
+		{"counters/likes/shards/0", "rollups/likes", "counters/likes/shards", "count", rollup.Aggregate},
+		{"counters/größe 三/shards/٣", "rollups/größe 三", "counters/größe 三/shards", "count", rollup.Aggregate},
+		{"counters/{counter}/shards/{shard}", "rollups/{counter}", "counters/{counter}/shards", "count", rollup.Aggregate},
+		{"posts/p/counters/c/shards/9", "posts/p/rollups/c", "posts/p/counters/c/shards", "likes, views", rollup.Aggregate},
+		{"samples/php/distributedCounters/3", "php_rollups/total", "samples/php/distributedCounters", "Cnt", rollup.Documents},
+		{"shards/x", "rollups_of/shards", "shards", "count", rollup.Aggregate},
+		{path: "counters/likes"},
+		{path: "counters/likes/shards"},
+		{path: "counters/likes/shards/"},
+		{path: "counters//shards/0"},
+		{path: "counters/likes/shards/0/more/1"},
+		{path: "counters/likes/Shards/0"},
+		{path: "rollups/likes"},
+		{path: "/counters/likes/shards/0"},
+		{path: ""},
+		{path: "/"},
+	} {
+		c, ok := routes.Match(test.path)
+		if ok != (test.rollUp != "") {
+			t.Errorf("Match(%q): matched %v", test.path, ok)
+			continue
+		}
+		if !ok {
+			continue
+		}
+		got := []string{c.RollUp, c.Shards, strings.Join(c.Route.Fields, ", "), string(c.Route.Read)}
+		if d := cmp.Diff([]string{test.rollUp, test.shards, test.fields, string(test.read)}, got); d != "" {
+			t.Errorf("Match(%q) (-want +got):\n%s", test.path, d)
+		}
+		if back, ok := c.Route.CounterOfRollUp(c.RollUp); !ok || back != c {
+			t.Errorf("CounterOfRollUp(%q) = %+v, %v; want the counter", c.RollUp, back, ok)
+		}
+		if _, ok := c.Route.CounterOfRollUp(c.RollUp + "/more/1"); ok {
+			t.Errorf("CounterOfRollUp matched a longer path")
+		}
+	}
+}
+
+func TestRefusedRoutes(t *testing.T) {
+	const base = "counters/{c}/shards/{s} -> rollups/{c} : count"
+	for _, test := range []struct {
+		name   string
+		routes string
+		want   string // part of the message
+	}{
+		{"nothing", " \n ; ", "no route given"},
+		{"no arrow", "counters/{c}/shards/{s}", "want <shard path pattern> -> "},
+		{"no fields", "counters/{c}/shards/{s} -> rollups/{c}", "want <shard path pattern> -> "},
+		{"too many parts", base + " : documents : more", "want <shard path pattern> -> "},
+		{"unknown read", base + " : guess", `unknown way to read the shards "guess"; want aggregate or documents`},
+		{"pattern of a collection", "counters/{c}/shards -> rollups/{c} : count", "names a collection"},
+		{"template of a collection", "counters/{c}/shards/{s} -> rollups/{c}/x : count", "names a collection"},
+		{"empty segment", "counters//shards/{s} -> rollups/x : count", "segment 2 is empty"},
+		{"reserved id", "counters/__c__/shards/{s} -> rollups/x : count", "reserves names"},
+		{"dot", "counters/./shards/{s} -> rollups/x : count", "does not allow"},
+		{"long id", "counters/" + strings.Repeat("x", 1501) + "/shards/{s} -> rollups/x : count", "longer than 1500 bytes"},
+		{"not UTF-8", "counters/\xff/shards/{s} -> rollups/x : count", "not valid UTF-8"},
+		{"part of a segment", "counters/c{c}/shards/{s} -> rollups/{c} : count", "one whole segment"},
+		{"many segments", "counters/{c=**}/shards/{s} -> rollups/{c} : count", "one whole segment"},
+		{"captured collection", "{all}/{c}/shards/{s} -> rollups/{all}/of/{c} : count", "only document ids"},
+		{"captured twice", "counters/{c}/of/{c}/shards/{s} -> rollups/{c} : count", "captures {c} twice"},
+		{"literal shard", "counters/{c}/shards/0 -> rollups/{c} : count", "must capture the shard"},
+		{"the shard's capture used", "counters/{c}/shards/{s} -> rollups/{c}/by/{s} : count", "uses the shard's capture {s}"},
+		{"a capture not used", "a/{a}/b/{b}/shards/{s} -> rollups/{b} : count", "does not use {a}"},
+		{"an unknown capture", "counters/{c}/shards/{s} -> rollups/{x} : count", "uses {x}, which"},
+		{"as_of", "counters/{c}/shards/{s} -> rollups/{c} : count, as_of", `the field "as_of"`},
+		{"num_shards", "counters/{c}/shards/{s} -> rollups/{c} : num_shards", `the field "num_shards"`},
+		{"field twice", "counters/{c}/shards/{s} -> rollups/{c} : count, count", `the field "count" is named twice`},
+		{"empty field", "counters/{c}/shards/{s} -> rollups/{c} : count, ", "a field's name is empty"},
+		{"nested field", "counters/{c}/shards/{s} -> rollups/{c} : stats.likes", "top-level field"},
+		{"one template", base + "\nx/{x}/shards/{s} -> rollups/{x} : n", "could be one document; give each route roll-ups of its own"},
+		{"templates that may meet", base + "\nx/{x}/shards/{s} -> {x}/total : n", "could be one document; give each route roll-ups of its own"},
+		{"template is a shard", "counters/{c}/shards/{s} -> counters/{c}/shards/total : count", "matches the shard pattern"},
+		{"template is another's shard", base + "\nx/{x}/shards/{s} -> counters/all/shards/{x} : n", "matches the shard pattern"},
+		{"Tally's own path is a shard", "rollup_pending/{s} -> rollups/pending : count", "which Tally writes itself"},
+		{"roll-up on Tally's own path", "counters/{c}/shards/{s} -> rollup_pending/{c} : count", "where Tally keeps"},
+		{"patterns that match one document", base + "\ncounters/x/shards/{s} -> other/x : count", "its shards and those of route"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := rollup.ParseRoutes(test.routes)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an error with %q", err, test.want)
+			}
+		})
+	}
+}
+
+// Every problem is reported at once, each by its route.
+func TestAllProblemsAreReported(t *testing.T) {
+	_, err := rollup.ParseRoutes("a/{a}/s/{s} -> r/x : n\nb -> c : n\nc/{c}/s/{s} -> r/{c} : as_of")
+	for _, want := range []string{`route "a/{a}/s/{s} -> r/x : n"`, `route "b -> c : n"`, `route "c/{c}/s/{s} -> r/{c} : as_of"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want also %q", err, want)
+		}
+	}
+}
+
+// FuzzParseRoutes: no text crashes the parser, and what it accepts it accepts again as it prints it.
+func FuzzParseRoutes(f *testing.F) {
+	f.Add(rollup.DefaultRoute)
+	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views : documents")
+	f.Add("a/{b}/c/{d} -> {b}/e : f;g/{h} -> i/j : k")
+	f.Fuzz(func(t *testing.T, text string) {
+		routes, err := rollup.ParseRoutes(text)
+		if err != nil {
+			return
+		}
+		var lines []string
+		for _, r := range routes {
+			lines = append(lines, r.String())
+		}
+		again, err := rollup.ParseRoutes(strings.Join(lines, "\n"))
+		if err != nil || len(again) != len(routes) {
+			t.Fatalf("%q printed as %q: %v", text, lines, err)
+		}
+		for i, r := range again {
+			if r.String() != lines[i] {
+				t.Errorf("%q printed as %q", lines[i], r)
+			}
+		}
+	})
+}
+
+// FuzzMatch: a document belongs to at most one route, and its roll-up leads back to its counter.
+func FuzzMatch(f *testing.F) {
+	routes, err := rollup.ParseRoutes("counters/{c}/shards/{s} -> rollups/{c} : n; posts/{p}/counters/{c}/shards/{s} -> posts/{p}/rollups/{c} : n; shards/{s} -> all/shards : n")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("counters/a/shards/0")
+	f.Add("posts/p/counters/a/shards/0")
+	f.Add("shards/0")
+	f.Fuzz(func(t *testing.T, path string) {
+		c, ok := routes.Match(path)
+		if !ok {
+			return
+		}
+		if !strings.HasPrefix(path, c.Shards+"/") {
+			t.Errorf("%q is no shard of %q", path, c.Shards)
+		}
+		if back, ok := c.Route.CounterOfRollUp(c.RollUp); !ok || back != c {
+			t.Errorf("%q: the roll-up %q leads to %+v, not %+v", path, c.RollUp, back, c)
+		}
+		for _, other := range routes {
+			if other == c.Route {
+				continue
+			}
+			if _, ok := other.Counter(c.Shards); ok {
+				t.Errorf("%q belongs to two routes", path)
+			}
+		}
+	})
+}
