@@ -1,0 +1,199 @@
+// Package memstore is a rollup.Store in memory, for the engine's tests. It passes the same suite as the store on Firestore.
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// A Store is a database in memory. Its zero value is an empty one. It may be used by many goroutines at once.
+//
+// Its commit times come from time.Now, moved forward where needed so that no two commits share one and every commit is later than the
+// snapshots opened before it, as in Firestore.
+type Store struct {
+	mu          sync.Mutex
+	last        time.Time                      // the latest commit or snapshot
+	collections map[string]map[string]document // by path of the collection and document id
+}
+
+type document struct {
+	fields     map[string]any // replaced, never changed, so that a snapshot may keep it
+	updateTime time.Time
+}
+
+// View implements rollup.Store.
+func (s *Store) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return f(s.snapshot(c))
+}
+
+func (s *Store) snapshot(c rollup.Counter) *snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now().Truncate(time.Microsecond); now.After(s.last) {
+		s.last = now
+	}
+	v := &snapshot{route: c.Route, readTime: s.last}
+	if d, ok := s.get(c.RollUp); ok {
+		v.rollUp.UpdateTime = d.updateTime
+		v.rollUp.AsOf, _ = d.fields[rollup.FieldAsOf].(time.Time)
+		v.rollUp.NumShards, _ = d.fields[rollup.FieldNumShards].(int64)
+		v.rollUp.Sums = make(map[string]rollup.Number)
+		for _, field := range c.Route.Fields {
+			if n, ok := rollup.NumberOf(d.fields[field]); ok {
+				v.rollUp.Sums[field] = n
+			}
+		}
+	}
+	for id, d := range s.collections[c.Shards] {
+		v.shards = append(v.shards, rollup.Shard{Path: c.Shards + "/" + id, Fields: d.fields})
+	}
+	return v
+}
+
+type snapshot struct {
+	route    *rollup.Route
+	readTime time.Time
+	rollUp   rollup.RollUp
+	shards   []rollup.Shard
+}
+
+func (v *snapshot) ReadTime() time.Time   { return v.readTime }
+func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
+
+func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, []rollup.Malformed, error) {
+	if err := ctx.Err(); err != nil {
+		return rollup.Totals{}, nil, err
+	}
+	slices.SortFunc(v.shards, func(a, b rollup.Shard) int { return cmp.Compare(a.Path, b.Path) })
+	totals, malformed := rollup.SumShards(v.route, v.shards)
+	return totals, malformed, nil
+}
+
+// Write implements rollup.Store.
+func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, _ := s.get(c.RollUp)
+	if !d.updateTime.Equal(r.UpdateTime) {
+		return rollup.ErrConflict
+	}
+	fields := maps.Clone(d.fields)
+	if fields == nil {
+		fields = make(map[string]any)
+	}
+	for field, sum := range r.Sums {
+		fields[field] = sum.Value()
+	}
+	fields[rollup.FieldNumShards] = r.NumShards
+	fields[rollup.FieldAsOf] = r.AsOf
+	s.put(c.RollUp, fields)
+	return nil
+}
+
+// Counters implements rollup.Store.
+func (s *Store) Counters(ctx context.Context, route *rollup.Route, f func(rollup.Counter) error) error {
+	s.mu.Lock()
+	paths := slices.Sorted(maps.Keys(s.collections))
+	s.mu.Unlock()
+	for _, path := range paths {
+		c, ok := route.Counter(path)
+		if !ok {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Put sets the document at path to the fields and returns its commit time.
+func (s *Store) Put(path string, fields map[string]any) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.put(path, maps.Clone(fields))
+}
+
+// Increment adds n to a field of the document at path, creating either when missing, and returns its commit time.
+func (s *Store) Increment(path, field string, n int64) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, _ := s.get(path)
+	fields := maps.Clone(d.fields)
+	if fields == nil {
+		fields = make(map[string]any)
+	}
+	old, _ := fields[field].(int64)
+	fields[field] = old + n
+	return s.put(path, fields)
+}
+
+// Delete deletes the document at path, if there is one, and returns the commit time.
+func (s *Store) Delete(path string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	collection, id := split(path)
+	delete(s.collections[collection], id)
+	if len(s.collections[collection]) == 0 {
+		delete(s.collections, collection)
+	}
+	return s.commit()
+}
+
+// Get returns the fields of the document at path, nil when there is none.
+func (s *Store) Get(path string) map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, _ := s.get(path)
+	return maps.Clone(d.fields)
+}
+
+func (s *Store) get(path string) (document, bool) {
+	collection, id := split(path)
+	d, ok := s.collections[collection][id]
+	return d, ok
+}
+
+func (s *Store) put(path string, fields map[string]any) time.Time {
+	collection, id := split(path)
+	if s.collections == nil {
+		s.collections = make(map[string]map[string]document)
+	}
+	if s.collections[collection] == nil {
+		s.collections[collection] = make(map[string]document)
+	}
+	t := s.commit()
+	s.collections[collection][id] = document{fields, t}
+	return t
+}
+
+// commit returns the next commit time.
+func (s *Store) commit() time.Time {
+	t := time.Now().Truncate(time.Microsecond)
+	if !t.After(s.last) {
+		t = s.last.Add(time.Microsecond)
+	}
+	s.last = t
+	return t
+}
+
+func split(path string) (collection, id string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:i], path[i+1:]
+}

@@ -1,0 +1,457 @@
+// Package storetest is the suite that every rollup.Store passes.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+)
+
+// A Backend is a store together with the means to write and read documents beside it, as apps do. Paths are below the database's root.
+type Backend struct {
+	rollup.Store
+	Put    func(t *testing.T, path string, fields map[string]any) time.Time // sets the whole document; returns the commit time
+	Delete func(t *testing.T, path string)
+	Get    func(t *testing.T, path string) map[string]any // nil: no such document
+}
+
+// Run runs the suite. Each call of open returns an empty database.
+func Run(t *testing.T, open func(t *testing.T) Backend) {
+	for _, test := range []struct {
+		name string
+		f    func(*testing.T, Backend)
+	}{
+		{"View of nothing", testViewOfNothing},
+		{"View reads a roll-up", testViewReadsRollUp},
+		{"View returns the function's error", testViewReturnsError},
+		{"View ends with its context", testViewEnds},
+		{"View is a snapshot", testSnapshot},
+		{"View sees what was committed before", testViewSeesCommits},
+		{"View does not block writes", testViewDoesNotBlock},
+		{"Write creates", testWriteCreates},
+		{"Write replaces what was read", testWriteReplaces},
+		{"Write is refused", testWriteRefused},
+		{"Write by many at once", testWriteByMany},
+		{"Counters", testCounters},
+		{"ids", testIDs},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.f(t, open(t))
+		})
+	}
+	for _, test := range sums {
+		for _, read := range []rollup.Read{rollup.Aggregate, rollup.Documents} {
+			t.Run(fmt.Sprintf("Sum/%s/%s", test.name, read), func(t *testing.T) {
+				t.Parallel()
+				test.run(t, open(t), read)
+			})
+		}
+	}
+}
+
+var likes = counter("counters/{counter}/shards/{shard} -> rollups/{counter} : count", "counters/likes/shards")
+
+// counter returns the counter of the route whose shards are at path.
+func counter(route, path string) rollup.Counter {
+	routes, err := rollup.ParseRoutes(route)
+	if err != nil {
+		panic(err)
+	}
+	c, ok := routes.Match(path + "/0")
+	if !ok {
+		panic(fmt.Sprintf("%s does not cover %s", route, path))
+	}
+	return c
+}
+
+// view is what one View told.
+type view struct {
+	readTime  time.Time
+	rollUp    rollup.RollUp
+	totals    rollup.Totals
+	malformed []rollup.Malformed
+}
+
+func look(t *testing.T, b Backend, c rollup.Counter) view {
+	t.Helper()
+	var v view
+	err := b.View(t.Context(), c, func(s rollup.Snapshot) (err error) {
+		v.readTime, v.rollUp = s.ReadTime(), s.RollUp()
+		v.totals, v.malformed, err = s.Sum(t.Context())
+		return err
+	})
+	if err != nil {
+		t.Fatalf("View(%s): %v", c.RollUp, err)
+	}
+	return v
+}
+
+func write(t *testing.T, b Backend, c rollup.Counter, r rollup.RollUp) {
+	t.Helper()
+	if err := b.Write(t.Context(), c, r); err != nil {
+		t.Fatalf("Write(%s): %v", c.RollUp, err)
+	}
+}
+
+func totals(n rollup.Number, shards int64) rollup.Totals {
+	return rollup.Totals{Sums: map[string]rollup.Number{"count": n}, NumShards: shards}
+}
+
+// diff compares, with numbers by type and value.
+func diff(want, got any) string {
+	return cmp.Diff(want, got, cmp.AllowUnexported(rollup.Number{}))
+}
+
+var someTime = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
+
+func testViewOfNothing(t *testing.T, b Backend) {
+	before := b.Put(t, "other/document", map[string]any{"count": 1})
+	v := look(t, b, likes)
+	if v.rollUp.Exists() {
+		t.Errorf("got roll-up %+v, want none", v.rollUp)
+	}
+	if d := diff(totals(rollup.Int(0), 0), v.totals); d != "" {
+		t.Errorf("totals (-want +got):\n%s", d)
+	}
+	if v.readTime.Before(before) {
+		t.Errorf("read time %v is before the commit at %v", v.readTime, before)
+	}
+	if !v.readTime.Equal(v.readTime.Truncate(time.Microsecond)) {
+		t.Errorf("read time %v is not in microseconds", v.readTime)
+	}
+}
+
+func testViewReadsRollUp(t *testing.T, b Backend) {
+	two := counter("c/{c}/s/{s} -> r/{c} : likes, views", "c/x/s")
+	for _, test := range []struct {
+		name   string
+		fields map[string]any
+		want   rollup.RollUp
+	}{
+		{"whole",
+			map[string]any{"likes": int64(1) << 60, "views": 0.5, "num_shards": 7, "as_of": someTime},
+			rollup.RollUp{
+				Totals: rollup.Totals{Sums: map[string]rollup.Number{"likes": rollup.Int(1 << 60), "views": rollup.Double(0.5)}, NumShards: 7},
+				AsOf:   someTime,
+			}},
+		{"empty", map[string]any{}, rollup.RollUp{Totals: rollup.Totals{Sums: map[string]rollup.Number{}}}},
+		{"other types",
+			map[string]any{"likes": "1", "views": nil, "num_shards": "7", "as_of": someTime.String(), "title": "x"},
+			rollup.RollUp{Totals: rollup.Totals{Sums: map[string]rollup.Number{}}}},
+	} {
+		test.want.UpdateTime = b.Put(t, two.RollUp, test.fields)
+		got := look(t, b, two).rollUp
+		if d := diff(test.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, d)
+		}
+	}
+}
+
+func testViewReturnsError(t *testing.T, b Backend) {
+	stop := errors.New("stop")
+	if err := b.View(t.Context(), likes, func(rollup.Snapshot) error { return stop }); err != stop {
+		t.Errorf("got %v, want the function's own error", err)
+	}
+}
+
+func testViewEnds(t *testing.T, b Backend) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.View(ctx, likes, func(rollup.Snapshot) error { return nil }); err == nil {
+		t.Error("View on an ended context succeeded")
+	}
+	if err := b.Write(ctx, likes, rollup.RollUp{AsOf: someTime}); err == nil {
+		t.Error("Write on an ended context succeeded")
+	}
+}
+
+func testSnapshot(t *testing.T, b Backend) {
+	b.Put(t, likes.Shards+"/0", map[string]any{"count": 1})
+	err := b.View(t.Context(), likes, func(s rollup.Snapshot) error {
+		committed := b.Put(t, likes.Shards+"/0", map[string]any{"count": 100})
+		b.Put(t, likes.Shards+"/1", map[string]any{"count": 1000})
+		if !committed.After(s.ReadTime()) {
+			t.Errorf("a write after the snapshot's begin was committed at %v, not after its read time %v", committed, s.ReadTime())
+		}
+		got, _, err := s.Sum(t.Context())
+		if d := diff(totals(rollup.Int(1), 1), got); d != "" {
+			t.Errorf("the snapshot moved (-want +got):\n%s", d)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testViewSeesCommits(t *testing.T, b Backend) {
+	for i := range 20 {
+		committed := b.Put(t, likes.Shards+"/0", map[string]any{"count": i})
+		v := look(t, b, likes)
+		if v.readTime.Before(committed) {
+			t.Fatalf("read time %v is before the commit at %v", v.readTime, committed)
+		}
+		if d := diff(totals(rollup.Int(int64(i)), 1), v.totals); d != "" {
+			t.Fatalf("after commit %d (-want +got):\n%s", i, d)
+		}
+	}
+}
+
+// testViewDoesNotBlock writes shards and the roll-up while a snapshot is open that has read them.
+func testViewDoesNotBlock(t *testing.T, b Backend) {
+	b.Put(t, likes.Shards+"/0", map[string]any{"count": 1})
+	write(t, b, likes, rollup.RollUp{Totals: totals(rollup.Int(1), 1), AsOf: someTime})
+	err := b.View(t.Context(), likes, func(s rollup.Snapshot) error {
+		if _, _, err := s.Sum(t.Context()); err != nil {
+			return err
+		}
+		// A transaction that held locks would keep each of these waiting for ever, because it ends only after them.
+		b.Put(t, likes.Shards+"/0", map[string]any{"count": 2})
+		b.Delete(t, likes.Shards+"/0")
+		return b.Write(t.Context(), likes, rollup.RollUp{Totals: totals(rollup.Int(2), 1), AsOf: someTime, UpdateTime: s.RollUp().UpdateTime})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testWriteCreates(t *testing.T, b Backend) {
+	write(t, b, likes, rollup.RollUp{Totals: totals(rollup.Int(math.MaxInt64), 3), AsOf: someTime})
+	want := map[string]any{"count": int64(math.MaxInt64), "num_shards": int64(3), "as_of": someTime}
+	if d := cmp.Diff(want, b.Get(t, likes.RollUp)); d != "" {
+		t.Errorf("document (-want +got):\n%s", d)
+	}
+	if err := b.Write(t.Context(), likes, rollup.RollUp{AsOf: someTime}); !errors.Is(err, rollup.ErrConflict) {
+		t.Errorf("creating it again: got %v, want ErrConflict", err)
+	}
+}
+
+func testWriteReplaces(t *testing.T, b Backend) {
+	read := rollup.RollUp{UpdateTime: b.Put(t, likes.RollUp, map[string]any{"count": 1, "num_shards": 1, "as_of": "never", "title": "kept"})}
+	for i := range 3 {
+		read.Totals, read.AsOf = totals(rollup.Double(0.5), int64(i)), someTime.Add(time.Duration(i)*time.Microsecond)
+		write(t, b, likes, read)
+		want := map[string]any{"count": 0.5, "num_shards": int64(i), "as_of": read.AsOf, "title": "kept"}
+		if d := cmp.Diff(want, b.Get(t, likes.RollUp)); d != "" {
+			t.Errorf("document (-want +got):\n%s", d)
+		}
+		read = look(t, b, likes).rollUp
+	}
+}
+
+func testWriteRefused(t *testing.T, b Backend) {
+	created := b.Put(t, likes.RollUp, map[string]any{"count": 1})
+	b.Put(t, likes.RollUp, map[string]any{"count": 2})
+	gone := b.Put(t, "rollups/gone", map[string]any{"count": 1})
+	b.Delete(t, "rollups/gone")
+	unlucky := likes
+	unlucky.RollUp = "rollups/gone"
+	for _, test := range []struct {
+		name       string
+		counter    rollup.Counter
+		updateTime time.Time
+	}{
+		{"changed since it was read", likes, created},
+		{"created since it was read", likes, time.Time{}},
+		{"earlier than ever", likes, created.Add(-time.Second)},
+		{"deleted since it was read", unlucky, gone},
+	} {
+		err := b.Write(t.Context(), test.counter, rollup.RollUp{Totals: totals(rollup.Int(9), 9), AsOf: someTime, UpdateTime: test.updateTime})
+		if !errors.Is(err, rollup.ErrConflict) {
+			t.Errorf("%s: got %v, want ErrConflict", test.name, err)
+		}
+	}
+	if got := b.Get(t, likes.RollUp); !maps.Equal(got, map[string]any{"count": int64(2)}) {
+		t.Errorf("a refused write left %v", got)
+	}
+	if got := b.Get(t, unlucky.RollUp); got != nil {
+		t.Errorf("a refused write created %v", got)
+	}
+}
+
+func testWriteByMany(t *testing.T, b Backend) {
+	for round := range 3 {
+		read := look(t, b, likes).rollUp
+		var (
+			mu   sync.Mutex
+			won  int
+			many sync.WaitGroup
+		)
+		for i := range 8 {
+			many.Go(func() {
+				r := rollup.RollUp{Totals: totals(rollup.Int(int64(i)), 1), AsOf: someTime, UpdateTime: read.UpdateTime}
+				r.AsOf = r.AsOf.Add(time.Duration(8*round+i) * time.Microsecond)
+				err := b.Write(t.Context(), likes, r)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					won++
+				} else if !errors.Is(err, rollup.ErrConflict) {
+					t.Errorf("got %v, want nil or ErrConflict", err)
+				}
+			})
+		}
+		many.Wait()
+		if won != 1 {
+			t.Errorf("round %d: %d of 8 writes on one precondition succeeded, want 1", round, won)
+		}
+	}
+}
+
+func testCounters(t *testing.T, b Backend) {
+	put := func(path string) { b.Put(t, path, map[string]any{"count": 1}) }
+	var many []string
+	for i := range 350 { // more than a page of Firestore's listings
+		many = append(many, fmt.Sprintf("many/%03d/shards", i))
+		put(many[i] + "/0")
+	}
+	for _, path := range []string{
+		"counters/missing parent/shards/0", "counters/parent", "counters/parent/shards/0", "counters/parent/shards/1", "counters/parent/other/0",
+		"posts/p/counters/likes/shards/0", "posts/p/counters/likes/shards/1", "posts/p/counters/views/shards/0", "posts/q", "posts/q/counters/likes/shards/0",
+		"shards/0", "samples/php/distributedCounters/0",
+	} {
+		put(path)
+	}
+	for _, test := range []struct {
+		route string
+		want  []string
+	}{
+		{"counters/{c}/shards/{s} -> rollups/{c} : count", []string{"counters/missing parent/shards", "counters/parent/shards"}},
+		{"posts/{p}/counters/{c}/shards/{s} -> posts/{p}/rollups/{c} : count",
+			[]string{"posts/p/counters/likes/shards", "posts/p/counters/views/shards", "posts/q/counters/likes/shards"}},
+		{"posts/p/counters/{c}/shards/{s} -> rollups/{c} : count", []string{"posts/p/counters/likes/shards", "posts/p/counters/views/shards"}},
+		{"shards/{s} -> rollups/all : count", []string{"shards"}},
+		{"samples/php/distributedCounters/{s} -> rollups/php : count", []string{"samples/php/distributedCounters"}},
+		{"many/{c}/shards/{s} -> rollups/{c} : count", many},
+		{"none/{c}/shards/{s} -> rollups/{c} : count", nil},
+	} {
+		routes, err := rollup.ParseRoutes(test.route)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		err = b.Counters(t.Context(), routes[0], func(c rollup.Counter) error {
+			if look(t, b, c).totals.NumShards > 0 {
+				got = append(got, c.Shards)
+			}
+			return nil
+		})
+		slices.Sort(got)
+		if d := cmp.Diff(test.want, got); d != "" || err != nil {
+			t.Errorf("%s: error %v (-want +got):\n%s", test.route, err, d)
+		}
+		stop := errors.New("stop")
+		var calls int
+		err = b.Counters(t.Context(), routes[0], func(rollup.Counter) error { calls++; return stop })
+		if len(test.want) > 0 && (err != stop || calls != 1) {
+			t.Errorf("%s: stopped with %v after %d calls, want the function's own error after 1", test.route, err, calls)
+		}
+	}
+}
+
+// testIDs takes a counter with ids of every kind that Firestore allows through a roll-up.
+func testIDs(t *testing.T, b Backend) {
+	for _, id := range []string{
+		"a b", "größe", "三", "👍🏽", "a.b", "a:b", "a\\b", "`a`", "a'b\"c", "a%2Fb", "a?b#c&d=e", "{a}", "(a)", "[a]", "a*b", "a,b;c", "->", "~!@$^+|<>",
+		"\u00a0", "\u202e", "a\nb\tc", "_", "__a", "1", "00", "-0", "1e3", "٣", "...", strings.Repeat("x", 1500),
+	} {
+		c := counter(rollup.DefaultRoute, "counters/"+id+"/shards")
+		b.Put(t, c.Shards+"/"+id, map[string]any{"count": 1})
+		v := look(t, b, c)
+		if d := diff(totals(rollup.Int(1), 1), v.totals); d != "" {
+			t.Errorf("%q (-want +got):\n%s", id, d)
+		}
+		write(t, b, c, rollup.RollUp{Totals: v.totals, AsOf: v.readTime})
+		if got := look(t, b, c).rollUp; diff(v.totals, got.Totals) != "" || !got.AsOf.Equal(v.readTime) {
+			t.Errorf("%q: roll-up %+v, want %+v as of %v", id, got, v.totals, v.readTime)
+		}
+	}
+}
+
+// A sum is shards and what they add up to, read either way.
+type sum struct {
+	name      string
+	fields    string // of the route; "" means count
+	shards    []map[string]any
+	want      map[string]rollup.Number
+	numShards int64
+	malformed []string // "shard field"
+}
+
+func count(values ...any) []map[string]any {
+	var shards []map[string]any
+	for _, v := range values {
+		shards = append(shards, map[string]any{"count": v})
+	}
+	return shards
+}
+
+func only(n rollup.Number) map[string]rollup.Number { return map[string]rollup.Number{"count": n} }
+
+var sums = []sum{
+	{name: "one", shards: count(42), want: only(rollup.Int(42)), numShards: 1},
+	{name: "negative", shards: count(-5, 2), want: only(rollup.Int(-3)), numShards: 2},
+	{name: "to zero", shards: count(-5, 5), want: only(rollup.Int(0)), numShards: 2},
+	{name: "doubles", shards: count(0.5, 0.25), want: only(rollup.Double(0.75)), numShards: 2},
+	{name: "mixed", shards: count(1, 0.5), want: only(rollup.Double(1.5)), numShards: 2},
+	{name: "whole doubles stay doubles", shards: count(1.0, 2.0), want: only(rollup.Double(3)), numShards: 2},
+	{name: "above 2^53", shards: count(1<<53, 1, 1<<53), want: only(rollup.Int(1<<54 + 1)), numShards: 3},
+	{name: "largest", shards: count(math.MaxInt64-1, 1), want: only(rollup.Int(math.MaxInt64)), numShards: 2},
+	{name: "smallest", shards: count(math.MinInt64+1, -1), want: only(rollup.Int(math.MinInt64)), numShards: 2},
+	{name: "beyond int64", shards: count(math.MaxInt64, math.MaxInt64), want: only(rollup.Double(1 << 64)), numShards: 2},
+	{name: "text", shards: count(5, "7"), want: only(rollup.Int(5)), numShards: 2, malformed: []string{"1 count"}},
+	{name: "text alone", shards: count("7"), want: only(rollup.Int(0)), numShards: 1, malformed: []string{"0 count"}},
+	{name: "text among doubles", shards: count(0.5, 0.25, "x", 0.125), want: only(rollup.Double(0.875)), numShards: 4, malformed: []string{"2 count"}},
+	{name: "text among large", shards: count(math.MaxInt64, math.MaxInt64, true), want: only(rollup.Double(1 << 64)), numShards: 3, malformed: []string{"2 count"}},
+	{name: "null, boolean, array, map, timestamp", shards: count(1, nil, true, []any{1}, map[string]any{"count": 1}, someTime), want: only(rollup.Int(1)), numShards: 6,
+		malformed: []string{"1 count", "2 count", "3 count", "4 count", "5 count"}},
+	{name: "NaN", shards: count(1, math.NaN(), 2), want: only(rollup.Int(3)), numShards: 3, malformed: []string{"1 count"}},
+	{name: "infinite", shards: count(math.Inf(1), 2.5, math.Inf(-1)), want: only(rollup.Double(2.5)), numShards: 3, malformed: []string{"0 count", "2 count"}},
+	{name: "beyond the largest double", shards: count(math.MaxFloat64, math.MaxFloat64), want: only(rollup.Double(math.MaxFloat64)), numShards: 2},
+	{name: "shards without the field", shards: []map[string]any{{"count": 1}, {"other": 2}}, want: only(rollup.Int(1)), numShards: 1},
+	{name: "two fields, some with one", fields: "likes, views", shards: []map[string]any{{"likes": 1}, {"views": 2}, {"likes": 10, "views": 20}, {"other": 1}},
+		want: map[string]rollup.Number{"likes": rollup.Int(11), "views": rollup.Int(22)}, numShards: 4},
+	{name: "two fields, text in one", fields: "likes, views", shards: []map[string]any{{"likes": 1, "views": "x"}, {"views": 2}},
+		want: map[string]rollup.Number{"likes": rollup.Int(1), "views": rollup.Int(2)}, numShards: 2, malformed: []string{"0 views"}},
+	{name: "two fields, NaN in one", fields: "likes, views", shards: []map[string]any{{"likes": math.NaN(), "views": 1}, {"likes": 2}},
+		want: map[string]rollup.Number{"likes": rollup.Int(2), "views": rollup.Int(1)}, numShards: 2, malformed: []string{"0 likes"}},
+	{name: "two fields, no shards", fields: "likes, views", want: map[string]rollup.Number{"likes": rollup.Int(0), "views": rollup.Int(0)}},
+	{name: "a field of many characters", fields: "a b-c’é😀", shards: []map[string]any{{"a b-c’é😀": 3}}, want: map[string]rollup.Number{"a b-c’é😀": rollup.Int(3)}, numShards: 1},
+}
+
+func (s sum) run(t *testing.T, b Backend, read rollup.Read) {
+	fields := s.fields
+	if fields == "" {
+		fields = "count"
+	}
+	c := counter("c/{c}/s/{s} -> r/{c} : "+fields+" : "+string(read), "c/x/s")
+	for i, shard := range s.shards {
+		b.Put(t, fmt.Sprintf("c/x/s/%d", i), shard)
+	}
+	b.Put(t, "c/y/s/0", map[string]any{"count": 1000, "likes": 1000, "views": 1000}) // another counter's
+	v := look(t, b, c)
+	if d := diff(rollup.Totals{Sums: s.want, NumShards: s.numShards}, v.totals); d != "" {
+		t.Errorf("totals (-want +got):\n%s", d)
+	}
+	var malformed []string
+	for _, m := range v.malformed {
+		malformed = append(malformed, strings.TrimPrefix(m.Shard, "c/x/s/")+" "+m.Field)
+		if m.Reason == "" {
+			t.Errorf("%s: no reason given", m.Shard)
+		}
+	}
+	if d := cmp.Diff(s.malformed, malformed); d != "" {
+		t.Errorf("malformed (-want +got):\n%s", d)
+	}
+}
