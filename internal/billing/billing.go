@@ -1,0 +1,150 @@
+// Package billing counts, at the gRPC layer, the document operations that Firestore bills a client for.
+//
+// The rules are those of https://cloud.google.com/firestore/pricing: a read for each document returned, or looked up and not found; at
+// least one read for each query; a read for each 1,000 index entries that an aggregation matches, at least one; a write or a delete for each
+// document of a commit that succeeded.
+package billing
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc"
+)
+
+// Counts is how many operations were billed.
+type Counts struct {
+	Reads   int64 `json:"reads"`
+	Writes  int64 `json:"writes"`
+	Deletes int64 `json:"deletes"`
+}
+
+// Add returns the sum of c and d.
+func (c Counts) Add(d Counts) Counts {
+	return Counts{c.Reads + d.Reads, c.Writes + d.Writes, c.Deletes + d.Deletes}
+}
+
+// A Meter counts the operations of the connections that carry its DialOptions. It may be used by many goroutines at once.
+type Meter struct {
+	mu       sync.Mutex
+	counts   Counts
+	observer func(Counts)
+}
+
+// NewMeter returns a Meter that calls observer, unless nil, with the new counts whenever they grow, one call at a time.
+func NewMeter(observer func(Counts)) *Meter {
+	return &Meter{observer: observer}
+}
+
+// Counts returns the operations counted so far.
+func (m *Meter) Counts() Counts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.counts
+}
+
+func (m *Meter) bill(c Counts) {
+	if c == (Counts{}) {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counts = m.counts.Add(c)
+	if m.observer != nil {
+		m.observer(m.counts)
+	}
+}
+
+// DialOptions returns the options with which a gRPC connection is counted.
+func (m *Meter) DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(m.unary), grpc.WithChainStreamInterceptor(m.stream)}
+}
+
+func (m *Meter) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if err := invoke(ctx, method, req, reply, conn, opts...); err != nil {
+		return err
+	}
+	switch req := req.(type) {
+	case *firestorepb.CommitRequest:
+		m.bill(writes(req.Writes))
+	case *firestorepb.ListDocumentsRequest:
+		m.bill(Counts{Reads: max(1, int64(len(reply.(*firestorepb.ListDocumentsResponse).Documents)))})
+	}
+	return nil
+}
+
+func writes(writes []*firestorepb.Write) Counts {
+	var c Counts
+	for _, w := range writes {
+		if _, ok := w.Operation.(*firestorepb.Write_Delete); ok {
+			c.Deletes++
+		} else {
+			c.Writes++
+		}
+	}
+	return c
+}
+
+func (m *Meter) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := open(ctx, desc, conn, method, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &stream{ClientStream: s, meter: m}, nil
+}
+
+// A stream counts what one server-streaming call returns. Like any gRPC stream it is received from by one goroutine at a time.
+type stream struct {
+	grpc.ClientStream
+	meter   *Meter
+	query   bool   // the call is a query, which is billed even when it returns nothing
+	counter string // the alias under which an aggregation counts what it matched
+	billed  bool
+}
+
+func (s *stream) SendMsg(msg any) error {
+	switch req := msg.(type) {
+	case *firestorepb.RunQueryRequest:
+		s.query = true
+	case *firestorepb.RunAggregationQueryRequest:
+		s.query = true
+		for _, a := range req.GetStructuredAggregationQuery().GetAggregations() {
+			if _, ok := a.Operator.(*firestorepb.StructuredAggregationQuery_Aggregation_Count_); ok {
+				s.counter = a.Alias
+			}
+		}
+	}
+	return s.ClientStream.SendMsg(msg)
+}
+
+func (s *stream) RecvMsg(msg any) error {
+	err := s.ClientStream.RecvMsg(msg)
+	var reads int64
+	switch {
+	case errors.Is(err, io.EOF) && s.query && !s.billed:
+		reads = 1
+	case err == nil:
+		switch res := msg.(type) {
+		case *firestorepb.BatchGetDocumentsResponse:
+			if res.Result != nil {
+				reads = 1
+			}
+		case *firestorepb.RunQueryResponse:
+			if res.Document != nil {
+				reads = 1
+			}
+		case *firestorepb.RunAggregationQueryResponse:
+			if res.Result != nil {
+				const entriesPerRead = 1000
+				entries := res.Result.AggregateFields[s.counter].GetIntegerValue()
+				reads = max(1, (entries+entriesPerRead-1)/entriesPerRead)
+			}
+		}
+	}
+	s.billed = s.billed || reads > 0
+	s.meter.bill(Counts{Reads: reads})
+	return err
+}

@@ -1,0 +1,252 @@
+// Package firestorestore is the rollup.Store on Cloud Firestore.
+//
+// It writes this document, and reads it back, at the roll-up path that a route gives:
+//
+//	<field>     integer or double, one for each of the route's fields: the total
+//	num_shards  integer: shard documents counted
+//	as_of       timestamp: the read time of the snapshot that was summed
+//
+// Other fields of the document are left alone, so a template may name a document that the app writes too. More fields may be added later; a
+// missing field is read as no total, and as_of of another type as no roll-up.
+package firestorestore
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/rollup"
+	"google.golang.org/api/iterator"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// A Store is one Firestore database. It may be used by many goroutines at once.
+type Store struct {
+	client *firestore.Client
+	logger *slog.Logger
+
+	unindexed sync.Map // *rollup.Route → struct{}: routes of which an aggregation query found no index
+}
+
+// New returns a Store on the client's database.
+func New(client *firestore.Client, logger *slog.Logger) *Store {
+	return &Store{client: client, logger: logger}
+}
+
+// View implements rollup.Store in a read-only transaction. Firestore fixes its snapshot when the transaction begins.
+func (s *Store) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
+	var own error // f's error, to be returned as it is
+	err := s.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
+		documents, err := tx.GetAll([]*firestore.DocumentRef{s.client.Doc(c.RollUp)})
+		if err != nil {
+			return err
+		}
+		own = f(&snapshot{
+			store:    s,
+			tx:       tx,
+			counter:  c,
+			readTime: documents[0].ReadTime.Truncate(time.Microsecond),
+			rollUp:   rollUpOf(c.Route, documents[0]),
+		})
+		return own
+	}, firestore.ReadOnly)
+	if own != nil {
+		return own
+	}
+	if err != nil {
+		return fmt.Errorf("firestore: reading %s: %w", c.RollUp, err)
+	}
+	return nil
+}
+
+// rollUpOf decodes a roll-up document.
+func rollUpOf(route *rollup.Route, d *firestore.DocumentSnapshot) rollup.RollUp {
+	if !d.Exists() {
+		return rollup.RollUp{}
+	}
+	fields := d.Data()
+	r := rollup.RollUp{UpdateTime: d.UpdateTime}
+	r.AsOf, _ = fields[rollup.FieldAsOf].(time.Time)
+	r.NumShards, _ = fields[rollup.FieldNumShards].(int64)
+	r.Sums = make(map[string]rollup.Number, len(route.Fields))
+	for _, field := range route.Fields {
+		if n, ok := rollup.NumberOf(fields[field]); ok {
+			r.Sums[field] = n
+		}
+	}
+	return r
+}
+
+// Write implements rollup.Store.
+func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+	fields := map[string]any{rollup.FieldNumShards: r.NumShards, rollup.FieldAsOf: r.AsOf}
+	for field, sum := range r.Sums {
+		fields[field] = sum.Value()
+	}
+	doc := s.client.Doc(c.RollUp)
+	var err error
+	if r.Exists() {
+		var updates []firestore.Update
+		for field, v := range fields {
+			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: v})
+		}
+		_, err = doc.Update(ctx, updates, firestore.LastUpdateTime(r.UpdateTime))
+	} else {
+		_, err = doc.Create(ctx, fields)
+	}
+	switch status.Code(err) {
+	case codes.OK:
+		return nil
+	case codes.FailedPrecondition, codes.AlreadyExists, codes.NotFound, codes.Aborted:
+		return fmt.Errorf("%w: %w", rollup.ErrConflict, err)
+	default:
+		return fmt.Errorf("firestore: writing %s: %w", c.RollUp, err)
+	}
+}
+
+// Counters implements rollup.Store. It lists documents, one billed read each, on every level of the route's pattern that captures one.
+func (s *Store) Counters(ctx context.Context, route *rollup.Route, f func(rollup.Counter) error) error {
+	pattern := route.Pattern()
+	return s.walk(ctx, route, "", pattern[:len(pattern)-1], f)
+}
+
+// walk goes down the segments, the first of which is a collection of the document at path.
+func (s *Store) walk(ctx context.Context, route *rollup.Route, path string, segments []rollup.Segment, f func(rollup.Counter) error) error {
+	path += segments[0].Name
+	if len(segments) == 1 {
+		c, ok := route.Counter(path)
+		if !ok {
+			return fmt.Errorf("firestore: %s is no collection of shards", path) // not reached: path was built from the pattern
+		}
+		return f(c)
+	}
+	document, below := segments[1], segments[2:]
+	if !document.Capture {
+		return s.walk(ctx, route, path+"/"+document.Name+"/", below, f)
+	}
+	documents := s.client.Collection(path).DocumentRefs(ctx) // lists missing parents too
+	for {
+		doc, err := documents.Next()
+		if err == iterator.Done {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("firestore: listing %s: %w", path, err)
+		}
+		if err := s.walk(ctx, route, path+"/"+doc.ID+"/", below, f); err != nil {
+			return err
+		}
+	}
+}
+
+// A snapshot is a read-only transaction.
+type snapshot struct {
+	store    *Store
+	tx       *firestore.Transaction
+	counter  rollup.Counter
+	readTime time.Time
+	rollUp   rollup.RollUp
+}
+
+func (v *snapshot) ReadTime() time.Time   { return v.readTime }
+func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
+
+// Sum implements rollup.Snapshot. Aggregation queries name no shard, so when what they answer shows that some shard is malformed, or that
+// the field is not indexed, the shards themselves are read in the same snapshot. A malformed shard stays unnoticed only
+// beside a sum of exactly 0, of which an average says nothing.
+func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, []rollup.Malformed, error) {
+	route := v.counter.Route
+	if _, unindexed := v.store.unindexed.Load(route); unindexed || route.Read == rollup.Documents {
+		return v.sumDocuments()
+	}
+	totals, suspect, err := v.aggregate(ctx)
+	switch {
+	case status.Code(err) == codes.FailedPrecondition:
+		if _, known := v.store.unindexed.LoadOrStore(route, struct{}{}); !known {
+			v.store.logger.WarnContext(ctx, "no index for the aggregation query; reading each shard instead, which bills one read a shard. "+
+				"If the field is exempt from indexing on purpose, add \": documents\" to its route", "route", route.String(), "error", err)
+		}
+		return v.sumDocuments()
+	case err != nil:
+		return rollup.Totals{}, nil, fmt.Errorf("firestore: summing %s: %w", v.counter.Shards, err)
+	case suspect:
+		return v.sumDocuments()
+	}
+	return totals, nil, nil
+}
+
+// aggregate sums by aggregation queries, one for each field, because a query over two fields leaves out the shards that lack either. It reports
+// whether some shard's field is not a finite number.
+func (v *snapshot) aggregate(ctx context.Context) (totals rollup.Totals, suspect bool, err error) {
+	fields := v.counter.Route.Fields
+	shards := v.store.client.Collection(v.counter.Shards)
+	totals.Sums = make(map[string]rollup.Number, len(fields))
+	for _, field := range fields {
+		path := firestore.FieldPath{field}
+		answer, err := shards.NewAggregationQuery().WithSumPath(path, "sum").WithAvgPath(path, "average").WithCount("count").Transaction(v.tx).Get(ctx)
+		if err != nil {
+			return rollup.Totals{}, false, err
+		}
+		sum := numberOf(answer["sum"])
+		totals.Sums[field] = sum
+		totals.NumShards = numberOf(answer["count"]).Value().(int64)
+		suspect = suspect || !sum.Finite() || !allNumbers(sum, answer["average"], totals.NumShards)
+	}
+	if len(fields) > 1 {
+		answer, err := shards.NewAggregationQuery().WithCount("count").Transaction(v.tx).Get(ctx)
+		if err != nil {
+			return rollup.Totals{}, false, err
+		}
+		totals.NumShards = numberOf(answer["count"]).Value().(int64)
+	}
+	return totals, suspect, nil
+}
+
+// allNumbers reports whether all of the count values that were summed were numbers, as far as sum and average tell: both leave other types out,
+// so their quotient is how many numbers there were.
+func allNumbers(sum rollup.Number, average any, count int64) bool {
+	mean, ok := average.(*firestorepb.Value).GetValueType().(*firestorepb.Value_DoubleValue)
+	if !ok {
+		return count == 0 // the average of no numbers is null
+	}
+	if mean.DoubleValue == 0 {
+		return true
+	}
+	return math.Round(sum.Float()/mean.DoubleValue) == float64(count)
+}
+
+// numberOf decodes what an aggregation answers.
+func numberOf(answer any) rollup.Number {
+	switch v := answer.(*firestorepb.Value).GetValueType().(type) {
+	case *firestorepb.Value_IntegerValue:
+		return rollup.Int(v.IntegerValue)
+	case *firestorepb.Value_DoubleValue:
+		return rollup.Double(v.DoubleValue)
+	}
+	return rollup.Number{}
+}
+
+// sumDocuments sums by reading every shard.
+func (v *snapshot) sumDocuments() (rollup.Totals, []rollup.Malformed, error) {
+	collection := v.store.client.Collection(v.counter.Shards)
+	var fields []firestore.FieldPath
+	for _, field := range v.counter.Route.Fields {
+		fields = append(fields, firestore.FieldPath{field})
+	}
+	documents, err := v.tx.Documents(collection.SelectPaths(fields...)).GetAll()
+	if err != nil {
+		return rollup.Totals{}, nil, fmt.Errorf("firestore: reading %s: %w", v.counter.Shards, err)
+	}
+	shards := make([]rollup.Shard, len(documents))
+	for i, d := range documents {
+		shards[i] = rollup.Shard{Path: v.counter.Shards + "/" + d.Ref.ID, Fields: d.Data()}
+	}
+	totals, malformed := rollup.SumShards(v.counter.Route, shards)
+	return totals, malformed, nil
+}

@@ -1,0 +1,289 @@
+package firestorestore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/storetest"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Backend {
+		client := dial(t)
+		return backend(client, firestorestore.New(client, slog.New(slog.DiscardHandler)))
+	})
+}
+
+func backend(client *firestore.Client, store rollup.Store) storetest.Backend {
+	return storetest.Backend{
+		Store: store,
+		Put: func(t *testing.T, path string, fields map[string]any) time.Time {
+			t.Helper()
+			result, err := client.Doc(path).Set(t.Context(), fields)
+			if err != nil {
+				t.Fatalf("writing %s: %v", path, err)
+			}
+			return result.UpdateTime
+		},
+		Delete: func(t *testing.T, path string) {
+			t.Helper()
+			if _, err := client.Doc(path).Delete(t.Context()); err != nil {
+				t.Fatalf("deleting %s: %v", path, err)
+			}
+		},
+		Get: func(t *testing.T, path string) map[string]any {
+			t.Helper()
+			doc, err := client.Doc(path).Get(t.Context())
+			if status.Code(err) == codes.NotFound {
+				return nil
+			}
+			if err != nil {
+				t.Fatalf("reading %s: %v", path, err)
+			}
+			return doc.Data()
+		},
+	}
+}
+
+// dial opens the default database of a new project.
+func dial(t *testing.T, opts ...grpc.DialOption) *firestore.Client {
+	t.Helper()
+	emulatortest.Addr() // starts the emulator, and names it in the environment
+	client, err := firestorestore.Dial(t.Context(), emulatortest.Project(t), firestore.DefaultDatabaseID, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func counter(t *testing.T, route string) rollup.Counter {
+	t.Helper()
+	routes, err := rollup.ParseRoutes(route)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, ok := routes.Match("counters/likes/shards/0")
+	if !ok {
+		t.Fatalf("%s covers no counters", route)
+	}
+	return c
+}
+
+// fill creates n shards of likes, each with count 1.
+func fill(t *testing.T, client *firestore.Client, n int) {
+	t.Helper()
+	writer := client.BulkWriter(t.Context())
+	var jobs []*firestore.BulkWriterJob
+	for i := range n {
+		job, err := writer.Set(client.Doc(fmt.Sprintf("counters/likes/shards/%d", i)), map[string]any{"count": 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs = append(jobs, job)
+	}
+	writer.End()
+	for _, job := range jobs {
+		if _, err := job.Results(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What one roll-up costs, counted where it is billed.
+func TestBilledOperations(t *testing.T) {
+	for _, test := range []struct {
+		shards        int
+		fields        string
+		rollUp, young billing.Counts
+	}{
+		{1, "count", billing.Counts{Reads: 2, Writes: 1}, billing.Counts{Reads: 1}},
+		{1000, "count", billing.Counts{Reads: 2, Writes: 1}, billing.Counts{Reads: 1}},
+		{1001, "count", billing.Counts{Reads: 3, Writes: 1}, billing.Counts{Reads: 1}},
+		{10, "count, other", billing.Counts{Reads: 4, Writes: 1}, billing.Counts{Reads: 1}}, // one more for the field, one for num_shards
+		{10, "count : documents", billing.Counts{Reads: 11, Writes: 1}, billing.Counts{Reads: 1}},
+	} {
+		t.Run(fmt.Sprintf("%d shards/%s", test.shards, test.fields), func(t *testing.T) {
+			t.Parallel()
+			client := dial(t)
+			fill(t, client, test.shards)
+			meter := billing.NewMeter(nil)
+			store := firestorestore.New(metered(t, client, meter), slog.New(slog.DiscardHandler))
+			coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+			c := counter(t, "counters/{c}/shards/{s} -> rollups/{c} : "+test.fields)
+			if err := coalescer.Changed(t.Context(), c, "e1"); err != nil {
+				t.Fatal(err)
+			}
+			if got := meter.Counts(); got != test.rollUp {
+				t.Errorf("a roll-up was billed %+v, want %+v", got, test.rollUp)
+			}
+
+			// Another instance finds the roll-up younger than the cadence. It holds its event until the deadline, and absorbs others.
+			before := meter.Counts()
+			other := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			err := other.Changed(ctx, c, "e2")
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want the deadline", err)
+			}
+			want := before.Add(test.young)
+			if got := meter.Counts(); got != want {
+				t.Errorf("a look at a young roll-up brought %+v to %+v, want %+v", before, got, want)
+			}
+		})
+	}
+}
+
+// metered opens the client's database once more, with every operation counted.
+func metered(t *testing.T, client *firestore.Client, meter *billing.Meter) *firestore.Client {
+	t.Helper()
+	return intercepted(t, client, meter.DialOptions()...)
+}
+
+func intercepted(t *testing.T, client *firestore.Client, opts ...grpc.DialOption) *firestore.Client {
+	t.Helper()
+	project := strings.Split(client.Doc("a/b").Path, "/")[1]
+	again, err := firestorestore.Dial(t.Context(), project, firestore.DefaultDatabaseID, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { again.Close() })
+	return again
+}
+
+// A field without an index: the query fails, the shards are read one by one, and the log says so once.
+func TestMissingIndex(t *testing.T) {
+	client := dial(t)
+	fill(t, client, 3)
+	var queries atomic.Int32
+	noIndex := grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		if method == firestorepb.Firestore_RunAggregationQuery_FullMethodName {
+			queries.Add(1)
+			return nil, status.Error(codes.FailedPrecondition, "The query requires an index.")
+		}
+		return open(ctx, desc, conn, method, opts...)
+	})
+	var log strings.Builder
+	store := firestorestore.New(intercepted(t, client, noIndex), slog.New(slog.NewTextHandler(&log, nil)))
+	c := counter(t, rollup.DefaultRoute)
+	for range 2 {
+		err := store.View(t.Context(), c, func(s rollup.Snapshot) error {
+			got, _, err := s.Sum(t.Context())
+			want := rollup.Totals{Sums: map[string]rollup.Number{"count": rollup.Int(3)}, NumShards: 3}
+			if d := cmp.Diff(want, got, cmp.AllowUnexported(rollup.Number{})); d != "" {
+				t.Errorf("totals (-want +got):\n%s", d)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := queries.Load(); n != 1 {
+		t.Errorf("%d aggregation queries, want 1: the route is known to lack the index", n)
+	}
+	if n := strings.Count(log.String(), "no index"); n != 1 || !strings.Contains(log.String(), ": documents") {
+		t.Errorf("logged %d times:\n%s", n, &log)
+	}
+}
+
+// Firestore's answers to a write, by what the engine makes of them.
+func TestWriteErrors(t *testing.T) {
+	client := dial(t)
+	for code, conflict := range map[codes.Code]bool{
+		codes.FailedPrecondition: true, codes.AlreadyExists: true, codes.NotFound: true, codes.Aborted: true,
+		codes.DeadlineExceeded: false, codes.PermissionDenied: false, codes.Internal: false, codes.Unknown: false, codes.InvalidArgument: false,
+	} {
+		fail := grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			return status.Error(code, "injected")
+		})
+		store := firestorestore.New(intercepted(t, client, fail), slog.New(slog.DiscardHandler))
+		err := store.Write(t.Context(), counter(t, rollup.DefaultRoute), rollup.RollUp{})
+		if err == nil || errors.Is(err, rollup.ErrConflict) != conflict || status.Code(err) != code {
+			t.Errorf("%v: got %v, want a conflict: %v", code, err, conflict)
+		}
+	}
+}
+
+// Clients' increments neither wait nor fail while a roll-up's snapshot is open.
+func TestClientsAreNotBlocked(t *testing.T) {
+	client := dial(t)
+	fill(t, client, 10)
+	store := firestorestore.New(client, slog.New(slog.DiscardHandler))
+	err := store.View(t.Context(), counter(t, rollup.DefaultRoute), func(s rollup.Snapshot) error {
+		totals, _, err := s.Sum(t.Context())
+		if err != nil {
+			return err
+		}
+		if totals.Sums["count"] != rollup.Int(10) {
+			t.Errorf("sum is %v, want 10", totals.Sums["count"])
+		}
+		// The emulator keeps a write waiting for 2 s when a lock is in its way, and then aborts it.
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		failed := make(chan error)
+		for i := range 20 {
+			go func() {
+				shard := client.Doc(fmt.Sprintf("counters/likes/shards/%d", i%10))
+				_, err := shard.Update(ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(1)}})
+				failed <- err
+			}()
+		}
+		for range 20 {
+			if err := <-failed; err != nil {
+				t.Errorf("an increment failed while the snapshot was open: %v", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNamedDatabase(t *testing.T) {
+	client := dial(t)
+	project := strings.Split(client.Doc("a/b").Path, "/")[1]
+	named, err := firestorestore.Dial(t.Context(), project, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer named.Close()
+	fill(t, named, 3)
+	c := counter(t, rollup.DefaultRoute)
+	for _, test := range []struct {
+		client *firestore.Client
+		want   int64
+	}{{client, 0}, {named, 3}} {
+		err := firestorestore.New(test.client, slog.New(slog.DiscardHandler)).View(t.Context(), c, func(s rollup.Snapshot) error {
+			totals, _, err := s.Sum(t.Context())
+			if totals.NumShards != test.want {
+				t.Errorf("%d shards, want %d", totals.NumShards, test.want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
