@@ -1,0 +1,107 @@
+package trigger_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/firestore-tally/tally/internal/trigger"
+	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	written  = "google.cloud.firestore.document.v1.written"
+	protobuf = "application/protobuf"
+	name     = "projects/demo-p/databases/(default)/documents/counters/likes/shards/0"
+)
+
+func newEvent(t testing.TB, eventType, contentType string, data []byte) event.Event {
+	t.Helper()
+	e := event.New()
+	e.SetID("e1")
+	e.SetSource("//firestore.googleapis.com/projects/demo-p/databases/(default)")
+	e.SetType(eventType)
+	if err := e.SetData(contentType, data); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func marshal(t testing.TB, data *firestoredata.DocumentEventData) []byte {
+	t.Helper()
+	b, err := proto.Marshal(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func document(name string) *firestoredata.Document {
+	count := &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: 1}}
+	return &firestoredata.Document{Name: name, Fields: map[string]*firestoredata.Value{"count": count}}
+}
+
+func TestDecode(t *testing.T) {
+	want := trigger.Change{Project: "demo-p", Database: "(default)", Path: "counters/likes/shards/0"}
+	for _, test := range []struct {
+		name      string
+		eventType string
+		data      *firestoredata.DocumentEventData
+		want      trigger.Change
+	}{
+		{"created", written, &firestoredata.DocumentEventData{Value: document(name)}, want},
+		{"updated", written, &firestoredata.DocumentEventData{Value: document(name), OldValue: document(name)}, want},
+		{"deleted", written, &firestoredata.DocumentEventData{OldValue: document(name)}, want},
+		{"of a trigger of one kind", "google.cloud.firestore.document.v1.deleted", &firestoredata.DocumentEventData{OldValue: document(name)}, want},
+		{"with the author", written + ".withAuthContext", &firestoredata.DocumentEventData{Value: document(name)}, want},
+		{"of a named database", written, &firestoredata.DocumentEventData{Value: document("projects/p/databases/eu/documents/a/größe: 三")},
+			trigger.Change{Project: "p", Database: "eu", Path: "a/größe: 三"}},
+	} {
+		got, err := trigger.Decode(newEvent(t, test.eventType, protobuf, marshal(t, test.data)))
+		if err != nil || got != test.want {
+			t.Errorf("%s: got %+v, %v; want %+v", test.name, got, err, test.want)
+		}
+	}
+}
+
+func TestDecodeGarbage(t *testing.T) {
+	good := marshal(t, &firestoredata.DocumentEventData{Value: document(name)})
+	for _, test := range []struct {
+		name  string
+		event event.Event
+		want  string // part of the message
+	}{
+		{"another type", newEvent(t, "google.cloud.storage.object.v1.finalized", protobuf, good), "its type is"},
+		{"another content type", newEvent(t, written, "application/json", []byte("{}")), "its content type is"},
+		{"truncated", newEvent(t, written, protobuf, good[:len(good)-3]), "proto"},
+		{"no document", newEvent(t, written, protobuf, nil), "no document"},
+		{"no name", newEvent(t, written, protobuf, marshal(t, &firestoredata.DocumentEventData{Value: document("")})), "not the name of a document"},
+		{"a database's name", newEvent(t, written, protobuf, marshal(t, &firestoredata.DocumentEventData{Value: document("projects/p/databases/d/documents")})), "not the name of a document"},
+		{"another resource", newEvent(t, written, protobuf, marshal(t, &firestoredata.DocumentEventData{Value: document("projects/p/topics/d/documents/a/b")})), "not the name of a document"},
+	} {
+		_, err := trigger.Decode(test.event)
+		if !errors.Is(err, trigger.ErrMalformed) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want ErrMalformed with %q", test.name, err, test.want)
+		}
+	}
+}
+
+// FuzzDecode: no bytes crash the decoder, and what it accepts names a document.
+func FuzzDecode(f *testing.F) {
+	f.Add(marshal(f, &firestoredata.DocumentEventData{Value: document(name), OldValue: document(name)}))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := trigger.Decode(newEvent(t, written, protobuf, data))
+		if err != nil {
+			if !errors.Is(err, trigger.ErrMalformed) {
+				t.Errorf("got %v, want ErrMalformed", err)
+			}
+			return
+		}
+		if c.Project == "" || c.Database == "" || c.Path == "" {
+			t.Errorf("accepted %+v", c)
+		}
+	})
+}
