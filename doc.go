@@ -1,0 +1,19 @@
+// Package tally holds Tally's two Cloud Functions, which keep one roll-up document for each distributed counter in Cloud Firestore.
+//
+// Apps increment random shards with the plain Firebase SDKs and read the roll-up, or listen to it, instead of summing the shards:
+//
+//	app ──increment──▶ counters/{c}/shards/{n} ──document.v1.written──▶ RollUpOnWrite ─┐
+//	app ◀──listen──── rollups/{c} ◀───────────── one write per cadence ────────────────┤
+//	                              Cloud Scheduler ──HTTP (OIDC)──▶ RollUpOnSchedule ───┘
+//
+// The functions are registered with the functions framework when the package is imported; nothing else happens until a request comes.
+//
+// A tour, from the bottom up:
+//
+//   - rollup is the engine: routes, the roll-up, the coalescer that bounds how often it happens, the sweep. Standard library only.
+//   - internal/memstore and internal/firestorestore are its stores, in memory and on Firestore; internal/storetest is the suite that both pass.
+//   - internal/trigger decodes Firestore's events; internal/billing counts what Firestore bills.
+//   - internal/app is what both functions run: configuration, logs, what an event ends in.
+//   - shards is for Go servers: it creates, increments and reads counters. It knows rollup only by the documents.
+//   - internal/emulator, internal/eventrelay and cmd/tally run all of it on one machine, on Google's own Firestore emulator.
+package tally

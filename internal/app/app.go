@@ -1,0 +1,228 @@
+// Package app is what both functions run: configuration, logs, the databases, and what an event ends in.
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/trigger"
+	"github.com/firestore-tally/tally/rollup"
+	"google.golang.org/grpc"
+)
+
+// An App serves Tally's functions. Nothing is read, opened or dialed before the first request. It may be used by many goroutines at once.
+type App struct {
+	environ func() []string
+	logs    io.Writer
+	dial    []grpc.DialOption
+
+	setup func() (*service, error)
+}
+
+// New returns an App configured by environ's variables, each "name=value", that logs to logs. The dial options are for the connections to Firestore.
+func New(environ func() []string, logs io.Writer, dial ...grpc.DialOption) *App {
+	a := &App{environ: environ, logs: logs, dial: dial}
+	a.setup = sync.OnceValues(a.load)
+	return a
+}
+
+// load makes the service from the environment, which does not change, so that a wrong configuration stays wrong.
+func (a *App) load() (*service, error) {
+	environment := make(map[string]string)
+	for _, variable := range a.environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		environment[name] = value
+	}
+	config, err := LoadConfig(environment)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel), databases: make(map[databaseName]*database)}
+	var observer func(billing.Counts)
+	if config.UsageFile != "" {
+		f, err := os.Create(config.UsageFile)
+		if err != nil {
+			return nil, fmt.Errorf("configuration: TALLY_USAGE_FILE: %w", err)
+		}
+		observer = billing.Mirror(f)
+	}
+	s.dial = append(a.dial, billing.NewMeter(observer).DialOptions()...)
+	s.logger.Info("configured", "routes", fmt.Sprint(config.Routes), "cadence", config.Cadence.String(), "hold_limit", config.HoldLimit.String())
+	return s, nil
+}
+
+// errNotAcknowledged is what the functions framework gets and prints; the reason is in the log already.
+var errNotAcknowledged = errors.New("event not acknowledged; the log says why under its event_id")
+
+// OnWrite serves a Firestore document event. It returns nil when the event is done with and an error when it is to be delivered again.
+func (a *App) OnWrite(ctx context.Context, e event.Event) error {
+	s, err := a.setup()
+	if err != nil {
+		NewLogger(a.logs, slog.LevelInfo).ErrorContext(ctx, "misconfigured; no event is acknowledged", "event_id", e.ID(), "error", err)
+		return errNotAcknowledged
+	}
+	err = s.onWrite(ctx, e)
+	switch classify(err) {
+	case permanent:
+		s.logger.ErrorContext(ctx, "event dropped; a retry cannot help", "event_id", e.ID(), "source", e.Source(), "subject", e.Subject(), "error", err)
+		return nil
+	case transient:
+		s.logger.WarnContext(ctx, "event not acknowledged; it will be delivered again", "event_id", e.ID(), "subject", e.Subject(), "error", err)
+		return errNotAcknowledged
+	}
+	return nil
+}
+
+// OnSchedule serves a request of Cloud Scheduler: it brings every counter's roll-up up to date. It answers a scheduleReport as JSON, with status 500
+// when anything failed, so that Scheduler retries.
+func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost && r.Method != http.MethodGet {
+		w.Header().Set("Allow", "GET, POST")
+		http.Error(w, "want GET or POST", http.StatusMethodNotAllowed)
+		return
+	}
+	var report scheduleReport
+	s, err := a.setup()
+	if err != nil {
+		NewLogger(a.logs, slog.LevelInfo).ErrorContext(r.Context(), "misconfigured", "error", err)
+		report.Errors = []string{err.Error()}
+	} else {
+		report = s.onSchedule(r.Context())
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if len(report.Errors) > 0 {
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+	_ = json.NewEncoder(w).Encode(report) // the caller may be gone
+}
+
+// A service is a configured App.
+type service struct {
+	config Config
+	logger *slog.Logger
+	dial   []grpc.DialOption
+
+	mu        sync.Mutex
+	databases map[databaseName]*database
+}
+
+type databaseName struct{ project, database string }
+
+// A database is one that events came from, open.
+type database struct {
+	store     rollup.Store
+	coalescer *rollup.Coalescer
+}
+
+// database opens a database on first use. A failed open is not remembered.
+func (s *service) database(ctx context.Context, name databaseName) (*database, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.databases[name]; d != nil {
+		return d, nil
+	}
+	// The client outlives the request that opens it.
+	client, err := firestorestore.Dial(context.WithoutCancel(ctx), name.project, name.database, s.dial...)
+	if err != nil {
+		return nil, err
+	}
+	store := firestorestore.New(client, s.logger)
+	d := &database{store, rollup.NewCoalescer(store, s.options())}
+	s.databases[name] = d
+	return d, nil
+}
+
+func (s *service) options() rollup.Options {
+	return rollup.Options{Cadence: s.config.Cadence, Timeout: s.config.HoldLimit, Logger: s.logger}
+}
+
+var errNoRoute = errors.New("no route covers the document; see TALLY_ROUTES and the trigger's path pattern")
+
+func (s *service) onWrite(ctx context.Context, e event.Event) error {
+	change, err := trigger.Decode(e)
+	if err != nil {
+		return err
+	}
+	counter, ok := s.config.Routes.Match(change.Path)
+	if !ok {
+		return fmt.Errorf("%s: %w", change.Path, errNoRoute)
+	}
+	d, err := s.database(ctx, databaseName{change.Project, change.Database})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.config.HoldLimit)
+	defer cancel()
+	return d.coalescer.Changed(ctx, counter, e.ID())
+}
+
+// An outcome is what an event ends in.
+type outcome int
+
+const (
+	done      outcome = iota
+	permanent         // no retry can help: logged and acknowledged
+	transient         // anything that happened at run time: delivered again
+)
+
+// classify decides what an event ends in.
+func classify(err error) outcome {
+	switch {
+	case err == nil:
+		return done
+	case errors.Is(err, trigger.ErrMalformed), errors.Is(err, errNoRoute):
+		return permanent
+	default:
+		return transient
+	}
+}
+
+// A scheduleReport is RollUpOnSchedule's answer.
+type scheduleReport struct {
+	Databases map[string]rollup.Report `json:"databases"`
+	Seconds   float64                  `json:"seconds"`
+	Errors    []string                 `json:"errors,omitempty"`
+}
+
+// sweepConcurrency is how many counters one sweep works on at once: enough to hide Firestore's latency, few enough for one instance's memory.
+const sweepConcurrency = 32
+
+func (s *service) onSchedule(ctx context.Context) scheduleReport {
+	began := time.Now()
+	report := scheduleReport{Databases: make(map[string]rollup.Report)}
+	for _, name := range s.config.Databases {
+		swept, err := s.sweep(ctx, databaseName{s.config.Project, name})
+		report.Databases[name] = swept
+		if err != nil {
+			s.logger.ErrorContext(ctx, "sweep failed", "database", name, "error", err)
+			report.Errors = append(report.Errors, fmt.Sprintf("database %s: %v", name, err))
+		}
+	}
+	report.Seconds = time.Since(began).Seconds()
+	s.logger.InfoContext(ctx, "swept", "report", report)
+	return report
+}
+
+func (s *service) sweep(ctx context.Context, name databaseName) (rollup.Report, error) {
+	if name.project == firestore.DetectProjectID && os.Getenv(firestorestore.EmulatorHost) != "" {
+		return rollup.Report{}, errors.New("GOOGLE_CLOUD_PROJECT is not set, and with an emulator there are no credentials to take it from")
+	}
+	d, err := s.database(ctx, name)
+	if err != nil {
+		return rollup.Report{}, err
+	}
+	return rollup.Sweep(ctx, d.store, s.config.Routes, sweepConcurrency, s.options())
+}

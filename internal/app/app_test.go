@@ -1,0 +1,82 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/firestore-tally/tally/internal/trigger"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+func TestClassify(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want outcome
+	}{
+		{nil, done},
+		{fmt.Errorf("%w: truncated", trigger.ErrMalformed), permanent},
+		{fmt.Errorf("a/b: %w", errNoRoute), permanent},
+		{context.DeadlineExceeded, transient},
+		{rollup.ErrConflict, transient},
+		{errors.New("anything else"), transient},
+	} {
+		if got := classify(test.err); got != test.want {
+			t.Errorf("classify(%v) = %d, want %d", test.err, got, test.want)
+		}
+	}
+}
+
+func TestLogKeys(t *testing.T) {
+	var log bytes.Buffer
+	logger := NewLogger(&log, slog.LevelInfo)
+	logger.Debug("not logged")
+	logger.Warn("text", "event_id", "e1")
+	var line map[string]any
+	if err := json.Unmarshal(log.Bytes(), &line); err != nil {
+		t.Fatalf("%v in %s", err, &log)
+	}
+	if line["severity"] != "WARNING" || line["message"] != "text" || line["event_id"] != "e1" || line["time"] == nil {
+		t.Errorf("got %v, want Cloud Logging's keys", line)
+	}
+}
+
+// A misconfigured function acknowledges nothing and says everything that is wrong.
+func TestMisconfigured(t *testing.T) {
+	var log bytes.Buffer
+	a := New(func() []string { return []string{"TALLY_CADENCE=never", "TALLY_ROUTES=x"} }, &log)
+	e := event.New()
+	e.SetID("e1")
+	if err := a.OnWrite(t.Context(), e); err == nil {
+		t.Error("the event was acknowledged")
+	}
+	w := httptest.NewRecorder()
+	a.OnSchedule(w, httptest.NewRequest(http.MethodPost, "/", nil))
+	if w.Code != http.StatusInternalServerError {
+		t.Errorf("status %d, want 500", w.Code)
+	}
+	for _, want := range []string{"TALLY_CADENCE", "TALLY_ROUTES"} {
+		if !strings.Contains(w.Body.String(), want) || !strings.Contains(log.String(), want) {
+			t.Errorf("%s is named neither in the answer nor in the log:\n%s%s", want, w.Body, &log)
+		}
+	}
+	if !strings.Contains(log.String(), `"event_id":"e1"`) {
+		t.Errorf("no event_id in the log:\n%s", &log)
+	}
+}
+
+func TestScheduleWantsGetOrPost(t *testing.T) {
+	w := httptest.NewRecorder()
+	New(func() []string { return nil }, &bytes.Buffer{}).OnSchedule(w, httptest.NewRequest(http.MethodDelete, "/", nil))
+	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, POST" {
+		t.Errorf("status %d, Allow %q", w.Code, w.Header().Get("Allow"))
+	}
+}

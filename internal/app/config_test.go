@@ -1,0 +1,83 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+func TestDefaults(t *testing.T) {
+	c, err := LoadConfig(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Routes) != 1 || c.Routes[0].String() != rollup.DefaultRoute {
+		t.Errorf("routes are %v, want %s", c.Routes, rollup.DefaultRoute)
+	}
+	if c.Cadence != time.Second || c.HoldLimit != 8*time.Second || c.LogLevel != slog.LevelInfo || len(c.Databases) != 1 || c.Databases[0] != "(default)" {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestConfigured(t *testing.T) {
+	c, err := LoadConfig(map[string]string{
+		"TALLY_ROUTES":              "a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> q/{b} : n",
+		"TALLY_CADENCE":             "15s",
+		"TALLY_HOLD_LIMIT":          "50s",
+		"TALLY_LOG_LEVEL":           "debug",
+		"TALLY_DATABASES":           "(default),eu",
+		"GOOGLE_CLOUD_PROJECT":      "p",
+		"CLOUD_RUN_TIMEOUT_SECONDS": "60",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Routes) != 2 || c.Cadence != 15*time.Second || c.HoldLimit != 50*time.Second || c.LogLevel != slog.LevelDebug ||
+		strings.Join(c.Databases, " ") != "(default) eu" || c.Project != "p" {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestConfigProblems(t *testing.T) {
+	for _, test := range []struct {
+		environment map[string]string
+		want        []string // parts of the message
+	}{
+		{map[string]string{"TALLY_ROUTES": "a -> b : n", "TALLY_CADENCE": "soon", "TALLY_HOLD_LIMIT": "8", "TALLY_LOG_LEVEL": "loud", "CLOUD_RUN_TIMEOUT_SECONDS": "x"},
+			[]string{`TALLY_ROUTES="a -> b : n"`, `TALLY_CADENCE="soon"`, `TALLY_HOLD_LIMIT="8"`, `TALLY_LOG_LEVEL="loud"`, `CLOUD_RUN_TIMEOUT_SECONDS="x"`}},
+		{map[string]string{"TALLY_CADENCE": "-1s", "TALLY_HOLD_LIMIT": "5s"}, []string{"TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=5s: want more than 5s"}},
+		{map[string]string{"TALLY_CADENCE": "1001ms"}, []string{"TALLY_CADENCE=1.001s: want at most 1s", "TALLY_HOLD_LIMIT=8s"}},
+		{map[string]string{"CLOUD_RUN_TIMEOUT_SECONDS": "8"}, []string{"TALLY_HOLD_LIMIT=8s: want less than the function's timeout, 8s"}},
+	} {
+		_, err := LoadConfig(test.environment)
+		for _, want := range test.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: got %v, want also %q", test.environment, err, want)
+			}
+		}
+	}
+}
+
+func TestConfigIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+		byDefault := "unset"
+		if v := f.Tag.Get("envDefault"); v != "" {
+			byDefault = "`" + v + "`"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", f.Tag.Get("env"), byDefault, f.Tag.Get("help"))
+	}
+	if !strings.Contains(string(page), table.String()) {
+		t.Errorf("docs/config.md lacks this table:\n%s", &table)
+	}
+}
