@@ -1,0 +1,49 @@
+// Package shards creates, increments and reads distributed counters on the
+// Firestore SDK, for Go servers.
+//
+// # What a distributed counter is
+//
+// Firestore sustains about one write per second to one document. A distributed
+// counter spreads its writes over several documents, its shards; its value is
+// their sum. Package shards keeps to the layout of Firebase's own guide,
+// https://firebase.google.com/docs/firestore/solutions/counters, so that a Go
+// server and the app's other clients share one counter:
+//
+//	counters/visitors            num_shards: 3
+//	counters/visitors/shards/0   count: 17
+//	counters/visitors/shards/1   count: 20
+//	counters/visitors/shards/2   count: 5       the value is 42
+//
+// The counter document may be absent, and so may any shard: an increment creates
+// the shard that it needs. Every document in the collection counts, also one whose
+// name is not a number from 0 to num_shards-1.
+//
+// # Writing
+//
+// [New] names a counter; it sends nothing. [Counter.Create] makes all shards in
+// advance, for clients that only update. [Counter.Increment] and
+// [Counter.IncrementFloat] add to one shard picked at random. A call never counts
+// twice, although the SDK may send a commit twice: Increment's comment says why,
+// and what a caller knows after an error.
+//
+// # Reading
+//
+// Two ways, one price each:
+//
+//   - [Counter.Get] has Firestore add up the shards: exact at that instant, for
+//     one billed read per 1,000 shards.
+//   - [Counter.RollUp] reads the one document that Tally's functions keep up to
+//     date: one billed read, and the answer says exactly how old it is.
+//
+// The roll-up document is written by Tally alone:
+//
+//	rollups/visitors   count: 42   num_shards: 3   as_of: 2026-05-01T09:30:00.123456Z
+//
+// Every shard write committed at or before as_of is in its total, and none after.
+//
+// # Other layouts
+//
+// Apps that copied Firebase's samples keep their shards in different places and
+// under different field names. [Field], [Collection], [NumShards] and [RollUpAt]
+// name what differs; the example of [New] shows the samples that need them.
+package shards

@@ -1,0 +1,224 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// TestNumShardsReads counts the reads of the counter document that increments cost.
+func TestNumShardsReads(t *testing.T) {
+	w, client := newWire(t)
+	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	c := New(client, "counters/c", withClock(func() time.Time { return now }))
+	increments := func(wantReads int) {
+		t.Helper()
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if _, err := c.Increment(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if got := w.sent("BatchGetDocuments"); got != wantReads {
+			t.Errorf("%d reads, want %d", got, wantReads)
+		}
+	}
+
+	increments(1)
+	now = now.Add(numShardsLife - time.Nanosecond)
+	increments(1)
+	now = now.Add(time.Nanosecond)
+	increments(2)
+	now = now.Add(time.Hour)
+
+	w.before = func(method string, nth int) error {
+		if method == "BatchGetDocuments" && nth == 3 {
+			return status.Error(codes.PermissionDenied, "injected")
+		}
+		return nil
+	}
+	if _, err := c.Increment(t.Context(), 1); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("error %v, want that of the read", err)
+	}
+	increments(4)
+	wantTotal(t, c, int64(4*20))
+}
+
+func TestNumShardsOptionReadsNothing(t *testing.T) {
+	w, client := newWire(t)
+	c := New(client, "counters/c", NumShards(2))
+	if _, err := c.Increment(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.sent("BatchGetDocuments"); got != 0 {
+		t.Errorf("%d reads, want none", got)
+	}
+}
+
+// A pendingRead is a read that the test lets end when and how it likes.
+type pendingRead struct {
+	ctx context.Context
+	n   int64
+	err error
+	end chan struct{}
+}
+
+// newPending returns a cache under the bubble's clock whose reads wait for the test.
+func newPending() (*numShardsCache, chan *pendingRead) {
+	reads := make(chan *pendingRead, 100)
+	return &numShardsCache{
+		now: time.Now,
+		read: func(ctx context.Context) (int64, error) {
+			r := &pendingRead{ctx: ctx, end: make(chan struct{})}
+			reads <- r
+			select {
+			case <-r.end:
+				return r.n, r.err
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		},
+	}, reads
+}
+
+func (r *pendingRead) finish(n int64, err error) {
+	r.n, r.err = n, err
+	close(r.end)
+	synctest.Wait()
+}
+
+// An asked is a call of get under way, and later its answer.
+type asked struct {
+	n    int64
+	err  error
+	done bool
+}
+
+func ask(ctx context.Context, s *numShardsCache) *asked {
+	a := &asked{}
+	go func() {
+		a.n, a.err = s.get(ctx)
+		a.done = true
+	}()
+	synctest.Wait()
+	return a
+}
+
+func TestNumShardsSharesAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, reads := newPending()
+		var all []*asked
+		for range 10 {
+			all = append(all, ask(t.Context(), s))
+		}
+		if len(reads) != 1 {
+			t.Fatalf("%d reads for 10 who ask, want 1", len(reads))
+		}
+		time.Sleep(10 * time.Second) // on the bubble's clock
+		(<-reads).finish(7, nil)
+		for _, a := range all {
+			if !a.done || a.n != 7 || a.err != nil {
+				t.Errorf("got %+v, want 7", a)
+			}
+		}
+
+		// The answer is as old as the read's beginning.
+		time.Sleep(numShardsLife - 10*time.Second - time.Nanosecond)
+		if a := ask(t.Context(), s); !a.done || len(reads) != 0 {
+			t.Errorf("just before the end of its life: %+v and %d reads, want the kept answer", a, len(reads))
+		}
+		time.Sleep(time.Nanosecond)
+		a := ask(t.Context(), s)
+		if a.done || len(reads) != 1 {
+			t.Fatalf("at the end of its life: %+v and %d reads, want a new read", a, len(reads))
+		}
+		(<-reads).finish(8, nil)
+		if !a.done || a.n != 8 {
+			t.Errorf("got %+v, want 8", a)
+		}
+	})
+}
+
+func TestNumShardsSharesAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, reads := newPending()
+		first, second := ask(t.Context(), s), ask(t.Context(), s)
+		broken := errors.New("broken")
+		(<-reads).finish(0, broken)
+		for _, a := range []*asked{first, second} {
+			if !a.done || !errors.Is(a.err, broken) {
+				t.Errorf("got %+v, want the error of the read", a)
+			}
+		}
+		third := ask(t.Context(), s)
+		if len(reads) != 1 {
+			t.Fatalf("%d reads after a failed one, want 1", len(reads))
+		}
+		(<-reads).finish(5, nil)
+		if !third.done || third.n != 5 || third.err != nil {
+			t.Errorf("got %+v, want 5", third)
+		}
+	})
+}
+
+// TestNumShardsReaderGivesUp: whoever reads for the others and gives up takes nobody
+// along, and whoever waits can give up alone.
+func TestNumShardsReaderGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, reads := newPending()
+		readerCtx, readerGivesUp := context.WithCancel(t.Context())
+		waiterCtx, waiterGivesUp := context.WithCancel(t.Context())
+		reader, impatient, patient := ask(readerCtx, s), ask(waiterCtx, s), ask(t.Context(), s)
+		<-reads
+
+		waiterGivesUp()
+		synctest.Wait()
+		if !impatient.done || !errors.Is(impatient.err, context.Canceled) {
+			t.Errorf("got %+v, want context.Canceled", impatient)
+		}
+		if reader.done || patient.done {
+			t.Error("a waiter that gave up ended the read")
+		}
+
+		readerGivesUp()
+		synctest.Wait()
+		if !reader.done || !errors.Is(reader.err, context.Canceled) {
+			t.Errorf("got %+v, want context.Canceled", reader)
+		}
+		if patient.done || len(reads) != 1 {
+			t.Fatalf("%+v and %d reads, want a read by who still waits", patient, len(reads))
+		}
+		(<-reads).finish(9, nil)
+		if !patient.done || patient.n != 9 || patient.err != nil {
+			t.Errorf("got %+v, want 9", patient)
+		}
+	})
+}
+
+// TestNumShardsReaderPanics: a panic that a server recovers from leaves the counter
+// usable.
+func TestNumShardsReaderPanics(t *testing.T) {
+	n := int64(0)
+	s := &numShardsCache{now: time.Now, read: func(context.Context) (int64, error) {
+		if n++; n == 1 {
+			panic("broken")
+		}
+		return n, nil
+	}}
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = s.get(t.Context())
+	}()
+	if got, err := s.get(t.Context()); got != 2 || err != nil {
+		t.Errorf("got %d, %v; want 2", got, err)
+	}
+}

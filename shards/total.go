@@ -1,0 +1,88 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"cloud.google.com/go/firestore"
+)
+
+// A Total is the value of a counter, as Firestore holds it: a 64-bit integer or a
+// double. The zero value is the integer 0. Totals can be compared with ==.
+type Total struct {
+	integer  int64
+	double   float64
+	isDouble bool
+}
+
+// totalOf returns the total that the SDK decoded as v, and false if v is no number.
+func totalOf(v any) (Total, bool) {
+	switch v := v.(type) {
+	case int64:
+		return Total{integer: v}, true
+	case float64:
+		return Total{double: v, isDouble: true}, true
+	}
+	return Total{}, false
+}
+
+// Int64 returns the total as an integer, exact in the whole range of an int64. If the
+// total is a double it returns 0 and false: when a shard holds a double, or when the
+// shards' integers add up to more than an int64 can hold.
+func (t Total) Int64() (n int64, ok bool) {
+	return t.integer, !t.isDouble
+}
+
+// Float64 returns the total as a double, rounded if it is an integer beyond ±2^53.
+func (t Total) Float64() float64 {
+	if t.isDouble {
+		return t.double
+	}
+	return float64(t.integer)
+}
+
+// String returns the total in decimal; a double in the shortest form that reads back
+// as the same double.
+func (t Total) String() string {
+	if t.isDouble {
+		return strconv.FormatFloat(t.double, 'g', -1, 64)
+	}
+	return strconv.FormatInt(t.integer, 10)
+}
+
+// Get has Firestore add up the shards and returns their sum at one instant, not
+// before the call: every increment that returned before is in it. A counter without
+// shards has the total 0.
+//
+// The sum is an integer as long as all shards hold integers and it fits an int64,
+// else a double. Doubles are rounded as they are added. A shard without the field, or
+// with something else than a number in it, adds nothing. One shard that is NaN or
+// infinite makes the sum NaN or infinite, and Get returns that as it is: the total
+// that Tally publishes leaves such a shard out.
+//
+// Get bills one read per 1,000 index entries, that is shards, and at least one:
+// https://firebase.google.com/docs/firestore/query-data/aggregation-queries#pricing.
+// It needs the field to be indexed, as fields are unless exempted; otherwise
+// Firestore answers FAILED_PRECONDITION. It changes nothing, so the SDK's retries and
+// the caller's are harmless.
+func (c *Counter) Get(ctx context.Context) (Total, error) {
+	if c.err != nil {
+		return Total{}, c.err
+	}
+	const sum = "total"
+	result, err := c.shards.NewAggregationQuery().WithSumPath(firestore.FieldPath{c.field}, sum).Get(ctx)
+	if err != nil {
+		return Total{}, fmt.Errorf("shards: sum field %q of %s: %w", c.field, c.shards.Path, err)
+	}
+	var sums map[string]any
+	if err := result.DataTo(&sums); err != nil {
+		return Total{}, fmt.Errorf("shards: sum field %q of %s: %w", c.field, c.shards.Path, err)
+	}
+	total, ok := totalOf(sums[sum])
+	if !ok {
+		// Firestore answers a number for whatever the shards hold.
+		return Total{}, fmt.Errorf("shards: sum field %q of %s: answer is %#v, want a number", c.field, c.shards.Path, sums[sum])
+	}
+	return total, nil
+}
