@@ -1,0 +1,119 @@
+package emulator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+)
+
+// A release is an emulator that can be downloaded.
+type release struct {
+	version string
+	url     string
+	size    int64  // bytes
+	sha256  string // of the file, in hexadecimal
+	java    int    // the oldest Java it is supported on
+}
+
+// official is the release that the Firebase CLI 15.34.2 downloads: all of it as in downloadableEmulatorInfo.json there,
+// but the Java version, which is the one that CLI demands.
+var official = release{
+	version: "1.22.0",
+	url:     "https://storage.googleapis.com/firebase-preview-drop/emulator/cloud-firestore-emulator-v1.22.0.jar",
+	size:    136707194,
+	sha256:  "9b6498b7f62714d67f48f59b3818883cd682dbcd46b9f59511de81c97bb5166c",
+	java:    supportedJava,
+}
+
+// Download fetches the official emulator, about 137 MB, into the user's cache directory, where [Start] finds it from then
+// on, and returns the path of the jar. The file appears there only whole and with the right checksum; several downloads at once do
+// each other no harm. It looks for a Java that can run it first. Only ctx bounds the time it takes.
+//
+// While it goes on, progress, if not nil, is called with the number of bytes so far and in all, from one goroutine and often.
+func Download(ctx context.Context, progress func(done, total int64)) (jar string, err error) {
+	java, err := findJava(ctx)
+	if err != nil {
+		return "", err
+	}
+	if java.version < official.java {
+		return "", fmt.Errorf("emulator: version %s needs Java %d, but %s is Java %d: %s",
+			official.version, official.java, java.path, java.version, installJava(official.java))
+	}
+	dir, err := ownCache()
+	if err != nil {
+		return "", fmt.Errorf("emulator: download: %w", err)
+	}
+	return official.download(ctx, dir, progress)
+}
+
+// download fetches the release into dir.
+func (r release) download(ctx context.Context, dir string, progress func(done, total int64)) (jar string, err error) {
+	defer func() {
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			err = fmt.Errorf("emulator: download of %s given up: %w", r.url, context.Cause(ctx))
+		default:
+			err = fmt.Errorf("emulator: download of %s: %w; %s", r.url, err, installEmulator)
+		}
+	}()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("the server answered %s", resp.Status)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	jar = filepath.Join(dir, "cloud-firestore-emulator-v"+r.version+".jar")
+	part, err := os.CreateTemp(dir, filepath.Base(jar)+".*.part")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(part.Name()) // no such file any more once it is renamed
+	defer part.Close()           // closed already if nothing failed
+
+	sum := sha256.New()
+	body := &countingReader{r: io.LimitReader(resp.Body, r.size+1), total: r.size, report: progress}
+	if _, err := io.Copy(io.MultiWriter(part, sum), body); err != nil {
+		return "", err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != r.sha256 {
+		return "", fmt.Errorf("not the file expected: its SHA-256 is %s after %d bytes, not %s after %d", got, body.done, r.sha256, r.size)
+	}
+	if err := part.Close(); err != nil {
+		return "", err
+	}
+	if err := os.Rename(part.Name(), jar); err != nil {
+		return "", err
+	}
+	return jar, nil
+}
+
+// A countingReader reports how much was read through it.
+type countingReader struct {
+	r           io.Reader
+	done, total int64
+	report      func(done, total int64)
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.done += int64(n)
+	if c.report != nil && n > 0 {
+		c.report(c.done, c.total)
+	}
+	return n, err
+}

@@ -1,0 +1,356 @@
+//go:build unix
+
+package emulator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// These tests run the real emulator of the machine, and fail if there is none. Where they need another machine, they put
+// shell scripts in the place of its programs.
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		childMain()
+	}
+	os.Exit(m.Run())
+}
+
+// start starts an emulator that the test's end stops.
+func start(t *testing.T, o Options) *Emulator {
+	t.Helper()
+	e, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Stop() }) // how it ended is for the test itself to judge
+	return e
+}
+
+func TestStartAndStop(t *testing.T) {
+	t.Parallel()
+	port, err := freePort(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out lockedBuffer
+	ctx, cancel := context.WithCancel(t.Context())
+	e, err := Start(ctx, Options{Port: port, Output: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel() // which ends a start, not an emulator that was started
+	if got, want := e.Addr(), fmt.Sprintf("127.0.0.1:%d", port); got != want {
+		t.Errorf("Addr() = %s, want %s", got, want)
+	}
+	if !isReady(t.Context(), e.Addr()) {
+		t.Errorf("no answer at %s", e.Addr())
+	}
+	_, err = Start(t.Context(), Options{Port: port})
+	wantError(t, err, fmt.Sprintf("port %d is not free", port), "choose another port")
+	select {
+	case <-e.Done():
+		t.Error("done while it runs")
+	default:
+	}
+	if err := e.Stop(); err != nil {
+		t.Errorf("Stop: %v", err)
+	}
+	<-e.Done()
+	if err := e.Stop(); err != nil {
+		t.Errorf("Stop again: %v", err)
+	}
+	if isReady(t.Context(), e.Addr()) {
+		t.Error("it answers after Stop")
+	}
+	if got, want := out.String(), e.Addr(); !strings.Contains(got, want) {
+		t.Errorf("output does not name %s:\n%s", want, got)
+	}
+}
+
+func TestMissingRules(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // no Java can be started: the file is missed before that
+	path := filepath.Join(t.TempDir(), "none.rules")
+	_, err := Start(t.Context(), Options{Rules: path})
+	wantError(t, err, path)
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error is not os.ErrNotExist: %v", err)
+	}
+}
+
+func TestBrokenRules(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, "broken.rules", "rules_version = '2';\nservice cloud.firestore {\n  match / allow\n}\n")
+	_, err := Start(t.Context(), Options{Rules: path})
+	wantError(t, err, path, "compiling rules", "L3")
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, "firestore.rules", `rules_version = '2';
+service cloud.firestore {
+  match /databases/{database}/documents {
+    match /open/{id} { allow read, write; }
+  }
+}
+`)
+	e := start(t, Options{Rules: path})
+	if got := request(t, e, http.MethodPatch, "demo-rules", "open/1", ""); got != http.StatusOK {
+		t.Errorf("write to what the rules open: %d", got)
+	}
+	if got := request(t, e, http.MethodPatch, "demo-rules", "closed/1", ""); got != http.StatusForbidden {
+		t.Errorf("write to what the rules close: %d", got)
+	}
+	if got := request(t, e, http.MethodPatch, "demo-rules", "closed/1", "owner"); got != http.StatusOK {
+		t.Errorf("write as owner: %d", got)
+	}
+}
+
+func TestFunctionsMalformed(t *testing.T) {
+	_, err := Start(t.Context(), Options{Functions: "localhost"})
+	wantError(t, err, "host:port", "localhost")
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	paths := make(chan string, 100)
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		paths <- r.URL.Path
+	}))
+	defer sink.Close()
+	e := start(t, Options{Functions: sink.Listener.Addr().String()})
+
+	const project = "demo-events"
+	register := func(name, pattern string) {
+		t.Helper()
+		if err := RegisterTrigger(t.Context(), e.Addr(), Trigger{Project: project, Name: name, Pattern: pattern}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// next writes two documents and returns the triggers that fired: events come in the order of writes,
+	// so when that of the last write is here, all of the first are.
+	next := func(path string) (fired []string) {
+		t.Helper()
+		for _, p := range []string{path, "fence/1"} {
+			if got := request(t, e, http.MethodPatch, project, p, ""); got != http.StatusOK {
+				t.Fatalf("write %s: %d", p, got)
+			}
+		}
+		for {
+			select {
+			case p := <-paths:
+				name := strings.TrimPrefix(p, "/functions/projects/"+project+"/triggers/")
+				if name == "fence" {
+					return fired
+				}
+				fired = append(fired, name)
+			case <-time.After(30 * time.Second):
+				t.Fatal("no event")
+			}
+		}
+	}
+	register("fence", "fence/{id}")
+	register("shards", "counters/{counter}/shards/{shard}")
+	if got := next("counters/a/shards/0"); len(got) != 1 || got[0] != "shards" {
+		t.Errorf("write of a shard fired %q", got)
+	}
+	register("shards", "elsewhere/{id}")
+	if got := next("counters/a/shards/0"); len(got) != 0 {
+		t.Errorf("after the trigger was replaced, write of a shard fired %q", got)
+	}
+	register("shards", "counters/{counter/shards/{shard}")
+	if got := request(t, e, http.MethodPatch, project, "other/1", ""); got != http.StatusInternalServerError {
+		t.Errorf("write with a malformed trigger: %d; RegisterTrigger says that it is refused", got)
+	}
+
+	register("shards", "counters/{counter}/shards/{shard}")
+	if err := Clear(t.Context(), e.Addr(), project, ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := request(t, e, http.MethodGet, project, "counters/a/shards/0", ""); got != http.StatusNotFound {
+		t.Errorf("read after Clear: %d", got)
+	}
+	if got := next("other/1"); len(got) != 0 {
+		t.Errorf("Clear fired %q", got)
+	}
+	if err := Clear(t.Context(), e.Addr(), "demo-never-used", "named"); err != nil {
+		t.Errorf("Clear of a database never used: %v", err)
+	}
+}
+
+func TestAdminErrors(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, `{"error":{"code":400,"message":"not today"}}`, http.StatusBadRequest)
+	}))
+	addr := server.Listener.Addr().String()
+	wantError(t, Clear(t.Context(), addr, "demo-a", ""), "demo-a", "(default)", "not today")
+	wantError(t, RegisterTrigger(t.Context(), addr, Trigger{Project: "demo-a", Name: "n"}), "demo-a", "trigger n", "not today")
+	server.Close()
+	wantError(t, Clear(t.Context(), addr, "demo-a", ""), "demo-a", addr)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Clear(ctx, addr, "demo-a", ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("Clear with a cancelled context: %v", err)
+	}
+}
+
+func TestExitBeforeReady(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		want         []string
+	}{
+		{"unknown", `echo something odd; exit 3`, []string{"ended before it was ready: exit status 3", "something odd"}},
+		{"silent", `exit 0`, []string{"exit status 0"}},
+		{"class version", `echo 'java.lang.UnsupportedClassVersionError: X has been compiled by a more recent version of the Java Runtime (class file version 65.0)' >&2; exit 1`,
+			[]string{"emulator: this emulator needs Java 21: install", "65.0"}},
+		{"rules", `echo 'Error compiling rules: L1'; exit 1`, []string{"emulator: the rules file does not compile", "L1"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fakeJava(t, 21, c.script)
+			_, err := Start(t.Context(), Options{})
+			wantError(t, err, c.want...)
+		})
+	}
+}
+
+func TestPortTakenAtTheLastMoment(t *testing.T) {
+	starts := filepath.Join(t.TempDir(), "starts")
+	fakeJava(t, 21, `echo x >>`+starts+`; echo 'java.net.BindException: Address already in use' >&2; exit 1`)
+	count := func() int {
+		data, err := os.ReadFile(starts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Count(data, []byte("\n"))
+	}
+
+	_, err := Start(t.Context(), Options{})
+	wantError(t, err, "is in use: stop what listens there", "BindException")
+	if got := count(); got != portAttempts {
+		t.Errorf("with any port: %d starts, want %d", got, portAttempts)
+	}
+	port, err := freePort(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Start(t.Context(), Options{Port: port})
+	wantError(t, err, fmt.Sprintf("emulator: port %d is in use", port))
+	if got := count(); got != portAttempts+1 {
+		t.Errorf("with that port: %d starts, want 1", got-portAttempts)
+	}
+}
+
+// A program that listens but is no emulator, or a start that takes too long, leaves Start waiting; here ctx ends it.
+func TestStartCancelled(t *testing.T) {
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	fakeJava(t, 21, `echo $$ >`+pidFile+`; echo waiting; exec sleep 1000`)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reason := errors.New("the test says so")
+	_, err := Start(ctx, Options{Output: writerFunc(func(p []byte) (int, error) {
+		cancel(reason)
+		return len(p), nil
+	})})
+	wantError(t, err, "not started", "waiting")
+	if !errors.Is(err, reason) {
+		t.Errorf("error does not wrap the cause: %v", err)
+	}
+	waitGone(t, readPid(t, pidFile))
+}
+
+func TestOutputThatFails(t *testing.T) {
+	var writes int
+	fakeJava(t, 21, `echo first; exec 2>&1; i=0; while [ $i -lt 3000 ]; do echo "line $i of many"; i=$((i+1)); done; exit 4`)
+	_, err := Start(t.Context(), Options{Output: writerFunc(func(p []byte) (int, error) {
+		writes++
+		return 0, errors.New("disk full")
+	})})
+	wantError(t, err, "exit status 4", "line 2999 of many")
+	if writes != 1 {
+		t.Errorf("%d writes after the first failed", writes-1)
+	}
+	if len(err.Error()) > tailSize+200 {
+		t.Errorf("error of %d bytes", len(err.Error()))
+	}
+}
+
+// wantError fails the test unless err holds all of the substrings.
+func wantError(t *testing.T, err error, substrings ...string) {
+	t.Helper()
+	if err == nil {
+		t.Error("no error")
+		return
+	}
+	for _, s := range substrings {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("error lacks %q:\n%v", s, err)
+		}
+	}
+}
+
+// request makes a request for one document, over the REST interface, and returns the status.
+func request(t *testing.T, e *Emulator, method, project, path, token string) int {
+	t.Helper()
+	url := "http://" + e.Addr() + "/v1/projects/" + project + "/databases/(default)/documents/" + path
+	var body io.Reader
+	if method == http.MethodPatch {
+		// Each write a different one: Firestore emits no event for a write that changes nothing.
+		body = strings.NewReader(fmt.Sprintf(`{"fields":{"at":{"integerValue":"%d"}}}`, time.Now().UnixNano()))
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+func writeFile(t *testing.T, name, content string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

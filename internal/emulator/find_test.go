@@ -1,0 +1,327 @@
+//go:build unix
+
+package emulator
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// emptyMachine takes away all that Start looks for: it leaves a home directory with nothing in it, and nothing on PATH.
+func emptyMachine(t *testing.T) (home string) {
+	t.Helper()
+	home = t.TempDir()
+	for name, value := range map[string]string{
+		"HOME":                    home,
+		"USERPROFILE":             home,
+		"LocalAppData":            filepath.Join(home, "AppData"),
+		"XDG_CACHE_HOME":          "",
+		"PATH":                    filepath.Join(home, "bin"),
+		"JAVA_HOME":               "",
+		"CLOUDSDK_ROOT_DIR":       "",
+		"FIREBASE_EMULATORS_PATH": "",
+		pathVariable:              "",
+	} {
+		t.Setenv(name, value)
+	}
+	return home
+}
+
+// fakeTool puts a shell script on PATH, which must be below home.
+func fakeTool(t *testing.T, home, name, script string) (path string) {
+	t.Helper()
+	path = filepath.Join(home, "bin", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// fakeJava empties the machine but for a Java of some version, which runs the script as any program, and an emulator for it.
+func fakeJava(t *testing.T, version int, script string) (home string) {
+	t.Helper()
+	home = emptyMachine(t)
+	fakeTool(t, home, "java", fmt.Sprintf(`[ "$1" != -version ] || { echo 'openjdk version "%d.0.2" 2022-01-18' >&2; exit 0; }
+%s`, version, script))
+	t.Setenv(pathVariable, writeJar(t, filepath.Join(home, "emulator.jar"), version, ""))
+	return home
+}
+
+// writeJar writes a jar whose emulator was compiled for some Java.
+func writeJar(t *testing.T, path string, java int, manifest string) string {
+	t.Helper()
+	class := string([]byte{0xCA, 0xFE, 0xBA, 0xBE, 0, 0, 0, byte(java + 44)})
+	files := map[string]string{"com/google/cloud/datastore/emulator/firestore/CloudFirestore.class": class}
+	if manifest != "" {
+		files["META-INF/MANIFEST.MF"] = manifest
+		files["other/Main.class"] = class
+	}
+	return writeZip(t, path, files)
+}
+
+func writeZip(t *testing.T, path string, files map[string]string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zip.NewWriter(f)
+	for name, content := range files {
+		w, err := z.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestNoJava(t *testing.T) {
+	emptyMachine(t)
+	_, err := Start(t.Context(), Options{})
+	if !errors.Is(err, ErrNoJava) {
+		t.Errorf("error is not ErrNoJava: %v", err)
+	}
+	wantError(t, err, "openjdk-21-jre-headless", "openjdk@21", "https://adoptium.net")
+}
+
+// macOS has a java on PATH that only tells how to install one.
+func TestJavaThatDoesNotRun(t *testing.T) {
+	fakeTool(t, emptyMachine(t), "java", `echo 'Unable to locate a Java Runtime.' >&2; exit 1`)
+	_, err := Start(t.Context(), Options{})
+	if !errors.Is(err, ErrNoJava) {
+		t.Errorf("error is not ErrNoJava: %v", err)
+	}
+	wantError(t, err, "Unable to locate")
+}
+
+func TestFindJava(t *testing.T) {
+	home := emptyMachine(t)
+	onPath := fakeTool(t, home, "java", `echo 'java version "1.8.0_292"' >&2`)
+	javaHome := filepath.Join(home, "jdk")
+	inHome := fakeTool(t, javaHome, "java", `echo 'Picked up JAVA_TOOL_OPTIONS: -Dx' >&2; echo 'openjdk version "25-ea" 2025-09-16' >&2`)
+	check := func(what string, want javaRuntime) {
+		t.Helper()
+		got, err := findJava(t.Context())
+		if err != nil || got != want {
+			t.Errorf("%s: got %v, %v, want %v", what, got, err, want)
+		}
+	}
+	check("PATH", javaRuntime{onPath, 8})
+	t.Setenv("JAVA_HOME", javaHome)
+	check("JAVA_HOME", javaRuntime{inHome, 25})
+	t.Setenv("JAVA_HOME", filepath.Join(home, "gone"))
+	check("JAVA_HOME without a Java", javaRuntime{onPath, 8})
+
+	fakeTool(t, home, "java", `echo 'a strange program'`)
+	_, err := findJava(t.Context())
+	wantError(t, err, "names no version")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := findJava(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, ErrNoJava) {
+		t.Errorf("with a cancelled context: %v", err)
+	}
+}
+
+func TestJavaTooOld(t *testing.T) {
+	home := fakeJava(t, 17, `echo started >&2; exit 1`)
+	jar := writeJar(t, filepath.Join(home, "new.jar"), 21, "")
+	t.Setenv(pathVariable, jar)
+	_, err := Start(t.Context(), Options{})
+	wantError(t, err, jar+" needs Java 21", "is Java 17", "openjdk-21-jre-headless")
+}
+
+func TestNoEmulator(t *testing.T) {
+	home := fakeJava(t, 21, `echo started >&2; exit 1`)
+	t.Setenv(pathVariable, "")
+	_, err := Start(t.Context(), Options{})
+	if !errors.Is(err, ErrNotFound) {
+		t.Errorf("error is not ErrNotFound: %v", err)
+	}
+	wantError(t, err, "gcloud components install", "apt-get install", "firebase setup:emulators:firestore", pathVariable)
+
+	fetched := errors.New("no wire")
+	_, err = Start(t.Context(), Options{Fetch: func(context.Context) (string, error) { return "", fetched }})
+	if !errors.Is(err, fetched) {
+		t.Errorf("error of Fetch is lost: %v", err)
+	}
+
+	jar := writeJar(t, filepath.Join(home, "fetched.jar"), 21, "")
+	fakeTool(t, home, "java", `[ "$1" != -version ] || { echo 'openjdk version "21.0.2"' >&2; exit 0; }; echo "$@"; exit 1`)
+	_, err = Start(t.Context(), Options{Fetch: func(context.Context) (string, error) { return jar, nil }})
+	wantError(t, err, "-cp "+jar+" "+mainClass+" --host=127.0.0.1 --port=")
+
+	writeJar(t, filepath.Join(home, ".cache/firebase/emulators/cloud-firestore-emulator-v1.0.0.jar"), 21, "")
+	_, err = Start(t.Context(), Options{Fetch: func(context.Context) (string, error) {
+		t.Error("Fetch was called though there is an emulator")
+		return jar, nil
+	}})
+	wantError(t, err, "v1.0.0.jar")
+}
+
+func TestInstalledJars(t *testing.T) {
+	home := emptyMachine(t)
+	check := func(what string, want ...string) {
+		t.Helper()
+		got, err := installedJars(t.Context())
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	check("nothing")
+
+	own, err := ownCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ownJar := writeJar(t, filepath.Join(own, "cloud-firestore-emulator-v1.22.0.jar"), 21, "")
+	writeFileAt(t, filepath.Join(own, "cloud-firestore-emulator-v1.23.0.jar.123.part"), "")
+	check("own cache", ownJar)
+
+	firebase := filepath.Join(home, ".cache/firebase/emulators")
+	fb9 := writeJar(t, filepath.Join(firebase, "cloud-firestore-emulator-v1.9.10.jar"), 21, "")
+	fb20 := writeJar(t, filepath.Join(firebase, "cloud-firestore-emulator-v1.20.4.jar"), 21, "")
+	writeFileAt(t, filepath.Join(firebase, "firebase-database-emulator-v4.11.2.jar"), "")
+	check("Firebase's cache, newest first", fb20, fb9, ownJar)
+
+	elsewhere := filepath.Join(home, "elsewhere")
+	fb21 := writeJar(t, filepath.Join(elsewhere, "cloud-firestore-emulator-v1.21.0.jar"), 21, "")
+	t.Setenv("FIREBASE_EMULATORS_PATH", elsewhere)
+	check("Firebase's cache elsewhere", fb21, ownJar)
+	t.Setenv("FIREBASE_EMULATORS_PATH", "")
+
+	sdk := filepath.Join(home, "google-cloud-sdk")
+	component := "platform/cloud-firestore-emulator/cloud-firestore-emulator.jar"
+	writeFileAt(t, filepath.Join(sdk, "lib/gcloud.py"), "")
+	fakeTool(t, sdk, "gcloud", "exit 1")
+	gcloud := filepath.Join(home, "bin", "gcloud")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(gcloud), 0o755), os.Symlink(filepath.Join(sdk, "bin", "gcloud"), gcloud)); err != nil {
+		t.Fatal(err)
+	}
+	check("Cloud CLI without the component", fb20, fb9, ownJar)
+	sdkJar := writeJar(t, filepath.Join(sdk, component), 11, "")
+	check("Cloud CLI, by link", resolved(t, sdkJar), fb20, fb9, ownJar)
+
+	if err := os.Remove(gcloud); err != nil {
+		t.Fatal(err)
+	}
+	fakeTool(t, home, "gcloud", `echo Updates are available. >&2; [ "$*" = "info --format=value(installation.sdk_root)" ] && echo '`+sdk+`'`)
+	check("Cloud CLI, by script", sdkJar, fb20, fb9, ownJar)
+	fakeTool(t, home, "gcloud", "echo No Python. >&2; exit 1")
+	check("Cloud CLI that does not run", fb20, fb9, ownJar)
+	t.Setenv("CLOUDSDK_ROOT_DIR", sdk)
+	check("Cloud CLI, by variable", sdkJar, fb20, fb9, ownJar)
+
+	t.Setenv(pathVariable, fb9)
+	check("named", fb9)
+	t.Setenv(pathVariable, filepath.Join(home, "gone.jar"))
+	_, err = installedJars(t.Context())
+	wantError(t, err, pathVariable, "gone.jar")
+}
+
+func TestChooseJar(t *testing.T) {
+	dir := t.TempDir()
+	java11 := writeJar(t, filepath.Join(dir, "11.jar"), 11, "")
+	java21 := writeJar(t, filepath.Join(dir, "21.jar"), 21, "")
+	java25 := writeJar(t, filepath.Join(dir, "25.jar"), 25, "")
+	garbage := filepath.Join(dir, "garbage.jar")
+	writeFileAt(t, garbage, "not a zip file")
+	for _, c := range []struct {
+		name  string
+		paths []string
+		java  int
+		want  string
+		err   string
+	}{
+		{"the first", []string{java21, java11}, 21, java21, ""},
+		{"the first that runs", []string{java25, java21, java11}, 17, java11, ""},
+		{"the first that is one", []string{garbage, java11}, 17, java11, ""},
+		{"none that runs", []string{java25, java21}, 17, "", "25.jar needs Java 25"},
+		{"none that is one", []string{garbage}, 17, "", "garbage.jar: zip: not a valid zip file"},
+	} {
+		got, err := chooseJar(c.paths, javaRuntime{"java", c.java})
+		if got.path != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got.path, c.want)
+		}
+		if c.err != "" {
+			wantError(t, err, c.err)
+		} else if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestOpenJar(t *testing.T) {
+	dir := t.TempDir()
+	plain := writeJar(t, filepath.Join(dir, "plain.jar"), 17, "Manifest-Version: 1.0\r\n\r\n")
+	executable := writeJar(t, filepath.Join(dir, "executable.jar"), 21,
+		"Manifest-Version: 1.0\r\nMain-Class: oth\r\n er.Main\r\n\r\nName: x/\r\nMain-Class: wrong\r\n")
+	for _, c := range []struct {
+		path, args string
+		java       int
+	}{
+		{plain, "-cp " + plain + " " + mainClass, 17},
+		{executable, "-jar " + executable, 21},
+	} {
+		got, err := openJar(c.path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if args := strings.Join(got.arguments(), " "); args != c.args || got.java != c.java {
+			t.Errorf("%s: got %q, Java %d, want %q, Java %d", c.path, args, got.java, c.args, c.java)
+		}
+	}
+
+	class := "com/google/cloud/datastore/emulator/firestore/CloudFirestore.class"
+	for name, files := range map[string]map[string]string{
+		"no class":        {"README": "hello"},
+		"truncated class": {class: "\xCA\xFE"},
+		"no class file":   {class: "hello, world"},
+	} {
+		_, err := openJar(writeZip(t, filepath.Join(dir, "wrong.jar"), files))
+		if err == nil || !strings.Contains(err.Error(), "wrong.jar is not a Firestore emulator") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func writeFileAt(t *testing.T, path, content string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// resolved returns path without symbolic links: on macOS the temporary directory is behind one.
+func resolved(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,80 @@
+package emulator
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+// A process is a running child. How one is started, and what ends it when the parent dies, is the operating system's part:
+// startProcess in process_unix.go and process_other.go.
+type process struct {
+	pid    int    // of the program itself, not of its guard
+	kill   func() // ends the program, soon; may be called at any time, more than once
+	output *output
+
+	done chan struct{} // closed when the program has ended, everything it printed is written, and exit is set
+	exit error         // how it ended, if not by stop; read after done
+
+	stopped atomic.Bool
+}
+
+// stop ends the program, waits for its end and returns how it ended if that was not stop's doing.
+func (p *process) stop() error {
+	p.stopped.Store(true)
+	p.kill()
+	<-p.done
+	return p.exit
+}
+
+// finish records the end of the program.
+func (p *process) finish(exit error) {
+	if !p.stopped.Load() {
+		p.exit = exit
+	}
+	close(p.done)
+}
+
+// tailSize is how much of the output is kept: more than the longest stack trace seen, little enough to print.
+const tailSize = 8 << 10
+
+// output passes on what a process prints and remembers the tail of it. It never fails: a process must not be held up,
+// or ended by a closed pipe, because nobody wants to read it.
+type output struct {
+	mu   sync.Mutex
+	tail []byte
+	next io.Writer // nil: nowhere
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	o.tail = append(o.tail, p...)
+	if excess := len(o.tail) - tailSize; excess > 0 {
+		o.tail = append(o.tail[:0], o.tail[excess:]...)
+	}
+	o.mu.Unlock()
+	// Outside the lock: a blocked writer must not block the error message. There is only one goroutine that writes.
+	if o.next != nil {
+		if _, err := o.next.Write(p); err != nil {
+			o.next = nil
+		}
+	}
+	return len(p), nil
+}
+
+// String returns the tail of the output.
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.tail)
+}
+
+// quote returns the tail as the end of an error message, "" if nothing was printed.
+func (o *output) quote() string {
+	text := bytes.TrimSpace([]byte(o.String()))
+	if len(text) == 0 {
+		return ""
+	}
+	return "\nits last output:\n" + string(text)
+}

@@ -1,0 +1,195 @@
+//go:build unix
+
+package emulator
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// childVariable makes the test binary a program that starts an emulator, prints the process ids of emulator and guard,
+// and waits to be killed.
+const childVariable = "EMULATOR_TEST_CHILD"
+
+func childMain() {
+	e, err := Start(context.Background(), Options{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	guard, err := syscall.Getpgid(e.Pid())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(e.Pid(), guard)
+	select {}
+}
+
+func TestParentKilled(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(exe)
+	child.Env = append(os.Environ(), childVariable+"=1")
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	kill(t, child.Process.Pid)
+	_ = child.Wait() // it was killed
+	if err != nil {
+		t.Fatalf("child did not start an emulator: %v", err)
+	}
+	var java, guard int
+	if _, err := fmt.Sscan(line, &java, &guard); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	if java == guard || java <= 0 || guard <= 0 {
+		t.Fatalf("emulator is process %d, guard %d", java, guard)
+	}
+	waitGone(t, java)
+	waitGone(t, guard)
+}
+
+func TestEmulatorKilled(t *testing.T) {
+	t.Parallel()
+	e := start(t, Options{})
+	guard := guardOf(t, e.Pid())
+	kill(t, e.Pid())
+	<-e.Done()
+	wantError(t, e.Stop(), "137") // 128 and the signal's number, as a shell reports it
+	wantError(t, e.Stop(), "137")
+	waitGone(t, e.Pid())
+	waitGone(t, guard)
+}
+
+func TestEmulatorPaused(t *testing.T) {
+	t.Parallel()
+	e := start(t, Options{})
+	if err := syscall.Kill(e.Pid(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if isReady(ctx, e.Addr()) {
+		t.Error("a paused emulator answers: Pid is not the emulator's")
+	}
+	if err := e.Stop(); err != nil {
+		t.Errorf("Stop of a paused emulator: %v", err)
+	}
+	waitGone(t, e.Pid())
+}
+
+func TestGuardKilled(t *testing.T) {
+	p, err := startProcess(nil, "/bin/sh", "-c", "echo up; exec sleep 1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill(t, guardOf(t, p.pid))
+	<-p.done
+	waitGone(t, p.pid)
+	wantError(t, p.stop(), "killed")
+}
+
+func TestProcessLeavesNothing(t *testing.T) {
+	p, err := startProcess(nil, "/bin/sh", "-c", "echo up; exec sleep 1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := guardOf(t, p.pid)
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+	for _, pid := range []int{p.pid, guard} {
+		// Not even a zombie: each is reaped by its own parent, whatever process 1 does.
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d is left: %v", pid, err)
+		}
+	}
+}
+
+func TestProgramNotExecutable(t *testing.T) {
+	p, err := startProcess(nil, writeFile(t, "java", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.done
+	wantError(t, p.stop(), "exit status 126")
+	wantError(t, errors.New(p.output.quote()), "ermission denied")
+}
+
+// guardOf returns the guard of a program: the leader of its process group.
+func guardOf(t *testing.T, pid int) int {
+	t.Helper()
+	guard, err := syscall.Getpgid(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if guard == pid || guard == syscall.Getpgrp() {
+		t.Fatalf("process %d in group %d has no guard", pid, guard)
+	}
+	return guard
+}
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitGone waits until a process has ended.
+func waitGone(t *testing.T, pid int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) && !isZombie(pid) {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			t.Fatalf("process %d is still there", pid)
+		}
+	}
+}
+
+// isZombie reports, on Linux, that a process has ended and is not reaped: some containers have a process 1 that never does.
+func isZombie(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(state, "Z")
+}
+
+func readPid(t *testing.T, path string) int {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
