@@ -1,0 +1,238 @@
+package eventrelay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrClosed says that the Relay was closed before it could deliver.
+var ErrClosed = errors.New("eventrelay: closed")
+
+// maxBody is the largest request that ServeHTTP reads, in bytes. A Firestore
+// document holds at most 1 MiB; as protobuf that can be four times as much (an array
+// of booleans), an update carries two, and base64 adds a third.
+const maxBody = 16 << 20
+
+// Options configures a [Relay]. A number that is not positive means its default.
+type Options struct {
+	// Targets are the URLs that events are posted to, in turn: functions-framework
+	// servers such as http://127.0.0.1:8081/RollUpOnWrite. While there is none,
+	// every delivery fails. SetTargets changes them.
+	Targets []string
+
+	// Client makes the requests. Default: one that goes past any proxy and keeps
+	// up to InFlight connections open to each target.
+	Client *http.Client
+
+	// Logger gets one warning for each failed delivery and each refused request.
+	// Default: slog.Default().
+	Logger *slog.Logger
+
+	// Initial and Max bound the wait before a redelivery, which doubles from Initial
+	// (default 100 ms) to Max (default 5 s). Eventarc waits 10 to 600 s and gives up
+	// after 24 h; a Relay does not give up.
+	Initial, Max time.Duration
+
+	// Timeout is how long one delivery may take; then it is cut off, counts as
+	// failed and is made again. Default 10 s, Pub/Sub's acknowledgement deadline.
+	Timeout time.Duration
+
+	// InFlight is the most deliveries under way at once; others wait their turn.
+	// Default 1000, the highest request concurrency of a Cloud Run instance.
+	InFlight int
+
+	// Faults is what goes wrong on the way. Default: nothing.
+	Faults Faults
+}
+
+// A Relay accepts events and delivers each to its targets, again and again until
+// one of them answers 2xx. Its methods may be called concurrently.
+//
+// Events wait in memory, each copy with a goroutine of its own. A Relay must be
+// closed when it is no longer needed.
+type Relay struct {
+	options Options
+	client  *http.Client
+	slots   chan struct{} // holds a token for each delivery under way
+
+	// start runs f in a goroutine that running counts, with a context that cancel
+	// ends.
+	start   func(f func(context.Context))
+	running sync.WaitGroup
+	cancel  context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool
+	targets []string
+	turn    int           // counts up; modulo len(targets), the next target
+	copies  int           // started and not ended
+	idle    chan struct{} // closed while copies is 0
+	stats   Stats
+}
+
+// Stats counts what a [Relay] has done. Once it is idle and if it dropped nothing,
+// Acknowledged = Events and Deliveries = Events + Duplicated + Redelivered.
+type Stats struct {
+	Events       int // accepted
+	Duplicated   int // events of which there is a second copy
+	Deliveries   int // begun, of any copy; those that found no target too
+	Redelivered  int // deliveries of a copy after its first
+	LostAcks     int // 2xx answers lost on purpose
+	Acknowledged int // events that were answered 2xx
+	InFlight     int // deliveries under way now
+}
+
+// New returns a running Relay.
+func New(o Options) *Relay {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	o.Initial = orDefault(o.Initial, 100*time.Millisecond)
+	o.Max = orDefault(o.Max, 5*time.Second)
+	o.Timeout = orDefault(o.Timeout, 10*time.Second)
+	o.InFlight = orDefault(o.InFlight, 1000)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &Relay{
+		options: o,
+		client:  o.Client,
+		slots:   make(chan struct{}, o.InFlight),
+		cancel:  cancel,
+		targets: slices.Clone(o.Targets),
+		idle:    make(chan struct{}),
+	}
+	if r.client == nil {
+		r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.InFlight}}
+	}
+	r.start = func(f func(context.Context)) {
+		r.running.Go(func() { f(ctx) })
+	}
+	close(r.idle)
+	return r
+}
+
+func orDefault[T int | time.Duration](v, byDefault T) T {
+	if v > 0 {
+		return v
+	}
+	return byDefault
+}
+
+// ServeHTTP accepts one event from the emulator, repairs it and answers 202 without
+// waiting for its delivery. It answers 400 to what is not a document event, 405 to
+// what is not a POST, 413 to a body above 16 MiB, and 503 once the Relay is closed.
+func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	refuse := func(status int, err error) {
+		r.options.Logger.WarnContext(req.Context(), "event refused",
+			"event_id", req.Header.Get("Ce-Id"), "document", req.Header.Get("Ce-Document"), "error", err)
+		http.Error(w, err.Error(), status)
+	}
+	if req.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		refuse(http.StatusMethodNotAllowed, fmt.Errorf("eventrelay: method %s", req.Method))
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
+	if err != nil {
+		status := http.StatusBadRequest
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			status = http.StatusRequestEntityTooLarge
+		}
+		refuse(status, fmt.Errorf("eventrelay: event body: %w", err))
+		return
+	}
+	e, err := repair(req.Header, body)
+	if err != nil {
+		refuse(http.StatusBadRequest, err)
+		return
+	}
+	if err := r.Deliver(e); err != nil {
+		refuse(http.StatusServiceUnavailable, err)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// Deliver accepts an event and returns without waiting for its delivery. Whether an
+// id has been seen before does not matter: each call is an event of its own.
+//
+// It returns ErrClosed after Close, and another error if the event could never be
+// delivered: an attribute that CloudEvents requires is missing, or a header cannot be
+// sent.
+func (r *Relay) Deliver(e Event) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	m := &message{event: e, acknowledged: make(chan struct{})}
+	n := r.options.Faults.copies(e.ID())
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return ErrClosed
+	}
+	if r.copies == 0 {
+		r.idle = make(chan struct{})
+	}
+	r.copies += n
+	r.stats.Events++
+	r.stats.Duplicated += n - 1
+	for c := range n {
+		r.start(func(ctx context.Context) { r.deliver(ctx, m, c) })
+	}
+	return nil
+}
+
+// SetTargets replaces the targets, for deliveries that begin from now on.
+func (r *Relay) SetTargets(targets []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.targets = slices.Clone(targets)
+}
+
+// Wait returns when the Relay is idle: every accepted event is acknowledged, and no
+// copy of any is still to come. It returns ErrClosed if Close dropped one of them,
+// or the context's error if that ends first.
+func (r *Relay) Wait(ctx context.Context) error {
+	r.mu.Lock()
+	idle := r.idle
+	r.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed && r.stats.Acknowledged < r.stats.Events {
+		return ErrClosed
+	}
+	return nil
+}
+
+// Stats returns the counts as they are now.
+func (r *Relay) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stats
+}
+
+// Close drops the events that are not yet acknowledged, cuts off the deliveries
+// under way and returns when every goroutine of the Relay has ended.
+func (r *Relay) Close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.cancel()
+	r.running.Wait()
+	if r.options.Client == nil {
+		r.client.CloseIdleConnections()
+	}
+}
