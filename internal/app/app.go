@@ -12,10 +12,12 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/cloudevents/sdk-go/v2/event"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/trigger"
@@ -64,26 +66,33 @@ func (a *App) load() (*service, error) {
 	return s, nil
 }
 
-// errNotAcknowledged is what the functions framework gets and prints; the reason is in the log already.
-var errNotAcknowledged = errors.New("event not acknowledged; the log says why under its event_id")
-
-// OnWrite serves a Firestore document event. It returns nil when the event is done with and an error when it is to be delivered again.
-func (a *App) OnWrite(ctx context.Context, e event.Event) error {
+// OnWrite serves a Firestore document event, a CloudEvent over HTTP. It answers 2xx when the event is done with, and 500 when it is to be delivered again.
+func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
+	ctx := r.Context()
 	s, err := a.setup()
 	if err != nil {
-		NewLogger(a.logs, slog.LevelInfo).ErrorContext(ctx, "misconfigured; no event is acknowledged", "event_id", e.ID(), "error", err)
-		return errNotAcknowledged
+		NewLogger(a.logs, slog.LevelInfo).ErrorContext(ctx, "misconfigured; no event is acknowledged", "event_id", r.Header.Get("Ce-Id"), "error", err)
+		http.Error(w, "misconfigured; the log says how", http.StatusInternalServerError)
+		return
 	}
-	err = s.onWrite(ctx, e)
+	e, err := cehttp.NewEventFromHTTPRequest(r)
+	if err == nil {
+		err = e.Validate()
+	}
+	if err != nil { // whoever sent it, it was not Eventarc
+		s.logger.WarnContext(ctx, "request refused: not a CloudEvent", "error", err)
+		http.Error(w, "not a CloudEvent: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	err = s.onWrite(ctx, *e)
 	switch classify(err) {
 	case permanent:
-		s.logger.ErrorContext(ctx, "event dropped; a retry cannot help", "event_id", e.ID(), "source", e.Source(), "subject", e.Subject(), "error", err)
-		return nil
+		s.logger.ErrorContext(ctx, "event dropped; a retry cannot help", "event_id", e.ID(), "source", e.Source(), "subject", e.Subject(), "error", err,
+			"dropped", s.dropped.Add(1))
 	case transient:
 		s.logger.WarnContext(ctx, "event not acknowledged; it will be delivered again", "event_id", e.ID(), "subject", e.Subject(), "error", err)
-		return errNotAcknowledged
+		http.Error(w, "not acknowledged; the log says why", http.StatusInternalServerError)
 	}
-	return nil
 }
 
 // OnSchedule serves a request of Cloud Scheduler: it brings every counter's roll-up up to date. It answers a scheduleReport as JSON, with status 500
@@ -114,6 +123,8 @@ type service struct {
 	config Config
 	logger *slog.Logger
 	dial   []grpc.DialOption
+
+	dropped atomic.Int64 // events that no retry could help
 
 	mu        sync.Mutex
 	databases map[databaseName]*database

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/firestore-tally/tally/rollup"
 )
@@ -53,12 +52,14 @@ func TestLogKeys(t *testing.T) {
 func TestMisconfigured(t *testing.T) {
 	var log bytes.Buffer
 	a := New(func() []string { return []string{"TALLY_CADENCE=never", "TALLY_ROUTES=x"} }, &log)
-	e := event.New()
-	e.SetID("e1")
-	if err := a.OnWrite(t.Context(), e); err == nil {
-		t.Error("the event was acknowledged")
-	}
+	event := httptest.NewRequest(http.MethodPost, "/", nil)
+	event.Header.Set("Ce-Id", "e1")
 	w := httptest.NewRecorder()
+	a.OnWrite(w, event)
+	if w.Code != http.StatusInternalServerError {
+		t.Errorf("status %d, want 500: the event must not be acknowledged", w.Code)
+	}
+	w = httptest.NewRecorder()
 	a.OnSchedule(w, httptest.NewRequest(http.MethodPost, "/", nil))
 	if w.Code != http.StatusInternalServerError {
 		t.Errorf("status %d, want 500", w.Code)
@@ -78,5 +79,14 @@ func TestScheduleWantsGetOrPost(t *testing.T) {
 	New(func() []string { return nil }, &bytes.Buffer{}).OnSchedule(w, httptest.NewRequest(http.MethodDelete, "/", nil))
 	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, POST" {
 		t.Errorf("status %d, Allow %q", w.Code, w.Header().Get("Allow"))
+	}
+}
+
+func TestNotACloudEvent(t *testing.T) {
+	var log bytes.Buffer
+	w := httptest.NewRecorder()
+	New(func() []string { return nil }, &log).OnWrite(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("hello")))
+	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "not a CloudEvent") || !strings.Contains(log.String(), "not a CloudEvent") {
+		t.Errorf("status %d, want 400: %s%s", w.Code, w.Body, &log)
 	}
 }

@@ -1,0 +1,507 @@
+package tally
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
+	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
+	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
+)
+
+// Everything here is real but the cloud: Google's emulator makes the events, the relay delivers them, and the functions framework serves the
+// registered functions over HTTP.
+
+// routes are those of the registered functions.
+const routes = rollup.DefaultRoute + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views"
+
+// scheduled is the project that RollUpOnSchedule works in; a process has only one.
+var scheduled = fmt.Sprintf("demo-scheduled-%d", os.Getpid())
+
+var (
+	logs   buffer   // of every function
+	relays sync.Map // project → *eventrelay.Relay
+	server string   // the functions framework's address
+)
+
+func TestMain(m *testing.M) {
+	service = app.New(environment("TALLY_ROUTES="+routes, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other"), &logs)
+	registerLayouts()
+	registerOthers()
+
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { log.Fatal(http.Serve(l, http.HandlerFunc(relayEvent))) }()
+	port, err := freePort()
+	if err != nil {
+		log.Fatal(err)
+	}
+	server = "http://127.0.0.1:" + port
+	go func() { log.Fatal(funcframework.StartHostPort("127.0.0.1", port)) }()
+	emulatortest.Main(m, emulator.Options{Rules: "firestore.rules", Functions: l.Addr().String()})
+}
+
+// environment returns a function's variables beside those of this process.
+func environment(variables ...string) func() []string {
+	return func() []string { return append(os.Environ(), append(variables, "GOOGLE_CLOUD_PROJECT="+scheduled)...) }
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
+
+// relayEvent hands an event to the relay of its project.
+func relayEvent(w http.ResponseWriter, r *http.Request) {
+	project, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/functions/projects/"), "/")
+	if relay, ok := relays.Load(project); ok {
+		relay.(*eventrelay.Relay).ServeHTTP(w, r)
+	}
+}
+
+// A buffer may be written and read by many goroutines.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// lines returns the log lines that hold every one of the parts.
+func (b *buffer) lines(parts ...string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var found []string
+next:
+	for line := range strings.Lines(b.b.String()) {
+		for _, part := range parts {
+			if !strings.Contains(line, part) {
+				continue next
+			}
+		}
+		found = append(found, line)
+	}
+	return found
+}
+
+// A world is a database of its own, whose shards' events reach one function.
+type world struct {
+	t      *testing.T
+	client *firestore.Client
+	relay  *eventrelay.Relay
+	last   time.Time // the latest commit
+}
+
+func newWorld(t *testing.T, project, database, function string, faults eventrelay.Faults, patterns ...string) *world {
+	t.Helper()
+	relay := eventrelay.New(eventrelay.Options{Targets: []string{server + "/" + function}, Faults: faults, Initial: 20 * time.Millisecond, Max: time.Second})
+	t.Cleanup(relay.Close)
+	relays.Store(project, relay)
+	for i, pattern := range patterns {
+		err := emulator.RegisterTrigger(t.Context(), emulatortest.Addr(), emulator.Trigger{
+			Project: project, Database: database, Name: fmt.Sprint("t", i), Pattern: pattern,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &world{t: t, client: emulatortest.ClientDatabase(t, project, database), relay: relay}
+}
+
+// written notes the outcome of a write, which must be good.
+func (w *world) written(result *firestore.WriteResult, err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if result.UpdateTime.After(w.last) {
+		w.last = result.UpdateTime
+	}
+}
+
+func (w *world) set(path string, fields map[string]any) {
+	w.t.Helper()
+	w.written(w.client.Doc(path).Set(w.t.Context(), fields))
+}
+
+func (w *world) delete(path string) {
+	w.t.Helper()
+	var commit firestore.CommitResponse // the result of a plain delete does not tell when it was committed
+	err := w.client.RunTransaction(w.t.Context(), func(_ context.Context, tx *firestore.Transaction) error {
+		return tx.Delete(w.client.Doc(path))
+	}, firestore.WithCommitResponseTo(&commit))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.last = commit.CommitTime()
+}
+
+// eventually bounds the waits; the machine may be slow.
+const eventually = 60 * time.Second
+
+// wantRollUp waits until the roll-up covers the last write, and compares it.
+func (w *world) wantRollUp(path string, want map[string]any) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), eventually)
+	defer cancel()
+	snapshots := w.client.Doc(path).Snapshots(ctx)
+	defer snapshots.Stop()
+	for {
+		doc, err := snapshots.Next()
+		if err != nil {
+			w.t.Fatalf("%s: no roll-up covers the writes until %v: %v", path, w.last, err)
+		}
+		got := doc.Data()
+		asOf, ok := got["as_of"].(time.Time)
+		if !ok || asOf.Before(w.last) {
+			continue
+		}
+		delete(got, "as_of")
+		if d := cmp.Diff(want, got); d != "" {
+			w.t.Errorf("%s as of %v (-want +got):\n%s", path, asOf, d)
+		}
+		return
+	}
+}
+
+func count(total any, numShards int64) map[string]any {
+	return map[string]any{"count": total, "num_shards": numShards}
+}
+
+const (
+	defaultPattern = "counters/{counter}/shards/{shard}"
+	nestedPattern  = "posts/{post}/counters/{name}/shards/{shard}"
+)
+
+func TestCounters(t *testing.T) {
+	const shards = "counters/c/shards/"
+	values := func(values ...any) func(*world) {
+		return func(w *world) {
+			for i, v := range values {
+				w.set(fmt.Sprint(shards, i), map[string]any{"count": v})
+			}
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		write  func(w *world)
+		rollUp string
+		want   map[string]any
+		logged []string // parts of one line
+	}{
+		{"negative", values(-7, 2), "rollups/c", count(int64(-5), 2), nil},
+		{"float", values(0.5, 0.25), "rollups/c", count(0.75, 2), nil},
+		{"mixed", values(1, 0.5), "rollups/c", count(1.5, 2), nil},
+		{"above 2^53", values(1<<53, 1), "rollups/c", count(int64(1<<53+1), 2), nil},
+		{"beyond int64", values(math.MaxInt64, math.MaxInt64), "rollups/c", count(float64(1<<64), 2), nil},
+		{"text", values(5, "7"), "rollups/c", count(int64(5), 2), []string{`"severity":"WARNING"`, shards + "1", "a string, not a number"}},
+		{"NaN", values(5, math.NaN()), "rollups/c", count(int64(5), 2), []string{`"severity":"WARNING"`, shards + "1", "is NaN"}},
+		{"infinite", values(5, math.Inf(-1)), "rollups/c", count(int64(5), 2), []string{`"severity":"WARNING"`, shards + "1", "is -Inf"}},
+		{"a shard deleted", func(w *world) { values(1, 2, 4)(w); w.delete(shards + "1") }, "rollups/c", count(int64(5), 2), nil},
+		{"all shards deleted", func(w *world) { values(1, 2)(w); w.delete(shards + "0"); w.delete(shards + "1") }, "rollups/c", count(int64(0), 0), nil},
+		{"a parent document", func(w *world) { w.set("counters/c", map[string]any{"num_shards": 10}); values(3)(w) }, "rollups/c", count(int64(3), 1), nil},
+		{"two fields, some with one",
+			func(w *world) {
+				w.set("posts/p/counters/c/shards/0", map[string]any{"likes": 1})
+				w.set("posts/p/counters/c/shards/1", map[string]any{"views": 2})
+				w.set("posts/p/counters/c/shards/2", map[string]any{"likes": 10, "views": 20})
+			},
+			"posts/p/rollups/c", map[string]any{"likes": int64(11), "views": int64(22), "num_shards": int64(3)}, nil},
+		{"ids of many characters", func(w *world) { w.set("counters/größe 三 👍🏽.%2F?#:/shards/٣ ", map[string]any{"count": 3}) },
+			"rollups/größe 三 👍🏽.%2F?#:", count(int64(3), 1), nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, emulatortest.Project(t), "(default)", "RollUpOnWrite", eventrelay.Faults{}, defaultPattern, nestedPattern)
+			test.write(w)
+			w.wantRollUp(test.rollUp, test.want)
+			if test.logged != nil && logs.lines(test.logged...) == nil {
+				t.Errorf("no log line with %q", test.logged)
+			}
+		})
+	}
+}
+
+// Increments from many clients, with events that come twice, late, out of order and again after they were acknowledged.
+func TestEventsGoWrong(t *testing.T) {
+	t.Parallel()
+	faults := eventrelay.Faults{Seed: 1, Duplicates: 0.3, LostAcks: 0.3, Delay: 300 * time.Millisecond}
+	w := newWorld(t, emulatortest.Project(t), "(default)", "RollUpOnWrite", faults, defaultPattern)
+	const clients, each = 8, 40
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for c := range clients {
+		all.Go(func() {
+			for i := range each {
+				shard := w.client.Doc(fmt.Sprintf("counters/c/shards/%d", (c+i)%5))
+				result, err := shard.Set(t.Context(), map[string]any{"count": firestore.Increment(c - 3)}, firestore.MergeAll)
+				mu.Lock()
+				if err != nil {
+					t.Error(err)
+				} else {
+					w.written(result, nil)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	w.wantRollUp("rollups/c", count(int64(each*(0+1+2+3+4-1-2-3)), 5))
+	ctx, cancel := context.WithTimeout(t.Context(), eventually)
+	defer cancel()
+	if err := w.relay.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.relay.Stats(); s.Redelivered == 0 || s.Duplicated == 0 {
+		t.Errorf("nothing went wrong: %+v", s)
+	}
+	w.wantRollUp("rollups/c", count(int64(each*4), 5))
+}
+
+func TestNamedDatabase(t *testing.T) {
+	t.Parallel()
+	project := emulatortest.Project(t)
+	w := newWorld(t, project, "other", "RollUpOnWrite", eventrelay.Faults{}, defaultPattern)
+	w.set("counters/c/shards/0", map[string]any{"count": 3})
+	w.wantRollUp("rollups/c", count(int64(3), 1))
+	doc, err := emulatortest.ClientDatabase(t, project, "(default)").Doc("rollups/c").Get(t.Context())
+	if err == nil {
+		t.Errorf("the roll-up went to the default database: %v", doc.Data())
+	}
+}
+
+// post posts a CloudEvent to a function, as Eventarc does, and returns the status.
+func post(t *testing.T, function string, header http.Header, body []byte) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server+"/"+function, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = header
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, res.Body)
+	return res.StatusCode
+}
+
+// newEvent returns an event for a document that was created.
+func newEvent(t *testing.T, id, project, path string) eventrelay.Event {
+	t.Helper()
+	doc := &firestoredata.Document{Name: "projects/" + project + "/databases/(default)/documents/" + path}
+	e, err := eventrelay.NewEvent(id, time.Now(), nil, doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// What can never be served is acknowledged, so that it is not delivered for a day, and logged at ERROR under its id.
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	project := emulatortest.Project(t)
+	for name, spoil := range map[string]func(e *eventrelay.Event){
+		"truncated":     func(e *eventrelay.Event) { e.Body = e.Body[:len(e.Body)-3] },
+		"no-document":   func(e *eventrelay.Event) { e.Body = nil },
+		"not-protobuf":  func(e *eventrelay.Event) { e.Body = []byte("{}") },
+		"json":          func(e *eventrelay.Event) { e.Header.Set("Content-Type", "application/json"); e.Body = []byte("{}") },
+		"another-type":  func(e *eventrelay.Event) { e.Header.Set("Ce-Type", "google.cloud.storage.object.v1.finalized") },
+		"foreign-path":  func(e *eventrelay.Event) { *e = newEvent(t, "e", project, "users/u/shards/0") },
+		"a-counter":     func(e *eventrelay.Event) { *e = newEvent(t, "e", project, "counters/c") },
+		"percent-signs": func(e *eventrelay.Event) { *e = newEvent(t, "e", project, "%d%s/%n/%v/100%") },
+	} {
+		id := "garbage-" + name
+		e := newEvent(t, id, project, "counters/c/shards/0")
+		spoil(&e)
+		e.Header.Set("Ce-Id", id)
+		if status := post(t, "RollUpOnWrite", e.Header, e.Body); status < 200 || status > 299 {
+			t.Errorf("%s: status %d, want 2xx", name, status)
+		}
+		if lines := logs.lines(`"severity":"ERROR"`, `"event_id":"`+id+`"`); len(lines) != 1 {
+			t.Errorf("%s: got %d ERROR lines, want 1: %s", name, len(lines), lines)
+		}
+	}
+	docs, err := emulatortest.ClientDatabase(t, project, "(default)").CollectionGroup("rollups").Documents(t.Context()).GetAll()
+	if err != nil || len(docs) > 0 {
+		t.Errorf("garbage wrote %d roll-ups (%v)", len(docs), err)
+	}
+}
+
+// A caller that goes away while its event is handed over or held must harm no other event: not one that is held at the same time, and not the next one, which
+// may be the last for hours.
+func TestCallersGoAway(t *testing.T) {
+	t.Parallel()
+	client := emulatortest.Client(t)
+	project := strings.Split(client.Doc("a/b").Path, "/")[1]
+	send := func(ctx context.Context, id, counter string) error {
+		e := newEvent(t, id, project, "counters/"+counter+"/shards/0")
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/"+callers, bytes.NewReader(e.Body))
+		if err != nil {
+			return err
+		}
+		req.Header = e.Header
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %s", res.Status)
+		}
+		return nil
+	}
+	patient, cancel := context.WithTimeout(t.Context(), eventually)
+	defer cancel()
+	for i := range 100 {
+		var all sync.WaitGroup
+		for j := range 8 {
+			all.Go(func() {
+				impatient, cancel := context.WithTimeout(patient, time.Duration(i*8+j)*10*time.Microsecond)
+				defer cancel()
+				_ = send(impatient, fmt.Sprintf("impatient-%d-%d", i, j), "impatient")
+			})
+		}
+		all.Go(func() {
+			if err := send(patient, fmt.Sprint("patient-", i), "patient"); err != nil {
+				t.Errorf("round %d: an event failed with others: %v", i, err)
+			}
+		})
+		all.Wait()
+	}
+	if err := send(patient, "last", "last"); err != nil {
+		t.Errorf("the last event: %v", err)
+	}
+}
+
+// burst is a function whose cadence outlasts a burst of events, and whose billed operations are counted.
+var burst = struct{ name, usage string }{"Burst", filepath.Join(os.TempDir(), fmt.Sprintf("tally-burst-%d", os.Getpid()))}
+
+// callers is a function that nobody else calls.
+const callers = "Callers"
+
+func registerOthers() {
+	functions.HTTP(callers, app.New(environment("TALLY_CADENCE=10ms"), &logs).OnWrite)
+	functions.HTTP(burst.name, app.New(environment("TALLY_CADENCE=8s", "TALLY_HOLD_LIMIT=30s", "TALLY_USAGE_FILE="+burst.usage), &logs).OnWrite)
+}
+
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	t.Cleanup(func() { os.Remove(burst.usage) })
+	w := &world{t: t, client: emulatortest.Client(t)}
+	project := strings.Split(w.client.Doc("a/b").Path, "/")[1]
+	for i := range 10 {
+		w.set(fmt.Sprintf("counters/c/shards/%d", i), map[string]any{"count": 100})
+	}
+	const events = 1000
+	var all sync.WaitGroup
+	for i := range events {
+		e := newEvent(t, fmt.Sprint("burst-", i), project, fmt.Sprintf("counters/c/shards/%d", i%10))
+		all.Go(func() {
+			if status := post(t, burst.name, e.Header, e.Body); status < 200 || status > 299 {
+				t.Errorf("status %d", status)
+			}
+		})
+	}
+	all.Wait()
+	w.wantRollUp("rollups/c", count(int64(1000), 10))
+	billed, err := billing.ReadFile(burst.usage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if billed.Writes < 1 || billed.Writes > 3 || billed.Reads != 2*billed.Writes || billed.Deletes != 0 {
+		t.Errorf("%d events on one counter were billed %+v, want at most 3 roll-ups of 2 reads and 1 write", events, billed)
+	}
+}
+
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	emulatortest.Addr()
+	client, other := emulatortest.ClientDatabase(t, scheduled, "(default)"), emulatortest.ClientDatabase(t, scheduled, "other")
+	w := &world{t: t, client: client}
+	const counters = 320 // more than a page of Firestore's listings
+	writer := client.BulkWriter(ctx)
+	for i := range counters {
+		if _, err := writer.Set(client.Doc(fmt.Sprintf("counters/%03d/shards/0", i)), map[string]any{"count": i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writer.End()
+	w.set("posts/p/counters/c/shards/0", map[string]any{"likes": 1})
+	(&world{t: t, client: other}).set("counters/c/shards/0", map[string]any{"count": 7})
+
+	type report struct {
+		Databases map[string]rollup.Report
+		Seconds   float64
+		Errors    []string
+	}
+	tick := func(wantStatus int) report {
+		t.Helper()
+		res, err := http.Post(server+"/RollUpOnSchedule", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		var r report
+		if err := json.NewDecoder(res.Body).Decode(&r); err != nil || res.StatusCode != wantStatus {
+			t.Errorf("status %s, want %d: %+v, %v", res.Status, wantStatus, r, err)
+		}
+		return r
+	}
+	want := map[string]rollup.Report{
+		"(default)": {Counters: counters + 1, RolledUp: counters + 1},
+		"other":     {Counters: 1, RolledUp: 1},
+	}
+	if d := cmp.Diff(want, tick(http.StatusOK).Databases); d != "" {
+		t.Errorf("first tick (-want +got):\n%s", d)
+	}
+	for i := range counters {
+		w.wantRollUp(fmt.Sprintf("rollups/%03d", i), count(int64(i), 1))
+	}
+	w.wantRollUp("posts/p/rollups/c", map[string]any{"likes": int64(1), "views": int64(0), "num_shards": int64(1)})
+	(&world{t: t, client: other}).wantRollUp("rollups/c", count(int64(7), 1))
+
+	w.set("counters/007/shards/1", map[string]any{"count": 1})
+	want = map[string]rollup.Report{
+		"(default)": {Counters: counters + 1, RolledUp: 1, Unchanged: counters},
+		"other":     {Counters: 1, Unchanged: 1},
+	}
+	if d := cmp.Diff(want, tick(http.StatusOK).Databases); d != "" {
+		t.Errorf("second tick (-want +got):\n%s", d)
+	}
+	w.wantRollUp("rollups/007", count(int64(8), 2))
+}
