@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func demoCommand() *cobra.Command {
+	var d demo
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Prove on this machine that the roll-ups are exact, under a load of increments",
+		Long: `Run everything as tally dev does, increment counters from many clients through the Go SDK, and compare each roll-up with the increments that were
+acknowledged. Exits with status 0 only if all are equal. The defaults take about half a minute.`,
+		Example: `  tally demo
+  tally demo --kill --duplicates 0.1 --lost-acks 0.1
+  tally demo --counters 1 --rate 100 --json | jq .lag_ms`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			d.out, d.stack.logs = c.OutOrStdout(), c.ErrOrStderr()
+			return d.run(c.Context())
+		},
+	}
+	d.stack.flags(c)
+	f := c.Flags()
+	f.IntVar(&d.counters, "counters", 5, "counters")
+	f.IntVar(&d.shards, "shards", 10, "shards of each counter")
+	f.IntVar(&d.increments, "increments", 2000, "increments in all, each by 1")
+	f.IntVar(&d.clients, "clients", 16, "clients that increment at once")
+	f.Float64Var(&d.rate, "rate", 200, "increments a second, of all clients together")
+	f.BoolVar(&d.kill, "kill", false, "kill -9 one functions process in the middle of the load, and start another")
+	f.Float64Var(&d.stack.faults.Duplicates, "duplicates", 0, "chance that an event is delivered twice")
+	f.Float64Var(&d.stack.faults.LostAcks, "lost-acks", 0, "chance that an acknowledgement is lost, and the event is delivered again")
+	f.Uint64Var(&d.stack.faults.Seed, "seed", 1, "seed of the faults")
+	f.BoolVar(&d.json, "json", false, "print one JSON object instead of a table, and nothing else on standard output")
+	return c
+}
+
+// A demo is one run of the demo command.
+type demo struct {
+	stack      stackOptions
+	counters   int
+	shards     int
+	increments int
+	clients    int
+	rate       float64
+	kill       bool
+	json       bool
+	out        io.Writer
+}
+
+// A result is what a demo found. Its JSON form is documented in README.md.
+type result struct {
+	Increments   int              `json:"increments"`
+	Acknowledged int              `json:"acknowledged"`
+	Expected     map[string]int64 `json:"expected"`
+	RolledUp     map[string]int64 `json:"rolled_up"`
+	Exact        bool             `json:"exact"`
+
+	Lag      lag      `json:"lag_ms"`
+	QuietLag quietLag `json:"quiet_lag_ms"`
+
+	Events      int   `json:"events"`
+	Redelivered int   `json:"redelivered"`
+	RollUps     int64 `json:"rollup_writes"`
+	Reads       int64 `json:"reads"`
+
+	WritesPerSecond int     `json:"writes_per_counter_per_second_max"`
+	Seconds         float64 `json:"seconds"`
+}
+
+// A lag is from an increment's commit to the moment when a listener sees a roll-up that covers it, in milliseconds.
+type lag struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+type quietLag struct {
+	P50 float64 `json:"p50"`
+}
+
+func (d *demo) check() error {
+	for _, flag := range []struct {
+		name  string
+		value int
+	}{{"counters", d.counters}, {"shards", d.shards}, {"increments", d.increments}, {"clients", d.clients}} {
+		if flag.value < 1 {
+			return fmt.Errorf("--%s %d: want at least 1", flag.name, flag.value)
+		}
+	}
+	if !(d.rate > 0) {
+		return fmt.Errorf("--rate %v: want more than 0 increments a second", d.rate)
+	}
+	for _, flag := range []struct {
+		name  string
+		value float64
+	}{{"duplicates", d.stack.faults.Duplicates}, {"lost-acks", d.stack.faults.LostAcks}} {
+		if !(flag.value >= 0 && flag.value < 1) {
+			return fmt.Errorf("--%s %v: want a chance, at least 0 and below 1", flag.name, flag.value)
+		}
+	}
+	return nil
+}
+
+var errInexact = errors.New("some roll-ups differ from the acknowledged increments")
+
+func (d *demo) run(ctx context.Context) error {
+	if err := d.check(); err != nil {
+		return err
+	}
+	// Twice the time that the load should take, and some for starting, quiet increments and the last roll-ups.
+	limit := 2*time.Duration(float64(d.increments)/d.rate*float64(time.Second)) + 2*time.Minute
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
+	defer cancel()
+
+	d.stack.project = "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
+	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute}
+	if os.Getenv("TALLY_LOG_LEVEL") == "" {
+		d.stack.variables = append(d.stack.variables, "TALLY_LOG_LEVEL=WARN")
+	}
+	s, err := startStack(ctx, d.stack)
+	defer s.stop()
+	if err != nil {
+		return err
+	}
+	bar := progressbar.NewOptions(d.increments, progressbar.OptionSetDescription("increments"), progressbar.OptionSetWriter(d.stack.logs),
+		progressbar.OptionSetVisibility(isTerminal(d.stack.logs)), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
+	r, err := newLoad(d, s, func() { _ = bar.Add(1) }).run(ctx)
+	_ = bar.Exit()
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+	if err := d.report(r); err != nil {
+		return err
+	}
+	if !r.Exact {
+		return errInexact
+	}
+	return nil
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// report prints the result.
+func (d *demo) report(r result) error {
+	if d.json {
+		return json.NewEncoder(d.out).Encode(r)
+	}
+	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "COUNTER\tINCREMENTS\tROLLED UP")
+	for _, id := range sortedKeys(r.Expected) {
+		mark := "exact"
+		if r.Expected[id] != r.RolledUp[id] {
+			mark = "WRONG"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", id, r.Expected[id], r.RolledUp[id], mark)
+	}
+	fmt.Fprintln(w)
+	fmt.Fprintf(w, "increments\t%d of %d acknowledged, in %.1f s\n", r.Acknowledged, r.Increments, r.Seconds)
+	fmt.Fprintf(w, "lag\tp50 %.0f ms, p99 %.0f ms, at most %.0f ms; of a lone increment p50 %.0f ms\n", r.Lag.P50, r.Lag.P99, r.Lag.Max, r.QuietLag.P50)
+	fmt.Fprintf(w, "events\t%d, redelivered %d times\n", r.Events, r.Redelivered)
+	fmt.Fprintf(w, "billed\t%d reads, %d writes: %.2f reads and %.2f writes per increment\n", r.Reads, r.RollUps,
+		float64(r.Reads)/float64(r.Acknowledged), float64(r.RollUps)/float64(r.Acknowledged))
+	fmt.Fprintf(w, "roll-ups\tat most %d of a counter within a second\n", r.WritesPerSecond)
+	return w.Flush()
+}

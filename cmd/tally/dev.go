@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/spf13/cobra"
+)
+
+func devCommand() *cobra.Command {
+	var d dev
+	c := &cobra.Command{
+		Use:   "dev",
+		Short: "Run Firestore, the functions, events and the schedule on this machine until Ctrl-C",
+		Long: `Run everything on this machine until Ctrl-C: Google's Firestore emulator with the security rules, functions processes, the events between
+them, and the schedule. With FIRESTORE_EMULATOR_HOST set, that emulator is used instead; security rules and port are then its own.
+
+The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from the environment; docs/config.md lists it.`,
+		Example: `  tally dev
+  TALLY_ROUTES='posts/{post}/shards/{shard} -> rollups/{post} : likes, views' tally dev --instances 1`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			d.out, d.stack.logs = c.OutOrStdout(), c.ErrOrStderr()
+			return d.run(c.Context())
+		},
+	}
+	d.stack.flags(c)
+	c.Flags().StringVar(&d.stack.project, "project", "demo-tally", "project id; the emulator takes any, and one that begins with demo- is never a real project")
+	c.Flags().DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule")
+	return c
+}
+
+// A dev is one run of the dev command.
+type dev struct {
+	stack stackOptions
+	every time.Duration
+	out   io.Writer
+}
+
+// projectID is what a project id looks like (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
+var projectID = regexp.MustCompile(`^[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
+
+func (d *dev) run(ctx context.Context) error {
+	if !projectID.MatchString(d.stack.project) {
+		return fmt.Errorf("--project %q is no project id: want 6 to 30 lower-case letters, digits and hyphens, a letter first and no hyphen last", d.stack.project)
+	}
+	if d.every <= 0 {
+		return fmt.Errorf("--every %v: want more than 0", d.every)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s, err := startStack(ctx, d.stack)
+	var work sync.WaitGroup
+	defer func() {
+		cancel()
+		work.Wait()
+		s.stop()
+	}()
+	if err != nil {
+		return ended(ctx, err)
+	}
+	d.greet(s)
+	for n := range d.stack.instances {
+		work.Go(func() { d.keep(ctx, s, n) })
+	}
+	work.Go(func() { d.schedule(ctx, s) })
+	d.watch(ctx, s, &work)
+	if s.started == nil {
+		<-ctx.Done()
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.started.Done():
+		return errors.New("the Firestore emulator ended by itself")
+	}
+}
+
+// ended returns nil instead of an error that only says that the user stopped the command.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// greet says what runs and how to use it.
+func (d *dev) greet(s *stack) {
+	host, port, _ := strings.Cut(s.addr, ":")
+	fmt.Fprintf(d.out, "\nTally runs. Stop it with Ctrl-C.\n\n  Firestore   %s, project %s\n", s.addr, d.stack.project)
+	for n := range d.stack.instances {
+		i := s.instance(n)
+		fmt.Fprintf(d.out, "  functions   %s\n              %s\n", i.url("RollUpOnWrite"), i.url("RollUpOnSchedule"))
+	}
+	for _, route := range s.config.Routes {
+		fmt.Fprintf(d.out, "  route       %s\n", route)
+	}
+	fmt.Fprintf(d.out, `
+Point an app at it:
+  Web         connectFirestoreEmulator(getFirestore(app), '%[1]s', %[2]s)   // initializeApp({ projectId: '%[3]s' })
+  servers     export FIRESTORE_EMULATOR_HOST=%[1]s:%[2]s GOOGLE_CLOUD_PROJECT=%[3]s
+
+Add 1 from here:
+  curl -s -H 'Authorization: Bearer owner' -H 'Content-Type: application/json' \
+    http://%[1]s:%[2]s/v1/projects/%[3]s/databases/%[4]s/documents:commit -d '{"writes": [{"transform": {
+      "document": "projects/%[3]s/databases/%[4]s/documents/counters/likes/shards/0",
+      "fieldTransforms": [{"fieldPath": "count", "increment": {"integerValue": 1}}]}}]}'
+
+`, host, port, d.stack.project, s.config.Databases[0])
+}
+
+// keep starts the n-th functions process again whenever it ends by itself.
+func (d *dev) keep(ctx context.Context, s *stack, n int) {
+	for {
+		i := s.instance(n)
+		select {
+		case <-ctx.Done():
+			return
+		case <-i.ended:
+		}
+		d.print("functions process at port %d ended (%v); starting another", i.port, i.reason)
+		if err := s.startInstance(ctx, n); err != nil {
+			d.print("%v", err)
+			return
+		}
+	}
+}
+
+// schedule is Cloud Scheduler.
+func (d *dev) schedule(ctx context.Context, s *stack) {
+	tick := time.NewTicker(d.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := s.instance(0).callSchedule(ctx); err != nil && ctx.Err() == nil {
+				d.print("RollUpOnSchedule failed: %v", err)
+			}
+		}
+	}
+}
+
+// watch prints a line for each roll-up that changes.
+func (d *dev) watch(ctx context.Context, s *stack, work *sync.WaitGroup) {
+	collections := make(map[string]bool)
+	for _, route := range s.config.Routes {
+		template := route.Template()
+		collection := template[len(template)-2]
+		if collection.Capture {
+			d.print("roll-ups of route %s are not shown: their collections have no common name", route)
+			continue
+		}
+		collections[collection.Name] = true
+	}
+	for collection := range maps.Keys(collections) {
+		work.Go(func() {
+			snapshots := s.client.CollectionGroup(collection).Snapshots(ctx)
+			defer snapshots.Stop()
+			for {
+				snapshot, err := snapshots.Next()
+				if err != nil {
+					if ctx.Err() == nil {
+						d.print("roll-ups in %s are no longer shown: %v", collection, err)
+					}
+					return
+				}
+				for _, change := range snapshot.Changes {
+					d.show(s.config.Routes, change)
+				}
+			}
+		})
+	}
+}
+
+// show prints one line for a document that is a roll-up.
+func (d *dev) show(routes rollup.Routes, change firestore.DocumentChange) {
+	path := firestorestore.Path(change.Doc.Ref)
+	for _, route := range routes {
+		if _, ok := route.CounterOfRollUp(path); !ok {
+			continue
+		}
+		if change.Kind == firestore.DocumentRemoved {
+			d.print("%s  removed", path)
+			continue
+		}
+		fields := change.Doc.Data()
+		var totals strings.Builder
+		for _, field := range slices.Sorted(slices.Values(route.Fields)) {
+			fmt.Fprintf(&totals, "  %s %v", field, fields[field])
+		}
+		asOf, _ := fields[rollup.FieldAsOf].(time.Time)
+		d.print("%s%s  %v shards  as of %s", path, &totals, fields[rollup.FieldNumShards], asOf.Local().Format(clock))
+	}
+}
+
+// clock is how times are shown.
+const clock = "15:04:05.000"
+
+// print prints a line with the time.
+func (d *dev) print(format string, args ...any) {
+	fmt.Fprintf(d.out, "%s  %s\n", time.Now().Format(clock), fmt.Sprintf(format, args...))
+}

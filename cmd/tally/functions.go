@@ -1,0 +1,36 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
+	_ "github.com/firestore-tally/tally" // registers the functions
+	"github.com/spf13/cobra"
+)
+
+// functionsCommand is what dev and demo run in processes of their own: the functions framework with Tally's functions. It ends when its standard input
+// does, that is when its parent ends, however that happens.
+func functionsCommand() *cobra.Command {
+	var port int
+	c := &cobra.Command{
+		Use:    "functions",
+		Short:  "Serve the functions, for tally dev and tally demo",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			// A Ctrl-C reaches every process of the terminal's. The parent decides when this one ends.
+			signal.Ignore(os.Interrupt, syscall.SIGHUP)
+			go func() {
+				_, _ = io.Copy(io.Discard, c.InOrStdin())
+				os.Exit(0)
+			}()
+			return funcframework.StartHostPort(loopback, strconv.Itoa(port))
+		},
+	}
+	c.Flags().IntVar(&port, "port", 8081, "port to serve at")
+	return c
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const loopback = "127.0.0.1"
+
+// An instance is one functions process.
+type instance struct {
+	port   int
+	usage  string // file of its billed operations
+	cmd    *exec.Cmd
+	life   io.Closer // the process ends when this is closed
+	ended  chan struct{}
+	reason error // why it ended; valid after ended
+}
+
+// startInstance starts a functions process at port with the environment variables, and returns when it serves.
+func startInstance(ctx context.Context, port int, usage string, variables []string, logs io.Writer) (*instance, error) {
+	if err := checkPort(port); err != nil {
+		return nil, fmt.Errorf("functions: %w; choose others with --functions-port", err)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	i := &instance{port: port, usage: usage, ended: make(chan struct{})}
+	i.cmd = exec.Command(executable, "functions", "--port", strconv.Itoa(port)) // not CommandContext: stop decides when it ends
+	i.cmd.Env = append(functionsEnvironment(os.Environ()), append(variables, "TALLY_USAGE_FILE="+usage)...)
+	i.cmd.Stderr = logs
+	if i.life, err = i.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := i.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("functions: %w", err)
+	}
+	go func() {
+		i.reason = i.cmd.Wait()
+		close(i.ended)
+	}()
+	if err := i.awaitReady(ctx); err != nil {
+		i.stop()
+		return nil, fmt.Errorf("functions at port %d: %w", port, err)
+	}
+	return i, nil
+}
+
+// functionsEnvironment returns environment without what a process on Cloud Run would have and this one must not.
+func functionsEnvironment(environment []string) []string {
+	var kept []string
+	for _, variable := range environment {
+		switch name, _, _ := strings.Cut(variable, "="); name {
+		case "FUNCTION_TARGET", "K_SERVICE": // one function at every path; logs flushed with empty lines
+		default:
+			kept = append(kept, variable)
+		}
+	}
+	return kept
+}
+
+// readyWithin bounds the wait for a functions process.
+const readyWithin = 30 * time.Second
+
+// awaitReady waits until the process accepts connections.
+func (i *instance) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("not ready after %v", readyWithin))
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := net.Dial("tcp", net.JoinHostPort(loopback, strconv.Itoa(i.port)))
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-i.ended:
+			return fmt.Errorf("ended at once: %w", i.reason)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// url returns the address of one of the functions.
+func (i *instance) url(function string) string {
+	return fmt.Sprintf("http://%s:%d/%s", loopback, i.port, function)
+}
+
+// stop ends the process and waits for its end.
+func (i *instance) stop() {
+	_ = i.life.Close()
+	select {
+	case <-i.ended:
+	case <-time.After(5 * time.Second):
+		i.kill()
+	}
+}
+
+// kill ends the process as kill -9 does, and waits for its end.
+func (i *instance) kill() {
+	_ = i.cmd.Process.Kill() // it may have ended already
+	<-i.ended
+}
+
+// callSchedule calls RollUpOnSchedule.
+func (i *instance) callSchedule(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, i.url("RollUpOnSchedule"), nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	report, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", res.Status, report)
+	}
+	return err
+}
+
+// checkPort reports whether something listens at port.
+func checkPort(port int) error {
+	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	if err != nil {
+		return fmt.Errorf("port %d is in use or not allowed: %w", port, errors.Unwrap(err))
+	}
+	return l.Close()
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/spf13/cobra"
+)
+
+// stackOptions say what to run.
+type stackOptions struct {
+	project       string
+	firestorePort int
+	functionsPort int // of the first instance; the others follow
+	instances     int
+	rules         string
+	faults        eventrelay.Faults
+	variables     []string // of the functions' environment, beside this process's own
+	logs          io.Writer
+}
+
+// flags defines the flags that dev and demo share.
+func (o *stackOptions) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.IntVar(&o.firestorePort, "firestore-port", 8080, "port of the Firestore emulator")
+	f.IntVar(&o.functionsPort, "functions-port", 8081, "port of the first functions process; the others follow")
+	f.IntVar(&o.instances, "instances", 2, "functions processes")
+	f.StringVar(&o.rules, "rules", "firestore.rules", "file of security rules")
+}
+
+// A stack is everything that Tally needs, running on this machine.
+type stack struct {
+	options stackOptions
+	config  app.Config
+	addr    string             // of the emulator
+	started *emulator.Emulator // nil when the emulator is somebody else's
+	client  *firestore.Client  // of the first database, past the rules
+	relay   *eventrelay.Relay
+	dir     string   // temporary
+	closers []func() // in order of starting
+
+	mu        sync.Mutex
+	instances []*instance
+	usage     []string // files of all instances that ever ran
+}
+
+// startStack starts a stack. The caller stops it, also after an error.
+func startStack(ctx context.Context, o stackOptions) (*stack, error) {
+	s := &stack{options: o}
+	if o.instances < 1 {
+		return s, fmt.Errorf("--instances %d: want at least 1", o.instances)
+	}
+	environment := make(map[string]string)
+	for _, variable := range append(os.Environ(), o.variables...) {
+		name, value, _ := strings.Cut(variable, "=")
+		environment[name] = value
+	}
+	var err error
+	if s.config, err = app.LoadConfig(environment); err != nil {
+		return s, fmt.Errorf("configuration: %w", err)
+	}
+	if s.dir, err = os.MkdirTemp("", "tally-"); err != nil {
+		return s, err
+	}
+	s.onStop(func() { _ = os.RemoveAll(s.dir) })
+	for n := range o.instances {
+		if err := checkPort(o.functionsPort + n); err != nil {
+			return s, fmt.Errorf("functions: %w; choose others with --functions-port", err)
+		}
+	}
+	s.relay = eventrelay.New(eventrelay.Options{Faults: o.faults, Logger: slog.New(slog.NewTextHandler(o.logs, &slog.HandlerOptions{Level: slog.LevelError}))})
+	s.onStop(s.relay.Close)
+	if err := s.startFirestore(ctx); err != nil {
+		return s, err
+	}
+	for n := range o.instances {
+		if err := s.startInstance(ctx, n); err != nil {
+			return s, err
+		}
+	}
+	return s, s.startEvents(ctx)
+}
+
+// onStop has f called when the stack stops.
+func (s *stack) onStop(f func()) { s.closers = append(s.closers, f) }
+
+// stop ends whatever was started, in reverse order.
+func (s *stack) stop() {
+	for _, f := range slices.Backward(s.closers) {
+		f()
+	}
+}
+
+// startFirestore starts the emulator, or takes the one that the environment names, and opens a client.
+func (s *stack) startFirestore(ctx context.Context) error {
+	if s.addr = os.Getenv(firestorestore.EmulatorHost); s.addr == "" {
+		// The emulator posts its events to the relay.
+		l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+		if err != nil {
+			return err
+		}
+		server := &http.Server{Handler: s.relay, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		go func() { _ = server.Serve(l) }() // until Close
+		s.onStop(func() { _ = server.Close() })
+		s.started, err = emulator.Start(ctx, emulator.Options{
+			Port: s.options.firestorePort, Rules: s.options.rules, Functions: l.Addr().String(), Fetch: fetchEmulator(s.options.logs),
+		})
+		if err != nil {
+			return fmt.Errorf("%w (the port is --firestore-port, the rules are --rules)", err)
+		}
+		s.onStop(func() { _ = s.started.Stop() })
+		s.addr = s.started.Addr()
+		if err := os.Setenv(firestorestore.EmulatorHost, s.addr); err != nil {
+			return err
+		}
+		s.onStop(func() { _ = os.Unsetenv(firestorestore.EmulatorHost) })
+	}
+	var err error
+	if s.client, err = firestorestore.Dial(ctx, s.options.project, s.config.Databases[0]); err != nil {
+		return err
+	}
+	s.onStop(func() { _ = s.client.Close() })
+	return nil
+}
+
+// startInstance starts the n-th functions process, in place of one that has ended.
+func (s *stack) startInstance(ctx context.Context, n int) error {
+	s.mu.Lock()
+	usage := filepath.Join(s.dir, fmt.Sprintf("usage-%d", len(s.usage)))
+	s.mu.Unlock()
+	variables := append(slices.Clone(s.options.variables), "GOOGLE_CLOUD_PROJECT="+s.options.project, firestorestore.EmulatorHost+"="+s.addr)
+	i, err := startInstance(ctx, s.options.functionsPort+n, usage, variables, s.options.logs)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.usage = append(s.usage, usage)
+	if n < len(s.instances) {
+		s.instances[n] = i
+	} else {
+		s.instances = append(s.instances, i)
+		s.onStop(func() { s.instance(n).stop() })
+	}
+	var targets []string
+	for _, i := range s.instances {
+		targets = append(targets, i.url("RollUpOnWrite"))
+	}
+	s.relay.SetTargets(targets)
+	return nil
+}
+
+// instance returns the n-th functions process.
+func (s *stack) instance(n int) *instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.instances[n]
+}
+
+// startEvents has each write of a shard become an event at the relay.
+func (s *stack) startEvents(ctx context.Context) error {
+	if s.started == nil {
+		return s.listenForEvents(ctx)
+	}
+	for n, route := range s.config.Routes {
+		var pattern []string
+		for _, segment := range route.Pattern() {
+			pattern = append(pattern, segment.String())
+		}
+		for d, database := range s.config.Databases {
+			err := emulator.RegisterTrigger(ctx, s.addr, emulator.Trigger{
+				Project: s.options.project, Database: database, Name: fmt.Sprintf("tally-%d-%d", d, n), Pattern: strings.Join(pattern, "/"),
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// listenForEvents makes the events from snapshot listeners, because somebody else's emulator posts them elsewhere.
+func (s *stack) listenForEvents(ctx context.Context) error {
+	collections := make(map[string]bool)
+	for _, route := range s.config.Routes {
+		pattern := route.Pattern()
+		collections[pattern[len(pattern)-2].Name] = true
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var listeners sync.WaitGroup
+	s.onStop(func() {
+		cancel()
+		listeners.Wait()
+	})
+	for _, database := range s.config.Databases {
+		client, err := firestorestore.Dial(ctx, s.options.project, database)
+		if err != nil {
+			return err
+		}
+		s.onStop(func() { _ = client.Close() })
+		for collection := range maps.Keys(collections) {
+			listeners.Go(func() {
+				err := eventrelay.Listen(ctx, client, collection, s.deliverShard)
+				if ctx.Err() == nil {
+					fmt.Fprintf(s.options.logs, "tally: no more events: %v\n", err)
+				}
+			})
+		}
+	}
+	return nil
+}
+
+// deliverShard hands an event of a collection group to the relay if it is a shard's, as a trigger's pattern would.
+func (s *stack) deliverShard(e eventrelay.Event) error {
+	if _, ok := s.config.Routes.Match(e.Header.Get("Ce-Document")); !ok {
+		return nil
+	}
+	return s.relay.Deliver(e)
+}
+
+// billed returns the operations that all the functions processes were billed for, those that have ended too.
+func (s *stack) billed() (billing.Counts, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var sum billing.Counts
+	for _, file := range s.usage {
+		c, err := billing.ReadFile(file)
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a process that got no request has no file
+			return billing.Counts{}, err
+		}
+		sum = sum.Add(c)
+	}
+	return sum, nil
+}

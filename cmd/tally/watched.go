@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/shards"
+)
+
+// A watched counter is one whose roll-up document is listened to while it is incremented.
+type watched struct {
+	id     string
+	shards *shards.Counter
+
+	mu           sync.Mutex
+	acknowledged int64
+	asOf         time.Time       // of the latest roll-up seen
+	seen         time.Time       // when, by the local clock
+	uncovered    []time.Time     // commits later than asOf
+	lags         []time.Duration // of the commits that are covered
+	updates      []time.Time     // of the roll-up document, by Firestore's clock
+	changed      chan struct{}   // closed at the next roll-up
+}
+
+// incremented notes an increment. The clock of the emulator is this machine's, so commit times and local times compare.
+func (w *watched) incremented(committed time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.acknowledged++
+	if committed.After(w.asOf) {
+		w.uncovered = append(w.uncovered, committed)
+	} else {
+		w.lags = append(w.lags, w.seen.Sub(committed)) // the roll-up was faster than the acknowledgement
+	}
+}
+
+// listen follows the roll-up document until ctx ends.
+func (w *watched) listen(ctx context.Context, client *firestore.Client) error {
+	snapshots := client.Doc("rollups/" + w.id).Snapshots(ctx)
+	defer snapshots.Stop()
+	for {
+		doc, err := snapshots.Next()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("listening to rollups/%s: %w", w.id, err)
+		}
+		if asOf, ok := doc.Data()["as_of"].(time.Time); ok {
+			w.rolledUp(asOf, doc.UpdateTime)
+		}
+	}
+}
+
+// rolledUp notes a roll-up.
+func (w *watched) rolledUp(asOf, updated time.Time) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asOf, w.seen = asOf, now
+	w.updates = append(w.updates, updated)
+	w.uncovered = slices.DeleteFunc(w.uncovered, func(committed time.Time) bool {
+		if committed.After(asOf) {
+			return false
+		}
+		w.lags = append(w.lags, now.Sub(committed))
+		return true
+	})
+	if w.changed != nil {
+		close(w.changed)
+		w.changed = nil
+	}
+}
+
+// awaitCovered waits until there is a roll-up and it covers every increment noted so far.
+func (w *watched) awaitCovered(ctx context.Context) error {
+	for {
+		w.mu.Lock()
+		if !w.asOf.IsZero() && len(w.uncovered) == 0 {
+			w.mu.Unlock()
+			return nil
+		}
+		if w.changed == nil {
+			w.changed = make(chan struct{})
+		}
+		changed := w.changed
+		w.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for rollups/%s: %w", w.id, context.Cause(ctx))
+		}
+	}
+}
+
+// lastRollUp is when the latest roll-up was seen.
+func (w *watched) lastRollUp() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen
+}
+
+// takeLags returns the lags noted since it was last called.
+func (w *watched) takeLags() []time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lags := w.lags
+	w.lags = nil
+	return lags
+}
+
+// mostWithin returns the most updates of the roll-up document that fall into any window of length d.
+func (w *watched) mostWithin(d time.Duration) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var most int
+	for i := range w.updates {
+		n := 0
+		for n < len(w.updates)-i && w.updates[i+n].Sub(w.updates[i]) < d {
+			n++
+		}
+		most = max(most, n)
+	}
+	return most
+}
