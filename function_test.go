@@ -158,14 +158,20 @@ func (w *world) set(path string, fields map[string]any) {
 
 func (w *world) delete(path string) {
 	w.t.Helper()
-	var commit firestore.CommitResponse // the result of a plain delete does not tell when it was committed
-	err := w.client.RunTransaction(w.t.Context(), func(_ context.Context, tx *firestore.Transaction) error {
-		return tx.Delete(w.client.Doc(path))
-	}, firestore.WithCommitResponseTo(&commit))
+	// The result of a plain delete does not tell when it was committed.
+	w.commit(func(tx *firestore.Transaction) error { return tx.Delete(w.client.Doc(path)) })
+}
+
+// commit commits what write adds to a transaction.
+func (w *world) commit(write func(*firestore.Transaction) error) {
+	w.t.Helper()
+	var response firestore.CommitResponse
+	err := w.client.RunTransaction(w.t.Context(), func(_ context.Context, tx *firestore.Transaction) error { return write(tx) },
+		firestore.WithCommitResponseTo(&response))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.last = commit.CommitTime()
+	w.last = response.CommitTime()
 }
 
 // eventually bounds the waits; the machine may be slow.

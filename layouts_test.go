@@ -1,6 +1,7 @@
 package tally
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -31,11 +32,13 @@ var layouts = []layout{
 		sample: "Web",
 		route:  "counters/{id}/shards/{shard} -> rollups/{id} : count",
 		write: func(w *world) {
-			batch := w.client.Batch().Set(w.client.Doc("counters/c"), map[string]any{"num_shards": numShards}) // with all its shards
-			for i := range numShards {
-				batch.Set(w.shard("counters/c/shards", i), map[string]any{"count": 0})
-			}
-			w.commit(batch)
+			w.commit(func(tx *firestore.Transaction) error { // the counter with all its shards at once
+				err := tx.Set(w.client.Doc("counters/c"), map[string]any{"num_shards": numShards})
+				for i := range numShards {
+					err = errors.Join(err, tx.Set(w.shard("counters/c/shards", i), map[string]any{"count": 0}))
+				}
+				return err
+			})
 			w.update(w.shard("counters/c/shards", 0), "count", 1, 1, 1)
 			w.update(w.shard("counters/c/shards", 2), "count", 1)
 		},
@@ -180,17 +183,6 @@ func (w *world) shard(collection string, n int) *firestore.DocumentRef {
 func (w *world) create(doc *firestore.DocumentRef, fields map[string]any) {
 	w.t.Helper()
 	w.written(doc.Create(w.t.Context(), fields))
-}
-
-func (w *world) commit(batch *firestore.WriteBatch) {
-	w.t.Helper()
-	results, err := batch.Commit(w.t.Context())
-	for _, result := range results {
-		w.written(result, err)
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // update increments a field of a shard that exists, once by each amount.

@@ -129,9 +129,6 @@ func (d *demo) run(ctx context.Context) error {
 
 	d.stack.project = "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
 	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute}
-	if os.Getenv("TALLY_LOG_LEVEL") == "" {
-		d.stack.variables = append(d.stack.variables, "TALLY_LOG_LEVEL=WARN")
-	}
 	s, err := startStack(ctx, d.stack)
 	defer s.stop()
 	if err != nil {

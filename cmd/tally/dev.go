@@ -101,7 +101,7 @@ func (d *dev) greet(s *stack) {
 	fmt.Fprintf(d.out, "\nTally runs. Stop it with Ctrl-C.\n\n  Firestore   %s, project %s\n", s.addr, d.stack.project)
 	for n := range d.stack.instances {
 		i := s.instance(n)
-		fmt.Fprintf(d.out, "  functions   %s\n              %s\n", i.url("RollUpOnWrite"), i.url("RollUpOnSchedule"))
+		fmt.Fprintf(d.out, "  functions   process %d: %s\n              %s\n", i.cmd.Process.Pid, i.url("RollUpOnWrite"), i.url("RollUpOnSchedule"))
 	}
 	for _, route := range s.config.Routes {
 		fmt.Fprintf(d.out, "  route       %s\n", route)

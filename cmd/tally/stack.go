@@ -63,6 +63,9 @@ type stack struct {
 
 // startStack starts a stack. The caller stops it, also after an error.
 func startStack(ctx context.Context, o stackOptions) (*stack, error) {
+	if os.Getenv("TALLY_LOG_LEVEL") == "" {
+		o.variables = append(o.variables, "TALLY_LOG_LEVEL=WARN") // what goes well needs no line
+	}
 	s := &stack{options: o}
 	if o.instances < 1 {
 		return s, fmt.Errorf("--instances %d: want at least 1", o.instances)
