@@ -129,15 +129,14 @@ func (d *demo) run(ctx context.Context) error {
 
 	d.stack.project = "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
 	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute}
+	bar := d.progress()
 	s, err := startStack(ctx, d.stack)
 	defer s.stop()
 	if err != nil {
 		return err
 	}
-	bar := progressbar.NewOptions(d.increments, progressbar.OptionSetDescription("increments"), progressbar.OptionSetWriter(d.stack.logs),
-		progressbar.OptionSetVisibility(isTerminal(d.stack.logs)), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
-	r, err := newLoad(d, s, func() { _ = bar.Add(1) }).run(ctx)
-	_ = bar.Exit()
+	r, err := newLoad(d, s, bar).run(ctx)
+	_ = bar.Clear()
 	if err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -151,6 +150,13 @@ func (d *demo) run(ctx context.Context) error {
 		return errInexact
 	}
 	return nil
+}
+
+// progress returns a bar for the increments, which is seen on a terminal only.
+func (d *demo) progress() *progressbar.ProgressBar {
+	return progressbar.NewOptions(d.increments, progressbar.OptionSetWriter(d.stack.logs), progressbar.OptionSetVisibility(isTerminal(d.stack.logs)),
+		progressbar.OptionSetDescription("starting the emulator and the functions"), progressbar.OptionSetPredictTime(false),
+		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetRenderBlankState(true))
 }
 
 func isTerminal(w io.Writer) bool {

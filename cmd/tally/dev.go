@@ -113,7 +113,7 @@ Point an app at it:
 
 Add 1 from here:
   curl -s -H 'Authorization: Bearer owner' -H 'Content-Type: application/json' \
-    http://%[1]s:%[2]s/v1/projects/%[3]s/databases/%[4]s/documents:commit -d '{"writes": [{"transform": {
+    'http://%[1]s:%[2]s/v1/projects/%[3]s/databases/%[4]s/documents:commit' -d '{"writes": [{"transform": {
       "document": "projects/%[3]s/databases/%[4]s/documents/counters/likes/shards/0",
       "fieldTransforms": [{"fieldPath": "count", "increment": {"integerValue": 1}}]}}]}'
 

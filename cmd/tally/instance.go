@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -135,8 +136,11 @@ func (i *instance) callSchedule(ctx context.Context) error {
 // checkPort reports whether something listens at port.
 func checkPort(port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("port %d is in use", port)
+	}
 	if err != nil {
-		return fmt.Errorf("port %d is in use or not allowed: %w", port, errors.Unwrap(err))
+		return fmt.Errorf("port %d: %w", port, err)
 	}
 	return l.Close()
 }

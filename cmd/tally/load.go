@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/shards"
+	"github.com/schollz/progressbar/v3"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 )
@@ -19,13 +20,13 @@ type load struct {
 	demo     *demo
 	stack    *stack
 	counters []*watched
-	progress func() // called for each increment
+	progress *progressbar.ProgressBar
 
 	mu     sync.Mutex
 	failed int // increments of which nobody knows whether they were applied
 }
 
-func newLoad(d *demo, s *stack, progress func()) *load {
+func newLoad(d *demo, s *stack, progress *progressbar.ProgressBar) *load {
 	l := &load{demo: d, stack: s, progress: progress}
 	for n := range d.counters {
 		id := fmt.Sprintf("demo-%d", n+1)
@@ -51,12 +52,15 @@ func (l *load) run(ctx context.Context) (result, error) {
 				return err
 			}
 		}
+		l.progress.Describe("lone increments on idle counters")
 		if quiet, err = l.quiet(working); err != nil {
 			return err
 		}
+		l.progress.Describe("increments from all clients")
 		if err := l.busy(working, l.demo.increments-len(quiet)); err != nil {
 			return err
 		}
+		l.progress.Describe("waiting for the last roll-ups")
 		for _, w := range l.counters {
 			if err := w.awaitCovered(working); err != nil {
 				return err
@@ -143,7 +147,7 @@ func (l *load) increment(ctx context.Context, w *watched) error {
 		switch {
 		case err == nil:
 			w.incremented(committed)
-			l.progress()
+			_ = l.progress.Add(1)
 			return nil
 		case errors.Is(err, shards.ErrInDoubt):
 			l.mu.Lock()

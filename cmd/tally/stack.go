@@ -114,6 +114,12 @@ func (s *stack) stop() {
 // startFirestore starts the emulator, or takes the one that the environment names, and opens a client.
 func (s *stack) startFirestore(ctx context.Context) error {
 	if s.addr = os.Getenv(firestorestore.EmulatorHost); s.addr == "" {
+		if err := checkPort(s.options.firestorePort); err != nil {
+			return fmt.Errorf("firestore: %w; choose another with --firestore-port", err)
+		}
+		if _, err := os.Stat(s.options.rules); err != nil {
+			return fmt.Errorf("--rules: %w; run tally in the folder that holds firestore.rules, or name the file", err)
+		}
 		// The emulator posts its events to the relay.
 		l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
 		if err != nil {
@@ -126,7 +132,7 @@ func (s *stack) startFirestore(ctx context.Context) error {
 			Port: s.options.firestorePort, Rules: s.options.rules, Functions: l.Addr().String(), Fetch: fetchEmulator(s.options.logs),
 		})
 		if err != nil {
-			return fmt.Errorf("%w (the port is --firestore-port, the rules are --rules)", err)
+			return err
 		}
 		s.onStop(func() { _ = s.started.Stop() })
 		s.addr = s.started.Addr()
