@@ -1,12 +1,15 @@
-// Package tally holds Tally's two Cloud Functions, which keep one roll-up document for each distributed counter in Cloud Firestore.
+// Package tally holds Tally's two Cloud Functions, which keep one roll-up document for each
+// distributed counter in Cloud Firestore.
 //
-// Apps increment random shards with the plain Firebase SDKs and read the roll-up, or listen to it, instead of summing the shards:
+// Apps increment random shards with the plain Firebase SDKs and read the roll-up, or listen to it,
+// instead of summing the shards:
 //
 //	app ──increment──▶ counters/{c}/shards/{n} ──document.v1.written──▶ RollUpOnWrite ─┐
 //	app ◀──listen──── rollups/{c} ◀───────────── one write per cadence ────────────────┤
 //	                              Cloud Scheduler ──HTTP (OIDC)──▶ RollUpOnSchedule ───┘
 //
-// The functions are registered with the functions framework when the package is imported; nothing else happens until a request comes.
+// The functions are registered with the functions framework when the package is imported; nothing
+// else happens until a request comes.
 //
 // A tour, from the bottom up:
 //

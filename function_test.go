@@ -30,8 +30,8 @@ import (
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 )
 
-// Everything here is real but the cloud: Google's emulator makes the events, the relay delivers them, and the functions framework serves the
-// registered functions over HTTP.
+// Everything here is real but the cloud: Google's emulator makes the events, the relay delivers
+// them, and the functions framework serves the registered functions over HTTP.
 
 // routes are those of the registered functions.
 const routes = rollup.DefaultRoute + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views"
@@ -260,7 +260,8 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// Increments from many clients, with events that come twice, late, out of order and again after they were acknowledged.
+// Increments from many clients, with events that come twice, late, out of order and again after
+// they were acknowledged.
 func TestEventsGoWrong(t *testing.T) {
 	t.Parallel()
 	faults := eventrelay.Faults{Seed: 1, Duplicates: 0.3, LostAcks: 0.3, Delay: 300 * time.Millisecond}
@@ -336,7 +337,8 @@ func newEvent(t *testing.T, id, project, path string) eventrelay.Event {
 	return e
 }
 
-// What can never be served is acknowledged, so that it is not delivered for a day, and logged at ERROR under its id.
+// What can never be served is acknowledged, so that it is not delivered for a day, and logged at
+// ERROR under its id.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	project := emulatortest.Project(t)
@@ -367,8 +369,8 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// A caller that goes away while its event is handed over or held must harm no other event: not one that is held at the same time, and not the next one, which
-// may be the last for hours.
+// A caller that goes away while its event is handed over or held must harm no other event: not one
+// that is held at the same time, and not the next one, which may be the last for hours.
 func TestCallersGoAway(t *testing.T) {
 	t.Parallel()
 	client := emulatortest.Client(t)
@@ -413,7 +415,8 @@ func TestCallersGoAway(t *testing.T) {
 	}
 }
 
-// burst is a function whose cadence outlasts a burst of events, and whose billed operations are counted.
+// burst is a function whose cadence outlasts a burst of events, and whose billed operations are
+// counted.
 var burst = struct{ name, usage string }{"Burst", filepath.Join(os.TempDir(), fmt.Sprintf("tally-burst-%d", os.Getpid()))}
 
 // callers is a function that nobody else calls.

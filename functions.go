@@ -8,9 +8,11 @@ import (
 	"github.com/firestore-tally/tally/internal/app"
 )
 
-// RollUpOnWrite is registered as an HTTP function and takes the CloudEvent out of the request itself. The framework's own way, functions.CloudEvent, hands
-// all requests through one channel, so that a caller that goes away can leave every later event waiting for the next one
-// (https://github.com/cloudevents/sdk-go/issues/1224). Events that are held, as Tally's are, meet that soon.
+// RollUpOnWrite is registered as an HTTP function and takes the CloudEvent out of the request
+// itself. The framework's own way, functions.CloudEvent, hands all requests through one channel, so
+// that a caller that goes away can leave every later event waiting for the next one
+// (https://github.com/cloudevents/sdk-go/issues/1224). Events that are held, as Tally's are, meet
+// that soon.
 func init() {
 	functions.HTTP("RollUpOnWrite", RollUpOnWrite)
 	functions.HTTP("RollUpOnSchedule", RollUpOnSchedule)
@@ -18,15 +20,16 @@ func init() {
 
 var service = app.New(os.Environ, os.Stderr)
 
-// RollUpOnWrite is the function that Eventarc calls with each write of a shard, as a CloudEvent of type
-// google.cloud.firestore.document.v1.written. It answers 2xx once the write is in the counter's roll-up document or another event that is not
-// acknowledged yet stands for it, and 500, after at most TALLY_HOLD_LIMIT, when the event must be delivered again: deploy it with retry on.
+// RollUpOnWrite is the function that Eventarc calls with each write of a shard, as a CloudEvent of
+// type google.cloud.firestore.document.v1.written. It answers 2xx once the write is in the
+// counter's roll-up document or another event that is not acknowledged yet stands for it, and 500,
+// after at most TALLY_HOLD_LIMIT, when the event must be delivered again: deploy it with retry on.
 func RollUpOnWrite(w http.ResponseWriter, r *http.Request) {
 	service.OnWrite(w, r)
 }
 
-// RollUpOnSchedule is the function that Cloud Scheduler calls. It brings the roll-up of every counter up to date and answers with a report in
-// JSON: status 200, or 500 when anything failed.
+// RollUpOnSchedule is the function that Cloud Scheduler calls. It brings the roll-up of every
+// counter up to date and answers with a report in JSON: status 200, or 500 when anything failed.
 func RollUpOnSchedule(w http.ResponseWriter, r *http.Request) {
 	service.OnSchedule(w, r)
 }

@@ -16,7 +16,8 @@ import (
 )
 
 // A layout is a way in which a sample of Firebase's documentation writes counters
-// (https://firebase.google.com/docs/firestore/solutions/counters), written here as that sample does, by the Go SDK.
+// (https://firebase.google.com/docs/firestore/solutions/counters), written here as that sample
+// does, by the Go SDK.
 type layout struct {
 	sample string
 	route  string

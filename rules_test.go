@@ -10,7 +10,8 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 )
 
-// firestore.rules as a client meets them: requests without credentials, to the emulator's own rules engine.
+// firestore.rules as a client meets them: requests without credentials, to the emulator's own rules
+// engine.
 func TestRules(t *testing.T) {
 	const shard = "counters/c/shards/0"
 	client := emulatortest.Client(t)

@@ -13,8 +13,9 @@ import (
 
 // Options configure a Coalescer and a Sweep.
 type Options struct {
-	// Cadence is the least time between two roll-ups of one counter, measured by Firestore's clock. It keeps the roll-up document within
-	// the rate of writes that Firestore sustains on one document, about one a second.
+	// Cadence is the least time between two roll-ups of one counter, measured by Firestore's clock.
+	// It keeps the roll-up document within the rate of writes that Firestore sustains on one
+	// document, about one a second.
 	Cadence time.Duration
 
 	// Timeout bounds each call of the Store, so that no prober outlives a store that never answers.
@@ -22,19 +23,21 @@ type Options struct {
 
 	Logger *slog.Logger
 
-	// Random returns a uniform number in [0, 1), to spread the wake-ups of many instances. It must be safe for concurrent use. Nil means
-	// math/rand/v2.
+	// Random returns a uniform number in [0, 1), to spread the wake-ups of many instances. It must
+	// be safe for concurrent use. Nil means math/rand/v2.
 	Random func() float64
 }
 
-// LongestCadence is the longest cadence that an event can be held through when it may be held for holdLimit: it may have to wait for
-// two wake-ups of up to 1.35 cadences each, and the store needs time of its own. It is zero or negative when no cadence can be held.
+// LongestCadence is the longest cadence that an event can be held through when it may be held for
+// holdLimit: it may have to wait for two wake-ups of up to 1.35 cadences each, and the store needs
+// time of its own. It is zero or negative when no cadence can be held.
 func LongestCadence(holdLimit time.Duration) time.Duration {
 	return (holdLimit - 5*time.Second) / 3
 }
 
-// A Coalescer turns the events of one database's shards into roll-ups: at most about one a cadence for each counter, over all the instances
-// that serve it. See the package documentation for how. It may be used by many goroutines at once.
+// A Coalescer turns the events of one database's shards into roll-ups: at most about one a cadence
+// for each counter, over all the instances that serve it. See the package documentation for how. It
+// may be used by many goroutines at once.
 type Coalescer struct {
 	roller roller
 	random func() float64
@@ -43,7 +46,8 @@ type Coalescer struct {
 	counters map[string]*counterState // by path of the roll-up document
 }
 
-// counterState is what one instance knows of a counter for as long as the counter is active. The Coalescer's mutex guards it.
+// counterState is what one instance knows of a counter for as long as the counter is active. The
+// Coalescer's mutex guards it.
 type counterState struct {
 	counter Counter
 
@@ -58,8 +62,9 @@ type counterState struct {
 	forget   *time.Timer
 }
 
-// A generation is the events that wait for one snapshot. The first of them, the anchor, is not acknowledged until the generation is covered; the
-// others are acknowledged on arrival, because the anchor stands for them: if it is never acknowledged, it is delivered again.
+// A generation is the events that wait for one snapshot. The first of them, the anchor, is not
+// acknowledged until the generation is covered; the others are acknowledged on arrival, because the
+// anchor stands for them: if it is never acknowledged, it is delivered again.
 type generation struct {
 	anchor string        // event id
 	mark   time.Time     // read time of the first look begun after it closed; zero until then
@@ -80,9 +85,10 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 	}
 }
 
-// Changed takes an event that says that a shard of c changed. It returns nil when the event may be acknowledged: when a snapshot later than its
-// arrival was rolled up, or at once, when an event that is not acknowledged yet stands for it. Otherwise it returns an error, at the latest
-// when ctx ends, and the event must be delivered again, here or at any other instance.
+// Changed takes an event that says that a shard of c changed. It returns nil when the event may be
+// acknowledged: when a snapshot later than its arrival was rolled up, or at once, when an event
+// that is not acknowledged yet stands for it. Otherwise it returns an error, at the latest when ctx
+// ends, and the event must be delivered again, here or at any other instance.
 //
 // The event's id tells copies of one event apart from other events.
 func (c *Coalescer) Changed(ctx context.Context, counter Counter, eventID string) error {
@@ -107,14 +113,16 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, eventID string
 		if s.forget != nil {
 			s.forget.Stop()
 		}
-		// The prober serves every generation of the counter, not only this event's, so it must not end with this event.
+		// The prober serves every generation of the counter, not only this event's, so it must not
+		// end with this event.
 		go c.probe(context.WithoutCancel(ctx), s)
 	}
 	c.mu.Unlock()
 	return c.anchor(ctx, s, g)
 }
 
-// anchor waits for g as its anchor. When ctx ends first it closes g, so that nothing more is absorbed, and then fails.
+// anchor waits for g as its anchor. When ctx ends first it closes g, so that nothing more is
+// absorbed, and then fails.
 func (c *Coalescer) anchor(ctx context.Context, s *counterState, g *generation) error {
 	select {
 	case <-g.done:
@@ -146,7 +154,8 @@ func (c *Coalescer) probe(ctx context.Context, s *counterState) {
 	}
 }
 
-// sleep waits until the next look is due and closes the open generation. It reports false, and the prober has ended, when no generation is left.
+// sleep waits until the next look is due and closes the open generation. It reports false, and the
+// prober has ended, when no generation is left.
 func (c *Coalescer) sleep(s *counterState) bool {
 	for {
 		c.mu.Lock()
@@ -169,7 +178,8 @@ func (c *Coalescer) sleep(s *counterState) bool {
 	}
 }
 
-// rest ends the prober. The counter is forgotten one cadence after it was due, unless an event comes.
+// rest ends the prober. The counter is forgotten one cadence after it was due, unless an event
+// comes.
 func (c *Coalescer) rest(s *counterState) {
 	s.probing = false
 	forget := func() {
@@ -182,7 +192,8 @@ func (c *Coalescer) rest(s *counterState) {
 	s.forget = time.AfterFunc(time.Until(s.wake)+c.roller.cadence, forget)
 }
 
-// look takes one snapshot of the counter, and rolls it up when that is due and an event waits for it.
+// look takes one snapshot of the counter, and rolls it up when that is due and an event waits for
+// it.
 func (c *Coalescer) look(ctx context.Context, s *counterState) {
 	l := look{began: time.Now()}
 	err := c.roller.look(ctx, s.counter, &l, func() bool { return c.observe(s, &l) })
@@ -207,8 +218,9 @@ func (c *Coalescer) look(ctx context.Context, s *counterState) {
 	}
 }
 
-// observe draws the conclusions from the roll-up document that a look has read: it marks the generations that closed before the look began, releases
-// those that the roll-up covers, and plans the next look. It reports whether to sum now.
+// observe draws the conclusions from the roll-up document that a look has read: it marks the
+// generations that closed before the look began, releases those that the roll-up covers, and plans
+// the next look. It reports whether to sum now.
 func (c *Coalescer) observe(s *counterState, l *look) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,16 +241,18 @@ func (c *Coalescer) observe(s *counterState, l *look) bool {
 	return len(s.closed) > 0
 }
 
-// backOff is how much longer than the cadence an instance waits when the roll-up last seen was not its own: the writer goes first, so that
-// of many instances one writes again and again and the others find its roll-up done.
+// backOff is how much longer than the cadence an instance waits when the roll-up last seen was not
+// its own: the writer goes first, so that of many instances one writes again and again and the
+// others find its roll-up done.
 func (c *Coalescer) backOff() time.Duration {
 	cadence := c.roller.cadence
 	spread := min(cadence/4, time.Second)
 	return cadence/10 + time.Duration(c.random()*float64(spread))
 }
 
-// firstRetry is how long the second look in a row that fails is delayed; the delay then doubles up to the cadence. The first is repeated at once:
-// most often another instance was faster, and a look tells.
+// firstRetry is how long the second look in a row that fails is delayed; the delay then doubles up
+// to the cadence. The first is repeated at once: most often another instance was faster, and a look
+// tells.
 const firstRetry = 50 * time.Millisecond
 
 // retry plans the look after a failed one, whose outcome proves nothing.
@@ -319,8 +333,9 @@ type look struct {
 	totals   Totals
 }
 
-// maxWriteAge is the greatest age of a snapshot that a write may publish. A roll-up document without shards is removed an hour after it went to
-// zeros; a write that waited longer than that could bring an old sum back on the precondition that no document exists.
+// maxWriteAge is the greatest age of a snapshot that a write may publish. A roll-up document
+// without shards is removed an hour after it went to zeros; a write that waited longer than that
+// could bring an old sum back on the precondition that no document exists.
 const maxWriteAge = 60 * time.Second
 
 // A roller looks at counters and writes roll-ups.
@@ -331,7 +346,8 @@ type roller struct {
 	logger  *slog.Logger
 }
 
-// look opens a snapshot, fills l from it, and sums the shards in the same snapshot if observe, called once the roll-up is known, says so.
+// look opens a snapshot, fills l from it, and sums the shards in the same snapshot if observe,
+// called once the roll-up is known, says so.
 func (r *roller) look(ctx context.Context, c Counter, l *look, observe func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -355,8 +371,9 @@ func (r *roller) look(ctx context.Context, c Counter, l *look, observe func() bo
 	})
 }
 
-// validAsOf returns the roll-up's as_of, or zero when it counts as none: when it is missing, of another type, or later than the snapshot, which no
-// roll-up can be. Such a document is overwritten.
+// validAsOf returns the roll-up's as_of, or zero when it counts as none: when it is missing, of
+// another type, or later than the snapshot, which no roll-up can be. Such a document is
+// overwritten.
 func (r *roller) validAsOf(ctx context.Context, c Counter, l *look) time.Time {
 	asOf := l.rollUp.AsOf
 	switch {
@@ -372,8 +389,8 @@ func (r *roller) validAsOf(ctx context.Context, c Counter, l *look) time.Time {
 	return asOf
 }
 
-// untilDue is how long, from the receipt of the look's answer, until the counter may be rolled up again; not positive: now. Only Firestore's times are
-// compared.
+// untilDue is how long, from the receipt of the look's answer, until the counter may be rolled up
+// again; not positive: now. Only Firestore's times are compared.
 func (r *roller) untilDue(l *look) time.Duration {
 	if l.asOf.IsZero() {
 		return 0

@@ -27,14 +27,16 @@ type world struct {
 	store *memstore.Store
 	log   strings.Builder
 
-	// What the instances called, and what happens in their calls: set before the first event, n counts the calls from 1.
+	// What the instances called, and what happens in their calls: set before the first event, n
+	// counts the calls from 1.
 	looks, sums, writes atomic.Int32
 	beforeView          func(n int32) error
 	duringView          func(n int32) // the snapshot is open
 	aroundWrite         func(n int32, write func() error) error
 }
 
-// inWorld runs f in a world of its own with a coalescer in it. An hour later every goroutine must have ended.
+// inWorld runs f in a world of its own with a coalescer in it. An hour later every goroutine must
+// have ended.
 func inWorld(t *testing.T, f func(w *world, c *rollup.Coalescer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -303,8 +305,9 @@ func TestEventDuringLookWaitsForTheNext(t *testing.T) {
 	})
 }
 
-// The generation of an event that is newer than a roll-up must not be released by it, even if the event's own write is in it: it may be the
-// anchor, delivered again, of a dead generation that had absorbed later writes.
+// The generation of an event that is newer than a roll-up must not be released by it, even if the
+// event's own write is in it: it may be the anchor, delivered again, of a dead generation that had
+// absorbed later writes.
 func TestEventOlderThanRollUpStillWaits(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.increment(1)
@@ -345,7 +348,8 @@ func TestYoungRollUpIsNotSummed(t *testing.T) {
 		w.called(1, 0, 0)
 		w.acknowledged(e)
 		w.called(1, 1, 1)
-		// Not its own roll-up: it waits a tenth of the cadence longer, and a random part that is 0 here.
+		// Not its own roll-up: it waits a tenth of the cadence longer, and a random part that is 0
+		// here.
 		if waited := time.Since(began).Round(time.Millisecond); waited != cadence+cadence/10 {
 			t.Errorf("it waited %v", waited)
 		}
@@ -381,7 +385,8 @@ func TestWaking(t *testing.T) {
 	}
 }
 
-// An instance that loses every race must still be released, by the first roll-up as of its mark or later.
+// An instance that loses every race must still be released, by the first roll-up as of its mark or
+// later.
 func TestMarkDoesNotMove(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.increment(1)

@@ -1,15 +1,17 @@
-// Package rollup is Tally's engine: it decides when and how a counter's shards become its roll-up document. A Store acts for it, on Firestore or
-// in memory. It imports the standard library only.
+// Package rollup is Tally's engine: it decides when and how a counter's shards become its roll-up
+// document. A Store acts for it, on Firestore or in memory. It imports the standard library only.
 //
 // # Routes
 //
-// A Route says which documents are the shards of which counter and where the counter's roll-up goes. Routes that could make the functions trigger
-// themselves, or make two counters share a roll-up, are refused when they are parsed.
+// A Route says which documents are the shards of which counter and where the counter's roll-up
+// goes. Routes that could make the functions trigger themselves, or make two counters share a
+// roll-up, are refused when they are parsed.
 //
 // # One roll-up
 //
-// A roll-up sums the shards anew in one read-only snapshot and writes the totals with as_of, the snapshot's own time, on the precondition that the
-// roll-up document is still the one seen in the snapshot. An event carries no amount, so it may come twice, late or in any order.
+// A roll-up sums the shards anew in one read-only snapshot and writes the totals with as_of, the
+// snapshot's own time, on the precondition that the roll-up document is still the one seen in the
+// snapshot. An event carries no amount, so it may come twice, late or in any order.
 //
 //	counters/likes/shards/0  {count: 3}  ┐
 //	counters/likes/shards/1  {count: 4}  ├─ one snapshot, at t ──▶  rollups/likes  {count: 7, num_shards: 2, as_of: t}
@@ -17,11 +19,13 @@
 //
 // # The coalescer
 //
-// A Coalescer bounds how often that happens, by a cadence. Work done after a function has answered is not safe on Cloud Run, and an event that was
-// acknowledged never comes again. So an event that is not acknowledged yet is the timer, and it survives any crash.
+// A Coalescer bounds how often that happens, by a cadence. Work done after a function has answered
+// is not safe on Cloud Run, and an event that was acknowledged never comes again. So an event that
+// is not acknowledged yet is the timer, and it survives any crash.
 //
-// Of each counter an instance has at most one open generation. The first event in it becomes its anchor and is held; each later one is absorbed,
-// that is acknowledged at once, because the anchor stands for it. A generation passes through these states:
+// Of each counter an instance has at most one open generation. The first event in it becomes its
+// anchor and is held; each later one is absorbed, that is acknowledged at once, because the anchor
+// stands for it. A generation passes through these states:
 //
 //	open      absorbs events
 //	closed    the prober has woken: nothing more is absorbed
@@ -29,18 +33,21 @@
 //	covered   the roll-up is as of the mark or later: the anchor is acknowledged
 //	failed    the anchor's time was up: it is delivered again, to any instance, and anchors a generation there
 //
-// One prober per counter and instance looks when it is due. It closes the open generation first and begins the snapshot then, so the snapshot holds
-// whatever was absorbed. If the roll-up is younger than the cadence, another instance has just written it: the prober waits until it is due. Many
+// One prober per counter and instance looks when it is due. It closes the open generation first and
+// begins the snapshot then, so the snapshot holds whatever was absorbed. If the roll-up is younger
+// than the cadence, another instance has just written it: the prober waits until it is due. Many
 // instances meet only there; no lock, lease or leader is needed.
 //
-// The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up, or an event of the same counter that is not
-// acknowledged still stands for it.
+// The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up, or
+// an event of the same counter that is not acknowledged still stands for it.
 //
-// Two things follow that may surprise. Nothing is acknowledged on a comparison, so equal totals are written with a new as_of while an event
-// waits: another instance's older sum may be on its way, and only a write makes Firestore refuse it. And an event is never acknowledged because its own
+// Two things follow that may surprise. Nothing is acknowledged on a comparison, so equal totals are
+// written with a new as_of while an event waits: another instance's older sum may be on its way,
+// and only a write makes Firestore refuse it. And an event is never acknowledged because its own
 // commit is older than as_of: it may be the anchor of a generation that died with its process.
 //
 // # The sweep
 //
-// Sweep visits every counter and brings its roll-up up to date, which repairs what lost events left behind.
+// Sweep visits every counter and brings its roll-up up to date, which repairs what lost events left
+// behind.
 package rollup

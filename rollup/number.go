@@ -19,7 +19,8 @@ func Int(i int64) Number { return Number{integer: i} }
 // Double returns the double f as a Number.
 func Double(f float64) Number { return Number{double: f, isDouble: true} }
 
-// NumberOf returns v as a Number. It reports false when v, a field's value as the Firestore SDK decodes it, is neither an int64 nor a float64.
+// NumberOf returns v as a Number. It reports false when v, a field's value as the Firestore SDK
+// decodes it, is neither an int64 nor a float64.
 func NumberOf(v any) (Number, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -59,11 +60,13 @@ func (n Number) String() string {
 	return strconv.FormatInt(n.integer, 10)
 }
 
-// sumTolerance is the relative difference below which two double totals count as the same. The order in which Firestore adds
-// doubles is its own; adding 1,000 doubles in another order moves the sum by about 1,000 rounding steps of 1e-16.
+// sumTolerance is the relative difference below which two double totals count as the same. The
+// order in which Firestore adds doubles is its own; adding 1,000 doubles in another order moves the
+// sum by about 1,000 rounding steps of 1e-16.
 const sumTolerance = 1e-12
 
-// sameTotal reports whether a and b, two sums over the same shards, agree: integers exactly, doubles within sumTolerance.
+// sameTotal reports whether a and b, two sums over the same shards, agree: integers exactly,
+// doubles within sumTolerance.
 func sameTotal(a, b Number) bool {
 	if a == b {
 		return true
@@ -74,9 +77,10 @@ func sameTotal(a, b Number) bool {
 	return math.Abs(a.double-b.double) <= sumTolerance*max(math.Abs(a.double), math.Abs(b.double))
 }
 
-// A Sum adds numbers as Firestore's SUM aggregation does: integers exactly, to a double when the total does not fit 64 bits or when
-// any number was a double. Two things differ, because a roll-up must never hold them: a number that is NaN or infinite is refused, and
-// a total beyond the largest double stays at the largest double. The zero value is the sum of no numbers, the integer 0.
+// A Sum adds numbers as Firestore's SUM aggregation does: integers exactly, to a double when the
+// total does not fit 64 bits or when any number was a double. Two things differ, because a roll-up
+// must never hold them: a number that is NaN or infinite is refused, and a total beyond the largest
+// double stays at the largest double. The zero value is the sum of no numbers, the integer 0.
 type Sum struct {
 	integers  big.Int
 	doubles   float64

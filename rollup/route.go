@@ -24,16 +24,19 @@ var ownPaths = []string{"rollup_pending/{id}"}
 type Read string
 
 const (
-	// Aggregate has Firestore add up the shards with an aggregation query, which bills one document read for each 1,000 shards. It needs
-	// the field to be indexed, as every field is unless exempted.
+	// Aggregate has Firestore add up the shards with an aggregation query, which bills one document
+	// read for each 1,000 shards. It needs the field to be indexed, as every field is unless
+	// exempted.
 	Aggregate Read = "aggregate"
 
-	// Documents reads every shard, one billed read each, and needs no index. It is for a counter so hot that writing the field's
-	// index entries becomes its limit: exempt the field from indexing and read it this way.
+	// Documents reads every shard, one billed read each, and needs no index. It is for a counter so
+	// hot that writing the field's index entries becomes its limit: exempt the field from indexing
+	// and read it this way.
 	Documents Read = "documents"
 )
 
-// A Segment is one part of a document path: a literal id, or a capture, which stands for any one id.
+// A Segment is one part of a document path: a literal id, or a capture, which stands for any one
+// id.
 type Segment struct {
 	Name    string
 	Capture bool
@@ -51,7 +54,8 @@ func (s Segment) String() string {
 //
 //	<shard path pattern> -> <roll-up path template> : <field>[, <field>]… [: <read>]
 //
-// such as "posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views". A route is immutable.
+// such as "posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes,
+// views". A route is immutable.
 type Route struct {
 	Fields []string // top-level field names, each with a total of its own
 	Read   Read
@@ -75,7 +79,8 @@ func (r *Route) Pattern() []Segment { return slices.Clone(r.pattern) }
 // Template returns the segments of the template of the roll-ups' paths.
 func (r *Route) Template() []Segment { return slices.Clone(r.template) }
 
-// Counter returns the counter whose shards' collection is at path (below the database's root), if the route covers it.
+// Counter returns the counter whose shards' collection is at path (below the database's root), if
+// the route covers it.
 func (r *Route) Counter(path string) (Counter, bool) {
 	rest := path
 	captured := make(map[string]string, len(r.pattern)/2)
@@ -101,7 +106,8 @@ func (r *Route) Counter(path string) (Counter, bool) {
 	return Counter{Route: r, Shards: path, RollUp: strings.Join(ids, "/")}, true
 }
 
-// CounterOfRollUp returns the counter whose roll-up document is at path (below the database's root), if the route covers it.
+// CounterOfRollUp returns the counter whose roll-up document is at path (below the database's
+// root), if the route covers it.
 func (r *Route) CounterOfRollUp(path string) (Counter, bool) {
 	ids := strings.Split(path, "/")
 	if len(ids) != len(r.template) {
@@ -130,10 +136,12 @@ func (r *Route) CounterOfRollUp(path string) (Counter, bool) {
 	return Counter{Route: r, Shards: strings.Join(shards, "/"), RollUp: path}, true
 }
 
-// Routes are the active routes. No document is a shard of two of them, and no two counters share a roll-up document.
+// Routes are the active routes. No document is a shard of two of them, and no two counters share a
+// roll-up document.
 type Routes []*Route
 
-// Match returns the counter that the shard document at path (below the database's root) belongs to, if any route covers it.
+// Match returns the counter that the shard document at path (below the database's root) belongs to,
+// if any route covers it.
 func (rs Routes) Match(path string) (Counter, bool) {
 	end := strings.LastIndexByte(path, '/')
 	if end < 0 || end == len(path)-1 {
@@ -147,8 +155,8 @@ func (rs Routes) Match(path string) (Counter, bool) {
 	return Counter{}, false
 }
 
-// ParseRoutes parses routes, one to a line or separated by semicolons, and checks each and all together. The error joins every
-// problem found, each naming its route and the reason.
+// ParseRoutes parses routes, one to a line or separated by semicolons, and checks each and all
+// together. The error joins every problem found, each naming its route and the reason.
 func ParseRoutes(text string) (Routes, error) {
 	var routes Routes
 	var problems []error
@@ -250,7 +258,8 @@ func parseRoute(line string) (*Route, error) {
 	return r, nil
 }
 
-// checkCaptures checks that the pattern names shards by a capture, and that the template uses exactly the pattern's other captures.
+// checkCaptures checks that the pattern names shards by a capture, and that the template uses
+// exactly the pattern's other captures.
 func checkCaptures(pattern, template []Segment) error {
 	last := len(pattern) - 1
 	shard := pattern[last]
@@ -332,7 +341,8 @@ func parseFields(list string) ([]string, error) {
 	return fields, nil
 }
 
-// maxIDBytes is Firestore's limit on a document id and on a field name (https://cloud.google.com/firestore/quotas).
+// maxIDBytes is Firestore's limit on a document id and on a field name
+// (https://cloud.google.com/firestore/quotas).
 const maxIDBytes = 1500
 
 // checkID checks an id by Firestore's constraints on ids and field names.
@@ -352,7 +362,8 @@ func checkID(id string) error {
 	return nil
 }
 
-// overlap reports whether a and b could name one document: segment by segment equal, or either a capture.
+// overlap reports whether a and b could name one document: segment by segment equal, or either a
+// capture.
 func overlap(a, b []Segment) bool {
 	return slices.EqualFunc(a, b, func(s, t Segment) bool { return s.Capture || t.Capture || s.Name == t.Name })
 }

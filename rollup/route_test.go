@@ -121,7 +121,8 @@ func TestAllProblemsAreReported(t *testing.T) {
 	}
 }
 
-// FuzzParseRoutes: no text crashes the parser, and what it accepts it accepts again as it prints it.
+// FuzzParseRoutes: no text crashes the parser, and what it accepts it accepts again as it prints
+// it.
 func FuzzParseRoutes(f *testing.F) {
 	f.Add(rollup.DefaultRoute)
 	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views : documents")

@@ -21,12 +21,14 @@ type Report struct {
 // maxReportedErrors bounds a report's size; every error is in the log.
 const maxReportedErrors = 10
 
-// Sweep compares the roll-up of every counter of the routes with its shards, each in one snapshot, and writes those that differ. A roll-up that
-// agrees is left alone: no event waits for it. At most concurrency counters are in work at once. Sweeps may overlap with each other and with
-// the coalescers of any number of instances.
+// Sweep compares the roll-up of every counter of the routes with its shards, each in one snapshot,
+// and writes those that differ. A roll-up that agrees is left alone: no event waits for it. At most
+// concurrency counters are in work at once. Sweeps may overlap with each other and with the
+// coalescers of any number of instances.
 //
-// One counter's failure does not keep the sweep from the others. The error joins what kept it from finding counters and what ended ctx, and
-// says how many counters failed; the report is valid beside it.
+// One counter's failure does not keep the sweep from the others. The error joins what kept it from
+// finding counters and what ended ctx, and says how many counters failed; the report is valid
+// beside it.
 func Sweep(ctx context.Context, store Store, routes Routes, concurrency int, o Options) (Report, error) {
 	var (
 		r      = roller{store: store, cadence: o.Cadence, timeout: o.Timeout, logger: o.Logger}
@@ -78,14 +80,15 @@ func Sweep(ctx context.Context, store Store, routes Routes, concurrency int, o O
 	return report, errors.Join(problems...)
 }
 
-// maxRepairs is how often a sweep tries one counter. A try is lost only to a failure or to another writer, whose roll-up most often covers the
-// counter by the next try.
+// maxRepairs is how often a sweep tries one counter. A try is lost only to a failure or to another
+// writer, whose roll-up most often covers the counter by the next try.
 const maxRepairs = 5
 
 // errBusy is why a counter is tried again that was rolled up less than a cadence ago.
 var errBusy = errors.New("rolled up by others less than a cadence ago, each time it was looked at")
 
-// repair makes c's roll-up cover everything that was committed before the call. It reports whether it wrote.
+// repair makes c's roll-up cover everything that was committed before the call. It reports whether
+// it wrote.
 func (r *roller) repair(ctx context.Context, c Counter) (changed bool, err error) {
 	var mark time.Time // the first look's instant: a roll-up as of then or later covers all that was committed before the call
 	for range maxRepairs {
@@ -118,7 +121,8 @@ func (r *roller) repair(ctx context.Context, c Counter) (changed bool, err error
 	return false, fmt.Errorf("rollup: %s not rolled up: %w", c.RollUp, err)
 }
 
-// agrees reports whether the roll-up says what the shards add up to. Without shards, a document that Tally never wrote is none of its business.
+// agrees reports whether the roll-up says what the shards add up to. Without shards, a document
+// that Tally never wrote is none of its business.
 func agrees(l *look) bool {
 	if l.totals.NumShards == 0 && l.rollUp.AsOf.IsZero() {
 		return true

@@ -8,8 +8,8 @@ type Shard struct {
 	Fields map[string]any // values as the Firestore SDK decodes them
 }
 
-// SumShards adds up shards that were read one by one in one snapshot, and says which of them it left out of a sum. See Snapshot.Sum for what
-// NumShards counts.
+// SumShards adds up shards that were read one by one in one snapshot, and says which of them it
+// left out of a sum. See Snapshot.Sum for what NumShards counts.
 func SumShards(route *Route, shards []Shard) (Totals, []Malformed) {
 	totals := Totals{Sums: make(map[string]Number, len(route.Fields)), NumShards: int64(len(shards))}
 	var malformed []Malformed

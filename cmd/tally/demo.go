@@ -82,7 +82,8 @@ type result struct {
 	Seconds         float64 `json:"seconds"`
 }
 
-// A lag is from an increment's commit to the moment when a listener sees a roll-up that covers it, in milliseconds.
+// A lag is from an increment's commit to the moment when a listener sees a roll-up that covers it,
+// in milliseconds.
 type lag struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
@@ -122,7 +123,8 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.check(); err != nil {
 		return err
 	}
-	// Twice the time that the load should take, and some for starting, quiet increments and the last roll-ups.
+	// Twice the time that the load should take, and some for starting, quiet increments and the
+	// last roll-ups.
 	limit := 2*time.Duration(float64(d.increments)/d.rate*float64(time.Second)) + 2*time.Minute
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
 	defer cancel()

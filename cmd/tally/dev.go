@@ -48,7 +48,8 @@ type dev struct {
 	out   io.Writer
 }
 
-// projectID is what a project id looks like (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
+// projectID is what a project id looks like
+// (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
 var projectID = regexp.MustCompile(`^[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
 
 func (d *dev) run(ctx context.Context) error {

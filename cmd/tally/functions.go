@@ -12,8 +12,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// functionsCommand is what dev and demo run in processes of their own: the functions framework with Tally's functions. It ends when its standard input
-// does, that is when its parent ends, however that happens.
+// functionsCommand is what dev and demo run in processes of their own: the functions framework with
+// Tally's functions. It ends when its standard input does, that is when its parent ends, however
+// that happens.
 func functionsCommand() *cobra.Command {
 	var port int
 	c := &cobra.Command{
@@ -22,7 +23,8 @@ func functionsCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			// A Ctrl-C reaches every process of the terminal's. The parent decides when this one ends.
+			// A Ctrl-C reaches every process of the terminal's. The parent decides when this one
+			// ends.
 			signal.Ignore(os.Interrupt, syscall.SIGHUP)
 			go func() {
 				_, _ = io.Copy(io.Discard, c.InOrStdin())

@@ -27,7 +27,8 @@ type instance struct {
 	reason error // why it ended; valid after ended
 }
 
-// startInstance starts a functions process at port with the environment variables, and returns when it serves.
+// startInstance starts a functions process at port with the environment variables, and returns when
+// it serves.
 func startInstance(ctx context.Context, port int, usage string, variables []string, logs io.Writer) (*instance, error) {
 	if err := checkPort(port); err != nil {
 		return nil, fmt.Errorf("functions: %w; choose others with --functions-port", err)
@@ -57,7 +58,8 @@ func startInstance(ctx context.Context, port int, usage string, variables []stri
 	return i, nil
 }
 
-// functionsEnvironment returns environment without what a process on Cloud Run would have and this one must not.
+// functionsEnvironment returns environment without what a process on Cloud Run would have and this
+// one must not.
 func functionsEnvironment(environment []string) []string {
 	var kept []string
 	for _, variable := range environment {

@@ -35,7 +35,8 @@ func newLoad(d *demo, s *stack, progress *progressbar.ProgressBar) *load {
 	return l
 }
 
-// run creates the counters, increments them alone and then all together, and waits until the roll-ups cover everything.
+// run creates the counters, increments them alone and then all together, and waits until the
+// roll-ups cover everything.
 func (l *load) run(ctx context.Context) (result, error) {
 	began := time.Now()
 	var quiet []time.Duration
@@ -79,7 +80,8 @@ const quietRounds = 3
 
 // quiet increments idle counters, one at a time, and returns the lags.
 func (l *load) quiet(ctx context.Context) ([]time.Duration, error) {
-	// A counter is idle when it has been forgotten, two cadences after its last roll-up; half a cadence is for slow machines.
+	// A counter is idle when it has been forgotten, two cadences after its last roll-up; half a
+	// cadence is for slow machines.
 	idle := l.stack.config.Cadence * 5 / 2
 	for _, w := range l.counters {
 		if err := w.awaitCovered(ctx); err != nil {
@@ -196,7 +198,8 @@ func (l *load) result(ctx context.Context, quiet []time.Duration, took time.Dura
 	return r, nil
 }
 
-// percentile returns, in milliseconds, the least lag that at least the share p of all are not above. It is 0 without any.
+// percentile returns, in milliseconds, the least lag that at least the share p of all are not
+// above. It is 0 without any.
 func percentile(lags []time.Duration, p float64) float64 {
 	if len(lags) == 0 {
 		return 0

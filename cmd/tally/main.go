@@ -1,4 +1,5 @@
-// Command tally runs Tally on one machine: Google's own Firestore emulator, functions processes, events and the schedule.
+// Command tally runs Tally on one machine: Google's own Firestore emulator, functions processes,
+// events and the schedule.
 //
 //	tally dev    until Ctrl-C, for apps under development
 //	tally demo   for as long as a load takes, as a proof that the roll-ups are exact

@@ -26,7 +26,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// asTally makes the test binary the command itself, which runs its functions processes by running its own executable.
+// asTally makes the test binary the command itself, which runs its functions processes by running
+// its own executable.
 const asTally = "TALLY_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -152,7 +153,8 @@ func TestDemoOnAnotherEmulator(t *testing.T) {
 	}
 }
 
-// startDev starts tally dev and returns when it says that it runs, with what it prints from then on.
+// startDev starts tally dev and returns when it says that it runs, with what it prints from then
+// on.
 func startDev(t *testing.T, ports int, args ...string) (*command, *follower) {
 	t.Helper()
 	c := tally(t, append([]string{"dev", "--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports + 1), "--instances", "2"}, args...)...)

@@ -111,7 +111,8 @@ func (s *stack) stop() {
 	}
 }
 
-// startFirestore starts the emulator, or takes the one that the environment names, and opens a client.
+// startFirestore starts the emulator, or takes the one that the environment names, and opens a
+// client.
 func (s *stack) startFirestore(ctx context.Context) error {
 	if s.addr = os.Getenv(firestorestore.EmulatorHost); s.addr == "" {
 		if err := checkPort(s.options.firestorePort); err != nil {
@@ -205,7 +206,8 @@ func (s *stack) startEvents(ctx context.Context) error {
 	return nil
 }
 
-// listenForEvents makes the events from snapshot listeners, because somebody else's emulator posts them elsewhere.
+// listenForEvents makes the events from snapshot listeners, because somebody else's emulator posts
+// them elsewhere.
 func (s *stack) listenForEvents(ctx context.Context) error {
 	collections := make(map[string]bool)
 	for _, route := range s.config.Routes {
@@ -236,7 +238,8 @@ func (s *stack) listenForEvents(ctx context.Context) error {
 	return nil
 }
 
-// deliverShard hands an event of a collection group to the relay if it is a shard's, as a trigger's pattern would.
+// deliverShard hands an event of a collection group to the relay if it is a shard's, as a trigger's
+// pattern would.
 func (s *stack) deliverShard(e eventrelay.Event) error {
 	if _, ok := s.config.Routes.Match(e.Header.Get("Ce-Document")); !ok {
 		return nil
@@ -244,7 +247,8 @@ func (s *stack) deliverShard(e eventrelay.Event) error {
 	return s.relay.Deliver(e)
 }
 
-// billed returns the operations that all the functions processes were billed for, those that have ended too.
+// billed returns the operations that all the functions processes were billed for, those that have
+// ended too.
 func (s *stack) billed() (billing.Counts, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,8 @@ type watched struct {
 	changed      chan struct{}   // closed at the next roll-up
 }
 
-// incremented notes an increment. The clock of the emulator is this machine's, so commit times and local times compare.
+// incremented notes an increment. The clock of the emulator is this machine's, so commit times and
+// local times compare.
 func (w *watched) incremented(committed time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,7 +114,8 @@ func (w *watched) takeLags() []time.Duration {
 	return lags
 }
 
-// mostWithin returns the most updates of the roll-up document that fall into any window of length d.
+// mostWithin returns the most updates of the roll-up document that fall into any window of length
+// d.
 func (w *watched) mostWithin(d time.Duration) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

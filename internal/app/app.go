@@ -1,4 +1,5 @@
-// Package app is what both functions run: configuration, logs, the databases, and what an event ends in.
+// Package app is what both functions run: configuration, logs, the databases, and what an event
+// ends in.
 package app
 
 import (
@@ -25,7 +26,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// An App serves Tally's functions. Nothing is read, opened or dialed before the first request. It may be used by many goroutines at once.
+// An App serves Tally's functions. Nothing is read, opened or dialed before the first request. It
+// may be used by many goroutines at once.
 type App struct {
 	environ func() []string
 	logs    io.Writer
@@ -34,14 +36,16 @@ type App struct {
 	setup func() (*service, error)
 }
 
-// New returns an App configured by environ's variables, each "name=value", that logs to logs. The dial options are for the connections to Firestore.
+// New returns an App configured by environ's variables, each "name=value", that logs to logs. The
+// dial options are for the connections to Firestore.
 func New(environ func() []string, logs io.Writer, dial ...grpc.DialOption) *App {
 	a := &App{environ: environ, logs: logs, dial: dial}
 	a.setup = sync.OnceValues(a.load)
 	return a
 }
 
-// load makes the service from the environment, which does not change, so that a wrong configuration stays wrong.
+// load makes the service from the environment, which does not change, so that a wrong configuration
+// stays wrong.
 func (a *App) load() (*service, error) {
 	environment := make(map[string]string)
 	for _, variable := range a.environ() {
@@ -66,7 +70,8 @@ func (a *App) load() (*service, error) {
 	return s, nil
 }
 
-// OnWrite serves a Firestore document event, a CloudEvent over HTTP. It answers 2xx when the event is done with, and 500 when it is to be delivered again.
+// OnWrite serves a Firestore document event, a CloudEvent over HTTP. It answers 2xx when the event
+// is done with, and 500 when it is to be delivered again.
 func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	s, err := a.setup()
@@ -95,8 +100,9 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// OnSchedule serves a request of Cloud Scheduler: it brings every counter's roll-up up to date. It answers a scheduleReport as JSON, with status 500
-// when anything failed, so that Scheduler retries.
+// OnSchedule serves a request of Cloud Scheduler: it brings every counter's roll-up up to date. It
+// answers a scheduleReport as JSON, with status 500 when anything failed, so that Scheduler
+// retries.
 func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost && r.Method != http.MethodGet {
 		w.Header().Set("Allow", "GET, POST")
@@ -208,7 +214,8 @@ type scheduleReport struct {
 	Errors    []string                 `json:"errors,omitempty"`
 }
 
-// sweepConcurrency is how many counters one sweep works on at once: enough to hide Firestore's latency, few enough for one instance's memory.
+// sweepConcurrency is how many counters one sweep works on at once: enough to hide Firestore's
+// latency, few enough for one instance's memory.
 const sweepConcurrency = 32
 
 func (s *service) onSchedule(ctx context.Context) scheduleReport {

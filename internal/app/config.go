@@ -12,7 +12,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// Config is what the functions take from their environment. docs/config.md lists it; a test keeps the two equal.
+// Config is what the functions take from their environment. docs/config.md lists it; a test keeps
+// the two equal.
 type Config struct {
 	Routes    rollup.Routes `env:"TALLY_ROUTES" envDefault:"counters/{counter}/shards/{shard} -> rollups/{counter} : count" help:"Which shards make up which counter, one route to a line or separated by semicolons."`
 	Cadence   time.Duration `env:"TALLY_CADENCE" envDefault:"1s" help:"The least time between two roll-ups of one counter. Firestore sustains about one write a second on one document."`
@@ -25,7 +26,8 @@ type Config struct {
 	FunctionTimeout int `env:"CLOUD_RUN_TIMEOUT_SECONDS" help:"Set by Cloud Run, not by you: the function's timeout in seconds. TALLY_HOLD_LIMIT must be below it."`
 }
 
-// LoadConfig reads the configuration from environment, which maps variables to values. The error joins every problem, each naming its variable.
+// LoadConfig reads the configuration from environment, which maps variables to values. The error
+// joins every problem, each naming its variable.
 func LoadConfig(environment map[string]string) (Config, error) {
 	var c Config
 	err := env.ParseWithOptions(&c, env.Options{Environment: environment})

@@ -1,8 +1,10 @@
-// Package billing counts, at the gRPC layer, the document operations that Firestore bills a client for.
+// Package billing counts, at the gRPC layer, the document operations that Firestore bills a client
+// for.
 //
-// The rules are those of https://cloud.google.com/firestore/pricing: a read for each document returned, or looked up and not found; at
-// least one read for each query; a read for each 1,000 index entries that an aggregation matches, at least one; a write or a delete for each
-// document of a commit that succeeded.
+// The rules are those of https://cloud.google.com/firestore/pricing: a read for each document
+// returned, or looked up and not found; at least one read for each query; a read for each 1,000
+// index entries that an aggregation matches, at least one; a write or a delete for each document of
+// a commit that succeeded.
 package billing
 
 import (
@@ -27,14 +29,16 @@ func (c Counts) Add(d Counts) Counts {
 	return Counts{c.Reads + d.Reads, c.Writes + d.Writes, c.Deletes + d.Deletes}
 }
 
-// A Meter counts the operations of the connections that carry its DialOptions. It may be used by many goroutines at once.
+// A Meter counts the operations of the connections that carry its DialOptions. It may be used by
+// many goroutines at once.
 type Meter struct {
 	mu       sync.Mutex
 	counts   Counts
 	observer func(Counts)
 }
 
-// NewMeter returns a Meter that calls observer, unless nil, with the new counts whenever they grow, one call at a time.
+// NewMeter returns a Meter that calls observer, unless nil, with the new counts whenever they grow,
+// one call at a time.
 func NewMeter(observer func(Counts)) *Meter {
 	return &Meter{observer: observer}
 }
@@ -96,7 +100,8 @@ func (m *Meter) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.Cl
 	return &stream{ClientStream: s, meter: m}, nil
 }
 
-// A stream counts what one server-streaming call returns. Like any gRPC stream it is received from by one goroutine at a time.
+// A stream counts what one server-streaming call returns. Like any gRPC stream it is received from
+// by one goroutine at a time.
 type stream struct {
 	grpc.ClientStream
 	meter   *Meter

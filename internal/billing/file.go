@@ -9,7 +9,8 @@ import (
 // fileFormat is of one size whatever the counts, so that each write replaces the last.
 const fileFormat = "%020d %020d %020d\n"
 
-// Mirror returns a Meter's observer that keeps w at the latest counts. Its last write survives the process, however that ends.
+// Mirror returns a Meter's observer that keeps w at the latest counts. Its last write survives the
+// process, however that ends.
 func Mirror(w io.WriterAt) func(Counts) {
 	return func(c Counts) {
 		// The counts serve a display: failing to keep them must not fail a roll-up.

@@ -12,15 +12,18 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// EmulatorHost is the environment variable by which every Firestore SDK finds an emulator, as host:port.
+// EmulatorHost is the environment variable by which every Firestore SDK finds an emulator, as
+// host:port.
 const EmulatorHost = "FIRESTORE_EMULATOR_HOST"
 
-// Dial opens a client of a database, over connections with the dial options. It uses application default credentials, or the emulator that
-// EmulatorHost names. Nothing is sent yet, so a database that does not exist shows only in the first call.
+// Dial opens a client of a database, over connections with the dial options. It uses application
+// default credentials, or the emulator that EmulatorHost names. Nothing is sent yet, so a database
+// that does not exist shows only in the first call.
 func Dial(ctx context.Context, project, database string, dial ...grpc.DialOption) (*firestore.Client, error) {
 	var opts []option.ClientOption
 	if host := os.Getenv(EmulatorHost); host != "" {
-		// The SDK makes its own connection to an emulator and drops dial options, so the connection is made here.
+		// The SDK makes its own connection to an emulator and drops dial options, so the connection
+		// is made here.
 		dial = append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(owner{}))
 		conn, err := grpc.NewClient("passthrough:///"+host, dial...)
 		if err != nil {
@@ -39,7 +42,8 @@ func Dial(ctx context.Context, project, database string, dial ...grpc.DialOption
 	return client, nil
 }
 
-// owner is the credential with which the emulator lets a request pass its security rules, as it does for every server SDK.
+// owner is the credential with which the emulator lets a request pass its security rules, as it
+// does for every server SDK.
 type owner struct{}
 
 func (owner) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {

@@ -6,8 +6,9 @@
 //	num_shards  integer: shard documents counted
 //	as_of       timestamp: the read time of the snapshot that was summed
 //
-// Other fields of the document are left alone, so a template may name a document that the app writes too. More fields may be added later; a
-// missing field is read as no total, and as_of of another type as no roll-up.
+// Other fields of the document are left alone, so a template may name a document that the app
+// writes too. More fields may be added later; a missing field is read as no total, and as_of of
+// another type as no roll-up.
 package firestorestore
 
 import (
@@ -39,7 +40,8 @@ func New(client *firestore.Client, logger *slog.Logger) *Store {
 	return &Store{client: client, logger: logger}
 }
 
-// View implements rollup.Store in a read-only transaction. Firestore fixes its snapshot when the transaction begins.
+// View implements rollup.Store in a read-only transaction. Firestore fixes its snapshot when the
+// transaction begins.
 func (s *Store) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
 	var own error // f's error, to be returned as it is
 	err := s.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
@@ -110,7 +112,8 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	}
 }
 
-// Counters implements rollup.Store. It lists documents, one billed read each, on every level of the route's pattern that captures one.
+// Counters implements rollup.Store. It lists documents, one billed read each, on every level of the
+// route's pattern that captures one.
 func (s *Store) Counters(ctx context.Context, route *rollup.Route, f func(rollup.Counter) error) error {
 	pattern := route.Pattern()
 	return s.walk(ctx, route, "", pattern[:len(pattern)-1], f)
@@ -157,9 +160,10 @@ type snapshot struct {
 func (v *snapshot) ReadTime() time.Time   { return v.readTime }
 func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
 
-// Sum implements rollup.Snapshot. Aggregation queries name no shard, so when what they answer shows that some shard is malformed, or that
-// the field is not indexed, the shards themselves are read in the same snapshot. A malformed shard stays unnoticed only
-// beside a sum of exactly 0, of which an average says nothing.
+// Sum implements rollup.Snapshot. Aggregation queries name no shard, so when what they answer shows
+// that some shard is malformed, or that the field is not indexed, the shards themselves are read in
+// the same snapshot. A malformed shard stays unnoticed only beside a sum of exactly 0, of which an
+// average says nothing.
 func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, []rollup.Malformed, error) {
 	route := v.counter.Route
 	if _, unindexed := v.store.unindexed.Load(route); unindexed || route.Read == rollup.Documents {
@@ -181,8 +185,8 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, []rollup.Malformed, 
 	return totals, nil, nil
 }
 
-// aggregate sums by aggregation queries, one for each field, because a query over two fields leaves out the shards that lack either. It reports
-// whether some shard's field is not a finite number.
+// aggregate sums by aggregation queries, one for each field, because a query over two fields leaves
+// out the shards that lack either. It reports whether some shard's field is not a finite number.
 func (v *snapshot) aggregate(ctx context.Context) (totals rollup.Totals, suspect bool, err error) {
 	fields := v.counter.Route.Fields
 	shards := v.store.client.Collection(v.counter.Shards)
@@ -208,8 +212,8 @@ func (v *snapshot) aggregate(ctx context.Context) (totals rollup.Totals, suspect
 	return totals, suspect, nil
 }
 
-// allNumbers reports whether all of the count values that were summed were numbers, as far as sum and average tell: both leave other types out,
-// so their quotient is how many numbers there were.
+// allNumbers reports whether all of the count values that were summed were numbers, as far as sum
+// and average tell: both leave other types out, so their quotient is how many numbers there were.
 func allNumbers(sum rollup.Number, average any, count int64) bool {
 	mean, ok := average.(*firestorepb.Value).GetValueType().(*firestorepb.Value_DoubleValue)
 	if !ok {

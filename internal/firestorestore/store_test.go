@@ -137,7 +137,8 @@ func TestBilledOperations(t *testing.T) {
 				t.Errorf("a roll-up was billed %+v, want %+v", got, test.rollUp)
 			}
 
-			// Another instance finds the roll-up younger than the cadence. It holds its event until the deadline, and absorbs others.
+			// Another instance finds the roll-up younger than the cadence. It holds its event until
+			// the deadline, and absorbs others.
 			before := meter.Counts()
 			other := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -171,7 +172,8 @@ func intercepted(t *testing.T, client *firestore.Client, opts ...grpc.DialOption
 	return again
 }
 
-// A field without an index: the query fails, the shards are read one by one, and the log says so once.
+// A field without an index: the query fails, the shards are read one by one, and the log says so
+// once.
 func TestMissingIndex(t *testing.T) {
 	client := dial(t)
 	fill(t, client, 3)

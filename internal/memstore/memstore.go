@@ -1,4 +1,5 @@
-// Package memstore is a rollup.Store in memory, for the engine's tests. It passes the same suite as the store on Firestore.
+// Package memstore is a rollup.Store in memory, for the engine's tests. It passes the same suite as
+// the store on Firestore.
 package memstore
 
 import (
@@ -13,10 +14,11 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A Store is a database in memory. Its zero value is an empty one. It may be used by many goroutines at once.
+// A Store is a database in memory. Its zero value is an empty one. It may be used by many
+// goroutines at once.
 //
-// Its commit times come from time.Now, moved forward where needed so that no two commits share one and every commit is later than the
-// snapshots opened before it, as in Firestore.
+// Its commit times come from time.Now, moved forward where needed so that no two commits share one
+// and every commit is later than the snapshots opened before it, as in Firestore.
 type Store struct {
 	mu          sync.Mutex
 	last        time.Time                      // the latest commit or snapshot
@@ -130,7 +132,8 @@ func (s *Store) Put(path string, fields map[string]any) time.Time {
 	return s.put(path, maps.Clone(fields))
 }
 
-// Increment adds n to a field of the document at path, creating either when missing, and returns its commit time.
+// Increment adds n to a field of the document at path, creating either when missing, and returns
+// its commit time.
 func (s *Store) Increment(path, field string, n int64) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A Backend is a store together with the means to write and read documents beside it, as apps do. Paths are below the database's root.
+// A Backend is a store together with the means to write and read documents beside it, as apps do.
+// Paths are below the database's root.
 type Backend struct {
 	rollup.Store
 	Put    func(t *testing.T, path string, fields map[string]any) time.Time // sets the whole document; returns the commit time
@@ -216,7 +217,8 @@ func testViewDoesNotBlock(t *testing.T, b Backend) {
 		if _, _, err := s.Sum(t.Context()); err != nil {
 			return err
 		}
-		// A transaction that held locks would keep each of these waiting for ever, because it ends only after them.
+		// A transaction that held locks would keep each of these waiting for ever, because it ends
+		// only after them.
 		b.Put(t, likes.Shards+"/0", map[string]any{"count": 2})
 		b.Delete(t, likes.Shards+"/0")
 		return b.Write(t.Context(), likes, rollup.RollUp{Totals: totals(rollup.Int(2), 1), AsOf: someTime, UpdateTime: s.RollUp().UpdateTime})

@@ -1,4 +1,5 @@
-// Package trigger decodes the events that Firestore sends through Eventarc when a document is written.
+// Package trigger decodes the events that Firestore sends through Eventarc when a document is
+// written.
 package trigger
 
 import (
@@ -11,13 +12,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// typePrefix begins the type of every document event: created, updated, deleted, written, each also ending in ".withAuthContext".
+// typePrefix begins the type of every document event: created, updated, deleted, written, each also
+// ending in ".withAuthContext".
 const typePrefix = "google.cloud.firestore.document.v1."
 
-// ErrMalformed is wrapped by every error of Decode. The event can never be decoded, however often it is delivered. Check with errors.Is.
+// ErrMalformed is wrapped by every error of Decode. The event can never be decoded, however often
+// it is delivered. Check with errors.Is.
 var ErrMalformed = errors.New("malformed event")
 
-// A Change says that a document was created, updated or deleted. It carries no more: a roll-up reads the rest.
+// A Change says that a document was created, updated or deleted. It carries no more: a roll-up
+// reads the rest.
 type Change struct {
 	Project  string
 	Database string // such as "(default)"
@@ -46,7 +50,8 @@ func Decode(e event.Event) (Change, error) {
 	return parseName(document.GetName())
 }
 
-// parseName parses a document's resource name, projects/{project}/databases/{database}/documents/{path}.
+// parseName parses a document's resource name,
+// projects/{project}/databases/{database}/documents/{path}.
 func parseName(name string) (Change, error) {
 	parts := strings.SplitN(name, "/", 6)
 	if len(parts) != 6 || parts[0] != "projects" || parts[2] != "databases" || parts[4] != "documents" ||
