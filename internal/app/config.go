@@ -12,18 +12,30 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// Config is what the functions take from their environment. docs/config.md lists it; a test keeps
-// the two equal.
+// Config is what the functions take from their environment. docs/config.md lists it; a test keeps the
+// two equal.
 type Config struct {
-	Routes    rollup.Routes `env:"TALLY_ROUTES" envDefault:"counters/{counter}/shards/{shard} -> rollups/{counter} : count" help:"Which shards make up which counter, one route to a line or separated by semicolons."`
-	Cadence   time.Duration `env:"TALLY_CADENCE" envDefault:"1s" help:"The least time between two roll-ups of one counter. Firestore sustains about one write a second on one document."`
-	HoldLimit time.Duration `env:"TALLY_HOLD_LIMIT" envDefault:"8s" help:"How long an event may wait for its roll-up before it fails and is delivered again. Keep it below the function's timeout and the acknowledgement deadline of the trigger's subscription, 10 s by default."`
-	LogLevel  slog.Level    `env:"TALLY_LOG_LEVEL" envDefault:"INFO" help:"The least severe lines that are logged: DEBUG, INFO, WARN or ERROR."`
-	Databases []string      `env:"TALLY_DATABASES" envDefault:"(default)" help:"The databases whose counters RollUpOnSchedule visits, separated by commas. RollUpOnWrite serves whichever database an event comes from."`
-	Project   string        `env:"GOOGLE_CLOUD_PROJECT" help:"The project that RollUpOnSchedule works in. Unset, it is taken from the credentials. RollUpOnWrite serves whichever project an event comes from."`
-	UsageFile string        `env:"TALLY_USAGE_FILE" help:"A file that keeps the count of billed operations, for tally dev and tally demo. Leave it unset in production."`
+	// Routes say which shards make up which counter; see rollup.ParseRoutes.
+	Routes rollup.Routes `env:"TALLY_ROUTES" envDefault:"counters/{counter}/shards/{shard} -> rollups/{counter} : count"`
 
-	FunctionTimeout int `env:"CLOUD_RUN_TIMEOUT_SECONDS" help:"Set by Cloud Run, not by you: the function's timeout in seconds. TALLY_HOLD_LIMIT must be below it."`
+	// Cadence is the least time between two roll-ups of one counter.
+	Cadence time.Duration `env:"TALLY_CADENCE" envDefault:"1s"`
+
+	// HoldLimit is how long an event may wait for its roll-up before it fails and is delivered again.
+	HoldLimit time.Duration `env:"TALLY_HOLD_LIMIT" envDefault:"8s"`
+
+	LogLevel slog.Level `env:"TALLY_LOG_LEVEL" envDefault:"INFO"`
+
+	// Databases and Project are where RollUpOnSchedule works. RollUpOnWrite serves whichever database
+	// an event comes from.
+	Databases []string `env:"TALLY_DATABASES" envDefault:"(default)"`
+	Project   string   `env:"GOOGLE_CLOUD_PROJECT"`
+
+	// UsageFile keeps the count of billed operations, for tally dev and tally demo.
+	UsageFile string `env:"TALLY_USAGE_FILE"`
+
+	// FunctionTimeout is the function's timeout in seconds, set by Cloud Run.
+	FunctionTimeout int `env:"CLOUD_RUN_TIMEOUT_SECONDS"`
 }
 
 // LoadConfig reads the configuration from environment, which maps variables to values. The error

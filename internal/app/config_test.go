@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestDefaults(t *testing.T) {
@@ -64,20 +65,26 @@ func TestConfigProblems(t *testing.T) {
 	}
 }
 
+// docs/config.md has a row for each variable, with its default, and no other.
 func TestConfigIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/config.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var table strings.Builder
+	var want, got []string
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		byDefault := "unset"
 		if v := f.Tag.Get("envDefault"); v != "" {
 			byDefault = "`" + v + "`"
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", f.Tag.Get("env"), byDefault, f.Tag.Get("help"))
+		want = append(want, fmt.Sprintf("| `%s` | %s |", f.Tag.Get("env"), byDefault))
 	}
-	if !strings.Contains(string(page), table.String()) {
-		t.Errorf("docs/config.md lacks this table:\n%s", &table)
+	for line := range strings.Lines(string(page)) {
+		if cells := strings.Split(line, "|"); len(cells) > 3 && strings.HasPrefix(cells[1], " `") {
+			got = append(got, strings.Join(cells[:3], "|")+"|")
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("docs/config.md (-want +got):\n%s", d)
 	}
 }
