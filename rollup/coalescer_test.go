@@ -662,6 +662,17 @@ func TestIdleCounterIsForgotten(t *testing.T) {
 func TestManyInstances(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		const instances, seconds, perSecond = 20, 20, 100
+		var mu sync.Mutex
+		var commits []time.Time
+		w.aroundWrite = func(_ int32, write func() error) error {
+			err := write()
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				commits = append(commits, time.Now())
+			}
+			return err
+		}
 		var coalescers []*rollup.Coalescer
 		for i := range instances {
 			coalescers = append(coalescers, w.instance(float64(i)/instances))
@@ -678,8 +689,328 @@ func TestManyInstances(t *testing.T) {
 		}
 		all.Wait()
 		w.wantTotal(seconds * perSecond)
-		if n := w.writes.Load(); n < seconds-1 || n > seconds+4 {
+		if n := len(commits); n < seconds-1 || n > seconds+2 {
 			t.Errorf("%d roll-ups by %d instances in %d cadences", n, instances, seconds)
 		}
+		for i := 2; i < len(commits); i++ {
+			if window := commits[i].Sub(commits[i-2]); window < cadence {
+				t.Errorf("three commits within %v", window)
+			}
+		}
 	})
+}
+
+// An anchor whose time is up before its generation is even closed takes it along: what comes later must not be absorbed by it.
+func TestDeadlineOfOpenGeneration(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.acknowledged(w.deliver(c, "first"))
+		began := time.Now()
+		anchor := w.deliverWithin(cadence/4, c, "anchor") // the next look is a cadence away
+		absorbed := w.deliver(c, "absorbed")
+		<-anchor.done
+		if waited := time.Since(began).Round(time.Millisecond); waited != cadence/4 || !errors.Is(anchor.err, context.DeadlineExceeded) || absorbed.held() {
+			t.Errorf("the anchor was held for %v and ended in %v", waited, anchor.err)
+		}
+		w.increment(1)
+		later := w.deliver(c, "later")
+		if !later.held() {
+			t.Fatal("absorbed by a generation whose anchor has failed")
+		}
+		w.acknowledged(later)
+		w.wantTotal(1)
+	})
+}
+
+// A copy of an anchor that has less time than the anchor fails alone.
+func TestCopyWithLessTime(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.acknowledged(w.deliver(c, "first"))
+		began := time.Now()
+		anchor := w.deliver(c, "anchor")
+		again := w.deliverWithin(cadence/4, c, "anchor")
+		<-again.done
+		if waited := time.Since(began).Round(time.Millisecond); waited != cadence/4 || !errors.Is(again.err, context.DeadlineExceeded) {
+			t.Errorf("the copy was held for %v and ended in %v", waited, again.err)
+		}
+		if !anchor.held() {
+			t.Fatal("the copy ended the anchor's wait")
+		}
+		w.acknowledged(anchor)
+	})
+}
+
+// An as_of later than the snapshot by the least there is counts as none: it must release nothing.
+func TestAsOfAMicrosecondAhead(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.increment(3)
+		v := time.Now().Add(time.Millisecond).Truncate(time.Microsecond)
+		w.store.Put(likes.RollUp, map[string]any{"count": int64(1), "num_shards": int64(1), "as_of": v})
+		w.acknowledged(w.deliver(c, "e"))
+		w.wantTotal(3)
+		w.called(1, 1, 1)
+	})
+}
+
+// skewed is a store whose clock differs from the instance's.
+type skewed struct {
+	traced
+	by time.Duration
+}
+type skewedSnapshot struct {
+	rollup.Snapshot
+	by time.Duration
+}
+
+func (s skewedSnapshot) ReadTime() time.Time { return s.Snapshot.ReadTime().Add(s.by) }
+func (s skewed) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
+	return s.traced.View(ctx, c, func(v rollup.Snapshot) error { return f(skewedSnapshot{v, s.by}) })
+}
+
+func TestClockSkew(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				store := skewed{traced{w.store, w}, by}
+				one, two := rollup.NewCoalescer(store, w.options(0)), rollup.NewCoalescer(store, w.options(0))
+				began := time.Now()
+				w.acknowledged(w.deliver(one, "e1"))
+				if _, asOf := w.rollUp(); asOf.Sub(began.Add(by)).Abs() > time.Second {
+					t.Errorf("as_of %v is not by the store's clock", asOf)
+				}
+				e := w.deliver(two, "e2")
+				w.acknowledged(e)
+				if waited := time.Since(began).Round(time.Millisecond); waited != cadence*110/100 {
+					t.Errorf("the second waited %v", waited)
+				}
+				w.called(3, 2, 2)
+			})
+		})
+	}
+}
+
+// When the last anchor's time is up during a look, nothing is summed, and no look follows.
+func TestNobodyWaits(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.duringView = func(int32) { time.Sleep(2 * cadence) }
+		e := w.deliverWithin(cadence, c, "e")
+		<-e.done
+		time.Sleep(time.Minute)
+		w.called(1, 0, 0)
+	})
+}
+
+type failingSums struct {
+	traced
+	commit bool
+	n      *int
+}
+type failingSum struct {
+	rollup.Snapshot
+	err error
+}
+
+func (s failingSum) Sum(ctx context.Context) (rollup.Totals, []rollup.Malformed, error) {
+	if s.err != nil {
+		return rollup.Totals{}, nil, s.err
+	}
+	return s.Snapshot.Sum(ctx)
+}
+func (s failingSums) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
+	lost := errors.New("unavailable")
+	*s.n++
+	fail := *s.n <= 4
+	err := s.traced.View(ctx, c, func(v rollup.Snapshot) error {
+		if fail && !s.commit {
+			return f(failingSum{v, lost})
+		}
+		return f(v)
+	})
+	if fail && s.commit {
+		return lost
+	}
+	return err
+}
+
+// A look that fails after the roll-up was read, in the sum or when the snapshot is closed, is repeated, with pauses.
+func TestLateFailureOfLook(t *testing.T) {
+	for _, commit := range []bool{false, true} {
+		inWorld(t, func(w *world, _ *rollup.Coalescer) {
+			n := 0
+			c := rollup.NewCoalescer(failingSums{traced{w.store, w}, commit, &n}, w.options(0))
+			w.increment(1)
+			began := time.Now()
+			w.acknowledged(w.deliver(c, "e"))
+			w.wantTotal(1)
+			if looks, writes := w.looks.Load(), w.writes.Load(); looks != 5 || writes != 1 {
+				t.Errorf("%d looks, %d writes; want 5, 1", looks, writes)
+			}
+			if waited := time.Since(began).Round(time.Millisecond); waited != 175*time.Millisecond { // half of 50, 100, 200
+				t.Errorf("it waited %v", waited)
+			}
+		})
+	}
+}
+
+// The pauses between failures: none, then from half of 50 ms, doubled, up to the cadence; and afresh after a look that succeeds.
+func TestPausesBetweenFailures(t *testing.T) {
+	for name, lost := range map[string]error{"unknown": errors.New("unavailable"), "conflict": rollup.ErrConflict} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				c := w.instance(0.5) // three quarters
+				var mu sync.Mutex
+				var at []time.Time
+				fail := true
+				set := func(v bool) { mu.Lock(); defer mu.Unlock(); fail, at = v, nil }
+				w.aroundWrite = func(n int32, write func() error) error {
+					mu.Lock()
+					defer mu.Unlock()
+					at = append(at, time.Now())
+					if fail {
+						return lost
+					}
+					return write()
+				}
+				gaps := func() (s string) {
+					mu.Lock()
+					defer mu.Unlock()
+					for i := 1; i < len(at); i++ {
+						s += fmt.Sprint(at[i].Sub(at[i-1]).Round(time.Microsecond), " ")
+					}
+					return s
+				}
+				e := w.deliverWithin(2*time.Minute, c, "e") // long enough for a shift to overflow
+				<-e.done
+				want := "0s 37.5ms 75ms 150ms 300ms 600ms 750ms 750ms 750ms "
+				if got := gaps(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, " 750ms 750ms ") {
+					t.Errorf("pauses %s", got)
+				}
+				set(false)
+				w.acknowledged(w.deliver(c, "f"))
+				set(true)
+				e = w.deliverWithin(hold, c, "g")
+				time.Sleep(2 * cadence)
+				if got := gaps(); !strings.HasPrefix(got, "0s 37.5ms 75ms ") {
+					t.Errorf("pauses after a roll-up %s", got)
+				}
+				set(false)
+				w.acknowledged(e)
+			})
+		})
+	}
+}
+
+// A look that succeeds ends a row of failures: the next failure is repeated at once.
+func TestRowOfFailuresEnds(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.rollUpElsewhere()
+		began := time.Now()
+		w.beforeView = func(n int32) error {
+			if n == 1 || n == 3 {
+				return errors.New("unavailable")
+			}
+			return nil
+		}
+		w.acknowledged(w.deliver(c, "e")) // fails, finds it young, fails when due, rolls up at once
+		if waited := time.Since(began).Round(time.Millisecond); waited != cadence*110/100 {
+			t.Errorf("it waited %v", waited)
+		}
+	})
+}
+
+// One roll-up releases every generation that it covers, and a look closes the open one while others still wait.
+func TestRollUpReleasesAllThatItCovers(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.rollUpElsewhere()
+		began := time.Now()
+		e1 := w.deliver(c, "e1") // its generation is closed and marked now
+		e2 := w.deliver(c, "e2") // anchors the open one
+		if !e1.held() || !e2.held() {
+			t.Fatal("want two anchors")
+		}
+		w.acknowledged(e1, e2) // one look closes e2's and writes
+		w.called(2, 1, 1)
+		if waited := time.Since(began).Round(time.Millisecond); waited != cadence*110/100 {
+			t.Errorf("waited %v", waited)
+		}
+	})
+}
+
+func TestWriteThatNeverAnswersIsLeft(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		began := time.Now()
+		var deadline time.Time
+		c := rollup.NewCoalescer(deadlineStore{traced{w.store, w}, &deadline}, w.options(0))
+		w.acknowledged(w.deliver(c, "e"))
+		if got := deadline.Sub(began).Round(time.Millisecond); got != hold {
+			t.Errorf("the write might take %v, want %v", got, hold)
+		}
+	})
+}
+
+func TestLogLevels(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{{rollup.ErrConflict, "level=DEBUG"}, {errors.New("x"), "level=WARN"}} {
+		inWorld(t, func(w *world, c *rollup.Coalescer) {
+			w.aroundWrite = func(n int32, write func() error) error {
+				if n == 1 {
+					return test.err
+				}
+				return write()
+			}
+			w.acknowledged(w.deliver(c, "e7"))
+			if log := w.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, test.want) || !strings.Contains(log, "event_id=e7") {
+				t.Errorf("logged %s", log)
+			}
+		})
+	}
+}
+
+func TestSpreadIsCapped(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		o := w.options(0.5)
+		o.Cadence = 20 * time.Second
+		c := rollup.NewCoalescer(traced{w.store, w}, o)
+		w.rollUpElsewhere()
+		began := time.Now()
+		w.acknowledged(w.deliverWithin(time.Hour, c, "e"))
+		if waited := time.Since(began).Round(time.Millisecond); waited != 22500*time.Millisecond {
+			t.Errorf("waited %v", waited)
+		}
+	})
+}
+
+// What is due is counted from the receipt of the roll-up document, not from the begin of the look nor from the end of the write.
+func TestDueCountsFromTheAnswer(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		inWorld(t, func(w *world, c *rollup.Coalescer) {
+			if !own {
+				w.rollUpElsewhere()
+			}
+			began := time.Now()
+			var second time.Duration
+			w.beforeView = func(n int32) error {
+				if n == 2 {
+					second = time.Since(began).Round(time.Millisecond)
+				}
+				return nil
+			}
+			w.duringView = func(n int32) { time.Sleep(200 * time.Millisecond) }
+			w.aroundWrite = func(n int32, write func() error) error {
+				err := write()
+				time.Sleep(300 * time.Millisecond)
+				return err
+			}
+			w.acknowledged(w.deliver(c, "e1"))
+			w.acknowledged(w.deliver(c, "e2"))
+			want := 200*time.Millisecond + cadence
+			if !own {
+				want += cadence / 10
+			}
+			if second != want {
+				t.Errorf("own %v: the second look began after %v, want %v", own, second, want)
+			}
+		})
+	}
 }

@@ -20,7 +20,7 @@
 // # The coalescer
 //
 // A Coalescer bounds how often that happens, by a cadence. Work done after a function has answered
-// is not safe on Cloud Run, and an event that was acknowledged never comes again. So an event that
+// is not safe on Cloud Run, and an event that was acknowledged need not come again. So an event that
 // is not acknowledged yet is the timer, and it survives any crash.
 //
 // Of each counter an instance has at most one open generation. The first event in it becomes its
@@ -38,8 +38,8 @@
 // than the cadence, another instance has just written it: the prober waits until it is due. Many
 // instances meet only there; no lock, lease or leader is needed.
 //
-// The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up, or
-// an event of the same counter that is not acknowledged still stands for it.
+// The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up, or an
+// event of the same counter, none of whose copies was acknowledged, still stands for it.
 //
 // Two things follow that may surprise. Nothing is acknowledged on a comparison, so equal totals are
 // written with a new as_of while an event waits: another instance's older sum may be on its way,
@@ -48,6 +48,6 @@
 //
 // # The sweep
 //
-// Sweep visits every counter and brings its roll-up up to date, which repairs what lost events left
-// behind.
+// Sweep visits every counter that has shards and brings its roll-up up to date, which repairs what
+// lost events left behind.
 package rollup

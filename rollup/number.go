@@ -71,7 +71,7 @@ func sameTotal(a, b Number) bool {
 	if a == b {
 		return true
 	}
-	if !a.isDouble || !b.isDouble {
+	if !a.isDouble || !b.isDouble || !a.Finite() || !b.Finite() {
 		return false
 	}
 	return math.Abs(a.double-b.double) <= sumTolerance*max(math.Abs(a.double), math.Abs(b.double))

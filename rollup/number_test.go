@@ -42,3 +42,23 @@ func TestNumberString(t *testing.T) {
 		}
 	}
 }
+
+func TestExtremeSums(t *testing.T) {
+	const most = math.MaxFloat64
+	for _, test := range []struct {
+		add  []rollup.Number
+		want float64
+	}{
+		{[]rollup.Number{rollup.Double(-most), rollup.Double(-most)}, -most},
+		{[]rollup.Number{rollup.Double(most), rollup.Double(most), rollup.Double(-most)}, 0},
+		{[]rollup.Number{rollup.Double(most), rollup.Int(math.MaxInt64)}, most},
+	} {
+		var s rollup.Sum
+		for _, n := range test.add {
+			s.Add(n)
+		}
+		if got := s.Total(); got != rollup.Double(test.want) {
+			t.Errorf("%v: got %v", test.add, got)
+		}
+	}
+}

@@ -18,7 +18,7 @@ const (
 )
 
 // ownPaths are the documents that Tally keeps for itself.
-var ownPaths = []string{"rollup_pending/{id}"}
+var ownPaths = [][]Segment{{{Name: "rollup_pending"}, {Name: "id", Capture: true}}}
 
 // A Read is a way to read a counter's shards.
 type Read string
@@ -207,21 +207,22 @@ func (rs Routes) conflicts() []error {
 			}
 		}
 		for _, other := range rs {
+			if overlap(r.template, other.pattern[:len(other.pattern)-2]) {
+				report(r, "the roll-up %s is the counter document of route %q, whose num_shards clients read; choose another path",
+					joinSegments(r.template), other)
+			}
 			if overlap(r.template, other.pattern) {
 				report(r, "the roll-up %s matches the shard pattern %s; writing it would trigger another roll-up, without end",
 					joinSegments(r.template), joinSegments(other.pattern))
 			}
 		}
-		for _, path := range ownPaths {
-			own, err := parsePath(path)
-			if err != nil {
-				panic(err) // not reached: ownPaths are well-formed
-			}
+		for _, own := range ownPaths {
 			if overlap(own, r.pattern) {
-				report(r, "the pattern matches %s, which Tally writes itself; every roll-up would trigger another, without end", path)
+				report(r, "the pattern matches %s, which Tally writes itself; every roll-up would trigger another, without end",
+					joinSegments(own))
 			}
 			if overlap(own, r.template) {
-				report(r, "the roll-up %s is where Tally keeps %s; choose another path", joinSegments(r.template), path)
+				report(r, "the roll-up %s is where Tally keeps %s; choose another path", joinSegments(r.template), joinSegments(own))
 			}
 		}
 	}

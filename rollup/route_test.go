@@ -99,6 +99,8 @@ func TestRefusedRoutes(t *testing.T) {
 		{"template is a shard", "counters/{c}/shards/{s} -> counters/{c}/shards/total : count", "matches the shard pattern"},
 		{"template is another's shard", base + "\nx/{x}/shards/{s} -> counters/all/shards/{x} : n", "matches the shard pattern"},
 		{"Tally's own path is a shard", "rollup_pending/{s} -> rollups/pending : count", "which Tally writes itself"},
+		{"roll-up on the counter document", "counters/{c}/shards/{s} -> counters/{c} : count", "is the counter document of route"},
+		{"roll-up on another's counter document", base + "\nx/{x}/shards/{s} -> counters/{x} : n", "is the counter document of route"},
 		{"roll-up on Tally's own path", "counters/{c}/shards/{s} -> rollup_pending/{c} : count", "where Tally keeps"},
 		{"patterns that match one document", base + "\ncounters/x/shards/{s} -> other/x : count", "its shards and those of route"},
 	} {
@@ -177,4 +179,38 @@ func FuzzMatch(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestRoutesAtTheEdge(t *testing.T) {
+	for name, test := range map[string]struct{ routes, want string }{
+		"earlier template is a later shard": {"x/{x}/shards/{s} -> counters/all/shards/{x} : n\ncounters/{c}/shards/{s} -> rollups/{c} : count", "matches the shard pattern"},
+		"a literal does not use a capture":  {"counters/{c}/shards/{s} -> rollups/c : count", "does not use {c}"},
+		"two dots":                          {"counters/../shards/{s} -> rollups/x : count", "does not allow"},
+		"half a capture":                    {"counters/{c/shards/{s} -> rollups/x : count", "one whole segment"},
+		"the other half":                    {"counters/c}/shards/{s} -> rollups/x : count", "one whole segment"},
+		"no capture's name":                 {"counters/{}/shards/{s} -> rollups/x : count", "one whole segment"},
+		"a field's slash":                   {"counters/{c}/shards/{s} -> rollups/{c} : a/b", "top-level field"},
+		"conflicts beside a parse error":    {"b -> c : n; a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r/{b} : n", "could be one document"},
+	} {
+		if _, err := rollup.ParseRoutes(test.routes); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want an error with %q", name, err, test.want)
+		}
+	}
+	for _, ok := range []string{
+		"counters/{c}/shards/{s} -> s/{c} : count",
+		"counters/" + strings.Repeat("x", 1500) + "/shards/{s} -> rollups/x : count",
+		"counters/__/shards/{s} -> rollups/___ : count",
+		"counters/{c}/shards/{s} -> rollups/{c} : count : documents",
+	} {
+		r, err := rollup.ParseRoutes(ok)
+		if err != nil || r[0].String() != ok {
+			t.Errorf("%v, printed %v", err, r)
+		}
+	}
+	r, _ := rollup.ParseRoutes("a/{a}/s/{s} -> r/{a}/of/{a} : n")
+	for _, path := range []string{"r/1/of/2", "q/1/of/1", "r/1/by/1"} {
+		if c, ok := r[0].CounterOfRollUp(path); ok {
+			t.Errorf("%s is taken for a roll-up of %v", path, c)
+		}
+	}
 }

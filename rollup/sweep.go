@@ -1,7 +1,6 @@
 package rollup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,17 +20,17 @@ type Report struct {
 // maxReportedErrors bounds a report's size; every error is in the log.
 const maxReportedErrors = 10
 
-// Sweep compares the roll-up of every counter of the routes with its shards, each in one snapshot,
-// and writes those that differ. A roll-up that agrees is left alone: no event waits for it. At most
-// concurrency counters are in work at once. Sweeps may overlap with each other and with the
-// coalescers of any number of instances.
+// Sweep compares the roll-up of every counter that has shards with them, each in one snapshot, and
+// writes those that differ. A roll-up that agrees is left alone: no event waits for it. At most
+// concurrency counters, at least 1, are in work at once. Sweeps may overlap with each other and with
+// the coalescers of any number of instances.
 //
 // One counter's failure does not keep the sweep from the others. The error joins what kept it from
-// finding counters and what ended ctx, and says how many counters failed; the report is valid
-// beside it.
+// finding counters and what ended ctx, and says how many counters failed; the report is valid beside
+// it.
 func Sweep(ctx context.Context, store Store, routes Routes, concurrency int, o Options) (Report, error) {
 	var (
-		r      = roller{store: store, cadence: o.Cadence, timeout: o.Timeout, logger: o.Logger}
+		r      = newRoller(store, o)
 		slots  = make(chan struct{}, concurrency)
 		work   sync.WaitGroup
 		mu     sync.Mutex
@@ -47,7 +46,7 @@ func Sweep(ctx context.Context, store Store, routes Routes, concurrency int, o O
 			if len(report.Errors) < maxReportedErrors {
 				report.Errors = append(report.Errors, err.Error())
 			}
-			r.logger.ErrorContext(ctx, "counter not swept", "counter", c.RollUp, "error", err)
+			r.Logger.ErrorContext(ctx, "counter not swept", "counter", c.RollUp, "error", err)
 		case changed:
 			report.RolledUp++
 		default:
@@ -74,6 +73,9 @@ func Sweep(ctx context.Context, store Store, routes Routes, concurrency int, o O
 		}
 	}
 	work.Wait()
+	if ctx.Err() != nil {
+		problems = append(problems, context.Cause(ctx))
+	}
 	if report.Failed > 0 {
 		problems = append(problems, fmt.Errorf("rollup: %d of %d counters failed", report.Failed, report.Counters))
 	}
@@ -87,38 +89,42 @@ const maxRepairs = 5
 // errBusy is why a counter is tried again that was rolled up less than a cadence ago.
 var errBusy = errors.New("rolled up by others less than a cadence ago, each time it was looked at")
 
-// repair makes c's roll-up cover everything that was committed before the call. It reports whether
-// it wrote.
+// repair makes c's roll-up cover everything that was committed before the call. It reports whether it
+// wrote.
 func (r *roller) repair(ctx context.Context, c Counter) (changed bool, err error) {
 	var mark time.Time // the first look's instant: a roll-up as of then or later covers all that was committed before the call
-	for range maxRepairs {
+	for try := 1; ; try++ {
 		var covered bool
-		l := look{began: time.Now()}
-		err = r.look(ctx, c, &l, func() bool {
+		l, err := r.look(ctx, c, "", func(l *look) bool {
 			if mark.IsZero() {
 				mark = l.readTime
 			}
 			covered = !l.asOf.Before(mark)
 			return !covered
 		})
+		wait := r.pause(try)
 		switch {
 		case err != nil:
 		case covered || agrees(&l):
 			return false, nil
 		case r.untilDue(&l) > 0:
 			// Most likely the trigger is about to roll up the same change.
-			err = cmp.Or(sleep(ctx, time.Until(l.received.Add(r.untilDue(&l)))), errBusy)
+			wait = time.Until(l.received.Add(r.untilDue(&l) + r.backOff()))
+			err = errBusy
 		default:
 			if err = r.write(ctx, c, &l); err == nil {
 				return true, nil
 			}
 		}
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-			break
+		if try < maxRepairs {
+			if stopped := sleep(ctx, wait); stopped != nil {
+				err = stopped
+			}
+		}
+		if try == maxRepairs || ctx.Err() != nil {
+			return false, fmt.Errorf("rollup: %s not rolled up: %w", c.RollUp, err)
 		}
 	}
-	return false, fmt.Errorf("rollup: %s not rolled up: %w", c.RollUp, err)
 }
 
 // agrees reports whether the roll-up says what the shards add up to. Without shards, a document

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -109,8 +110,8 @@ func TestSweepKeepsToTheCadence(t *testing.T) {
 			}
 			w.wantSweep(want)
 			w.wantTotal(2)
-			if waited := time.Since(began).Round(time.Millisecond); waited != cadence {
-				t.Errorf("it took %v, want one cadence", waited)
+			if waited := time.Since(began).Round(time.Millisecond); waited != cadence*110/100 {
+				t.Errorf("it took %v, want a tenth more than a cadence, so that the writer goes first", waited)
 			}
 		})
 	}
@@ -189,5 +190,115 @@ func TestSweepLeavesOtherDocumentsAlone(t *testing.T) {
 		if got := w.store.Get(likes.RollUp); got != nil {
 			t.Errorf("created %v", got)
 		}
+	})
+}
+
+func TestSweepTriesAgain(t *testing.T) {
+	for name, lost := range map[string]error{"conflict": rollup.ErrConflict, "unknown": errors.New("answer lost")} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				w.aroundWrite = func(n int32, write func() error) error {
+					if n == 1 {
+						return lost
+					}
+					return write()
+				}
+				w.increment(1)
+				w.wantSweep(rollup.Report{Counters: 1, RolledUp: 1})
+				w.wantTotal(1)
+			})
+		})
+	}
+}
+
+// A counter that never rests is the trigger's: the first roll-up as of the sweep's first look or later is enough.
+func TestSweepOfBusyCounter(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.rollUpElsewhere()
+		w.duringView = func(int32) { w.increment(1) }
+		w.increment(1)
+		time.AfterFunc(cadence/2, func() { w.rollUpElsewhere(); w.increment(1) })
+		w.wantSweep(rollup.Report{Counters: 1, Unchanged: 1})
+		w.called(2, 1, 0)
+	})
+}
+
+func TestSweepKeepsFirstErrorsAndAllRoutes(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("counters/{c}/shards/{s} -> rollups/{c} : count; x/{c}/shards/{s} -> y/{c} : likes, views")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.store.Put("x/1/shards/0", map[string]any{"likes": int64(1), "views": int64(2)})
+		w.store.Put("y/1", map[string]any{"likes": int64(1), "views": int64(7), "num_shards": int64(1), "as_of": time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)})
+		report, err := rollup.Sweep(w.t.Context(), traced{w.store, w}, routes, 1, w.options(0))
+		if err != nil || report.RolledUp != 1 || w.store.Get("y/1")["views"] != int64(2) {
+			t.Errorf("%+v, %v", report, err)
+		}
+		for i := range 20 {
+			w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", 1)
+		}
+		w.beforeView = func(int32) error { return errors.New("unavailable") }
+		report, _ = rollup.Sweep(w.t.Context(), traced{w.store, w}, routes, 1, w.options(0))
+		if report.Failed != 21 || len(report.Errors) != 10 {
+			t.Errorf("%d failed, %d errors", report.Failed, len(report.Errors))
+		}
+		if n := strings.Count(w.log.String(), "counter not swept"); n != 21 {
+			t.Errorf("%d lines", n)
+		}
+	})
+}
+
+// No shards, a roll-up that Tally wrote: zeros.
+func TestSweepOfEmptyCounter(t *testing.T) {
+	for name, asOf := range map[string]time.Time{"past": time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), "future": time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				w.store.Put(likes.Shards+"/0", map[string]any{"other": int64(1)}) // found, but no shard of the route's
+				w.store.Put(likes.RollUp, map[string]any{"count": int64(9), "num_shards": int64(2), "as_of": asOf})
+				w.wantSweep(rollup.Report{Counters: 1, RolledUp: 1})
+				w.wantTotal(0)
+			})
+		})
+	}
+}
+
+func TestSweepOfLargeTotals(t *testing.T) {
+	for name, test := range map[string]struct{ shard, total any }{
+		"an integer one off":  {int64(1<<53 + 1), int64(1 << 53)},
+		"a double 1e-10 off":  {1e6, 1e6 + 1e-4},
+		"infinite":            {0.5, math.Inf(1)},
+		"NaN":                 {0.5, math.NaN()},
+		"a double for an int": {int64(3), 3.0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				w.store.Put(likes.Shards+"/0", map[string]any{"count": test.shard})
+				w.store.Put(likes.RollUp, map[string]any{"count": test.total, "num_shards": int64(1), "as_of": time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)})
+				w.wantSweep(rollup.Report{Counters: 1, RolledUp: 1})
+			})
+		})
+	}
+	inWorld(t, func(w *world, _ *rollup.Coalescer) { // a rounding step of a large double is no difference
+		w.store.Put(likes.Shards+"/0", map[string]any{"count": 1e9 + 0.5})
+		w.store.Put(likes.RollUp, map[string]any{"count": math.Nextafter(1e9+0.5, 2e9), "num_shards": int64(1), "as_of": time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)})
+		w.wantSweep(rollup.Report{Counters: 1, Unchanged: 1})
+	})
+}
+
+func TestSweepEndsWhileItWaits(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.rollUpElsewhere()
+		w.increment(1)
+		late := errors.New("late")
+		ctx, cancel := context.WithCancelCause(w.t.Context())
+		time.AfterFunc(cadence/4, func() { cancel(late) })
+		began := time.Now()
+		report, _ := rollup.Sweep(ctx, traced{w.store, w}, rollup.Routes{likes.Route}, 1, w.options(0))
+		if waited := time.Since(began).Round(time.Millisecond); waited != cadence/4 || report.Failed != 1 || !strings.Contains(fmt.Sprint(report.Errors), "late") {
+			t.Errorf("%v %+v", waited, report)
+		}
+		w.called(1, 1, 0)
 	})
 }

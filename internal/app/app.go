@@ -89,13 +89,17 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not a CloudEvent: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	err = s.onWrite(ctx, *e)
-	switch classify(err) {
+	counter, err := s.onWrite(ctx, *e)
+	ending := classify(err)
+	if ending == done {
+		return
+	}
+	logger := s.logger.With("event_id", e.ID(), "counter", counter, "subject", e.Subject(), "error", err)
+	switch ending {
 	case permanent:
-		s.logger.ErrorContext(ctx, "event dropped; a retry cannot help", "event_id", e.ID(), "source", e.Source(), "subject", e.Subject(), "error", err,
-			"dropped", s.dropped.Add(1))
+		logger.ErrorContext(ctx, "event dropped; a retry cannot help", "source", e.Source(), "dropped", s.dropped.Add(1))
 	case transient:
-		s.logger.WarnContext(ctx, "event not acknowledged; it will be delivered again", "event_id", e.ID(), "subject", e.Subject(), "error", err)
+		logger.WarnContext(ctx, "event not acknowledged; it will be delivered again")
 		http.Error(w, "not acknowledged; the log says why", http.StatusInternalServerError)
 	}
 }
@@ -163,27 +167,29 @@ func (s *service) database(ctx context.Context, name databaseName) (*database, e
 }
 
 func (s *service) options() rollup.Options {
-	return rollup.Options{Cadence: s.config.Cadence, Timeout: s.config.HoldLimit, Logger: s.logger}
+	// Half the hold limit, so that an event outlives one call that never answers.
+	return rollup.Options{Cadence: s.config.Cadence, Timeout: s.config.HoldLimit / 2, Logger: s.logger}
 }
 
 var errNoRoute = errors.New("no route covers the document; see TALLY_ROUTES and the trigger's path pattern")
 
-func (s *service) onWrite(ctx context.Context, e event.Event) error {
+// onWrite rolls up the counter that e is about, and returns its name for the log.
+func (s *service) onWrite(ctx context.Context, e event.Event) (counter string, err error) {
 	change, err := trigger.Decode(e)
 	if err != nil {
-		return err
+		return "", err
 	}
-	counter, ok := s.config.Routes.Match(change.Path)
+	c, ok := s.config.Routes.Match(change.Path)
 	if !ok {
-		return fmt.Errorf("%s: %w", change.Path, errNoRoute)
-	}
-	d, err := s.database(ctx, databaseName{change.Project, change.Database})
-	if err != nil {
-		return err
+		return "", fmt.Errorf("%s: %w", change.Path, errNoRoute)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.HoldLimit)
 	defer cancel()
-	return d.coalescer.Changed(ctx, counter, e.ID())
+	d, err := s.database(ctx, databaseName{change.Project, change.Database})
+	if err != nil {
+		return c.RollUp, err
+	}
+	return c.RollUp, d.coalescer.Changed(ctx, c, e.ID())
 }
 
 // An outcome is what an event ends in.

@@ -32,12 +32,13 @@ type Store struct {
 	client *firestore.Client
 	logger *slog.Logger
 
-	unindexed sync.Map // *rollup.Route → struct{}: routes of which an aggregation query found no index
+	mu        sync.Mutex
+	unindexed map[*rollup.Route]time.Time // when an aggregation query of the route last found no index
 }
 
 // New returns a Store on the client's database.
 func New(client *firestore.Client, logger *slog.Logger) *Store {
-	return &Store{client: client, logger: logger}
+	return &Store{client: client, logger: logger, unindexed: make(map[*rollup.Route]time.Time)}
 }
 
 // View implements rollup.Store in a read-only transaction. Firestore fixes its snapshot when the
@@ -166,16 +167,13 @@ func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
 // average says nothing.
 func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, []rollup.Malformed, error) {
 	route := v.counter.Route
-	if _, unindexed := v.store.unindexed.Load(route); unindexed || route.Read == rollup.Documents {
+	if route.Read == rollup.Documents || v.store.lacksIndex(route) {
 		return v.sumDocuments()
 	}
 	totals, suspect, err := v.aggregate(ctx)
 	switch {
 	case status.Code(err) == codes.FailedPrecondition:
-		if _, known := v.store.unindexed.LoadOrStore(route, struct{}{}); !known {
-			v.store.logger.WarnContext(ctx, "no index for the aggregation query; reading each shard instead, which bills one read a shard. "+
-				"If the field is exempt from indexing on purpose, add \": documents\" to its route", "route", route.String(), "error", err)
-		}
+		v.store.noteMissingIndex(ctx, route, err)
 		return v.sumDocuments()
 	case err != nil:
 		return rollup.Totals{}, nil, fmt.Errorf("firestore: summing %s: %w", v.counter.Shards, err)
@@ -183,6 +181,30 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, []rollup.Malformed, 
 		return v.sumDocuments()
 	}
 	return totals, nil, nil
+}
+
+// indexRetry is how long a route is read by documents before its index is asked for again: an index may
+// be built meanwhile, and one failed query in ten minutes costs nothing.
+const indexRetry = 10 * time.Minute
+
+// lacksIndex reports whether an aggregation query of the route failed lately for want of an index.
+func (s *Store) lacksIndex(route *rollup.Route) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	failed, ok := s.unindexed[route]
+	return ok && time.Since(failed) < indexRetry
+}
+
+// noteMissingIndex remembers that an aggregation query found no index, and says so once.
+func (s *Store) noteMissingIndex(ctx context.Context, route *rollup.Route, err error) {
+	s.mu.Lock()
+	_, known := s.unindexed[route]
+	s.unindexed[route] = time.Now()
+	s.mu.Unlock()
+	if !known {
+		s.logger.WarnContext(ctx, "no index for the aggregation query; reading each shard instead, which bills one read a shard. "+
+			"If the field is exempt from indexing on purpose, add \": documents\" to its route", "route", route.String(), "error", err)
+	}
 }
 
 // aggregate sums by aggregation queries, one for each field, because a query over two fields leaves
@@ -197,17 +219,24 @@ func (v *snapshot) aggregate(ctx context.Context) (totals rollup.Totals, suspect
 		if err != nil {
 			return rollup.Totals{}, false, err
 		}
-		sum := numberOf(answer["sum"])
-		totals.Sums[field] = sum
-		totals.NumShards = numberOf(answer["count"]).Value().(int64)
-		suspect = suspect || !sum.Finite() || !allNumbers(sum, answer["average"], totals.NumShards)
+		sum, summed := numberOf(answer["sum"])
+		count, counted := integerOf(answer["count"])
+		if !summed || !counted {
+			return rollup.Totals{}, false, fmt.Errorf("the aggregation answered %v", answer)
+		}
+		totals.Sums[field], totals.NumShards = sum, count
+		suspect = suspect || !sum.Finite() || !allNumbers(sum, answer["average"], count)
 	}
 	if len(fields) > 1 {
 		answer, err := shards.NewAggregationQuery().WithCount("count").Transaction(v.tx).Get(ctx)
 		if err != nil {
 			return rollup.Totals{}, false, err
 		}
-		totals.NumShards = numberOf(answer["count"]).Value().(int64)
+		count, ok := integerOf(answer["count"])
+		if !ok {
+			return rollup.Totals{}, false, fmt.Errorf("the aggregation answered %v", answer)
+		}
+		totals.NumShards = count
 	}
 	return totals, suspect, nil
 }
@@ -215,25 +244,33 @@ func (v *snapshot) aggregate(ctx context.Context) (totals rollup.Totals, suspect
 // allNumbers reports whether all of the count values that were summed were numbers, as far as sum
 // and average tell: both leave other types out, so their quotient is how many numbers there were.
 func allNumbers(sum rollup.Number, average any, count int64) bool {
-	mean, ok := average.(*firestorepb.Value).GetValueType().(*firestorepb.Value_DoubleValue)
+	mean, ok := numberOf(average)
 	if !ok {
 		return count == 0 // the average of no numbers is null
 	}
-	if mean.DoubleValue == 0 {
+	if mean.Float() == 0 {
 		return true
 	}
-	return math.Round(sum.Float()/mean.DoubleValue) == float64(count)
+	return math.Round(sum.Float()/mean.Float()) == float64(count)
 }
 
-// numberOf decodes what an aggregation answers.
-func numberOf(answer any) rollup.Number {
-	switch v := answer.(*firestorepb.Value).GetValueType().(type) {
+// numberOf decodes a number that an aggregation answers.
+func numberOf(answer any) (rollup.Number, bool) {
+	v, _ := answer.(*firestorepb.Value)
+	switch v := v.GetValueType().(type) {
 	case *firestorepb.Value_IntegerValue:
-		return rollup.Int(v.IntegerValue)
+		return rollup.Int(v.IntegerValue), true
 	case *firestorepb.Value_DoubleValue:
-		return rollup.Double(v.DoubleValue)
+		return rollup.Double(v.DoubleValue), true
 	}
-	return rollup.Number{}
+	return rollup.Number{}, false
+}
+
+// integerOf decodes an integer that an aggregation answers.
+func integerOf(answer any) (int64, bool) {
+	v, _ := answer.(*firestorepb.Value)
+	_, ok := v.GetValueType().(*firestorepb.Value_IntegerValue)
+	return v.GetIntegerValue(), ok
 }
 
 // sumDocuments sums by reading every shard.
