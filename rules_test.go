@@ -18,6 +18,7 @@ func TestRules(t *testing.T) {
 	project := strings.Split(client.Doc("a/b").Path, "/")[1]
 	w := &world{t: t, client: client}
 	w.set(shard, map[string]any{"count": 1})
+	w.set("counters/c/shards/more", map[string]any{"count": 1, "other": 1})
 	w.set("counters/c", map[string]any{"num_shards": 3})
 	w.set("rollups/c", map[string]any{"count": 1})
 
@@ -36,6 +37,8 @@ func TestRules(t *testing.T) {
 		{"by a negative double", increment(shard, "count", `"doubleValue": -0.5`), true},
 		{"of a shard that does not exist", increment("counters/c/shards/1", "count", `"integerValue": 1`), true},
 		{"of a counter that does not exist", increment("counters/new/shards/1", "count", `"integerValue": 1`), true},
+		{"of a shard that holds more", increment("counters/c/shards/more", "count", `"integerValue": 1`), true},
+		{"increment what more it holds", increment("counters/c/shards/more", "other", `"integerValue": 1`), false},
 		{"create a shard", set("counters/c/shards/2", `"count": {"integerValue": 0}`), true},
 		{"create a shard with text", set("counters/c/shards/3", `"count": {"stringValue": "1"}`), false},
 		{"create a shard with another field", set("counters/c/shards/3", `"count": {"integerValue": 0}, "x": {"integerValue": 0}`), false},

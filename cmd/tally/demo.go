@@ -145,13 +145,7 @@ func (d *demo) run(ctx context.Context) error {
 		}
 		return err
 	}
-	if err := d.report(r); err != nil {
-		return err
-	}
-	if !r.Exact {
-		return errInexact
-	}
-	return nil
+	return d.report(r)
 }
 
 // progress returns a bar for the increments, which is seen on a terminal only.
@@ -166,11 +160,22 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// report prints the result.
+// report prints the result, and returns an error if it is not exact.
 func (d *demo) report(r result) error {
+	print := d.printTable
 	if d.json {
-		return json.NewEncoder(d.out).Encode(r)
+		print = func(r result) error { return json.NewEncoder(d.out).Encode(r) }
 	}
+	if err := print(r); err != nil {
+		return err
+	}
+	if !r.Exact {
+		return errInexact
+	}
+	return nil
+}
+
+func (d *demo) printTable(r result) error {
 	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "COUNTER\tINCREMENTS\tROLLED UP")
 	for _, id := range sortedKeys(r.Expected) {

@@ -115,7 +115,9 @@ func (l *load) busy(ctx context.Context, n int) error {
 		defer close(turns)
 		for turn := range n {
 			if l.demo.kill && turn == n/2 {
-				l.stack.instance(0).kill()
+				killed := l.stack.instance(0)
+				killed.kill()
+				fmt.Fprintf(l.demo.stack.logs, "tally: killed functions process %d; starting another\n", killed.cmd.Process.Pid)
 				clients.Go(func() error { return l.stack.startInstance(ctx, 0) })
 			}
 			if err := limiter.Wait(ctx); err != nil {
@@ -186,16 +188,21 @@ func (l *load) result(ctx context.Context, quiet []time.Duration, took time.Dura
 		if err != nil {
 			return result{}, err
 		}
-		total, ok := rollUp.Total.Int64()
-		r.RolledUp[w.id], r.Expected[w.id] = total, w.acknowledged
-		r.Acknowledged += int(w.acknowledged)
-		r.Exact = r.Exact && ok && total == w.acknowledged
+		r.compare(w.id, w.acknowledged, rollUp.Total)
 		r.WritesPerSecond = max(r.WritesPerSecond, w.mostWithin(time.Second))
 		lags = append(lags, w.takeLags()...)
 	}
 	r.Lag = lag{P50: percentile(lags, 0.50), P99: percentile(lags, 0.99), Max: percentile(lags, 1)}
 	r.QuietLag = quietLag{P50: percentile(quiet, 0.50)}
 	return r, nil
+}
+
+// compare adds a counter to the result.
+func (r *result) compare(id string, acknowledged int64, total shards.Total) {
+	n, isInteger := total.Int64()
+	r.Expected[id], r.RolledUp[id] = acknowledged, n
+	r.Acknowledged += int(acknowledged)
+	r.Exact = r.Exact && isInteger && n == acknowledged
 }
 
 // percentile returns, in milliseconds, the least lag that at least the share p of all are not

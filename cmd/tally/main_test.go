@@ -81,13 +81,21 @@ func tally(t *testing.T, args ...string) *command {
 	c.Env = append(slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "FIRESTORE_EMULATOR_HOST=") || strings.HasPrefix(variable, "TALLY_")
 	}), asTally+"=1")
+	temporary := t.TempDir()
+	c.Env = append(c.Env, "TMPDIR="+temporary)
+	t.Cleanup(func() {
+		left, err := os.ReadDir(temporary)
+		if killed := c.ProcessState != nil && !c.ProcessState.Exited(); err != nil || len(left) > 0 && !killed {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	})
 	c.Stdout, c.Stderr = &c.stdout, &c.stderr
 	return c
 }
 
 func TestDemo(t *testing.T) {
 	ports := freePorts(t, 3)
-	c := tally(t, "demo", "--json", "--kill", "--duplicates", "0.2", "--lost-acks", "0.2", "--counters", "2", "--shards", "4", "--increments", "300", "--rate", "150",
+	c := tally(t, "demo", "--json", "--kill", "--lost-acks", "0.2", "--counters", "2", "--shards", "4", "--increments", "300", "--rate", "150",
 		"--clients", "4", "--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports+1))
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &c.stderr)
@@ -110,6 +118,9 @@ func TestDemo(t *testing.T) {
 	if number("events") < 300 || number("redelivered") < 20 || number("rollup_writes") < 4 || number("reads") < 2*number("rollup_writes") ||
 		number("seconds") <= 0 || number("writes_per_counter_per_second_max") < 1 || number("writes_per_counter_per_second_max") > 2 {
 		t.Errorf("implausible: %s", &c.stdout)
+	}
+	if !strings.Contains(c.stderr.String(), "killed functions process") {
+		t.Errorf("nothing was killed: %s", &c.stderr)
 	}
 	lag, _ := got["lag_ms"].(map[string]any)
 	quiet, _ := got["quiet_lag_ms"].(map[string]any)
@@ -141,7 +152,8 @@ func wantNoListeners(t *testing.T, first, n int) {
 
 // With an emulator that somebody else started, the events come from listeners.
 func TestDemoOnAnotherEmulator(t *testing.T) {
-	c := tally(t, "demo", "--counters", "1", "--shards", "3", "--increments", "60", "--rate", "100", "--instances", "1", "--functions-port", strconv.Itoa(freePorts(t, 1)))
+	c := tally(t, "demo", "--counters", "1", "--shards", "3", "--increments", "60", "--rate", "100", "--instances", "1", "--duplicates", "0.5",
+		"--functions-port", strconv.Itoa(freePorts(t, 1)))
 	c.Env = append(c.Env, "FIRESTORE_EMULATOR_HOST="+emulatortest.Addr())
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &c.stderr)
@@ -151,6 +163,9 @@ func TestDemoOnAnotherEmulator(t *testing.T) {
 			t.Errorf("the table lacks %q:\n%s", want, &c.stdout)
 		}
 	}
+	if strings.Contains(c.stdout.String(), "redelivered 0 times") {
+		t.Errorf("no event came twice:\n%s", &c.stdout)
+	}
 }
 
 // startDev starts tally dev and returns when it says that it runs, with what it prints from then
@@ -158,6 +173,7 @@ func TestDemoOnAnotherEmulator(t *testing.T) {
 func startDev(t *testing.T, ports int, args ...string) (*command, *follower) {
 	t.Helper()
 	c := tally(t, append([]string{"dev", "--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports + 1), "--instances", "2"}, args...)...)
+	c.Env = append(c.Env, "TALLY_LOG_LEVEL=INFO")
 	c.Stdout = nil
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -244,6 +260,9 @@ func TestDev(t *testing.T) {
 	}
 	if err := c.Wait(); err != nil {
 		t.Errorf("Ctrl-C ended it with %v\n%s", err, &c.stderr)
+	}
+	if !strings.Contains(c.stderr.String(), `"message":"swept"`) {
+		t.Errorf("RollUpOnSchedule was not called: %s", &c.stderr)
 	}
 	wantNoListeners(t, ports, 3)
 }

@@ -10,10 +10,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 )
 
 func TestClassify(t *testing.T) {
@@ -88,5 +94,64 @@ func TestNotACloudEvent(t *testing.T) {
 	New(func() []string { return nil }, &log).OnWrite(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("hello")))
 	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "not a CloudEvent") || !strings.Contains(log.String(), "not a CloudEvent") {
 		t.Errorf("status %d, want 400: %s%s", w.Code, w.Body, &log)
+	}
+}
+
+// A locked buffer may be written while it is read.
+type locked struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *locked) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// Firestore that never answers: the event fails when it was held long enough, and says so in the log.
+func TestHoldLimit(t *testing.T) {
+	t.Setenv(firestorestore.EmulatorHost, "127.0.0.1:1") // never reached: each call is intercepted
+	silent := grpc.WithChainUnaryInterceptor(func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	var log locked // the prober goes on after the event failed
+	a := New(func() []string { return []string{"TALLY_HOLD_LIMIT=5100ms", "TALLY_CADENCE=10ms"} }, &log, silent)
+	document := &firestoredata.Document{Name: "projects/demo-p/databases/(default)/documents/counters/c/shards/0"}
+	body, err := proto.Marshal(&firestoredata.DocumentEventData{Value: document})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+	for name, value := range map[string]string{"Ce-Id": "e1", "Ce-Source": "/", "Ce-Specversion": "1.0",
+		"Ce-Type": "google.cloud.firestore.document.v1.written", "Content-Type": "application/protobuf"} {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	began := time.Now()
+	a.OnWrite(w, r)
+	if held := time.Since(began); w.Code != http.StatusInternalServerError || held < 5100*time.Millisecond {
+		t.Errorf("status %d after %v, want 500 after 5.1 s", w.Code, held)
+	}
+	for _, want := range []string{"event not acknowledged", `"event_id":"e1"`, `"counter":"rollups/c"`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, &log)
+		}
+	}
+}
+
+func TestScheduleWantsAProject(t *testing.T) {
+	t.Setenv(firestorestore.EmulatorHost, "127.0.0.1:1")
+	w := httptest.NewRecorder()
+	New(func() []string { return nil }, &bytes.Buffer{}).OnSchedule(w, httptest.NewRequest(http.MethodPost, "/", nil))
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "GOOGLE_CLOUD_PROJECT is not set") {
+		t.Errorf("status %d: %s", w.Code, w.Body)
 	}
 }

@@ -155,6 +155,27 @@ func TestBilledOperations(t *testing.T) {
 	}
 }
 
+// A total of 0 says nothing of how many shards are numbers; that alone must not cost a read of each.
+func TestBilledAtZero(t *testing.T) {
+	client := dial(t)
+	fill(t, client, 20)
+	if _, err := client.Doc("counters/likes/shards/0").Set(t.Context(), map[string]any{"count": -19}); err != nil {
+		t.Fatal(err)
+	}
+	meter := billing.NewMeter(nil)
+	store := firestorestore.New(metered(t, client, meter), slog.New(slog.DiscardHandler))
+	err := store.View(t.Context(), counter(t, rollup.DefaultRoute), func(s rollup.Snapshot) error {
+		totals, _, err := s.Sum(t.Context())
+		if totals.Sums["count"] != rollup.Int(0) {
+			t.Errorf("sum is %v, want 0", totals.Sums["count"])
+		}
+		return err
+	})
+	if want := (billing.Counts{Reads: 2}); err != nil || meter.Counts() != want {
+		t.Errorf("billed %+v, want %+v (%v)", meter.Counts(), want, err)
+	}
+}
+
 // metered opens the client's database once more, with every operation counted.
 func metered(t *testing.T, client *firestore.Client, meter *billing.Meter) *firestore.Client {
 	t.Helper()
