@@ -153,7 +153,11 @@ func TestSweepGoesOnAfterFailures(t *testing.T) {
 		for i := range 3 {
 			w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", 1)
 		}
+		began := time.Now()
 		report, err := rollup.Sweep(w.t.Context(), traced{w.store, w}, rollup.Routes{likes.Route}, 1, w.options(0))
+		if waited := time.Since(began); waited != 175*time.Millisecond { // none, then half of 50, 100 and 200 ms
+			t.Errorf("five failures took %v", waited)
+		}
 		if report.Failed != 1 || report.RolledUp != 2 || len(report.Errors) != 1 || !strings.Contains(report.Errors[0], "rollups/0") {
 			t.Errorf("got %+v, want the first counter failed and two rolled up", report)
 		}
@@ -295,7 +299,10 @@ func TestSweepEndsWhileItWaits(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(w.t.Context())
 		time.AfterFunc(cadence/4, func() { cancel(late) })
 		began := time.Now()
-		report, _ := rollup.Sweep(ctx, traced{w.store, w}, rollup.Routes{likes.Route}, 1, w.options(0))
+		report, err := rollup.Sweep(ctx, traced{w.store, w}, rollup.Routes{likes.Route}, 1, w.options(0))
+		if !errors.Is(err, late) {
+			t.Errorf("got %v, want the cause", err)
+		}
 		if waited := time.Since(began).Round(time.Millisecond); waited != cadence/4 || report.Failed != 1 || !strings.Contains(fmt.Sprint(report.Errors), "late") {
 			t.Errorf("%v %+v", waited, report)
 		}
