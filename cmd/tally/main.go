@@ -7,20 +7,40 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	if executable, err := os.Executable(); err == nil && strings.Contains(executable, "go-build") {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		go watchParent(cancel)
+	}
 	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
+}
+
+// watchParent calls cancel when the parent process has ended. "go run" is such a parent: it builds into
+// a folder named go-build, and when it is killed it tells the command nothing.
+func watchParent(cancel context.CancelCauseFunc) {
+	parent := os.Getppid()
+	for range time.Tick(200 * time.Millisecond) {
+		if os.Getppid() != parent {
+			cancel(errors.New("the process that started tally has ended"))
+			return
+		}
+	}
 }
 
 // run runs the command line and returns its exit status.

@@ -172,8 +172,20 @@ func TestDemoOnAnotherEmulator(t *testing.T) {
 // on.
 func startDev(t *testing.T, ports int, args ...string) (*command, *follower) {
 	t.Helper()
+	c := devAt(t, ports, args...)
+	return c, c.follow(t)
+}
+
+func devAt(t *testing.T, ports int, args ...string) *command {
+	t.Helper()
 	c := tally(t, append([]string{"dev", "--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports + 1), "--instances", "2"}, args...)...)
 	c.Env = append(c.Env, "TALLY_LOG_LEVEL=INFO")
+	return c
+}
+
+// follow starts the command and returns when it says that it runs.
+func (c *command) follow(t *testing.T) *follower {
+	t.Helper()
 	c.Stdout = nil
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -184,7 +196,7 @@ func startDev(t *testing.T, ports int, args ...string) (*command, *follower) {
 	}
 	f := &follower{t: t, command: c, out: out}
 	f.await("Tally runs")
-	return c, f
+	return f
 }
 
 // A follower reads what a command prints.
@@ -275,6 +287,19 @@ func TestDevIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Wait() // killed
+	wantNoListeners(t, ports, 3)
+}
+
+// Nor may it outlive "go run", which is its parent and does not pass on what kills it.
+func TestDevsParentIsKilled(t *testing.T) {
+	ports := freePorts(t, 3)
+	c := devAt(t, ports)
+	c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `"$0" "$@" & wait`}, c.Args...)
+	c.follow(t)
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait() // killed; returns when tally, which writes to the same pipe, has ended too
 	wantNoListeners(t, ports, 3)
 }
 
