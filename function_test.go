@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -352,7 +351,7 @@ func TestGarbage(t *testing.T) {
 		"a-counter":     func(e *eventrelay.Event) { *e = newEvent(t, "e", project, "counters/c") },
 		"percent-signs": func(e *eventrelay.Event) { *e = newEvent(t, "e", project, "%d%s/%n/%v/100%") },
 	} {
-		id := "garbage-" + name
+		id := name + "-of-" + project
 		e := newEvent(t, id, project, "counters/c/shards/0")
 		spoil(&e)
 		e.Header.Set("Ce-Id", id)
@@ -415,21 +414,23 @@ func TestCallersGoAway(t *testing.T) {
 	}
 }
 
-// burst is a function whose cadence outlasts a burst of events, and whose billed operations are
-// counted.
-var burst = struct{ name, usage string }{"Burst", filepath.Join(os.TempDir(), fmt.Sprintf("tally-burst-%d", os.Getpid()))}
+// burst is a function whose cadence outlasts a burst of events. Its billed operations are counted.
+const burst = "Burst"
+
+var burstMeter = billing.NewMeter(nil)
 
 // callers is a function that nobody else calls.
 const callers = "Callers"
 
 func registerOthers() {
 	functions.HTTP(callers, app.New(environment("TALLY_CADENCE=10ms"), &logs).OnWrite)
-	functions.HTTP(burst.name, app.New(environment("TALLY_CADENCE=8s", "TALLY_HOLD_LIMIT=30s", "TALLY_USAGE_FILE="+burst.usage), &logs).OnWrite)
+	burstEnvironment := environment("TALLY_CADENCE=8s", "TALLY_HOLD_LIMIT=30s")
+	functions.HTTP(burst, app.New(burstEnvironment, &logs, burstMeter.DialOptions()...).OnWrite)
 }
 
 func TestBurst(t *testing.T) {
 	t.Parallel()
-	t.Cleanup(func() { os.Remove(burst.usage) })
+	before := burstMeter.Counts()
 	w := &world{t: t, client: emulatortest.Client(t)}
 	project := strings.Split(w.client.Doc("a/b").Path, "/")[1]
 	for i := range 10 {
@@ -440,26 +441,27 @@ func TestBurst(t *testing.T) {
 	for i := range events {
 		e := newEvent(t, fmt.Sprint("burst-", i), project, fmt.Sprintf("counters/c/shards/%d", i%10))
 		all.Go(func() {
-			if status := post(t, burst.name, e.Header, e.Body); status < 200 || status > 299 {
+			if status := post(t, burst, e.Header, e.Body); status < 200 || status > 299 {
 				t.Errorf("status %d", status)
 			}
 		})
 	}
 	all.Wait()
 	w.wantRollUp("rollups/c", count(int64(1000), 10))
-	billed, err := billing.ReadFile(burst.usage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if billed.Writes < 1 || billed.Writes > 3 || billed.Reads != 2*billed.Writes || billed.Deletes != 0 {
-		t.Errorf("%d events on one counter were billed %+v, want at most 3 roll-ups of 2 reads and 1 write", events, billed)
+	after := burstMeter.Counts()
+	if rollUps := after.Writes - before.Writes; rollUps < 1 || rollUps > 3 || after.Reads-before.Reads != 2*rollUps || after.Deletes != 0 {
+		t.Errorf("%d events on one counter were billed from %+v to %+v, want at most 3 roll-ups of 2 reads and 1 write", events, before, after)
 	}
 }
 
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	emulatortest.Addr()
+	for _, database := range []string{"(default)", "other"} { // the project is not new when the test is repeated
+		if err := emulator.Clear(ctx, emulatortest.Addr(), scheduled, database); err != nil {
+			t.Fatal(err)
+		}
+	}
 	client, other := emulatortest.ClientDatabase(t, scheduled, "(default)"), emulatortest.ClientDatabase(t, scheduled, "other")
 	w := &world{t: t, client: client}
 	const counters = 320 // more than a page of Firestore's listings
