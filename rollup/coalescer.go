@@ -124,11 +124,12 @@ func (c *Coalescer) probe(ctx context.Context, s *counterState) {
 }
 
 // close closes the open generation, and returns the event that has waited longest. It reports false,
-// and the counter is forgotten, when no generation is left.
+// and the counter is forgotten, when no generation is left. After a failure the generations closed
+// before are tried again alone, so that few events are held however long the failures last.
 func (c *Coalescer) close(s *counterState) (oldest string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.open != nil {
+	if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {
 		s.closed = append(s.closed, s.open)
 		s.open = nil
 	}

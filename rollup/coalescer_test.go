@@ -622,6 +622,30 @@ func TestFailuresBackOff(t *testing.T) {
 	})
 }
 
+// A failure is no reason to hold more events: while it lasts one generation waits and one is open.
+func TestFewEventsAreHeldWhileLooksFail(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.beforeView = func(int32) error { return errors.New("unavailable") }
+		var deliveries []*delivery
+		for n := range 100 {
+			deliveries = append(deliveries, w.deliver(c, fmt.Sprint("e", n)))
+			held := 0
+			for _, e := range deliveries {
+				if e.held() {
+					held++
+				}
+			}
+			if held > 2 {
+				t.Fatalf("%d of %d events are held", held, len(deliveries))
+			}
+			time.Sleep(hold / 110)
+		}
+		for _, e := range deliveries {
+			<-e.done
+		}
+	})
+}
+
 func TestStoreThatNeverAnswersIsLeft(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		c := rollup.NewCoalescer(silentStore{w.store}, w.options(0))

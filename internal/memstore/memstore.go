@@ -17,9 +17,12 @@ import (
 // A Store is a database in memory. Its zero value is an empty one. It may be used by many
 // goroutines at once.
 //
-// Its commit times come from time.Now, moved forward where needed so that no two commits share one
-// and every commit is later than the snapshots opened before it, as in Firestore.
+// Its commit times come from Now, moved forward where needed so that no two commits share one and
+// every commit is later than the snapshots opened before it, as in Firestore.
 type Store struct {
+	// Skew is by how much the database's clock is ahead of time.Now. It must not change.
+	Skew time.Duration
+
 	mu          sync.Mutex
 	last        time.Time                      // the latest commit or snapshot
 	collections map[string]map[string]document // by path of the collection and document id
@@ -41,7 +44,7 @@ func (s *Store) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapsh
 func (s *Store) snapshot(c rollup.Counter) *snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := time.Now().Truncate(time.Microsecond); now.After(s.last) {
+	if now := s.Now().Truncate(time.Microsecond); now.After(s.last) {
 		s.last = now
 	}
 	v := &snapshot{route: c.Route, readTime: s.last}
@@ -125,6 +128,9 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, f func(rollup
 	return nil
 }
 
+// Now is the time by the database's clock.
+func (s *Store) Now() time.Time { return time.Now().Add(s.Skew) }
+
 // Put sets the document at path to the fields and returns its commit time.
 func (s *Store) Put(path string, fields map[string]any) time.Time {
 	s.mu.Lock()
@@ -188,7 +194,7 @@ func (s *Store) put(path string, fields map[string]any) time.Time {
 
 // commit returns the next commit time.
 func (s *Store) commit() time.Time {
-	t := time.Now().Truncate(time.Microsecond)
+	t := s.Now().Truncate(time.Microsecond)
 	if !t.After(s.last) {
 		t = s.last.Add(time.Microsecond)
 	}

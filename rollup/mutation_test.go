@@ -1,0 +1,175 @@
+//go:build mutations
+
+package rollup_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// A mutation is a change of the engine that breaks one of its rules. The test named must fail on it.
+type mutation struct {
+	name     string
+	file     string // in this folder
+	old, new string // old is there once
+	test     string
+}
+
+// The first mutations soften the rules that design documents mark: each closes a hole through which
+// an acknowledged increment was lost, or a budget broken.
+var mutations = []mutation{
+	{"equal totals are acknowledged without a write", "coalescer.go",
+		`if err == nil && l.summed {`,
+		`if err == nil && l.summed && !agrees(&l) {`, "TestSimulation"},
+	{"the mark is moved by later looks", "coalescer.go",
+		`if g.mark.IsZero() {`,
+		`{`, "TestMarkDoesNotMove"},
+	{"a second copy of an anchor is absorbed", "coalescer.go",
+		`if g := s.anchoredBy(eventID); g != nil {`,
+		`if g := s.anchoredBy(eventID); g != nil && s.open == nil {`, "TestSimulation"},
+	{"a counter without shards is not written", "coalescer.go",
+		`if err == nil && l.summed {`,
+		`if err == nil && l.summed && l.totals.NumShards > 0 {`, "TestSimulation"},
+	{"a late write is sent", "rollup.go",
+		`if left <= 0 {`,
+		`if left = time.Hour; left <= 0 {`, "TestWriteIsNotSentLate"},
+	{"an unknown outcome is taken for success", "coalescer.go",
+		`err = c.write(ctx, s.counter, &l)`,
+		`if err = c.write(ctx, s.counter, &l); !errors.Is(err, ErrConflict) {
+			err = nil
+		}`, "TestSimulation"},
+	{"a refusal is taken for success", "coalescer.go",
+		`err = c.write(ctx, s.counter, &l)`,
+		`if err = c.write(ctx, s.counter, &l); errors.Is(err, ErrConflict) {
+			err = nil
+		}`, "TestSimulation"},
+	{"a refused write is forced", "rollup.go",
+		`return r.store.Write(ctx, c, RollUp{Totals: l.totals, AsOf: l.readTime, UpdateTime: l.rollUp.UpdateTime})`,
+		`return r.store.View(ctx, c, func(v Snapshot) error {
+		return r.store.Write(ctx, c, RollUp{Totals: l.totals, AsOf: l.readTime, UpdateTime: v.RollUp().UpdateTime})
+	})`, "TestSimulation"},
+	{"an event is acknowledged because the roll-up is newer than its commit", "coalescer.go",
+		`g.mark = l.readTime`,
+		`g.mark = l.asOf`, "TestSimulation"},
+
+	{"the look begins before its generation closes", "coalescer.go",
+		`for _, g := range s.closed {
+		if g.mark.IsZero() {`,
+		`if s.open != nil {
+		s.closed = append(s.closed, s.open)
+		s.open = nil
+	}
+	for _, g := range s.closed {
+		if g.mark.IsZero() {`, "TestSimulation"},
+	{"events are absorbed into a closed generation", "coalescer.go",
+		`if s.open != nil {
+		c.mu.Unlock()`,
+		`if s.open != nil || len(s.closed) > 0 {
+		c.mu.Unlock()`, "TestSimulation"},
+	{"a roll-up older than the mark releases", "coalescer.go",
+		`if g.mark.After(asOf) {`,
+		`if g.mark.After(asOf.Add(time.Second)) {`, "TestSimulation"},
+	{"an anchor that fails leaves its generation open", "coalescer.go",
+		`s.fail(g, s.uncovered(ctx))
+		c.mu.Unlock()
+		<-g.done`,
+		`c.mu.Unlock()
+		return context.Cause(ctx)`, "TestSimulation"},
+	{"a failed look releases", "coalescer.go",
+		`s.failures++`,
+		`s.failures++
+		s.release(l.readTime)`, "TestSimulation"},
+	{"the precondition is dropped", "../internal/memstore/memstore.go",
+		`if !d.updateTime.Equal(r.UpdateTime) {`,
+		`if false {`, "TestSimulation"},
+	{"the local clock tells what is due", "rollup.go",
+		`return r.Cadence - l.readTime.Sub(l.asOf)`,
+		`return r.Cadence - l.received.Sub(l.asOf)`, "TestSimulation"},
+	{"the local clock tells what lies in the future", "rollup.go",
+		`case asOf.After(l.readTime):`,
+		`case asOf.After(l.received):`, "TestSimulation"},
+	{"as_of is the local clock's", "rollup.go",
+		`AsOf: l.readTime,`,
+		`AsOf: l.received.Truncate(time.Microsecond),`, "TestSimulation"},
+	{"a young roll-up is summed again", "rollup.go",
+		`return r.Cadence - l.readTime.Sub(l.asOf)`,
+		`return 0`, "TestSimulation"},
+	{"no leading edge", "coalescer.go",
+		`s = &counterState{counter: counter}`,
+		`s = &counterState{counter: counter, wake: time.Now().Add(c.Cadence)}`, "TestLoneEventIsRolledUpAtOnce"},
+	{"exact wake-ups", "rollup.go",
+		`return r.Cadence/10 + time.Duration(r.Random()*float64(spread))`,
+		`return time.Duration(0 * spread)`, "TestCrowd"},
+	{"the writer waits like the others", "coalescer.go",
+		`s.wake = l.received.Add(c.Cadence) // the writer goes first: no back-off`,
+		`s.wake = l.received.Add(c.Cadence + c.backOff())`, "TestWaking"},
+	{"a failing store is asked without a pause", "coalescer.go",
+		`s.wake = time.Now().Add(c.pause(s.failures))`,
+		`s.wake = time.Now().Add(time.Millisecond)`, "TestPausesBetweenFailures"},
+	{"events are held without end while Firestore fails", "coalescer.go",
+		`if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {`,
+		`if s.open != nil {`, "TestFewEventsAreHeldWhileLooksFail"},
+	{"a counter is not forgotten", "coalescer.go",
+		`delete(c.counters, s.counter.RollUp)`,
+		``, "TestSimulation"},
+	{"a sweep writes over a young roll-up", "sweep.go",
+		`case r.untilDue(&l) > 0:`,
+		`case false:`, "TestSimulation"},
+	{"a sweep leaves what differs", "sweep.go",
+		`case covered || agrees(&l):`,
+		`case true:`, "TestSimulation"},
+}
+
+// TestMutations shows that the tests notice when a rule is broken. A mutation that no test notices is
+// a missing test. It builds the tests once for each mutation, which takes a minute or two:
+//
+//	go test -tags=mutations -run=TestMutations ./rollup
+func TestMutations(t *testing.T) {
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for _, m := range mutations {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if out, err := m.run(t); err == nil {
+				t.Errorf("survived %s", m.test)
+			} else if !strings.Contains(string(out), "--- FAIL: "+m.test) {
+				t.Errorf("%s did not fail, but:\n%s", m.test, out)
+			}
+		})
+	}
+}
+
+// run tests the mutated engine.
+func (m *mutation) run(t *testing.T) ([]byte, error) {
+	source, err := os.ReadFile(m.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(source), m.old); n != 1 {
+		t.Fatalf("%s holds %d times, want once:\n%s", m.file, n, m.old)
+	}
+	original, err := filepath.Abs(m.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mutated := filepath.Join(t.TempDir(), "mutated.go")
+	if err := os.WriteFile(mutated, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: mutated}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlayFile := filepath.Join(t.TempDir(), "overlay.json")
+	if err := os.WriteFile(overlayFile, overlay, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	test := exec.CommandContext(t.Context(), "go", "test", "-overlay="+overlayFile, "-failfast", "-timeout=2m", "-run=^"+m.test+"$", ".", "-sim.shrink=0")
+	return test.CombinedOutput()
+}

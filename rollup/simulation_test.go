@@ -1,0 +1,102 @@
+package rollup_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+)
+
+var (
+	simulationSeeds  = flag.Uint64("sim.seeds", 2000, "how many seeds TestSimulation runs")
+	simulationSeed   = flag.Uint64("sim.seed", 1, "the first seed that TestSimulation runs")
+	simulationShrink = flag.Int("sim.shrink", 1000, "how many runs to spend on making a failing one smaller")
+	simulationUpdate = flag.Bool("sim.update", false, "rewrite the histories in testdata/simulation")
+)
+
+// TestSimulation runs the engine under random faults. A seed that breaks its word is made as small as
+// may be and printed as a txtar archive. Saved in testdata/simulation, it is replayed by TestReplay.
+func TestSimulation(t *testing.T) {
+	const together = 100
+	for first := uint64(0); first < *simulationSeeds; first += together {
+		t.Run(fmt.Sprint("from ", *simulationSeed+first), func(t *testing.T) {
+			t.Parallel()
+			var sum outcome
+			for n := range min(together, *simulationSeeds-first) {
+				seed := *simulationSeed + first + n
+				c := drawnFrom(seed)
+				o := simulate(t, c, false).outcome
+				if o.broken != nil {
+					c = c.shrink(*simulationShrink, func(c *choices) bool { return simulate(t, c, false).outcome.broken != nil })
+					s := simulate(t, c, true)
+					t.Fatalf("seed %d: %s\n%s", seed, o.broken[0], txtar.Format(s.archive(fmt.Sprintf("%s\n(seed %d)\n", o.broken[0], seed))))
+				}
+				sum.add(o)
+			}
+			t.Logf("%d events, %d roll-ups, %d writes refused, %d crashes, %d counters left to a sweep",
+				sum.events, sum.rollUps, sum.refused, sum.crashes, sum.repaired)
+		})
+	}
+}
+
+// TestReplay replays the runs in testdata/simulation, and wants their histories to be as told there.
+func TestReplay(t *testing.T) {
+	files, err := filepath.Glob("testdata/simulation/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no histories found: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := make(map[string]string)
+			for _, f := range archive.Files {
+				text[f.Name] = string(f.Data)
+			}
+			c, err := parseChoices(text["choices"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := simulate(t, c, true)
+			for _, broken := range s.outcome.broken {
+				t.Error(broken)
+			}
+			if *simulationUpdate {
+				if err := os.WriteFile(file, txtar.Format(s.archive(string(archive.Comment))), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if d := cmp.Diff(strings.Split(text["history"], "\n"), strings.Split(s.story(), "\n")); d != "" {
+				t.Errorf("the history is another (-want +got); -sim.update rewrites it:\n%s", d)
+			}
+		})
+	}
+}
+
+// archive returns the run's choices and history.
+func (s *simulation) archive(comment string) *txtar.Archive {
+	return &txtar.Archive{Comment: []byte(comment), Files: []txtar.File{
+		{Name: "choices", Data: []byte(s.text())}, {Name: "history", Data: []byte(s.story())},
+	}}
+}
+
+// What a seed draws and what its choices say are the same run.
+func TestReplaysAreTheSame(t *testing.T) {
+	for seed := range uint64(20) {
+		drawn := drawnFrom(seed)
+		first := simulate(t, drawn, true).story()
+		made, err := parseChoices(drawn.text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(strings.Split(first, "\n"), strings.Split(simulate(t, made, true).story(), "\n")); d != "" {
+			t.Errorf("seed %d (-drawn +made):\n%s", seed, d)
+		}
+	}
+}
