@@ -310,6 +310,7 @@ func TestMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	busyHost := taken.Addr().String()
 	busy := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
 	ports := freePorts(t, 3)
 	free, functions := strconv.Itoa(ports), strconv.Itoa(ports+1)
@@ -337,6 +338,11 @@ func TestMistakes(t *testing.T) {
 		{"no rules", []string{"dev", "--firestore-port", free, "--functions-port", functions, "--rules", "no.rules"}, nil, []string{"no.rules", "--rules"}},
 		{"no Java", []string{"dev", "--firestore-port", free, "--functions-port", functions}, []string{"PATH=" + nothing, "JAVA_HOME="}, []string{"Java", "install"}},
 		{"no emulator", []string{"dev", "--firestore-port", free, "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_BINARY_PATH=" + nothing + "/none.jar"}, []string{"none.jar"}},
+		{"another emulator that is not there", []string{"demo", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=127.0.0.1:" + free},
+			[]string{"FIRESTORE_EMULATOR_HOST=127.0.0.1:" + free, "no Firestore emulator answers there", "unset"}},
+		{"another program's port", []string{"demo", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=" + busyHost}, []string{"no Firestore emulator answers there"}},
+		{"an emulator without a port", []string{"dev", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=localhost"}, []string{"FIRESTORE_EMULATOR_HOST=localhost", "host:port"}},
+		{"an emulator's URL", []string{"dev", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=http://127.0.0.1:8080"}, []string{"host:port"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := tally(t, test.args...)

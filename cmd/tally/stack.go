@@ -39,10 +39,10 @@ type stackOptions struct {
 // flags defines the flags that dev and demo share.
 func (o *stackOptions) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.IntVar(&o.firestorePort, "firestore-port", 8080, "port of the Firestore emulator")
+	f.IntVar(&o.firestorePort, "firestore-port", 8080, "port of the Firestore emulator; no effect with FIRESTORE_EMULATOR_HOST set")
 	f.IntVar(&o.functionsPort, "functions-port", 8081, "port of the first functions process; the others follow")
 	f.IntVar(&o.instances, "instances", 2, "functions processes")
-	f.StringVar(&o.rules, "rules", "firestore.rules", "file of security rules")
+	f.StringVar(&o.rules, "rules", "firestore.rules", "file of security rules; no effect with FIRESTORE_EMULATOR_HOST set")
 }
 
 // A stack is everything that Tally needs, running on this machine.
@@ -114,7 +114,11 @@ func (s *stack) stop() {
 // startFirestore starts the emulator, or takes the one that the environment names, and opens a
 // client.
 func (s *stack) startFirestore(ctx context.Context) error {
-	if s.addr = os.Getenv(firestorestore.EmulatorHost); s.addr == "" {
+	if s.addr = os.Getenv(firestorestore.EmulatorHost); s.addr != "" {
+		if err := checkEmulator(ctx, s.addr); err != nil {
+			return fmt.Errorf("%s=%s: %w, or unset the variable to have one started", firestorestore.EmulatorHost, s.addr, err)
+		}
+	} else {
 		if err := checkPort(s.options.firestorePort); err != nil {
 			return fmt.Errorf("firestore: %w; choose another with --firestore-port", err)
 		}
@@ -147,6 +151,17 @@ func (s *stack) startFirestore(ctx context.Context) error {
 		return err
 	}
 	s.onStop(func() { _ = s.client.Close() })
+	return nil
+}
+
+// checkEmulator returns an error, which ends in a remedy, unless an emulator answers at addr.
+func checkEmulator(ctx context.Context, addr string) error {
+	switch host, port, err := net.SplitHostPort(addr); {
+	case err != nil || host == "" || port == "":
+		return errors.New("is not of the form host:port; set it to one such as 127.0.0.1:8080")
+	case !emulator.Answers(ctx, addr):
+		return errors.New("no Firestore emulator answers there; start it")
+	}
 	return nil
 }
 

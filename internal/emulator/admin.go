@@ -92,8 +92,8 @@ func checkRules(ctx context.Context, addr, file, content string) error {
 // readyTimeout bounds one question whether an emulator is ready; a port may accept a connection and then say nothing.
 const readyTimeout = 2 * time.Second
 
-// isReady reports whether an emulator answers at addr.
-func isReady(ctx context.Context, addr string) bool {
+// Answers reports whether an emulator, whoever started it, answers at addr, a host:port. It takes two seconds at most.
+func Answers(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	answer, err := send(ctx, http.MethodGet, addr, "/", nil)

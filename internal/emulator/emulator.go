@@ -167,7 +167,7 @@ func awaitReady(ctx context.Context, p *process, addr string, port int) error {
 		case <-ctx.Done():
 			return fmt.Errorf("emulator: not started: %w%s", context.Cause(ctx), p.output.quote())
 		case <-poll.C:
-			if !isReady(ctx, addr) {
+			if !Answers(ctx, addr) {
 				continue
 			}
 			select {

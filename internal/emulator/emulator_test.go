@@ -55,7 +55,7 @@ func TestStartAndStop(t *testing.T) {
 	if got, want := e.Addr(), fmt.Sprintf("127.0.0.1:%d", port); got != want {
 		t.Errorf("Addr() = %s, want %s", got, want)
 	}
-	if !isReady(t.Context(), e.Addr()) {
+	if !Answers(t.Context(), e.Addr()) {
 		t.Errorf("no answer at %s", e.Addr())
 	}
 	_, err = Start(t.Context(), Options{Port: port})
@@ -72,7 +72,7 @@ func TestStartAndStop(t *testing.T) {
 	if err := e.Stop(); err != nil {
 		t.Errorf("Stop again: %v", err)
 	}
-	if isReady(t.Context(), e.Addr()) {
+	if Answers(t.Context(), e.Addr()) {
 		t.Error("it answers after Stop")
 	}
 	if got, want := out.String(), e.Addr(); !strings.Contains(got, want) {

@@ -88,7 +88,7 @@ func TestEmulatorPaused(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if isReady(ctx, e.Addr()) {
+	if Answers(ctx, e.Addr()) {
 		t.Error("a paused emulator answers: Pid is not the emulator's")
 	}
 	if err := e.Stop(); err != nil {
