@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -31,6 +34,9 @@ type Config struct {
 	Databases []string `env:"TALLY_DATABASES" envDefault:"(default)"`
 	Project   string   `env:"GOOGLE_CLOUD_PROJECT"`
 
+	// EmulatorHost is the host:port of an emulator to use instead of Firestore.
+	EmulatorHost string `env:"FIRESTORE_EMULATOR_HOST"`
+
 	// UsageFile keeps the count of billed operations, for tally dev and tally demo.
 	UsageFile string `env:"TALLY_USAGE_FILE"`
 
@@ -41,34 +47,55 @@ type Config struct {
 // LoadConfig reads the configuration from environment, which maps variables to values. The error
 // joins every problem, each naming its variable.
 func LoadConfig(environment map[string]string) (Config, error) {
+	if environment == nil {
+		environment = make(map[string]string) // the package takes nil for this process's own
+	}
 	var c Config
-	err := env.ParseWithOptions(&c, env.Options{Environment: environment})
 	var problems []error
-	if err != nil {
+	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	unread := make(map[string]bool) // fields that have no value
+	if err := env.ParseWithOptions(&c, env.Options{Environment: environment}); err != nil {
 		var all env.AggregateError
 		if !errors.As(err, &all) {
-			return Config{}, fmt.Errorf("configuration: %w", err)
+			return Config{}, err
 		}
 		for _, err := range all.Errors {
-			problems = append(problems, problem(err, environment))
+			var parse env.ParseError
+			if errors.As(err, &parse) {
+				unread[parse.Name] = true
+				field, _ := reflect.TypeFor[Config]().FieldByName(parse.Name)
+				name := field.Tag.Get("env")
+				err = fmt.Errorf("%s=%q: %w", name, environment[name], parse.Err)
+			}
+			problems = append(problems, err)
 		}
-		return Config{}, errors.Join(problems...)
 	}
 	if c.Project == "" {
 		c.Project = firestore.DetectProjectID
 	}
-	if c.Cadence <= 0 {
-		problems = append(problems, fmt.Errorf("TALLY_CADENCE=%v: want more than 0", c.Cadence))
+	cadence, holdLimit := !unread["Cadence"], !unread["HoldLimit"]
+	if cadence && c.Cadence <= 0 {
+		report("TALLY_CADENCE=%v: want more than 0", c.Cadence)
 	}
 	switch longest := rollup.LongestCadence(c.HoldLimit); {
+	case !holdLimit:
 	case longest <= 0:
-		problems = append(problems, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want more than 5s, of which Firestore and redelivery take that much", c.HoldLimit))
-	case c.Cadence > longest:
-		problems = append(problems, fmt.Errorf("TALLY_CADENCE=%v: want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event: (limit - 5s) / 3",
-			c.Cadence, longest, c.HoldLimit))
+		report("TALLY_HOLD_LIMIT=%v: want more than 5s, of which Firestore and redelivery take that much", c.HoldLimit)
+	case cadence && c.Cadence > longest:
+		report("TALLY_CADENCE=%v: want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event: (limit - 5s) / 3", c.Cadence, longest, c.HoldLimit)
 	}
-	if timeout := time.Duration(c.FunctionTimeout) * time.Second; timeout != 0 && c.HoldLimit >= timeout {
-		problems = append(problems, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the function's timeout, %v; shorten one or lengthen the other", c.HoldLimit, timeout))
+	if timeout := time.Duration(c.FunctionTimeout) * time.Second; holdLimit && timeout != 0 && c.HoldLimit >= timeout {
+		report("TALLY_HOLD_LIMIT=%v: want less than the function's timeout, %v; shorten one or lengthen the other", c.HoldLimit, timeout)
+	}
+	for i, id := range c.Databases {
+		id = strings.TrimSpace(id)
+		c.Databases[i] = id
+		if id != firestore.DefaultDatabaseID && (!databaseID.MatchString(id) || uuid.MatchString(id)) {
+			report("TALLY_DATABASES=%q: %q is no database id: want (default), or 4 to 63 lower-case letters, digits and hyphens, a letter first, no hyphen last, and no UUID",
+				environment["TALLY_DATABASES"], id)
+		} else if slices.Contains(c.Databases[:i], id) {
+			report("TALLY_DATABASES=%q: names %s twice", environment["TALLY_DATABASES"], id)
+		}
 	}
 	if err := errors.Join(problems...); err != nil {
 		return Config{}, err
@@ -76,13 +103,9 @@ func LoadConfig(environment map[string]string) (Config, error) {
 	return c, nil
 }
 
-// problem says which variable an error of the env package is about.
-func problem(err error, environment map[string]string) error {
-	var parse env.ParseError
-	if !errors.As(err, &parse) {
-		return err
-	}
-	field, _ := reflect.TypeFor[Config]().FieldByName(parse.Name)
-	name := field.Tag.Get("env")
-	return fmt.Errorf("%s=%q: %w", name, environment[name], parse.Err)
-}
+// What the id of a database looks like, other than the default one
+// (https://cloud.google.com/firestore/docs/manage-databases#database_id).
+var (
+	databaseID = regexp.MustCompile(`^[a-z][a-z0-9-]{2,61}[a-z0-9]$`)
+	uuid       = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+)

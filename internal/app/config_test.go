@@ -14,6 +14,7 @@ import (
 )
 
 func TestDefaults(t *testing.T) {
+	t.Setenv("TALLY_CADENCE", "2s") // of this process, which LoadConfig must not read
 	c, err := LoadConfig(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +33,7 @@ func TestConfigured(t *testing.T) {
 		"TALLY_CADENCE":             "15s",
 		"TALLY_HOLD_LIMIT":          "50s",
 		"TALLY_LOG_LEVEL":           "debug",
-		"TALLY_DATABASES":           "(default),eu",
+		"TALLY_DATABASES":           " (default), europe-1",
 		"GOOGLE_CLOUD_PROJECT":      "p",
 		"CLOUD_RUN_TIMEOUT_SECONDS": "60",
 	})
@@ -40,7 +41,7 @@ func TestConfigured(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(c.Routes) != 2 || c.Cadence != 15*time.Second || c.HoldLimit != 50*time.Second || c.LogLevel != slog.LevelDebug ||
-		strings.Join(c.Databases, " ") != "(default) eu" || c.Project != "p" {
+		strings.Join(c.Databases, " ") != "(default) europe-1" || c.Project != "p" {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -52,8 +53,12 @@ func TestConfigProblems(t *testing.T) {
 	}{
 		{map[string]string{"TALLY_ROUTES": "a -> b : n", "TALLY_CADENCE": "soon", "TALLY_HOLD_LIMIT": "8", "TALLY_LOG_LEVEL": "loud", "CLOUD_RUN_TIMEOUT_SECONDS": "x"},
 			[]string{`TALLY_ROUTES="a -> b : n"`, `TALLY_CADENCE="soon"`, `TALLY_HOLD_LIMIT="8"`, `TALLY_LOG_LEVEL="loud"`, `CLOUD_RUN_TIMEOUT_SECONDS="x"`}},
+		{map[string]string{"TALLY_LOG_LEVEL": "loud", "TALLY_CADENCE": "-1s", "TALLY_HOLD_LIMIT": "9s", "CLOUD_RUN_TIMEOUT_SECONDS": "9", "TALLY_DATABASES": "x"},
+			[]string{"TALLY_LOG_LEVEL=", "TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=9s: want less", `"x" is no database id`}},
+		{map[string]string{"TALLY_DATABASES": "(default),, Orders,(default),a--b-,0abc," + strings.Repeat("d", 64) + ",f81d4fae-7dec-11d0-a765-00a0c91e6bf6"},
+			[]string{`"" is no`, `"Orders" is no`, "names (default) twice", `"a--b-" is no`, `"0abc" is no`, `dd" is no`, `bf6" is no`}},
 		{map[string]string{"TALLY_CADENCE": "-1s", "TALLY_HOLD_LIMIT": "5s"}, []string{"TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=5s: want more than 5s"}},
-		{map[string]string{"TALLY_CADENCE": "1001ms"}, []string{"TALLY_CADENCE=1.001s: want at most 1s", "TALLY_HOLD_LIMIT=8s"}},
+		{map[string]string{"TALLY_CADENCE": "1001ms"}, []string{"TALLY_CADENCE=1.001s: want at most 1s, the longest through which TALLY_HOLD_LIMIT=8s"}},
 		{map[string]string{"CLOUD_RUN_TIMEOUT_SECONDS": "8"}, []string{"TALLY_HOLD_LIMIT=8s: want less than the function's timeout, 8s"}},
 	} {
 		_, err := LoadConfig(test.environment)
@@ -61,6 +66,9 @@ func TestConfigProblems(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v: got %v, want also %q", test.environment, err, want)
 			}
+		}
+		if n := len(strings.Split(fmt.Sprint(err), "\n")); n != len(test.want) {
+			t.Errorf("%v: got %d problems, want %d: %v", test.environment, n, len(test.want), err)
 		}
 	}
 }
