@@ -567,14 +567,19 @@ func TestInvalidAsOfIsOverwritten(t *testing.T) {
 	}
 }
 
-func TestMalformedShardIsLogged(t *testing.T) {
+// One line for each roll-up, however many shards are malformed.
+func TestMalformedShardsAreLogged(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.increment(3)
-		w.store.Put(likes.Shards+"/1", map[string]any{"count": "7"})
+		for i := range 100 {
+			w.store.Put(fmt.Sprint(likes.Shards, "/malformed", i), map[string]any{"count": "7"})
+		}
 		w.acknowledged(w.deliver(c, "e"))
 		w.wantTotal(3)
-		if log := w.log.String(); !strings.Contains(log, likes.Shards+"/1") || !strings.Contains(log, "string") {
-			t.Errorf("not logged: %s", log)
+		log := w.log.String()
+		if strings.Count(log, "left out") != 1 || !strings.Contains(log, "count=100") ||
+			!strings.Contains(log, likes.Shards+"/malformed0: count is a string, not a number") || strings.Count(log, "malformed") > 5 {
+			t.Errorf("want one line, with the number of malformed shards and some of them: %s", log)
 		}
 	})
 }

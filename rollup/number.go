@@ -83,7 +83,7 @@ func sameTotal(a, b Number) bool {
 // double stays at the largest double. The zero value is the sum of no numbers, the integer 0.
 type Sum struct {
 	integers  big.Int
-	doubles   float64
+	doubles   big.Float // rounded as a double is, but beyond the largest one too: only the total must fit
 	anyDouble bool
 }
 
@@ -94,7 +94,7 @@ func (s *Sum) Add(n Number) bool {
 	}
 	if n.isDouble {
 		s.anyDouble = true
-		s.doubles = clamp(s.doubles + n.double)
+		s.doubles.Add(&s.doubles, big.NewFloat(n.double))
 	} else {
 		s.integers.Add(&s.integers, big.NewInt(n.integer))
 	}
@@ -107,10 +107,6 @@ func (s *Sum) Total() Number {
 		return Int(s.integers.Int64())
 	}
 	integers, _ := new(big.Float).SetInt(&s.integers).Float64()
-	return Double(clamp(integers + s.doubles))
-}
-
-// clamp keeps a sum of finite doubles finite.
-func clamp(f float64) float64 {
-	return max(-math.MaxFloat64, min(math.MaxFloat64, f))
+	total, _ := new(big.Float).Add(big.NewFloat(integers), &s.doubles).Float64()
+	return Double(max(-math.MaxFloat64, min(math.MaxFloat64, total)))
 }

@@ -2,6 +2,7 @@ package rollup_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/firestore-tally/tally/rollup"
@@ -50,7 +51,8 @@ func TestExtremeSums(t *testing.T) {
 		want float64
 	}{
 		{[]rollup.Number{rollup.Double(-most), rollup.Double(-most)}, -most},
-		{[]rollup.Number{rollup.Double(most), rollup.Double(most), rollup.Double(-most)}, 0},
+		{[]rollup.Number{rollup.Double(most), rollup.Double(most), rollup.Double(-most)}, most},
+		{[]rollup.Number{rollup.Double(-most), rollup.Double(-most), rollup.Double(most), rollup.Int(1)}, -most},
 		{[]rollup.Number{rollup.Double(most), rollup.Int(math.MaxInt64)}, most},
 	} {
 		var s rollup.Sum
@@ -59,6 +61,35 @@ func TestExtremeSums(t *testing.T) {
 		}
 		if got := s.Total(); got != rollup.Double(test.want) {
 			t.Errorf("%v: got %v", test.add, got)
+		}
+	}
+}
+
+// A sum that does not leave the range of doubles is what adding doubles makes it, and one that leaves
+// it on the way does not depend on the order.
+func TestSumOfDoubles(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		var want float64
+		var plain, there, back rollup.Sum
+		for range 20 {
+			f := (random.Float64() - 0.5) * math.Pow(2, float64(random.IntN(200)-100))
+			want += f
+			plain.Add(rollup.Double(f))
+		}
+		if got := plain.Total(); got != rollup.Double(want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+		large := make([]float64, 20) // multiples of 2^1000 that few bits hold, so nothing is rounded
+		for i := range large {
+			large[i] = math.Ldexp(float64(random.IntN(1<<24)-1<<23), 1000)
+		}
+		for i := range large {
+			there.Add(rollup.Double(large[i]))
+			back.Add(rollup.Double(large[len(large)-1-i]))
+		}
+		if there.Total() != back.Total() {
+			t.Fatalf("%v forwards, %v backwards: %v", there.Total(), back.Total(), large)
 		}
 	}
 }

@@ -40,6 +40,9 @@ func newRoller(store Store, o Options) roller {
 	return roller{store, o}
 }
 
+// maxNamed bounds the log line of a counter with malformed shards, which each of its roll-ups writes.
+const maxNamed = 5
+
 // A look is one attempt at a roll-up: one snapshot and what was read in it.
 type look struct {
 	eventID  string    // of the event that has waited longest for it; empty in a sweep
@@ -70,9 +73,13 @@ func (r *roller) look(ctx context.Context, c Counter, eventID string, wanted fun
 		if err != nil {
 			return err
 		}
-		for _, m := range malformed {
-			r.Logger.WarnContext(ctx, "shard left out of the sum", "counter", c.RollUp, "event_id", eventID,
-				"shard", m.Shard, "field", m.Field, "reason", m.Reason)
+		if len(malformed) > 0 {
+			var named []string
+			for _, m := range malformed[:min(len(malformed), maxNamed)] {
+				named = append(named, fmt.Sprintf("%s: %s %s", m.Shard, m.Field, m.Reason))
+			}
+			r.Logger.WarnContext(ctx, "shards left out of the sum", "counter", c.RollUp, "event_id", eventID,
+				"count", len(malformed), "shards", named)
 		}
 		l.summed, l.totals = true, totals
 		return nil
