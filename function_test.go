@@ -24,9 +24,12 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Everything here is real but the cloud: Google's emulator makes the events, the relay delivers
@@ -63,9 +66,11 @@ func TestMain(m *testing.M) {
 	emulatortest.Main(m, emulator.Options{Rules: "firestore.rules", Functions: l.Addr().String()})
 }
 
-// environment returns a function's variables beside those of this process.
+// environment returns a function's variables. The emulator is running when they are asked for.
 func environment(variables ...string) func() []string {
-	return func() []string { return append(os.Environ(), append(variables, "GOOGLE_CLOUD_PROJECT="+scheduled)...) }
+	return func() []string {
+		return append(variables, "GOOGLE_CLOUD_PROJECT="+scheduled, firestorestore.EmulatorHost+"="+emulatortest.Addr())
+	}
 }
 
 func freePort() (string, error) {
@@ -303,8 +308,8 @@ func TestNamedDatabase(t *testing.T) {
 	w.set("counters/c/shards/0", map[string]any{"count": 3})
 	w.wantRollUp("rollups/c", count(int64(3), 1))
 	doc, err := emulatortest.ClientDatabase(t, project, "(default)").Doc("rollups/c").Get(t.Context())
-	if err == nil {
-		t.Errorf("the roll-up went to the default database: %v", doc.Data())
+	if status.Code(err) != codes.NotFound {
+		t.Errorf("got %v, %v; want no roll-up in the default database", doc.Data(), err)
 	}
 }
 
@@ -349,6 +354,7 @@ func TestGarbage(t *testing.T) {
 		"another-type":  func(e *eventrelay.Event) { e.Header.Set("Ce-Type", "google.cloud.storage.object.v1.finalized") },
 		"foreign-path":  func(e *eventrelay.Event) { *e = newEvent(t, "e", project, "users/u/shards/0") },
 		"a-counter":     func(e *eventrelay.Event) { *e = newEvent(t, "e", project, "counters/c") },
+		"no-time":       func(e *eventrelay.Event) { e.Header.Set("Ce-Time", "noon") },
 		"percent-signs": func(e *eventrelay.Event) { *e = newEvent(t, "e", project, "%d%s/%n/%v/100%") },
 	} {
 		id := name + "-of-" + project

@@ -66,20 +66,24 @@ type demo struct {
 type result struct {
 	Increments   int              `json:"increments"`
 	Acknowledged int              `json:"acknowledged"`
+	InDoubt      int64            `json:"in_doubt"`
 	Expected     map[string]int64 `json:"expected"`
 	RolledUp     map[string]int64 `json:"rolled_up"`
 	Exact        bool             `json:"exact"`
 
-	Lag      lag      `json:"lag_ms"`
-	QuietLag quietLag `json:"quiet_lag_ms"`
+	Lag      lag       `json:"lag_ms"`
+	QuietLag *quietLag `json:"quiet_lag_ms,omitempty"` // nil: there were no lone increments
 
 	Events      int   `json:"events"`
 	Redelivered int   `json:"redelivered"`
 	RollUps     int64 `json:"rollup_writes"`
 	Reads       int64 `json:"reads"`
 
-	WritesPerSecond int     `json:"writes_per_counter_per_second_max"`
+	Seen            int     `json:"rollups_seen"`
+	WritesPerSecond int     `json:"writes_per_counter_per_second_max"` // of those seen
 	Seconds         float64 `json:"seconds"`
+
+	wrong map[string]bool // counters whose roll-up is not what it must be
 }
 
 // A lag is from an increment's commit to the moment when a listener sees a roll-up that covers it,
@@ -94,6 +98,9 @@ type quietLag struct {
 	P50 float64 `json:"p50"`
 }
 
+// maxSeconds bounds the load: one that takes longer is a mistake.
+const maxSeconds = 24 * 60 * 60
+
 func (d *demo) check() error {
 	for _, flag := range []struct {
 		name  string
@@ -105,6 +112,12 @@ func (d *demo) check() error {
 	}
 	if !(d.rate > 0) {
 		return fmt.Errorf("--rate %v: want more than 0 increments a second", d.rate)
+	}
+	if d.kill && d.load() < 2 {
+		return fmt.Errorf("--kill: %d of %d increments are lone ones; want at least 2 more, to kill a process in the middle of them", d.increments-d.load(), d.increments)
+	}
+	if d.seconds() > maxSeconds {
+		return fmt.Errorf("--rate %v: %d increments would take %.0f s; want at most %d s, a day", d.rate, d.increments, d.seconds(), maxSeconds)
 	}
 	for _, flag := range []struct {
 		name  string
@@ -123,20 +136,23 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.check(); err != nil {
 		return err
 	}
-	// Twice the time that the load should take, and some for starting, quiet increments and the
-	// last roll-ups.
-	limit := 2*time.Duration(float64(d.increments)/d.rate*float64(time.Second)) + 2*time.Minute
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
-	defer cancel()
-
 	d.stack.project = "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
 	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute}
+	d.stack.billed = true
 	bar := d.progress()
+	if isTerminal(d.stack.logs) {
+		d.stack.logs = &besideBar{bar, d.stack.logs}
+	}
 	s, err := startStack(ctx, d.stack)
 	defer s.stop()
 	if err != nil {
 		return err
 	}
+	limit := d.limit(s.config.Cadence)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
+	defer cancel()
+	ctx, down := s.whileUp(ctx)
+	defer down()
 	r, err := newLoad(d, s, bar).run(ctx)
 	_ = bar.Clear()
 	if err != nil {
@@ -148,11 +164,39 @@ func (d *demo) run(ctx context.Context) error {
 	return d.report(r)
 }
 
+// limit is how long the demo may take, once all is started: twice the time that the load should
+// take, the quiet increments' waits, and some for slow machines and the last roll-ups.
+func (d *demo) limit(cadence time.Duration) time.Duration {
+	quiet := time.Duration(d.quietRounds()*d.counters) * idleAfter(cadence)
+	return 2*time.Duration(d.seconds()*float64(time.Second)) + quiet + 10*cadence + 2*time.Minute
+}
+
+// quietRounds is how many lone increments each counter gets.
+func (d *demo) quietRounds() int { return min(maxQuietRounds, d.increments/d.counters) }
+
+// load is how many increments are not lone ones.
+func (d *demo) load() int { return d.increments - d.counters*d.quietRounds() }
+
+// seconds is how long the load takes at its rate.
+func (d *demo) seconds() float64 { return float64(d.increments) / d.rate }
+
 // progress returns a bar for the increments, which is seen on a terminal only.
 func (d *demo) progress() *progressbar.ProgressBar {
 	return progressbar.NewOptions(d.increments, progressbar.OptionSetWriter(d.stack.logs), progressbar.OptionSetVisibility(isTerminal(d.stack.logs)),
 		progressbar.OptionSetDescription("starting the emulator and the functions"), progressbar.OptionSetPredictTime(false),
 		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetRenderBlankState(true))
+}
+
+// besideBar writes to a terminal on which a bar is shown: each line takes the bar's place, and the bar
+// is drawn again below.
+type besideBar struct {
+	bar *progressbar.ProgressBar
+	out io.Writer
+}
+
+func (b *besideBar) Write(p []byte) (int, error) {
+	_ = b.bar.Clear()
+	return b.out.Write(p)
 }
 
 func isTerminal(w io.Writer) bool {
@@ -180,17 +224,27 @@ func (d *demo) printTable(r result) error {
 	fmt.Fprintln(w, "COUNTER\tINCREMENTS\tROLLED UP")
 	for _, id := range sortedKeys(r.Expected) {
 		mark := "exact"
-		if r.Expected[id] != r.RolledUp[id] {
+		switch {
+		case r.wrong[id]:
 			mark = "WRONG"
+		case r.Expected[id] != r.RolledUp[id]:
+			mark = "exact but for increments in doubt"
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", id, r.Expected[id], r.RolledUp[id], mark)
 	}
 	fmt.Fprintln(w)
-	fmt.Fprintf(w, "increments\t%d of %d acknowledged, in %.1f s\n", r.Acknowledged, r.Increments, r.Seconds)
-	fmt.Fprintf(w, "lag\tp50 %.0f ms, p99 %.0f ms, at most %.0f ms; of a lone increment p50 %.0f ms\n", r.Lag.P50, r.Lag.P99, r.Lag.Max, r.QuietLag.P50)
+	fmt.Fprintf(w, "increments\t%d of %d acknowledged; the load took %.1f s\n", r.Acknowledged, r.Increments, r.Seconds)
+	if r.InDoubt > 0 {
+		fmt.Fprintf(w, "in doubt\t%d increments, of which no answer tells whether they were applied; a roll-up may hold them or not\n", r.InDoubt)
+	}
+	var quiet string
+	if r.QuietLag != nil {
+		quiet = fmt.Sprintf("; of a lone increment p50 %.0f ms", r.QuietLag.P50)
+	}
+	fmt.Fprintf(w, "lag\tp50 %.0f ms, p99 %.0f ms, at most %.0f ms%s\n", r.Lag.P50, r.Lag.P99, r.Lag.Max, quiet)
 	fmt.Fprintf(w, "events\t%d, redelivered %d times\n", r.Events, r.Redelivered)
 	fmt.Fprintf(w, "billed\t%d reads, %d writes: %.2f reads and %.2f writes per increment\n", r.Reads, r.RollUps,
 		float64(r.Reads)/float64(r.Acknowledged), float64(r.RollUps)/float64(r.Acknowledged))
-	fmt.Fprintf(w, "roll-ups\tat most %d of a counter within a second\n", r.WritesPerSecond)
+	fmt.Fprintf(w, "roll-ups\t%d of %d seen by listeners; of those at most %d of a counter within a second\n", r.Seen, r.RollUps, r.WritesPerSecond)
 	return w.Flush()
 }

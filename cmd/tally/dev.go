@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -59,33 +61,26 @@ func (d *dev) run(ctx context.Context) error {
 	if d.every <= 0 {
 		return fmt.Errorf("--every %v: want more than 0", d.every)
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	s, err := startStack(ctx, d.stack)
-	var work sync.WaitGroup
-	defer func() {
-		cancel()
-		work.Wait()
-		s.stop()
-	}()
+	defer s.stop()
 	if err != nil {
 		return ended(ctx, err)
 	}
+	ctx, cancel := s.whileUp(ctx)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel()
 	d.greet(s)
 	for n := range d.stack.instances {
 		work.Go(func() { d.keep(ctx, s, n) })
 	}
 	work.Go(func() { d.schedule(ctx, s) })
 	d.watch(ctx, s, &work)
-	if s.started == nil {
-		<-ctx.Done()
-		return nil
+	<-ctx.Done()
+	if err := context.Cause(ctx); errors.Is(err, errEmulator) {
+		return err
 	}
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-s.started.Done():
-		return errors.New("the Firestore emulator ended by itself")
-	}
+	return nil
 }
 
 // ended returns nil instead of an error that only says that the user stopped the command.
@@ -98,7 +93,7 @@ func ended(ctx context.Context, err error) error {
 
 // greet says what runs and how to use it.
 func (d *dev) greet(s *stack) {
-	host, port, _ := strings.Cut(s.addr, ":")
+	host, port, _ := net.SplitHostPort(s.addr) // no error: something answers there
 	fmt.Fprintf(d.out, "\nTally runs. Stop it with Ctrl-C.\n\n  Firestore   %s, project %s\n", s.addr, d.stack.project)
 	for n := range d.stack.instances {
 		i := s.instance(n)
@@ -109,17 +104,41 @@ func (d *dev) greet(s *stack) {
 	}
 	fmt.Fprintf(d.out, `
 Point an app at it:
-  Web         connectFirestoreEmulator(getFirestore(app), '%[1]s', %[2]s)   // initializeApp({ projectId: '%[3]s' })
-  servers     export FIRESTORE_EMULATOR_HOST=%[1]s:%[2]s GOOGLE_CLOUD_PROJECT=%[3]s
+  Web         connectFirestoreEmulator(getFirestore(app), '%s', %s)   // initializeApp({ projectId: '%s' })
+  servers     export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%[3]s
 
 Add 1 from here:
-  curl -s -H 'Authorization: Bearer owner' -H 'Content-Type: application/json' \
-    'http://%[1]s:%[2]s/v1/projects/%[3]s/databases/%[4]s/documents:commit' -d '{"writes": [{"transform": {
-      "document": "projects/%[3]s/databases/%[4]s/documents/counters/likes/shards/0",
-      "fieldTransforms": [{"fieldPath": "count", "increment": {"integerValue": 1}}]}}]}'
+  %[5]s
 
-`, host, port, d.stack.project, s.config.Databases[0])
+`, host, port, d.stack.project, s.addr, addOne(s.addr, d.stack.project, s.config.Databases[0], s.config.Routes[0]))
 }
+
+// addOne returns a shell command that adds 1 to a counter of the route, named after its captures.
+func addOne(addr, project, database string, route *rollup.Route) string {
+	pattern := route.Pattern()
+	ids := make([]string, len(pattern))
+	for i, segment := range pattern {
+		ids[i] = segment.Name
+		if segment.Capture {
+			ids[i] = "my-" + segment.Name
+		}
+	}
+	ids[len(ids)-1] = "0"
+	type object map[string]any
+	root := "projects/" + project + "/databases/" + database + "/documents"
+	body, err := json.Marshal(object{"writes": []object{{"transform": object{
+		"document":        root + "/" + strings.Join(ids, "/"),
+		"fieldTransforms": []object{{"fieldPath": "`" + route.Fields[0] + "`", "increment": object{"integerValue": 1}}},
+	}}}})
+	if err != nil {
+		return err.Error() // not reached: strings and integers can be encoded
+	}
+	quoted := strings.ReplaceAll(string(body), "'", `'\''`)
+	return fmt.Sprintf("curl -s -H 'Authorization: Bearer owner' -H 'Content-Type: application/json' \\\n    'http://%s/v1/%s:commit' -d '%s'", addr, root, quoted)
+}
+
+// restartPause keeps a functions process that cannot live from being started without end.
+const restartPause = time.Second
 
 // keep starts the n-th functions process again whenever it ends by itself.
 func (d *dev) keep(ctx context.Context, s *stack, n int) {
@@ -131,9 +150,11 @@ func (d *dev) keep(ctx context.Context, s *stack, n int) {
 		case <-i.ended:
 		}
 		d.print("functions process at port %d ended (%v); starting another", i.port, i.reason)
+		if sleep(ctx, restartPause) != nil {
+			return
+		}
 		if err := s.startInstance(ctx, n); err != nil {
 			d.print("%v", err)
-			return
 		}
 	}
 }
@@ -166,35 +187,41 @@ func (d *dev) watch(ctx context.Context, s *stack, work *sync.WaitGroup) {
 		}
 		collections[collection.Name] = true
 	}
-	for collection := range maps.Keys(collections) {
-		work.Go(func() {
-			snapshots := s.client.CollectionGroup(collection).Snapshots(ctx)
-			defer snapshots.Stop()
-			for {
-				snapshot, err := snapshots.Next()
-				if err != nil {
-					if ctx.Err() == nil {
-						d.print("roll-ups in %s are no longer shown: %v", collection, err)
+	for n, client := range s.clients {
+		var prefix string // tells the databases apart
+		if len(s.clients) > 1 {
+			prefix = s.config.Databases[n] + ": "
+		}
+		for collection := range maps.Keys(collections) {
+			work.Go(func() {
+				snapshots := client.CollectionGroup(collection).Snapshots(ctx)
+				defer snapshots.Stop()
+				for {
+					snapshot, err := snapshots.Next()
+					if err != nil {
+						if ctx.Err() == nil {
+							d.print("%sroll-ups in %s are no longer shown: %v", prefix, collection, err)
+						}
+						return
 					}
-					return
+					for _, change := range snapshot.Changes {
+						d.show(s.config.Routes, prefix, change)
+					}
 				}
-				for _, change := range snapshot.Changes {
-					d.show(s.config.Routes, change)
-				}
-			}
-		})
+			})
+		}
 	}
 }
 
 // show prints one line for a document that is a roll-up.
-func (d *dev) show(routes rollup.Routes, change firestore.DocumentChange) {
+func (d *dev) show(routes rollup.Routes, prefix string, change firestore.DocumentChange) {
 	path := firestorestore.Path(change.Doc.Ref)
 	for _, route := range routes {
 		if _, ok := route.CounterOfRollUp(path); !ok {
 			continue
 		}
 		if change.Kind == firestore.DocumentRemoved {
-			d.print("%s  removed", path)
+			d.print("%s%s  removed", prefix, path)
 			continue
 		}
 		fields := change.Doc.Data()
@@ -203,7 +230,7 @@ func (d *dev) show(routes rollup.Routes, change firestore.DocumentChange) {
 			fmt.Fprintf(&totals, "  %s %v", field, fields[field])
 		}
 		asOf, _ := fields[rollup.FieldAsOf].(time.Time)
-		d.print("%s%s  %v shards  as of %s", path, &totals, fields[rollup.FieldNumShards], asOf.Local().Format(clock))
+		d.print("%s%s%s  %v shards  as of %s", prefix, path, &totals, fields[rollup.FieldNumShards], asOf.Local().Format(clock))
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/firestore-tally/tally/internal/emulator"
@@ -14,8 +15,9 @@ func fetchEmulator(out io.Writer) func(context.Context) (string, error) {
 		var bar *progressbar.ProgressBar
 		jar, err := emulator.Download(ctx, func(done, total int64) {
 			if bar == nil {
+				fmt.Fprintf(out, "tally: downloading Google's Firestore emulator, %d MB, once\n", total/1e6)
 				bar = progressbar.NewOptions64(total, progressbar.OptionSetDescription("Firestore emulator"),
-					progressbar.OptionSetWriter(out), progressbar.OptionShowBytes(true))
+					progressbar.OptionSetWriter(out), progressbar.OptionSetVisibility(isTerminal(out)), progressbar.OptionShowBytes(true))
 			}
 			_ = bar.Set64(done)
 		})

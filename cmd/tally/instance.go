@@ -20,7 +20,6 @@ const loopback = "127.0.0.1"
 // An instance is one functions process.
 type instance struct {
 	port   int
-	usage  string // file of its billed operations
 	cmd    *exec.Cmd
 	life   io.Closer // the process ends when this is closed
 	ended  chan struct{}
@@ -29,7 +28,7 @@ type instance struct {
 
 // startInstance starts a functions process at port with the environment variables, and returns when
 // it serves.
-func startInstance(ctx context.Context, port int, usage string, variables []string, logs io.Writer) (*instance, error) {
+func startInstance(ctx context.Context, port int, variables []string, logs io.Writer) (*instance, error) {
 	if err := checkPort(port); err != nil {
 		return nil, fmt.Errorf("functions: %w; choose others with --functions-port", err)
 	}
@@ -37,9 +36,9 @@ func startInstance(ctx context.Context, port int, usage string, variables []stri
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{port: port, usage: usage, ended: make(chan struct{})}
+	i := &instance{port: port, ended: make(chan struct{})}
 	i.cmd = exec.Command(executable, "functions", "--port", strconv.Itoa(port)) // not CommandContext: stop decides when it ends
-	i.cmd.Env = append(functionsEnvironment(os.Environ()), append(variables, "TALLY_USAGE_FILE="+usage)...)
+	i.cmd.Env = append(functionsEnvironment(os.Environ()), variables...)
 	i.cmd.Stderr = logs
 	if i.life, err = i.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -65,6 +64,7 @@ func functionsEnvironment(environment []string) []string {
 	for _, variable := range environment {
 		switch name, _, _ := strings.Cut(variable, "="); name {
 		case "FUNCTION_TARGET", "K_SERVICE": // one function at every path; logs flushed with empty lines
+		case "TALLY_USAGE_FILE": // a file for one process only
 		default:
 			kept = append(kept, variable)
 		}

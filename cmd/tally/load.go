@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
+	"strconv"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/sync/errgroup"
@@ -21,16 +23,19 @@ type load struct {
 	stack    *stack
 	counters []*watched
 	progress *progressbar.ProgressBar
+}
 
-	mu     sync.Mutex
-	failed int // increments of which nobody knows whether they were applied
+// usage is what a stack was used for until some moment.
+type usage struct {
+	events eventrelay.Stats
+	billed billing.Counts
 }
 
 func newLoad(d *demo, s *stack, progress *progressbar.ProgressBar) *load {
 	l := &load{demo: d, stack: s, progress: progress}
 	for n := range d.counters {
-		id := fmt.Sprintf("demo-%d", n+1)
-		l.counters = append(l.counters, &watched{id: id, shards: shards.New(s.client, "counters/"+id)})
+		id := fmt.Sprintf("demo-%0*d", len(strconv.Itoa(d.counters)), n+1) // of one length, to be sorted
+		l.counters = append(l.counters, &watched{id: id, shards: shards.New(s.clients[0], "counters/"+id)})
 	}
 	return l
 }
@@ -38,13 +43,16 @@ func newLoad(d *demo, s *stack, progress *progressbar.ProgressBar) *load {
 // run creates the counters, increments them alone and then all together, and waits until the
 // roll-ups cover everything.
 func (l *load) run(ctx context.Context) (result, error) {
-	began := time.Now()
-	var quiet []time.Duration
+	var (
+		quiet  []time.Duration
+		before usage     // the counters are created by then
+		began  time.Time // the load
+	)
 	listening, stop := context.WithCancel(ctx)
 	defer stop()
 	work, working := errgroup.WithContext(ctx)
 	for _, w := range l.counters {
-		work.Go(func() error { return w.listen(listening, l.stack.client) })
+		work.Go(func() error { return w.listen(listening, l.stack.clients[0]) })
 	}
 	work.Go(func() (err error) {
 		defer stop()
@@ -53,43 +61,60 @@ func (l *load) run(ctx context.Context) (result, error) {
 				return err
 			}
 		}
+		if err := l.settle(working); err != nil {
+			return err
+		}
+		if before, err = l.usage(); err != nil {
+			return err
+		}
+		for _, w := range l.counters {
+			w.forgetRollUps()
+		}
 		l.progress.Describe("lone increments on idle counters")
 		if quiet, err = l.quiet(working); err != nil {
 			return err
 		}
 		l.progress.Describe("increments from all clients")
-		if err := l.busy(working, l.demo.increments-len(quiet)); err != nil {
+		began = time.Now()
+		if err := l.busy(working, l.demo.load()); err != nil {
 			return err
 		}
 		l.progress.Describe("waiting for the last roll-ups")
-		for _, w := range l.counters {
-			if err := w.awaitCovered(working); err != nil {
-				return err
-			}
-		}
-		return l.stack.relay.Wait(working)
+		return l.settle(working)
 	})
 	if err := work.Wait(); err != nil {
 		return result{}, err
 	}
-	return l.result(ctx, quiet, time.Since(began))
+	return l.result(ctx, before, quiet, began)
 }
 
-// quietRounds is how many lone increments each counter gets.
-const quietRounds = 3
+// settle waits until the roll-ups cover every increment and every event is acknowledged.
+func (l *load) settle(ctx context.Context) error {
+	for _, w := range l.counters {
+		if err := w.awaitCovered(ctx); err != nil {
+			return err
+		}
+	}
+	return l.stack.relay.Wait(ctx)
+}
+
+func (l *load) usage() (usage, error) {
+	billed, err := l.stack.billed()
+	return usage{l.stack.relay.Stats(), billed}, err
+}
+
+// maxQuietRounds is how many lone increments each counter gets, if there are enough.
+const maxQuietRounds = 3
+
+// idleAfter is how long after its last roll-up a counter is idle: it has been forgotten after two
+// cadences; half a cadence is for slow machines.
+func idleAfter(cadence time.Duration) time.Duration { return cadence * 5 / 2 }
 
 // quiet increments idle counters, one at a time, and returns the lags.
 func (l *load) quiet(ctx context.Context) ([]time.Duration, error) {
-	// A counter is idle when it has been forgotten, two cadences after its last roll-up; half a
-	// cadence is for slow machines.
-	idle := l.stack.config.Cadence * 5 / 2
-	for _, w := range l.counters {
-		if err := w.awaitCovered(ctx); err != nil {
-			return nil, err
-		}
-	}
+	idle := idleAfter(l.stack.config.Cadence)
 	var lags []time.Duration
-	for range min(quietRounds, l.demo.increments/len(l.counters)) {
+	for range l.demo.quietRounds() {
 		for _, w := range l.counters {
 			if err := sleep(ctx, time.Until(w.lastRollUp().Add(idle))); err != nil {
 				return nil, err
@@ -144,6 +169,9 @@ func (l *load) busy(ctx context.Context, n int) error {
 	return clients.Wait()
 }
 
+// retryPause is the time between an increment that Firestore refused and the next try.
+const retryPause = 200 * time.Millisecond
+
 // increment increments a counter by 1. An increment that Firestore refused for sure is repeated.
 func (l *load) increment(ctx context.Context, w *watched) error {
 	for {
@@ -154,55 +182,66 @@ func (l *load) increment(ctx context.Context, w *watched) error {
 			_ = l.progress.Add(1)
 			return nil
 		case errors.Is(err, shards.ErrInDoubt):
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.failed++
+			w.doubted()
+			_ = l.progress.Add(1)
 			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
+		}
+		if err := sleep(ctx, retryPause); err != nil {
+			return err
 		}
 	}
 }
 
 // result compares what was acknowledged with what was rolled up.
-func (l *load) result(ctx context.Context, quiet []time.Duration, took time.Duration) (result, error) {
-	billed, err := l.stack.billed()
+func (l *load) result(ctx context.Context, before usage, quiet []time.Duration, began time.Time) (result, error) {
+	now, err := l.usage()
 	if err != nil {
 		return result{}, err
 	}
-	events := l.stack.relay.Stats()
 	r := result{
 		Increments:  l.demo.increments,
 		Expected:    make(map[string]int64),
 		RolledUp:    make(map[string]int64),
 		Exact:       true,
-		Events:      events.Events,
-		Redelivered: events.Redelivered + events.Duplicated,
-		RollUps:     billed.Writes,
-		Reads:       billed.Reads,
-		Seconds:     took.Seconds(),
+		Events:      now.events.Events - before.events.Events,
+		Redelivered: now.events.Redelivered + now.events.Duplicated - before.events.Redelivered - before.events.Duplicated,
+		RollUps:     now.billed.Writes - before.billed.Writes,
+		Reads:       now.billed.Reads - before.billed.Reads,
+		wrong:       make(map[string]bool),
 	}
 	lags := slices.Clone(quiet)
+	var last time.Time
 	for _, w := range l.counters {
 		rollUp, err := w.shards.RollUp(ctx)
 		if err != nil {
 			return result{}, err
 		}
-		r.compare(w.id, w.acknowledged, rollUp.Total)
+		r.compare(w.id, w.acknowledged, w.inDoubt, rollUp.Total)
+		r.Seen += len(w.updates)
 		r.WritesPerSecond = max(r.WritesPerSecond, w.mostWithin(time.Second))
 		lags = append(lags, w.takeLags()...)
+		if w.seen.After(last) {
+			last = w.seen
+		}
 	}
+	r.Seconds = max(0, last.Sub(began).Seconds()) // without a load, the last roll-up was before it
 	r.Lag = lag{P50: percentile(lags, 0.50), P99: percentile(lags, 0.99), Max: percentile(lags, 1)}
-	r.QuietLag = quietLag{P50: percentile(quiet, 0.50)}
+	if len(quiet) > 0 {
+		r.QuietLag = &quietLag{P50: percentile(quiet, 0.50)}
+	}
 	return r, nil
 }
 
-// compare adds a counter to the result.
-func (r *result) compare(id string, acknowledged int64, total shards.Total) {
+// compare adds a counter to the result. Each increment in doubt may be in the total or not.
+func (r *result) compare(id string, acknowledged, inDoubt int64, total shards.Total) {
 	n, isInteger := total.Int64()
 	r.Expected[id], r.RolledUp[id] = acknowledged, n
 	r.Acknowledged += int(acknowledged)
-	r.Exact = r.Exact && isInteger && n == acknowledged
+	r.InDoubt += inDoubt
+	if !isInteger || n < acknowledged || n > acknowledged+inDoubt {
+		r.Exact = false
+		r.wrong[id] = true
+	}
 }
 
 // percentile returns, in milliseconds, the least lag that at least the share p of all are not

@@ -3,28 +3,105 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/google/go-cmp/cmp"
+	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 )
 
 // A roll-up that differs from what was acknowledged must end the demo with an error, whatever the format.
 func TestInexactDemoFails(t *testing.T) {
 	var zero shards.Total
 	for _, test := range []struct {
-		acknowledged int64
-		want         error
-	}{{0, nil}, {1, errInexact}} {
+		acknowledged, inDoubt int64
+		want                  error
+		table                 string // a part of it
+	}{
+		{0, 0, nil, "c        0           0  exact"},
+		{1, 0, errInexact, "c        1           0  WRONG"},
+		{1, 5, errInexact, "WRONG"},
+		{-1, 0, errInexact, "WRONG"},
+		{-1, 1, nil, "exact but for increments in doubt"},
+		{0, 7, nil, "7 increments, of which no answer tells"},
+	} {
 		for _, json := range []bool{false, true} {
-			r := result{Expected: make(map[string]int64), RolledUp: make(map[string]int64), Exact: true}
-			r.compare("good", 0, zero)
-			r.compare("c", test.acknowledged, zero)
-			d := demo{out: new(bytes.Buffer), json: json}
+			r := result{Expected: make(map[string]int64), RolledUp: make(map[string]int64), Exact: true, wrong: make(map[string]bool)}
+			r.compare("good", 0, 0, zero)
+			r.compare("c", test.acknowledged, test.inDoubt, zero)
+			var out bytes.Buffer
+			d := demo{out: &out, json: json}
 			if err := d.report(r); !errors.Is(err, test.want) || (err == nil) != r.Exact {
-				t.Errorf("%d acknowledged, 0 rolled up: exact %v, error %v", test.acknowledged, r.Exact, err)
+				t.Errorf("%d acknowledged, %d in doubt, 0 rolled up: exact %v, error %v", test.acknowledged, test.inDoubt, r.Exact, err)
+			}
+			if !json && !strings.Contains(out.String(), test.table) {
+				t.Errorf("the table lacks %q:\n%s", test.table, &out)
+			}
+			if strings.Contains(out.String(), "lone increment") || strings.Contains(out.String(), "quiet_lag_ms") {
+				t.Errorf("a lag of lone increments, of which there were none: %s", &out)
+			}
+		}
+	}
+}
+
+// The time limit and the relay's must leave room for whatever cadence and hold limit the environment
+// sets.
+func TestLimits(t *testing.T) {
+	d := demo{counters: 20, increments: 2000, rate: 200}
+	const cadence = 15 * time.Second
+	if got, least := d.limit(cadence), 20*time.Second+20*3*cadence*5/2+10*cadence; got < least {
+		t.Errorf("a demo of %+v may take %v, want at least %v", d, got, least)
+	}
+	for hold, want := range map[time.Duration]time.Duration{6 * time.Second: 10 * time.Second, 8 * time.Second: 10 * time.Second, 50 * time.Second: 52 * time.Second} {
+		if got := deliveryTimeout(app.Config{HoldLimit: hold}); got != want {
+			t.Errorf("the relay waits %v for an answer when events are held for %v, want %v", got, hold, want)
+		}
+	}
+}
+
+// Of a collection group, only what a trigger's pattern matches becomes an event.
+func TestDeliverShard(t *testing.T) {
+	routes, err := rollup.ParseRoutes("counters/{c}/shards/{s} -> rollups/{c} : count")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stack{config: app.Config{Routes: routes}, relay: eventrelay.New(eventrelay.Options{Logger: slog.New(slog.DiscardHandler)})}
+	defer s.relay.Close()
+	for i, path := range []string{"counters/c/shards/0", "posts/p/shards/0", "shards/0", "counters/c/shards/0/shards/0"} {
+		e, err := eventrelay.NewEvent(fmt.Sprint(i), time.Now(), nil, &firestoredata.Document{Name: "projects/p/databases/(default)/documents/" + path})
+		if err == nil {
+			err = s.deliverShard(e)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if n := s.relay.Stats().Events; n != 1 {
+		t.Errorf("%d events, want that of the shard alone", n)
+	}
+}
+
+func TestAddOne(t *testing.T) {
+	for route, want := range map[string][]string{
+		"counters/{counter}/shards/{shard} -> rollups/{counter} : count": {"http://h:1/v1/projects/p/databases/d/documents:commit", "documents/counters/my-counter/shards/0", "`count`"},
+		"a/b/c/{d} -> e/f : it's, n":                                     {"documents/a/b/c/0", "`it'\\''s`"},
+	} {
+		routes, err := rollup.ParseRoutes(route)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := addOne("h:1", "p", "d", routes[0])
+		for _, want := range want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %s lacks %s", route, got, want)
 			}
 		}
 	}
@@ -67,7 +144,7 @@ func TestWatched(t *testing.T) {
 }
 
 func TestFunctionsEnvironment(t *testing.T) {
-	got := functionsEnvironment([]string{"HOME=/", "FUNCTION_TARGET=RollUpOnWrite", "K_SERVICE=x", "TALLY_CADENCE=1s"})
+	got := functionsEnvironment([]string{"HOME=/", "FUNCTION_TARGET=RollUpOnWrite", "K_SERVICE=x", "TALLY_CADENCE=1s", "TALLY_USAGE_FILE=x"})
 	if d := cmp.Diff([]string{"HOME=/", "TALLY_CADENCE=1s"}, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

@@ -21,6 +21,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // so that a second Ctrl-C ends the command at once
 	if executable, err := os.Executable(); err == nil && strings.Contains(executable, "go-build") {
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
@@ -43,6 +44,10 @@ func watchParent(cancel context.CancelCauseFunc) {
 	}
 }
 
+// interrupted is the exit status of a command that was stopped before it was done, as shells have it
+// for Ctrl-C.
+const interrupted = 130
+
 // run runs the command line and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
@@ -61,6 +66,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(stderr, "tally: %v\n", err)
+		if ctx.Err() != nil {
+			return interrupted
+		}
 		return 1
 	}
 	return 0

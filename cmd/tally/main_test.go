@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 // eventually bounds the waits; the machine may be slow.
-const eventually = 90 * time.Second
+const eventually = 3 * time.Minute
 
 // freePorts returns n ports in a row that are free now.
 func freePorts(t *testing.T, n int) int {
@@ -72,9 +72,13 @@ type command struct {
 
 func tally(t *testing.T, args ...string) *command {
 	t.Helper()
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), eventually)
 	t.Cleanup(cancel)
-	c := &command{Cmd: exec.CommandContext(ctx, os.Args[0], args...)}
+	c := &command{Cmd: exec.CommandContext(ctx, executable, args...)}
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = 10 * time.Second
 	c.Dir = filepath.Join("..", "..") // where firestore.rules is
@@ -114,6 +118,9 @@ func TestDemo(t *testing.T) {
 	number := func(name string) float64 { n, _ := got[name].(float64); return n }
 	if number("increments") != 300 || number("acknowledged") != 300 || got["exact"] != true {
 		t.Errorf("not exact: %s", &c.stdout)
+	}
+	if number("rollups_seen") < 1 || number("in_doubt") != 0 {
+		t.Errorf("implausible: %s", &c.stdout)
 	}
 	if number("events") < 300 || number("redelivered") < 20 || number("rollup_writes") < 4 || number("reads") < 2*number("rollup_writes") ||
 		number("seconds") <= 0 || number("writes_per_counter_per_second_max") < 1 || number("writes_per_counter_per_second_max") > 2 {
@@ -158,7 +165,7 @@ func TestDemoOnAnotherEmulator(t *testing.T) {
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &c.stderr)
 	}
-	for _, want := range []string{"demo-1   60          60  exact", "60 of 60 acknowledged", "lag", "billed", "roll-ups"} {
+	for _, want := range []string{"demo-1   60          60  exact", "60 of 60 acknowledged", "of a lone increment", "seen by listeners", "lag", "billed", "roll-ups"} {
 		if !strings.Contains(c.stdout.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &c.stdout)
 		}
@@ -191,12 +198,28 @@ func (c *command) follow(t *testing.T) *follower {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f := c.start(t, out)
+	f.await("Tally runs")
+	return f
+}
+
+// followErrors starts the command, and follows its standard error.
+func (c *command) followErrors(t *testing.T) *follower {
+	t.Helper()
+	c.Stderr = nil
+	out, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.start(t, out)
+}
+
+func (c *command) start(t *testing.T, out io.Reader) *follower {
+	t.Helper()
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	f := &follower{t: t, command: c, out: out}
-	f.await("Tally runs")
-	return f
+	return &follower{t: t, command: c, out: out}
 }
 
 // A follower reads what a command prints.
@@ -221,13 +244,28 @@ func (f *follower) await(text string) {
 	}
 }
 
+// awaitExit reads what is still printed, and waits until the command has ended with the status.
+func (f *follower) awaitExit(status int) {
+	f.t.Helper()
+	rest, _ := io.ReadAll(f.out) // ends with the command
+	f.read.Write(rest)
+	err := f.command.Wait()
+	if got := f.command.ProcessState.ExitCode(); got != status {
+		f.t.Errorf("ended with %v, want exit status %d\n%s\n%s", err, status, &f.read, &f.command.stderr)
+	}
+}
+
 // increment adds 1 to a counter over REST, as any app can.
-func increment(t *testing.T, port int, project, counter string) {
+func increment(t *testing.T, port int, project, database, counter string) {
 	t.Helper()
-	database := "projects/" + project + "/databases/(default)"
-	body := fmt.Sprintf(`{"writes": [{"transform": {"document": "%s/documents/counters/%s/shards/0",
-		"fieldTransforms": [{"fieldPath": "count", "increment": {"integerValue": 1}}]}}]}`, database, counter)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/v1/%s/documents:commit", port, database), strings.NewReader(body))
+	database = "projects/" + project + "/databases/" + database
+	commit(t, fmt.Sprintf("http://127.0.0.1:%d/v1/%s/documents:commit", port, database), fmt.Sprintf(`{"writes": [{"transform": {"document": "%s/documents/counters/%s/shards/0",
+		"fieldTransforms": [{"fieldPath": "count", "increment": {"integerValue": 1}}]}}]}`, database, counter))
+}
+
+func commit(t *testing.T, address, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,9 +287,9 @@ func TestDev(t *testing.T) {
 	for _, want := range []string{fmt.Sprintf("127.0.0.1:%d, project demo-tally", ports), fmt.Sprintf("http://127.0.0.1:%d/RollUpOnWrite", ports+2), "connectFirestoreEmulator", "FIRESTORE_EMULATOR_HOST"} {
 		out.await(want)
 	}
-	increment(t, ports, "demo-tally", "likes")
+	increment(t, ports, "demo-tally", "(default)", "likes")
 	out.await("rollups/likes  count 1  1 shards  as of ")
-	increment(t, ports, "demo-tally", "likes")
+	increment(t, ports, "demo-tally", "(default)", "likes")
 	out.await("rollups/likes  count 2  1 shards  as of ")
 
 	// A functions process that dies is replaced.
@@ -264,7 +302,7 @@ func TestDev(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.await("starting another")
-	increment(t, ports, "demo-tally", "likes")
+	increment(t, ports, "demo-tally", "(default)", "likes")
 	out.await("rollups/likes  count 3  1 shards  as of ")
 
 	if err := c.Process.Signal(os.Interrupt); err != nil {
@@ -293,14 +331,157 @@ func TestDevIsKilled(t *testing.T) {
 // Nor may it outlive "go run", which is its parent and does not pass on what kills it.
 func TestDevsParentIsKilled(t *testing.T) {
 	ports := freePorts(t, 3)
-	c := devAt(t, ports)
+	c := devAt(t, ports, "--every", "1h") // it prints nothing by itself, so no broken pipe ends it
 	c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `"$0" "$@" & wait`}, c.Args...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.follow(t)
+	t.Cleanup(func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }) // fails when nothing is left
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.Wait() // killed; returns when tally, which writes to the same pipe, has ended too
+	_ = c.Wait() // killed
 	wantNoListeners(t, ports, 3)
+}
+
+// recordedJava returns the environment in which each start of Java leaves its process id in the file.
+func recordedJava(t *testing.T, file string) []string {
+	t.Helper()
+	java, err := exec.LookPath(filepath.Join(os.Getenv("JAVA_HOME"), "bin", "java"))
+	if err != nil {
+		java, err = exec.LookPath("java")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	if err := os.Mkdir(filepath.Join(home, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("#!/bin/sh\necho $$ >'%s'\nexec '%s' \"$@\"\n", file, java)
+	if err := os.WriteFile(filepath.Join(home, "bin", "java"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"JAVA_HOME=" + home}
+}
+
+// killRecorded kills the process whose id is in the file.
+func killRecorded(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const emulatorEnded = "tally: the Firestore emulator ended by itself: exit status "
+
+// An emulator that ends ends what runs on it, which says so.
+func TestDevsEmulatorEnds(t *testing.T) {
+	ports, pid := freePorts(t, 3), filepath.Join(t.TempDir(), "pid")
+	c := devAt(t, ports)
+	c.Env = append(c.Env, recordedJava(t, pid)...)
+	out := c.follow(t)
+	killRecorded(t, pid)
+	out.awaitExit(1)
+	if !strings.Contains(c.stderr.String(), emulatorEnded) {
+		t.Errorf("it did not say %q: %s", emulatorEnded, &c.stderr)
+	}
+	wantNoListeners(t, ports, 3)
+}
+
+// slowDemo starts a demo and returns in the middle of its load, with seconds of it left.
+func slowDemo(t *testing.T, ports int, env ...string) *follower {
+	t.Helper()
+	c := tally(t, "demo", "--kill", "--counters", "1", "--shards", "1", "--increments", "23", "--rate", "1", "--instances", "1",
+		"--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports+1))
+	c.Env = append(c.Env, env...)
+	out := c.followErrors(t)
+	out.await("killed functions process")
+	return out
+}
+
+func TestDemosEmulatorEnds(t *testing.T) {
+	ports, pid := freePorts(t, 2), filepath.Join(t.TempDir(), "pid")
+	out := slowDemo(t, ports, recordedJava(t, pid)...)
+	killRecorded(t, pid)
+	out.awaitExit(1)
+	if !strings.Contains(out.read.String(), emulatorEnded) {
+		t.Errorf("it did not say %q: %s", emulatorEnded, &out.read)
+	}
+	wantNoListeners(t, ports, 2)
+}
+
+func TestDemoIsInterrupted(t *testing.T) {
+	ports := freePorts(t, 2)
+	out := slowDemo(t, ports)
+	if err := out.command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	out.awaitExit(interrupted)
+	if !strings.Contains(out.read.String(), "tally: interrupt") {
+		t.Errorf("it did not say why it ended: %s", &out.read)
+	}
+	wantNoListeners(t, ports, 2)
+}
+
+// A Ctrl-C reaches every process of the terminal's, and a functions process leaves its end to its
+// parent.
+func TestFunctionsIgnoreInterrupt(t *testing.T) {
+	port := freePorts(t, 1)
+	c := tally(t, "functions", "--port", strconv.Itoa(port))
+	life, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := c.followErrors(t)
+	if err := (&instance{port: port, ended: make(chan struct{})}).awaitReady(t.Context()); err != nil { // it ignores signals by then
+		t.Fatal(err)
+	}
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		if err := c.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/Nothing", port))
+	if err != nil {
+		t.Fatalf("a signal ended it: %v", err)
+	}
+	res.Body.Close()
+	if err := life.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out.awaitExit(0)
+}
+
+// Each route and each database has its trigger, and its roll-ups are shown.
+func TestDevRoutesAndDatabases(t *testing.T) {
+	ports := freePorts(t, 3)
+	c := devAt(t, ports, "--every", "1h")
+	c.Env = append(c.Env, "TALLY_DATABASES=(default),other", "TALLY_ROUTES=posts/{post}/shards/{shard} -> rollups/{post} : likes; counters/{c}/shards/{s} -> totals/{c} : count")
+	out := c.follow(t)
+	out.await("Add 1 from here")
+	out.await("}]}'")
+	// The command that it shows, without a shell.
+	_, address, _ := strings.Cut(out.read.String(), "'http://")
+	address, body, _ := strings.Cut(address, "' -d '")
+	body, _, _ = strings.Cut(body, "'")
+	commit(t, "http://"+address, body)
+	out.await("(default): rollups/my-post  likes 1  1 shards  as of ")
+	increment(t, ports, "demo-tally", "(default)", "c")
+	out.await("(default): totals/c  count 1  1 shards  as of ")
+	increment(t, ports, "demo-tally", "other", "c")
+	out.await("other: totals/c  count 1  1 shards  as of ")
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	out.awaitExit(0)
 }
 
 // What a user can get wrong, and what the error says.
@@ -327,6 +508,11 @@ func TestMistakes(t *testing.T) {
 		{"an argument", []string{"dev", "now"}, nil, []string{`"now"`}},
 		{"no counters", []string{"demo", "--counters", "0"}, nil, []string{"--counters 0: want at least 1"}},
 		{"no rate", []string{"demo", "--rate", "0"}, nil, []string{"--rate 0: want more than 0"}},
+		{"a tiny rate", []string{"demo", "--rate", "1e-9"}, nil, []string{"--rate 1e-09", "a day"}},
+		{"nothing to kill in", []string{"demo", "--kill", "--increments", "16"}, nil, []string{"--kill", "15 of 16 increments are lone"}},
+		{"a port too high", []string{"demo", "--functions-port", "65535"}, nil, []string{"--functions-port 65535", "65536"}},
+		{"a port too low", []string{"demo", "--firestore-port", "0"}, nil, []string{"--firestore-port 0: want a port from 1"}},
+		{"one port for two", []string{"demo", "--firestore-port", "8082", "--functions-port", "8080", "--instances", "3"}, nil, []string{"--firestore-port 8082", "8080 to 8082"}},
 		{"a chance", []string{"demo", "--lost-acks", "1"}, nil, []string{"--lost-acks 1: want a chance"}},
 		{"no instances", []string{"demo", "--instances", "0"}, nil, []string{"--instances 0: want at least 1"}},
 		{"schedule", []string{"dev", "--every", "0s"}, nil, []string{"--every 0s: want more than 0"}},

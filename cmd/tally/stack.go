@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/app"
@@ -33,6 +34,7 @@ type stackOptions struct {
 	rules         string
 	faults        eventrelay.Faults
 	variables     []string // of the functions' environment, beside this process's own
+	billed        bool     // count what the functions are billed for
 	logs          io.Writer
 }
 
@@ -45,20 +47,43 @@ func (o *stackOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.rules, "rules", "firestore.rules", "file of security rules; no effect with FIRESTORE_EMULATOR_HOST set")
 }
 
+// check checks what can be checked before anything is started. The port of another emulator than
+// its own does not matter.
+func (o *stackOptions) check(another bool) error {
+	if o.instances < 1 {
+		return fmt.Errorf("--instances %d: want at least 1", o.instances)
+	}
+	const highest = 65535
+	last := o.functionsPort + o.instances - 1
+	if o.functionsPort < 1 || last > highest {
+		return fmt.Errorf("--functions-port %d: the ports %d to %d of %d processes: want ports from 1 to %d", o.functionsPort, o.functionsPort, last, o.instances, highest)
+	}
+	if another {
+		return nil
+	}
+	if o.firestorePort < 1 || o.firestorePort > highest {
+		return fmt.Errorf("--firestore-port %d: want a port from 1 to %d", o.firestorePort, highest)
+	}
+	if o.functionsPort <= o.firestorePort && o.firestorePort <= last {
+		return fmt.Errorf("--firestore-port %d is one of the functions' ports, %d to %d; choose others with --functions-port", o.firestorePort, o.functionsPort, last)
+	}
+	return nil
+}
+
 // A stack is everything that Tally needs, running on this machine.
 type stack struct {
 	options stackOptions
 	config  app.Config
-	addr    string             // of the emulator
-	started *emulator.Emulator // nil when the emulator is somebody else's
-	client  *firestore.Client  // of the first database, past the rules
+	addr    string              // of the emulator
+	started *emulator.Emulator  // nil when the emulator is somebody else's
+	clients []*firestore.Client // one for each database of config, in its order; past the rules
 	relay   *eventrelay.Relay
-	dir     string   // temporary
+	dir     string   // temporary; "" unless options.billed
 	closers []func() // in order of starting
 
 	mu        sync.Mutex
 	instances []*instance
-	usage     []string // files of all instances that ever ran
+	usage     []string // files of all instances that were ever started
 }
 
 // startStack starts a stack. The caller stops it, also after an error.
@@ -67,9 +92,6 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 		o.variables = append(o.variables, "TALLY_LOG_LEVEL=WARN") // what goes well needs no line
 	}
 	s := &stack{options: o}
-	if o.instances < 1 {
-		return s, fmt.Errorf("--instances %d: want at least 1", o.instances)
-	}
 	environment := make(map[string]string)
 	for _, variable := range append(os.Environ(), o.variables...) {
 		name, value, _ := strings.Cut(variable, "=")
@@ -79,16 +101,21 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 	if s.config, err = app.LoadConfig(environment); err != nil {
 		return s, fmt.Errorf("configuration: %w", err)
 	}
-	if s.dir, err = os.MkdirTemp("", "tally-"); err != nil {
+	if err := o.check(s.config.EmulatorHost != ""); err != nil {
 		return s, err
 	}
-	s.onStop(func() { _ = os.RemoveAll(s.dir) })
+	if o.billed {
+		if s.dir, err = os.MkdirTemp("", "tally-"); err != nil {
+			return s, err
+		}
+		s.onStop(func() { _ = os.RemoveAll(s.dir) })
+	}
 	for n := range o.instances {
 		if err := checkPort(o.functionsPort + n); err != nil {
 			return s, fmt.Errorf("functions: %w; choose others with --functions-port", err)
 		}
 	}
-	s.relay = eventrelay.New(eventrelay.Options{Faults: o.faults, Logger: slog.New(slog.NewTextHandler(o.logs, &slog.HandlerOptions{Level: slog.LevelError}))})
+	s.relay = eventrelay.New(eventrelay.Options{Faults: o.faults, Timeout: deliveryTimeout(s.config), Logger: slog.New(slog.NewTextHandler(o.logs, &slog.HandlerOptions{Level: slog.LevelError}))})
 	s.onStop(s.relay.Close)
 	if err := s.startFirestore(ctx); err != nil {
 		return s, err
@@ -101,6 +128,12 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 	return s, s.startEvents(ctx)
 }
 
+// deliveryTimeout is how long the relay waits for an answer: as long as Pub/Sub does by default, and
+// longer than an event is held.
+func deliveryTimeout(c app.Config) time.Duration {
+	return max(10*time.Second, c.HoldLimit+2*time.Second)
+}
+
 // onStop has f called when the stack stops.
 func (s *stack) onStop(f func()) { s.closers = append(s.closers, f) }
 
@@ -111,10 +144,29 @@ func (s *stack) stop() {
 	}
 }
 
+// errEmulator is the cause of a context that ended because the emulator did.
+var errEmulator = errors.New("the Firestore emulator ended by itself")
+
+// whileUp returns a context that ends with ctx, and when the emulator that the stack started ends
+// by itself, with a cause that says how it did.
+func (s *stack) whileUp(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if s.started != nil {
+		go func() {
+			select {
+			case <-s.started.Done():
+				cancel(fmt.Errorf("%w: %w", errEmulator, s.started.Stop()))
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, func() { cancel(nil) }
+}
+
 // startFirestore starts the emulator, or takes the one that the environment names, and opens a
 // client.
 func (s *stack) startFirestore(ctx context.Context) error {
-	if s.addr = os.Getenv(firestorestore.EmulatorHost); s.addr != "" {
+	if s.addr = s.config.EmulatorHost; s.addr != "" {
 		if err := checkEmulator(ctx, s.addr); err != nil {
 			return fmt.Errorf("%s=%s: %w, or unset the variable to have one started", firestorestore.EmulatorHost, s.addr, err)
 		}
@@ -141,16 +193,15 @@ func (s *stack) startFirestore(ctx context.Context) error {
 		}
 		s.onStop(func() { _ = s.started.Stop() })
 		s.addr = s.started.Addr()
-		if err := os.Setenv(firestorestore.EmulatorHost, s.addr); err != nil {
+	}
+	for _, database := range s.config.Databases {
+		client, err := firestorestore.Dial(ctx, s.addr, s.options.project, database)
+		if err != nil {
 			return err
 		}
-		s.onStop(func() { _ = os.Unsetenv(firestorestore.EmulatorHost) })
+		s.onStop(func() { _ = client.Close() })
+		s.clients = append(s.clients, client)
 	}
-	var err error
-	if s.client, err = firestorestore.Dial(ctx, s.options.project, s.config.Databases[0]); err != nil {
-		return err
-	}
-	s.onStop(func() { _ = s.client.Close() })
 	return nil
 }
 
@@ -167,17 +218,20 @@ func checkEmulator(ctx context.Context, addr string) error {
 
 // startInstance starts the n-th functions process, in place of one that has ended.
 func (s *stack) startInstance(ctx context.Context, n int) error {
-	s.mu.Lock()
-	usage := filepath.Join(s.dir, fmt.Sprintf("usage-%d", len(s.usage)))
-	s.mu.Unlock()
 	variables := append(slices.Clone(s.options.variables), "GOOGLE_CLOUD_PROJECT="+s.options.project, firestorestore.EmulatorHost+"="+s.addr)
-	i, err := startInstance(ctx, s.options.functionsPort+n, usage, variables, s.options.logs)
+	if s.options.billed {
+		s.mu.Lock()
+		usage := filepath.Join(s.dir, fmt.Sprintf("usage-%d", len(s.usage)))
+		s.usage = append(s.usage, usage)
+		s.mu.Unlock()
+		variables = append(variables, "TALLY_USAGE_FILE="+usage)
+	}
+	i, err := startInstance(ctx, s.options.functionsPort+n, variables, s.options.logs)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.usage = append(s.usage, usage)
 	if n < len(s.instances) {
 		s.instances[n] = i
 	} else {
@@ -235,12 +289,7 @@ func (s *stack) listenForEvents(ctx context.Context) error {
 		cancel()
 		listeners.Wait()
 	})
-	for _, database := range s.config.Databases {
-		client, err := firestorestore.Dial(ctx, s.options.project, database)
-		if err != nil {
-			return err
-		}
-		s.onStop(func() { _ = client.Close() })
+	for _, client := range s.clients {
 		for collection := range maps.Keys(collections) {
 			listeners.Go(func() {
 				err := eventrelay.Listen(ctx, client, collection, s.deliverShard)

@@ -18,11 +18,12 @@ type watched struct {
 
 	mu           sync.Mutex
 	acknowledged int64
+	inDoubt      int64           // increments of which nobody knows whether they were applied
 	asOf         time.Time       // of the latest roll-up seen
 	seen         time.Time       // when, by the local clock
 	uncovered    []time.Time     // commits later than asOf
 	lags         []time.Duration // of the commits that are covered
-	updates      []time.Time     // of the roll-up document, by Firestore's clock
+	updates      []time.Time     // of the roll-up document, by Firestore's clock; the listener may miss some
 	changed      chan struct{}   // closed at the next roll-up
 }
 
@@ -37,6 +38,20 @@ func (w *watched) incremented(committed time.Time) {
 	} else {
 		w.lags = append(w.lags, w.seen.Sub(committed)) // the roll-up was faster than the acknowledgement
 	}
+}
+
+// doubted notes an increment that was applied or not.
+func (w *watched) doubted() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.inDoubt++
+}
+
+// forgetRollUps has the roll-ups counted from now on.
+func (w *watched) forgetRollUps() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.updates = nil
 }
 
 // listen follows the roll-up document until ctx ends.
@@ -114,7 +129,7 @@ func (w *watched) takeLags() []time.Duration {
 	return lags
 }
 
-// mostWithin returns the most updates of the roll-up document that fall into any window of length
+// mostWithin returns the most updates seen of the roll-up document that fall into any window of length
 // d.
 func (w *watched) mostWithin(d time.Duration) int {
 	w.mu.Lock()

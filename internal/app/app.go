@@ -3,6 +3,8 @@
 package app
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,12 +13,14 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 	"github.com/firestore-tally/tally/internal/billing"
@@ -56,7 +60,8 @@ func (a *App) load() (*service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel), databases: make(map[databaseName]*database)}
+	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel), databases: make(map[databaseName]*opening)}
+	s.open = s.dialDatabase
 	var observer func(billing.Counts)
 	if config.UsageFile != "" {
 		f, err := os.Create(config.UsageFile)
@@ -65,7 +70,7 @@ func (a *App) load() (*service, error) {
 		}
 		observer = billing.Mirror(f)
 	}
-	s.dial = append(a.dial, billing.NewMeter(observer).DialOptions()...)
+	s.dial = append(slices.Clone(a.dial), billing.NewMeter(observer).DialOptions()...)
 	s.logger.Info("configured", "routes", fmt.Sprint(config.Routes), "cadence", config.Cadence.String(), "hold_limit", config.HoldLimit.String())
 	return s, nil
 }
@@ -80,21 +85,24 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "misconfigured; the log says how", http.StatusInternalServerError)
 		return
 	}
-	e, err := cehttp.NewEventFromHTTPRequest(r)
-	if err == nil {
-		err = e.Validate()
-	}
-	if err != nil { // whoever sent it, it was not Eventarc
-		s.logger.WarnContext(ctx, "request refused: not a CloudEvent", "error", err)
-		http.Error(w, "not a CloudEvent: "+err.Error(), http.StatusBadRequest)
+	body, err := io.ReadAll(r.Body)
+	if err != nil { // most likely the caller went away
+		s.logger.WarnContext(ctx, "event not acknowledged: not received whole", "event_id", r.Header.Get("Ce-Id"), "error", err)
+		http.Error(w, "not received whole", http.StatusInternalServerError)
 		return
 	}
-	counter, err := s.onWrite(ctx, *e)
+	message := cehttp.NewMessage(r.Header, io.NopCloser(bytes.NewReader(body)))
+	if message.ReadEncoding() == binding.EncodingUnknown { // whoever sent it, it was not Eventarc
+		s.logger.WarnContext(ctx, "request refused: not a CloudEvent", "event_id", r.Header.Get("Ce-Id"))
+		http.Error(w, "not a CloudEvent", http.StatusBadRequest)
+		return
+	}
+	e, counter, err := s.onMessage(ctx, message)
 	ending := classify(err)
 	if ending == done {
 		return
 	}
-	logger := s.logger.With("event_id", e.ID(), "counter", counter, "subject", e.Subject(), "error", err)
+	logger := s.logger.With("event_id", cmp.Or(e.ID(), r.Header.Get("Ce-Id")), "counter", counter, "subject", e.Subject(), "error", err)
 	switch ending {
 	case permanent:
 		logger.ErrorContext(ctx, "event dropped; a retry cannot help", "source", e.Source(), "dropped", s.dropped.Add(1))
@@ -133,11 +141,12 @@ type service struct {
 	config Config
 	logger *slog.Logger
 	dial   []grpc.DialOption
+	open   func(context.Context, databaseName) (*database, error)
 
 	dropped atomic.Int64 // events that no retry could help
 
 	mu        sync.Mutex
-	databases map[databaseName]*database
+	databases map[databaseName]*opening
 }
 
 type databaseName struct{ project, database string }
@@ -148,22 +157,48 @@ type database struct {
 	coalescer *rollup.Coalescer
 }
 
-// database opens a database on first use. A failed open is not remembered.
+// An opening is a database that is being opened or is open.
+type opening struct {
+	done     chan struct{} // closed when one of these is set
+	database *database
+	err      error
+}
+
+// database opens a database on first use. It waits for that as long as ctx lasts, and keeps no other
+// database waiting. A failed open is not remembered.
 func (s *service) database(ctx context.Context, name databaseName) (*database, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if d := s.databases[name]; d != nil {
-		return d, nil
+	o := s.databases[name]
+	if o == nil {
+		o = &opening{done: make(chan struct{})}
+		s.databases[name] = o
+		go func() {
+			defer close(o.done)
+			// The client outlives the request that opens it.
+			if o.database, o.err = s.open(context.WithoutCancel(ctx), name); o.err != nil {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				delete(s.databases, name)
+			}
+		}()
 	}
-	// The client outlives the request that opens it.
-	client, err := firestorestore.Dial(context.WithoutCancel(ctx), name.project, name.database, s.dial...)
+	s.mu.Unlock()
+	select {
+	case <-o.done:
+		return o.database, o.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("database %s of project %s is not open yet: %w", name.database, name.project, context.Cause(ctx))
+	}
+}
+
+// dialDatabase opens a database.
+func (s *service) dialDatabase(ctx context.Context, name databaseName) (*database, error) {
+	client, err := firestorestore.Dial(ctx, s.config.EmulatorHost, name.project, name.database, s.dial...)
 	if err != nil {
 		return nil, err
 	}
 	store := firestorestore.New(client, s.logger)
-	d := &database{store, rollup.NewCoalescer(store, s.options())}
-	s.databases[name] = d
-	return d, nil
+	return &database{store, rollup.NewCoalescer(store, s.options())}, nil
 }
 
 func (s *service) options() rollup.Options {
@@ -172,6 +207,20 @@ func (s *service) options() rollup.Options {
 }
 
 var errNoRoute = errors.New("no route covers the document; see TALLY_ROUTES and the trigger's path pattern")
+
+// onMessage decodes a CloudEvent and rolls up the counter that it is about, whose name it returns for
+// the log. The event is never nil.
+func (s *service) onMessage(ctx context.Context, message *cehttp.Message) (e *event.Event, counter string, err error) {
+	e, err = binding.ToEvent(ctx, message)
+	if err == nil {
+		err = e.Validate()
+	}
+	if err != nil {
+		return cmp.Or(e, new(event.Event)), "", fmt.Errorf("%w: %w", trigger.ErrMalformed, err)
+	}
+	counter, err = s.onWrite(ctx, *e)
+	return e, counter, err
+}
 
 // onWrite rolls up the counter that e is about, and returns its name for the log.
 func (s *service) onWrite(ctx context.Context, e event.Event) (counter string, err error) {
@@ -241,7 +290,7 @@ func (s *service) onSchedule(ctx context.Context) scheduleReport {
 }
 
 func (s *service) sweep(ctx context.Context, name databaseName) (rollup.Report, error) {
-	if name.project == firestore.DetectProjectID && os.Getenv(firestorestore.EmulatorHost) != "" {
+	if name.project == firestore.DetectProjectID && s.config.EmulatorHost != "" {
 		return rollup.Report{}, errors.New("GOOGLE_CLOUD_PROJECT is not set, and with an emulator there are no credentials to take it from")
 	}
 	d, err := s.database(ctx, name)

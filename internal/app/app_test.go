@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/firestorestore"
@@ -115,15 +117,90 @@ func (l *locked) String() string {
 	return l.b.String()
 }
 
+// unreached is an emulator for tests in which no call gets that far.
+const unreached = firestorestore.EmulatorHost + "=127.0.0.1:1"
+
+// A CloudEvent that is malformed stays so: it is acknowledged, and logged under its id. What does
+// not arrive whole is not.
+func TestMalformedEvent(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		header map[string]string
+		body   io.Reader
+		status int
+		log    []string
+	}{
+		{"no source", map[string]string{"Ce-Specversion": "1.0", "Ce-Type": "t"}, strings.NewReader(""), 200, []string{`"severity":"ERROR"`, "source"}},
+		{"a time that is none", map[string]string{"Ce-Specversion": "1.0", "Ce-Type": "t", "Ce-Source": "/", "Ce-Time": "noon"}, strings.NewReader(""), 200,
+			[]string{`"severity":"ERROR"`, "noon"}},
+		{"structured, but no JSON", map[string]string{"Content-Type": "application/cloudevents+json"}, strings.NewReader("{"), 200, []string{`"severity":"ERROR"`}},
+		{"cut off", map[string]string{"Ce-Specversion": "1.0", "Ce-Type": "t"}, iotest.ErrReader(io.ErrUnexpectedEOF), 500, []string{`"severity":"WARNING"`}},
+		{"of no known version", map[string]string{"Ce-Type": "t"}, strings.NewReader(""), 400, []string{`"severity":"WARNING"`}},
+	} {
+		var log bytes.Buffer
+		r := httptest.NewRequest(http.MethodPost, "/", test.body)
+		r.Header.Set("Ce-Id", "e1")
+		for name, value := range test.header {
+			r.Header.Set(name, value)
+		}
+		w := httptest.NewRecorder()
+		New(func() []string { return nil }, &log).OnWrite(w, r)
+		if w.Code != test.status {
+			t.Errorf("%s: status %d, want %d", test.name, w.Code, test.status)
+		}
+		for _, want := range append(test.log, `"event_id":"e1"`) {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("%s: the log lacks %s:\n%s", test.name, want, &log)
+			}
+		}
+	}
+}
+
+// A database that takes long to open keeps neither its own callers longer than they can wait, nor
+// those of another.
+func TestSlowOpen(t *testing.T) {
+	slow, quick := databaseName{"p", "slow"}, databaseName{"p", "quick"}
+	opened := make(chan error, 1)
+	s := &service{databases: make(map[databaseName]*opening)}
+	s.open = func(_ context.Context, name databaseName) (*database, error) {
+		if name == slow {
+			if err := <-opened; err != nil {
+				return nil, err
+			}
+		}
+		return new(database), nil
+	}
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.database(impatient, slow); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the context's error", err)
+	}
+	if d, err := s.database(t.Context(), quick); d == nil || err != nil {
+		t.Errorf("got %v, %v while another database is being opened", d, err)
+	}
+	s.mu.Lock()
+	failing := s.databases[slow]
+	s.mu.Unlock()
+	opened <- errors.New("refused")
+	<-failing.done
+	opened <- nil
+	first, err := s.database(t.Context(), slow)
+	if first == nil || err != nil {
+		t.Fatalf("got %v, %v; a failed open must not be remembered", first, err)
+	}
+	if again, err := s.database(t.Context(), slow); again != first || err != nil {
+		t.Errorf("opened twice: %v", err)
+	}
+}
+
 // Firestore that never answers: the event fails when it was held long enough, and says so in the log.
 func TestHoldLimit(t *testing.T) {
-	t.Setenv(firestorestore.EmulatorHost, "127.0.0.1:1") // never reached: each call is intercepted
 	silent := grpc.WithChainUnaryInterceptor(func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
 		<-ctx.Done()
 		return ctx.Err()
 	})
 	var log locked // the prober goes on after the event failed
-	a := New(func() []string { return []string{"TALLY_HOLD_LIMIT=5100ms", "TALLY_CADENCE=10ms"} }, &log, silent)
+	a := New(func() []string { return []string{"TALLY_HOLD_LIMIT=5100ms", "TALLY_CADENCE=10ms", unreached} }, &log, silent)
 	document := &firestoredata.Document{Name: "projects/demo-p/databases/(default)/documents/counters/c/shards/0"}
 	body, err := proto.Marshal(&firestoredata.DocumentEventData{Value: document})
 	if err != nil {
@@ -148,9 +225,8 @@ func TestHoldLimit(t *testing.T) {
 }
 
 func TestScheduleWantsAProject(t *testing.T) {
-	t.Setenv(firestorestore.EmulatorHost, "127.0.0.1:1")
 	w := httptest.NewRecorder()
-	New(func() []string { return nil }, &bytes.Buffer{}).OnSchedule(w, httptest.NewRequest(http.MethodPost, "/", nil))
+	New(func() []string { return []string{unreached} }, &bytes.Buffer{}).OnSchedule(w, httptest.NewRequest(http.MethodPost, "/", nil))
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "GOOGLE_CLOUD_PROJECT is not set") {
 		t.Errorf("status %d: %s", w.Code, w.Body)
 	}

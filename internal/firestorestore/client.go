@@ -2,8 +2,9 @@ package firestorestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
 
 	"cloud.google.com/go/firestore"
@@ -17,18 +18,20 @@ import (
 const EmulatorHost = "FIRESTORE_EMULATOR_HOST"
 
 // Dial opens a client of a database, over connections with the dial options. It uses application
-// default credentials, or the emulator that EmulatorHost names. Nothing is sent yet, so a database
-// that does not exist shows only in the first call.
-func Dial(ctx context.Context, project, database string, dial ...grpc.DialOption) (*firestore.Client, error) {
+// default credentials or, unless emulator is empty, the emulator at that host:port. Nothing is sent
+// yet, so a database that does not exist shows only in the first call.
+func Dial(ctx context.Context, emulator, project, database string, dial ...grpc.DialOption) (*firestore.Client, error) {
 	var opts []option.ClientOption
-	if host := os.Getenv(EmulatorHost); host != "" {
+	closeConn := func() error { return nil }
+	if emulator != "" {
 		// The SDK makes its own connection to an emulator and drops dial options, so the connection
 		// is made here.
-		dial = append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(owner{}))
-		conn, err := grpc.NewClient("passthrough:///"+host, dial...)
+		conn, err := grpc.NewClient("passthrough:///"+emulator, append(slices.Clone(dial),
+			grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(owner{}))...)
 		if err != nil {
-			return nil, fmt.Errorf("firestore: %s=%q: %w", EmulatorHost, host, err)
+			return nil, fmt.Errorf("firestore: %s=%q: %w", EmulatorHost, emulator, err)
 		}
+		closeConn = conn.Close // else the client's to close
 		opts = append(opts, option.WithGRPCConn(conn))
 	} else {
 		for _, d := range dial {
@@ -37,7 +40,8 @@ func Dial(ctx context.Context, project, database string, dial ...grpc.DialOption
 	}
 	client, err := firestore.NewClientWithDatabase(ctx, project, database, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("firestore: opening database %s of project %s: %w", database, project, err)
+		err = fmt.Errorf("firestore: opening database %s of project %s: %w", database, project, err)
+		return nil, errors.Join(err, closeConn())
 	}
 	return client, nil
 }

@@ -31,6 +31,7 @@ import (
 type Store struct {
 	client *firestore.Client
 	logger *slog.Logger
+	now    func() time.Time
 
 	mu        sync.Mutex
 	unindexed map[*rollup.Route]time.Time // when an aggregation query of the route last found no index
@@ -38,7 +39,7 @@ type Store struct {
 
 // New returns a Store on the client's database.
 func New(client *firestore.Client, logger *slog.Logger) *Store {
-	return &Store{client: client, logger: logger, unindexed: make(map[*rollup.Route]time.Time)}
+	return &Store{client: client, logger: logger, now: time.Now, unindexed: make(map[*rollup.Route]time.Time)}
 }
 
 // View implements rollup.Store in a read-only transaction. Firestore fixes its snapshot when the
@@ -173,8 +174,11 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, []rollup.Malformed, 
 	totals, suspect, err := v.aggregate(ctx)
 	switch {
 	case status.Code(err) == codes.FailedPrecondition:
-		v.store.noteMissingIndex(ctx, route, err)
-		return v.sumDocuments()
+		totals, malformed, documentsErr := v.sumDocuments()
+		if documentsErr == nil { // so it was the index that the query lacked
+			v.store.noteMissingIndex(ctx, route, err)
+		}
+		return totals, malformed, documentsErr
 	case err != nil:
 		return rollup.Totals{}, nil, fmt.Errorf("firestore: summing %s: %w", v.counter.Shards, err)
 	case suspect:
@@ -192,14 +196,14 @@ func (s *Store) lacksIndex(route *rollup.Route) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	failed, ok := s.unindexed[route]
-	return ok && time.Since(failed) < indexRetry
+	return ok && s.now().Sub(failed) < indexRetry
 }
 
 // noteMissingIndex remembers that an aggregation query found no index, and says so once.
 func (s *Store) noteMissingIndex(ctx context.Context, route *rollup.Route, err error) {
 	s.mu.Lock()
 	_, known := s.unindexed[route]
-	s.unindexed[route] = time.Now()
+	s.unindexed[route] = s.now()
 	s.mu.Unlock()
 	if !known {
 		s.logger.WarnContext(ctx, "no index for the aggregation query; reading each shard instead, which bills one read a shard. "+

@@ -67,8 +67,7 @@ func backend(client *firestore.Client, store rollup.Store) storetest.Backend {
 // dial opens the default database of a new project.
 func dial(t *testing.T, opts ...grpc.DialOption) *firestore.Client {
 	t.Helper()
-	emulatortest.Addr() // starts the emulator, and names it in the environment
-	client, err := firestorestore.Dial(t.Context(), emulatortest.Project(t), firestore.DefaultDatabaseID, opts...)
+	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(), emulatortest.Project(t), firestore.DefaultDatabaseID, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +184,7 @@ func metered(t *testing.T, client *firestore.Client, meter *billing.Meter) *fire
 func intercepted(t *testing.T, client *firestore.Client, opts ...grpc.DialOption) *firestore.Client {
 	t.Helper()
 	project := strings.Split(client.Doc("a/b").Path, "/")[1]
-	again, err := firestorestore.Dial(t.Context(), project, firestore.DefaultDatabaseID, opts...)
+	again, err := firestorestore.Dial(t.Context(), emulatortest.Addr(), project, firestore.DefaultDatabaseID, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,26 +192,49 @@ func intercepted(t *testing.T, client *firestore.Client, opts ...grpc.DialOption
 	return again
 }
 
-// A field without an index: the query fails, the shards are read one by one, and the log says so
-// once.
+// noIndex fails aggregation queries as those on a field without an index, and counts them. Other calls
+// fail too while broken.
+type noIndex struct {
+	queries atomic.Int32
+	broken  atomic.Bool
+}
+
+func (n *noIndex) dialOption() grpc.DialOption {
+	return grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		switch {
+		case method == firestorepb.Firestore_RunAggregationQuery_FullMethodName:
+			n.queries.Add(1)
+		case method != firestorepb.Firestore_RunQuery_FullMethodName || !n.broken.Load():
+			return open(ctx, desc, conn, method, opts...)
+		}
+		return nil, status.Error(codes.FailedPrecondition, "The query requires an index.")
+	})
+}
+
+// A field without an index: the query fails, the shards are read one by one in the same snapshot, and
+// the log says so once. The index is asked for again ten minutes later.
 func TestMissingIndex(t *testing.T) {
 	client := dial(t)
 	fill(t, client, 3)
-	var queries atomic.Int32
-	noIndex := grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		if method == firestorepb.Firestore_RunAggregationQuery_FullMethodName {
-			queries.Add(1)
-			return nil, status.Error(codes.FailedPrecondition, "The query requires an index.")
-		}
-		return open(ctx, desc, conn, method, opts...)
-	})
+	var index noIndex
 	var log strings.Builder
-	store := firestorestore.New(intercepted(t, client, noIndex), slog.New(slog.NewTextHandler(&log, nil)))
+	now := time.Now()
+	store := firestorestore.New(intercepted(t, client, index.dialOption()), slog.New(slog.NewTextHandler(&log, nil)))
+	store.SetClock(func() time.Time { return now })
 	c := counter(t, rollup.DefaultRoute)
-	for range 2 {
+	began := now
+	for i, test := range []struct {
+		after   time.Duration
+		queries int32 // so far
+	}{{0, 1}, {10*time.Minute - 1, 1}, {10 * time.Minute, 2}, {20*time.Minute - 1, 2}} {
+		now = began.Add(test.after)
 		err := store.View(t.Context(), c, func(s rollup.Snapshot) error {
+			if _, err := client.Doc(fmt.Sprint("counters/likes/shards/later", i)).Set(t.Context(), map[string]any{"count": 1}); err != nil {
+				return err
+			}
 			got, _, err := s.Sum(t.Context())
-			want := rollup.Totals{Sums: map[string]rollup.Number{"count": rollup.Int(3)}, NumShards: 3}
+			n := int64(3 + i) // the write is later than the snapshot
+			want := rollup.Totals{Sums: map[string]rollup.Number{"count": rollup.Int(n)}, NumShards: n}
 			if d := cmp.Diff(want, got, cmp.AllowUnexported(rollup.Number{})); d != "" {
 				t.Errorf("totals (-want +got):\n%s", d)
 			}
@@ -221,12 +243,31 @@ func TestMissingIndex(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if n := queries.Load(); n != 1 {
-		t.Errorf("%d aggregation queries, want 1: the route is known to lack the index", n)
+		if n := index.queries.Load(); n != test.queries {
+			t.Errorf("after %v: %d aggregation queries, want %d", test.after, n, test.queries)
+		}
 	}
 	if n := strings.Count(log.String(), "no index"); n != 1 || !strings.Contains(log.String(), ": documents") {
 		t.Errorf("logged %d times:\n%s", n, &log)
+	}
+}
+
+// A query that fails for another reason than its index fails again when the shards are read.
+func TestNotTheIndex(t *testing.T) {
+	client := dial(t)
+	fill(t, client, 1)
+	var index noIndex
+	index.broken.Store(true)
+	var log strings.Builder
+	store := firestorestore.New(intercepted(t, client, index.dialOption()), slog.New(slog.NewTextHandler(&log, nil)))
+	for i := range int32(2) {
+		err := store.View(t.Context(), counter(t, rollup.DefaultRoute), func(s rollup.Snapshot) error {
+			_, _, err := s.Sum(t.Context())
+			return err
+		})
+		if err == nil || index.queries.Load() != i+1 || log.Len() > 0 {
+			t.Errorf("got %v after %d aggregation queries, want an error after %d and no word of an index: %s", err, index.queries.Load(), i+1, &log)
+		}
 	}
 }
 
@@ -287,7 +328,7 @@ func TestClientsAreNotBlocked(t *testing.T) {
 func TestNamedDatabase(t *testing.T) {
 	client := dial(t)
 	project := strings.Split(client.Doc("a/b").Path, "/")[1]
-	named, err := firestorestore.Dial(t.Context(), project, "other")
+	named, err := firestorestore.Dial(t.Context(), emulatortest.Addr(), project, "other")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -178,21 +178,24 @@ func testViewEnds(t *testing.T, b Backend) {
 }
 
 func testSnapshot(t *testing.T, b Backend) {
-	b.Put(t, likes.Shards+"/0", map[string]any{"count": 1})
-	err := b.View(t.Context(), likes, func(s rollup.Snapshot) error {
-		committed := b.Put(t, likes.Shards+"/0", map[string]any{"count": 100})
-		b.Put(t, likes.Shards+"/1", map[string]any{"count": 1000})
-		if !committed.After(s.ReadTime()) {
-			t.Errorf("a write after the snapshot's begin was committed at %v, not after its read time %v", committed, s.ReadTime())
+	for _, read := range []rollup.Read{rollup.Aggregate, rollup.Documents} {
+		c := counter(rollup.DefaultRoute+" : "+string(read), "counters/"+string(read)+"/shards")
+		b.Put(t, c.Shards+"/0", map[string]any{"count": 1})
+		err := b.View(t.Context(), c, func(s rollup.Snapshot) error {
+			committed := b.Put(t, c.Shards+"/0", map[string]any{"count": 100})
+			b.Put(t, c.Shards+"/1", map[string]any{"count": 1000})
+			if !committed.After(s.ReadTime()) {
+				t.Errorf("%s: a write after the snapshot's begin was committed at %v, not after its read time %v", read, committed, s.ReadTime())
+			}
+			got, _, err := s.Sum(t.Context())
+			if d := diff(totals(rollup.Int(1), 1), got); d != "" {
+				t.Errorf("%s: the snapshot moved (-want +got):\n%s", read, d)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		got, _, err := s.Sum(t.Context())
-		if d := diff(totals(rollup.Int(1), 1), got); d != "" {
-			t.Errorf("the snapshot moved (-want +got):\n%s", d)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
