@@ -21,9 +21,12 @@ func init() {
 var service = app.New(os.Environ, os.Stderr)
 
 // RollUpOnWrite is the function that Eventarc calls with each write of a shard, as a CloudEvent of
-// type google.cloud.firestore.document.v1.written. It answers 2xx once the write is in the
-// counter's roll-up document or another event that is not acknowledged yet stands for it, and 500,
-// after at most TALLY_HOLD_LIMIT, when the event must be delivered again: deploy it with retry on.
+// type google.cloud.firestore.document.v1.written. It answers:
+//
+//   - 2xx once the write is in the counter's roll-up document or another event that is not acknowledged yet stands for it;
+//   - 2xx too when no retry can help, because the event is malformed or of no route, and logs that it dropped the event;
+//   - 500, after at most TALLY_HOLD_LIMIT, when the event must be delivered again: deploy it with retry on;
+//   - 400 to what is no CloudEvent.
 func RollUpOnWrite(w http.ResponseWriter, r *http.Request) {
 	service.OnWrite(w, r)
 }
