@@ -129,6 +129,10 @@ func FuzzParseRoutes(f *testing.F) {
 	f.Add(rollup.DefaultRoute)
 	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views : documents")
 	f.Add("a/{b}/c/{d} -> {b}/e : f;g/{h} -> i/j : k")
+	f.Add("a/{a}/s/{s} -> r/{a} : ->")
+	f.Add("a/{->}/s/{s} -> r/{->} : n")
+	f.Add(" a / {a}/s/{s}->r/{a}:n\u00a0, m : aggregate\r\n\t;;")
+	f.Add("s/{s} -> r/x : documents : documents")
 	f.Fuzz(func(t *testing.T, text string) {
 		routes, err := rollup.ParseRoutes(text)
 		if err != nil {
@@ -159,6 +163,10 @@ func FuzzMatch(f *testing.F) {
 	f.Add("counters/a/shards/0")
 	f.Add("posts/p/counters/a/shards/0")
 	f.Add("shards/0")
+	f.Add("shards/shards/0")
+	f.Add("counters//shards/0")
+	f.Add("counters/\xff/shards/\x00")
+	f.Add("posts/counters/counters/shards/shards/ ")
 	f.Fuzz(func(t *testing.T, path string) {
 		c, ok := routes.Match(path)
 		if !ok {
@@ -176,6 +184,54 @@ func FuzzMatch(f *testing.F) {
 			}
 			if _, ok := other.Counter(c.Shards); ok {
 				t.Errorf("%q belongs to two routes", path)
+			}
+		}
+	})
+}
+
+// FuzzPaths: whatever the routes, a shard belongs to the counter of the route whose pattern it was
+// made from, the roll-up leads back to that counter and to none of another route, and is no shard
+// itself.
+func FuzzPaths(f *testing.F) {
+	f.Add(rollup.DefaultRoute, "likes", "0", "")
+	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views", "größe 三", "{name}", "%2F")
+	f.Add("a/{b}/c/{d} -> {b}/e : f;g/{h} -> i/j : k", "a", "..", "\xff")
+	f.Add("a/{b}/c/{d}/s/{s} -> r/{d}/of/{b}/by/{d} : n", "1", "2", "1")
+	f.Add("s/{s} -> s/x/r/y : n\ns/x/s/{s} -> r/{y} : n", "x", "s", "s/x")
+	f.Fuzz(func(t *testing.T, text, id0, id1, id2 string) {
+		routes, err := rollup.ParseRoutes(text)
+		if err != nil {
+			return
+		}
+		ids := []string{id0, id1, id2}
+		for _, id := range ids {
+			if id == "" || strings.Contains(id, "/") {
+				return // no id of a document
+			}
+		}
+		for _, r := range routes {
+			var path []string
+			for i, segment := range r.Pattern() {
+				if segment.Capture {
+					segment.Name = ids[i/2%len(ids)]
+				}
+				path = append(path, segment.Name)
+			}
+			shard := strings.Join(path, "/")
+			c, ok := routes.Match(shard)
+			if !ok || c.Route != r || c.Shards != strings.Join(path[:len(path)-1], "/") {
+				t.Fatalf("%q of route %q matched %+v, %v", shard, r, c, ok)
+			}
+			if back, ok := r.CounterOfRollUp(c.RollUp); !ok || back != c {
+				t.Errorf("%q: the roll-up %q leads to %+v, not %+v", shard, c.RollUp, back, c)
+			}
+			for _, other := range routes {
+				if of, ok := other.CounterOfRollUp(c.RollUp); ok && other != r {
+					t.Errorf("%q: the roll-up %q is also that of %+v", shard, c.RollUp, of)
+				}
+			}
+			if of, ok := routes.Match(c.RollUp); ok {
+				t.Errorf("%q: the roll-up %q is a shard of %+v", shard, c.RollUp, of)
 			}
 		}
 	})

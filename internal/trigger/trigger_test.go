@@ -91,7 +91,13 @@ func TestDecodeGarbage(t *testing.T) {
 // FuzzDecode: no bytes crash the decoder, and what it accepts names a document.
 func FuzzDecode(f *testing.F) {
 	f.Add(marshal(f, &firestoredata.DocumentEventData{Value: document(name), OldValue: document(name)}))
+	f.Add(marshal(f, &firestoredata.DocumentEventData{OldValue: document("projects/p/databases/eu/documents/a/größe: 三")}))
+	f.Add(marshal(f, &firestoredata.DocumentEventData{Value: &firestoredata.Document{}}))
 	f.Add([]byte{})
+	f.Add([]byte{0x0a, 0x00, 0x12, 0x00})       // both documents are there, and empty
+	f.Add([]byte{0x0a, 0x05, 'x'})              // shorter than it says
+	f.Add([]byte{0x0a, 0xff, 0xff, 0xff, 0x0f}) // much shorter
+	f.Add([]byte{0x0b, 0x0b, 0x0b, 0x0c})       // groups that do not end
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := trigger.Decode(newEvent(t, written, protobuf, data))
 		if err != nil {
@@ -102,6 +108,32 @@ func FuzzDecode(f *testing.F) {
 		}
 		if c.Project == "" || c.Database == "" || c.Path == "" {
 			t.Errorf("accepted %+v", c)
+		}
+	})
+}
+
+// FuzzDocumentName: a name that is accepted is exactly the parts that are told.
+func FuzzDocumentName(f *testing.F) {
+	f.Add(name)
+	f.Add("projects/p/databases/eu/documents/a/größe: 三")
+	f.Add("projects/p/databases/(default)/documents/projects/p/databases/(default)/documents/a")
+	f.Add("projects//databases/d/documents/a/b")
+	f.Add("projects/p/databases/d/documents/a//b/")
+	f.Fuzz(func(t *testing.T, name string) {
+		data, err := proto.Marshal(&firestoredata.DocumentEventData{OldValue: document(name)})
+		if err != nil {
+			return // not UTF-8
+		}
+		c, err := trigger.Decode(newEvent(t, written, protobuf, data))
+		if err != nil {
+			if !errors.Is(err, trigger.ErrMalformed) {
+				t.Errorf("%q: got %v, want ErrMalformed", name, err)
+			}
+			return
+		}
+		if strings.Contains(c.Project+c.Database, "/") || c.Path == "" ||
+			"projects/"+c.Project+"/databases/"+c.Database+"/documents/"+c.Path != name {
+			t.Errorf("%q is taken for %+v", name, c)
 		}
 	})
 }
