@@ -1,0 +1,214 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/emulator"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// near is the proxy of a process that is near Firestore and meets no faults.
+func near(*proxy) {}
+
+// perSecond is the load of one scenario.
+func perSecond() float64 { return form(20.0, 40.0) }
+
+// pass lets d pass.
+func (w *world) pass(d time.Duration) {
+	w.t.Helper()
+	select {
+	case <-time.After(d):
+	case <-w.ctx.Done():
+		w.t.Fatal(context.Cause(w.ctx))
+	}
+}
+
+// Functions processes are killed at random moments, and others take their places.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{counters: 3, proxies: []func(*proxy){near, near}})
+	w.during(perSecond(), func() {
+		for range form(6, 50) {
+			w.pass(time.Duration(w.random.Int64N(int64(3 * cadence))))
+			p := w.processes[w.random.IntN(len(w.processes))]
+			p.kill()
+			w.start(p)
+			w.setTargets()
+		}
+		w.covered()
+	})
+	if w.relay.Stats().Redelivered == 0 {
+		t.Error("no event was delivered again")
+	}
+}
+
+// The emulator is paused and goes on.
+func TestFirestorePaused(t *testing.T) {
+	t.Parallel()
+	e, err := emulator.Start(t.Context(), emulator.Options{Functions: events})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := newWorld(t, options{addr: e.Addr(), counters: 3, proxies: []func(*proxy){near, near}})
+	w.during(perSecond(), func() {
+		for range form(1, 6) {
+			w.covered()
+			signal(t, e.Pid(), syscall.SIGSTOP)
+			w.pass(5 * time.Second)
+			signal(t, e.Pid(), syscall.SIGCONT)
+			w.covered()
+		}
+	})
+}
+
+// Firestore answers with errors, having done the work or not.
+func TestFirestoreErrors(t *testing.T) {
+	t.Parallel()
+	all := []*faults{newFaults(*seed, 0.2), newFaults(*seed+1, 0.2)}
+	w := newWorld(t, options{counters: 3, proxies: []func(*proxy){
+		func(p *proxy) { p.faults = all[0] },
+		func(p *proxy) { p.faults = all[1] },
+	}})
+	w.during(perSecond(), func() {
+		for times := form(1, 10); !all[0].all(times) || !all[1].all(times); {
+			w.pass(cadence)
+		}
+		w.covered()
+	})
+	t.Logf("injected %v and %v", all[0], all[1])
+}
+
+// One functions process is far from Firestore, another near it.
+func TestFar(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{counters: 2, proxies: []func(*proxy){func(p *proxy) { p.delay = 150 * time.Millisecond }, near}})
+	w.during(perSecond(), func() {
+		for range form(8, 100) {
+			w.covered()
+		}
+		// And alone, too.
+		w.relay.SetTargets([]string{w.processes[0].url()})
+		for range form(2, 10) {
+			w.covered()
+		}
+	})
+	if len(w.processes[0].proxy.rollUps()) == 0 {
+		t.Error("the process that is far from Firestore has sent no roll-up")
+	}
+}
+
+// A functions process is frozen for 10 s with its roll-up on the way to Firestore, where that
+// arrives only when another process has rolled the counter up.
+func TestFrozenWriting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{counters: 1, proxies: []func(*proxy){near, near}})
+	c, frozen, other := w.counters[0], w.processes[0], w.processes[1]
+	w.during(perSecond(), func() {
+		for range form(1, 5) {
+			w.covered()
+			h := frozen.proxy.hold(commit, false)
+			stale := rollUpIn(await(w, h.arrived).(*firestorepb.CommitRequest))
+			frozen.freeze(t)
+			w.pass(10 * time.Second)
+			if err := c.await(w.ctx, stale.asOf.Add(1)); err != nil {
+				t.Fatal(err)
+			}
+			before := len(frozen.proxy.rollUps())
+			close(h.release)
+			await(w, h.done)
+			wantRefused(t, frozen.proxy.rollUps()[before:], stale.asOf)
+			frozen.thaw(t)
+			w.covered()
+		}
+	})
+	if w.relay.Stats().Redelivered == 0 || len(other.proxy.rollUps()) == 0 {
+		t.Errorf("nothing was delivered again, or rolled up by the other process: %+v", w.relay.Stats())
+	}
+}
+
+// A functions process is frozen between its snapshot and its write until another process has rolled
+// the counter up.
+func TestFrozenAfterSnapshot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{counters: 1, proxies: []func(*proxy){near, near}})
+	c, frozen := w.counters[0], w.processes[0]
+	w.during(perSecond(), func() {
+		for range form(3, 20) {
+			w.covered()
+			h := frozen.proxy.hold(aggregate, true)
+			await(w, h.arrived)
+			frozen.freeze(t)
+			before := len(frozen.proxy.rollUps())
+			now := time.Now()
+			if err := c.await(w.ctx, now); err != nil {
+				t.Fatal(err)
+			}
+			close(h.release)
+			frozen.thaw(t)
+			w.covered()
+			for _, s := range frozen.proxy.rollUps()[before:] {
+				if s.asOf.Before(now) {
+					wantRefused(t, []sent{s}, s.asOf)
+				}
+			}
+		}
+	})
+}
+
+// wantRefused checks that a roll-up as of t was refused.
+func wantRefused(t *testing.T, all []sent, asOf time.Time) {
+	t.Helper()
+	for _, s := range all {
+		if !s.asOf.Equal(asOf) {
+			t.Errorf("sent a roll-up as of %v, want %v", s.asOf, asOf)
+		}
+		switch code := status.Code(s.err); code {
+		case codes.FailedPrecondition, codes.Aborted, codes.AlreadyExists:
+			t.Logf("a stale roll-up was refused: %v", s.err)
+		default:
+			t.Errorf("a stale roll-up was answered %v: %v", code, s.err)
+		}
+	}
+}
+
+// await waits for a value.
+func await[T any](w *world, from <-chan T) (v T) {
+	w.t.Helper()
+	select {
+	case v = <-from:
+	case <-w.ctx.Done():
+		w.t.Fatal(context.Cause(w.ctx))
+	}
+	return v
+}
+
+// A functions process is frozen for 10 s at any moment.
+func TestFrozen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{counters: 3, proxies: []func(*proxy){near, near}})
+	w.during(perSecond(), func() {
+		for n := range form(1, 6) {
+			w.pass(time.Duration(w.random.Int64N(int64(3 * cadence))))
+			p := w.processes[n%len(w.processes)]
+			p.freeze(t)
+			w.pass(10 * time.Second)
+			p.thaw(t)
+			w.covered()
+		}
+	})
+	if w.relay.Stats().Redelivered == 0 {
+		t.Error("no event was delivered again")
+	}
+}

@@ -1,0 +1,73 @@
+//go:build unix
+
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
+	_ "github.com/firestore-tally/tally" // registers the functions
+	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/eventrelay"
+)
+
+const loopback = "127.0.0.1"
+
+var (
+	long = flag.Bool("faults.long", false, "more load and more faults")
+	seed = flag.Uint64("faults.seed", 1, "what decides which calls fail and when a process is killed")
+)
+
+var (
+	relays sync.Map // project → *eventrelay.Relay
+	events string   // where emulators post to, host:port
+)
+
+func TestMain(m *testing.M) {
+	if port := os.Getenv(asFunctions); port != "" {
+		functionsMain(port)
+	}
+	l, err := net.Listen("tcp", loopback+":0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { log.Fatal(http.Serve(l, http.HandlerFunc(relayEvent))) }()
+	events = l.Addr().String()
+	flag.Parse()
+	// Whatever the number of processors: the scenarios mostly wait.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		log.Fatal(err)
+	}
+	emulatortest.Main(m, emulator.Options{Functions: events})
+}
+
+// asFunctions makes the test binary a functions process that serves at the port it names.
+const asFunctions = "E2E_FUNCTIONS_PORT"
+
+// functionsMain serves the functions until standard input ends, that is until the parent does.
+func functionsMain(port string) {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	fmt.Fprintln(os.Stderr, funcframework.StartHostPort(loopback, port))
+	os.Exit(1)
+}
+
+// relayEvent hands an event to the relay of its project.
+func relayEvent(w http.ResponseWriter, r *http.Request) {
+	project, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/functions/projects/"), "/")
+	if relay, ok := relays.Load(project); ok {
+		relay.(*eventrelay.Relay).ServeHTTP(w, r)
+	}
+}
