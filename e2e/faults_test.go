@@ -17,9 +17,6 @@ import (
 // near is the proxy of a process that is near Firestore and meets no faults.
 func near(*proxy) {}
 
-// perSecond is the load of one scenario.
-func perSecond() float64 { return form(20.0, 40.0) }
-
 // pass lets d pass.
 func (w *world) pass(d time.Duration) {
 	w.t.Helper()
@@ -33,10 +30,13 @@ func (w *world) pass(d time.Duration) {
 // Functions processes are killed at random moments, and others take their places.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, options{counters: 3, proxies: []func(*proxy){near, near}})
-	w.during(perSecond(), func() {
-		for range form(6, 50) {
-			w.pass(time.Duration(w.random.Int64N(int64(3 * cadence))))
+	kills := form(6, 50)
+	w := newWorld(t, options{counters: kills + 1, width: 1, proxies: []func(*proxy){near, near}})
+	w.during(func() {
+		for range kills {
+			w.pass(time.Duration(w.random.Int64N(int64(2 * cadence))))
+			w.moveOn()
+			w.pass(time.Duration(w.random.Int64N(int64(2 * cadence))))
 			p := w.processes[w.random.IntN(len(w.processes))]
 			p.kill()
 			w.start(p)
@@ -62,7 +62,7 @@ func TestFirestorePaused(t *testing.T) {
 		}
 	})
 	w := newWorld(t, options{addr: e.Addr(), counters: 3, proxies: []func(*proxy){near, near}})
-	w.during(perSecond(), func() {
+	w.during(func() {
 		for range form(1, 6) {
 			w.covered()
 			signal(t, e.Pid(), syscall.SIGSTOP)
@@ -76,16 +76,17 @@ func TestFirestorePaused(t *testing.T) {
 // Firestore answers with errors, having done the work or not.
 func TestFirestoreErrors(t *testing.T) {
 	t.Parallel()
-	all := []*faults{newFaults(*seed, 0.2), newFaults(*seed+1, 0.2)}
-	w := newWorld(t, options{counters: 3, proxies: []func(*proxy){
+	n := form(30, 120)
+	all := []*faults{newFaults(*seed), newFaults(*seed + 1)}
+	w := newWorld(t, options{counters: n, width: 2, proxies: []func(*proxy){
 		func(p *proxy) { p.faults = all[0] },
 		func(p *proxy) { p.faults = all[1] },
 	}})
-	w.during(perSecond(), func() {
-		for times := form(1, 10); !all[0].all(times) || !all[1].all(times); {
-			w.pass(cadence)
+	w.during(func() {
+		for i, times := 0, form(1, 10); i < n || !all[0].all(times) || !all[1].all(times); i++ {
+			w.pass(time.Duration(w.random.Int64N(int64(cadence))))
+			w.moveOn()
 		}
-		w.covered()
 	})
 	t.Logf("injected %v and %v", all[0], all[1])
 }
@@ -94,7 +95,7 @@ func TestFirestoreErrors(t *testing.T) {
 func TestFar(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{counters: 2, proxies: []func(*proxy){func(p *proxy) { p.delay = 150 * time.Millisecond }, near}})
-	w.during(perSecond(), func() {
+	w.during(func() {
 		for range form(8, 100) {
 			w.covered()
 		}
@@ -115,7 +116,7 @@ func TestFrozenWriting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{counters: 1, proxies: []func(*proxy){near, near}})
 	c, frozen, other := w.counters[0], w.processes[0], w.processes[1]
-	w.during(perSecond(), func() {
+	w.during(func() {
 		for range form(1, 5) {
 			w.covered()
 			h := frozen.proxy.hold(commit, false)
@@ -144,7 +145,7 @@ func TestFrozenAfterSnapshot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{counters: 1, proxies: []func(*proxy){near, near}})
 	c, frozen := w.counters[0], w.processes[0]
-	w.during(perSecond(), func() {
+	w.during(func() {
 		for range form(3, 20) {
 			w.covered()
 			h := frozen.proxy.hold(aggregate, true)
@@ -197,10 +198,13 @@ func await[T any](w *world, from <-chan T) (v T) {
 // A functions process is frozen for 10 s at any moment.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, options{counters: 3, proxies: []func(*proxy){near, near}})
-	w.during(perSecond(), func() {
-		for n := range form(1, 6) {
-			w.pass(time.Duration(w.random.Int64N(int64(3 * cadence))))
+	freezes := form(1, 6)
+	w := newWorld(t, options{counters: freezes + 2, width: 2, proxies: []func(*proxy){near, near}})
+	w.during(func() {
+		for n := range freezes {
+			w.pass(time.Duration(w.random.Int64N(int64(2 * cadence))))
+			w.moveOn()
+			w.pass(time.Duration(w.random.Int64N(int64(2 * cadence))))
 			p := w.processes[n%len(w.processes)]
 			p.freeze(t)
 			w.pass(10 * time.Second)

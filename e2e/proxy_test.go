@@ -270,16 +270,15 @@ var kinds = func() (kinds []fault) {
 // faults has calls fail. Which of the calls of a method fail, and how, is a matter of the seed; each
 // kind of fault comes equally often.
 type faults struct {
-	seed   uint64
-	chance float64
+	seed uint64
 
 	mu       sync.Mutex
 	calls    map[string]int
 	injected map[string]int // by method
 }
 
-func newFaults(seed uint64, chance float64) *faults {
-	return &faults{seed: seed, chance: chance, calls: make(map[string]int), injected: make(map[string]int)}
+func newFaults(seed uint64) *faults {
+	return &faults{seed: seed, calls: make(map[string]int), injected: make(map[string]int)}
 }
 
 // next decides about the next call of a method.
@@ -293,9 +292,9 @@ func (f *faults) next(method string) fault {
 	f.calls[method]++
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\x00%d", method, n)
-	chance := f.chance
-	if method == rollback {
-		chance = 0.5 // there are few
+	chance := 0.2
+	if method == commit || method == rollback {
+		chance = 0.5 // there are fewer of them
 	}
 	if rand.New(rand.NewPCG(f.seed, h.Sum64())).Float64() >= chance {
 		return fault{}
