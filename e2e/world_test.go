@@ -141,8 +141,9 @@ type rollUp struct {
 
 // An increment is one of a client's.
 type increment struct {
-	at     time.Time // committed; of one in doubt, when it was sent
-	amount int64
+	at           time.Time // committed; of one in doubt, when it was sent
+	acknowledged time.Time // by the local clock
+	amount       int64
 }
 
 // A counter is one of a world's, and all that is known about it.
@@ -150,7 +151,6 @@ type counter struct {
 	*shards.Counter
 	id       string
 	document string // the roll-up document's name
-	created  time.Time
 
 	mu           sync.Mutex
 	acknowledged []increment
@@ -279,9 +279,9 @@ func (c *counter) increment(ctx context.Context, amount int64) error {
 		c.mu.Lock()
 		switch {
 		case err == nil:
-			c.acknowledged = append(c.acknowledged, increment{committed, amount})
+			c.acknowledged = append(c.acknowledged, increment{committed, time.Now(), amount})
 		case errors.Is(err, shards.ErrInDoubt):
-			c.inDoubt = append(c.inDoubt, increment{sent, amount})
+			c.inDoubt = append(c.inDoubt, increment{at: sent, amount: amount})
 		}
 		c.mu.Unlock()
 		if err == nil || errors.Is(err, shards.ErrInDoubt) {
@@ -352,15 +352,20 @@ func (w *world) sum(c *counter) (total int64, last time.Time) {
 	return total, last
 }
 
-// between returns the least and the greatest sum that the counter can have had at t. They differ
-// only by the increments in doubt.
+// between returns the least and the greatest sum that the counter can have had in a snapshot at t.
+// They differ by the increments in doubt, and by those that were committed by then but acknowledged
+// later: the emulator gives a commit its time up to some milliseconds before snapshots see it, so
+// that, without any functions, about one in a thousand snapshots under load misses a write that is
+// older than its read time. Firestore makes no such exception.
 func (c *counter) between(t time.Time) (least, greatest int64) {
 	for _, i := range c.acknowledged {
-		if !i.at.After(t) {
+		if !i.acknowledged.After(t) { // the emulator's clock is this machine's
 			least += i.amount
 		}
+		if !i.at.After(t) {
+			greatest += i.amount
+		}
 	}
-	greatest = least
 	for _, i := range c.inDoubt {
 		if !i.at.After(t) {
 			greatest += i.amount
