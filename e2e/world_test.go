@@ -355,8 +355,8 @@ func (w *world) sum(c *counter) (total int64, last time.Time) {
 // between returns the least and the greatest sum that the counter can have had in a snapshot at t.
 // They differ by the increments in doubt, and by those that were committed by then but acknowledged
 // later: the emulator gives a commit its time up to some milliseconds before snapshots see it, so
-// that, without any functions, about one in a thousand snapshots under load misses a write that is
-// older than its read time. Firestore makes no such exception.
+// that, without any functions too, a snapshot under load now and then misses a write that is older
+// than its read time. Firestore promises that none does.
 func (c *counter) between(t time.Time) (least, greatest int64) {
 	for _, i := range c.acknowledged {
 		if !i.acknowledged.After(t) { // the emulator's clock is this machine's
