@@ -20,6 +20,7 @@ type Counter struct {
 	client    *firestore.Client
 	doc       *firestore.DocumentRef   // may hold num_shards; may not exist
 	shards    *firestore.CollectionRef // holds the shards and nothing else
+	tokens    *firestore.CollectionRef // holds the tokens of increments
 	rollUp    *firestore.DocumentRef   // nil: none is known
 	field     string                   // holds the number, in each shard and in the roll-up
 	fixed     int64                    // number of shards, as the app's code gives it; 0: ask numShards
@@ -64,6 +65,9 @@ func newCounter(client *firestore.Client, counter string, opts []Option) (*Count
 	}
 	if c.shards, err = collection(client, cmp.Or(o.collection, counter+"/shards")); err != nil {
 		return nil, err
+	}
+	if c.tokens = c.doc.Collection(tokenCollection); c.tokens.Path == c.shards.Path {
+		return nil, fmt.Errorf("shards: collection %q is for the tokens of IncrementOnce, not for shards", o.collection)
 	}
 	if path := cmp.Or(o.rollUp, defaultRollUp(counter, o.collection)); path != "" {
 		if c.rollUp, err = document(client, path); err != nil {

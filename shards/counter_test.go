@@ -28,6 +28,7 @@ func TestNewRefuses(t *testing.T) {
 		{"a path that is not UTF-8", "counters/a\xff", nil, `"counters/a\xff" is not the path of a document`},
 		{"shards in a document", "counters/a", []Option{Collection("samples/php")}, `"samples/php" is not the path of a collection`},
 		{"shards in a collection that is not UTF-8", "counters/a", []Option{Collection("\xff")}, `"\xff" is not the path of a collection`},
+		{"shards among tokens", "counters/a", []Option{Collection("counters/a/increment_tokens")}, "for the tokens of IncrementOnce"},
 		{"a roll-up that is a collection", "counters/a", []Option{RollUpAt("rollups")}, `"rollups" is not the path of a document`},
 		{"no field", "counters/a", []Option{Field("")}, "empty field name"},
 		{"a field that is not UTF-8", "counters/a", []Option{Field("\xff")}, `field "\xff" is not UTF-8`},
@@ -55,8 +56,17 @@ func wantEverywhere(t *testing.T, c *Counter, want string) {
 	_, errFloat := c.IncrementFloat(t.Context(), 1)
 	_, errGet := c.Get(t.Context())
 	_, errRollUp := c.RollUp(t.Context())
+	_, _, errOnce := c.IncrementOnce(t.Context(), "token", 1)
+	_, errSet := c.Set(t.Context(), 1)
+	_, errVerify := c.Verify(t.Context(), constant(Total{}))
+	var errRollUps error
+	for _, errRollUps = range c.RollUps(t.Context()) {
+		break
+	}
 	for method, err := range map[string]error{
-		"Create": c.Create(t.Context(), 1), "Increment": errIncrement, "IncrementFloat": errFloat, "Get": errGet, "RollUp": errRollUp,
+		"Create": c.Create(t.Context(), 1), "Resize": c.Resize(t.Context(), 1), "Delete": c.Delete(t.Context()),
+		"IncrementOnce": errOnce, "Set": errSet, "Verify": errVerify, "RollUps": errRollUps,
+		"Increment": errIncrement, "IncrementFloat": errFloat, "Get": errGet, "RollUp": errRollUp,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "shards: ") {
 			t.Errorf("%s: error %v, want one that says %q", method, err, want)

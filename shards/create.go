@@ -13,10 +13,10 @@ import (
 // number of shards. The text of the error names both numbers.
 var ErrNumShards = errors.New("shards: the counter has another number of shards")
 
-// maxWritesPerCommit is the most writes that Create puts into one commit. 500 is
+// maxWritesPerCommit is the most writes that this package puts into one commit. 500 is
 // the limit that Firestore's SDKs document for a batch. Firestore's own list of
 // limits, https://firebase.google.com/docs/firestore/quotas, no longer has it, but
-// Create gains nothing from larger commits.
+// nothing is gained from larger commits.
 const maxWritesPerCommit = 500
 
 // Create makes the counter: it writes num_shards into the counter document and
@@ -32,7 +32,7 @@ const maxWritesPerCommit = 500
 // num_shards is given it and keeps its other fields. Calling Create again with the
 // same number is harmless, and finishes what a call that failed left unfinished. If
 // the counter document has another number, Create writes nothing and returns an
-// error that matches [ErrNumShards]; of two concurrent calls with different numbers,
+// error that matches [ErrNumShards] ([Counter.Resize] changes the number); of two concurrent calls with different numbers,
 // one gets it.
 //
 // The counter document and the first 499 shards are one transaction: all or none.
@@ -69,6 +69,12 @@ func (c *Counter) Create(ctx context.Context, numShards int) error {
 			return fmt.Errorf("shards: create %s: %w", c.doc.Path, err)
 		}
 	}
+	return c.createShards(ctx, first, n)
+}
+
+// createShards creates those of the shards first to n-1 that are missing, each with the
+// integer 0, in transactions of at most maxWritesPerCommit.
+func (c *Counter) createShards(ctx context.Context, first, n int64) error {
 	for first < n {
 		end := min(n, first+maxWritesPerCommit)
 		if err := c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {

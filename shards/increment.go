@@ -13,7 +13,7 @@ import (
 
 // ErrInDoubt is returned by [Counter.Increment] and [Counter.IncrementFloat] when
 // the increment was sent and no answer tells its fate: it was applied once or not at
-// all. Calling again may count it twice.
+// all. Calling again may count it twice; [Counter.IncrementOnce] leaves no such doubt.
 var ErrInDoubt = errors.New("shards: the increment may have been applied")
 
 // Increment adds amount, which may be negative, to one shard picked at random, and
@@ -79,19 +79,16 @@ func (c *Counter) increment(ctx context.Context, amount any) (time.Time, error) 
 	if c.err != nil {
 		return time.Time{}, c.err
 	}
-	n := c.fixed
-	if n == 0 {
-		var err error
-		if n, err = c.numShards.get(ctx); err != nil {
-			return time.Time{}, fmt.Errorf("shards: read the number of shards: %w", err)
-		}
+	n, err := c.spread(ctx)
+	if err != nil {
+		return time.Time{}, err
 	}
 
 	shard := c.shard(rand.Int64N(n))
 	var commit firestore.CommitResponse
 	sent := false
 	// One attempt: a refused commit may be the second sending of one that was applied.
-	err := c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
+	err = c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
 		err := tx.Set(shard, c.plus(amount), firestore.MergeAll)
 		sent = err == nil // the SDK commits next
 		return err
@@ -104,4 +101,16 @@ func (c *Counter) increment(ctx context.Context, amount any) (time.Time, error) 
 	default:
 		return time.Time{}, fmt.Errorf("shards: increment %s: %w", shard.Path, err)
 	}
+}
+
+// spread returns over how many shards increments go.
+func (c *Counter) spread(ctx context.Context) (int64, error) {
+	if c.fixed != 0 {
+		return c.fixed, nil
+	}
+	n, err := c.numShards.get(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("shards: read the number of shards: %w", err)
+	}
+	return n, nil
 }

@@ -92,6 +92,14 @@ type reading struct {
 	abandoned bool
 }
 
+// set replaces what is known. A read that is under way may still put an older number in
+// its place, for numShardsLife at most.
+func (s *numShardsCache) set(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n, s.until = n, s.now().Add(numShardsLife)
+}
+
 func (s *numShardsCache) get(ctx context.Context) (int64, error) {
 	for {
 		s.mu.Lock()

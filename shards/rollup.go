@@ -30,6 +30,10 @@ type RollUp struct {
 	// in it, and none after. It is a time of Firestore's own clock, to the
 	// microsecond, comparable with the commit times that [Counter.Increment] returns.
 	AsOf time.Time
+
+	// ReadTime is when Firestore read the document, by the same clock: ReadTime less
+	// AsOf is how old Total was then.
+	ReadTime time.Time
 }
 
 // RollUp reads the counter's roll-up document, which Tally's functions keep about one
@@ -43,26 +47,36 @@ type RollUp struct {
 //
 // RollUp changes nothing, so the SDK's retries and the caller's are harmless.
 func (c *Counter) RollUp(ctx context.Context) (RollUp, error) {
-	if c.err != nil {
-		return RollUp{}, c.err
-	}
-	if c.rollUp == nil {
-		return RollUp{}, fmt.Errorf("shards: no roll-up is known for %s: use RollUpAt", c.doc.Path)
+	if err := c.rollUpKnown(); err != nil {
+		return RollUp{}, err
 	}
 	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.rollUp})
 	if err != nil {
 		return RollUp{}, fmt.Errorf("shards: read roll-up %s: %w", c.rollUp.Path, err)
 	}
-	if !docs[0].Exists() {
-		return RollUp{}, fmt.Errorf("%w: %s", ErrNoRollUp, c.rollUp.Path)
+	return c.rollUpIn(docs[0])
+}
+
+// rollUpKnown reports whether the counter has a roll-up document to read.
+func (c *Counter) rollUpKnown() error {
+	if c.err == nil && c.rollUp == nil {
+		return fmt.Errorf("shards: no roll-up is known for %s: use RollUpAt", c.doc.Path)
+	}
+	return c.err
+}
+
+// rollUpIn returns what a version of the roll-up document says.
+func (c *Counter) rollUpIn(doc *firestore.DocumentSnapshot) (RollUp, error) {
+	if !doc.Exists() {
+		return RollUp{}, fmt.Errorf("%w: %s", ErrNoRollUp, doc.Ref.Path)
 	}
 
 	value := func(field string) any {
-		v, _ := docs[0].DataAtPath(firestore.FieldPath{field}) // nil if there is none
+		v, _ := doc.DataAtPath(firestore.FieldPath{field}) // nil if there is none
 		return v
 	}
 	mistyped := func(field, want string) (RollUp, error) {
-		return RollUp{}, fmt.Errorf("shards: roll-up %s: field %q is %#v, want %s", c.rollUp.Path, field, value(field), want)
+		return RollUp{}, fmt.Errorf("shards: roll-up %s: field %q is %#v, want %s", doc.Ref.Path, field, value(field), want)
 	}
 	total, ok := totalOf(value(c.field))
 	if !ok {
@@ -76,5 +90,5 @@ func (c *Counter) RollUp(ctx context.Context) (RollUp, error) {
 	if !ok {
 		return mistyped(fieldAsOf, "a timestamp")
 	}
-	return RollUp{Total: total, NumShards: int(numShards), AsOf: asOf}, nil
+	return RollUp{Total: total, NumShards: int(numShards), AsOf: asOf, ReadTime: doc.ReadTime}, nil
 }

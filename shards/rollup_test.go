@@ -23,19 +23,19 @@ func TestRollUp(t *testing.T) {
 		want    RollUp
 	}{
 		{"default", map[string]any{"count": 42, "num_shards": 3, "as_of": asOf},
-			"counters/visitors", nil, "rollups/visitors", RollUp{Total{integer: 42}, 3, asOf}},
+			"counters/visitors", nil, "rollups/visitors", RollUp{Total: Total{integer: 42}, NumShards: 3, AsOf: asOf}},
 		{"beyond 2^53", map[string]any{"count": 1<<53 + 1, "num_shards": 3, "as_of": asOf},
-			"counters/visitors", nil, "rollups/visitors", RollUp{Total{integer: 1<<53 + 1}, 3, asOf}},
+			"counters/visitors", nil, "rollups/visitors", RollUp{Total: Total{integer: 1<<53 + 1}, NumShards: 3, AsOf: asOf}},
 		{"a double", map[string]any{"count": 0.5, "num_shards": 3, "as_of": asOf},
-			"counters/visitors", nil, "rollups/visitors", RollUp{Total{double: 0.5, isDouble: true}, 3, asOf}},
+			"counters/visitors", nil, "rollups/visitors", RollUp{Total: Total{double: 0.5, isDouble: true}, NumShards: 3, AsOf: asOf}},
 		{"no counter now", map[string]any{"count": 0, "num_shards": 0, "as_of": asOf},
-			"counters/visitors", nil, "rollups/visitors", RollUp{Total{}, 0, asOf}},
+			"counters/visitors", nil, "rollups/visitors", RollUp{Total: Total{}, NumShards: 0, AsOf: asOf}},
 		{"one of several fields", map[string]any{"likes": 1, "views": 2, "num_shards": 3, "as_of": asOf},
-			"counters/visitors", []Option{Field("views")}, "rollups/visitors", RollUp{Total{integer: 2}, 3, asOf}},
+			"counters/visitors", []Option{Field("views")}, "rollups/visitors", RollUp{Total: Total{integer: 2}, NumShards: 3, AsOf: asOf}},
 		{"another route", map[string]any{"count": 7, "num_shards": 1, "as_of": asOf},
-			"posts/p/counters/likes", []Option{RollUpAt("posts/p/rollups/likes")}, "posts/p/rollups/likes", RollUp{Total{integer: 7}, 1, asOf}},
+			"posts/p/counters/likes", []Option{RollUpAt("posts/p/rollups/likes")}, "posts/p/rollups/likes", RollUp{Total: Total{integer: 7}, NumShards: 1, AsOf: asOf}},
 		{"Unicode", map[string]any{"数.": 7, "num_shards": 1, "as_of": asOf},
-			"counters/café ☕", []Option{Field("数.")}, "rollups/café ☕", RollUp{Total{integer: 7}, 1, asOf}},
+			"counters/café ☕", []Option{Field("数.")}, "rollups/café ☕", RollUp{Total: Total{integer: 7}, NumShards: 1, AsOf: asOf}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -43,6 +43,10 @@ func TestRollUp(t *testing.T) {
 			client := emulatortest.Client(t)
 			set(t, client, map[string]map[string]any{tt.at: tt.doc})
 			got, err := New(client, tt.counter, tt.opts...).RollUp(t.Context())
+			if got.ReadTime.IsZero() {
+				t.Error("no read time")
+			}
+			got.ReadTime = time.Time{}
 			if err != nil || got != tt.want {
 				t.Errorf("RollUp = %+v, %v; want %+v", got, err, tt.want)
 			}

@@ -3,6 +3,7 @@ package shards
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 
 	"cloud.google.com/go/firestore"
@@ -42,6 +43,30 @@ func (t Total) Float64() float64 {
 	return float64(t.integer)
 }
 
+// plus returns the sum of t and u: an integer if both are and it fits an int64, else a
+// double.
+func (t Total) plus(u Total) Total {
+	if !t.isDouble && !u.isDouble {
+		if sum := t.integer + u.integer; (sum > t.integer) == (u.integer > 0) {
+			return Total{integer: sum}
+		}
+	}
+	return Total{double: t.Float64() + u.Float64(), isDouble: true}
+}
+
+// finite reports whether the total is neither NaN nor infinite.
+func (t Total) finite() bool {
+	return !math.IsNaN(t.double) && !math.IsInf(t.double, 0)
+}
+
+// value is what to write for the total: an int64 or a float64.
+func (t Total) value() any {
+	if t.isDouble {
+		return t.double
+	}
+	return t.integer
+}
+
 // String returns the total in decimal; a double in the shortest form that reads back
 // as the same double.
 func (t Total) String() string {
@@ -70,19 +95,39 @@ func (c *Counter) Get(ctx context.Context) (Total, error) {
 	if c.err != nil {
 		return Total{}, c.err
 	}
-	const sum = "total"
-	result, err := c.shards.NewAggregationQuery().WithSumPath(firestore.FieldPath{c.field}, sum).Get(ctx)
+	return c.sum(ctx, nil)
+}
+
+// sum has Firestore add up the shards, in tx unless that is nil.
+func (c *Counter) sum(ctx context.Context, tx *firestore.Transaction) (Total, error) {
+	q := c.shards.NewAggregationQuery().WithSumPath(firestore.FieldPath{c.field}, aggregate)
+	total, err := aggregated(ctx, q, tx)
 	if err != nil {
 		return Total{}, fmt.Errorf("shards: sum field %q of %s: %w", c.field, c.shards.Path, err)
 	}
-	var sums map[string]any
-	if err := result.DataTo(&sums); err != nil {
-		return Total{}, fmt.Errorf("shards: sum field %q of %s: %w", c.field, c.shards.Path, err)
+	return total, nil
+}
+
+// aggregate is the name of the one aggregation in a query.
+const aggregate = "total"
+
+// aggregated runs a query of one aggregation, in tx unless that is nil.
+func aggregated(ctx context.Context, q *firestore.AggregationQuery, tx *firestore.Transaction) (Total, error) {
+	if tx != nil {
+		q = q.Transaction(tx)
 	}
-	total, ok := totalOf(sums[sum])
+	result, err := q.Get(ctx)
+	if err != nil {
+		return Total{}, err
+	}
+	var answer map[string]any
+	if err := result.DataTo(&answer); err != nil {
+		return Total{}, err
+	}
+	total, ok := totalOf(answer[aggregate])
 	if !ok {
-		// Firestore answers a number for whatever the shards hold.
-		return Total{}, fmt.Errorf("shards: sum field %q of %s: answer is %#v, want a number", c.field, c.shards.Path, sums[sum])
+		// Firestore answers a number for whatever the documents hold.
+		return Total{}, fmt.Errorf("answer is %#v, want a number", answer[aggregate])
 	}
 	return total, nil
 }

@@ -1,0 +1,63 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+
+	"cloud.google.com/go/firestore"
+)
+
+// Delete deletes the counter document and all shards: every document of the shards'
+// collection, with whatever fields. The roll-up document stays. It goes to a total of 0
+// and 0 shards by Tally's functions, as after any other write; nothing else may delete it,
+// because a roll-up that is on its way could bring an old total back. Tokens of
+// [Counter.IncrementOnce] stay until they expire, and so do documents below the counter
+// that are not Tally's.
+//
+// # Atomicity and retries
+//
+// The counter document and the first 499 shards are deleted in one commit; each 500
+// further shards in another. Between commits a snapshot shows the sum of what is left.
+//
+// An increment that is committed before its shard is deleted goes with it. A later one
+// creates its shard again, and is rolled up again rather than lost silently: to be rid of
+// a counter, stop its clients first. Such a shard is left alone by the call that is under
+// way, so Delete ends although clients do not.
+//
+// After an error some commits may have been applied. Calling again deletes what is left,
+// increments that came meanwhile included.
+//
+// With [NumShards] the counter document is left alone, as it may be anything.
+//
+// Delete bills one read per shard and one delete per document.
+func (c *Counter) Delete(ctx context.Context) error {
+	if c.err != nil {
+		return c.err
+	}
+	docs, err := c.shards.Select().Documents(ctx).GetAll()
+	if err != nil {
+		return fmt.Errorf("shards: delete %s: list %s: %w", c.doc.Path, c.shards.Path, err)
+	}
+	var doomed []*firestore.DocumentRef
+	if c.fixed == 0 {
+		doomed = append(doomed, c.doc)
+	}
+	for _, doc := range docs {
+		doomed = append(doomed, doc.Ref)
+	}
+	for done := 0; done < len(doomed); done += maxWritesPerCommit {
+		batch := doomed[done:min(done+maxWritesPerCommit, len(doomed))]
+		err := c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
+			for _, doc := range batch {
+				if err := tx.Delete(doc); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("shards: delete %s: %d of %d documents are deleted, the next %d perhaps: %w", c.doc.Path, done, len(doomed), len(batch), err)
+		}
+	}
+	return nil
+}

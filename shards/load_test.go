@@ -1,0 +1,464 @@
+package shards_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/shards"
+)
+
+// A load is clients that increment counters/c, and the engine that rolls it up. Each
+// operation on a counter is run in the middle of one.
+type load struct {
+	t         *testing.T
+	client    *firestore.Client
+	counter   *shards.Counter
+	coalescer *rollup.Coalescer
+	route     rollup.Counter
+	events    sync.WaitGroup // not acknowledged yet
+	clients   sync.WaitGroup
+	stop      chan struct{} // closed: clients and watchers end
+	under     chan struct{} // closed: the load is on
+	writes    atomic.Int64
+
+	mu         sync.Mutex
+	increments []committed
+	snapshots  []committed // of the watcher
+}
+
+// committed is an increment and when it was committed, or a total and when it was read.
+type committed struct {
+	amount int64
+	at     time.Time
+}
+
+const (
+	clients    = 6
+	beforehand = 30 // increments before an operation begins
+)
+
+func newLoad(t *testing.T, dial ...grpc.DialOption) *load {
+	t.Helper()
+	emulatortest.Addr() // starts the emulator, and names it in the environment
+	client, err := firestorestore.Dial(t.Context(), emulatortest.Project(t), firestore.DefaultDatabaseID, dial...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	routes, err := rollup.ParseRoutes(rollup.DefaultRoute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	route, ok := routes.Match("counters/c/shards/0")
+	if !ok {
+		t.Fatal("no route")
+	}
+	logger := slog.New(slog.DiscardHandler)
+	return &load{
+		t: t, client: client, counter: shards.New(client, "counters/c"), route: route,
+		coalescer: rollup.NewCoalescer(firestorestore.New(client, logger), rollup.Options{Cadence: 100 * time.Millisecond, Timeout: time.Minute, Logger: logger}),
+		stop:      make(chan struct{}), under: make(chan struct{}),
+	}
+}
+
+// event tells the engine that a shard changed, again and again until it acknowledges that.
+func (l *load) event() {
+	id := fmt.Sprint(l.writes.Add(1))
+	l.events.Go(func() {
+		for {
+			err := l.coalescer.Changed(context.Background(), l.route, id)
+			if err == nil {
+				return
+			}
+			l.t.Logf("event %s is delivered again: %v", id, err)
+		}
+	})
+}
+
+// increment has clients increment until the load stops, each by add.
+func (l *load) increment(add func(ctx context.Context, client, n int) (int64, time.Time, error)) {
+	for client := range clients {
+		l.clients.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-l.stop:
+					return
+				default:
+				}
+				amount, at, err := add(l.t.Context(), client, n)
+				if err != nil {
+					l.t.Errorf("increment: %v", err)
+					return
+				}
+				l.event()
+				l.mu.Lock()
+				l.increments = append(l.increments, committed{amount, at})
+				if len(l.increments) == beforehand {
+					close(l.under)
+				}
+				l.mu.Unlock()
+			}
+		})
+	}
+}
+
+// plainly increments by different amounts, and each second client with an outdated number
+// of shards.
+func (l *load) plainly(old int) func(context.Context, int, int) (int64, time.Time, error) {
+	outdated := shards.New(l.client, "counters/c", shards.NumShards(old))
+	return func(ctx context.Context, client, n int) (int64, time.Time, error) {
+		c := l.counter
+		if client%2 == 0 {
+			c = outdated
+		}
+		amount := int64(client*n%7 - 2)
+		at, err := c.Increment(ctx, amount)
+		return amount, at, err
+	}
+}
+
+// watch takes snapshots of all shards until the load stops.
+func (l *load) watch() {
+	none := shards.FieldOf(l.client.Doc("watch/constant"), "zero")
+	if _, err := l.client.Doc("watch/constant").Set(l.t.Context(), map[string]any{"zero": 0}); err != nil {
+		l.t.Fatal(err)
+	}
+	l.clients.Go(func() {
+		for {
+			select {
+			case <-l.stop:
+				return
+			default:
+			}
+			v, err := l.counter.Verify(l.t.Context(), none)
+			if err != nil {
+				l.t.Errorf("snapshot: %v", err)
+				return
+			}
+			total, ok := v.Counter.Int64()
+			if !ok {
+				l.t.Errorf("total %v is no integer", v.Counter)
+			}
+			l.mu.Lock()
+			l.snapshots = append(l.snapshots, committed{total, v.AsOf})
+			l.mu.Unlock()
+		}
+	})
+}
+
+// during runs an operation in the middle of the load, then stops that.
+func (l *load) during(operation func(ctx context.Context) error) {
+	l.t.Helper()
+	select {
+	case <-l.under:
+	case <-l.t.Context().Done():
+	}
+	err := operation(l.t.Context())
+	l.event() // of the operation's last write
+	close(l.stop)
+	l.clients.Wait()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// between returns the sum of the increments committed after one time and not after another.
+func (l *load) between(after, until time.Time) int64 {
+	sum := int64(0)
+	for _, i := range l.increments {
+		if i.at.After(after) && !i.at.After(until) {
+			sum += i.amount
+		}
+	}
+	return sum
+}
+
+// want fails the test unless the shards and the roll-up have the total, an integer.
+func (l *load) want(total int64) {
+	l.t.Helper()
+	got, err := l.counter.Get(l.t.Context())
+	if n, ok := got.Int64(); n != total || !ok || err != nil {
+		l.t.Errorf("total %v, %v; want %d", got, err, total)
+	}
+	l.events.Wait()
+	r, err := l.counter.RollUp(l.t.Context())
+	if n, ok := r.Total.Int64(); n != total || !ok || err != nil {
+		l.t.Errorf("rolled up %+v, %v; want %d", r, err, total)
+	}
+	l.t.Logf("%d increments, %d snapshots", len(l.increments), len(l.snapshots))
+}
+
+// wantSnapshots fails the test unless each snapshot shows one of the totals that may be
+// seen at its time.
+func (l *load) wantSnapshots(may func(at time.Time) []int64) {
+	l.t.Helper()
+	for _, s := range l.snapshots {
+		ok := false
+		totals := may(s.at)
+		for _, total := range totals {
+			ok = ok || s.amount == total
+		}
+		if !ok {
+			l.t.Errorf("a snapshot at %v shows %d, want one of %d", s.at, s.amount, totals)
+		}
+	}
+	if len(l.snapshots) == 0 {
+		l.t.Error("no snapshot was taken")
+	}
+}
+
+var forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (l *load) create(n int) {
+	l.t.Helper()
+	if err := l.counter.Create(l.t.Context(), n); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// ids returns the shards' ids.
+func (l *load) ids() string {
+	l.t.Helper()
+	docs, err := l.client.Collection("counters/c/shards").Documents(l.t.Context()).GetAll()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var ids []string
+	for _, doc := range docs {
+		ids = append(ids, doc.Ref.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestResizeUnderLoad(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		from, to int
+	}{{"up", 3, 8}, {"down", 8, 3}} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLoad(t)
+			l.create(tt.from)
+			l.watch()
+			l.increment(l.plainly(tt.from))
+			l.during(func(ctx context.Context) error { return l.counter.Resize(ctx, tt.to) })
+			l.want(l.between(time.Time{}, forever))
+			// Clients with the old number have created surplus shards again.
+			if err := l.counter.Resize(t.Context(), tt.to); err != nil {
+				t.Fatal(err)
+			}
+			l.event()
+			l.want(l.between(time.Time{}, forever))
+			var ids []string
+			for n := range tt.to {
+				ids = append(ids, fmt.Sprint(n))
+			}
+			if got, want := l.ids(), strings.Join(ids, " "); got != want {
+				t.Errorf("shards %s, want %s", got, want)
+			}
+			l.wantSnapshots(func(at time.Time) []int64 { return []int64{l.between(time.Time{}, at)} })
+		})
+	}
+}
+
+// TestResizeAlone: while nothing else is written, no snapshot shows another total.
+func TestResizeAlone(t *testing.T) {
+	l := newLoad(t)
+	const n = 12
+	l.create(n)
+	for i := range n {
+		if _, err := l.client.Doc(fmt.Sprintf("counters/c/shards/%d", i)).Set(t.Context(), map[string]any{"count": 1<<53 + i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const total = n<<53 + n*(n-1)/2
+	l.watch()
+	close(l.under)
+	l.during(func(ctx context.Context) error {
+		for _, to := range []int{7, 3, 5, 1} {
+			if err := l.counter.Resize(ctx, to); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	l.want(total)
+	l.wantSnapshots(func(time.Time) []int64 { return []int64{total} })
+}
+
+func TestSetUnderLoad(t *testing.T) {
+	for _, total := range []int64{0, 1 << 60} {
+		t.Run(fmt.Sprint(total), func(t *testing.T) {
+			l := newLoad(t)
+			l.create(5)
+			l.watch()
+			l.increment(l.plainly(5))
+			var r shards.Replacement
+			l.during(func(ctx context.Context) (err error) {
+				r, err = l.counter.Set(ctx, total)
+				return err
+			})
+			if was, _ := r.Was.Int64(); was != l.between(time.Time{}, r.AsOf) {
+				t.Errorf("was %d, want %d", was, l.between(time.Time{}, r.AsOf))
+			}
+			l.want(total + l.between(r.AsOf, forever))
+			l.wantSnapshots(func(at time.Time) []int64 {
+				return []int64{l.between(time.Time{}, at), total + l.between(r.AsOf, at)} // before, after
+			})
+		})
+	}
+}
+
+// TestSetLargeUnderLoad takes two commits, and is exact at the end.
+func TestSetLargeUnderLoad(t *testing.T) {
+	l := newLoad(t)
+	const n = 520
+	l.create(n)
+	bulk := l.client.BulkWriter(t.Context())
+	for i := range n {
+		if _, err := bulk.Set(l.client.Doc(fmt.Sprintf("counters/c/shards/%d", i)), map[string]any{"count": 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bulk.End()
+	l.increment(l.plainly(n))
+	var r shards.Replacement
+	l.during(func(ctx context.Context) (err error) {
+		r, err = l.counter.Set(ctx, 1000)
+		return err
+	})
+	if was, _ := r.Was.Int64(); was != n+l.between(time.Time{}, r.AsOf) {
+		t.Errorf("was %d, want %d", was, n+l.between(time.Time{}, r.AsOf))
+	}
+	l.want(1000 + l.between(r.AsOf, forever))
+}
+
+// TestImportUnderLoad: clients write a document and a shard in one commit, and had written
+// documents alone before. From the import on, no snapshot shows a difference.
+func TestImportUnderLoad(t *testing.T) {
+	l := newLoad(t)
+	for i := range 20 {
+		if _, err := l.client.Doc(fmt.Sprintf("posts/7/likes/early-%d", i)).Set(t.Context(), map[string]any{"n": i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	likes := shards.CountOf(l.client.Collection("posts/7/likes").Query)
+	l.increment(func(ctx context.Context, client, n int) (int64, time.Time, error) {
+		var commit firestore.CommitResponse
+		err := l.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
+			return errors.Join(
+				tx.Create(l.client.Doc(fmt.Sprintf("posts/7/likes/%d-%d", client, n)), map[string]any{"n": n}),
+				tx.Set(l.client.Doc(fmt.Sprintf("counters/c/shards/%d", n%3)), map[string]any{"count": firestore.Increment(1)}, firestore.MergeAll))
+		}, firestore.WithCommitResponseTo(&commit))
+		return 1, commit.CommitTime(), err
+	})
+	l.during(func(ctx context.Context) error {
+		if v, err := l.counter.Verify(ctx, likes); err != nil || v.Equal() {
+			t.Errorf("before: %+v, %v; want a difference", v, err)
+		}
+		if _, err := l.counter.Import(ctx, likes); err != nil {
+			return err
+		}
+		for range 5 {
+			if v, err := l.counter.Verify(ctx, likes); err != nil || !v.Equal() {
+				t.Errorf("after: %+v, %v; want no difference", v, err)
+			}
+		}
+		return nil
+	})
+	l.want(20 + l.between(time.Time{}, forever))
+}
+
+// TestDeleteUnderLoad: what is committed after the shards are gone counts, nothing before.
+func TestDeleteUnderLoad(t *testing.T) {
+	var deleted atomic.Pointer[time.Time]
+	l := newLoad(t, grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		err := invoke(ctx, method, req, reply, conn, opts...)
+		if commit, ok := req.(*firestorepb.CommitRequest); ok && err == nil && len(commit.Writes) > 0 && commit.Writes[0].GetDelete() != "" {
+			at := reply.(*firestorepb.CommitResponse).CommitTime.AsTime()
+			deleted.Store(&at)
+		}
+		return err
+	}))
+	l.create(5)
+	l.watch()
+	l.increment(l.plainly(5))
+	l.during(l.counter.Delete)
+	at := deleted.Load()
+	if at == nil {
+		t.Fatal("nothing was deleted")
+	}
+	l.want(l.between(*at, forever))
+	l.wantSnapshots(func(seen time.Time) []int64 {
+		if seen.Before(*at) {
+			return []int64{l.between(time.Time{}, seen)}
+		}
+		return []int64{l.between(*at, seen)}
+	})
+
+	// Once the clients are quiet, nothing is left, and the roll-up says so.
+	if err := l.counter.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.event()
+	l.want(0)
+	if r, err := l.counter.RollUp(t.Context()); r.NumShards != 0 || err != nil || l.ids() != "" {
+		t.Errorf("roll-up %+v, %v, shards %q; want no shards", r, err, l.ids())
+	}
+	// A late increment is rolled up again.
+	if _, err := l.counter.Increment(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	l.event()
+	l.want(7)
+}
+
+// TestIncrementOnceUnderLoad: several servers work at the same tokens, and every third
+// answer to a commit is lost.
+func TestIncrementOnceUnderLoad(t *testing.T) {
+	var commits atomic.Int64
+	l := newLoad(t, grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		err := invoke(ctx, method, req, reply, conn, opts...)
+		if commit, ok := req.(*firestorepb.CommitRequest); ok && err == nil && len(commit.Writes) == 2 && commits.Add(1)%3 == 0 {
+			return status.Error(codes.Unavailable, "answer lost")
+		}
+		return err
+	}))
+	const tokens, amount = 25, 3
+	var servers sync.WaitGroup
+	times := make([][tokens]time.Time, 4)
+	for server := range times {
+		servers.Go(func() {
+			for token := range tokens {
+				_, at, err := l.counter.IncrementOnce(t.Context(), fmt.Sprint("message-", token), amount)
+				if err != nil {
+					t.Errorf("token %d: %v", token, err)
+				}
+				times[server][token] = at
+				l.event()
+			}
+		})
+	}
+	servers.Wait()
+	l.want(tokens * amount)
+	for server := range times {
+		if times[server] != times[0] {
+			t.Error("the servers do not agree on when a token was used")
+		}
+	}
+}

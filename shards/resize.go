@@ -1,0 +1,225 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"cloud.google.com/go/firestore"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// ErrNotFolded is returned by [Counter.Resize] when shards above the new number were left
+// where they are, because folding them would lose something. They count as before. The
+// text of the error names each and why.
+var ErrNotFolded = errors.New("shards: surplus shard not folded")
+
+// Resize changes the number of shards, up or down, while clients go on incrementing. The
+// counter's total does not change: no snapshot, and so no roll-up, ever shows another.
+//
+// Up: first the shards that will be new are created, each with the integer 0, for clients
+// that only update; then num_shards is written. Clients that still use the old number lose
+// nothing.
+//
+// Down: first num_shards is written; then each shard whose id is a decimal number from
+// numShards on is folded into one below it: one atomic commit deletes it, on the condition
+// that it is still as it was read, and adds to the other shard what it held in all its
+// fields, also those of other counters in the same shards. If a client was faster, the
+// shard is read again. No lock is held while anything is read. Shards with other ids, an
+// app's own, are left alone.
+//
+// A client that still uses the old number and sets with merge, as this package does,
+// creates a surplus shard again. It counts like any other, and the next Resize with the
+// same number folds it: a Counter uses an outdated number for a minute at most. A client
+// that only updates a shard which is gone gets NOT_FOUND, loses nothing unnoticed, and has
+// to read num_shards again.
+//
+// Integers stay integers. A sum of doubles is rounded as always, so folding may change it
+// in the last digits.
+//
+// A shard is not folded if that would lose something: if one of its fields is not a finite
+// number (subcollections do not count), or if each shard below would leave the range of an
+// int64, or holds something else than a number. Resize folds all others and returns an
+// error that matches [ErrNotFolded].
+//
+// # Atomicity and retries
+//
+// Each fold is atomic, the whole is not: after an error some shards may be created or
+// folded, and the total is right. Calling again with the same number is harmless and
+// finishes the work. A lost answer is harmless too: a fold cannot be applied twice.
+// Concurrent calls with different numbers leave the total right and either number
+// declared; call again once they are done. If a surplus shard is written all the time,
+// Resize tries until ctx ends.
+//
+// The counter document gets num_shards, or numShards if that is what it has, or both; a
+// value that is no number of shards is replaced. With [NumShards] there is no counter
+// document to write: numShards must be the number given there, and only the folding is
+// done.
+//
+// Resize bills one read and one write for the counter document; up, one write per new
+// shard; then one read per shard, and for each that it folds two reads, one write and one
+// delete.
+func (c *Counter) Resize(ctx context.Context, numShards int) error {
+	if c.err != nil {
+		return c.err
+	}
+	n := int64(numShards)
+	if n < 1 {
+		return fmt.Errorf("shards: resize %s: number of shards is %d, want at least 1", c.doc.Path, n)
+	}
+	if c.fixed != 0 && c.fixed != n {
+		return fmt.Errorf("%w: %s has %d by option, not %d", ErrNumShards, c.doc.Path, c.fixed, n)
+	}
+	if c.fixed == 0 {
+		docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.doc})
+		if err != nil {
+			return fmt.Errorf("shards: resize %s: %w", c.doc.Path, err)
+		}
+		has, err := numShardsIn(docs[0])
+		if err != nil {
+			has = 0 // it is replaced
+		}
+		if err := c.createShards(ctx, has, n); err != nil {
+			return err
+		}
+		if _, err := c.doc.Set(ctx, redeclared(docs[0], n), firestore.MergeAll); err != nil {
+			return fmt.Errorf("shards: resize %s: %w", c.doc.Path, err)
+		}
+		c.numShards.set(n)
+	}
+
+	ids, err := c.shards.Select().Documents(ctx).GetAll()
+	if err != nil {
+		return fmt.Errorf("shards: resize %s: list %s: %w", c.doc.Path, c.shards.Path, err)
+	}
+	var left []error
+	for _, doc := range ids {
+		number, err := strconv.ParseInt(doc.Ref.ID, 10, 64)
+		if err != nil || number < n || strconv.FormatInt(number, 10) != doc.Ref.ID {
+			continue
+		}
+		err = c.fold(ctx, doc.Ref, number, n)
+		if err != nil && !errors.Is(err, ErrNotFolded) {
+			return fmt.Errorf("shards: fold %s: %w", doc.Ref.Path, err)
+		}
+		left = append(left, err)
+	}
+	return errors.Join(left...)
+}
+
+// redeclared is what to merge into the counter document so that it says n in each field in
+// which it says a number of shards.
+func redeclared(doc *firestore.DocumentSnapshot, n int64) map[string]any {
+	fields := map[string]any{}
+	for _, name := range []string{fieldNumShards, fieldNumShardsCamel} {
+		if _, ok := doc.Data()[name]; ok {
+			fields[name] = n
+		}
+	}
+	if len(fields) == 0 {
+		fields[fieldNumShards] = n
+	}
+	return fields
+}
+
+// foldAttempts is how often a fold is tried when it fails for another reason than that a
+// client was faster.
+const foldAttempts = 3
+
+// fold moves what a shard holds into one below n.
+func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, number, n int64) error {
+	failures := 0
+	for skipped := int64(0); ; {
+		kept := c.shard((number + skipped) % n)
+		docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{surplus, kept})
+		if err != nil {
+			return err
+		}
+		if !docs[0].Exists() {
+			return nil // folded
+		}
+		amounts, err := numbers(docs[0])
+		if err != nil {
+			return err
+		}
+		near, err := room(amounts, docs[1])
+		if err != nil {
+			if skipped++; skipped == n {
+				return fmt.Errorf("%w: %s: no shard below %d can take it: %w", ErrNotFolded, surplus.Path, n, err)
+			}
+			continue
+		}
+
+		err = c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
+			if err := tx.Delete(surplus, firestore.LastUpdateTime(docs[0].UpdateTime)); err != nil {
+				return err
+			}
+			increments := map[string]any{}
+			var updates []firestore.Update
+			for field, amount := range amounts {
+				increments[field] = firestore.Increment(amount.value())
+				updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: increments[field]})
+			}
+			switch {
+			case len(amounts) == 0:
+				return nil
+			case !near:
+				return tx.Set(kept, increments, firestore.MergeAll)
+			case docs[1].Exists():
+				return tx.Update(kept, updates, firestore.LastUpdateTime(docs[1].UpdateTime))
+			default:
+				return tx.Create(kept, increments)
+			}
+		})
+		switch status.Code(err) {
+		case codes.OK:
+			return nil
+		case codes.FailedPrecondition, codes.NotFound, codes.AlreadyExists, codes.Aborted:
+			// A client was faster, or the answer to a commit that was applied was lost.
+		default:
+			if failures++; failures == foldAttempts || ctx.Err() != nil {
+				return err
+			}
+		}
+	}
+}
+
+// numbers returns the fields of a surplus shard, all of which must be finite numbers.
+func numbers(surplus *firestore.DocumentSnapshot) (map[string]Total, error) {
+	amounts := map[string]Total{}
+	for field, v := range surplus.Data() {
+		amount, ok := totalOf(v)
+		if !ok || !amount.finite() {
+			return nil, fmt.Errorf("%w: %s: field %q is %#v, not a finite number", ErrNotFolded, surplus.Ref.Path, field, v)
+		}
+		amounts[field] = amount
+	}
+	return amounts, nil
+}
+
+// farFromBounds is how far from 0 an integer may come without its shard being watched for
+// the bounds of int64, at which Firestore's increments saturate: clients cannot add the
+// rest while a fold is on its way.
+const farFromBounds = 1 << 62
+
+// room reports, by an error, whether the shard kept cannot take the amounts without loss,
+// and whether it would come near the bounds of int64, so that it must stay as it was read.
+func room(amounts map[string]Total, kept *firestore.DocumentSnapshot) (near bool, err error) {
+	for field, amount := range amounts {
+		held, ok := totalOf(kept.Data()[field])
+		if _, has := kept.Data()[field]; has && !ok {
+			return false, fmt.Errorf("field %q of %s is not a number", field, kept.Ref.Path)
+		}
+		sum := held.plus(amount)
+		switch {
+		case sum.isDouble && !held.isDouble && !amount.isDouble:
+			return false, fmt.Errorf("field %q of %s would leave the range of an int64", field, kept.Ref.Path)
+		case !sum.finite():
+			return false, fmt.Errorf("field %q of %s would not be a finite number", field, kept.Ref.Path)
+		}
+		near = near || sum.integer > farFromBounds || sum.integer < -farFromBounds
+	}
+	return near, nil
+}

@@ -1,0 +1,206 @@
+package shards
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+)
+
+func TestResize(t *testing.T) {
+	type docs = map[string]map[string]any
+	const far = 1 << 53 // doubles above hold no odd integers
+	tests := []struct {
+		name    string
+		counter map[string]any // nil: absent
+		before  docs           // shards
+		n       int
+		want    map[string]any // the counter document
+		after   docs
+		errors  []string // nil: none
+	}{
+		{name: "up", counter: map[string]any{"num_shards": 2, "title": "x"}, before: docs{"0": {"count": 3}, "1": {"count": 4}}, n: 4,
+			want: map[string]any{"num_shards": int64(4), "title": "x"}, after: docs{"0": {"count": int64(3)}, "1": {"count": int64(4)}, "2": {"count": int64(0)}, "3": {"count": int64(0)}}},
+		{name: "up, nothing there", n: 2,
+			want: map[string]any{"num_shards": int64(2)}, after: docs{"0": {"count": int64(0)}, "1": {"count": int64(0)}}},
+		{name: "down", counter: map[string]any{"num_shards": 4}, before: docs{"0": {"count": 1}, "1": {"count": 2}, "2": {"count": 4}, "3": {"count": 8}}, n: 2,
+			want: map[string]any{"num_shards": int64(2)}, after: docs{"0": {"count": int64(5)}, "1": {"count": int64(10)}}},
+		{name: "down, into shards that do not exist", counter: map[string]any{"num_shards": 9}, before: docs{"7": {"count": -5}}, n: 2,
+			want: map[string]any{"num_shards": int64(2)}, after: docs{"1": {"count": int64(-5)}}},
+		{name: "the same number folds what came again", counter: map[string]any{"num_shards": 1}, before: docs{"0": {"count": 1}, "9": {"count": 2}}, n: 1,
+			want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": int64(3)}}},
+		{name: "the other spelling", counter: map[string]any{"numShards": 3}, before: docs{"2": {"count": 1}}, n: 1,
+			want: map[string]any{"numShards": int64(1)}, after: docs{"0": {"count": int64(1)}}},
+		{name: "both spellings", counter: map[string]any{"numShards": 3, "num_shards": 3}, n: 1, want: map[string]any{"numShards": int64(1), "num_shards": int64(1)}, after: docs{}},
+		{name: "a number that is none", counter: map[string]any{"num_shards": "3"}, n: 1, want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": int64(0)}}},
+		{name: "an app's own ids stay", counter: map[string]any{"num_shards": 2}, before: docs{"eu": {"count": 1}, "07": {"count": 2}, "-3": {"count": 3}, "2": {"count": 4}}, n: 1,
+			want: map[string]any{"num_shards": int64(1)}, after: docs{"eu": {"count": int64(1)}, "07": {"count": int64(2)}, "-3": {"count": int64(3)}, "0": {"count": int64(4)}}},
+		{name: "every field is moved", counter: map[string]any{"num_shards": 3}, before: docs{"0": {"count": 1, "likes": 10}, "1": {"likes": 5, "a.b": 2}, "2": {}}, n: 1,
+			want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": int64(1), "likes": int64(15), "a.b": int64(2)}}},
+		{name: "beyond 2^53", counter: map[string]any{"num_shards": 2}, before: docs{"0": {"count": far + 1}, "1": {"count": far + 2}}, n: 1,
+			want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": int64(2*far + 3)}}},
+		{name: "doubles", counter: map[string]any{"num_shards": 3}, before: docs{"0": {"count": 1}, "1": {"count": 0.25}, "2": {"count": 0.0}}, n: 1,
+			want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": 1.25}}},
+		{name: "up to the bound", counter: map[string]any{"num_shards": 3}, before: docs{"0": {"count": math.MaxInt64 - 5}, "1": {"count": 2}, "2": {"count": 3}}, n: 1,
+			want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": int64(math.MaxInt64)}}},
+		{name: "near the bound, into a shard that does not exist", counter: map[string]any{"num_shards": 2}, before: docs{"1": {"count": math.MinInt64}}, n: 1,
+			want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": int64(math.MinInt64)}}},
+		{name: "another shard has room", counter: map[string]any{"num_shards": 3}, before: docs{"0": {"count": math.MaxInt64}, "1": {"count": 1}, "2": {"count": 1}}, n: 2,
+			want: map[string]any{"num_shards": int64(2)}, after: docs{"0": {"count": int64(math.MaxInt64)}, "1": {"count": int64(2)}}},
+		{name: "another shard is well", counter: map[string]any{"num_shards": 5},
+			before: docs{"0": {"count": "7"}, "1": {"count": math.Inf(1)}, "3": {"count": 1}}, n: 3,
+			want: map[string]any{"num_shards": int64(3)}, after: docs{"0": {"count": "7"}, "1": {"count": math.Inf(1)}, "2": {"count": int64(1)}}},
+		{name: "no room", counter: map[string]any{"num_shards": 3}, before: docs{"0": {"count": math.MaxInt64}, "1": {"count": 1}, "2": {"likes": 1}}, n: 1,
+			want: map[string]any{"num_shards": int64(1)}, after: docs{"0": {"count": int64(math.MaxInt64), "likes": int64(1)}, "1": {"count": int64(1)}},
+			errors: []string{"shards/1: no shard below 1 can take it", `"count"`, "shards/0 would leave the range of an int64"}},
+		{name: "what is no number is not lost", counter: map[string]any{"num_shards": 5},
+			before: docs{"1": {"count": 1, "note": "x"}, "2": {"count": 2}, "3": {"count": math.Inf(-1)}, "4": {"count": nil}}, n: 1,
+			want:   map[string]any{"num_shards": int64(1)},
+			after:  docs{"0": {"count": int64(2)}, "1": {"count": int64(1), "note": "x"}, "3": {"count": math.Inf(-1)}, "4": {"count": nil}},
+			errors: []string{`shards/1: field "note" is "x"`, `shards/3: field "count" is -Inf`, `shards/4: field "count" is <nil>`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			client := emulatortest.Client(t)
+			if tt.counter != nil {
+				set(t, client, docs{"counters/c": tt.counter})
+			}
+			for id, fields := range tt.before {
+				set(t, client, docs{"counters/c/shards/" + id: fields})
+			}
+			c := New(client, "counters/c")
+			for range 2 { // again is harmless
+				err := c.Resize(t.Context(), tt.n)
+				if errors.Is(err, ErrNotFolded) != (tt.errors != nil) || err != nil && tt.errors == nil {
+					t.Fatalf("error %v, want ErrNotFolded: %v", err, tt.errors != nil)
+				}
+				for _, want := range tt.errors {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("error %v, want one that says %q", err, want)
+					}
+				}
+				if diff := cmp.Diff(tt.want, read(t, client, "counters/c")); diff != "" {
+					t.Errorf("counter document (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tt.after, list(t, client, "counters/c/shards")); diff != "" {
+					t.Errorf("shards (-want +got):\n%s", diff)
+				}
+			}
+			if n, err := c.spread(t.Context()); n != int64(tt.n) || err != nil {
+				t.Errorf("increments spread over %d, %v; want %d at once", n, err, tt.n)
+			}
+		})
+	}
+}
+
+func TestResizeRefuses(t *testing.T) {
+	w, client := newWire(t)
+	for _, n := range []int{0, -1} {
+		if err := New(client, "counters/c").Resize(t.Context(), n); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("number of shards is %d", n)) {
+			t.Errorf("Resize(%d): error %v", n, err)
+		}
+	}
+	if err := New(client, "counters/c", NumShards(3)).Resize(t.Context(), 2); !errors.Is(err, ErrNumShards) {
+		t.Errorf("error %v, want ErrNumShards", err)
+	}
+	if len(w.calls) > 0 {
+		t.Errorf("requests sent: %v, want none", w.calls)
+	}
+}
+
+// TestResizeFixed: the number is in the app's code, so there is only folding to do.
+func TestResizeFixed(t *testing.T) {
+	client := emulatortest.Client(t)
+	set(t, client, map[string]map[string]any{"counters/c/shards/0": {"count": 1}, "counters/c/shards/3": {"count": 2}})
+	c := New(client, "counters/c", NumShards(2))
+	if err := c.Resize(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if doc := read(t, client, "counters/c"); doc != nil {
+		t.Errorf("counter document %v, want none", doc)
+	}
+	want := map[string]map[string]any{"0": {"count": int64(1)}, "1": {"count": int64(2)}}
+	if diff := cmp.Diff(want, list(t, client, "counters/c/shards")); diff != "" {
+		t.Errorf("shards (-want +got):\n%s", diff)
+	}
+}
+
+// TestResizeLarge takes several commits to create the shards.
+func TestResizeLarge(t *testing.T) {
+	w, client := newWire(t)
+	c := New(client, "counters/c")
+	const large = 2*maxWritesPerCommit + 7
+	if err := c.Resize(t.Context(), large); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(list(t, client, "counters/c/shards")); got != large || w.most > maxWritesPerCommit {
+		t.Errorf("%d shards, at most %d writes in a commit; want %d and %d", got, w.most, large, maxWritesPerCommit)
+	}
+}
+
+// TestResizeFaults has each commit fail, or lose its answer, in turn: the total stays, and a
+// second call finishes.
+func TestResizeFaults(t *testing.T) {
+	for _, code := range []codes.Code{codes.Unavailable, codes.Internal, codes.Aborted} {
+		for nth := 1; nth <= 3; nth++ { // num_shards and two folds
+			for _, lost := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v, commit %d, lost %v", code, nth, lost), func(t *testing.T) {
+					t.Parallel()
+					w, client := newWire(t)
+					set(t, client, map[string]map[string]any{"counters/c": {"num_shards": 4},
+						"counters/c/shards/0": {"count": 1}, "counters/c/shards/2": {"count": 2}, "counters/c/shards/3": {"count": 4}})
+					injected := false
+					fault := func(method string, n int) error {
+						if method == "Commit" && n == 4+nth {
+							injected = true
+							return status.Error(code, "injected")
+						}
+						return nil
+					}
+					if lost {
+						w.after = fault
+					} else {
+						w.before = fault
+					}
+					c := New(client, "counters/c")
+					err := c.Resize(t.Context(), 1)
+					wantTotal(t, c, int64(7))
+					if err != nil {
+						err = c.Resize(t.Context(), 1)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := map[string]map[string]any{"0": {"count": int64(7)}}
+					if diff := cmp.Diff(want, list(t, client, "counters/c/shards")); diff != "" {
+						t.Errorf("shards (-want +got):\n%s", diff)
+					}
+					if !injected {
+						t.Error("no fault was injected")
+					}
+				})
+			}
+		}
+	}
+	t.Run("refused", func(t *testing.T) {
+		w, client := newWire(t)
+		set(t, client, map[string]map[string]any{"counters/c": {"num_shards": 1}, "counters/c/shards/1": {"count": 1}})
+		w.before = func(method string, n int) error {
+			if method == "Commit" && n > 3 {
+				return status.Error(codes.PermissionDenied, "injected")
+			}
+			return nil
+		}
+		if err := New(client, "counters/c").Resize(t.Context(), 1); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "shards/1") {
+			t.Errorf("error %v, want PermissionDenied for shards/1", err)
+		}
+	})
+}
