@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	cloud.google.com/go/firestore v1.29.0
 	github.com/GoogleCloudPlatform/functions-framework-go v1.9.2
+	github.com/agext/levenshtein v1.2.3
 	github.com/caarlos0/env/v11 v11.4.2
 	github.com/cloudevents/sdk-go/v2 v2.16.2
 	github.com/google/go-cmp v0.7.0

@@ -1,5 +1,5 @@
-// Package shards creates, increments and reads distributed counters on the
-// Firestore SDK, for Go servers.
+// Package shards is a distributed counter's whole life on the Firestore SDK, for Go
+// servers: create, increment, read, resize, reset, import and delete.
 //
 // # What a distributed counter is
 //
@@ -40,6 +40,27 @@
 //	rollups/visitors   count: 42   num_shards: 3   as_of: 2026-05-01T09:30:00.123456Z
 //
 // Every shard write committed at or before as_of is in its total, and none after.
+//
+// [Counter.RollUps] listens to it.
+//
+// # Once
+//
+// A server that may do its work twice, a queue's handler say, increments by
+// [Counter.IncrementOnce]. Each such increment has a token, whose document is created in
+// the same commit as the shard is incremented, so that a second commit is refused:
+//
+//	counters/visitors/increment_tokens/order-7   field: "count"   amount: 1   expire_at: 2026-05-08T09:30:00Z
+//
+// # Later
+//
+// These are safe while clients go on incrementing and Tally rolls up; the comment of each
+// says what is atomic, and what a retry does:
+//
+//   - [Counter.Resize] changes the number of shards. The total never changes.
+//   - [Counter.Set], [Counter.Reset] and [Counter.Import] replace the total as it was at
+//     one instant, which they return; increments committed later count on top.
+//   - [Counter.Verify] compares the counter with another number in one snapshot.
+//   - [Counter.Delete] deletes the shards and the counter document.
 //
 // # Other layouts
 //

@@ -106,6 +106,72 @@ func ExampleCounter_RollUp() {
 	}
 }
 
+// A queue delivers a message at least once. Its id makes the increment happen once.
+func ExampleCounter_IncrementOnce() {
+	ctx := context.Background()
+	var orders *shards.Counter // made once with New
+
+	handle := func(messageID string) error {
+		applied, _, err := orders.IncrementOnce(ctx, messageID, 1)
+		if err != nil {
+			return err // have the message delivered again: calling again is safe
+		}
+		if !applied {
+			log.Print("delivered again: ", messageID)
+		}
+		return nil
+	}
+	_ = handle
+}
+
+// An app that kept one document per like begins with a counter, without stopping.
+func ExampleCounter_Import() {
+	ctx := context.Background()
+	var client *firestore.Client
+	likes := shards.New(client, "posts/7/counters/likes")
+	documents := shards.CountOf(client.Collection("posts/7/likes").Query)
+
+	if _, err := likes.Import(ctx, documents); err != nil {
+		log.Fatal(err)
+	}
+	v, err := likes.Verify(ctx, documents)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if !v.Equal() {
+		fmt.Println("counter:", v.Counter, "documents:", v.Source)
+	}
+}
+
+// What is committed while the counter is reset is kept.
+func ExampleCounter_Reset() {
+	ctx := context.Background()
+	var today *shards.Counter // made once with New
+
+	r, err := today.Reset(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.Was, "until", r.AsOf)
+}
+
+// A page that shows a total live.
+func ExampleCounter_RollUps() {
+	ctx := context.Background()
+	var visitors *shards.Counter // made once with New
+
+	for r, err := range visitors.RollUps(ctx) {
+		switch {
+		case err == nil:
+			fmt.Println(r.Total, "visitors", r.ReadTime.Sub(r.AsOf), "ago")
+		case errors.Is(err, shards.ErrNoRollUp):
+			fmt.Println("nothing rolled up yet")
+		default:
+			log.Print(err)
+		}
+	}
+}
+
 // A total is an integer or a double, as the shards are.
 func ExampleTotal_Int64() {
 	ctx := context.Background()

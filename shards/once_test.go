@@ -86,7 +86,7 @@ func TestIncrementOnceFaults(t *testing.T) {
 		{name: "answer lost, not sent again", code: codes.Internal, lost: true, commits: 1},
 		{name: "answer lost in contention", code: codes.Aborted, lost: true, commits: 1},
 		{name: "contention", code: codes.Aborted, commits: 2, applied: true},
-		{name: "each answer lost", code: codes.Internal, lost: true, commits: onceAttempts, fails: true},
+		{name: "never sent", code: codes.Internal, commits: onceAttempts, fails: true},
 		{name: "refused", code: codes.PermissionDenied, commits: 1, fails: true},
 	}
 	for _, tt := range tests {

@@ -54,7 +54,7 @@ func (c *Counter) RollUp(ctx context.Context) (RollUp, error) {
 	if err != nil {
 		return RollUp{}, fmt.Errorf("shards: read roll-up %s: %w", c.rollUp.Path, err)
 	}
-	return c.rollUpIn(docs[0])
+	return RollUpIn(docs[0], c.field)
 }
 
 // rollUpKnown reports whether the counter has a roll-up document to read.
@@ -65,8 +65,9 @@ func (c *Counter) rollUpKnown() error {
 	return c.err
 }
 
-// rollUpIn returns what a version of the roll-up document says.
-func (c *Counter) rollUpIn(doc *firestore.DocumentSnapshot) (RollUp, error) {
+// RollUpIn returns what a roll-up document says of the field of that name, for programs
+// that read many of them at once, or query them. Its errors are those of [Counter.RollUp].
+func RollUpIn(doc *firestore.DocumentSnapshot, field string) (RollUp, error) {
 	if !doc.Exists() {
 		return RollUp{}, fmt.Errorf("%w: %s", ErrNoRollUp, doc.Ref.Path)
 	}
@@ -78,9 +79,9 @@ func (c *Counter) rollUpIn(doc *firestore.DocumentSnapshot) (RollUp, error) {
 	mistyped := func(field, want string) (RollUp, error) {
 		return RollUp{}, fmt.Errorf("shards: roll-up %s: field %q is %#v, want %s", doc.Ref.Path, field, value(field), want)
 	}
-	total, ok := totalOf(value(c.field))
+	total, ok := totalOf(value(field))
 	if !ok {
-		return mistyped(c.field, "a number")
+		return mistyped(field, "a number")
 	}
 	numShards, ok := value(fieldNumShards).(int64)
 	if !ok {

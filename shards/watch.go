@@ -29,7 +29,7 @@ func (c *Counter) RollUps(ctx context.Context) iter.Seq2[RollUp, error] {
 				yield(RollUp{}, fmt.Errorf("shards: listen to roll-up %s: %w", c.rollUp.Path, errors.Join(err, ctx.Err())))
 				return
 			}
-			if !yield(c.rollUpIn(doc)) {
+			if !yield(RollUpIn(doc, c.field)) {
 				return
 			}
 		}

@@ -3,6 +3,10 @@
 //
 //	tally dev    until Ctrl-C, for apps under development
 //	tally demo   for as long as a load takes, as a proof that the roll-ups are exact
+//
+// It also manages counters, of an emulator or of a real project:
+//
+//	tally create | increment | get | watch | ls | resize | set | reset | import | verify | delete
 package main
 
 import (
@@ -61,6 +65,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
 	root.AddCommand(devCommand(), demoCommand(), functionsCommand())
+	root.AddCommand(counterCommands()...)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

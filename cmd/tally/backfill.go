@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/shards"
+	"github.com/spf13/cobra"
+)
+
+// A backfill is where a total comes from that a counter should agree with.
+type backfill struct {
+	target
+	documents string // collection
+	document  string
+	from      string // field of document
+}
+
+func (b *backfill) flags(c *cobra.Command) {
+	c.Flags().StringVar(&b.documents, "documents", "", "the number of documents in this collection, such as posts/7/likes")
+	c.Flags().StringVar(&b.document, "document", "", "the number in a field of this document, such as posts/7")
+	c.Flags().StringVar(&b.from, "from", "", "that field")
+	c.MarkFlagsRequiredTogether("document", "from")
+	c.MarkFlagsMutuallyExclusive("documents", "document")
+	c.MarkFlagsOneRequired("documents", "document")
+}
+
+func (b *backfill) source() (shards.Source, error) {
+	if b.document != "" {
+		doc := b.client.Doc(b.document)
+		if doc == nil {
+			return shards.Source{}, fmt.Errorf("--document %q is not the path of a document", b.document)
+		}
+		return shards.FieldOf(doc, b.from), nil
+	}
+	collection := b.client.Collection(b.documents)
+	if collection == nil {
+		return shards.Source{}, fmt.Errorf("--documents %q is not the path of a collection", b.documents)
+	}
+	return shards.CountOf(collection.Query), nil
+}
+
+func importCommand() *cobra.Command {
+	var b backfill
+	c := &cobra.Command{
+		Use:   "import COUNTER",
+		Short: "Set a counter to a total that the database already knows",
+		Long: `Set a counter to the number of documents in a collection, or to a number that a document holds, for an app that begins with Tally late. The counter need
+not exist. Both are read in one snapshot: if clients write the documents and the shards in one batch or transaction, they need not stop. To import a
+number of another origin, use tally set. Importing again replaces, and never adds.` + replaceLong,
+		Example: `  tally import likes --documents posts/7/likes
+  tally import posts/7/counters/likes --document posts/7 --from likes`,
+		Args: cobra.ExactArgs(1),
+	}
+	b.flags(c)
+	b.shardsFlag(c)
+	return b.command(c, user, func(ctx context.Context, args []string) error {
+		source, err := b.source()
+		if err != nil {
+			return err
+		}
+		c := b.counter(args[0])
+		r, err := c.Import(ctx, source)
+		if err != nil {
+			return err
+		}
+		return b.printReplacement(c, r)
+	})
+}
+
+// errDiffer is how verify ends when the totals differ.
+var errDiffer = errors.New("the totals differ")
+
+func verifyCommand() *cobra.Command {
+	var b backfill
+	c := &cobra.Command{
+		Use:   "verify COUNTER",
+		Short: "Compare a counter with a total that the database knows otherwise",
+		Long: `Compare the sum of a counter's shards with the number of documents in a collection, or with a number that a document holds, in one snapshot. Exits with
+status 1 if they differ.`,
+		Example: `  tally verify likes --documents posts/7/likes`,
+		Args:    cobra.ExactArgs(1),
+	}
+	b.flags(c)
+	return b.oneCounter(c, viewer, func(ctx context.Context, c counter, _ []string) error {
+		source, err := b.source()
+		if err != nil {
+			return err
+		}
+		v, err := c.Verify(ctx, source)
+		if err != nil {
+			return err
+		}
+		verdict := map[bool]string{true: "equal", false: "DIFFERENT"}[v.Equal()]
+		from := strings.TrimSpace(b.documents + b.document + " " + b.from)
+		err = b.print(map[string]any{"counter": c.path, "total": number(v.Counter), "source": number(v.Source), "equal": v.Equal(), "as_of": v.AsOf},
+			"%s\t%v\n%s\t%v\n%s\tas of %s", c.path, v.Counter, from, v.Source, verdict, v.AsOf.Format(time.RFC3339Nano))
+		if err == nil && !v.Equal() {
+			err = errDiffer
+		}
+		return err
+	})
+}

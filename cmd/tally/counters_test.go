@@ -1,0 +1,320 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// A console runs commands on a project of its own.
+type console struct {
+	t       *testing.T
+	project string
+	client  *firestore.Client
+}
+
+func newConsole(t *testing.T) *console {
+	t.Helper()
+	project := emulatortest.Project(t) // starts the emulator, and names it in the environment
+	return &console{t, project, emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)}
+}
+
+func (c *console) run(args ...string) (status int, stdout, stderr string) {
+	var out, errors bytes.Buffer
+	status = run(c.t.Context(), append(args, "--project", c.project), &out, &errors)
+	return status, out.String(), errors.String()
+}
+
+// set writes a document.
+func (c *console) set(path string, fields map[string]any) {
+	c.t.Helper()
+	if _, err := c.client.Doc(path).Set(c.t.Context(), fields); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// rollUp has the engine roll up the counter of a shard.
+func (c *console) rollUp(shard string) {
+	c.t.Helper()
+	routes, err := rollup.ParseRoutes(rollup.DefaultRoute + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : count")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	counter, ok := routes.Match(shard)
+	if !ok {
+		c.t.Fatalf("no route for %s", shard)
+	}
+	logger := slog.New(slog.DiscardHandler)
+	coalescer := rollup.NewCoalescer(firestorestore.New(c.client, logger), rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: logger})
+	if err := coalescer.Changed(c.t.Context(), counter, "event"); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// times are what differs from run to run.
+var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z|[0-9.]+m?s old|"age_ms":[0-9.]+`)
+
+// A counter's life, as the commands tell it.
+func TestCounters(t *testing.T) {
+	c := newConsole(t)
+	for i := range 3 {
+		c.set(fmt.Sprintf("posts/7/likes/%d", i), map[string]any{})
+	}
+	c.set("posts/7", map[string]any{"likes": 1<<53 + 1})
+	for _, step := range []struct {
+		args   string
+		want   string // standard output, with T for times
+		status int
+		before func()
+	}{
+		{args: "create likes --num-shards 3", want: "counters/likes  3 shards\n"},
+		{args: "create likes --num-shards 3 --json", want: `{"counter":"counters/likes","num_shards":3}` + "\n"},
+		{args: "increment likes --by 5", want: "counters/likes  added 5  committed T\n"},
+		{args: "increment counters/likes --by -2 --json", want: `{"applied":true,"by":-2,"committed":"T","counter":"counters/likes"}` + "\n"},
+		{args: "increment likes --once order-1", want: "counters/likes  added 1  committed T\n"},
+		{args: "increment likes --once order-1", want: "counters/likes  added 1  committed T  before: the token was known\n"},
+		{args: "increment likes --once order-1 --json", want: `{"applied":false,"by":1,"committed":"T","counter":"counters/likes"}` + "\n"},
+		{args: "get likes", want: "counters/likes  4\nroll-up         none; do Tally's functions run?\n"},
+		{args: "get likes --json", want: `{"counter":"counters/likes","rollup":null,"total":4}` + "\n"},
+		{args: "resize likes 8", want: "counters/likes  8 shards\n"},
+		{args: "resize likes 1 --json", want: `{"counter":"counters/likes","num_shards":1}` + "\n"},
+		{args: "get likes", want: "counters/likes  4\nroll-up         4  1 shards  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
+		{args: "get likes --json", want: `{"counter":"counters/likes","rollup":{"total":4,"num_shards":1,"as_of":"T",T},"total":4}` + "\n"},
+		{args: "set likes 9007199254740993", want: "counters/likes  9007199254740993  was 4  as of T\n"},
+		{args: "verify likes --document posts/7 --from likes", want: "counters/likes  9007199254740993\nposts/7 likes   9007199254740993\nequal           as of T\n"},
+		{args: "reset likes --json", want: `{"as_of":"T","counter":"counters/likes","total":0,"was":9007199254740993}` + "\n"},
+		{args: "verify likes --documents posts/7/likes --json", want: `{"as_of":"T","counter":"counters/likes","equal":false,"source":3,"total":0}` + "\n", status: 1},
+		{args: "import likes --documents posts/7/likes", want: "counters/likes  3  was 0  as of T\n"},
+		{args: "import posts/7/counters/likes --document posts/7 --from likes --json",
+			want: `{"as_of":"T","counter":"posts/7/counters/likes","total":9007199254740993,"was":0}` + "\n"},
+		{args: "get posts/7/counters/likes", want: "posts/7/counters/likes  9007199254740993\nroll-up                 unknown; --rollup names it\n"},
+		{args: "get posts/7/counters/likes --rollup posts/7/rollups/{counter}",
+			want:   "posts/7/counters/likes  9007199254740993\nroll-up                 9007199254740993  1 shards  as of T  T\n",
+			before: func() { c.rollUp("posts/7/counters/likes/shards/0") }},
+		{args: "set likes 2.5", want: "counters/likes  2.5  was 3  as of T\n"},
+		{args: "increment likes --by 0.25", want: "counters/likes  added 0.25  committed T\n"},
+		{args: "set likes -- -5", want: "counters/likes  -5  was 2.75  as of T\n"},
+		{args: "increment app --shards-in sums/app/parts --field Cnt", want: "counters/app  added 1  committed T\n",
+			before: func() { c.set("sums/app/parts/0", map[string]any{"Cnt": 1}) }},
+		{args: "get app --shards-in sums/app/parts --field Cnt", want: "counters/app  2\nroll-up       unknown; --rollup names it\n"},
+		{args: "delete likes", want: "counters/likes  deleted\n"},
+		{args: "get likes", want: "counters/likes  0\nroll-up         0  0 shards  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
+	} {
+		if step.before != nil {
+			step.before()
+		}
+		words := strings.Fields(step.args)
+		if i := strings.Index(step.args, " -- "); i >= 0 { // flags go before
+			words = append(append(strings.Fields(step.args[:i]), "--project", c.project), strings.Fields(step.args[i:])...)
+			var out, errors bytes.Buffer
+			if got := run(t.Context(), words, &out, &errors); got != step.status || times.ReplaceAllString(out.String(), "T") != step.want {
+				t.Errorf("tally %s: status %d, %s%s; want %s", step.args, got, &out, &errors, step.want)
+			}
+			continue
+		}
+		status, out, errors := c.run(words...)
+		if diff := cmp.Diff(step.want, times.ReplaceAllString(out, "T")); status != step.status || diff != "" {
+			t.Errorf("tally %s: status %d, want %d; %s(-want +got):\n%s", step.args, status, step.status, errors, diff)
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	c := newConsole(t)
+	c.set("counters/a", map[string]any{"num_shards": 1}) // no shards, no roll-up
+	for _, id := range []string{"b", "c", "d"} {         // no documents of their own
+		c.set("counters/"+id+"/shards/0", map[string]any{"count": len(id)})
+		c.rollUp("counters/" + id + "/shards/0")
+	}
+	c.set("rollups/d", map[string]any{"count": "text"})
+	status, out, more := c.run("ls", "--limit", "3")
+	_, page, paged := strings.Cut(strings.TrimSpace(more), "more: --page ")
+	const first = "COUNTER     TOTAL  SHARDS  AS OF\ncounters/a  -      -       -\ncounters/b  1      1       T\ncounters/c  1      1       T\n"
+	if got := times.ReplaceAllString(out, "T"); status != 0 || got != first || !paged {
+		t.Fatalf("first page, status %d: %s%s", status, out, more)
+	}
+	var got struct {
+		Counters []listed `json:"counters"`
+		Next     *string  `json:"next_page"`
+	}
+	status, out, more = c.run("ls", "--limit", "3", "--page", page, "--json")
+	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 || more != "" {
+		t.Fatalf("second page, status %d, %v: %s%s", status, err, out, more)
+	}
+	if len(got.Counters) != 1 || got.Counters[0].Counter != "counters/d" || got.Counters[0].RollUp != nil || got.Next == nil || *got.Next != "" {
+		t.Errorf("second page: %s", out)
+	}
+	if status, out, logs := c.run("ls", "--collection", "posts/7/counters", "--rollup", "posts/7/rollups/{counter}"); status != 0 || out != "COUNTER  TOTAL  SHARDS  AS OF\n" {
+		t.Errorf("no counters, status %d: %q%s", status, out, logs)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	c := newConsole(t)
+	c.set("counters/views", map[string]any{})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	reader, writer := io.Pipe()
+	var logs bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"watch", "likes", "views", "--json", "--project", c.project}, writer, &logs)
+		writer.Close()
+	}()
+	lines := json.NewDecoder(reader)
+	await := func(want string) {
+		t.Helper()
+		for {
+			var line json.RawMessage
+			if err := lines.Decode(&line); err != nil {
+				t.Fatalf("%s was not printed: %v\n%s", want, err, &logs)
+			}
+			if times.ReplaceAllString(string(line), "T") == want {
+				return
+			}
+		}
+	}
+	await(`{"counter":"counters/likes","rollup":null}`)
+	for n := 1; n <= 2; n++ {
+		c.set("counters/likes/shards/0", map[string]any{"count": n})
+		c.rollUp("counters/likes/shards/0")
+		await(fmt.Sprintf(`{"counter":"counters/likes","rollup":{"total":%d,"num_shards":1,"as_of":"T",T}}`, n))
+	}
+	c.set("counters/views/shards/0", map[string]any{"count": 7})
+	c.rollUp("counters/views/shards/0")
+	await(`{"counter":"counters/views","rollup":{"total":7,"num_shards":1,"as_of":"T",T}}`)
+	stop()
+	go io.Copy(io.Discard, reader)
+	if status := <-ended; status != 0 || !strings.Contains(logs.String(), "no such counter: counters/likes; ") {
+		t.Errorf("Ctrl-C: status %d, %s", status, &logs)
+	}
+}
+
+// What a user can get wrong about counters, and what the error says.
+func TestCounterMistakes(t *testing.T) {
+	c := newConsole(t)
+	c.set("counters/likes", map[string]any{"num_shards": 3})
+	c.set("counters/visitors/shards/0", map[string]any{"count": 1})
+	for _, test := range []struct {
+		args string
+		want []string
+	}{
+		{"get lieks", []string{"no such counter: counters/lieks; did you mean counters/likes?"}},
+		{"reset Visitor", []string{"did you mean counters/visitors?"}},
+		{"increment quite-another", []string{"no such counter: counters/quite-another; tally create makes it, tally ls lists"}},
+		{"delete posts/7/counters/likes", []string{"no such counter: posts/7/counters/likes"}},
+		{"resize lieks 3", []string{"did you mean"}},
+		{"set lieks 3", []string{"did you mean"}},
+		{"verify lieks --documents posts", []string{"did you mean"}},
+		{"get counters/likes/shards", []string{`"counters/likes/shards" is not the path of a counter`, "counters/likes"}},
+		{"create counters/likes/shards", []string{`"counters/likes/shards" is not the path of a document`}},
+		{"get", []string{"accepts 1 arg"}},
+		{"resize likes many", []string{`"many" is not a number of shards`}},
+		{"resize likes 0", []string{"number of shards is 0"}},
+		{"create likes --num-shards 4", []string{"it has 3, not 4", "tally resize"}},
+		{"increment likes --by much", []string{"--by much: want an integer"}},
+		{"increment likes --by 9223372036854775808", []string{"want an integer within 64 bits"}},
+		{"increment likes --by 0.5 --once x", []string{"--once takes integers"}},
+		{"increment likes --once a/b", []string{`"a/b" cannot be the id of a document`}},
+		{"increment likes --by NaN", []string{"increment by NaN"}},
+		{"set likes lots", []string{`"lots" is not a total`}},
+		{"set likes 9223372036854775807", []string{"cannot be set to 9223372036854775807"}},
+		{"import likes", []string{"documents", "document"}},
+		{"import likes --document posts/7", []string{"from"}},
+		{"import likes --document posts --from likes", []string{`--document "posts" is not the path of a document`}},
+		{"import likes --documents posts/7", []string{`--documents "posts/7" is not the path of a collection`}},
+		{"import likes --document posts/7 --from likes", []string{`posts/7 has no field "likes"`}},
+		{"get likes --shards-in a/b", []string{`"a/b" is not the path of a collection`}},
+		{"watch posts/7/counters/likes", []string{"no roll-up is known", "--rollup"}},
+		{"ls --limit 0", []string{"--limit 0: want 1 to 300"}},
+		{"ls --collection a/b", []string{`"a/b" is not the path of a collection`}},
+		{"ls --rollup rollups", []string{"--rollup", `"rollups" is not the path of a document`}},
+		{"get likes --timeout 1ns", []string{"no end after 1ns", "--timeout"}},
+		{"get likes --shrads 3", []string{"unknown flag", "tally get --help"}},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			status, out, errors := c.run(strings.Fields(test.args)...)
+			for _, want := range test.want {
+				if !strings.Contains(errors, want) {
+					t.Errorf("got %q, want also %q", errors, want)
+				}
+			}
+			if status != 1 || out != "" {
+				t.Errorf("status %d, standard output %q", status, out)
+			}
+		})
+	}
+}
+
+// Every command on counters shows examples, and which role it needs.
+func TestCounterHelp(t *testing.T) {
+	for _, command := range counterCommands() {
+		if !strings.Contains(command.Example, "tally "+command.Name()) || !strings.Contains(command.Long, "roles/datastore.") || command.Flags().Lookup("json") == nil {
+			t.Errorf("tally %s: want examples, the role and --json", command.Name())
+		}
+	}
+}
+
+func TestNoEmulator(t *testing.T) {
+	emulatortest.Addr()
+	port := freePorts(t, 1)
+	t.Setenv(firestorestore.EmulatorHost, fmt.Sprintf("127.0.0.1:%d", port))
+	var out, logs bytes.Buffer
+	if status := run(t.Context(), []string{"get", "likes"}, &out, &logs); status != 1 || !strings.Contains(logs.String(), fmt.Sprintf("no emulator at FIRESTORE_EMULATOR_HOST=127.0.0.1:%d", port)) {
+		t.Errorf("status %d: %s", status, &logs)
+	}
+}
+
+func TestNoCredentials(t *testing.T) {
+	emulatortest.Addr()
+	t.Setenv(firestorestore.EmulatorHost, "")
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", t.TempDir()+"/none.json")
+	for _, args := range [][]string{{"get", "likes", "--project", "demo-none"}, {"get", "likes"}} {
+		var out, logs bytes.Buffer
+		if status := run(t.Context(), args, &out, &logs); status != 1 || !strings.Contains(logs.String(), "gcloud auth application-default login") {
+			t.Errorf("tally %v: status %d: %s", args, status, &logs)
+		}
+	}
+}
+
+// What Firestore answers on a real project, which the emulator never does.
+func TestExplain(t *testing.T) {
+	target := target{project: "shop", database: "eu", role: viewer, client: &firestore.Client{}}
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{status.Error(codes.PermissionDenied, "Missing or insufficient permissions."), "roles/datastore.viewer"},
+		{status.Error(codes.NotFound, "The database eu does not exist for project shop"), "gcloud firestore databases list --project=shop"},
+		{status.Error(codes.Unauthenticated, "Request had invalid authentication credentials."), "gcloud auth application-default login"},
+		{status.Error(codes.DeadlineExceeded, "context deadline exceeded"), "--timeout"},
+		{errors.New("something else"), ""},
+	} {
+		wrapped := fmt.Errorf("shards: reading: %w", test.err)
+		got := target.explain(wrapped)
+		if !errors.Is(got, test.err) || !strings.Contains(got.Error(), test.want) || (test.want == "") != (got == wrapped) {
+			t.Errorf("%v: got %q, want %q", test.err, got, test.want)
+		}
+	}
+	if target.explain(nil) != nil {
+		t.Error("no error became one")
+	}
+}
