@@ -1,12 +1,14 @@
 package shards
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
 
+	"cloud.google.com/go/firestore"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -203,4 +205,57 @@ func TestResizeFaults(t *testing.T) {
 			t.Errorf("error %v, want PermissionDenied for shards/1", err)
 		}
 	})
+}
+
+// TestResizeRaces has a client write between the read of a fold and its commit.
+func TestResizeRaces(t *testing.T) {
+	type docs = map[string]map[string]any
+	tests := []struct {
+		name   string
+		before []any // shards 0 and 1
+		write  func(shards *firestore.CollectionRef) error
+		left   bool // the surplus shard is not folded
+		after  docs
+	}{
+		{"the surplus shard grows", []any{1, 2}, addTo("1", 10), false, docs{"0": {"count": int64(13), "other": int64(200)}}},
+		{"the surplus shard goes", []any{1, 2}, func(shards *firestore.CollectionRef) error {
+			_, err := shards.Doc("1").Delete(context.Background())
+			return err
+		}, false, docs{"0": {"count": int64(1), "other": int64(100)}}},
+		{"the kept shard grows", []any{1, 2}, addTo("0", 10), false, docs{"0": {"count": int64(13), "other": int64(200)}}},
+		{"the kept shard grows to the bound", []any{math.MaxInt64 - 5, 3}, addTo("0", 2), false, docs{"0": {"count": int64(math.MaxInt64), "other": int64(200)}}},
+		{"the kept shard grows too near the bound", []any{math.MaxInt64 - 5, 3}, addTo("0", 4), true,
+			docs{"0": {"count": int64(math.MaxInt64 - 1), "other": int64(100)}, "1": {"count": int64(3), "other": int64(100)}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, client := newWire(t)
+			c := New(client, "counters/c")
+			set(t, client, docs{"counters/c": {"num_shards": 2}})
+			setShards(t, c, tt.before)
+			project := strings.Split(c.doc.Path, "/")[1]
+			other := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)
+			fold := w.sent("Commit") + 2 // after num_shards
+			w.before = func(method string, n int) error {
+				if method == "Commit" && n == fold {
+					return tt.write(other.Collection("counters/c/shards"))
+				}
+				return nil
+			}
+			if err := c.Resize(t.Context(), 1); errors.Is(err, ErrNotFolded) != tt.left || err != nil && !tt.left {
+				t.Errorf("error %v, want ErrNotFolded: %v", err, tt.left)
+			}
+			if diff := cmp.Diff(tt.after, list(t, client, "counters/c/shards")); diff != "" {
+				t.Errorf("shards (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func addTo(id string, n int64) func(*firestore.CollectionRef) error {
+	return func(shards *firestore.CollectionRef) error {
+		_, err := shards.Doc(id).Update(context.Background(), []firestore.Update{{Path: "count", Value: firestore.Increment(n)}})
+		return err
+	}
 }

@@ -76,8 +76,11 @@ func incrementCommand() *cobra.Command {
 	c.Flags().StringVar(&by, "by", "1", "how much to add; an integer, or a decimal such as 0.5")
 	c.Flags().StringVar(&token, "once", "", "token of this increment; it is remembered for a week, and longer without a TTL policy on increment_tokens")
 	return t.oneCounter(c, user, func(ctx context.Context, c counter, _ []string) error {
-		applied, amount := true, any(by)
-		var committed time.Time
+		var (
+			applied   = true
+			amount    any
+			committed time.Time
+		)
 		n, err := strconv.ParseInt(by, 10, 64)
 		f, errFloat := strconv.ParseFloat(by, 64)
 		switch {
