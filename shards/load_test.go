@@ -34,10 +34,12 @@ type load struct {
 	events    sync.WaitGroup // not acknowledged yet
 	clients   sync.WaitGroup
 	stop      chan struct{} // closed: clients and watchers end
-	under     chan struct{} // closed: the load is on
 	writes    atomic.Int64
 
 	mu         sync.Mutex
+	grown      sync.Cond // increments or failed changed
+	loaded     bool      // there are clients
+	failed     bool      // one of them
 	increments []committed
 	snapshots  []committed // of the watcher
 }
@@ -49,8 +51,8 @@ type committed struct {
 }
 
 const (
-	clients    = 6
-	beforehand = 30 // increments before an operation begins
+	clients = 6
+	warm    = 50 // increments before an operation begins, and after it
 )
 
 func newLoad(t *testing.T, dial ...grpc.DialOption) *load {
@@ -70,11 +72,13 @@ func newLoad(t *testing.T, dial ...grpc.DialOption) *load {
 		t.Fatal("no route")
 	}
 	logger := slog.New(slog.DiscardHandler)
-	return &load{
+	l := &load{
 		t: t, client: client, counter: shards.New(client, "counters/c"), route: route,
 		coalescer: rollup.NewCoalescer(firestorestore.New(client, logger), rollup.Options{Cadence: 100 * time.Millisecond, Timeout: time.Minute, Logger: logger}),
-		stop:      make(chan struct{}), under: make(chan struct{}),
+		stop:      make(chan struct{}),
 	}
+	l.grown.L = &l.mu
+	return l
 }
 
 // event tells the engine that a shard changed, again and again until it acknowledges that.
@@ -93,6 +97,7 @@ func (l *load) event() {
 
 // increment has clients increment until the load stops, each by add.
 func (l *load) increment(add func(ctx context.Context, client, n int) (int64, time.Time, error)) {
+	l.loaded = true
 	for client := range clients {
 		l.clients.Go(func() {
 			for n := 0; ; n++ {
@@ -102,17 +107,19 @@ func (l *load) increment(add func(ctx context.Context, client, n int) (int64, ti
 				default:
 				}
 				amount, at, err := add(l.t.Context(), client, n)
-				if err != nil {
+				if err == nil {
+					l.event()
+				} else {
 					l.t.Errorf("increment: %v", err)
-					return
 				}
-				l.event()
 				l.mu.Lock()
 				l.increments = append(l.increments, committed{amount, at})
-				if len(l.increments) == beforehand {
-					close(l.under)
-				}
+				l.failed = l.failed || err != nil
+				l.grown.Broadcast()
 				l.mu.Unlock()
+				if err != nil {
+					return
+				}
 			}
 		})
 	}
@@ -165,16 +172,23 @@ func (l *load) watch() {
 // during runs an operation in the middle of the load, then stops that.
 func (l *load) during(operation func(ctx context.Context) error) {
 	l.t.Helper()
-	select {
-	case <-l.under:
-	case <-l.t.Context().Done():
-	}
+	l.warmUp()
 	err := operation(l.t.Context())
 	l.event() // of the operation's last write
+	l.warmUp()
 	close(l.stop)
 	l.clients.Wait()
 	if err != nil {
 		l.t.Fatal(err)
+	}
+}
+
+// warmUp waits until the clients have incremented some more.
+func (l *load) warmUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for enough := len(l.increments) + warm; l.loaded && !l.failed && len(l.increments) < enough; {
+		l.grown.Wait()
 	}
 }
 
@@ -288,7 +302,6 @@ func TestResizeAlone(t *testing.T) {
 	}
 	const total = n<<53 + n*(n-1)/2
 	l.watch()
-	close(l.under)
 	l.during(func(ctx context.Context) error {
 		for _, to := range []int{7, 3, 5, 1} {
 			if err := l.counter.Resize(ctx, to); err != nil {
