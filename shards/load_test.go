@@ -57,8 +57,7 @@ const (
 
 func newLoad(t *testing.T, dial ...grpc.DialOption) *load {
 	t.Helper()
-	emulatortest.Addr() // starts the emulator, and names it in the environment
-	client, err := firestorestore.Dial(t.Context(), emulatortest.Project(t), firestore.DefaultDatabaseID, dial...)
+	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(), emulatortest.Project(t), firestore.DefaultDatabaseID, dial...)
 	if err != nil {
 		t.Fatal(err)
 	}

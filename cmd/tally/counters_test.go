@@ -278,7 +278,7 @@ func TestNoEmulator(t *testing.T) {
 	port := freePorts(t, 1)
 	t.Setenv(firestorestore.EmulatorHost, fmt.Sprintf("127.0.0.1:%d", port))
 	var out, logs bytes.Buffer
-	if status := run(t.Context(), []string{"get", "likes"}, &out, &logs); status != 1 || !strings.Contains(logs.String(), fmt.Sprintf("no emulator at FIRESTORE_EMULATOR_HOST=127.0.0.1:%d", port)) {
+	if status := run(t.Context(), []string{"get", "likes"}, &out, &logs); status != 1 || !strings.Contains(logs.String(), fmt.Sprintf("FIRESTORE_EMULATOR_HOST=127.0.0.1:%d: no Firestore emulator answers there", port)) {
 		t.Errorf("status %d: %s", status, &logs)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -84,16 +83,14 @@ func (t *target) open(ctx context.Context) error {
 	switch {
 	case host != "":
 		t.project = cmp.Or(t.project, "demo-tally")
-		conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", host) // the SDK would try for ever
-		if err != nil {
-			return fmt.Errorf("no emulator at %s=%s: %w; tally dev starts one", firestorestore.EmulatorHost, host, err)
+		if err := checkEmulator(ctx, host); err != nil { // the SDK would try for ever
+			return fmt.Errorf("%s=%s: %w, as tally dev does, or unset the variable", firestorestore.EmulatorHost, host, err)
 		}
-		_ = conn.Close()
 	case t.project == "":
 		t.project = firestore.DetectProjectID
 	}
 	var err error
-	t.client, err = firestorestore.Dial(ctx, t.project, t.database)
+	t.client, err = firestorestore.Dial(ctx, host, t.project, t.database)
 	return err
 }
 
