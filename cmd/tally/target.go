@@ -83,7 +83,11 @@ func (t *target) open(ctx context.Context) error {
 	switch {
 	case host != "":
 		t.project = cmp.Or(t.project, "demo-tally")
-		if err := checkEmulator(ctx, host); err != nil { // the SDK would try for ever
+		err := checkEmulator(ctx, host) // the SDK would try for ever
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
 			return fmt.Errorf("%s=%s: %w, as tally dev does, or unset the variable", firestorestore.EmulatorHost, host, err)
 		}
 	case t.project == "":
