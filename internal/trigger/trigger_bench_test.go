@@ -1,0 +1,29 @@
+package trigger_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/firestore-tally/tally/internal/trigger"
+	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
+)
+
+// BenchmarkDecode decodes the event of an update, whose document, before and after, has so many
+// fields. The time must not grow with them.
+func BenchmarkDecode(b *testing.B) {
+	for _, fields := range []int{1, 100} {
+		d := document(name)
+		for i := range fields {
+			d.Fields[fmt.Sprint("field", i)] = d.Fields["count"]
+		}
+		e := newEvent(b, written, protobuf, marshal(b, &firestoredata.DocumentEventData{Value: d, OldValue: d}))
+		b.Run(fmt.Sprintf("fields=%d", fields), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := trigger.Decode(e); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
