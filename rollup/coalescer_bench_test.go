@@ -18,23 +18,22 @@ import (
 func BenchmarkAbsorb(b *testing.B) {
 	for _, counters := range []int{1, 100, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("counters=%d", counters), func(b *testing.B) {
+			all := make([]rollup.Counter, counters)
+			for i := range all {
+				all[i] = mustCounter(rollup.DefaultRoute, fmt.Sprintf("counters/%d/shards", i))
+			}
+			c := openGenerations(b, all)
 			for _, goroutines := range []int{1, 2, 4, 8, 16} {
-				b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) { benchmarkAbsorb(b, counters, goroutines) })
+				b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) { benchmarkAbsorb(b, c, all, goroutines) })
 			}
 		})
 	}
 }
 
-func benchmarkAbsorb(b *testing.B, counters, goroutines int) {
-	all := make([]rollup.Counter, counters)
-	for i := range all {
-		all[i] = mustCounter(rollup.DefaultRoute, fmt.Sprintf("counters/%d/shards", i))
-	}
-	c := openGenerations(b, all)
-
+func benchmarkAbsorb(b *testing.B, c *rollup.Coalescer, counters []rollup.Counter, goroutines int) {
 	ids := make([]string, 1024)
 	for i := range ids {
-		ids[i] = fmt.Sprintf("96bc57ab-f152-4422-8432-%012d", i)
+		ids[i] = eventID(i)
 	}
 	ctx := b.Context()
 	b.ReportAllocs()
@@ -43,8 +42,8 @@ func benchmarkAbsorb(b *testing.B, counters, goroutines int) {
 	for g := range goroutines {
 		work.Go(func() {
 			// 7919 is prime, so that each goroutine comes by every counter, and not in their order.
-			for i, n := g, g*counters/goroutines; i < b.N; i, n = i+goroutines, (n+7919)%counters {
-				if err := c.Changed(ctx, all[n], ids[i%len(ids)]); err != nil {
+			for i, n := g, g*len(counters)/goroutines; i < b.N; i, n = i+goroutines, (n+7919)%len(counters) {
+				if err := c.Changed(ctx, counters[n], ids[i%len(ids)]); err != nil {
 					b.Error(err)
 					return
 				}
@@ -52,8 +51,10 @@ func benchmarkAbsorb(b *testing.B, counters, goroutines int) {
 		})
 	}
 	work.Wait()
-	b.StopTimer()
 }
+
+// eventID returns the id of an event, of the length that Firestore's have.
+func eventID(n int) string { return fmt.Sprintf("96bc57ab-f152-4422-8432-%012d", n) }
 
 // openGenerations returns a coalescer that has a generation open of each counter, until the benchmark
 // ends.
@@ -62,32 +63,48 @@ func openGenerations(b *testing.B, counters []rollup.Counter) *rollup.Coalescer 
 	c := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Timeout: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	// The first anchors' generations close as the looks begin. Those anchors are not needed any more.
 	// The second ones' stay open.
-	var first, second sync.WaitGroup
-	ctx, cancelFirst := context.WithCancel(b.Context())
-	for _, counter := range counters {
-		first.Go(func() { _ = c.Changed(ctx, counter, "first") })
-	}
+	releaseFirst := holdAnchors(b, c, counters, 1e6)
 	for range counters {
 		<-store.entered
 	}
-	cancelFirst()
-	first.Wait()
-	ctx, cancelSecond := context.WithCancel(b.Context())
-	for _, counter := range counters {
-		second.Go(func() { _ = c.Changed(ctx, counter, "second") })
-	}
-	for c.Open() < len(counters) {
-		runtime.Gosched()
-	}
+	releaseFirst()
+	releaseSecond := holdAnchors(b, c, counters, 2e6)
 	b.Cleanup(func() {
-		cancelSecond()
-		second.Wait()
+		releaseSecond()
 		close(store.release)
 		for c.Active() > 0 {
 			runtime.Gosched()
 		}
 	})
 	return c
+}
+
+// holdAnchors sends an event of each counter and returns when all are held, and how to let them go.
+func holdAnchors(b *testing.B, c *rollup.Coalescer, counters []rollup.Counter, id int) (release func()) {
+	ctx, cancel := context.WithCancel(b.Context())
+	held := make(chan struct{})
+	var all sync.WaitGroup
+	for n, counter := range counters {
+		all.Go(func() { _ = c.Changed(anchored{ctx, held}, counter, eventID(id+n)) })
+	}
+	for range counters {
+		<-held
+	}
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// An anchored event's context tells when it is waited for, which only an anchor's is.
+type anchored struct {
+	context.Context
+	held chan struct{}
+}
+
+func (a anchored) Done() <-chan struct{} {
+	a.held <- struct{}{}
+	return a.Context.Done()
 }
 
 // A stuck store's looks begin, and do not end until it is released.

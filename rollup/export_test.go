@@ -14,16 +14,3 @@ func (c *Coalescer) Absorbs(counter Counter) bool {
 	s := c.counters[counter.RollUp]
 	return s != nil && s.open != nil
 }
-
-// Open returns how many generations are open.
-func (c *Coalescer) Open() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := 0
-	for _, s := range c.counters {
-		if s.open != nil {
-			n++
-		}
-	}
-	return n
-}
