@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // typePrefix begins the type of every document event: created, updated, deleted, written, each also
@@ -36,27 +39,96 @@ func Decode(e event.Event) (Change, error) {
 	if mediaType := e.DataMediaType(); mediaType != "application/protobuf" {
 		return Change{}, fmt.Errorf("%w: its content type is %q, not application/protobuf", ErrMalformed, mediaType)
 	}
-	var data firestoredata.DocumentEventData
-	if err := proto.Unmarshal(e.Data(), &data); err != nil {
+	name, err := documentName(e.Data())
+	if err != nil {
 		return Change{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	document := data.GetValue() // nil when the document was deleted
-	if document == nil {
-		document = data.GetOldValue() // nil when it was created
+	return parseName(name)
+}
+
+// Numbers of the fields that are read of an event's data.
+var (
+	valueField    = fieldNumber(&firestoredata.DocumentEventData{}, "value")     // absent when the document was deleted
+	oldValueField = fieldNumber(&firestoredata.DocumentEventData{}, "old_value") // absent when it was created
+	nameField     = fieldNumber(&firestoredata.Document{}, "name")
+)
+
+func fieldNumber(m proto.Message, name protoreflect.Name) protowire.Number {
+	return m.ProtoReflect().Descriptor().Fields().ByName(name).Number()
+}
+
+// documentName returns the name of the document in a DocumentEventData. It passes over the
+// document's fields without decoding or checking them: whatever they are, the document changed.
+func documentName(data []byte) (string, error) {
+	type document struct {
+		present bool
+		name    []byte
 	}
-	if document == nil {
-		return Change{}, fmt.Errorf("%w: it holds no document", ErrMalformed)
+	var value, oldValue document
+	for len(data) > 0 {
+		number, content, rest, err := nextField(data)
+		if err != nil {
+			return "", err
+		}
+		data = rest
+		d := &value
+		switch number {
+		case valueField:
+		case oldValueField:
+			d = &oldValue
+		default:
+			continue
+		}
+		d.present = true
+		for len(content) > 0 {
+			number, text, rest, err := nextField(content)
+			if err != nil {
+				return "", err
+			}
+			content = rest
+			if number == nameField {
+				d.name = text // of several, protocol buffers take the last
+			}
+		}
 	}
-	return parseName(document.GetName())
+	if !value.present {
+		value = oldValue
+	}
+	switch {
+	case !value.present:
+		return "", errors.New("it holds no document")
+	case !utf8.Valid(value.name):
+		return "", fmt.Errorf("the document's name %q is not valid UTF-8", value.name)
+	}
+	return string(value.name), nil
+}
+
+// nextField splits the first field off a message. It returns number 0 for a field that holds neither
+// a message nor text.
+func nextField(message []byte) (number protowire.Number, content, rest []byte, err error) {
+	number, kind, n := protowire.ConsumeTag(message)
+	if n < 0 {
+		return 0, nil, nil, fmt.Errorf("its data is no protocol buffer: %w", protowire.ParseError(n))
+	}
+	rest = message[n:]
+	if n = protowire.ConsumeFieldValue(number, kind, rest); n < 0 {
+		return 0, nil, nil, fmt.Errorf("its data is no protocol buffer: %w", protowire.ParseError(n))
+	}
+	if kind != protowire.BytesType {
+		return 0, nil, rest[n:], nil
+	}
+	content, _ = protowire.ConsumeBytes(rest)
+	return number, content, rest[n:], nil
 }
 
 // parseName parses a document's resource name,
 // projects/{project}/databases/{database}/documents/{path}.
 func parseName(name string) (Change, error) {
-	parts := strings.SplitN(name, "/", 6)
-	if len(parts) != 6 || parts[0] != "projects" || parts[2] != "databases" || parts[4] != "documents" ||
-		parts[1] == "" || parts[3] == "" || parts[5] == "" {
+	rest, named := strings.CutPrefix(name, "projects/")
+	project, rest, _ := strings.Cut(rest, "/databases/")
+	database, path, _ := strings.Cut(rest, "/documents/")
+	if !named || project == "" || database == "" || path == "" || strings.Contains(project, "/") || strings.Contains(database, "/") {
 		return Change{}, fmt.Errorf("%w: %q is not the name of a document", ErrMalformed, name)
 	}
-	return Change{Project: parts[1], Database: parts[3], Path: parts[5]}, nil
+	return Change{Project: project, Database: database, Path: path}, nil
 }

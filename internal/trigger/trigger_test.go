@@ -1,6 +1,7 @@
 package trigger_test
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -75,7 +76,9 @@ func TestDecodeGarbage(t *testing.T) {
 	}{
 		{"another type", newEvent(t, "google.cloud.storage.object.v1.finalized", protobuf, good), "its type is"},
 		{"another content type", newEvent(t, written, "application/json", []byte("{}")), "its content type is"},
-		{"truncated", newEvent(t, written, protobuf, good[:len(good)-3]), "proto"},
+		{"truncated", newEvent(t, written, protobuf, good[:len(good)-3]), "no protocol buffer"},
+		{"a truncated document", newEvent(t, written, protobuf, []byte("\n\x02\n\x05")), "no protocol buffer"},
+		{"a name of other bytes", newEvent(t, written, protobuf, bytes.ReplaceAll(good, []byte("likes"), []byte("lik\xff\xff"))), "not valid UTF-8"},
 		{"no document", newEvent(t, written, protobuf, nil), "no document"},
 		{"no name", newEvent(t, written, protobuf, marshal(t, &firestoredata.DocumentEventData{Value: document("")})), "not the name of a document"},
 		{"a database's name", newEvent(t, written, protobuf, marshal(t, &firestoredata.DocumentEventData{Value: document("projects/p/databases/d/documents")})), "not the name of a document"},
@@ -88,7 +91,8 @@ func TestDecodeGarbage(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no bytes crash the decoder, and what it accepts names a document.
+// FuzzDecode: no bytes crash the decoder, what it accepts names a document, and what protocol buffers
+// decode in full it decodes alike.
 func FuzzDecode(f *testing.F) {
 	f.Add(marshal(f, &firestoredata.DocumentEventData{Value: document(name), OldValue: document(name)}))
 	f.Add(marshal(f, &firestoredata.DocumentEventData{OldValue: document("projects/p/databases/eu/documents/a/größe: 三")}))
@@ -98,16 +102,31 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{0x0a, 0x05, 'x'})              // shorter than it says
 	f.Add([]byte{0x0a, 0xff, 0xff, 0xff, 0x0f}) // much shorter
 	f.Add([]byte{0x0b, 0x0b, 0x0b, 0x0c})       // groups that do not end
+	twice := marshal(f, &firestoredata.DocumentEventData{Value: document("a")})
+	f.Add(append(twice, marshal(f, &firestoredata.DocumentEventData{Value: document(name)})...))
+	f.Add(append(twice, marshal(f, &firestoredata.DocumentEventData{Value: &firestoredata.Document{}})...))
+	f.Add([]byte("\x08\x01\x10\x01\x1b\x1c\n\x02\x08\x01")) // fields of other types, and a group
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := trigger.Decode(newEvent(t, written, protobuf, data))
-		if err != nil {
-			if !errors.Is(err, trigger.ErrMalformed) {
-				t.Errorf("got %v, want ErrMalformed", err)
-			}
-			return
+		if err != nil && !errors.Is(err, trigger.ErrMalformed) {
+			t.Errorf("got %v, want ErrMalformed", err)
 		}
-		if c.Project == "" || c.Database == "" || c.Path == "" {
+		if err == nil && (c.Project == "" || c.Database == "" || c.Path == "") {
 			t.Errorf("accepted %+v", c)
+		}
+		var full firestoredata.DocumentEventData
+		if proto.Unmarshal(data, &full) != nil {
+			return // the decoder may accept it, because it does not check the document's fields
+		}
+		document := full.GetValue()
+		if document == nil {
+			document = full.GetOldValue()
+		}
+		parts := strings.SplitN(document.GetName(), "/", 6)
+		named := len(parts) == 6 && parts[0] == "projects" && parts[2] == "databases" && parts[4] == "documents" &&
+			parts[1] != "" && parts[3] != "" && parts[5] != ""
+		if named != (err == nil) || named && c != (trigger.Change{Project: parts[1], Database: parts[3], Path: parts[5]}) {
+			t.Errorf("got %+v, %v; the document's name is %q", c, err, document.GetName())
 		}
 	})
 }
