@@ -331,7 +331,7 @@ func post(t *testing.T, function string, header http.Header, body []byte) int {
 }
 
 // newEvent returns an event for a document that was created.
-func newEvent(t *testing.T, id, project, path string) eventrelay.Event {
+func newEvent(t testing.TB, id, project, path string) eventrelay.Event {
 	t.Helper()
 	doc := &firestoredata.Document{Name: "projects/" + project + "/databases/(default)/documents/" + path}
 	e, err := eventrelay.NewEvent(id, time.Now(), nil, doc)

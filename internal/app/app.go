@@ -3,7 +3,6 @@
 package app
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -20,9 +19,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/cloudevents/sdk-go/v2/event"
-	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/trigger"
@@ -85,27 +82,22 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "misconfigured; the log says how", http.StatusInternalServerError)
 		return
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil { // most likely the caller went away
-		s.logger.WarnContext(ctx, "event not acknowledged: not received whole", "event_id", r.Header.Get("Ce-Id"), "error", err)
-		http.Error(w, "not received whole", http.StatusInternalServerError)
-		return
+	e, err := trigger.FromRequest(r)
+	counter := ""
+	if err == nil {
+		counter, err = s.onWrite(ctx, e)
 	}
-	message := cehttp.NewMessage(r.Header, io.NopCloser(bytes.NewReader(body)))
-	if message.ReadEncoding() == binding.EncodingUnknown { // whoever sent it, it was not Eventarc
-		s.logger.WarnContext(ctx, "request refused: not a CloudEvent", "event_id", r.Header.Get("Ce-Id"))
-		http.Error(w, "not a CloudEvent", http.StatusBadRequest)
-		return
-	}
-	e, counter, err := s.onMessage(ctx, message)
 	ending := classify(err)
 	if ending == done {
 		return
 	}
 	logger := s.logger.With("event_id", cmp.Or(e.ID(), r.Header.Get("Ce-Id")), "counter", counter, "subject", e.Subject(), "error", err)
 	switch ending {
+	case refused:
+		logger.WarnContext(ctx, "request refused")
+		http.Error(w, err.Error(), http.StatusBadRequest)
 	case permanent:
-		logger.ErrorContext(ctx, "event dropped; a retry cannot help", "source", e.Source(), "dropped", s.dropped.Add(1))
+		logger.ErrorContext(ctx, "event dropped; a retry cannot help", "source", r.Header.Get("Ce-Source"), "dropped", s.dropped.Add(1))
 	case transient:
 		logger.WarnContext(ctx, "event not acknowledged; it will be delivered again")
 		http.Error(w, "not acknowledged; the log says why", http.StatusInternalServerError)
@@ -208,20 +200,6 @@ func (s *service) options() rollup.Options {
 
 var errNoRoute = errors.New("no route covers the document; see TALLY_ROUTES and the trigger's path pattern")
 
-// onMessage decodes a CloudEvent and rolls up the counter that it is about, whose name it returns for
-// the log. The event is never nil.
-func (s *service) onMessage(ctx context.Context, message *cehttp.Message) (e *event.Event, counter string, err error) {
-	e, err = binding.ToEvent(ctx, message)
-	if err == nil {
-		err = e.Validate()
-	}
-	if err != nil {
-		return cmp.Or(e, new(event.Event)), "", fmt.Errorf("%w: %w", trigger.ErrMalformed, err)
-	}
-	counter, err = s.onWrite(ctx, *e)
-	return e, counter, err
-}
-
 // onWrite rolls up the counter that e is about, and returns its name for the log.
 func (s *service) onWrite(ctx context.Context, e event.Event) (counter string, err error) {
 	change, err := trigger.Decode(e)
@@ -246,6 +224,7 @@ type outcome int
 
 const (
 	done      outcome = iota
+	refused           // whoever sent the request, it was not Eventarc
 	permanent         // no retry can help: logged and acknowledged
 	transient         // anything that happened at run time: delivered again
 )
@@ -255,6 +234,8 @@ func classify(err error) outcome {
 	switch {
 	case err == nil:
 		return done
+	case errors.Is(err, trigger.ErrNoEvent):
+		return refused
 	case errors.Is(err, trigger.ErrMalformed), errors.Is(err, errNoRoute):
 		return permanent
 	default:

@@ -1,0 +1,64 @@
+package trigger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/cloudevents/sdk-go/v2/binding"
+	"github.com/cloudevents/sdk-go/v2/event"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+)
+
+// ErrNoEvent is what FromRequest returns for a request that is no CloudEvent at all. Check with
+// errors.Is.
+var ErrNoEvent = errors.New("not a CloudEvent")
+
+// FromRequest returns the CloudEvent in r. Its error is ErrNoEvent, or wraps ErrMalformed, or says
+// that the request was not received whole, most likely because the caller went away.
+//
+// Of an event in HTTP's binary content mode, as Eventarc sends it, only what Decode reads and the
+// log names is taken, without parsing it: the SDK's parsing of every attribute costs more than all
+// else that is done for an absorbed event. Whatever else may be a CloudEvent is left to the SDK.
+func FromRequest(r *http.Request) (event.Event, error) {
+	data, err := body(r)
+	if err != nil {
+		return event.Event{}, err
+	}
+	attributes := event.EventContextV1{ID: r.Header.Get("Ce-Id"), Type: r.Header.Get("Ce-Type")}
+	contentType, subject := r.Header.Get("Content-Type"), r.Header.Get("Ce-Subject")
+	attributes.DataContentType, attributes.Subject = &contentType, &subject
+	if r.Header.Get("Ce-Specversion") == "1.0" && r.Header.Get("Ce-Source") != "" && attributes.ID != "" && attributes.Type != "" && contentType == protobuf {
+		return event.Event{Context: &attributes, DataEncoded: data}, nil
+	}
+	message := cehttp.NewMessage(r.Header, io.NopCloser(bytes.NewReader(data)))
+	if message.ReadEncoding() == binding.EncodingUnknown {
+		return event.Event{}, ErrNoEvent
+	}
+	e, err := binding.ToEvent(r.Context(), message)
+	if err == nil {
+		err = e.Validate()
+	}
+	if err != nil {
+		return event.Event{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return *e, nil
+}
+
+// trusted is the largest Content-Length that memory is set aside for before anything came.
+const trusted = 64 << 10
+
+func body(r *http.Request) (data []byte, err error) {
+	if r.ContentLength >= 0 && r.ContentLength <= trusted {
+		data = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(r.Body, data)
+	} else {
+		data, err = io.ReadAll(r.Body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the event's data: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,67 @@
+package trigger_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/firestore-tally/tally/internal/trigger"
+	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
+)
+
+func TestFromRequest(t *testing.T) {
+	data := marshal(t, &firestoredata.DocumentEventData{Value: document(name)})
+	binary := http.Header{"Ce-Id": {"e1"}, "Ce-Source": {"//firestore"}, "Ce-Specversion": {"1.0"}, "Ce-Type": {written},
+		"Ce-Subject": {"documents/counters/likes/shards/0"}, "Content-Type": {protobuf}}
+	with := func(key, value string) http.Header {
+		h := binary.Clone()
+		h.Set(key, value)
+		return h
+	}
+	without := func(key string) http.Header {
+		h := binary.Clone()
+		h.Del(key)
+		return h
+	}
+	structured := http.Header{"Content-Type": {"application/cloudevents+json"}}
+	const structuredEvent = `{"specversion":"1.0","id":"e1","source":"//firestore","type":"` + written + `",
+		"subject":"documents/counters/likes/shards/0","datacontenttype":"` + protobuf + `","data_base64":""}`
+	for _, test := range []struct {
+		name   string
+		header http.Header
+		body   io.Reader
+		want   string // the event's data
+		err    error
+	}{
+		{"binary", binary, bytes.NewReader(data), string(data), nil},
+		{"binary of unknown length", binary, io.MultiReader(bytes.NewReader(data)), string(data), nil},
+		{"binary and large", binary, strings.NewReader(strings.Repeat("x", 1<<20)), strings.Repeat("x", 1<<20), nil},
+		{"binary and empty", binary, http.NoBody, "", nil},
+		{"an unknown spec's binary", with("Ce-Specversion", "2.0"), bytes.NewReader(data), "", trigger.ErrNoEvent},
+		{"with parameters", with("Content-Type", protobuf+"; charset=x"), bytes.NewReader(data), string(data), nil},
+		{"structured", structured, strings.NewReader(structuredEvent), "", nil},
+		{"no id", without("Ce-Id"), bytes.NewReader(data), "", trigger.ErrMalformed},
+		{"no source", without("Ce-Source"), bytes.NewReader(data), "", trigger.ErrMalformed},
+		{"no type", without("Ce-Type"), bytes.NewReader(data), "", trigger.ErrMalformed},
+		{"no event", http.Header{}, strings.NewReader("hello"), "", trigger.ErrNoEvent},
+		{"cut short", binary, iotest.TimeoutReader(iotest.OneByteReader(bytes.NewReader(data))), "", iotest.ErrTimeout},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", test.body)
+		r.Header = test.header
+		e, err := trigger.FromRequest(r)
+		if !errors.Is(err, test.err) {
+			t.Errorf("%s: got %v, want %v", test.name, err, test.err)
+		}
+		if err != nil || test.err != nil {
+			continue
+		}
+		if e.ID() != "e1" || e.Type() != written || e.Subject() != "documents/counters/likes/shards/0" || string(e.Data()) != test.want {
+			t.Errorf("%s: got %+v", test.name, e)
+		}
+	}
+}
