@@ -1,0 +1,60 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// BenchmarkClients is how long clients wait for the acknowledgement of their increments of one counter of 10
+// shards, with Tally and without any function. One iteration is 5 s of each, in turn. Increments are
+// fired on schedule by 8 clients, whatever is still in flight, and the wait counts from when one was
+// due.
+//
+// Everything shares this machine: the clients, the emulator, the function, and what delivers the
+// events.
+func BenchmarkClients(b *testing.B) {
+	const slice = 5 * time.Second
+	for _, rate := range []int{100, 300} {
+		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
+			with, without := newWorld(b, tally, 10, 8), newWorld(b, "", 10, 8)
+			warmUp(b)
+			turns := []*world{with, without}
+			for range b.N {
+				for _, w := range turns {
+					w.atRate(rate, slice)
+					if w == with {
+						w.settle()
+					}
+				}
+				slices.Reverse(turns)
+			}
+			for _, w := range turns {
+				if w.refused > 0 {
+					b.Errorf("%d of %d increments were not acknowledged: %v", w.refused, w.refused+len(w.increments), w.refusal)
+				}
+			}
+			if got, want := with.total(), int64(len(with.increments)); got != want {
+				b.Errorf("the roll-up is %d, want %d", got, want)
+			}
+			a, n := with.latencies(), without.latencies()
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(percentile(a, 50), "tally-p50-ms")
+			b.ReportMetric(percentile(n, 50), "none-p50-ms")
+			b.ReportMetric(percentile(a, 99), "tally-p99-ms")
+			b.ReportMetric(percentile(n, 99), "none-p99-ms")
+			b.ReportMetric(percentile(a, 99)/percentile(n, 99), "p99-ratio")
+		})
+	}
+}
+
+// latencies returns the acknowledgements' latencies, sorted.
+func (w *world) latencies() []time.Duration {
+	var latencies []time.Duration
+	for _, i := range w.increments {
+		latencies = append(latencies, i.latency)
+	}
+	slices.Sort(latencies)
+	return latencies
+}
