@@ -22,7 +22,6 @@ import (
 // nothing. It is built as for deployment, without symbols for a debugger.
 func BenchmarkColdStart(b *testing.B) {
 	project := emulatortest.Project(b)
-	document := &firestoredata.Document{Name: "projects/" + project + "/databases/(default)/documents/counters/c/shards/0"}
 	for _, program := range []string{"deployed", "empty"} {
 		b.Run(program, func(b *testing.B) {
 			binary := filepath.Join(b.TempDir(), program)
@@ -38,7 +37,9 @@ func BenchmarkColdStart(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				n++
-				e, err := eventrelay.NewEvent(fmt.Sprint("cold-", n), time.Now(), nil, document)
+				// A counter of its own: a roll-up soon after another would wait for the cadence.
+				document := &firestoredata.Document{Name: fmt.Sprintf("projects/%s/databases/(default)/documents/counters/%s-%d/shards/0", project, program, n)}
+				e, err := eventrelay.NewEvent(fmt.Sprintf("cold-%s-%d", program, n), time.Now(), nil, document)
 				if err != nil {
 					b.Fatal(err)
 				}
