@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"slices"
 	"sync"
@@ -33,6 +34,7 @@ type counterState struct {
 	counter Counter
 
 	open   *generation   // absorbs events; nil when none does
+	anchor uint64        // hash of open's anchor
 	closed []*generation // wait to be covered, oldest first
 
 	wake     time.Time // when the prober is to look next, by the local clock; zero: at once
@@ -62,6 +64,7 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 //
 // The event's id tells copies of one event apart from other events.
 func (c *Coalescer) Changed(ctx context.Context, counter Counter, eventID string) error {
+	hash := maphash.String(hashSeed, eventID)
 	c.mu.Lock()
 	s := c.counters[counter.RollUp]
 	if s == nil {
@@ -70,7 +73,7 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, eventID string
 		// The prober serves every event of the counter, not only this one, and outlives its request.
 		go c.probe(context.Background(), s)
 	}
-	if g := s.anchoredBy(eventID); g != nil {
+	if g := s.anchoredBy(eventID, hash); g != nil {
 		c.mu.Unlock()
 		return c.share(ctx, s, g)
 	}
@@ -79,7 +82,7 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, eventID string
 		return nil // absorbed
 	}
 	g := &generation{anchor: eventID, done: make(chan struct{})}
-	s.open = g
+	s.open, s.anchor = g, hash
 	c.mu.Unlock()
 	return c.anchor(ctx, s, g)
 }
@@ -190,9 +193,14 @@ func (c *Coalescer) observe(s *counterState, l *look) bool {
 	return len(s.closed) > 0
 }
 
-// anchoredBy returns the generation whose anchor is the event, if one is held.
-func (s *counterState) anchoredBy(eventID string) *generation {
-	if s.open != nil && s.open.anchor == eventID {
+// hashSeed is for the hashes of event ids.
+var hashSeed = maphash.MakeSeed()
+
+// anchoredBy returns the generation whose anchor is the event, if one is held. The hash spares most
+// events to load the open generation and its anchor's id, which with very many counters are not in
+// the processor's cache.
+func (s *counterState) anchoredBy(eventID string, hash uint64) *generation {
+	if s.open != nil && s.anchor == hash && s.open.anchor == eventID {
 		return s.open
 	}
 	for _, g := range s.closed {
