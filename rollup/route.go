@@ -83,25 +83,22 @@ func (r *Route) Template() []Segment { return slices.Clone(r.template) }
 // the route covers it.
 func (r *Route) Counter(path string) (Counter, bool) {
 	rest := path
-	captured := make(map[string]string, len(r.pattern)/2)
+	matched := make([]string, 0, 8)
 	for i, segment := range r.pattern[:len(r.pattern)-1] {
 		id, after, more := strings.Cut(rest, "/")
-		if more != (i < len(r.pattern)-2) || id == "" {
+		if more != (i < len(r.pattern)-2) || id == "" || !segment.Capture && segment.Name != id {
 			return Counter{}, false
 		}
-		if segment.Capture {
-			captured[segment.Name] = id
-		} else if segment.Name != id {
-			return Counter{}, false
-		}
+		matched = append(matched, id)
 		rest = after
 	}
-	ids := make([]string, len(r.template))
-	for i, segment := range r.template {
-		ids[i] = segment.Name
+	ids := make([]string, 0, 8)
+	for _, segment := range r.template {
+		id := segment.Name
 		if segment.Capture {
-			ids[i] = captured[segment.Name]
+			id = matched[slices.Index(r.pattern, segment)]
 		}
+		ids = append(ids, id)
 	}
 	return Counter{Route: r, Shards: path, RollUp: strings.Join(ids, "/")}, true
 }
