@@ -60,7 +60,8 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 // Changed takes an event that says that a shard of c changed. It returns nil when the event may be
 // acknowledged: when a snapshot later than its arrival was rolled up, or at once, when an event
 // that is not acknowledged yet stands for it. Otherwise it returns an error, at the latest when ctx
-// ends, and the event must be delivered again, here or at any other instance.
+// ends or the event was held for Options.Hold, and the event must be delivered again, here or at any
+// other instance.
 //
 // The event's id tells copies of one event apart from other events.
 func (c *Coalescer) Changed(ctx context.Context, counter Counter, eventID string) error {
@@ -87,9 +88,20 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, eventID string
 	return c.anchor(ctx, s, g)
 }
 
+// limit bounds ctx by Options.Hold. Only an event that is held needs it; a timer for each absorbed one
+// would cost more than all else that is done for it.
+func (c *Coalescer) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.Hold == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.Hold)
+}
+
 // anchor waits for g as its anchor. When ctx ends first it closes g, so that nothing more is
 // absorbed, and then fails.
 func (c *Coalescer) anchor(ctx context.Context, s *counterState, g *generation) error {
+	ctx, cancel := c.limit(ctx)
+	defer cancel()
 	select {
 	case <-g.done:
 	case <-ctx.Done():
@@ -103,6 +115,8 @@ func (c *Coalescer) anchor(ctx context.Context, s *counterState, g *generation) 
 
 // share waits for g as a second copy of its anchor.
 func (c *Coalescer) share(ctx context.Context, s *counterState, g *generation) error {
+	ctx, cancel := c.limit(ctx)
+	defer cancel()
 	select {
 	case <-g.done:
 		return g.err

@@ -1043,3 +1043,24 @@ func TestDueCountsFromTheAnswer(t *testing.T) {
 		})
 	}
 }
+
+// An event is held no longer than Options.Hold, as an anchor or as a second copy of one.
+func TestHold(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.beforeView = func(int32) error { return errors.New("no answer") }
+		o := w.options(0)
+		o.Hold = 3 * time.Second
+		c := rollup.NewCoalescer(traced{w.store, w}, o)
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				err := c.Changed(context.Background(), likes, "e1")
+				if held := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || held != o.Hold {
+					t.Errorf("got %v after %v, want the deadline after %v", err, held, o.Hold)
+				}
+			})
+		}
+		all.Wait()
+	})
+}

@@ -19,6 +19,9 @@ type Options struct {
 	// an event may be held, so that a call that never answers leaves time for another.
 	Timeout time.Duration
 
+	// Hold is how long an event may be held. Zero means as long as its context lasts.
+	Hold time.Duration
+
 	// Logger must not be nil.
 	Logger *slog.Logger
 

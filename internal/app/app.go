@@ -195,7 +195,7 @@ func (s *service) dialDatabase(ctx context.Context, name databaseName) (*databas
 
 func (s *service) options() rollup.Options {
 	// Half the hold limit, so that an event outlives one call that never answers.
-	return rollup.Options{Cadence: s.config.Cadence, Timeout: s.config.HoldLimit / 2, Logger: s.logger}
+	return rollup.Options{Cadence: s.config.Cadence, Timeout: s.config.HoldLimit / 2, Hold: s.config.HoldLimit, Logger: s.logger}
 }
 
 var errNoRoute = errors.New("no route covers the document; see TALLY_ROUTES and the trigger's path pattern")
@@ -210,8 +210,6 @@ func (s *service) onWrite(ctx context.Context, e event.Event) (counter string, e
 	if !ok {
 		return "", fmt.Errorf("%s: %w", change.Path, errNoRoute)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.config.HoldLimit)
-	defer cancel()
 	d, err := s.database(ctx, databaseName{change.Project, change.Database})
 	if err != nil {
 		return c.RollUp, err
