@@ -18,6 +18,7 @@
 //   - internal/trigger decodes Firestore's events; internal/billing counts what Firestore bills.
 //   - internal/app is what both functions run: configuration, logs, what an event ends in.
 //   - shards is for Go servers: it creates, increments and reads counters. It knows rollup only by the documents.
+//   - internal/bench measures it.
 //   - internal/emulator, internal/eventrelay and cmd/tally run all of it on one machine, on Google's own Firestore emulator.
 //   - e2e has things go wrong there: processes killed and frozen, Firestore paused, failing and far away.
 package tally
