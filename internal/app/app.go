@@ -156,6 +156,22 @@ type opening struct {
 	err      error
 }
 
+// opened returns a database that is open, or nil.
+func (s *service) opened(name databaseName) *database {
+	s.mu.Lock()
+	o := s.databases[name]
+	s.mu.Unlock()
+	if o == nil {
+		return nil
+	}
+	select {
+	case <-o.done:
+		return o.database
+	default:
+		return nil
+	}
+}
+
 // database opens a database on first use. It waits for that as long as ctx lasts, and keeps no other
 // database waiting. A failed open is not remembered.
 func (s *service) database(ctx context.Context, name databaseName) (*database, error) {
@@ -210,9 +226,15 @@ func (s *service) onWrite(ctx context.Context, e event.Event) (counter string, e
 	if !ok {
 		return "", fmt.Errorf("%s: %w", change.Path, errNoRoute)
 	}
-	d, err := s.database(ctx, databaseName{change.Project, change.Database})
-	if err != nil {
-		return c.RollUp, err
+	name := databaseName{change.Project, change.Database}
+	d := s.opened(name)
+	if d == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.config.HoldLimit)
+		defer cancel()
+		if d, err = s.database(ctx, name); err != nil {
+			return c.RollUp, err
+		}
 	}
 	return c.RollUp, d.coalescer.Changed(ctx, c, e.ID())
 }
