@@ -17,7 +17,10 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-var scaleTime = flag.Duration("sim.scale", 5*time.Second, "virtual time for which TestScale runs; below a minute at a hundredth of the load")
+var (
+	scaleTime      = flag.Duration("sim.scale", 5*time.Second, "virtual time for which TestScale runs; below a minute at a hundredth of the load")
+	scaleInstances = flag.Int("sim.instances", 100, "instances that TestScale runs")
+)
 
 // TestScale prints what many instances cost under the loads that docs/scale.md is about.
 func TestScale(t *testing.T) {
@@ -33,7 +36,7 @@ func TestScale(t *testing.T) {
 		{"many counters", 200_000 / share, 100_000 / share},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { newCloud(t, 100, test.counters).run(test.rate, *scaleTime) })
+			synctest.Test(t, func(t *testing.T) { newCloud(t, *scaleInstances, test.counters).run(test.rate, *scaleTime) })
 		})
 	}
 }
