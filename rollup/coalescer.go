@@ -23,6 +23,7 @@ func LongestCadence(holdLimit time.Duration) time.Duration {
 // may be used by many goroutines at once.
 type Coalescer struct {
 	roller
+	pending PendingStore // nil: counters are rolled up here, not marked
 
 	mu       sync.Mutex
 	counters map[string]*counterState // by path of the roll-up document
@@ -136,7 +137,11 @@ func (c *Coalescer) probe(ctx context.Context, s *counterState) {
 		if !ok {
 			return
 		}
-		c.lookOnce(ctx, s, oldest)
+		if c.pending != nil {
+			c.markOnce(ctx, s, oldest)
+		} else {
+			c.lookOnce(ctx, s, oldest)
+		}
 	}
 }
 
@@ -165,26 +170,30 @@ func (c *Coalescer) lookOnce(ctx context.Context, s *counterState, oldest string
 		err = c.write(ctx, s.counter, &l)
 	}
 	if err != nil {
-		level := slog.LevelWarn
-		if errors.Is(err, ErrConflict) {
-			level = slog.LevelDebug // another instance was faster, as one is in every cadence
-		}
-		c.Logger.Log(ctx, level, "roll-up failed; looking again", "counter", s.counter.RollUp, "event_id", oldest, "error", err)
-	}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err != nil { // the outcome proves nothing
-		s.failures++
-		s.failure = err
-		s.wake = time.Now().Add(c.pause(s.failures))
+		c.failed(ctx, s, oldest, err)
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	s.failures = 0
 	if l.summed {
 		s.release(l.readTime)
 		s.wake = l.received.Add(c.Cadence) // the writer goes first: no back-off
 	}
+}
+
+// failed has the counter looked at again. The outcome of what failed proves nothing.
+func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) {
+	level := slog.LevelWarn
+	if errors.Is(err, ErrConflict) {
+		level = slog.LevelDebug // another instance was faster, as one is in every cadence
+	}
+	c.Logger.Log(ctx, level, "roll-up failed; looking again", "counter", s.counter.RollUp, "event_id", oldest, "error", err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.failures++
+	s.failure = err
+	s.wake = time.Now().Add(c.pause(s.failures))
 }
 
 // observe draws the conclusions from the roll-up document that a look has read: it marks the

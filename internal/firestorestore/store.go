@@ -104,13 +104,18 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	} else {
 		_, err = doc.Create(ctx, fields)
 	}
+	return outcome(err, "writing", c.RollUp)
+}
+
+// outcome is what the engine makes of the error of a write with a precondition.
+func outcome(err error, doing, path string) error {
 	switch status.Code(err) {
 	case codes.OK:
 		return nil
 	case codes.FailedPrecondition, codes.AlreadyExists, codes.NotFound, codes.Aborted:
 		return fmt.Errorf("%w: %w", rollup.ErrConflict, err)
 	default:
-		return fmt.Errorf("firestore: writing %s: %w", c.RollUp, err)
+		return fmt.Errorf("firestore: %s %s: %w", doing, path, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/internal/storetest"
+	"github.com/firestore-tally/tally/rollup"
 )
 
 func TestStore(t *testing.T) {
@@ -32,4 +33,8 @@ func int64s(fields map[string]any) map[string]any {
 		}
 	}
 	return fields
+}
+
+func TestPendingStore(t *testing.T) {
+	storetest.RunPending(t, func(*testing.T) rollup.PendingStore { return new(memstore.Store) })
 }

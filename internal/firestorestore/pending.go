@@ -1,0 +1,105 @@
+package firestorestore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"slices"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/rollup"
+	"golang.org/x/sync/errgroup"
+)
+
+// pending is the collection of pending marks. Routes that could name a document of it are refused.
+const pending = "rollup_pending"
+
+// A markDocument is a pending mark. Its id is a hash of RollUp, so that ids are not in sequence. A
+// field that is missing reads as empty; then no route makes the mark, and a drain drops it.
+type markDocument struct {
+	Shards string `firestore:"shards"`
+	RollUp string `firestore:"roll_up"`
+
+	// Nonce is new in every marking: a write that changes nothing would keep the update time, which is
+	// the mark's version.
+	Nonce string `firestore:"nonce"`
+
+	// Queued is one of queues prefixes, chosen by the id, and the time of the marking by the
+	// instance's clock, which serves no more than the order.
+	Queued string `firestore:"queued"`
+}
+
+// queues divide the index of the marks' times. Firestore sustains about 500 writes a second to a
+// collection whose indexed field takes sequential values
+// (https://firebase.google.com/docs/firestore/best-practices#hotspots), so they allow 4,000 marks a
+// second.
+const queues = 8
+
+const (
+	timeLayout = "2006-01-02T15:04:05.000000Z" // sorts as the times do
+	marksPage  = 100                           // marks of one queue read at once
+)
+
+// Mark implements rollup.PendingStore.
+func (s *Store) Mark(ctx context.Context, c rollup.Counter) error {
+	sum := sha256.Sum256([]byte(c.RollUp))
+	_, err := s.client.Collection(pending).Doc(base64.RawURLEncoding.EncodeToString(sum[:])).Set(ctx, markDocument{
+		Shards: c.Shards,
+		RollUp: c.RollUp,
+		Nonce:  rand.Text(),
+		Queued: fmt.Sprintf("%d %s", sum[0]%queues, s.now().UTC().Format(timeLayout)),
+	})
+	if err != nil {
+		return fmt.Errorf("firestore: marking %s: %w", c.RollUp, err)
+	}
+	return nil
+}
+
+// Marks implements rollup.PendingStore. It bills one read for each mark, and one for each queue that
+// holds none.
+func (s *Store) Marks(ctx context.Context, f func(rollup.Mark) error) error {
+	var next []firestore.Query
+	for n := range queues {
+		next = append(next, s.client.Collection(pending).OrderBy("queued", firestore.Asc).
+			Where("queued", ">=", fmt.Sprintf("%d ", n)).Where("queued", "<", fmt.Sprintf("%d!", n)).Limit(marksPage))
+	}
+	for len(next) > 0 {
+		pages := make([][]*firestore.DocumentSnapshot, len(next))
+		reads, reading := errgroup.WithContext(ctx)
+		for n, query := range next {
+			reads.Go(func() (err error) {
+				pages[n], err = query.Documents(reading).GetAll()
+				return err
+			})
+		}
+		if err := reads.Wait(); err != nil {
+			return fmt.Errorf("firestore: reading %s: %w", pending, err)
+		}
+		var further []firestore.Query
+		for n, page := range pages {
+			if len(page) == marksPage {
+				further = append(further, next[n].StartAfter(page[len(page)-1]))
+			}
+		}
+		next = further
+		marks := slices.Concat(pages...)
+		slices.SortFunc(marks, func(a, b *firestore.DocumentSnapshot) int { return a.UpdateTime.Compare(b.UpdateTime) })
+		for _, doc := range marks {
+			m := rollup.Mark{ID: doc.Ref.ID, Version: doc.UpdateTime}
+			m.Shards, _ = doc.Data()["shards"].(string)
+			m.RollUp, _ = doc.Data()["roll_up"].(string)
+			if err := f(m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Unmark implements rollup.PendingStore.
+func (s *Store) Unmark(ctx context.Context, m rollup.Mark) error {
+	_, err := s.client.Collection(pending).Doc(m.ID).Delete(ctx, firestore.LastUpdateTime(m.Version))
+	return outcome(err, "removing the mark of", m.RollUp)
+}

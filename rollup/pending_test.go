@@ -1,0 +1,334 @@
+package rollup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+)
+
+// A markWorld is a world whose instances mark.
+type markWorld struct {
+	*world
+	aroundMark func(n int, mark func() error) error // n counts from 1
+	marks      int
+	unmark     func() error // nil: none but the store's
+	broken     string       // roll-up whose writes fail
+}
+
+// inMarkWorld runs f with a marker that may hold events for hold. An hour later every goroutine must
+// have ended.
+func inMarkWorld(t *testing.T, f func(w *markWorld, c *rollup.Coalescer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &markWorld{world: &world{t: t, store: new(memstore.Store)}}
+		o := w.options(0.5)
+		o.Hold, o.Timeout = hold, hold/2
+		f(w, rollup.NewMarker(w, o))
+		time.Sleep(time.Hour)
+	})
+}
+
+func (w *markWorld) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
+	return traced{w.store, w.world}.View(ctx, c, f)
+}
+
+func (w *markWorld) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+	if c.RollUp == w.broken {
+		return errors.New("unavailable")
+	}
+	return traced{w.store, w.world}.Write(ctx, c, r)
+}
+
+func (w *markWorld) Counters(context.Context, *rollup.Route, func(rollup.Counter) error) error {
+	return errors.ErrUnsupported
+}
+
+func (w *markWorld) Mark(ctx context.Context, c rollup.Counter) error {
+	w.marks++
+	mark := func() error { return w.store.Mark(ctx, c) }
+	if w.aroundMark != nil {
+		return w.aroundMark(w.marks, mark)
+	}
+	return mark()
+}
+
+func (w *markWorld) Marks(ctx context.Context, f func(rollup.Mark) error) error {
+	return w.store.Marks(ctx, f)
+}
+
+func (w *markWorld) Unmark(ctx context.Context, m rollup.Mark) error {
+	if w.unmark != nil {
+		if err := w.unmark(); err != nil {
+			return err
+		}
+	}
+	return w.store.Unmark(ctx, m)
+}
+
+// pending returns the roll-ups that have marks.
+func (w *markWorld) pending() (pending string) {
+	err := w.store.Marks(w.t.Context(), func(m rollup.Mark) error { pending += m.RollUp + " "; return nil })
+	if err != nil {
+		w.t.Error(err)
+	}
+	return pending
+}
+
+func (w *markWorld) wantPending(want string) {
+	w.t.Helper()
+	if got := w.pending(); got != want {
+		w.t.Errorf("marks of %q, want %q", got, want)
+	}
+}
+
+// drain drains with a cadence of a minute.
+func (w *markWorld) drain(until time.Duration) (rollup.DrainReport, error) {
+	o := w.options(0.5)
+	o.Cadence = time.Minute
+	return rollup.Drain(w.t.Context(), w, rollup.Routes{likes.Route}, 4, time.Now().Add(until), o)
+}
+
+func (w *markWorld) wantDrain(want rollup.DrainReport) {
+	w.t.Helper()
+	got, err := w.drain(time.Minute)
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		w.t.Errorf("error %v, report (-want +got):\n%s", err, d)
+	}
+}
+
+func TestMarkerLeavesAMark(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		w.increment(5)
+		began := time.Now()
+		w.acknowledged(w.deliver(c, "e"))
+		if waited := time.Since(began).Round(time.Millisecond); waited != 0 {
+			t.Errorf("a lone event waited %v", waited)
+		}
+		w.called(0, 0, 0)
+		w.wantPending("rollups/likes ")
+		w.wantDrain(rollup.DrainReport{RolledUp: 1})
+		w.wantTotal(5)
+		w.wantPending("")
+	})
+}
+
+func TestMarkerMarksOnceInAWindow(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		w.acknowledged(w.deliver(c, "first"))
+		anchor := w.deliver(c, "anchor")
+		for i := range 100 {
+			if e := w.deliver(c, fmt.Sprint("e", i)); e.held() || e.err != nil {
+				t.Fatalf("event %d was not absorbed: %v", i, e.err)
+			}
+		}
+		if !anchor.held() || w.marks != 1 {
+			t.Fatalf("anchor held: %v, %d marks", anchor.held(), w.marks)
+		}
+		began := time.Now()
+		w.acknowledged(anchor)
+		if waited := time.Since(began).Round(time.Millisecond); waited != hold/2 || w.marks != 2 {
+			t.Errorf("the anchor waited %v, and there were %d marks; want %v, 2", waited, w.marks, hold/2)
+		}
+	})
+}
+
+// An event that comes while a mark is being written may be later than the drain that takes it away.
+func TestEventDuringMarkWaitsForTheNext(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		var late *delivery
+		w.aroundMark = func(n int, mark func() error) error {
+			if n > 1 {
+				return mark()
+			}
+			if err := mark(); err != nil {
+				return err
+			}
+			w.wantDrain(rollup.DrainReport{RolledUp: 1})
+			w.increment(1)
+			late = w.deliver(c, "late")
+			return nil
+		}
+		w.acknowledged(w.deliver(c, "early"))
+		if !late.held() {
+			t.Error("acknowledged with a mark that was begun before it came")
+		}
+		w.wantPending("")
+		w.acknowledged(late)
+		w.wantPending("rollups/likes ")
+	})
+}
+
+func TestMarkIsNeverSkipped(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		w.acknowledged(w.deliver(c, "e1"))
+		time.Sleep(hold)
+		w.acknowledged(w.deliver(c, "e2"))
+		if w.marks != 2 {
+			t.Errorf("%d marks, want 2: the first may be read already", w.marks)
+		}
+	})
+}
+
+func TestMarkFails(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		w.aroundMark = func(int, func() error) error { return errors.New("unavailable") }
+		e := w.deliverWithin(time.Hour, c, "e")
+		began := time.Now()
+		<-e.done
+		if waited := time.Since(began).Round(time.Millisecond); e.err == nil || !strings.Contains(e.err.Error(), "unavailable") || waited != hold {
+			t.Errorf("after %v: %v; want what kept failing after %v", waited, e.err, hold)
+		}
+		w.aroundMark = nil
+		w.acknowledged(w.deliver(c, "e"))
+		w.wantPending("rollups/likes ")
+	})
+}
+
+func TestDrainWritesEqualTotals(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		w.rollUpElsewhere()
+		_, before := w.rollUp()
+		time.Sleep(time.Minute)
+		w.acknowledged(w.deliver(c, "e"))
+		w.wantDrain(rollup.DrainReport{RolledUp: 1})
+		if _, after := w.rollUp(); !after.After(before) {
+			t.Error("the mark was taken away on a comparison")
+		}
+	})
+}
+
+func TestMarkMadeAnewStays(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		w.increment(1)
+		w.acknowledged(w.deliver(c, "e1"))
+		w.aroundWrite = func(n int32, write func() error) error {
+			w.increment(1)
+			w.acknowledged(w.deliver(c, "e2"))
+			return write()
+		}
+		w.wantDrain(rollup.DrainReport{RolledUp: 1})
+		w.wantTotal(1)
+		w.wantPending("rollups/likes ")
+		w.aroundWrite = nil
+		w.wantDrain(rollup.DrainReport{Waiting: 1}) // rolled up less than a minute ago
+		w.wantPending("rollups/likes ")
+		time.Sleep(time.Minute)
+		w.wantDrain(rollup.DrainReport{RolledUp: 1})
+		w.wantTotal(2)
+		w.wantPending("")
+	})
+}
+
+func TestDrainTakesSchedulesAsTheyCome(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		w.rollUpElsewhere()
+		w.acknowledged(w.deliver(c, "e"))
+		time.Sleep(time.Minute*9/10 - time.Second)
+		w.wantDrain(rollup.DrainReport{Waiting: 1})
+		time.Sleep(time.Second)
+		w.wantDrain(rollup.DrainReport{RolledUp: 1})
+	})
+}
+
+func TestDrainKeepsTheMark(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		write  func(write func() error) error
+		unmark func() error
+	}{
+		{"the write's outcome is unknown", func(write func() error) error { return errors.New("answer lost") }, nil},
+		{"the write is refused", func(write func() error) error { return rollup.ErrConflict }, nil},
+		{"the mark cannot be removed", func(write func() error) error { return write() }, func() error { return errors.New("unavailable") }},
+	} {
+		inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+			w.acknowledged(w.deliver(c, "e"))
+			w.aroundWrite = func(n int32, write func() error) error { return test.write(write) }
+			w.unmark = test.unmark
+			report, err := w.drain(time.Minute)
+			if err == nil || report.Failed != 1 || len(report.Errors) != 1 {
+				t.Errorf("%s: %+v, %v", test.name, report, err)
+			}
+			w.wantPending("rollups/likes ")
+		})
+	}
+}
+
+// A write of which nobody knows the outcome is looked for, and the mark is taken away once the roll-up
+// is there.
+func TestDrainFindsItsWrite(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		w.increment(3)
+		w.acknowledged(w.deliver(c, "e"))
+		w.aroundWrite = func(n int32, write func() error) error {
+			if err := write(); err != nil {
+				return err
+			}
+			return errors.New("answer lost")
+		}
+		w.wantDrain(rollup.DrainReport{RolledUp: 1})
+		w.called(2, 1, 1)
+		w.wantTotal(3)
+		w.wantPending("")
+	})
+}
+
+func TestDrainLeavesTheRest(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, _ *rollup.Coalescer) {
+		for n := range 20 {
+			if err := w.store.Mark(t.Context(), mustCounter(rollup.DefaultRoute, fmt.Sprintf("counters/%d/shards", n))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.beforeView = func(int32) error { time.Sleep(time.Second); return nil }
+		report, err := w.drain(3*time.Second - time.Millisecond)
+		if d := cmp.Diff(rollup.DrainReport{RolledUp: 12, Left: true}, report); d != "" || err != nil {
+			t.Errorf("error %v, report (-want +got):\n%s", err, d)
+		}
+		if left := strings.Count(w.pending(), "rollups/"); left != 8 {
+			t.Errorf("%d marks are left, want 8", left)
+		}
+		if got := w.store.Get("rollups/0"); got == nil {
+			t.Error("the oldest was not drained first")
+		}
+		w.wantDrain(rollup.DrainReport{RolledUp: 8})
+	})
+}
+
+func TestDrainDropsMarksOfNoRoute(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, _ *rollup.Coalescer) {
+		for _, route := range []string{"a/{a}/b/{b} -> c/{a} : n", "counters/{counter}/shards/{shard} -> totals/{counter} : count"} {
+			path := map[bool]string{true: "a/x/b", false: "counters/likes/shards"}[strings.HasPrefix(route, "a/")]
+			if err := w.store.Mark(t.Context(), mustCounter(route, path)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.wantDrain(rollup.DrainReport{Dropped: 2})
+		w.wantPending("")
+		if log := w.log.String(); strings.Count(log, "no route makes it") != 2 {
+			t.Errorf("logged %s", log)
+		}
+	})
+}
+
+func TestDrainGoesOnPastAFailure(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		w.acknowledged(w.deliver(c, "e"))
+		if err := w.store.Mark(t.Context(), mustCounter(rollup.DefaultRoute, "counters/other/shards")); err != nil {
+			t.Fatal(err)
+		}
+		w.broken = likes.RollUp
+		report, err := w.drain(time.Minute)
+		if err == nil || report.Failed != 1 || report.RolledUp != 1 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		w.wantPending("rollups/likes ")
+	})
+}
