@@ -22,6 +22,7 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
 
@@ -32,6 +33,7 @@ type stackOptions struct {
 	functionsPort int // of the first instance; the others follow
 	instances     int
 	rules         string
+	held          bool // the cadence must be one that events are held through, not the schedule's
 	faults        eventrelay.Faults
 	variables     []string // of the functions' environment, beside this process's own
 	billed        bool     // count what the functions are billed for
@@ -100,6 +102,9 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 	var err error
 	if s.config, err = app.LoadConfig(environment); err != nil {
 		return s, fmt.Errorf("configuration: %w", err)
+	}
+	if longest := rollup.LongestCadence(s.config.HoldLimit); o.held && s.config.Cadence > longest {
+		return s, fmt.Errorf("TALLY_CADENCE=%v: want at most %v here, where no schedule runs; tally dev runs one", s.config.Cadence, longest)
 	}
 	if err := o.check(s.config.EmulatorHost != ""); err != nil {
 		return s, err

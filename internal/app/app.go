@@ -206,6 +206,9 @@ func (s *service) dialDatabase(ctx context.Context, name databaseName) (*databas
 		return nil, err
 	}
 	store := firestorestore.New(client, s.logger)
+	if s.config.Cadence > rollup.LongestCadence(s.config.HoldLimit) {
+		return &database{store, rollup.NewMarker(store, s.options())}, nil
+	}
 	return &database{store, rollup.NewCoalescer(store, s.options())}, nil
 }
 

@@ -21,7 +21,8 @@ type Config struct {
 	// Routes say which shards make up which counter; see rollup.ParseRoutes.
 	Routes rollup.Routes `env:"TALLY_ROUTES" envDefault:"counters/{counter}/shards/{shard} -> rollups/{counter} : count"`
 
-	// Cadence is the least time between two roll-ups of one counter.
+	// Cadence is the least time between two roll-ups of one counter. One above
+	// rollup.LongestCadence(HoldLimit) is served by RollUpOnSchedule.
 	Cadence time.Duration `env:"TALLY_CADENCE" envDefault:"1s"`
 
 	// HoldLimit is how long an event may wait for its roll-up before it fails and is delivered again.
@@ -77,12 +78,8 @@ func LoadConfig(environment map[string]string) (Config, error) {
 	if cadence && c.Cadence <= 0 {
 		report("TALLY_CADENCE=%v: want more than 0", c.Cadence)
 	}
-	switch longest := rollup.LongestCadence(c.HoldLimit); {
-	case !holdLimit:
-	case longest <= 0:
+	if holdLimit && rollup.LongestCadence(c.HoldLimit) <= 0 {
 		report("TALLY_HOLD_LIMIT=%v: want more than 5s, of which Firestore and redelivery take that much", c.HoldLimit)
-	case cadence && c.Cadence > longest:
-		report("TALLY_CADENCE=%v: want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event: (limit - 5s) / 3", c.Cadence, longest, c.HoldLimit)
 	}
 	if timeout := time.Duration(c.FunctionTimeout) * time.Second; holdLimit && timeout != 0 && c.HoldLimit >= timeout {
 		report("TALLY_HOLD_LIMIT=%v: want less than the function's timeout, %v; shorten one or lengthen the other", c.HoldLimit, timeout)
