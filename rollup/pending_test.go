@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +18,8 @@ import (
 // A markWorld is a world whose instances mark.
 type markWorld struct {
 	*world
-	aroundMark func(n int, mark func() error) error // n counts from 1
-	marks      int
+	aroundMark func(n int32, mark func() error) error // n counts from 1
+	marks      atomic.Int32
 	unmark     func() error // nil: none but the store's
 	broken     string       // roll-up whose writes fail
 }
@@ -52,10 +53,10 @@ func (w *markWorld) Counters(context.Context, *rollup.Route, func(rollup.Counter
 }
 
 func (w *markWorld) Mark(ctx context.Context, c rollup.Counter) error {
-	w.marks++
+	n := w.marks.Add(1)
 	mark := func() error { return w.store.Mark(ctx, c) }
 	if w.aroundMark != nil {
-		return w.aroundMark(w.marks, mark)
+		return w.aroundMark(n, mark)
 	}
 	return mark()
 }
@@ -129,13 +130,13 @@ func TestMarkerMarksOnceInAWindow(t *testing.T) {
 				t.Fatalf("event %d was not absorbed: %v", i, e.err)
 			}
 		}
-		if !anchor.held() || w.marks != 1 {
-			t.Fatalf("anchor held: %v, %d marks", anchor.held(), w.marks)
+		if !anchor.held() || w.marks.Load() != 1 {
+			t.Fatalf("anchor held: %v, %d marks", anchor.held(), w.marks.Load())
 		}
 		began := time.Now()
 		w.acknowledged(anchor)
-		if waited := time.Since(began).Round(time.Millisecond); waited != hold/2 || w.marks != 2 {
-			t.Errorf("the anchor waited %v, and there were %d marks; want %v, 2", waited, w.marks, hold/2)
+		if waited := time.Since(began).Round(time.Millisecond); waited != hold/2 || w.marks.Load() != 2 {
+			t.Errorf("the anchor waited %v, and there were %d marks; want %v, 2", waited, w.marks.Load(), hold/2)
 		}
 	})
 }
@@ -144,7 +145,7 @@ func TestMarkerMarksOnceInAWindow(t *testing.T) {
 func TestEventDuringMarkWaitsForTheNext(t *testing.T) {
 	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
 		var late *delivery
-		w.aroundMark = func(n int, mark func() error) error {
+		w.aroundMark = func(n int32, mark func() error) error {
 			if n > 1 {
 				return mark()
 			}
@@ -171,15 +172,15 @@ func TestMarkIsNeverSkipped(t *testing.T) {
 		w.acknowledged(w.deliver(c, "e1"))
 		time.Sleep(hold)
 		w.acknowledged(w.deliver(c, "e2"))
-		if w.marks != 2 {
-			t.Errorf("%d marks, want 2: the first may be read already", w.marks)
+		if w.marks.Load() != 2 {
+			t.Errorf("%d marks, want 2: the first may be read already", w.marks.Load())
 		}
 	})
 }
 
 func TestMarkFails(t *testing.T) {
 	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
-		w.aroundMark = func(int, func() error) error { return errors.New("unavailable") }
+		w.aroundMark = func(int32, func() error) error { return errors.New("unavailable") }
 		e := w.deliverWithin(time.Hour, c, "e")
 		began := time.Now()
 		<-e.done
