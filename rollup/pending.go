@@ -17,8 +17,8 @@ type PendingStore interface {
 	// whatever was there.
 	Mark(ctx context.Context, c Counter) error
 
-	// Marks calls f for each mark, older ones about before younger ones, and stops at f's first error.
-	// A mark that is made anew meanwhile may come again.
+	// Marks calls f for each mark that was left before the call, older ones about before younger ones,
+	// and stops at f's first error. A mark that is made anew meanwhile may come again.
 	Marks(ctx context.Context, f func(Mark) error) error
 
 	// Unmark takes m away if it is still of the same version. It returns ErrConflict when Firestore
@@ -30,7 +30,6 @@ type PendingStore interface {
 type Mark struct {
 	ID      string    // the store's own
 	Shards  string    // path of the counter's shards' collection
-	RollUp  string    // path of its roll-up document
 	Version time.Time // when the mark was left, as Firestore says
 }
 
@@ -69,7 +68,7 @@ func (c *Coalescer) markOnce(ctx context.Context, s *counterState, oldest string
 type DrainReport struct {
 	RolledUp int      `json:"rolled_up"` // marked counters that were rolled up
 	Waiting  int      `json:"waiting"`   // marked counters whose roll-up is younger than the cadence
-	Dropped  int      `json:"dropped"`   // marks taken away because no route makes them
+	Unrouted int      `json:"unrouted"`  // marks of shards that no route matches; they stay
 	Failed   int      `json:"failed"`
 	Left     bool     `json:"left"` // time ran out, and the next drain goes on
 	Errors   []string `json:"errors,omitempty"`
@@ -126,16 +125,12 @@ type drain struct {
 
 // rollUp rolls up the counter of a mark and takes the mark away.
 func (d *drain) rollUp(ctx context.Context, m Mark) {
-	c, ok := d.routes.Match(m.Shards + "/0")
-	if ok = ok && c.RollUp == m.RollUp; !ok {
-		d.Logger.WarnContext(ctx, "pending mark dropped; no route makes it", "counter", m.RollUp, "shards", m.Shards)
-	}
-	rolledUp := false
+	c, routed := d.routes.Match(m.Shards + "/0")
+	var rolledUp bool
 	var err error
-	if ok {
-		rolledUp, err = d.cover(ctx, c)
-	}
-	if err == nil && (rolledUp || !ok) {
+	if !routed {
+		d.Logger.WarnContext(ctx, "pending mark left: no route matches its shards", "shards", m.Shards, "mark", m.ID)
+	} else if rolledUp, err = d.cover(ctx, c, m); err == nil && rolledUp {
 		if err = d.store.Unmark(ctx, m); errors.Is(err, ErrConflict) {
 			err = nil // made anew meanwhile: it stays
 		}
@@ -148,9 +143,9 @@ func (d *drain) rollUp(ctx context.Context, m Mark) {
 		if len(d.report.Errors) < maxReportedErrors {
 			d.report.Errors = append(d.report.Errors, err.Error())
 		}
-		d.Logger.ErrorContext(ctx, "marked counter not rolled up", "counter", m.RollUp, "error", err)
-	case !ok:
-		d.report.Dropped++
+		d.Logger.ErrorContext(ctx, "marked counter not rolled up", "counter", c.RollUp, "error", err)
+	case !routed:
+		d.report.Unrouted++
 	case rolledUp:
 		d.report.RolledUp++
 	default:
@@ -158,17 +153,13 @@ func (d *drain) rollUp(ctx context.Context, m Mark) {
 	}
 }
 
-// cover makes c's roll-up cover everything that was committed before the call, by a write even where
+// cover makes c's roll-up cover everything that was committed before m was left, by a write even where
 // the totals are equal: another's older sum may be in flight. It reports false when the roll-up is too
-// young for that.
-func (d *drain) cover(ctx context.Context, c Counter) (covered bool, err error) {
-	var mark time.Time // the first look's instant
+// young for that. What m stands for was committed before m: a roll-up as of then or later covers it.
+func (d *drain) cover(ctx context.Context, c Counter, m Mark) (covered bool, err error) {
 	for try := 1; ; try++ {
 		l, err := d.look(ctx, c, "", func(l *look) bool {
-			if mark.IsZero() {
-				mark = l.readTime
-			}
-			covered = !l.asOf.Before(mark)
+			covered = !l.asOf.Before(m.Version)
 			return !covered && d.untilDue(l) <= d.Cadence/10
 		})
 		switch {

@@ -22,6 +22,8 @@ type markWorld struct {
 	marks      atomic.Int32
 	unmark     func() error // nil: none but the store's
 	broken     string       // roll-up whose writes fail
+	unreadable bool         // the marks
+	deadline   time.Time    // of the last mark
 }
 
 // inMarkWorld runs f with a marker that may hold events for hold. An hour later every goroutine must
@@ -54,6 +56,7 @@ func (w *markWorld) Counters(context.Context, *rollup.Route, func(rollup.Counter
 
 func (w *markWorld) Mark(ctx context.Context, c rollup.Counter) error {
 	n := w.marks.Add(1)
+	w.deadline, _ = ctx.Deadline()
 	mark := func() error { return w.store.Mark(ctx, c) }
 	if w.aroundMark != nil {
 		return w.aroundMark(n, mark)
@@ -62,6 +65,9 @@ func (w *markWorld) Mark(ctx context.Context, c rollup.Counter) error {
 }
 
 func (w *markWorld) Marks(ctx context.Context, f func(rollup.Mark) error) error {
+	if w.unreadable {
+		return errors.New("unavailable")
+	}
 	return w.store.Marks(ctx, f)
 }
 
@@ -74,9 +80,9 @@ func (w *markWorld) Unmark(ctx context.Context, m rollup.Mark) error {
 	return w.store.Unmark(ctx, m)
 }
 
-// pending returns the roll-ups that have marks.
+// pending returns the collections of shards that have marks.
 func (w *markWorld) pending() (pending string) {
-	err := w.store.Marks(w.t.Context(), func(m rollup.Mark) error { pending += m.RollUp + " "; return nil })
+	err := w.store.Marks(w.t.Context(), func(m rollup.Mark) error { pending += m.Shards + " "; return nil })
 	if err != nil {
 		w.t.Error(err)
 	}
@@ -114,7 +120,7 @@ func TestMarkerLeavesAMark(t *testing.T) {
 			t.Errorf("a lone event waited %v", waited)
 		}
 		w.called(0, 0, 0)
-		w.wantPending("rollups/likes ")
+		w.wantPending("counters/likes/shards ")
 		w.wantDrain(rollup.DrainReport{RolledUp: 1})
 		w.wantTotal(5)
 		w.wantPending("")
@@ -163,7 +169,7 @@ func TestEventDuringMarkWaitsForTheNext(t *testing.T) {
 		}
 		w.wantPending("")
 		w.acknowledged(late)
-		w.wantPending("rollups/likes ")
+		w.wantPending("counters/likes/shards ")
 	})
 }
 
@@ -189,7 +195,7 @@ func TestMarkFails(t *testing.T) {
 		}
 		w.aroundMark = nil
 		w.acknowledged(w.deliver(c, "e"))
-		w.wantPending("rollups/likes ")
+		w.wantPending("counters/likes/shards ")
 	})
 }
 
@@ -217,10 +223,10 @@ func TestMarkMadeAnewStays(t *testing.T) {
 		}
 		w.wantDrain(rollup.DrainReport{RolledUp: 1})
 		w.wantTotal(1)
-		w.wantPending("rollups/likes ")
+		w.wantPending("counters/likes/shards ")
 		w.aroundWrite = nil
 		w.wantDrain(rollup.DrainReport{Waiting: 1}) // rolled up less than a minute ago
-		w.wantPending("rollups/likes ")
+		w.wantPending("counters/likes/shards ")
 		time.Sleep(time.Minute)
 		w.wantDrain(rollup.DrainReport{RolledUp: 1})
 		w.wantTotal(2)
@@ -253,11 +259,16 @@ func TestDrainKeepsTheMark(t *testing.T) {
 			w.acknowledged(w.deliver(c, "e"))
 			w.aroundWrite = func(n int32, write func() error) error { return test.write(write) }
 			w.unmark = test.unmark
+			began := time.Now()
 			report, err := w.drain(time.Minute)
 			if err == nil || report.Failed != 1 || len(report.Errors) != 1 {
 				t.Errorf("%s: %+v, %v", test.name, report, err)
 			}
-			w.wantPending("rollups/likes ")
+			// Three quarters of 50, 100 and 200 ms lie between the five tries.
+			if took := time.Since(began).Round(time.Microsecond); test.unmark == nil && took != 262500*time.Microsecond {
+				t.Errorf("%s: it took %v", test.name, took)
+			}
+			w.wantPending("counters/likes/shards ")
 		})
 	}
 }
@@ -293,7 +304,7 @@ func TestDrainLeavesTheRest(t *testing.T) {
 		if d := cmp.Diff(rollup.DrainReport{RolledUp: 12, Left: true}, report); d != "" || err != nil {
 			t.Errorf("error %v, report (-want +got):\n%s", err, d)
 		}
-		if left := strings.Count(w.pending(), "rollups/"); left != 8 {
+		if left := strings.Count(w.pending(), "/shards "); left != 8 {
 			t.Errorf("%d marks are left, want 8", left)
 		}
 		if got := w.store.Get("rollups/0"); got == nil {
@@ -303,18 +314,79 @@ func TestDrainLeavesTheRest(t *testing.T) {
 	})
 }
 
-func TestDrainDropsMarksOfNoRoute(t *testing.T) {
+// The two functions may be deployed one after the other with other routes.
+func TestRoutesChange(t *testing.T) {
 	inMarkWorld(t, func(w *markWorld, _ *rollup.Coalescer) {
-		for _, route := range []string{"a/{a}/b/{b} -> c/{a} : n", "counters/{counter}/shards/{shard} -> totals/{counter} : count"} {
-			path := map[bool]string{true: "a/x/b", false: "counters/likes/shards"}[strings.HasPrefix(route, "a/")]
-			if err := w.store.Mark(t.Context(), mustCounter(route, path)); err != nil {
+		w.increment(4)
+		for route, shards := range map[string]string{
+			"a/{a}/b/{b} -> c/{a} : n":                                      "a/x/b",
+			"counters/{counter}/shards/{shard} -> totals/{counter} : count": likes.Shards,
+		} {
+			if err := w.store.Mark(t.Context(), mustCounter(route, shards)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w.wantDrain(rollup.DrainReport{Dropped: 2})
-		w.wantPending("")
-		if log := w.log.String(); strings.Count(log, "no route makes it") != 2 {
+		w.wantDrain(rollup.DrainReport{RolledUp: 1, Unrouted: 1})
+		w.wantTotal(4) // in the roll-up of the route as it is now
+		w.wantPending("a/x/b ")
+		if log := w.log.String(); strings.Count(log, "no route matches") != 1 {
 			t.Errorf("logged %s", log)
+		}
+	})
+}
+
+// A mark that another's roll-up covers needs none of its own.
+func TestDrainTakesCoveredMarksAway(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		w.increment(1)
+		w.acknowledged(w.deliver(c, "e"))
+		time.Sleep(time.Millisecond)
+		w.rollUpElsewhere()
+		w.wantDrain(rollup.DrainReport{RolledUp: 1})
+		w.called(1, 0, 0)
+		w.wantPending("")
+	})
+}
+
+func TestMarkIsBounded(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		began := time.Now()
+		w.acknowledged(w.deliver(c, "e"))
+		if got := w.deadline.Sub(began); got != hold/2 {
+			t.Errorf("a mark might take %v, want %v", got, hold/2)
+		}
+	})
+}
+
+// The window runs from the begin of a mark, and a failure is repeated at once unless another came
+// before it.
+func TestMarkTimes(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		began := time.Now()
+		var at []time.Duration
+		w.aroundMark = func(n int32, mark func() error) error {
+			at = append(at, time.Since(began).Round(time.Microsecond))
+			time.Sleep(time.Second)
+			if n == 1 || n == 3 {
+				return errors.New("unavailable")
+			}
+			return mark()
+		}
+		w.acknowledged(w.deliver(c, "e1")) // fails, and is repeated
+		w.acknowledged(w.deliver(c, "e2")) // the same, a window after the second
+		want := []time.Duration{0, time.Second, time.Second + hold/2, 2*time.Second + hold/2}
+		if d := cmp.Diff(want, at); d != "" {
+			t.Errorf("marks (-want +got):\n%s", d)
+		}
+	})
+}
+
+func TestDrainWithoutMarks(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		w.acknowledged(w.deliver(c, "e"))
+		w.unreadable = true
+		if report, err := w.drain(time.Minute); err == nil || !report.Left || !strings.Contains(err.Error(), "unavailable") {
+			t.Errorf("marks that cannot be read: %+v, %v", report, err)
 		}
 	})
 }
@@ -330,6 +402,6 @@ func TestDrainGoesOnPastAFailure(t *testing.T) {
 		if err == nil || report.Failed != 1 || report.RolledUp != 1 {
 			t.Errorf("%+v, %v", report, err)
 		}
-		w.wantPending("rollups/likes ")
+		w.wantPending("counters/likes/shards ")
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/rollup"
@@ -16,18 +17,19 @@ import (
 // pending is the collection of pending marks. Routes that could name a document of it are refused.
 const pending = "rollup_pending"
 
-// A markDocument is a pending mark. Its id is a hash of RollUp, so that ids are not in sequence. A
-// field that is missing reads as empty; then no route makes the mark, and a drain drops it.
+// A markDocument is a pending mark. Its id is a hash of Shards, so that ids are not in sequence. A
+// field that is missing reads as empty: without Queued no drain finds the mark, without Shards no
+// route matches it.
 type markDocument struct {
 	Shards string `firestore:"shards"`
-	RollUp string `firestore:"roll_up"`
 
 	// Nonce is new in every marking: a write that changes nothing would keep the update time, which is
 	// the mark's version.
 	Nonce string `firestore:"nonce"`
 
 	// Queued is one of queues prefixes, chosen by the id, and the time of the marking by the
-	// instance's clock, which serves no more than the order.
+	// instance's clock. It serves no more than the order; a mark that is ahead of the drain's clock
+	// waits for the next drain.
 	Queued string `firestore:"queued"`
 }
 
@@ -37,19 +39,21 @@ type markDocument struct {
 // second.
 const queues = 8
 
-const (
-	timeLayout = "2006-01-02T15:04:05.000000Z" // sorts as the times do
-	marksPage  = 100                           // marks of one queue read at once
-)
+// marksPage is how many marks of one queue are read at once.
+const marksPage = 100
+
+// queued returns Queued of the n-th queue's mark of a time. It sorts as the times do.
+func queued(n int, t time.Time) string {
+	return fmt.Sprintf("%d %s", n, t.UTC().Format("2006-01-02T15:04:05.000000Z"))
+}
 
 // Mark implements rollup.PendingStore.
 func (s *Store) Mark(ctx context.Context, c rollup.Counter) error {
-	sum := sha256.Sum256([]byte(c.RollUp))
+	sum := sha256.Sum256([]byte(c.Shards))
 	_, err := s.client.Collection(pending).Doc(base64.RawURLEncoding.EncodeToString(sum[:])).Set(ctx, markDocument{
 		Shards: c.Shards,
-		RollUp: c.RollUp,
 		Nonce:  rand.Text(),
-		Queued: fmt.Sprintf("%d %s", sum[0]%queues, s.now().UTC().Format(timeLayout)),
+		Queued: queued(int(sum[0])%queues, s.now()),
 	})
 	if err != nil {
 		return fmt.Errorf("firestore: marking %s: %w", c.RollUp, err)
@@ -63,7 +67,7 @@ func (s *Store) Marks(ctx context.Context, f func(rollup.Mark) error) error {
 	var next []firestore.Query
 	for n := range queues {
 		next = append(next, s.client.Collection(pending).OrderBy("queued", firestore.Asc).
-			Where("queued", ">=", fmt.Sprintf("%d ", n)).Where("queued", "<", fmt.Sprintf("%d!", n)).Limit(marksPage))
+			Where("queued", ">=", queued(n, time.Time{})).Where("queued", "<=", queued(n, s.now())).Limit(marksPage))
 	}
 	for len(next) > 0 {
 		pages := make([][]*firestore.DocumentSnapshot, len(next))
@@ -89,7 +93,6 @@ func (s *Store) Marks(ctx context.Context, f func(rollup.Mark) error) error {
 		for _, doc := range marks {
 			m := rollup.Mark{ID: doc.Ref.ID, Version: doc.UpdateTime}
 			m.Shards, _ = doc.Data()["shards"].(string)
-			m.RollUp, _ = doc.Data()["roll_up"].(string)
 			if err := f(m); err != nil {
 				return err
 			}
@@ -101,5 +104,5 @@ func (s *Store) Marks(ctx context.Context, f func(rollup.Mark) error) error {
 // Unmark implements rollup.PendingStore.
 func (s *Store) Unmark(ctx context.Context, m rollup.Mark) error {
 	_, err := s.client.Collection(pending).Doc(m.ID).Delete(ctx, firestore.LastUpdateTime(m.Version))
-	return outcome(err, "removing the mark of", m.RollUp)
+	return outcome(err, "removing the mark of", m.Shards)
 }

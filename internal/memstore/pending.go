@@ -15,7 +15,7 @@ func (s *Store) Mark(ctx context.Context, c rollup.Counter) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.Put(pending+"/"+strings.ReplaceAll(c.RollUp, "/", "|"), map[string]any{"shards": c.Shards, "roll_up": c.RollUp})
+	s.Put(pending+"/"+strings.ReplaceAll(c.Shards, "/", "|"), map[string]any{"shards": c.Shards})
 	return nil
 }
 
@@ -26,7 +26,6 @@ func (s *Store) Marks(ctx context.Context, f func(rollup.Mark) error) error {
 	for id, d := range s.collections[pending] {
 		m := rollup.Mark{ID: id, Version: d.updateTime}
 		m.Shards, _ = d.fields["shards"].(string)
-		m.RollUp, _ = d.fields["roll_up"].(string)
 		marks = append(marks, m)
 	}
 	s.mu.Unlock()

@@ -59,8 +59,8 @@ func testMarkOnce(t *testing.T, s rollup.PendingStore) {
 	if len(first) != 1 || len(second) != 1 {
 		t.Fatalf("got %v, then %v; want one mark each", first, second)
 	}
-	if first[0].Shards != likes.Shards || first[0].RollUp != likes.RollUp {
-		t.Errorf("got %+v, want that of %s", first[0], likes.RollUp)
+	if first[0].Shards != likes.Shards {
+		t.Errorf("got %+v, want that of %s", first[0], likes.Shards)
 	}
 	if !second[0].Version.After(first[0].Version) {
 		t.Errorf("the second marking is of version %v, the first of %v", second[0].Version, first[0].Version)
@@ -74,7 +74,7 @@ func testMarksInOrder(t *testing.T, s rollup.PendingStore) {
 	}
 	mark(t, s, counter(rollup.DefaultRoute, "counters/0/shards")) // made anew: now the youngest
 	got := marks(t, s)
-	if len(got) != n || got[0].RollUp != "rollups/1" || got[n-1].RollUp != "rollups/0" {
+	if len(got) != n || got[0].Shards != "counters/1/shards" || got[n-1].Shards != "counters/0/shards" {
 		t.Fatalf("got %d marks, from %+v to %+v", len(got), got[0], got[len(got)-1])
 	}
 	if !slices.IsSortedFunc(got, func(a, b rollup.Mark) int { return a.Version.Compare(b.Version) }) {
