@@ -13,7 +13,7 @@
 //
 // A tour, from the bottom up:
 //
-//   - rollup is the engine: routes, the roll-up, the coalescer that bounds how often it happens, the sweep. Standard library only.
+//   - rollup is the engine: routes, the roll-up, the coalescer that bounds how often it happens, the audit. Standard library only.
 //   - internal/memstore and internal/firestorestore are its stores, in memory and on Firestore; internal/storetest is the suite that both pass.
 //   - internal/trigger decodes Firestore's events; internal/billing counts what Firestore bills.
 //   - internal/app is what both functions run: configuration, logs, what an event ends in.

@@ -31,8 +31,10 @@ func RollUpOnWrite(w http.ResponseWriter, r *http.Request) {
 	service.OnWrite(w, r)
 }
 
-// RollUpOnSchedule is the function that Cloud Scheduler calls. It brings the roll-up of every
-// counter up to date and answers with a report in JSON: status 200, or 500 when anything failed.
+// RollUpOnSchedule is the function that Cloud Scheduler calls. It walks all counters, as far as time
+// and TALLY_AUDIT_READS_PER_TICK allow, from where the last call stopped, and repairs each roll-up that
+// differs from its shards; with the query parameter dry_run=true it only reports. It answers with a
+// report in JSON, which docs/config.md explains: status 200, or 500 when anything failed.
 func RollUpOnSchedule(w http.ResponseWriter, r *http.Request) {
 	service.OnSchedule(w, r)
 }

@@ -22,7 +22,7 @@
 // Whatever goes wrong, each roll-up accepted, and each that a listener saw, must equal the sum of
 // the increments committed at or before its as_of, those on their way back to the client at that
 // instant excepted, which the emulator may miss; as_of must never go back; and once the load has
-// ended, the roll-ups must come to the sum of the shards, without a sweep.
+// ended, the roll-ups must come to the sum of the shards, without an audit.
 //
 // The short form runs with all other tests. The long form has more load and more faults:
 //

@@ -47,7 +47,7 @@ type outcome struct {
 	rollUps  int
 	refused  int // writes refused
 	crashes  int
-	repaired int // counters that only the sweep brought up to date
+	repaired int // counters that only the audit brought up to date
 }
 
 func (o *outcome) add(other outcome) {
@@ -96,8 +96,9 @@ func newWeather(seed uint64) weather {
 type simulatedCounter struct {
 	rollup.Counter
 	shards  map[int64]int64
-	truth   []truth // by commit
-	asOf    time.Time
+	truth   []truth     // by commit
+	asOf    time.Time   // of its last roll-up
+	removed bool        // and that was removed
 	commits []time.Time // of its roll-up's writes
 	lags    []time.Duration
 	behind  []time.Time // commits that no roll-up covers yet
@@ -214,8 +215,8 @@ func (s *simulation) run() {
 	for n := range s.chance(0.4, "changes of instances", upTo(3)) {
 		s.actors.Go(func() { s.scale(fmt.Sprint("change ", n+1)) })
 	}
-	for n := range s.chance(0.3, "sweeps", upTo(2)) {
-		s.actors.Go(func() { s.sweepSometime(fmt.Sprint("sweep ", n+1)) })
+	for n := range s.chance(0.3, "audits", upTo(3)) {
+		s.actors.Go(func() { s.auditSometime(fmt.Sprint("audit ", n+1)) })
 	}
 	for n := range maxWrites {
 		name := fmt.Sprint("write ", n+1)
@@ -404,13 +405,13 @@ func (s *simulation) scale(name string) {
 	s.instances = append(s.instances, s.newInstance())
 }
 
-func (s *simulation) sweepSometime(name string) {
-	time.Sleep(s.chanceOf(1, name+" after", time.Millisecond, time.Minute) + jitter(name))
+func (s *simulation) auditSometime(name string) {
+	time.Sleep(s.chanceOf(1, name+" after", time.Millisecond, 6*time.Hour) + jitter(name))
 	s.mu.Lock()
 	i := s.newInstance()
 	i.name = name
 	s.mu.Unlock()
-	_, _ = rollup.Sweep(i.ctx, i, rollup.Routes{likes.Route}, 2, i.options()) // may fail or crash
+	_, _ = rollup.Audit(i.ctx, i, rollup.Routes{likes.Route}, i.auditOptions()) // may fail or crash
 }
 
 // newInstance starts an instance. The mutex is held, or nothing runs yet.
@@ -426,6 +427,10 @@ func (s *simulation) newInstance() *instance {
 
 func (i *instance) options() rollup.Options {
 	return rollup.Options{Cadence: i.cadence, Timeout: hold / 2, Logger: slog.New(slog.DiscardHandler), Random: i.random}
+}
+
+func (i *instance) auditOptions() rollup.AuditOptions {
+	return rollup.AuditOptions{Options: i.options(), Concurrency: 2, Grace: rollup.Grace(i.cadence, hold)}
 }
 
 func (i *instance) random() float64 {
@@ -581,16 +586,25 @@ func (v simulatedSnapshot) Sum(ctx context.Context) (totals rollup.Totals, malfo
 }
 
 func (i *instance) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
-	call := i.begin("write", c, faults-1)
 	if age := i.store.Now().Sub(r.AsOf); age > time.Minute {
 		i.mu.Lock()
 		i.breach("%s sent a write %v after its snapshot", i.name, age)
 		i.mu.Unlock()
 	}
+	return i.change(ctx, c, "write", func(ctx context.Context, name string) error { return i.commit(ctx, c, r, name) })
+}
+
+func (i *instance) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+	return i.change(ctx, c, "removal", func(ctx context.Context, name string) error { return i.remove(ctx, c, r, name) })
+}
+
+// change is a call that changes a roll-up document.
+func (i *instance) change(ctx context.Context, c rollup.Counter, what string, do func(ctx context.Context, name string) error) error {
+	call := i.begin(what, c, faults-1)
 	if call.fault == landsLate || call.fault == crashLate {
 		i.actors.Go(func() {
 			time.Sleep(i.chanceOf(1, call.name+" lands after", time.Millisecond, 50*time.Second) + jitter(call.name+" lands"))
-			_ = i.commit(context.Background(), c, r, call.name+", late")
+			_ = do(context.Background(), call.name+", late")
 		})
 		if call.fault == crashLate {
 			i.crash()
@@ -601,21 +615,55 @@ func (i *instance) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp)
 	if err := call.there(ctx); err != nil {
 		return err
 	}
-	if err := i.commit(ctx, c, r, call.name); err != nil {
+	if err := do(ctx, call.name); err != nil {
 		return err
 	}
 	return call.back(ctx)
 }
 
-func (i *instance) Counters(ctx context.Context, route *rollup.Route, f func(rollup.Counter) error) error {
-	return i.store.Counters(ctx, route, f)
+func (i *instance) Counters(ctx context.Context, route *rollup.Route, after string, limit int) ([]rollup.Counter, bool, error) {
+	return i.store.Counters(ctx, route, after, limit)
+}
+
+func (i *instance) RollUps(ctx context.Context, route *rollup.Route, after string, limit int) ([]rollup.FoundRollUp, bool, error) {
+	return i.store.RollUps(ctx, route, after, limit)
+}
+
+func (i *instance) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
+	return i.store.LoadCursor(ctx)
+}
+
+func (i *instance) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
+	return i.store.SaveCursor(ctx, c)
+}
+
+// counter returns the truth about a counter.
+func (s *simulation) counter(c rollup.Counter) *simulatedCounter {
+	return s.counters[slices.IndexFunc(s.counters, func(sc *simulatedCounter) bool { return sc.RollUp == c.RollUp })]
+}
+
+// remove removes a roll-up, and checks that it might be.
+func (s *simulation) remove(ctx context.Context, c rollup.Counter, r rollup.RollUp, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counter := s.counter(c)
+	if err := s.store.Remove(ctx, c, r); err != nil {
+		s.tell("%s: %v", name, err)
+		return err
+	}
+	s.tell("%s: %s is removed", name, c.RollUp)
+	if now := s.store.Now(); r.NumShards != 0 || now.Sub(counter.asOf) <= time.Hour {
+		s.breach("%s: %s was removed %v after it held %d shards", name, c.RollUp, now.Sub(counter.asOf), r.NumShards)
+	}
+	counter.removed = true
+	return nil
 }
 
 // commit applies a write of a roll-up, and checks it against the truth.
 func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.RollUp, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counter := s.counters[slices.IndexFunc(s.counters, func(sc *simulatedCounter) bool { return sc.RollUp == c.RollUp })]
+	counter := s.counter(c)
 	if err := s.store.Write(ctx, c, r); err != nil {
 		s.tell("%s: %v", name, err)
 		s.outcome.refused++
@@ -626,7 +674,7 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 	if r.AsOf.Before(counter.asOf) {
 		s.breach("%s: as_of of %s went back from %s to %s", name, c.RollUp, s.clock(counter.asOf), s.clock(r.AsOf))
 	}
-	counter.asOf = r.AsOf
+	counter.asOf, counter.removed = r.AsOf, false
 	if is := counter.at(r.AsOf); r.Sums["count"] != rollup.Int(is.sum) || r.NumShards != is.shardCount {
 		s.breach("%s: %s holds %v of %d shards as of %s; then it was %d of %d", name, c.RollUp, r.Sums["count"], r.NumShards, s.clock(r.AsOf), is.sum, is.shardCount)
 	}
@@ -642,8 +690,8 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 	return nil
 }
 
-// check checks the quiet after the run. What the design names as a remainder must be repaired by a
-// sweep; all else must be exact without.
+// check checks the quiet after the run. What the design names as a remainder must be repaired by an
+// audit; all else must be exact without.
 func (s *simulation) check() {
 	for _, i := range s.all {
 		if n := i.coalescer.Active(); n != 0 {
@@ -666,7 +714,7 @@ func (s *simulation) check() {
 		}
 		if explained && !s.exact(c) {
 			s.outcome.repaired++
-			s.tell("a sweep repairs %s", c.RollUp)
+			s.tell("an audit repairs %s", c.RollUp)
 			continue
 		}
 		if !s.exact(c) {
@@ -674,24 +722,29 @@ func (s *simulation) check() {
 		}
 	}
 	s.calm = true
-	sweep := s.newInstance()
-	if _, err := rollup.Sweep(sweep.ctx, sweep, rollup.Routes{likes.Route}, 2, sweep.options()); err != nil {
-		s.breach("the last sweep: %v", err)
+	for range 2 { // from where the last audit stopped, and from the beginning
+		i := s.newInstance()
+		if report, err := rollup.Audit(i.ctx, i, rollup.Routes{likes.Route}, i.auditOptions()); err != nil || !report.Complete {
+			s.breach("the last audit: %+v: %v", report, err)
+		}
 	}
 	for _, c := range s.counters {
-		if !s.exact(c) && len(c.shards) > 0 { // a sweep finds counters by their shards
-			s.breach("after a sweep %s holds %v, the shards %d", c.RollUp, s.store.Get(c.RollUp), c.at(s.store.Now()).sum)
+		if nothing := s.store.Get(c.RollUp) == nil && len(c.shards) == 0; !nothing && !s.exact(c) {
+			s.breach("after an audit %s holds %v, the shards %d", c.RollUp, s.store.Get(c.RollUp), c.at(s.store.Now()).sum)
 		}
 	}
 }
 
-// exact reports whether a counter's roll-up is the sum of its shards.
+// exact reports whether a counter's roll-up is the sum of its shards, or was removed and there are none.
 func (s *simulation) exact(c *simulatedCounter) bool {
 	if len(c.truth) == 0 {
 		return true
 	}
 	is := c.at(s.store.Now())
 	fields := s.store.Get(c.RollUp)
+	if c.removed {
+		return fields == nil && len(c.shards) == 0
+	}
 	return fields["count"] == is.sum && fields["num_shards"] == is.shardCount
 }
 

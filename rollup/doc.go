@@ -46,8 +46,9 @@
 // and only a write makes Firestore refuse it. And an event is never acknowledged because its own
 // commit is older than as_of: it may be the anchor of a generation that died with its process.
 //
-// # The sweep
+// # The audit
 //
-// Sweep visits every counter that has shards and brings its roll-up up to date, which repairs what
-// lost events left behind.
+// Audit walks all roll-ups and all counters that have shards, some at a time, and repairs what lost
+// events, a late installation or a restored backup left behind. What it repairs although every event
+// had its time is drift, of which a healthy system has none.
 package rollup

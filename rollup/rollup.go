@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Options configure a Coalescer and a Sweep.
+// Options configure a Coalescer and an audit.
 type Options struct {
 	// Cadence is the least time between the snapshots of two roll-ups of one counter, by Firestore's
 	// clock. It keeps the roll-up document within the rate of writes that Firestore sustains on one
@@ -48,14 +48,15 @@ const maxNamed = 5
 
 // A look is one attempt at a roll-up: one snapshot and what was read in it.
 type look struct {
-	eventID  string    // of the event that has waited longest for it; empty in a sweep
-	began    time.Time // local; not later than the snapshot's instant
-	received time.Time // local; when the roll-up document's state became known here
-	readTime time.Time // the snapshot's instant
-	asOf     time.Time // the roll-up's, zero when it counts as none
-	rollUp   RollUp
-	summed   bool
-	totals   Totals
+	eventID   string    // of the event that has waited longest for it; empty in an audit
+	began     time.Time // local; not later than the snapshot's instant
+	received  time.Time // local; when the roll-up document's state became known here
+	readTime  time.Time // the snapshot's instant
+	asOf      time.Time // the roll-up's, zero when it counts as none
+	rollUp    RollUp
+	summed    bool
+	totals    Totals
+	malformed int // shards' fields that the sum leaves out
 }
 
 // look opens a snapshot of c and sums the shards in it if wanted, called once the roll-up is known,
@@ -84,7 +85,7 @@ func (r *roller) look(ctx context.Context, c Counter, eventID string, wanted fun
 			r.Logger.WarnContext(ctx, "shards left out of the sum", "counter", c.RollUp, "event_id", eventID,
 				"count", len(malformed), "shards", named)
 		}
-		l.summed, l.totals = true, totals
+		l.summed, l.totals, l.malformed = true, totals, len(malformed)
 		return nil
 	})
 	return l, err

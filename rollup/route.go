@@ -18,7 +18,10 @@ const (
 )
 
 // ownPaths are the documents that Tally keeps for itself.
-var ownPaths = [][]Segment{{{Name: "rollup_pending"}, {Name: "id", Capture: true}}}
+var ownPaths = [][]Segment{
+	{{Name: "rollup_pending"}, {Name: "id", Capture: true}},
+	{{Name: "rollup_audit"}, {Name: "id", Capture: true}},
+}
 
 // A Read is a way to read a counter's shards.
 type Read string
@@ -277,7 +280,10 @@ func checkCaptures(pattern, template []Segment) error {
 		}
 		captures = append(captures, s.Name)
 	}
-	for _, s := range template {
+	for i, s := range template {
+		if s.Capture && i%2 == 0 {
+			return fmt.Errorf("the roll-up path captures a collection's name, {%s}; only document ids can be captured, or the audit could not find the roll-ups", s.Name)
+		}
 		if s.Capture && s.Name == shard.Name {
 			return fmt.Errorf("the roll-up path uses the shard's capture {%s}; every shard would get a roll-up of its own", s.Name)
 		}

@@ -2,7 +2,6 @@ package rollup_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -180,10 +179,6 @@ func (i *cloudInstance) Write(ctx context.Context, counter rollup.Counter, r rol
 		c.behind = c.behind[1:]
 	}
 	return nil
-}
-
-func (*cloudInstance) Counters(context.Context, *rollup.Route, func(rollup.Counter) error) error {
-	return errors.ErrUnsupported
 }
 
 func (c *cloud) report(d time.Duration) {

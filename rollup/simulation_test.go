@@ -38,7 +38,7 @@ func TestSimulation(t *testing.T) {
 				}
 				sum.add(o)
 			}
-			t.Logf("%d events, %d roll-ups, %d writes refused, %d crashes, %d counters left to a sweep",
+			t.Logf("%d events, %d roll-ups, %d writes refused, %d crashes, %d counters left to an audit",
 				sum.events, sum.rollUps, sum.refused, sum.crashes, sum.repaired)
 		})
 	}

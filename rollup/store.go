@@ -64,11 +64,6 @@ type Store interface {
 	// r.UpdateTime (when that is zero, that the document does not exist). It returns ErrConflict
 	// when Firestore refuses.
 	Write(ctx context.Context, c Counter, r RollUp) error
-
-	// Counters calls f once for each counter of the route that has shards, whether or not its
-	// parent document exists, and stops at f's first error. It may call f for counters without
-	// shards too. Counters that come or go meanwhile may be missed.
-	Counters(ctx context.Context, route *Route, f func(Counter) error) error
 }
 
 // A Snapshot is the database at one instant, as far as one counter is concerned. It is valid only

@@ -17,7 +17,7 @@ import (
 func counterCommands() []*cobra.Command {
 	return []*cobra.Command{
 		createCommand(), incrementCommand(), getCommand(), watchCommand(), listCommand(), resizeCommand(),
-		setCommand(), resetCommand(), importCommand(), verifyCommand(), deleteCommand(),
+		setCommand(), resetCommand(), importCommand(), verifyCommand(), deleteCommand(), auditCommand(),
 	}
 }
 

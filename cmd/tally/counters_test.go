@@ -167,6 +167,67 @@ func TestList(t *testing.T) {
 	}
 }
 
+// From a terminal, as from the schedule: name what differs, repair it, and find nothing more.
+func TestAudit(t *testing.T) {
+	c := newConsole(t)
+	hoursAgo := time.Now().Add(-3 * time.Hour)
+	for _, id := range []string{"right", "drifted", "missing"} {
+		c.set("counters/"+id+"/shards/0", map[string]any{"count": 7})
+	}
+	c.rollUp("counters/right/shards/0")
+	c.set("rollups/drifted", map[string]any{"count": 6, "num_shards": 1, "as_of": hoursAgo})
+	c.set("rollups/orphaned", map[string]any{"count": 6, "num_shards": 1, "as_of": hoursAgo})
+	c.set("rollups/gone", map[string]any{"count": 0, "num_shards": 0, "as_of": hoursAgo})
+	c.set("rollups/app", map[string]any{"title": "x"})
+	c.set("posts/7/counters/likes/shards/0", map[string]any{"count": "x"})
+	const routes = rollup.DefaultRoute + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : count"
+	for _, step := range []struct {
+		args   []string
+		want   string // standard output
+		status int
+		logs   []string
+	}{
+		{[]string{"audit", "--grace", "1ms"},
+			`counters   5
+rolled up  0
+unchanged  2
+removed    0
+differing  3
+failed     0
+
+drift      1
+missing    1
+orphaned   1
+malformed  0 shards
+
+billed  26 reads, 0 writes, 0 deletes: $0.0000 at list price
+`, 1, []string{"drift: ", "counter=rollups/drifted rolled_up=map[count:6] shards_hold=map[count:7]", "orphaned: ", "missing: ", "--repair repairs them"}},
+		{[]string{"audit", "--grace", "0", "--json", "--repair", "--routes", routes},
+			`{"counters":6,"rolled_up":4,"unchanged":1,"removed":1,"differing":0,"failed":0,"drift":0,"missing":2,"orphaned":1,"malformed":1,"complete":true,` +
+				`"overlapped":false,"cursor":"at the beginning","dry_run":false,"billed":{"reads":29,"writes":4,"deletes":1},"dollars":T,"seconds":T}` + "\n", 0, nil},
+		{[]string{"audit", "--json", "--routes", routes},
+			`{"counters":5,"rolled_up":0,"unchanged":5,"removed":0,"differing":0,"failed":0,"drift":0,"missing":0,"orphaned":0,"malformed":1,"complete":true,` +
+				`"overlapped":false,"cursor":"at the beginning","dry_run":true,"billed":{"reads":28,"writes":0,"deletes":0},"dollars":T,"seconds":T}` + "\n", 0, nil},
+		{[]string{"audit", "--routes", "x"}, "", 1, []string{`TALLY_ROUTES="x"`, "want <shard path pattern>"}},
+		{[]string{"audit", "--concurrency", "0"}, "", 1, []string{"--concurrency 0"}},
+		{[]string{"audit", "--field", "x"}, "", 1, []string{"unknown flag: --field"}},
+	} {
+		status, out, logs := c.run(step.args...)
+		out = regexp.MustCompile(`"(dollars|seconds)":[0-9.e-]+`).ReplaceAllString(out, `"$1":T`)
+		if d := cmp.Diff(step.want, out); d != "" || status != step.status {
+			t.Errorf("tally %v: status %d, want %d; %s(-want +got):\n%s", step.args, status, step.status, logs, d)
+		}
+		for _, want := range step.logs {
+			if !strings.Contains(logs, want) {
+				t.Errorf("tally %v: no %q in %s", step.args, want, logs)
+			}
+		}
+	}
+	if doc, err := c.client.Doc("rollup_audit/cursor").Get(t.Context()); status.Code(err) != codes.NotFound {
+		t.Errorf("the schedule's cursor: %v, %v", doc.Data(), err)
+	}
+}
+
 func TestWatch(t *testing.T) {
 	c := newConsole(t)
 	c.set("counters/views", map[string]any{})

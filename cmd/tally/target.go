@@ -19,6 +19,7 @@ import (
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 	"google.golang.org/api/iterator"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -31,10 +32,12 @@ type target struct {
 	rollUp   string // template
 	shardsIn string
 	endless  bool          // no timeout unless the flag says one
+	byRoutes bool          // routes say how counters are laid out, not flags
 	timeout  time.Duration // 0: none
 	json     bool
 
 	out, logs io.Writer
+	dial      []grpc.DialOption
 	client    *firestore.Client
 	role      string // what the account needs
 }
@@ -54,8 +57,10 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 	f := c.Flags()
 	f.StringVar(&t.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else that of the credentials, or demo-tally on an emulator)")
 	f.StringVar(&t.database, "database", firestore.DefaultDatabaseID, "database id")
-	f.StringVar(&t.field, "field", "count", "field that holds the number")
-	f.StringVar(&t.rollUp, "rollup", "", "path of the roll-up; {counter} stands for the counter's id (default rollups/{counter}, for counters/{counter})")
+	if !t.byRoutes {
+		f.StringVar(&t.field, "field", "count", "field that holds the number")
+		f.StringVar(&t.rollUp, "rollup", "", "path of the roll-up; {counter} stands for the counter's id (default rollups/{counter}, for counters/{counter})")
+	}
 	f.BoolVar(&t.json, "json", false, "print JSON")
 	f.DurationVar(&t.timeout, "timeout", timeout, "how long to try; 0: without end")
 	c.Long = strings.TrimSpace(c.Long + "\n\nWorks on the emulator that FIRESTORE_EMULATOR_HOST names, else on a real project with application default credentials, which need the role " + role + ".")
@@ -94,7 +99,7 @@ func (t *target) open(ctx context.Context) error {
 		t.project = firestore.DetectProjectID
 	}
 	var err error
-	t.client, err = firestorestore.Dial(ctx, host, t.project, t.database)
+	t.client, err = firestorestore.Dial(ctx, host, t.project, t.database, t.dial...)
 	return err
 }
 

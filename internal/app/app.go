@@ -13,12 +13,11 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"cloud.google.com/go/firestore"
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/firestorestore"
@@ -104,14 +103,22 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// OnSchedule serves a request of Cloud Scheduler: it brings every counter's roll-up up to date. It
-// answers a scheduleReport as JSON, with status 500 when anything failed, so that Scheduler
-// retries.
+// OnSchedule serves a request of Cloud Scheduler: it audits the counters of every database. With the
+// query parameter dry_run=true it only reports. It answers a scheduleReport as JSON, with status 500
+// when anything failed, so that Scheduler retries.
 func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost && r.Method != http.MethodGet {
 		w.Header().Set("Allow", "GET, POST")
 		http.Error(w, "want GET or POST", http.StatusMethodNotAllowed)
 		return
+	}
+	dryRun := false
+	if text := r.URL.Query().Get("dry_run"); text != "" {
+		var err error
+		if dryRun, err = strconv.ParseBool(text); err != nil {
+			http.Error(w, fmt.Sprintf("dry_run=%q: want true or false", text), http.StatusBadRequest)
+			return
+		}
 	}
 	var report scheduleReport
 	s, err := a.setup()
@@ -119,7 +126,7 @@ func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
 		NewLogger(a.logs, slog.LevelInfo).ErrorContext(r.Context(), "misconfigured", "error", err)
 		report.Errors = []string{err.Error()}
 	} else {
-		report = s.onSchedule(r.Context())
+		report = s.onSchedule(r.Context(), dryRun)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if len(report.Errors) > 0 {
@@ -145,7 +152,7 @@ type databaseName struct{ project, database string }
 
 // A database is one that events came from, open.
 type database struct {
-	store     rollup.Store
+	store     rollup.AuditStore
 	coalescer *rollup.Coalescer
 }
 
@@ -264,42 +271,4 @@ func classify(err error) outcome {
 	default:
 		return transient
 	}
-}
-
-// A scheduleReport is RollUpOnSchedule's answer.
-type scheduleReport struct {
-	Databases map[string]rollup.Report `json:"databases"`
-	Seconds   float64                  `json:"seconds"`
-	Errors    []string                 `json:"errors,omitempty"`
-}
-
-// sweepConcurrency is how many counters one sweep works on at once: enough to hide Firestore's
-// latency, few enough for one instance's memory.
-const sweepConcurrency = 32
-
-func (s *service) onSchedule(ctx context.Context) scheduleReport {
-	began := time.Now()
-	report := scheduleReport{Databases: make(map[string]rollup.Report)}
-	for _, name := range s.config.Databases {
-		swept, err := s.sweep(ctx, databaseName{s.config.Project, name})
-		report.Databases[name] = swept
-		if err != nil {
-			s.logger.ErrorContext(ctx, "sweep failed", "database", name, "error", err)
-			report.Errors = append(report.Errors, fmt.Sprintf("database %s: %v", name, err))
-		}
-	}
-	report.Seconds = time.Since(began).Seconds()
-	s.logger.InfoContext(ctx, "swept", "report", report)
-	return report
-}
-
-func (s *service) sweep(ctx context.Context, name databaseName) (rollup.Report, error) {
-	if name.project == firestore.DetectProjectID && s.config.EmulatorHost != "" {
-		return rollup.Report{}, errors.New("GOOGLE_CLOUD_PROJECT is not set, and with an emulator there are no credentials to take it from")
-	}
-	d, err := s.database(ctx, name)
-	if err != nil {
-		return rollup.Report{}, err
-	}
-	return rollup.Sweep(ctx, d.store, s.config.Routes, sweepConcurrency, s.options())
 }

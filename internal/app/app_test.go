@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/firestore-tally/tally/rollup"
@@ -222,6 +224,57 @@ func TestHoldLimit(t *testing.T) {
 			t.Errorf("the log lacks %s:\n%s", want, &log)
 		}
 	}
+}
+
+func TestScheduleWantsDryRunToBeABoolean(t *testing.T) {
+	w := httptest.NewRecorder()
+	New(func() []string { return []string{unreached} }, &bytes.Buffer{}).OnSchedule(w, httptest.NewRequest(http.MethodPost, "/?dry_run=perhaps", nil))
+	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), `dry_run="perhaps"`) {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
+}
+
+// Databases share the function's timeout, less what is left for the last words.
+func TestScheduleSharesItsTime(t *testing.T) {
+	for _, test := range []struct {
+		timeout, databases int
+		want               time.Duration // from now
+	}{{540, 1, 520 * time.Second}, {540, 2, 260 * time.Second}, {40, 1, 30 * time.Second}} {
+		s := &service{config: Config{FunctionTimeout: test.timeout}}
+		began := time.Now()
+		if got := s.until(began, test.databases).Sub(began); got < test.want || got > test.want+10*time.Second {
+			t.Errorf("%+v: got %v", test, got)
+		}
+	}
+	if got := new(service).until(time.Now(), 1); !got.IsZero() {
+		t.Errorf("without a timeout: %v", got)
+	}
+}
+
+// What an audit costs and how long a cycle takes, at the pace of its calls.
+func TestPace(t *testing.T) {
+	for _, test := range []struct {
+		report        rollup.Report
+		billed        billing.Counts
+		cycle, dollar float64 // 0: unknown
+	}{
+		{rollup.Report{Walked: 10, Whole: 10}, billing.Counts{Reads: 1e5}, 0, 0},
+		{rollup.Report{Walked: 10, Since: 10 * time.Minute}, billing.Counts{Reads: 1e5}, 0, 144 * 0.03},
+		{rollup.Report{Walked: 10, Whole: 10, Since: 10 * time.Minute}, billing.Counts{Reads: 1e5, Writes: 1e5, Deletes: 1e5}, 600, 144 * 0.13},
+		{rollup.Report{Walked: 10, Whole: 21, Since: 10 * time.Minute}, billing.Counts{}, 1800, 0},
+	} {
+		got := newAuditReport(test.report, test.billed)
+		if value(got.CycleSeconds) != test.cycle || math.Abs(value(got.DollarsPerDay)-test.dollar) > 1e-9 || (got.DollarsPerDay == nil) != (test.report.Since == 0) {
+			t.Errorf("%+v: a cycle of %v s, %v dollars", test, value(got.CycleSeconds), value(got.DollarsPerDay))
+		}
+	}
+}
+
+func value(f *float64) float64 {
+	if f == nil {
+		return 0
+	}
+	return *f
 }
 
 func TestScheduleWantsAProject(t *testing.T) {

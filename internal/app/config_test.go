@@ -22,26 +22,28 @@ func TestDefaults(t *testing.T) {
 	if len(c.Routes) != 1 || c.Routes[0].String() != rollup.DefaultRoute {
 		t.Errorf("routes are %v, want %s", c.Routes, rollup.DefaultRoute)
 	}
-	if c.Cadence != time.Second || c.HoldLimit != 8*time.Second || c.LogLevel != slog.LevelInfo || len(c.Databases) != 1 || c.Databases[0] != "(default)" {
+	if c.Cadence != time.Second || c.HoldLimit != 8*time.Second || c.LogLevel != slog.LevelInfo || len(c.Databases) != 1 || c.Databases[0] != "(default)" ||
+		c.AuditReads != 50_000 {
 		t.Errorf("got %+v", c)
 	}
 }
 
 func TestConfigured(t *testing.T) {
 	c, err := LoadConfig(map[string]string{
-		"TALLY_ROUTES":              "a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> q/{b} : n",
-		"TALLY_CADENCE":             "15s",
-		"TALLY_HOLD_LIMIT":          "50s",
-		"TALLY_LOG_LEVEL":           "debug",
-		"TALLY_DATABASES":           " (default), europe-1",
-		"GOOGLE_CLOUD_PROJECT":      "p",
-		"CLOUD_RUN_TIMEOUT_SECONDS": "60",
+		"TALLY_ROUTES":               "a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> q/{b} : n",
+		"TALLY_CADENCE":              "15s",
+		"TALLY_HOLD_LIMIT":           "50s",
+		"TALLY_LOG_LEVEL":            "debug",
+		"TALLY_DATABASES":            " (default), europe-1",
+		"TALLY_AUDIT_READS_PER_TICK": "7",
+		"GOOGLE_CLOUD_PROJECT":       "p",
+		"CLOUD_RUN_TIMEOUT_SECONDS":  "60",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(c.Routes) != 2 || c.Cadence != 15*time.Second || c.HoldLimit != 50*time.Second || c.LogLevel != slog.LevelDebug ||
-		strings.Join(c.Databases, " ") != "(default) europe-1" || c.Project != "p" {
+		strings.Join(c.Databases, " ") != "(default) europe-1" || c.Project != "p" || c.AuditReads != 7 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -58,6 +60,8 @@ func TestConfigProblems(t *testing.T) {
 		{map[string]string{"TALLY_DATABASES": "(default),, Orders,(default),a--b-,0abc," + strings.Repeat("d", 64) + ",f81d4fae-7dec-11d0-a765-00a0c91e6bf6"},
 			[]string{`"" is no`, `"Orders" is no`, "names (default) twice", `"a--b-" is no`, `"0abc" is no`, `dd" is no`, `bf6" is no`}},
 		{map[string]string{"TALLY_CADENCE": "-1s", "TALLY_HOLD_LIMIT": "5s"}, []string{"TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=5s: want more than 5s"}},
+		{map[string]string{"TALLY_AUDIT_READS_PER_TICK": "0"}, []string{"TALLY_AUDIT_READS_PER_TICK=0: want more than 0"}},
+		{map[string]string{"TALLY_AUDIT_READS_PER_TICK": "many"}, []string{`TALLY_AUDIT_READS_PER_TICK="many"`}},
 		{map[string]string{"CLOUD_RUN_TIMEOUT_SECONDS": "8"}, []string{"TALLY_HOLD_LIMIT=8s: want less than the function's timeout, 8s"}},
 	} {
 		_, err := LoadConfig(test.environment)
@@ -72,7 +76,7 @@ func TestConfigProblems(t *testing.T) {
 	}
 }
 
-// docs/config.md has a row for each variable, with its default, and no other.
+// docs/config.md has a row of three columns for each variable, with its default, and no other.
 func TestConfigIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/config.md")
 	if err != nil {
@@ -87,7 +91,7 @@ func TestConfigIsDocumented(t *testing.T) {
 		want = append(want, fmt.Sprintf("| `%s` | %s |", f.Tag.Get("env"), byDefault))
 	}
 	for line := range strings.Lines(string(page)) {
-		if cells := strings.Split(line, "|"); len(cells) > 3 && strings.HasPrefix(cells[1], " `") {
+		if cells := strings.Split(line, "|"); len(cells) > 4 && strings.HasPrefix(cells[1], " `") {
 			got = append(got, strings.Join(cells[:3], "|")+"|")
 		}
 	}

@@ -55,6 +55,23 @@ func (m *Meter) Counts() Counts {
 	return m.counts
 }
 
+// contextKey is the key of a context's own meter.
+type contextKey struct{}
+
+// Context returns a context whose calls m counts too, on connections that carry the dial options of
+// any Meter.
+func Context(ctx context.Context, m *Meter) context.Context {
+	return context.WithValue(ctx, contextKey{}, m)
+}
+
+// billCall counts operations of a call that was made with ctx.
+func (m *Meter) billCall(ctx context.Context, c Counts) {
+	m.bill(c)
+	if own, ok := ctx.Value(contextKey{}).(*Meter); ok {
+		own.bill(c)
+	}
+}
+
 func (m *Meter) bill(c Counts) {
 	if c == (Counts{}) {
 		return
@@ -78,9 +95,9 @@ func (m *Meter) unary(ctx context.Context, method string, req, reply any, conn *
 	}
 	switch req := req.(type) {
 	case *firestorepb.CommitRequest:
-		m.bill(writes(req.Writes))
+		m.billCall(ctx, writes(req.Writes))
 	case *firestorepb.ListDocumentsRequest:
-		m.bill(Counts{Reads: max(1, int64(len(reply.(*firestorepb.ListDocumentsResponse).Documents)))})
+		m.billCall(ctx, Counts{Reads: max(1, int64(len(reply.(*firestorepb.ListDocumentsResponse).Documents)))})
 	}
 	return nil
 }
@@ -155,6 +172,6 @@ func (s *stream) RecvMsg(msg any) error {
 		}
 	}
 	s.billed = s.billed || reads > 0
-	s.meter.bill(Counts{Reads: reads})
+	s.meter.billCall(s.Context(), Counts{Reads: reads})
 	return err
 }

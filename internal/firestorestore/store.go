@@ -1,4 +1,4 @@
-// Package firestorestore is the rollup.Store on Cloud Firestore.
+// Package firestorestore is the rollup.AuditStore on Cloud Firestore.
 //
 // It writes this document, and reads it back, at the roll-up path that a route gives:
 //
@@ -9,6 +9,9 @@
 // Other fields of the document are left alone, so a template may name a document that the app
 // writes too. More fields may be added later; a missing field is read as no total, and as_of of
 // another type as no roll-up.
+//
+// Audits keep their place in the document rollup_audit/cursor, whose fields are theirs alone: see
+// cursorDocument. It may be deleted at any time; the next audit then begins with the first counter.
 package firestorestore
 
 import (
@@ -22,7 +25,6 @@ import (
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/rollup"
-	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -93,18 +95,29 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	for field, sum := range r.Sums {
 		fields[field] = sum.Value()
 	}
-	doc := s.client.Doc(c.RollUp)
+	_, err := s.put(ctx, c.RollUp, fields, r.UpdateTime)
+	return err
+}
+
+// put sets fields of a document and leaves its others as they are, on the precondition that its update
+// time is still updateTime, or when that is zero, that it does not exist.
+func (s *Store) put(ctx context.Context, path string, fields map[string]any, updateTime time.Time) (time.Time, error) {
+	doc := s.client.Doc(path)
+	var result *firestore.WriteResult
 	var err error
-	if r.Exists() {
+	if updateTime.IsZero() {
+		result, err = doc.Create(ctx, fields)
+	} else {
 		var updates []firestore.Update
 		for field, v := range fields {
 			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: v})
 		}
-		_, err = doc.Update(ctx, updates, firestore.LastUpdateTime(r.UpdateTime))
-	} else {
-		_, err = doc.Create(ctx, fields)
+		result, err = doc.Update(ctx, updates, firestore.LastUpdateTime(updateTime))
 	}
-	return outcome(err, "writing", c.RollUp)
+	if err != nil {
+		return time.Time{}, outcome(err, "writing", path)
+	}
+	return result.UpdateTime, nil
 }
 
 // outcome is what the engine makes of the error of a write with a precondition.
@@ -116,42 +129,6 @@ func outcome(err error, doing, path string) error {
 		return fmt.Errorf("%w: %w", rollup.ErrConflict, err)
 	default:
 		return fmt.Errorf("firestore: %s %s: %w", doing, path, err)
-	}
-}
-
-// Counters implements rollup.Store. It lists documents, one billed read each, on every level of the
-// route's pattern that captures one.
-func (s *Store) Counters(ctx context.Context, route *rollup.Route, f func(rollup.Counter) error) error {
-	pattern := route.Pattern()
-	return s.walk(ctx, route, "", pattern[:len(pattern)-1], f)
-}
-
-// walk goes down the segments, the first of which is a collection of the document at path.
-func (s *Store) walk(ctx context.Context, route *rollup.Route, path string, segments []rollup.Segment, f func(rollup.Counter) error) error {
-	path += segments[0].Name
-	if len(segments) == 1 {
-		c, ok := route.Counter(path)
-		if !ok {
-			return fmt.Errorf("firestore: %s is no collection of shards", path) // not reached: path was built from the pattern
-		}
-		return f(c)
-	}
-	document, below := segments[1], segments[2:]
-	if !document.Capture {
-		return s.walk(ctx, route, path+"/"+document.Name+"/", below, f)
-	}
-	documents := s.client.Collection(path).DocumentRefs(ctx) // lists missing parents too
-	for {
-		doc, err := documents.Next()
-		if err == iterator.Done {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("firestore: listing %s: %w", path, err)
-		}
-		if err := s.walk(ctx, route, path+"/"+doc.ID+"/", below, f); err != nil {
-			return err
-		}
 	}
 }
 

@@ -33,9 +33,9 @@ func TestStore(t *testing.T) {
 	})
 }
 
-func backend(client *firestore.Client, store rollup.Store) storetest.Backend {
+func backend(client *firestore.Client, store rollup.AuditStore) storetest.Backend {
 	return storetest.Backend{
-		Store: store,
+		AuditStore: store,
 		Put: func(t *testing.T, path string, fields map[string]any) time.Time {
 			t.Helper()
 			result, err := client.Doc(path).Set(t.Context(), fields)

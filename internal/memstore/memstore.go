@@ -1,4 +1,4 @@
-// Package memstore is a rollup.Store in memory, for the engine's tests. It passes the same suite as
+// Package memstore is a rollup.AuditStore in memory, for the engine's tests. It passes the same suite as
 // the store on Firestore.
 package memstore
 
@@ -26,6 +26,7 @@ type Store struct {
 	mu          sync.Mutex
 	last        time.Time                      // the latest commit or snapshot
 	collections map[string]map[string]document // by path of the collection and document id
+	cursor      rollup.Cursor
 }
 
 type document struct {
@@ -47,22 +48,28 @@ func (s *Store) snapshot(c rollup.Counter) *snapshot {
 	if now := s.Now().Truncate(time.Microsecond); now.After(s.last) {
 		s.last = now
 	}
-	v := &snapshot{route: c.Route, readTime: s.last}
-	if d, ok := s.get(c.RollUp); ok {
-		v.rollUp.UpdateTime = d.updateTime
-		v.rollUp.AsOf, _ = d.fields[rollup.FieldAsOf].(time.Time)
-		v.rollUp.NumShards, _ = d.fields[rollup.FieldNumShards].(int64)
-		v.rollUp.Sums = make(map[string]rollup.Number)
-		for _, field := range c.Route.Fields {
-			if n, ok := rollup.NumberOf(d.fields[field]); ok {
-				v.rollUp.Sums[field] = n
-			}
-		}
-	}
+	v := &snapshot{route: c.Route, readTime: s.last, rollUp: s.rollUp(c)}
 	for id, d := range s.collections[c.Shards] {
 		v.shards = append(v.shards, rollup.Shard{Path: c.Shards + "/" + id, Fields: d.fields})
 	}
 	return v
+}
+
+// rollUp reads c's roll-up document.
+func (s *Store) rollUp(c rollup.Counter) rollup.RollUp {
+	d, ok := s.get(c.RollUp)
+	if !ok {
+		return rollup.RollUp{}
+	}
+	r := rollup.RollUp{UpdateTime: d.updateTime, Totals: rollup.Totals{Sums: make(map[string]rollup.Number)}}
+	r.AsOf, _ = d.fields[rollup.FieldAsOf].(time.Time)
+	r.NumShards, _ = d.fields[rollup.FieldNumShards].(int64)
+	for _, field := range c.Route.Fields {
+		if n, ok := rollup.NumberOf(d.fields[field]); ok {
+			r.Sums[field] = n
+		}
+	}
+	return r
 }
 
 type snapshot struct {
@@ -108,24 +115,98 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	return nil
 }
 
-// Counters implements rollup.Store.
-func (s *Store) Counters(ctx context.Context, route *rollup.Route, f func(rollup.Counter) error) error {
+// Counters implements rollup.AuditStore.
+func (s *Store) Counters(ctx context.Context, route *rollup.Route, after string, limit int) ([]rollup.Counter, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
 	s.mu.Lock()
-	paths := slices.Sorted(maps.Keys(s.collections))
-	s.mu.Unlock()
-	for _, path := range paths {
+	defer s.mu.Unlock()
+	var found []rollup.Counter
+	for _, path := range slices.Sorted(maps.Keys(s.collections)) {
 		c, ok := route.Counter(path)
-		if !ok {
+		if !ok || path <= after {
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return err
+		if len(found) == limit {
+			return found, false, nil
 		}
-		if err := f(c); err != nil {
-			return err
+		found = append(found, c)
+	}
+	return found, true, nil
+}
+
+// RollUps implements rollup.AuditStore.
+func (s *Store) RollUps(ctx context.Context, route *rollup.Route, after string, limit int) ([]rollup.FoundRollUp, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var paths []string
+	for collection, documents := range s.collections {
+		for id := range documents {
+			paths = append(paths, collection+"/"+id)
 		}
 	}
+	slices.Sort(paths)
+	var found []rollup.FoundRollUp
+	for _, path := range paths {
+		c, ok := route.CounterOfRollUp(path)
+		if !ok || path <= after {
+			continue
+		}
+		if len(found) == limit {
+			return found, false, nil
+		}
+		found = append(found, rollup.FoundRollUp{Counter: c, RollUp: s.rollUp(c)})
+	}
+	return found, true, nil
+}
+
+// Remove implements rollup.AuditStore.
+func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, ok := s.get(c.RollUp)
+	if !ok || !d.updateTime.Equal(r.UpdateTime) {
+		return rollup.ErrConflict
+	}
+	fields := maps.Clone(d.fields)
+	for _, field := range append(slices.Clone(c.Route.Fields), rollup.FieldNumShards, rollup.FieldAsOf) {
+		delete(fields, field)
+	}
+	if len(fields) > 0 {
+		s.put(c.RollUp, fields)
+	} else {
+		s.remove(c.RollUp)
+	}
 	return nil
+}
+
+// LoadCursor implements rollup.AuditStore.
+func (s *Store) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cursor, ctx.Err()
+}
+
+// SaveCursor implements rollup.AuditStore.
+func (s *Store) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.cursor.UpdateTime.Equal(c.UpdateTime) {
+		return time.Time{}, rollup.ErrConflict
+	}
+	c.UpdateTime = s.commit()
+	s.cursor = c
+	return c.UpdateTime, nil
 }
 
 // Now is the time by the database's clock.
@@ -157,12 +238,7 @@ func (s *Store) Increment(path, field string, n int64) time.Time {
 func (s *Store) Delete(path string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	collection, id := split(path)
-	delete(s.collections[collection], id)
-	if len(s.collections[collection]) == 0 {
-		delete(s.collections, collection)
-	}
-	return s.commit()
+	return s.remove(path)
 }
 
 // Get returns the fields of the document at path, nil when there is none.
@@ -190,6 +266,15 @@ func (s *Store) put(path string, fields map[string]any) time.Time {
 	t := s.commit()
 	s.collections[collection][id] = document{fields, t}
 	return t
+}
+
+func (s *Store) remove(path string) time.Time {
+	collection, id := split(path)
+	delete(s.collections[collection], id)
+	if len(s.collections[collection]) == 0 {
+		delete(s.collections, collection)
+	}
+	return s.commit()
 }
 
 // commit returns the next commit time.

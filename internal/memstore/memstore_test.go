@@ -14,7 +14,7 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Backend {
 		var s memstore.Store
 		return storetest.Backend{
-			Store: &s,
+			AuditStore: &s,
 			Put: func(t *testing.T, path string, fields map[string]any) time.Time {
 				return s.Put(path, int64s(fields))
 			},

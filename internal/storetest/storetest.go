@@ -1,4 +1,4 @@
-// Package storetest is the suite that every rollup.Store passes.
+// Package storetest is the suite that every rollup.AuditStore passes.
 package storetest
 
 import (
@@ -20,7 +20,7 @@ import (
 // A Backend is a store together with the means to write and read documents beside it, as apps do.
 // Paths are below the database's root.
 type Backend struct {
-	rollup.Store
+	rollup.AuditStore
 	Put    func(t *testing.T, path string, fields map[string]any) time.Time // sets the whole document; returns the commit time
 	Delete func(t *testing.T, path string)
 	Get    func(t *testing.T, path string) map[string]any // nil: no such document
@@ -43,7 +43,12 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		{"Write replaces what was read", testWriteReplaces},
 		{"Write is refused", testWriteRefused},
 		{"Write by many at once", testWriteByMany},
-		{"Counters", testCounters},
+		{"Counters and RollUps", testWalks},
+		{"Counters and RollUps of many", testLongWalks},
+		{"RollUps reads what it finds", testRollUpsReads},
+		{"Remove", testRemove},
+		{"Remove is refused", testRemoveRefused},
+		{"cursor", testCursor},
 		{"ids", testIDs},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -314,62 +319,12 @@ func testWriteByMany(t *testing.T, b Backend) {
 	}
 }
 
-func testCounters(t *testing.T, b Backend) {
-	put := func(path string) { b.Put(t, path, map[string]any{"count": 1}) }
-	var many []string
-	for i := range 350 { // more than a page of Firestore's listings
-		many = append(many, fmt.Sprintf("many/%03d/shards", i))
-		put(many[i] + "/0")
-	}
-	for _, path := range []string{
-		"counters/missing parent/shards/0", "counters/parent", "counters/parent/shards/0", "counters/parent/shards/1", "counters/parent/other/0",
-		"posts/p/counters/likes/shards/0", "posts/p/counters/likes/shards/1", "posts/p/counters/views/shards/0", "posts/q", "posts/q/counters/likes/shards/0",
-		"shards/0", "samples/php/distributedCounters/0",
-	} {
-		put(path)
-	}
-	for _, test := range []struct {
-		route string
-		want  []string
-	}{
-		{"counters/{c}/shards/{s} -> rollups/{c} : count", []string{"counters/missing parent/shards", "counters/parent/shards"}},
-		{"posts/{p}/counters/{c}/shards/{s} -> posts/{p}/rollups/{c} : count",
-			[]string{"posts/p/counters/likes/shards", "posts/p/counters/views/shards", "posts/q/counters/likes/shards"}},
-		{"posts/p/counters/{c}/shards/{s} -> rollups/{c} : count", []string{"posts/p/counters/likes/shards", "posts/p/counters/views/shards"}},
-		{"shards/{s} -> rollups/all : count", []string{"shards"}},
-		{"samples/php/distributedCounters/{s} -> rollups/php : count", []string{"samples/php/distributedCounters"}},
-		{"many/{c}/shards/{s} -> rollups/{c} : count", many},
-		{"none/{c}/shards/{s} -> rollups/{c} : count", nil},
-	} {
-		routes, err := rollup.ParseRoutes(test.route)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		err = b.Counters(t.Context(), routes[0], func(c rollup.Counter) error {
-			if look(t, b, c).totals.NumShards > 0 {
-				got = append(got, c.Shards)
-			}
-			return nil
-		})
-		slices.Sort(got)
-		if d := cmp.Diff(test.want, got); d != "" || err != nil {
-			t.Errorf("%s: error %v (-want +got):\n%s", test.route, err, d)
-		}
-		stop := errors.New("stop")
-		var calls int
-		err = b.Counters(t.Context(), routes[0], func(rollup.Counter) error { calls++; return stop })
-		if len(test.want) > 0 && (err != stop || calls != 1) {
-			t.Errorf("%s: stopped with %v after %d calls, want the function's own error after 1", test.route, err, calls)
-		}
-	}
-}
-
 // testIDs takes a counter with ids of every kind that Firestore allows through a roll-up.
 func testIDs(t *testing.T, b Backend) {
+	var want []string
 	for _, id := range []string{
 		"a b", "größe", "三", "👍🏽", "a.b", "a:b", "a\\b", "`a`", "a'b\"c", "a%2Fb", "a?b#c&d=e", "{a}", "(a)", "[a]", "a*b", "a,b;c", "->", "~!@$^+|<>",
-		"\u00a0", "\u202e", "a\nb\tc", "_", "__a", "1", "00", "-0", "1e3", "٣", "...", strings.Repeat("x", 1500),
+		"\u00a0", "\u202e", "a\nb\tc", "_", "__a", "1", "00", "-0", "1e3", "٣", "...", strings.Repeat("x", 1499), strings.Repeat("x", 1500), strings.Repeat("x", 1499) + "y",
 	} {
 		c := counter(rollup.DefaultRoute, "counters/"+id+"/shards")
 		b.Put(t, c.Shards+"/"+id, map[string]any{"count": 1})
@@ -378,9 +333,24 @@ func testIDs(t *testing.T, b Backend) {
 			t.Errorf("%q (-want +got):\n%s", id, d)
 		}
 		write(t, b, c, rollup.RollUp{Totals: v.totals, AsOf: v.readTime})
+		want = append(want, id)
 		if got := look(t, b, c).rollUp; diff(v.totals, got.Totals) != "" || !got.AsOf.Equal(v.readTime) {
 			t.Errorf("%q: roll-up %+v, want %+v as of %v", id, got, v.totals, v.readTime)
 		}
+	}
+	slices.Sort(want)
+	shards, rollUps := walk(t, b, likes.Route, 1)
+	for i, id := range want {
+		want[i] = "counters/" + id + "/shards"
+	}
+	if d := cmp.Diff(want, shards); d != "" {
+		t.Errorf("counters found (-want +got):\n%s", d)
+	}
+	for i := range want {
+		want[i] = "rollups/" + strings.Split(want[i], "/")[1]
+	}
+	if d := cmp.Diff(want, rollUps); d != "" {
+		t.Errorf("roll-ups found (-want +got):\n%s", d)
 	}
 }
 

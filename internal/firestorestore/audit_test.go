@@ -1,0 +1,120 @@
+package firestorestore_test
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// bulk writes documents.
+func bulk(t testing.TB, client *firestore.Client, n int, path func(i int) string, fields map[string]any) {
+	t.Helper()
+	writer := client.BulkWriter(t.Context())
+	jobs := make([]*firestore.BulkWriterJob, n)
+	for i := range n {
+		var err error
+		if jobs[i], err = writer.Set(client.Doc(path(i)), fields); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writer.End()
+	for _, job := range jobs {
+		if _, err := job.Results(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What finding a counter bills: one read, whatever lies beside it.
+func TestBilledWalks(t *testing.T) {
+	client := dial(t)
+	one := map[string]any{"count": 1}
+	bulk(t, client, 50, func(i int) string { return fmt.Sprintf("counters/%d/shards/%d", i%5, i) }, one)
+	bulk(t, client, 50, func(i int) string { return fmt.Sprintf("counters/%d/drafts/x/shards/%d", i%5, i) }, one) // no shards of the route, before those that are
+	bulk(t, client, 50, func(i int) string { return fmt.Sprintf("counters/%d/shards/%d/shards/0", i%5, i) }, one)
+	bulk(t, client, 50, func(i int) string { return fmt.Sprintf("counters/%d/zzz/x/shards/%d", i%5, i) }, one)
+	bulk(t, client, 50, func(i int) string { return fmt.Sprintf("others/%d/shards/0", i) }, one)
+	bulk(t, client, 10, func(i int) string { return fmt.Sprintf("rollups/%d", i) }, one)
+	bulk(t, client, 50, func(i int) string { return fmt.Sprintf("others/%d/rollups/0", i) }, one)
+	meter := billing.NewMeter(nil)
+	store := firestorestore.New(metered(t, client, meter), slog.New(slog.DiscardHandler))
+	route := counter(t, rollup.DefaultRoute).Route
+
+	found, last, err := store.Counters(t.Context(), route, "", 100)
+	// beside the counters, one draft of each, and the end
+	if want := (billing.Counts{Reads: 5 + 5 + 1}); len(found) != 5 || !last || err != nil || meter.Counts() != want {
+		t.Errorf("%d counters, %v, were billed %+v, want %+v", len(found), err, meter.Counts(), want)
+	}
+	before := meter.Counts()
+	rollUps, last, err := store.RollUps(t.Context(), route, "", 100)
+	if want := before.Add(billing.Counts{Reads: 10}); len(rollUps) != 10 || !last || err != nil || meter.Counts() != want {
+		t.Errorf("%d roll-ups, %v, brought %+v to %+v, want %+v", len(rollUps), err, before, meter.Counts(), want)
+	}
+}
+
+// BenchmarkAudit audits 10,000 counters, on the emulator. The heap must not grow with their number:
+//
+//	go test ./internal/firestorestore -run=^$ -bench=Audit -benchtime=1x
+func BenchmarkAudit(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			project := emulatortest.Project(b)
+			client := emulatortest.ClientDatabase(b, project, firestore.DefaultDatabaseID)
+			bulk(b, client, n, func(i int) string { return fmt.Sprintf("counters/%d/shards/0", i) }, map[string]any{"count": 1})
+			bulk(b, client, n, func(i int) string { return fmt.Sprintf("rollups/%d", i) },
+				map[string]any{"count": 1, "num_shards": 1, "as_of": time.Now().Add(-time.Hour)})
+			meter := billing.NewMeter(nil)
+			again, err := firestorestore.Dial(b.Context(), emulatortest.Addr(), project, firestore.DefaultDatabaseID, meter.DialOptions()...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer again.Close()
+			logger := slog.New(slog.DiscardHandler)
+			store := firestorestore.New(again, logger)
+			route := mustRoute(b)
+			heap := func() float64 {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				return float64(m.HeapAlloc) / 1e6
+			}
+			before := heap()
+			most := before
+			for b.Loop() {
+				report, err := rollup.Audit(b.Context(), store, rollup.Routes{route}, rollup.AuditOptions{
+					Options:     rollup.Options{Cadence: time.Second, Timeout: time.Minute, Logger: logger},
+					Concurrency: 32, Grace: time.Second, Whole: true,
+					Progress: func(r rollup.Report) {
+						if r.Counters%500 == 0 {
+							most = max(most, heap())
+						}
+					},
+				})
+				if err != nil || report.Unchanged != n || report.Counters != n {
+					b.Fatalf("%+v, %v", report, err)
+				}
+			}
+			b.ReportMetric(float64(meter.Counts().Reads)/float64(n*b.N), "reads/counter")
+			b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "counters/s")
+			b.ReportMetric(before, "MB-before")
+			b.ReportMetric(most, "MB-most")
+			b.ReportMetric(heap(), "MB-after")
+		})
+	}
+}
+
+func mustRoute(b *testing.B) *rollup.Route {
+	routes, err := rollup.ParseRoutes(rollup.DefaultRoute)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return routes[0]
+}

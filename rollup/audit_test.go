@@ -1,0 +1,855 @@
+package rollup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+)
+
+// auditOptions are those of an audit that repairs at once.
+func (w *world) auditOptions() rollup.AuditOptions {
+	return rollup.AuditOptions{Options: w.options(0), Concurrency: 4}
+}
+
+func (w *world) audit(o rollup.AuditOptions) (rollup.Report, error) {
+	return rollup.Audit(w.t.Context(), traced{w.store, w}, rollup.Routes{likes.Route}, o)
+}
+
+// wantAudit wants an audit to come to the end and to count this.
+func (w *world) wantAudit(o rollup.AuditOptions, want rollup.Report) {
+	w.t.Helper()
+	got, err := w.audit(o)
+	if !got.Complete || err != nil {
+		w.t.Errorf("%+v: %v", got, err)
+	}
+	if d := cmp.Diff(want, counts(got)); d != "" {
+		w.t.Errorf("report (-want +got):\n%s", d)
+	}
+}
+
+// counts returns what the report counts of counters.
+func counts(r rollup.Report) rollup.Report {
+	r.Waiting = 0
+	r.Complete, r.Cursor, r.Walked, r.Whole, r.Since = false, "", 0, 0, 0
+	return r
+}
+
+func TestAuditRepairsWhatDiffers(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		for i := range 50 {
+			w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", int64(i))
+		}
+		w.wantAudit(w.auditOptions(), rollup.Report{Counters: 50, RolledUp: 50, Missing: 50})
+		w.called(50, 50, 50)
+		w.wantAudit(w.auditOptions(), rollup.Report{Counters: 50, Unchanged: 50})
+		w.called(100, 50, 0) // a counter that has a roll-up is looked at once more when its shards are found, and not summed
+		time.Sleep(10 * cadence)
+		w.store.Increment("counters/7/shards/1", "count", 1)
+		w.wantAudit(w.auditOptions(), rollup.Report{Counters: 50, RolledUp: 1, Unchanged: 49})
+		for i := range 50 {
+			want := int64(i)
+			if i == 7 {
+				want++
+			}
+			if got := w.store.Get(fmt.Sprint("rollups/", i))["count"]; got != want {
+				t.Errorf("rollups/%d holds %v, want %d", i, got, want)
+			}
+		}
+	})
+}
+
+func TestAuditRepairsEveryDifference(t *testing.T) {
+	asOf := time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC) // before virtual time begins
+	right := map[string]any{"count": 0.75, "num_shards": int64(2), "as_of": asOf}
+	with := func(field string, v any) map[string]any {
+		m := map[string]any{"count": right["count"], "num_shards": right["num_shards"], "as_of": asOf}
+		m[field] = v
+		return m
+	}
+	for name, test := range map[string]struct {
+		fields  map[string]any
+		repair  bool
+		missing int
+	}{
+		"equal":                   {right, false, 0},
+		"a rounding step away":    {with("count", 0.75+1e-15), false, 0},
+		"another total":           {with("count", 0.7500001), true, 0},
+		"an integer":              {with("count", int64(1)), true, 0},
+		"total of another type":   {with("count", "0.75"), true, 0},
+		"another shard count":     {with("num_shards", int64(3)), true, 0},
+		"no as_of":                {with("as_of", nil), true, 1},
+		"as_of in the future":     {with("as_of", asOf.AddDate(100, 0, 0)), true, 1},
+		"no such document":        {nil, true, 1},
+		"a document of the app's": {map[string]any{"title": "x"}, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				w.store.Put(likes.Shards+"/0", map[string]any{"count": 0.5})
+				w.store.Put(likes.Shards+"/1", map[string]any{"count": 0.25})
+				if test.fields != nil {
+					w.store.Put(likes.RollUp, test.fields)
+				}
+				want := rollup.Report{Counters: 1, Unchanged: 1}
+				if test.repair {
+					want = rollup.Report{Counters: 1, RolledUp: 1, Missing: test.missing}
+				}
+				w.wantAudit(w.auditOptions(), want)
+				if got, _ := w.rollUp(); test.repair && got != 0.75 {
+					t.Errorf("total is %v after the audit", got)
+				}
+			})
+		})
+	}
+}
+
+// An audit keeps to the cadence, and leaves to the trigger what the trigger does meanwhile.
+func TestAuditKeepsToTheCadence(t *testing.T) {
+	for _, rolledUp := range []bool{false, true} {
+		inWorld(t, func(w *world, _ *rollup.Coalescer) {
+			began := time.Now()
+			w.increment(1)
+			w.rollUpElsewhere()
+			w.increment(1)
+			if rolledUp {
+				time.AfterFunc(cadence/2, func() { w.rollUpElsewhere() })
+			}
+			want := rollup.Report{Counters: 1, RolledUp: 1}
+			if rolledUp {
+				want = rollup.Report{Counters: 1, Unchanged: 1}
+			}
+			w.wantAudit(w.auditOptions(), want)
+			w.wantTotal(2)
+			if waited := time.Since(began).Round(time.Millisecond); waited != cadence*110/100 {
+				t.Errorf("it took %v, want a tenth more than a cadence, so that the writer goes first", waited)
+			}
+		})
+	}
+}
+
+func TestAuditsOverlapWithTheTrigger(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		var all sync.WaitGroup
+		for i := range 500 {
+			w.increment(1)
+			all.Go(func() {
+				if err := c.Changed(w.t.Context(), likes, fmt.Sprint("e", i)); err != nil {
+					t.Error(err)
+				}
+			})
+			if i%100 == 0 {
+				all.Go(func() {
+					if report, err := w.audit(w.auditOptions()); err != nil {
+						t.Errorf("%+v: %v", report, err)
+					}
+				})
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		all.Wait()
+		w.wantTotal(500)
+	})
+}
+
+func TestAuditGoesOnAfterFailures(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		broken := errors.New("unavailable")
+		w.beforeView = func(n int32) error {
+			if n <= 5 {
+				return broken
+			}
+			return nil
+		}
+		for i := range 3 {
+			w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", 1)
+		}
+		began := time.Now()
+		o := w.auditOptions()
+		o.Concurrency = 1
+		report, err := w.audit(o)
+		if waited := time.Since(began); waited != 175*time.Millisecond { // none, then half of 50, 100 and 200 ms
+			t.Errorf("five failures took %v", waited)
+		}
+		if report.Failed != 1 || report.RolledUp != 2 || len(report.Errors) != 1 || !strings.Contains(report.Errors[0], "rollups/0") {
+			t.Errorf("got %+v, want the first counter failed and two rolled up", report)
+		}
+		if err == nil || !strings.Contains(err.Error(), "1 of 3 counters failed") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestAuditEndsWithItsContext(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		for i := range 10 {
+			w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", 1)
+		}
+		ctx, cancel := context.WithCancelCause(w.t.Context())
+		late := errors.New("late")
+		w.duringView = func(n int32) {
+			if n == 3 {
+				cancel(late)
+			}
+		}
+		o := w.auditOptions()
+		o.Concurrency = 1
+		report, err := rollup.Audit(ctx, traced{w.store, w}, rollup.Routes{likes.Route}, o)
+		if !errors.Is(err, late) || report.RolledUp != 2 {
+			t.Errorf("got %+v and %v, want 2 rolled up and the cause", report, err)
+		}
+	})
+}
+
+// Without shards, a document that Tally never wrote stays as it is.
+func TestAuditLeavesOtherDocumentsAlone(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.store.Put(likes.Shards+"/0", map[string]any{"other": int64(1)})
+		w.wantAudit(w.auditOptions(), rollup.Report{Counters: 1, Unchanged: 1})
+		if got := w.store.Get(likes.RollUp); got != nil {
+			t.Errorf("created %v", got)
+		}
+	})
+}
+
+func TestAuditTriesAgain(t *testing.T) {
+	for name, lost := range map[string]error{"conflict": rollup.ErrConflict, "unknown": errors.New("answer lost")} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				w.aroundWrite = func(n int32, write func() error) error {
+					if n == 1 {
+						return lost
+					}
+					return write()
+				}
+				w.increment(1)
+				w.wantAudit(w.auditOptions(), rollup.Report{Counters: 1, RolledUp: 1, Missing: 1})
+				w.wantTotal(1)
+			})
+		})
+	}
+}
+
+// A counter that never rests is the trigger's: the first roll-up as of the audit's first look or later is enough.
+func TestAuditOfBusyCounter(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.rollUpElsewhere()
+		w.duringView = func(int32) { w.increment(1) }
+		w.increment(1)
+		time.AfterFunc(cadence/2, func() { w.rollUpElsewhere(); w.increment(1) })
+		w.wantAudit(w.auditOptions(), rollup.Report{Counters: 1, Unchanged: 1})
+		w.called(3, 1, 0)
+	})
+}
+
+func TestAuditKeepsFirstErrorsAndAllRoutes(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("counters/{c}/shards/{s} -> rollups/{c} : count; x/{c}/shards/{s} -> y/{c} : likes, views")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.store.Put("x/1/shards/0", map[string]any{"likes": int64(1), "views": int64(2)})
+		w.store.Put("y/1", map[string]any{"likes": int64(1), "views": int64(7), "num_shards": int64(1), "as_of": time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)})
+		o := w.auditOptions()
+		o.Concurrency = 1
+		report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, routes, o)
+		if err != nil || report.RolledUp != 1 || w.store.Get("y/1")["views"] != int64(2) {
+			t.Errorf("%+v, %v", report, err)
+		}
+		for i := range 20 {
+			w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", 1)
+		}
+		w.beforeView = func(int32) error { return errors.New("unavailable") }
+		report, _ = rollup.Audit(w.t.Context(), traced{w.store, w}, routes, o)
+		if report.Failed != 22 || // y/1 is found twice
+			len(report.Errors) != 10 {
+			t.Errorf("%d failed, %d errors", report.Failed, len(report.Errors))
+		}
+		if n := strings.Count(w.log.String(), "counter not audited"); n != 22 {
+			t.Errorf("%d lines", n)
+		}
+	})
+}
+
+func TestAuditOfLargeTotals(t *testing.T) {
+	for name, test := range map[string]struct{ shard, total any }{
+		"an integer one off":  {int64(1<<53 + 1), int64(1 << 53)},
+		"a double 1e-10 off":  {1e6, 1e6 + 1e-4},
+		"infinite":            {0.5, math.Inf(1)},
+		"NaN":                 {0.5, math.NaN()},
+		"a double for an int": {int64(3), 3.0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				w.store.Put(likes.Shards+"/0", map[string]any{"count": test.shard})
+				w.store.Put(likes.RollUp, map[string]any{"count": test.total, "num_shards": int64(1), "as_of": time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)})
+				w.wantAudit(w.auditOptions(), rollup.Report{Counters: 1, RolledUp: 1})
+			})
+		})
+	}
+	inWorld(t, func(w *world, _ *rollup.Coalescer) { // a rounding step of a large double is no difference
+		w.store.Put(likes.Shards+"/0", map[string]any{"count": 1e9 + 0.5})
+		w.store.Put(likes.RollUp, map[string]any{"count": math.Nextafter(1e9+0.5, 2e9), "num_shards": int64(1), "as_of": time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)})
+		w.wantAudit(w.auditOptions(), rollup.Report{Counters: 1, Unchanged: 1})
+	})
+}
+
+func TestAuditEndsWhileItWaits(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.rollUpElsewhere()
+		w.increment(1)
+		late := errors.New("late")
+		ctx, cancel := context.WithCancelCause(w.t.Context())
+		time.AfterFunc(cadence/4, func() { cancel(late) })
+		began := time.Now()
+		o := w.auditOptions()
+		o.Concurrency = 1
+		report, err := rollup.Audit(ctx, traced{w.store, w}, rollup.Routes{likes.Route}, o)
+		if !errors.Is(err, late) {
+			t.Errorf("got %v, want the cause", err)
+		}
+		if waited := time.Since(began).Round(time.Millisecond); waited != cadence/4 || report.Failed != 1 || !strings.Contains(fmt.Sprint(report.Errors), "late") {
+			t.Errorf("%v %+v", waited, report)
+		}
+		w.called(1, 1, 0)
+	})
+}
+
+const grace = 30 * time.Second
+
+// patient are the options of an audit that leaves a difference to the trigger for a grace.
+func (w *world) patient() rollup.AuditOptions {
+	o := w.auditOptions()
+	o.Grace = grace
+	return o
+}
+
+// A difference that no event of a shard explains is drift, and repaired; one whose event comes within
+// the grace is none.
+func TestDrift(t *testing.T) {
+	for name, test := range map[string]struct {
+		after time.Duration // when the trigger rolls up; 0: never
+		want  rollup.Report
+		total int64
+	}{
+		"lost":            {0, rollup.Report{Counters: 1, RolledUp: 1, Drift: 1}, 2},
+		"on its way":      {grace - time.Second, rollup.Report{Counters: 1, Unchanged: 1}, 2},
+		"on its way soon": {time.Second, rollup.Report{Counters: 1, Unchanged: 1}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				w.increment(1)
+				w.rollUpElsewhere()
+				time.Sleep(24 * time.Hour)
+				w.increment(1)
+				if test.after > 0 {
+					time.AfterFunc(test.after, func() { w.rollUpElsewhere() })
+				}
+				began := time.Now()
+				w.wantAudit(w.patient(), test.want)
+				if waited := time.Since(began); waited != grace {
+					t.Errorf("it took %v, want the grace", waited)
+				}
+				w.wantTotal(test.total)
+				if n := strings.Count(w.log.String(), "level=ERROR msg=\"drift"); n != test.want.Drift {
+					t.Errorf("drift is logged %d times:\n%s", n, &w.log)
+				}
+				w.wantAudit(w.patient(), rollup.Report{Counters: 1, Unchanged: 1})
+			})
+		})
+	}
+}
+
+// A counter that never rests differs whenever it is looked at, and never drifts.
+func TestBusyCounterDoesNotDrift(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		busy := time.NewTicker(10 * time.Millisecond)
+		stop := time.Now().Add(10 * grace)
+		var all sync.WaitGroup
+		all.Go(func() {
+			for n := 0; time.Now().Before(stop); n++ {
+				<-busy.C
+				w.increment(1)
+				all.Go(func() {
+					if err := c.Changed(w.t.Context(), likes, fmt.Sprint("e", n)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		})
+		time.Sleep(10 * cadence)
+		for range 5 {
+			w.wantAudit(w.patient(), rollup.Report{Counters: 1, Unchanged: 1})
+		}
+		all.Wait()
+		busy.Stop()
+	})
+}
+
+// Without the time to wait, a difference is repaired at once and not called drift.
+func TestAuditWithoutTimeToWait(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.rollUpElsewhere()
+		time.Sleep(time.Minute)
+		w.increment(1)
+		o := w.patient()
+		began := time.Now()
+		o.Until = began.Add(2*grace - 1)
+		w.wantAudit(o, rollup.Report{Counters: 1, RolledUp: 1})
+		if !time.Now().Equal(began) {
+			t.Errorf("it waited for %v", time.Since(began))
+		}
+	})
+}
+
+// What is younger than its cadence, and will be until the audit must end, is the trigger's.
+func TestAuditLeavesLongCadencesAlone(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.rollUpElsewhere()
+		w.increment(1)
+		o := w.auditOptions()
+		o.Cadence = time.Hour
+		o.Until = time.Now().Add(time.Minute)
+		w.wantAudit(o, rollup.Report{Counters: 1, Unchanged: 1})
+		w.wantTotal(1)
+	})
+}
+
+func zeros(asOf time.Time) map[string]any {
+	return map[string]any{"count": int64(0), "num_shards": int64(0), "as_of": asOf}
+}
+
+// A roll-up without shards goes to zeros, and is removed when it has been there for over an hour.
+func TestOrphaned(t *testing.T) {
+	for name, future := range map[string]time.Duration{"an old roll-up": 0, "as_of in the future": 1000 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				w.store.Put(likes.RollUp, map[string]any{"count": int64(9), "num_shards": int64(2), "as_of": time.Now().Add(future).Truncate(time.Microsecond)})
+				time.Sleep(3 * time.Hour)
+				w.wantAudit(w.patient(), rollup.Report{Counters: 1, RolledUp: 1, Orphaned: 1})
+				_, emptied := w.rollUp()
+				if d := cmp.Diff(zeros(emptied), w.store.Get(likes.RollUp)); d != "" {
+					t.Errorf("roll-up (-want +got):\n%s", d)
+				}
+				for _, step := range []struct {
+					age  time.Duration // of the zeros
+					want rollup.Report
+				}{
+					{grace, rollup.Report{Counters: 1, Unchanged: 1}},
+					{time.Hour, rollup.Report{Counters: 1, Unchanged: 1}},
+					{time.Hour + time.Microsecond, rollup.Report{Counters: 1, Removed: 1}},
+					{2 * time.Hour, rollup.Report{}},
+				} {
+					time.Sleep(time.Until(emptied.Add(step.age)))
+					w.wantAudit(w.patient(), step.want)
+				}
+				if got := w.store.Get(likes.RollUp); got != nil {
+					t.Errorf("left %v", got)
+				}
+			})
+		})
+	}
+}
+
+// A counter that is at zero and has shards is no orphan.
+func TestAuditKeepsCountersAtZero(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(0)
+		w.rollUpElsewhere()
+		time.Sleep(2 * time.Hour)
+		w.wantAudit(w.patient(), rollup.Report{Counters: 1, Unchanged: 1})
+		w.wantTotal(0)
+	})
+}
+
+// Whoever writes the roll-up between the audit's look and its removal keeps it.
+func TestRemovalHasItsPrecondition(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.store.Put(likes.RollUp, zeros(time.Now()))
+		time.Sleep(2 * time.Hour)
+		w.duringView = func(n int32) {
+			if n == 1 {
+				w.increment(3)
+				w.rollUpElsewhere()
+			}
+		}
+		w.wantAudit(w.patient(), rollup.Report{Counters: 1, Unchanged: 1})
+		w.wantTotal(3)
+	})
+}
+
+// A roll-up in a document of the app's loses Tally's fields only.
+func TestRemovalKeepsTheAppsFields(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		fields := zeros(time.Now())
+		fields["title"] = "x"
+		w.store.Put(likes.RollUp, fields)
+		time.Sleep(2 * time.Hour)
+		w.wantAudit(w.patient(), rollup.Report{Counters: 1, Removed: 1})
+		if d := cmp.Diff(map[string]any{"title": "x"}, w.store.Get(likes.RollUp)); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+		w.wantAudit(w.patient(), rollup.Report{})
+	})
+}
+
+// various puts counters of every kind into the store, and returns what they are found to be.
+func (w *world) various(n int) rollup.Report {
+	for i := range n {
+		asOf := time.Now().Truncate(time.Microsecond)
+		shard, rollUp := fmt.Sprintf("counters/%03d/shards/0", i), fmt.Sprintf("rollups/%03d", i)
+		switch i % 5 {
+		case 0: // missing
+			w.store.Put(shard, map[string]any{"count": int64(i)})
+		case 1: // right
+			w.store.Put(shard, map[string]any{"count": int64(i)})
+			w.store.Put(rollUp, map[string]any{"count": int64(i), "num_shards": int64(1), "as_of": asOf})
+		case 2: // drifted
+			w.store.Put(shard, map[string]any{"count": int64(i)})
+			w.store.Put(rollUp, map[string]any{"count": int64(1), "num_shards": int64(1), "as_of": asOf})
+		case 3: // orphaned
+			w.store.Put(rollUp, map[string]any{"count": int64(1), "num_shards": int64(1), "as_of": asOf})
+		case 4: // to be removed
+			w.store.Put(rollUp, zeros(asOf))
+		}
+	}
+	time.Sleep(2 * time.Hour)
+	return rollup.Report{Counters: n, RolledUp: n * 3 / 5, Unchanged: n / 5, Removed: n / 5, Drift: n / 5, Missing: n / 5, Orphaned: n / 5}
+}
+
+// wantRight wants various's n counters to be as they should.
+func (w *world) wantRight(n int) {
+	w.t.Helper()
+	for i := range n {
+		var want any
+		switch i % 5 {
+		case 0, 1, 2:
+			want = int64(i)
+		case 3:
+			want = int64(0)
+		}
+		if got := w.store.Get(fmt.Sprintf("rollups/%03d", i))["count"]; got != want {
+			w.t.Errorf("rollups/%03d holds %v, want %v", i, got, want)
+		}
+	}
+}
+
+func TestAuditOfAll(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		const n = 250
+		want := w.various(n)
+		w.wantAudit(w.patient(), want)
+		w.wantRight(n)
+		w.wantAudit(w.patient(), rollup.Report{Counters: n * 4 / 5, Unchanged: n * 4 / 5})
+	})
+}
+
+// A dry run says what an audit would find, and changes nothing.
+func TestDryRun(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		want := w.various(20)
+		want.Differing, want.RolledUp = want.RolledUp, 0
+		want.Unchanged, want.Removed = want.Unchanged+want.Removed, 0
+		o := w.patient()
+		o.DryRun = true
+		for range 2 {
+			w.wantAudit(o, want)
+		}
+		w.called(2*(4*4+3*4+2*4), 2*(5*4+2*4), 0)
+		if c, err := w.store.LoadCursor(w.t.Context()); !c.UpdateTime.IsZero() || err != nil {
+			t.Errorf("it saved a cursor: %+v, %v", c, err)
+		}
+	})
+}
+
+func TestAuditCountsMalformedShards(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.store.Put(likes.Shards+"/1", map[string]any{"count": "x"})
+		w.store.Put(likes.Shards+"/2", map[string]any{"count": math.NaN()})
+		w.wantAudit(w.patient(), rollup.Report{Counters: 1, RolledUp: 1, Missing: 1, Malformed: 2})
+		w.wantAudit(w.patient(), rollup.Report{Counters: 1, Unchanged: 1, Malformed: 2})
+		w.store.Put(likes.Shards+"/0", map[string]any{"count": int64(2)})
+		w.wantAudit(w.patient(), rollup.Report{Counters: 1, RolledUp: 1, Drift: 1, Malformed: 2}) // looked at twice
+	})
+}
+
+// An audit that may not read all leaves the rest to the next, and tells where that begins.
+func TestAuditReadsNoMore(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		const n = 250
+		want := w.various(n)
+		var sum rollup.Report
+		for tick := 1; ; tick++ {
+			o := w.patient()
+			o.Concurrency = 1
+			o.MaxReads = 60
+			before := w.looks.Load()
+			o.Reads = func() int64 { return int64(w.looks.Load() - before) }
+			report, err := w.audit(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum.Counters += report.Counters
+			sum.RolledUp += report.RolledUp
+			sum.Unchanged += report.Unchanged
+			sum.Removed += report.Removed
+			sum.Drift += report.Drift
+			sum.Missing += report.Missing
+			sum.Orphaned += report.Orphaned
+			if (tick > 1) != (report.Since > 0) || report.Complete != (report.Whole > 0) {
+				t.Errorf("tick %d: %+v", tick, report)
+			}
+			if report.Complete {
+				// 200 roll-ups and 150 counters by their shards
+				if tick != 6 || report.Whole != 200+150 || report.Cursor != "at the beginning" {
+					t.Errorf("complete after %d ticks: %+v", tick, report)
+				}
+				break
+			}
+			if found := map[bool]string{true: "roll-ups of ", false: "shards of "}[tick < 4]; !strings.HasPrefix(report.Cursor, found) {
+				t.Errorf("tick %d: %s", tick, report.Cursor)
+			}
+			time.Sleep(time.Minute)
+		}
+		if d := cmp.Diff(want, sum); d != "" {
+			t.Errorf("all ticks together (-want +got):\n%s", d)
+		}
+		w.wantRight(n)
+	})
+}
+
+// slowly makes every look take some time.
+func (w *world) slowly() { w.duringView = func(int32) { time.Sleep(100 * time.Millisecond) } }
+
+// An audit stops in time, so often as need be.
+func TestAuditStopsInTime(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		const n, time1 = 250, 3 * time.Second
+		w.various(n)
+		w.slowly()
+		for tick := 1; ; tick++ {
+			o := w.patient()
+			o.Until = time.Now().Add(time1)
+			report, err := w.audit(o)
+			if late := time.Since(o.Until); err != nil || late > 200*time.Millisecond {
+				t.Errorf("%v late: %v", late, err)
+			}
+			if report.Complete {
+				if tick < 3 {
+					t.Errorf("complete after %d ticks", tick)
+				}
+				break
+			}
+		}
+		w.wantRight(n)
+	})
+}
+
+// With time to wait, an audit reserves the grace.
+func TestAuditReservesTheGrace(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		const n = 250
+		w.various(n)
+		w.duringView = func(int32) { time.Sleep(time.Second) }
+		o := w.patient()
+		o.Until = time.Now().Add(2 * grace)
+		report, err := w.audit(o)
+		// four counters a second for half the time, and half of them differ
+		if late := time.Since(o.Until); err != nil || late > time.Second || report.Drift != 30 || report.Orphaned != 30 || report.Complete {
+			t.Errorf("%v late: %+v, %v", late, report, err)
+		}
+		if report, err = w.audit(w.patient()); err != nil || !report.Complete || report.Drift != 20 {
+			t.Errorf("the next: %+v, %v", report, err)
+		}
+		w.wantRight(n)
+	})
+}
+
+// Audits that overlap do no harm, and one leaves the work to the other.
+func TestAuditsOverlap(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		const n = 500
+		w.various(n)
+		w.slowly()
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var complete, overlapped int
+		for i := range 4 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 3 * time.Second)
+				report, err := w.audit(w.patient())
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if report.Complete && !report.Overlapped {
+					complete++
+				}
+				if report.Overlapped {
+					overlapped++
+				}
+			})
+		}
+		all.Wait()
+		if complete != 1 || overlapped != 3 {
+			t.Errorf("%d came to the end, %d stopped", complete, overlapped)
+		}
+		w.wantRight(n)
+	})
+}
+
+// On other routes an audit begins anew.
+func TestAuditOfOtherRoutes(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.various(50)
+		o := w.auditOptions()
+		o.Concurrency = 1
+		o.MaxReads = 20
+		o.Reads = func() int64 { return int64(w.looks.Load()) }
+		if report, err := w.audit(o); report.Complete || err != nil {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : n; " + rollup.DefaultRoute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, routes, w.auditOptions())
+		if !report.Complete || report.Counters != 45 || err != nil { // the five that were removed are gone
+			t.Errorf("%+v, %v", report, err)
+		}
+		w.wantRight(50)
+	})
+}
+
+// A cutter is a store that ends its context at the n-th call.
+type cutter struct {
+	*memstore.Store
+	n   int32
+	at  atomic.Int32
+	cut context.CancelFunc
+}
+
+func (c *cutter) call() {
+	if c.at.Add(1) == c.n {
+		c.cut()
+	}
+	time.Sleep(300 * time.Millisecond)
+}
+
+func (c *cutter) View(ctx context.Context, counter rollup.Counter, f func(rollup.Snapshot) error) error {
+	c.call()
+	return c.Store.View(ctx, counter, f)
+}
+
+func (c *cutter) Write(ctx context.Context, counter rollup.Counter, r rollup.RollUp) error {
+	c.call()
+	return c.Store.Write(ctx, counter, r)
+}
+
+func (c *cutter) Remove(ctx context.Context, counter rollup.Counter, r rollup.RollUp) error {
+	c.call()
+	return c.Store.Remove(ctx, counter, r)
+}
+
+func (c *cutter) Counters(ctx context.Context, r *rollup.Route, after string, limit int) ([]rollup.Counter, bool, error) {
+	c.call()
+	return c.Store.Counters(ctx, r, after, limit)
+}
+
+func (c *cutter) RollUps(ctx context.Context, r *rollup.Route, after string, limit int) ([]rollup.FoundRollUp, bool, error) {
+	c.call()
+	return c.Store.RollUps(ctx, r, after, limit)
+}
+
+func (c *cutter) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
+	c.call()
+	return c.Store.LoadCursor(ctx)
+}
+
+func (c *cutter) SaveCursor(ctx context.Context, cursor rollup.Cursor) (time.Time, error) {
+	c.call()
+	return c.Store.SaveCursor(ctx, cursor)
+}
+
+// An audit that is killed at whatever it was about to do leaves nothing undone behind the cursor.
+func TestKilledAudits(t *testing.T) {
+	const n = 330 // more than a page of roll-ups, and of shards
+	resumed := 0
+	for step, whole := int32(1), false; !whole; step += 17 {
+		inWorld(t, func(w *world, _ *rollup.Coalescer) {
+			w.various(n)
+			ctx, cancel := context.WithCancel(w.t.Context())
+			defer cancel()
+			o := w.patient()
+			o.Concurrency = 3
+			report, err := rollup.Audit(ctx, &cutter{Store: w.store, n: step, cut: cancel}, rollup.Routes{likes.Route}, o)
+			whole = ctx.Err() == nil
+			if (err == nil) != whole {
+				t.Errorf("killed at call %d: %+v, %v", step, report, err)
+			}
+			left, err := w.audit(w.patient())
+			if err != nil || !left.Complete {
+				t.Errorf("after a kill at call %d: %+v, %v", step, left, err)
+			}
+			if left.Counters < n*4/5 { // from the beginning it finds no fewer
+
+				resumed++
+			}
+			w.wantRight(n)
+		})
+		if t.Failed() {
+			t.Fatalf("killed at call %d", step)
+		}
+	}
+	if resumed == 0 {
+		t.Error("no audit went on where the one before was killed")
+	}
+}
+
+// An audit that cannot find the counters of one route goes on with the others.
+func TestAuditGoesOnAfterARoute(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : n; " + rollup.DefaultRoute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.increment(3)
+		report, err := rollup.Audit(w.t.Context(), failingRoute{w.store, routes[0]}, routes, w.auditOptions())
+		if err == nil || strings.Count(err.Error(), "finding the counters of route") != 2 || !report.Complete {
+			t.Errorf("%+v, %v", report, err)
+		}
+		w.wantTotal(3)
+	})
+}
+
+type failingRoute struct {
+	*memstore.Store
+	route *rollup.Route
+}
+
+func (s failingRoute) Counters(ctx context.Context, r *rollup.Route, after string, limit int) ([]rollup.Counter, bool, error) {
+	if r == s.route {
+		return nil, false, errors.New("no index")
+	}
+	return s.Store.Counters(ctx, r, after, limit)
+}
+
+func (s failingRoute) RollUps(ctx context.Context, r *rollup.Route, after string, limit int) ([]rollup.FoundRollUp, bool, error) {
+	if r == s.route {
+		return nil, false, errors.New("no index")
+	}
+	return s.Store.RollUps(ctx, r, after, limit)
+}
