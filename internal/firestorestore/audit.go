@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Counters implements rollup.AuditStore. One query for each counter finds the first shard behind the
-// last counter's, wherever that is, so a counter bills one read, however many shards it has.
+// Counters implements rollup.AuditStore. A query finds the first shard behind the last counter's,
+// wherever that is, so a counter bills about one read, however many shards it has.
 func (s *Store) Counters(ctx context.Context, route *rollup.Route, after string, limit int) ([]rollup.Counter, bool, error) {
 	pattern := route.Pattern()
 	collection := pattern[:len(pattern)-1]
@@ -31,20 +31,38 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, after string,
 		start = behind(pattern, strings.Split(after, "/"), len(collection))
 	}
 	var found []rollup.Counter
+	// Where counters have one shard each, a query may find many at once. Where they have more, each
+	// further shard that it finds is a read in vain. So queries grow while they find counters only, and
+	// the more patiently, the more often that went wrong.
+	page, good, patience := 1, 0, 1
 	for start != "" && len(found) < limit {
-		docs, err := s.group(pattern, start, 1).Select().Documents(ctx).GetAll()
+		page = min(page, limit-len(found))
+		docs, err := s.group(pattern, start, page).Select().Documents(ctx).GetAll()
 		if err != nil {
 			return found, false, fmt.Errorf("firestore: finding shards of %s: %w", route, err)
 		}
-		if len(docs) == 0 {
-			return found, true, nil
-		}
-		path := Path(docs[0].Ref)
-		if c, ok := route.Counter(path[:strings.LastIndexByte(path, '/')]); ok {
+		last, vain := len(docs) < page, false
+		for _, doc := range docs {
+			path := Path(doc.Ref)
+			c, ok := route.Counter(path[:strings.LastIndexByte(path, '/')])
+			if !ok {
+				start, last, vain = next(pattern, path), false, true
+				break
+			}
+			if len(found) > 0 && found[len(found)-1] == c {
+				vain = true
+				continue
+			}
 			found = append(found, c)
 			start = behind(pattern, strings.Split(path, "/"), len(collection))
-		} else {
-			start = next(pattern, path)
+		}
+		switch good += len(docs); {
+		case last:
+			return found, true, nil
+		case vain:
+			page, good, patience = 1, 0, 2*patience
+		case good >= patience:
+			page *= 2
 		}
 	}
 	return found, start == "", nil

@@ -60,6 +60,21 @@ func TestBilledWalks(t *testing.T) {
 	}
 }
 
+// However many shards the counters have, finding them bills about one read each.
+func TestBilledWalkOfManyCounters(t *testing.T) {
+	const counters = 100
+	for shards, most := range map[int]int64{1: counters + 1, 2: counters * 12 / 10, 10: counters * 12 / 10} {
+		client := dial(t)
+		bulk(t, client, counters*shards, func(i int) string { return fmt.Sprintf("counters/%d/shards/%d", i%counters, i) }, map[string]any{"count": 1})
+		meter := billing.NewMeter(nil)
+		store := firestorestore.New(metered(t, client, meter), slog.New(slog.DiscardHandler))
+		found, last, err := store.Counters(t.Context(), counter(t, rollup.DefaultRoute).Route, "", counters+1)
+		if got := meter.Counts(); len(found) != counters || !last || err != nil || got.Reads > most || got.Writes+got.Deletes > 0 {
+			t.Errorf("%d counters of %d shards, %v, were billed %+v, want at most %d reads", len(found), shards, err, got, most)
+		}
+	}
+}
+
 // BenchmarkAudit audits 10,000 counters, on the emulator. The heap must not grow with their number:
 //
 //	go test ./internal/firestorestore -run=^$ -bench=Audit -benchtime=1x
