@@ -81,6 +81,10 @@ type AuditOptions struct {
 	// repairs at once, and then nothing is called drift.
 	Grace time.Duration
 
+	// Marked, unless nil, reports whether a counter has a pending mark; see NewMarker. A difference of
+	// one that has, or whose roll-up is younger than the cadence, is left to Drain and is not drift.
+	Marked func(ctx context.Context, c Counter) (bool, error)
+
 	// Until is when to stop. Zero: no bound but the context's. Give the context some seconds more, for
 	// what is in work then and for the cursor.
 	Until time.Time
@@ -113,7 +117,7 @@ func Grace(cadence, holdLimit time.Duration) time.Duration { return cadence + 2*
 type Report struct {
 	Counters  int `json:"counters"`  // compared with their shards
 	RolledUp  int `json:"rolled_up"` // written, because they differed
-	Unchanged int `json:"unchanged"` // agreed, or were brought up to date by the trigger within the grace
+	Unchanged int `json:"unchanged"` // agreed, were brought up to date by the trigger within the grace, or are left to Drain
 	Removed   int `json:"removed"`   // had been at zeros without shards for over an hour
 	Differing int `json:"differing"` // differed and were left so, by a dry run
 	Failed    int `json:"failed"`    // could not be compared, repaired or removed
@@ -491,6 +495,14 @@ func (a *audit) compare(ctx context.Context, c Counter, mark time.Time, found Fo
 			return !covered && (found == ByRollUp || l.asOf.IsZero())
 		})
 		wait := a.pause(try)
+		marked := func() (yes bool) {
+			if a.o.Marked != nil {
+				limited, cancel := context.WithTimeout(ctx, a.Timeout)
+				defer cancel()
+				yes, err = a.o.Marked(limited, c)
+			}
+			return yes
+		}
 		switch {
 		case err != nil:
 		case found == ByShards && !l.summed:
@@ -506,6 +518,8 @@ func (a *audit) compare(ctx context.Context, c Counter, mark time.Time, found Fo
 			}
 		case a.o.Grace > 0 && !graceOver && !l.asOf.IsZero():
 			return unsettled, l, nil
+		case a.o.Marked != nil && a.untilDue(&l) > 0:
+			return unchanged, l, nil
 		case !a.o.DryRun && a.untilDue(&l) > 0:
 			// Most likely the trigger is about to roll up the same change.
 			due := l.received.Add(a.untilDue(&l) + a.backOff())
@@ -513,6 +527,9 @@ func (a *audit) compare(ctx context.Context, c Counter, mark time.Time, found Fo
 				return unchanged, l, nil
 			}
 			wait, err = time.Until(due), errBusy
+		case marked():
+			return unchanged, l, nil
+		case err != nil:
 		default:
 			if !noted {
 				a.noteDifference(ctx, c, &l, graceOver)

@@ -35,6 +35,7 @@ type simulation struct {
 	deliveries []*simulatedDelivery // that have ended
 	held       map[holder][]*simulatedDelivery
 	outcome    outcome
+	marks      bool // the cadence is the schedule's, and instances leave marks
 	calm       bool // nothing fails any more
 	kept       bool // whether to keep the history
 	history    []happening
@@ -99,6 +100,7 @@ type simulatedCounter struct {
 	truth   []truth     // by commit
 	asOf    time.Time   // of its last roll-up
 	removed bool        // and that was removed
+	marked  time.Time   // when its mark was left; zero: it has none
 	commits []time.Time // of its roll-up's writes
 	lags    []time.Duration
 	behind  []time.Time // commits that no roll-up covers yet
@@ -160,7 +162,6 @@ type instance struct {
 
 	// guarded by the simulation's mutex
 	calls       map[string]int // by roll-up: what one instance does to several goes on at once
-	randoms     int
 	looks, sums int
 }
 
@@ -175,8 +176,8 @@ func newSimulation(c *choices) *simulation {
 }
 
 // simulate runs what the choices say. With kept it keeps the history.
-func simulate(t *testing.T, c *choices, kept bool) *simulation {
-	s := newSimulation(c)
+func simulate(t *testing.T, c *choices, kept bool) (s *simulation) {
+	s = newSimulation(c)
 	s.kept = kept
 	defer func() {
 		if stuck := recover(); stuck != nil { // the bubble's goroutines wait for each other
@@ -206,6 +207,10 @@ func (s *simulation) run() {
 	s.began = time.Now()
 	s.cadence = cmp.Or(s.chanceOf(0.2, "cadence", 100*time.Millisecond, 2*time.Second), time.Second)
 	s.store.Skew = s.chanceOf(0.3, "clock of the database ahead by", time.Second, 10*time.Hour) - s.chanceOf(0.3, "clock of the database behind by", time.Second, 10*time.Hour)
+	if s.marks = s.chance(0.25, "marks", upTo(1)) == 1; s.marks {
+		s.cadence = slowCadence
+		s.actors.Go(s.schedule)
+	}
 	for n := range 1 + s.chance(0.5, "further counters", upTo(2)) {
 		s.counters = append(s.counters, newCounter(string(rune('a'+n))))
 	}
@@ -383,6 +388,10 @@ func (s *simulation) end(d *simulatedDelivery, err error) {
 			return
 		}
 	}
+	if d.counter.marked.After(d.since) {
+		s.tell("%s returns nil: a mark stands for it", d.name)
+		return
+	}
 	s.breach("%s returned nil, but no roll-up covers it and nothing stands for it", d.name)
 }
 
@@ -407,18 +416,32 @@ func (s *simulation) scale(name string) {
 
 func (s *simulation) auditSometime(name string) {
 	time.Sleep(s.chanceOf(1, name+" after", time.Millisecond, 6*time.Hour) + jitter(name))
-	s.mu.Lock()
-	i := s.newInstance()
-	i.name = name
-	s.mu.Unlock()
+	i := s.newHelper(name)
 	_, _ = rollup.Audit(i.ctx, i, rollup.Routes{likes.Route}, i.auditOptions()) // may fail or crash
+}
+
+// newHelper starts an instance that takes no events.
+func (s *simulation) newHelper(name string) *instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.start(name)
 }
 
 // newInstance starts an instance. The mutex is held, or nothing runs yet.
 func (s *simulation) newInstance() *instance {
-	i := &instance{simulation: s, name: fmt.Sprint("instance ", len(s.all)+1), calls: make(map[string]int)}
+	return s.start(fmt.Sprint("instance ", len(s.all)+1))
+}
+
+func (s *simulation) start(name string) *instance {
+	i := &instance{simulation: s, name: name, calls: make(map[string]int)}
 	i.ctx, i.crashed = context.WithCancelCause(context.Background())
-	i.coalescer = rollup.NewCoalescer(i, i.options())
+	if s.marks {
+		o := i.options()
+		o.Hold = hold
+		i.coalescer = rollup.NewMarker(i, o)
+	} else {
+		i.coalescer = rollup.NewCoalescer(i, i.options())
+	}
 	i.ready = time.Now().Add(s.chanceOf(0.5*s.weather.slow, i.name+" starts slowly", time.Millisecond, 10*time.Second))
 	s.all = append(s.all, i)
 	s.tell("%s starts", i.name)
@@ -430,14 +453,16 @@ func (i *instance) options() rollup.Options {
 }
 
 func (i *instance) auditOptions() rollup.AuditOptions {
-	return rollup.AuditOptions{Options: i.options(), Concurrency: 2, Grace: rollup.Grace(i.cadence, hold)}
+	o := rollup.AuditOptions{Options: i.options(), Concurrency: 2, Grace: rollup.Grace(i.cadence, hold)}
+	if i.marks {
+		o.Grace, o.Marked = rollup.Grace(0, hold), i.Marked
+	}
+	return o
 }
 
+// random is drawn by the time, because two counters may ask at one instant in any order.
 func (i *instance) random() float64 {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.randoms++
-	return float64(i.chance(1, fmt.Sprintf("%s random %d", i.name, i.randoms), upTo(999))) / 1000
+	return float64(i.chance(1, fmt.Sprintf("%s random at %v", i.name, time.Since(i.began)), upTo(999))) / 1000
 }
 
 // crash ends the instance where it stands, and starts another in its place.
@@ -680,7 +705,7 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 	}
 	now := s.store.Now()
 	counter.commits = append(counter.commits, now)
-	if n := len(counter.commits); n > 2 && now.Sub(counter.commits[n-3]) < s.cadence {
+	if n := len(counter.commits); n > 2 && now.Sub(counter.commits[n-3]) < s.leastBetween() {
 		s.breach("%s: %s was written three times within %v", name, c.RollUp, now.Sub(counter.commits[n-3]))
 	}
 	for len(counter.behind) > 0 && !counter.behind[0].After(r.AsOf) {
@@ -693,6 +718,10 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 // check checks the quiet after the run. What the design names as a remainder must be repaired by an
 // audit; all else must be exact without.
 func (s *simulation) check() {
+	if s.marks {
+		s.calm = true
+		s.drainAll()
+	}
 	for _, i := range s.all {
 		if n := i.coalescer.Active(); n != 0 {
 			s.breach("%s still remembers %d counters", i.name, n)
@@ -733,6 +762,14 @@ func (s *simulation) check() {
 			s.breach("after an audit %s holds %v, the shards %d", c.RollUp, s.store.Get(c.RollUp), c.at(s.store.Now()).sum)
 		}
 	}
+}
+
+// leastBetween is how long three roll-ups of one counter take at least.
+func (s *simulation) leastBetween() time.Duration {
+	if s.marks {
+		return s.cadence * 9 / 10 // schedules are not to the second
+	}
+	return s.cadence
 }
 
 // exact reports whether a counter's roll-up is the sum of its shards, or was removed and there are none.

@@ -117,6 +117,37 @@ var mutations = []mutation{
 	{"a counter is not forgotten", "coalescer.go",
 		`delete(c.counters, s.counter.RollUp)`,
 		``, "TestSimulation"},
+	{"a mark covers events that came while it was written", "pending.go",
+		`	s.closed = nil
+`,
+		`	s.closed = nil
+	if s.open != nil {
+		close(s.open.done)
+		s.open = nil
+	}
+`, "TestSimulation"},
+	{"no mark is left because one is there", "pending.go",
+		`if err := c.pending.Mark(limited, s.counter); err != nil {`,
+		`there, _ := c.pending.Marked(limited, s.counter)
+	if there {
+	} else if err := c.pending.Mark(limited, s.counter); err != nil {`, "TestSimulation"},
+	{"a mark is taken away whatever its version", "../internal/memstore/pending.go",
+		`if !ok || !d.updateTime.Equal(m.Version) {`,
+		`if _ = d; !ok {`, "TestSimulation"},
+	{"a mark is taken away while its counter waits", "pending.go",
+		`err == nil && rolledUp {`,
+		`err == nil {`, "TestSimulation"},
+	{"a mark is taken away after an unknown outcome", "pending.go",
+		`if err = d.write(ctx, c, &l); err == nil {`,
+		`if err = d.write(ctx, c, &l); true {`, "TestSimulation"},
+	{"a mark is taken away on a comparison", "pending.go",
+		`case !l.summed:`,
+		`case l.summed && agrees(&l):
+			return true, nil
+		case !l.summed:`, "TestDrainWritesEqualTotals"},
+	{"a mark is written without a nonce", "../internal/firestorestore/pending.go",
+		`Nonce: rand.Text(), `,
+		`Nonce: rand.Text()[:0], `, "TestMarksOfOneInstant"},
 	{"Firestore's precondition is dropped", "../internal/firestorestore/store.go",
 		`, firestore.LastUpdateTime(updateTime))`,
 		`)`, "TestStore"},

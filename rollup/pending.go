@@ -21,6 +21,9 @@ type PendingStore interface {
 	// and stops at f's first error. A mark that is made anew meanwhile may come again.
 	Marks(ctx context.Context, f func(Mark) error) error
 
+	// Marked reports whether c has a mark.
+	Marked(ctx context.Context, c Counter) (bool, error)
+
 	// Unmark takes m away if it is still of the same version. It returns ErrConflict when Firestore
 	// refuses.
 	Unmark(ctx context.Context, m Mark) error
@@ -89,7 +92,9 @@ func Drain(ctx context.Context, store PendingStore, routes Routes, concurrency i
 	d := drain{roller: newRoller(store, o), store: store, routes: routes}
 	var work sync.WaitGroup
 	slots := make(chan struct{}, concurrency)
-	err := store.Marks(ctx, func(m Mark) error {
+	reading, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	err := store.Marks(reading, func(m Mark) error {
 		slots <- struct{}{}
 		if !time.Now().Before(until) {
 			return errLeft
@@ -131,7 +136,9 @@ func (d *drain) rollUp(ctx context.Context, m Mark) {
 	if !routed {
 		d.Logger.WarnContext(ctx, "pending mark left: no route matches its shards", "shards", m.Shards, "mark", m.ID)
 	} else if rolledUp, err = d.cover(ctx, c, m); err == nil && rolledUp {
-		if err = d.store.Unmark(ctx, m); errors.Is(err, ErrConflict) {
+		limited, cancel := context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+		if err = d.store.Unmark(limited, m); errors.Is(err, ErrConflict) {
 			err = nil // made anew meanwhile: it stays
 		}
 	}

@@ -50,10 +50,6 @@ func (w *markWorld) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp
 	return traced{w.store, w.world}.Write(ctx, c, r)
 }
 
-func (w *markWorld) Counters(context.Context, *rollup.Route, func(rollup.Counter) error) error {
-	return errors.ErrUnsupported
-}
-
 func (w *markWorld) Mark(ctx context.Context, c rollup.Counter) error {
 	n := w.marks.Add(1)
 	w.deadline, _ = ctx.Deadline()
@@ -69,6 +65,10 @@ func (w *markWorld) Marks(ctx context.Context, f func(rollup.Mark) error) error 
 		return errors.New("unavailable")
 	}
 	return w.store.Marks(ctx, f)
+}
+
+func (w *markWorld) Marked(ctx context.Context, c rollup.Counter) (bool, error) {
+	return w.store.Marked(ctx, c)
 }
 
 func (w *markWorld) Unmark(ctx context.Context, m rollup.Mark) error {

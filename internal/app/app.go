@@ -152,7 +152,7 @@ type databaseName struct{ project, database string }
 
 // A database is one that events came from, open.
 type database struct {
-	store     rollup.AuditStore
+	store     *firestorestore.Store
 	coalescer *rollup.Coalescer
 }
 
@@ -208,12 +208,15 @@ func (s *service) database(ctx context.Context, name databaseName) (*database, e
 
 // dialDatabase opens a database.
 func (s *service) dialDatabase(ctx context.Context, name databaseName) (*database, error) {
+	if s.config.scheduled() && !slices.Contains(s.config.Databases, name.database) {
+		return nil, fmt.Errorf("database %s is not in TALLY_DATABASES: with TALLY_CADENCE=%v no schedule would roll up its marks", name.database, s.config.Cadence)
+	}
 	client, err := firestorestore.Dial(ctx, s.config.EmulatorHost, name.project, name.database, s.dial...)
 	if err != nil {
 		return nil, err
 	}
 	store := firestorestore.New(client, s.logger)
-	if s.config.Cadence > rollup.LongestCadence(s.config.HoldLimit) {
+	if s.config.scheduled() {
 		return &database{store, rollup.NewMarker(store, s.options())}, nil
 	}
 	return &database{store, rollup.NewCoalescer(store, s.options())}, nil

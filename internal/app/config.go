@@ -50,6 +50,13 @@ type Config struct {
 	FunctionTimeout int `env:"CLOUD_RUN_TIMEOUT_SECONDS"`
 }
 
+// shortestScheduled is the shortest cadence that Cloud Scheduler can keep: its periods are whole
+// minutes.
+const shortestScheduled = time.Minute
+
+// scheduled reports whether the cadence is kept by RollUpOnSchedule, not by holding events.
+func (c *Config) scheduled() bool { return c.Cadence > rollup.LongestCadence(c.HoldLimit) }
+
 // LoadConfig reads the configuration from environment, which maps variables to values. The error
 // joins every problem, each naming its variable.
 func LoadConfig(environment map[string]string) (Config, error) {
@@ -83,8 +90,13 @@ func LoadConfig(environment map[string]string) (Config, error) {
 	if cadence && c.Cadence <= 0 {
 		report("TALLY_CADENCE=%v: want more than 0", c.Cadence)
 	}
-	if holdLimit && rollup.LongestCadence(c.HoldLimit) <= 0 {
+	switch longest := rollup.LongestCadence(c.HoldLimit); {
+	case !holdLimit:
+	case longest <= 0:
 		report("TALLY_HOLD_LIMIT=%v: want more than 5s, of which Firestore and redelivery take that much", c.HoldLimit)
+	case cadence && c.Cadence > longest && c.Cadence < shortestScheduled:
+		report("TALLY_CADENCE=%v: want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event, (limit - 5s) / 3, or at least %v, the shortest period of Cloud Scheduler",
+			c.Cadence, longest, c.HoldLimit, shortestScheduled)
 	}
 	if timeout := time.Duration(c.FunctionTimeout) * time.Second; holdLimit && timeout != 0 && c.HoldLimit >= timeout {
 		report("TALLY_HOLD_LIMIT=%v: want less than the function's timeout, %v; shorten one or lengthen the other", c.HoldLimit, timeout)

@@ -20,9 +20,13 @@ type scheduleReport struct {
 	Errors    []string               `json:"errors,omitempty"`
 }
 
-// An auditReport is what the audit of one database did, found and cost.
+// An auditReport is what the call did in one database, found and cost.
 type auditReport struct {
 	rollup.Report
+
+	// Pending says what became of the pending marks. Null in a dry run, which leaves them alone.
+	Pending *rollup.DrainReport `json:"pending"`
+
 	Billed billing.Counts `json:"billed"`
 
 	// CycleSeconds is how long it takes at this pace until every counter was audited: the time from the
@@ -79,16 +83,41 @@ func (s *service) audit(ctx context.Context, name databaseName, until time.Time,
 		return auditReport{}, err
 	}
 	meter := billing.NewMeter(nil)
-	report, err := rollup.Audit(billing.Context(ctx, meter), d.store, s.config.Routes, rollup.AuditOptions{
+	ctx = billing.Context(ctx, meter)
+	var pending *rollup.DrainReport
+	var drained error
+	if !dryRun { // marks are drained at every cadence: they may be left from a longer one
+		var report rollup.DrainReport
+		report, drained = rollup.Drain(ctx, d.store, s.config.Routes, auditConcurrency, s.drainUntil(until), s.options())
+		pending = &report
+	}
+	before := meter.Counts().Reads
+	options := rollup.AuditOptions{
 		Options:     s.options(),
 		Concurrency: auditConcurrency,
 		Grace:       rollup.Grace(s.config.Cadence, s.config.HoldLimit),
 		Until:       until,
 		MaxReads:    s.config.AuditReads,
-		Reads:       func() int64 { return meter.Counts().Reads },
+		Reads:       func() int64 { return meter.Counts().Reads - before },
 		DryRun:      dryRun,
-	})
-	return newAuditReport(report, meter.Counts()), err
+	}
+	if s.config.scheduled() {
+		// An event leaves a mark within a hold; what then becomes of that is the drain's.
+		options.Grace = rollup.Grace(0, s.config.HoldLimit)
+		options.Marked = d.store.Marked
+	}
+	report, err := rollup.Audit(ctx, d.store, s.config.Routes, options)
+	audited := newAuditReport(report, meter.Counts())
+	audited.Pending = pending
+	return audited, errors.Join(drained, err)
+}
+
+// drainUntil returns when the drain stops, so that a quarter of the time is the audit's.
+func (s *service) drainUntil(until time.Time) time.Time {
+	if until.IsZero() {
+		return time.Now().Add(24 * time.Hour)
+	}
+	return time.Now().Add(time.Until(until) * 3 / 4)
 }
 
 func newAuditReport(report rollup.Report, billed billing.Counts) auditReport {

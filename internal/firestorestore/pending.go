@@ -12,6 +12,8 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/rollup"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // pending is the collection of pending marks. Routes that could name a document of it are refused.
@@ -49,16 +51,31 @@ func queued(n int, t time.Time) string {
 
 // Mark implements rollup.PendingStore.
 func (s *Store) Mark(ctx context.Context, c rollup.Counter) error {
-	sum := sha256.Sum256([]byte(c.Shards))
-	_, err := s.client.Collection(pending).Doc(base64.RawURLEncoding.EncodeToString(sum[:])).Set(ctx, markDocument{
-		Shards: c.Shards,
-		Nonce:  rand.Text(),
-		Queued: queued(int(sum[0])%queues, s.now()),
-	})
+	doc, queue := s.mark(c)
+	_, err := doc.Set(ctx, markDocument{Shards: c.Shards, Nonce: rand.Text(), Queued: queued(queue, s.now())})
 	if err != nil {
 		return fmt.Errorf("firestore: marking %s: %w", c.RollUp, err)
 	}
 	return nil
+}
+
+// mark returns where c's mark is, and its queue.
+func (s *Store) mark(c rollup.Counter) (doc *firestore.DocumentRef, queue int) {
+	sum := sha256.Sum256([]byte(c.Shards))
+	return s.client.Collection(pending).Doc(base64.RawURLEncoding.EncodeToString(sum[:])), int(sum[0]) % queues
+}
+
+// Marked implements rollup.PendingStore.
+func (s *Store) Marked(ctx context.Context, c rollup.Counter) (bool, error) {
+	doc, _ := s.mark(c)
+	_, err := doc.Get(ctx)
+	switch status.Code(err) {
+	case codes.OK:
+		return true, nil
+	case codes.NotFound:
+		return false, nil
+	}
+	return false, fmt.Errorf("firestore: reading the mark of %s: %w", c.Shards, err)
 }
 
 // Marks implements rollup.PendingStore. It bills one read for each mark, and one for each queue that

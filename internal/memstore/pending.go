@@ -15,8 +15,17 @@ func (s *Store) Mark(ctx context.Context, c rollup.Counter) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.Put(pending+"/"+strings.ReplaceAll(c.Shards, "/", "|"), map[string]any{"shards": c.Shards})
+	s.Put(markPath(c), map[string]any{"shards": c.Shards})
 	return nil
+}
+
+func markPath(c rollup.Counter) string {
+	return pending + "/" + strings.ReplaceAll(c.Shards, "/", "|")
+}
+
+// Marked implements rollup.PendingStore.
+func (s *Store) Marked(ctx context.Context, c rollup.Counter) (bool, error) {
+	return s.Get(markPath(c)) != nil, ctx.Err()
 }
 
 // Marks implements rollup.PendingStore.

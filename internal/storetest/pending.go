@@ -52,7 +52,13 @@ func testNoMarks(t *testing.T, s rollup.PendingStore) {
 }
 
 func testMarkOnce(t *testing.T, s rollup.PendingStore) {
+	if marked, err := s.Marked(t.Context(), likes); err != nil || marked {
+		t.Errorf("marked before: %v, %v", marked, err)
+	}
 	mark(t, s, likes)
+	if marked, err := s.Marked(t.Context(), likes); err != nil || !marked {
+		t.Errorf("marked after: %v, %v", marked, err)
+	}
 	first := marks(t, s)
 	mark(t, s, likes)
 	second := marks(t, s)
