@@ -180,12 +180,7 @@ func (d *dev) watch(ctx context.Context, s *stack, work *sync.WaitGroup) {
 	collections := make(map[string]bool)
 	for _, route := range s.config.Routes {
 		template := route.Template()
-		collection := template[len(template)-2]
-		if collection.Capture {
-			d.print("roll-ups of route %s are not shown: their collections have no common name", route)
-			continue
-		}
-		collections[collection.Name] = true
+		collections[template[len(template)-2].Name] = true
 	}
 	for n, client := range s.clients {
 		var prefix string // tells the databases apart
