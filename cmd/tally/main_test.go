@@ -311,7 +311,7 @@ func TestDev(t *testing.T) {
 	if err := c.Wait(); err != nil {
 		t.Errorf("Ctrl-C ended it with %v\n%s", err, &c.stderr)
 	}
-	if !strings.Contains(c.stderr.String(), `"message":"swept"`) {
+	if !strings.Contains(c.stderr.String(), `"message":"audited"`) {
 		t.Errorf("RollUpOnSchedule was not called: %s", &c.stderr)
 	}
 	wantNoListeners(t, ports, 3)
