@@ -334,7 +334,12 @@ func post(t *testing.T, function string, header http.Header, body []byte) int {
 // newEvent returns an event for a document that was created.
 func newEvent(t testing.TB, id, project, path string) eventrelay.Event {
 	t.Helper()
-	doc := &firestoredata.Document{Name: "projects/" + project + "/databases/(default)/documents/" + path}
+	return newEventOf(t, id, project, "(default)", path)
+}
+
+func newEventOf(t testing.TB, id, project, database, path string) eventrelay.Event {
+	t.Helper()
+	doc := &firestoredata.Document{Name: "projects/" + project + "/databases/" + database + "/documents/" + path}
 	e, err := eventrelay.NewEvent(id, time.Now(), nil, doc)
 	if err != nil {
 		t.Fatal(err)
@@ -516,6 +521,7 @@ func TestSchedule(t *testing.T) {
 		return r.Databases
 	}
 	const end = "at the beginning"
+	const noMarks = 8 // one read for each queue of marks
 	want := func(query string, first, second rollup.Report) (audit, audit) {
 		t.Helper()
 		got := tick(query)
@@ -544,8 +550,8 @@ func TestSchedule(t *testing.T) {
 	}
 	w.wantRollUp("posts/p/rollups/c", map[string]any{"likes": int64(1), "views": int64(0), "num_shards": int64(1)})
 	(&world{t: t, client: other}).wantRollUp("rollups/c", count(int64(7), 1))
-	// the cursor; two walks that find no roll-up; the counter, the end behind it, twice; its roll-up and sum
-	if want := (billing.Counts{Reads: 1 + 2 + 3 + 2, Writes: 2}); second.Billed != want {
+	// no pending marks; the cursor; two walks that find no roll-up; the counter, the end behind it, twice; its roll-up and sum
+	if want := (billing.Counts{Reads: noMarks + 1 + 2 + 3 + 2, Writes: 2}); second.Billed != want {
 		t.Errorf("billed %+v, want %+v", second.Billed, want)
 	}
 	if first.CycleSeconds != nil || first.DollarsPerDay != nil {
@@ -569,7 +575,7 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("rollups/app: %v, %v", app.Data(), err)
 	}
 	// for a counter: its roll-up found, its roll-up and sum, its shards found, its roll-up
-	if want := int64(1 + 3 + 5); second.Billed.Reads != want || second.Billed.Writes != 1 {
+	if want := int64(noMarks + 1 + 3 + 5); second.Billed.Reads != want || second.Billed.Writes != 1 {
 		t.Errorf("billed %+v, want %d reads and the cursor's write", second.Billed, want)
 	}
 	for _, a := range []audit{first, second} {
@@ -579,6 +585,57 @@ func TestSchedule(t *testing.T) {
 	}
 	if lines := logs.lines(`"severity":"ERROR"`, "drift: ", `"counter":"rollups/007"`); len(lines) != 1 {
 		t.Errorf("drift logged: %v", lines)
+	}
+}
+
+// With a cadence of a minute an event leaves a mark, and the schedule rolls up.
+func TestScheduledCadence(t *testing.T) {
+	t.Parallel()
+	project := emulatortest.Project(t)
+	client := emulatortest.ClientDatabase(t, project, "(default)")
+	a := app.New(func() []string {
+		return []string{"TALLY_CADENCE=1m", "GOOGLE_CLOUD_PROJECT=" + project, firestorestore.EmulatorHost + "=" + emulatortest.Addr()}
+	}, &logs)
+	w := &world{t: t, client: client}
+	marks := func() int {
+		docs, err := client.Collection("rollup_pending").Documents(t.Context()).GetAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(docs)
+	}
+	send := func(database, id string) int {
+		e := newEventOf(t, id, project, database, "counters/c/shards/0")
+		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(e.Body))
+		r.Header = e.Header
+		answer := httptest.NewRecorder()
+		a.OnWrite(answer, r)
+		return answer.Code
+	}
+	w.set("counters/c/shards/0", map[string]any{"count": 5})
+	if code := send("(default)", "e1"); code != http.StatusOK || marks() != 1 {
+		t.Fatalf("status %d, %d marks; want a mark", code, marks())
+	}
+	if doc, err := client.Doc("rollups/c").Get(t.Context()); status.Code(err) != codes.NotFound {
+		t.Errorf("rolled up by the event: %v, %v", doc.Data(), err)
+	}
+	answer := httptest.NewRecorder()
+	a.OnSchedule(answer, httptest.NewRequest(http.MethodPost, "/", nil))
+	var report struct {
+		Databases map[string]struct{ Pending rollup.DrainReport }
+	}
+	if err := json.Unmarshal(answer.Body.Bytes(), &report); err != nil || answer.Code != http.StatusOK {
+		t.Fatalf("status %d: %s: %v", answer.Code, answer.Body, err)
+	}
+	if d := cmp.Diff(rollup.DrainReport{RolledUp: 1}, report.Databases["(default)"].Pending); d != "" {
+		t.Errorf("pending (-want +got):\n%s", d)
+	}
+	w.wantRollUp("rollups/c", count(int64(5), 1))
+	if n := marks(); n != 0 {
+		t.Errorf("%d marks are left", n)
+	}
+	if code := send("other", "unlisted-"+project); code != http.StatusInternalServerError || len(logs.lines("TALLY_DATABASES", "unlisted-"+project)) == 0 {
+		t.Errorf("an event of a database that no schedule visits: status %d, want 500 and a line that names TALLY_DATABASES", code)
 	}
 }
 

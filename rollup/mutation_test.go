@@ -81,9 +81,13 @@ var mutations = []mutation{
 		`c.mu.Unlock()
 		return context.Cause(ctx)`, "TestSimulation"},
 	{"a failed look releases", "coalescer.go",
-		`s.failures++`,
-		`s.failures++
-		s.release(l.readTime)`, "TestSimulation"},
+		`		c.failed(ctx, s, oldest, err)
+`,
+		`		c.failed(ctx, s, oldest, err)
+		c.mu.Lock()
+		s.release(l.readTime)
+		c.mu.Unlock()
+`, "TestSimulation"},
 	{"the precondition is dropped", "../internal/memstore/memstore.go",
 		`if !d.updateTime.Equal(r.UpdateTime) {`,
 		`if false {`, "TestSimulation"},

@@ -194,7 +194,7 @@ func (s *Store) group(segments []rollup.Segment, start string, limit int) firest
 
 // Firestore orders paths segment by segment, each by its bytes. What a query begins or ends at need
 // not exist, nor be allowed to: firstID sorts before every id, and an id with a zero byte more is the
-// next after that id. The Node.js SDK's recursiveDelete relies on both too.
+// next after that id.
 const firstID = "__id-9223372036854775808__"
 
 // first returns where the documents begin whose path is like the segments, which hold a capture.
