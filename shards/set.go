@@ -79,8 +79,11 @@ func (c *Counter) Reset(ctx context.Context) (Replacement, error) {
 // after the other, whatever is under way at AsOf is counted in neither or both: stop them,
 // or [Counter.Verify] and import again at a quiet time. Importing again is harmless: it
 // replaces, and never adds.
-func (c *Counter) Import(ctx context.Context, source Source) (Replacement, error) {
-	return c.replace(ctx, source)
+//
+// Each check gets what Import is about to do, once, after the snapshot and before anything is
+// written. If one returns an error, Import returns that, and nothing was changed.
+func (c *Counter) Import(ctx context.Context, source Source, checks ...func(Replacement) error) (Replacement, error) {
+	return c.replace(ctx, source, checks...)
 }
 
 // maxTotal is the largest total that Set accepts: the shard that gets it is still 2^62
@@ -93,8 +96,8 @@ type addition struct {
 	amount Total
 }
 
-// replace makes the counter's total what the source says.
-func (c *Counter) replace(ctx context.Context, source Source) (Replacement, error) {
+// replace makes the counter's total what the source says, if the checks return no error.
+func (c *Counter) replace(ctx context.Context, source Source, checks ...func(Replacement) error) (Replacement, error) {
 	if c.err != nil {
 		return Replacement{}, c.err
 	}
@@ -115,6 +118,11 @@ func (c *Counter) replace(ctx context.Context, source Source) (Replacement, erro
 	})
 	if err != nil {
 		return Replacement{}, err
+	}
+	for _, check := range checks {
+		if err := check(r); err != nil {
+			return Replacement{}, err
+		}
 	}
 
 	const most = maxWritesPerCommit - 1 // one is the token's

@@ -200,6 +200,35 @@ func TestImportAndVerify(t *testing.T) {
 	}
 }
 
+// TestImportChecks: checks see what is to be done, and an error of one leaves everything as it was.
+func TestImportChecks(t *testing.T) {
+	w, client := newWire(t)
+	c := New(client, "counters/c")
+	setShards(t, c, []any{3, 4})
+	none := CountOf(client.Collection("none").Query)
+	refused := errors.New("refused")
+	var seen []Replacement
+	note := func(r Replacement) error { seen = append(seen, r); return nil }
+	sent := w.sent("Commit")
+	got, err := c.Import(t.Context(), none, note, func(Replacement) error { return refused }, note)
+	if !errors.Is(err, refused) || got != (Replacement{}) {
+		t.Errorf("got %+v, %v; want the check's error", got, err)
+	}
+	if len(seen) != 1 || seen[0].Was != (Total{integer: 7}) || seen[0].Now != (Total{}) || seen[0].AsOf.IsZero() {
+		t.Errorf("checks saw %+v, want one replacement of 7 by 0", seen)
+	}
+	if got := w.sent("Commit") - sent; got != 1 { // which ends the snapshot
+		t.Errorf("%d commits sent, want 1", got)
+	}
+	if total, err := c.Get(t.Context()); err != nil || total != (Total{integer: 7}) {
+		t.Errorf("total %v, %v; want 7", total, err)
+	}
+	got, err = c.Import(t.Context(), none, note)
+	if err != nil || len(seen) != 2 || got != seen[1] {
+		t.Errorf("got %+v, %v; want what the check saw, %+v", got, err, seen)
+	}
+}
+
 func TestVerificationEqual(t *testing.T) {
 	for _, tt := range []struct {
 		a, b Total
