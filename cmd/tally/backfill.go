@@ -45,17 +45,20 @@ func (b *backfill) source() (shards.Source, error) {
 
 func importCommand() *cobra.Command {
 	var b backfill
+	var yes bool
 	c := &cobra.Command{
 		Use:   "import COUNTER",
 		Short: "Set a counter to a total that the database already knows",
 		Long: `Set a counter to the number of documents in a collection, or to a number that a document holds, for an app that begins with Tally late. The counter need
 not exist. Both are read in one snapshot: if clients write the documents and the shards in one batch or transaction, they need not stop. To import a
-number of another origin, use tally set. Importing again replaces, and never adds.` + replaceLong,
+number of another origin, use tally set. Importing again replaces, and never adds. A collection without documents, which may be
+a mistyped one, replaces a total other than 0 only with --yes.` + replaceLong,
 		Example: `  tally import likes --documents posts/7/likes
   tally import posts/7/counters/likes --document posts/7 --from likes`,
 		Args: cobra.ExactArgs(1),
 	}
 	b.flags(c)
+	c.Flags().BoolVar(&yes, "yes", false, "replace the total by 0 if the collection is empty")
 	b.shardsFlag(c)
 	return b.command(c, user, func(ctx context.Context, args []string) error {
 		source, err := b.source()
@@ -63,7 +66,12 @@ number of another origin, use tally set. Importing again replaces, and never add
 			return err
 		}
 		c := b.counter(args[0])
-		r, err := c.Import(ctx, source)
+		r, err := c.Import(ctx, source, func(r shards.Replacement) error {
+			if yes || b.documents == "" || r.Now.Float64() != 0 || r.Was.Float64() == 0 {
+				return nil
+			}
+			return fmt.Errorf("%s holds no documents, and %s is %v, which --yes replaces by 0; nothing was changed", b.documents, c.path, r.Was)
+		})
 		if err != nil {
 			return err
 		}

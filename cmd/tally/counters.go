@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/firestorestore"
@@ -73,30 +74,29 @@ func incrementCommand() *cobra.Command {
   tally increment likes --once order-4711`,
 		Args: cobra.ExactArgs(1),
 	}
-	c.Flags().StringVar(&by, "by", "1", "how much to add; an integer, or a decimal such as 0.5")
+	c.Flags().StringVar(&by, "by", "1", "how much to add; an integer, or a decimal with a point, such as 0.5, which makes the total a double")
 	c.Flags().StringVar(&token, "once", "", "token of this increment; it is remembered for a week, and longer without a TTL policy on increment_tokens")
+	once := c.Flags().Lookup("once")
 	return t.oneCounter(c, user, func(ctx context.Context, c counter, _ []string) error {
-		var (
-			applied   = true
-			amount    any
-			committed time.Time
-		)
-		n, err := strconv.ParseInt(by, 10, 64)
-		f, errFloat := strconv.ParseFloat(by, 64)
+		amount, err := numberIn(by)
+		if err != nil {
+			return fmt.Errorf("--by %s: %w", by, err)
+		}
+		var committed time.Time
+		applied := true
+		n, integer := amount.(int64)
 		switch {
-		case err == nil && token != "":
-			amount = n
-			applied, committed, err = c.IncrementOnce(ctx, token, n)
-		case err == nil:
-			amount = n
-			committed, err = c.Increment(ctx, n)
-		case errors.Is(err, strconv.ErrRange) || errFloat != nil:
-			return fmt.Errorf("--by %s: want an integer within 64 bits, or a decimal", by)
-		case token != "":
+		case once.Changed && !integer: // an empty token too: it may be a variable that is not set
 			return fmt.Errorf("--by %s: --once takes integers only", by)
+		case once.Changed:
+			applied, committed, err = c.IncrementOnce(ctx, token, n)
+			if errors.Is(err, shards.ErrToken) {
+				err = fmt.Errorf("--once %q: %w", token, err)
+			}
+		case integer:
+			committed, err = c.Increment(ctx, n)
 		default:
-			amount = f
-			committed, err = c.IncrementFloat(ctx, f)
+			committed, err = c.IncrementFloat(ctx, amount.(float64))
 		}
 		if err != nil {
 			return err
@@ -108,6 +108,19 @@ func incrementCommand() *cobra.Command {
 		return t.print(map[string]any{"counter": c.path, "by": amount, "applied": applied, "committed": committed},
 			"%s\tadded %v\tcommitted %s%s", c.path, amount, committed.Format(time.RFC3339Nano), note)
 	})
+}
+
+// numberIn returns the int64 or the float64 that text is. A double has a point: a total that was an
+// integer is not to become a double for the way a number is written, as by 1e3.
+func numberIn(text string) (any, error) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || !strings.Contains(text, ".") {
+		return nil, errors.New("want an integer within 64 bits, or a decimal with a point, such as 0.5")
+	}
+	return f, nil
 }
 
 func getCommand() *cobra.Command {
@@ -179,7 +192,7 @@ func setCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set COUNTER TOTAL",
 		Short: "Give a counter another total",
-		Long:  `Give a counter another total by compensating increments.` + replaceLong,
+		Long:  `Give a counter another total, an integer or a decimal with a point, by compensating increments.` + replaceLong,
 		Example: `  tally set likes 1200
   tally set likes -- -5`,
 		Args: cobra.ExactArgs(2),
@@ -191,15 +204,15 @@ func setCommand() *cobra.Command {
 
 // set sets a counter to a number in text.
 func (t *target) set(ctx context.Context, c counter, text string) error {
+	total, err := numberIn(text)
+	if err != nil {
+		return fmt.Errorf("%q is not a total: %w", text, err)
+	}
 	var r shards.Replacement
-	n, err := strconv.ParseInt(text, 10, 64)
-	switch f, errFloat := strconv.ParseFloat(text, 64); {
-	case err == nil:
+	if n, ok := total.(int64); ok {
 		r, err = c.Set(ctx, n)
-	case errors.Is(err, strconv.ErrRange) || errFloat != nil:
-		return fmt.Errorf("%q is not a total: want an integer within 64 bits, or a decimal", text)
-	default:
-		r, err = c.SetFloat(ctx, f)
+	} else {
+		r, err = c.SetFloat(ctx, total.(float64))
 	}
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -103,6 +104,11 @@ func TestCounters(t *testing.T) {
 		{args: "reset likes --json", want: `{"as_of":"T","counter":"counters/likes","total":0,"was":9007199254740993}` + "\n"},
 		{args: "verify likes --documents posts/7/likes --json", want: `{"as_of":"T","counter":"counters/likes","equal":false,"source":3,"total":0}` + "\n", status: 1},
 		{args: "import likes --documents posts/7/likes", want: "counters/likes  3  was 0  as of T\n"},
+		{args: "set likes 0", want: "counters/likes  0  was 3  as of T\n"},
+		{args: "import likes --documents posts/7/likez", want: "counters/likes  0  was 0  as of T\n"},
+		{args: "set likes 3", want: "counters/likes  3  was 0  as of T\n"},
+		{args: "import likes --documents posts/7/likez --yes", want: "counters/likes  0  was 3  as of T\n"},
+		{args: "import likes --documents posts/7/likes", want: "counters/likes  3  was 0  as of T\n"},
 		{args: "import posts/7/counters/likes --document posts/7 --from likes --json",
 			want: `{"as_of":"T","counter":"posts/7/counters/likes","total":9007199254740993,"was":0}` + "\n"},
 		{args: "get posts/7/counters/likes", want: "posts/7/counters/likes  9007199254740993\nroll-up                 unknown; --rollup names it\n"},
@@ -116,7 +122,7 @@ func TestCounters(t *testing.T) {
 			before: func() { c.set("sums/app/parts/0", map[string]any{"Cnt": 1}) }},
 		{args: "get app --shards-in sums/app/parts --field Cnt", want: "counters/app  2\nroll-up       unknown; --rollup names it\n"},
 		{args: "delete likes", want: "counters/likes  deleted\n"},
-		{args: "get likes", want: "counters/likes  0\nroll-up         0  0 shards  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
+		{args: "get likes", want: "counters/likes  0\nroll-up         0  0 shards: no counter  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
 	} {
 		if step.before != nil {
 			step.before()
@@ -241,15 +247,15 @@ func TestWatch(t *testing.T) {
 		writer.Close()
 	}()
 	lines := json.NewDecoder(reader)
-	await := func(want string) {
+	await := func(want string) (line json.RawMessage) {
 		t.Helper()
 		for {
-			var line json.RawMessage
+			line = nil
 			if err := lines.Decode(&line); err != nil {
 				t.Fatalf("%s was not printed: %v\n%s", want, err, &logs)
 			}
 			if times.ReplaceAllString(string(line), "T") == want {
-				return
+				return line
 			}
 		}
 	}
@@ -261,7 +267,9 @@ func TestWatch(t *testing.T) {
 	}
 	c.set("counters/views/shards/0", map[string]any{"count": 7})
 	c.rollUp("counters/views/shards/0")
-	await(`{"counter":"counters/views","rollup":{"total":7,"num_shards":1,"as_of":"T",T}}`)
+	shows(t, watchCommand(), await(`{"counter":"counters/views","rollup":{"total":7,"num_shards":1,"as_of":"T",T}}`))
+	_, out, _ := c.run("get", "views", "--json")
+	shows(t, getCommand(), []byte(out))
 	stop()
 	go io.Copy(io.Discard, reader)
 	if status := <-ended; status != 0 || !strings.Contains(logs.String(), "no such counter: counters/likes; ") {
@@ -294,8 +302,12 @@ func TestCounterMistakes(t *testing.T) {
 		{"increment likes --by much", []string{"--by much: want an integer"}},
 		{"increment likes --by 9223372036854775808", []string{"want an integer within 64 bits"}},
 		{"increment likes --by 0.5 --once x", []string{"--once takes integers"}},
-		{"increment likes --once a/b", []string{`"a/b" cannot be the id of a document`}},
-		{"increment likes --by NaN", []string{"increment by NaN"}},
+		{"increment likes --once a/b", []string{`--once "a/b"`, `"a/b" cannot be the id of a document`}},
+		{"increment likes --once=", []string{`--once ""`, "cannot be the id of a document"}},
+		{"increment likes --once= --by 0.5", []string{"--once takes integers"}},
+		{"increment likes --by NaN", []string{"--by NaN: want an integer"}},
+		{"increment likes --by 1e3", []string{"--by 1e3: want an integer", "a decimal with a point"}},
+		{"set likes 1e3", []string{`"1e3" is not a total`, "a decimal with a point"}},
 		{"set likes lots", []string{`"lots" is not a total`}},
 		{"set likes 9223372036854775807", []string{"cannot be set to 9223372036854775807"}},
 		{"import likes", []string{"documents", "document"}},
@@ -303,11 +315,14 @@ func TestCounterMistakes(t *testing.T) {
 		{"import likes --document posts --from likes", []string{`--document "posts" is not the path of a document`}},
 		{"import likes --documents posts/7", []string{`--documents "posts/7" is not the path of a collection`}},
 		{"import likes --document posts/7 --from likes", []string{`posts/7 has no field "likes"`}},
+		{"import visitors --documents posts/7/likez", []string{"posts/7/likez holds no documents", "counters/visitors is 1", "--yes"}},
 		{"get likes --shards-in a/b", []string{`"a/b" is not the path of a collection`}},
 		{"watch posts/7/counters/likes", []string{"no roll-up is known", "--rollup"}},
 		{"ls --limit 0", []string{"--limit 0: want 1 to 300"}},
 		{"ls --collection a/b", []string{`"a/b" is not the path of a collection`}},
 		{"ls --rollup rollups", []string{"--rollup", `"rollups" is not the path of a document`}},
+		{"ls --page xyz", []string{`--page "xyz"`, "counters"}},
+		{"get likes --timeout -1s", []string{"--timeout -1s: want 0 or more"}},
 		{"get likes --timeout 1ns", []string{"no end after 1ns", "--timeout"}},
 		{"get likes --shrads 3", []string{"unknown flag", "tally get --help"}},
 	} {
@@ -322,6 +337,32 @@ func TestCounterMistakes(t *testing.T) {
 				t.Errorf("status %d, standard output %q", status, out)
 			}
 		})
+	}
+	if _, out, _ := c.run("get", "likes", "--json"); out != `{"counter":"counters/likes","rollup":null,"total":0}`+"\n" {
+		t.Errorf("a mistake counted: %s", out)
+	}
+	if _, out, _ := c.run("get", "visitors", "--json"); out != `{"counter":"counters/visitors","rollup":null,"total":1}`+"\n" {
+		t.Errorf("a mistake counted: %s", out)
+	}
+}
+
+// shows checks that the path that an example of the command has jq look up is in what it printed.
+func shows(t *testing.T, c *cobra.Command, printed []byte) {
+	t.Helper()
+	path := regexp.MustCompile(`--json \| jq ([.\w]+)`).FindStringSubmatch(c.Example)
+	if path == nil {
+		t.Fatalf("tally %s: no example with jq", c.Name())
+	}
+	var v any
+	if err := json.Unmarshal(printed, &v); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range strings.Split(path[1], ".")[1:] {
+		object, _ := v.(map[string]any)
+		v = object[key]
+	}
+	if v == nil {
+		t.Errorf("tally %s: the example's jq %s is not in %s", c.Name(), path[1], printed)
 	}
 }
 

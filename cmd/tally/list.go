@@ -11,6 +11,8 @@ import (
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 	"google.golang.org/api/iterator"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // A listed counter is one line of tally ls.
@@ -48,6 +50,9 @@ reads for each.`,
 		}
 		var docs []*firestore.DocumentRef
 		next, err := iterator.NewPager(in.DocumentRefs(ctx), limit, page).NextPage(&docs)
+		if page != "" && status.Code(err) == codes.InvalidArgument {
+			return fmt.Errorf("--page %q is not what tally ls printed for %s: %w", page, collection, err)
+		}
 		if err != nil && err != iterator.Done {
 			return err
 		}

@@ -67,6 +67,9 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 	t.role = role
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t.out, t.logs = c.OutOrStdout(), c.ErrOrStderr()
+		if t.timeout < 0 {
+			return fmt.Errorf("--timeout %v: want 0 or more; 0 is without end", t.timeout)
+		}
 		ctx := c.Context()
 		if t.timeout > 0 {
 			var cancel context.CancelFunc
@@ -256,5 +259,9 @@ func rollUpJSON(r shards.RollUp) *rollUp {
 }
 
 func rollUpText(r shards.RollUp) string {
-	return fmt.Sprintf("%v\t%d shards\tas of %s\t%v old", r.Total, r.NumShards, r.AsOf.Format(time.RFC3339Nano), r.ReadTime.Sub(r.AsOf).Round(time.Millisecond))
+	note := ""
+	if r.NumShards == 0 {
+		note = ": no counter"
+	}
+	return fmt.Sprintf("%v\t%d shards%s\tas of %s\t%v old", r.Total, r.NumShards, note, r.AsOf.Format(time.RFC3339Nano), r.ReadTime.Sub(r.AsOf).Round(time.Millisecond))
 }

@@ -19,7 +19,7 @@ func watchCommand() *cobra.Command {
 		Long: `Print a line for each version of the counters' roll-ups: the total, as of when, and how old that was when the version came. It bills one read for
 each. A counter without a roll-up is waited for.`,
 		Example: `  tally watch likes
-  tally watch likes views --json | jq .total`,
+  tally watch likes views --json | jq .rollup.total`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	return t.command(c, viewer, func(ctx context.Context, args []string) error {
