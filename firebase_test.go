@@ -3,7 +3,10 @@ package tally
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // firebase.json, which "firebase deploy" reads, is JSON and names files that are there.
@@ -15,7 +18,26 @@ func TestFirebaseJSON(t *testing.T) {
 	if _, err := os.Stat(config.Firestore.Rules); err != nil {
 		t.Errorf("firestore.rules of firebase.json: %v", err)
 	}
-	read(t, config.Firestore.Indexes, new(map[string]any))
+	var indexes struct {
+		FieldOverrides []struct {
+			CollectionGroup, FieldPath string
+			Indexes                    []any
+		}
+	}
+	read(t, config.Firestore.Indexes, &indexes)
+	var exempt []string
+	for _, o := range indexes.FieldOverrides {
+		if o.Indexes == nil || len(o.Indexes) > 0 {
+			t.Errorf("%s.%s: indexes %v, want none, said as []", o.CollectionGroup, o.FieldPath, o.Indexes)
+		}
+		exempt = append(exempt, o.CollectionGroup+"."+o.FieldPath)
+	}
+	slices.Sort(exempt)
+	// Not rollup_pending.queued, which marks are found by.
+	want := []string{"increment_tokens.expire_at", "rollup_pending.nonce", "rollup_pending.roll_up", "rollup_pending.shards"}
+	if diff := cmp.Diff(want, exempt); diff != "" {
+		t.Errorf("fields without an index (-want +got):\n%s", diff)
+	}
 }
 
 func read(t *testing.T, name string, v any) {
