@@ -52,10 +52,15 @@ var serve = sync.OnceValue(func() string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
 	go func() { log.Fatal(funcframework.StartHostPort("127.0.0.1", port)) }()
-	for {
-		if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
+	const within = 10 * time.Second
+	for end := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
 			conn.Close()
 			return "http://127.0.0.1:" + port
+		}
+		if time.Now().After(end) {
+			log.Fatalf("the functions framework does not serve within %v: %v", within, err)
 		}
 	}
 })
