@@ -44,9 +44,7 @@ func TestKilled(t *testing.T) {
 		}
 		w.covered()
 	})
-	if w.relay.Stats().Redelivered == 0 {
-		t.Error("no event was delivered again")
-	}
+	w.wantFailed()
 }
 
 // The emulator is paused and goes on.
@@ -134,9 +132,31 @@ func TestFrozenWriting(t *testing.T) {
 			w.covered()
 		}
 	})
-	if w.relay.Stats().Redelivered == 0 || len(other.proxy.rollUps()) == 0 {
-		t.Errorf("nothing was delivered again, or rolled up by the other process: %+v", w.relay.Stats())
+	w.wantFailed()
+	wantFrozen(t, frozen)
+	if len(other.proxy.rollUps()) == 0 {
+		t.Error("the other process has rolled nothing up")
 	}
+}
+
+// wantFailed checks that a delivery failed by itself: that more were made again than those whose
+// acknowledgement the relay lost on purpose.
+func (w *world) wantFailed() {
+	w.t.Helper()
+	if s := w.relay.Stats(); s.Redelivered <= s.LostAcks {
+		w.t.Errorf("no delivery failed but for lost acknowledgements: %+v", s)
+	}
+}
+
+// wantFrozen checks that at least one of the processes was frozen.
+func wantFrozen(t *testing.T, processes ...*process) {
+	t.Helper()
+	for _, p := range processes {
+		if p.freezes > 0 {
+			return
+		}
+	}
+	t.Error("no process was frozen")
 }
 
 // A functions process is frozen between its snapshot and its write until another process has rolled
@@ -145,8 +165,10 @@ func TestFrozenAfterSnapshot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{counters: 1, proxies: []func(*proxy){near, near}})
 	c, frozen := w.counters[0], w.processes[0]
+	stale := 0
 	w.during(func() {
-		for range form(3, 20) {
+		// A process that was frozen for too long gives up, and writes nothing.
+		for n := 0; n < form(3, 20) || stale == 0; n++ {
 			w.covered()
 			h := frozen.proxy.hold(aggregate, true)
 			await(w, h.arrived)
@@ -156,21 +178,30 @@ func TestFrozenAfterSnapshot(t *testing.T) {
 			if err := c.await(w.ctx, now); err != nil {
 				t.Fatal(err)
 			}
+			write := frozen.proxy.hold(commit, false)
 			close(h.release)
 			frozen.thaw(t)
-			w.covered()
+			await(w, write.arrived)
+			close(write.release)
+			await(w, write.done)
 			for _, s := range frozen.proxy.rollUps()[before:] {
 				if s.asOf.Before(now) {
+					stale++
 					wantRefused(t, []sent{s}, s.asOf)
 				}
 			}
+			w.covered()
 		}
 	})
+	wantFrozen(t, frozen)
 }
 
-// wantRefused checks that a roll-up as of t was refused.
+// wantRefused checks that a roll-up as of t was sent and refused.
 func wantRefused(t *testing.T, all []sent, asOf time.Time) {
 	t.Helper()
+	if len(all) == 0 {
+		t.Errorf("the stale roll-up as of %v was not sent", asOf)
+	}
 	for _, s := range all {
 		if !s.asOf.Equal(asOf) {
 			t.Errorf("sent a roll-up as of %v, want %v", s.asOf, asOf)
@@ -212,7 +243,6 @@ func TestFrozen(t *testing.T) {
 			w.covered()
 		}
 	})
-	if w.relay.Stats().Redelivered == 0 {
-		t.Error("no event was delivered again")
-	}
+	w.wantFailed()
+	wantFrozen(t, w.processes...)
 }

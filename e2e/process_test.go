@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -22,9 +23,10 @@ type process struct {
 	env   []string
 	logs  buffer // of all that were in this place
 
-	port  string
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when cmd has ended
+	port    string
+	cmd     *exec.Cmd
+	ended   chan struct{} // closed when cmd has ended
+	freezes int           // how often it was seen to be frozen
 }
 
 // url returns the address of RollUpOnWrite.
@@ -98,9 +100,24 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// freeze stops the process by SIGSTOP, and thaw has it go on.
-func (p *process) freeze(t testing.TB) { signal(t, p.cmd.Process.Pid, syscall.SIGSTOP) }
-func (p *process) thaw(t testing.TB)   { signal(t, p.cmd.Process.Pid, syscall.SIGCONT) }
+// freeze stops the process by SIGSTOP and returns when it has stopped.
+func (p *process) freeze(t testing.TB) {
+	t.Helper()
+	pid := p.cmd.Process.Pid
+	signal(t, pid, syscall.SIGSTOP)
+	var state syscall.WaitStatus
+	_, err := syscall.Wait4(pid, &state, syscall.WUNTRACED, nil)
+	for errors.Is(err, syscall.EINTR) {
+		_, err = syscall.Wait4(pid, &state, syscall.WUNTRACED, nil)
+	}
+	if err != nil || !state.Stopped() {
+		t.Fatalf("process %d has not stopped: %v, %v", pid, state, err)
+	}
+	p.freezes++
+}
+
+// thaw has a frozen process go on.
+func (p *process) thaw(t testing.TB) { signal(t, p.cmd.Process.Pid, syscall.SIGCONT) }
 
 func signal(t testing.TB, pid int, s syscall.Signal) {
 	t.Helper()

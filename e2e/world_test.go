@@ -91,8 +91,8 @@ func newWorld(t *testing.T, o options) *world {
 	t.Cleanup(func() { _ = w.client.Close() })
 	w.relay = eventrelay.New(eventrelay.Options{
 		Initial: 50 * time.Millisecond, Max: time.Second, Timeout: deadline, Logger: slog.New(slog.DiscardHandler),
-		// Two copies at once would add what design.md names as a remainder: the process of a late
-		// copy of an acknowledged event may die.
+		// Two copies at once would add what design.md names as a remainder: the process of a second
+		// copy of an event that is acknowledged elsewhere may die.
 		Faults: eventrelay.Faults{Seed: *seed, LostAcks: 0.1, Delay: 200 * time.Millisecond},
 	})
 	t.Cleanup(w.relay.Close)
