@@ -46,6 +46,14 @@
 // and only a write makes Firestore refuse it. And an event is never acknowledged because its own
 // commit is older than as_of: it may be the anchor of a generation that died with its process.
 //
+// # Pending marks
+//
+// A cadence through which no event can be held is kept by a schedule. Then the Coalescer is a marker:
+// its generations are covered not by a roll-up but by a pending mark, a document that says that the
+// counter changed, whose write began after the generation had closed. Drain reads a mark's version,
+// rolls the counter up from a later snapshot, and takes that version of the mark away; a mark that
+// was left meanwhile is of another version and stays.
+//
 // # The audit
 //
 // Audit walks all roll-ups and all counters that have shards, some at a time, and repairs what lost
