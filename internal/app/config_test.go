@@ -59,7 +59,7 @@ func TestConfigProblems(t *testing.T) {
 			[]string{"TALLY_LOG_LEVEL=", "TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=9s: want less", `"x" is no database id`}},
 		{map[string]string{"TALLY_DATABASES": "(default),, Orders,(default),a--b-,0abc," + strings.Repeat("d", 64) + ",f81d4fae-7dec-11d0-a765-00a0c91e6bf6"},
 			[]string{`"" is no`, `"Orders" is no`, "names (default) twice", `"a--b-" is no`, `"0abc" is no`, `dd" is no`, `bf6" is no`}},
-		{map[string]string{"TALLY_CADENCE": "1001ms"}, []string{"TALLY_CADENCE=1.001s: want at most 1s", "TALLY_HOLD_LIMIT=8s", "or at least 1m0s"}},
+		{map[string]string{"TALLY_CADENCE": "1001ms"}, []string{"TALLY_CADENCE=1.001s: want at most 1s, the longest through which TALLY_HOLD_LIMIT=8s can hold an event, (limit - 5s) / 3, or at least 1m0s"}},
 		{map[string]string{"TALLY_CADENCE": "-1s", "TALLY_HOLD_LIMIT": "5s"}, []string{"TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=5s: want more than 5s"}},
 		{map[string]string{"TALLY_AUDIT_READS_PER_TICK": "0"}, []string{"TALLY_AUDIT_READS_PER_TICK=0: want more than 0"}},
 		{map[string]string{"TALLY_AUDIT_READS_PER_TICK": "many"}, []string{`TALLY_AUDIT_READS_PER_TICK="many"`}},
