@@ -104,8 +104,10 @@ func (t *target) audit(ctx context.Context, meter *billing.Meter, config app.Con
 		}
 		_ = bar.Set64(r.Walked)
 	}
+	store := firestorestore.New(t.client, logger)
+	o.Marked = store.Marked // what is marked waits for the schedule, whatever the cadence is there
 	began := time.Now()
-	r, err := rollup.Audit(ctx, firestorestore.New(t.client, logger), config.Routes, o)
+	r, err := rollup.Audit(ctx, store, config.Routes, o)
 	_ = bar.Finish()
 	a := audited{Report: r, DryRun: o.DryRun, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
 	a.Dollars = a.Billed.Cost()
