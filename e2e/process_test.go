@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -126,14 +128,26 @@ func signal(t testing.TB, pid int, s syscall.Signal) {
 	}
 }
 
+// lastPort is the last port that was given to a process.
+var lastPort atomic.Int32
+
+func init() { lastPort.Store(20_000 + rand.Int32N(10_000)) }
+
+// freePort returns a port that no other process gets. It is none of those that the system gives to
+// listeners without a port of their own: a proxy could take one of them before the process does, and
+// would be taken for it.
 func freePort() (string, error) {
-	l, err := net.Listen("tcp", loopback+":0")
-	if err != nil {
-		return "", err
+	for {
+		port := fmt.Sprint(lastPort.Add(1))
+		l, err := net.Listen("tcp", net.JoinHostPort(loopback, port))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		return port, l.Close()
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
 }
 
 // A buffer may be written and read by many goroutines.
