@@ -47,6 +47,16 @@ type wire struct {
 	after  func(method string, nth int) error // if not nil, what to fail it with once it was carried out: the answer is lost
 }
 
+// fail has requests fail with what fault returns: with lost once they were carried out, else instead
+// of being sent.
+func (w *wire) fail(lost bool, fault func(method string, nth int) error) {
+	if lost {
+		w.after = fault
+	} else {
+		w.before = fault
+	}
+}
+
 // newWire returns a wire and a client that uses it, on a project of its own.
 func newWire(t *testing.T) (*wire, *firestore.Client) {
 	t.Helper()

@@ -99,11 +99,7 @@ func TestIncrementOnceFaults(t *testing.T) {
 				}
 				return nil
 			}
-			if tt.lost {
-				w.after = fault
-			} else {
-				w.before = fault
-			}
+			w.fail(tt.lost, fault)
 			c := New(client, "counters/c", NumShards(3))
 			applied, _, err := c.IncrementOnce(t.Context(), "token", 5)
 			if applied != tt.applied || (err != nil) != tt.fails || tt.fails && status.Code(err) != tt.code {

@@ -167,11 +167,7 @@ func TestResizeFaults(t *testing.T) {
 						}
 						return nil
 					}
-					if lost {
-						w.after = fault
-					} else {
-						w.before = fault
-					}
+					w.fail(lost, fault)
 					c := New(client, "counters/c")
 					err := c.Resize(t.Context(), 1)
 					wantTotal(t, c, int64(7))

@@ -121,11 +121,7 @@ func TestSetFaults(t *testing.T) {
 					}
 					return nil
 				}
-				if lost {
-					w.after = fault
-				} else {
-					w.before = fault
-				}
+				w.fail(lost, fault)
 				if _, err := c.Set(t.Context(), 10); err != nil {
 					t.Error(err)
 				}
