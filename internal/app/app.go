@@ -158,34 +158,20 @@ type database struct {
 
 // An opening is a database that is being opened or is open.
 type opening struct {
+	name     databaseName
 	done     chan struct{} // closed when one of these is set
 	database *database
 	err      error
 }
 
-// opened returns a database that is open, or nil.
-func (s *service) opened(name databaseName) *database {
+// opening returns the opening of a database, which it begins on first use. A failed open is not
+// remembered.
+func (s *service) opening(ctx context.Context, name databaseName) *opening {
 	s.mu.Lock()
-	o := s.databases[name]
-	s.mu.Unlock()
-	if o == nil {
-		return nil
-	}
-	select {
-	case <-o.done:
-		return o.database
-	default:
-		return nil
-	}
-}
-
-// database opens a database on first use. It waits for that as long as ctx lasts, and keeps no other
-// database waiting. A failed open is not remembered.
-func (s *service) database(ctx context.Context, name databaseName) (*database, error) {
-	s.mu.Lock()
+	defer s.mu.Unlock()
 	o := s.databases[name]
 	if o == nil {
-		o = &opening{done: make(chan struct{})}
+		o = &opening{name: name, done: make(chan struct{})}
 		s.databases[name] = o
 		go func() {
 			defer close(o.done)
@@ -197,12 +183,17 @@ func (s *service) database(ctx context.Context, name databaseName) (*database, e
 			}
 		}()
 	}
-	s.mu.Unlock()
+	return o
+}
+
+// wait returns the database once it is open. It waits for that as long as ctx lasts, and keeps no
+// other database waiting.
+func (o *opening) wait(ctx context.Context) (*database, error) {
 	select {
 	case <-o.done:
 		return o.database, o.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("database %s of project %s is not open yet: %w", name.database, name.project, context.Cause(ctx))
+		return nil, fmt.Errorf("database %s of project %s is not open yet: %w", o.name.database, o.name.project, context.Cause(ctx))
 	}
 }
 
@@ -239,15 +230,17 @@ func (s *service) onWrite(ctx context.Context, e event.Event) (counter string, e
 	if !ok {
 		return "", fmt.Errorf("%s: %w", change.Path, errNoRoute)
 	}
-	name := databaseName{change.Project, change.Database}
-	d := s.opened(name)
-	if d == nil {
+	o := s.opening(ctx, databaseName{change.Project, change.Database})
+	select {
+	case <-o.done: // and the coalescer bounds the hold, at no cost for an event that is absorbed
+	default:
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.config.HoldLimit)
 		defer cancel()
-		if d, err = s.database(ctx, name); err != nil {
-			return c.RollUp, err
-		}
+	}
+	d, err := o.wait(ctx)
+	if err != nil {
+		return c.RollUp, err
 	}
 	return c.RollUp, d.coalescer.Changed(ctx, c, e.ID())
 }

@@ -174,10 +174,10 @@ func TestSlowOpen(t *testing.T) {
 	}
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.database(impatient, slow); !errors.Is(err, context.Canceled) {
+	if _, err := s.opening(impatient, slow).wait(impatient); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the context's error", err)
 	}
-	if d, err := s.database(t.Context(), quick); d == nil || err != nil {
+	if d, err := s.opening(t.Context(), quick).wait(t.Context()); d == nil || err != nil {
 		t.Errorf("got %v, %v while another database is being opened", d, err)
 	}
 	s.mu.Lock()
@@ -186,11 +186,11 @@ func TestSlowOpen(t *testing.T) {
 	opened <- errors.New("refused")
 	<-failing.done
 	opened <- nil
-	first, err := s.database(t.Context(), slow)
+	first, err := s.opening(t.Context(), slow).wait(t.Context())
 	if first == nil || err != nil {
 		t.Fatalf("got %v, %v; a failed open must not be remembered", first, err)
 	}
-	if again, err := s.database(t.Context(), slow); again != first || err != nil {
+	if again, err := s.opening(t.Context(), slow).wait(t.Context()); again != first || err != nil {
 		t.Errorf("opened twice: %v", err)
 	}
 }

@@ -78,7 +78,7 @@ func (s *service) audit(ctx context.Context, name databaseName, until time.Time,
 	if name.project == firestore.DetectProjectID && s.config.EmulatorHost != "" {
 		return auditReport{}, errors.New("GOOGLE_CLOUD_PROJECT is not set, and with an emulator there are no credentials to take it from")
 	}
-	d, err := s.database(ctx, name)
+	d, err := s.opening(ctx, name).wait(ctx)
 	if err != nil {
 		return auditReport{}, err
 	}
