@@ -140,9 +140,6 @@ type Report struct {
 }
 
 const (
-	// maxReportedErrors bounds a report's size; every error is in the log.
-	maxReportedErrors = 10
-
 	// auditPage is how many counters or documents are found at a time, which bounds an audit's memory.
 	auditPage = 100
 
@@ -452,9 +449,7 @@ func (a *audit) note(ctx context.Context, c Counter, v verdict, l look, err erro
 	switch {
 	case err != nil:
 		a.report.Failed++
-		if len(a.report.Errors) < maxReportedErrors {
-			a.report.Errors = append(a.report.Errors, err.Error())
-		}
+		a.report.Errors = appendError(a.report.Errors, err)
 		a.Logger.ErrorContext(ctx, "counter not audited", "counter", c.RollUp, "error", err)
 	case v == rolledUp:
 		a.report.RolledUp++
@@ -495,14 +490,6 @@ func (a *audit) compare(ctx context.Context, c Counter, mark time.Time, found Fo
 			return !covered && (found == ByRollUp || l.asOf.IsZero())
 		})
 		wait := a.pause(try)
-		marked := func() (yes bool) {
-			if a.o.Marked != nil {
-				limited, cancel := context.WithTimeout(ctx, a.Timeout)
-				defer cancel()
-				yes, err = a.o.Marked(limited, c)
-			}
-			return yes
-		}
 		switch {
 		case err != nil:
 		case found == ByShards && !l.summed:
@@ -527,10 +514,14 @@ func (a *audit) compare(ctx context.Context, c Counter, mark time.Time, found Fo
 				return unchanged, l, nil
 			}
 			wait, err = time.Until(due), errBusy
-		case marked():
-			return unchanged, l, nil
-		case err != nil:
 		default:
+			var marked bool
+			if marked, err = a.marked(ctx, c); err != nil {
+				break
+			}
+			if marked {
+				return unchanged, l, nil
+			}
 			if !noted {
 				a.noteDifference(ctx, c, &l, graceOver)
 				noted, found = true, ByRollUp
@@ -551,6 +542,16 @@ func (a *audit) compare(ctx context.Context, c Counter, mark time.Time, found Fo
 			return unchanged, l, fmt.Errorf("rollup: %s not audited: %w", c.RollUp, err)
 		}
 	}
+}
+
+// marked reports whether c has a pending mark.
+func (a *audit) marked(ctx context.Context, c Counter) (bool, error) {
+	if a.o.Marked == nil {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+	defer cancel()
+	return a.o.Marked(ctx, c)
 }
 
 // noteDifference counts what a counter that differs is, and logs it.
@@ -612,6 +613,16 @@ func (p Place) describe(routes Routes) string {
 		text += ", after " + p.After
 	}
 	return text
+}
+
+// appendError adds err to a report's errors, as long as they are few: it bounds a report's size, and
+// every error is in the log.
+func appendError(errors []string, err error) []string {
+	const most = 10
+	if len(errors) == most {
+		return errors
+	}
+	return append(errors, err.Error())
 }
 
 // sleep waits for d or until ctx ends, whose error it then returns.

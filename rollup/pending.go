@@ -147,9 +147,7 @@ func (d *drain) rollUp(ctx context.Context, m Mark) {
 	switch {
 	case err != nil:
 		d.report.Failed++
-		if len(d.report.Errors) < maxReportedErrors {
-			d.report.Errors = append(d.report.Errors, err.Error())
-		}
+		d.report.Errors = appendError(d.report.Errors, err)
 		d.Logger.ErrorContext(ctx, "marked counter not rolled up", "counter", c.RollUp, "error", err)
 	case !routed:
 		d.report.Unrouted++

@@ -1,4 +1,4 @@
-// Package firestorestore is the rollup.AuditStore on Cloud Firestore.
+// Package firestorestore is the rollup.AuditStore and rollup.PendingStore on Cloud Firestore.
 //
 // It writes this document, and reads it back, at the roll-up path that a route gives:
 //
@@ -12,6 +12,7 @@
 //
 // Audits keep their place in the document rollup_audit/cursor, whose fields are theirs alone: see
 // cursorDocument. It may be deleted at any time; the next audit then begins with the first counter.
+// Pending marks are documents in the collection rollup_pending: see markDocument.
 package firestorestore
 
 import (
