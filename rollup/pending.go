@@ -86,8 +86,8 @@ var errLeft = errors.New("rollup: no time left")
 // second. Drains may overlap with each other, with audits and with the coalescers of any number of
 // instances.
 //
-// It begins no counter after until, and then leaves the rest. One counter's failure does not keep it
-// from the others. The report is valid beside an error.
+// It begins no counter after until, and then leaves the rest; not to have read a single mark by then is
+// an error. One counter's failure does not keep it from the others. The report is valid beside an error.
 func Drain(ctx context.Context, store PendingStore, routes Routes, concurrency int, until time.Time, o Options) (DrainReport, error) {
 	d := drain{roller: newRoller(store, o), store: store, routes: routes}
 	var work sync.WaitGroup
@@ -106,8 +106,9 @@ func Drain(ctx context.Context, store PendingStore, routes Routes, concurrency i
 		return nil
 	})
 	work.Wait()
+	drained := d.report.RolledUp + d.report.Waiting + d.report.Unrouted + d.report.Failed
 	switch {
-	case errors.Is(err, errLeft):
+	case errors.Is(err, errLeft), err != nil && drained > 0 && reading.Err() != nil && ctx.Err() == nil:
 		d.report.Left, err = true, nil
 	case err != nil:
 		d.report.Left, err = true, fmt.Errorf("rollup: reading the pending marks: %w", err)
