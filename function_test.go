@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,7 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/freeport"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
@@ -58,12 +60,12 @@ func TestMain(m *testing.M) {
 		log.Fatal(err)
 	}
 	go func() { log.Fatal(http.Serve(l, http.HandlerFunc(relayEvent))) }()
-	port, err := freePort()
+	port, err := freeport.Row(1)
 	if err != nil {
 		log.Fatal(err)
 	}
-	server = "http://127.0.0.1:" + port
-	go func() { log.Fatal(funcframework.StartHostPort("127.0.0.1", port)) }()
+	server = fmt.Sprintf("http://127.0.0.1:%d", port)
+	go func() { log.Fatal(funcframework.StartHostPort("127.0.0.1", strconv.Itoa(port))) }()
 	emulatortest.Main(m, emulator.Options{Rules: "firestore.rules", Functions: l.Addr().String()})
 }
 
@@ -72,16 +74,6 @@ func environment(variables ...string) func() []string {
 	return func() []string {
 		return append(variables, "GOOGLE_CLOUD_PROJECT="+scheduled, firestorestore.EmulatorHost+"="+emulatortest.Addr())
 	}
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
 }
 
 // relayEvent hands an event to the relay of its project.

@@ -8,15 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/firestore-tally/tally/internal/freeport"
 )
 
 // A process is a functions process, or one after another in the same place, behind its own proxy.
@@ -59,10 +60,11 @@ func (p *process) start(ctx context.Context, t testing.TB) {
 }
 
 func (p *process) startOnce(ctx context.Context) error {
-	var err error
-	if p.port, err = freePort(); err != nil {
+	port, err := freeport.Row(1)
+	if err != nil {
 		return err
 	}
+	p.port = strconv.Itoa(port)
 	p.cmd = exec.Command(executable)
 	p.cmd.Env = append(p.env, asFunctions+"="+p.port) // and nothing of this process's own
 	p.cmd.Stdout, p.cmd.Stderr = &p.logs, &p.logs
@@ -125,28 +127,6 @@ func signal(t testing.TB, pid int, s syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(pid, s); err != nil {
 		t.Fatalf("%v to process %d: %v", s, pid, err)
-	}
-}
-
-// lastPort is the last port that was given to a process.
-var lastPort atomic.Int32
-
-func init() { lastPort.Store(20_000 + rand.Int32N(10_000)) }
-
-// freePort returns a port that no other process gets. It is none of those that the system gives to
-// listeners without a port of their own: a proxy could take one of them before the process does, and
-// would be taken for it.
-func freePort() (string, error) {
-	for {
-		port := fmt.Sprint(lastPort.Add(1))
-		l, err := net.Listen("tcp", net.JoinHostPort(loopback, port))
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		return port, l.Close()
 	}
 }
 

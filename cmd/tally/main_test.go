@@ -23,6 +23,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/freeport"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -40,28 +41,14 @@ func TestMain(m *testing.M) {
 // eventually bounds the waits; the machine may be slow.
 const eventually = 3 * time.Minute
 
-// freePorts returns n ports in a row that are free now.
+// freePorts returns the first of n ports in a row that are free.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
-next:
-	for range 20 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		first := l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		for port := first; port < first+n; port++ {
-			if port > 65535 || checkPort(port) != nil {
-				continue next
-			}
-		}
-		return first
+	first, err := freeport.Row(n)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no %d free ports in a row", n)
-	return 0
+	return first
 }
 
 // command is a tally process.
