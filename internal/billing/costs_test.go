@@ -1,0 +1,194 @@
+package billing_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/internal/billing"
+)
+
+// The list prices that docs/costs.md counts with beside Firestore's: US dollars, us-central1, without
+// the free quotas, as of 2026.
+const (
+	// Cloud Run, billed by requests, https://cloud.google.com/run/pricing.
+	vCPUSecond = 0.000024
+	giBSecond  = 0.0000025
+	request    = 0.40 / 1e6
+
+	// Pub/Sub, which carries Eventarc's events: each is published once and pushed once, and counts as at
+	// least 1,000 bytes. https://cloud.google.com/pubsub/pricing.
+	tebibyte = 40.0
+	event    = 2 * 1000 * tebibyte / (1 << 40)
+)
+
+const day = 24 * 60 * 60 // seconds
+
+// A load is increments of one counter, all day long.
+type load struct {
+	increments float64 // a second
+	shards     float64
+	instances  float64 // of a function that serves them
+}
+
+// One write a second to a shard, with some room; one instance to some 5,000 events/s.
+var loads = []load{{1, 10, 1}, {100, 200, 1}, {10_000, 20_000, 2}}
+
+// instance is what an instance with 1 vCPU and 256 MiB costs that is busy all day.
+const instance = day * (vCPUSecond + giBSecond/4)
+
+// operations is what so many reads, writes and deletes a second cost in a day.
+func operations(reads, writes, deletes float64) float64 {
+	perDay := func(n float64) int64 { return int64(math.Round(n * day)) }
+	return billing.Counts{Reads: perDay(reads), Writes: perDay(writes), Deletes: perDay(deletes)}.Cost()
+}
+
+// events is what it costs a day to bring the increments to a function.
+func (l load) events() float64 { return l.increments * day * (request + event) }
+
+// A way keeps a total of the counter. Its costs are US dollars a day; "no" if the way does not work at
+// that load.
+type way struct {
+	name       string
+	operations func(load) (dollars float64, ok bool)
+	busy       func(load) float64 // instances, all day
+	updates    func(load) float64 // of the total a second, as a listener sees them
+}
+
+const cadence = 1.0 // second
+
+// rollUps is how many roll-ups Tally writes in a second.
+func rollUps(l load) float64 { return min(l.increments, 1/cadence) }
+
+var ways = []way{
+	{
+		name: "Tally",
+		operations: func(l load) (float64, bool) {
+			sum := math.Ceil(l.shards / 1000) // reads of an aggregation
+			return operations(rollUps(l)*(1+sum)+(l.instances-1)/cadence, rollUps(l), 0), true
+		},
+		busy:    func(l load) float64 { return l.instances }, // an event is held nearly all of the time
+		updates: rollUps,
+	},
+	{
+		name: "own trigger that sums the shards",
+		operations: func(l load) (float64, bool) {
+			// Its total takes about one write a second: https://firebase.google.com/docs/firestore/best-practices.
+			return operations(l.increments*l.shards, l.increments, 0), l.increments <= 1
+		},
+		busy:    func(l load) float64 { return min(l.instances, l.increments*0.1) }, // Cloud Run rounds up to 100 ms
+		updates: func(l load) float64 { return l.increments },
+	},
+	{
+		name: "firestore-counter extension",
+		operations: func(l load) (float64, bool) {
+			// Measured on the emulator, version 0.2.15, one counter; at 300/s it collapsed.
+			switch {
+			case l.increments <= 10:
+				return operations(5*l.increments, 2*l.increments, l.increments), true
+			case l.increments <= 100:
+				return operations(3.9*l.increments, 1.2*l.increments, l.increments), true
+			}
+			return 0, false
+		},
+		busy:    func(l load) float64 { return l.instances }, // an event holds a listener open for a minute
+		updates: func(l load) float64 { return min(l.increments, 43) },
+	},
+	{
+		name:       "no function: readers sum the shards",
+		operations: func(load) (float64, bool) { return 0, true },
+		updates:    func(l load) float64 { return l.increments },
+	},
+}
+
+// The tables of docs/costs.md are what the prices and the ways give.
+func TestCosts(t *testing.T) {
+	page, err := os.ReadFile("../../docs/costs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{keeping(), watching()} {
+		if !strings.Contains(string(page), "\n\n"+table+"\n") {
+			t.Errorf("docs/costs.md does not hold this table:\n%s", table)
+		}
+	}
+}
+
+// keeping returns the table of what it costs to keep a total.
+func keeping() string {
+	var b strings.Builder
+	b.WriteString("| one counter, a day | 1 increment/s | 100/s | 10,000/s |\n| --- | --- | --- | --- |\n")
+	row := func(name string, cost func(load) string) {
+		fmt.Fprintf(&b, "| %s |", name)
+		for _, l := range loads {
+			fmt.Fprintf(&b, " %s |", cost(l))
+		}
+		b.WriteString("\n")
+	}
+	row("the increments themselves", func(l load) string { return dollars(operations(0, l.increments, 0)) })
+	row("their reads by the security rules", func(l load) string { return dollars(operations(l.increments, 0, 0)) })
+	for _, w := range ways {
+		if w.busy == nil {
+			row("**"+w.name+"**", func(load) string { return "nothing" })
+			continue
+		}
+		sum := func(l load) string {
+			o, ok := w.operations(l)
+			if !ok {
+				return "does not keep up"
+			}
+			return fmt.Sprintf("**%s** = %s + %s + %s", dollars(o+l.events()+w.busy(l)*instance), dollars(o), dollars(l.events()), dollars(w.busy(l)*instance))
+		}
+		row("**"+w.name+"**: operations + events + instances", sum)
+	}
+	return b.String()
+}
+
+// watching returns the table of what a reader costs.
+func watching() string {
+	var b strings.Builder
+	b.WriteString("| one reader | | 1 increment/s | 100/s | 10,000/s |\n| --- | --- | --- | --- | --- |\n")
+	for _, w := range ways {
+		fmt.Fprintf(&b, "| %s | listens all day |", w.name)
+		for _, l := range loads {
+			if _, ok := w.operations(l); !ok {
+				b.WriteString(" |")
+				continue
+			}
+			fmt.Fprintf(&b, " %s |", dollars(operations(w.updates(l), 0, 0)))
+		}
+		fmt.Fprintf(&b, "\n| | 1,000 single reads |")
+		for _, l := range loads {
+			if _, ok := w.operations(l); !ok {
+				b.WriteString(" |")
+				continue
+			}
+			reads := 1.0
+			if w.busy == nil {
+				reads = l.shards
+			}
+			fmt.Fprintf(&b, " %s |", dollars(operations(1000*reads/day, 0, 0)))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// dollars writes an amount with two digits that count, or as whole dollars.
+func dollars(d float64) string {
+	switch {
+	case d == 0:
+		return "$0"
+	case d < 0.1:
+		return fmt.Sprintf("$%.4f", d)
+	case d < 100:
+		return fmt.Sprintf("$%.2f", d)
+	}
+	whole := fmt.Sprintf("%.0f", d)
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	return "$" + whole
+}
