@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"time"
 )
@@ -68,11 +67,9 @@ func RegisterTrigger(ctx context.Context, addr string, t Trigger) error {
 	return nil
 }
 
-// checkRules has the emulator compile rules. It does so by itself only when the first request comes, and then refuses
-// that request and all others; a start is a better moment to hear of it.
-//
-// The only call that compiles also puts the rules in force, for one project. Ours is one that nobody else uses.
-func checkRules(ctx context.Context, addr, file, content string) error {
+// SetRules puts the content of a rules file in force, for all databases of one project of the emulator at addr. Rules that
+// do not compile change nothing, and are an error.
+func SetRules(ctx context.Context, addr, project, content string) error {
 	type source struct {
 		Name    string `json:"name"`
 		Content string `json:"content"`
@@ -82,8 +79,19 @@ func checkRules(ctx context.Context, addr, file, content string) error {
 			Files []source `json:"files"`
 		} `json:"rules"`
 	}
-	body.Rules.Files = []source{{filepath.Base(file), content}}
-	if err := call(ctx, http.MethodPut, addr, "/emulator/v1/projects/demo-tally-check-rules:securityRules", body); err != nil {
+	body.Rules.Files = []source{{"firestore.rules", content}}
+	if err := call(ctx, http.MethodPut, addr, "/emulator/v1/projects/"+url.PathEscape(project)+":securityRules", body); err != nil {
+		return fmt.Errorf("emulator: set rules of project %s: %w", project, err)
+	}
+	return nil
+}
+
+// checkRules has the emulator compile rules. It does so by itself only when the first request comes, and then refuses
+// that request and all others; a start is a better moment to hear of it.
+//
+// The only call that compiles also puts the rules in force, for one project. Ours is one that nobody else uses.
+func checkRules(ctx context.Context, addr, file, content string) error {
+	if err := SetRules(ctx, addr, "demo-tally-check-rules", content); err != nil {
 		return fmt.Errorf("emulator: rules file %s: %w", file, err)
 	}
 	return nil

@@ -1,0 +1,10 @@
+// Package rules holds the tests of firestore.rules, in the rules engine of Google's emulator. It has
+// no code of its own.
+//
+//   - What honest apps send is allowed, and what the rules are to stop is refused: TestHonest,
+//     TestAttacks, TestReads. Each attack names the part of the rules that refuses it, and is let
+//     through once that part is softened: so it is well made, and fails if the part is lost.
+//   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, and of
+//     once-per-user counters the number of voters: TestAnyCommits, TestConcurrentVotes.
+//   - Limits that docs/rules.md tells, and the routes that it has ready: TestLimits, TestRoutes.
+package rules
