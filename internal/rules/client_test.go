@@ -139,6 +139,9 @@ func target(w *firestorepb.Write) string {
 
 func (d *database) path(relative string) string { return d.name + "/documents/" + relative }
 
+// parent returns what the collections of a document are below, or those at the top if path is "".
+func (d *database) parent(path string) string { return strings.TrimSuffix(d.path(path), "/") }
+
 // commit sends writes as one commit, which is done whole or not at all.
 func (d *database) commit(u user, writes ...*firestorepb.Write) error {
 	d.t.Helper()
@@ -165,10 +168,9 @@ func (d *database) commit(u user, writes ...*firestorepb.Write) error {
 func (d *database) list(u user, parent, collection string) (map[string]fields, error) {
 	d.t.Helper()
 	found := map[string]fields{}
-	name := strings.TrimSuffix(d.path(parent), "/")
 	for token := ""; ; {
 		page, err := d.api.ListDocuments(u.context(d.t.Context()), &firestorepb.ListDocumentsRequest{
-			Parent: name, CollectionId: collection, PageToken: token,
+			Parent: d.parent(parent), CollectionId: collection, PageToken: token,
 		})
 		if err != nil {
 			return nil, err

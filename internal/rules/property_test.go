@@ -1,0 +1,390 @@
+package rules
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+var (
+	propertySeed    = flag.Uint64("rules.seed", 1, "of the commits of TestAnyCommits")
+	propertyCommits = flag.Int("rules.commits", 600, "how many commits TestAnyCommits makes")
+)
+
+// Whatever users commit, honest or not, the accepted commits move a counter's total by what they are
+// allowed to and by nothing else: each shard by 1, up or down, or, once per user, the counter by 1 for
+// each voter. What an accepted commit did is told by a model of Firestore, which at the end must agree
+// with Firestore itself.
+func TestAnyCommits(t *testing.T) {
+	t.Parallel()
+	start := map[string]fields{
+		"counters/a": {"num_shards": 3},
+		"counters/v": {"num_shards": 4, "once_per_user": true},
+		"counters/w": {"numShards": 2, "once_per_user": true},
+		"rollups/a":  {"count": 0},
+	}
+	d := newDatabase(t, start)
+	g := &generator{rand: rand.New(rand.NewPCG(*propertySeed, 0)), docs: start}
+	amounts := map[string]int{} // by counter: the sum of the accepted ones
+	var honest, accepted, refused int
+	for i := range *propertyCommits {
+		if i%50 == 49 { // a server gives the voters another number of shards
+			g.docs["counters/v"] = fields{"num_shards": 1 + g.rand.IntN(6), "once_per_user": true}
+			d.seed(map[string]fields{"counters/v": g.docs["counters/v"]})
+		}
+		u, ws, good := g.commit()
+		err := d.commit(u, ws...)
+		switch {
+		case err != nil && status.Code(err) != codes.PermissionDenied:
+			t.Fatalf("seed %d, commit %d: %s: %v", *propertySeed, i, describe(u, ws), err)
+		case err != nil && good:
+			t.Fatalf("seed %d, commit %d: an honest one was refused: %s: %v", *propertySeed, i, describe(u, ws), err)
+		case err != nil:
+			refused++
+			continue
+		case good:
+			honest++
+		default:
+			accepted++
+		}
+		after := apply(g.docs, ws)
+		if err := allowed(g.docs, after, u, amounts); err != nil {
+			t.Fatalf("seed %d, commit %d: accepted, but %v: %s", *propertySeed, i, err, describe(u, ws))
+		}
+		g.docs = after
+	}
+	t.Logf("seed %d: %d honest commits; of the others %d accepted, %d refused", *propertySeed, honest, accepted, refused)
+	if few := *propertyCommits / 30; honest < few || accepted < few || refused < few {
+		t.Errorf("less than %d of some kind: the commits show little", few)
+	}
+
+	for _, counter := range []string{"a", "n", "v", "w"} {
+		path := "counters/" + counter
+		held, err := d.list(server, path, "shards")
+		if err != nil {
+			t.Fatal(err)
+		}
+		voters, err := d.list(server, path, "voters")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(below(g.docs, path+"/shards/"), held); diff != "" {
+			t.Errorf("shards of %s (-model +Firestore):\n%s", counter, diff)
+		}
+		if diff := cmp.Diff(below(g.docs, path+"/voters/"), voters); diff != "" {
+			t.Errorf("voters of %s (-model +Firestore):\n%s", counter, diff)
+		}
+		if total := total(held); total != amounts[path] {
+			t.Errorf("the total of %s is %d, the accepted amounts come to %d", counter, total, amounts[path])
+		}
+		if g.once(path) && total(held) != len(voters) {
+			t.Errorf("the total of %s is %d, with %d voters", counter, total(held), len(voters))
+		}
+	}
+}
+
+// allowed says what is wrong with a commit that changed docs from before to after, nil if nothing is,
+// and adds up what it added to counters.
+func allowed(before, after map[string]fields, u user, amounts map[string]int) error {
+	moved := map[string]bool{}
+	for _, path := range slices.Sorted(maps.Keys(changed(before, after))) {
+		parts := strings.Split(path, "/")
+		if len(parts) != 4 || parts[0] != "counters" {
+			return fmt.Errorf("%s changed", path)
+		}
+		counter := "counters/" + parts[1]
+		declared := before[counter]
+		once := declared["once_per_user"] == true
+		switch parts[2] {
+		case "voters":
+			if !once || parts[3] != string(u) {
+				return fmt.Errorf("%s changed by %s", path, u)
+			}
+			if v, ok := after[path]; ok {
+				if _, is := v["shard"].(string); !is || len(v) != 1 || before[path] != nil {
+					return fmt.Errorf("%s became %v", path, v)
+				}
+			}
+		case "shards":
+			n := 100
+			for _, name := range []string{"numShards", "num_shards"} {
+				if v, ok := declared[name]; ok {
+					n = v.(int)
+				}
+			}
+			if id, err := strconv.Atoi(parts[3]); err != nil || id < 0 || id >= n || strconv.Itoa(id) != parts[3] {
+				return fmt.Errorf("%s is none of %d shards", path, n)
+			}
+			count, ok := after[path]["count"].(int)
+			if !ok || len(after[path]) != 1 {
+				return fmt.Errorf("%s became %v", path, after[path])
+			}
+			was, _ := before[path]["count"].(int)
+			if amount := count - was; amount != 1 && amount != -1 {
+				return fmt.Errorf("%s moved by %d", path, amount)
+			}
+			if once && moved[counter] {
+				return fmt.Errorf("two shards of %s moved", counter)
+			}
+			moved[counter] = true
+			amounts[counter] += count - was
+		default:
+			return fmt.Errorf("%s changed", path)
+		}
+	}
+	for counter, f := range after {
+		if f["once_per_user"] != true {
+			continue
+		}
+		if total, voters := total(below(after, counter+"/shards/")), len(below(after, counter+"/voters/")); total != voters {
+			return fmt.Errorf("the total of %s is %d, with %d voters", counter, total, voters)
+		}
+	}
+	return nil
+}
+
+// changed returns the paths whose documents differ.
+func changed(before, after map[string]fields) map[string]bool {
+	paths := map[string]bool{}
+	for path, f := range before {
+		if g, ok := after[path]; !ok || !cmp.Equal(f, g) {
+			paths[path] = true
+		}
+	}
+	for path := range after {
+		if _, ok := before[path]; !ok {
+			paths[path] = true
+		}
+	}
+	return paths
+}
+
+// below returns the documents of a collection, by id.
+func below(docs map[string]fields, collection string) map[string]fields {
+	found := map[string]fields{}
+	for path, f := range docs {
+		if id, ok := strings.CutPrefix(path, collection); ok {
+			found[id] = f
+		}
+	}
+	return found
+}
+
+func total(shards map[string]fields) int {
+	sum := 0
+	for _, f := range shards {
+		sum += f["count"].(int)
+	}
+	return sum
+}
+
+// apply returns what the documents are after the writes, by Firestore's documentation.
+func apply(docs map[string]fields, ws []*firestorepb.Write) map[string]fields {
+	docs = maps.Clone(docs)
+	for _, w := range ws {
+		path := target(w)
+		if _, ok := w.Operation.(*firestorepb.Write_Delete); ok {
+			delete(docs, path)
+			continue
+		}
+		f := fields{}
+		if w.UpdateMask != nil {
+			f = maps.Clone(docs[path])
+			if f == nil {
+				f = fields{}
+			}
+			for _, name := range w.UpdateMask.FieldPaths {
+				delete(f, name)
+			}
+		}
+		for name, v := range w.GetUpdate().GetFields() {
+			f[name] = plain(v)
+		}
+		for _, t := range w.UpdateTransforms {
+			f[t.FieldPath] = plus(f[t.FieldPath], plain(t.GetIncrement()))
+		}
+		docs[path] = f
+	}
+	return docs
+}
+
+// plus is what an increment makes of a field.
+func plus(held, amount any) any {
+	switch h := held.(type) {
+	case int:
+		switch a := amount.(type) {
+		case int:
+			sum := h + a
+			if a > 0 && sum < h {
+				return math.MaxInt64
+			}
+			if a < 0 && sum > h {
+				return math.MinInt64
+			}
+			return sum
+		case float64:
+			return float64(h) + a
+		}
+	case float64:
+		switch a := amount.(type) {
+		case int:
+			return h + float64(a)
+		case float64:
+			return h + a
+		}
+	}
+	return amount
+}
+
+// A generator makes commits, as users of the documents that there are.
+type generator struct {
+	rand *rand.Rand
+	docs map[string]fields
+}
+
+func (g *generator) once(counter string) bool { return g.docs[counter]["once_per_user"] == true }
+
+// commit returns a commit; good says that the rules must accept it.
+func (g *generator) commit() (u user, ws []*firestorepb.Write, good bool) {
+	u = pick(g, ann, bob, cid, dan)
+	ws = g.honest(u)
+	if g.rand.IntN(3) == 0 {
+		return u, ws, true
+	}
+	for range 1 + g.rand.IntN(3) {
+		ws = g.twist(u, ws)
+	}
+	if g.rand.IntN(10) == 0 {
+		u = pick(g, ann, bob, cid, dan, nobody)
+	}
+	return u, ws, false
+}
+
+// honest returns a user's vote, increment or both, in any order.
+func (g *generator) honest(u user) []*firestorepb.Write {
+	var ws []*firestorepb.Write
+	if g.rand.IntN(2) == 0 {
+		ws = append(ws, g.increment(pick(g, "counters/a", "counters/n")))
+	}
+	if len(ws) == 0 || g.rand.IntN(2) == 0 {
+		ws = append(ws, g.vote(u, pick(g, "counters/v", "counters/w"))...)
+	}
+	g.rand.Shuffle(len(ws), func(i, j int) { ws[i], ws[j] = ws[j], ws[i] })
+	return ws
+}
+
+func (g *generator) increment(counter string) *firestorepb.Write {
+	shard := counter + "/shards/" + strconv.Itoa(g.rand.IntN(3))
+	by := pick(g, 1, -1)
+	if g.rand.IntN(3) == 0 { // as a transaction does
+		count, _ := g.docs[shard]["count"].(int)
+		return set(shard, fields{"count": count + by})
+	}
+	return add(shard, by)
+}
+
+// vote votes, or takes the vote back that is there.
+func (g *generator) vote(u user, counter string) []*firestorepb.Write {
+	n, ok := g.docs[counter]["num_shards"].(int)
+	if !ok {
+		n = g.docs[counter]["numShards"].(int)
+	}
+	path := counter + "/voters/" + string(u)
+	if v, ok := g.docs[path]; ok {
+		at, _ := strconv.Atoi(v["shard"].(string))
+		return writes(remove(path), add(counter+"/shards/"+strconv.Itoa(at%n), -1))
+	}
+	shard := strconv.Itoa(g.rand.IntN(n))
+	return writes(vote(path, shard), add(counter+"/shards/"+shard, 1))
+}
+
+// twist changes something, for better or worse.
+func (g *generator) twist(u user, ws []*firestorepb.Write) []*firestorepb.Write {
+	ws = slices.Clone(ws)
+	i := g.rand.IntN(len(ws) + 1)
+	switch g.rand.IntN(6) {
+	case 0: // one more
+		return slices.Insert(ws, i, g.any())
+	case 1: // of another user
+		return append(ws, g.vote(pick(g, ann, bob, cid, dan), pick(g, "counters/v", "counters/w"))...)
+	case 2: // more that is honest
+		return append(g.honest(u), ws...)
+	}
+	if i == len(ws) {
+		return ws
+	}
+	switch g.rand.IntN(4) {
+	case 0: // one less
+		return slices.Delete(ws, i, i+1)
+	case 1: // one twice
+		return append(ws, ws[i])
+	case 2: // one changed, if it is a shard's
+		if strings.Contains(target(ws[i]), "/shards/") {
+			ws[i] = g.shard(target(ws[i]))
+		}
+	case 3: // one changed
+		ws[i] = g.any()
+	}
+	return ws
+}
+
+// shard returns any write of a shard.
+func (g *generator) shard(path string) *firestorepb.Write {
+	amount := pick[any](g, 1, -1, 1, -1, 2, -2, 0, 5, math.MaxInt64, 1.0, -1.0, 0.5, math.NaN(), math.Inf(1), math.Copysign(0, -1))
+	count, _ := g.docs[path]["count"].(int)
+	switch g.rand.IntN(8) {
+	case 0:
+		return set(path, fields{"count": amount})
+	case 1:
+		return merge(path, fields{"count": count + pick(g, -2, -1, 0, 1, 2)}, "count")
+	case 2:
+		return set(path, fields{"count": count + 1, "x": 1})
+	case 3:
+		return merge(path, nil, "count")
+	case 4:
+		return remove(path)
+	}
+	return add(path, amount)
+}
+
+// any returns any write.
+func (g *generator) any() *firestorepb.Write {
+	counter := pick(g, "counters/a", "counters/n", "counters/v", "counters/w")
+	shard := pick(g, "0", "1", "2", "3", "4", "00", "+1", "-1", "100", "x")
+	path := counter + "/voters/" + string(pick(g, ann, bob, cid, dan))
+	switch g.rand.IntN(12) {
+	case 0, 1, 2:
+		return vote(path, shard)
+	case 3:
+		return set(path, fields{"shard": shard, "x": 1})
+	case 4, 5:
+		return remove(path)
+	case 6:
+		return merge(counter, fields{"num_shards": 100, "once_per_user": false}, "num_shards", "once_per_user")
+	case 7:
+		return add("rollups/a", 1)
+	}
+	return g.shard(counter + "/shards/" + shard)
+}
+
+func pick[T any](g *generator, of ...T) T { return of[g.rand.IntN(len(of))] }
+
+// describe tells a commit, for a failed test.
+func describe(u user, ws []*firestorepb.Write) string {
+	text := []string{fmt.Sprintf("%s commits", u)}
+	for _, w := range ws {
+		text = append(text, w.String())
+	}
+	return strings.Join(text, "\n\t")
+}
