@@ -19,7 +19,7 @@ import (
 
 var (
 	propertySeed    = flag.Uint64("rules.seed", 1, "of the commits of TestAnyCommits")
-	propertyCommits = flag.Int("rules.commits", 600, "how many commits TestAnyCommits makes")
+	propertyCommits = flag.Int("rules.commits", 300, "how many commits TestAnyCommits makes")
 )
 
 // Whatever users commit, honest or not, the accepted commits move a counter's total by what they are
