@@ -243,3 +243,83 @@ func TestCreateUnderLoad(t *testing.T) {
 	wg.Wait()
 	wantTotal(t, c, int64(writers*each))
 }
+
+func TestCreateOncePerUser(t *testing.T) {
+	tests := []struct {
+		name string
+		has  map[string]any // the counter document
+		opts []Option
+		want map[string]any // the counter document; nil: refused
+	}{
+		{"new", nil, nil, map[string]any{"num_shards": int64(3), "once_per_user": true}},
+		{"again", map[string]any{"num_shards": 3, "once_per_user": true}, nil, map[string]any{"num_shards": int64(3), "once_per_user": true}},
+		{"a document of the app's", map[string]any{"title": "x"}, nil, map[string]any{"title": "x", "num_shards": int64(3), "once_per_user": true}},
+		{"numShards", map[string]any{"numShards": 3, "once_per_user": true}, nil, map[string]any{"numShards": int64(3), "once_per_user": true}},
+		{"a counter of increments", map[string]any{"num_shards": 3}, nil, nil},
+		{"a counter that says no", map[string]any{"num_shards": 3, "once_per_user": false}, nil, nil},
+		{"no counter document", nil, []Option{NumShards(3)}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			client := emulatortest.Client(t)
+			if tt.has != nil {
+				set(t, client, map[string]map[string]any{"counters/c": tt.has})
+			}
+			before := read(t, client, "counters/c")
+			err := New(client, "counters/c", tt.opts...).CreateOncePerUser(t.Context(), 3)
+			got, shards := read(t, client, "counters/c"), list(t, client, "counters/c/shards")
+			if tt.want == nil {
+				if !errors.Is(err, ErrNotOncePerUser) || !cmp.Equal(before, got) || len(shards) > 0 {
+					t.Errorf("error %v, counter %v with %d shards, want ErrNotOncePerUser and no change", err, got, len(shards))
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" || len(shards) != 3 {
+				t.Errorf("%d shards; counter document (-want +got):\n%s", len(shards), diff)
+			}
+		})
+	}
+}
+
+// TestOncePerUserLater: what is done to a counter later leaves it once per user, with its voters.
+func TestOncePerUserLater(t *testing.T) {
+	client := emulatortest.Client(t)
+	c := New(client, "counters/c")
+	if err := c.CreateOncePerUser(t.Context(), 8); err != nil {
+		t.Fatal(err)
+	}
+	set(t, client, map[string]map[string]any{
+		"counters/c/shards/5": {"count": 2}, "counters/c/voters/ann": {"shard": "5"}, "counters/c/voters/bob": {"shard": "5"},
+	})
+	for _, n := range []int{3, 8} {
+		if err := c.Resize(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Create(t.Context(), 8); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"num_shards": int64(8), "once_per_user": true}, read(t, client, "counters/c")); diff != "" {
+		t.Errorf("counter document (-want +got):\n%s", diff)
+	}
+	voters := CountOf(client.Collection("counters/c/voters").Query)
+	verify := func(equal bool) {
+		t.Helper()
+		if v, err := c.Verify(t.Context(), voters); err != nil || v.Equal() != equal {
+			t.Errorf("Verify = %+v, %v, want equal %v", v, err, equal)
+		}
+	}
+	verify(true)
+	if _, err := c.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	verify(false)
+	if _, err := c.Import(t.Context(), voters); err != nil {
+		t.Fatal(err)
+	}
+	verify(true)
+}

@@ -8,7 +8,9 @@ import (
 )
 
 // Delete deletes the counter document and all shards: every document of the shards'
-// collection, with whatever fields. The roll-up document stays. It goes to a total of 0
+// collection, with whatever fields. Of a counter that is once per user it also deletes the
+// voters, so that they may vote again in a counter that is made anew; and of one without a
+// counter document, which a call that was cut short may have deleted. The roll-up document stays. It goes to a total of 0
 // and 0 shards by Tally's functions, as after any other write; nothing else may delete it,
 // because a roll-up that is on its way could bring an old total back. Tokens of
 // [Counter.IncrementOnce] stay until they expire, and so do documents below the counter
@@ -17,7 +19,7 @@ import (
 // # Atomicity and retries
 //
 // The counter document and the first 499 shards are deleted in one commit; each 500
-// further shards in another. Between commits a snapshot shows the sum of what is left.
+// further shards in another, and voters after them. Between commits a snapshot shows the sum of what is left.
 //
 // An increment that is committed before its shard is deleted goes with it. A later one
 // creates its shard again, and is rolled up again rather than lost silently: to be rid of
@@ -29,7 +31,8 @@ import (
 //
 // With [NumShards] the counter document is left alone, as it may be anything.
 //
-// Delete bills one read per shard and one delete per document.
+// Delete bills one read per shard and voter, one for the counter document, and one delete
+// per document.
 func (c *Counter) Delete(ctx context.Context) error {
 	if c.err != nil {
 		return c.err
@@ -41,6 +44,11 @@ func (c *Counter) Delete(ctx context.Context) error {
 	var doomed []*firestore.DocumentRef
 	if c.fixed == 0 {
 		doomed = append(doomed, c.doc)
+		voters, err := c.voters(ctx)
+		if err != nil {
+			return fmt.Errorf("shards: delete %s: list its voters: %w", c.doc.Path, err)
+		}
+		docs = append(docs, voters...)
 	}
 	for _, doc := range docs {
 		doomed = append(doomed, doc.Ref)
@@ -60,4 +68,13 @@ func (c *Counter) Delete(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// voters returns the documents of the voters that go with the counter.
+func (c *Counter) voters(ctx context.Context) ([]*firestore.DocumentSnapshot, error) {
+	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.doc})
+	if err != nil || docs[0].Exists() && !isOncePerUser(docs[0]) {
+		return nil, err
+	}
+	return c.doc.Collection(voterCollection).Select().Documents(ctx).GetAll()
 }

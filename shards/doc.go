@@ -51,6 +51,14 @@
 //
 //	counters/visitors/increment_tokens/order-7   field: "count"   amount: 1   expire_at: 2026-05-08T09:30:00Z
 //
+// # Votes
+//
+// [Counter.CreateOncePerUser] makes a counter that each user may move once. Clients vote,
+// and Tally's firestore.rules see to it that the total is the number of voters:
+//
+//	counters/visitors             num_shards: 3   once_per_user: true
+//	counters/visitors/voters/ann  shard: "2"
+//
 // # Later
 //
 // These are safe while clients go on incrementing and Tally rolls up; the comment of each

@@ -43,6 +43,8 @@ const (
 	server user = "server" // not bound by rules
 
 	ann, bob, cid, dan user = "ann", "bob", "cid", "dan"
+
+	anonymous user = "anonymous" // signed in, with an account that anybody gets
 )
 
 // context returns what the user's requests run in.
@@ -55,7 +57,12 @@ func (u user) context(ctx context.Context) context.Context {
 	}
 	// The emulator takes a token that nobody signed.
 	part := base64.RawURLEncoding.EncodeToString
-	token := part([]byte(`{"alg":"none"}`)) + "." + part(fmt.Appendf(nil, `{"sub":%q}`, u)) + "."
+	provider := "password"
+	if u == anonymous {
+		provider = "anonymous"
+	}
+	claims := fmt.Appendf(nil, `{"sub":%q,"firebase":{"sign_in_provider":%q}}`, u, provider)
+	token := part([]byte(`{"alg":"none"}`)) + "." + part(claims) + "."
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
 

@@ -6,5 +6,5 @@
 //     through once that part is softened: so it is well made, and fails if the part is lost.
 //   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, and of
 //     once-per-user counters the number of voters: TestAnyCommits, TestConcurrentVotes.
-//   - Limits that docs/rules.md tells, and the routes that it has ready: TestLimits, TestRoutes.
+//   - Limits that docs/rules.md tells, what it says to change, and its routes: TestLimits, TestDocs.
 package rules
