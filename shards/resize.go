@@ -28,7 +28,7 @@ var ErrNotFolded = errors.New("shards: surplus shard not folded")
 // that it is still as it was read, and adds to the other shard what it held in all its
 // fields, also those of other counters in the same shards. If a client was faster, the
 // shard is read again. No lock is held while anything is read. Shards with other ids, an
-// app's own, are left alone.
+// app's own, are left alone; [Counter.Renumber] folds them too.
 //
 // A client that still uses the old number and sets with merge, as this package does,
 // creates a surplus shard again. It counts like any other, and the next Resize with the
@@ -62,6 +62,12 @@ var ErrNotFolded = errors.New("shards: surplus shard not folded")
 // shard; then one read per shard, and for each that it folds two reads, one write and one
 // delete.
 func (c *Counter) Resize(ctx context.Context, numShards int) error {
+	return c.resize(ctx, numShards, false)
+}
+
+// resize changes the number of shards. It folds surplus shards, and with every also those whose
+// ids are no decimal numbers.
+func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 	if c.err != nil {
 		return c.err
 	}
@@ -95,10 +101,14 @@ func (c *Counter) Resize(ctx context.Context, numShards int) error {
 		return fmt.Errorf("shards: resize %s: list %s: %w", c.doc.Path, c.shards.Path, err)
 	}
 	var left []error
-	for _, doc := range ids {
+	for i, doc := range ids {
 		number, err := strconv.ParseInt(doc.Ref.ID, 10, 64)
-		if err != nil || number < n || strconv.FormatInt(number, 10) != doc.Ref.ID {
+		decimal := err == nil && number >= 0 && strconv.FormatInt(number, 10) == doc.Ref.ID
+		switch {
+		case decimal && number < n, !decimal && !every:
 			continue
+		case !decimal:
+			number = int64(i) // spreads them
 		}
 		err = c.fold(ctx, doc.Ref, number, n)
 		if err != nil && !errors.Is(err, ErrNotFolded) {
@@ -186,8 +196,12 @@ func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, numb
 	}
 }
 
-// numbers returns the fields of a surplus shard, all of which must be finite numbers.
+// numbers returns the fields of a surplus shard, all of which must be finite numbers, or what a
+// partial sum adds up to.
 func numbers(surplus *firestore.DocumentSnapshot) (map[string]Total, error) {
+	if amounts, ok := partialSum(surplus); ok {
+		return amounts, nil
+	}
 	amounts := map[string]Total{}
 	for field, v := range surplus.Data() {
 		amount, ok := totalOf(v)

@@ -40,16 +40,21 @@ func FieldOf(doc *firestore.DocumentRef, field string) Source {
 		if err != nil {
 			return Total{}, fmt.Errorf("shards: read %s: %w", doc.Path, err)
 		}
-		v, ok := docs[0].Data()[field]
-		if !ok {
-			return Total{}, fmt.Errorf("shards: %s has no field %q", doc.Path, field)
-		}
-		total, ok := totalOf(v)
-		if !ok {
-			return Total{}, fmt.Errorf("shards: field %q of %s is %#v, not a number", field, doc.Path, v)
-		}
-		return total, nil
+		return numberOf(docs[0], field)
 	}}
+}
+
+// numberOf returns the number in a document's field.
+func numberOf(doc *firestore.DocumentSnapshot, field string) (Total, error) {
+	v, ok := doc.Data()[field]
+	if !ok {
+		return Total{}, fmt.Errorf("shards: %s has no field %q", doc.Ref.Path, field)
+	}
+	total, ok := totalOf(v)
+	if !ok {
+		return Total{}, fmt.Errorf("shards: field %q of %s is %#v, not a number", field, doc.Ref.Path, v)
+	}
+	return total, nil
 }
 
 // constant is a number that is in no database.

@@ -79,6 +79,39 @@ a mistyped one, replaces a total other than 0 only with --yes.` + replaceLong,
 	})
 }
 
+func carryCommand() *cobra.Command {
+	var t target
+	var document, from string
+	c := &cobra.Command{
+		Use:   "carry COUNTER",
+		Short: "Add a total that something else counted until now, once",
+		Long: `Add to a counter what a field of a document holds: a total that a trigger, or Firebase's firestore-counter extension, counted until now, while
+clients already increment the shards. tally import replaces the counter's total; this adds to it, once, however often it is repeated. If
+the field has changed since, the change is added. docs/migrate.md shows when to use it. The counter need not exist.`,
+		Example: `  tally carry likes --document posts/7 --from likes
+  tally carry pages/hello --shards-in pages/hello/_counter_shards_ --field visits --document pages/hello --from visits`,
+		Args: cobra.ExactArgs(1),
+	}
+	c.Flags().StringVar(&document, "document", "", "the document, such as posts/7")
+	c.Flags().StringVar(&from, "from", "", "its field")
+	c.MarkFlagsRequiredTogether("document", "from")
+	c.MarkFlagsOneRequired("document")
+	t.shardsFlag(c)
+	return t.command(c, user, func(ctx context.Context, args []string) error {
+		doc := t.client.Doc(document)
+		if doc == nil {
+			return fmt.Errorf("--document %q is not the path of a document", document)
+		}
+		c := t.counter(args[0])
+		carried, err := c.Carry(ctx, doc, from)
+		if err != nil {
+			return err
+		}
+		return t.print(map[string]any{"counter": c.path, "added": number(carried.Added), "amount": number(carried.Amount)},
+			"%s\tadded %v\tcarried in all %v", c.path, carried.Added, carried.Amount)
+	})
+}
+
 // errDiffer is how verify ends when the totals differ.
 var errDiffer = errors.New("the totals differ")
 

@@ -18,7 +18,7 @@ import (
 func counterCommands() []*cobra.Command {
 	return []*cobra.Command{
 		createCommand(), incrementCommand(), getCommand(), watchCommand(), listCommand(), resizeCommand(),
-		setCommand(), resetCommand(), importCommand(), verifyCommand(), deleteCommand(), auditCommand(),
+		renumberCommand(), setCommand(), resetCommand(), importCommand(), carryCommand(), verifyCommand(), deleteCommand(), auditCommand(),
 	}
 }
 
@@ -170,16 +170,35 @@ func resizeCommand() *cobra.Command {
 		Use:   "resize COUNTER NUM_SHARDS",
 		Short: "Change the number of shards, up or down",
 		Long: `Change a counter's number of shards while clients go on incrementing. The total never changes. Downwards, each surplus shard is folded into
-another; a client that still uses the old number may create one again, which counts, and which resizing again folds.`,
+another; a client that still uses the old number may create one again, which counts, and which resizing again folds. Shards with other ids than
+numbers stay; tally renumber folds them too.`,
 		Example: `  tally resize likes 50`,
 		Args:    cobra.ExactArgs(2),
 	}
+	return t.resize(c, func(ctx context.Context, c counter, n int) error { return c.Resize(ctx, n) })
+}
+
+func renumberCommand() *cobra.Command {
+	var t target
+	c := &cobra.Command{
+		Use:   "renumber COUNTER NUM_SHARDS",
+		Short: "Fold shards with random ids into numbered ones",
+		Long: `Resize a counter, and fold shards with any other ids too, so that they are 0 to NUM_SHARDS-1 afterwards: for apps in which each client writes a shard of its own, such
+as those of Firebase's firestore-counter extension. The total never changes. A client that goes on writing such a shard creates it again, which counts.`,
+		Example: `  tally renumber pages/hello 10 --shards-in pages/hello/_counter_shards_ --field visits`,
+		Args:    cobra.ExactArgs(2),
+	}
+	return t.resize(c, func(ctx context.Context, c counter, n int) error { return c.Renumber(ctx, n) })
+}
+
+// resize makes c a command that changes the number of shards.
+func (t *target) resize(c *cobra.Command, resize func(ctx context.Context, c counter, n int) error) *cobra.Command {
 	return t.oneCounter(c, user, func(ctx context.Context, c counter, args []string) error {
 		n, err := strconv.Atoi(args[0])
 		if err != nil {
 			return fmt.Errorf("%q is not a number of shards", args[0])
 		}
-		if err := c.Resize(ctx, n); err != nil {
+		if err := resize(ctx, c, n); err != nil {
 			return err
 		}
 		return t.print(map[string]any{"counter": c.path, "num_shards": n}, "%s\t%d shards", c.path, n)

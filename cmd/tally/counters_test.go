@@ -132,6 +132,16 @@ func TestCounters(t *testing.T) {
 			c.set("counters/votes/voters/ann", map[string]any{"shard": "0"})
 			c.set("counters/votes/shards/0", map[string]any{"count": 1})
 		}},
+		{args: "carry pages/p --shards-in pages/p/parts --field visits --document pages/p --from visits", want: "pages/p  added 40  carried in all 40\n",
+			before: func() {
+				c.set("pages/p", map[string]any{"visits": 40})
+				c.set("pages/p/parts/9f1c", map[string]any{"visits": 2})
+			}},
+		{args: "carry pages/p --shards-in pages/p/parts --field visits --document pages/p --from visits --json", want: `{"added":0,"amount":40,"counter":"pages/p"}` + "\n"},
+		{args: "renumber pages/p 2 --shards-in pages/p/parts --field visits", want: "pages/p  2 shards\n"},
+		{args: "get pages/p --shards-in pages/p/parts --field visits", want: "pages/p  42\nroll-up  unknown; --rollup names it\n"},
+		{args: "verify pages/p --shards-in pages/p/parts --field visits --document pages/p --from visits",
+			want: "pages/p         42\npages/p visits  40\nDIFFERENT       as of T\n", status: 1},
 		{args: "delete likes", want: "counters/likes  deleted\n"},
 		{args: "get likes", want: "counters/likes  0\nroll-up         0  0 shards: no counter  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
 	} {
@@ -332,6 +342,12 @@ func TestCounterMistakes(t *testing.T) {
 		{"import likes --documents posts/7", []string{`--documents "posts/7" is not the path of a collection`}},
 		{"import likes --document posts/7 --from likes", []string{`posts/7 has no field "likes"`}},
 		{"import visitors --documents posts/7/likez", []string{"posts/7/likez holds no documents", "counters/visitors is 1", "--yes"}},
+		{"carry likes", []string{"document"}},
+		{"carry likes --document posts/7", []string{"from"}},
+		{"carry likes --document posts --from likes", []string{`--document "posts" is not the path of a document`}},
+		{"carry likes --document posts/7 --from likes", []string{`posts/7 has no field "likes"`}},
+		{"renumber lieks 3", []string{"did you mean"}},
+		{"renumber likes many", []string{`"many" is not a number of shards`}},
 		{"get likes --shards-in a/b", []string{`"a/b" is not the path of a collection`}},
 		{"watch posts/7/counters/likes", []string{"no roll-up is known", "--rollup"}},
 		{"ls --limit 0", []string{"--limit 0: want 1 to 300"}},

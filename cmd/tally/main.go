@@ -6,7 +6,7 @@
 //
 // It also manages counters, of an emulator or of a real project:
 //
-//	tally create | increment | get | watch | ls | resize | set | reset | import | verify | delete | audit
+//	tally create | increment | get | watch | ls | resize | renumber | set | reset | import | carry | verify | delete | audit
 package main
 
 import (

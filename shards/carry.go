@@ -1,0 +1,143 @@
+package shards
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"cloud.google.com/go/firestore"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Fields of a carried document, beside field and amount.
+const (
+	fieldDocument = "document" // text: the path of the document that the amount is from
+	fieldFrom     = "from"     // text: its field
+)
+
+// A Carrying is what [Counter.Carry] did.
+type Carrying struct {
+	// Amount is how much of the counter's total was carried over from the document, by this
+	// call and all before: what its field holds.
+	Amount Total
+
+	// Added is by how much this call changed the counter's total. It is 0 if nothing was left
+	// to carry, and also if the answer to its own commit was lost.
+	Added Total
+}
+
+// Carry adds to the counter what a top-level field of a document holds, beyond what was carried
+// from it before: a total that something else counted until now, a trigger or Firebase's
+// firestore-counter extension, while clients already increment the shards. [Counter.Import]
+// replaces the total; Carry adds to it, once, however often it is called. If the field has changed
+// since the last call, the change is added. So at any time
+//
+//	total = what was incremented + Amount
+//
+// and calling it once more, after whatever counted in the document has ended for certain, leaves
+// nothing behind. To be done with the field, delete it: a field set to 0 is carried too.
+//
+// A document or a field that is missing, or is no number, is an error, and so is an amount that
+// is not finite or beyond ±2^62 ([ErrOutOfRange]); nothing is changed then.
+//
+// # Atomicity and retries
+//
+// The shard's increment and the note of what was carried are one commit, on the condition that the
+// note is as it was read. Nothing is locked, also not the document, and whoever writes it does not
+// wait. After any error calling again is safe. Concurrent calls add once. The note is
+//
+//	counters/visitors/increment_tokens/carried-…   field: "count"   document: "pages/hello"   from: "visits"   amount: 1234
+//
+// and has no expiry. If it is deleted, Carry begins anew and adds everything again.
+//
+// Carry bills two reads, and two writes if there is something to add.
+func (c *Counter) Carry(ctx context.Context, doc *firestore.DocumentRef, field string) (Carrying, error) {
+	if c.err != nil {
+		return Carrying{}, c.err
+	}
+	if doc == nil {
+		return Carrying{}, fmt.Errorf("shards: nil document for field %q", field)
+	}
+	n, err := c.spread(ctx)
+	if err != nil {
+		return Carrying{}, err
+	}
+	shard := c.shard(rand.Int64N(n))
+	for attempt := 1; ; attempt++ {
+		carried, commit, err := c.carry(ctx, doc, field)
+		if err == nil && commit != nil {
+			err = commit(shard)
+		}
+		if err == nil {
+			return carried, nil
+		}
+		// After a commit that failed, another call may have been faster, or the answer was lost.
+		if commit == nil || definite(err) && status.Code(err) != codes.AlreadyExists || attempt == carryAttempts || ctx.Err() != nil {
+			return Carrying{}, fmt.Errorf("shards: carry to %s: %w", c.doc.Path, err)
+		}
+	}
+}
+
+// carryAttempts is how often Carry tries. Every attempt that another call spoils carries what that
+// one did not.
+const carryAttempts = 10
+
+// carry returns what there is to carry, and what commits it; nil if there is nothing. An amount that
+// is outdated by then does no harm: the note says which it is.
+func (c *Counter) carry(ctx context.Context, doc *firestore.DocumentRef, field string) (carried Carrying, commit func(*firestore.DocumentRef) error, err error) {
+	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{doc, c.tokens.Doc(carriedID(c.field, doc, field))})
+	if err != nil {
+		return Carrying{}, nil, err
+	}
+	note := docs[1]
+	if carried.Amount, err = numberOf(docs[0], field); err != nil {
+		return Carrying{}, nil, err
+	}
+	before, ok := totalOf(note.Data()[fieldAmount])
+	if note.Exists() && !ok {
+		return Carrying{}, nil, fmt.Errorf("field %q of %s is %#v, not a number", fieldAmount, note.Ref.Path, note.Data()[fieldAmount])
+	}
+	if carried.Added, err = carried.Amount.beyond(before); err != nil {
+		return Carrying{}, nil, fmt.Errorf("%w: field %q of %s is %v, of which %v were carried", err, field, doc.Path, carried.Amount, before)
+	}
+	if carried.Added.Float64() == 0 {
+		return carried, nil, nil
+	}
+	return carried, func(shard *firestore.DocumentRef) error {
+		return c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
+			var err error
+			if note.Exists() {
+				err = tx.Update(note.Ref, []firestore.Update{{Path: fieldAmount, Value: carried.Amount.value()}}, firestore.LastUpdateTime(note.UpdateTime))
+			} else {
+				err = tx.Create(note.Ref, map[string]any{
+					fieldField: c.field, fieldAmount: carried.Amount.value(), fieldDocument: doc.Path, fieldFrom: field,
+				})
+			}
+			return errors.Join(err, tx.Set(shard, c.plus(carried.Added.value()), firestore.MergeAll))
+		}, firestore.MaxAttempts(1))
+	}, nil
+}
+
+// beyond returns t less before, or ErrOutOfRange if a shard cannot be incremented by that without
+// losing something.
+func (t Total) beyond(before Total) (Total, error) {
+	if !before.isDouble && before.integer == math.MinInt64 {
+		return Total{}, ErrOutOfRange
+	}
+	d := t.plus(Total{-before.integer, -before.double, before.isDouble})
+	if !d.finite() || d.isDouble && !t.isDouble && !before.isDouble || d.integer > maxTotal || d.integer < -maxTotal {
+		return Total{}, ErrOutOfRange
+	}
+	return d, nil
+}
+
+// carriedID is the id of the note of what was carried from a document's field to the counter's.
+func carriedID(to string, doc *firestore.DocumentRef, from string) string {
+	sum := sha256.Sum256([]byte(to + "\x00" + doc.Path + "\x00" + from))
+	return "carried-" + hex.EncodeToString(sum[:10])
+}

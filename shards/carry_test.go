@@ -1,0 +1,223 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"cloud.google.com/go/firestore"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+)
+
+// Each step sets the field and carries it.
+func TestCarry(t *testing.T) {
+	const nothing = 0
+	for _, tt := range []struct {
+		name   string
+		shards []any // before
+		steps  []any // values of the field
+		added  []any
+		want   any // the counter's total
+	}{
+		{"once", []any{3}, []any{10}, []any{int64(10)}, int64(13)},
+		{"twice", []any{3}, []any{10, 10}, []any{int64(10), int64(nothing)}, int64(13)},
+		{"what it grew by", nil, []any{10, 12, 11}, []any{int64(10), int64(2), int64(-1)}, int64(11)},
+		{"nothing there", []any{3}, []any{0}, []any{int64(nothing)}, int64(3)},
+		{"negative", []any{3}, []any{-10}, []any{int64(-10)}, int64(-7)},
+		{"doubles", []any{3}, []any{0.5, 2.5}, []any{0.5, 2.0}, 5.5},
+		{"an integer that became a double", nil, []any{1, 1.5}, []any{int64(1), 0.5}, 1.5},
+		{"beyond 2^53", []any{1}, []any{1<<53 + 1, 1<<53 + 3}, []any{int64(1<<53 + 1), int64(2)}, int64(1<<53 + 4)},
+		{"the largest", nil, []any{maxTotal}, []any{int64(maxTotal)}, int64(maxTotal)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			client := emulatortest.Client(t)
+			c := New(client, "counters/c", NumShards(3))
+			setShards(t, c, tt.shards)
+			for i, v := range tt.steps {
+				set(t, client, map[string]map[string]any{"pages/p": {"visits": v}})
+				carried, err := c.Carry(t.Context(), client.Doc("pages/p"), "visits")
+				if err != nil {
+					t.Fatal(err)
+				}
+				amount, _ := client.Doc("pages/p").Get(t.Context())
+				if carried.Amount.value() != amount.Data()["visits"] || carried.Added.value() != tt.added[i] {
+					t.Errorf("Carry of %v = %v, added %v; want %v added", v, describe(carried.Amount), describe(carried.Added), tt.added[i])
+				}
+			}
+			wantTotal(t, c, tt.want)
+		})
+	}
+}
+
+// Fields, sources and counters are carried apart.
+func TestCarryApart(t *testing.T) {
+	client := emulatortest.Client(t)
+	set(t, client, map[string]map[string]any{"pages/p": {"visits": 1, "likes": 10}, "pages/q": {"visits": 100}})
+	visits, likes := New(client, "counters/c", NumShards(2)), New(client, "counters/c", NumShards(2), Field("likes"))
+	for range 2 {
+		for _, carry := range []struct {
+			to   *Counter
+			from string
+			of   string
+		}{{visits, "pages/p", "visits"}, {visits, "pages/q", "visits"}, {visits, "pages/p", "likes"}, {likes, "pages/p", "likes"}} {
+			if _, err := carry.to.Carry(t.Context(), client.Doc(carry.from), carry.of); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	wantTotal(t, visits, int64(111))
+	wantTotal(t, likes, int64(10))
+	for id, note := range list(t, client, "counters/c/increment_tokens") {
+		if _, ok := note["expire_at"]; ok {
+			t.Errorf("%s expires: %v", id, note)
+		}
+	}
+}
+
+func TestCarryRefuses(t *testing.T) {
+	client := emulatortest.Client(t)
+	for field, want := range map[string]string{
+		"missing":  `has no field "missing"`,
+		"text":     `is "7", not a number`,
+		"nan":      "out of range",
+		"infinite": "out of range",
+		"large":    "out of range",
+		"smallest": "out of range",
+	} {
+		set(t, client, map[string]map[string]any{"pages/p": {"text": "7", "nan": math.NaN(), "infinite": math.Inf(1), "large": maxTotal + 1, "smallest": math.MinInt64}})
+		c := New(client, "counters/c", NumShards(3))
+		if _, err := c.Carry(t.Context(), client.Doc("pages/p"), field); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Carry of %s: %v, want an error that says %q", field, err, want)
+		}
+	}
+	if shards, notes := list(t, client, "counters/c/shards"), list(t, client, "counters/c/increment_tokens"); len(shards)+len(notes) > 0 {
+		t.Errorf("written: %v, %v", shards, notes)
+	}
+	if _, err := New(client, "counters").Carry(t.Context(), client.Doc("pages/p"), "large"); err == nil {
+		t.Error("no error for a counter that is none")
+	}
+}
+
+// Whatever becomes of a commit, the amount is added once.
+func TestCarryFaults(t *testing.T) {
+	for _, code := range []codes.Code{codes.Unavailable, codes.Internal, codes.Aborted, codes.PermissionDenied} {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v, lost %v", code, lost), func(t *testing.T) {
+				t.Parallel()
+				w, client := newWire(t)
+				set(t, client, map[string]map[string]any{"pages/p": {"visits": 10}})
+				first := w.sent("Commit") + 1
+				w.fail(lost, func(method string, nth int) error {
+					if method == "Commit" && nth == first {
+						return status.Error(code, "injected")
+					}
+					return nil
+				})
+				c := New(client, "counters/c", NumShards(3))
+				if _, err := c.Carry(t.Context(), client.Doc("pages/p"), "visits"); (err != nil) != (code == codes.PermissionDenied) {
+					t.Errorf("error %v", err)
+				}
+				for range 2 {
+					if _, err := c.Carry(t.Context(), client.Doc("pages/p"), "visits"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				wantTotal(t, c, int64(10))
+			})
+		}
+	}
+}
+
+// Several carry while the field still grows and clients increment.
+func TestCarryConcurrently(t *testing.T) {
+	t.Parallel()
+	client := emulatortest.Client(t)
+	const grown, incremented = 20, 30
+	page := client.Doc("pages/p")
+	set(t, client, map[string]map[string]any{"pages/p": {"visits": 0}})
+	c := New(client, "counters/c", NumShards(3))
+	var writers, carriers sync.WaitGroup
+	done, finish := context.WithCancel(t.Context())
+	writers.Go(func() {
+		for range grown {
+			if _, err := page.Update(t.Context(), []firestore.Update{{Path: "visits", Value: firestore.Increment(1)}}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	writers.Go(func() {
+		for range incremented {
+			if _, err := c.Increment(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for range 3 {
+		carriers.Go(func() {
+			for done.Err() == nil {
+				if _, err := c.Carry(t.Context(), page, "visits"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	finish()
+	carriers.Wait()
+	if _, err := c.Carry(t.Context(), page, "visits"); err != nil {
+		t.Fatal(err)
+	}
+	wantTotal(t, c, int64(grown+incremented))
+}
+
+func TestRenumber(t *testing.T) {
+	type docs = map[string]map[string]any
+	update := func(id string, data map[string]any) any { return map[string]any{"_id_": id, "_data_": data} }
+	for _, tt := range []struct {
+		name   string
+		before docs
+		total  any
+		left   docs // beside 0 and 1
+	}{
+		{"random ids", docs{"0": {"count": 1}, "9f1c-a": {"count": 2}, "07": {"count": 4}, "-1": {"count": 8}, "7": {"count": 16}, "３": {"count": 32}}, int64(63), nil},
+		{"a partial sum", docs{"a": {"count": 1}, "\t\t\t\tb": {"_updates_": []any{update("1", map[string]any{"count": 5}), update("2", map[string]any{"count": 7})}}}, int64(13), nil},
+		{"a negative one", docs{"\t\tbcd": {"_updates_": []any{update("1", map[string]any{"count": 5}), update("2", map[string]any{"count": -7})}}}, int64(-2), nil},
+		{"empty ones", docs{"\tbcde": {"_updates_": []any{}}, "\t\tc": {"_updates_": []any{update("1", map[string]any{"count": 5}), update("2", map[string]any{"count": -5})}}, "x": {}}, int64(0), nil},
+		{"of another field", docs{"\t\t\tb": {"_updates_": []any{update("1", map[string]any{"other": 5})}}}, int64(0), nil},
+		{"nested", docs{"a": {"count": 1, "by": map[string]any{"x": int64(3)}}, "b": {"count": 2}}, int64(3), docs{"a": {"count": int64(1), "by": map[string]any{"x": int64(3)}}}},
+		{"a nested partial sum", docs{"\tb": {"_updates_": []any{update("1", map[string]any{"by": map[string]any{"x": int64(3)}})}}}, int64(0),
+			docs{"\tb": {"_updates_": []any{update("1", map[string]any{"by": map[string]any{"x": int64(3)}})}}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			client := emulatortest.Client(t)
+			for id, fields := range tt.before {
+				if _, err := client.Collection("counters/c/shards").Doc(id).Set(t.Context(), fields); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c := New(client, "counters/c")
+			for range 2 { // again is harmless
+				if err := c.Renumber(t.Context(), 2); errors.Is(err, ErrNotFolded) != (tt.left != nil) || err != nil && tt.left == nil {
+					t.Fatalf("Renumber: %v, want ErrNotFolded: %v", err, tt.left != nil)
+				}
+				wantTotal(t, c, tt.total)
+			}
+			got := list(t, client, "counters/c/shards")
+			delete(got, "0")
+			delete(got, "1")
+			if diff := cmp.Diff(tt.left, got); diff != "" && len(got)+len(tt.left) > 0 {
+				t.Errorf("shards beside 0 and 1 (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
