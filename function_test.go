@@ -53,6 +53,7 @@ var (
 func TestMain(m *testing.M) {
 	service = app.New(environment("TALLY_ROUTES="+routes, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other"), &logs)
 	registerLayouts()
+	registerMigrated()
 	registerOthers()
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -64,9 +64,11 @@
 // These are safe while clients go on incrementing and Tally rolls up; the comment of each
 // says what is atomic, and what a retry does:
 //
-//   - [Counter.Resize] changes the number of shards. The total never changes.
+//   - [Counter.Resize] changes the number of shards. The total never changes. [Counter.Renumber]
+//     folds shards with random ids into numbered ones.
 //   - [Counter.Set], [Counter.Reset] and [Counter.Import] replace the total as it was at
 //     one instant, which they return; increments committed later count on top.
+//   - [Counter.Carry] adds a total that something else has counted until now, once.
 //   - [Counter.Verify] compares the counter with another number in one snapshot.
 //   - [Counter.Delete] deletes the shards and the counter document.
 //

@@ -1,0 +1,650 @@
+package tally
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
+	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/shards"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// docs/migrate.md, step by step, while clients go on writing.
+
+const migrated = "Migrated"
+
+// migratedRoutes are those of docs/migrate.md.
+var migratedRoutes = []string{
+	"pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits, likes",
+	"posts/{post}/shards/{shard} -> post_totals/{post} : likes",
+	"counters/{counter}/shards/{shard} -> rollups/{counter} : count",
+}
+
+func registerMigrated() {
+	functions.HTTP(migrated, app.New(environment("TALLY_ROUTES="+strings.Join(migratedRoutes, ";"), "TALLY_CADENCE=200ms"), &logs).OnWrite)
+}
+
+func newMigration(t *testing.T) *world {
+	t.Helper()
+	var patterns []string
+	for _, route := range migratedRoutes {
+		pattern, _, _ := strings.Cut(route, " ->")
+		patterns = append(patterns, pattern)
+	}
+	return newWorld(t, emulatortest.Project(t), "(default)", migrated, eventrelay.Faults{}, patterns...)
+}
+
+func TestMigratePageRoutes(t *testing.T) {
+	text := page(t, "docs/migrate.md")
+	for _, route := range migratedRoutes {
+		if !strings.Contains(text, route+"\n") && !strings.Contains(text, "`"+route+"`") {
+			t.Errorf("docs/migrate.md does not name the tested route %s", route)
+		}
+	}
+}
+
+// An extension is Firebase's firestore-counter extension at work on one document, pages/p: what its
+// transactions read, write and delete, as its code has them
+// (https://github.com/firebase/extensions/tree/next/firestore-counter/functions/src).
+type extension struct {
+	client *firestore.Client
+	page   *firestore.DocumentRef
+	shards *firestore.CollectionRef
+}
+
+func newExtension(client *firestore.Client) *extension {
+	page := client.Doc("pages/p")
+	return &extension{client, page, page.Collection("_counter_shards_")}
+}
+
+// amounts are numbers by field. Nested ones, which the extension adds up too, no route can name.
+type amounts map[string]int64
+
+func (a amounts) add(fields map[string]any) {
+	for field, v := range fields {
+		if n, ok := v.(int64); ok {
+			a[field] += n
+		}
+	}
+}
+
+// addPartial adds what a partial sum, a document with a list of updates, stands for.
+func (a amounts) addPartial(fields map[string]any) {
+	updates, _ := fields["_updates_"].([]any)
+	for _, u := range updates {
+		a.add(u.(map[string]any)["_data_"].(map[string]any))
+	}
+}
+
+func (a amounts) negative() amounts {
+	n := amounts{}
+	for field, v := range a {
+		n[field] = -v
+	}
+	return n
+}
+
+// update is one entry of a partial sum; the extension gives it a random id.
+func (a amounts) update() map[string]any {
+	return map[string]any{"_id_": fmt.Sprint(time.Now().UnixNano()), "_data_": map[string]int64(a)}
+}
+
+func isPartial(doc *firestore.DocumentSnapshot) bool { return strings.HasPrefix(doc.Ref.ID, "\t") }
+
+// partial is where a worker adds up the shards whose ids begin with any of the digits.
+func (e *extension) partial() *firestore.DocumentRef { return e.shards.Doc("\t\t\t\t0") }
+
+// aggregate is a run of the controller: everything into the document, shards and partial sums gone.
+func (e *extension) aggregate(ctx context.Context) error {
+	return e.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
+		sum, docs, err := amounts{}, []*firestore.DocumentSnapshot(nil), error(nil)
+		if docs, err = tx.Documents(e.shards.Query).GetAll(); err != nil {
+			return err
+		}
+		for _, doc := range docs {
+			if isPartial(doc) {
+				sum.addPartial(doc.Data())
+			} else {
+				sum.add(doc.Data())
+			}
+		}
+		if err := e.addTo(tx, sum); err != nil {
+			return err
+		}
+		for _, doc := range docs {
+			if err := tx.Delete(doc.Ref); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// addTo adds to the document's fields by reading and setting them.
+func (e *extension) addTo(tx *firestore.Transaction, sum amounts) error {
+	docs, err := tx.GetAll([]*firestore.DocumentRef{e.page})
+	if err != nil {
+		return err
+	}
+	fields := map[string]any{}
+	for field, n := range sum {
+		held, _ := docs[0].Data()[field].(int64)
+		fields[field] = held + n
+	}
+	return tx.Set(e.page, fields, firestore.MergeAll)
+}
+
+// toPartial is a round of a worker under load: shards into a partial sum.
+func (e *extension) toPartial(ctx context.Context) error {
+	return e.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
+		docs, err := tx.Documents(e.shards.Query).GetAll()
+		if err != nil {
+			return err
+		}
+		sum := amounts{}
+		for _, doc := range docs {
+			if !isPartial(doc) {
+				sum.add(doc.Data())
+				if err := tx.Delete(doc.Ref); err != nil {
+					return err
+				}
+			}
+		}
+		return tx.Set(e.partial(), map[string]any{"_updates_": firestore.ArrayUnion(sum.update())}, firestore.MergeAll)
+	})
+}
+
+// fromPartial is another: a partial sum into the document, and the same amount off it.
+func (e *extension) fromPartial(ctx context.Context) error {
+	return e.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
+		docs, err := tx.GetAll([]*firestore.DocumentRef{e.partial()})
+		if err != nil {
+			return err
+		}
+		sum := amounts{}
+		sum.addPartial(docs[0].Data())
+		if err := e.addTo(tx, sum); err != nil {
+			return err
+		}
+		return tx.Set(e.partial(), map[string]any{"_updates_": firestore.ArrayUnion(sum.negative().update())}, firestore.MergeAll)
+	})
+}
+
+// run has the extension work until done.
+func (e *extension) run(t *testing.T, done <-chan struct{}) {
+	rounds := []func(context.Context) error{e.aggregate, e.toPartial, e.fromPartial, e.toPartial}
+	for i := 0; ; i++ {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		if err := rounds[i%len(rounds)](t.Context()); err != nil && status.Code(err) != codes.Aborted { // it skips a round that fails
+			t.Error(err)
+			return
+		}
+	}
+}
+
+// clients increment visits by 1 and likes by 2, until they are told so by an answer.
+type clients struct {
+	t             *testing.T
+	sent, counted atomic.Int64
+}
+
+func (c *clients) increment(shard *firestore.DocumentRef) {
+	c.sent.Add(1)
+	fields := map[string]any{"visits": firestore.Increment(1), "likes": firestore.Increment(2)}
+	for {
+		_, err := shard.Set(c.t.Context(), fields, firestore.MergeAll)
+		if status.Code(err) == codes.Aborted { // not applied: a transaction had the shard for too long
+			continue
+		}
+		if err != nil {
+			c.t.Error(err)
+			return
+		}
+		c.counted.Add(1)
+		return
+	}
+}
+
+// during calls step while several clients make some increments each: those of the extension in
+// shards of their own, with random ids, the others in numbered ones.
+func (c *clients) during(collection *firestore.CollectionRef, old, updated int, step func(done <-chan struct{})) {
+	c.t.Helper()
+	const each = 12
+	var all sync.WaitGroup
+	for n := range old {
+		all.Go(func() {
+			for range each {
+				c.increment(collection.Doc(fmt.Sprintf("%08x-7f3a-4d4e-9c1b-2f6e0a9d5c11", n*0x1234567)))
+			}
+		})
+	}
+	for n := range updated {
+		all.Go(func() {
+			for i := range each {
+				c.increment(collection.Doc(fmt.Sprint((n + i) % 4)))
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	step(done)
+	<-done
+}
+
+// seed is what the extension had counted when the test begins.
+const seed = 1000
+
+// observe looks at everything in one snapshot again and again until done: nothing may be lost or
+// counted twice at any time, and what readers are shown must neither fall nor be more than the
+// truth.
+func (c *clients) observe(e *extension, done <-chan struct{}) {
+	var shown int64
+	for looks := 0; ; looks++ {
+		select {
+		case <-done:
+			if looks == 0 {
+				c.t.Error("never looked")
+			}
+			return
+		default:
+		}
+		least := c.counted.Load()
+		var field, rollUp, sum int64
+		err := e.client.RunTransaction(c.t.Context(), func(_ context.Context, tx *firestore.Transaction) error {
+			docs, err := tx.GetAll([]*firestore.DocumentRef{e.page, e.client.Doc("page_totals/p")})
+			if err != nil {
+				return err
+			}
+			field, _ = docs[0].Data()["visits"].(int64)
+			rollUp, _ = docs[1].Data()["visits"].(int64)
+			shards, err := tx.Documents(e.shards.Query).GetAll()
+			if err != nil {
+				return err
+			}
+			notes, err := tx.Documents(e.page.Collection("increment_tokens").Query).GetAll()
+			total := amounts{"visits": field}
+			for _, doc := range shards {
+				total.add(doc.Data())
+				total.addPartial(doc.Data())
+			}
+			for _, note := range notes {
+				if n := note.Data(); n["field"] == "visits" && n["document"] != nil {
+					total["visits"] -= n["amount"].(int64)
+				}
+			}
+			sum = total["visits"]
+			return err
+		}, firestore.ReadOnly)
+		if err != nil {
+			c.t.Error(err)
+			return
+		}
+		if most := c.sent.Load(); sum < seed+least || sum > seed+most {
+			c.t.Errorf("the database holds %d increments; %d were counted before it was read, %d sent", sum-seed, least, most)
+		}
+		now := max(field, rollUp)
+		if now < shown || now > sum {
+			c.t.Errorf("readers are shown %d after %d, of %d (the document says %d, the roll-up %d)", now, shown, sum, field, rollUp)
+		}
+		shown = now
+	}
+}
+
+func TestMigrateExtension(t *testing.T) {
+	t.Parallel()
+	w := newMigration(t)
+	e := newExtension(w.client)
+	c := &clients{t: t}
+	w.set("pages/p", map[string]any{"visits": seed, "likes": 2 * seed, "title": "a page"})
+	visits := shards.New(w.client, "pages/p", shards.Collection("pages/p/_counter_shards_"), shards.Field("visits"), shards.RollUpAt("page_totals/p"))
+	likes := shards.New(w.client, "pages/p", shards.Collection("pages/p/_counter_shards_"), shards.Field("likes"), shards.RollUpAt("page_totals/p"))
+
+	stop, looking := make(chan struct{}), make(chan struct{})
+	go func() {
+		c.observe(e, stop)
+		close(looking)
+	}()
+
+	// Tally beside the extension, which ends with shards in a partial sum.
+	c.during(e.shards, 5, 0, func(done <-chan struct{}) { e.run(t, done) })
+	c.during(e.shards, 3, 0, func(<-chan struct{}) {
+		if err := e.toPartial(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	// The extension is gone.
+	renumber := func(<-chan struct{}) {
+		if err := visits.Renumber(t.Context(), 4); err != nil {
+			t.Error(err)
+		}
+	}
+	c.during(e.shards, 5, 0, renumber)
+	for range 2 { // once is enough
+		c.during(e.shards, 5, 0, func(<-chan struct{}) {
+			for field, counter := range map[string]*shards.Counter{"visits": visits, "likes": likes} {
+				if _, err := counter.Carry(t.Context(), e.page, field); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	// Apps are updated, one after the other, and then the random shards go for good.
+	c.during(e.shards, 3, 3, renumber)
+	c.during(e.shards, 0, 5, renumber)
+	close(stop)
+	<-looking
+
+	commit, err := visits.Increment(t.Context(), 0) // its time is after all others
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.last = commit
+	total := seed + c.counted.Load()
+	w.wantRollUp("page_totals/p", map[string]any{"visits": total, "likes": 2 * total, "num_shards": int64(4)})
+	left, err := e.shards.DocumentRefs(t.Context()).GetAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shard := range left {
+		if len(shard.ID) != 1 {
+			t.Errorf("shard %q is left", shard.ID)
+		}
+	}
+
+	// And back: the extension takes over what the shards hold.
+	if _, err := e.page.Update(t.Context(), []firestore.Update{{Path: "visits", Value: firestore.Delete}, {Path: "likes", Value: firestore.Delete}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.aggregate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := e.page.Get(t.Context())
+	want := map[string]any{"visits": total, "likes": 2 * total, "title": "a page", "num_shards": int64(4)}
+	if diff := cmp.Diff(want, doc.Data()); err != nil || diff != "" {
+		t.Errorf("the page (%v, -want +got):\n%s", err, diff)
+	}
+}
+
+// A run of the extension that ends only after the total was carried over takes everything back into
+// the document. Carrying once more mends it.
+func TestMigrateExtensionTooEarly(t *testing.T) {
+	t.Parallel()
+	w := newMigration(t)
+	e := newExtension(w.client)
+	c := &clients{t: t}
+	w.set("pages/p", map[string]any{"visits": seed, "likes": 2 * seed})
+	visits := shards.New(w.client, "pages/p", shards.Collection("pages/p/_counter_shards_"), shards.Field("visits"), shards.RollUpAt("page_totals/p"))
+	carry := func() {
+		if _, err := visits.Carry(t.Context(), e.page, "visits"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.during(e.shards, 3, 0, func(<-chan struct{}) { carry() })
+	c.during(e.shards, 3, 0, func(done <-chan struct{}) { e.run(t, done) })
+	if err := e.aggregate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.during(e.shards, 3, 0, func(<-chan struct{}) { carry() })
+	if total, err := visits.Get(t.Context()); err != nil || total.String() != fmt.Sprint(seed+c.counted.Load()) {
+		t.Errorf("total %v (%v), want %d", total, err, seed+c.counted.Load())
+	}
+}
+
+// A trigger adds 1 to posts/p for each document posts/p/likes/{user}, and then, in its next version,
+// to a shard. Some events reach the old version late, and some events come twice.
+func TestMigrateTriggerThatIncrements(t *testing.T) {
+	t.Parallel()
+	w := newMigration(t)
+	post := w.client.Doc("posts/p")
+	w.set("posts/p", map[string]any{"likes": 0})
+	likes := shards.New(w.client, "posts/p", shards.Field("likes"), shards.RollUpAt("post_totals/p"))
+	documents := shards.CountOf(post.Collection("likes").Query)
+
+	oldVersion := func(string) error {
+		_, err := post.Update(t.Context(), []firestore.Update{{Path: "likes", Value: firestore.Increment(1)}})
+		return err
+	}
+	newVersion := func(event string) error {
+		_, _, err := likes.IncrementOnce(t.Context(), event, 1)
+		return err
+	}
+	n := 0
+	like := func(many int, version func(event string) error) {
+		var all sync.WaitGroup
+		for range many {
+			n++
+			all.Go(func() {
+				user := fmt.Sprint("user", n)
+				_, err := post.Collection("likes").Doc(user).Create(t.Context(), map[string]any{})
+				if err == nil {
+					err = version("event-of-" + user)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			all.Wait()
+		}
+	}
+	carry := func() {
+		if _, err := likes.Carry(t.Context(), post, "likes"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	like(20, oldVersion)
+	like(10, newVersion)
+	carry()
+	like(3, oldVersion) // late
+	like(10, newVersion)
+	carry()
+	carry()
+	if err := newVersion("event-of-user40"); err != nil { // again
+		t.Fatal(err)
+	}
+	v, err := likes.Verify(t.Context(), documents)
+	if err != nil || !v.Equal() || v.Counter.String() != "43" {
+		t.Errorf("verified %+v (%v), want 43 likes", v, err)
+	}
+	commit, err := likes.Increment(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.last = commit
+	r, err := waitRollUp(t, likes, commit)
+	if err != nil || r.Total != v.Counter {
+		t.Errorf("roll-up %v (%v), want %v", r.Total, err, v.Counter)
+	}
+}
+
+// waitRollUp returns the first roll-up as of the time or later.
+func waitRollUp(t *testing.T, c *shards.Counter, at time.Time) (shards.RollUp, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), eventually)
+	defer cancel()
+	var last error
+	for r, err := range c.RollUps(ctx) {
+		if err == nil && !r.AsOf.Before(at) {
+			return r, nil
+		}
+		last = err
+	}
+	return shards.RollUp{}, last
+}
+
+// A trigger that sums the shards anew, into a document of its own, works beside Tally: both read the
+// same shards, and either can be switched off.
+func TestMigrateTriggerThatSums(t *testing.T) {
+	t.Parallel()
+	w := newMigration(t)
+	likes := shards.New(w.client, "counters/likes")
+	trigger := func() {
+		total, err := likes.Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := total.Int64()
+		w.set("totals/likes", map[string]any{"count": n})
+	}
+	w.set("counters/likes/shards/0", map[string]any{"count": 41}) // before Tally's first event
+	w.set("counters/likes/shards/1", map[string]any{"count": 1})
+	trigger()
+	w.wantRollUp("rollups/likes", count(int64(42), 2))
+	v, err := likes.Verify(t.Context(), shards.FieldOf(w.client.Doc("totals/likes"), "count"))
+	if err != nil || !v.Equal() {
+		t.Errorf("verified %+v (%v), want equal", v, err)
+	}
+	w.set("counters/likes/shards/1", map[string]any{"count": 2}) // the trigger missed it
+	w.wantRollUp("rollups/likes", count(int64(43), 2))
+	v, err = likes.Verify(t.Context(), shards.FieldOf(w.client.Doc("totals/likes"), "count"))
+	if err != nil || v.Equal() {
+		t.Errorf("verified %+v (%v), want different", v, err)
+	}
+}
+
+// The rules of docs/migrate.md, as the page has them, in the emulator's rules engine.
+func TestMigratePageRules(t *testing.T) {
+	t.Parallel()
+	blocks := regexp.MustCompile("(?ms)^```rules\n(.*?)^```").FindAllStringSubmatch(page(t, "docs/migrate.md"), -1)
+	if len(blocks) != 1 {
+		t.Fatalf("docs/migrate.md has %d blocks of rules, want 1", len(blocks))
+	}
+	w := &world{t: t, client: emulatortest.Client(t)}
+	project := strings.Split(w.client.Doc("a/b").Path, "/")[1]
+	setRules(t, project, "rules_version = '2';\nservice cloud.firestore {\n  match /databases/{database}/documents {\n"+blocks[0][1]+"  }\n}\n")
+
+	const shards = "pages/p/_counter_shards_/"
+	const mine, theirs = shards + "0b9f1c52-7f3a-4d4e-9c1b-2f6e0a9d5c11", shards + "5d4e1c52-7f3a-4d4e-9c1b-2f6e0a9d5c22"
+	w.set(mine, map[string]any{"visits": 1})
+	w.set(shards+"3", map[string]any{"visits": 1})
+	w.set(theirs, map[string]any{"visits": 1, "likes": 1})
+	w.set("pages/p", map[string]any{"visits": 1})
+	w.set("page_totals/p", map[string]any{"visits": 1})
+	increment := func(path, field, by string) string {
+		return fmt.Sprintf(`{"update": {"name": "%%[1]s/%s"}, "updateMask": {}, "updateTransforms": [{"fieldPath": "%s", "increment": {%s}}]}`, path, field, by)
+	}
+	set := func(path, fields string) string {
+		return fmt.Sprintf(`{"update": {"name": "%%[1]s/%s", "fields": {%s}}}`, path, fields)
+	}
+	const one = `"integerValue": 1`
+	for _, test := range []struct {
+		name, write string
+		allow       bool
+	}{
+		{"own shard", increment(mine, "visits", one), true},
+		{"a new one", increment(shards+"11111111-7f3a-4d4e-9c1b-2f6e0a9d5c11", "visits", one), true},
+		{"a numbered one", increment(shards+"3", "visits", one), true},
+		{"a new numbered one", increment(shards+"9", "visits", one), true},
+		{"one that holds more", increment(theirs, "visits", one), true},
+		{"a number too high", increment(shards+"10", "visits", one), false},
+		{"a number written otherwise", increment(shards+"03", "visits", one), false},
+		{"a partial sum", increment(shards+`\t\t\t\t0`, "visits", one), false},
+		{"any other id", increment(shards+"x", "visits", one), false},
+		{"an id with capitals", increment(shards+"0B9F1C52-7f3a-4d4e-9c1b-2f6e0a9d5c11", "visits", one), false},
+		{"by 2", increment(mine, "visits", `"integerValue": 2`), false},
+		{"by -1", increment(mine, "visits", `"integerValue": -1`), false},
+		{"by a half", increment(mine, "visits", `"doubleValue": 0.5`), false},
+		{"by a double", increment(mine, "visits", `"doubleValue": 1`), false},
+		{"another field", increment(mine, "likes", one), false},
+		{"set to 3", set(mine, `"visits": {"integerValue": 3}`), true}, // no other than an increment by 1
+		{"set to 100", set(mine, `"visits": {"integerValue": 100}`), false},
+		{"create with 2", set(shards+"4", `"visits": {"integerValue": 2}`), false},
+		{"create with text", set(shards+"4", `"visits": {"stringValue": "1"}`), false},
+		{"create with more", set(shards+"4", `"visits": {"integerValue": 1}, "_updates_": {"arrayValue": {}}`), false},
+		{"delete", `{"delete": "%[1]s/` + mine + `"}`, false},
+		{"the page", increment("pages/p", "visits", one), false},
+		{"the roll-up", increment("page_totals/p", "visits", one), false},
+		{"the note of what was carried", set("pages/p/increment_tokens/carried-1", `"amount": {"integerValue": 0}`), false},
+	} {
+		database := "projects/" + project + "/databases/(default)"
+		body := `{"writes": [` + fmt.Sprintf(test.write, database+"/documents") + `]}`
+		code, answer := requestAs(t, project, "alice", http.MethodPost, database+"/documents:commit", body)
+		if allowed := code == http.StatusOK; allowed != test.allow || !allowed && code != http.StatusForbidden {
+			t.Errorf("%s: status %d, want allowed: %v\n%s", test.name, code, test.allow, answer)
+		}
+		if code, _ := requestAs(t, project, "", http.MethodPost, database+"/documents:commit", body); code != http.StatusForbidden {
+			t.Errorf("%s, by nobody: status %d, want forbidden", test.name, code)
+		}
+	}
+	reads := map[string]bool{"page_totals/p": true, mine: true, "pages/p": true, "pages/p/increment_tokens/carried-1": false}
+	for _, path := range slices.Sorted(maps.Keys(reads)) {
+		code, answer := requestAs(t, project, "", http.MethodGet, "projects/"+project+"/databases/(default)/documents/"+path, "")
+		if allowed := code == http.StatusOK; allowed != reads[path] {
+			t.Errorf("read %s: status %d, want allowed: %v\n%s", path, code, reads[path], answer)
+		}
+	}
+}
+
+// setRules puts rules in force for a project.
+func setRules(t *testing.T, project, rules string) {
+	t.Helper()
+	type file struct {
+		Name    string `json:"name"`
+		Content string `json:"content"`
+	}
+	body, err := json.Marshal(map[string]any{"rules": map[string]any{"files": []file{{"firestore.rules", rules}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, answer := send(t, http.MethodPut, "/emulator/v1/projects/"+project+":securityRules", "", body); code != http.StatusOK {
+		t.Fatalf("rules: status %d\n%s", code, answer)
+	}
+}
+
+// requestAs makes a REST request as the user, or as nobody.
+func requestAs(t *testing.T, project, user, method, path, body string) (status int, answer string) {
+	t.Helper()
+	authorization := ""
+	if user != "" {
+		claims := fmt.Sprintf(`{"sub": %q, "user_id": %[1]q, "aud": %q, "iss": "https://securetoken.google.com/%[2]s"}`, user, project)
+		encode := base64.RawURLEncoding.EncodeToString
+		authorization = "Bearer " + encode([]byte(`{"alg": "none"}`)) + "." + encode([]byte(claims)) + "."
+	}
+	return send(t, method, "/v1/"+path, authorization, []byte(body))
+}
+
+func send(t *testing.T, method, path, authorization string, body []byte) (status int, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+emulatortest.Addr()+path, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
