@@ -4,8 +4,8 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { Firestore } from '@google-cloud/firestore';
 import { deleteApp, initializeApp } from 'firebase/app';
-import { connectFirestoreEmulator, doc, getDoc, getFirestore } from 'firebase/firestore';
-import { startStack } from './stack.mjs';
+import { connectFirestoreEmulator, getFirestore, setLogLevel } from 'firebase/firestore';
+import { startStack } from '../web/e2e/stack.mjs';
 
 const page = await readFile(new URL('../../docs/clients.md', import.meta.url), 'utf8');
 
@@ -50,60 +50,72 @@ function shown(watch, db, counter, want) {
 let stack;
 before(async () => {
   assert.equal(routeOf('Web'), routeOf('Node.js'));
-  stack = await startStack(routeOf('Web'));
-}, { timeout: 300_000 });
+  stack = await startStack({ env: { TALLY_ROUTES: routeOf('Web') } });
+});
 after(() => stack?.stop());
 
-/** What the roll-up says, and tally verifies, of a counter whose total is shown. */
+/** Checks the shards' sum and the roll-up of a counter whose total is shown. */
 async function exact(counter, total, numShards) {
-  const { total: sum, rollup } = JSON.parse(await stack.tally('get', counter, '--json'));
-  assert.deepEqual({ sum, total: rollup.total, numShards: rollup.num_shards }, { sum: total, total, numShards });
+  const { fields } = await stack.rest('GET', `/rollups/${counter}`);
+  const got = { sum: await stack.sum(`counters/${counter}`), total: Number(fields.count.integerValue), numShards: Number(fields.num_shards.integerValue) };
+  assert.deepEqual(got, { sum: total, total, numShards });
 }
 
-test('Node.js', async () => {
+/** A database as the user sees it; 'owner' is past the rules, null is not signed in. */
+function web(t, user) {
+  const db = getFirestore(initializeApp({ projectId: stack.project }, `${t.name} ${user}`));
+  connectFirestoreEmulator(db, stack.host, stack.port, { mockUserToken: user === 'owner' ? user : user && { sub: user } });
+  t.after(() => deleteApp(db.app));
+  return db;
+}
+
+setLogLevel('silent'); // refusals are expected
+const denied = { code: 'permission-denied' };
+
+test('Node.js', async (t) => {
   const { create, add, watch } = await snippet('Node.js');
   process.env.METADATA_SERVER_DETECTION = 'none'; // there is none here, and looking for it takes seconds
   process.env.FIRESTORE_EMULATOR_HOST = `${stack.host}:${stack.port}`;
   const db = new Firestore({ projectId: stack.project });
-  try {
-    // The last total is the highest on the way.
-    const live = shown(watch, db, 'node', 9);
-    await add(db, 'node', -2);
-    await Promise.all([1, 1, 1, 1, 1, 1, 5].map((n) => add(db, 'node', n))); // shards appear as they are needed
-    await live;
-    await create(db, 'node'); // loses nothing
-    await add(db, 'node');
-    await shown(watch, db, 'node', 10);
-    await exact('node', 10, 10);
-  } finally {
-    await db.terminate();
-  }
+  t.after(() => db.terminate());
+  // The last total is the highest on the way.
+  const live = shown(watch, db, 'node', 9);
+  await add(db, 'node', -2);
+  await Promise.all([1, 1, 1, 1, 1, 1, 5].map((n) => add(db, 'node', n))); // shards appear as they are needed
+  await live;
+  await create(db, 'node'); // loses nothing
+  await add(db, 'node');
+  await shown(watch, db, 'node', 10);
+  await exact('node', 10, 10);
 });
 
-test('Web', async () => {
+test('Web', async (t) => {
   const { create, add, watch } = await snippet('Web');
-  const connect = (name, mockUserToken) => {
-    const db = getFirestore(initializeApp({ projectId: stack.project }, name));
-    connectFirestoreEmulator(db, stack.host, stack.port, { mockUserToken });
-    return db;
-  };
-  const owner = connect('owner', 'owner'); // past the rules, which let no user create counters
-  const alice = connect('alice', { sub: 'alice' });
-  const bob = connect('bob', { sub: 'bob' });
-  const stranger = connect('stranger', undefined);
-  try {
-    await assert.rejects(create(alice, 'web', 3), { code: 'permission-denied' });
-    await create(owner, 'web', 3);
-    const live = shown(watch, stranger, 'web', 8);
-    await add(bob, 'web', -1);
-    await add(bob, 'web', -1);
-    for (let i = 0; i < 5; i++) await Promise.all([add(alice, 'web'), add(bob, 'web')]);
-    await live;
-    await assert.rejects(add(stranger, 'web'), { code: 'permission-denied' });
-    await assert.rejects(add(alice, 'web', 2), { code: 'permission-denied' });
-    await exact('web', 8, 3);
-    assert.equal((await getDoc(doc(alice, 'rollups', 'web'))).get('count'), 8);
-  } finally {
-    await Promise.all([owner, alice, bob, stranger].map((db) => deleteApp(db.app)));
-  }
+  const [alice, bob, nobody] = [web(t, 'alice'), web(t, 'bob'), web(t, null)];
+  await assert.rejects(create(alice, 'web', 3), denied);
+  await create(web(t, 'owner'), 'web', 3);
+  const live = shown(watch, nobody, 'web', 8);
+  await add(bob, 'web', -1);
+  await add(bob, 'web', -1);
+  for (let i = 0; i < 5; i++) await Promise.all([add(alice, 'web'), add(bob, 'web')]);
+  await live;
+  await assert.rejects(add(nobody, 'web'), denied);
+  await assert.rejects(add(alice, 'web', 2), denied);
+  await exact('web', 8, 3);
+});
+
+test('Web, once per user', async (t) => {
+  const { watch } = await snippet('Web');
+  const { vote, unvote } = await snippet('For every language');
+  const [alice, bob, nobody] = [web(t, 'alice'), web(t, 'bob'), web(t, null)];
+  await stack.set('counters/votes', { num_shards: 3, once_per_user: true });
+  await vote(alice, 'votes', 'alice', 3);
+  await assert.rejects(vote(alice, 'votes', 'alice', 3), denied);
+  await assert.rejects(vote(bob, 'votes', 'alice', 3), denied);
+  await assert.rejects(vote(nobody, 'votes', 'nobody', 3), denied);
+  await vote(bob, 'votes', 'bob', 3);
+  await shown(watch, nobody, 'votes', 2);
+  await unvote(alice, 'votes', 'alice', 3);
+  await shown(watch, nobody, 'votes', 1);
+  assert.equal(await stack.sum('counters/votes'), 1);
 });
