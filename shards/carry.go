@@ -70,14 +70,14 @@ func (c *Counter) Carry(ctx context.Context, doc *firestore.DocumentRef, field s
 	shard := c.shard(rand.Int64N(n))
 	for attempt := 1; ; attempt++ {
 		carried, commit, err := c.carry(ctx, doc, field)
-		if err == nil && commit != nil {
-			err = commit(shard)
+		if err != nil || commit == nil {
+			return carried, err
 		}
-		if err == nil {
+		if err = commit(shard); err == nil {
 			return carried, nil
 		}
-		// After a commit that failed, another call may have been faster, or the answer was lost.
-		if commit == nil || definite(err) && status.Code(err) != codes.AlreadyExists || attempt == carryAttempts || ctx.Err() != nil {
+		// Another call may have been faster, or the answer was lost.
+		if definite(err) && status.Code(err) != codes.AlreadyExists || attempt == carryAttempts || ctx.Err() != nil {
 			return Carrying{}, fmt.Errorf("shards: carry to %s: %w", c.doc.Path, err)
 		}
 	}
@@ -92,7 +92,7 @@ const carryAttempts = 10
 func (c *Counter) carry(ctx context.Context, doc *firestore.DocumentRef, field string) (carried Carrying, commit func(*firestore.DocumentRef) error, err error) {
 	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{doc, c.tokens.Doc(carriedID(c.field, doc, field))})
 	if err != nil {
-		return Carrying{}, nil, err
+		return Carrying{}, nil, fmt.Errorf("shards: carry from %s: %w", doc.Path, err)
 	}
 	note := docs[1]
 	if carried.Amount, err = numberOf(docs[0], field); err != nil {
@@ -100,7 +100,7 @@ func (c *Counter) carry(ctx context.Context, doc *firestore.DocumentRef, field s
 	}
 	before, ok := totalOf(note.Data()[fieldAmount])
 	if note.Exists() && !ok {
-		return Carrying{}, nil, fmt.Errorf("field %q of %s is %#v, not a number", fieldAmount, note.Ref.Path, note.Data()[fieldAmount])
+		return Carrying{}, nil, fmt.Errorf("shards: field %q of %s is %#v, not a number", fieldAmount, note.Ref.Path, note.Data()[fieldAmount])
 	}
 	if carried.Added, err = carried.Amount.beyond(before); err != nil {
 		return Carrying{}, nil, fmt.Errorf("%w: field %q of %s is %v, of which %v were carried", err, field, doc.Path, carried.Amount, before)

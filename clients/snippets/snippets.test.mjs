@@ -1,4 +1,5 @@
-// Runs the Web and Node.js snippets of docs/clients.md, as they stand there, against the whole stack.
+// Runs the Web and Node.js snippets of docs/clients.md, and a trigger of docs/migrate.md, as they stand there, against
+// the whole stack.
 import assert from 'node:assert/strict';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -7,7 +8,8 @@ import { deleteApp, initializeApp } from 'firebase/app';
 import { connectFirestoreEmulator, getFirestore, setLogLevel } from 'firebase/firestore';
 import { startStack } from '../web/e2e/stack.mjs';
 
-const page = await readFile(new URL('../../docs/clients.md', import.meta.url), 'utf8');
+const read = (name) => readFile(new URL(`../../docs/${name}`, import.meta.url), 'utf8');
+const [page, migration] = await Promise.all(['clients.md', 'migrate.md'].map(read));
 
 /** The route of a sample, from the page's table. */
 function routeOf(sample) {
@@ -16,11 +18,11 @@ function routeOf(sample) {
   return row[1];
 }
 
-/** Imports the JavaScript below a heading of the page. Packages resolve from this folder. */
-async function snippet(heading) {
-  const section = page.split(/^## /m).find((text) => text.startsWith(`${heading}\n`)) ?? '';
+/** Imports the JavaScript below a heading. Packages resolve from this folder. */
+async function snippet(heading, text = page) {
+  const section = text.split(/^## /m).find((section) => section.startsWith(`${heading}\n`)) ?? '';
   const blocks = [...section.matchAll(/^```js\n(.*?)^```/gms)];
-  assert.equal(blocks.length, 1, `JavaScript blocks below ${heading} in docs/clients.md`);
+  assert.equal(blocks.length, 1, `JavaScript blocks below ${heading}`);
   const file = new URL(`.${heading}-${process.pid}.mjs`, import.meta.url);
   await writeFile(file, blocks[0][1]);
   try {
@@ -69,15 +71,21 @@ function web(t, user) {
   return db;
 }
 
+/** A database as a server sees it. */
+function server(t) {
+  process.env.METADATA_SERVER_DETECTION = 'none'; // there is none here, and looking for it takes seconds
+  process.env.FIRESTORE_EMULATOR_HOST = `${stack.host}:${stack.port}`;
+  const db = new Firestore({ projectId: stack.project });
+  t.after(() => db.terminate());
+  return db;
+}
+
 setLogLevel('silent'); // refusals are expected
 const denied = { code: 'permission-denied' };
 
 test('Node.js', async (t) => {
   const { create, add, watch } = await snippet('Node.js');
-  process.env.METADATA_SERVER_DETECTION = 'none'; // there is none here, and looking for it takes seconds
-  process.env.FIRESTORE_EMULATOR_HOST = `${stack.host}:${stack.port}`;
-  const db = new Firestore({ projectId: stack.project });
-  t.after(() => db.terminate());
+  const db = server(t);
   // The last total is the highest on the way.
   const live = shown(watch, db, 'node', 9);
   await add(db, 'node', -2);
@@ -87,6 +95,14 @@ test('Node.js', async (t) => {
   await add(db, 'node');
   await shown(watch, db, 'node', 10);
   await exact('node', 10, 10);
+});
+
+test('Node.js, a trigger of one event that comes twice', async (t) => {
+  const { count } = await snippet('From a trigger that adds to a total', migration);
+  const db = server(t);
+  for (const event of ['a', 'b', 'a']) await count(db, 'p', event);
+  const shards = await db.collection('posts/p/shards').get();
+  assert.equal(shards.docs.reduce((sum, shard) => sum + shard.get('likes'), 0), 2);
 });
 
 test('Web', async (t) => {
