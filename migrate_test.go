@@ -414,6 +414,17 @@ func TestMigrateExtensionTooEarly(t *testing.T) {
 	if total, err := visits.Get(t.Context()); err != nil || total.String() != fmt.Sprint(seed+c.counted.Load()) {
 		t.Errorf("total %v (%v), want %d", total, err, seed+c.counted.Load())
 	}
+	// The page says too much now. Without its field, what is shown is the roll-up.
+	if _, err := e.page.Update(t.Context(), []firestore.Update{{Path: "visits", Value: firestore.Delete}}); err != nil {
+		t.Fatal(err)
+	}
+	commit, err := visits.Increment(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := waitRollUp(t, visits, commit); err != nil || r.Total.String() != fmt.Sprint(seed+c.counted.Load()) {
+		t.Errorf("roll-up %v (%v), want %d", r.Total, err, seed+c.counted.Load())
+	}
 }
 
 // A trigger adds 1 to posts/p for each document posts/p/likes/{user}, and then, in its next version,
