@@ -262,7 +262,8 @@ func (g *generator) commit() (u user, ws []*firestorepb.Write, good bool) {
 	if g.rand.IntN(3) == 0 {
 		return u, ws, true
 	}
-	for range 1 + g.rand.IntN(3) {
+	ws = g.twist(u, ws)
+	for g.rand.IntN(3) == 0 {
 		ws = g.twist(u, ws)
 	}
 	if g.rand.IntN(10) == 0 {
@@ -312,17 +313,17 @@ func (g *generator) vote(u user, counter string) []*firestorepb.Write {
 // twist changes something, for better or worse.
 func (g *generator) twist(u user, ws []*firestorepb.Write) []*firestorepb.Write {
 	ws = slices.Clone(ws)
-	i := g.rand.IntN(len(ws) + 1)
-	switch g.rand.IntN(6) {
+	if len(ws) == 0 {
+		return append(ws, g.any())
+	}
+	i := g.rand.IntN(len(ws))
+	switch g.rand.IntN(8) {
 	case 0: // one more
 		return slices.Insert(ws, i, g.any())
 	case 1: // of another user
 		return append(ws, g.vote(pick(g, ann, bob, cid, dan), pick(g, "counters/v", "counters/w"))...)
 	case 2: // more that is honest
 		return append(g.honest(u), ws...)
-	}
-	if i == len(ws) {
-		return ws
 	}
 	switch g.rand.IntN(4) {
 	case 0: // one less
