@@ -1,0 +1,416 @@
+package deploy
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// Options are what the user decides.
+type Options struct {
+	Project string
+
+	// Region is where the functions run. Empty, each RollUpOnWrite runs where its database is, and
+	// RollUpOnSchedule where the first database is; see FunctionRegion.
+	Region string
+
+	Databases  []Database // at least one
+	Routes     rollup.Routes
+	Cadence    time.Duration
+	HoldLimit  time.Duration
+	AuditReads int64  // document reads that one call of RollUpOnSchedule may be billed for in a database; 0: by the period
+	LogLevel   string // DEBUG, INFO, WARN or ERROR
+
+	// Env are further variables of both functions, such as those of telemetry.
+	Env map[string]string
+}
+
+// A Database is a Firestore database.
+type Database struct {
+	ID       string // such as "(default)"
+	Location string // such as "nam5" or "europe-west1"
+}
+
+// Settings are all that a deployment consists of.
+type Settings struct {
+	Project         string
+	APIs            []string
+	ServiceAccounts []ServiceAccount
+	OnWrite         []Function // one for each database and route, in this order
+	OnSchedule      Function
+	Job             Job
+	Fields          []Field // of every database
+	Databases       []Database
+}
+
+// Functions returns all functions.
+func (s *Settings) Functions() []Function {
+	return append(slices.Clone(s.OnWrite), s.OnSchedule)
+}
+
+// A ServiceAccount is an identity that the deployment uses.
+type ServiceAccount struct {
+	ID          string // before the @
+	Email       string
+	DisplayName string
+	Roles       []string // in the project
+}
+
+// Member returns the account as policies name it.
+func (a ServiceAccount) Member() string { return "serviceAccount:" + a.Email }
+
+// A Function is a Cloud Run function (2nd gen).
+type Function struct {
+	Name                string // also of its Cloud Run service
+	Region              string
+	EntryPoint          string
+	Kind                string // value of the label Label
+	Runtime             string
+	Concurrency         int
+	CPU                 int
+	MemoryMiB           int
+	Timeout             time.Duration
+	MinInstances        int
+	MaxInstances        int
+	ServiceAccount      string // email: what it runs as
+	BuildServiceAccount string // email: what builds it
+	Invoker             string // email: who alone may call it
+	Env                 map[string]string
+	Trigger             *Trigger // nil: called by HTTP
+}
+
+// A Trigger is an Eventarc trigger on writes of documents.
+type Trigger struct {
+	EventType      string
+	Location       string // the database's
+	Database       string
+	Pattern        string // such as "counters/{counter}/shards/{shard}"
+	Retry          bool
+	ServiceAccount string // email
+}
+
+// A Job is a Cloud Scheduler job that calls RollUpOnSchedule.
+type Job struct {
+	Name             string
+	Region           string
+	Schedule         string // as crontab has it
+	Period           time.Duration
+	TimeZone         string
+	Method           string
+	AttemptDeadline  time.Duration
+	MaxRetryAttempts int
+	MinBackoff       time.Duration
+	MaxBackoff       time.Duration
+	ServiceAccount   string // email, of the OIDC token
+}
+
+// A Field is a field of a collection group that needs no index, and whose time may be that at which
+// Firestore deletes the document.
+type Field struct {
+	CollectionGroup, Path string
+	TTL                   bool
+}
+
+// Label is the label of the functions. Its values are KindOnWrite and KindOnSchedule.
+const (
+	Label          = "tally"
+	KindOnWrite    = "on-write"
+	KindOnSchedule = "on-schedule"
+)
+
+// EventType is what RollUpOnWrite is triggered by: any change of a document, its deletion included.
+const EventType = "google.cloud.firestore.document.v1.written"
+
+// Names of what there is one of in a project.
+const (
+	OnScheduleName = "tally-on-schedule"
+	JobName        = "tally"
+)
+
+// Ids of the service accounts. Each may do one thing, so that none that leaks opens another.
+const (
+	functionsAccount = "tally-functions"
+	triggerAccount   = "tally-trigger"
+	schedulerAccount = "tally-scheduler"
+	buildAccount     = "tally-build"
+)
+
+// apis are the services that the project needs.
+var apis = []string{
+	"artifactregistry.googleapis.com", // keeps the functions' container images
+	"cloudbuild.googleapis.com",       // builds them
+	"cloudfunctions.googleapis.com",
+	"cloudscheduler.googleapis.com", // calls RollUpOnSchedule
+	"eventarc.googleapis.com",       // calls RollUpOnWrite
+	"eventarcpublishing.googleapis.com",
+	"firestore.googleapis.com",
+	"iam.googleapis.com", // service accounts
+	"logging.googleapis.com",
+	"monitoring.googleapis.com",
+	"pubsub.googleapis.com",  // Eventarc's transport
+	"run.googleapis.com",     // runs the functions
+	"storage.googleapis.com", // keeps their source
+}
+
+// fields are what firestore.indexes.json exempts, for the reasons given where they are written:
+// times and random numbers that grow or scatter, which no query asks for, and whose index would cost
+// storage and writes. Tokens of IncrementOnce are deleted when they have expired.
+var fields = []Field{
+	{CollectionGroup: "increment_tokens", Path: "expire_at", TTL: true},
+	{CollectionGroup: "rollup_pending", Path: "nonce"},
+	{CollectionGroup: "rollup_pending", Path: "shards"},
+}
+
+const (
+	// runtime is the Go version of go.mod (https://cloud.google.com/run/docs/runtimes/go).
+	runtime = "go126"
+
+	// onWriteConcurrency is how many events an instance serves at once. It must be above 1, or no
+	// event finds another to be absorbed by. Most are absorbed and take microseconds; an instance
+	// holds at most 3 events of a counter, so 80 is room for 27 counters that are held at once, and
+	// beyond that Cloud Run starts another instance. docs/scale.md says when to raise it.
+	onWriteConcurrency = 80
+
+	// cpu is the least that allows a concurrency above 1
+	// (https://cloud.google.com/run/docs/configuring/services/cpu).
+	cpu = 1
+
+	// memoryMiB is the least of Cloud Run's second generation execution environment
+	// (https://cloud.google.com/run/docs/configuring/services/memory-limits).
+	memoryMiB = 512
+
+	// onWriteTimeout is above any TALLY_HOLD_LIMIT below 60 s; the limit, not the timeout, ends an
+	// event. It leaves time for a cold start.
+	onWriteTimeout = 60 * time.Second
+
+	// onWriteMaxInstances bounds the bill of a run-away client, and the reads of a hot counter: one
+	// for each instance and cadence. 100 instances were simulated (docs/scale.md). What they cannot
+	// take is delivered again.
+	onWriteMaxInstances = 100
+
+	// onScheduleTimeout is within the shortest audit period, ten minutes, so that calls do not
+	// overlap, and is also the longest that Cloud Functions gives to event functions. The function
+	// stops by itself before.
+	onScheduleTimeout = 540 * time.Second
+
+	// onScheduleConcurrency and onScheduleMaxInstances have a call that overlaps another meet it in
+	// the same instance, where it ends at once. More would only read the same.
+	onScheduleConcurrency  = 10
+	onScheduleMaxInstances = 1
+
+	// minInstances 0 costs nothing while nothing happens. A cold start delays the first event, and
+	// loses none.
+	minInstances = 0
+
+	// auditPeriod is that of the schedule when no cadence asks for another.
+	auditPeriod = 10 * time.Minute
+
+	// auditReads is what one call may read in auditPeriod; a shorter period gets its share, so that
+	// the audit of a day costs no more.
+	auditReads = 50_000
+
+	// The job tries a call that failed again, twice, soon; the next one is due anyway.
+	maxRetryAttempts = 2
+	minBackoff       = 10 * time.Second
+	maxBackoff       = time.Minute
+)
+
+// multiRegions are the regions for functions on databases in multi-regions: those that Eventarc maps
+// them to (https://firebase.google.com/docs/firestore/eventarc, "Eventarc and Firestore locations").
+// It says nothing of nam7; the region is the one that the Firebase CLI takes.
+var multiRegions = map[string]string{
+	"nam5": "us-central1",
+	"nam7": "us-central1",
+	"eur3": "europe-west4",
+}
+
+// FunctionRegion returns the region for functions on databases in the location: the nearest.
+func FunctionRegion(location string) string { return cmp.Or(multiRegions[location], location) }
+
+// New returns the settings for the options. The error joins every problem.
+func New(o Options) (Settings, error) {
+	var problems []error
+	if o.Project == "" {
+		problems = append(problems, errors.New("no project: name it by --project"))
+	}
+	if len(o.Databases) == 0 {
+		problems = append(problems, errors.New("no database"))
+	}
+	period, schedule, err := o.schedule()
+	problems = append(problems, err)
+	if o.HoldLimit >= onWriteTimeout {
+		problems = append(problems, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the timeout of the function, %v", o.HoldLimit, onWriteTimeout))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return Settings{}, err
+	}
+
+	email := func(id string) string { return id + "@" + o.Project + ".iam.gserviceaccount.com" }
+	s := Settings{
+		Project: o.Project,
+		APIs:    slices.Clone(apis),
+		ServiceAccounts: []ServiceAccount{
+			// Reads and writes documents; Firestore has no narrower role that may write.
+			{ID: functionsAccount, DisplayName: "Tally: runs the functions", Roles: []string{"roles/datastore.user"}},
+			// Receives Firestore's events. It may invoke the services of RollUpOnWrite, nothing else:
+			// https://cloud.google.com/eventarc/docs/roles-permissions
+			{ID: triggerAccount, DisplayName: "Tally: delivers events to RollUpOnWrite", Roles: []string{"roles/eventarc.eventReceiver"}},
+			// May invoke the service of RollUpOnSchedule, nothing else.
+			{ID: schedulerAccount, DisplayName: "Tally: calls RollUpOnSchedule"},
+			// What a build needs. Projects since July 2024 have no default account that may:
+			// https://cloud.google.com/functions/docs/securing/build-custom-sa
+			{ID: buildAccount, DisplayName: "Tally: builds the functions",
+				Roles: []string{"roles/artifactregistry.writer", "roles/logging.logWriter", "roles/storage.objectViewer"}},
+		},
+		Fields:    slices.Clone(fields),
+		Databases: slices.Clone(o.Databases),
+	}
+	for i := range s.ServiceAccounts {
+		s.ServiceAccounts[i].Email = email(s.ServiceAccounts[i].ID)
+	}
+	env := o.env(period)
+	base := Function{
+		Runtime: runtime, CPU: cpu, MemoryMiB: memoryMiB, MinInstances: minInstances, Env: env,
+		ServiceAccount: email(functionsAccount), BuildServiceAccount: email(buildAccount),
+	}
+	for _, database := range o.Databases {
+		for _, route := range o.Routes {
+			f := base
+			f.Name = OnWriteName(database.ID, route)
+			f.Region = cmp.Or(o.Region, FunctionRegion(database.Location))
+			f.EntryPoint, f.Kind = "RollUpOnWrite", KindOnWrite
+			f.Concurrency, f.MaxInstances, f.Timeout = onWriteConcurrency, onWriteMaxInstances, onWriteTimeout
+			f.Invoker = email(triggerAccount)
+			f.Env = maps.Clone(env)
+			f.Trigger = &Trigger{
+				EventType: EventType, Location: database.Location, Database: database.ID, Pattern: Pattern(route),
+				// Without it a failed event is dropped, and an event that is held relies on being
+				// delivered again.
+				Retry:          true,
+				ServiceAccount: email(triggerAccount),
+			}
+			s.OnWrite = append(s.OnWrite, f)
+		}
+	}
+	f := base
+	f.Name, f.Region = OnScheduleName, cmp.Or(o.Region, FunctionRegion(o.Databases[0].Location))
+	f.EntryPoint, f.Kind = "RollUpOnSchedule", KindOnSchedule
+	f.Concurrency, f.MaxInstances, f.Timeout = onScheduleConcurrency, onScheduleMaxInstances, onScheduleTimeout
+	f.Invoker = email(schedulerAccount)
+	s.OnSchedule = f
+	s.Job = Job{
+		Name: JobName, Region: f.Region, Schedule: schedule, Period: period,
+		TimeZone: "Etc/UTC", // knows no summer time, so that no hour comes twice or never
+		Method:   "POST",
+		// The job waits as long as the function may take, or it would call it again.
+		AttemptDeadline:  onScheduleTimeout,
+		MaxRetryAttempts: maxRetryAttempts, MinBackoff: minBackoff, MaxBackoff: maxBackoff,
+		ServiceAccount: email(schedulerAccount),
+	}
+	return s, nil
+}
+
+// env returns the variables of both functions. All are said, so that a default which changes with a
+// version of Tally changes when that is deployed.
+func (o *Options) env(period time.Duration) map[string]string {
+	var routes, databases []string
+	for _, r := range o.Routes {
+		routes = append(routes, r.String())
+	}
+	for _, d := range o.Databases {
+		databases = append(databases, d.ID)
+	}
+	env := map[string]string{
+		"GOOGLE_CLOUD_PROJECT":       o.Project,
+		"TALLY_ROUTES":               strings.Join(routes, "; "),
+		"TALLY_CADENCE":              o.Cadence.String(),
+		"TALLY_HOLD_LIMIT":           o.HoldLimit.String(),
+		"TALLY_LOG_LEVEL":            cmp.Or(o.LogLevel, "INFO"),
+		"TALLY_DATABASES":            strings.Join(databases, ","),
+		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(cmp.Or(o.AuditReads, readsIn(period)), 10),
+	}
+	maps.Copy(env, o.Env)
+	return env
+}
+
+// readsIn returns how many reads an audit may take at a call in each period.
+func readsIn(period time.Duration) int64 {
+	return min(auditReads, int64(auditReads*period/auditPeriod))
+}
+
+// schedule returns how often RollUpOnSchedule is called: for each audit, or for each cadence if the
+// schedule keeps it.
+func (o *Options) schedule() (period time.Duration, crontab string, err error) {
+	period = auditPeriod
+	if o.Cadence > rollup.LongestCadence(o.HoldLimit) {
+		period = o.Cadence
+	}
+	minutes := int(period / time.Minute)
+	hours := minutes / 60
+	switch {
+	case period != time.Duration(minutes)*time.Minute || minutes == 0:
+	case minutes == 1:
+		return period, "* * * * *", nil
+	case minutes < 60 && 60%minutes == 0:
+		return period, fmt.Sprintf("*/%d * * * *", minutes), nil
+	case minutes == 60:
+		return period, "0 * * * *", nil
+	case hours < 24 && minutes%60 == 0 && 24%hours == 0:
+		return period, fmt.Sprintf("0 */%d * * *", hours), nil
+	case hours == 24 && minutes%60 == 0:
+		return period, "0 0 * * *", nil
+	}
+	return 0, "", fmt.Errorf("TALLY_CADENCE=%v: the schedule that keeps it has whole periods of a day: 1, 2, 3, 4, 5, 6, 10, 12, 15, 20 or 30 minutes, or 1, 2, 3, 4, 6, 8, 12 or 24 hours", o.Cadence)
+}
+
+// Pattern returns the pattern of the route's shards, as a trigger and a route spell it.
+func Pattern(r *rollup.Route) string {
+	var segments []string
+	for _, s := range r.Pattern() {
+		segments = append(segments, s.String())
+	}
+	return strings.Join(segments, "/")
+}
+
+// maxName is how long the name of a Cloud Run service can be
+// (https://cloud.google.com/run/docs/deploying), and a function has the name of its service.
+const maxName = 49
+
+// OnWriteName returns the name of the RollUpOnWrite function of a database and a route, such as
+// "tally-on-write-counters-shards-1a2b3c". It depends on nothing but the database's id and on which
+// documents are the route's shards: not on other routes or their order, on fields, on where the
+// roll-ups are, nor on how captures are named.
+func OnWriteName(database string, r *rollup.Route) string {
+	identity, words := database, ""
+	if database != "(default)" {
+		words = database
+	}
+	for _, s := range r.Pattern() {
+		name := s.Name
+		if s.Capture {
+			name = "{}"
+		} else {
+			words += "-" + name
+		}
+		identity += "/" + name
+	}
+	hash := sha256.Sum256([]byte(identity))
+	const prefix, suffix = "tally-" + KindOnWrite, 6 // hexadecimal digits: 16 million, for some dozens of routes
+	var readable strings.Builder
+	for word := range strings.FieldsFuncSeq(strings.ToLower(words), func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }) {
+		if len(prefix)+readable.Len()+1+len(word)+1+suffix > maxName {
+			break
+		}
+		readable.WriteString("-" + word)
+	}
+	return prefix + readable.String() + "-" + hex.EncodeToString(hash[:])[:suffix]
+}
