@@ -319,6 +319,14 @@ func New(o Options) (Settings, error) {
 	return s, nil
 }
 
+// AuditReads is the variable that follows the schedule's period unless it is named.
+const AuditReads = "TALLY_AUDIT_READS_PER_TICK"
+
+// Variables returns the names of the variables that the options stand for.
+func Variables() []string {
+	return []string{"TALLY_ROUTES", "TALLY_CADENCE", "TALLY_HOLD_LIMIT", "TALLY_LOG_LEVEL", "TALLY_DATABASES", AuditReads}
+}
+
 // env returns the variables of both functions. All are said, so that a default which changes with a
 // version of Tally changes when that is deployed.
 func (o *Options) env(period time.Duration) map[string]string {
@@ -330,13 +338,13 @@ func (o *Options) env(period time.Duration) map[string]string {
 		databases = append(databases, d.ID)
 	}
 	env := map[string]string{
-		"GOOGLE_CLOUD_PROJECT":       o.Project,
-		"TALLY_ROUTES":               strings.Join(routes, "; "),
-		"TALLY_CADENCE":              o.Cadence.String(),
-		"TALLY_HOLD_LIMIT":           o.HoldLimit.String(),
-		"TALLY_LOG_LEVEL":            cmp.Or(o.LogLevel, "INFO"),
-		"TALLY_DATABASES":            strings.Join(databases, ","),
-		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(cmp.Or(o.AuditReads, readsIn(period)), 10),
+		"GOOGLE_CLOUD_PROJECT": o.Project,
+		"TALLY_ROUTES":         strings.Join(routes, "; "),
+		"TALLY_CADENCE":        o.Cadence.String(),
+		"TALLY_HOLD_LIMIT":     o.HoldLimit.String(),
+		"TALLY_LOG_LEVEL":      cmp.Or(o.LogLevel, "INFO"),
+		"TALLY_DATABASES":      strings.Join(databases, ","),
+		AuditReads:             strconv.FormatInt(cmp.Or(o.AuditReads, readsIn(period)), 10),
 	}
 	maps.Copy(env, o.Env)
 	return env

@@ -1,0 +1,95 @@
+package deploy
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A Command is one call of gcloud or firebase.
+type Command struct {
+	Args []string // the tool's name first
+
+	// Output, if not nil, is a command whose output stands in Args where Placeholder does. It is for
+	// what only an earlier command brings into the world.
+	Output *Command
+}
+
+// Placeholder stands in a command's arguments for the output of another.
+const Placeholder = "\x00"
+
+// gcloud returns a command of gcloud.
+func gcloud(args ...string) Command { return Command{Args: append([]string{"gcloud"}, args...)} }
+
+// in returns the command with the project's flag.
+func (c Command) in(project string) Command { return c.with("--project=" + project) }
+
+// with returns the command with more arguments.
+func (c Command) with(args ...string) Command {
+	c.Args = slices.Concat(c.Args, args)
+	return c
+}
+
+// json returns the command with its output in JSON.
+func (c Command) json() Command { return c.with("--format=json") }
+
+// String returns the command for a POSIX shell, on one line.
+func (c Command) String() string { return strings.Join(c.words(), " ") }
+
+// Lines returns the command for a POSIX shell, one flag to a line.
+func (c Command) Lines() string {
+	var b strings.Builder
+	for i, word := range c.words() {
+		switch {
+		case i == 0:
+		case strings.HasPrefix(word, "-"):
+			b.WriteString(" \\\n    ")
+		default:
+			b.WriteString(" ")
+		}
+		b.WriteString(word)
+	}
+	return b.String()
+}
+
+func (c Command) words() []string {
+	var words []string
+	for _, arg := range c.Args {
+		before, after, found := strings.Cut(arg, Placeholder)
+		word := quote(before)
+		if found {
+			word = before + `"$(` + c.Output.String() + `)"` + after
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+// plain is what a POSIX shell takes as it is.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// flag is the name of a flag and its =, which need no quotes.
+var flag = regexp.MustCompile(`^--[a-z0-9-]+=`)
+
+// quote returns the argument as a POSIX shell reads it.
+func quote(arg string) string {
+	if plain.MatchString(arg) {
+		return arg
+	}
+	name := flag.FindString(arg)
+	return name + "'" + strings.ReplaceAll(arg[len(name):], "'", `'\''`) + "'"
+}
+
+// dict returns the value of a flag that takes pairs. gcloud splits them at commas unless told of
+// another delimiter, which no value may hold ("gcloud topic escaping").
+func dict(pairs []string) string {
+	if !slices.ContainsFunc(pairs, func(p string) bool { return strings.Contains(p, ",") || strings.HasPrefix(p, "^") }) {
+		return strings.Join(pairs, ",")
+	}
+	delimiter := "@"
+	for i := 0; slices.ContainsFunc(pairs, func(p string) bool { return strings.Contains(p, delimiter) }); i++ {
+		delimiter = fmt.Sprintf("@%d@", i)
+	}
+	return "^" + delimiter + "^" + strings.Join(pairs, delimiter)
+}

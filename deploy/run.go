@@ -1,0 +1,253 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Tools run gcloud and firebase, which they find on PATH.
+type Tools struct {
+	Dir      string    // the clone, which commands name files of
+	Progress io.Writer // a line for what is under way
+
+	// Wait waits before a command is tried again; nil: time passes.
+	Wait func(context.Context, time.Duration) error
+}
+
+// oldest is the major version of the Google Cloud CLI that the commands were checked with.
+const oldest = 528
+
+// check checks that gcloud is there and new enough.
+func (t *Tools) check(ctx context.Context) error {
+	var versions map[string]string
+	if err := t.query(ctx, &versions, gcloud("version")); err != nil {
+		return err
+	}
+	version := versions["Google Cloud SDK"]
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err != nil || n < oldest {
+		return fmt.Errorf("the Google Cloud CLI is version %s, want %d or newer:\n  gcloud components update", version, oldest)
+	}
+	for _, track := range []string{"alpha", "beta"} {
+		if versions[track] == "" {
+			return fmt.Errorf("the Google Cloud CLI lacks its component %s, which has the commands for alerts:\n  gcloud components install alpha beta", track)
+		}
+	}
+	return nil
+}
+
+// query runs a command and decodes its answer in JSON.
+func (t *Tools) query(ctx context.Context, into any, c Command) error {
+	c = c.json()
+	out, err := t.output(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(out, into); err != nil {
+		return fmt.Errorf("%s: its answer is not understood: %w", c, err)
+	}
+	return nil
+}
+
+// A failure is a command that failed.
+type failure struct {
+	command Command
+	stderr  string
+	err     error
+}
+
+func (f *failure) Error() string {
+	said := strings.TrimSpace(f.stderr)
+	if said == "" {
+		said = f.err.Error()
+	}
+	text := f.command.String() + "\n" + said
+	for _, r := range remedies {
+		if r.symptom.MatchString(f.stderr) {
+			return text + "\n\n" + strings.ReplaceAll(r.remedy, "PROJECT", f.project())
+		}
+	}
+	return text
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// project returns the project that the command is about.
+func (f *failure) project() string {
+	for i, arg := range f.command.Args {
+		if p, ok := strings.CutPrefix(arg, "--project="); ok {
+			return p
+		}
+		if i > 2 && f.command.Args[1] == "projects" && !strings.HasPrefix(arg, "-") {
+			return arg
+		}
+	}
+	return "PROJECT"
+}
+
+// remedies are for what a user meets first. The symptoms are what gcloud and Google's APIs say.
+var remedies = []struct {
+	symptom *regexp.Regexp
+	remedy  string
+}{
+	{regexp.MustCompile(`(?i)not currently have an active account|refreshing (your )?(current )?auth tokens|reauthentication|invalid_grant`),
+		"Sign in:\n  gcloud auth login"},
+	{regexp.MustCompile(`(?i)billing (account|must be enabled|is disabled)|BILLING_DISABLED|enable billing`),
+		"The project needs a billing account, of those that the first command lists:\n  gcloud billing accounts list\n  gcloud billing projects link PROJECT --billing-account=ACCOUNT"},
+	{regexp.MustCompile(`(?i)has not been used in project|SERVICE_DISABLED|API \[?\S+\]? not enabled`),
+		"An API that was enabled just now takes some minutes to be known everywhere. Run tally deploy again: it goes on from here."},
+	{regexp.MustCompile(`(?i)not a supported runtime`),
+		"The region does not have the Go version that go.mod asks for. Those that it has:\n  gcloud functions runtimes list --project=PROJECT"},
+	{regexp.MustCompile(`(?i)PERMISSION_DENIED|does not have permission|permission .* denied|forbidden`),
+		"Either there is no project PROJECT, or your account lacks a role in it: docs/deploy.md lists them. Which account, and what it may:\n" +
+			"  gcloud auth list\n  gcloud projects get-iam-policy PROJECT"},
+	{regexp.MustCompile(`(?i)error: failed to authenticate|firebase login`),
+		"Sign in:\n  firebase login"},
+}
+
+// output runs a command and returns what it prints to standard output.
+func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
+	args := append([]string(nil), c.Args...)
+	for i, arg := range args {
+		if strings.Contains(arg, Placeholder) {
+			out, err := t.output(ctx, *c.Output)
+			if err != nil {
+				return nil, err
+			}
+			value := strings.TrimSpace(string(out))
+			if value == "" {
+				return nil, &failure{*c.Output, "it printed nothing", errors.New("no output")}
+			}
+			args[i] = strings.ReplaceAll(arg, Placeholder, value)
+		}
+	}
+	executable, err := exec.LookPath(args[0])
+	if err != nil {
+		return nil, fmt.Errorf("%s is not on PATH; install it: %s", args[0], installation[args[0]])
+	}
+	cmd := exec.CommandContext(ctx, executable, args[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Dir = t.Dir
+	cmd.Env = append(os.Environ(), "CLOUDSDK_CORE_DISABLE_PROMPTS=1") // a plan says all that it wants
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, &failure{c, stderr.String(), err}
+	}
+	return stdout.Bytes(), nil
+}
+
+var installation = map[string]string{
+	"gcloud":   "https://cloud.google.com/sdk/docs/install",
+	"firebase": "https://firebase.google.com/docs/cli",
+}
+
+// transient is what fails because something was made only just now and is not known everywhere yet.
+var transient = []struct {
+	symptom *regexp.Regexp
+	reason  string
+}{
+	// https://cloud.google.com/eventarc/docs/troubleshooting
+	{regexp.MustCompile(`(?i)Eventarc Service Agent|eventarc\.events\.receiveEvent`), "Eventarc is new to this project, which takes it some minutes"},
+	{regexp.MustCompile(`(?i)service account \S+ does not exist|Unknown service account|serviceAccount\S* not found`), "a new service account is not known everywhere yet"},
+	{regexp.MustCompile(`(?i)has not been used in project|SERVICE_DISABLED|API \[?\S+\]? not enabled`), "an API that was just enabled is not known everywhere yet"},
+	{regexp.MustCompile(`(?i)concurrent policy changes|operation in progress|ABORTED|currently being (changed|updated)`), "something else is changing the same"},
+}
+
+// A command that fails so is tried again every half minute, for ten minutes.
+const (
+	retryEvery = 30 * time.Second
+	retryTimes = 20
+)
+
+// Run does the plan, step by step. An error names what is done and what is left; running the same
+// again goes on from there.
+func (t *Tools) Run(ctx context.Context, p Plan) error {
+	wait := t.Wait
+	if wait == nil {
+		wait = sleep
+	}
+	for i, step := range p.Steps {
+		fmt.Fprintf(t.Progress, "[%d/%d] %s\n", i+1, len(p.Steps), step.Title)
+		for attempt := 0; ; attempt++ {
+			_, err := t.output(ctx, step.Command)
+			if err == nil {
+				break
+			}
+			reason := ""
+			if f := new(failure); errors.As(err, &f) {
+				for _, r := range transient {
+					if r.symptom.MatchString(f.stderr) {
+						reason = r.reason
+						break
+					}
+				}
+			}
+			if reason == "" || attempt == retryTimes {
+				return fmt.Errorf("step %d of %d, %s: %w", i+1, len(p.Steps), step.Title, err)
+			}
+			fmt.Fprintf(t.Progress, "  %s; once more in %v\n", reason, retryEvery)
+			if err := wait(ctx, retryEvery); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// Script returns the plan as a script for a POSIX shell.
+func (p Plan) Script() string {
+	var b strings.Builder
+	comment := func(text string) { b.WriteString("# " + strings.ReplaceAll(text, "\n", "\n# ") + "\n") }
+	for _, step := range p.Steps {
+		comment(step.Title)
+		for _, reason := range step.Reasons {
+			comment("  " + reason)
+		}
+		b.WriteString(step.Command.Lines() + "\n\n")
+	}
+	for _, note := range p.Notes {
+		comment("Note: " + note)
+	}
+	return b.String()
+}
+
+// Summary returns the plan in words.
+func (p Plan) Summary() string {
+	var b strings.Builder
+	for _, step := range p.Steps {
+		fmt.Fprintf(&b, "  %s\n", step.Title)
+		for _, reason := range step.Reasons {
+			fmt.Fprintf(&b, "      %s\n", reason)
+		}
+	}
+	for _, note := range p.Notes {
+		fmt.Fprintf(&b, "\nNote: %s\n", note)
+	}
+	return b.String()
+}

@@ -1,0 +1,303 @@
+package deploy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A State is what there is in a project, as gcloud tells it.
+type State struct {
+	ProjectNumber   string
+	APIs            []string // enabled
+	Databases       []database
+	ServiceAccounts []account
+	Policy          policy            // of the project
+	TriggerPolicy   policy            // of the trigger's service account
+	Functions       []function        // those with Label
+	Invokers        map[string]policy // of their Cloud Run services, by region and name as in id
+	Jobs            []job
+	Fields          map[string][]field // that differ from the default, by database
+	Metrics         []map[string]any
+	Policies        []map[string]any // of alerts
+	Dashboards      []map[string]any
+	Channels        []channel
+}
+
+// What gcloud prints is the resources of Google's REST APIs.
+type (
+	database struct {
+		Name       string // projects/P/databases/ID
+		LocationID string `json:"locationId"`
+		Type       string
+	}
+	account struct {
+		Email, Description string
+	}
+	policy struct {
+		Bindings []struct {
+			Role    string
+			Members []string
+		}
+	}
+	// https://cloud.google.com/functions/docs/reference/rest/v2/projects.locations.functions
+	function struct {
+		Name        string // projects/P/locations/REGION/functions/NAME
+		State       string
+		Environment string
+		Labels      map[string]string
+		BuildConfig struct {
+			Runtime, EntryPoint, ServiceAccount string
+		}
+		ServiceConfig struct {
+			URI                           string
+			TimeoutSeconds                int
+			AvailableMemory, AvailableCPU string
+			EnvironmentVariables          map[string]string
+			MaxInstanceCount              int
+			MinInstanceCount              int
+			MaxInstanceRequestConcurrency int
+			ServiceAccountEmail           string
+		}
+		EventTrigger *struct {
+			TriggerRegion, EventType, ServiceAccountEmail, RetryPolicy string
+			EventFilters                                               []struct{ Attribute, Value, Operator string }
+		}
+	}
+	// https://cloud.google.com/scheduler/docs/reference/rest/v1/projects.locations.jobs
+	job struct {
+		Name                                   string // projects/P/locations/REGION/jobs/NAME
+		Description, Schedule, TimeZone, State string
+		AttemptDeadline                        string
+		RetryConfig                            struct {
+			RetryCount                             int
+			MinBackoffDuration, MaxBackoffDuration string
+		}
+		HTTPTarget struct {
+			URI, HTTPMethod string
+			OIDCToken       struct{ ServiceAccountEmail string }
+		} `json:"httpTarget"`
+	}
+	// https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields
+	field struct {
+		Name        string // projects/P/databases/D/collectionGroups/G/fields/F
+		IndexConfig *struct {
+			Indexes            []any
+			UsesAncestorConfig bool
+		}
+		TTLConfig *struct{ State string } `json:"ttlConfig"`
+	}
+	channel struct {
+		Name       string
+		Labels     map[string]string
+		UserLabels map[string]string
+	}
+)
+
+func (f *function) id() string     { return path.Base(f.Name) }
+func (f *function) region() string { return segment(f.Name, "locations") }
+func (j *job) region() string      { return segment(j.Name, "locations") }
+
+// segment returns what follows the collection's name in a resource's name.
+func segment(name, collection string) string {
+	parts := strings.Split(name, "/")
+	if i := slices.Index(parts, collection); i >= 0 && i+1 < len(parts) {
+		return parts[i+1]
+	}
+	return ""
+}
+
+// has reports whether the policy gives the role to the member.
+func (p policy) has(role, member string) bool {
+	for _, b := range p.Bindings {
+		if b.Role == role && slices.Contains(b.Members, member) {
+			return true
+		}
+	}
+	return false
+}
+
+// enabled reports whether the project has all the APIs.
+func (s *State) enabled(apis ...string) bool {
+	return !slices.ContainsFunc(apis, func(api string) bool { return !slices.Contains(s.APIs, api+".googleapis.com") })
+}
+
+// function returns the function that is deployed under the name in the region, nil if there is none.
+func (s *State) function(region, name string) *function {
+	for i := range s.Functions {
+		if f := &s.Functions[i]; f.id() == name && f.region() == region {
+			return f
+		}
+	}
+	return nil
+}
+
+func (s *State) job(region string) *job {
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; j.region() == region && path.Base(j.Name) == JobName {
+			return j
+		}
+	}
+	return nil
+}
+
+// Deployed returns those of Variables that RollUpOnSchedule is deployed with, which are the same of
+// all functions, and the region that it is in; none if it is not deployed. What New chose for the
+// period of the schedule is left out, so that New chooses anew.
+func (s *State) Deployed() (env map[string]string, region string) {
+	env = make(map[string]string)
+	for _, f := range s.Functions {
+		if f.Labels[Label] != KindOnSchedule {
+			continue
+		}
+		region = f.region()
+		for _, name := range Variables() {
+			if value, ok := f.ServiceConfig.EnvironmentVariables[name]; ok {
+				env[name] = value
+			}
+		}
+		var o Options
+		o.Cadence, _ = time.ParseDuration(env["TALLY_CADENCE"])
+		o.HoldLimit, _ = time.ParseDuration(env["TALLY_HOLD_LIMIT"])
+		if period, _, err := o.schedule(); err == nil && env[AuditReads] == strconv.FormatInt(readsIn(period), 10) {
+			delete(env, AuditReads)
+		}
+	}
+	return env, region
+}
+
+// Locate returns the databases with their locations.
+func (s *State) Locate(project string, ids []string) ([]Database, error) {
+	var found []Database
+	var problems []error
+	for _, id := range ids {
+		i := slices.IndexFunc(s.Databases, func(d database) bool { return path.Base(d.Name) == id })
+		switch {
+		case i < 0 && id == "(default)" && len(s.Databases) == 0:
+			problems = append(problems, fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps for ever:\n  %s",
+				project, gcloud("firestore", "databases", "create", "--location=nam5").in(project)))
+		case i < 0:
+			problems = append(problems, fmt.Errorf("project %s has no database %s; --databases names those that it has: %s", project, id, s.databaseIDs()))
+		case s.Databases[i].Type != "FIRESTORE_NATIVE":
+			problems = append(problems, fmt.Errorf("database %s is of type %s; Tally's events and rules need Firestore in native mode", id, s.Databases[i].Type))
+		default:
+			found = append(found, Database{ID: id, Location: s.Databases[i].LocationID})
+		}
+	}
+	return found, errors.Join(problems...)
+}
+
+func (s *State) databaseIDs() string {
+	var ids []string
+	for _, d := range s.Databases {
+		ids = append(ids, path.Base(d.Name))
+	}
+	return strings.Join(ids, ", ")
+}
+
+// Ask asks gcloud for the state of a project. It changes nothing. It asks about nothing whose API is
+// not enabled: there is nothing of it then, and gcloud would want to enable it.
+func (t *Tools) Ask(ctx context.Context, project string) (*State, error) {
+	if err := t.check(ctx); err != nil {
+		return nil, err
+	}
+	s := &State{Invokers: make(map[string]policy), Fields: make(map[string][]field)}
+	var described struct{ ProjectNumber json.Number }
+	if err := t.query(ctx, &described, gcloud("projects", "describe", project)); err != nil {
+		return nil, err
+	}
+	s.ProjectNumber = described.ProjectNumber.String()
+	var services []struct{ Config struct{ Name string } }
+	if err := t.query(ctx, &services, gcloud("services", "list", "--enabled").in(project)); err != nil {
+		return nil, err
+	}
+	for _, service := range services {
+		s.APIs = append(s.APIs, service.Config.Name)
+	}
+	ask := func(into any, c Command, apis ...string) error {
+		if !s.enabled(apis...) {
+			return nil
+		}
+		return t.query(ctx, into, c.in(project))
+	}
+	var functions []function
+	err := errors.Join(
+		ask(&s.Databases, gcloud("firestore", "databases", "list"), "firestore"),
+		ask(&s.Policy, gcloud("projects", "get-iam-policy", project)),
+		ask(&s.ServiceAccounts, gcloud("iam", "service-accounts", "list"), "iam"),
+		ask(&functions, gcloud("functions", "list", "--v2"), "cloudfunctions", "run"),
+		ask(&s.Metrics, gcloud("logging", "metrics", "list"), "logging"),
+		ask(&s.Policies, gcloud("alpha", "monitoring", "policies", "list"), "monitoring"),
+		ask(&s.Dashboards, gcloud("monitoring", "dashboards", "list"), "monitoring"),
+		ask(&s.Channels, gcloud("beta", "monitoring", "channels", "list"), "monitoring"),
+	)
+	if err != nil {
+		return nil, err
+	}
+	regions := make(map[string]bool)
+	for _, f := range functions {
+		if f.Labels[Label] == "" {
+			continue
+		}
+		s.Functions = append(s.Functions, f)
+		var p policy
+		err := t.query(ctx, &p, gcloud("run", "services", "get-iam-policy", f.id(), "--region="+f.region()).in(project))
+		if err != nil {
+			return nil, err
+		}
+		s.Invokers[f.region()+"/"+f.id()] = p
+		if f.Labels[Label] == KindOnSchedule {
+			regions[f.region()] = true
+		}
+	}
+	for region := range regions {
+		var jobs []job
+		if err := ask(&jobs, gcloud("scheduler", "jobs", "list", "--location="+region), "cloudscheduler"); err != nil {
+			return nil, err
+		}
+		s.Jobs = append(s.Jobs, jobs...)
+	}
+	if trigger := accountEmail(triggerAccount, project); slices.ContainsFunc(s.ServiceAccounts, func(a account) bool { return a.Email == trigger }) {
+		if err := ask(&s.TriggerPolicy, gcloud("iam", "service-accounts", "get-iam-policy", trigger)); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// AskFields asks for the fields of the databases that have indexes or a time to live of their own.
+func (t *Tools) AskFields(ctx context.Context, project string, s *State, databases []Database) error {
+	for _, d := range databases {
+		var indexed, expiring []field
+		err := errors.Join(
+			t.query(ctx, &indexed, gcloud("firestore", "indexes", "fields", "list", "--database="+d.ID).in(project)),
+			t.query(ctx, &expiring, gcloud("firestore", "fields", "ttls", "list", "--database="+d.ID).in(project)),
+		)
+		if err != nil {
+			return err
+		}
+		s.Fields[d.ID] = append(indexed, expiring...)
+	}
+	return nil
+}
+
+// samePattern reports whether two patterns stand for the same documents: they may name captures
+// differently.
+func samePattern(a, b string) bool {
+	anonymous := func(pattern string) string {
+		segments := strings.Split(pattern, "/")
+		for i, s := range segments {
+			if strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") || s == "*" {
+				segments[i] = "{}"
+			}
+		}
+		return strings.Join(segments, "/")
+	}
+	return anonymous(a) == anonymous(b)
+}
