@@ -91,7 +91,7 @@ func (p *Plan) identities(s *Settings, have *State) {
 	// https://cloud.google.com/eventarc/docs/access-control
 	if !have.Policy.has(eventarcRole, agent("eventarc")) {
 		p.add("create Eventarc's service agent", gcloud("beta", "services", "identity", "create", "--service=eventarc.googleapis.com").in(s.Project))
-		p.bind(s.Project, agent("eventarc"), eventarcRole)
+		p.bind(s.Project, "Eventarc's service agent", agent("eventarc"), eventarcRole)
 	}
 	for _, a := range s.ServiceAccounts {
 		i := slices.IndexFunc(have.ServiceAccounts, func(h account) bool { return h.Email == a.Email })
@@ -104,7 +104,7 @@ func (p *Plan) identities(s *Settings, have *State) {
 		}
 		for _, role := range a.Roles {
 			if !have.Policy.has(role, a.Member()) {
-				p.bind(s.Project, a.Member(), role)
+				p.bind(s.Project, a.ID, a.Member(), role)
 			}
 		}
 	}
@@ -119,8 +119,7 @@ func (p *Plan) identities(s *Settings, have *State) {
 }
 
 // bind gives a role in the project. Without --condition gcloud asks which, if the policy has any.
-func (p *Plan) bind(project, member, role string) {
-	name, _, _ := strings.Cut(strings.TrimPrefix(member, "serviceAccount:"), "@")
+func (p *Plan) bind(project, name, member, role string) {
 	p.add("give "+name+" "+role, gcloud("projects", "add-iam-policy-binding", project, "--member="+member, "--role="+role, "--condition=None"))
 }
 

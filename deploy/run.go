@@ -19,9 +19,6 @@ import (
 type Tools struct {
 	Dir      string    // the clone, which commands name files of
 	Progress io.Writer // a line for what is under way
-
-	// Wait waits before a command is tried again; nil: time passes.
-	Wait func(context.Context, time.Duration) error
 }
 
 // oldest is the major version of the Google Cloud CLI that the commands were checked with.
@@ -165,6 +162,7 @@ var transient = []struct {
 	{regexp.MustCompile(`(?i)Eventarc Service Agent|eventarc\.events\.receiveEvent`), "Eventarc is new to this project, which takes it some minutes"},
 	{regexp.MustCompile(`(?i)service account \S+ does not exist|Unknown service account|serviceAccount\S* not found`), "a new service account is not known everywhere yet"},
 	{regexp.MustCompile(`(?i)has not been used in project|SERVICE_DISABLED|API \[?\S+\]? not enabled`), "an API that was just enabled is not known everywhere yet"},
+	{regexp.MustCompile(`(?i)cannot find metric that matches`), "a new metric is not known everywhere yet"},
 	{regexp.MustCompile(`(?i)concurrent policy changes|operation in progress|ABORTED|currently being (changed|updated)`), "something else is changing the same"},
 }
 
@@ -177,10 +175,6 @@ const (
 // Run does the plan, step by step. An error names what is done and what is left; running the same
 // again goes on from there.
 func (t *Tools) Run(ctx context.Context, p Plan) error {
-	wait := t.Wait
-	if wait == nil {
-		wait = sleep
-	}
 	for i, step := range p.Steps {
 		fmt.Fprintf(t.Progress, "[%d/%d] %s\n", i+1, len(p.Steps), step.Title)
 		for attempt := 0; ; attempt++ {
@@ -201,7 +195,7 @@ func (t *Tools) Run(ctx context.Context, p Plan) error {
 				return fmt.Errorf("step %d of %d, %s: %w", i+1, len(p.Steps), step.Title, err)
 			}
 			fmt.Fprintf(t.Progress, "  %s; once more in %v\n", reason, retryEvery)
-			if err := wait(ctx, retryEvery); err != nil {
+			if err := sleep(ctx, retryEvery); err != nil {
 				return err
 			}
 		}

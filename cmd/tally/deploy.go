@@ -168,11 +168,7 @@ why, and which roles you need.`,
 				return err
 			}
 		}
-		if err := d.do(ctx, plan, "Everything is as it is to be."); err != nil || d.dryRun {
-			return err
-		}
-		fmt.Fprintf(d.out, "\nDeployed. tally doctor --project %s checks it.\n", d.project)
-		return nil
+		return d.do(ctx, plan, "Everything is as it is to be.")
 	})
 }
 
