@@ -153,6 +153,13 @@ func (p *Plan) field(s *Settings, have *State, database Database, f Field) {
 
 func (p *Plan) function(s *Settings, have *State, f Function, source string) {
 	h := have.function(f.Region, f.Name)
+	invokers := have.Invokers[f.Region+"/"+f.Name]
+	for _, anyone := range []string{"allUsers", "allAuthenticatedUsers"} {
+		if invokers.has(invokerRole, anyone) {
+			p.add("no call of "+f.Name+" by "+anyone,
+				gcloud("run", "services", "remove-iam-policy-binding", f.Name, "--region="+f.Region, "--member="+anyone, "--role="+invokerRole).in(s.Project))
+		}
+	}
 	reasons := f.differs(h, source)
 	switch {
 	case h == nil:
@@ -160,17 +167,10 @@ func (p *Plan) function(s *Settings, have *State, f Function, source string) {
 	case len(reasons) > 0:
 		p.add("update "+f.Name, f.deploy(source).in(s.Project), reasons...)
 	}
-	invokers := have.Invokers[f.Region+"/"+f.Name]
 	if member := "serviceAccount:" + f.Invoker; !invokers.has(invokerRole, member) {
 		name, _, _ := strings.Cut(f.Invoker, "@")
 		p.add("let "+name+" call "+f.Name,
 			gcloud("run", "services", "add-iam-policy-binding", f.Name, "--region="+f.Region, "--member="+member, "--role="+invokerRole).in(s.Project))
-	}
-	for _, anyone := range []string{"allUsers", "allAuthenticatedUsers"} {
-		if invokers.has(invokerRole, anyone) {
-			p.add("no call of "+f.Name+" by "+anyone,
-				gcloud("run", "services", "remove-iam-policy-binding", f.Name, "--region="+f.Region, "--member="+anyone, "--role="+invokerRole).in(s.Project))
-		}
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // A State is what there is in a project, as gcloud tells it.
@@ -220,69 +222,81 @@ func (t *Tools) Ask(ctx context.Context, project string) (*State, error) {
 	for _, service := range services {
 		s.APIs = append(s.APIs, service.Config.Name)
 	}
-	ask := func(into any, c Command, apis ...string) error {
-		if !s.enabled(apis...) {
-			return nil
+	all, calls := errgroup.WithContext(ctx)
+	all.SetLimit(atOnce)
+	ask := func(into any, c Command, apis ...string) {
+		if s.enabled(apis...) {
+			all.Go(func() error { return t.query(calls, into, c.in(project)) })
 		}
-		return t.query(ctx, into, c.in(project))
 	}
 	var functions []function
-	err := errors.Join(
-		ask(&s.Databases, gcloud("firestore", "databases", "list"), "firestore"),
-		ask(&s.Policy, gcloud("projects", "get-iam-policy", project)),
-		ask(&s.ServiceAccounts, gcloud("iam", "service-accounts", "list"), "iam"),
-		ask(&functions, gcloud("functions", "list", "--v2"), "cloudfunctions", "run"),
-		ask(&s.Metrics, gcloud("logging", "metrics", "list"), "logging"),
-		ask(&s.Policies, gcloud("alpha", "monitoring", "policies", "list"), "monitoring"),
-		ask(&s.Dashboards, gcloud("monitoring", "dashboards", "list"), "monitoring"),
-		ask(&s.Channels, gcloud("beta", "monitoring", "channels", "list"), "monitoring"),
-	)
-	if err != nil {
+	ask(&s.Databases, gcloud("firestore", "databases", "list"), "firestore")
+	ask(&s.Policy, gcloud("projects", "get-iam-policy", project))
+	ask(&s.ServiceAccounts, gcloud("iam", "service-accounts", "list"), "iam")
+	ask(&functions, gcloud("functions", "list", "--v2"), "cloudfunctions", "run")
+	ask(&s.Metrics, gcloud("logging", "metrics", "list"), "logging")
+	ask(&s.Policies, gcloud("alpha", "monitoring", "policies", "list"), "monitoring")
+	ask(&s.Dashboards, gcloud("monitoring", "dashboards", "list"), "monitoring")
+	ask(&s.Channels, gcloud("beta", "monitoring", "channels", "list"), "monitoring")
+	if err := all.Wait(); err != nil {
 		return nil, err
 	}
-	regions := make(map[string]bool)
-	for _, f := range functions {
-		if f.Labels[Label] == "" {
-			continue
-		}
-		s.Functions = append(s.Functions, f)
-		var p policy
-		err := t.query(ctx, &p, gcloud("run", "services", "get-iam-policy", f.id(), "--region="+f.region()).in(project))
-		if err != nil {
-			return nil, err
-		}
-		s.Invokers[f.region()+"/"+f.id()] = p
+
+	// What is asked about what was found.
+	s.Functions = slices.DeleteFunc(functions, func(f function) bool { return f.Labels[Label] == "" })
+	all, calls = errgroup.WithContext(ctx)
+	all.SetLimit(atOnce)
+	invokers := make([]policy, len(s.Functions))
+	var regions []string
+	for i, f := range s.Functions {
+		ask(&invokers[i], gcloud("run", "services", "get-iam-policy", f.id(), "--region="+f.region()))
 		if f.Labels[Label] == KindOnSchedule {
-			regions[f.region()] = true
+			regions = append(regions, f.region())
 		}
 	}
-	for region := range regions {
-		var jobs []job
-		if err := ask(&jobs, gcloud("scheduler", "jobs", "list", "--location="+region), "cloudscheduler"); err != nil {
-			return nil, err
-		}
-		s.Jobs = append(s.Jobs, jobs...)
+	jobs := make([][]job, len(regions))
+	for i, region := range regions {
+		ask(&jobs[i], gcloud("scheduler", "jobs", "list", "--location="+region), "cloudscheduler")
 	}
 	if trigger := accountEmail(triggerAccount, project); slices.ContainsFunc(s.ServiceAccounts, func(a account) bool { return a.Email == trigger }) {
-		if err := ask(&s.TriggerPolicy, gcloud("iam", "service-accounts", "get-iam-policy", trigger)); err != nil {
-			return nil, err
-		}
+		ask(&s.TriggerPolicy, gcloud("iam", "service-accounts", "get-iam-policy", trigger))
 	}
+	if err := all.Wait(); err != nil {
+		return nil, err
+	}
+	for i, f := range s.Functions {
+		s.Invokers[f.region()+"/"+f.id()] = invokers[i]
+	}
+	s.Jobs = slices.Concat(jobs...)
 	return s, nil
 }
 
-// AskFields asks for the fields of the databases that have indexes or a time to live of their own.
-func (t *Tools) AskFields(ctx context.Context, project string, s *State, databases []Database) error {
-	for _, d := range databases {
-		var indexed, expiring []field
-		err := errors.Join(
-			t.query(ctx, &indexed, gcloud("firestore", "indexes", "fields", "list", "--database="+d.ID).in(project)),
-			t.query(ctx, &expiring, gcloud("firestore", "fields", "ttls", "list", "--database="+d.ID).in(project)),
-		)
-		if err != nil {
-			return err
-		}
-		s.Fields[d.ID] = append(indexed, expiring...)
+// atOnce is how many commands ask at once: one takes about a second of a processor.
+const atOnce = 4
+
+// AskFor asks for what only the settings name: the job's region, and the fields of the databases that
+// have indexes or a time to live of their own.
+func (t *Tools) AskFor(ctx context.Context, settings *Settings, s *State) error {
+	all, calls := errgroup.WithContext(ctx)
+	all.SetLimit(atOnce)
+	ask := func(into any, args ...string) {
+		all.Go(func() error { return t.query(calls, into, gcloud(args...).in(settings.Project)) })
+	}
+	var jobs []job
+	if s.enabled("cloudscheduler") && !slices.ContainsFunc(s.Jobs, func(j job) bool { return j.region() == settings.Job.Region }) {
+		ask(&jobs, "scheduler", "jobs", "list", "--location="+settings.Job.Region)
+	}
+	found := make([]struct{ indexed, expiring []field }, len(settings.Databases))
+	for i, d := range settings.Databases {
+		ask(&found[i].indexed, "firestore", "indexes", "fields", "list", "--database="+d.ID)
+		ask(&found[i].expiring, "firestore", "fields", "ttls", "list", "--database="+d.ID)
+	}
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	s.Jobs = append(s.Jobs, jobs...)
+	for i, d := range settings.Databases {
+		s.Fields[d.ID] = append(found[i].indexed, found[i].expiring...)
 	}
 	return nil
 }

@@ -151,7 +151,7 @@ why, and which roles you need.`,
 		if err != nil {
 			return err
 		}
-		if err := d.tools.AskFields(ctx, d.project, d.have, options.Databases); err != nil {
+		if err := d.tools.AskFor(ctx, &settings, d.have); err != nil {
 			return err
 		}
 		plan := deploy.PlanDeploy(&settings, d.have, d.files, source, o.alertEmail, o.prune)

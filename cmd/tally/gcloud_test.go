@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/firestore-tally/tally/deploy"
@@ -63,7 +64,13 @@ func standIn() {
 	dir := os.Getenv(standInDir)
 	file := filepath.Join(dir, "project.json")
 	var p project
-	data, err := os.ReadFile(file)
+	var data []byte
+	var err error
+	if lock, e := os.Open(dir); e != nil { // several are called at once
+		err = e
+	} else if err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err == nil {
+		data, err = os.ReadFile(file)
+	}
 	if err == nil {
 		err = json.Unmarshal(data, &p)
 	}
@@ -325,6 +332,11 @@ func (p *project) deploy(id, name string, c call) error {
 		i = len(p.Functions)
 		p.Functions = append(p.Functions, object{"labels": object{"deployment-tool": "cli-gcloud"},
 			"serviceConfig": object{"environmentVariables": object{"LOG_EXECUTION_ID": "true"}}})
+	}
+	if members := p.Policies[c.flag("region")+name]["roles/run.invoker"]; slices.Contains(members, "allUsers") {
+		if err := p.revoke(c.flag("region")+name, "roles/run.invoker", "allUsers"); err != nil {
+			return err
+		}
 	}
 	f := p.Functions[i]
 	labels, service := f["labels"].(object), f["serviceConfig"].(object)
