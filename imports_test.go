@@ -20,6 +20,7 @@ func TestImports(t *testing.T) {
 		"internal/billing":        nil,
 		"rollup":                  nil,
 		"shards":                  nil,
+		"deploy":                  {"rollup"},
 		"internal/emulator":       nil,
 		"internal/eventrelay":     nil,
 	} {

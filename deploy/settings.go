@@ -413,12 +413,10 @@ func OnWriteName(database string, r *rollup.Route) string {
 	}
 	hash := sha256.Sum256([]byte(identity))
 	const prefix, suffix = "tally-" + KindOnWrite, 6 // hexadecimal digits: 16 million, for some dozens of routes
-	var readable strings.Builder
-	for word := range strings.FieldsFuncSeq(strings.ToLower(words), func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }) {
-		if len(prefix)+readable.Len()+1+len(word)+1+suffix > maxName {
-			break
-		}
-		readable.WriteString("-" + word)
+	readable := strings.Join(strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }), "-")
+	readable = strings.TrimSuffix(readable[:min(len(readable), maxName-len(prefix)-1-1-suffix)], "-")
+	if readable != "" {
+		readable = "-" + readable
 	}
-	return prefix + readable.String() + "-" + hex.EncodeToString(hash[:])[:suffix]
+	return prefix + readable + "-" + hex.EncodeToString(hash[:])[:suffix]
 }
