@@ -274,6 +274,11 @@ func New(o Options) (Settings, error) {
 		Fields:    slices.Clone(fields),
 		Databases: slices.Clone(o.Databases),
 	}
+	if o.Env["TALLY_TELEMETRY"] == "gcp" {
+		// https://cloud.google.com/stackdriver/docs/otlp/overview
+		s.APIs = append(s.APIs, "telemetry.googleapis.com")
+		s.ServiceAccounts[0].Roles = append(s.ServiceAccounts[0].Roles, "roles/telemetry.writer")
+	}
 	for i := range s.ServiceAccounts {
 		s.ServiceAccounts[i].Email = email(s.ServiceAccounts[i].ID)
 	}

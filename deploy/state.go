@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -149,9 +150,9 @@ func (s *State) job(region string) *job {
 	return nil
 }
 
-// Deployed returns those of Variables that RollUpOnSchedule is deployed with, which are the same of
-// all functions, and the region that it is in; none if it is not deployed. What New chose for the
-// period of the schedule is left out, so that New chooses anew.
+// Deployed returns the variables that RollUpOnSchedule is deployed with, which are the same of all
+// functions, and the region that it is in; none if it is not deployed. What New chose for the period
+// of the schedule is left out, so that New chooses anew.
 func (s *State) Deployed() (env map[string]string, region string) {
 	env = make(map[string]string)
 	for _, f := range s.Functions {
@@ -159,11 +160,8 @@ func (s *State) Deployed() (env map[string]string, region string) {
 			continue
 		}
 		region = f.region()
-		for _, name := range Variables() {
-			if value, ok := f.ServiceConfig.EnvironmentVariables[name]; ok {
-				env[name] = value
-			}
-		}
+		maps.Copy(env, f.ServiceConfig.EnvironmentVariables)
+		delete(env, "LOG_EXECUTION_ID") // Cloud Functions' own
 		var o Options
 		o.Cadence, _ = time.ParseDuration(env["TALLY_CADENCE"])
 		o.HoldLimit, _ = time.ParseDuration(env["TALLY_HOLD_LIMIT"])

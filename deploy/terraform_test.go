@@ -43,9 +43,9 @@ func TestTerraform(t *testing.T) {
 			map[string]any{"databases": map[string]string{"(default)": "nam5"}}},
 		{"all",
 			Options{Databases: []Database{{"(default)", "eur3"}, {"orders", "asia-northeast1"}}, Cadence: time.Minute, HoldLimit: 9 * time.Second, LogLevel: "DEBUG",
-				Env: map[string]string{"EXTRA": "1"}},
+				Env: map[string]string{"TALLY_TELEMETRY": "gcp"}},
 			map[string]any{"databases": map[string]string{"(default)": "eur3", "orders": "asia-northeast1"}, "routes": []string{counters, posts, long, foreign}, "cadence": "1m0s", "hold_limit": "9s",
-				"log_level": "DEBUG", "schedule": "* * * * *", "audit_reads": 5000, "env": map[string]string{"EXTRA": "1"}}},
+				"log_level": "DEBUG", "schedule": "* * * * *", "audit_reads": 5000, "env": map[string]string{"TALLY_TELEMETRY": "gcp"}}},
 		{"region",
 			Options{Databases: []Database{{"(default)", "nam5"}}, Cadence: time.Second, HoldLimit: 8 * time.Second, Region: "us-east1"},
 			map[string]any{"databases": map[string]string{"(default)": "nam5"}, "region": "us-east1"}},
@@ -487,7 +487,7 @@ func functions() map[string]tf.Function {
 		})
 	}
 	return map[string]tf.Function{
-		"coalesce": stdlib.CoalesceFunc, "compact": stdlib.CompactFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "keys": stdlib.KeysFunc, "lookup": stdlib.LookupFunc,
+		"coalesce": stdlib.CoalesceFunc, "compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "keys": stdlib.KeysFunc, "lookup": stdlib.LookupFunc,
 		"lower": stdlib.LowerFunc, "merge": stdlib.MergeFunc, "regexall": stdlib.RegexAllFunc, "split": stdlib.SplitFunc, "substr": stdlib.SubstrFunc,
 		"tostring": stdlib.MakeToFunc(cty.String), "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)), "trimspace": stdlib.TrimSpaceFunc,
 		"trimsuffix": stdlib.TrimSuffixFunc, "try": tryfunc.TryFunc,

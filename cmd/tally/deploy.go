@@ -199,7 +199,7 @@ func (d *deployment) options(named map[string]string, region string) (deploy.Opt
 	if environment[deploy.AuditReads] != "" {
 		o.AuditReads = config.AuditReads
 	}
-	for name, value := range named {
+	for name, value := range environment {
 		if !slices.Contains(deploy.Variables(), name) {
 			o.Env[name] = value
 		}

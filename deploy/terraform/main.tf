@@ -2,7 +2,9 @@
 # ../settings.go, and ../../docs/deploy.md tells what is what.
 
 locals {
-  apis = [
+  telemetry = lookup(var.env, "TALLY_TELEMETRY", "off") == "gcp"
+
+  apis = concat([
     "artifactregistry.googleapis.com",
     "cloudbuild.googleapis.com",
     "cloudfunctions.googleapis.com",
@@ -16,10 +18,13 @@ locals {
     "pubsub.googleapis.com",
     "run.googleapis.com",
     "storage.googleapis.com",
-  ]
+  ], local.telemetry ? ["telemetry.googleapis.com"] : [])
 
   accounts = {
-    tally-functions = { display_name = "Tally: runs the functions", roles = ["roles/datastore.user"] }
+    tally-functions = {
+      display_name = "Tally: runs the functions"
+      roles        = concat(["roles/datastore.user"], local.telemetry ? ["roles/telemetry.writer"] : [])
+    }
     tally-trigger   = { display_name = "Tally: delivers events to RollUpOnWrite", roles = ["roles/eventarc.eventReceiver"] }
     tally-scheduler = { display_name = "Tally: calls RollUpOnSchedule", roles = [] }
     tally-build = {
