@@ -20,5 +20,6 @@
 //   - shards is for Go servers: it creates, increments and reads counters. It knows rollup only by the documents.
 //   - internal/bench measures it.
 //   - internal/emulator, internal/eventrelay and cmd/tally run all of it on one machine, on Google's own Firestore emulator.
+//   - internal/doctor reads what is deployed and judges it.
 //   - e2e has things go wrong there: processes killed and frozen, Firestore paused, failing and far away.
 package tally

@@ -2,6 +2,7 @@ package tally
 
 import (
 	"go/build"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,7 @@ func TestImports(t *testing.T) {
 		"deploy":                  {"rollup"},
 		"internal/emulator":       nil,
 		"internal/eventrelay":     nil,
+		"internal/doctor":         {"deploy", "internal/app", "rollup"},
 	} {
 		p, err := build.ImportDir(path, 0)
 		if err != nil {
@@ -31,6 +33,23 @@ func TestImports(t *testing.T) {
 		for _, imported := range p.Imports {
 			if name, ok := strings.CutPrefix(imported, module); ok && !slices.Contains(allowed, name) {
 				t.Errorf("%s imports %s", path, name)
+			}
+		}
+	}
+}
+
+// The deployed functions carry none of what only cmd/tally needs.
+func TestFunctionsStaySmall(t *testing.T) {
+	deps, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.Lines(string(deps)) {
+		path = strings.TrimSpace(path)
+		for _, heavy := range []string{"cloud.google.com/go/functions/apiv2", "cloud.google.com/go/scheduler", "cloud.google.com/go/firestore/apiv1/admin", "google.golang.org/api/run",
+			"github.com/robfig/cron", "github.com/spf13/cobra", "github.com/firestore-tally/tally/deploy", "github.com/firestore-tally/tally/internal/doctor"} {
+			if strings.HasPrefix(path, heavy) {
+				t.Errorf("the functions import %s", path)
 			}
 		}
 	}

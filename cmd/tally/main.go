@@ -7,6 +7,10 @@
 // It also manages counters, of an emulator or of a real project:
 //
 //	tally create | increment | get | watch | ls | resize | renumber | set | reset | import | carry | verify | delete | audit
+//
+// And it checks what is deployed:
+//
+//	tally doctor
 package main
 
 import (
@@ -64,7 +68,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(devCommand(), demoCommand(), functionsCommand(), deployCommand(), undeployCommand())
+	root.AddCommand(devCommand(), demoCommand(), functionsCommand(), deployCommand(), undeployCommand(), doctorCommand(endpoints{}))
 	root.AddCommand(counterCommands()...)
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -73,6 +77,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "tally: %v\n", err)
 		if ctx.Err() != nil {
 			return interrupted
+		}
+		var own withStatus
+		if errors.As(err, &own) {
+			return own.status
 		}
 		return 1
 	}

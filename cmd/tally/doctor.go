@@ -1,0 +1,112 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/doctor"
+	"github.com/spf13/cobra"
+	"google.golang.org/api/option"
+)
+
+// errUnsound is how doctor ends when something is wrong.
+var errUnsound = errors.New("something is wrong; the commands above mend it, and docs/doctor.md tells more")
+
+// errUnchecked is how doctor ends when nothing is wrong that it could check.
+var errUnchecked = withStatus{errors.New("some checks could not be made"), unchecked}
+
+// unchecked is the exit status of tally doctor when it could not check all, and nothing was wrong.
+const unchecked = 2
+
+// endpoints are where Google's APIs are, if not at their own addresses: clients' options for gRPC and for
+// REST.
+type endpoints struct{ grpc, rest []option.ClientOption }
+
+func doctorCommand(at endpoints) *cobra.Command {
+	var project string
+	var skip []string
+	var asJSON bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check what is deployed in a project",
+		Long: `Read what is deployed in a project, and check all that exact and cheap roll-ups rest on: functions, triggers, the schedule, who may call them, rules and
+indexes. It changes nothing. Each ✗ comes with the command that mends it; ? is what could not be read.
+
+The exit status is 0 if all is well, 1 if something is wrong, and 2 if nothing is wrong but not all could be checked. Needs application default credentials; docs/doctor.md
+lists the roles that suffice, and tells what each check rests on.`,
+		Example: `  tally doctor --project my-project
+  tally doctor --project my-project --json | jq -r '.checks[].problems[]?.remedy[]?'
+  tally doctor --project my-project --skip rules-readable`,
+		Args: cobra.NoArgs,
+	}
+	f := c.Flags()
+	f.StringVar(&project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT)")
+	f.StringSliceVar(&skip, "skip", nil, "names of checks to leave out")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.DurationVar(&timeout, "timeout", time.Minute, "how long to try")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		project = cmp.Or(project, os.Getenv("GOOGLE_CLOUD_PROJECT"))
+		if project == "" {
+			return withStatus{errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT"), unchecked}
+		}
+		if timeout <= 0 {
+			return withStatus{fmt.Errorf("--timeout %v: want more than 0", timeout), unchecked}
+		}
+		for _, name := range skip {
+			if !slices.ContainsFunc(doctor.Checks, func(c doctor.Check) bool { return c.Name == name }) {
+				return withStatus{fmt.Errorf("--skip %s: there is no such check; there are %s", name, checkNames()), unchecked}
+			}
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), timeout)
+		defer cancel()
+		clients, err := doctor.Dial(ctx, at.grpc, at.rest)
+		if err != nil {
+			return withStatus{doctor.ExplainDial(err), unchecked}
+		}
+		defer clients.Close()
+		d, err := doctor.Read(ctx, clients, project)
+		if err != nil {
+			return withStatus{err, unchecked}
+		}
+		findings := doctor.Examine(d, skip)
+		if asJSON {
+			err = doctor.PrintJSON(c.OutOrStdout(), project, findings)
+		} else {
+			err = doctor.Print(c.OutOrStdout(), findings)
+		}
+		if err != nil {
+			return err
+		}
+		switch counts := doctor.Count(findings); {
+		case counts.Wrong > 0:
+			return errUnsound
+		case counts.Well < len(findings):
+			return errUnchecked
+		}
+		return nil
+	}
+	return c
+}
+
+func checkNames() string {
+	var names []string
+	for _, c := range doctor.Checks {
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// withStatus is an error with an exit status of its own.
+type withStatus struct {
+	error
+	status int
+}
+
+func (e withStatus) Unwrap() error { return e.error }

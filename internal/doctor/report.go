@@ -1,0 +1,155 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/firestore-tally/tally/deploy"
+)
+
+// Counts is how many checks ended in each verdict.
+type Counts struct {
+	Well    int `json:"well"`
+	Wrong   int `json:"wrong"`
+	Unknown int `json:"unknown"`
+	Idle    int `json:"idle"`
+}
+
+// Count counts the findings.
+func Count(findings []Finding) Counts {
+	var c Counts
+	for _, f := range findings {
+		switch f.Verdict {
+		case Well:
+			c.Well++
+		case Wrong:
+			c.Wrong++
+		case Unknown:
+			c.Unknown++
+		case Idle:
+			c.Idle++
+		}
+	}
+	return c
+}
+
+// marks begin a check's line.
+var marks = map[Verdict]string{Well: "✓", Wrong: "✗", Unknown: "?", Idle: "-"}
+
+// width is how wide lines are, unless a word is wider. Commands that do not fit are continued by a
+// backslash, so that they can be copied as they are.
+const width = 100
+
+// Print writes the findings for a reader: a line for each check, and what mends it below.
+func Print(w io.Writer, findings []Finding) error {
+	name := 0
+	for _, f := range findings {
+		name = max(name, len(f.Name))
+	}
+	var b strings.Builder
+	for _, f := range findings {
+		wrap(&b, fmt.Sprintf("%s %-*s  ", marks[f.Verdict], name, f.Name), strings.Repeat(" ", name+4), f.Claim)
+		const indent = "    "
+		if f.Verdict == Idle {
+			wrap(&b, indent, indent, "not checked: "+f.Why)
+		}
+		for i, p := range f.Problems {
+			first := indent
+			if f.Verdict == Wrong && p.Verdict == Unknown {
+				first += "? " // among what is wrong
+			}
+			wrap(&b, first, indent+"  ", p.Text)
+			if i < len(f.Problems)-1 && slices.Equal(commands(p.Remedy), commands(f.Problems[i+1].Remedy)) {
+				continue // the next problem's mends both
+			}
+			for i, c := range p.Remedy {
+				line := c.String()
+				if utf8.RuneCountInString(line)+len(indent)+4 > width {
+					line = strings.ReplaceAll(c.Lines(), "\n", "\n"+indent)
+				}
+				then := ""
+				if i < len(p.Remedy)-1 {
+					then = " &&"
+				}
+				fmt.Fprintf(&b, "%s  %s%s\n", indent, line, then)
+			}
+		}
+		if f.Verdict == Wrong {
+			wrap(&b, indent+"why: ", indent+"     ", f.RestsOn)
+		}
+	}
+	c := Count(findings)
+	fmt.Fprintf(&b, "\n%d well, %d wrong, %d could not be checked", c.Well, c.Wrong, c.Unknown+c.Idle)
+	_, err := fmt.Fprintln(w, b.String())
+	return err
+}
+
+// wrap writes the text by words, after first on its first line and rest on the others.
+func wrap(b *strings.Builder, first, rest, text string) {
+	line, empty := first, true
+	for word := range strings.FieldsSeq(text) {
+		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			b.WriteString(line + "\n")
+			line, empty = rest, true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+word, false
+	}
+	b.WriteString(strings.TrimRight(line, " ") + "\n")
+}
+
+// A report is the findings in JSON.
+type report struct {
+	Project string    `json:"project"`
+	Well    bool      `json:"well"` // all is
+	Counts  Counts    `json:"counts"`
+	Checks  []checked `json:"checks"`
+}
+
+type checked struct {
+	Name     string    `json:"name"`
+	Claim    string    `json:"claim"`
+	Verdict  Verdict   `json:"verdict"`
+	Why      string    `json:"why,omitempty"` // nothing was checked
+	RestsOn  string    `json:"rests_on"`
+	Problems []problem `json:"problems,omitempty"`
+}
+
+type problem struct {
+	Verdict Verdict  `json:"verdict"`
+	Text    string   `json:"text"`
+	Remedy  []string `json:"remedy,omitempty"` // commands, one after the other
+}
+
+// PrintJSON writes the findings as one JSON object.
+func PrintJSON(w io.Writer, project string, findings []Finding) error {
+	r := report{Project: project, Counts: Count(findings), Checks: []checked{}}
+	r.Well = r.Counts.Well == len(findings)
+	for _, f := range findings {
+		c := checked{Name: f.Name, Claim: f.Claim, Verdict: f.Verdict, RestsOn: f.RestsOn}
+		if f.Verdict == Idle {
+			c.Why = f.Why
+		}
+		for _, p := range f.Problems {
+			c.Problems = append(c.Problems, problem{p.Verdict, p.Text, commands(p.Remedy)})
+		}
+		r.Checks = append(r.Checks, c)
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+func commands(remedy []deploy.Command) []string {
+	var lines []string
+	for _, c := range remedy {
+		lines = append(lines, c.String())
+	}
+	return lines
+}

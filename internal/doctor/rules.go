@@ -1,0 +1,102 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// A RuleCase is a request of a client that rules should allow or refuse. Rules are code, so cases are
+// samples: that these are refused does not prove that no other is allowed.
+type RuleCase struct {
+	Check    string // name of the check that it is of
+	Says     string // the request in words, such as "update rollups/{counter}"
+	Path     string // below the database's root
+	Method   string // get, create, update or delete, as rules call them
+	SignedIn bool
+	Before   map[string]any // the document's fields; nil: it does not exist
+	After    map[string]any // what is written
+	Allow    bool
+}
+
+// A RuleResult is what became of a case.
+type RuleResult struct {
+	RuleCase
+	AsWanted bool
+	Looked   bool // the rules asked for other documents, which there are none of in a trial
+}
+
+// tokens is the collection that package shards keeps the tokens of IncrementOnce in.
+const tokens = "increment_tokens"
+
+// someID is what captures are in the cases. Nothing of that name needs to exist.
+const someID = "tally-doctor"
+
+// ruleCases returns the cases that matter to the routes.
+func ruleCases(routes rollup.Routes) []RuleCase {
+	var cases []RuleCase
+	// add adds a case for each of the methods, by a user and by nobody.
+	add := func(check, where, path string, document map[string]any, allow bool, methods ...string) {
+		for _, method := range methods {
+			for _, signedIn := range []bool{true, false} {
+				c := RuleCase{Check: check, Says: method + " " + where, Path: path, Method: method, SignedIn: signedIn, Allow: allow}
+				if !signedIn {
+					c.Says += ", not signed in"
+				}
+				if method != "create" {
+					c.Before = document
+				}
+				if method == "create" || method == "update" {
+					c.After = document
+				}
+				cases = append(cases, c)
+			}
+		}
+	}
+	const number = 1
+	seen := make(map[string]bool)
+	for _, r := range routes {
+		rollUp, shard := map[string]any{rollup.FieldNumShards: number}, make(map[string]any)
+		for _, f := range r.Fields {
+			rollUp[f], shard[f] = number, number
+		}
+		where, path := spell(r.Template())
+		add(rulesRollUps, where, path, rollUp, false, "create", "update", "delete")
+		add(rulesReadable, where, path, rollUp, true, "get")
+		pattern := r.Pattern()
+		where, path = spell(pattern)
+		add(rulesShards, where, path, shard, false, "delete")
+		if parent := pattern[:len(pattern)-2]; len(parent) > 0 {
+			where, path = spell(slices.Concat(parent, []rollup.Segment{{Name: tokens}, {Name: "token", Capture: true}}))
+			if !seen[where] { // routes may share a counter
+				seen[where] = true
+				add(rulesOwn, where, path, map[string]any{"amount": number}, false, "get", "create", "update", "delete")
+			}
+		}
+	}
+	for _, own := range []struct{ where, path string }{
+		{"rollup_pending/{id}", "rollup_pending/" + someID},
+		{"rollup_audit/cursor", "rollup_audit/cursor"},
+	} {
+		add(rulesOwn, own.where, own.path, map[string]any{"nonce": number}, false, "get", "create", "update", "delete")
+	}
+	return cases
+}
+
+// spell returns the path as a route spells it, and with ids in the captures' place.
+func spell(segments []rollup.Segment) (where, path string) {
+	var spelled, ids []string
+	for i, s := range segments {
+		spelled = append(spelled, s.String())
+		switch {
+		case !s.Capture:
+			ids = append(ids, s.Name)
+		case i == len(segments)-1:
+			ids = append(ids, "0") // a shard's id is a number, and rules may mind
+		default:
+			ids = append(ids, someID)
+		}
+	}
+	return strings.Join(spelled, "/"), strings.Join(ids, "/")
+}

@@ -1,0 +1,175 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/firestore-tally/tally/deploy"
+	"github.com/googleapis/gax-go/v2/apierror"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// An api is a service that is asked, with the permissions that it takes and a role that has them.
+type api struct {
+	name, permissions, role string
+}
+
+var (
+	functionsAPI = api{"cloudfunctions", "cloudfunctions.functions.list", "roles/cloudfunctions.viewer"}
+	schedulerAPI = api{"cloudscheduler", "cloudscheduler.locations.list, cloudscheduler.jobs.list", "roles/cloudscheduler.viewer"}
+	runAPI       = api{"run", "run.services.get, run.services.getIamPolicy", "roles/run.viewer"}
+	eventarcAPI  = api{"eventarc", "eventarc.triggers.get", "roles/eventarc.viewer"}
+	pubsubAPI    = api{"pubsub", "pubsub.subscriptions.get", "roles/pubsub.viewer"}
+	firestoreAPI = api{"firestore", "datastore.databases.getMetadata, datastore.indexes.get", "roles/datastore.viewer"}
+	rulesAPI     = api{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
+	projectsAPI  = api{"cloudresourcemanager", "resourcemanager.projects.getIamPolicy", "roles/iam.securityReviewer"}
+
+	// apis are all that are asked.
+	apis = []api{functionsAPI, schedulerAPI, runAPI, eventarcAPI, pubsubAPI, firestoreAPI, rulesAPI, projectsAPI}
+)
+
+// Error makes an Unread an error, with its remedy.
+func (u *Unread) Error() string {
+	text := u.What + " could not be read: " + u.Why
+	for _, c := range u.Remedy {
+		text += "\n" + c.String()
+	}
+	return text
+}
+
+// unread says why something could not be read, and how it can.
+func (r *reader) unread(a api, what string, err error) *Unread {
+	u := &Unread{What: what, Why: plain(err)}
+	mend := func(args ...string) { u.Remedy = []deploy.Command{{Args: args}} }
+	switch problem := classify(err); problem {
+	case offline:
+		u.Why = a.name + ".googleapis.com cannot be reached: " + u.Why
+	case late:
+		u.Why = a.name + ".googleapis.com did not answer in time; --timeout gives it longer"
+	case noCredentials:
+		u.Why = "there are no valid credentials: " + u.Why
+		u.Remedy = []deploy.Command{login}
+	case noQuotaProject:
+		u.Why = "the credentials name no project for the API's quota"
+		mend("gcloud", "auth", "application-default", "set-quota-project", r.project)
+	case disabled:
+		u.Why = "the API " + a.name + ".googleapis.com is not enabled"
+		mend("gcloud", "services", "enable", a.name+".googleapis.com", "--project="+r.project)
+	case noProject:
+		u.Why = "there is no project " + r.project + ", or the account may not see it"
+		mend("gcloud", "projects", "list")
+	case denied:
+		u.Why = fmt.Sprintf("the account needs %s: %s", a.permissions, u.Why)
+		mend("gcloud", "projects", "add-iam-policy-binding", r.project, "--member=user:YOU", "--role="+a.role, "--condition=None")
+	}
+	return u
+}
+
+// A class is a kind of error that has a remedy of its own.
+type class int
+
+const (
+	other class = iota
+	offline
+	late
+	noCredentials
+	noQuotaProject
+	disabled
+	noProject
+	denied
+)
+
+func classify(err error) class {
+	text := err.Error()
+	has := func(parts ...string) bool {
+		for _, p := range parts {
+			if strings.Contains(text, p) {
+				return true
+			}
+		}
+		return false
+	}
+	reason := ""
+	if a, ok := apierror.FromError(err); ok {
+		reason = a.Reason()
+	}
+	code := codeOf(err)
+	switch {
+	case has("no such host", "connection refused", "network is unreachable", "produced zero addresses", "no route to host", "i/o timeout"):
+		return offline // also where a token could not be fetched, whatever the code is
+	case errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded:
+		return late
+	case code == codes.Unavailable:
+		return offline
+	case has("quota project"):
+		return noQuotaProject
+	case code == codes.Unauthenticated || has("default credentials", "invalid_grant", "cannot fetch token"):
+		return noCredentials
+	case reason == "SERVICE_DISABLED":
+		return disabled
+	case reason == "CONSUMER_INVALID" || reason == "USER_PROJECT_DENIED" || code == codes.NotFound && has("roject"):
+		return noProject
+	case code == codes.PermissionDenied:
+		return denied
+	}
+	return other
+}
+
+// codeOf returns an error's gRPC code, also of an answer over HTTP.
+func codeOf(err error) codes.Code {
+	var h *googleapi.Error
+	if !errors.As(err, &h) {
+		return status.Code(unwrapStatus(err))
+	}
+	switch h.Code {
+	case 401:
+		return codes.Unauthenticated
+	case 403:
+		return codes.PermissionDenied
+	case 404:
+		return codes.NotFound
+	case 503:
+		return codes.Unavailable
+	case 504:
+		return codes.DeadlineExceeded
+	}
+	return codes.Unknown
+}
+
+func notFound(err error) bool { return err != nil && codeOf(err) == codes.NotFound }
+
+// plain returns an error's message on one line, without the codes that clients put before it.
+func plain(err error) string {
+	text := err.Error()
+	var h *googleapi.Error
+	if errors.As(err, &h) && h.Message != "" {
+		text = h.Message
+	} else if s, ok := status.FromError(unwrapStatus(err)); ok && s.Message() != "" {
+		text = s.Message()
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// unwrapStatus returns the error in err's chain that has a gRPC status, else err.
+func unwrapStatus(err error) error {
+	var s interface {
+		error
+		GRPCStatus() *status.Status
+	}
+	if errors.As(err, &s) {
+		return s
+	}
+	return err
+}
+
+// ExplainDial adds the remedy to an error of Dial, which sends nothing yet: there are no credentials.
+func ExplainDial(err error) error {
+	return &Unread{What: "the project", Why: "there are no valid credentials: " + plain(err), Remedy: []deploy.Command{login}}
+}
+
+// login is the command that provides credentials.
+var login = deploy.Command{Args: []string{"gcloud", "auth", "application-default", "login"}}
