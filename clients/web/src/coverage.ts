@@ -1,0 +1,133 @@
+/**
+ * Which of one's own increments a roll-up covers, and the number to show meanwhile. Pure: no Firestore, no clock.
+ *
+ * A roll-up says `total` and `asOf`: every write committed at or before asOf is in the total, and none after it. So a
+ * write committed at T is covered exactly if asOf >= T. T is often known only within bounds, after < T <= by:
+ *
+ * - `after`: the newest asOf that had been seen when the increment was made. It was committed later.
+ * - `by`: the version of its shard once the server has acknowledged the write; null until then.
+ *
+ * So covered if asOf >= by, not covered if asOf <= after, and unknown between. What is unknown makes a range, lo to hi,
+ * of what the number can be. A tap adds its amount to the number shown; anything else moves the number only as far as
+ * the range asks.
+ *
+ * Why it never dips while there are only increments: let truth be total plus one's own that it does not cover. A tap
+ * raises shown and truth alike, a new roll-up never lowers truth, and lo <= truth <= hi. So shown <= truth always:
+ * clamping takes shown up to lo at most, never down to hi.
+ */
+
+/** A server time in microseconds since 1970. Whole, and exact as a number until the year 2255. */
+export type Micros = number;
+
+/** An own increment. */
+export interface Entry {
+  readonly id: string;
+  /** The amount. */
+  readonly n: number;
+  /** It was committed later than this; null: nothing is known. */
+  after: Micros | null;
+  /** It was committed at or before this; null: not known, or not committed. */
+  by: Micros | null;
+}
+
+/** A roll-up: the total, and the time up to which it is complete; null: of no time, so it covers nothing. */
+export interface RollUp {
+  readonly total: number;
+  readonly asOf: Micros | null;
+}
+
+export class Coverage {
+  #entries = new Map<string, Entry>();
+  #rollUp: RollUp | null = null;
+  #newest: Micros | null = null;
+  #shown: number | null = null;
+
+  /** @param onCovered is told each entry that a roll-up covers; it is forgotten then. */
+  constructor(private readonly onCovered: (entry: Entry) => void = () => {}) {}
+
+  /** The number to show; null before the first roll-up. */
+  get shown(): number | null {
+    return this.#shown;
+  }
+
+  /** The newest asOf seen: what is committed from now on is committed later. */
+  get newest(): Micros | null {
+    return this.#newest;
+  }
+
+  /** The entries that are not known to be covered, oldest first. */
+  get entries(): Entry[] {
+    return [...this.#entries.values()];
+  }
+
+  has(id: string): boolean {
+    return this.#entries.has(id);
+  }
+
+  /** A tap: an increment made now, on this page. */
+  tap(id: string, n: number): Entry {
+    const entry: Entry = { id, n, after: this.#newest, by: null };
+    this.#entries.set(id, entry);
+    if (this.#shown !== null) this.#shown += n;
+    return entry;
+  }
+
+  /** An increment of an earlier page that may not be covered yet. */
+  restore(entry: Entry): void {
+    this.#entries.set(entry.id, entry);
+    this.#settle();
+  }
+
+  /** The entry was committed at or before `by`, and exactly then if `exact`. */
+  commit(id: string, by: Micros, exact: boolean): void {
+    const entry = this.#entries.get(id);
+    if (!entry) return;
+    entry.by = by;
+    if (exact) entry.after = by - 1;
+    this.#settle();
+  }
+
+  /** The entry was refused, or never sent: the one case in which the number goes down. */
+  refuse(id: string): void {
+    const entry = this.#entries.get(id);
+    if (!entry) return;
+    this.#entries.delete(id);
+    if (this.#shown !== null) this.#shown -= entry.n;
+    this.#settle();
+  }
+
+  /** Forgets an entry without a change of the number shown now. */
+  forget(id: string): void {
+    this.#entries.delete(id);
+  }
+
+  /** A roll-up was read. */
+  rollUp(rollUp: RollUp): void {
+    this.#rollUp = rollUp;
+    const { asOf } = rollUp;
+    if (asOf !== null && (this.#newest === null || asOf > this.#newest)) this.#newest = asOf;
+    this.#settle();
+  }
+
+  /** Drops what is covered, and moves the number shown into the range of what it can be. */
+  #settle(): void {
+    if (!this.#rollUp) return;
+    const { total, asOf } = this.#rollUp;
+    let lo = total;
+    let hi = total;
+    for (const entry of this.entries) {
+      if (asOf !== null && entry.by !== null && asOf >= entry.by) {
+        this.#entries.delete(entry.id);
+        this.onCovered(entry);
+      } else if (asOf === null || (entry.after !== null && asOf <= entry.after)) {
+        lo += entry.n;
+        hi += entry.n;
+      } else if (entry.n < 0) {
+        lo += entry.n;
+      } else {
+        hi += entry.n;
+      }
+    }
+    this.#shown = this.#shown === null ? lo : Math.min(Math.max(this.#shown, lo), hi);
+  }
+}
