@@ -1,0 +1,83 @@
+// A browser with pages that run the real SDK against a stack, and a line to Firestore that can be cut or held up.
+import { build } from 'esbuild';
+import { createServer, request } from 'node:http';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+
+/** Starts Chromium: that of CHROMIUM, or Debian's. */
+export function launch() {
+  // prettier-ignore
+  const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+  return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
+}
+
+/** Serves the test page, with the firebase package of that name in it, at every path. */
+export async function servePage(firebase) {
+  const { outputFiles } = await build({
+    entryPoints: [fileURLToPath(new URL('page.mjs', import.meta.url))],
+    bundle: true,
+    minify: true,
+    format: 'esm',
+    alias: { firebase },
+    write: false,
+  });
+  const html = `<!doctype html><meta charset="utf-8"><title>test</title><link rel="icon" href="data:,"><body><script type="module">${outputFiles[0].text.replaceAll('</script', '<\\/script')}</script>`;
+  const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(html));
+  return listening(server);
+}
+
+/**
+ * A proxy between pages and Firestore.
+ *
+ * - `cut()`: breaks all connections and refuses new ones, until `mend()`.
+ * - `hold()`: keeps back what Firestore answers to writes, until `mend()`; what it tells listeners passes.
+ * - `sent()`: all that pages have sent.
+ */
+export async function startLine(port) {
+  let cut = false;
+  let held = null;
+  let sent = '';
+  const server = createServer((incoming, response) => {
+    const { method, url, headers } = incoming;
+    sent += `${method} ${decodeURIComponent(url)} ${JSON.stringify(headers)}\n`;
+    incoming.on('data', (data) => (sent += decodeURIComponent(`${data}`.replaceAll('%', '%25')) + '\n'));
+    const outgoing = request({ host: '127.0.0.1', port, method, path: url, headers }, (answer) => {
+      response.writeHead(answer.statusCode, answer.headers);
+      response.flushHeaders();
+      const isWrite = url.includes('/Write/channel');
+      const pass = (call) => (held && isWrite ? held.push(call) : call());
+      answer.on('data', (data) => pass(() => response.write(data)));
+      answer.on('end', () => pass(() => response.end()));
+      answer.on('error', () => response.destroy());
+    });
+    outgoing.on('error', () => response.destroy());
+    response.on('close', () => outgoing.destroy());
+    incoming.pipe(outgoing);
+  });
+  server.on('connection', (socket) => cut && socket.destroy());
+  const line = await listening(server);
+  return {
+    ...line,
+    sent: () => sent,
+    cut() {
+      cut = true;
+      server.closeAllConnections();
+    },
+    hold: () => (held ??= []),
+    mend() {
+      cut = false;
+      const calls = held ?? [];
+      held = null;
+      for (const call of calls) call();
+    },
+  };
+}
+
+function listening(server) {
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      const close = () => new Promise((done) => (server.closeAllConnections(), server.close(done)));
+      resolve({ port: server.address().port, close });
+    });
+  });
+}

@@ -1,0 +1,69 @@
+// What the test pages run: the real SDK and the package, for tests to call.
+import { initializeApp } from 'firebase/app';
+import { CustomProvider, initializeAppCheck } from 'firebase/app-check';
+import * as firestore from 'firebase/firestore';
+import { counter } from '../dist/index.js';
+
+const { initializeFirestore, memoryLocalCache, persistentLocalCache, persistentMultipleTabManager } = firestore;
+
+const caches = {
+  memory: () => memoryLocalCache(),
+  persistent: () => persistentLocalCache({}),
+  multiTab: () => persistentLocalCache({ tabManager: persistentMultipleTabManager() }),
+};
+
+let db;
+
+window.tally = {
+  firestore,
+
+  /** Opens Firestore, as a user or as nobody. */
+  open({ project, port, cache = 'memory', uid = null, appCheck = false }) {
+    const app = initializeApp({ projectId: project, apiKey: 'none', appId: '1:1:web:1' });
+    if (appCheck) {
+      const getToken = async () => ({ token: 'app-check-token', expireTimeMillis: Date.now() + 3_600_000 });
+      initializeAppCheck(app, { provider: new CustomProvider({ getToken }) });
+    }
+    db = initializeFirestore(app, { localCache: caches[cache]() });
+    firestore.connectFirestoreEmulator(db, '127.0.0.1', port, uid ? { mockUserToken: { sub: uid } } : {});
+  },
+
+  counter: (path, options) => counter(db, path, options),
+
+  db: () => db,
+
+  /**
+   * Shows a counter's total. `calls` are the totals that it called back with, `frames` those that an animation frame
+   * painted, each without repetitions.
+   */
+  show(path, options) {
+    const shown = { calls: [], frames: [], last: null, error: null };
+    const text = document.body.appendChild(document.createElement('p'));
+    shown.counter = counter(db, path, options);
+    shown.stop = shown.counter.onTotal(
+      (total) => {
+        shown.last = { total: total.total, asOf: total.asOf && total.asOf.toMillis(), pending: total.pending };
+        if (shown.calls.at(-1) !== total.total) shown.calls.push(total.total);
+        text.textContent = String(total.total);
+      },
+      (error) => (shown.error = { code: error.code, message: error.message }),
+    );
+    const frame = () => {
+      const number = text.textContent === '' ? null : Number(text.textContent);
+      if (number !== null && shown.frames.at(-1) !== number) shown.frames.push(number);
+      requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
+    window.shown = shown;
+  },
+
+  /** Calls a method of a counter, and returns its outcome. */
+  async call(path, options, method, ...args) {
+    try {
+      const value = await counter(db, path, options)[method](...args);
+      return { value: value?.total ?? value };
+    } catch (error) {
+      return { code: error.code, message: error.message, name: error.name };
+    }
+  },
+};

@@ -1,0 +1,151 @@
+// Everything that Tally needs, for tests: `tally dev` on free ports, with firestore.rules enforced.
+import { execFile, spawn } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+/** The root of the repository. */
+export const root = fileURLToPath(new URL('../../..', import.meta.url));
+
+/**
+ * Starts `tally dev` and waits until it greets.
+ *
+ * - `flags`: further flags, such as `--web`.
+ * - `env`: further variables, such as `{ TALLY_CADENCE: '5s' }`.
+ * - `project`, `instances`: as the flags of dev.
+ */
+export async function startStack({ project = 'demo-tally', instances = 1, flags = [], env = {} } = {}) {
+  const dir = await mkdtemp(join(tmpdir(), 'tally-web-'));
+  const tally = join(dir, 'tally');
+  await promisify(execFile)('go', ['build', '-o', tally, './cmd/tally'], { cwd: root });
+  const [port, functionsPort] = [await freePorts(1), await freePorts(instances)];
+  const ports = ['--firestore-port', port, '--functions-port', functionsPort];
+  const args = ['dev', '--project', project, '--instances', instances, ...ports, ...flags].map(String);
+  const { FIRESTORE_EMULATOR_HOST: _, ...inherited } = process.env;
+  const child = spawn(tally, args, { cwd: root, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  const ended = new Promise((resolve) => child.once('close', (code, signal) => resolve(code ?? signal)));
+  const greeted = new Promise((resolve, reject) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on('data', (data) => {
+        output += data;
+        // The greeting ends with the command that adds 1.
+        if (/^Add 1 from here:[^]*\n\n/m.test(output)) resolve();
+      });
+    }
+    child.once('error', reject);
+    void ended.then((how) => reject(new Error(`tally dev ended: ${how}\n${output}`)));
+  });
+
+  const stack = {
+    host: '127.0.0.1',
+    port,
+    project,
+    /** What it has printed. */
+    output: () => output,
+    /** The ids of the functions processes. */
+    functions: () => pids(output),
+    /** Stops the functions, so that no roll-up is written, until they are resumed. */
+    pause: () => pids(output).forEach((pid) => process.kill(pid, 'SIGSTOP')),
+    resume: () => pids(output).forEach((pid) => process.kill(pid, 'SIGCONT')),
+    /** Ends all of it, and waits until it has. */
+    async stop() {
+      if (child.exitCode === null && child.signalCode === null) {
+        for (const pid of pids(output)) tryKill(pid, 'SIGCONT'); // a stopped process cannot end
+        child.kill('SIGINT');
+        const timer = setTimeout(() => child.kill('SIGKILL'), 30_000);
+        await ended;
+        clearTimeout(timer);
+      }
+      await rm(dir, { recursive: true, force: true });
+    },
+    /** Makes a REST request past the rules: method, path below documents, body. Returns the answer; null: not found. */
+    async rest(method, path, body) {
+      const url = `http://127.0.0.1:${port}/v1/projects/${project}/databases/(default)/documents${path}`;
+      const headers = { Authorization: 'Bearer owner', 'Content-Type': 'application/json' };
+      const answer = await fetch(url, { method, headers, body: body && JSON.stringify(body) });
+      if (answer.status === 404) return null;
+      if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
+      return answer.json();
+    },
+    /** Sets a document to fields of whole numbers and booleans. */
+    set(path, fields) {
+      const value = (v) => (typeof v === 'boolean' ? { booleanValue: v } : { integerValue: v });
+      const entries = Object.entries(fields).map(([name, v]) => [name, value(v)]);
+      return stack.rest('PATCH', `/${path}`, { fields: Object.fromEntries(entries) });
+    },
+    /** The sum of a counter's shards. */
+    async sum(counter) {
+      const { documents = [] } = await stack.rest('GET', `/${counter}/shards?pageSize=1000`);
+      return documents.reduce(
+        (total, { fields }) => total + Number(fields.count.integerValue ?? fields.count.doubleValue),
+        0,
+      );
+    },
+  };
+  try {
+    await within(120_000, greeted, () => `tally dev did not greet:\n${output}`);
+  } catch (error) {
+    await stack.stop();
+    throw error;
+  }
+  return stack;
+}
+
+/** The ids of the functions processes, as dev prints them in its greeting. */
+function pids(output) {
+  return [...output.matchAll(/process (\d+): /g)].map(([, pid]) => Number(pid));
+}
+
+function tryKill(pid, signal) {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if (error.code !== 'ESRCH') throw error;
+  }
+}
+
+/** The first of n free ports in a row. */
+async function freePorts(n) {
+  for (;;) {
+    const first = await listen(0);
+    const rest = [];
+    for (let i = 1; i < n; i++) rest.push(await listen(first.port + i).catch(() => null));
+    await Promise.all([first, ...rest].map((server) => server?.close()));
+    if (rest.every(Boolean)) return first.port;
+  }
+}
+
+function listen(port) {
+  return new Promise((resolve, reject) => {
+    const server = createServer().once('error', reject);
+    server.listen(port, '127.0.0.1', () => {
+      resolve({ port: server.address().port, close: () => new Promise((done) => server.close(done)) });
+    });
+  });
+}
+
+/** The promise's result, or an error with the text once `ms` are over. */
+export async function within(ms, promise, text) {
+  let timer;
+  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error(text())), ms)));
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Waits until check() returns something, and returns that. */
+export async function until(check, text, ms = 30_000) {
+  const deadline = performance.now() + ms;
+  for (;;) {
+    const found = await check();
+    if (found) return found;
+    if (performance.now() > deadline) throw new Error(`waited for ${ms / 1000} s: ${await text()}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

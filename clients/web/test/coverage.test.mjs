@@ -1,0 +1,312 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Coverage } from '../dist/coverage.js';
+
+/** A coverage that has seen a roll-up. */
+function seen(total, asOf) {
+  const coverage = new Coverage();
+  coverage.rollUp({ total, asOf });
+  return coverage;
+}
+
+test('nothing is shown before the first roll-up', () => {
+  const coverage = new Coverage();
+  coverage.tap('a', 1);
+  assert.equal(coverage.shown, null);
+  coverage.rollUp({ total: 7, asOf: 10 });
+  assert.equal(coverage.shown, 7, 'whether the roll-up has the tap in it is not known: it may be double');
+  coverage.commit('a', 12, true);
+  assert.equal(coverage.shown, 8);
+});
+
+test('a tap shows at once and is dropped in the snapshot that covers it', () => {
+  const covered = [];
+  const coverage = new Coverage((entry) => covered.push(entry.id));
+  coverage.rollUp({ total: 7, asOf: 10 });
+  coverage.tap('a', 1);
+  assert.equal(coverage.shown, 8);
+  coverage.commit('a', 20, true);
+  assert.equal(coverage.shown, 8);
+  coverage.rollUp({ total: 9, asOf: 19 }); // others: 2
+  assert.equal(coverage.shown, 10);
+  assert.deepEqual(covered, []);
+  coverage.rollUp({ total: 10, asOf: 20 });
+  assert.equal(coverage.shown, 10);
+  assert.deepEqual(covered, ['a']);
+});
+
+test('a roll-up that comes before the acknowledgement is not counted twice', () => {
+  const coverage = seen(0, 10);
+  coverage.tap('a', 1);
+  coverage.rollUp({ total: 1, asOf: 30 });
+  assert.equal(coverage.shown, 1);
+  coverage.commit('a', 20, true);
+  assert.equal(coverage.shown, 1);
+  assert.deepEqual(coverage.entries, []);
+});
+
+test('a refused tap is taken back, also when another one is covered already', () => {
+  const coverage = seen(0, 10);
+  coverage.tap('refused', 1);
+  coverage.tap('covered', 1);
+  coverage.rollUp({ total: 1, asOf: 30 });
+  assert.equal(coverage.shown, 2);
+  coverage.refuse('refused');
+  assert.equal(coverage.shown, 1);
+  coverage.commit('covered', 20, true);
+  assert.equal(coverage.shown, 1);
+});
+
+test('a bound is no exact time', () => {
+  const coverage = seen(0, 10);
+  coverage.tap('a', 1);
+  coverage.commit('a', 20, false);
+  coverage.rollUp({ total: 0, asOf: 15 });
+  assert.equal(coverage.shown, 1);
+  coverage.rollUp({ total: 1, asOf: 18 });
+  assert.equal(coverage.shown, 1);
+  coverage.rollUp({ total: 3, asOf: 19 });
+  assert.equal(coverage.shown, 3, 'the least that it can be, 4 the most');
+  coverage.rollUp({ total: 3, asOf: 20 });
+  assert.equal(coverage.shown, 3);
+});
+
+test('decrements', () => {
+  const coverage = seen(5, 10);
+  coverage.tap('a', -1);
+  assert.equal(coverage.shown, 4);
+  coverage.rollUp({ total: 4, asOf: 30 });
+  assert.equal(coverage.shown, 4);
+  coverage.commit('a', 20, true);
+  assert.equal(coverage.shown, 4);
+});
+
+test('others may take away', () => {
+  const coverage = seen(5, 10);
+  coverage.rollUp({ total: 2, asOf: 20 });
+  assert.equal(coverage.shown, 2);
+});
+
+test('without a roll-up nothing is covered, and a counter that is made anew is taken as it is', () => {
+  const coverage = seen(0, null);
+  coverage.tap('a', 1);
+  coverage.commit('a', 20, true);
+  assert.equal(coverage.shown, 1);
+  coverage.rollUp({ total: 100, asOf: 50 });
+  assert.equal(coverage.shown, 100);
+  coverage.rollUp({ total: 3, asOf: 40 });
+  assert.equal(coverage.shown, 3);
+  assert.equal(coverage.newest, 50);
+  coverage.rollUp({ total: 0, asOf: null });
+  assert.equal(coverage.shown, 0);
+});
+
+test('increments of an earlier page', () => {
+  const coverage = new Coverage();
+  coverage.restore({ id: 'unsent', n: 1, after: 10, by: null });
+  coverage.restore({ id: 'committed', n: 1, after: 11, by: 12 });
+  coverage.rollUp({ total: 5, asOf: 10 });
+  assert.equal(coverage.shown, 7);
+  coverage.restore({ id: 'late', n: 1, after: 10, by: null });
+  assert.equal(coverage.shown, 8);
+  coverage.rollUp({ total: 6, asOf: 12 });
+  assert.equal(coverage.shown, 8);
+});
+
+test('what is told about an entry that is gone, changes nothing', () => {
+  const coverage = seen(5, 10);
+  coverage.tap('a', 1);
+  coverage.refuse('a');
+  coverage.refuse('a');
+  coverage.commit('a', 20, true);
+  coverage.forget('a');
+  assert.equal(coverage.shown, 5);
+});
+
+/**
+ * A server with commits and roll-ups, and one client. What it does is checked after each step: with increments only,
+ * the number shown is never above the truth and never falls, but for a refusal; and it is the truth where nothing is
+ * unknown.
+ */
+class World {
+  time = 100;
+  commits = []; // { time, n, own }
+  taps = []; // { id, n, state: 'sent' | 'committed' | 'acknowledged' | 'refused', time }
+  read = []; // roll-ups that were read and not delivered
+  rollUp = { total: 0, asOf: 100 };
+  coverage = new Coverage();
+  onlyIncrements = true;
+
+  constructor() {
+    this.coverage.rollUp(this.rollUp);
+  }
+
+  /** What the client would show if it knew everything but others' increments since the roll-up. */
+  get truth() {
+    let truth = this.rollUp.total;
+    for (const { n, state, time } of this.taps) {
+      if (state === 'sent' || (state !== 'refused' && time > this.rollUp.asOf)) truth += n;
+    }
+    return truth;
+  }
+
+  step(name, act) {
+    const before = this.coverage.shown;
+    const allowed = act() ?? before;
+    const { shown } = this.coverage;
+    const unknown = this.coverage.entries.some(
+      ({ after, by }) => this.rollUp.asOf > after && (by === null || this.rollUp.asOf < by),
+    );
+    const told = () => `${name}: shown ${before}, then ${shown}; truth ${this.truth}`;
+    if (!unknown && this.taps.every(({ state }) => state !== 'committed')) assert.equal(shown, this.truth, told());
+    if (!this.onlyIncrements) return;
+    assert.ok(shown <= this.truth, told());
+    assert.ok(shown >= allowed, told());
+  }
+
+  tap(n = 1) {
+    this.step('tap', () => {
+      const tap = { id: `${this.taps.length}`, n, state: 'sent' };
+      this.taps.push(tap);
+      const before = this.coverage.shown;
+      this.coverage.tap(tap.id, n);
+      assert.equal(this.coverage.shown, before + n);
+    });
+  }
+
+  commit(tap) {
+    this.step('commit', () => {
+      tap.state = 'committed';
+      tap.time = this.time += 2;
+      this.commits.push({ time: tap.time, n: tap.n });
+    });
+  }
+
+  /** Acknowledges, with the exact time or with a bound that is `later`. */
+  acknowledge(tap, later) {
+    this.step('acknowledge', () => {
+      tap.state = 'acknowledged';
+      const latest = this.commits.at(-1).time;
+      if (later) this.coverage.commit(tap.id, latest, false);
+      else this.coverage.commit(tap.id, tap.time, true);
+    });
+  }
+
+  refuse(tap) {
+    this.step('refuse', () => {
+      tap.state = 'refused';
+      const before = this.coverage.shown;
+      this.coverage.refuse(tap.id);
+      return before - tap.n;
+    });
+  }
+
+  other(n = 1) {
+    this.step('other', () => void this.commits.push({ time: (this.time += 2), n }));
+  }
+
+  snapshot(asOf = ++this.time) {
+    this.step('snapshot', () => {
+      const total = this.commits.filter(({ time }) => time <= asOf).reduce((sum, { n }) => sum + n, 0);
+      this.read.push({ total, asOf });
+    });
+  }
+
+  deliver() {
+    this.step('deliver', () => this.coverage.rollUp((this.rollUp = this.read.shift())));
+  }
+
+  /** The page is loaded again: what was saved is all that is left. */
+  reload() {
+    const entries = this.coverage.entries.map((entry) => ({ ...entry }));
+    this.coverage = new Coverage();
+    for (const entry of entries) this.coverage.restore(entry);
+    this.coverage.rollUp(this.rollUp);
+    if (this.onlyIncrements) assert.ok(this.coverage.shown <= this.truth, 'reload');
+  }
+
+  /** Everything arrives. */
+  finish() {
+    for (const tap of this.taps) if (tap.state === 'sent') this.commit(tap);
+    for (const tap of this.taps) if (tap.state === 'committed') this.acknowledge(tap, false);
+    this.snapshot();
+    while (this.read.length > 0) this.deliver();
+    const total = this.commits.reduce((sum, { n }) => sum + n, 0);
+    assert.equal(this.coverage.shown, total);
+    assert.deepEqual(this.coverage.entries, []);
+  }
+}
+
+test('every order of two taps, another client, and two roll-ups', () => {
+  let orders = 0;
+  /** Replays the moves made so far, and goes on with each that is possible next. */
+  const explore = (moves) => {
+    const world = new World();
+    for (const move of moves) move(world);
+    const next = [];
+    world.taps.forEach((tap, i) => {
+      if (tap.state === 'sent') next.push((w) => w.commit(w.taps[i]));
+      if (tap.state === 'sent' && i === 0) next.push((w) => w.refuse(w.taps[i]));
+      if (tap.state === 'committed') {
+        next.push((w) => w.acknowledge(w.taps[i], false));
+        if (tap.time < world.commits.at(-1).time) next.push((w) => w.acknowledge(w.taps[i], true));
+      }
+    });
+    if (world.taps.length < 2) next.push((w) => w.tap());
+    if (!world.others) next.push((w) => ((w.others = 1), w.other()));
+    if ((world.snapshots ?? 0) < 2) next.push((w) => ((w.snapshots = (w.snapshots ?? 0) + 1), w.snapshot()));
+    if (world.read.length > 0) next.push((w) => w.deliver());
+    if (next.length === 0) {
+      orders++;
+      world.finish();
+    }
+    for (const move of next) explore([...moves, move]);
+  };
+  explore([]);
+  assert.ok(orders > 100_000, `only ${orders} orders`);
+});
+
+/** A seeded source of random numbers from 0 to below 1: mulberry32. */
+function random(seed) {
+  return () => {
+    seed = (seed + 0x6d2b79f5) | 0;
+    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+for (const onlyIncrements of [true, false]) {
+  test(`random histories of ${onlyIncrements ? 'increments' : 'increments and decrements'}`, () => {
+    for (let seed = 1; seed <= 20_000; seed++) {
+      const next = random(seed);
+      const below = (n) => Math.floor(next() * n);
+      const amount = () => (onlyIncrements || next() < 0.5 ? 1 : -1) * (1 + below(3));
+      const world = new World();
+      world.onlyIncrements = onlyIncrements;
+      const one = (state) => {
+        const taps = world.taps.filter((tap) => tap.state === state);
+        return taps[below(taps.length)];
+      };
+      try {
+        for (let i = 0; i < 40; i++) {
+          const sent = one('sent');
+          const committed = one('committed');
+          const move = below(9);
+          if (move <= 1) world.tap(amount());
+          else if (move === 2 && sent) world.commit(sent);
+          else if (move === 3 && committed) world.acknowledge(committed, next() < 0.5);
+          else if (move === 4 && sent && next() < 0.3) world.refuse(sent);
+          else if (move === 5) world.other(amount());
+          else if (move === 6) world.snapshot();
+          else if (move === 7 && world.read.length > 0) world.deliver();
+          else if (move === 8 && next() < 0.1) world.reload();
+        }
+        world.finish();
+      } catch (error) {
+        error.message = `seed ${seed}: ${error.message}`;
+        throw error;
+      }
+    }
+  });
+}
