@@ -39,8 +39,10 @@ export async function startLine(port) {
   let sent = '';
   const server = createServer((incoming, response) => {
     const { method, url, headers } = incoming;
-    sent += `${method} ${decodeURIComponent(url)} ${JSON.stringify(headers)}\n`;
-    incoming.on('data', (data) => (sent += decodeURIComponent(`${data}`.replaceAll('%', '%25')) + '\n'));
+    const unescaped = (text) =>
+      `${text}\n`.replace(/%([0-9A-F]{2})/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
+    sent += unescaped(`${method} ${url} ${JSON.stringify(headers)}`);
+    incoming.on('data', (data) => (sent += unescaped(data)));
     const outgoing = request({ host: '127.0.0.1', port, method, path: url, headers }, (answer) => {
       response.writeHead(answer.statusCode, answer.headers);
       response.flushHeaders();

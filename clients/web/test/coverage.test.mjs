@@ -23,7 +23,7 @@ test('a tap shows at once and is dropped in the snapshot that covers it', () => 
   const covered = [];
   const coverage = new Coverage((entry) => covered.push(entry.id));
   coverage.rollUp({ total: 7, asOf: 10 });
-  coverage.tap('a', 1);
+  assert.deepEqual(coverage.tap('a', 1), { id: 'a', n: 1, after: 10, by: null });
   assert.equal(coverage.shown, 8);
   coverage.commit('a', 20, true);
   assert.equal(coverage.shown, 8);
