@@ -47,14 +47,11 @@ export interface Counter {
   vote(): Promise<void>;
   /** Takes the user's vote back. */
   unvote(): Promise<void>;
-  /** Whether the user has voted: one document read. */
+  /** Whether the user has voted: one document read, and one of the counter's document. */
   hasVoted(): Promise<boolean>;
   /** Sums the shards now: without the roll-up, without what is not sent yet, and one read for each 1,000 shards. */
   exact(): Promise<number>;
 }
-
-/** The number of shards that Firebase's documentation uses, for a counter of which nothing is known yet. */
-const DEFAULT_SHARDS = 10;
 
 /** Without a number of shards, the rules let shard ids be below this. */
 const HIGHEST_SHARDS = 100;
@@ -97,9 +94,9 @@ class SharedCounter implements Counter {
     }
     const { state } = this;
     const write = state.tap(n);
-    const place = async () => state.free((await this.#shards()) || DEFAULT_SHARDS, write.shard);
+    const place = (shards: number) => state.free(shards || state.likelyShards, write.shard);
     try {
-      await this.#send(write, await place(), place);
+      await this.#send(write, place, await this.#shards());
     } catch (error) {
       state.refused(write);
       throw denied(error) ? this.#denial(error, n) : failure(error);
@@ -140,6 +137,7 @@ class SharedCounter implements Counter {
     const ballot = this.#ballot();
     await ballot.turn;
     const { moves } = ballot;
+    void this.#shards(); // for a vote that comes next, perhaps offline
     const shard = shardOf(await getDoc(ballot.voter).catch(fail));
     if (ballot.moves === moves) ballot.shard = shard;
     return ballot.shard !== null;
@@ -164,14 +162,11 @@ class SharedCounter implements Counter {
       const from = ballot.shard ?? null;
       if ((from !== null) === n > 0) throw this.#moved(n);
       write = state.tap(n);
-      const place = async () => {
-        const shards = await this.#shards();
-        return from === null
-          ? state.free(shards || DEFAULT_SHARDS, write.shard)
+      const place = (shards: number) =>
+        from === null
+          ? state.free(shards || state.likelyShards, write.shard)
           : String(Number(from) % (shards || HIGHEST_SHARDS));
-      };
-      const shard = await place();
-      sent = this.#send(write, shard, place, (batch, shard) => {
+      sent = this.#send(write, place, await this.#shards(), (batch, shard) => {
         ballot.moves++;
         ballot.shard = n > 0 ? shard : null;
         if (n > 0) batch.set(ballot.voter, { shard });
@@ -220,11 +215,14 @@ class SharedCounter implements Counter {
     return Math.min(fixedShards, state.knownShards || fixedShards);
   }
 
-  /** Sends a write to a shard, in one batch with what `add` adds; once more if it is refused and now has another place. */
+  /**
+   * Sends a write to the shard that `place` gives for a number of shards, in one batch with what `add` adds. If it is
+   * refused and has another place by the number that the server says now, it is sent there.
+   */
   async #send(
     write: Write,
-    shard: string,
-    place: () => Promise<string>,
+    place: (shards: number) => string,
+    shards: number,
     add: (batch: WriteBatch, shard: string) => void = () => {},
   ): Promise<void> {
     const { state } = this;
@@ -235,12 +233,13 @@ class SharedCounter implements Counter {
       add(batch, shard);
       return batch.commit();
     };
+    const shard = place(shards);
     try {
       await send(shard);
     } catch (error) {
       if (!denied(error)) throw error;
       await state.readCounter();
-      const now = await place();
+      const now = place(await this.#shards());
       if (now === shard) throw error;
       await send(now);
     }

@@ -3,6 +3,7 @@ import {
   getDoc,
   getDocFromCache,
   onSnapshot,
+  waitForPendingWrites,
   type DocumentData,
   type DocumentReference,
   type DocumentSnapshot,
@@ -62,8 +63,14 @@ export interface Ballot {
   turn: Promise<void>;
 }
 
+/** The number of shards in Firebase's documentation. */
+const DEFAULT_SHARDS = 10;
+
 /** The number of shards is read again if it is older than this when it is used, in ms. */
 const SHARDS_AGE = 60_000;
+
+/** So long an increment waits, in ms, before it is sent to a shard of a counter whose number of shards is not known. */
+const SHARDS_PATIENCE = 1_000;
 
 /** So many settled increments are remembered while nobody is shown the total. */
 const REMEMBERED = 100;
@@ -76,8 +83,11 @@ export class State {
   readonly #saved: SavedEntries;
   readonly #writes = new Set<Write>();
   readonly #watched = new Map<string, Unsubscribe>();
+  /** The shards that #settleLater cares for. */
+  readonly #later = new Set<string>();
   readonly #observers = new Set<Observer>();
   #asOf: Timestamp | null = null;
+  #shardsRolledUp = 0;
   #told: Total | null = null;
   #stop: Unsubscribe | null = null;
   #restored: Promise<unknown> | null = null;
@@ -135,6 +145,7 @@ export class State {
     const total: unknown = data[this.places.field];
     const asOf: unknown = data['as_of'];
     this.#asOf = isTimestamp(asOf) ? asOf : null;
+    this.#shardsRolledUp = wholeAboveZero(data['num_shards']);
     this.#coverage.rollUp({ total: typeof total === 'number' ? total : 0, asOf: this.#asOf && micros(this.#asOf) });
     this.#tellAll();
     return this.#total!;
@@ -212,16 +223,14 @@ export class State {
     if (write.shard !== null) this.#unwatch(write.shard);
   }
 
-  // A listener with source "cache" opens no target at the server and bills nothing. It keeps the shard in a memory
-  // cache, which else drops a document with the acknowledgement of its last write, and tells when no write is pending.
+  // A memory cache drops a document with the acknowledgement of its last write, unless it is listened to. A listener with
+  // source "cache" opens no target at the server and bills nothing.
   #watch(shard: string): void {
     if (this.#watched.has(shard)) return;
     const stop = onSnapshot(
       this.shard(shard),
-      { includeMetadataChanges: true, source: 'cache' },
-      (snapshot) => {
-        if (!snapshot.metadata.hasPendingWrites) void this.#settle(shard);
-      },
+      { source: 'cache' },
+      () => {},
       (error) => this.#fail(error),
     );
     this.#watched.set(shard, stop);
@@ -239,7 +248,7 @@ export class State {
     const settling = [...this.#writes].filter((write) => write.shard === shard && (write.acknowledged || write.orphan));
     if (settling.length === 0) return;
     const snapshot = await fromCache(this.shard(shard));
-    if (snapshot?.metadata.hasPendingWrites) return; // the watch calls again when none is
+    if (snapshot?.metadata.hasPendingWrites) return void this.#settleLater(shard);
     if (snapshot?.exists() && versionOf(snapshot) === undefined) return this.#fail(unsupported());
     const version = (snapshot && versionOf(snapshot)) ?? null;
     const alone = [...this.#writes].filter((write) => write.shard === shard).length === 1;
@@ -258,6 +267,20 @@ export class State {
     }
     if (this.#observers.size === 0) this.#forget();
     this.#tellAll();
+  }
+
+  /** Settles when what is pending now is not any more. The SDK tells no version of a document with a write pending. */
+  async #settleLater(shard: string): Promise<void> {
+    if (this.#later.has(shard)) return;
+    this.#later.add(shard);
+    try {
+      await waitForPendingWrites(this.db);
+    } catch {
+      return; // another user is signed in: the writes stay where they are until theirs is again
+    } finally {
+      this.#later.delete(shard);
+    }
+    return this.#settle(shard);
   }
 
   /** Keeps what is remembered bounded while no roll-up is seen that would cover it. */
@@ -289,19 +312,34 @@ export class State {
 
   // The counter's document.
 
-  /** The number of shards, from memory or the SDK's cache: it never waits for the network. 0: not known. */
+  /**
+   * The number of shards; 0: not known. It is from memory or the SDK's cache, or else waits for the server for as long
+   * as makes no difference to a user: a guess that is too high is refused.
+   */
   async shards(): Promise<number> {
-    if (performance.now() - this.#counterReadAt > SHARDS_AGE) void this.readCounter();
+    const aged = performance.now() - this.#counterReadAt > SHARDS_AGE;
+    const read = aged ? this.readCounter() : this.#counterRead;
     if (this.#counter === null) {
       const snapshot = await fromCache(doc(this.db, this.places.counter));
       this.#counter ??= snapshot?.data() ?? null;
     }
+    if (this.#counter === null && read && globalThis.navigator?.onLine !== false) {
+      await Promise.race([read, new Promise((resolve) => setTimeout(resolve, SHARDS_PATIENCE))]);
+    }
     return this.knownShards;
   }
 
+  /** What the counter's document says; 0: not known. */
   get knownShards(): number {
-    const shards: unknown = this.#counter?.['num_shards'] ?? this.#counter?.['numShards'];
-    return Number.isInteger(shards) && (shards as number) > 0 ? (shards as number) : 0;
+    return wholeAboveZero(this.#counter?.['num_shards'] ?? this.#counter?.['numShards']);
+  }
+
+  /**
+   * The number of shards to use when it is not known: as many as the roll-up counted, whose ids were all allowed when
+   * they were made, or as many as Firebase's documentation uses.
+   */
+  get likelyShards(): number {
+    return (this.#counter === null && this.#shardsRolledUp) || DEFAULT_SHARDS;
   }
 
   /** Whether the counter is known to take votes only. */
@@ -372,6 +410,10 @@ function versionOf(snapshot: DocumentSnapshot): Micros | undefined {
 function isTimestamp(value: unknown): value is Timestamp {
   const t = value as Partial<Timestamp> | null | undefined;
   return typeof t?.seconds === 'number' && typeof t.nanoseconds === 'number';
+}
+
+function wholeAboveZero(value: unknown): number {
+  return Number.isInteger(value) && (value as number) > 0 ? (value as number) : 0;
 }
 
 /** Firestore's times are whole microseconds. */
