@@ -1,12 +1,14 @@
-// Prints what the package adds to an app: all of it, bundled and minified without the Firebase SDK, and gzipped.
+// Prints what the package adds to an app, without the Firebase SDK.
 import { build } from 'esbuild';
 import { gzipSync } from 'node:zlib';
 import { fileURLToPath } from 'node:url';
 
-/** The bytes of the package, minified and then gzipped. Wants it built. */
-export async function size() {
+const directory = fileURLToPath(new URL('.', import.meta.url));
+
+/** The bytes of an app, by default one that uses all of the package, bundled and minified, and gzipped. The package must be built. */
+export async function size(app = `export * from './dist/index.js';`) {
   const { outputFiles } = await build({
-    entryPoints: [fileURLToPath(new URL('dist/index.js', import.meta.url))],
+    stdin: { contents: app, resolveDir: directory },
     bundle: true,
     minify: true,
     format: 'esm',

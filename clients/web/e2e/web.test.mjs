@@ -2,6 +2,9 @@
 // functions.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
+import { deleteApp, initializeApp } from 'firebase/app';
+import { connectFirestoreEmulator, getFirestore } from 'firebase/firestore';
+import { counter } from '../dist/index.js';
 import { launch, servePage, startLine } from './browser.mjs';
 import { startStack, until } from './stack.mjs';
 
@@ -126,6 +129,12 @@ async function queued(page, path, n) {
   );
 }
 
+/** Mends the line, and has the SDKs try at once, as they do when the browser says that it is online again. */
+async function online(...pages) {
+  line.mend();
+  for (const page of pages) await page.evaluate(() => dispatchEvent(new Event('online')));
+}
+
 /** The own increments of a counter that a page has saved. */
 function entries(page, path) {
   return page.evaluate((path) => {
@@ -194,7 +203,7 @@ for (const version of versions) {
       );
       assert.deepEqual((await shown(page)).calls, [5]);
       assert.equal((await shown(page)).last.pending, 3);
-      line.mend();
+      await online(page);
       await endsAt(path, 5, page);
     });
   }
@@ -226,7 +235,7 @@ test('a roll-up that comes before the acknowledgement does not count twice', asy
     () => 'the roll-up does not come',
   );
   assert.deepEqual((await shown(page)).last, { ...(await shown(page)).last, total: 2, pending: 1 });
-  line.mend();
+  await online(page);
   await endsAt(path, 2, page);
   assert.deepEqual((await shown(page)).calls.slice(-2), [1, 2]);
 });
@@ -250,7 +259,7 @@ test('offline, then online', async () => {
     ],
   });
   await rolledUp(path, 3);
-  line.mend();
+  await online(page);
   await endsAt(path, 15, page);
 });
 
@@ -263,7 +272,7 @@ test('offline from the start: an increment is shown and queued, with nothing kno
     async () => (await shown(page)).last?.total === 1,
     async () => JSON.stringify(await shown(page)),
   );
-  line.mend();
+  await online(page);
   await endsAt(path, 1, page);
 });
 
@@ -279,7 +288,7 @@ test('offline, without the number of shards: no more than the roll-up counted', 
     async () => (await entries(page, path)).length === 3,
     () => 'not saved',
   );
-  line.mend();
+  await online(page, other);
   await endsAt(path, 4, page, other);
 });
 
@@ -299,7 +308,7 @@ test('with a memory cache, a reload keeps what was acknowledged and drops what w
     () => 'not saved',
   );
   await page.load();
-  line.mend();
+  await online(page);
   await shows(page, 2);
   stack.resume();
   await rolledUp(path, 2);
@@ -317,7 +326,7 @@ for (const cache of ['memory', 'multiTab']) {
     await endsAt(path, 16, ...tabs);
     line.cut();
     for (const tab of tabs) assert.equal(await tap(tab, 4, false), 20);
-    line.mend();
+    await online(...tabs);
     await endsAt(path, 24, ...tabs);
   });
 }
@@ -338,7 +347,7 @@ test('a tab that is closed offline: its tap is shown by the next one, and is sen
     () => 'nothing is shown',
   );
   assert.deepEqual((await shown(second)).calls, [3]);
-  line.mend();
+  await online(second);
   await endsAt(path, 3, second);
 });
 
@@ -518,7 +527,7 @@ test('a vote offline is queued, also over a reload', async () => {
     async () => (await shown(page)).last?.total === 1,
     async () => JSON.stringify(await shown(page)),
   );
-  line.mend();
+  await online(page);
   await endsAt(path, 1, page);
 });
 
@@ -621,4 +630,32 @@ test('what is not asked for any more, ends', async () => {
   await tap(other, 2);
   await endsAt(path, 3, other);
   assert.equal((await shown(page)).last.total, 1);
+});
+
+test('after the last subscription and the last acknowledgement, nothing listens any more', async () => {
+  const path = newCounter();
+  const app = initializeApp({ projectId: stack.project });
+  const db = getFirestore(app);
+  connectFirestoreEmulator(db, stack.host, stack.port, { mockUserToken: { sub: 'ann' } });
+  // The SDK's own list of listeners: no public API tells it.
+  const listeners = () => db._firestoreClient?._onlineComponents?.eventManager.queries.size();
+  const totals = [];
+  const stop = counter(db, path).onTotal(({ total }) => totals.push(total));
+  const likes = [1, 2, 3].map(() => counter(db, path).increment());
+  await until(
+    () => listeners() > 1,
+    () => 'no shard is listened to',
+  );
+  await Promise.all(likes);
+  await until(
+    () => listeners() === 1,
+    () => `${listeners()} listeners, want that of the roll-up`,
+  );
+  assert.equal(totals.at(-1), 3);
+  stop();
+  await until(
+    () => listeners() === 0,
+    () => `${listeners()} listeners are left`,
+  );
+  await deleteApp(app);
 });

@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { size } from '../size.mjs';
+
+const read = (name) => readFile(new URL(`../${name}`, import.meta.url), 'utf8');
+
+test('the size that the README states is right within 3 %', async () => {
+  const [, stated] = /\*\*([\d,]+) bytes\*\* gzipped/.exec(await read('README.md'));
+  const { gzipped } = await size();
+  const difference = Number(stated.replace(',', '')) / gzipped - 1;
+  assert.ok(Math.abs(difference) <= 0.03, `README.md says ${stated}, npm run size ${gzipped}`);
+});
+
+test('an app has only what it imports, and nothing but the SDK beside', async () => {
+  const { dependencies, peerDependencies } = JSON.parse(await read('package.json'));
+  assert.equal(dependencies, undefined);
+  assert.deepEqual(Object.keys(peerDependencies), ['firebase']);
+  assert.ok((await size(`import { TallyError } from './dist/index.js'; console.log(TallyError);`)).minified < 300);
+});
+
+test('the README names every error code, and no other', async () => {
+  const codes = (text, pattern) => [...text.matchAll(pattern)].map(([, code]) => code).sort();
+  const declared = codes(await read('src/errors.ts'), /^ {2}\| '([a-z-]+)'/gm);
+  assert.ok(declared.length > 0);
+  assert.deepEqual(codes(await read('README.md'), /^\| `([a-z-]+)` \|/gm), declared);
+});
