@@ -129,12 +129,6 @@ async function queued(page, path, n) {
   );
 }
 
-/** Mends the line, and has the SDKs try at once, as they do when the browser says that it is online again. */
-async function online(...pages) {
-  line.mend();
-  for (const page of pages) await page.evaluate(() => dispatchEvent(new Event('online')));
-}
-
 /** The own increments of a counter that a page has saved. */
 function entries(page, path) {
   return page.evaluate((path) => {
@@ -203,7 +197,7 @@ for (const version of versions) {
       );
       assert.deepEqual((await shown(page)).calls, [5]);
       assert.equal((await shown(page)).last.pending, 3);
-      await online(page);
+      line.mend();
       await endsAt(path, 5, page);
     });
   }
@@ -235,7 +229,7 @@ test('a roll-up that comes before the acknowledgement does not count twice', asy
     () => 'the roll-up does not come',
   );
   assert.deepEqual((await shown(page)).last, { ...(await shown(page)).last, total: 2, pending: 1 });
-  await online(page);
+  line.mend();
   await endsAt(path, 2, page);
   assert.deepEqual((await shown(page)).calls.slice(-2), [1, 2]);
 });
@@ -259,7 +253,7 @@ test('offline, then online', async () => {
     ],
   });
   await rolledUp(path, 3);
-  await online(page);
+  line.mend();
   await endsAt(path, 15, page);
 });
 
@@ -272,7 +266,7 @@ test('offline from the start: an increment is shown and queued, with nothing kno
     async () => (await shown(page)).last?.total === 1,
     async () => JSON.stringify(await shown(page)),
   );
-  await online(page);
+  line.mend();
   await endsAt(path, 1, page);
 });
 
@@ -288,7 +282,7 @@ test('offline, without the number of shards: no more than the roll-up counted', 
     async () => (await entries(page, path)).length === 3,
     () => 'not saved',
   );
-  await online(page, other);
+  line.mend();
   await endsAt(path, 4, page, other);
 });
 
@@ -308,7 +302,7 @@ test('with a memory cache, a reload keeps what was acknowledged and drops what w
     () => 'not saved',
   );
   await page.load();
-  await online(page);
+  line.mend();
   await shows(page, 2);
   stack.resume();
   await rolledUp(path, 2);
@@ -326,7 +320,7 @@ for (const cache of ['memory', 'multiTab']) {
     await endsAt(path, 16, ...tabs);
     line.cut();
     for (const tab of tabs) assert.equal(await tap(tab, 4, false), 20);
-    await online(...tabs);
+    line.mend();
     await endsAt(path, 24, ...tabs);
   });
 }
@@ -347,7 +341,7 @@ test('a tab that is closed offline: its tap is shown by the next one, and is sen
     () => 'nothing is shown',
   );
   assert.deepEqual((await shown(second)).calls, [3]);
-  await online(second);
+  line.mend();
   await endsAt(path, 3, second);
 });
 
@@ -527,7 +521,7 @@ test('a vote offline is queued, also over a reload', async () => {
     async () => (await shown(page)).last?.total === 1,
     async () => JSON.stringify(await shown(page)),
   );
-  await online(page);
+  line.mend();
   await endsAt(path, 1, page);
 });
 
