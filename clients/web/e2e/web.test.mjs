@@ -133,7 +133,7 @@ async function queued(page, path, n) {
 function entries(page, path) {
   return page.evaluate((path) => {
     const keys = Object.keys({ ...localStorage }).filter(
-      (key) => key.startsWith('tally:') && key.includes(`|${path}/`),
+      (key) => key.startsWith('tally:') && key.includes(`|${path}|`),
     );
     return keys.map((key) => JSON.parse(localStorage.getItem(key)));
   }, path);
@@ -420,16 +420,24 @@ test('more shards while the page is open: used after a minute', async () => {
   await endsAt(path, total, page);
 });
 
-test("the number of shards may be the app's", async () => {
+test("the number of shards may be the app's; where writes meet in a shard, its version is only a bound", async () => {
   const path = newCounter();
   const page = await open(path, { options: { shards: 1 } });
+  await tap(page);
+  await endsAt(path, 1, page);
+  stack.pause();
   await tap(page, 4);
-  const { documents } = await stack.rest('GET', `/${path}/shards`);
+  const settled = async () => (await entries(page, path)).every(({ by }) => by !== null);
+  await until(settled, async () => JSON.stringify(await entries(page, path)));
+  const saved = await entries(page, path);
+  const { updateTime } = await stack.rest('GET', `/${path}/shards/0`);
   assert.deepEqual(
-    documents.map(({ name }) => name.split('/').pop()),
-    ['0'],
+    saved.map(({ shard, by }) => [shard, by]),
+    Array(4).fill(['0', micros(updateTime)]),
   );
-  await endsAt(path, 4, page);
+  assert.ok(saved.every(({ after, by }) => after < by - 1));
+  stack.resume();
+  await endsAt(path, 5, page);
 });
 
 test('one read of the total, and of the shards', async () => {
@@ -546,6 +554,8 @@ test('errors say what to do', async () => {
     await fails(ann, 'invalid-argument', /whole number/, path, {}, 'increment', n);
   await fails(ann, 'invalid-argument', /path/, 'counters', {}, 'total');
   await fails(ann, 'invalid-argument', /shards/, path, { shards: 0 }, 'total');
+  await fails(ann, 'invalid-argument', /rollUp/, path, { rollUp: 'rollups' }, 'total');
+  await fails(ann, 'invalid-argument', /collection/, path, { collection: 'a/b' }, 'total');
   await fails(ann, 'permission-denied', /firestore.rules/, path, { rollUp: 'rollup_pending/x' }, 'total');
   const error = await ann.evaluate(async (path) => {
     tally.show(path, { rollUp: 'rollup_pending/x' });
@@ -634,7 +644,18 @@ test('after the last subscription and the last acknowledgement, nothing listens 
   // The SDK's own list of listeners: no public API tells it.
   const listeners = () => db._firestoreClient?._onlineComponents?.eventManager.queries.size();
   const totals = [];
-  const stop = counter(db, path).onTotal(({ total }) => totals.push(total));
+  const subscribe = () => counter(db, path).onTotal(({ total }) => totals.push(total));
+  const first = subscribe();
+  await until(
+    () => totals.length === 1,
+    () => 'not told',
+  );
+  first();
+  const stop = subscribe();
+  await until(
+    () => totals.length === 2,
+    () => 'not told once more',
+  );
   const likes = [1, 2, 3].map(() => counter(db, path).increment());
   await until(
     () => listeners() > 1,

@@ -58,18 +58,15 @@ const HIGHEST_SHARDS = 100;
 
 /** Returns the counter at a path such as "counters/likes". It reads nothing yet. Counters of one path share what they know. */
 export function counter(db: Firestore, path: string, options: CounterOptions = {}): Counter {
+  checkPath('path', path, 0);
   const segments = path.split('/');
-  if (segments.length % 2 !== 0 || segments.includes('')) {
-    throw new TallyError(
-      'invalid-argument',
-      `counter path ${JSON.stringify(path)}: want that of a document, such as "counters/likes"`,
-    );
-  }
   const {
     field = 'count',
     rollUp = [...segments.slice(0, -2), 'rollups', segments.at(-1)].join('/'),
     collection = `${path}/shards`,
   } = options;
+  checkPath('option rollUp', rollUp, 0);
+  checkPath('option collection', collection, 1);
   const { shards, uid } = options;
   if (shards !== undefined && !(Number.isInteger(shards) && shards > 0)) {
     throw new TallyError('invalid-argument', `option shards is ${shards}: want a whole number above 0`);
@@ -79,6 +76,14 @@ export function counter(db: Firestore, path: string, options: CounterOptions = {
     shards,
     typeof uid === 'string' ? () => uid : uid,
   );
+}
+
+/** Throws if a path is not one of a document, or with an odd number of segments that of a collection. */
+function checkPath(what: string, path: string, odd: 0 | 1): void {
+  const segments = path.split('/');
+  if (segments.length % 2 === odd && !segments.includes('')) return;
+  const want = odd ? 'a collection, such as "counters/likes/shards"' : 'a document, such as "counters/likes"';
+  throw new TallyError('invalid-argument', `${what} is ${JSON.stringify(path)}: want the path of ${want}`);
 }
 
 class SharedCounter implements Counter {
@@ -189,22 +194,18 @@ class SharedCounter implements Counter {
   #ballot(): Ballot {
     const { db, places, ballots } = this.state;
     const uid = this.uid?.();
-    if (!uid)
+    if (!uid) {
       throw new TallyError(
         'not-signed-in',
-        `Nobody is signed in, as far as the option uid says: sign a user in, and pass counter() the user's uid.`,
+        `Nobody is signed in, as far as the option uid says. Sign a user in first.`,
       );
+    }
     let ballot = ballots.get(uid);
-    if (!ballot)
-      ballots.set(
-        uid,
-        (ballot = {
-          voter: doc(db, places.counter, 'voters', uid),
-          shard: undefined,
-          moves: 0,
-          turn: Promise.resolve(),
-        }),
-      );
+    if (!ballot) {
+      const voter = doc(db, places.counter, 'voters', uid);
+      ballot = { voter, shard: undefined, moves: 0, turn: Promise.resolve() };
+      ballots.set(uid, ballot);
+    }
     return ballot;
   }
 
@@ -247,18 +248,15 @@ class SharedCounter implements Counter {
   }
 
   #moved(n: number, cause?: unknown): TallyError {
+    const who = `${this.uid?.()} has`;
     const { counter } = this.state.places;
-    return n > 0
-      ? new TallyError(
-          'already-voted',
-          `${this.uid?.()} has voted for ${counter} already: show the vote as given, and offer unvote().`,
-          cause,
-        )
-      : new TallyError(
-          'not-voted',
-          `${this.uid?.()} has not voted for ${counter}: there is nothing to take back.`,
-          cause,
-        );
+    if (n < 0)
+      return new TallyError('not-voted', `${who} not voted for ${counter}: there is nothing to take back.`, cause);
+    return new TallyError(
+      'already-voted',
+      `${who} voted for ${counter} already: show that, and offer unvote().`,
+      cause,
+    );
   }
 
   /** Says which rule most likely refused. The counter's document was read after the refusal. */
@@ -266,19 +264,18 @@ class SharedCounter implements Counter {
     const { places, oncePerUser } = this.state;
     const what = `${vote ? (n > 0 ? 'vote()' : 'unvote()') : `increment(${n})`} of ${places.counter} was refused`;
     if (this.uid && !this.uid()) {
-      return new TallyError(
-        'not-signed-in',
-        `${what}: nobody is signed in, as far as the option uid says. Sign a user in first.`,
-        cause,
-      );
+      const why = 'nobody is signed in, as far as the option uid says. Sign a user in first.';
+      return new TallyError('not-signed-in', `${what}: ${why}`, cause);
     }
     let why =
       'most likely nobody is signed in, or App Check is enforced and the app has no token. Else compare firestore.rules with what the app writes.';
-    if (Math.abs(n) > 1)
-      why = `most likely its amount is above the bound of firestore.rules, 1 unless you changed it. Add 1 at a time, or raise the bound.`;
-    if (vote && !oncePerUser)
+    if (vote && !oncePerUser) {
       why = `the counter's document has no once_per_user: true. Set it, from a server or the console, or use increment().`;
-    if (!vote && oncePerUser) why = `the counter's document says once_per_user: true. Use vote() and unvote().`;
+    } else if (!vote && oncePerUser) {
+      why = `the counter's document says once_per_user: true. Use vote() and unvote().`;
+    } else if (Math.abs(n) > 1) {
+      why = `most likely its amount is above the bound of firestore.rules, 1 unless you changed it. Add 1 at a time, or raise the bound.`;
+    }
     return new TallyError('permission-denied', `${what}: ${why}`, cause);
   }
 }

@@ -129,6 +129,7 @@ export class State {
   #quit(): void {
     this.#stop?.();
     this.#stop = null;
+    this.#told = null;
   }
 
   /** Ends all subscriptions with an error. */
@@ -258,10 +259,12 @@ export class State {
       if (write.orphan && !isLater(version, entry.after)) {
         this.refused(write);
       } else if (version !== null) {
-        // It is the very time of commit, unless another write to the shard, in this tab or another, may have come between.
+        // It is the very time of commit, unless another write to the shard may have come between: of this page, of
+        // another tab, or since an earlier page.
         const others = this.#saved.all().filter((saved) => saved.shard === shard && saved.id !== entry.id);
+        const exact = alone && !write.orphan && others.every(({ by }) => by !== null && by < version);
         this.#done(write);
-        this.#coverage.commit(entry.id, version, alone && others.every(({ by }) => by !== null && by < version));
+        this.#coverage.commit(entry.id, version, exact);
         if (this.#coverage.has(entry.id)) this.#saved.save(entry, shard);
       }
     }
@@ -371,15 +374,9 @@ const states = new WeakMap<Firestore, Map<string, State>>();
 
 /** The state of the counter at these places, one for each Firestore instance. */
 export function stateOf(db: Firestore, places: Places): State {
-  const rollUp = doc(db, places.rollUp);
-  const { projectId } = db.app.options;
-  const name = [
-    projectId,
-    db.toJSON && (db.toJSON() as { databaseId?: { database?: string } }).databaseId?.database,
-    places.shards,
-    rollUp.path,
-    places.field,
-  ].join('|');
+  const { databaseId } = db.toJSON() as { databaseId?: { database?: string } };
+  const { counter, shards, rollUp, field } = places;
+  const name = [db.app.name, db.app.options.projectId, databaseId?.database, counter, shards, rollUp, field].join('|');
   let ofDb = states.get(db);
   if (!ofDb) states.set(db, (ofDb = new Map()));
   let state = ofDb.get(name);
