@@ -30,6 +30,7 @@ them, and the schedule. With FIRESTORE_EMULATOR_HOST set, that emulator is used 
 
 The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from the environment; docs/config.md lists it.`,
 		Example: `  tally dev
+  tally dev --web
   TALLY_ROUTES='posts/{post}/shards/{shard} -> rollups/{post} : likes, views' tally dev --instances 1`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -39,6 +40,7 @@ The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from t
 	}
 	d.stack.flags(c)
 	c.Flags().StringVar(&d.stack.project, "project", "demo-tally", "project id; the emulator takes any, and one that begins with demo- is never a real project")
+	d.page.flags(c)
 	c.Flags().DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule")
 	return c
 }
@@ -46,6 +48,7 @@ The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from t
 // A dev is one run of the dev command.
 type dev struct {
 	stack stackOptions
+	page  examplePage
 	every time.Duration
 	out   io.Writer
 }
@@ -61,8 +64,17 @@ func (d *dev) run(ctx context.Context) error {
 	if d.every <= 0 {
 		return fmt.Errorf("--every %v: want more than 0", d.every)
 	}
+	if d.page.on {
+		defer d.page.close()
+		if err := d.page.reserve(ctx, d.stack); err != nil {
+			return ended(ctx, err)
+		}
+	}
 	s, err := startStack(ctx, d.stack)
 	defer s.stop()
+	if err == nil && d.page.on {
+		err = d.page.start(ctx, s)
+	}
 	if err != nil {
 		return ended(ctx, err)
 	}
@@ -101,6 +113,9 @@ func (d *dev) greet(s *stack) {
 	}
 	for _, route := range s.config.Routes {
 		fmt.Fprintf(d.out, "  route       %s\n", route)
+	}
+	if d.page.on {
+		fmt.Fprintf(d.out, "  web page    %s\n", d.page.url())
 	}
 	fmt.Fprintf(d.out, `
 Point an app at it:

@@ -137,12 +137,21 @@ func (i *instance) callSchedule(ctx context.Context) error {
 
 // checkPort reports whether something listens at port.
 func checkPort(port int) error {
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("port %d is in use", port)
-	}
+	l, err := listen(port)
 	if err != nil {
-		return fmt.Errorf("port %d: %w", port, err)
+		return err
 	}
 	return l.Close()
+}
+
+// listen listens at port.
+func listen(port int) (net.Listener, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("port %d is in use", port)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("port %d: %w", port, err)
+	}
+	return l, nil
 }

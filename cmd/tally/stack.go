@@ -49,22 +49,23 @@ func (o *stackOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.rules, "rules", "firestore.rules", "file of security rules; no effect with FIRESTORE_EMULATOR_HOST set")
 }
 
+const highestPort = 65535
+
 // check checks what can be checked before anything is started. The port of another emulator than
 // its own does not matter.
 func (o *stackOptions) check(another bool) error {
 	if o.instances < 1 {
 		return fmt.Errorf("--instances %d: want at least 1", o.instances)
 	}
-	const highest = 65535
 	last := o.functionsPort + o.instances - 1
-	if o.functionsPort < 1 || last > highest {
-		return fmt.Errorf("--functions-port %d: the ports %d to %d of %d processes: want ports from 1 to %d", o.functionsPort, o.functionsPort, last, o.instances, highest)
+	if o.functionsPort < 1 || last > highestPort {
+		return fmt.Errorf("--functions-port %d: the ports %d to %d of %d processes: want ports from 1 to %d", o.functionsPort, o.functionsPort, last, o.instances, highestPort)
 	}
 	if another {
 		return nil
 	}
-	if o.firestorePort < 1 || o.firestorePort > highest {
-		return fmt.Errorf("--firestore-port %d: want a port from 1 to %d", o.firestorePort, highest)
+	if o.firestorePort < 1 || o.firestorePort > highestPort {
+		return fmt.Errorf("--firestore-port %d: want a port from 1 to %d", o.firestorePort, highestPort)
 	}
 	if o.functionsPort <= o.firestorePort && o.firestorePort <= last {
 		return fmt.Errorf("--firestore-port %d is one of the functions' ports, %d to %d; choose others with --functions-port", o.firestorePort, o.functionsPort, last)
