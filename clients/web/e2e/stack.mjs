@@ -16,16 +16,17 @@ export const root = fileURLToPath(new URL('../../..', import.meta.url));
  * - `flags`: further flags, such as `--web`.
  * - `env`: further variables, such as `{ TALLY_CADENCE: '5s' }`.
  * - `project`, `instances`: as the flags of dev.
+ * - `dir`: where it runs, with firestore.rules and, for `--web`, clients/web in it.
  */
-export async function startStack({ project = 'demo-tally', instances = 1, flags = [], env = {} } = {}) {
-  const dir = await mkdtemp(join(tmpdir(), 'tally-web-'));
-  const tally = join(dir, 'tally');
+export async function startStack({ project = 'demo-tally', instances = 1, flags = [], env = {}, dir = root } = {}) {
+  const bin = await mkdtemp(join(tmpdir(), 'tally-web-'));
+  const tally = join(bin, 'tally');
   await promisify(execFile)('go', ['build', '-o', tally, './cmd/tally'], { cwd: root });
   const [port, functionsPort] = [await freePorts(1), await freePorts(instances)];
   const ports = ['--firestore-port', port, '--functions-port', functionsPort];
   const args = ['dev', '--project', project, '--instances', instances, ...ports, ...flags].map(String);
   const { FIRESTORE_EMULATOR_HOST: _, ...inherited } = process.env;
-  const child = spawn(tally, args, { cwd: root, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(tally, args, { cwd: dir, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   const ended = new Promise((resolve) => child.once('close', (code, signal) => resolve(code ?? signal)));
   const greeted = new Promise((resolve, reject) => {
@@ -60,7 +61,7 @@ export async function startStack({ project = 'demo-tally', instances = 1, flags 
         await ended;
         clearTimeout(timer);
       }
-      await rm(dir, { recursive: true, force: true });
+      await rm(bin, { recursive: true, force: true });
     },
     /** Makes a REST request past the rules: method, path below documents, body. Returns the answer; null: not found. */
     async rest(method, path, body) {
@@ -87,7 +88,7 @@ export async function startStack({ project = 'demo-tally', instances = 1, flags 
     },
   };
   try {
-    await within(120_000, greeted, () => `tally dev did not greet:\n${output}`);
+    await within(300_000, greeted, () => `tally dev did not greet:\n${output}`);
   } catch (error) {
     await stack.stop();
     throw error;
@@ -109,7 +110,7 @@ function tryKill(pid, signal) {
 }
 
 /** The first of n free ports in a row. */
-async function freePorts(n) {
+export async function freePorts(n) {
   for (;;) {
     const first = await listen(0);
     const rest = [];
