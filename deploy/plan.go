@@ -65,6 +65,9 @@ func PlanDeploy(s *Settings, have *State, m *Monitoring, source, alertEmail stri
 	}
 	p.job(s, have)
 	p.monitoring(s.Project, have, m, alertEmail)
+	if s.Job.Period > auditPeriod && slices.ContainsFunc(m.Alerts, func(f File) bool { return f.label() == "no-tick" }) {
+		p.note("the alert no-tick takes the schedule's period to be %v, and it is %v: lengthen its window, or it never ends", auditPeriod, s.Job.Period)
+	}
 	p.gone(s, have, prune)
 	return p
 }

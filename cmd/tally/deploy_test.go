@@ -33,6 +33,8 @@ package tally
 {"name": "tally/drift", "description": "Roll-ups that an audit found late", "filter": "jsonPayload.message=\"drift\""}
 -- deploy/monitoring/alerts/drift.json --
 {"displayName": "Tally: drift", "combiner": "OR", "conditions": [{"displayName": "drift"}]}
+-- deploy/monitoring/alerts/no-tick.json --
+{"displayName": "Tally: no tick", "combiner": "OR", "conditions": [{"displayName": "no tick"}]}
 -- deploy/monitoring/dashboard.json --
 {"displayName": "Tally", "mosaicLayout": {"columns": 48}}
 -- app/firebase.json --

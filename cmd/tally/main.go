@@ -4,6 +4,10 @@
 //	tally dev    until Ctrl-C, for apps under development
 //	tally demo   for as long as a load takes, as a proof that the roll-ups are exact
 //
+// It brings the functions to a project, and takes them away:
+//
+//	tally deploy | undeploy
+//
 // It also manages counters, of an emulator or of a real project:
 //
 //	tally create | increment | get | watch | ls | resize | renumber | set | reset | import | carry | verify | delete | audit
