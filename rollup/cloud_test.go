@@ -341,11 +341,11 @@ func (s *simulation) deliver(m *message, name string, to *instance, faulty float
 	s.actors.Go(func() {
 		ctx, cancel := context.WithTimeoutCause(to.ctx, limit+jitter(name+" cut"), errCut)
 		defer cancel()
-		err := to.coalescer.Changed(ctx, m.counter.Counter, fmt.Sprint("event ", m.n))
+		ending, err := to.coalescer.Changed(ctx, m.counter.Counter, fmt.Sprint("event ", m.n))
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		defer close(verdict)
-		s.end(d, err)
+		s.end(d, ending, err)
 	})
 	gaveUp := time.NewTimer(abandoned + jitter(name+" abandoned"))
 	defer gaveUp.Stop()
@@ -365,7 +365,7 @@ func (s *simulation) deliver(m *message, name string, to *instance, faulty float
 }
 
 // end takes the engine's answer to a delivery. The mutex is held.
-func (s *simulation) end(d *simulatedDelivery, err error) {
+func (s *simulation) end(d *simulatedDelivery, ending rollup.Ending, err error) {
 	d.ended = s.store.Now()
 	held := holder{d.to, d.counter}
 	s.held[held] = slices.DeleteFunc(s.held[held], func(other *simulatedDelivery) bool { return other == d })
@@ -378,6 +378,9 @@ func (s *simulation) end(d *simulatedDelivery, err error) {
 		return
 	}
 	d.nil = true
+	if !ending.AsOf.IsZero() && ending.AsOf.Before(d.since) {
+		s.breach("%s is said to be covered as of %v, before it came", d.name, ending.AsOf)
+	}
 	if s.covered(d) {
 		s.tell("%s returns nil: covered", d.name)
 		return

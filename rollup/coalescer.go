@@ -47,10 +47,23 @@ type counterState struct {
 // acknowledged until the generation is covered; the others are acknowledged on arrival, because the
 // anchor stands for them: if it is never acknowledged, it is delivered again.
 type generation struct {
-	anchor string        // event id
-	mark   time.Time     // read time of the first look begun after it closed; zero until then
-	done   chan struct{} // closed when covered or failed
-	err    error         // valid after done
+	anchor string          // event id
+	values context.Context // the anchor's context without its end, for the looks and the marks that the anchor waits for
+	mark   time.Time       // read time of the first look begun after it closed; zero until then
+	done   chan struct{}   // closed when covered or failed
+	asOf   time.Time       // of the roll-up that covers it; valid after done
+	err    error           // valid after done
+}
+
+// An Ending says how an event ended.
+type Ending struct {
+	// Held reports whether the event was held until it was covered or failed. An event that was not
+	// held was absorbed: it was acknowledged at once.
+	Held bool
+
+	// AsOf is as_of of the roll-up that covers an event that was held. It is zero when a pending mark
+	// covers it, and when it failed.
+	AsOf time.Time
 }
 
 // NewCoalescer returns a Coalescer that rolls up on store.
@@ -64,29 +77,37 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 // ends or the event was held for Options.Hold, and the event must be delivered again, here or at any
 // other instance.
 //
-// The event's id tells copies of one event apart from other events.
-func (c *Coalescer) Changed(ctx context.Context, counter Counter, eventID string) error {
+// The event's id tells copies of one event apart from other events. The looks, marks and writes that
+// an anchor waits for have the values of its context.
+func (c *Coalescer) Changed(ctx context.Context, counter Counter, eventID string) (Ending, error) {
 	hash := maphash.String(hashSeed, eventID)
 	c.mu.Lock()
 	s := c.counters[counter.RollUp]
 	if s == nil {
 		s = &counterState{counter: counter}
 		c.counters[counter.RollUp] = s
-		// The prober serves every event of the counter, not only this one, and outlives its request.
-		go c.probe(context.Background(), s)
+		go c.probe(s)
 	}
 	if g := s.anchoredBy(eventID, hash); g != nil {
 		c.mu.Unlock()
-		return c.share(ctx, s, g)
+		return held(g, c.share(ctx, s, g))
 	}
 	if s.open != nil {
 		c.mu.Unlock()
-		return nil // absorbed
+		return Ending{}, nil // absorbed
 	}
-	g := &generation{anchor: eventID, done: make(chan struct{})}
+	g := &generation{anchor: eventID, values: context.WithoutCancel(ctx), done: make(chan struct{})}
 	s.open, s.anchor = g, hash
 	c.mu.Unlock()
-	return c.anchor(ctx, s, g)
+	return held(g, c.anchor(ctx, s, g))
+}
+
+// held is the ending of an event that waited for g.
+func held(g *generation, err error) (Ending, error) {
+	if err != nil {
+		return Ending{Held: true}, err
+	}
+	return Ending{Held: true, AsOf: g.asOf}, nil
 }
 
 // limit bounds ctx by Options.Hold. Only an event that is held needs it; a timer for each absorbed one
@@ -129,26 +150,26 @@ func (c *Coalescer) share(ctx context.Context, s *counterState, g *generation) e
 }
 
 // probe looks at the counter's roll-up whenever that is due, and forgets the counter when nothing
-// waits for it then.
-func (c *Coalescer) probe(ctx context.Context, s *counterState) {
+// waits for it then. It serves every event of the counter, and outlives their requests.
+func (c *Coalescer) probe(s *counterState) {
 	for {
 		time.Sleep(time.Until(s.wake)) // only the prober sets it
-		oldest, ok := c.close(s)
-		if !ok {
+		oldest := c.close(s)
+		if oldest == nil {
 			return
 		}
 		if c.pending != nil {
-			c.markOnce(ctx, s, oldest)
+			c.markOnce(oldest.values, s, oldest.anchor)
 		} else {
-			c.lookOnce(ctx, s, oldest)
+			c.lookOnce(oldest.values, s, oldest.anchor)
 		}
 	}
 }
 
-// close closes the open generation, and returns the event that has waited longest. It reports false,
-// and the counter is forgotten, when no generation is left. After a failure the generations closed
-// before are tried again alone, so that few events are held however long the failures last.
-func (c *Coalescer) close(s *counterState) (oldest string, ok bool) {
+// close closes the open generation, and returns the one that has waited longest. It returns nil, and
+// the counter is forgotten, when no generation is left. After a failure the generations closed before
+// are tried again alone, so that few events are held however long the failures last.
+func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {
@@ -157,9 +178,9 @@ func (c *Coalescer) close(s *counterState) (oldest string, ok bool) {
 	}
 	if len(s.closed) == 0 {
 		delete(c.counters, s.counter.RollUp)
-		return "", false
+		return nil
 	}
-	return s.closed[0].anchor, true
+	return s.closed[0]
 }
 
 // lookOnce takes one snapshot of the counter, and rolls it up when that is due and an event waits
@@ -241,6 +262,7 @@ func (s *counterState) release(asOf time.Time) {
 		if g.mark.After(asOf) {
 			return false
 		}
+		g.asOf = asOf
 		close(g.done)
 		return true
 	})

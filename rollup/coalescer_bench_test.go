@@ -43,7 +43,7 @@ func benchmarkAbsorb(b *testing.B, c *rollup.Coalescer, counters []rollup.Counte
 		work.Go(func() {
 			// 7919 is prime, so that each goroutine comes by every counter, and not in their order.
 			for i, n := g, g*len(counters)/goroutines; i < b.N; i, n = i+goroutines, (n+7919)%len(counters) {
-				if err := c.Changed(ctx, counters[n], ids[i%len(ids)]); err != nil {
+				if _, err := c.Changed(ctx, counters[n], ids[i%len(ids)]); err != nil {
 					b.Error(err)
 					return
 				}
@@ -85,7 +85,7 @@ func holdAnchors(b *testing.B, c *rollup.Coalescer, counters []rollup.Counter, i
 	held := make(chan struct{})
 	var all sync.WaitGroup
 	for n, counter := range counters {
-		all.Go(func() { _ = c.Changed(anchored{ctx, held}, counter, eventID(id+n)) })
+		all.Go(func() { _, _ = c.Changed(anchored{ctx, held}, counter, eventID(id+n)) })
 	}
 	for range counters {
 		<-held

@@ -167,7 +167,7 @@ func (w *world) deliverWithin(d time.Duration, c *rollup.Coalescer, eventID stri
 	go func() {
 		ctx, cancel := context.WithTimeout(w.t.Context(), d)
 		defer cancel()
-		e.err = c.Changed(ctx, likes, eventID)
+		_, e.err = c.Changed(ctx, likes, eventID)
 		close(e.done)
 	}()
 	time.Sleep(time.Nanosecond) // virtual time moves on when every goroutine waits
@@ -213,7 +213,7 @@ func TestBurstIsRolledUpAtMostThrice(t *testing.T) {
 		for i := range 1000 {
 			w.increment(1)
 			all.Go(func() {
-				if err := c.Changed(w.t.Context(), likes, fmt.Sprint("e", i)); err != nil {
+				if _, err := c.Changed(w.t.Context(), likes, fmt.Sprint("e", i)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -468,7 +468,7 @@ func TestUnknownOutcome(t *testing.T) {
 				}
 				w.increment(1)
 				e = &delivery{done: make(chan struct{})}
-				go func() { e.err = c.Changed(w.t.Context(), likes, "e"); close(e.done) }()
+				go func() { _, e.err = c.Changed(w.t.Context(), likes, "e"); close(e.done) }()
 				w.acknowledged(e)
 				w.wantTotal(1)
 				w.called(2, test.sums, test.sums)
@@ -673,7 +673,7 @@ func TestIdleCounterIsForgotten(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		for i := range 100 {
 			counter := mustCounter(rollup.DefaultRoute, fmt.Sprintf("counters/%d/shards", i))
-			if err := c.Changed(w.t.Context(), counter, "e"); err != nil {
+			if _, err := c.Changed(w.t.Context(), counter, "e"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -710,7 +710,7 @@ func TestManyInstances(t *testing.T) {
 		for i := range seconds * perSecond {
 			w.increment(1)
 			all.Go(func() {
-				if err := coalescers[i*7%instances].Changed(w.t.Context(), likes, fmt.Sprint("e", i)); err != nil {
+				if _, err := coalescers[i*7%instances].Changed(w.t.Context(), likes, fmt.Sprint("e", i)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -1055,7 +1055,7 @@ func TestHold(t *testing.T) {
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				err := c.Changed(context.Background(), likes, "e1")
+				_, err := c.Changed(context.Background(), likes, "e1")
 				if held := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || held != o.Hold {
 					t.Errorf("got %v after %v, want the deadline after %v", err, held, o.Hold)
 				}

@@ -175,6 +175,7 @@ func (d *drain) cover(ctx context.Context, c Counter, m Mark) (covered bool, err
 		case !l.summed:
 			return false, nil
 		default:
+			l.marked = m.Version
 			if err = d.write(ctx, c, &l); err == nil {
 				return true, nil
 			}

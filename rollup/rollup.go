@@ -28,6 +28,19 @@ type Options struct {
 	// Random returns a uniform number in [0, 1), to spread the wake-ups of many instances. It must be
 	// safe for concurrent use. Nil means math/rand/v2.
 	Random func() float64
+
+	// Wrote, unless nil, is called after each attempt to write a roll-up, with the context of the
+	// attempt. It must be safe for concurrent use, and quick: events wait for it.
+	Wrote func(context.Context, Attempt)
+}
+
+// An Attempt is one attempt to write a roll-up.
+type Attempt struct {
+	Counter   Counter
+	AsOf      time.Time // the snapshot's instant
+	Unchanged bool      // the totals are those that the roll-up had: as_of alone is new
+	Marked    time.Time // when the pending mark was left for which a drain wrote; zero: none
+	Err       error     // nil: written; ErrConflict: refused; any other: the outcome is unknown, or nothing was sent
 }
 
 // A roller looks at counters and writes roll-ups.
@@ -56,7 +69,8 @@ type look struct {
 	rollUp    RollUp
 	summed    bool
 	totals    Totals
-	malformed int // shards' fields that the sum leaves out
+	malformed int       // shards' fields that the sum leaves out
+	marked    time.Time // when the pending mark was left that the look is for; zero: none
 }
 
 // look opens a snapshot of c and sums the shards in it if wanted, called once the roll-up is known,
@@ -124,8 +138,16 @@ func (r *roller) untilDue(l *look) time.Duration {
 // an old sum back on the precondition that no document exists.
 const maxWriteAge = 60 * time.Second
 
-// write publishes what the look summed.
+// write publishes what the look summed, and tells the observer.
 func (r *roller) write(ctx context.Context, c Counter, l *look) error {
+	err := r.publish(ctx, c, l)
+	if r.Wrote != nil {
+		r.Wrote(ctx, Attempt{Counter: c, AsOf: l.readTime, Unchanged: l.rollUp.Exists() && agrees(l), Marked: l.marked, Err: err})
+	}
+	return err
+}
+
+func (r *roller) publish(ctx context.Context, c Counter, l *look) error {
 	left := maxWriteAge - time.Since(l.began)
 	if left <= 0 {
 		return fmt.Errorf("rollup: the snapshot is older than %v; not written", maxWriteAge)

@@ -126,7 +126,7 @@ func (c *cloudCounter) increment(s *memstore.Store) {
 func (i *cloudInstance) deliver(counter *cloudCounter) {
 	id := fmt.Sprint(i.events.Add(1))
 	deliver := func() {
-		if err := i.coalescer.Changed(context.Background(), counter.Counter, id); err != nil {
+		if _, err := i.coalescer.Changed(context.Background(), counter.Counter, id); err != nil {
 			i.t.Error(err)
 		}
 	}

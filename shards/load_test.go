@@ -85,7 +85,7 @@ func (l *load) event() {
 	id := fmt.Sprint(l.writes.Add(1))
 	l.events.Go(func() {
 		for {
-			err := l.coalescer.Changed(context.Background(), l.route, id)
+			_, err := l.coalescer.Changed(context.Background(), l.route, id)
 			if err == nil {
 				return
 			}

@@ -57,7 +57,7 @@ func (c *console) rollUp(shard string) {
 	c.t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	coalescer := rollup.NewCoalescer(firestorestore.New(c.client, logger), rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: logger})
-	if err := coalescer.Changed(c.t.Context(), c.counter(shard), "event"); err != nil {
+	if _, err := coalescer.Changed(c.t.Context(), c.counter(shard), "event"); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -242,7 +242,8 @@ func (s *service) onWrite(ctx context.Context, e event.Event) (counter string, e
 	if err != nil {
 		return c.RollUp, err
 	}
-	return c.RollUp, d.coalescer.Changed(ctx, c, e.ID())
+	_, err = d.coalescer.Changed(ctx, c, e.ID())
+	return c.RollUp, err
 }
 
 // An outcome is what an event ends in.

@@ -129,7 +129,7 @@ func TestBilledOperations(t *testing.T) {
 			store := firestorestore.New(metered(t, client, meter), slog.New(slog.DiscardHandler))
 			coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 			c := counter(t, "counters/{c}/shards/{s} -> rollups/{c} : "+test.fields)
-			if err := coalescer.Changed(t.Context(), c, "e1"); err != nil {
+			if _, err := coalescer.Changed(t.Context(), c, "e1"); err != nil {
 				t.Fatal(err)
 			}
 			if got := meter.Counts(); got != test.rollUp {
@@ -142,7 +142,7 @@ func TestBilledOperations(t *testing.T) {
 			other := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
-			err := other.Changed(ctx, c, "e2")
+			_, err := other.Changed(ctx, c, "e2")
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v, want the deadline", err)
 			}

@@ -1,0 +1,155 @@
+package rollup_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEndings(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.increment(1)
+		want := w.endsHeld(c, "lone")
+		if _, asOf := w.rollUp(); !want.AsOf.Equal(asOf) {
+			t.Errorf("the lone event ended %+v, want it covered as of %v", want, asOf)
+		}
+
+		var held sync.WaitGroup
+		held.Go(func() { w.endsHeld(c, "anchor") })
+		held.Go(func() { w.endsHeld(c, "anchor") }) // its copy, which shares the outcome
+		time.Sleep(cadence / 2)
+		if got, err := c.Changed(w.t.Context(), likes, "absorbed"); got != (rollup.Ending{}) || err != nil {
+			t.Errorf("the absorbed event ended %+v, %v", got, err)
+		}
+		w.rollUpElsewhere() // the anchor's look, when the cadence is over, finds that it need not sum yet
+		time.Sleep(cadence * 3 / 4)
+		w.rollUpElsewhere() // and the next one, that its generation is covered
+		_, asOf := w.rollUp()
+		held.Wait()
+		if got := w.writes.Load(); got != 1 {
+			t.Errorf("%d roll-ups of this instance, want the lone event's only", got)
+		}
+		if _, now := w.rollUp(); !now.Equal(asOf) {
+			t.Errorf("rolled up again")
+		}
+	})
+}
+
+// endsHeld delivers an event that must be held and covered by the roll-up that is there then.
+func (w *world) endsHeld(c *rollup.Coalescer, eventID string) rollup.Ending {
+	w.t.Helper()
+	got, err := c.Changed(w.t.Context(), likes, eventID)
+	_, asOf := w.rollUp()
+	if err != nil || !got.Held || !got.AsOf.Equal(asOf) {
+		w.t.Errorf("%s ended %+v, %v; want it held until a roll-up as of %v", eventID, got, err, asOf)
+	}
+	return got
+}
+
+func TestEndingOfFailure(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.beforeView = func(int32) error { return errors.New("unavailable") }
+		ctx, cancel := context.WithTimeout(w.t.Context(), hold)
+		defer cancel()
+		if got, err := c.Changed(ctx, likes, "e"); got != (rollup.Ending{Held: true}) || err == nil {
+			t.Errorf("got %+v, %v; want it held and failed", got, err)
+		}
+	})
+}
+
+func TestEndingOfMark(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
+		if got, err := c.Changed(w.t.Context(), likes, "e"); got != (rollup.Ending{Held: true}) || err != nil {
+			t.Errorf("got %+v, %v; want it held, and no roll-up", got, err)
+		}
+	})
+}
+
+// What is done for an anchor has the values of its context, for logs and traces, and outlives it.
+func TestWorkHasTheAnchorsValues(t *testing.T) {
+	type key struct{}
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		got := make(chan any, 1)
+		o := w.options(0)
+		o.Wrote = func(ctx context.Context, _ rollup.Attempt) { got <- ctx.Value(key{}) }
+		w.aroundWrite = func(_ int32, write func() error) error {
+			time.Sleep(2 * time.Second)
+			return write()
+		}
+		c := rollup.NewCoalescer(traced{w.store, w}, o)
+		ctx, cancel := context.WithTimeout(context.WithValue(w.t.Context(), key{}, "v"), time.Second)
+		defer cancel()
+		w.increment(1)
+		if _, err := c.Changed(ctx, likes, "e"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want its time to be up", err)
+		}
+		if value := <-got; value != "v" {
+			t.Errorf("the write's context holds %v, want the value of the anchor's", value)
+		}
+		w.wantTotal(1)
+	})
+}
+
+func TestWrote(t *testing.T) {
+	inMarkWorld(t, func(w *markWorld, _ *rollup.Coalescer) {
+		var got []rollup.Attempt
+		o := w.options(0)
+		o.Wrote = func(_ context.Context, a rollup.Attempt) { got = append(got, a) }
+		c := rollup.NewCoalescer(w, o)
+		wrote := func(what string, want ...rollup.Attempt) {
+			t.Helper()
+			if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) }),
+				cmp.Comparer(func(a, b *rollup.Route) bool { return a == b })); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+			got = nil
+		}
+		changed := func(eventID string) time.Time {
+			t.Helper()
+			e, err := c.Changed(w.t.Context(), likes, eventID)
+			if err != nil {
+				t.Error(err)
+			}
+			return e.AsOf
+		}
+
+		w.increment(1)
+		wrote("before any event")
+		asOf := changed("e1")
+		wrote("a first roll-up", rollup.Attempt{Counter: likes, AsOf: asOf})
+		asOf = changed("e1 again")
+		wrote("equal totals", rollup.Attempt{Counter: likes, AsOf: asOf, Unchanged: true})
+
+		time.Sleep(time.Minute)
+		w.increment(1)
+		w.aroundWrite = func(_ int32, write func() error) error {
+			w.aroundWrite = nil
+			w.rollUpElsewhere()
+			return write()
+		}
+		changed("e2")
+		if len(got) != 1 || got[0].Unchanged || !errors.Is(got[0].Err, rollup.ErrConflict) {
+			t.Errorf("a roll-up that another instance was faster with: got %+v, want one attempt, refused", got)
+		}
+		got = nil
+
+		time.Sleep(time.Minute)
+		w.increment(1)
+		if err := w.store.Mark(w.t.Context(), likes); err != nil {
+			t.Fatal(err)
+		}
+		marked := w.store.Now()
+		time.Sleep(time.Minute)
+		if _, err := rollup.Drain(w.t.Context(), w, rollup.Routes{likes.Route}, 1, time.Now().Add(time.Hour), o); err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 1 || got[0].Marked.Sub(marked).Abs() > time.Second || got[0].AsOf.Sub(got[0].Marked) < time.Minute-time.Second {
+			t.Errorf("a drain: got %+v, want the mark of a minute before", got)
+		}
+	})
+}
