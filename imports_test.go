@@ -14,11 +14,12 @@ func TestImports(t *testing.T) {
 	const module = "github.com/firestore-tally/tally/"
 	for path, allowed := range map[string][]string{
 		".":                       {"internal/app"},
-		"internal/app":            {"internal/billing", "internal/firestorestore", "internal/trigger", "rollup"},
+		"internal/app":            {"internal/billing", "internal/firestorestore", "internal/telemetry", "internal/trigger", "rollup"},
 		"internal/trigger":        nil,
 		"internal/firestorestore": {"rollup"},
 		"internal/memstore":       {"rollup"},
 		"internal/billing":        nil,
+		"internal/telemetry":      {"rollup"},
 		"rollup":                  nil,
 		"shards":                  nil,
 		"deploy":                  {"rollup"},

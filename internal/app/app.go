@@ -17,10 +17,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/firestore-tally/tally/rollup"
 	"google.golang.org/grpc"
@@ -56,7 +58,7 @@ func (a *App) load() (*service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel), databases: make(map[databaseName]*opening)}
+	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel, config.projectID()), databases: make(map[databaseName]*opening)}
 	s.open = s.dialDatabase
 	var observer func(billing.Counts)
 	if config.UsageFile != "" {
@@ -66,7 +68,17 @@ func (a *App) load() (*service, error) {
 		}
 		observer = billing.Mirror(f)
 	}
-	s.dial = append(slices.Clone(a.dial), billing.NewMeter(observer).DialOptions()...)
+	meter := billing.NewMeter(observer)
+	s.dial = append(slices.Clone(a.dial), meter.DialOptions()...)
+	billed := func() (reads, writes, deletes int64) {
+		c := meter.Counts()
+		return c.Reads, c.Writes, c.Deletes
+	}
+	s.telemetry, err = telemetry.Start(context.Background(), config.Telemetry, config.projectID(), time.Duration(config.TelemetryInterval)*time.Millisecond, billed, s.logger)
+	if err != nil { // counters go on without it
+		s.logger.Error("no telemetry", "error", err)
+	}
+	s.telemetry.FlushAtEnd()
 	s.logger.Info("configured", "routes", fmt.Sprint(config.Routes), "cadence", config.Cadence.String(), "hold_limit", config.HoldLimit.String())
 	return s, nil
 }
@@ -74,24 +86,28 @@ func (a *App) load() (*service, error) {
 // OnWrite serves a Firestore document event, a CloudEvent over HTTP. It answers 2xx when the event
 // is done with, and 500 when it is to be delivered again.
 func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
-	ctx := r.Context()
+	ctx := withRequest(r.Context(), r.Header)
 	s, err := a.setup()
 	if err != nil {
-		NewLogger(a.logs, slog.LevelInfo).ErrorContext(ctx, "misconfigured; no event is acknowledged", "event_id", r.Header.Get("Ce-Id"), "error", err)
+		NewLogger(a.logs, slog.LevelInfo, "").ErrorContext(ctx, "misconfigured; no event is acknowledged", "event_id", r.Header.Get("Ce-Id"), "error", err)
 		http.Error(w, "misconfigured; the log says how", http.StatusInternalServerError)
 		return
 	}
+	ctx, span := s.telemetry.StartEvent(ctx, r.Header)
+	began := time.Now()
 	e, err := trigger.FromRequest(r)
 	counter := ""
+	var ending rollup.Ending
 	if err == nil {
-		counter, err = s.onWrite(ctx, e)
+		counter, ending, err = s.onWrite(ctx, e)
 	}
-	ending := classify(err)
-	if ending == done {
+	outcome := classify(err)
+	s.record(ctx, span, e, counter, ending, outcome, time.Since(began), err)
+	if outcome == done {
 		return
 	}
 	logger := s.logger.With("event_id", cmp.Or(e.ID(), r.Header.Get("Ce-Id")), "counter", counter, "subject", e.Subject(), "error", err)
-	switch ending {
+	switch outcome {
 	case refused:
 		logger.WarnContext(ctx, "request refused")
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -120,13 +136,14 @@ func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	ctx := withRequest(r.Context(), r.Header)
 	var report scheduleReport
 	s, err := a.setup()
 	if err != nil {
-		NewLogger(a.logs, slog.LevelInfo).ErrorContext(r.Context(), "misconfigured", "error", err)
+		NewLogger(a.logs, slog.LevelInfo, "").ErrorContext(ctx, "misconfigured", "error", err)
 		report.Errors = []string{err.Error()}
 	} else {
-		report = s.onSchedule(r.Context(), dryRun)
+		report = s.onSchedule(ctx, r.Header, dryRun)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if len(report.Errors) > 0 {
@@ -137,10 +154,11 @@ func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
 
 // A service is a configured App.
 type service struct {
-	config Config
-	logger *slog.Logger
-	dial   []grpc.DialOption
-	open   func(context.Context, databaseName) (*database, error)
+	config    Config
+	logger    *slog.Logger
+	telemetry *telemetry.Telemetry // nil: off
+	dial      []grpc.DialOption
+	open      func(context.Context, databaseName) (*database, error)
 
 	dropped atomic.Int64 // events that no retry could help
 
@@ -152,7 +170,7 @@ type databaseName struct{ project, database string }
 
 // A database is one that events came from, open.
 type database struct {
-	store     *firestorestore.Store
+	store     telemetry.Store
 	coalescer *rollup.Coalescer
 }
 
@@ -206,7 +224,7 @@ func (s *service) dialDatabase(ctx context.Context, name databaseName) (*databas
 	if err != nil {
 		return nil, err
 	}
-	store := firestorestore.New(client, s.logger)
+	store := s.telemetry.Store(firestorestore.New(client, s.logger), firestorestore.Class)
 	if s.config.scheduled() {
 		return &database{store, rollup.NewMarker(store, s.options())}, nil
 	}
@@ -215,20 +233,20 @@ func (s *service) dialDatabase(ctx context.Context, name databaseName) (*databas
 
 func (s *service) options() rollup.Options {
 	// Half the hold limit, so that an event outlives one call that never answers.
-	return rollup.Options{Cadence: s.config.Cadence, Timeout: s.config.HoldLimit / 2, Hold: s.config.HoldLimit, Logger: s.logger}
+	return rollup.Options{Cadence: s.config.Cadence, Timeout: s.config.HoldLimit / 2, Hold: s.config.HoldLimit, Logger: s.logger, Wrote: s.telemetry.Wrote}
 }
 
 var errNoRoute = errors.New("no route covers the document; see TALLY_ROUTES and the trigger's path pattern")
 
 // onWrite rolls up the counter that e is about, and returns its name for the log.
-func (s *service) onWrite(ctx context.Context, e event.Event) (counter string, err error) {
+func (s *service) onWrite(ctx context.Context, e event.Event) (counter string, ending rollup.Ending, err error) {
 	change, err := trigger.Decode(e)
 	if err != nil {
-		return "", err
+		return "", ending, err
 	}
 	c, ok := s.config.Routes.Match(change.Path)
 	if !ok {
-		return "", fmt.Errorf("%s: %w", change.Path, errNoRoute)
+		return "", ending, fmt.Errorf("%s: %w", change.Path, errNoRoute)
 	}
 	o := s.opening(ctx, databaseName{change.Project, change.Database})
 	select {
@@ -240,10 +258,53 @@ func (s *service) onWrite(ctx context.Context, e event.Event) (counter string, e
 	}
 	d, err := o.wait(ctx)
 	if err != nil {
-		return c.RollUp, err
+		return c.RollUp, ending, err
 	}
-	_, err = d.coalescer.Changed(ctx, c, e.ID())
-	return c.RollUp, err
+	ending, err = d.coalescer.Changed(ctx, c, e.ID())
+	return c.RollUp, ending, err
+}
+
+// record notes how an event ended, which took so long, and warns when its roll-up came late. It exports telemetry if that
+// is due, unless the event was absorbed: then another, which is held, will do so.
+func (s *service) record(ctx context.Context, span telemetry.Span, e event.Event, counter string, ending rollup.Ending, o outcome, took time.Duration, err error) {
+	held := time.Duration(-1)
+	if ending.Held {
+		held = took
+	}
+	ended := recorded(o, ending)
+	if committed := e.Time(); ended == telemetry.Covered && !committed.IsZero() {
+		lag := ending.AsOf.Sub(committed)
+		s.telemetry.Lag(ctx, lag)
+		if lag > rollup.Grace(s.config.Cadence, s.config.HoldLimit) {
+			s.logger.WarnContext(ctx, "rolled up late", "event_id", e.ID(), "counter", counter, "lag_seconds", lag.Seconds())
+		}
+	}
+	s.telemetry.Event(ctx, ended, held)
+	span.Set("tally.outcome", string(ended))
+	span.Set("tally.counter", counter)
+	span.Set("tally.event_id", e.ID())
+	span.End(err)
+	if ended != telemetry.Absorbed {
+		s.telemetry.Flush(ctx)
+	}
+}
+
+// recorded is what telemetry calls an event's outcome.
+func recorded(o outcome, ending rollup.Ending) telemetry.Outcome {
+	switch {
+	case o == refused:
+		return telemetry.Refused
+	case o == permanent:
+		return telemetry.Dropped
+	case o == transient:
+		return telemetry.Failed
+	case !ending.Held:
+		return telemetry.Absorbed
+	case ending.AsOf.IsZero():
+		return telemetry.Marked
+	default:
+		return telemetry.Covered
+	}
 }
 
 // An outcome is what an event ends in.

@@ -12,6 +12,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/caarlos0/env/v11"
+	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -40,6 +41,11 @@ type Config struct {
 	// the list price of us-central1; 10,000 counters take about as many.
 	AuditReads int64 `env:"TALLY_AUDIT_READS_PER_TICK" envDefault:"50000"`
 
+	// Telemetry is where metrics and traces go, and TelemetryInterval the least time between two
+	// exports of a process, in milliseconds.
+	Telemetry         telemetry.Destination `env:"TALLY_TELEMETRY" envDefault:"off"`
+	TelemetryInterval int                   `env:"OTEL_METRIC_EXPORT_INTERVAL" envDefault:"60000"`
+
 	// EmulatorHost is the host:port of an emulator to use instead of Firestore.
 	EmulatorHost string `env:"FIRESTORE_EMULATOR_HOST"`
 
@@ -56,6 +62,14 @@ const shortestScheduled = time.Minute
 
 // scheduled reports whether the cadence is kept by RollUpOnSchedule, not by holding events.
 func (c *Config) scheduled() bool { return c.Cadence > rollup.LongestCadence(c.HoldLimit) }
+
+// projectID returns Project, or nothing when it is to be taken from the credentials.
+func (c *Config) projectID() string {
+	if c.Project == firestore.DetectProjectID {
+		return ""
+	}
+	return c.Project
+}
 
 // LoadConfig reads the configuration from environment, which maps variables to values. The error
 // joins every problem, each naming its variable.
@@ -103,6 +117,9 @@ func LoadConfig(environment map[string]string) (Config, error) {
 	}
 	if !unread["AuditReads"] && c.AuditReads <= 0 {
 		report("TALLY_AUDIT_READS_PER_TICK=%d: want more than 0", c.AuditReads)
+	}
+	if !unread["TelemetryInterval"] && c.TelemetryInterval <= 0 {
+		report("OTEL_METRIC_EXPORT_INTERVAL=%d: want more than 0 milliseconds", c.TelemetryInterval)
 	}
 	for i, id := range c.Databases {
 		id = strings.TrimSpace(id)

@@ -63,6 +63,7 @@ func TestConfigProblems(t *testing.T) {
 		{map[string]string{"TALLY_CADENCE": "-1s", "TALLY_HOLD_LIMIT": "5s"}, []string{"TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=5s: want more than 5s"}},
 		{map[string]string{"TALLY_AUDIT_READS_PER_TICK": "0"}, []string{"TALLY_AUDIT_READS_PER_TICK=0: want more than 0"}},
 		{map[string]string{"TALLY_AUDIT_READS_PER_TICK": "many"}, []string{`TALLY_AUDIT_READS_PER_TICK="many"`}},
+		{map[string]string{"TALLY_TELEMETRY": "on", "OTEL_METRIC_EXPORT_INTERVAL": "0"}, []string{`TALLY_TELEMETRY="on": want off, gcp or otlp`, "OTEL_METRIC_EXPORT_INTERVAL=0: want more than 0"}},
 		{map[string]string{"CLOUD_RUN_TIMEOUT_SECONDS": "8"}, []string{"TALLY_HOLD_LIMIT=8s: want less than the function's timeout, 8s"}},
 	} {
 		_, err := LoadConfig(test.environment)

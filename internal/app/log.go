@@ -1,14 +1,22 @@
 package app
 
 import (
+	"context"
 	"io"
 	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/firestore-tally/tally/internal/telemetry"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // NewLogger returns a logger that writes JSON lines with the keys that Cloud Logging takes apart
-// (https://cloud.google.com/logging/docs/structured-logging).
-func NewLogger(w io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: cloudKeys}))
+// (https://cloud.google.com/logging/docs/structured-logging). A line of a request, that is one whose
+// context is of withRequest, names the request's trace, which Cloud Trace keeps in the project; empty,
+// in that of the request's event.
+func NewLogger(w io.Writer, level slog.Level, project string) *slog.Logger {
+	return slog.New(traced{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: cloudKeys}), project})
 }
 
 func cloudKeys(groups []string, a slog.Attr) slog.Attr {
@@ -27,4 +35,60 @@ func cloudKeys(groups []string, a slog.Attr) slog.Attr {
 		a.Key = "time"
 	}
 	return a
+}
+
+// headerKey is the key of the header of the request that a context is of.
+type headerKey struct{}
+
+// withRequest returns a context of a request with the header. The header is parsed only for a line
+// that is logged: of most events none is.
+func withRequest(ctx context.Context, header http.Header) context.Context {
+	return context.WithValue(ctx, headerKey{}, header)
+}
+
+// traced adds the trace of a line's context to the line.
+type traced struct {
+	slog.Handler
+	project string
+}
+
+func (h traced) Handle(ctx context.Context, r slog.Record) error {
+	header, ok := ctx.Value(headerKey{}).(http.Header)
+	if !ok {
+		return h.Handler.Handle(ctx, r)
+	}
+	span := trace.SpanContextFromContext(ctx) // one of Tally's own, if it is recorded
+	if !span.IsSampled() {
+		span = telemetry.Parent(header)
+	}
+	if !span.IsValid() {
+		return h.Handler.Handle(ctx, r)
+	}
+	r = r.Clone()
+	r.AddAttrs(slog.String("logging.googleapis.com/trace", h.traceName(header, span)),
+		slog.String("logging.googleapis.com/spanId", span.SpanID().String()),
+		slog.Bool("logging.googleapis.com/trace_sampled", span.IsSampled()))
+	return h.Handler.Handle(ctx, r)
+}
+
+// traceName returns the resource name of the span's trace, or its bare id when no project is known.
+func (h traced) traceName(header http.Header, span trace.SpanContext) string {
+	project := h.project
+	if project == "" {
+		if rest, ok := strings.CutPrefix(header.Get("Ce-Source"), "//firestore.googleapis.com/projects/"); ok {
+			project, _, _ = strings.Cut(rest, "/")
+		}
+	}
+	if project == "" {
+		return span.TraceID().String()
+	}
+	return "projects/" + project + "/traces/" + span.TraceID().String()
+}
+
+func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return traced{h.Handler.WithAttrs(attrs), h.project}
+}
+
+func (h traced) WithGroup(name string) slog.Handler {
+	return traced{h.Handler.WithGroup(name), h.project}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -47,19 +48,31 @@ const auditConcurrency = 32
 // begun, the cursor and the answer. It is at most a quarter of the timeout.
 const lastWords = 20 * time.Second
 
-func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
+func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun bool) scheduleReport {
+	ctx, span := s.telemetry.StartTick(ctx, header)
 	began := time.Now()
+	var problems []error
 	report := scheduleReport{DryRun: dryRun, Databases: make(map[string]auditReport)}
 	for i, name := range s.config.Databases {
 		audited, err := s.audit(ctx, databaseName{s.config.Project, name}, s.until(began, len(s.config.Databases)-i), dryRun)
 		report.Databases[name] = audited
 		if err != nil {
 			s.logger.ErrorContext(ctx, "audit failed", "database", name, "error", err)
-			report.Errors = append(report.Errors, fmt.Sprintf("database %s: %v", name, err))
+			err = fmt.Errorf("database %s: %w", name, err)
+			problems = append(problems, err)
+			report.Errors = append(report.Errors, err.Error())
 		}
 	}
 	report.Seconds = time.Since(began).Seconds()
 	s.logger.InfoContext(ctx, "audited", "report", report)
+	if !dryRun {
+		for _, r := range report.Databases {
+			s.telemetry.Audited(ctx, r.Report, r.Pending)
+		}
+		s.telemetry.Tick(ctx, len(report.Errors) == 0)
+	}
+	span.End(errors.Join(problems...))
+	s.telemetry.FlushNow(ctx)
 	return report
 }
 

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+	"github.com/cloudevents/sdk-go/v2/types"
 )
 
 // ErrNoEvent is what FromRequest returns for a request that is no CloudEvent at all. Check with
@@ -20,8 +22,9 @@ var ErrNoEvent = errors.New("not a CloudEvent")
 // that the request was not received whole, most likely because the caller went away.
 //
 // Of an event in HTTP's binary content mode, as Eventarc sends it, only what Decode reads and the
-// log names is taken, without parsing it: the SDK's parsing of every attribute costs more than all
-// else that is done for an absorbed event. Whatever else may be a CloudEvent is left to the SDK.
+// log names is taken, and the time, which is that of the change's commit: the SDK's parsing of every
+// attribute costs more than all else that is done for an absorbed event. Whatever else may be a
+// CloudEvent is left to the SDK.
 func FromRequest(r *http.Request) (event.Event, error) {
 	data, err := body(r)
 	if err != nil {
@@ -30,6 +33,9 @@ func FromRequest(r *http.Request) (event.Event, error) {
 	attributes := event.EventContextV1{ID: r.Header.Get("Ce-Id"), Type: r.Header.Get("Ce-Type")}
 	contentType, subject := r.Header.Get("Content-Type"), r.Header.Get("Ce-Subject")
 	attributes.DataContentType, attributes.Subject = &contentType, &subject
+	if t, err := time.Parse(time.RFC3339Nano, r.Header.Get("Ce-Time")); err == nil { // only metrics need it
+		attributes.Time = &types.Timestamp{Time: t}
+	}
 	if r.Header.Get("Ce-Specversion") == "1.0" && r.Header.Get("Ce-Source") != "" && attributes.ID != "" && attributes.Type != "" && contentType == protobuf {
 		return event.Event{Context: &attributes, DataEncoded: data}, nil
 	}

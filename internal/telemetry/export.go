@@ -1,0 +1,112 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"go.opentelemetry.io/contrib/detectors/gcp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/oauth"
+)
+
+// A Destination is where telemetry goes.
+type Destination string
+
+const (
+	Off  Destination = "off"
+	GCP  Destination = "gcp"  // Cloud Monitoring and Cloud Trace, with application default credentials
+	OTLP Destination = "otlp" // a collector, as OpenTelemetry's own variables say: OTEL_EXPORTER_OTLP_ENDPOINT and others
+)
+
+// UnmarshalText takes the name of a destination.
+func (d *Destination) UnmarshalText(text []byte) error {
+	switch *d = Destination(text); *d {
+	case Off, GCP, OTLP:
+		return nil
+	}
+	return errors.New("want off, gcp or otlp")
+}
+
+// Endpoint is Google Cloud's Telemetry API, which speaks OpenTelemetry's own protocol and is what
+// Google recommends: its exporter of traces is deprecated for it
+// (https://docs.cloud.google.com/stackdriver/docs/otlp/overview).
+const Endpoint = "telemetry.googleapis.com:443"
+
+// Start returns a Telemetry that exports to the destination; nil when that is Off. Project is where
+// Google Cloud keeps it; empty, the one that the process runs in. Nothing is sent yet.
+func Start(ctx context.Context, d Destination, project string, every time.Duration, billed func() (reads, writes, deletes int64), logger *slog.Logger) (*Telemetry, error) {
+	o := Options{Every: every, Billed: billed, Logger: logger}
+	var metrics []otlpmetricgrpc.Option
+	var spans []otlptracegrpc.Option
+	var detectors []resource.Detector
+	switch d {
+	case Off:
+		return nil, nil
+	case GCP:
+		credential, err := oauth.NewApplicationDefault(ctx, "https://www.googleapis.com/auth/cloud-platform")
+		if err != nil {
+			return nil, fmt.Errorf("telemetry: %w", err)
+		}
+		conn, err := dial(Endpoint, credentials.NewTLS(nil), credential)
+		if err != nil {
+			return nil, fmt.Errorf("telemetry: %w", err)
+		}
+		metrics = append(metrics, otlpmetricgrpc.WithGRPCConn(conn))
+		spans = append(spans, otlptracegrpc.WithGRPCConn(conn))
+		detectors = append(detectors, gcp.NewDetector())
+	}
+	var err error
+	if o.Resource, err = newResource(ctx, project, detectors...); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	if o.Metrics, err = otlpmetricgrpc.New(ctx, metrics...); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	if o.Spans, err = otlptracegrpc.New(ctx, spans...); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	return New(o)
+}
+
+// dial returns a connection for both exporters.
+func dial(endpoint string, transport credentials.TransportCredentials, perCall credentials.PerRPCCredentials) (*grpc.ClientConn, error) {
+	return grpc.NewClient(endpoint, grpc.WithTransportCredentials(transport), grpc.WithPerRPCCredentials(perCall))
+}
+
+// newResource says what process the telemetry is of. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
+// have the last word.
+func newResource(ctx context.Context, project string, detectors ...resource.Detector) (*resource.Resource, error) {
+	attributes := []attribute.KeyValue{
+		attribute.String("service.name", cmp.Or(os.Getenv("K_SERVICE"), "tally")),
+		// Two processes must not write one time series.
+		attribute.String("service.instance.id", rand.Text()),
+	}
+	detected, err := resource.New(ctx, resource.WithDetectors(detectors...))
+	if err != nil {
+		return nil, err
+	}
+	if project == "" {
+		if id, ok := detected.Set().Value("cloud.account.id"); ok {
+			project = id.AsString()
+		}
+	}
+	if project != "" {
+		attributes = append(attributes, attribute.String("gcp.project_id", project)) // the Telemetry API wants it
+	}
+	described, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(attributes...), resource.WithFromEnv())
+	if err != nil {
+		return nil, err
+	}
+	return resource.Merge(detected, described)
+}

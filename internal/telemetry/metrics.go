@@ -1,0 +1,167 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// An Outcome is what an event ended in.
+type Outcome string
+
+const (
+	Absorbed Outcome = "absorbed" // acknowledged at once, because an event that is held stands for it
+	Covered  Outcome = "covered"  // held until a roll-up covered it
+	Marked   Outcome = "marked"   // held until a pending mark stood for it
+	Failed   Outcome = "failed"   // to be delivered again
+	Dropped  Outcome = "dropped"  // acknowledged without effect: no retry could help
+	Refused  Outcome = "refused"  // was no CloudEvent
+)
+
+// instruments are all metrics.
+type instruments struct {
+	events  metric.Int64Counter
+	held    metric.Float64Histogram
+	lag     metric.Float64Histogram
+	rollUps metric.Int64Counter
+	errors  metric.Int64Counter
+	marks   metric.Int64Counter
+	pending metric.Int64Gauge
+	ticks   metric.Int64Counter
+	audited metric.Int64Counter
+	drift   metric.Int64Counter
+}
+
+// seconds are the buckets of the histograms: fine around the default cadence of 1 s and up to the
+// hold limit of 8 s, coarse beyond, where events come again.
+var seconds = metric.WithExplicitBucketBoundaries(0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 15, 30, 60, 300, 1800)
+
+func newInstruments(m metric.Meter, billed func() (reads, writes, deletes int64)) (instruments, error) {
+	var i instruments
+	var problems []error
+	counter := func(name, unit, description string) metric.Int64Counter {
+		c, err := m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		problems = append(problems, err)
+		return c
+	}
+	histogram := func(name, description string) metric.Float64Histogram {
+		h, err := m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description), seconds)
+		problems = append(problems, err)
+		return h
+	}
+	i.events = counter("tally.events", "{event}", "Deliveries of events, by how they ended")
+	i.held = histogram("tally.held", "How long events were held that were not absorbed, by this process's clock")
+	i.lag = histogram("tally.lag", "From a change's commit to as_of of the roll-up that covers it, both by Firestore's clock")
+	i.rollUps = counter("tally.rollups", "{rollup}", "Attempts to write a roll-up")
+	i.errors = counter("tally.errors", "{error}", "Failed calls of Firestore; a refused write is none")
+	i.marks = counter("tally.marks", "{mark}", "Pending marks that were left")
+	i.ticks = counter("tally.ticks", "{tick}", "Calls of RollUpOnSchedule that were no dry run")
+	i.audited = counter("tally.audited", "{counter}", "Counters that audits compared with their shards")
+	i.drift = counter("tally.drift", "{counter}", "Roll-ups that lacked a change for longer than an event may take")
+	var err error
+	i.pending, err = m.Int64Gauge("tally.pending", metric.WithUnit("{mark}"), metric.WithDescription("Pending marks that the last tick left, as far as it came"))
+	problems = append(problems, err)
+	_, err = m.Int64ObservableCounter("tally.billed", metric.WithUnit("{operation}"), metric.WithDescription("Document operations that Firestore billed"),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			reads, writes, deletes := billed()
+			o.Observe(reads, kind("read"))
+			o.Observe(writes, kind("write"))
+			o.Observe(deletes, kind("delete"))
+			return nil
+		}))
+	problems = append(problems, err)
+	return i, errors.Join(problems...)
+}
+
+func outcome(value string) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", value)))
+}
+
+func kind(value string) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String("kind", value)))
+}
+
+// outcomes are made once: every event needs one.
+var outcomes = func() map[Outcome]metric.MeasurementOption {
+	made := make(map[Outcome]metric.MeasurementOption)
+	for _, o := range []Outcome{Absorbed, Covered, Marked, Failed, Dropped, Refused} {
+		made[o] = outcome(string(o))
+	}
+	return made
+}()
+
+// Event records how an event ended. Held is how long it was held, negative if it was not; lag is as
+// of [Telemetry.Lag].
+func (t *Telemetry) Event(ctx context.Context, o Outcome, held time.Duration) {
+	if t == nil {
+		return
+	}
+	t.events.Add(ctx, 1, outcomes[o])
+	if held >= 0 {
+		t.held.Record(ctx, held.Seconds(), outcomes[o])
+	}
+}
+
+// Lag records how much later than the commit of an event's change as_of is of the roll-up that covers
+// the event. Both times are Firestore's.
+func (t *Telemetry) Lag(ctx context.Context, lag time.Duration) {
+	if t != nil {
+		t.lag.Record(ctx, lag.Seconds())
+	}
+}
+
+// Wrote records an attempt to write a roll-up; see rollup.Options.
+func (t *Telemetry) Wrote(ctx context.Context, a rollup.Attempt) {
+	if t == nil {
+		return
+	}
+	what := "changed"
+	switch {
+	case errors.Is(a.Err, rollup.ErrConflict):
+		what = "conflict"
+	case a.Err != nil:
+		what = "failed"
+	case a.Unchanged:
+		what = "unchanged"
+	}
+	t.rollUps.Add(ctx, 1, outcome(what))
+	if a.Err == nil && !a.Marked.IsZero() {
+		t.Lag(ctx, a.AsOf.Sub(a.Marked))
+	}
+}
+
+// Tick records a call of RollUpOnSchedule, which was no dry run.
+func (t *Telemetry) Tick(ctx context.Context, succeeded bool) {
+	if t == nil {
+		return
+	}
+	what := "succeeded"
+	if !succeeded {
+		what = "failed"
+	}
+	t.ticks.Add(ctx, 1, outcome(what))
+}
+
+// Audited records what a tick did in one database. Marks is nil when the pending marks were not
+// looked at.
+func (t *Telemetry) Audited(ctx context.Context, r rollup.Report, marks *rollup.DrainReport) {
+	if t == nil {
+		return
+	}
+	for what, n := range map[string]int{"rolled_up": r.RolledUp, "unchanged": r.Unchanged, "removed": r.Removed, "failed": r.Failed} {
+		t.audited.Add(ctx, int64(n), outcome(what))
+	}
+	t.drift.Add(ctx, int64(r.Drift))
+	if marks != nil {
+		t.pending.Record(ctx, int64(marks.Waiting+marks.Unrouted+marks.Failed))
+	}
+}
+
+// failed counts a failed call of Firestore.
+func (t *Telemetry) failed(ctx context.Context, operation, class string) {
+	t.errors.Add(ctx, 1, metric.WithAttributeSet(attribute.NewSet(attribute.String("operation", operation), attribute.String("error.type", class))))
+}

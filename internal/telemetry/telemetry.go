@@ -1,0 +1,151 @@
+// Package telemetry records what the functions do as OpenTelemetry metrics and spans, and exports it
+// while a request is served, because Cloud Run may take the CPU away between requests. A nil
+// *Telemetry is telemetry that is off: it records nothing and costs nothing.
+//
+// docs/observability.md lists the metrics; a test keeps the two equal. No attribute of a metric names
+// a counter, or anything else of which there may be many.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Telemetry records metrics and spans. It may be used by many goroutines at once.
+type Telemetry struct {
+	instruments
+	tracer trace.Tracer
+
+	reader  *sdkmetric.ManualReader
+	metrics sdkmetric.Exporter
+	spans   *sdktrace.TracerProvider
+	every   time.Duration
+	logger  *slog.Logger
+
+	exporting sync.Mutex
+	mu        sync.Mutex
+	exported  time.Time // when the last export began; zero: none did
+}
+
+// Options configure a Telemetry.
+type Options struct {
+	Metrics  sdkmetric.Exporter
+	Spans    sdktrace.SpanExporter
+	Resource *resource.Resource
+
+	// Every is the least time between two exports, but for those of FlushNow.
+	Every time.Duration
+
+	// Billed returns the document operations that Firestore billed so far.
+	Billed func() (reads, writes, deletes int64)
+
+	Logger *slog.Logger
+}
+
+// New returns a Telemetry.
+func New(o Options) (*Telemetry, error) {
+	t := &Telemetry{reader: sdkmetric.NewManualReader(), metrics: o.Metrics, every: o.Every, logger: o.Logger}
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(t.reader), sdkmetric.WithResource(o.Resource))
+	t.spans = sdktrace.NewTracerProvider(
+		// Spans are exported by Flush, or when many are there, which they are only while requests are served.
+		sdktrace.WithBatcher(o.Spans, sdktrace.WithBatchTimeout(time.Hour), sdktrace.WithExportTimeout(flushTimeout)),
+		sdktrace.WithResource(o.Resource))
+	t.tracer = t.spans.Tracer(scope)
+	var err error
+	if t.instruments, err = newInstruments(meters.Meter(scope), o.Billed); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	return t, nil
+}
+
+// scope names the code that records.
+const scope = "github.com/firestore-tally/tally"
+
+const (
+	// flushTimeout bounds an export that an event waits for. With the default hold limit of 8 s it
+	// ends before the trigger's subscription delivers the event again, after 10 s.
+	flushTimeout = 1500 * time.Millisecond
+
+	// lastTimeout bounds the exports that nothing but the end of a process waits for. Cloud Run kills a
+	// process 10 s after SIGTERM (https://cloud.google.com/run/docs/container-contract#instance-shutdown).
+	lastTimeout = 5 * time.Second
+)
+
+// Flush exports what was recorded if the last export began longer ago than Options.Every. It returns
+// at once while another export is in work. A failed export is logged; metrics are cumulative, so the
+// next one makes up for it, while its spans are lost.
+func (t *Telemetry) Flush(ctx context.Context) {
+	if t == nil || !t.due() || !t.exporting.TryLock() {
+		return
+	}
+	defer t.exporting.Unlock()
+	t.export(ctx, flushTimeout)
+}
+
+func (t *Telemetry) due() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.exported.IsZero() || time.Since(t.exported) >= t.every
+}
+
+// FlushNow exports what was recorded.
+func (t *Telemetry) FlushNow(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	t.exporting.Lock()
+	defer t.exporting.Unlock()
+	t.export(ctx, lastTimeout)
+}
+
+func (t *Telemetry) export(ctx context.Context, timeout time.Duration) {
+	t.mu.Lock()
+	t.exported = time.Now()
+	t.mu.Unlock()
+	// The request's own end must not lose what others recorded.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	var spans error
+	var both sync.WaitGroup
+	both.Go(func() { spans = t.spans.ForceFlush(limited) })
+	var collected metricdata.ResourceMetrics
+	metrics := t.reader.Collect(limited, &collected)
+	if metrics == nil {
+		metrics = t.metrics.Export(limited, &collected)
+	}
+	both.Wait()
+	if err := errors.Join(metrics, spans); err != nil {
+		t.logger.WarnContext(ctx, "telemetry not exported", "error", err)
+	}
+}
+
+// FlushAtEnd has SIGTERM, by which Cloud Run ends an instance, export what was recorded before it
+// ends the process.
+func (t *Telemetry) FlushAtEnd() {
+	if t == nil {
+		return
+	}
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	go func() {
+		<-terminated
+		t.FlushNow(context.Background())
+		signal.Reset(syscall.SIGTERM)
+		if self, err := os.FindProcess(os.Getpid()); err != nil || self.Signal(syscall.SIGTERM) != nil {
+			os.Exit(1) // not every system has the signal
+		}
+	}()
+}
