@@ -1,0 +1,362 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+)
+
+// An exporter keeps what it is given.
+type exporter struct {
+	sdkmetric.Exporter
+	exports int
+	last    metricdata.ResourceMetrics
+	err     error
+}
+
+func (e *exporter) Export(_ context.Context, m *metricdata.ResourceMetrics) error {
+	e.exports++
+	e.last = *m
+	return e.err
+}
+
+// newTelemetry returns a Telemetry that exports to memory.
+func newTelemetry(t *testing.T) (*Telemetry, *exporter, *tracetest.InMemoryExporter, *bytes.Buffer) {
+	t.Helper()
+	metrics, spans, log := &exporter{}, tracetest.NewInMemoryExporter(), new(bytes.Buffer)
+	telemetry, err := New(Options{
+		Metrics: metrics, Spans: spans, Resource: resource.Empty(), Every: time.Minute,
+		Billed: func() (reads, writes, deletes int64) { return 5, 3, 1 },
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = telemetry.spans.Shutdown(context.Background()) })
+	return telemetry, metrics, spans, log
+}
+
+// values returns the numbers of the last export: sums and gauges, and the counts of histograms.
+func (e *exporter) values() map[string]float64 {
+	values := make(map[string]float64)
+	e.each(func(m metricdata.Metrics, a attribute.Set, value float64) {
+		values[m.Name+"{"+a.Encoded(attribute.DefaultEncoder())+"}"] = value
+	})
+	return values
+}
+
+func (e *exporter) each(f func(m metricdata.Metrics, a attribute.Set, value float64)) {
+	for _, scope := range e.last.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					f(m, p.Attributes, float64(p.Value))
+				}
+			case metricdata.Gauge[int64]:
+				for _, p := range data.DataPoints {
+					f(m, p.Attributes, float64(p.Value))
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					f(m, p.Attributes, float64(p.Count))
+				}
+			default:
+				panic(fmt.Sprintf("%s is a %T", m.Name, m.Data))
+			}
+		}
+	}
+}
+
+var likes = func() rollup.Counter {
+	routes, err := rollup.ParseRoutes(rollup.DefaultRoute)
+	if err != nil {
+		panic(err)
+	}
+	c, _ := routes.Match("counters/likes/shards/0")
+	return c
+}()
+
+// everything records something in every metric, and every value of their attributes but error.type.
+func everything(ctx context.Context, t *Telemetry) {
+	for _, o := range []Outcome{Absorbed, Covered, Marked, Failed, Dropped, Refused} {
+		held := time.Second
+		if o == Absorbed || o == Dropped || o == Refused {
+			held = -1
+		}
+		t.Event(ctx, o, held)
+	}
+	t.Lag(ctx, time.Second)
+	asOf := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	for _, a := range []rollup.Attempt{{}, {Unchanged: true}, {Err: fmt.Errorf("w: %w", rollup.ErrConflict)}, {Err: errors.New("lost")},
+		{AsOf: asOf, Marked: asOf.Add(-time.Minute)}} {
+		t.Wrote(ctx, a)
+	}
+	t.Tick(ctx, true)
+	t.Tick(ctx, false)
+	t.Audited(ctx, rollup.Report{RolledUp: 2, Unchanged: 3, Removed: 4, Failed: 5, Drift: 1}, &rollup.DrainReport{Waiting: 1, Unrouted: 2, Failed: 3, RolledUp: 9})
+	s := t.Store(&broken{Store: new(memstore.Store)}, func(error) string { return "Unavailable" })
+	_ = s.Mark(ctx, likes)
+	_ = s.Remove(ctx, likes, rollup.RollUp{})
+	_ = s.Unmark(ctx, rollup.Mark{})
+	_ = s.Write(ctx, likes, rollup.RollUp{})
+	_ = s.View(ctx, likes, nil)
+	s = t.Store(&unsummed{new(memstore.Store)}, func(error) string { return "Unavailable" })
+	_ = s.View(ctx, likes, func(v rollup.Snapshot) error { _, _, err := v.Sum(ctx); return err })
+	_ = s.Mark(ctx, likes)
+}
+
+// A broken store fails.
+type broken struct{ *memstore.Store }
+
+var errBroken = errors.New("broken")
+
+func (broken) Mark(context.Context, rollup.Counter) error                  { return errBroken }
+func (broken) Unmark(context.Context, rollup.Mark) error                   { return errBroken }
+func (broken) Remove(context.Context, rollup.Counter, rollup.RollUp) error { return errBroken }
+func (broken) Write(context.Context, rollup.Counter, rollup.RollUp) error  { return errBroken }
+func (broken) View(context.Context, rollup.Counter, func(rollup.Snapshot) error) error {
+	return errBroken
+}
+
+// An unsummed store's sums fail.
+type unsummed struct{ *memstore.Store }
+
+func (s unsummed) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
+	return s.Store.View(ctx, c, func(v rollup.Snapshot) error { return f(unsummedSnapshot{v}) })
+}
+
+type unsummedSnapshot struct{ rollup.Snapshot }
+
+func (unsummedSnapshot) Sum(context.Context) (rollup.Totals, []rollup.Malformed, error) {
+	return rollup.Totals{}, nil, errBroken
+}
+
+func TestMetrics(t *testing.T) {
+	telemetry, metrics, _, _ := newTelemetry(t)
+	everything(t.Context(), telemetry)
+	telemetry.FlushNow(t.Context())
+	want := map[string]float64{
+		"tally.events{outcome=absorbed}": 1, "tally.events{outcome=covered}": 1, "tally.events{outcome=marked}": 1,
+		"tally.events{outcome=failed}": 1, "tally.events{outcome=dropped}": 1, "tally.events{outcome=refused}": 1,
+		"tally.held{outcome=covered}": 1, "tally.held{outcome=failed}": 1, "tally.held{outcome=marked}": 1,
+		"tally.lag{}":                      2, // an event's, and a mark's
+		"tally.rollups{outcome=changed}":   2,
+		"tally.rollups{outcome=unchanged}": 1,
+		"tally.rollups{outcome=conflict}":  1,
+		"tally.rollups{outcome=failed}":    1,
+		"tally.ticks{outcome=succeeded}":   1,
+		"tally.ticks{outcome=failed}":      1,
+		"tally.audited{outcome=rolled_up}": 2,
+		"tally.audited{outcome=unchanged}": 3,
+		"tally.audited{outcome=removed}":   4,
+		"tally.audited{outcome=failed}":    5,
+		"tally.drift{}":                    1,
+		"tally.pending{}":                  6,
+		"tally.marks{}":                    1,
+		"tally.billed{kind=read}":          5,
+		"tally.billed{kind=write}":         3,
+		"tally.billed{kind=delete}":        1,
+	}
+	for _, operation := range []string{"look", "sum", "write", "mark", "unmark", "remove"} {
+		want["tally.errors{error.type=Unavailable,operation="+operation+"}"] = 1
+	}
+	if diff := cmp.Diff(want, metrics.values()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// docs/observability.md has a row for each metric, with all that the code says of it, and no other.
+func TestMetricsAreDocumented(t *testing.T) {
+	telemetry, metrics, _, _ := newTelemetry(t)
+	everything(t.Context(), telemetry)
+	telemetry.FlushNow(t.Context())
+	described := make(map[string]metricdata.Metrics)
+	attributes := make(map[string]map[string]map[string]bool) // metric → key → values
+	metrics.each(func(m metricdata.Metrics, a attribute.Set, _ float64) {
+		described[m.Name] = m
+		if attributes[m.Name] == nil {
+			attributes[m.Name] = make(map[string]map[string]bool)
+		}
+		for _, kv := range a.ToSlice() {
+			key := string(kv.Key)
+			if attributes[m.Name][key] == nil {
+				attributes[m.Name][key] = make(map[string]bool)
+			}
+			attributes[m.Name][key][kv.Value.AsString()] = true
+		}
+	})
+	var want []string
+	for _, name := range slices.Sorted(maps.Keys(described)) {
+		m := described[name]
+		kind := map[string]string{"metricdata.Sum[int64]": "counter", "metricdata.Gauge[int64]": "gauge", "metricdata.Histogram[float64]": "histogram"}[fmt.Sprintf("%T", m.Data)]
+		var keys []string
+		for _, key := range slices.Sorted(maps.Keys(attributes[name])) {
+			values := strings.Join(slices.Sorted(maps.Keys(attributes[name][key])), ", ")
+			if key == "error.type" {
+				values = "a gRPC status code"
+			}
+			keys = append(keys, "`"+key+"`: "+values)
+		}
+		want = append(want, fmt.Sprintf("| `%s` | %s | `%s` | %s | %s |", name, kind, m.Unit, strings.Join(keys, "; "), m.Description))
+	}
+	page, err := os.ReadFile("../../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "| `tally.") {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("docs/observability.md (-want +got):\n%s", diff)
+	}
+}
+
+func TestFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		telemetry, metrics, spans, log := newTelemetry(t)
+		flush := func(what string, want int) {
+			t.Helper()
+			telemetry.Flush(t.Context())
+			if metrics.exports != want {
+				t.Errorf("%s: %d exports so far, want %d", what, metrics.exports, want)
+			}
+		}
+		_, span := telemetry.StartTick(t.Context(), nil)
+		span.End(errors.New("failed"))
+		flush("at first", 1)
+		if got := spans.GetSpans(); len(got) != 1 || got[0].Status.Description != "failed" {
+			t.Errorf("spans %v, want the tick's", got)
+		}
+		flush("again", 1)
+		time.Sleep(time.Minute - time.Nanosecond)
+		flush("a minute later, almost", 1)
+		time.Sleep(time.Nanosecond)
+		telemetry.exporting.Lock()
+		flush("while another is in work", 1)
+		telemetry.exporting.Unlock()
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		metrics.err = errBroken
+		telemetry.Flush(cancelled)
+		if metrics.exports != 2 || !strings.Contains(log.String(), "broken") {
+			t.Errorf("%d exports, want 2, the failed one logged:\n%s", metrics.exports, log)
+		}
+		flush("after a failure", 2)
+		telemetry.FlushNow(t.Context())
+		flush("now", 3)
+		_ = telemetry.spans.Shutdown(t.Context())
+	})
+}
+
+// An event's calls are its children, those of a tick are not recorded.
+func TestSpans(t *testing.T) {
+	telemetry, _, spans, _ := newTelemetry(t)
+	c := rollup.NewCoalescer(telemetry.Store(new(memstore.Store), func(error) string { return "" }),
+		rollup.Options{Cadence: time.Second, Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	header := http.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
+	ctx, event := telemetry.StartEvent(t.Context(), header)
+	if _, err := c.Changed(ctx, likes, "e"); err != nil {
+		t.Fatal(err)
+	}
+	event.End(nil)
+	ctx, tick := telemetry.StartTick(t.Context(), header)
+	_ = telemetry.Store(new(memstore.Store), nil).View(ctx, likes, func(rollup.Snapshot) error { return nil })
+	tick.End(nil)
+	_, unsampled := telemetry.StartEvent(t.Context(), http.Header{"Traceparent": {"00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}})
+	unsampled.End(nil)
+	telemetry.FlushNow(t.Context())
+
+	names := map[string]string{"b7ad6b7169203331": "request"}
+	for _, s := range spans.GetSpans() {
+		names[s.SpanContext.SpanID().String()] = s.Name
+	}
+	var got []string
+	for _, s := range spans.GetSpans() {
+		if id := s.SpanContext.TraceID().String(); id != "0af7651916cd43dd8448eb211c80319c" {
+			t.Errorf("%s is of trace %s", s.Name, id)
+		}
+		got = append(got, names[s.Parent.SpanID().String()]+" → "+s.Name)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"event → look", "event → write", "look → sum", "request → event", "request → tick"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestParent(t *testing.T) {
+	const trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	for _, test := range []struct {
+		name, header, value string
+		want                string // trace, span, sampled
+	}{
+		{"W3C, sampled", "Traceparent", "00-" + trace + "-" + span + "-01", trace + " " + span + " true"},
+		{"W3C, not sampled", "Traceparent", "00-" + trace + "-" + span + "-00", trace + " " + span + " false"},
+		{"Google Cloud, sampled", "X-Cloud-Trace-Context", trace + "/13235353014750950193;o=1", trace + " " + span + " true"},
+		{"Google Cloud, not sampled", "X-Cloud-Trace-Context", strings.ToUpper(trace) + "/13235353014750950193;o=0", trace + " " + span + " false"},
+		{"Google Cloud, no options", "X-Cloud-Trace-Context", trace + "/13235353014750950193", trace + " " + span + " false"},
+		{"no span", "X-Cloud-Trace-Context", trace, ""},
+		{"no decimal", "X-Cloud-Trace-Context", trace + "/" + span, ""},
+		{"no trace", "X-Cloud-Trace-Context", "/1;o=1", ""},
+		{"span 0", "X-Cloud-Trace-Context", trace + "/0;o=1", ""},
+		{"none", "X", "", ""},
+	} {
+		got := ""
+		if s := Parent(http.Header{test.header: {test.value}}); s.IsValid() {
+			got = fmt.Sprint(s.TraceID(), " ", s.SpanID(), " ", s.IsSampled())
+		}
+		if got != test.want {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// Telemetry that is off is nil, and everything may be called on it.
+func TestOff(t *testing.T) {
+	telemetry, err := Start(t.Context(), Off, "p", time.Minute, nil, nil)
+	if telemetry != nil || err != nil {
+		t.Fatalf("got %v, %v", telemetry, err)
+	}
+	telemetry.Event(t.Context(), Absorbed, -1)
+	telemetry.Lag(t.Context(), 0)
+	telemetry.Wrote(t.Context(), rollup.Attempt{})
+	telemetry.Tick(t.Context(), true)
+	telemetry.Audited(t.Context(), rollup.Report{}, nil)
+	telemetry.Flush(t.Context())
+	telemetry.FlushNow(t.Context())
+	telemetry.FlushAtEnd()
+	for _, start := range []func(context.Context, http.Header) (context.Context, Span){telemetry.StartEvent, telemetry.StartTick} {
+		ctx, span := start(t.Context(), nil)
+		span.Set("k", "v")
+		span.End(nil)
+		if ctx != t.Context() {
+			t.Error("a context of its own")
+		}
+	}
+	if s := new(memstore.Store); telemetry.Store(s, nil) != Store(s) {
+		t.Error("a store of its own")
+	}
+}
