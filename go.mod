@@ -5,6 +5,8 @@ go 1.26.0
 require (
 	cloud.google.com/go/firestore v1.29.0
 	cloud.google.com/go/functions v1.25.0
+	cloud.google.com/go/logging v1.19.0
+	cloud.google.com/go/monitoring v1.31.0
 	cloud.google.com/go/scheduler v1.18.0
 	github.com/GoogleCloudPlatform/functions-framework-go v1.9.2
 	github.com/agext/levenshtein v1.2.3

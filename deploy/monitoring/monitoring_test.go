@@ -1,0 +1,248 @@
+// Package monitoring_test checks the definitions in this folder against Google Cloud's own types, the
+// code and the playbooks.
+package monitoring_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/logging/apiv2/loggingpb"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
+	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+const playbooks = "../../docs/playbooks"
+
+// read reads a definition, which must hold nothing that its type does not know.
+func read(t *testing.T, file string, m proto.Message) {
+	t.Helper()
+	if err := protojson.Unmarshal([]byte(text(t, file)), m); err != nil {
+		t.Errorf("%s: %v", file, err)
+	}
+}
+
+func text(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// files returns the files that match; there must be some.
+func files(t *testing.T, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%s: no files, %v", pattern, err)
+	}
+	return found
+}
+
+// name is a file's, without its extension.
+func name(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
+
+// literals returns the string literals of the code in a folder, tests excepted.
+func literals(t *testing.T, folders ...string) (found []string) {
+	t.Helper()
+	for _, folder := range folders {
+		for _, file := range files(t, folder+"/*.go") {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+					value, err := strconv.Unquote(l.Value)
+					if err != nil {
+						t.Fatal(err)
+					}
+					found = append(found, value)
+				}
+				return true
+			})
+		}
+	}
+	return found
+}
+
+func TestAlerts(t *testing.T) {
+	displayed := make(map[string]string)
+	for _, file := range files(t, "alerts/*.json") {
+		var policy monitoringpb.AlertPolicy
+		read(t, file, &policy)
+		if got := policy.UserLabels["tally"]; got != name(file) {
+			t.Errorf("%s: its label tally is %q, by which a deployment finds it again; want its name", file, got)
+		}
+		if other := displayed[policy.DisplayName]; other != "" || policy.DisplayName == "" {
+			t.Errorf("%s: its displayName %q is that of %s", file, policy.DisplayName, other)
+		}
+		displayed[policy.DisplayName] = file
+		if want := "/blob/main/docs/playbooks/" + name(file) + ".md"; !strings.Contains(policy.Documentation.GetContent(), want) {
+			t.Errorf("%s: its documentation does not link to %s", file, want)
+		}
+		if _, err := os.Stat(filepath.Join(playbooks, name(file)+".md")); err != nil {
+			t.Errorf("%s has no playbook: %v", file, err)
+		}
+		if len(policy.Conditions) != 1 {
+			t.Fatalf("%s: %d conditions, want 1", file, len(policy.Conditions))
+		}
+		switch c := policy.Conditions[0].Condition.(type) {
+		case *monitoringpb.AlertPolicy_Condition_ConditionMatchedLog:
+			// https://cloud.google.com/logging/docs/alerting/log-based-alerts: it must be limited.
+			if policy.AlertStrategy.GetNotificationRateLimit().GetPeriod() == nil {
+				t.Errorf("%s: no notificationRateLimit", file)
+			}
+			checkFilter(t, file, c.ConditionMatchedLog.Filter)
+		case *monitoringpb.AlertPolicy_Condition_ConditionPrometheusQueryLanguage:
+			if !c.ConditionPrometheusQueryLanguage.DisableMetricValidation {
+				t.Errorf("%s: a metric that was created just before is not known yet, and the policy would be refused", file)
+			}
+		default:
+			t.Errorf("%s: a condition of type %T", file, c)
+		}
+	}
+	for _, file := range files(t, playbooks+"/*.md") {
+		if _, err := os.Stat("alerts/" + name(file) + ".json"); err != nil {
+			t.Errorf("%s is of no alert: %v", file, err)
+		}
+	}
+}
+
+func TestLogMetrics(t *testing.T) {
+	for _, file := range files(t, "metrics/*.json") {
+		var metric loggingpb.LogMetric
+		read(t, file, &metric)
+		if metric.Name != name(file) {
+			t.Errorf("%s names %q", file, metric.Name)
+		}
+		checkFilter(t, file, metric.Filter)
+	}
+}
+
+var (
+	quoted      = regexp.MustCompile(`"([^"]*)"`)
+	message     = regexp.MustCompile(`jsonPayload\.message=(\([^)]*\)|"[^"]*")`)
+	reportField = regexp.MustCompile(`jsonPayload\.report\.(\w+)`)
+)
+
+// checkFilter checks that the code logs what the filter looks for.
+func checkFilter(t *testing.T, file, filter string) {
+	t.Helper()
+	logged := literals(t, "../../internal/app", "../../rollup")
+	messages := message.FindAllStringSubmatch(filter, -1)
+	if len(messages) == 0 {
+		t.Errorf("%s: the filter %s names no message", file, filter)
+	}
+	for _, m := range messages {
+		for _, q := range quoted.FindAllStringSubmatch(m[1], -1) {
+			if !slices.Contains(logged, q[1]) {
+				t.Errorf("%s: nothing logs %q", file, q[1])
+			}
+		}
+	}
+	for _, f := range reportField.FindAllStringSubmatch(filter, -1) {
+		tag := regexp.MustCompile(`^json:"` + f[1] + `[",]`)
+		if !slices.ContainsFunc(logged, tag.MatchString) {
+			t.Errorf("%s: a report has no field %s", file, f[1])
+		}
+	}
+}
+
+func TestDashboard(t *testing.T) {
+	var dashboard dashboardpb.Dashboard
+	read(t, "dashboard.json", &dashboard)
+	mosaic := dashboard.GetMosaicLayout()
+	type cell struct{ x, y int32 }
+	taken := make(map[cell]string)
+	for _, tile := range mosaic.GetTiles() {
+		title := tile.Widget.GetTitle()
+		if tile.XPos+tile.Width > mosaic.Columns {
+			t.Errorf("%s is wider than the dashboard", title)
+		}
+		for x := tile.XPos; x < tile.XPos+tile.Width; x++ {
+			for y := tile.YPos; y < tile.YPos+tile.Height; y++ {
+				if other := taken[cell{x, y}]; other != "" {
+					t.Fatalf("%s lies over %s", title, other)
+				}
+				taken[cell{x, y}] = title
+			}
+		}
+	}
+}
+
+// Each metric that the dashboard, an alert, a playbook or the page on them names is one of the code's,
+// or is defined here; and so are the attributes by which the dashboard groups.
+func TestMetricsExist(t *testing.T) {
+	code := literals(t, "../../internal/telemetry")
+	var defined []string
+	for _, file := range files(t, "metrics/*.json") {
+		defined = append(defined, name(file))
+	}
+	var (
+		ofCode   = regexp.MustCompile("[\"`](tally\\.[a-z_.]+)[\"`]")
+		ofLogs   = regexp.MustCompile("(?:logging_googleapis_com:user_|user/|`)(tally_[a-z_]+)")
+		grouping = regexp.MustCompile(`by \(([^)]*)\)`)
+	)
+	used := make(map[string]bool)
+	for _, file := range slices.Concat([]string{"dashboard.json", "../../docs/observability.md"}, files(t, "alerts/*.json"), files(t, playbooks+"/*.md")) {
+		content := strings.ReplaceAll(text(t, file), `\"`, `"`)
+		for _, m := range ofCode.FindAllStringSubmatch(content, -1) {
+			if used[m[1]] = true; !slices.Contains(code, m[1]) {
+				t.Errorf("%s: no code records %s", file, m[1])
+			}
+		}
+		for _, m := range ofLogs.FindAllStringSubmatch(content, -1) {
+			if used[m[1]] = true; !slices.Contains(defined, m[1]) {
+				t.Errorf("%s: no file in metrics defines %s", file, m[1])
+			}
+		}
+		for _, m := range grouping.FindAllStringSubmatch(content, -1) {
+			for attribute := range strings.SplitSeq(m[1], ",") {
+				attribute = strings.Trim(attribute, `" `)
+				if attribute != "le" && !slices.Contains(code, attribute) { // le is a histogram's
+					t.Errorf("%s: no metric has the attribute %s", file, attribute)
+				}
+			}
+		}
+	}
+	for _, m := range defined {
+		if !used[m] {
+			t.Errorf("nothing reads %s", m)
+		}
+	}
+	if len(used) < len(defined)+5 {
+		t.Errorf("only %v are used", used)
+	}
+}
+
+// The log lines and commands of the playbooks are there too.
+func TestPlaybooks(t *testing.T) {
+	for _, file := range files(t, playbooks+"/*.md") {
+		content := text(t, file)
+		for line := range strings.Lines(content) {
+			if strings.Contains(line, "jsonPayload") {
+				checkFilter(t, file, line)
+			}
+		}
+		for _, section := range []string{"## Look", "## Mend", "## When it is harmless"} {
+			if !strings.Contains(content, "\n"+section+"\n") {
+				t.Errorf("%s has no section %q", file, section)
+			}
+		}
+	}
+}
