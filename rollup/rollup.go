@@ -142,7 +142,7 @@ const maxWriteAge = 60 * time.Second
 func (r *roller) write(ctx context.Context, c Counter, l *look) error {
 	err := r.publish(ctx, c, l)
 	if r.Wrote != nil {
-		r.Wrote(ctx, Attempt{Counter: c, AsOf: l.readTime, Unchanged: l.rollUp.Exists() && agrees(l), Marked: l.marked, Err: err})
+		r.Wrote(ctx, Attempt{Counter: c, Unchanged: l.rollUp.Exists() && agrees(l), Marked: l.marked, Err: err, AsOf: l.readTime})
 	}
 	return err
 }
