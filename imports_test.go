@@ -26,6 +26,7 @@ func TestImports(t *testing.T) {
 		"internal/emulator":       nil,
 		"internal/eventrelay":     nil,
 		"internal/doctor":         {"deploy", "internal/app", "rollup"},
+		"internal/dashboard":      {"internal/billing", "rollup"},
 	} {
 		p, err := build.ImportDir(path, 0)
 		if err != nil {

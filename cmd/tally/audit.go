@@ -54,7 +54,7 @@ A difference may be a change whose event is on its way, so it is looked at again
 	}
 	f := c.Flags()
 	f.BoolVar(&repair, "repair", false, "repair what differs")
-	f.StringVar(&routes, "routes", "", "routes, separated by semicolons (default $TALLY_ROUTES, else "+rollup.DefaultRoute+")")
+	routesFlag(c, &routes)
 	f.DurationVar(&grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
 	f.IntVar(&concurrency, "concurrency", 32, "counters in work at once")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
@@ -64,23 +64,38 @@ A difference may be a change whose event is on its way, so it is looked at again
 		if repair {
 			t.role = user
 		}
-		environment := make(map[string]string)
-		for _, variable := range os.Environ() {
-			name, value, _ := strings.Cut(variable, "=")
-			environment[name] = value
-		}
-		if routes != "" {
-			environment["TALLY_ROUTES"] = routes
-		}
-		config, err := app.LoadConfig(environment)
+		config, err := configuration(routes)
 		if err != nil {
-			return fmt.Errorf("configuration: %w", err)
+			return err
 		}
 		if !f.Changed("grace") {
 			grace = rollup.Grace(config.Cadence, config.HoldLimit)
 		}
 		return t.audit(ctx, meter, config, rollup.AuditOptions{Concurrency: concurrency, Grace: grace, DryRun: !repair, Whole: true})
 	})
+}
+
+// routesFlag adds the flag that names the routes.
+func routesFlag(c *cobra.Command, routes *string) {
+	c.Flags().StringVar(routes, "routes", "", "routes, separated by semicolons (default $TALLY_ROUTES, else "+rollup.DefaultRoute+")")
+}
+
+// configuration returns the functions' configuration as this process's environment has it, with these
+// routes unless they are "".
+func configuration(routes string) (app.Config, error) {
+	environment := make(map[string]string)
+	for _, variable := range os.Environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		environment[name] = value
+	}
+	if routes != "" {
+		environment["TALLY_ROUTES"] = routes
+	}
+	config, err := app.LoadConfig(environment)
+	if err != nil {
+		return config, fmt.Errorf("configuration: %w", err)
+	}
+	return config, nil
 }
 
 func (t *target) audit(ctx context.Context, meter *billing.Meter, config app.Config, o rollup.AuditOptions) error {

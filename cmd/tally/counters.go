@@ -19,6 +19,7 @@ func counterCommands() []*cobra.Command {
 	return []*cobra.Command{
 		createCommand(), incrementCommand(), getCommand(), watchCommand(), listCommand(), resizeCommand(),
 		renumberCommand(), setCommand(), resetCommand(), importCommand(), carryCommand(), verifyCommand(), deleteCommand(), auditCommand(),
+		dashboardCommand(),
 	}
 }
 

@@ -26,7 +26,7 @@ func devCommand() *cobra.Command {
 		Use:   "dev",
 		Short: "Run Firestore, the functions, events and the schedule on this machine until Ctrl-C",
 		Long: `Run everything on this machine until Ctrl-C: Google's Firestore emulator with the security rules, functions processes, the events between
-them, and the schedule. With FIRESTORE_EMULATOR_HOST set, that emulator is used instead; security rules and port are then its own.
+them, the schedule, and a page that shows all counters live. With FIRESTORE_EMULATOR_HOST set, that emulator is used instead; security rules and port are then its own.
 
 The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from the environment; docs/config.md lists it.`,
 		Example: `  tally dev
@@ -41,6 +41,7 @@ The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from t
 	d.stack.flags(c)
 	c.Flags().StringVar(&d.stack.project, "project", "demo-tally", "project id; the emulator takes any, and one that begins with demo- is never a real project")
 	d.page.flags(c)
+	d.dashboard.flags(c)
 	c.Flags().DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule")
 	return c
 }
@@ -48,9 +49,11 @@ The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from t
 // A dev is one run of the dev command.
 type dev struct {
 	stack stackOptions
-	page  examplePage
 	every time.Duration
 	out   io.Writer
+
+	page      examplePage
+	dashboard devDashboard
 }
 
 // projectID is what a project id looks like
@@ -70,6 +73,12 @@ func (d *dev) run(ctx context.Context) error {
 			return ended(ctx, err)
 		}
 	}
+	if d.stack.billed = d.dashboard.on; d.dashboard.on {
+		defer d.dashboard.close()
+		if err := d.dashboard.reserve(); err != nil {
+			return err
+		}
+	}
 	s, err := startStack(ctx, d.stack)
 	defer s.stop()
 	if err == nil && d.page.on {
@@ -82,6 +91,11 @@ func (d *dev) run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel()
+	if d.dashboard.on {
+		if err := d.dashboard.start(ctx, s, &work, func(err error) { d.print("%v", err) }); err != nil {
+			return ended(ctx, err)
+		}
+	}
 	d.greet(s)
 	for n := range d.stack.instances {
 		work.Go(func() { d.keep(ctx, s, n) })
@@ -116,6 +130,9 @@ func (d *dev) greet(s *stack) {
 	}
 	if d.page.on {
 		fmt.Fprintf(d.out, "  web page    %s\n", d.page.url())
+	}
+	if d.dashboard.on {
+		fmt.Fprintf(d.out, "  dashboard   %s\n", dashboardURL(d.dashboard.listener))
 	}
 	fmt.Fprintf(d.out, `
 Point an app at it:

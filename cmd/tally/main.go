@@ -4,17 +4,14 @@
 //	tally dev    until Ctrl-C, for apps under development
 //	tally demo   for as long as a load takes, as a proof that the roll-ups are exact
 //
-// It brings the functions to a project, and takes them away:
+// It brings the functions to a project, checks what is deployed, and takes it away:
 //
-//	tally deploy | undeploy
+//	tally deploy | doctor | undeploy
 //
 // It also manages counters, of an emulator or of a real project:
 //
-//	tally create | increment | get | watch | ls | resize | renumber | set | reset | import | carry | verify | delete | audit
-//
-// And it checks what is deployed:
-//
-//	tally doctor
+//	tally create | increment | get | watch | ls | resize | renumber | set | reset | import | carry | verify | delete
+//	tally audit | dashboard
 package main
 
 import (

@@ -1,0 +1,195 @@
+package dashboard
+
+import (
+	"container/list"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// A row is one line of the page: one field of a counter's roll-up document.
+type row struct {
+	id      int64 // of this row in this process, never used again
+	key     rowKey
+	source  *query // that it came from
+	counter rollup.Counter
+	route   int      // index of the counter's route
+	known   bool     // its total when it was first seen is not news
+	samples []sample // of the last roll-ups, the oldest first
+	shards  int64    // num_shards
+	rate    float64  // change of the total per second
+	born    uint64   // version of the model when it came
+	version uint64   // of its last change
+	place   *list.Element
+	removed bool
+}
+
+type rowKey struct{ database, rollUp, field string }
+
+// A sample is a total as of a time.
+type sample struct {
+	asOf  int64 // microseconds since 1970
+	total rollup.Number
+}
+
+// maxSamples is how many roll-ups of a counter are kept: two minutes of a counter that is rolled up every
+// second.
+const maxSamples = 120
+
+// name is what the counter is called: the document that its shards are below, or their collection if
+// that is not named shards.
+func (r *row) name() string { return strings.TrimSuffix(r.counter.Shards, "/shards") }
+
+func (r *row) latest() sample { return r.samples[len(r.samples)-1] }
+
+// totalAt returns the total that the counter's roll-up had at a time.
+func (r *row) totalAt(at int64) rollup.Number {
+	for i := len(r.samples) - 1; i >= 0; i-- {
+		if r.samples[i].asOf <= at {
+			return r.samples[i].total
+		}
+	}
+	if r.known || len(r.samples) == maxSamples {
+		return r.samples[0].total
+	}
+	return rollup.Int(0) // there was no counter yet
+}
+
+// change returns by how much to is more than from, and 0 if that is no number.
+func change(from, to rollup.Number) float64 {
+	f, integer := from.Value().(int64)
+	t, both := to.Value().(int64)
+	d := to.Float() - from.Float()
+	if integer && both {
+		d = float64(t - f) // exact, where doubles are not
+	}
+	if math.IsNaN(d) || math.IsInf(d, 0) {
+		return 0
+	}
+	return d
+}
+
+// maxRemoved is how many removed rows are remembered for pages that still show them. A page that has
+// missed more is sent everything.
+const maxRemoved = 1024
+
+// A model is what is known of all counters. It is not safe for concurrent use.
+//
+// Each change of a row raises the version, and moves the row to the front of the order. So the rows
+// that changed since a version are at the front, however many there are, and nothing is kept for a
+// page but the version that it has.
+type model struct {
+	window  time.Duration // over which rates are means
+	began   int64         // when the watching began, by Firestore's clock, in microseconds; 0: not yet
+	version uint64
+	ids     int64
+	rows    map[rowKey]*row
+	order   *list.List // of *row, the last changed first; removed ones too
+	removed int        // of them
+	missing uint64     // version of the last removed row that is no longer remembered
+	active  map[*row]bool
+	rate    float64 // of all rows
+	rollUps recent
+}
+
+func newModel(window time.Duration) *model {
+	return &model{window: window, rows: make(map[rowKey]*row), order: list.New(), active: make(map[*row]bool), rollUps: newRecent(window)}
+}
+
+// touch makes r the last changed row.
+func (m *model) touch(r *row) {
+	m.version++
+	r.version = m.version
+	m.order.MoveToFront(r.place)
+}
+
+// put notes what a roll-up document says of a field. With known, the document may be older than the
+// watching.
+func (m *model) put(key rowKey, source *query, counter rollup.Counter, route int, s sample, numShards int64, known bool) {
+	r, ok := m.rows[key]
+	if !ok {
+		m.ids++
+		r = &row{id: m.ids, key: key, source: source, counter: counter, route: route, known: known}
+		r.place = m.order.PushFront(r)
+		m.rows[key] = r
+		r.born = m.version + 1
+	} else if r.latest() == s && r.shards == numShards {
+		return
+	}
+	if n := len(r.samples); n > 0 && r.samples[n-1].asOf >= s.asOf {
+		r.samples = r.samples[:0] // the document was created again, or written by hand: another history begins
+		r.known = true
+	}
+	if len(r.samples) == maxSamples {
+		copy(r.samples, r.samples[1:])
+		r.samples = r.samples[:maxSamples-1]
+	}
+	r.samples = append(r.samples, s)
+	r.shards = numShards
+	m.active[r] = true
+	m.touch(r)
+}
+
+// remove forgets the row.
+func (m *model) remove(key rowKey) {
+	r, ok := m.rows[key]
+	if !ok {
+		return
+	}
+	delete(m.rows, key)
+	delete(m.active, r)
+	r.removed, r.samples = true, nil
+	m.touch(r)
+	m.removed++
+	for e := m.order.Back(); e != nil && m.removed > maxRemoved; {
+		before := e.Prev()
+		if r := e.Value.(*row); r.removed {
+			m.missing = max(m.missing, r.version)
+			m.order.Remove(e)
+			m.removed--
+		}
+		e = before
+	}
+}
+
+// tick brings the rates up to now, a time of Firestore's clock.
+func (m *model) tick(now time.Time) {
+	at := now.UnixMicro()
+	m.rate = 0
+	if m.began == 0 {
+		return
+	}
+	watched := min(max(time.Duration(at-m.began)*time.Microsecond, time.Second), m.window)
+	from := at - m.window.Microseconds()
+	for r := range m.active {
+		rate := change(r.totalAt(from), r.latest().total) / watched.Seconds()
+		rate = math.Round(rate*1000) / 1000 // digits enough, and no more to send
+		if rate != r.rate {
+			r.rate = rate
+			m.touch(r)
+		}
+		m.rate += rate
+		if r.latest().asOf <= from {
+			delete(m.active, r)
+		}
+	}
+}
+
+// since returns the rows that changed after the version, the last changed first, and false if that is
+// not known any more.
+func (m *model) since(version uint64) ([]*row, bool) {
+	if version < m.missing {
+		return nil, false
+	}
+	var rows []*row
+	for e := m.order.Front(); e != nil; e = e.Next() {
+		r := e.Value.(*row)
+		if r.version <= version {
+			break
+		}
+		rows = append(rows, r)
+	}
+	return rows, true
+}
