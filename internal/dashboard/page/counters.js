@@ -23,7 +23,9 @@ export class Counters {
   prefixes = new Set(); // what comes before the ids of counters
   #unranked = false;
 
-  clear() {
+  /** Begins anew, with the counters of one or of several databases. */
+  clear(several) {
+    this.several = several;
     this.rows.clear();
     this.#whole = 0n;
     this.#real = 0;
@@ -31,9 +33,12 @@ export class Counters {
   }
 
   add(row) {
-    const prefix = row.name.slice(0, row.name.lastIndexOf('/') + 1);
-    const label = row.field === 'count' ? row.name : `${row.name} · ${row.field}`;
-    const r = { ...row, key: JSON.stringify([row.database, row.rollup, row.field]), label, prefix, search: `${row.database} ${label}`.toLowerCase(), rank: 0, changed: -Infinity };
+    const name = this.several ? `${row.database}: ${row.name}` : row.name;
+    const label = row.field === 'count' ? name : `${name} · ${row.field}`;
+    const r = {
+      ...row, label, key: JSON.stringify([row.database, row.rollup, row.field]), prefix: name.slice(0, name.lastIndexOf('/') + 1),
+      search: label.toLowerCase(), rank: 0, changed: -Infinity,
+    };
     this.#set(r, row.total, row.rate, row.as_of, row.shards);
     this.rows.set(row.id, r);
     this.#unranked = true;

@@ -14,13 +14,13 @@ template.innerHTML = `
   <button type="button" class="quiet close" aria-label="Close" aria-keyshortcuts="Escape">×</button>
 </header>
 <p class="now"><output class="big"></output><span class="at"></span></p>
-<figure><figcaption>Total, last two minutes <b class="range"></b></figcaption><svg class="chart total" role="img"></svg></figure>
-<figure><figcaption>Increments a second <b class="pace"></b></figcaption><svg class="chart rate" role="img"></svg></figure>
+<figure><figcaption>Total, last two minutes <b class="range"></b></figcaption><svg class="chart total" role="img" aria-label="Total"></svg></figure>
+<figure><figcaption>Increments a second <b class="pace"></b></figcaption><svg class="chart rate" role="img" aria-label="Increments a second"></svg></figure>
 <section aria-labelledby="detail-shards">
   <h3 id="detail-shards">Shards</h3>
   <p class="heat"></p>
-  <figure><figcaption>Writes a second to each <span class="sustained">1, what a document sustains</span></figcaption><svg class="chart writes" role="img"></svg><div class="axis" aria-hidden="true"></div></figure>
-  <figure><figcaption>Count of each</figcaption><svg class="chart counts" role="img"></svg><div class="axis" aria-hidden="true"></div></figure>
+  <figure><figcaption>Writes a second to each <span class="sustained">1, what a document sustains</span></figcaption><svg class="chart writes" role="img" aria-label="Writes a second to each shard"></svg><div class="axis" aria-hidden="true"></div></figure>
+  <figure><figcaption>Count of each</figcaption><svg class="chart counts" role="img" aria-label="Count of each shard"></svg><div class="axis" aria-hidden="true"></div></figure>
   <details class="each"><summary>As a table</summary><div class="scroll" tabindex="0" role="region" aria-label="Shards"><table><thead><tr><th scope="col">Shard</th><th scope="col">Count</th><th scope="col">Writes a second</th></tr></thead><tbody></tbody></table></div></details>
 </section>
 <dl class="facts">

@@ -87,7 +87,7 @@ function receive(message) {
 /** What a stream begins with: everything is sent anew. */
 function begin(to) {
   about = to;
-  counters.clear();
+  counters.clear(to.databases.length > 1);
   $('place').replaceChildren(about.project);
   if (about.emulator) {
     const chip = document.createElement('span');
