@@ -22,5 +22,6 @@
 //   - internal/emulator, internal/eventrelay and cmd/tally run all of it on one machine, on Google's own Firestore emulator.
 //   - internal/doctor reads what is deployed and judges it.
 //   - deploy is what a deployment consists of, and the gcloud commands that tally deploy makes of it.
+//   - internal/dashboard shows all counters live on a page; tally dev and tally dashboard serve it.
 //   - e2e has things go wrong there: processes killed and frozen, Firestore paused, failing and far away.
 package tally

@@ -84,9 +84,9 @@ func (b *Board) DialOptions() []grpc.DialOption { return b.line.dialOptions() }
 
 // bill counts what Firestore bills for a snapshot: a read for each document that is new or changed,
 // and one for a query that finds nothing
-// (https://cloud.google.com/firestore/pricing#listens). What it sends again after an interruption is not told apart
-// from what it has not sent, and not counted. The emulator sends everything again for each change, so
-// what comes over the connection says nothing.
+// (https://cloud.google.com/firestore/pricing). What it sends again after an interruption, though
+// unchanged, is not counted. What comes over the connection would tell that too, but the emulator
+// sends every document again for each change.
 func (b *Board) bill(snapshot *firestore.QuerySnapshot, first bool) {
 	var reads int64
 	for _, change := range snapshot.Changes {

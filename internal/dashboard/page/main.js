@@ -16,7 +16,7 @@ let last = null; // the last message
 let offset = 0; // Firestore's time less the page's, in microseconds
 let unordered = false;
 let ordered = 0; // when the rows were last put in order
-let pointed = -Infinity; // when the pointer last moved over the rows
+let held = -Infinity; // until when the rows stay in place
 const past = []; // [seconds, rate, roll-ups] of the last two minutes
 
 /** Firestore's time now, in microseconds. */
@@ -31,8 +31,9 @@ function draw() {
   drawing = true;
   requestAnimationFrame((now) => {
     drawing = false;
-    // Rows that move about cannot be read or pointed at, so what moves is put in order once a second, and not under the pointer.
-    if (unordered && (!counters.restless || (now - ordered > 1000 && now - pointed > 2000))) order();
+    // Rows that move about cannot be read or pointed at, so what moves is put in order once a second, and not while somebody points or
+    // goes from row to row.
+    if (unordered && (!counters.restless || (now - ordered > 1000 && now > held))) order();
     grid.draw(micros(), now);
     detail.draw(micros());
   });
@@ -51,8 +52,9 @@ function order() {
 
 setInterval(draw, 500); // counters age
 
-$('rows').addEventListener('pointermove', () => (pointed = performance.now()), { passive: true });
-$('rows').addEventListener('pointerleave', () => (pointed = -Infinity));
+$('rows').addEventListener('pointermove', () => (held = performance.now() + 2000), { passive: true });
+$('rows').addEventListener('pointerleave', () => (held = -Infinity));
+$('grid').addEventListener('keydown', () => (held = performance.now() + 5000));
 
 // What comes from the stream
 
