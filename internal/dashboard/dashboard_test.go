@@ -353,8 +353,12 @@ func TestLooksEnd(t *testing.T) {
 		t.Error("the listener ended while somebody looked")
 	default:
 	}
-	leaveSecond()
-	<-second.ended
+	leaveSecond() // returns when it has ended
+	select {
+	case <-second.ended:
+	default:
+		t.Error("the listener goes on though nobody looks")
+	}
 	if n := len(w.board.looks.open); n != 0 {
 		t.Errorf("%d looks are still open", n)
 	}
