@@ -484,6 +484,7 @@ test('votes: once per user, and back', async () => {
   );
   assert.equal(await call(page, 'hasVoted'), true);
   assert.equal(await call(page, 'vote'), 'already-voted');
+  assert.equal(Math.max(...(await shown(page)).calls), 1, 'a vote too many is not even shown');
   assert.equal(await call(bob, 'vote'), 'done');
   assert.equal(await call(bob, 'increment'), 'permission-denied');
   assert.equal(await voters(), 2);
