@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/deploy anew")
 
-// source is what the stories deploy: the least that looks like a clone of Tally.
-const source = `
+// cloneFiles is what the stories deploy: the least that looks like a clone of Tally.
+const cloneFiles = `
 -- go.mod --
 module github.com/firestore-tally/tally
 
@@ -109,7 +109,7 @@ func play(t *testing.T, story []txtar.File) []txtar.File {
 		t.Fatal(err)
 	}
 	dir, source := newStandIn(t, p), t.TempDir()
-	for _, f := range txtar.Parse([]byte(source)).Files {
+	for _, f := range txtar.Parse([]byte(cloneFiles)).Files {
 		write(t, filepath.Join(source, f.Name), f.Data)
 	}
 	t.Chdir(source)

@@ -79,7 +79,7 @@ func TestGcloudTakesCommands(t *testing.T) {
 		})
 	}
 	folder := t.TempDir()
-	for _, f := range txtar.Parse([]byte(source)).Files {
+	for _, f := range txtar.Parse([]byte(cloneFiles)).Files {
 		write(t, filepath.Join(folder, f.Name), f.Data)
 	}
 	var names []string
