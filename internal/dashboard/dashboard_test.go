@@ -364,38 +364,87 @@ func TestLooksEnd(t *testing.T) {
 	}
 }
 
-// What Firestore refuses is shown with its remedy, said once, and tried again.
+// A refusal has Firestore refuse listeners, those that are open too once they are to receive
+// something.
+type refusal struct {
+	mu      sync.Mutex
+	on      bool
+	refused int
+}
+
+func (r *refusal) set(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.on = on
+}
+
+func (r *refusal) err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.on {
+		return nil
+	}
+	r.refused++
+	return status.Error(codes.PermissionDenied, "Missing or insufficient permissions.")
+}
+
+// times returns how often it has refused.
+func (r *refusal) times() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused
+}
+
+func (r *refusal) open(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	s, err := open(ctx, desc, conn, method, opts...)
+	return &refusedStream{s, r}, err
+}
+
+type refusedStream struct {
+	grpc.ClientStream
+	refusal *refusal
+}
+
+func (s *refusedStream) RecvMsg(msg any) error {
+	if err := s.ClientStream.RecvMsg(msg); err != nil {
+		return err
+	}
+	return s.refusal.err()
+}
+
+// What Firestore refuses is shown with its remedy, said once, and tried again; and what went away
+// meanwhile is gone.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	refuse := true
+	var refusal refusal
 	w := newWorld(t)
 	w.rollUp("rollups/a", time.Now(), 1, map[string]any{"count": 1})
-	w.run(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if refuse {
-			return nil, status.Error(codes.PermissionDenied, "Missing or insufficient permissions.")
-		}
-		return open(ctx, desc, conn, method, opts...)
-	}))
+	w.run(grpc.WithChainStreamInterceptor(refusal.open))
 	await := w.follow()
-	p := await(func(p *page) bool { return len(p.last.Problems) >= 3 })
-	if got := p.last.Problems[0]; p.last.Ready || !strings.Contains(got, "insufficient permissions") || !strings.HasSuffix(got, "\nremedy") || !strings.Contains(got, "**/likes of database (default)") {
-		t.Errorf("ready %v, got problem %q", p.last.Ready, got)
+	await(func(p *page) bool { return p.last.Ready && p.has("counters/a count", "1") })
+
+	refusal.set(true)
+	w.rollUp("rollups/b", time.Now(), 1, map[string]any{"count": 2})
+	p := await(func(p *page) bool { return len(p.last.Problems) > 0 && refusal.times() >= 3 })
+	if got := p.last.Problems[0]; !strings.Contains(got, "roll-ups in rollups of database (default)") || !strings.Contains(got, "insufficient permissions") || !strings.HasSuffix(got, "\nremedy") {
+		t.Errorf("got problem %q", got)
 	}
-	mu.Lock()
-	refuse = false
-	mu.Unlock()
-	await(func(p *page) bool { return p.last.Ready && len(p.last.Problems) == 0 && p.has("counters/a count", "1") })
-	var said []string
-	for _, r := range w.reports() {
-		if strings.HasPrefix(r, "roll-ups in rollups ") {
-			said = append(said, r)
-		}
+	if d := cmp.Diff(map[string]string{"counters/a count": "1"}, p.totals()); d != "" {
+		t.Errorf("totals while it is refused (-want +got):\n%s", d)
 	}
-	if len(said) != 1 {
-		t.Errorf("said %q, want it once", said)
+	if _, err := w.client.Doc("rollups/a").Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refusal.set(false)
+	p = await(func(p *page) bool { return len(p.last.Problems) == 0 && p.has("counters/b count", "2") })
+	if d := cmp.Diff(map[string]string{"counters/b count": "2"}, p.totals()); d != "" {
+		t.Errorf("totals afterwards (-want +got):\n%s", d)
+	}
+	if got := w.reports(); len(got) != 1 {
+		t.Errorf("said %q, want it once", got)
 	}
 }
 
@@ -663,6 +712,7 @@ func TestBroken(t *testing.T) {
 	lost := status.Error(codes.Unavailable, "connection refused")
 	l.failed(status.Error(codes.Canceled, "closed"))
 	l.failed(io.EOF)
+	l.failed(status.Error(codes.PermissionDenied, "a listener tells this"))
 	if err := l.broken(time.Now().Add(time.Hour)); err != nil {
 		t.Errorf("a stream that ended is %v", err)
 	}

@@ -2,8 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"errors"
-	"io"
 	"sync"
 	"time"
 
@@ -55,9 +53,13 @@ func (s *lineStream) RecvMsg(msg any) error {
 	return nil
 }
 
+// failed notes an error after which the SDK opens the stream again by itself. Others end a listener, which
+// tells them, or are how streams end.
 func (l *line) failed(err error) {
-	if errors.Is(err, io.EOF) || status.Code(err) == codes.Canceled || errors.Is(err, context.Canceled) {
-		return // a stream that ended as streams do
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.ResourceExhausted, codes.Unauthenticated:
+	default:
+		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
