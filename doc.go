@@ -15,7 +15,7 @@
 //
 //   - rollup is the engine: routes, the roll-up, the coalescer that bounds how often it happens, the audit. Standard library only.
 //   - internal/memstore and internal/firestorestore are its stores, in memory and on Firestore; internal/storetest is the suite that both pass.
-//   - internal/trigger decodes Firestore's events; internal/billing counts what Firestore bills.
+//   - internal/trigger decodes Firestore's events; internal/billing counts what Firestore bills; internal/telemetry records and exports metrics and spans.
 //   - internal/app is what both functions run: configuration, logs, what an event ends in.
 //   - shards is for Go servers: it creates, increments and reads counters. It knows rollup only by the documents.
 //   - internal/bench measures it.
