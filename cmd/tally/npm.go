@@ -29,8 +29,7 @@ const (
 	lastInstalled = webClient + "/node_modules/.tally-installed"
 )
 
-// oldestNode is the oldest Node.js that firebase 12 runs on
-// (https://firebase.google.com/support/release-notes/js#version_1200_-_july_17_2025).
+// oldestNode is the oldest Node.js that firebase 12 is for, by the engines in its packages' package.json.
 const oldestNode = 20
 
 const installNode = "install Node.js 20 or newer, which brings npm (https://nodejs.org; macOS: brew install node; Windows: winget install OpenJS.NodeJS.LTS)"

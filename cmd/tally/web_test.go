@@ -231,6 +231,11 @@ func TestDevWebIsInterrupted(t *testing.T) {
 			if _, scan := fmt.Sscan(line, &script, &child); err != nil || scan != nil {
 				t.Fatalf("%q: %v, %v", line, err, scan)
 			}
+			t.Cleanup(func() {
+				if t.Failed() {
+					_ = syscall.Kill(child, syscall.SIGKILL) // it may have ended
+				}
+			})
 			if err := command.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
