@@ -5,9 +5,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,14 +103,10 @@ func stories(t *testing.T) []string {
 }
 
 // play plays a story and returns it as it came about. The current folder is its clone from then on,
-// and standInDir says where the stand-in has written what it was called with.
+// and PATH the folder of the stand-ins.
 func play(t *testing.T, story []txtar.File) []txtar.File {
 	t.Helper()
-	var p project
-	if err := json.Unmarshal([]byte(fresh), &p); err != nil {
-		t.Fatal(err)
-	}
-	dir, source := newStandIn(t, p), t.TempDir()
+	dir, source := newStandIn(t), t.TempDir()
 	for _, f := range txtar.Parse([]byte(cloneFiles)).Files {
 		write(t, filepath.Join(source, f.Name), f.Data)
 	}
@@ -118,11 +116,7 @@ func play(t *testing.T, story []txtar.File) []txtar.File {
 		verb, rest, _ := strings.Cut(f.Name, " ")
 		switch verb {
 		case "project":
-			p := loadProject(t, dir)
-			if err := json.Unmarshal(f.Data, &p); err != nil {
-				t.Fatal(err)
-			}
-			saveProject(t, dir, p)
+			merge(t, filepath.Join(dir, "project.json"), f.Data)
 		case "edit":
 			write(t, filepath.Join(source, rest), f.Data)
 		case "answer":
@@ -138,6 +132,52 @@ func play(t *testing.T, story []txtar.File) []txtar.File {
 		}
 	}
 	return played
+}
+
+// newStandIn puts the stand-ins on PATH, and nothing else, and returns their folder.
+func newStandIn(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "gcloud"), "github.com/firestore-tally/tally/internal/standin")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.Link(filepath.Join(dir, "gcloud"), filepath.Join(dir, "firebase")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	write(t, filepath.Join(dir, "project.json"), []byte(fresh))
+	return dir
+}
+
+// merge puts an object into that of a file: objects into objects, all else in the place of what was
+// there.
+func merge(t *testing.T, file string, changes []byte) {
+	t.Helper()
+	var into func(all, more map[string]any)
+	into = func(all, more map[string]any) {
+		for key, value := range more {
+			inner, both := value.(map[string]any)
+			if old, ok := all[key].(map[string]any); ok && both {
+				into(old, inner)
+			} else {
+				all[key] = value
+			}
+		}
+	}
+	var all, more map[string]any
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = errors.Join(json.Unmarshal(data, &all), json.Unmarshal(changes, &more))
+	}
+	if err == nil {
+		into(all, more)
+		data, err = json.Marshal(all)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, data)
 }
 
 // transcript calls a command and returns what came of it.

@@ -63,7 +63,7 @@ func TestGcloudTakesCommands(t *testing.T) {
 				t.Fatal(err)
 			}
 			play(t, story.Files)
-			data, err := os.ReadFile(filepath.Join(os.Getenv(standInDir), "all"))
+			data, err := os.ReadFile(filepath.Join(os.Getenv("PATH"), "all"))
 			if err != nil && !os.IsNotExist(err) {
 				t.Fatal(err)
 			}

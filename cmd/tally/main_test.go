@@ -35,9 +35,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asTally) != "" {
 		main()
 	}
-	if isStandIn() {
-		standIn()
-	}
 	emulatortest.Main(m, emulator.Options{})
 }
 

@@ -1,5 +1,8 @@
 //go:build unix
 
+// Command standin stands in for gcloud and firebase in the tests of tally deploy. It keeps a project
+// in a file, answers from it as Google's REST APIs do, and changes it as they would. It is a command
+// of its own so that a call of it takes milliseconds.
 package main
 
 import (
@@ -13,20 +16,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"testing"
 
 	"github.com/firestore-tally/tally/deploy"
 )
-
-// standInDir is where a stand-in for gcloud and firebase keeps its project. The test binary is the
-// stand-in when it is called by one of these names.
-const standInDir = "TALLY_TEST_STAND_IN"
-
-// isStandIn reports whether this process is a stand-in.
-func isStandIn() bool {
-	name := filepath.Base(os.Args[0])
-	return os.Getenv(standInDir) != "" && (name == "gcloud" || name == "firebase")
-}
 
 // A project is what the stand-in answers from and changes, in the shapes of Google's REST APIs.
 type project struct {
@@ -59,9 +51,11 @@ type fault struct {
 	Times   int // how often; -1: always
 }
 
-// standIn answers one call of gcloud or firebase, and exits.
-func standIn() {
-	dir := os.Getenv(standInDir)
+// main answers one call of gcloud or firebase: of the name that it is called by. The project is in
+// the file project.json of the folder that it is in, where "all" gets a line for each call, its
+// arguments in JSON, and "changes" one for each that changes something, for a shell.
+func main() {
+	dir := filepath.Dir(os.Args[0])
 	file := filepath.Join(dir, "project.json")
 	var p project
 	var data []byte
@@ -441,46 +435,4 @@ func (p *project) revoke(resource, role, member string) error {
 	}
 	p.Policies[resource][role] = slices.Delete(members, i, i+1)
 	return nil
-}
-
-// newStandIn puts the stand-ins on PATH and returns their project's folder.
-func newStandIn(t *testing.T, p project) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"gcloud", "firebase"} {
-		if err := os.Symlink(executable, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("PATH", dir)
-	t.Setenv(standInDir, dir)
-	saveProject(t, dir, p)
-	return dir
-}
-
-func loadProject(t *testing.T, dir string) (p project) {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "project.json"))
-	if err == nil {
-		err = json.Unmarshal(data, &p)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func saveProject(t *testing.T, dir string, p project) {
-	t.Helper()
-	data, err := json.Marshal(p)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "project.json"), data, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 }
