@@ -24,6 +24,9 @@
 // instant excepted, which the emulator may miss; as_of must never go back; and once the load has
 // ended, the roll-ups must come to the sum of the shards, without an audit.
 //
+// Telemetry is tested here too: that a functions process has exported what a request did before it
+// answers, to a collector of OpenTelemetry's own service definitions, and the rest when it is ended.
+//
 // The short form runs with all other tests. The long form has more load and more faults:
 //
 //	go test ./e2e -faults.long -faults.seed 7

@@ -121,6 +121,12 @@ var mutations = []mutation{
 	{"a counter is not forgotten", "coalescer.go",
 		`delete(c.counters, s.counter.RollUp)`,
 		``, "TestSimulation"},
+	{"an event is said to be covered as of its mark, not as of the roll-up", "coalescer.go",
+		`g.asOf = asOf`,
+		`g.asOf = g.mark`, "TestEndings"},
+	{"a look ends with the request of its anchor", "coalescer.go",
+		`values: context.WithoutCancel(ctx)`,
+		`values: ctx`, "TestWorkHasTheAnchorsValues"},
 	{"a mark covers events that came while it was written", "pending.go",
 		`	s.closed = nil
 `,

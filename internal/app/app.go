@@ -264,8 +264,9 @@ func (s *service) onWrite(ctx context.Context, e event.Event) (counter string, e
 	return c.RollUp, ending, err
 }
 
-// record notes how an event ended, which took so long, and warns when its roll-up came late. It exports telemetry if that
-// is due, unless the event was absorbed: then another, which is held, will do so.
+// record notes how an event ended, which took so long, and warns when its roll-up came late. It
+// exports telemetry if that is due, unless the event was absorbed: then another, which is held, will
+// do so.
 func (s *service) record(ctx context.Context, span telemetry.Span, e event.Event, counter string, ending rollup.Ending, o outcome, took time.Duration, err error) {
 	held := time.Duration(-1)
 	if ending.Held {

@@ -66,10 +66,14 @@ func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun boo
 	report.Seconds = time.Since(began).Seconds()
 	s.logger.InfoContext(ctx, "audited", "report", report)
 	if !dryRun {
+		pending := 0
 		for _, r := range report.Databases {
-			s.telemetry.Audited(ctx, r.Report, r.Pending)
+			s.telemetry.Audited(ctx, r.Report)
+			if p := r.Pending; p != nil {
+				pending += p.Waiting + p.Unrouted + p.Failed
+			}
 		}
-		s.telemetry.Tick(ctx, len(report.Errors) == 0)
+		s.telemetry.Tick(ctx, len(report.Errors) == 0, pending)
 	}
 	span.End(errors.Join(problems...))
 	s.telemetry.FlushNow(ctx)

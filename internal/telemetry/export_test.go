@@ -49,7 +49,7 @@ func TestGoogleCloudGetsAToken(t *testing.T) {
 
 	roots := x509.NewCertPool()
 	roots.AddCert(web.Certificate())
-	conn, err := dial(l.Addr().String(), credentials.NewTLS(&tls.Config{RootCAs: roots}), oauth.NewOauthAccess(&oauth2.Token{AccessToken: "secret"}))
+	conn, err := dial(l.Addr().String(), credentials.NewTLS(&tls.Config{RootCAs: roots}), oauth.TokenSource{TokenSource: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "secret"})})
 	if err != nil {
 		t.Fatal(err)
 	}

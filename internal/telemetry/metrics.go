@@ -94,8 +94,7 @@ var outcomes = func() map[Outcome]metric.MeasurementOption {
 	return made
 }()
 
-// Event records how an event ended. Held is how long it was held, negative if it was not; lag is as
-// of [Telemetry.Lag].
+// Event records how an event ended. Held is how long it was held, negative if it was not.
 func (t *Telemetry) Event(ctx context.Context, o Outcome, held time.Duration) {
 	if t == nil {
 		return
@@ -134,8 +133,8 @@ func (t *Telemetry) Wrote(ctx context.Context, a rollup.Attempt) {
 	}
 }
 
-// Tick records a call of RollUpOnSchedule, which was no dry run.
-func (t *Telemetry) Tick(ctx context.Context, succeeded bool) {
+// Tick records a call of RollUpOnSchedule, which was no dry run, and how many pending marks it left.
+func (t *Telemetry) Tick(ctx context.Context, succeeded bool, pending int) {
 	if t == nil {
 		return
 	}
@@ -144,11 +143,11 @@ func (t *Telemetry) Tick(ctx context.Context, succeeded bool) {
 		what = "failed"
 	}
 	t.ticks.Add(ctx, 1, outcome(what))
+	t.pending.Record(ctx, int64(pending))
 }
 
-// Audited records what a tick did in one database. Marks is nil when the pending marks were not
-// looked at.
-func (t *Telemetry) Audited(ctx context.Context, r rollup.Report, marks *rollup.DrainReport) {
+// Audited records what a tick's audit of one database did.
+func (t *Telemetry) Audited(ctx context.Context, r rollup.Report) {
 	if t == nil {
 		return
 	}
@@ -156,9 +155,6 @@ func (t *Telemetry) Audited(ctx context.Context, r rollup.Report, marks *rollup.
 		t.audited.Add(ctx, int64(n), outcome(what))
 	}
 	t.drift.Add(ctx, int64(r.Drift))
-	if marks != nil {
-		t.pending.Record(ctx, int64(marks.Waiting+marks.Unrouted+marks.Failed))
-	}
 }
 
 // failed counts a failed call of Firestore.

@@ -111,9 +111,9 @@ func everything(ctx context.Context, t *Telemetry) {
 		{AsOf: asOf, Marked: asOf.Add(-time.Minute)}} {
 		t.Wrote(ctx, a)
 	}
-	t.Tick(ctx, true)
-	t.Tick(ctx, false)
-	t.Audited(ctx, rollup.Report{RolledUp: 2, Unchanged: 3, Removed: 4, Failed: 5, Drift: 1}, &rollup.DrainReport{Waiting: 1, Unrouted: 2, Failed: 3, RolledUp: 9})
+	t.Tick(ctx, true, 9)
+	t.Tick(ctx, false, 6)
+	t.Audited(ctx, rollup.Report{RolledUp: 2, Unchanged: 3, Removed: 4, Failed: 5, Drift: 1})
 	s := t.Store(&broken{Store: new(memstore.Store)}, func(error) string { return "Unavailable" })
 	_ = s.Mark(ctx, likes)
 	_ = s.Remove(ctx, likes, rollup.RollUp{})
@@ -343,8 +343,8 @@ func TestOff(t *testing.T) {
 	telemetry.Event(t.Context(), Absorbed, -1)
 	telemetry.Lag(t.Context(), 0)
 	telemetry.Wrote(t.Context(), rollup.Attempt{})
-	telemetry.Tick(t.Context(), true)
-	telemetry.Audited(t.Context(), rollup.Report{}, nil)
+	telemetry.Tick(t.Context(), true, 0)
+	telemetry.Audited(t.Context(), rollup.Report{})
 	telemetry.Flush(t.Context())
 	telemetry.FlushNow(t.Context())
 	telemetry.FlushAtEnd()

@@ -65,3 +65,21 @@ func TestFromRequest(t *testing.T) {
 		}
 	}
 }
+
+// The time of an event is that of the change's commit. A time that is none does not keep the event
+// from its counter.
+func TestTimeOfEvent(t *testing.T) {
+	for value, want := range map[string]string{
+		"2026-11-21T10:00:00.123456Z": "2026-11-21 10:00:00.123456 +0000 UTC",
+		"noon":                        "0001-01-01 00:00:00 +0000 UTC",
+		"":                            "0001-01-01 00:00:00 +0000 UTC",
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+		r.Header = http.Header{"Ce-Id": {"e1"}, "Ce-Source": {"//firestore"}, "Ce-Specversion": {"1.0"}, "Ce-Type": {written},
+			"Ce-Time": {value}, "Content-Type": {protobuf}}
+		e, err := trigger.FromRequest(r)
+		if got := e.Time().String(); got != want || err != nil {
+			t.Errorf("%q: got %s, %v; want %s", value, got, err, want)
+		}
+	}
+}
