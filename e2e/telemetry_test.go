@@ -150,8 +150,9 @@ type telemetryWorld struct {
 	process *process
 }
 
-// newTelemetryWorld starts one that exports at most once in each interval.
-func newTelemetryWorld(t *testing.T, interval time.Duration) *telemetryWorld {
+// newTelemetryWorld starts one that exports at most once in each interval. The variables are further
+// ones of the process, and have the last word.
+func newTelemetryWorld(t *testing.T, interval time.Duration, variables ...string) *telemetryWorld {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -160,6 +161,7 @@ func newTelemetryWorld(t *testing.T, interval time.Duration) *telemetryWorld {
 		"FIRESTORE_EMULATOR_HOST=" + emulatortest.Addr(), "GOOGLE_CLOUD_PROJECT=" + w.project, "TALLY_CADENCE=" + cadence.String(), "TALLY_HOLD_LIMIT=50s",
 		"TALLY_TELEMETRY=otlp", "OTEL_EXPORTER_OTLP_ENDPOINT=http://" + w.addr, fmt.Sprint("OTEL_METRIC_EXPORT_INTERVAL=", interval.Milliseconds()),
 	}
+	w.process.env = append(w.process.env, variables...)
 	// An emulator that has just started is slow to answer its first call.
 	if _, err := emulatortest.ClientDatabase(t, w.project, "(default)").Doc("warm/up").Create(ctx, map[string]any{}); err != nil {
 		t.Fatal(err)
@@ -346,4 +348,14 @@ func TestTelemetryIsNotExported(t *testing.T) {
 	}
 	w.event("e2", "views", traceOne, 0)
 	w.await(w.ctx, t, "tally.events covered", 2)
+}
+
+// Telemetry that cannot be set up fails no event.
+func TestNoTelemetryWithoutCredentials(t *testing.T) {
+	t.Parallel()
+	w := newTelemetryWorld(t, time.Millisecond, "TALLY_TELEMETRY=gcp", "GOOGLE_APPLICATION_CREDENTIALS=/nowhere")
+	w.event("e1", "likes", traceOne, 0)
+	if line := w.logged("no telemetry"); line["severity"] != "ERROR" {
+		t.Errorf("got %v, want an error", line)
+	}
 }
