@@ -74,7 +74,7 @@ func (a *App) load() (*service, error) {
 		c := meter.Counts()
 		return c.Reads, c.Writes, c.Deletes
 	}
-	s.telemetry, err = telemetry.Start(context.Background(), config.Telemetry, config.projectID(), time.Duration(config.TelemetryInterval)*time.Millisecond, billed, s.logger)
+	s.telemetry, err = telemetry.Start(config.Telemetry, config.projectID(), time.Duration(config.TelemetryInterval)*time.Millisecond, billed, s.logger)
 	if err != nil { // counters go on without it
 		s.logger.Error("no telemetry", "error", err)
 	}

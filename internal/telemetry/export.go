@@ -43,17 +43,40 @@ func (d *Destination) UnmarshalText(text []byte) error {
 // (https://docs.cloud.google.com/stackdriver/docs/otlp/overview).
 const Endpoint = "telemetry.googleapis.com:443"
 
+// startLimit is how long Start may take. Credentials and the resource are asked of Google's metadata
+// server, without which telemetry cannot be, and for which no event is to wait until it is delivered
+// again. The server answers in milliseconds when it does.
+const startLimit = 2 * time.Second
+
 // Start returns a Telemetry that exports to the destination; nil when that is Off. Project is where
-// Google Cloud keeps it; empty, the one that the process runs in. Nothing is sent yet.
-func Start(ctx context.Context, d Destination, project string, every time.Duration, billed func() (reads, writes, deletes int64), logger *slog.Logger) (*Telemetry, error) {
-	o := Options{Every: every, Billed: billed, Logger: logger}
+// Google Cloud keeps it; empty, the one that the process runs in. Nothing is sent yet. It fails when
+// that is not ready within two seconds.
+func Start(d Destination, project string, every time.Duration, billed func() (reads, writes, deletes int64), logger *slog.Logger) (*Telemetry, error) {
+	if d == Off {
+		return nil, nil
+	}
+	type result struct {
+		telemetry *Telemetry
+		err       error
+	}
+	started := make(chan result, 1)
+	go func() { // which may outlast this call: not all that it asks heeds a context
+		t, err := start(context.Background(), d, project, Options{Every: every, Billed: billed, Logger: logger})
+		started <- result{t, err}
+	}()
+	select {
+	case r := <-started:
+		return r.telemetry, r.err
+	case <-time.After(startLimit):
+		return nil, fmt.Errorf("telemetry: not ready within %v", startLimit)
+	}
+}
+
+func start(ctx context.Context, d Destination, project string, o Options) (*Telemetry, error) {
 	var metrics []otlpmetricgrpc.Option
 	var spans []otlptracegrpc.Option
 	var detectors []resource.Detector
-	switch d {
-	case Off:
-		return nil, nil
-	case GCP:
+	if d == GCP {
 		credential, err := oauth.NewApplicationDefault(ctx, "https://www.googleapis.com/auth/cloud-platform")
 		if err != nil {
 			return nil, fmt.Errorf("telemetry: %w", err)

@@ -336,7 +336,7 @@ func TestParent(t *testing.T) {
 
 // Telemetry that is off is nil, and everything may be called on it.
 func TestOff(t *testing.T) {
-	telemetry, err := Start(t.Context(), Off, "p", time.Minute, nil, nil)
+	telemetry, err := Start(Off, "p", time.Minute, nil, nil)
 	if telemetry != nil || err != nil {
 		t.Fatalf("got %v, %v", telemetry, err)
 	}
