@@ -448,6 +448,34 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// Shards that Firestore refuses to tell are asked for again.
+func TestRefusedShards(t *testing.T) {
+	t.Parallel()
+	var refusal refusal
+	w := newWorld(t)
+	w.rollUp("rollups/a", time.Now(), 1, map[string]any{"count": 1})
+	w.run(grpc.WithChainStreamInterceptor(refusal.open))
+	p := w.follow()(func(p *page) bool { return len(p.rows) == 1 })
+	var id int64
+	for id = range p.rows {
+	}
+	refusal.set(true)
+	var d detail
+	next := w.events(fmt.Sprintf("/counters/%d", id))
+	for d.Problem == "" {
+		d = detail{}
+		next(&d)
+	}
+	if _, err := w.client.Doc("counters/a/shards/0").Set(t.Context(), map[string]any{"count": 1}); err != nil {
+		t.Fatal(err)
+	}
+	refusal.set(false)
+	for d.Problem != "" || d.Sum != "1" {
+		d = detail{}
+		next(&d)
+	}
+}
+
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -58,7 +58,8 @@ func (ls *looks) at(ctx context.Context, r *row) (*look, func()) {
 		ls.open[key] = k
 		go func() {
 			defer close(k.ended)
-			k.listen(ctx, ls.bill, r.source.database.Client, r.counter.Shards)
+			shards := r.source.database.Client.Collection(r.counter.Shards)
+			k.watch(ctx, ls.bill, shards.OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards))
 		}()
 	}
 	k.lookers++
@@ -77,20 +78,35 @@ func (ls *looks) at(ctx context.Context, r *row) (*look, func()) {
 	}
 }
 
-// listen follows the shards until ctx ends or Firestore refuses.
-func (k *look) listen(ctx context.Context, bill func(_ *firestore.QuerySnapshot, first bool), client *firestore.Client, path string) {
-	snapshots := client.Collection(path).OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards).Snapshots(ctx)
+// watch follows the shards until ctx ends, again and again if Firestore refuses.
+func (k *look) watch(ctx context.Context, bill func(_ *firestore.QuerySnapshot, first bool), q firestore.Query) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := k.listen(ctx, bill, q, func() { pause = firstPause })
+		k.mu.Lock()
+		k.err = err
+		k.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// listen notes the snapshots of the shards until one fails. It calls began after the first.
+func (k *look) listen(ctx context.Context, bill func(_ *firestore.QuerySnapshot, first bool), q firestore.Query, began func()) error {
+	snapshots := q.Snapshots(ctx)
 	defer snapshots.Stop()
 	for first := true; ; first = false {
 		snapshot, err := snapshots.Next()
 		if err != nil {
-			k.mu.Lock()
-			k.err = err
-			k.mu.Unlock()
-			return
+			return err
 		}
 		bill(snapshot, first)
 		k.note(snapshot, first, time.Now())
+		if first {
+			began()
+		}
 	}
 }
 
@@ -98,7 +114,8 @@ func (k *look) note(snapshot *firestore.QuerySnapshot, first bool, now time.Time
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if first {
-		k.began = now
+		k.began, k.err = now, nil
+		clear(k.shards) // what was known before an interruption
 	}
 	for _, change := range snapshot.Changes {
 		id := change.Doc.Ref.ID
