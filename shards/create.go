@@ -66,9 +66,9 @@ func (c *Counter) Create(ctx context.Context, numShards int) error {
 // 1, and back, and by nothing else. The total is the number of documents in the counter's
 // subcollection "voters" then, which clients write together with a shard.
 //
-// A counter that already has a number of shards is refused with an error that matches
-// [ErrNotOncePerUser], unless it is once per user already: what it has counted has no
-// voters. So is one with [NumShards], which has no counter document.
+// A counter that already has a number of shards, or that has counted anything, is refused
+// with an error that matches [ErrNotOncePerUser], unless it is once per user already: what
+// it has counted has no voters. So is one with [NumShards], which has no counter document.
 //
 // Rules do not bind servers. After an increment of this package, [Counter.Set] or
 // [Counter.Reset] the total is no longer the number of voters; Verify with a [CountOf] of
@@ -95,8 +95,8 @@ func (c *Counter) create(ctx context.Context, n int64, oncePerUser bool) error {
 	first := int64(0) // shard that is not created yet
 	if c.fixed == 0 {
 		first = min(n, maxWritesPerCommit-1)
-		if err := c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
-			if err := c.declare(tx, n, oncePerUser); err != nil {
+		if err := c.client.RunTransaction(ctx, func(ctx context.Context, tx *firestore.Transaction) error {
+			if err := c.declare(ctx, tx, n, oncePerUser); err != nil {
 				return err
 			}
 			return c.addZero(tx, 0, first)
@@ -124,7 +124,7 @@ func (c *Counter) createShards(ctx context.Context, first, n int64) error {
 
 // declare has the counter document say that there are n shards, and that it is once per
 // user if it is to be.
-func (c *Counter) declare(tx *firestore.Transaction, n int64, oncePerUser bool) error {
+func (c *Counter) declare(ctx context.Context, tx *firestore.Transaction, n int64, oncePerUser bool) error {
 	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
 	if err != nil {
 		return err
@@ -142,6 +142,15 @@ func (c *Counter) declare(tx *firestore.Transaction, n int64, oncePerUser bool) 
 		return fmt.Errorf("%w: it exists, and what it has counted has no voters", ErrNotOncePerUser)
 	case has != 0:
 		return nil
+	}
+	if oncePerUser { // until it is declared, clients may increment it at will
+		total, err := c.sum(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if total.Float64() != 0 {
+			return fmt.Errorf("%w: it has counted %v already, without voters; delete it first, or take another name", ErrNotOncePerUser, total)
+		}
 	}
 	return tx.Set(c.doc, fields, firestore.MergeAll)
 }

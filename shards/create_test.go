@@ -258,11 +258,17 @@ func TestCreateOncePerUser(t *testing.T) {
 		{"a counter of increments", map[string]any{"num_shards": 3}, nil, nil},
 		{"a counter that says no", map[string]any{"num_shards": 3, "once_per_user": false}, nil, nil},
 		{"no counter document", nil, []Option{NumShards(3)}, nil},
+		{"counted before it was declared", map[string]any{"title": "stuffed"}, nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			client := emulatortest.Client(t)
+			had := 0
+			if tt.has["title"] == "stuffed" {
+				had = 1
+				set(t, client, map[string]map[string]any{"counters/c/shards/2": {"count": 500}})
+			}
 			if tt.has != nil {
 				set(t, client, map[string]map[string]any{"counters/c": tt.has})
 			}
@@ -270,7 +276,7 @@ func TestCreateOncePerUser(t *testing.T) {
 			err := New(client, "counters/c", tt.opts...).CreateOncePerUser(t.Context(), 3)
 			got, shards := read(t, client, "counters/c"), list(t, client, "counters/c/shards")
 			if tt.want == nil {
-				if !errors.Is(err, ErrNotOncePerUser) || !cmp.Equal(before, got) || len(shards) > 0 {
+				if !errors.Is(err, ErrNotOncePerUser) || !cmp.Equal(before, got) || len(shards) != had {
 					t.Errorf("error %v, counter %v with %d shards, want ErrNotOncePerUser and no change", err, got, len(shards))
 				}
 				return
