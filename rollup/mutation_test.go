@@ -251,7 +251,7 @@ func (m *mutation) run(t *testing.T) ([]byte, error) {
 	if err := os.WriteFile(overlayFile, overlay, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"test", "-overlay=" + overlayFile, "-failfast", "-timeout=2m", "-run=^" + m.test + "$"}
+	args := []string{"test", "-overlay=" + overlayFile, "-vet=off", "-ldflags=-s -w", "-failfast", "-timeout=2m", "-run=^" + m.test + "$"}
 	if dir := filepath.Dir(m.file); filepath.Base(dir) == "firestorestore" {
 		args = append(args, "./"+dir)
 	} else {
