@@ -53,6 +53,7 @@ type (
 	function struct {
 		Name        string // projects/P/locations/REGION/functions/NAME
 		State       string
+		UpdateTime  time.Time
 		Environment string
 		Labels      map[string]string
 		BuildConfig struct {
@@ -151,25 +152,49 @@ func (s *State) job(region string) *job {
 }
 
 // Deployed returns the variables that RollUpOnSchedule is deployed with, which are the same of all
-// functions, and the region that it is in; none if it is not deployed. What New chose for the period
-// of the schedule is left out, so that New chooses anew.
-func (s *State) Deployed() (env map[string]string, region string) {
+// functions; none if it is not deployed. Where it is in several regions, the one that was deployed
+// last counts. What New chose for the period of the schedule is left out, so that New chooses anew.
+func (s *State) Deployed() (env map[string]string) {
 	env = make(map[string]string)
-	for _, f := range s.Functions {
-		if f.Labels[Label] != KindOnSchedule {
-			continue
-		}
-		region = f.region()
-		maps.Copy(env, f.ServiceConfig.EnvironmentVariables)
-		delete(env, "LOG_EXECUTION_ID") // Cloud Functions' own
-		var o Options
-		o.Cadence, _ = time.ParseDuration(env["TALLY_CADENCE"])
-		o.HoldLimit, _ = time.ParseDuration(env["TALLY_HOLD_LIMIT"])
-		if period, _, err := o.schedule(); err == nil && env[AuditReads] == strconv.FormatInt(readsIn(period), 10) {
-			delete(env, AuditReads)
+	var last *function
+	for i := range s.Functions {
+		if f := &s.Functions[i]; f.Labels[Label] == KindOnSchedule && (last == nil || f.UpdateTime.After(last.UpdateTime)) {
+			last = f
 		}
 	}
-	return env, region
+	if last == nil {
+		return env
+	}
+	maps.Copy(env, last.ServiceConfig.EnvironmentVariables)
+	delete(env, "LOG_EXECUTION_ID") // Cloud Functions' own
+	var o Options
+	o.Cadence, _ = time.ParseDuration(env["TALLY_CADENCE"])
+	o.HoldLimit, _ = time.ParseDuration(env["TALLY_HOLD_LIMIT"])
+	if period, _, err := o.schedule(); err == nil && env[AuditReads] == strconv.FormatInt(readsIn(period), 10) {
+		delete(env, AuditReads)
+	}
+	return env
+}
+
+// DeployedIn returns the region that RollUpOnSchedule is in; "" if it is not deployed. While functions
+// move, one is in several regions: then a region must be named, or which are the old ones would be a
+// guess.
+func (s *State) DeployedIn() (string, error) {
+	regions := make(map[string][]string)
+	for i := range s.Functions {
+		f := &s.Functions[i]
+		regions[f.id()] = append(regions[f.id()], f.region())
+	}
+	for _, name := range slices.Sorted(maps.Keys(regions)) {
+		if in := regions[name]; len(in) > 1 {
+			slices.Sort(in)
+			return "", fmt.Errorf("%s is deployed in %s: name the region that the functions are to be in by --region", name, strings.Join(in, " and in "))
+		}
+	}
+	if in := regions[OnScheduleName]; len(in) > 0 {
+		return in[0], nil
+	}
+	return "", nil
 }
 
 // Locate returns the databases with their locations.

@@ -175,7 +175,7 @@ why, and which roles you need.`,
 // options returns what is named by flags, else by this shell, else what is deployed, else the
 // defaults.
 func (d *deployment) options(named map[string]string, region string) (deploy.Options, error) {
-	environment, deployedIn := d.have.Deployed()
+	environment := d.have.Deployed()
 	for _, name := range deploy.Variables() {
 		if value, ok := os.LookupEnv(name); ok {
 			environment[name] = value
@@ -191,8 +191,14 @@ func (d *deployment) options(named map[string]string, region string) (deploy.Opt
 	if err != nil {
 		return deploy.Options{}, err
 	}
-	if region == "" && deployedIn != "" && deployedIn != deploy.FunctionRegion(databases[0].Location) {
-		region = deployedIn
+	if region == "" {
+		deployedIn, err := d.have.DeployedIn()
+		if err != nil {
+			return deploy.Options{}, err
+		}
+		if deployedIn != "" && deployedIn != deploy.FunctionRegion(databases[0].Location) {
+			region = deployedIn
+		}
 	}
 	o := deploy.Options{Project: d.project, Region: region, Databases: databases, Routes: config.Routes, Cadence: config.Cadence,
 		HoldLimit: config.HoldLimit, LogLevel: config.LogLevel.String(), Env: make(map[string]string)}

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/firestore-tally/tally/deploy"
 )
@@ -29,6 +30,8 @@ type project struct {
 	ServiceAccounts []object
 	Policies        map[string]roles // of the project, accounts and services, by their names
 	Functions       []object
+	NewestFirst     bool // lists functions so
+	Updates         int  // of functions, which the stand-in takes for its clock
 	Jobs            []object
 	Fields          map[string][]object // by database
 	Metrics         []object
@@ -247,7 +250,11 @@ func (p *project) answer(tool string, c call, stdout io.Writer) error {
 	case has("firestore", "fields", "ttls", "update"):
 		p.field(id, c, rest[0])["ttlConfig"] = object{"state": "CREATING"}
 	case has("functions", "list"):
-		return list(p.Functions)
+		all := slices.Clone(p.Functions)
+		if p.NewestFirst {
+			slices.Reverse(all)
+		}
+		return list(all)
 	case has("functions", "describe"):
 		i := slices.IndexFunc(p.Functions, func(o object) bool { return path.Base(o["name"].(string)) == rest[0] })
 		if i < 0 {
@@ -342,6 +349,8 @@ func (p *project) deploy(id, name string, c call) error {
 		env[key] = value
 	}
 	f["name"], f["state"], f["environment"] = full, "ACTIVE", "GEN_2"
+	p.Updates++
+	f["updateTime"] = time.Unix(int64(p.Updates), 0).UTC()
 	f["buildConfig"] = object{"runtime": c.flag("runtime"), "entryPoint": c.flag("entry-point"), "serviceAccount": c.flag("build-service-account")}
 	f["serviceConfig"] = object{
 		"uri": "https://" + name + "-abc-uc.a.run.app", "timeoutSeconds": c.number("timeout"), "availableMemory": c.flag("memory"), "availableCpu": c.flag("cpu"),
