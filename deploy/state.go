@@ -176,14 +176,20 @@ func (s *State) Deployed() (env map[string]string) {
 	return env
 }
 
-// DeployedIn returns the region that RollUpOnSchedule is in; "" if it is not deployed. While functions
-// move, one is in several regions: then a region must be named, or which are the old ones would be a
-// guess.
+// DeployedIn returns the region that was named for the functions: the one that each RollUpOnWrite is
+// in although one of them has its database elsewhere; "" if none was. While functions move, one is in
+// several regions: then a region must be named, or which are the old ones would be a guess.
 func (s *State) DeployedIn() (string, error) {
 	regions := make(map[string][]string)
+	region, same, named := "", true, false
 	for i := range s.Functions {
 		f := &s.Functions[i]
 		regions[f.id()] = append(regions[f.id()], f.region())
+		if f.EventTrigger != nil {
+			same = same && (region == "" || region == f.region())
+			region = f.region()
+			named = named || region != FunctionRegion(f.EventTrigger.TriggerRegion)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(regions)) {
 		if in := regions[name]; len(in) > 1 {
@@ -191,10 +197,10 @@ func (s *State) DeployedIn() (string, error) {
 			return "", fmt.Errorf("%s is deployed in %s: name the region that the functions are to be in by --region", name, strings.Join(in, " and in "))
 		}
 	}
-	if in := regions[OnScheduleName]; len(in) > 0 {
-		return in[0], nil
+	if !same || !named {
+		return "", nil
 	}
-	return "", nil
+	return region, nil
 }
 
 // Locate returns the databases with their locations.

@@ -192,12 +192,8 @@ func (d *deployment) options(named map[string]string, region string) (deploy.Opt
 		return deploy.Options{}, err
 	}
 	if region == "" {
-		deployedIn, err := d.have.DeployedIn()
-		if err != nil {
+		if region, err = d.have.DeployedIn(); err != nil {
 			return deploy.Options{}, err
-		}
-		if deployedIn != "" && deployedIn != deploy.FunctionRegion(databases[0].Location) {
-			region = deployedIn
 		}
 	}
 	o := deploy.Options{Project: d.project, Region: region, Databases: databases, Routes: config.Routes, Cadence: config.Cadence,
