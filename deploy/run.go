@@ -161,6 +161,7 @@ var transient = []struct {
 	// https://cloud.google.com/eventarc/docs/troubleshooting
 	{regexp.MustCompile(`(?i)Eventarc Service Agent|eventarc\.events\.receiveEvent`), "Eventarc is new to this project, which takes it some minutes"},
 	{regexp.MustCompile(`(?i)service account \S+ does not exist|Unknown service account|serviceAccount\S* not found`), "a new service account is not known everywhere yet"},
+	{regexp.MustCompile(`(?i)missing permission on the build service account|Access to bucket \S+ denied|does not have permission to write logs`), "roles of the build's account are not known everywhere yet"},
 	{regexp.MustCompile(`(?i)has not been used in project|SERVICE_DISABLED|API \[?\S+\]? not enabled`), "an API that was just enabled is not known everywhere yet"},
 	{regexp.MustCompile(`(?i)cannot find metric that matches`), "a new metric is not known everywhere yet"},
 	{regexp.MustCompile(`(?i)concurrent policy changes|operation in progress|ABORTED|currently being (changed|updated)`), "something else is changing the same"},

@@ -278,7 +278,13 @@ func (t *Tools) Ask(ctx context.Context, project string) (*State, error) {
 	invokers := make([]policy, len(s.Functions))
 	var regions []string
 	for i, f := range s.Functions {
-		ask(&invokers[i], gcloud("run", "services", "get-iam-policy", f.id(), "--region="+f.region()))
+		all.Go(func() error {
+			err := t.query(calls, &invokers[i], gcloud("run", "services", "get-iam-policy", f.id(), "--region="+f.region()).in(project))
+			if failed := new(failure); errors.As(err, &failed) && strings.Contains(failed.stderr, "NOT_FOUND") {
+				return nil // a function that was never built has no service
+			}
+			return err
+		})
 		if f.Labels[Label] == KindOnSchedule {
 			regions = append(regions, f.region())
 		}

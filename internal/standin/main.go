@@ -52,6 +52,9 @@ type fault struct {
 	Command string
 	Stderr  string
 	Times   int // how often; -1: always
+
+	// Unbuilt has "functions deploy" leave a function that failed, without a service.
+	Unbuilt bool
 }
 
 // main answers one call of gcloud or firebase: of the name that it is called by. The project is in
@@ -92,6 +95,15 @@ func main() {
 	if f := p.failure(command); f != nil {
 		fmt.Fprintln(os.Stderr, f.Stderr)
 		status = 1
+		if f.Unbuilt {
+			if err := p.answer(args[0], c, io.Discard); err != nil {
+				fmt.Fprintf(os.Stderr, "stand-in: %s: %v\n", command, err)
+				status = 2
+			}
+			last := p.Functions[len(p.Functions)-1]
+			last["state"] = "FAILED"
+			delete(last["serviceConfig"].(object), "uri")
+		}
 	} else if err := p.answer(args[0], c, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "stand-in: %s: %v\n", command, err)
 		status = 2
@@ -240,6 +252,10 @@ func (p *project) answer(tool string, c call, stdout io.Writer) error {
 	case has("iam", "service-accounts", "delete"):
 		p.ServiceAccounts = slices.DeleteFunc(p.ServiceAccounts, func(o object) bool { return o["email"] == rest[0] })
 	case has("run", "services", "get-iam-policy"):
+		name := "projects/" + id + "/locations/" + c.flag("region") + "/functions/" + rest[0]
+		if slices.ContainsFunc(p.Functions, func(o object) bool { return o["name"] == name && o["state"] == "FAILED" }) {
+			return fmt.Errorf("NOT_FOUND: Resource '%s' of kind 'SERVICE' in region '%s' in project '%s' does not exist", rest[0], c.flag("region"), id)
+		}
 		return print(p.policy(c.flag("region") + rest[0]))
 	case has("firestore", "indexes", "fields", "list"):
 		return list(slices.DeleteFunc(slices.Clone(p.Fields[c.flag("database")]), func(o object) bool { return o["indexConfig"] == nil }))
