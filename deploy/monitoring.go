@@ -146,7 +146,7 @@ func (p *Plan) channel(project string, have *State, email string) (name string, 
 	}
 	p.add("create notification channel "+email, gcloud("beta", "monitoring", "channels", "create", "--display-name=Tally", "--type=email",
 		"--channel-labels=email_address="+email, "--user-labels="+fileLabel+"="+channelLabel).in(project))
-	list := gcloud("beta", "monitoring", "channels", "list", "--filter=labels.email_address="+email+" AND userLabels."+fileLabel+"="+channelLabel, "--format=value(name)").in(project)
+	list := gcloud("beta", "monitoring", "channels", "list", fmt.Sprintf("--filter=labels.email_address=%q AND userLabels.%s=%q", email, fileLabel, channelLabel), "--format=value(name)").in(project)
 	return Placeholder, &list
 }
 

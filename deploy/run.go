@@ -112,6 +112,9 @@ var remedies = []struct {
 		"Sign in:\n  firebase login"},
 }
 
+// printedNothing stands for what a command that was to name something would have said.
+const printedNothing = "it printed nothing"
+
 // output runs a command and returns what it prints to standard output.
 func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 	args := append([]string(nil), c.Args...)
@@ -123,7 +126,7 @@ func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 			}
 			value := strings.TrimSpace(string(out))
 			if value == "" {
-				return nil, &failure{*c.Output, "it printed nothing", errors.New("no output")}
+				return nil, &failure{*c.Output, printedNothing, errors.New("no output")}
 			}
 			args[i] = strings.ReplaceAll(arg, Placeholder, value)
 		}
@@ -163,6 +166,7 @@ var transient = []struct {
 	{regexp.MustCompile(`(?i)service account \S+ does not exist|Unknown service account|serviceAccount\S* not found`), "a new service account is not known everywhere yet"},
 	{regexp.MustCompile(`(?i)missing permission on the build service account|Access to bucket \S+ denied|does not have permission to write logs`), "roles of the build's account are not known everywhere yet"},
 	{regexp.MustCompile(`(?i)has not been used in project|SERVICE_DISABLED|API \[?\S+\]? not enabled`), "an API that was just enabled is not known everywhere yet"},
+	{regexp.MustCompile("^" + printedNothing + "$"), "what was just made is not listed yet"},
 	{regexp.MustCompile(`(?i)cannot find metric that matches`), "a new metric is not known everywhere yet"},
 	{regexp.MustCompile(`(?i)concurrent policy changes|operation in progress|ABORTED|currently being (changed|updated)`), "something else is changing the same"},
 }

@@ -53,6 +53,9 @@ type fault struct {
 	Stderr  string
 	Times   int // how often; -1: always
 
+	// Silent has them succeed instead, with no effect, and print nothing.
+	Silent bool
+
 	// Unbuilt has "functions deploy" leave a function that failed, without a service.
 	Unbuilt bool
 }
@@ -93,8 +96,10 @@ func main() {
 	}
 	status := 0
 	if f := p.failure(command); f != nil {
-		fmt.Fprintln(os.Stderr, f.Stderr)
-		status = 1
+		if !f.Silent {
+			fmt.Fprintln(os.Stderr, f.Stderr)
+			status = 1
+		}
 		if f.Unbuilt {
 			if err := p.answer(args[0], c, io.Discard); err != nil {
 				fmt.Fprintf(os.Stderr, "stand-in: %s: %v\n", command, err)
@@ -328,7 +333,11 @@ func (p *project) answer(tool string, c call, stdout io.Writer) error {
 			return list(p.Channels)
 		}
 		for _, channel := range p.Channels {
-			fmt.Fprintln(stdout, channel["name"])
+			of := func(field, key string) any { labels, _ := channel[field].(object); return labels[key] }
+			// The server takes values in quotes only.
+			if fmt.Sprintf("labels.email_address=%q AND userLabels.tally=%q", of("labels", "email_address"), of("userLabels", "tally")) == c.flag("filter") {
+				fmt.Fprintln(stdout, channel["name"])
+			}
 		}
 	case has("beta", "monitoring", "channels", "create"):
 		p.Channels = append(p.Channels, object{"name": "projects/" + id + "/notificationChannels/" + strconv.Itoa(len(p.Channels)+1),
