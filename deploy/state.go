@@ -151,21 +151,48 @@ func (s *State) job(region string) *job {
 	return nil
 }
 
-// Deployed returns the variables that RollUpOnSchedule is deployed with, which are the same of all
-// functions; none if it is not deployed. Where it is in several regions, the one that was deployed
-// last counts. What New chose for the period of the schedule is left out, so that New chooses anew.
-func (s *State) Deployed() (env map[string]string) {
-	env = make(map[string]string)
+// Deployed returns the variables that the functions are deployed with; none if there are none. All have
+// the same, and RollUpOnSchedule gets them last, so its own count, or while it is not there those of
+// the RollUpOnWrite that was deployed last. Disputed are those that another function has otherwise, by
+// their names, and says who has what: after a deploy that did not get to its end. What is older than
+// RollUpOnSchedule disputes nothing; it was left over on purpose. What New chose for the period of the
+// schedule is left out, so that New chooses anew.
+func (s *State) Deployed() (env, disputed map[string]string) {
+	env, disputed = make(map[string]string), make(map[string]string)
 	var last *function
 	for i := range s.Functions {
-		if f := &s.Functions[i]; f.Labels[Label] == KindOnSchedule && (last == nil || f.UpdateTime.After(last.UpdateTime)) {
+		f := &s.Functions[i]
+		if last == nil || f.scheduled() && !last.scheduled() || f.scheduled() == last.scheduled() && f.UpdateTime.After(last.UpdateTime) {
 			last = f
 		}
 	}
 	if last == nil {
-		return env
+		return env, disputed
 	}
-	maps.Copy(env, last.ServiceConfig.EnvironmentVariables)
+	env = last.variables()
+	for i := range s.Functions {
+		f := &s.Functions[i]
+		if last.scheduled() && last.State == "ACTIVE" && !f.UpdateTime.After(last.UpdateTime) {
+			continue
+		}
+		has := f.variables()
+		both := maps.Clone(env)
+		maps.Copy(both, has)
+		for name := range both {
+			if env[name] != has[name] {
+				disputed[name] = fmt.Sprintf("%s in %s, %s in %s", orNone(env[name]), last.id(), orNone(has[name]), f.id())
+			}
+		}
+	}
+	return env, disputed
+}
+
+func (f *function) scheduled() bool { return f.Labels[Label] == KindOnSchedule }
+
+// variables returns the function's variables but for those that nobody asked for.
+func (f *function) variables() map[string]string {
+	env := make(map[string]string)
+	maps.Copy(env, f.ServiceConfig.EnvironmentVariables)
 	delete(env, "LOG_EXECUTION_ID") // Cloud Functions' own
 	var o Options
 	o.Cadence, _ = time.ParseDuration(env["TALLY_CADENCE"])

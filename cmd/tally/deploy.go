@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,16 +173,30 @@ why, and which roles you need.`,
 	})
 }
 
+// flags are those for variables that have one of their own.
+var flags = map[string]string{"TALLY_ROUTES": "--routes", "TALLY_DATABASES": "--databases", "TALLY_CADENCE": "--cadence"}
+
 // options returns what is named by flags, else by this shell, else what is deployed, else the
 // defaults.
 func (d *deployment) options(named map[string]string, region string) (deploy.Options, error) {
-	environment := d.have.Deployed()
+	environment, disputed := d.have.Deployed()
 	for _, name := range deploy.Variables() {
 		if value, ok := os.LookupEnv(name); ok {
 			environment[name] = value
+			delete(disputed, name)
 		}
 	}
-	maps.Copy(environment, named)
+	for name, value := range named {
+		environment[name] = value
+		delete(disputed, name)
+	}
+	if len(disputed) > 0 {
+		problem := "the functions have different variables, as after a deploy that did not get to its end; name what all are to have:"
+		for _, name := range slices.Sorted(maps.Keys(disputed)) {
+			problem += "\n  " + cmp.Or(flags[name], "--env "+name+"=") + ": " + disputed[name]
+		}
+		return deploy.Options{}, errors.New(problem)
+	}
 	environment["GOOGLE_CLOUD_PROJECT"] = d.project
 	config, err := app.LoadConfig(environment)
 	if err != nil {
