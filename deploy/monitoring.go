@@ -15,7 +15,7 @@ import (
 //
 //	metrics/*.json    logging's LogMetric; "name" names it
 //	alerts/*.json     monitoring's AlertPolicy; found by the file's name, which it is labelled with
-//	dashboard.json    monitoring's Dashboard; found by "displayName"
+//	dashboard.json    monitoring's Dashboard; found by its labels, else by "displayName"
 type Monitoring struct {
 	Metrics, Alerts, Dashboards []File
 }
@@ -123,7 +123,7 @@ func (p *Plan) monitoring(project string, have *State, m *Monitoring, email stri
 	}
 	for _, f := range m.Dashboards {
 		name := f.text("displayName")
-		switch i := find(have.Dashboards, "displayName", name); {
+		switch i := have.dashboard(f); {
 		case i < 0:
 			p.add("create dashboard "+name, gcloud("monitoring", "dashboards", "create", "--config-from-file="+f.Path).in(project))
 		case !covers(have.Dashboards[i], f.Content):
@@ -150,14 +150,17 @@ func (p *Plan) channel(project string, have *State, email string) (name string, 
 	return Placeholder, &list
 }
 
-func (p *Plan) removeMonitoring(project string, have *State, m *Monitoring) {
+func (p *Plan) removeAlerts(project string, have *State) {
 	for _, h := range have.Policies {
 		if userLabel(h, hashLabel) != "" {
 			p.add("delete alert "+fmt.Sprint(h["displayName"]), gcloud("alpha", "monitoring", "policies", "delete", fmt.Sprint(h["name"])).in(project))
 		}
 	}
+}
+
+func (p *Plan) removeMonitoring(project string, have *State, m *Monitoring) {
 	for _, f := range m.Dashboards {
-		if i := find(have.Dashboards, "displayName", f.text("displayName")); i >= 0 {
+		if i := have.dashboard(f); i >= 0 {
 			p.add("delete dashboard "+f.text("displayName"), gcloud("monitoring", "dashboards", "delete", fmt.Sprint(have.Dashboards[i]["name"])).in(project))
 		}
 	}
@@ -171,6 +174,21 @@ func (p *Plan) removeMonitoring(project string, have *State, m *Monitoring) {
 			p.add("delete notification channel "+c.Labels["email_address"], gcloud("beta", "monitoring", "channels", "delete", c.Name).in(project))
 		}
 	}
+}
+
+// dashboard returns the index of the dashboard of the file: by its labels if it has any, because any
+// dashboard may have its name.
+func (s *State) dashboard(f File) int {
+	labels, _ := f.Content["labels"].(map[string]any)
+	return slices.IndexFunc(s.Dashboards, func(h map[string]any) bool {
+		has, _ := h["labels"].(map[string]any)
+		for label := range labels {
+			if _, ok := has[label]; !ok {
+				return false
+			}
+		}
+		return len(labels) > 0 || h["displayName"] == f.text("displayName")
+	})
 }
 
 func find(all []map[string]any, key, value string) int {

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -50,8 +51,12 @@ func accountEmail(id, project string) string { return id + "@" + project + ".iam
 
 // PlanDeploy returns the commands that make the state into the settings, in an order in which each
 // finds what it needs. source is the hash of the functions' source, prune whether functions and jobs
-// that the settings do not have are deleted.
-func PlanDeploy(s *Settings, have *State, m *Monitoring, source, alertEmail string, prune bool) Plan {
+// that the settings do not have are deleted. It is an error if what something else made has the name of
+// a function or of the job.
+func PlanDeploy(s *Settings, have *State, m *Monitoring, source, alertEmail string, prune bool) (Plan, error) {
+	if err := foreign(s, have); err != nil {
+		return Plan{}, err
+	}
 	var p Plan
 	p.apis(s, have)
 	p.identities(s, have)
@@ -69,7 +74,29 @@ func PlanDeploy(s *Settings, have *State, m *Monitoring, source, alertEmail stri
 		p.note("the alert no-tick takes the schedule's period to be %v, and it is %v: lengthen its window, or it never ends", auditPeriod, s.Job.Period)
 	}
 	p.gone(s, have, prune)
-	return p
+	return p, nil
+}
+
+// foreign refuses what tally deploy would overwrite and did not make. The job may be somebody's own if
+// it calls RollUpOnSchedule.
+func foreign(s *Settings, have *State) error {
+	var problems []error
+	for _, f := range s.Functions() {
+		if slices.ContainsFunc(have.Others, func(h function) bool { return h.id() == f.Name && h.region() == f.Region }) {
+			problems = append(problems, fmt.Errorf("function %s in %s was not made by tally deploy: go on with what made it, such as Terraform, or delete it first", f.Name, f.Region))
+		}
+	}
+	if j := have.job(s.Job.Region); j != nil && j.Description != madeBy {
+		if f := have.function(s.Job.Region, OnScheduleName); f == nil || !j.calls(f) {
+			problems = append(problems, fmt.Errorf("job %s in %s was not made by tally deploy, and calls %s: rename or delete it first", JobName, s.Job.Region, orNone(j.HTTPTarget.URI)))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// calls reports whether the job calls the function.
+func (j *job) calls(f *function) bool {
+	return f.ServiceConfig.URI != "" && strings.TrimSuffix(j.HTTPTarget.URI, "/") == strings.TrimSuffix(f.ServiceConfig.URI, "/")
 }
 
 func (p *Plan) apis(s *Settings, have *State) {
@@ -316,7 +343,7 @@ func (p *Plan) job(s *Settings, have *State) {
 	check("retries", h.RetryConfig.RetryCount, j.MaxRetryAttempts)
 	check("least backoff", h.RetryConfig.MinBackoffDuration, seconds(j.MinBackoff))
 	check("longest backoff", h.RetryConfig.MaxBackoffDuration, seconds(j.MaxBackoff))
-	if uri == Placeholder || strings.TrimSuffix(h.HTTPTarget.URI, "/") != strings.TrimSuffix(uri, "/") {
+	if f := have.function(j.Region, OnScheduleName); f == nil || !h.calls(f) {
 		reasons = append(reasons, "address: "+orNone(h.HTTPTarget.URI)+", want that of "+OnScheduleName)
 	}
 	if len(reasons) > 0 {
@@ -347,7 +374,7 @@ func (p *Plan) gone(s *Settings, have *State, prune bool) {
 			p.note("%s is deployed, but not asked for: %s. It goes on with what it was deployed with; --prune deletes it", what, f.purpose())
 			continue
 		}
-		if j := have.job(f.region()); f.Labels[Label] == KindOnSchedule && j != nil {
+		if j := have.job(f.region()); f.scheduled() && j != nil && (j.Description == madeBy || j.calls(f)) {
 			p.add("delete job "+JobName+" in "+j.region(), deleteJob(s.Project, j))
 		}
 		p.add("delete "+what, deleteFunction(s.Project, f))
@@ -388,7 +415,17 @@ func PlanUndeploy(project string, have *State, m *Monitoring) Plan {
 		f := &have.Functions[i]
 		p.add("delete "+f.id()+" in "+f.region(), deleteFunction(project, f))
 	}
-	p.removeMonitoring(project, have, m)
+	kept := false
+	for i := range have.Others {
+		if f := &have.Others[i]; f.labelled() {
+			p.note("%s in %s was not made by tally deploy: it stays, with the metrics, dashboard and channel that it may use", f.id(), f.region())
+			kept = true
+		}
+	}
+	p.removeAlerts(project, have)
+	if !kept {
+		p.removeMonitoring(project, have, m)
+	}
 	for _, a := range have.ServiceAccounts {
 		id, _, _ := strings.Cut(a.Email, "@")
 		ours := []string{functionsAccount, triggerAccount, schedulerAccount, buildAccount}

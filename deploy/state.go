@@ -23,7 +23,8 @@ type State struct {
 	ServiceAccounts []account
 	Policy          policy            // of the project
 	TriggerPolicy   policy            // of the trigger's service account
-	Functions       []function        // those with Label
+	Functions       []function        // those that tally deploy made
+	Others          []function        // all others
 	Invokers        map[string]policy // of their Cloud Run services, by region and name as in id
 	Jobs            []job
 	Fields          map[string][]field // that differ from the default, by database
@@ -107,6 +108,11 @@ type (
 func (f *function) id() string     { return path.Base(f.Name) }
 func (f *function) region() string { return segment(f.Name, "locations") }
 func (j *job) region() string      { return segment(j.Name, "locations") }
+
+// labelled reports whether the function has Tally's label, whatever gave it: Terraform does too.
+func (f *function) labelled() bool {
+	return f.Labels[Label] == KindOnWrite || f.Labels[Label] == KindOnSchedule
+}
 
 // segment returns what follows the collection's name in a resource's name.
 func segment(name, collection string) string {
@@ -299,7 +305,13 @@ func (t *Tools) Ask(ctx context.Context, project string) (*State, error) {
 	}
 
 	// What is asked about what was found.
-	s.Functions = slices.DeleteFunc(functions, func(f function) bool { return f.Labels[Label] == "" })
+	for _, f := range functions {
+		if f.labelled() && f.Labels[sourceLabel] != "" {
+			s.Functions = append(s.Functions, f)
+		} else {
+			s.Others = append(s.Others, f)
+		}
+	}
 	all, calls = errgroup.WithContext(ctx)
 	all.SetLimit(atOnce)
 	invokers := make([]policy, len(s.Functions))

@@ -155,7 +155,10 @@ why, and which roles you need.`,
 		if err := d.tools.AskFor(ctx, &settings, d.have); err != nil {
 			return err
 		}
-		plan := deploy.PlanDeploy(&settings, d.have, d.files, source, o.alertEmail, o.prune)
+		plan, err := deploy.PlanDeploy(&settings, d.have, d.files, source, o.alertEmail, o.prune)
+		if err != nil {
+			return err
+		}
 		if o.firebase != "" {
 			file, err := filepath.Abs(o.firebase)
 			if err != nil {

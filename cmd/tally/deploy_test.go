@@ -38,7 +38,7 @@ package tally
 -- deploy/monitoring/alerts/no-tick.json --
 {"displayName": "Tally: no tick", "combiner": "OR", "conditions": [{"displayName": "no tick"}]}
 -- deploy/monitoring/dashboard.json --
-{"displayName": "Tally", "mosaicLayout": {"columns": 48}}
+{"displayName": "Tally", "labels": {"tally": ""}, "mosaicLayout": {"columns": 48}}
 -- app/firebase.json --
 {"firestore": {"rules": "firestore.rules", "indexes": "firestore.indexes.json"}}
 -- app/firestore.rules --
