@@ -219,9 +219,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Script returns the plan as a script for a POSIX shell.
-func (p Plan) Script() string {
+// Script returns the plan as a script for a POSIX shell, to be run anywhere. It ends at the first
+// command that fails. dir is the clone.
+func (p Plan) Script(dir string) string {
 	var b strings.Builder
+	if len(p.Steps) > 0 {
+		b.WriteString("set -eu\nexport CLOUDSDK_CORE_DISABLE_PROMPTS=1\ncd " + quote(dir) + "\n\n")
+	}
 	comment := func(text string) { b.WriteString("# " + strings.ReplaceAll(text, "\n", "\n# ") + "\n") }
 	for _, step := range p.Steps {
 		comment(step.Title)

@@ -66,7 +66,11 @@ func (d *deployment) ask(ctx context.Context) error {
 // do does the plan, if the user agrees.
 func (d *deployment) do(ctx context.Context, plan deploy.Plan, nothing string) error {
 	if d.dryRun {
-		fmt.Fprint(d.out, plan.Script())
+		dir, err := filepath.Abs(d.source)
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(d.out, plan.Script(dir))
 		return nil
 	}
 	if len(plan.Steps) == 0 {
