@@ -149,9 +149,11 @@ var apis = []string{
 	"artifactregistry.googleapis.com", // keeps the functions' container images
 	"cloudbuild.googleapis.com",       // builds them
 	"cloudfunctions.googleapis.com",
-	"cloudscheduler.googleapis.com", // calls RollUpOnSchedule
-	"eventarc.googleapis.com",       // calls RollUpOnWrite
+	"cloudresourcemanager.googleapis.com", // tally doctor reads the project's policy
+	"cloudscheduler.googleapis.com",       // calls RollUpOnSchedule
+	"eventarc.googleapis.com",             // calls RollUpOnWrite
 	"eventarcpublishing.googleapis.com",
+	"firebaserules.googleapis.com", // tally doctor reads the rules
 	"firestore.googleapis.com",
 	"iam.googleapis.com", // service accounts
 	"logging.googleapis.com",
