@@ -84,6 +84,7 @@ func (p *Plan) monitoring(project string, have *State, m *Monitoring, email stri
 		}
 	}
 	channel, lookup := p.channel(project, have, email)
+	silent := false
 	for _, f := range m.Alerts {
 		labels := dict([]string{fileLabel + "=" + f.label(), hashLabel + "=" + f.hash})
 		i := slices.IndexFunc(have.Policies, func(h map[string]any) bool { return userLabel(h, fileLabel) == f.label() })
@@ -93,6 +94,7 @@ func (p *Plan) monitoring(project string, have *State, m *Monitoring, email stri
 				c = c.with("--notification-channels=" + channel)
 				c.Output = lookup
 			}
+			silent = silent || channel == ""
 			p.add("create alert "+f.text("displayName"), c)
 			continue
 		}
@@ -111,6 +113,7 @@ func (p *Plan) monitoring(project string, have *State, m *Monitoring, email stri
 			channels = append(channels, channel)
 			reasons = append(reasons, "mails to "+email)
 		}
+		silent = silent || len(channels) == 0
 		if len(reasons) == 0 {
 			continue
 		}
@@ -120,6 +123,9 @@ func (p *Plan) monitoring(project string, have *State, m *Monitoring, email stri
 			c.Output = lookup
 		}
 		p.add("update alert "+f.text("displayName"), c, reasons...)
+	}
+	if silent {
+		p.note("alerts tell nobody yet: --alert-email ADDRESS has them mailed")
 	}
 	for _, f := range m.Dashboards {
 		name := f.text("displayName")
