@@ -183,14 +183,18 @@ func (p *Plan) field(s *Settings, have *State, database Database, f Field) {
 
 func (p *Plan) function(s *Settings, have *State, f Function, source string) {
 	h := have.function(f.Region, f.Name)
+	reasons := f.differs(h, source)
 	invokers := have.Invokers[f.Region+"/"+f.Name]
+	if h != nil && f.anew(h) {
+		p.add("delete "+f.Name+", to deploy it anew", deleteFunction(s.Project, h), reasons...)
+		h, invokers = nil, policy{}
+	}
 	for _, anyone := range []string{"allUsers", "allAuthenticatedUsers"} {
 		if invokers.has(invokerRole, anyone) {
 			p.add("no call of "+f.Name+" by "+anyone,
 				gcloud("run", "services", "remove-iam-policy-binding", f.Name, "--region="+f.Region, "--member="+anyone, "--role="+invokerRole).in(s.Project))
 		}
 	}
-	reasons := f.differs(h, source)
 	switch {
 	case h == nil:
 		p.add("deploy "+f.Name, f.deploy(source).in(s.Project))
@@ -239,6 +243,15 @@ func (f *Function) buildServiceAccount() string {
 }
 
 func seconds(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }
+
+// anew reports whether what is deployed cannot be made into what is to be: a trigger keeps its kind of
+// event and its place, and a function with one keeps it.
+func (f *Function) anew(h *function) bool {
+	if f.Trigger == nil || h.EventTrigger == nil {
+		return (f.Trigger == nil) != (h.EventTrigger == nil)
+	}
+	return h.EventTrigger.EventType != f.Trigger.EventType || h.EventTrigger.TriggerRegion != f.Trigger.Location
+}
 
 // differs returns what is not as the settings have it.
 func (f *Function) differs(h *function, source string) []string {

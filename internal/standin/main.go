@@ -7,6 +7,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -286,6 +287,7 @@ func (p *project) answer(tool string, c call, stdout io.Writer) error {
 		return p.deploy(id, rest[0], c)
 	case has("functions", "delete"):
 		p.Functions = remove(p.Functions, "projects/"+id+"/locations/"+c.flag("region")+"/functions/"+rest[0])
+		delete(p.Policies, c.flag("region")+rest[0])
 	case has("scheduler", "jobs", "list"):
 		return list(slices.DeleteFunc(slices.Clone(p.Jobs), func(o object) bool { return !strings.Contains(o["name"].(string), "/"+c.flag("location")+"/") }))
 	case has("scheduler", "jobs", "create", "http"), has("scheduler", "jobs", "update", "http"):
@@ -393,6 +395,9 @@ func (p *project) deploy(id, name string, c call) error {
 		retry = "RETRY_POLICY_RETRY"
 	}
 	filters := c.dict("trigger-event-filters")
+	if old, ok := f["eventTrigger"].(object); ok && (old["eventType"] != filters["type"] || old["triggerRegion"] != c.flag("trigger-location")) {
+		return errors.New("INVALID_ARGUMENT: a trigger's event type and location cannot be updated")
+	}
 	f["eventTrigger"] = object{
 		"trigger": "projects/" + id + "/locations/" + c.flag("trigger-location") + "/triggers/" + name + "-123456", "triggerRegion": c.flag("trigger-location"),
 		"eventType": filters["type"], "serviceAccountEmail": c.flag("trigger-service-account"), "retryPolicy": retry,
