@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -30,6 +31,18 @@ type File struct {
 func (f File) text(key string) string {
 	s, _ := f.Content[key].(string)
 	return s
+}
+
+// with returns the file's content in JSON with one more key: an update of a dashboard must name the etag
+// of what it replaces.
+func (f File) with(key string, value any) string {
+	content := maps.Clone(f.Content)
+	content[key] = value
+	data, err := json.Marshal(content)
+	if err != nil {
+		panic(err) // it was decoded from JSON
+	}
+	return string(data)
 }
 
 // label is the name of an alert's file, as labels may be.
@@ -134,7 +147,7 @@ func (p *Plan) monitoring(project string, have *State, m *Monitoring, email stri
 			p.add("create dashboard "+name, gcloud("monitoring", "dashboards", "create", "--config-from-file="+f.Path).in(project))
 		case !covers(have.Dashboards[i], f.Content):
 			p.add("update dashboard "+name,
-				gcloud("monitoring", "dashboards", "update", fmt.Sprint(have.Dashboards[i]["name"]), "--config-from-file="+f.Path).in(project), f.Path)
+				gcloud("monitoring", "dashboards", "update", fmt.Sprint(have.Dashboards[i]["name"]), "--config="+f.with("etag", have.Dashboards[i]["etag"])).in(project), f.Path)
 		}
 	}
 }

@@ -310,9 +310,18 @@ func (p *project) answer(tool string, c call, stdout io.Writer) error {
 	case has("monitoring", "dashboards", "list"):
 		return list(p.Dashboards)
 	case has("monitoring", "dashboards", "create"):
-		return p.put(&p.Dashboards, "projects/"+p.Number+"/dashboards/"+strconv.Itoa(len(p.Dashboards)+1), c.flag("config-from-file"), nil)
+		return p.put(&p.Dashboards, "projects/"+p.Number+"/dashboards/"+strconv.Itoa(len(p.Dashboards)+1), c.flag("config-from-file"), object{"etag": "1"})
 	case has("monitoring", "dashboards", "update"):
-		return p.put(&p.Dashboards, rest[0], c.flag("config-from-file"), nil)
+		var o object
+		if err := json.Unmarshal([]byte(c.flag("config")), &o); err != nil {
+			return err
+		}
+		i := slices.IndexFunc(p.Dashboards, func(d object) bool { return d["name"] == rest[0] })
+		if o["etag"] == nil || o["etag"] != p.Dashboards[i]["etag"] {
+			return errors.New("INVALID_ARGUMENT: Update Dashboard should specify a non empty etag")
+		}
+		o["name"], o["etag"] = rest[0], o["etag"].(string)+"1"
+		p.Dashboards[i] = o
 	case has("monitoring", "dashboards", "delete"):
 		p.Dashboards = remove(p.Dashboards, rest[0])
 	case has("alpha", "monitoring", "policies", "list"):
