@@ -142,14 +142,18 @@ export class State {
 
   /** Takes a snapshot of the roll-up document. */
   take(snapshot: DocumentSnapshot): Total {
-    const data = snapshot.data() ?? {};
+    if (snapshot.exists() || !snapshot.metadata.fromCache || !this.#total) this.#rollUp(snapshot.data() ?? {});
+    // Else the SDK is offline, and its cache does not have the roll-up any more.
+    this.#tellAll();
+    return this.#total!;
+  }
+
+  #rollUp(data: DocumentData): void {
     const total: unknown = data[this.places.field];
     const asOf: unknown = data['as_of'];
     this.#asOf = isTimestamp(asOf) ? asOf : null;
     this.#shardsRolledUp = wholeAboveZero(data['num_shards']);
     this.#coverage.rollUp({ total: typeof total === 'number' ? total : 0, asOf: this.#asOf && micros(this.#asOf) });
-    this.#tellAll();
-    return this.#total!;
   }
 
   /** Null before the first roll-up. */
