@@ -107,9 +107,9 @@ test('Node.js, a trigger of one event that comes twice', async (t) => {
 
 test('Web', async (t) => {
   const { create, add, watch } = await snippet('Web');
-  const [alice, bob, nobody] = [web(t, 'alice'), web(t, 'bob'), web(t, null)];
+  const [alice, bob, nobody, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, null), web(t, 'owner')];
   await assert.rejects(create(alice, 'web', 3), denied);
-  await create(web(t, 'owner'), 'web', 3);
+  await create(owner, 'web', 3);
   const live = shown(watch, nobody, 'web', 8);
   await add(bob, 'web', -1);
   await add(bob, 'web', -1);
@@ -118,6 +118,23 @@ test('Web', async (t) => {
   await assert.rejects(add(nobody, 'web'), denied);
   await assert.rejects(add(alice, 'web', 2), denied);
   await exact('web', 8, 3);
+
+  await stack.set('counters/web', { num_shards: 3, once_per_user: false });
+  await create(owner, 'web', 3); // again: loses nothing
+  assert.equal(await stack.sum('counters/web'), 8);
+  const { fields } = await stack.rest('GET', '/counters/web');
+  assert.deepEqual(Object.keys(fields).sort(), ['num_shards', 'once_per_user']);
+});
+
+test('Web, a counter without a document, and one of the Swift sample', async (t) => {
+  const { add, watch } = await snippet('Web');
+  const db = web(t, 'alice');
+  await stack.set('counters/swift', { numShards: 2 });
+  for (const counter of ['undeclared', 'swift']) {
+    for (let i = 0; i < 3; i++) await add(db, counter);
+    await shown(watch, db, counter, 3);
+    assert.equal(await stack.sum(`counters/${counter}`), 3);
+  }
 });
 
 test('Web, once per user', async (t) => {
