@@ -73,6 +73,18 @@ func TestDocs(t *testing.T) {
 				"vote with two increments, after": writes(vote(voter+"ann", "3"), add(votes+"3", 1), add(votes+"3", 1)),
 				"vote and take 1":                 writes(vote(voter+"ann", "3"), add(votes+"3", -1)),
 			}},
+		{name: "declared counters only", as: ann,
+			change: replace("return 100;\n", "return 0;\n"),
+			allowed: map[string][]*firestorepb.Write{
+				"num_shards": writes(add(free+"9", 1)), "a new shard": writes(add(free+"5", 1)),
+				"numShards": writes(add("counters/camel/shards/9", 1)),
+				"vote":      writes(vote(voter+"ann", "3"), add(votes+"3", 1)),
+			},
+			refused: map[string][]*firestorepb.Write{
+				"no document":               writes(add("counters/none/shards/0", 1)),
+				"a document without number": writes(add("counters/untold/shards/0", 1)),
+				"declared by the client":    writes(set("counters/none", fields{"num_shards": 1}), add("counters/none/shards/0", 1)),
+			}},
 		{name: "another field", as: ann,
 			change: func(rules string) string {
 				return strings.ReplaceAll(strings.ReplaceAll(rules, "'count'", "'Count'"), ".data.count", ".data.Count")
