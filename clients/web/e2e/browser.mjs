@@ -31,23 +31,33 @@ export async function servePage(firebase) {
  *
  * - `cut()`: breaks all connections and refuses new ones, until `mend()`.
  * - `hold()`: keeps back what Firestore answers to writes, until `mend()`; what it tells listeners passes.
+ * - `lose()`: loses what is kept back, and ends the sessions of writes, so that the SDK begins new ones.
  * - `sent()`: all that pages have sent.
  */
 export async function startLine(port) {
   let cut = false;
   let held = null;
   let sent = '';
+  const sessions = new Set();
+  const ended = new Set();
   const server = createServer((incoming, response) => {
     const { method, url, headers } = incoming;
     const unescaped = (text) =>
       `${text}\n`.replace(/%([0-9A-F]{2})/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
     sent += unescaped(`${method} ${url} ${JSON.stringify(headers)}`);
+    const session = url.includes('/Write/channel') && new URL(url, 'http://line').searchParams.get('SID');
+    if (ended.has(session)) {
+      response.writeHead(400, { 'Access-Control-Allow-Origin': headers.origin ?? '*' }).end('Unknown SID');
+      return;
+    }
+    if (session) sessions.add(session);
     incoming.on('data', (data) => (sent += unescaped(data)));
     const outgoing = request({ host: '127.0.0.1', port, method, path: url, headers }, (answer) => {
       response.writeHead(answer.statusCode, answer.headers);
       response.flushHeaders();
-      const isWrite = url.includes('/Write/channel');
-      const pass = (call) => (held && isWrite ? held.push(call) : call());
+      // What is asked for with POST only says that a write has come.
+      const ofWrites = method === 'GET' && url.includes('/Write/channel');
+      const pass = (call) => (held && ofWrites ? held.push(call) : call());
       answer.on('data', (data) => pass(() => response.write(data)));
       answer.on('end', () => pass(() => response.end()));
       answer.on('error', () => response.destroy());
@@ -66,6 +76,11 @@ export async function startLine(port) {
       server.closeAllConnections();
     },
     hold: () => (held ??= []),
+    lose() {
+      held = null;
+      for (const session of sessions) ended.add(session);
+      server.closeAllConnections();
+    },
     mend() {
       cut = false;
       const calls = held ?? [];

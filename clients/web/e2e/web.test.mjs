@@ -73,6 +73,17 @@ function tap(page, n = 1, wait = true) {
   );
 }
 
+/** Calls a method of the counter that a page shows: its value, "done", or the code of its error. */
+function call(page, method) {
+  return page.evaluate(async (method) => {
+    try {
+      return (await shown.counter[method]()) ?? 'done';
+    } catch (error) {
+      return error.code;
+    }
+  }, method);
+}
+
 /** Waits until a page shows a total of which nothing is pending. */
 function shows(page, total) {
   const is = async () => {
@@ -466,14 +477,6 @@ test('votes: once per user, and back', async () => {
     await open(path, { options: { uid: 'ann' } }),
     await open(path, { uid: 'bob', options: { uid: 'bob' } }),
   ];
-  const call = (page, method) =>
-    page.evaluate(async (method) => {
-      try {
-        return (await shown.counter[method]()) ?? 'done';
-      } catch (error) {
-        return error.code;
-      }
-    }, method);
   const voters = async () => ((await stack.rest('GET', `/${path}/voters`)).documents ?? []).length;
   assert.equal(await call(page, 'hasVoted'), false);
   assert.equal(await call(page, 'unvote'), 'not-voted');
@@ -498,6 +501,7 @@ test('votes: once per user, and back', async () => {
   await stack.set(path, { num_shards: 1, once_per_user: true });
   assert.equal(await call(other, 'unvote'), 'done');
   assert.equal(await call(other, 'unvote'), 'not-voted');
+  await shows(page, 1);
   assert.equal(await call(page, 'unvote'), 'not-voted', 'which only the server knows');
   assert.equal(await call(page, 'hasVoted'), false);
   assert.equal(await call(page, 'vote'), 'done');
@@ -506,6 +510,63 @@ test('votes: once per user, and back', async () => {
   assert.equal(await stack.sum(path), 1);
   await rolledUp(path, 1);
   for (const p of [page, other, bob]) await shows(p, 1);
+});
+
+test('a vote whose answer is lost is a vote, and so is one that is taken back', async () => {
+  const path = newCounter();
+  await stack.set(path, { num_shards: 5, once_per_user: true });
+  const page = await open(path, { options: { uid: 'ann' } });
+  const other = newCounter();
+  assert.equal(await call(page, 'hasVoted'), false);
+  stack.pause();
+  for (const [method, voted, total] of [
+    ['vote', true, 1],
+    ['unvote', false, 0],
+  ]) {
+    await page.evaluate((other) => tally.call(other, {}, 'increment'), other); // a session of writes is open
+    line.hold();
+    const outcome = call(page, method);
+    await until(
+      async () => ((await stack.rest('GET', `/${path}/voters/ann`)) !== null) === voted,
+      () => `${method} does not arrive`,
+    );
+    await page.evaluate(() => (shown.calls = [shown.last.total]));
+    line.lose();
+    assert.equal(await outcome, 'done');
+    assert.deepEqual((await shown(page)).calls, [total], 'it does not flicker');
+    assert.equal((await shown(page)).last.pending, 0);
+    assert.equal(await call(page, 'hasVoted'), voted);
+  }
+  stack.resume();
+  await rolledUp(path, 0);
+  await shows(page, 0);
+  assert.equal(await call(page, 'vote'), 'done');
+  await rolledUp(path, 1);
+  await shows(page, 1);
+});
+
+test('a vote that another device took back can be cast again, and the other way round', async () => {
+  const path = newCounter();
+  await stack.set(path, { num_shards: 5, once_per_user: true });
+  const options = { uid: 'ann' };
+  const [page, phone] = [await open(path, { options, cache: 'persistent' }), await open(path, { options })];
+  assert.equal(await call(page, 'vote'), 'done');
+  assert.equal(await call(phone, 'unvote'), 'done');
+  assert.equal(await call(page, 'vote'), 'done');
+  assert.equal(await call(page, 'unvote'), 'done');
+  assert.equal(await call(phone, 'vote'), 'done');
+  assert.equal(await call(page, 'unvote'), 'done');
+  assert.equal(await stack.sum(path), 0);
+});
+
+test('a vote is taken back from the shard that the rules say, whatever the option shards', async () => {
+  const path = newCounter();
+  await stack.set(path, { num_shards: 5, once_per_user: true });
+  await stack.rest('PATCH', `/${path}/voters/ann`, { fields: { shard: { stringValue: '4' } } });
+  await stack.set(`${path}/shards/4`, { count: 1 });
+  const page = await open(path, { options: { uid: 'ann', shards: 2 } });
+  assert.equal(await call(page, 'unvote'), 'done');
+  assert.equal(await stack.sum(path), 0);
 });
 
 test('a vote offline is queued, also over a reload', async () => {

@@ -3,10 +3,12 @@ import {
   doc,
   getAggregateFromServer,
   getDoc,
+  getDocFromServer,
   increment,
   sum,
   writeBatch,
   FieldPath,
+  type DocumentReference,
   type DocumentSnapshot,
   type Firestore,
   type Unsubscribe,
@@ -141,11 +143,17 @@ class SharedCounter implements Counter {
   async hasVoted(): Promise<boolean> {
     const ballot = this.#ballot();
     await ballot.turn;
+    void this.state.shards(); // for a vote that comes next, perhaps offline
+    return (await this.#ask(ballot)) !== null;
+  }
+
+  /** Asks for the shard of the vote; null: there is none. Own moves that are on their way are in the answer. */
+  async #ask(ballot: Ballot): Promise<string | null> {
     const { moves } = ballot;
-    void this.#shards(); // for a vote that comes next, perhaps offline
     const shard = shardOf(await getDoc(ballot.voter).catch(fail));
     if (ballot.moves === moves) ballot.shard = shard;
-    return ballot.shard !== null;
+    // A move that was made meanwhile knows better, unless it was refused.
+    return ballot.shard === undefined ? shard : ballot.shard;
   }
 
   /** Votes, or takes the vote back. */
@@ -159,19 +167,26 @@ class SharedCounter implements Counter {
     await turn;
     let write: Write;
     let sent: Promise<void>;
+    let known: boolean;
     try {
       if (ballot.shard === undefined) {
-        const known = await fromCache(ballot.voter);
-        if (known || n < 0) ballot.shard = shardOf(known ?? (await getDoc(ballot.voter).catch(fail)));
+        const cached = await fromCache(ballot.voter);
+        if (cached) ballot.shard = shardOf(cached);
+        else if (n < 0) await this.#ask(ballot);
       }
+      const moved = () => ((ballot.shard ?? null) !== null) === n > 0;
+      // Another device may have moved since. Offline, what is known holds.
+      if (moved()) await this.#ask(ballot).catch(() => {});
+      if (moved()) throw this.#moved(n);
+      known = ballot.shard !== undefined;
       const from = ballot.shard ?? null;
-      if ((from !== null) === n > 0) throw this.#moved(n);
       write = state.tap(n);
       const place = (shards: number) =>
         from === null
           ? state.free(shards || state.likelyShards, write.shard)
-          : String(Number(from) % (shards || HIGHEST_SHARDS));
-      sent = this.#send(write, place, await this.#shards(), (batch, shard) => {
+          : String(Number(from) % (state.knownShards || HIGHEST_SHARDS)); // as the rules do, whatever the option
+      const shards = await (from === null ? this.#shards() : state.shards());
+      sent = this.#send(write, place, shards, (batch, shard) => {
         ballot.moves++;
         ballot.shard = n > 0 ? shard : null;
         if (n > 0) batch.set(ballot.voter, { shard });
@@ -183,11 +198,27 @@ class SharedCounter implements Counter {
     try {
       await sent;
     } catch (error) {
+      if (known && denied(error) && (await this.#wasCommitted(write, ballot.voter))) return;
       state.refused(write);
       ballot.shard = undefined;
       if (!denied(error)) throw failure(error);
       if ((await this.hasVoted()) === n > 0) throw this.#moved(n, error);
       throw this.#denial(error, n, true);
+    }
+  }
+
+  /**
+   * Whether a move that was refused had been committed before: the SDK sends it again if its answer was lost, and then
+   * the rules refuse it.
+   */
+  async #wasCommitted(write: Write, ref: DocumentReference): Promise<boolean> {
+    const { state } = this;
+    try {
+      const voter = await getDocFromServer(ref);
+      if (write.entry.n > 0) return shardOf(voter) === write.shard && state.foundCommitted(write, voter);
+      return !voter.exists() && state.foundCommitted(write, await getDocFromServer(state.shard(write.shard!)));
+    } catch {
+      return false;
     }
   }
 

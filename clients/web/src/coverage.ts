@@ -4,7 +4,8 @@
  * A roll-up says `total` and `asOf`: every write committed at or before asOf is in the total, and none after it. So a
  * write committed at T is covered exactly if asOf >= T. T is often known only within bounds, after < T <= by:
  *
- * - `after`: the newest asOf that had been seen when the increment was made. It was committed later.
+ * - `after`: the newest asOf that had been seen when the increment was made, or later before it was sent. It was
+ *   committed later.
  * - `by`: the version of its shard once the server has acknowledged the write; null until then.
  *
  * So covered if asOf >= by, not covered if asOf <= after, and unknown between. What is unknown makes a range, lo to hi,

@@ -152,8 +152,11 @@ export class State {
     const total: unknown = data[this.places.field];
     const asOf: unknown = data['as_of'];
     this.#asOf = isTimestamp(asOf) ? asOf : null;
+    // What is not sent yet will be committed later.
+    const time = this.#asOf && micros(this.#asOf);
+    for (const { entry, shard } of this.#writes) if (shard === null && isLater(time, entry.after)) entry.after = time;
     this.#shardsRolledUp = wholeAboveZero(data['num_shards']);
-    this.#coverage.rollUp({ total: typeof total === 'number' ? total : 0, asOf: this.#asOf && micros(this.#asOf) });
+    this.#coverage.rollUp({ total: typeof total === 'number' ? total : 0, asOf: time });
   }
 
   /** Null before the first roll-up. */
@@ -223,6 +226,25 @@ export class State {
     this.#tellAll();
   }
 
+  /**
+   * Says that a document that a write wrote is at the server as the write left it. True if that is from after the write
+   * was made: then it was committed at or before the version of the document.
+   */
+  foundCommitted(write: Write, snapshot: DocumentSnapshot): boolean {
+    const version = versionOf(snapshot) ?? null;
+    if (version === null || !isLater(version, write.entry.after)) return false;
+    this.#committed(write, version, false);
+    this.#tellAll();
+    return true;
+  }
+
+  #committed(write: Write, by: Micros, exact: boolean): void {
+    const { entry, shard } = write;
+    this.#done(write);
+    this.#coverage.commit(entry.id, by, exact);
+    if (this.#coverage.has(entry.id)) this.#saved.save(entry, shard!);
+  }
+
   #done(write: Write): void {
     this.#writes.delete(write);
     if (write.shard !== null) this.#unwatch(write.shard);
@@ -267,9 +289,7 @@ export class State {
         // another tab, or since an earlier page.
         const others = this.#saved.all().filter((saved) => saved.shard === shard && saved.id !== entry.id);
         const exact = alone && !write.orphan && others.every(({ by }) => by !== null && by < version);
-        this.#done(write);
-        this.#coverage.commit(entry.id, version, exact);
-        if (this.#coverage.has(entry.id)) this.#saved.save(entry, shard);
+        this.#committed(write, version, exact);
       }
     }
     if (this.#observers.size === 0) this.#forget();

@@ -54,3 +54,10 @@ test('offline from the start there is no roll-up', async () => {
   const { total, asOf } = state.take(await missing());
   assert.deepEqual([total, asOf], [1, null]);
 });
+
+test('the first roll-up does not have what is not sent yet, and may have what is', async () => {
+  const [waits, sent] = [state.tap(1), state.tap(1)];
+  state.sending(sent, '0');
+  assert.equal(state.take(await rollUp(100, 50)).total, 101);
+  assert.deepEqual([waits.entry.after, sent.entry.after], [50e6, null]);
+});
