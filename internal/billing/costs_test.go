@@ -1,13 +1,21 @@
 package billing_test
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/rollup"
 )
 
 // The list prices that docs/costs.md counts with beside Firestore's: US dollars, us-central1, without
@@ -17,6 +25,7 @@ const (
 	vCPUSecond = 0.000024
 	giBSecond  = 0.0000025
 	request    = 0.40 / 1e6
+	roundedUp  = 0.1 // seconds: what an instance is busy for is rounded up to a multiple of it
 
 	// Pub/Sub, which carries Eventarc's events: each is published once and pushed once, and counts as at
 	// least 1,000 bytes. https://cloud.google.com/pubsub/pricing.
@@ -59,18 +68,31 @@ type way struct {
 
 const cadence = 1.0 // second
 
-// rollUps is how many roll-ups Tally writes in a second.
-func rollUps(l load) float64 { return min(l.increments, 1/cadence) }
+// tally returns how many roll-ups Tally writes in a second, and for how much of it an event is held, if
+// increments come at random, independently of each other. TestTally has the engine do it.
+func tally(l load) (rollUps, held float64) {
+	// The first increment after a roll-up is rolled up at once, or held until a cadence after that.
+	none := math.Exp(-l.increments * cadence) // probability of no increment within a cadence
+	mean := cadence + none/l.increments       // from one roll-up to the next
+	return 1 / mean, (cadence - (1-none)/l.increments) / mean
+}
 
 var ways = []way{
 	{
 		name: "Tally",
 		operations: func(l load) (float64, bool) {
+			rollUps, _ := tally(l)
 			sum := math.Ceil(l.shards / 1000) // reads of an aggregation
-			return operations(rollUps(l)*(1+sum)+(l.instances-1)/cadence, rollUps(l), 0), true
+			return operations(rollUps*(1+sum)+(l.instances-1)/cadence, rollUps, 0), true
 		},
-		busy:    func(l load) float64 { return l.instances }, // an event is held nearly all of the time
-		updates: rollUps,
+		busy: func(l load) float64 {
+			rollUps, held := tally(l)
+			return l.instances * min(1, held+rollUps*roundedUp)
+		},
+		updates: func(l load) float64 {
+			rollUps, _ := tally(l)
+			return rollUps
+		},
 	},
 	{
 		name: "own trigger that sums the shards",
@@ -78,7 +100,7 @@ var ways = []way{
 			// Its total takes about one write a second: https://firebase.google.com/docs/firestore/best-practices.
 			return operations(l.increments*l.shards, l.increments, 0), l.increments <= 1
 		},
-		busy:    func(l load) float64 { return min(l.instances, l.increments*0.1) }, // Cloud Run rounds up to 100 ms
+		busy:    func(l load) float64 { return min(l.instances, l.increments*roundedUp) },
 		updates: func(l load) float64 { return l.increments },
 	},
 	{
@@ -101,6 +123,66 @@ var ways = []way{
 		operations: func(load) (float64, bool) { return 0, true },
 		updates:    func(l load) float64 { return l.increments },
 	},
+}
+
+// The engine writes and holds as tally computes.
+func TestTally(t *testing.T) {
+	routes, err := rollup.ParseRoutes(rollup.DefaultRoute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	likes, ok := routes.Match("counters/likes/shards/0")
+	if !ok {
+		t.Fatal("no counter")
+	}
+	for _, l := range loads[:2] {
+		t.Run(fmt.Sprint(l.increments), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &counting{Store: new(memstore.Store)}
+				c := rollup.NewCoalescer(store, rollup.Options{Cadence: cadence * time.Second, Timeout: 8 * time.Second})
+				random := rand.New(rand.NewPCG(1, 2))
+				var held atomic.Int64
+				var wg sync.WaitGroup
+				start := time.Now()
+				for i := range 5_000 {
+					time.Sleep(time.Duration(random.ExpFloat64() / l.increments * float64(time.Second)))
+					wg.Go(func() {
+						arrived := time.Now()
+						if _, err := c.Changed(t.Context(), likes, fmt.Sprint(i)); err != nil {
+							t.Error(err)
+						}
+						held.Add(int64(time.Since(arrived)))
+					})
+				}
+				wg.Wait()
+				took := time.Since(start)
+				time.Sleep(time.Minute) // for the coalescer to end
+				wantRollUps, wantHeld := tally(l)
+				for _, c := range []struct {
+					what      string
+					got, want float64
+				}{
+					{"roll-ups a second", float64(store.writes.Load()) / took.Seconds(), wantRollUps},
+					{"share of the time that an event is held", float64(held.Load()) / float64(took), wantHeld},
+				} {
+					if math.Abs(c.got/c.want-1) > 0.03 {
+						t.Errorf("%s: %.4f, want %.4f", c.what, c.got, c.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// counting counts the roll-ups.
+type counting struct {
+	*memstore.Store
+	writes atomic.Int64
+}
+
+func (s *counting) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+	s.writes.Add(1)
+	return s.Store.Write(ctx, c, r)
 }
 
 // The tables of docs/costs.md are what the prices and the ways give.
