@@ -290,22 +290,26 @@ func (s *stack) listenForEvents(ctx context.Context) error {
 		collections[pattern[len(pattern)-2].Name] = true
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var listeners sync.WaitGroup
+	var listeners, starting sync.WaitGroup
 	s.onStop(func() {
 		cancel()
 		listeners.Wait()
 	})
 	for _, client := range s.clients {
 		for collection := range maps.Keys(collections) {
+			starting.Add(1)
 			listeners.Go(func() {
-				err := eventrelay.Listen(ctx, client, collection, s.deliverShard)
+				started := sync.OnceFunc(starting.Done)
+				defer started()
+				err := eventrelay.Listen(ctx, client, collection, started, s.deliverShard)
 				if ctx.Err() == nil {
 					fmt.Fprintf(s.options.logs, "tally: no more events: %v\n", err)
 				}
 			})
 		}
 	}
-	return nil
+	starting.Wait()
+	return ctx.Err()
 }
 
 // deliverShard hands an event of a collection group to the relay if it is a shard's, as a trigger's

@@ -171,9 +171,9 @@ func TestListen(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	received, ended := make(chan eventrelay.Event), make(chan error, 1)
+	received, listening, ended := make(chan eventrelay.Event), make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- eventrelay.Listen(ctx, client, "shards", func(e eventrelay.Event) error {
+		ended <- eventrelay.Listen(ctx, client, "shards", func() { close(listening) }, func(e eventrelay.Event) error {
 			received <- e
 			return nil
 		})
@@ -196,6 +196,7 @@ func TestListen(t *testing.T) {
 	}
 
 	expect("create counters/likes/shards/0") // was there before
+	<-listening
 	set(t, shards.Doc("1"), 1)
 	expect("create counters/likes/shards/1")
 	set(t, shards.Doc("0"), 2)
@@ -216,12 +217,12 @@ func TestListenEnds(t *testing.T) {
 	client := emulatortest.Client(t)
 	set(t, client.Doc("counters/likes/shards/0"), 1)
 	refused := errors.New("refused")
-	err := eventrelay.Listen(t.Context(), client, "shards", func(eventrelay.Event) error { return refused })
+	err := eventrelay.Listen(t.Context(), client, "shards", func() {}, func(eventrelay.Event) error { return refused })
 	if !errors.Is(err, refused) {
 		t.Errorf("deliver fails: %v, want its error", err)
 	}
 
-	err = eventrelay.Listen(t.Context(), client, "not/an/id", func(eventrelay.Event) error { return nil })
+	err = eventrelay.Listen(t.Context(), client, "not/an/id", func() { t.Error("listening") }, func(eventrelay.Event) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), `collection group "not/an/id"`) {
 		t.Errorf("Firestore refuses: %v, want an error that names the collection group", err)
 	}

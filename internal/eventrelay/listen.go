@@ -20,16 +20,20 @@ import (
 // closely may make one event, and one that is undone at once may make none, so
 // these events say that something changed and no more.
 //
+// It calls listening once, when it is done with the documents that are there when it
+// starts. Wait for that before the first write: Google's emulator tells a listener
+// nothing of a commit that falls into its beginning (seen in 7 of 2,400 tries).
+//
 // When the connection breaks, the SDK opens another after a pause of 1 to 60 s and
 // finds what changed meanwhile; so an emulator that is down is waited for. Of one that
 // was restarted it reports what is written from then on, not what it has forgotten.
 //
 // Listen returns when the context ends, with its error; when Firestore refuses the
 // listener for good; or when deliver fails. It always returns an error.
-func Listen(ctx context.Context, client *firestore.Client, collectionID string, deliver func(Event) error) error {
+func Listen(ctx context.Context, client *firestore.Client, collectionID string, listening func(), deliver func(Event) error) error {
 	snapshots := client.CollectionGroup(collectionID).Snapshots(ctx)
 	defer snapshots.Stop()
-	for {
+	for first := true; ; first = false {
 		snapshot, err := snapshots.Next()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -54,6 +58,9 @@ func Listen(ctx context.Context, client *firestore.Client, collectionID string, 
 			if err := deliver(e); err != nil {
 				return err
 			}
+		}
+		if first {
+			listening()
 		}
 	}
 }
