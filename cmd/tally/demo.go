@@ -149,17 +149,23 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	limit := d.limit(s.config.Cadence)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
+	late := fmt.Errorf("not done after %v", limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()
 	ctx, down := s.whileUp(ctx)
 	defer down()
-	r, err := newLoad(d, s, bar).run(ctx)
+	l := newLoad(d, s, bar)
+	r, err := l.run(ctx)
 	_ = bar.Clear()
 	if err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		switch cause := context.Cause(ctx); cause {
+		case nil:
+			return err
+		case late:
+			return fmt.Errorf("%w: %s", late, l.missing())
+		default:
+			return cause
 		}
-		return err
 	}
 	return d.report(r)
 }

@@ -96,12 +96,12 @@ func (d *dev) run(ctx context.Context) error {
 			return ended(ctx, err)
 		}
 	}
+	d.watch(ctx, s, &work)
 	d.greet(s)
 	for n := range d.stack.instances {
 		work.Go(func() { d.keep(ctx, s, n) })
 	}
 	work.Go(func() { d.schedule(ctx, s) })
-	d.watch(ctx, s, &work)
 	<-ctx.Done()
 	if err := context.Cause(ctx); errors.Is(err, errEmulator) {
 		return err
@@ -207,8 +207,9 @@ func (d *dev) schedule(ctx context.Context, s *stack) {
 	}
 }
 
-// watch prints a line for each roll-up that changes.
+// watch prints a line for each roll-up that changes. It returns when the listeners have started.
 func (d *dev) watch(ctx context.Context, s *stack, work *sync.WaitGroup) {
+	var starting sync.WaitGroup
 	collections := make(map[string]bool)
 	for _, route := range s.config.Routes {
 		template := route.Template()
@@ -220,7 +221,10 @@ func (d *dev) watch(ctx context.Context, s *stack, work *sync.WaitGroup) {
 			prefix = s.config.Databases[n] + ": "
 		}
 		for collection := range maps.Keys(collections) {
+			starting.Add(1)
 			work.Go(func() {
+				started := sync.OnceFunc(starting.Done)
+				defer started()
 				snapshots := client.CollectionGroup(collection).Snapshots(ctx)
 				defer snapshots.Stop()
 				for {
@@ -234,10 +238,12 @@ func (d *dev) watch(ctx context.Context, s *stack, work *sync.WaitGroup) {
 					for _, change := range snapshot.Changes {
 						d.show(s.config.Routes, prefix, change)
 					}
+					started()
 				}
 			})
 		}
 	}
+	starting.Wait()
 }
 
 // show prints one line for a document that is a roll-up.

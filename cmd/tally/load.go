@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
@@ -51,11 +53,14 @@ func (l *load) run(ctx context.Context) (result, error) {
 	listening, stop := context.WithCancel(ctx)
 	defer stop()
 	work, working := errgroup.WithContext(ctx)
+	var starting sync.WaitGroup
 	for _, w := range l.counters {
-		work.Go(func() error { return w.listen(listening, l.stack.clients[0]) })
+		starting.Add(1)
+		work.Go(func() error { return w.listen(listening, l.stack.clients[0], sync.OnceFunc(starting.Done)) })
 	}
 	work.Go(func() (err error) {
 		defer stop()
+		starting.Wait() // the emulator tells a listener nothing of a commit that falls into its beginning
 		for _, w := range l.counters {
 			if err := w.shards.Create(working, l.demo.shards); err != nil {
 				return err
@@ -186,10 +191,29 @@ func (l *load) increment(ctx context.Context, w *watched) error {
 			_ = l.progress.Add(1)
 			return nil
 		}
+		if ctx.Err() == nil {
+			w.wasRefused(err)
+		}
 		if err := sleep(ctx, retryPause); err != nil {
 			return err
 		}
 	}
+}
+
+// missing says what a load that is not done waits for.
+func (l *load) missing() string {
+	var all []string
+	acknowledged := 0
+	for _, w := range l.counters {
+		n, what := w.missing()
+		acknowledged += n
+		if what != "" {
+			all = append(all, what)
+		}
+	}
+	events := l.stack.relay.Stats()
+	all = append(all, fmt.Sprintf("%d of %d increments and %d of %d events are acknowledged", acknowledged, l.demo.increments, events.Acknowledged, events.Events))
+	return strings.Join(all, "; ")
 }
 
 // result compares what was acknowledged with what was rolled up.

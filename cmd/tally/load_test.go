@@ -143,6 +143,29 @@ func TestWatched(t *testing.T) {
 	}
 }
 
+// A demo that is not done in time says what it waits for.
+func TestMissing(t *testing.T) {
+	w := watched{id: "c"}
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	wants := func(want string) {
+		t.Helper()
+		if _, got := w.missing(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	wants("no roll-up rollups/c was seen")
+	w.wasRefused(errors.New("not now"))
+	wants("increments of counters/c are refused: not now")
+	w.incremented(at.Add(time.Second))
+	w.rolledUp(at, at)
+	wants("rollups/c is as of 2026-11-21T10:00:00Z and does not cover 1 increments, the first of 2026-11-21T10:00:01Z")
+	w.rolledUp(at.Add(time.Second), at)
+	wants("")
+	if n, _ := w.missing(); n != 1 {
+		t.Errorf("%d acknowledged, want 1", n)
+	}
+}
+
 func TestFunctionsEnvironment(t *testing.T) {
 	got := functionsEnvironment([]string{"HOME=/", "FUNCTION_TARGET=RollUpOnWrite", "K_SERVICE=x", "TALLY_CADENCE=1s", "TALLY_USAGE_FILE=x"})
 	if d := cmp.Diff([]string{"HOME=/", "TALLY_CADENCE=1s"}, got); d != "" {

@@ -19,6 +19,7 @@ type watched struct {
 	mu           sync.Mutex
 	acknowledged int64
 	inDoubt      int64           // increments of which nobody knows whether they were applied
+	refusal      error           // of the last increment, if it was not applied
 	asOf         time.Time       // of the latest roll-up seen
 	seen         time.Time       // when, by the local clock
 	uncovered    []time.Time     // commits later than asOf
@@ -33,6 +34,7 @@ func (w *watched) incremented(committed time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.acknowledged++
+	w.refusal = nil
 	if committed.After(w.asOf) {
 		w.uncovered = append(w.uncovered, committed)
 	} else {
@@ -47,6 +49,13 @@ func (w *watched) doubted() {
 	w.inDoubt++
 }
 
+// wasRefused notes an increment that was not applied.
+func (w *watched) wasRefused(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refusal = err
+}
+
 // forgetRollUps has the roll-ups counted from now on.
 func (w *watched) forgetRollUps() {
 	w.mu.Lock()
@@ -54,8 +63,10 @@ func (w *watched) forgetRollUps() {
 	w.updates = nil
 }
 
-// listen follows the roll-up document until ctx ends.
-func (w *watched) listen(ctx context.Context, client *firestore.Client) error {
+// listen follows the roll-up document until ctx ends. It calls started after the first snapshot, or when
+// it ends.
+func (w *watched) listen(ctx context.Context, client *firestore.Client, started func()) error {
+	defer started()
 	snapshots := client.Doc("rollups/" + w.id).Snapshots(ctx)
 	defer snapshots.Stop()
 	for {
@@ -69,6 +80,7 @@ func (w *watched) listen(ctx context.Context, client *firestore.Client) error {
 		if asOf, ok := doc.Data()["as_of"].(time.Time); ok {
 			w.rolledUp(asOf, doc.UpdateTime)
 		}
+		started()
 	}
 }
 
@@ -111,6 +123,22 @@ func (w *watched) awaitCovered(ctx context.Context) error {
 			return fmt.Errorf("waiting for rollups/%s: %w", w.id, context.Cause(ctx))
 		}
 	}
+}
+
+// missing is how many increments were acknowledged, and what a roll-up that covers them lacks.
+func (w *watched) missing() (acknowledged int, what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.refusal != nil:
+		what = fmt.Sprintf("increments of counters/%s are refused: %v", w.id, w.refusal)
+	case w.asOf.IsZero():
+		what = fmt.Sprintf("no roll-up rollups/%s was seen", w.id)
+	case len(w.uncovered) > 0:
+		what = fmt.Sprintf("rollups/%s is as of %s and does not cover %d increments, the first of %s",
+			w.id, w.asOf.UTC().Format(time.RFC3339Nano), len(w.uncovered), w.uncovered[0].UTC().Format(time.RFC3339Nano))
+	}
+	return int(w.acknowledged), what
 }
 
 // lastRollUp is when the latest roll-up was seen.
