@@ -498,14 +498,14 @@ func waitRollUp(t *testing.T, c *shards.Counter, at time.Time) (shards.RollUp, e
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), eventually)
 	defer cancel()
-	var last error
-	for r, err := range c.RollUps(ctx) {
-		if err == nil && !r.AsOf.Before(at) {
-			return r, nil
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	for ; ; <-again.C {
+		r, err := c.RollUp(ctx)
+		if err == nil && !r.AsOf.Before(at) || ctx.Err() != nil {
+			return r, err
 		}
-		last = err
 	}
-	return shards.RollUp{}, last
 }
 
 // A trigger that sums the shards anew, into a document of its own, works beside Tally: both read the

@@ -171,8 +171,11 @@ func (w *world) newCounter(id string) *counter {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
-	var listening sync.WaitGroup
-	listening.Go(func() {
+	var listener sync.WaitGroup
+	listening := make(chan struct{})
+	started := sync.OnceFunc(func() { close(listening) })
+	listener.Go(func() {
+		defer started()
 		snapshots := doc.Snapshots(ctx)
 		defer snapshots.Stop()
 		for {
@@ -187,9 +190,11 @@ func (w *world) newCounter(id string) *counter {
 			if d.Exists() {
 				c.see(d)
 			}
+			started()
 		}
 	})
-	w.t.Cleanup(func() { cancel(); listening.Wait() })
+	<-listening // the emulator tells a listener nothing of a commit that falls into its beginning
+	w.t.Cleanup(func() { cancel(); listener.Wait() })
 	return c
 }
 
