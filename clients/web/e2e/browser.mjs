@@ -52,7 +52,7 @@ export async function startLine(port) {
     }
     if (session) sessions.add(session);
     incoming.on('data', (data) => (sent += unescaped(data)));
-    const outgoing = request({ host: '127.0.0.1', port, method, path: url, headers }, (answer) => {
+    const outgoing = request({ host: '127.0.0.1', port, method, path: url, headers, agent: false }, (answer) => {
       response.writeHead(answer.statusCode, answer.headers);
       response.flushHeaders();
       // What is asked for with POST only says that a write has come.
@@ -66,6 +66,7 @@ export async function startLine(port) {
     response.on('close', () => outgoing.destroy());
     incoming.pipe(outgoing);
   });
+  server.keepAliveTimeout = 0; // or it might end a connection just when the browser asks something on it
   server.on('connection', (socket) => cut && socket.destroy());
   const line = await listening(server);
   return {

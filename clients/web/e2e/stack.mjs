@@ -1,5 +1,6 @@
 // Everything that Tally needs, for tests: `tally dev` on free ports, with firestore.rules enforced.
 import { execFile, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -109,23 +110,27 @@ function tryKill(pid, signal) {
   }
 }
 
-/** The first of n free ports in a row. */
+/**
+ * The first of n free ports in a row. They are below those that the system gives to connections, or one of these could
+ * take a port before its server does; test files run side by side and begin at random, so that two seldom meet.
+ */
 export async function freePorts(n) {
   for (;;) {
-    const first = await listen(0);
-    const rest = [];
-    for (let i = 1; i < n; i++) rest.push(await listen(first.port + i).catch(() => null));
-    await Promise.all([first, ...rest].map((server) => server?.close()));
-    if (rest.every(Boolean)) return first.port;
+    const first = nextPort;
+    nextPort = first + n < 30_000 ? first + n : 20_000;
+    const servers = await Promise.all(Array.from({ length: n }, (_, i) => listen(first + i)));
+    await Promise.all(servers.map((server) => server && new Promise((done) => server.close(done))));
+    if (servers.every(Boolean)) return first;
   }
 }
 
+let nextPort = randomInt(20_000, 30_000);
+
+/** A server on a port; null if it is in use. */
 function listen(port) {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once('error', reject);
-    server.listen(port, '127.0.0.1', () => {
-      resolve({ port: server.address().port, close: () => new Promise((done) => server.close(done)) });
-    });
+  return new Promise((resolve) => {
+    const server = createServer().once('error', () => resolve(null));
+    server.listen(port, '127.0.0.1', () => resolve(server));
   });
 }
 

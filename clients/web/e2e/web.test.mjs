@@ -1,169 +1,33 @@
-// The package in a real browser, with the real SDK, the real emulator with firestore.rules enforced and the real
-// functions.
+// The package online: totals, times of commit, clocks, shards, errors, listeners.
 import assert from 'node:assert/strict';
-import { after, afterEach, before, test } from 'node:test';
+import { test } from 'node:test';
 import { deleteApp, initializeApp } from 'firebase/app';
 import { connectFirestoreEmulator, getFirestore } from 'firebase/firestore';
 import { counter } from '../dist/index.js';
-import { launch, servePage, startLine } from './browser.mjs';
-import { startStack, until } from './stack.mjs';
+import {
+  endsAt,
+  entries,
+  line,
+  micros,
+  newCounter,
+  open,
+  rolledUp,
+  rollUpOf,
+  shown,
+  shows,
+  stack,
+  tap,
+  versions,
+} from './pages.mjs';
+import { until } from './stack.mjs';
 
-/** The newest and the oldest firebase that the package is for, as package.json names them. */
-const versions = ['firebase', 'firebase-oldest'];
 const caches = ['memory', 'persistent', 'multiTab'];
-
-let stack;
-let browser;
-let line;
-const sites = {};
-
-before(async () => {
-  [stack, browser] = await Promise.all([startStack(), launch()]);
-  line = await startLine(stack.port);
-  for (const version of versions) sites[version] = await servePage(version);
-});
-
-afterEach(async () => {
-  line.mend();
-  stack.resume();
-  for (const context of browser.contexts()) await context.close();
-});
-
-after(async () => {
-  await browser?.close();
-  for (const site of Object.values(sites)) await site.close();
-  await line?.close();
-  await stack?.stop();
-});
-
-let counters = 0;
-
-/** A path of a counter that no other test uses. */
-const newCounter = () => `counters/c${++counters}`;
-
-const rollUpOf = (path) => path.replace('counters', 'rollups');
-
-/** A page that shows a counter, in a context of its own unless one is given. */
-async function open(path, { version = 'firebase', context, init, options, show = true, ...open } = {}) {
-  const page = await (context ?? (await browser.newContext())).newPage();
-  page.on('pageerror', (error) => assert.fail(error));
-  if (init) await page.addInitScript(init);
-  page.load = async () => {
-    await page.goto(`http://127.0.0.1:${sites[version].port}/`);
-    await page.evaluate((o) => tally.open(o), { project: stack.project, port: line.port, uid: 'ann', ...open });
-    if (show) await page.evaluate(([path, options]) => tally.show(path, options), [path, options]);
-  };
-  await page.load();
-  return page;
-}
-
-/** What a page has shown. */
-const shown = (page) =>
-  page.evaluate(() => ({ calls: shown.calls, frames: shown.frames, last: shown.last, error: shown.error }));
-
-/** Taps n times in a row; the outcomes are waited for if `wait`. */
-function tap(page, n = 1, wait = true) {
-  return page.evaluate(
-    async ([n, wait]) => {
-      const taps = Array.from({ length: n }, () => shown.counter.increment());
-      if (wait) await Promise.all(taps);
-      return shown.last?.total;
-    },
-    [n, wait],
-  );
-}
-
-/** Calls a method of the counter that a page shows: its value, "done", or the code of its error. */
-function call(page, method) {
-  return page.evaluate(async (method) => {
-    try {
-      return (await shown.counter[method]()) ?? 'done';
-    } catch (error) {
-      return error.code;
-    }
-  }, method);
-}
-
-/** Waits until a page shows a total of which nothing is pending. */
-function shows(page, total) {
-  const is = async () => {
-    const { last } = await shown(page);
-    return last?.total === total && last.pending === 0;
-  };
-  return until(is, async () => `${total} is not shown: ${JSON.stringify(await shown(page))}\n${stack.output()}`);
-}
-
-/** Waits until the roll-up document says a total. */
-function rolledUp(path, total) {
-  const read = async () => (await stack.rest('GET', `/${rollUpOf(path)}`))?.fields.count.integerValue;
-  return until(
-    async () => (await read()) === String(total),
-    async () => `no roll-up of ${total}: ${await read()}\n${stack.output()}`,
-  );
-}
-
-/** Waits until roll-up and page agree on a total that the shards add up to, and that nothing was shown that fell. */
-async function endsAt(path, total, ...pages) {
-  await rolledUp(path, total);
-  assert.equal(await stack.sum(path), total);
-  for (const page of pages) {
-    await shows(page, total);
-    // Covered: nothing of it is kept.
-    await until(
-      async () => (await entries(page, path)).length === 0,
-      async () => `entries are left: ${JSON.stringify(await entries(page, path))}`,
-    );
-    await neverFell(page);
-  }
-}
-
-async function neverFell(page) {
-  const { calls, frames, error } = await shown(page);
-  assert.equal(error, null);
-  for (const totals of [calls, frames]) {
-    const fell = totals.findIndex((total, i) => i > 0 && total < totals[i - 1]);
-    assert.equal(fell, -1, `fell: ${totals.join(' ')}`);
-  }
-}
-
-/** Waits until the SDK of a page has n writes of a counter in its queue, and the page has saved them. */
-async function queued(page, path, n) {
-  const pending = () =>
-    page.evaluate(async (path) => {
-      const { collection, getDocsFromCache } = tally.firestore;
-      const { docs } = await getDocsFromCache(collection(tally.db(), `${path}/shards`));
-      return docs.filter((doc) => doc.metadata.hasPendingWrites).length;
-    }, path);
-  await until(
-    async () => (await pending()) === n && (await entries(page, path)).length === n,
-    () => 'not queued',
-  );
-}
-
-/** The own increments of a counter that a page has saved. */
-function entries(page, path) {
-  return page.evaluate((path) => {
-    const keys = Object.keys({ ...localStorage }).filter(
-      (key) => key.startsWith('tally:') && key.includes(`|${path}|`),
-    );
-    return keys.map((key) => JSON.parse(localStorage.getItem(key)));
-  }, path);
-}
-
-const micros = (time) => {
-  const [, seconds, fraction = ''] = /^([^.Z]*)\.?(\d*)Z$/.exec(time);
-  return (Date.parse(`${seconds}Z`) / 1000) * 1e6 + Number(fraction.padEnd(6, '0'));
-};
 
 for (const version of versions) {
   for (const cache of caches) {
     test(`the time of a commit is that of its shard at the server: ${version}, ${cache} cache`, async () => {
       const path = newCounter();
       const page = await open(path, { version, cache });
-      await until(
-        async () => (await shown(page)).last,
-        () => 'nothing is shown',
-      );
       stack.pause(); // or a roll-up covers them
       await tap(page, 5);
       const settled = async () => (await entries(page, path)).every(({ by }) => by !== null);
@@ -191,27 +55,6 @@ for (const version of versions) {
     }
     await endsAt(path, 45, ann, bob);
   });
-
-  for (const cache of ['persistent', 'multiTab']) {
-    test(`taps that were not sent are shown after a reload, and are sent: ${version}, ${cache} cache`, async () => {
-      const path = newCounter();
-      const page = await open(path, { version, cache });
-      await tap(page, 2);
-      await endsAt(path, 2, page);
-      line.cut();
-      assert.equal(await tap(page, 3, false), 5);
-      await queued(page, path, 3);
-      await page.load();
-      await until(
-        async () => (await shown(page)).last,
-        () => 'nothing is shown',
-      );
-      assert.deepEqual((await shown(page)).calls, [5]);
-      assert.equal((await shown(page)).last.pending, 3);
-      line.mend();
-      await endsAt(path, 5, page);
-    });
-  }
 }
 
 test('a slow roll-up: own increments are in the total until it covers them', async () => {
@@ -243,117 +86,6 @@ test('a roll-up that comes before the acknowledgement does not count twice', asy
   line.mend();
   await endsAt(path, 2, page);
   assert.deepEqual((await shown(page)).calls.slice(-2), [1, 2]);
-});
-
-test('offline, then online', async () => {
-  const path = newCounter();
-  const page = await open(path);
-  await tap(page, 2);
-  await endsAt(path, 2, page);
-  line.cut();
-  assert.equal(await tap(page, 12, false), 14, 'more than shards, and more than the SDK has on its way at once');
-  assert.equal((await shown(page)).last.pending, 12);
-  await stack.rest('POST', ':commit', {
-    writes: [
-      {
-        transform: {
-          document: `projects/${stack.project}/databases/(default)/documents/${path}/shards/0`,
-          fieldTransforms: [{ fieldPath: 'count', increment: { integerValue: 1 } }],
-        },
-      },
-    ],
-  });
-  await rolledUp(path, 3);
-  line.mend();
-  await endsAt(path, 15, page);
-});
-
-test('offline from the start: an increment is shown and queued, with nothing known', async () => {
-  const path = newCounter();
-  line.cut();
-  const page = await open(path, { cache: 'persistent' });
-  await page.evaluate(() => void shown.counter.increment());
-  await until(
-    async () => (await shown(page)).last?.total === 1,
-    async () => JSON.stringify(await shown(page)),
-  );
-  line.mend();
-  await endsAt(path, 1, page);
-});
-
-test('offline, without the number of shards: no more than the roll-up counted', async () => {
-  const path = newCounter();
-  await stack.set(path, { num_shards: 1 });
-  const [page, other] = [await open(path), await open(path)];
-  await tap(other);
-  await shows(page, 1);
-  line.cut();
-  await tap(page, 3, false);
-  await until(
-    async () => (await entries(page, path)).length === 3,
-    () => 'not saved',
-  );
-  line.mend();
-  await endsAt(path, 4, page, other);
-});
-
-test('with a memory cache, a reload keeps what was acknowledged and drops what was not', async () => {
-  const path = newCounter();
-  const page = await open(path);
-  await until(
-    async () => (await shown(page)).last,
-    () => 'nothing is shown',
-  );
-  stack.pause();
-  await tap(page, 2);
-  line.cut();
-  await tap(page, 1, false);
-  await until(
-    async () => (await entries(page, path)).length === 3,
-    () => 'not saved',
-  );
-  await page.load();
-  line.mend();
-  await shows(page, 2);
-  stack.resume();
-  await rolledUp(path, 2);
-  await shows(page, 2);
-  assert.deepEqual((await shown(page)).calls, [2]);
-  assert.equal(await stack.sum(path), 2);
-});
-
-for (const cache of ['memory', 'multiTab']) {
-  test(`two tabs, online and offline: ${cache} cache`, async () => {
-    const path = newCounter();
-    const context = await browser.newContext();
-    const tabs = [await open(path, { context, cache }), await open(path, { context, cache })];
-    await Promise.all(tabs.map((tab) => tap(tab, 8)));
-    await endsAt(path, 16, ...tabs);
-    line.cut();
-    for (const tab of tabs) assert.equal(await tap(tab, 4, false), 20);
-    line.mend();
-    await endsAt(path, 24, ...tabs);
-  });
-}
-
-test('a tab that is closed offline: its tap is shown by the next one, and is sent', async () => {
-  const path = newCounter();
-  const context = await browser.newContext();
-  const first = await open(path, { context, cache: 'multiTab' });
-  await tap(first, 2);
-  await endsAt(path, 2, first);
-  line.cut();
-  await tap(first, 1, false);
-  await queued(first, path, 1);
-  await first.close();
-  const second = await open(path, { context, cache: 'multiTab' });
-  await until(
-    async () => (await shown(second)).last,
-    () => 'nothing is shown',
-  );
-  assert.deepEqual((await shown(second)).calls, [3]);
-  line.mend();
-  await endsAt(path, 3, second);
 });
 
 for (const hours of [-6, 6]) {
@@ -469,132 +201,6 @@ test('one read of the total, and of the shards', async () => {
   assert.equal(offline.code, 'unavailable', offline.message);
 });
 
-test('votes: once per user, and back', async () => {
-  const path = newCounter();
-  await stack.set(path, { num_shards: 5, once_per_user: true });
-  const [page, other, bob] = [
-    await open(path, { options: { uid: 'ann' } }),
-    await open(path, { options: { uid: 'ann' } }),
-    await open(path, { uid: 'bob', options: { uid: 'bob' } }),
-  ];
-  const voters = async () => ((await stack.rest('GET', `/${path}/voters`)).documents ?? []).length;
-  assert.equal(await call(page, 'hasVoted'), false);
-  assert.equal(await call(page, 'unvote'), 'not-voted');
-  const twice = await page.evaluate(() => Promise.allSettled([shown.counter.vote(), shown.counter.vote()]));
-  assert.deepEqual(
-    twice.map(({ status }) => status),
-    ['fulfilled', 'rejected'],
-  );
-  assert.equal(await call(page, 'hasVoted'), true);
-  assert.equal(await call(page, 'vote'), 'already-voted');
-  assert.equal(Math.max(...(await shown(page)).calls), 1, 'a vote too many is not even shown');
-  assert.equal(await call(bob, 'vote'), 'done');
-  assert.equal(await call(bob, 'increment'), 'permission-denied');
-  assert.equal(await voters(), 2);
-  assert.equal(await stack.sum(path), 2);
-  await rolledUp(path, 2);
-  for (const p of [page, other, bob]) await shows(p, 2);
-
-  assert.equal(await call(other, 'vote'), 'already-voted', 'which only the server knows');
-  await shows(other, 2);
-
-  await stack.set(path, { num_shards: 1, once_per_user: true });
-  assert.equal(await call(other, 'unvote'), 'done');
-  assert.equal(await call(other, 'unvote'), 'not-voted');
-  await shows(page, 1);
-  assert.equal(await call(page, 'unvote'), 'not-voted', 'which only the server knows');
-  assert.equal(await call(page, 'hasVoted'), false);
-  assert.equal(await call(page, 'vote'), 'done');
-  assert.equal(await call(page, 'unvote'), 'done');
-  assert.equal(await voters(), 1);
-  assert.equal(await stack.sum(path), 1);
-  await rolledUp(path, 1);
-  for (const p of [page, other, bob]) await shows(p, 1);
-});
-
-test('a vote whose answer is lost is a vote, and so is one that is taken back', async () => {
-  const path = newCounter();
-  await stack.set(path, { num_shards: 5, once_per_user: true });
-  const page = await open(path, { options: { uid: 'ann' } });
-  const other = newCounter();
-  assert.equal(await call(page, 'hasVoted'), false);
-  stack.pause();
-  for (const [method, voted, total] of [
-    ['vote', true, 1],
-    ['unvote', false, 0],
-  ]) {
-    await page.evaluate((other) => tally.call(other, {}, 'increment'), other); // a session of writes is open
-    line.hold();
-    const outcome = call(page, method);
-    await until(
-      async () => ((await stack.rest('GET', `/${path}/voters/ann`)) !== null) === voted,
-      () => `${method} does not arrive`,
-    );
-    await page.evaluate(() => (shown.calls = [shown.last.total]));
-    line.lose();
-    assert.equal(await outcome, 'done');
-    assert.deepEqual((await shown(page)).calls, [total], 'it does not flicker');
-    assert.equal((await shown(page)).last.pending, 0);
-    assert.equal(await call(page, 'hasVoted'), voted);
-  }
-  stack.resume();
-  await rolledUp(path, 0);
-  await shows(page, 0);
-  assert.equal(await call(page, 'vote'), 'done');
-  await rolledUp(path, 1);
-  await shows(page, 1);
-});
-
-test('a vote that another device took back can be cast again, and the other way round', async () => {
-  const path = newCounter();
-  await stack.set(path, { num_shards: 5, once_per_user: true });
-  const options = { uid: 'ann' };
-  const [page, phone] = [await open(path, { options, cache: 'persistent' }), await open(path, { options })];
-  assert.equal(await call(page, 'vote'), 'done');
-  assert.equal(await call(phone, 'unvote'), 'done');
-  assert.equal(await call(page, 'vote'), 'done');
-  assert.equal(await call(page, 'unvote'), 'done');
-  assert.equal(await call(phone, 'vote'), 'done');
-  assert.equal(await call(page, 'unvote'), 'done');
-  assert.equal(await stack.sum(path), 0);
-});
-
-test('a vote is taken back from the shard that the rules say, whatever the option shards', async () => {
-  const path = newCounter();
-  await stack.set(path, { num_shards: 5, once_per_user: true });
-  await stack.rest('PATCH', `/${path}/voters/ann`, { fields: { shard: { stringValue: '4' } } });
-  await stack.set(`${path}/shards/4`, { count: 1 });
-  const page = await open(path, { options: { uid: 'ann', shards: 2 } });
-  assert.equal(await call(page, 'unvote'), 'done');
-  assert.equal(await stack.sum(path), 0);
-});
-
-test('a vote offline is queued, also over a reload', async () => {
-  const path = newCounter();
-  await stack.set(path, { num_shards: 5, once_per_user: true });
-  const page = await open(path, { cache: 'persistent', options: { uid: 'ann' } });
-  assert.equal(await page.evaluate(() => shown.counter.hasVoted()), false);
-  await until(
-    async () => (await shown(page)).last,
-    () => 'nothing is shown',
-  );
-  line.cut();
-  await page.evaluate(() => void shown.counter.vote());
-  await until(
-    async () => (await shown(page)).last.total === 1,
-    () => 'the vote is not shown',
-  );
-  await queued(page, path, 1);
-  await page.load();
-  assert.equal(await page.evaluate(() => shown.counter.vote().catch((error) => error.code)), 'already-voted');
-  await until(
-    async () => (await shown(page)).last?.total === 1,
-    async () => JSON.stringify(await shown(page)),
-  );
-  line.mend();
-  await endsAt(path, 1, page);
-});
-
 test('errors say what to do', async () => {
   const path = newCounter();
   const votes = newCounter();
@@ -643,10 +249,6 @@ test('a refused increment is out of the total again', async () => {
 test('an SDK that does not tell versions is an error, not a guess', async () => {
   const path = newCounter();
   const page = await open(path);
-  await until(
-    async () => (await shown(page)).last,
-    () => 'nothing is shown',
-  );
   await page.evaluate(() => {
     const documents = new WeakMap();
     Object.defineProperty(tally.firestore.DocumentSnapshot.prototype, '_document', {

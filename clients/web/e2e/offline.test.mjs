@@ -1,0 +1,145 @@
+// The package offline, after a reload, and in several tabs.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  browser,
+  endsAt,
+  entries,
+  line,
+  newCounter,
+  open,
+  queued,
+  rolledUp,
+  shown,
+  shows,
+  stack,
+  tap,
+  versions,
+} from './pages.mjs';
+import { until } from './stack.mjs';
+
+for (const version of versions) {
+  for (const cache of ['persistent', 'multiTab']) {
+    test(`taps that were not sent are shown after a reload, and are sent: ${version}, ${cache} cache`, async () => {
+      const path = newCounter();
+      const page = await open(path, { version, cache });
+      await tap(page, 2);
+      await endsAt(path, 2, page);
+      line.cut();
+      assert.equal(await tap(page, 3, false), 5);
+      await queued(page, path, 3);
+      await page.load();
+      await until(
+        async () => (await shown(page)).last,
+        () => 'nothing is shown',
+      );
+      assert.deepEqual((await shown(page)).calls, [5]);
+      assert.equal((await shown(page)).last.pending, 3);
+      line.mend();
+      await endsAt(path, 5, page);
+    });
+  }
+}
+
+test('offline, then online', async () => {
+  const path = newCounter();
+  const page = await open(path);
+  await tap(page, 2);
+  await endsAt(path, 2, page);
+  line.cut();
+  assert.equal(await tap(page, 12, false), 14, 'more than shards, and more than the SDK has on its way at once');
+  assert.equal((await shown(page)).last.pending, 12);
+  await stack.rest('POST', ':commit', {
+    writes: [
+      {
+        transform: {
+          document: `projects/${stack.project}/databases/(default)/documents/${path}/shards/0`,
+          fieldTransforms: [{ fieldPath: 'count', increment: { integerValue: 1 } }],
+        },
+      },
+    ],
+  });
+  await rolledUp(path, 3);
+  line.mend();
+  await endsAt(path, 15, page);
+});
+
+test('offline from the start: an increment is shown and queued, with nothing known', async () => {
+  const path = newCounter();
+  line.cut();
+  const page = await open(path, { cache: 'persistent', wait: false });
+  await page.evaluate(() => void shown.counter.increment());
+  await until(
+    async () => (await shown(page)).last?.total === 1,
+    async () => JSON.stringify(await shown(page)),
+  );
+  line.mend();
+  await endsAt(path, 1, page);
+});
+
+test('offline, without the number of shards: no more than the roll-up counted', async () => {
+  const path = newCounter();
+  await stack.set(path, { num_shards: 1 });
+  const [page, other] = [await open(path), await open(path)];
+  await tap(other);
+  await shows(page, 1);
+  line.cut();
+  await tap(page, 3, false);
+  await until(
+    async () => (await entries(page, path)).length === 3,
+    () => 'not saved',
+  );
+  line.mend();
+  await endsAt(path, 4, page, other);
+});
+
+test('with a memory cache, a reload keeps what was acknowledged and drops what was not', async () => {
+  const path = newCounter();
+  const page = await open(path);
+  stack.pause();
+  await tap(page, 2);
+  line.cut();
+  await tap(page, 1, false);
+  await until(
+    async () => (await entries(page, path)).length === 3,
+    () => 'not saved',
+  );
+  await page.load();
+  line.mend();
+  await shows(page, 2);
+  stack.resume();
+  await rolledUp(path, 2);
+  await shows(page, 2);
+  assert.deepEqual((await shown(page)).calls, [2]);
+  assert.equal(await stack.sum(path), 2);
+});
+
+for (const cache of ['memory', 'multiTab']) {
+  test(`two tabs, online and offline: ${cache} cache`, async () => {
+    const path = newCounter();
+    const context = await browser.newContext();
+    const tabs = [await open(path, { context, cache }), await open(path, { context, cache })];
+    await Promise.all(tabs.map((tab) => tap(tab, 8)));
+    await endsAt(path, 16, ...tabs);
+    line.cut();
+    for (const tab of tabs) assert.equal(await tap(tab, 4, false), 20);
+    line.mend();
+    await endsAt(path, 24, ...tabs);
+  });
+}
+
+test('a tab that is closed offline: its tap is shown by the next one, and is sent', async () => {
+  const path = newCounter();
+  const context = await browser.newContext();
+  const first = await open(path, { context, cache: 'multiTab' });
+  await tap(first, 2);
+  await endsAt(path, 2, first);
+  line.cut();
+  await tap(first, 1, false);
+  await queued(first, path, 1);
+  await first.close();
+  const second = await open(path, { context, cache: 'multiTab' });
+  assert.deepEqual((await shown(second)).calls, [3]);
+  line.mend();
+  await endsAt(path, 3, second);
+});

@@ -1,0 +1,161 @@
+// Pages that show a counter in a real browser, with the real SDK, the real emulator with firestore.rules enforced and
+// the real functions, for the tests of one file.
+import assert from 'node:assert/strict';
+import { after, afterEach, before } from 'node:test';
+import { launch, servePage, startLine } from './browser.mjs';
+import { startStack, until } from './stack.mjs';
+
+/** The newest and the oldest firebase that the package is for, as package.json names them. */
+export const versions = ['firebase', 'firebase-oldest'];
+
+/** Set before the first test. */
+export let stack, browser, line;
+const sites = {};
+
+before(async () => {
+  [stack, browser] = await Promise.all([startStack(), launch()]);
+  line = await startLine(stack.port);
+  for (const version of versions) sites[version] = await servePage(version);
+});
+
+afterEach(async () => {
+  line.mend();
+  stack.resume();
+  for (const context of browser.contexts()) await context.close();
+});
+
+after(async () => {
+  await browser?.close();
+  for (const site of Object.values(sites)) await site.close();
+  await line?.close();
+  await stack?.stop();
+});
+
+let counters = 0;
+
+/** A path of a counter that no other test uses. */
+export const newCounter = () => `counters/c${++counters}`;
+
+export const rollUpOf = (path) => path.replace('counters', 'rollups');
+
+/**
+ * A page that shows a counter, in a context of its own unless one is given. It has shown a total, unless `wait` is
+ * false: the emulator tells a listener nothing of a commit that falls into its beginning.
+ */
+export async function open(path, options = {}) {
+  const { version = 'firebase', context, init, options: ofCounter, show = true, wait = true, ...ofTally } = options;
+  const page = await (context ?? (await browser.newContext())).newPage();
+  page.on('pageerror', (error) => assert.fail(error));
+  if (init) await page.addInitScript(init);
+  page.load = async () => {
+    await page.goto(`http://127.0.0.1:${sites[version].port}/`);
+    await page.evaluate((o) => tally.open(o), { project: stack.project, port: line.port, uid: 'ann', ...ofTally });
+    if (show) await page.evaluate(([path, options]) => tally.show(path, options), [path, ofCounter]);
+  };
+  await page.load();
+  if (show && wait) {
+    await until(
+      async () => (await shown(page)).last,
+      () => `nothing is shown\n${stack.output()}`,
+    );
+  }
+  return page;
+}
+
+/** What a page has shown. */
+export const shown = (page) =>
+  page.evaluate(() => ({ calls: shown.calls, frames: shown.frames, last: shown.last, error: shown.error }));
+
+/** Taps n times in a row; the outcomes are waited for if `wait`. */
+export function tap(page, n = 1, wait = true) {
+  return page.evaluate(
+    async ([n, wait]) => {
+      const taps = Array.from({ length: n }, () => shown.counter.increment());
+      if (wait) await Promise.all(taps);
+      return shown.last?.total;
+    },
+    [n, wait],
+  );
+}
+
+/** Calls a method of the counter that a page shows: its value, "done", or the code of its error. */
+export function call(page, method) {
+  return page.evaluate(async (method) => {
+    try {
+      return (await shown.counter[method]()) ?? 'done';
+    } catch (error) {
+      return error.code;
+    }
+  }, method);
+}
+
+/** Waits until a page shows a total of which nothing is pending. */
+export function shows(page, total) {
+  const is = async () => {
+    const { last } = await shown(page);
+    return last?.total === total && last.pending === 0;
+  };
+  return until(is, async () => `${total} is not shown: ${JSON.stringify(await shown(page))}\n${stack.output()}`);
+}
+
+/** Waits until the roll-up document says a total. */
+export function rolledUp(path, total) {
+  const read = async () => (await stack.rest('GET', `/${rollUpOf(path)}`))?.fields.count.integerValue;
+  return until(
+    async () => (await read()) === String(total),
+    async () => `no roll-up of ${total}: ${await read()}\n${stack.output()}`,
+  );
+}
+
+/** Waits until roll-up and page agree on a total that the shards add up to, and that nothing was shown that fell. */
+export async function endsAt(path, total, ...pages) {
+  await rolledUp(path, total);
+  assert.equal(await stack.sum(path), total);
+  for (const page of pages) {
+    await shows(page, total);
+    // Covered: nothing of it is kept.
+    await until(
+      async () => (await entries(page, path)).length === 0,
+      async () => `entries are left: ${JSON.stringify(await entries(page, path))}`,
+    );
+    await neverFell(page);
+  }
+}
+
+async function neverFell(page) {
+  const { calls, frames, error } = await shown(page);
+  assert.equal(error, null);
+  for (const totals of [calls, frames]) {
+    const fell = totals.findIndex((total, i) => i > 0 && total < totals[i - 1]);
+    assert.equal(fell, -1, `fell: ${totals.join(' ')}`);
+  }
+}
+
+/** Waits until the SDK of a page has n writes of a counter in its queue, and the page has saved them. */
+export async function queued(page, path, n) {
+  const pending = () =>
+    page.evaluate(async (path) => {
+      const { collection, getDocsFromCache } = tally.firestore;
+      const { docs } = await getDocsFromCache(collection(tally.db(), `${path}/shards`));
+      return docs.filter((doc) => doc.metadata.hasPendingWrites).length;
+    }, path);
+  await until(
+    async () => (await pending()) === n && (await entries(page, path)).length === n,
+    () => 'not queued',
+  );
+}
+
+/** The own increments of a counter that a page has saved. */
+export function entries(page, path) {
+  return page.evaluate((path) => {
+    const keys = Object.keys({ ...localStorage }).filter(
+      (key) => key.startsWith('tally:') && key.includes(`|${path}|`),
+    );
+    return keys.map((key) => JSON.parse(localStorage.getItem(key)));
+  }, path);
+}
+
+export const micros = (time) => {
+  const [, seconds, fraction = ''] = /^([^.Z]*)\.?(\d*)Z$/.exec(time);
+  return (Date.parse(`${seconds}Z`) / 1000) * 1e6 + Number(fraction.padEnd(6, '0'));
+};
