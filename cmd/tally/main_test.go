@@ -85,6 +85,7 @@ func tally(t *testing.T, args ...string) *command {
 }
 
 func TestDemo(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	ports := freePorts(t, 3)
 	c := tally(t, "demo", "--json", "--kill", "--lost-acks", "0.2", "--counters", "2", "--shards", "4", "--increments", "300", "--rate", "150",
 		"--clients", "4", "--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports+1))
@@ -146,6 +147,7 @@ func wantNoListeners(t *testing.T, first, n int) {
 
 // With an emulator that somebody else started, the events come from listeners.
 func TestDemoOnAnotherEmulator(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	c := tally(t, "demo", "--counters", "1", "--shards", "3", "--increments", "60", "--rate", "100", "--instances", "1", "--duplicates", "0.5",
 		"--functions-port", strconv.Itoa(freePorts(t, 1)))
 	c.Env = append(c.Env, "FIRESTORE_EMULATOR_HOST="+emulatortest.Addr())
@@ -395,6 +397,7 @@ func slowDemo(t *testing.T, ports int, env ...string) *follower {
 }
 
 func TestDemosEmulatorEnds(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	ports, pid := freePorts(t, 2), filepath.Join(t.TempDir(), "pid")
 	out := slowDemo(t, ports, recordedJava(t, pid)...)
 	killRecorded(t, pid)
@@ -406,6 +409,7 @@ func TestDemosEmulatorEnds(t *testing.T) {
 }
 
 func TestDemoIsInterrupted(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	ports := freePorts(t, 2)
 	out := slowDemo(t, ports)
 	if err := out.command.Process.Signal(os.Interrupt); err != nil {
