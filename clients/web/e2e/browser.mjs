@@ -31,26 +31,18 @@ export async function servePage(firebase) {
  *
  * - `cut()`: breaks all connections and refuses new ones, until `mend()`.
  * - `hold()`: keeps back what Firestore answers to writes, until `mend()`; what it tells listeners passes.
- * - `lose()`: loses what is kept back, and ends the sessions of writes, so that the SDK begins new ones.
+ * - `lose()`: loses what is kept back.
  * - `sent()`: all that pages have sent.
  */
 export async function startLine(port) {
   let cut = false;
   let held = null;
   let sent = '';
-  const sessions = new Set();
-  const ended = new Set();
   const server = createServer((incoming, response) => {
     const { method, url, headers } = incoming;
     const unescaped = (text) =>
       `${text}\n`.replace(/%([0-9A-F]{2})/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
     sent += unescaped(`${method} ${url} ${JSON.stringify(headers)}`);
-    const session = url.includes('/Write/channel') && new URL(url, 'http://line').searchParams.get('SID');
-    if (ended.has(session)) {
-      response.writeHead(400, { 'Access-Control-Allow-Origin': headers.origin ?? '*' }).end('Unknown SID');
-      return;
-    }
-    if (session) sessions.add(session);
     incoming.on('data', (data) => (sent += unescaped(data)));
     const outgoing = request({ host: '127.0.0.1', port, method, path: url, headers, agent: false }, (answer) => {
       response.writeHead(answer.statusCode, answer.headers);
@@ -77,11 +69,7 @@ export async function startLine(port) {
       server.closeAllConnections();
     },
     hold: () => (held ??= []),
-    lose() {
-      held = null;
-      for (const session of sessions) ended.add(session);
-      server.closeAllConnections();
-    },
+    lose: () => (held = null),
     mend() {
       cut = false;
       const calls = held ?? [];

@@ -1,7 +1,7 @@
 // Votes: once per user, whatever gets lost, and on several devices.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { call, endsAt, line, newCounter, open, queued, rolledUp, shown, shows, stack } from './pages.mjs';
+import { call, endsAt, line, newCounter, online, open, queued, rolledUp, shown, shows, stack } from './pages.mjs';
 import { until } from './stack.mjs';
 
 test('votes: once per user, and back', async () => {
@@ -67,6 +67,7 @@ test('a vote whose answer is lost is a vote, and so is one that is taken back', 
     );
     await page.evaluate(() => (shown.calls = [shown.last.total]));
     line.lose();
+    await online(page);
     assert.equal(await outcome, 'done');
     assert.deepEqual((await shown(page)).calls, [total], 'it does not flicker');
     assert.equal((await shown(page)).last.pending, 0);
@@ -122,6 +123,6 @@ test('a vote offline is queued, also over a reload', async () => {
     async () => (await shown(page)).last?.total === 1,
     async () => JSON.stringify(await shown(page)),
   );
-  line.mend();
+  await online(page);
   await endsAt(path, 1, page);
 });
