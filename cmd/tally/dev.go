@@ -96,8 +96,10 @@ func (d *dev) run(ctx context.Context) error {
 			return ended(ctx, err)
 		}
 	}
-	d.watch(ctx, s, &work)
+	greeted := make(chan struct{})
+	d.watch(ctx, s, &work, greeted)
 	d.greet(s)
+	close(greeted)
 	for n := range d.stack.instances {
 		work.Go(func() { d.keep(ctx, s, n) })
 	}
@@ -207,8 +209,9 @@ func (d *dev) schedule(ctx context.Context, s *stack) {
 	}
 }
 
-// watch prints a line for each roll-up that changes. It returns when the listeners have started.
-func (d *dev) watch(ctx context.Context, s *stack, work *sync.WaitGroup) {
+// watch prints a line for each roll-up that changes, after the greeting. It returns when the listeners have
+// started.
+func (d *dev) watch(ctx context.Context, s *stack, work *sync.WaitGroup, greeted <-chan struct{}) {
 	var starting sync.WaitGroup
 	collections := make(map[string]bool)
 	for _, route := range s.config.Routes {
@@ -235,10 +238,11 @@ func (d *dev) watch(ctx context.Context, s *stack, work *sync.WaitGroup) {
 						}
 						return
 					}
+					started()
+					<-greeted
 					for _, change := range snapshot.Changes {
 						d.show(s.config.Routes, prefix, change)
 					}
-					started()
 				}
 			})
 		}

@@ -306,6 +306,26 @@ func TestDev(t *testing.T) {
 	wantNoListeners(t, ports, 3)
 }
 
+// What there is already is shown below the greeting.
+func TestDevGreetsFirst(t *testing.T) {
+	project := emulatortest.Project(t)
+	client := emulatortest.ClientDatabase(t, project, "(default)")
+	if _, err := client.Doc("rollups/old").Set(t.Context(), map[string]any{"count": 7, "num_shards": 1, "as_of": time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	c := tally(t, "dev", "--instances", "1", "--functions-port", strconv.Itoa(freePorts(t, 1)), "--project", project)
+	c.Env = append(c.Env, "FIRESTORE_EMULATOR_HOST="+emulatortest.Addr())
+	out := c.follow(t)
+	out.await("rollups/old  count 7")
+	if text := out.read.String(); strings.Index(text, "rollups/old") < strings.Index(text, "Tally runs") {
+		t.Errorf("a roll-up is above the greeting:\n%s", text)
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	out.awaitExit(0)
+}
+
 // However tally dies, its children die with it.
 func TestDevIsKilled(t *testing.T) {
 	ports := freePorts(t, 3)
