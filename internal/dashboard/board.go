@@ -194,23 +194,20 @@ const (
 	longestPause = 30 * time.Second
 )
 
-// watch keeps the model at what the query finds until ctx ends.
-func (b *Board) watch(ctx context.Context, q *query) {
+// follow hands the snapshots of a query to note until ctx ends. When Firestore ends the listener, it says
+// why to failed, and opens another after a pause.
+func follow(ctx context.Context, q firestore.Query, note func(_ *firestore.QuerySnapshot, first bool), failed func(error)) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := b.listen(ctx, q, func() { pause = firstPause })
+		err := listen(ctx, q, func(snapshot *firestore.QuerySnapshot, first bool) {
+			note(snapshot, first)
+			if first {
+				pause = firstPause
+			}
+		})
 		if ctx.Err() != nil {
 			return
 		}
-		err = fmt.Errorf("roll-ups in %s of database %s: %w", q.name, q.database.ID, err)
-		b.mu.Lock()
-		again := q.err != nil
-		b.mu.Unlock()
-		if !again {
-			err = b.report(err)
-			b.mu.Lock()
-			q.err = err
-			b.mu.Unlock()
-		}
+		failed(err)
 		select {
 		case <-ctx.Done():
 			return
@@ -219,31 +216,46 @@ func (b *Board) watch(ctx context.Context, q *query) {
 	}
 }
 
-func (b *Board) report(err error) error {
-	if b.options.Report == nil {
-		return err
-	}
-	return b.options.Report(err)
-}
-
-// listen notes the snapshots of a query until one fails. It calls began after the first.
-func (b *Board) listen(ctx context.Context, q *query, began func()) error {
-	snapshots := q.query.Snapshots(ctx)
+// listen hands the snapshots of a query to note until one fails.
+func listen(ctx context.Context, q firestore.Query, note func(_ *firestore.QuerySnapshot, first bool)) error {
+	snapshots := q.Snapshots(ctx)
 	defer snapshots.Stop()
 	for first := true; ; first = false {
 		snapshot, err := snapshots.Next()
 		if err != nil {
 			return err
 		}
+		note(snapshot, first)
+	}
+}
+
+// watch keeps the model at what the query finds until ctx ends.
+func (b *Board) watch(ctx context.Context, q *query) {
+	follow(ctx, q.query, func(snapshot *firestore.QuerySnapshot, first bool) {
 		b.bill(snapshot, first)
 		now := b.line.serverTime(time.Now())
 		b.mu.Lock()
+		defer b.mu.Unlock()
 		b.note(q, snapshot, first, now)
+	}, func(err error) {
+		b.mu.Lock()
+		again := q.err != nil
 		b.mu.Unlock()
-		if first {
-			began()
+		if again {
+			return
 		}
+		err = b.report(fmt.Errorf("roll-ups in %s of database %s: %w", q.name, q.database.ID, err))
+		b.mu.Lock()
+		q.err = err
+		b.mu.Unlock()
+	})
+}
+
+func (b *Board) report(err error) error {
+	if b.options.Report == nil {
+		return err
 	}
+	return b.options.Report(err)
 }
 
 // note brings the model up to date with a snapshot.

@@ -78,36 +78,16 @@ func (ls *looks) at(ctx context.Context, r *row) (*look, func()) {
 	}
 }
 
-// watch follows the shards until ctx ends, again and again if Firestore refuses.
+// watch follows the shards until ctx ends.
 func (k *look) watch(ctx context.Context, bill func(_ *firestore.QuerySnapshot, first bool), q firestore.Query) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := k.listen(ctx, bill, q, func() { pause = firstPause })
-		k.mu.Lock()
-		k.err = err
-		k.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-	}
-}
-
-// listen notes the snapshots of the shards until one fails. It calls began after the first.
-func (k *look) listen(ctx context.Context, bill func(_ *firestore.QuerySnapshot, first bool), q firestore.Query, began func()) error {
-	snapshots := q.Snapshots(ctx)
-	defer snapshots.Stop()
-	for first := true; ; first = false {
-		snapshot, err := snapshots.Next()
-		if err != nil {
-			return err
-		}
+	follow(ctx, q, func(snapshot *firestore.QuerySnapshot, first bool) {
 		bill(snapshot, first)
 		k.note(snapshot, first, time.Now())
-		if first {
-			began()
-		}
-	}
+	}, func(err error) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.err = err
+	})
 }
 
 func (k *look) note(snapshot *firestore.QuerySnapshot, first bool, now time.Time) {
