@@ -246,28 +246,29 @@ func TestCreateUnderLoad(t *testing.T) {
 
 func TestCreateOncePerUser(t *testing.T) {
 	tests := []struct {
-		name string
-		has  map[string]any // the counter document
-		opts []Option
-		want map[string]any // the counter document; nil: refused
+		name    string
+		has     map[string]any // the counter document
+		counted int            // in shard 2; 0: there are no shards
+		opts    []Option
+		want    map[string]any // the counter document; nil: refused
 	}{
-		{"new", nil, nil, map[string]any{"num_shards": int64(3), "once_per_user": true}},
-		{"again", map[string]any{"num_shards": 3, "once_per_user": true}, nil, map[string]any{"num_shards": int64(3), "once_per_user": true}},
-		{"a document of the app's", map[string]any{"title": "x"}, nil, map[string]any{"title": "x", "num_shards": int64(3), "once_per_user": true}},
-		{"numShards", map[string]any{"numShards": 3, "once_per_user": true}, nil, map[string]any{"numShards": int64(3), "once_per_user": true}},
-		{"a counter of increments", map[string]any{"num_shards": 3}, nil, nil},
-		{"a counter that says no", map[string]any{"num_shards": 3, "once_per_user": false}, nil, nil},
-		{"no counter document", nil, []Option{NumShards(3)}, nil},
-		{"counted before it was declared", map[string]any{"title": "stuffed"}, nil, nil},
+		{"new", nil, 0, nil, map[string]any{"num_shards": int64(3), "once_per_user": true}},
+		{"again", map[string]any{"num_shards": 3, "once_per_user": true}, 0, nil, map[string]any{"num_shards": int64(3), "once_per_user": true}},
+		{"a document of the app's", map[string]any{"title": "x"}, 0, nil, map[string]any{"title": "x", "num_shards": int64(3), "once_per_user": true}},
+		{"numShards", map[string]any{"numShards": 3, "once_per_user": true}, 0, nil, map[string]any{"numShards": int64(3), "once_per_user": true}},
+		{"a counter of increments", map[string]any{"num_shards": 3}, 0, nil, nil},
+		{"a counter that says no", map[string]any{"num_shards": 3, "once_per_user": false}, 0, nil, nil},
+		{"no counter document", nil, 0, []Option{NumShards(3)}, nil},
+		{"counted before it was declared", map[string]any{"title": "x"}, 500, nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			client := emulatortest.Client(t)
 			had := 0
-			if tt.has["title"] == "stuffed" {
+			if tt.counted != 0 {
 				had = 1
-				set(t, client, map[string]map[string]any{"counters/c/shards/2": {"count": 500}})
+				set(t, client, map[string]map[string]any{"counters/c/shards/2": {"count": tt.counted}})
 			}
 			if tt.has != nil {
 				set(t, client, map[string]map[string]any{"counters/c": tt.has})
