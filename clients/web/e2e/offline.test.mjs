@@ -4,14 +4,15 @@ import { test } from 'node:test';
 import {
   browser,
   endsAt,
-  entries,
   line,
   newCounter,
   open,
   queued,
   rolledUp,
+  saved,
   shown,
   shows,
+  showsSome,
   stack,
   tap,
   versions,
@@ -29,10 +30,7 @@ for (const version of versions) {
       assert.equal(await tap(page, 3, false), 5);
       await queued(page, path, 3);
       await page.load();
-      await until(
-        async () => (await shown(page)).last,
-        () => 'nothing is shown',
-      );
+      await showsSome(page);
       assert.deepEqual((await shown(page)).calls, [5]);
       assert.equal((await shown(page)).last.pending, 3);
       line.mend();
@@ -85,10 +83,7 @@ test('offline, without the number of shards: no more than the roll-up counted', 
   await shows(page, 1);
   line.cut();
   await tap(page, 3, false);
-  await until(
-    async () => (await entries(page, path)).length === 3,
-    () => 'not saved',
-  );
+  await saved(page, path, 3);
   line.mend();
   await endsAt(path, 4, page, other);
 });
@@ -100,10 +95,7 @@ test('with a memory cache, a reload keeps what was acknowledged and drops what w
   await tap(page, 2);
   line.cut();
   await tap(page, 1, false);
-  await until(
-    async () => (await entries(page, path)).length === 3,
-    () => 'not saved',
-  );
+  await saved(page, path, 3);
   await page.load();
   line.mend();
   await shows(page, 2);

@@ -53,12 +53,7 @@ export async function open(path, options = {}) {
     if (show) await page.evaluate(([path, options]) => tally.show(path, options), [path, ofCounter]);
   };
   await page.load();
-  if (show && wait) {
-    await until(
-      async () => (await shown(page)).last,
-      () => `nothing is shown\n${stack.output()}`,
-    );
-  }
+  if (show && wait) await showsSome(page);
   return page;
 }
 
@@ -98,7 +93,15 @@ export function call(page, method) {
   }, method);
 }
 
-/** Waits until a page shows a total of which nothing is pending. */
+/** Waits until a page shows a total. */
+export function showsSome(page) {
+  return until(
+    async () => (await shown(page)).last,
+    () => `nothing is shown\n${stack.output()}`,
+  );
+}
+
+/** Waits until a page shows a certain total of which nothing is pending. */
 export function shows(page, total) {
   const is = async () => {
     const { last } = await shown(page);
@@ -122,11 +125,7 @@ export async function endsAt(path, total, ...pages) {
   assert.equal(await stack.sum(path), total);
   for (const page of pages) {
     await shows(page, total);
-    // Covered: nothing of it is kept.
-    await until(
-      async () => (await entries(page, path)).length === 0,
-      async () => `entries are left: ${JSON.stringify(await entries(page, path))}`,
-    );
+    await saved(page, path, 0); // all is covered
     await neverFell(page);
   }
 }
@@ -151,6 +150,14 @@ export async function queued(page, path, n) {
   await until(
     async () => (await pending()) === n && (await entries(page, path)).length === n,
     () => 'not queued',
+  );
+}
+
+/** Waits until a page has n own increments of a counter saved. */
+export function saved(page, path, n) {
+  return until(
+    async () => (await entries(page, path)).length === n,
+    async () => `saved, want ${n}: ${JSON.stringify(await entries(page, path))}`,
   );
 }
 
