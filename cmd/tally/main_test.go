@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -270,9 +271,26 @@ func commit(t *testing.T, address, body string) {
 	}
 }
 
+// A sighting is seen once the text is written in one piece.
+type sighting struct {
+	text []byte
+	seen chan struct{}
+	once sync.Once
+}
+
+func (s *sighting) Write(p []byte) (int, error) {
+	if bytes.Contains(p, s.text) {
+		s.once.Do(func() { close(s.seen) })
+	}
+	return len(p), nil
+}
+
 func TestDev(t *testing.T) {
 	ports := freePorts(t, 3)
-	c, out := startDev(t, ports, "--every", "100ms")
+	c := devAt(t, ports, "--every", "100ms")
+	audited := &sighting{text: []byte(`"message":"audited"`), seen: make(chan struct{})}
+	c.Stderr = io.MultiWriter(&c.stderr, audited)
+	out := c.follow(t)
 	for _, want := range []string{fmt.Sprintf("127.0.0.1:%d, project demo-tally", ports), fmt.Sprintf("http://127.0.0.1:%d/RollUpOnWrite", ports+2), "connectFirestoreEmulator", "FIRESTORE_EMULATOR_HOST"} {
 		out.await(want)
 	}
@@ -294,6 +312,10 @@ func TestDev(t *testing.T) {
 	increment(t, ports, "demo-tally", "(default)", "likes")
 	out.await("rollups/likes  count 3  1 shards  as of ")
 
+	select {
+	case <-audited.seen:
+	case <-time.After(eventually):
+	}
 	if err := c.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
