@@ -1,0 +1,94 @@
+// Package document names what Tally keeps in Firestore, and encodes the map that Tally adds to a
+// roll-up document. Rollup and shards both import it: the documents are all that they share.
+//
+//	rollups/likes  {count: 7, tally: {as_of: …, num_shards: 2, paced_until: …, routes: "5f0c…", totals: ["count"], former: []}}
+package document
+
+import (
+	"slices"
+	"time"
+)
+
+// TallyField is the field of a roll-up document that holds its Tally. It is exempt from indexing: an
+// index of a timestamp that only grows limits its collection group to about 500 writes a second
+// (https://firebase.google.com/docs/firestore/solutions/shard-timestamp).
+const TallyField = "tally"
+
+// Collections that Tally keeps for itself, at the database's root.
+const (
+	AuditCollection  = "rollup_audit"     // the place of the audit
+	TokensCollection = "increment_tokens" // increments that count once
+)
+
+// The keys of the map. Other languages read them too.
+const (
+	keyAsOf       = "as_of"
+	keyNumShards  = "num_shards"
+	keyPacedUntil = "paced_until"
+	keyRoutes     = "routes"
+	keyTotals     = "totals"
+	keyFormer     = "former"
+)
+
+// A Tally is what a roll-up document says about its totals. It is always written whole. Times are
+// Firestore's, in microseconds.
+type Tally struct {
+	// AsOf is the promise: every write committed at or before it is in the totals, and none after it.
+	AsOf time.Time
+
+	// NumShards is how many documents were counted.
+	NumShards int64
+
+	// PacedUntil is the time that the roll-ups written so far use up, at one a cadence.
+	PacedUntil time.Time
+
+	// Routes is the hash of the routes that the totals were made by. AsOf covers nothing for others.
+	Routes string
+
+	// Totals are the names of the totals that AsOf speaks for; Former those that earlier routes kept.
+	Totals, Former []string
+}
+
+// Encode returns t as the value of TallyField, with the types that Firestore's SDK takes and gives.
+func (t Tally) Encode() map[string]any {
+	return map[string]any{
+		keyAsOf: t.AsOf, keyNumShards: t.NumShards, keyPacedUntil: t.PacedUntil, keyRoutes: t.Routes,
+		keyTotals: anys(t.Totals), keyFormer: anys(t.Former),
+	}
+}
+
+// DecodeTally returns what the value of TallyField says. Whatever is missing or of another type is
+// zero.
+func DecodeTally(value any) Tally {
+	fields, _ := value.(map[string]any)
+	var t Tally
+	t.AsOf, _ = fields[keyAsOf].(time.Time)
+	t.NumShards, _ = fields[keyNumShards].(int64)
+	t.PacedUntil, _ = fields[keyPacedUntil].(time.Time)
+	t.Routes, _ = fields[keyRoutes].(string)
+	t.Totals = texts(fields[keyTotals])
+	t.Former = texts(fields[keyFormer])
+	return t
+}
+
+// Covers reports whether AsOf speaks for the total of that name.
+func (t Tally) Covers(name string) bool { return slices.Contains(t.Totals, name) }
+
+func anys(texts []string) []any {
+	list := make([]any, len(texts))
+	for i, text := range texts {
+		list[i] = text
+	}
+	return list
+}
+
+func texts(value any) []string {
+	list, _ := value.([]any)
+	var texts []string
+	for _, v := range list {
+		if text, ok := v.(string); ok {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}

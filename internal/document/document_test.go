@@ -1,0 +1,33 @@
+package document_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTally(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
+	whole := document.Tally{AsOf: at, NumShards: 7, PacedUntil: at.Add(time.Second), Routes: "5f0c", Totals: []string{"likes", "views"}, Former: []string{"count"}}
+	for _, test := range []struct {
+		name  string
+		value any
+		want  document.Tally
+	}{
+		{"whole", whole.Encode(), whole},
+		{"nothing", nil, document.Tally{}},
+		{"no map", "tally", document.Tally{}},
+		{"a part", map[string]any{"as_of": at, "unknown": 1}, document.Tally{AsOf: at}},
+		{"other types", map[string]any{"as_of": at.String(), "num_shards": 7.0, "paced_until": int64(1), "routes": 5, "totals": "likes", "former": []any{1, "count"}},
+			document.Tally{Former: []string{"count"}}},
+	} {
+		if d := cmp.Diff(test.want, document.DecodeTally(test.value)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, d)
+		}
+	}
+	if !whole.Covers("views") || whole.Covers("count") {
+		t.Error("as_of speaks for the totals that are kept, and for no former one")
+	}
+}
