@@ -3,6 +3,7 @@ package doctor
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
+	"github.com/firestore-tally/tally/internal/freeport"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -171,14 +173,15 @@ func TestSlowAPI(t *testing.T) {
 
 // Nobody listens.
 func TestUnreachable(t *testing.T) {
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	port, release, err := freeport.Hold(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone.Close()
+	defer release()
+	gone := fmt.Sprintf("127.0.0.1:%d", port)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err = Read(ctx, dial(t, gone.Addr().String(), "http://"+gone.Addr().String()), project)
+	_, err = Read(ctx, dial(t, gone, "http://"+gone), project)
 	if want := "cloudfunctions.googleapis.com cannot be reached"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}

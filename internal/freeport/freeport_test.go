@@ -2,37 +2,87 @@ package freeport
 
 import (
 	"net"
+	"runtime"
 	"strconv"
 	"testing"
 )
 
-func TestRow(t *testing.T) {
+func listen(port int) (net.Listener, error) {
+	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+}
+
+// A held port is nobody else's, and the server's that it is for.
+func TestHold(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux holds ports")
+	}
 	given := make(map[int]bool)
-	for n := range 20 {
-		first, err := Row(n%3 + 1)
+	for i := range 300 {
+		n := i%3 + 1
+		first, release, err := Hold(n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for port := first; port <= first+n%3; port++ {
-			if given[port] || port < lowest || port >= highest {
-				t.Errorf("Row gave port %d; given before: %v", port, given[port])
+		t.Cleanup(release)
+		for port := first; port < first+n; port++ {
+			if given[port] {
+				t.Errorf("Hold gave port %d twice", port)
 			}
 			given[port] = true
-			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { l.Close() })
 		}
 	}
-	// The next port is taken: a row goes past it.
-	taken := lowest + int(next.Load()%(highest-lowest-1))
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(taken)))
+	// Every listener that takes any port, and each end of its connection, gets another one.
+	for range 1000 {
+		l, err := listen(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		for _, a := range []net.Addr{l.Addr(), c.LocalAddr()} {
+			if port := a.(*net.TCPAddr).Port; given[port] {
+				t.Errorf("the system gave away port %d, which is held", port)
+			}
+		}
+	}
+	for port := range given {
+		l, err := listen(port)
+		if err != nil {
+			t.Fatalf("the server that the port is for: %v", err)
+		}
+		if another, err := listen(port); err == nil {
+			another.Close()
+			t.Errorf("two servers listen on port %d", port)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A port that is in use, or held, cannot be held; one that was released can.
+func TestHoldTaken(t *testing.T) {
+	l, err := listen(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	if first, err := Row(1); err != nil || first == taken {
-		t.Errorf("Row gave %d, which is taken, and error %v", first, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	if _, _, err := hold(port); err == nil {
+		t.Errorf("held port %d, which is in use", port)
 	}
+	first, release, err := Hold(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS == "linux" {
+		if _, _, err := hold(first); err == nil {
+			t.Errorf("held port %d twice", first)
+		}
+	}
+	release()
+	l.Close()
 }
