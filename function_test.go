@@ -12,14 +12,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
@@ -27,7 +25,7 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/freeport"
+	"github.com/firestore-tally/tally/internal/framework"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
@@ -61,12 +59,9 @@ func TestMain(m *testing.M) {
 		log.Fatal(err)
 	}
 	go func() { log.Fatal(http.Serve(l, http.HandlerFunc(relayEvent))) }()
-	port, err := freeport.Row(1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	server = fmt.Sprintf("http://127.0.0.1:%d", port)
-	go func() { log.Fatal(funcframework.StartHostPort("127.0.0.1", strconv.Itoa(port))) }()
+	port := make(chan int)
+	go func() { log.Fatal(framework.Serve(0, func(p int) { port <- p })) }()
+	server = fmt.Sprintf("http://127.0.0.1:%d", <-port)
 	emulatortest.Main(m, emulator.Options{Rules: "firestore.rules", Functions: l.Addr().String()})
 }
 

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/firestore-tally/tally/internal/freeport"
 )
 
 // These tests run the real emulator of the machine, and fail if there is none. Where they need another machine, they put
@@ -39,12 +41,20 @@ func start(t *testing.T, o Options) *Emulator {
 	return e
 }
 
-func TestStartAndStop(t *testing.T) {
-	t.Parallel()
-	port, err := freePort(0)
+// hold returns a port that nobody else gets until the test ends.
+func hold(t *testing.T) int {
+	t.Helper()
+	port, release, err := freeport.Hold(1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(release)
+	return port
+}
+
+func TestStartAndStop(t *testing.T) {
+	t.Parallel()
+	port := hold(t)
 	var out lockedBuffer
 	ctx, cancel := context.WithCancel(t.Context())
 	e, err := Start(ctx, Options{Port: port, Output: &out})
@@ -243,10 +253,7 @@ func TestPortTakenAtTheLastMoment(t *testing.T) {
 	if got := count(); got != portAttempts {
 		t.Errorf("with any port: %d starts, want %d", got, portAttempts)
 	}
-	port, err := freePort(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := hold(t)
 	_, err = Start(t.Context(), Options{Port: port})
 	wantError(t, err, fmt.Sprintf("emulator: port %d is in use", port))
 	if got := count(); got != portAttempts+1 {
