@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -429,10 +430,10 @@ func TestDevsEmulatorEnds(t *testing.T) {
 	wantNoListeners(t, ports, 3)
 }
 
-// slowDemo starts a demo and returns in the middle of its load, with seconds of it left.
+// slowDemo starts a demo and returns in the middle of its load, which would go on for minutes.
 func slowDemo(t *testing.T, ports int, env ...string) *follower {
 	t.Helper()
-	c := tally(t, "demo", "--kill", "--counters", "1", "--shards", "1", "--increments", "23", "--rate", "1", "--instances", "1",
+	c := tally(t, "demo", "--kill", "--counters", "1", "--shards", "1", "--increments", "5", "--rate", "0.005", "--instances", "1",
 		"--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports+1))
 	c.Env = append(c.Env, env...)
 	out := c.followErrors(t)
@@ -523,13 +524,10 @@ func TestDevRoutesAndDatabases(t *testing.T) {
 
 // What a user can get wrong, and what the error says.
 func TestMistakes(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	busyHost := taken.Addr().String()
-	busy := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
+	another := httptest.NewServer(http.NotFoundHandler())
+	defer another.Close()
+	busyHost := another.Listener.Addr().String()
+	busy := strconv.Itoa(another.Listener.Addr().(*net.TCPAddr).Port)
 	ports := freePorts(t, 3)
 	free, functions := strconv.Itoa(ports), strconv.Itoa(ports+1)
 	nothing := t.TempDir()

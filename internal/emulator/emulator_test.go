@@ -167,7 +167,7 @@ func TestEvents(t *testing.T) {
 					return fired
 				}
 				fired = append(fired, name)
-			case <-time.After(30 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("no event")
 			}
 		}
