@@ -165,8 +165,7 @@ func launch(ctx context.Context, java javaRuntime, jar jarFile, o Options, rules
 
 // awaitReady returns nil once p answers at addr as an emulator does, or an error when p ends or ctx does.
 //
-// An answer does not prove that it is p that answers: another emulator may have taken the port. But p prints addr only when
-// it listens there.
+// An answer does not prove that it is p that answers: another emulator may have taken the port.
 func awaitReady(ctx context.Context, p *process, addr string, port int) error {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
@@ -177,11 +176,21 @@ func awaitReady(ctx context.Context, p *process, addr string, port int) error {
 		case <-ctx.Done():
 			return fmt.Errorf("emulator: not started: %w%s", context.Cause(ctx), p.output.quote())
 		case <-poll.C:
-			if strings.Contains(p.output.String(), addr) && Answers(ctx, addr) {
+			if listens(p.output.String(), addr) && Answers(ctx, addr) {
 				return nil
 			}
 		}
 	}
+}
+
+// listens reports whether an emulator that has printed this listens at addr: then it tells how SDKs are pointed at it.
+func listens(printed, addr string) bool {
+	for line := range strings.Lines(printed) {
+		if strings.HasSuffix(strings.TrimSpace(line), "FIRESTORE_EMULATOR_HOST="+addr) {
+			return true
+		}
+	}
+	return false
 }
 
 // exitError explains the end of p before it was ready: the reason and its remedy first, if known.

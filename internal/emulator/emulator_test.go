@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -259,6 +261,28 @@ func TestPortTakenAtTheLastMoment(t *testing.T) {
 	if got := count(); got != portAttempts+1 {
 		t.Errorf("with that port: %d starts, want 1", got-portAttempts)
 	}
+}
+
+// Another emulator takes the port after it was seen to be free, and is not taken for the one that was started.
+func TestPortTakenByAnotherEmulator(t *testing.T) {
+	port := hold(t)
+	another := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "Ok") }))
+	defer another.Close()
+	taken := func(p []byte) (int, error) {
+		if strings.Contains(string(p), "starting") {
+			l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+			if err != nil {
+				return 0, err
+			}
+			another.Listener.Close()
+			another.Listener = l
+			another.Start()
+		}
+		return len(p), nil
+	}
+	fakeJava(t, 21, `echo starting; sleep 1; echo 'java.net.BindException: Address already in use' >&2; exit 1`)
+	_, err := Start(t.Context(), Options{Port: port, Output: writerFunc(taken)})
+	wantError(t, err, fmt.Sprintf("emulator: port %d is in use", port))
 }
 
 // A program that listens but is no emulator, or a start that takes too long, leaves Start waiting; here ctx ends it.

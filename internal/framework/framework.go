@@ -60,10 +60,13 @@ func Serve(port int, ready func(port int)) error {
 			release()
 			ready(port)
 		})
-		if served || attempt == attempts {
+		if served {
 			return err
 		}
 		release()
+		if attempt == attempts {
+			return err
+		}
 	}
 }
 
