@@ -70,17 +70,23 @@ func Serve(port int, ready func(port int)) error {
 	}
 }
 
-// serveAt calls ready once the question at that port has the answer.
 func serveAt(port int, question, answer string, ready func()) error {
+	number := strconv.Itoa(port)
+	serve := func() error { return funcframework.StartHostPort(loopback, number) }
+	return serveUntil(serve, "http://"+net.JoinHostPort(loopback, number)+"/"+question, answer, ready)
+}
+
+// serveUntil serves, calls ready once url has the answer, and returns when serve does.
+func serveUntil(serve func() error, url, answer string, ready func()) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	var err error // written before ctx ends
 	go func() {
 		defer cancel()
-		err = funcframework.StartHostPort(loopback, strconv.Itoa(port))
+		err = serve()
 	}()
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
-	for url := fmt.Sprintf("http://%s/%s", net.JoinHostPort(loopback, strconv.Itoa(port)), question); get(ctx, url) != answer; {
+	for get(ctx, url) != answer {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():

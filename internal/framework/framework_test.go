@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -99,6 +100,28 @@ func TestServeAtAnothersPort(t *testing.T) {
 		if err := another.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
+	}
+}
+
+// Nor is it while it is not known yet that the port is taken.
+func TestAnotherAnswersFirst(t *testing.T) {
+	asked := make(chan bool)
+	another := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case asked <- true:
+		case <-r.Context().Done():
+		}
+		fmt.Fprint(w, "another")
+	}))
+	defer another.Close()
+	taken := errors.New("taken")
+	err := serveUntil(func() error {
+		<-asked
+		<-asked // so the first answer was not enough
+		return taken
+	}, another.URL, "answer", func() { t.Error("ready") })
+	if !errors.Is(err, taken) {
+		t.Errorf("got %v, want what serve returned", err)
 	}
 }
 
