@@ -115,11 +115,16 @@ func TestAnotherAnswersFirst(t *testing.T) {
 	}))
 	defer another.Close()
 	taken := errors.New("taken")
+	ready := make(chan bool)
 	err := serveUntil(func() error {
 		<-asked
-		<-asked // so the first answer was not enough
+		select {
+		case <-asked: // so the first answer was not enough
+		case <-ready:
+			t.Error("ready when another answered")
+		}
 		return taken
-	}, another.URL, "answer", func() { t.Error("ready") })
+	}, another.URL, "answer", func() { close(ready) })
 	if !errors.Is(err, taken) {
 		t.Errorf("got %v, want what serve returned", err)
 	}
