@@ -66,9 +66,9 @@ var unread = []struct {
 	{"a default account", "functions-account", func(c *cloud) { c.write().ServiceConfig.ServiceAccountEmail = "" }},
 	{"a schedule in words", "period", func(c *cloud) { c.jobs[0].Schedule = "every 10 minutes" }},
 	{"an index that is being built", "indexes", func(c *cloud) {
-		i := index("queued")
+		i := index("count")
 		i.State = adminpb.Index_CREATING
-		c.fields["projects/"+project+"/databases/orders/collectionGroups/rollup_pending/fields/queued"] = &adminpb.Field{IndexConfig: &adminpb.Field_IndexConfig{Indexes: []*adminpb.Index{i}}}
+		c.fields["projects/"+project+"/databases/orders/collectionGroups/shards/fields/count"] = &adminpb.Field{IndexConfig: &adminpb.Field_IndexConfig{Indexes: []*adminpb.Index{i}}}
 	}},
 	{"a TTL policy that is being made", "ttl", func(c *cloud) {
 		c.fields["projects/"+project+"/databases/(default)/collectionGroups/increment_tokens/fields/expire_at"].TtlConfig.State = adminpb.Field_TtlConfig_CREATING
