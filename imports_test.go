@@ -21,12 +21,13 @@ func TestImports(t *testing.T) {
 		"internal/billing":        nil,
 		"internal/telemetry":      {"rollup"},
 		"rollup":                  nil,
-		"shards":                  nil,
+		"shards":                  {"internal/document"},
+		"internal/document":       nil,
 		"deploy":                  {"rollup"},
 		"internal/emulator":       nil,
 		"internal/eventrelay":     nil,
 		"internal/doctor":         {"deploy", "internal/app", "rollup"},
-		"internal/dashboard":      {"internal/billing", "rollup"},
+		"internal/dashboard":      {"internal/billing", "internal/document", "rollup"},
 	} {
 		p, err := build.ImportDir(path, 0)
 		if err != nil {
