@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/firestorestore"
@@ -45,10 +45,13 @@ func auditCommand() *cobra.Command {
 differs and exits with status 1; with --repair it brings that up to date, and removes roll-ups of counters that have been gone for over an hour. It bills about 5
 reads a counter.
 
-A difference may be a change whose event is on its way, so it is looked at again when --grace is over. With --repair the account needs the role ` + user + `.`,
-		Example: `  tally audit
-  tally audit --project my-project --repair
-  tally audit --routes 'posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views'
+A difference may be a change whose event is on its way, so it is looked at again when --grace is over. With --repair the account needs the role ` + user + `.
+
+The routes must be those of the deployed functions, all of them: a roll-up that no route here has shards for would be set to 0. So --repair wants them named, by --routes or
+TALLY_ROUTES. The first line says which routes are taken.`,
+		Example: `  tally audit --project my-project
+  tally audit --project my-project --repair --routes '` + rollup.DefaultRoute + `'
+  TALLY_ROUTES='posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views' tally audit --repair
   tally audit --json | jq .drift`,
 		Args: cobra.NoArgs,
 	}
@@ -64,9 +67,13 @@ A difference may be a change whose event is on its way, so it is looked at again
 		if repair {
 			t.role = user
 		}
-		config, err := configuration(routes)
+		config, from, err := configuration(routes)
 		if err != nil {
 			return err
+		}
+		fmt.Fprintf(t.logs, "routes, %s %s\n", from, joined(config.Routes))
+		if repair && from == assumed {
+			return errAssumed
 		}
 		if !f.Changed("grace") {
 			grace = rollup.Grace(config.Cadence, config.HoldLimit)
@@ -80,33 +87,43 @@ func routesFlag(c *cobra.Command, routes *string) {
 	c.Flags().StringVar(routes, "routes", "", "routes, separated by semicolons (default $TALLY_ROUTES, else "+rollup.DefaultRoute+")")
 }
 
+// assumed is where routes are from that nobody named.
+const assumed = "assumed: the default route"
+
+// errAssumed is how audit ends when it would repair by routes that may not be those of the functions.
+var errAssumed = errors.New("--repair: the routes are assumed, and totals of other routes could be set to 0; name all routes of the deployed functions, as in --routes '" +
+	rollup.DefaultRoute + "', or by TALLY_ROUTES")
+
 // configuration returns the functions' configuration as this process's environment has it, with these
-// routes unless they are "".
-func configuration(routes string) (app.Config, error) {
-	environment := make(map[string]string)
-	for _, variable := range os.Environ() {
-		name, value, _ := strings.Cut(variable, "=")
-		environment[name] = value
+// routes unless they are "", and where the routes are from.
+func configuration(routes string) (config app.Config, from string, err error) {
+	environment := env.ToMap(os.Environ())
+	switch {
+	case routes != "":
+		environment["TALLY_ROUTES"], from = routes, "by --routes:"
+	case environment["TALLY_ROUTES"] != "":
+		from = "by TALLY_ROUTES:"
+	default:
+		from = assumed
 	}
-	if routes != "" {
-		environment["TALLY_ROUTES"] = routes
+	if config, err = app.LoadConfig(environment); err != nil {
+		return config, from, fmt.Errorf("configuration: %w", err)
 	}
-	config, err := app.LoadConfig(environment)
-	if err != nil {
-		return config, fmt.Errorf("configuration: %w", err)
+	return config, from, nil
+}
+
+// joined returns the routes as --routes takes them.
+func joined(routes rollup.Routes) string {
+	var all []string
+	for _, route := range routes {
+		all = append(all, route.String())
 	}
-	return config, nil
+	return strings.Join(all, "; ")
 }
 
 func (t *target) audit(ctx context.Context, meter *billing.Meter, config app.Config, o rollup.AuditOptions) error {
-	// What the scheduled function walked the last time is about what there is.
-	last, err := firestorestore.New(t.client, slog.New(slog.DiscardHandler)).LoadCursor(ctx)
-	if err != nil {
-		return err
-	}
-	total := cmp.Or(last.Whole, -1) // -1: unknown
-	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(t.logs), progressbar.OptionSetVisibility(isTerminal(t.logs)),
-		progressbar.OptionSetDescription("auditing"), progressbar.OptionSetItsString("documents"), progressbar.OptionShowIts(),
+	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(t.logs), progressbar.OptionSetVisibility(isTerminal(t.logs)),
+		progressbar.OptionSetDescription("auditing"), progressbar.OptionSetItsString("counters"), progressbar.OptionShowIts(),
 		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	logger := slog.New(slog.NewTextHandler(beside{t.logs, bar}, nil))
 	o.Options = rollup.Options{Cadence: config.Cadence, Timeout: config.HoldLimit / 2, Logger: logger}
@@ -114,15 +131,10 @@ func (t *target) audit(ctx context.Context, meter *billing.Meter, config app.Con
 		if r.Waiting > 0 {
 			bar.Describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
 		}
-		if total > 0 && r.Walked > bar.GetMax64() {
-			bar.ChangeMax64(r.Walked)
-		}
-		_ = bar.Set64(r.Walked)
+		_ = bar.Set(r.Counters)
 	}
-	store := firestorestore.New(t.client, logger)
-	o.Marked = store.Marked // what is marked waits for the schedule, whatever the cadence is there
 	began := time.Now()
-	r, err := rollup.Audit(ctx, store, config.Routes, o)
+	r, err := rollup.Audit(ctx, firestorestore.New(t.client, logger), config.Routes, o)
 	_ = bar.Finish()
 	a := audited{Report: r, DryRun: o.DryRun, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
 	a.Dollars = a.Billed.Cost()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/emulator"
@@ -95,13 +96,8 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 		o.variables = append(o.variables, "TALLY_LOG_LEVEL=WARN") // what goes well needs no line
 	}
 	s := &stack{options: o}
-	environment := make(map[string]string)
-	for _, variable := range append(os.Environ(), o.variables...) {
-		name, value, _ := strings.Cut(variable, "=")
-		environment[name] = value
-	}
 	var err error
-	if s.config, err = app.LoadConfig(environment); err != nil {
+	if s.config, err = app.LoadConfig(env.ToMap(append(os.Environ(), o.variables...))); err != nil {
 		return s, fmt.Errorf("configuration: %w", err)
 	}
 	if longest := rollup.LongestCadence(s.config.HoldLimit); o.held && s.config.Cadence > longest {
