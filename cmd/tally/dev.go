@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
@@ -253,21 +254,23 @@ func (d *dev) watch(ctx context.Context, s *stack, work *sync.WaitGroup, greeted
 // show prints one line for a document that is a roll-up.
 func (d *dev) show(routes rollup.Routes, prefix string, change firestore.DocumentChange) {
 	path := firestorestore.Path(change.Doc.Ref)
-	for _, route := range routes {
-		if _, ok := route.CounterOfRollUp(path); !ok {
-			continue
-		}
-		if change.Kind == firestore.DocumentRemoved {
-			d.print("%s%s  removed", prefix, path)
-			continue
-		}
-		fields := change.Doc.Data()
+	fields := change.Doc.Data()
+	value, isRollUp := fields[document.TallyField]
+	ours := slices.ContainsFunc(routes, func(r *rollup.Route) bool {
+		_, ok := r.CounterOfRollUp(path)
+		return ok
+	})
+	switch {
+	case !ours || !isRollUp:
+	case change.Kind == firestore.DocumentRemoved:
+		d.print("%s%s  removed", prefix, path)
+	default:
+		tally := document.DecodeTally(value)
 		var totals strings.Builder
-		for _, field := range slices.Sorted(slices.Values(route.Fields)) {
-			fmt.Fprintf(&totals, "  %s %v", field, fields[field])
+		for _, name := range slices.Sorted(slices.Values(tally.Totals)) {
+			fmt.Fprintf(&totals, "  %s %v", name, fields[name])
 		}
-		asOf, _ := fields[rollup.FieldAsOf].(time.Time)
-		d.print("%s%s%s  %v shards  as of %s", prefix, path, &totals, fields[rollup.FieldNumShards], asOf.Local().Format(clock))
+		d.print("%s%s%s  %d shards  as of %s", prefix, path, &totals, tally.NumShards, tally.AsOf.Local().Format(clock))
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/freeport"
@@ -332,7 +333,7 @@ func TestDev(t *testing.T) {
 func TestDevGreetsFirst(t *testing.T) {
 	project := emulatortest.Project(t)
 	client := emulatortest.ClientDatabase(t, project, "(default)")
-	if _, err := client.Doc("rollups/old").Set(t.Context(), map[string]any{"count": 7, "num_shards": 1, "as_of": time.Now()}); err != nil {
+	if _, err := client.Doc("rollups/old").Set(t.Context(), map[string]any{"count": 7, "tally": document.Tally{AsOf: time.Now(), NumShards: 1, Totals: []string{"count"}}.Encode()}); err != nil {
 		t.Fatal(err)
 	}
 	c := tally(t, "dev", "--instances", "1", "--functions-port", strconv.Itoa(freePorts(t, 1)), "--project", project)
