@@ -21,33 +21,10 @@ const module = "github.com/firestore-tally/tally"
 // tells whether what is deployed is this version; a change of a test, a document or a command is
 // none.
 func SourceHash(clone string) (string, error) {
-	files := []string{"go.mod", "go.sum"}
-	data, err := os.ReadFile(filepath.Join(clone, "go.mod"))
-	if errors.Is(err, os.ErrNotExist) || err == nil && !strings.HasPrefix(string(data), "module "+module+"\n") {
-		return "", fmt.Errorf("%s is not a clone of Tally, whose functions are deployed from there; go there, or name it by --source:\n  git clone https://%s", clone, module)
-	}
+	files, err := sourceFiles(clone)
 	if err != nil {
 		return "", err
 	}
-	// A build's context is that of the functions, whatever this machine is.
-	context := build.Default
-	context.GOOS, context.GOARCH, context.CgoEnabled = "linux", "amd64", false
-	packages := []string{"."}
-	for i := 0; i < len(packages); i++ {
-		p, err := context.ImportDir(filepath.Join(clone, packages[i]), 0)
-		if err != nil {
-			return "", err
-		}
-		for _, name := range p.GoFiles {
-			files = append(files, filepath.ToSlash(filepath.Join(packages[i], name)))
-		}
-		for _, imported := range p.Imports {
-			if name, ok := strings.CutPrefix(imported, module+"/"); ok && !slices.Contains(packages, name) {
-				packages = append(packages, name)
-			}
-		}
-	}
-	slices.Sort(files)
 	hash := sha256.New()
 	for _, name := range files {
 		f, err := os.Open(filepath.Join(clone, filepath.FromSlash(name)))
@@ -61,4 +38,36 @@ func SourceHash(clone string) (string, error) {
 		}
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:16], nil
+}
+
+// sourceFiles returns the names of the files that the functions are built from, sorted, with slashes.
+func sourceFiles(clone string) ([]string, error) {
+	files := []string{"go.mod", "go.sum"}
+	data, err := os.ReadFile(filepath.Join(clone, "go.mod"))
+	if errors.Is(err, os.ErrNotExist) || err == nil && !strings.HasPrefix(string(data), "module "+module+"\n") {
+		return nil, fmt.Errorf("%s is not a clone of Tally, whose functions are deployed from there; go there, or name it by --source:\n  git clone https://%s", clone, module)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// A build's context is that of the functions, whatever this machine is.
+	context := build.Default
+	context.GOOS, context.GOARCH, context.CgoEnabled = "linux", "amd64", false
+	packages := []string{"."}
+	for i := 0; i < len(packages); i++ {
+		p, err := context.ImportDir(filepath.Join(clone, packages[i]), 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range p.GoFiles {
+			files = append(files, filepath.ToSlash(filepath.Join(packages[i], name)))
+		}
+		for _, imported := range p.Imports {
+			if name, ok := strings.CutPrefix(imported, module+"/"); ok && !slices.Contains(packages, name) {
+				packages = append(packages, name)
+			}
+		}
+	}
+	slices.Sort(files)
+	return files, nil
 }

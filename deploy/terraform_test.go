@@ -144,6 +144,31 @@ func TestTerraformMonitoring(t *testing.T) {
 	}
 }
 
+// TestTerraformSource: deploy/terraform uploads what the functions are built from, and nothing else.
+func TestTerraformSource(t *testing.T) {
+	m := newTerraform(t, map[string]any{"project": "my-project", "databases": map[string]string{"(default)": "nam5"}})
+	var got []string
+	for _, file := range m.instances("archive_file", "source", nil)[0]["source"].([]any) {
+		name := file.(object)["filename"].(string)
+		got = append(got, name)
+		data, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file.(object)["content"] != string(data) {
+			t.Errorf("%s has other content", name)
+		}
+	}
+	slices.Sort(got)
+	want, err := sourceFiles("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-built from +uploaded by terraform):\n%s", d)
+	}
+}
+
 // readTerraform returns what deploy/terraform creates, as settings.
 func readTerraform(t *testing.T, vars map[string]any) Settings {
 	t.Helper()
@@ -317,7 +342,7 @@ func newTerraform(t *testing.T, vars map[string]any) *terraform {
 				for name, a := range b.Body.Attributes {
 					locals[name] = a.Expr
 				}
-			case "resource":
+			case "resource", "data":
 				if m.resources[b.Labels[0]] == nil {
 					m.resources[b.Labels[0]] = make(map[string]*hclsyntax.Body)
 				}
@@ -487,13 +512,20 @@ func functions() map[string]tf.Function {
 		})
 	}
 	return map[string]tf.Function{
-		"coalesce": stdlib.CoalesceFunc, "compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "keys": stdlib.KeysFunc, "lookup": stdlib.LookupFunc,
+		"coalesce": stdlib.CoalesceFunc, "compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "flatten": stdlib.FlattenFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "keys": stdlib.KeysFunc, "lookup": stdlib.LookupFunc,
 		"lower": stdlib.LowerFunc, "merge": stdlib.MergeFunc, "regexall": stdlib.RegexAllFunc, "split": stdlib.SplitFunc, "substr": stdlib.SubstrFunc,
 		"tostring": stdlib.MakeToFunc(cty.String), "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)), "trimspace": stdlib.TrimSpaceFunc,
 		"trimsuffix": stdlib.TrimSuffixFunc, "try": tryfunc.TryFunc,
 		"sha256": text(func(s string) (string, error) {
 			sum := sha256.Sum256([]byte(s))
 			return hex.EncodeToString(sum[:]), nil
+		}),
+		"endswith": tf.New(&tf.Spec{
+			Params: []tf.Parameter{{Name: "s", Type: cty.String}, {Name: "suffix", Type: cty.String}},
+			Type:   tf.StaticReturnType(cty.Bool),
+			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+				return cty.BoolVal(strings.HasSuffix(args[0].AsString(), args[1].AsString())), nil
+			},
 		}),
 		"file": text(func(name string) (string, error) {
 			data, err := os.ReadFile(name)
@@ -511,10 +543,15 @@ func functions() map[string]tf.Function {
 			Params: []tf.Parameter{{Name: "dir", Type: cty.String}, {Name: "pattern", Type: cty.String}},
 			Type:   tf.StaticReturnType(cty.Set(cty.String)),
 			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-				files, err := filepath.Glob(filepath.Join(args[0].AsString(), args[1].AsString()))
+				dir := filepath.Clean(args[0].AsString())
+				files, err := filepath.Glob(filepath.Join(dir, args[1].AsString()))
 				names := []cty.Value{}
 				for _, f := range files {
-					names = append(names, cty.StringVal(filepath.Base(f)))
+					name, err := filepath.Rel(dir, f)
+					if err != nil {
+						return cty.NilVal, err
+					}
+					names = append(names, cty.StringVal(filepath.ToSlash(name)))
 				}
 				if len(names) == 0 {
 					return cty.SetValEmpty(cty.String), err

@@ -27,6 +27,9 @@
 // Telemetry is tested here too: that a functions process has exported what a request did before it
 // answers, to a collector of OpenTelemetry's own service definitions, and the rest when it is ended.
 //
+// So is what is deployed: that gcloud uploads the files that the functions are built from and no
+// others, and that Google's buildpack can make of them a binary that rolls up.
+//
 // The short form runs with all other tests. The long form has more load and more faults:
 //
 //	go test ./e2e -faults.long -faults.seed 7

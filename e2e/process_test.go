@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,10 @@ import (
 
 // A process is a functions process, or one after another in the same place, behind its own proxy.
 type process struct {
-	proxy *proxy
-	env   []string
-	logs  buffer // of all that were in this place
+	proxy  *proxy
+	binary string // what runs; empty: this test binary
+	env    []string
+	logs   buffer // of all that were in this place
 
 	port    string
 	cmd     *exec.Cmd
@@ -65,8 +67,8 @@ func (p *process) startOnce(ctx context.Context) error {
 		return err
 	}
 	p.port = strconv.Itoa(port)
-	p.cmd = exec.Command(executable)
-	p.cmd.Env = append(p.env, asFunctions+"="+p.port) // and nothing of this process's own
+	p.cmd = exec.Command(cmp.Or(p.binary, executable))
+	p.cmd.Env = append(p.env, asFunctions+"="+p.port, "PORT="+p.port) // and nothing of this process's own
 	p.cmd.Stdout, p.cmd.Stderr = &p.logs, &p.logs
 	if _, err := p.cmd.StdinPipe(); err != nil { // closed when the process has ended
 		return err

@@ -69,6 +69,8 @@ type options struct {
 	counters int
 	width    int            // how many of them are incremented at a time, the load moving on; 0: all
 	proxies  []func(*proxy) // one for each functions process
+	binary   string         // what the functions processes run; empty: this test binary
+	env      []string       // further variables of theirs
 }
 
 // newWorld returns a world whose functions processes serve.
@@ -101,12 +103,12 @@ func newWorld(t *testing.T, o options) *world {
 		t.Fatal(err)
 	}
 	for _, adjust := range o.proxies {
-		p := &process{proxy: newProxy(t, w.addr)}
+		p := &process{proxy: newProxy(t, w.addr), binary: o.binary}
 		adjust(p.proxy)
-		p.env = []string{
+		p.env = append([]string{
 			"FIRESTORE_EMULATOR_HOST=" + p.proxy.addr, "GOOGLE_CLOUD_PROJECT=" + project,
 			"TALLY_CADENCE=" + cadence.String(), "TALLY_HOLD_LIMIT=" + holdLimit.String(), "TALLY_LOG_LEVEL=WARN",
-		}
+		}, o.env...)
 		w.start(p)
 		w.processes = append(w.processes, p)
 		t.Cleanup(func() { p.kill() })

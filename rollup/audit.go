@@ -5,70 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
-
-// An AuditStore is a Store that an audit can walk.
-type AuditStore interface {
-	Store
-
-	// Counters returns up to limit counters of the route that have shards, whether or not their
-	// parent documents exist, those that follow the counter whose shards' collection is after; "":
-	// from the first. The order is the store's own and does not change. last reports that none is
-	// left behind them. Counters that come or go meanwhile may be missed.
-	Counters(ctx context.Context, route *Route, after string, limit int) (found []Counter, last bool, err error)
-
-	// RollUps returns likewise up to limit documents at paths that the route's template gives, those
-	// that follow the document after. They need not be roll-ups.
-	RollUps(ctx context.Context, route *Route, after string, limit int) (found []FoundRollUp, last bool, err error)
-
-	// Remove takes r, which c's roll-up document held, away: the totals, num_shards and as_of, and
-	// the document if it holds nothing else. The precondition is that the document's update time is
-	// still r.UpdateTime. It returns ErrConflict when Firestore refuses.
-	Remove(ctx context.Context, c Counter, r RollUp) error
-
-	// LoadCursor returns what SaveCursor saved last; the zero Cursor when there is nothing.
-	LoadCursor(ctx context.Context) (Cursor, error)
-
-	// SaveCursor saves c on the precondition that what was saved last is still what c.UpdateTime
-	// says. It returns the new update time, or ErrConflict when Firestore refuses.
-	SaveCursor(ctx context.Context, c Cursor) (time.Time, error)
-}
-
-// A FoundRollUp is a document where a counter's roll-up would be.
-type FoundRollUp struct {
-	Counter
-	RollUp RollUp
-}
-
-// A Place is how far an audit has come. The zero Place is the beginning.
-type Place struct {
-	Route int    // index of the route
-	Found Found  // what is being walked
-	After string // path of the last that was walked; "": none yet
-}
-
-// Found is how an audit found a counter.
-type Found int
-
-const (
-	ByRollUp Found = iota // by its roll-up document
-	ByShards              // by its shards, which finds counters without a roll-up
-)
-
-// A Cursor is what one audit leaves to the next, in the database.
-type Cursor struct {
-	Place
-	Routes string // those that Place was found on; on others an audit begins anew
-
-	Walked int64     // documents and counters that were found since the beginning
-	Whole  int64     // the same of the last audit that came to the end; 0: none did
-	Tick   time.Time // when the audit that saved this began, by its local clock; it serves estimates only
-
-	UpdateTime time.Time // when it was saved, as Firestore says; zero: never
-}
 
 // AuditOptions configure an audit.
 type AuditOptions struct {
@@ -78,12 +17,8 @@ type AuditOptions struct {
 	Concurrency int
 
 	// Grace is how long a difference is left to the event that may be on its way; see Grace. Zero
-	// repairs at once, and then nothing is called drift.
+	// repairs at once, and then nothing is called drift. Routes that say "every" have none.
 	Grace time.Duration
-
-	// Marked, unless nil, reports whether a counter has a pending mark; see NewMarker. A difference of
-	// one that has, or whose roll-up is younger than the cadence, is left to Drain and is not drift.
-	Marked func(ctx context.Context, c Counter) (bool, error)
 
 	// Until is when to stop. Zero: no bound but the context's. Give the context some seconds more, for
 	// what is in work then and for the cursor.
@@ -97,8 +32,12 @@ type AuditOptions struct {
 	// DryRun reports and changes nothing, the cursor included.
 	DryRun bool
 
-	// Whole walks from the first counter, whatever the stored cursor says, and leaves that alone.
-	Whole bool
+	// KeepRerouted leaves roll-ups alone that other routes made. Whoever does not know the routes of
+	// the deployed functions must not take theirs for wrong.
+	KeepRerouted bool
+
+	// FromFirst walks from the first counter, whatever the stored cursor says, and leaves that alone.
+	FromFirst bool
 
 	// Progress, unless nil, is called with the report so far, one call at a time.
 	Progress func(Report)
@@ -117,26 +56,25 @@ func Grace(cadence, holdLimit time.Duration) time.Duration { return cadence + 2*
 type Report struct {
 	Counters  int `json:"counters"`  // compared with their shards
 	RolledUp  int `json:"rolled_up"` // written, because they differed
-	Unchanged int `json:"unchanged"` // agreed, were brought up to date by the trigger within the grace, or are left to Drain
+	Unchanged int `json:"unchanged"` // agreed, or were brought up to date by others
 	Removed   int `json:"removed"`   // had been at zeros without shards for over an hour
-	Differing int `json:"differing"` // differed and were left so, by a dry run
+	Differing int `json:"differing"` // differed and were left so, by a dry run or because of KeepRerouted
 	Failed    int `json:"failed"`    // could not be compared, repaired or removed
 
 	Drift     int `json:"drift"`     // of the differing, those that differed longer than the grace
 	Missing   int `json:"missing"`   // of the differing, those without a roll-up, such as new counters
 	Orphaned  int `json:"orphaned"`  // of the differing, those whose roll-up is not zeros and that have no shards
-	Malformed int `json:"malformed"` // shards whose field is not a number; see Snapshot.Sum for which are known
+	Rerouted  int `json:"rerouted"`  // of the differing, those whose roll-up other routes made
+	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
 
-	Complete   bool     `json:"complete"`   // it came to the last counter
+	Complete   bool     `json:"complete"`   // every route's walk has come to its last counter
 	Overlapped bool     `json:"overlapped"` // it stopped because another audit was at work
-	Cursor     string   `json:"cursor"`     // where the next begins: a route, and the last path that was walked
+	Cursor     string   `json:"cursor"`     // where the next begins: a route, and a path
 	Errors     []string `json:"errors,omitempty"`
 
-	Waiting int `json:"-"` // differences that are left to the trigger until their grace is over
-
-	Walked int64         `json:"-"` // documents and counters that were found
-	Whole  int64         `json:"-"` // the same of the last audit that came to the end; 0: unknown
-	Since  time.Duration `json:"-"` // time since the audit before began; 0: unknown
+	Waiting int           `json:"-"` // differences that are left to the trigger until their grace is over
+	Cycle   time.Duration `json:"-"` // how long the last walk of all counters took; 0: unknown
+	Since   time.Duration `json:"-"` // time since the audit before began; 0: unknown
 }
 
 const (
@@ -150,27 +88,24 @@ const (
 	// sustains about one write a second on one document.
 	saveEvery = 5 * time.Second
 
-	// removeAfter is how long a roll-up has been at zeros when it is removed. No write may be on its way
-	// then that was meant for the document while it did not exist; see maxWriteAge.
-	removeAfter = time.Hour
-
-	// maxRepairs is how often an audit tries one counter. A try is lost only to a failure or to another
-	// writer, whose roll-up most often covers the counter by the next try.
-	maxRepairs = 5
+	// maxTries is how often one counter is tried. A try is lost only to a failure or to another writer,
+	// whose roll-up most often covers the counter by the next try.
+	maxTries = 5
 )
 
-// Audit walks all counters of the routes, from where the last audit stopped, compares each roll-up
-// with the shards in one snapshot and repairs what differs. A roll-up that agrees is left alone: no
-// event waits for it. A roll-up that has been at zeros without shards for an hour is removed.
+// Audit walks all counters of the routes, each route from where the last audit stopped, compares each
+// roll-up with the shards in one snapshot and repairs what differs. A roll-up that agrees is left
+// alone: no event waits for it. A roll-up that has been at zeros without shards for an hour is removed.
 //
 // A difference may be a change whose event is on its way. So the audit looks again after the grace. If
 // the roll-up still does not cover the first look, the event was lost or is late, and the difference is
 // drift. When too little time is left to wait, it is repaired at once and not called so.
 //
 // An audit ends with the last counter, or sooner: with its time, its reads, or when it finds that
-// another audit saves its cursor. Audits may overlap with each other and with the coalescers of any
-// number of instances; they only do work twice then. One that is killed leaves a cursor before all
-// that it had not finished.
+// another audit saves its cursor. Audits may overlap with each other, with Keep and with the
+// coalescers of any number of instances; they only do work twice then. One that is killed leaves a
+// cursor before all that it had not finished. A page that cannot be read keeps its route's place for
+// the next audit, and the other routes go on.
 //
 // One counter's failure does not keep the audit from the others. The error joins what kept it from
 // finding counters, from its cursor and what ended ctx, and says how many counters failed; the report
@@ -184,15 +119,19 @@ func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions)
 		}
 		a.enough = o.Until.Add(-a.o.Grace)
 	}
-	began := time.Now()
-	if err := a.load(ctx, began); err != nil {
+	if err := a.load(ctx); err != nil {
 		return a.report, err
 	}
-	a.walk(ctx)
+	for i := range routes {
+		a.walk(ctx, i)
+	}
 	a.settle(ctx, 0)
+	end := a.resume()
+	if a.report.Complete = end.complete(); a.report.Complete {
+		a.cursor.completed(time.Now())
+	}
 	a.save(ctx)
-	a.report.Complete = a.cursor.Place == Place{Route: len(routes)}
-	a.report.Cursor = a.place().describe(routes)
+	a.report.Cursor, a.report.Cycle = end.describe(routes), a.cursor.Cycle
 	if ctx.Err() != nil {
 		a.problems = append(a.problems, context.Cause(ctx))
 	}
@@ -218,58 +157,42 @@ type audit struct {
 
 	mu      sync.Mutex
 	report  Report
-	waiting []difference // in the order of the pages they were found on
+	waiting []doubt // in the order of the pages they were found on
 }
 
-// A difference waits for its grace.
-type difference struct {
-	counter Counter
-	mark    time.Time // of the snapshot that showed it
-	due     time.Time // local
-	before  Place     // of the page it was found on
+// A doubt is a counter that differs and waits for its grace.
+type doubt struct {
+	counter    Counter
+	comparison comparison
+	due        time.Time // local
+	route      int       // that it was found on
+	before     Place     // of the page it was found on
 }
 
 // load takes up the cursor.
-func (a *audit) load(ctx context.Context, began time.Time) error {
-	var names []string
-	for _, r := range a.routes {
-		names = append(names, r.String())
-	}
-	routes := strings.Join(names, "\n")
-	if !a.o.Whole {
+func (a *audit) load(ctx context.Context) error {
+	began := time.Now()
+	if !a.o.FromFirst {
 		var err error
 		if a.cursor, err = a.store.LoadCursor(ctx); err != nil {
 			return fmt.Errorf("rollup: loading the audit's cursor: %w", err)
 		}
 	}
-	c := &a.cursor
-	if c.Routes != routes || c.Route < 0 {
-		*c = Cursor{Tick: c.Tick, UpdateTime: c.UpdateTime}
+	a.cursor = a.cursor.on(a.routes)
+	if !a.cursor.Tick.IsZero() {
+		a.report.Since = max(0, began.Sub(a.cursor.Tick))
 	}
-	if c.Route >= len(a.routes) { // the last audit came to the end
-		c.Place, c.Walked = Place{}, 0
-	}
-	if !c.Tick.IsZero() {
-		a.report.Since = max(0, began.Sub(c.Tick))
-	}
-	c.Routes, c.Tick, a.report.Whole = routes, began, c.Whole
-	a.saved = began
+	a.cursor.Tick, a.saved = began, began
 	return nil
 }
 
-// save saves the cursor, before the first counter that is not done with. When another audit has saved
-// its own, this one leaves the rest to it.
+// save saves where the next audit goes on. When another audit has saved its own cursor, this one
+// leaves the rest to it.
 func (a *audit) save(ctx context.Context) {
-	if a.o.DryRun || a.o.Whole || a.report.Overlapped || ctx.Err() != nil {
+	if a.o.DryRun || a.o.FromFirst || a.report.Overlapped || ctx.Err() != nil {
 		return
 	}
-	c := a.cursor
-	c.Place = a.place()
-	if c.Route == len(a.routes) {
-		c.Whole = c.Walked
-		a.report.Whole = c.Whole
-	}
-	at, err := a.store.SaveCursor(ctx, c)
+	at, err := a.store.SaveCursor(ctx, a.resume())
 	switch {
 	case errors.Is(err, ErrConflict):
 		a.report.Overlapped = true
@@ -281,12 +204,14 @@ func (a *audit) save(ctx context.Context) {
 	a.saved = time.Now()
 }
 
-// place returns the place before the first counter that is not done with.
-func (a *audit) place() Place {
-	if len(a.waiting) > 0 {
-		return a.waiting[0].before
+// resume returns the cursor with each route's place before its first counter that is not done with.
+func (a *audit) resume() Cursor {
+	c := a.cursor
+	c.Places = slices.Clone(c.Places)
+	for _, d := range slices.Backward(a.waiting) {
+		c.Places[d.route] = d.before
 	}
-	return a.cursor.Place
+	return c
 }
 
 // over reports whether to begin no more counters.
@@ -295,30 +220,33 @@ func (a *audit) over(ctx context.Context) bool {
 		a.o.MaxReads > 0 && a.o.Reads() >= a.o.MaxReads
 }
 
-// walk goes from the cursor to the last counter, or until it is over.
-func (a *audit) walk(ctx context.Context) {
-	for a.cursor.Route < len(a.routes) && !a.over(ctx) {
-		counters, places, last, err := a.page(ctx)
-		switch {
-		case err != nil && ctx.Err() != nil:
+// walk goes from a route's place to its last counter, or until it is over.
+func (a *audit) walk(ctx context.Context, route int) {
+	place := &a.cursor.Places[route]
+	for !place.Done && !a.over(ctx) {
+		page, err := a.page(ctx, a.routes[route], *place)
+		if err != nil {
+			place.Failed = true
+			if ctx.Err() == nil {
+				a.problems = append(a.problems, fmt.Errorf("rollup: finding the counters of route %q: %w", a.routes[route], err))
+			}
 			return
-		case err != nil:
-			a.problems = append(a.problems, fmt.Errorf("rollup: finding the counters of route %q: %w", a.routes[a.cursor.Route], err))
-			last = true // the other routes must not wait for this one
 		}
-		done := a.examineAll(ctx, counters)
+		done := a.examineAll(ctx, page.Found, route)
 		if ctx.Err() != nil {
 			return // what was begun may not be done
 		}
-		a.cursor.Walked += int64(done)
-		a.report.Walked += int64(done)
 		switch {
-		case done == len(counters) && last && a.cursor.Found == ByRollUp:
-			a.cursor.Place = Place{Route: a.cursor.Route, Found: ByShards}
-		case done == len(counters) && last:
-			a.cursor.Place = Place{Route: a.cursor.Route + 1}
-		case done > 0:
-			a.cursor.After = places[done-1]
+		case done < len(page.Found):
+			if done > 0 {
+				place.From = page.Found[done-1].Next
+			}
+		case page.Next != "":
+			place.From = page.Next
+		case place.By == ByRollUp:
+			*place = Place{By: ByShards}
+		default:
+			*place = Place{Done: true}
 		}
 		a.settle(ctx, maxWaiting)
 		if time.Since(a.saved) >= saveEvery {
@@ -327,40 +255,24 @@ func (a *audit) walk(ctx context.Context) {
 	}
 }
 
-// page finds the next counters. Those that need no look are nil.
-func (a *audit) page(ctx context.Context) (counters []*Counter, places []string, last bool, err error) {
-	route := a.routes[a.cursor.Route]
-	ctx, cancel := context.WithTimeout(ctx, a.pageTimeout())
+// page finds the next counters of a route.
+func (a *audit) page(ctx context.Context, route *Route, p Place) (Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	if a.cursor.Found == ByShards {
-		found, last, err := a.store.Counters(ctx, route, a.cursor.After, auditPage)
-		for _, c := range found {
-			counters, places = append(counters, &c), append(places, c.Shards)
-		}
-		return counters, places, last, err
+	if p.By == ByShards {
+		return a.store.Counters(ctx, route, p.From, auditPage)
 	}
-	found, last, err := a.store.RollUps(ctx, route, a.cursor.After, auditPage)
-	for _, f := range found {
-		c := &f.Counter
-		if f.RollUp.AsOf.IsZero() { // a document that Tally never wrote
-			c = nil
-		}
-		counters, places = append(counters, c), append(places, f.Counter.RollUp)
-	}
-	return counters, places, last, err
+	return a.store.RollUps(ctx, route, p.From, auditPage)
 }
 
-// pageTimeout bounds the finding of a page, which takes up to one query for each counter of it.
-func (a *audit) pageTimeout() time.Duration { return 10 * a.Timeout }
-
 // examineAll examines counters, and returns how many it has begun: fewer when it is over meanwhile.
-func (a *audit) examineAll(ctx context.Context, counters []*Counter) (begun int) {
+func (a *audit) examineAll(ctx context.Context, found []Found, route int) (begun int) {
 	var work sync.WaitGroup
 	defer work.Wait()
-	before := a.cursor.Place
-	for i, c := range counters {
-		if c == nil {
-			continue
+	before := a.cursor.Places[route]
+	for i, f := range found {
+		if before.By == ByRollUp && f.RollUp.Tally.AsOf.IsZero() {
+			continue // a document that Tally never wrote
 		}
 		if a.over(ctx) {
 			return i
@@ -368,10 +280,12 @@ func (a *audit) examineAll(ctx context.Context, counters []*Counter) (begun int)
 		a.slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-a.slots }()
-			a.examine(ctx, *c, before)
+			a.examine(ctx, doubt{counter: f.Counter, route: route, before: before, comparison: comparison{
+				by: before.By, grace: a.o.Grace > 0 && f.Route.Every == 0, dryRun: a.o.DryRun, keepRerouted: a.o.KeepRerouted,
+			}})
 		})
 	}
-	return len(counters)
+	return len(found)
 }
 
 // settle looks again at the differences whose grace is over, and waits until at most keep are left.
@@ -384,7 +298,7 @@ func (a *audit) settle(ctx context.Context, keep int) {
 			}
 		}
 		now := time.Now()
-		n := slices.IndexFunc(a.waiting, func(d difference) bool { return d.due.After(now) })
+		n := slices.IndexFunc(a.waiting, func(d doubt) bool { return d.due.After(now) })
 		if n == 0 {
 			return
 		}
@@ -393,10 +307,11 @@ func (a *audit) settle(ctx context.Context, keep int) {
 		}
 		var work sync.WaitGroup
 		for _, d := range a.waiting[:n] {
+			d.comparison.graceOver, d.comparison.by = true, ByRollUp
 			a.slots <- struct{}{}
 			work.Go(func() {
 				defer func() { <-a.slots }()
-				a.lookAgain(ctx, d)
+				a.examine(ctx, d)
 			})
 		}
 		work.Wait()
@@ -407,58 +322,36 @@ func (a *audit) settle(ctx context.Context, keep int) {
 	}
 }
 
-// A verdict is what came of a counter.
-type verdict int
-
-const (
-	unchanged verdict = iota
-	rolledUp
-	removed
-	differing
-	unsettled // it differs, and is to be looked at again after the grace
-	skipped   // found by its shards, and it has a roll-up, by which it was or will be found
-)
-
-// examine compares a counter for the first time.
-func (a *audit) examine(ctx context.Context, c Counter, before Place) {
-	v, l, err := a.compare(ctx, c, time.Time{}, before.Found)
-	if v == unsettled && err == nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.waiting = append(a.waiting, difference{c, l.readTime, time.Now().Add(a.o.Grace), before})
-		return
-	}
-	a.note(ctx, c, v, l, err)
-}
-
-// lookAgain compares a counter that differed a grace ago.
-func (a *audit) lookAgain(ctx context.Context, d difference) {
-	v, l, err := a.compare(ctx, d.counter, d.mark, ByRollUp)
-	a.note(ctx, d.counter, v, l, err)
-}
-
-// note counts what came of a counter.
-func (a *audit) note(ctx context.Context, c Counter, v verdict, l look, err error) {
+// examine compares a counter, and counts what came of it.
+func (a *audit) examine(ctx context.Context, d doubt) {
+	did, l, err := a.compare(ctx, d.counter, &d.comparison)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if v == skipped && err == nil {
-		return
-	}
-	a.report.Counters++
-	a.report.Malformed += l.malformed
 	switch {
 	case err != nil:
 		a.report.Failed++
 		a.report.Errors = appendError(a.report.Errors, err)
-		a.Logger.ErrorContext(ctx, "counter not audited", "counter", c.RollUp, "error", err)
-	case v == rolledUp:
+		a.Logger.ErrorContext(ctx, "counter not audited", "counter", d.counter.RollUp, "error", err)
+	case did == skip:
+		return
+	case did == wait:
+		d.due = time.Now().Add(a.o.Grace)
+		a.waiting = append(a.waiting, d)
+		return
+	case did == repair:
 		a.report.RolledUp++
-	case v == removed:
-		a.report.Removed++
-	case v == differing:
+		a.noteDifference(ctx, &d.comparison, &l)
+	case did == tell:
 		a.report.Differing++
+		a.noteDifference(ctx, &d.comparison, &l)
+	case did == remove:
+		a.report.Removed++
 	default:
 		a.report.Unchanged++
+	}
+	a.report.Counters++
+	if l.totals.Malformed > 0 {
+		a.report.Malformed++
 	}
 	a.progress()
 }
@@ -471,148 +364,82 @@ func (a *audit) progress() {
 	}
 }
 
-// errBusy is why a counter is tried again that was rolled up less than a cadence ago.
-var errBusy = errors.New("rolled up by others less than a cadence ago, each time it was looked at")
+// errBusy is why a counter is tried again that may not be rolled up yet.
+var errBusy = errors.New("rolled up by others too often to be rolled up here, each time it was looked at")
 
 // compare compares c's roll-up with its shards, and makes it cover everything that was committed before
-// the call, or before the snapshot at mark unless that is zero: then c differed a grace ago, and still
-// does unless a roll-up is as of mark or later. It returns the last look.
-func (a *audit) compare(ctx context.Context, c Counter, mark time.Time, found Found) (verdict, look, error) {
-	graceOver := !mark.IsZero()
-	noted := false // what the difference is
+// the comparison's first look. It returns what it did, and its last look.
+func (a *audit) compare(ctx context.Context, c Counter, k *comparison) (action, look, error) {
 	for try := 1; ; try++ {
-		var covered bool
-		l, err := a.look(ctx, c, "", func(l *look) bool {
-			if mark.IsZero() {
-				mark = l.readTime // a roll-up as of then or later covers all that was committed before the call
-			}
-			covered = !l.asOf.Before(mark)
-			return !covered && (found == ByRollUp || l.asOf.IsZero())
-		})
-		wait := a.pause(try)
-		switch {
-		case err != nil:
-		case found == ByShards && !l.summed:
-			return skipped, l, nil
-		case covered:
-			return unchanged, l, nil
-		case agrees(&l):
-			if a.o.DryRun || !removable(&l) {
-				return unchanged, l, nil
-			}
-			if err = a.remove(ctx, c, &l); err == nil {
-				return removed, l, nil
-			}
-		case a.o.Grace > 0 && !graceOver && !l.asOf.IsZero():
-			return unsettled, l, nil
-		case a.o.Marked != nil && a.untilDue(&l) > 0:
-			return unchanged, l, nil
-		case !a.o.DryRun && a.untilDue(&l) > 0:
-			// Most likely the trigger is about to roll up the same change.
-			due := l.received.Add(a.untilDue(&l) + a.backOff())
-			if !a.o.Until.IsZero() && due.After(a.o.Until) {
-				return unchanged, l, nil
-			}
-			wait, err = time.Until(due), errBusy
-		default:
-			var marked bool
-			if marked, err = a.marked(ctx, c); err != nil {
-				break
-			}
-			if marked {
-				return unchanged, l, nil
-			}
-			if !noted {
-				a.noteDifference(ctx, c, &l, graceOver)
-				noted, found = true, ByRollUp
-			}
-			if a.o.DryRun {
-				return differing, l, nil
-			}
-			if err = a.write(ctx, c, &l); err == nil {
-				return rolledUp, l, nil
-			}
+		did, l, due, err := a.try(ctx, c, k)
+		if err == nil {
+			return did, l, nil
 		}
-		if try < maxRepairs {
-			if stopped := sleep(ctx, wait); stopped != nil {
+		if try < maxTries {
+			if stopped := sleep(ctx, max(due, a.pause(try))); stopped != nil {
 				err = stopped
 			}
 		}
-		if try == maxRepairs || ctx.Err() != nil {
-			return unchanged, l, fmt.Errorf("rollup: %s not audited: %w", c.RollUp, err)
+		if try == maxTries || ctx.Err() != nil {
+			return leave, l, fmt.Errorf("rollup: %s not audited: %w", c.RollUp, err)
 		}
 	}
 }
 
-// marked reports whether c has a pending mark.
-func (a *audit) marked(ctx context.Context, c Counter) (bool, error) {
-	if a.o.Marked == nil {
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+// try takes one look and does what is to be done. After an error it is to be tried again, when the
+// pace allows.
+func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, l look, due time.Duration, err error) {
+	looking, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	return a.o.Marked(ctx, c)
+	if l, err = a.look(looking, c, ""); err != nil {
+		return did, l, 0, err
+	}
+	if did = k.before(&l); did != sum {
+		return did, l, 0, nil
+	}
+	if err = a.sum(looking, &l); err != nil {
+		return did, l, 0, err
+	}
+	p := a.pace()
+	if c.Route.Every > 0 {
+		p = pace{c.Route.Every, 1}
+	}
+	switch did = k.after(&l); {
+	case did == remove:
+		err = a.store.Remove(looking, c, l.rollUp)
+	case did != repair:
+	case p.due(&l) <= 0:
+		err = a.write(ctx, &l, p)
+	default:
+		// Most likely the trigger is about to roll up the same change.
+		due = p.due(&l) + a.Cadence/10
+		if !a.o.Until.IsZero() && time.Now().Add(due).After(a.o.Until) {
+			return leave, l, 0, nil
+		}
+		err = errBusy
+	}
+	return did, l, due, err
 }
 
-// noteDifference counts what a counter that differs is, and logs it.
-func (a *audit) noteDifference(ctx context.Context, c Counter, l *look, graceOver bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	log := a.Logger.With("counter", c.RollUp, "rolled_up", fmt.Sprint(l.rollUp.Sums), "shards_hold", fmt.Sprint(l.totals.Sums),
-		"num_shards", l.totals.NumShards, "as_of", l.rollUp.AsOf, "read_time", l.readTime)
-	switch {
-	case l.totals.NumShards == 0:
+// noteDifference counts what a counter that differs is, and logs it. The mutex is held.
+func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
+	log := a.Logger.With("counter", l.counter.RollUp, "rolled_up", fmt.Sprint(l.rollUp.Sums), "shards_hold", fmt.Sprint(l.totals.Sums),
+		"num_shards", l.totals.NumShards, "as_of", l.asOf, "read_time", l.readTime)
+	switch k.difference(l) {
+	case orphaned:
 		a.report.Orphaned++
 		log.WarnContext(ctx, "orphaned: the roll-up of a counter without shards is not zeros")
-	case l.asOf.IsZero():
+	case missing:
 		a.report.Missing++
 		log.InfoContext(ctx, "missing: a counter without a roll-up")
-	case graceOver:
+	case rerouted:
+		a.report.Rerouted++
+		log.InfoContext(ctx, "rerouted: the roll-up was made by other routes", "totals", l.rollUp.Tally.Totals)
+	case drift:
 		a.report.Drift++
 		log.ErrorContext(ctx, "drift: no event of a change came in time")
+	case recent:
 	}
-}
-
-// removable reports whether a roll-up that agrees with its shards has been at zeros for so long that it
-// may be removed. It has not been written since as_of.
-func removable(l *look) bool {
-	return l.totals.NumShards == 0 && !l.asOf.IsZero() && l.readTime.Sub(l.asOf) > removeAfter
-}
-
-// remove removes the roll-up that was looked at.
-func (a *audit) remove(ctx context.Context, c Counter, l *look) error {
-	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
-	defer cancel()
-	return a.store.Remove(ctx, c, l.rollUp)
-}
-
-// agrees reports whether the roll-up says what the shards add up to. Without shards, a document
-// that Tally never wrote is none of its business.
-func agrees(l *look) bool {
-	if l.totals.NumShards == 0 && l.rollUp.AsOf.IsZero() {
-		return true
-	}
-	if l.asOf.IsZero() || l.rollUp.NumShards != l.totals.NumShards {
-		return false
-	}
-	for field, sum := range l.totals.Sums {
-		if seen, ok := l.rollUp.Sums[field]; !ok || !sameTotal(seen, sum) {
-			return false
-		}
-	}
-	return true
-}
-
-// describe names the place in a report.
-func (p Place) describe(routes Routes) string {
-	if p.Route >= len(routes) {
-		return "at the beginning"
-	}
-	text := map[Found]string{ByRollUp: "roll-ups", ByShards: "shards"}[p.Found] + " of " + routes[p.Route].String()
-	if p.After != "" {
-		text += ", after " + p.After
-	}
-	return text
 }
 
 // appendError adds err to a report's errors, as long as they are few: it bounds a report's size, and

@@ -18,29 +18,36 @@ func LongestCadence(holdLimit time.Duration) time.Duration {
 	return (holdLimit - 5*time.Second) / 3
 }
 
-// A Coalescer turns the events of one database's shards into roll-ups: at most about one a cadence
-// for each counter, over all the instances that serve it. See the package documentation for how. It
-// may be used by many goroutines at once.
+// A Coalescer turns the events of one database's shards into roll-ups, by the pace for each counter,
+// over all the instances that serve it. See the package documentation for how. It may be used by
+// many goroutines at once.
 type Coalescer struct {
 	roller
-	pending PendingStore // nil: counters are rolled up here, not marked
 
 	mu       sync.Mutex
 	counters map[string]*counterState // by path of the roll-up document
 }
 
-// counterState is what one instance knows of a counter for as long as the counter is active, that is
-// while its prober runs. The Coalescer's mutex guards it.
+// counterState is what one instance knows of a counter while the counter is active, that is while its
+// prober runs, and for a cadence after its last roll-up here. The Coalescer's mutex guards it.
 type counterState struct {
 	counter Counter
+	probing bool
 
 	open   *generation   // absorbs events; nil when none does
 	anchor uint64        // hash of open's anchor
 	closed []*generation // wait to be covered, oldest first
 
 	wake     time.Time // when the prober is to look next, by the local clock; zero: at once
-	failures int       // looks and writes that failed in a row
-	failure  error     // the last of them
+	own      time.Time // as_of of the last roll-up written here
+	ownUntil time.Time // how long own is remembered, by the local clock
+
+	seen    time.Time     // as_of of the roll-up that the last look saw
+	backOff time.Duration // what was drawn for it
+
+	refused  bool  // the last write was, and no look came since
+	failures int   // looks and writes that failed in a row
+	failure  error // the last of them
 }
 
 // A generation is the events that wait for one snapshot. The first of them, the anchor, is not
@@ -48,11 +55,21 @@ type counterState struct {
 // anchor stands for them: if it is never acknowledged, it is delivered again.
 type generation struct {
 	anchor string          // event id
-	values context.Context // the anchor's context without its end, for the looks and the marks that the anchor waits for
-	mark   time.Time       // read time of the first look begun after it closed; zero until then
+	values context.Context // the anchor's context without its end, for the looks that the anchor waits for
+	latest time.Time       // the latest update time that its events' documents carry
+	from   time.Time       // covered-from: read time of the first look begun after it closed; zero until then
 	done   chan struct{}   // closed when covered or failed
 	asOf   time.Time       // of the roll-up that covers it; valid after done
 	err    error           // valid after done
+}
+
+// An Event says that a shard changed.
+type Event struct {
+	ID string // tells copies of one event apart from other events
+
+	// UpdateTime is the latest update time that the event's documents carry; zero: unknown. A snapshot
+	// before it covers nothing.
+	UpdateTime time.Time
 }
 
 // An Ending says how an event ended.
@@ -61,8 +78,7 @@ type Ending struct {
 	// held was absorbed: it was acknowledged at once.
 	Held bool
 
-	// AsOf is as_of of the roll-up that covers an event that was held. It is zero when a pending mark
-	// covers it, and when it failed.
+	// AsOf is as_of of the roll-up that covers an event that was held. It is zero when it failed.
 	AsOf time.Time
 }
 
@@ -71,33 +87,38 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 	return &Coalescer{roller: newRoller(store, o), counters: make(map[string]*counterState)}
 }
 
-// Changed takes an event that says that a shard of c changed. It returns nil when the event may be
-// acknowledged: when a snapshot later than its arrival was rolled up, or at once, when an event
+// Changed takes an event that says that a shard of the counter changed. It returns nil when the event
+// may be acknowledged: when a snapshot later than its arrival was rolled up, or at once, when an event
 // that is not acknowledged yet stands for it. Otherwise it returns an error, at the latest when ctx
 // ends or the event was held for Options.Hold, and the event must be delivered again, here or at any
 // other instance.
 //
-// The event's id tells copies of one event apart from other events. The looks, marks and writes that
-// an anchor waits for have the values of its context.
-func (c *Coalescer) Changed(ctx context.Context, counter Counter, eventID string) (Ending, error) {
-	hash := maphash.String(hashSeed, eventID)
+// The looks and writes that an anchor waits for have the values of its context.
+func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Ending, error) {
+	hash := maphash.String(hashSeed, e.ID)
 	c.mu.Lock()
 	s := c.counters[counter.RollUp]
 	if s == nil {
 		s = &counterState{counter: counter}
 		c.counters[counter.RollUp] = s
-		go c.probe(s)
 	}
-	if g := s.anchoredBy(eventID, hash); g != nil {
+	if g := s.anchoredBy(e.ID, hash); g != nil {
 		c.mu.Unlock()
 		return held(g, c.share(ctx, s, g))
 	}
 	if s.open != nil {
+		if e.UpdateTime.After(s.open.latest) {
+			s.open.latest = e.UpdateTime
+		}
 		c.mu.Unlock()
 		return Ending{}, nil // absorbed
 	}
-	g := &generation{anchor: eventID, values: context.WithoutCancel(ctx), done: make(chan struct{})}
+	g := &generation{anchor: e.ID, values: context.WithoutCancel(ctx), latest: e.UpdateTime, done: make(chan struct{})}
 	s.open, s.anchor = g, hash
+	if !s.probing {
+		s.probing = true
+		go c.probe(s)
+	}
 	c.mu.Unlock()
 	return held(g, c.anchor(ctx, s, g))
 }
@@ -149,8 +170,8 @@ func (c *Coalescer) share(ctx context.Context, s *counterState, g *generation) e
 	}
 }
 
-// probe looks at the counter's roll-up whenever that is due, and forgets the counter when nothing
-// waits for it then. It serves every event of the counter, and outlives their requests.
+// probe looks at the counter's roll-up whenever that is due, and ends when nothing waits for it then.
+// It serves every event of the counter, and outlives their requests.
 func (c *Coalescer) probe(s *counterState) {
 	for {
 		time.Sleep(time.Until(s.wake)) // only the prober sets it
@@ -158,17 +179,15 @@ func (c *Coalescer) probe(s *counterState) {
 		if oldest == nil {
 			return
 		}
-		if c.pending != nil {
-			c.markOnce(oldest.values, s, oldest.anchor)
-		} else {
-			c.lookOnce(oldest.values, s, oldest.anchor)
+		if err := c.rollUp(oldest.values, s, oldest.anchor); err != nil {
+			c.failed(oldest.values, s, oldest.anchor, err)
 		}
 	}
 }
 
-// close closes the open generation, and returns the one that has waited longest. It returns nil, and
-// the counter is forgotten, when no generation is left. After a failure the generations closed before
-// are tried again alone, so that few events are held however long the failures last.
+// close closes the open generation, and returns the one that has waited longest. It returns nil when
+// no generation is left: the prober ends. After a failure the generations closed before are tried
+// again alone, so that few events are held however long the failures last.
 func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,64 +196,147 @@ func (c *Coalescer) close(s *counterState) (oldest *generation) {
 		s.open = nil
 	}
 	if len(s.closed) == 0 {
-		delete(c.counters, s.counter.RollUp)
+		s.probing = false
+		c.forget(s)
 		return nil
 	}
 	return s.closed[0]
 }
 
-// lookOnce takes one snapshot of the counter, and rolls it up when that is due and an event waits
-// for it.
-func (c *Coalescer) lookOnce(ctx context.Context, s *counterState, oldest string) {
-	l, err := c.look(ctx, s.counter, oldest, func(l *look) bool { return c.observe(s, l) })
-	if err == nil && l.summed {
-		err = c.write(ctx, s.counter, &l)
+// forget drops a counter without a prober, but not before its own roll-up is a cadence old: until
+// then this instance goes first. The mutex is held.
+func (c *Coalescer) forget(s *counterState) {
+	left := time.Until(s.ownUntil)
+	switch {
+	case s.probing || c.counters[s.counter.RollUp] != s:
+	case left <= 0:
+		delete(c.counters, s.counter.RollUp)
+	default:
+		time.AfterFunc(left, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.forget(s)
+		})
 	}
+}
+
+// rollUp takes one snapshot of the counter, and rolls it up when it is this instance's turn and an
+// event waits for it.
+func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) error {
+	looking, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	l, err := c.look(looking, s.counter, oldest)
 	if err != nil {
-		c.failed(ctx, s, oldest, err)
-		return
+		return err
+	}
+	wanted, err := c.observe(s, &l)
+	if err != nil || !wanted {
+		return err
+	}
+	if err := c.sum(looking, &l); err != nil {
+		return err
+	}
+	p := c.pace()
+	if err := c.write(ctx, &l, p); err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.failures = 0
-	if l.summed {
-		s.release(l.readTime)
-		s.wake = l.received.Add(c.Cadence) // the writer goes first: no back-off
-	}
+	s.own, s.ownUntil = l.readTime, l.received.Add(c.Cadence)
+	s.release(l.readTime)
+	s.wake = l.received.Add(p.next(&l).Sub(l.readTime) - time.Duration(p.burst-1)*p.cadence) // no back-off
+	return nil
 }
+
+// errEarly is a snapshot before the commit of a change whose event is here. It covers nothing.
+var errEarly = errors.New("rollup: Firestore answered with a snapshot from before the change")
 
 // failed has the counter looked at again. The outcome of what failed proves nothing.
 func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) {
 	level := slog.LevelWarn
-	if errors.Is(err, ErrConflict) {
+	switch {
+	case errors.Is(err, ErrConflict):
 		level = slog.LevelDebug // another instance was faster, as one is in every cadence
+	case errors.Is(err, errEarly):
+		level = slog.LevelError
 	}
 	c.Logger.Log(ctx, level, "roll-up failed; looking again", "counter", s.counter.RollUp, "event_id", oldest, "error", err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.failures++
 	s.failure = err
-	s.wake = time.Now().Add(c.pause(s.failures))
+	s.wake = time.Now()
+	s.refused = errors.Is(err, ErrConflict)
+	if !s.refused && s.failures > 1 { // most often the first is followed by a success
+		s.wake = s.wake.Add(c.pause(s.failures - 1))
+	}
 }
 
-// observe draws the conclusions from the roll-up document that a look has read: it marks the
-// generations that closed before the look began, releases those that the roll-up covers, and plans
-// the next look. It reports whether to sum now.
-func (c *Coalescer) observe(s *counterState, l *look) bool {
+// observe draws the conclusions from the roll-up document that a look has read: it notes from when on
+// the generations are covered that closed before the look began, releases those that the roll-up
+// covers, and plans the next look. It reports whether to sum now.
+func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, g := range s.closed {
-		if g.mark.IsZero() {
-			g.mark = l.readTime
+		if g.from.IsZero() && g.latest.After(l.readTime) {
+			return false, fmt.Errorf("%w: it is of %v, the change of %v", errEarly, l.readTime, g.latest)
 		}
 	}
-	s.release(l.asOf)
-	s.wake = l.received
-	if left := c.untilDue(l); left > 0 {
-		s.wake = s.wake.Add(left + c.backOff())
-		return false
+	for _, g := range s.closed {
+		if g.from.IsZero() {
+			g.from = l.readTime
+		}
 	}
-	return len(s.closed) > 0
+	s.release(l.covers())
+	if !l.asOf.Equal(s.seen) {
+		s.seen, s.backOff, s.failures = l.asOf, c.backOff(), 0
+	} else if s.refused { // by nobody of Tally's: the app writes the document too
+		s.refused = false
+		s.wake = l.received.Add(c.pause(s.failures))
+		return false, nil
+	}
+	s.refused = false
+	wait := c.turn(s, l)
+	s.wake = l.received.Add(wait)
+	if wait > 0 || len(s.closed) == 0 {
+		s.failures = 0
+		return false, nil
+	}
+	return true, nil
+}
+
+// turn returns how long after the look's answer it is this instance's turn to roll the counter up; not
+// positive: now. The instance that wrote the roll-up goes first, so that of many one writes again and
+// again and the others find its roll-up done. A roll-up by other routes gives nobody precedence, or
+// the revision that has more instances would win each cadence.
+func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
+	due := c.pace().due(l)
+	switch {
+	case l.asOf.IsZero() || l.rerouted() || l.asOf.Equal(s.own):
+		return due
+	case due > 0:
+		return due + s.backOff
+	default: // there is credit, which all instances see
+		return s.backOff - l.readTime.Sub(l.asOf)
+	}
+}
+
+// backOff is how much longer everybody waits but the writer of the roll-up.
+func (c *Coalescer) backOff() time.Duration {
+	spread := min(c.Cadence/4, time.Second)
+	return c.Cadence/10 + time.Duration(c.Random()*float64(spread))
+}
+
+// firstPause is how long a look is delayed after a failure, less up to a half of it at random. The
+// delay doubles with each further failure, up to the cadence.
+const firstPause = 50 * time.Millisecond
+
+// pause is how long to wait after so many failures in a row.
+func (r *roller) pause(failures int) time.Duration {
+	delay := min(firstPause<<min(max(failures, 1)-1, 10), r.Cadence)
+	return time.Duration((0.5 + r.Random()/2) * float64(delay))
 }
 
 // hashSeed is for the hashes of event ids.
@@ -256,10 +358,10 @@ func (s *counterState) anchoredBy(eventID string, hash uint64) *generation {
 }
 
 // release ends the wait of every closed generation that a roll-up with this as_of covers. All of them
-// have their marks.
+// know from when on they are covered.
 func (s *counterState) release(asOf time.Time) {
 	s.closed = slices.DeleteFunc(s.closed, func(g *generation) bool {
-		if g.mark.After(asOf) {
+		if g.from.After(asOf) {
 			return false
 		}
 		g.asOf = asOf

@@ -5,15 +5,23 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
 )
 
-// Options configure a Coalescer and an audit.
+// Options configure a Coalescer, an audit and what keeps scheduled routes.
 type Options struct {
-	// Cadence is the least time between the snapshots of two roll-ups of one counter, by Firestore's
-	// clock. It keeps the roll-up document within the rate of writes that Firestore sustains on one
-	// document, about one a second. It must be positive.
+	// Cadence is how much time one roll-up of a counter uses up, by Firestore's clock: at one a
+	// cadence a counter is rolled up for ever. It keeps the roll-up document within the rate of writes
+	// that Firestore sustains on one document, about one a second. It must be positive.
 	Cadence time.Duration
+
+	// Burst is how many roll-ups may follow each other at once after a quiet time, so that in any
+	// window w there are at most Burst + w/Cadence. 0 means 1.
+	Burst int
 
 	// Timeout bounds each look and each write. It must be positive, and well below the time for which
 	// an event may be held, so that a call that never answers leaves time for another.
@@ -39,7 +47,6 @@ type Attempt struct {
 	Counter   Counter
 	AsOf      time.Time // the snapshot's instant
 	Unchanged bool      // the totals are those that the roll-up had: as_of alone is new
-	Marked    time.Time // when the pending mark was left for which a drain wrote; zero: none
 	Err       error     // nil: written; ErrConflict: refused; any other: the outcome is unknown, or nothing was sent
 }
 
@@ -47,90 +54,131 @@ type Attempt struct {
 type roller struct {
 	store Store
 	Options
+	named *sometimes
 }
 
 func newRoller(store Store, o Options) roller {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	return roller{store, o}
+	return roller{store, o, newSometimes(namedEvery)}
 }
-
-// maxNamed bounds the log line of a counter with malformed shards, which each of its roll-ups writes.
-const maxNamed = 5
 
 // A look is one attempt at a roll-up: one snapshot and what was read in it.
 type look struct {
-	eventID   string    // of the event that has waited longest for it; empty in an audit
-	began     time.Time // local; not later than the snapshot's instant
-	received  time.Time // local; when the roll-up document's state became known here
-	readTime  time.Time // the snapshot's instant
-	asOf      time.Time // the roll-up's, zero when it counts as none
-	rollUp    RollUp
-	summed    bool
-	totals    Totals
-	malformed int       // shards' fields that the sum leaves out
-	marked    time.Time // when the pending mark was left that the look is for; zero: none
+	counter  Counter
+	eventID  string    // of the event that has waited longest for it; empty if none has
+	began    time.Time // local; not later than the snapshot's instant
+	received time.Time // local; when the roll-up document's state became known here
+	snapshot Snapshot
+	readTime time.Time // the snapshot's instant
+	rollUp   RollUp
+	asOf     time.Time // the roll-up's, zero when it counts as none
+	totals   Totals    // valid after sum
 }
 
-// look opens a snapshot of c and sums the shards in it if wanted, called once the roll-up is known,
-// says so. What it returns beside an error was read all the same.
-func (r *roller) look(ctx context.Context, c Counter, eventID string, wanted func(*look) bool) (look, error) {
-	l := look{eventID: eventID, began: time.Now()}
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
-	defer cancel()
-	err := r.store.View(ctx, c, func(snapshot Snapshot) error {
-		l.received = time.Now()
-		l.readTime = snapshot.ReadTime()
-		l.rollUp = snapshot.RollUp()
-		l.asOf = r.validAsOf(ctx, c, &l)
-		if !wanted(&l) {
-			return nil
-		}
-		totals, malformed, err := snapshot.Sum(ctx)
-		if err != nil {
-			return err
-		}
-		if len(malformed) > 0 {
-			var named []string
-			for _, m := range malformed[:min(len(malformed), maxNamed)] {
-				named = append(named, fmt.Sprintf("%s: %s %s", m.Shard, m.Field, m.Reason))
-			}
-			r.Logger.WarnContext(ctx, "shards left out of the sum", "counter", c.RollUp, "event_id", eventID,
-				"count", len(malformed), "shards", named)
-		}
-		l.summed, l.totals, l.malformed = true, totals, len(malformed)
-		return nil
-	})
-	return l, err
+// covers is the time up to which the roll-up holds every change. Other routes know nothing of a
+// source or a total that these have, so their as_of covers nothing.
+func (l *look) covers() time.Time {
+	if l.rerouted() {
+		return time.Time{}
+	}
+	return l.asOf
+}
+
+// rerouted reports whether the roll-up was made by other routes.
+func (l *look) rerouted() bool {
+	return !l.asOf.IsZero() && l.rollUp.Tally.Routes != l.counter.Route.Hash()
+}
+
+// look opens a snapshot of c.
+func (r *roller) look(ctx context.Context, c Counter, eventID string) (look, error) {
+	l := look{counter: c, eventID: eventID, began: time.Now()}
+	var err error
+	if l.snapshot, err = r.store.View(ctx, c); err != nil {
+		return l, err
+	}
+	l.received = time.Now()
+	l.readTime, l.rollUp = l.snapshot.ReadTime(), l.snapshot.RollUp()
+	l.asOf = r.validAsOf(ctx, &l)
+	return l, nil
 }
 
 // validAsOf returns the roll-up's as_of, or zero when it counts as none: when it is missing, of
 // another type, or later than the snapshot, which no roll-up can be. Such a document is overwritten.
-func (r *roller) validAsOf(ctx context.Context, c Counter, l *look) time.Time {
-	asOf := l.rollUp.AsOf
+func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
+	asOf := l.rollUp.Tally.AsOf
 	switch {
 	case !l.rollUp.Exists():
 		return time.Time{}
 	case asOf.IsZero():
-		r.Logger.WarnContext(ctx, "roll-up document has no timestamp as_of; it counts as not rolled up",
-			"counter", c.RollUp, "event_id", l.eventID)
+		r.Logger.WarnContext(ctx, "roll-up document has no timestamp tally.as_of; it counts as not rolled up",
+			"counter", l.counter.RollUp, "event_id", l.eventID)
 		return time.Time{}
 	case asOf.After(l.readTime):
 		r.Logger.WarnContext(ctx, "roll-up document's as_of lies in the future; it counts as not rolled up",
-			"counter", c.RollUp, "event_id", l.eventID, "as_of", asOf, "read_time", l.readTime)
+			"counter", l.counter.RollUp, "event_id", l.eventID, "as_of", asOf, "read_time", l.readTime)
 		return time.Time{}
 	}
 	return asOf
 }
 
-// untilDue is how long, from the receipt of the look's answer, until the counter may be rolled up
-// again; not positive: now. Only Firestore's times are compared.
-func (r *roller) untilDue(l *look) time.Duration {
-	if l.asOf.IsZero() {
-		return 0
+// sum adds up the shards in the look's snapshot.
+func (r *roller) sum(ctx context.Context, l *look) (err error) {
+	if l.totals, err = l.snapshot.Sum(ctx); err == nil && l.totals.Malformed > 0 {
+		r.nameMalformed(ctx, l)
 	}
-	return r.Cadence - l.readTime.Sub(l.asOf)
+	return err
+}
+
+const (
+	maxNamed   = 5                // malformed shards that a log line names
+	namedEvery = 10 * time.Minute // how often they are named, for each counter
+)
+
+// nameMalformed logs which shards the sum left out.
+func (r *roller) nameMalformed(ctx context.Context, l *look) {
+	if !r.named.due(l.counter.RollUp) {
+		return
+	}
+	log := r.Logger.With("counter", l.counter.RollUp, "event_id", l.eventID, "count", l.totals.Malformed)
+	malformed, err := l.snapshot.Malformed(ctx, maxNamed)
+	if err != nil { // the sum is valid all the same
+		log = log.With("error", err)
+	}
+	named := make([]string, len(malformed))
+	for i, m := range malformed {
+		named[i] = fmt.Sprintf("%s: %s %s", m.Shard, m.Field, m.Reason)
+	}
+	log.WarnContext(ctx, "shards left out of the sum", "shards", named)
+}
+
+// sometimes tells for each key whether something is due that is to happen once in a while.
+type sometimes struct {
+	every time.Duration
+	mu    sync.Mutex
+	last  map[string]time.Time
+}
+
+func newSometimes(every time.Duration) *sometimes {
+	return &sometimes{every: every, last: make(map[string]time.Time)}
+}
+
+// due reports whether the key's last time is long ago, and notes that it is now.
+func (s *sometimes) due(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if last, ok := s.last[key]; ok && now.Sub(last) < s.every {
+		return false
+	}
+	for old, last := range s.last { // few: counters with malformed shards
+		if now.Sub(last) >= s.every {
+			delete(s.last, old)
+		}
+	}
+	s.last[key] = now
+	return true
 }
 
 // maxWriteAge is the greatest age of a snapshot that a write may publish. A roll-up document without
@@ -138,43 +186,59 @@ func (r *roller) untilDue(l *look) time.Duration {
 // an old sum back on the precondition that no document exists.
 const maxWriteAge = 60 * time.Second
 
-// write publishes what the look summed, and tells the observer.
-func (r *roller) write(ctx context.Context, c Counter, l *look) error {
-	err := r.publish(ctx, c, l)
+// write publishes what the look summed, by the pace, and tells the observer.
+func (r *roller) write(ctx context.Context, l *look, p pace) error {
+	err := r.publish(ctx, l, p)
 	if r.Wrote != nil {
-		r.Wrote(ctx, Attempt{Counter: c, Unchanged: l.rollUp.Exists() && agrees(l), Marked: l.marked, Err: err, AsOf: l.readTime})
+		r.Wrote(ctx, Attempt{Counter: l.counter, Unchanged: l.rollUp.Exists() && l.agrees(), Err: err, AsOf: l.readTime})
 	}
 	return err
 }
 
-func (r *roller) publish(ctx context.Context, c Counter, l *look) error {
+func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 	left := maxWriteAge - time.Since(l.began)
 	if left <= 0 {
 		return fmt.Errorf("rollup: the snapshot is older than %v; not written", maxWriteAge)
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(left, r.Timeout))
 	defer cancel()
-	return r.store.Write(ctx, c, RollUp{Totals: l.totals, AsOf: l.readTime, UpdateTime: l.rollUp.UpdateTime})
+	names := slices.Sorted(slices.Values(l.counter.Route.Fields))
+	return r.store.Write(ctx, l.counter, RollUp{
+		Sums: l.totals.Sums,
+		Tally: document.Tally{
+			AsOf: l.readTime, NumShards: l.totals.NumShards, PacedUntil: p.next(l),
+			Routes: l.counter.Route.Hash(), Totals: names, Former: former(l.rollUp.Tally, names),
+		},
+		UpdateTime: l.rollUp.UpdateTime,
+	})
 }
 
-// backOff is how much longer than the cadence everybody waits but the writer of the roll-up: the
-// writer goes first, so that of many instances one writes again and again and the others find its
-// roll-up done.
-func (r *roller) backOff() time.Duration {
-	spread := min(r.Cadence/4, time.Second)
-	return r.Cadence/10 + time.Duration(r.Random()*float64(spread))
-}
-
-// firstPause is how long the look after the second failure in a row is delayed, less up to a half of
-// it at random; the delay then doubles up to the cadence. The first failure is followed by a look at
-// once: most often another instance was faster, and a look tells.
-const firstPause = 50 * time.Millisecond
-
-// pause is how long to wait after so many failures in a row.
-func (r *roller) pause(failures int) time.Duration {
-	if failures < 2 {
-		return 0
+// former returns the names that earlier routes kept. A write never deletes their totals: while a
+// revision that keeps them still runs, they would come and go.
+func former(old document.Tally, names []string) []string {
+	var gone []string
+	for _, name := range slices.Concat(old.Totals, old.Former) {
+		if !slices.Contains(names, name) {
+			gone = append(gone, name)
+		}
 	}
-	delay := min(firstPause<<min(failures-2, 10), r.Cadence)
-	return time.Duration((0.5 + r.Random()/2) * float64(delay))
+	slices.Sort(gone)
+	return slices.Compact(gone)
+}
+
+// agrees reports whether the roll-up says what the shards add up to, by the same routes. Without
+// shards, a document that Tally never wrote is none of its business.
+func (l *look) agrees() bool {
+	if l.totals.NumShards == 0 && l.rollUp.Tally.AsOf.IsZero() {
+		return true
+	}
+	if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards {
+		return false
+	}
+	for field, sum := range l.totals.Sums {
+		if seen, ok := l.rollUp.Sums[field]; !ok || !sameTotal(seen, sum) {
+			return false
+		}
+	}
+	return true
 }

@@ -1,42 +1,26 @@
 package rollup
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"github.com/firestore-tally/tally/internal/document"
 )
 
 // DefaultRoute is the layout of Firebase's documentation.
 const DefaultRoute = "counters/{counter}/shards/{shard} -> rollups/{counter} : count"
 
-// Field names of a roll-up document beside the totals.
-const (
-	FieldAsOf      = "as_of"
-	FieldNumShards = "num_shards"
-)
-
 // ownPaths are the documents that Tally keeps for itself.
 var ownPaths = [][]Segment{
-	{{Name: "rollup_pending"}, {Name: "id", Capture: true}},
-	{{Name: "rollup_audit"}, {Name: "id", Capture: true}},
+	{{Name: document.AuditCollection}, {Name: "id", Capture: true}},
 }
-
-// A Read is a way to read a counter's shards.
-type Read string
-
-const (
-	// Aggregate has Firestore add up the shards with an aggregation query, which bills one document
-	// read for each 1,000 shards. It needs the field to be indexed, as every field is unless
-	// exempted.
-	Aggregate Read = "aggregate"
-
-	// Documents reads every shard, one billed read each, and needs no index. It is for a counter so
-	// hot that writing the field's index entries becomes its limit: exempt the field from indexing
-	// and read it this way.
-	Documents Read = "documents"
-)
 
 // A Segment is one part of a document path: a literal id, or a capture, which stands for any one
 // id.
@@ -55,23 +39,75 @@ func (s Segment) String() string {
 
 // A Route says which shards make up which counter. It is parsed from
 //
-//	<shard path pattern> -> <roll-up path template> : <field>[, <field>]… [: <read>]
+//	<shard path pattern> -> <roll-up path template> : <field>[, <field>]… [: <option>]…
 //
 // such as "posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes,
-// views". A route is immutable.
+// views : every 10s". The options are "documents" and "every" with a duration, in any order. A route
+// is immutable.
 type Route struct {
 	Fields []string // top-level field names, each with a total of its own
-	Read   Read
+
+	// Documents has every shard read, one billed read each, where an aggregation query bills one for
+	// each 1,000 shards. It needs no index. It is for a counter so hot that writing the field's index
+	// entries is its limit: exempt the field from indexing and read it this way.
+	Documents bool
+
+	// Every is how often the schedule rolls the route's counters up. Zero: events do, live.
+	Every time.Duration
 
 	pattern  []Segment // of a shard document; the last segment is a capture
 	template []Segment // of the roll-up document; its captures are the pattern's, but for the shard's
+	hash     string
+}
+
+// Hash tells routes apart that make different totals. It is over what names the shards, the roll-up
+// and the totals, not over the options nor over what the captures are called.
+func (r *Route) Hash() string { return r.hash }
+
+func (r *Route) computeHash() string {
+	positions := make(map[string]string) // of captures in the template; the shard's has none
+	for i, s := range r.template {
+		if s.Capture && positions[s.Name] == "" {
+			positions[s.Name] = strconv.Itoa(i)
+		}
+	}
+	var b strings.Builder
+	for _, path := range [][]Segment{r.template, r.pattern} {
+		for _, s := range path {
+			if s.Capture {
+				s.Name = positions[s.Name]
+			}
+			fmt.Fprintf(&b, "%v %q\n", s.Capture, s.Name)
+		}
+		b.WriteByte('\n')
+	}
+	for _, field := range slices.Sorted(slices.Values(r.Fields)) {
+		fmt.Fprintf(&b, "%q\n", field)
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	return hex.EncodeToString(sum[:8])
 }
 
 // String returns the route as ParseRoutes reads it.
 func (r *Route) String() string {
 	s := joinSegments(r.pattern) + " -> " + joinSegments(r.template) + " : " + strings.Join(r.Fields, ", ")
-	if r.Read != Aggregate {
-		s += " : " + string(r.Read)
+	if r.Documents {
+		s += " : documents"
+	}
+	if r.Every > 0 {
+		s += " : every " + shortest(r.Every)
+	}
+	return s
+}
+
+// shortest returns d as a user writes it: 10m, not 10m0s.
+func shortest(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
 }
@@ -139,6 +175,31 @@ func (r *Route) CounterOfRollUp(path string) (Counter, bool) {
 // Routes are the active routes. No document is a shard of two of them, and no two counters share a
 // roll-up document.
 type Routes []*Route
+
+// Live returns the routes that events keep.
+func (rs Routes) Live() Routes { return rs.where(func(r *Route) bool { return r.Every == 0 }) }
+
+// Scheduled returns the routes that the schedule keeps.
+func (rs Routes) Scheduled() Routes { return rs.where(func(r *Route) bool { return r.Every > 0 }) }
+
+func (rs Routes) where(f func(*Route) bool) Routes {
+	var some Routes
+	for _, r := range rs {
+		if f(r) {
+			some = append(some, r)
+		}
+	}
+	return some
+}
+
+// String returns the routes as ParseRoutes reads them, one to a line.
+func (rs Routes) String() string {
+	lines := make([]string, len(rs))
+	for i, r := range rs {
+		lines[i] = r.String()
+	}
+	return strings.Join(lines, "\n")
+}
 
 // Match returns the counter that the shard document at path (below the database's root) belongs to,
 // if any route covers it.
@@ -233,10 +294,10 @@ func (rs Routes) conflicts() []error {
 func parseRoute(line string) (*Route, error) {
 	left, right, ok := strings.Cut(line, "->")
 	parts := strings.Split(right, ":")
-	if !ok || len(parts) < 2 || len(parts) > 3 {
+	if !ok || len(parts) < 2 {
 		return nil, errors.New("want <shard path pattern> -> <roll-up path template> : <fields>, as in " + DefaultRoute)
 	}
-	r := &Route{Read: Aggregate}
+	r := new(Route)
 	var err error
 	if r.pattern, err = parsePath(left); err != nil {
 		return nil, fmt.Errorf("shard path pattern: %w", err)
@@ -250,13 +311,41 @@ func parseRoute(line string) (*Route, error) {
 	if r.Fields, err = parseFields(parts[1]); err != nil {
 		return nil, err
 	}
-	if len(parts) == 3 {
-		r.Read = Read(strings.TrimSpace(parts[2]))
-		if r.Read != Aggregate && r.Read != Documents {
-			return nil, fmt.Errorf("unknown way to read the shards %q; want %s or %s", r.Read, Aggregate, Documents)
+	if err := r.parseOptions(parts[2:]); err != nil {
+		return nil, err
+	}
+	r.hash = r.computeHash()
+	return r, nil
+}
+
+// shortestEvery is the least that "every" may say: a document sustains about one write a second.
+const shortestEvery = time.Second
+
+// parseOptions parses what follows the fields.
+func (r *Route) parseOptions(options []string) error {
+	seen := make(map[string]bool)
+	for _, text := range options {
+		words := strings.Fields(text)
+		if len(words) == 0 {
+			return errors.New("an option is empty; want documents, or every and a duration such as 10s")
+		}
+		if seen[words[0]] {
+			return fmt.Errorf("the option %s is given twice", words[0])
+		}
+		seen[words[0]] = true
+		switch {
+		case words[0] == "documents" && len(words) == 1:
+			r.Documents = true
+		case words[0] == "every" && len(words) == 2:
+			var err error
+			if r.Every, err = time.ParseDuration(words[1]); err != nil || r.Every < shortestEvery {
+				return fmt.Errorf("the option %q: want a duration of at least %v, such as 10s or 5m", strings.Join(words, " "), shortestEvery)
+			}
+		default:
+			return fmt.Errorf("unknown option %q; want documents, or every and a duration such as 10s", strings.Join(words, " "))
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // checkCaptures checks that the pattern names shards by a capture, and that the template uses
@@ -330,7 +419,7 @@ func parseFields(list string) ([]string, error) {
 	for f := range strings.SplitSeq(list, ",") {
 		f = strings.TrimSpace(f)
 		switch {
-		case f == FieldAsOf || f == FieldNumShards:
+		case f == document.TallyField:
 			return nil, fmt.Errorf("the field %q is one that Tally itself writes to the roll-up; rename it in the shards", f)
 		case strings.ContainsAny(f, ".`[]*~/"):
 			return nil, fmt.Errorf("the field %q: name a top-level field, without any of . ` [ ] * ~ /", f)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
 )
 
 // A Counter is one counter of one database: the shards that one route matched, and the roll-up
@@ -18,17 +20,14 @@ type Counter struct {
 // Totals is what a counter's shards add up to.
 type Totals struct {
 	Sums      map[string]Number // one for each of the route's fields
-	NumShards int64             // shard documents counted; see Snapshot.Sum
+	NumShards int64             // the most shards that have one of the fields, whatever its type
+	Malformed int64             // shards' fields that are left out, because they are no finite numbers
 }
 
 // A RollUp is a roll-up document.
 type RollUp struct {
-	Totals // as read, Sums lacks a field that the document lacks or that is no number there
-
-	// AsOf is the document's promise: every shard write committed at or before it is in Totals, and
-	// none after it. It is in microseconds, the precision of Firestore's timestamps. As read, it is
-	// zero when the document lacks it or holds another type.
-	AsOf time.Time
+	Sums  map[string]Number // as read, without the fields that the document lacks or that are no numbers there
+	Tally document.Tally
 
 	// UpdateTime is when the document was last written, as Firestore says. It is zero when the
 	// document does not exist. It is the precondition of the write that replaces what was read.
@@ -51,23 +50,21 @@ type Malformed struct {
 var ErrConflict = errors.New("rollup: the roll-up document changed since it was read")
 
 // A Store is the database that the engine runs on. Its methods may be called by many goroutines at
-// once. Any error other than ErrConflict means that the outcome is unknown: the operation may have
-// happened, may still happen, or may not.
+// once, and end when their context does. Any error other than ErrConflict means that the outcome is
+// unknown: the operation may have happened, may still happen, or may not.
 type Store interface {
-	// View opens a read-only snapshot of the database, fixed at an instant between the call and the
-	// return of its first read, reads the counter's roll-up document in it, and calls f once. The
-	// snapshot takes no locks. View returns f's error as it is.
-	View(ctx context.Context, c Counter, f func(Snapshot) error) error
+	// View opens a read-only snapshot of the database and reads the counter's roll-up document in
+	// it. The snapshot is fixed at an instant between the call and the return. It takes no locks,
+	// and nobody need close it: it expires.
+	View(ctx context.Context, c Counter) (Snapshot, error)
 
-	// Write writes r's totals, num_shards and as_of to c's roll-up document, leaving other fields
-	// of the document as they are, on the precondition that the document's update time is still
-	// r.UpdateTime (when that is zero, that the document does not exist). It returns ErrConflict
-	// when Firestore refuses.
+	// Write writes r's sums and tally to c's roll-up document, leaving other fields of the document
+	// as they are, on the precondition that the document's update time is still r.UpdateTime (when
+	// that is zero, that the document does not exist). It returns ErrConflict when Firestore refuses.
 	Write(ctx context.Context, c Counter, r RollUp) error
 }
 
-// A Snapshot is the database at one instant, as far as one counter is concerned. It is valid only
-// inside the function that View calls.
+// A Snapshot is the database at one instant, as far as one counter is concerned.
 type Snapshot interface {
 	// ReadTime is the snapshot's instant as Firestore gives it, truncated to microseconds. Every
 	// write committed at or before it is seen, and none after it.
@@ -77,8 +74,49 @@ type Snapshot interface {
 	RollUp() RollUp
 
 	// Sum adds up the shards: each of the route's fields over the shards where it is a finite
-	// number. NumShards counts, on a route of one field, the shards that have the field, whatever
-	// its type; on a route of several fields, all shards. The malformed are shards that were left
-	// out of a sum; they are named whenever the shards themselves were read.
-	Sum(ctx context.Context) (Totals, []Malformed, error)
+	// number.
+	Sum(ctx context.Context) (Totals, error)
+
+	// Malformed names up to most of the shards that Sum, which was called before, left out.
+	Malformed(ctx context.Context, most int) ([]Malformed, error)
+}
+
+// An AuditStore is a Store that an audit can walk.
+type AuditStore interface {
+	Store
+
+	// Counters returns up to limit counters of the route that have shards, whether or not their
+	// parent documents exist, from a place on; "" is the first. The order is the store's own and does
+	// not change. Counters that come or go meanwhile may be missed. A page may hold fewer than limit,
+	// or none, although more follow.
+	Counters(ctx context.Context, route *Route, from string, limit int) (Page, error)
+
+	// RollUps returns likewise documents at paths that the route's template gives. They need not be
+	// roll-ups.
+	RollUps(ctx context.Context, route *Route, from string, limit int) (Page, error)
+
+	// Remove takes r, which c's roll-up document held, away: the totals and tally, and the document if
+	// it holds nothing else. The precondition is that the document's update time is still
+	// r.UpdateTime. It returns ErrConflict when Firestore refuses.
+	Remove(ctx context.Context, c Counter, r RollUp) error
+
+	// LoadCursor returns what SaveCursor saved last; the zero Cursor when there is nothing.
+	LoadCursor(ctx context.Context) (Cursor, error)
+
+	// SaveCursor saves c on the precondition that what was saved last is still what c.UpdateTime
+	// says. It returns the new update time, or ErrConflict when Firestore refuses.
+	SaveCursor(ctx context.Context, c Cursor) (time.Time, error)
+}
+
+// A Page is a part of a walk.
+type Page struct {
+	Found []Found
+	Next  string // the place where the walk goes on; "" when it is at its end
+}
+
+// A Found is a counter that a walk found.
+type Found struct {
+	Counter
+	RollUp RollUp // of RollUps only
+	Next   string // the place behind it; "" when it is the last
 }

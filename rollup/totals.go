@@ -8,10 +8,10 @@ type Shard struct {
 	Fields map[string]any // values as the Firestore SDK decodes them
 }
 
-// SumShards adds up shards that were read one by one in one snapshot, and says which of them it
-// left out of a sum. See Snapshot.Sum for what NumShards counts.
+// SumShards adds up shards that were read one by one in one snapshot, and says which of them it left
+// out of a sum.
 func SumShards(route *Route, shards []Shard) (Totals, []Malformed) {
-	totals := Totals{Sums: make(map[string]Number, len(route.Fields)), NumShards: int64(len(shards))}
+	totals := Totals{Sums: make(map[string]Number, len(route.Fields))}
 	var malformed []Malformed
 	for _, field := range route.Fields {
 		var sum Sum
@@ -22,18 +22,23 @@ func SumShards(route *Route, shards []Shard) (Totals, []Malformed) {
 				continue
 			}
 			have++
-			if n, ok := NumberOf(value); !ok {
-				malformed = append(malformed, Malformed{s.Path, field, fmt.Sprintf("is %s, not a number", typeName(value))})
-			} else if !sum.Add(n) {
-				malformed = append(malformed, Malformed{s.Path, field, "is " + n.String()})
+			if n, ok := NumberOf(value); !ok || !sum.Add(n) {
+				malformed = append(malformed, MalformedShard(s.Path, field, value))
 			}
 		}
 		totals.Sums[field] = sum.Total()
-		if len(route.Fields) == 1 {
-			totals.NumShards = have
-		}
+		totals.NumShards = max(totals.NumShards, have)
 	}
+	totals.Malformed = int64(len(malformed))
 	return totals, malformed
+}
+
+// MalformedShard says why a shard's field, which is no finite number, is left out.
+func MalformedShard(path, field string, value any) Malformed {
+	if n, ok := NumberOf(value); ok {
+		return Malformed{path, field, "is " + n.String()}
+	}
+	return Malformed{path, field, fmt.Sprintf("is %s, not a number", typeName(value))}
 }
 
 // typeName names the type of a field's value in Firestore's terms.

@@ -138,12 +138,24 @@ resource "google_firestore_field" "field" {
   }
 }
 
-# The functions' source is this clone.
+# The functions' source: what "gcloud functions deploy" would upload.
+locals {
+  clone  = "${path.module}/../.."
+  listed = flatten([for line in regexall("(?m)^!/(.*[^/\\s])\\s*$", file("${local.clone}/.gcloudignore")) : fileset(local.clone, line[0])])
+  source = toset([for name in local.listed : name if !endswith(name, "_test.go")])
+}
+
 data "archive_file" "source" {
   type        = "zip"
-  source_dir  = "${path.module}/../.."
   output_path = "${path.module}/.terraform/tally.zip"
-  excludes    = [".git", ".ci", "clients", "cmd", "deploy", "docs", "e2e", "tools"]
+
+  dynamic "source" {
+    for_each = local.source
+    content {
+      filename = source.value
+      content  = file("${local.clone}/${source.value}")
+    }
+  }
 }
 
 resource "google_storage_bucket" "source" {
@@ -151,7 +163,7 @@ resource "google_storage_bucket" "source" {
   name                        = "${var.project}-tally-source"
   location                    = local.main_region
   uniform_bucket_level_access = true
-  force_destroy               = true # it holds this clone, nothing else
+  force_destroy               = true # it holds the functions' source, nothing else
   depends_on                  = [google_project_service.api]
 }
 

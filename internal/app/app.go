@@ -14,17 +14,16 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/firestore-tally/tally/rollup"
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc"
 )
 
@@ -49,16 +48,11 @@ func New(environ func() []string, logs io.Writer, dial ...grpc.DialOption) *App 
 // load makes the service from the environment, which does not change, so that a wrong configuration
 // stays wrong.
 func (a *App) load() (*service, error) {
-	environment := make(map[string]string)
-	for _, variable := range a.environ() {
-		name, value, _ := strings.Cut(variable, "=")
-		environment[name] = value
-	}
-	config, err := LoadConfig(environment)
+	config, err := LoadConfig(a.environ())
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel, config.projectID()), databases: make(map[databaseName]*opening)}
+	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel, config.Project), databases: make(map[string]*database)}
 	s.open = s.dialDatabase
 	var observer func(billing.Counts)
 	if config.UsageFile != "" {
@@ -74,12 +68,12 @@ func (a *App) load() (*service, error) {
 		c := meter.Counts()
 		return c.Reads, c.Writes, c.Deletes
 	}
-	s.telemetry, err = telemetry.Start(config.Telemetry, config.projectID(), time.Duration(config.TelemetryInterval)*time.Millisecond, billed, s.logger)
+	s.telemetry, err = telemetry.Start(config.Telemetry, config.Project, time.Duration(config.TelemetryInterval)*time.Millisecond, billed, s.logger)
 	if err != nil { // counters go on without it
 		s.logger.Error("no telemetry", "error", err)
 	}
-	s.telemetry.FlushAtEnd()
-	s.logger.Info("configured", "routes", fmt.Sprint(config.Routes), "cadence", config.Cadence.String(), "hold_limit", config.HoldLimit.String())
+	s.endGracefully()
+	s.logger.Info("configured", "routes", config.Routes.String(), "cadence", config.Cadence.String(), "burst", config.Burst, "hold_limit", config.HoldLimit.String())
 	return s, nil
 }
 
@@ -93,30 +87,39 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "misconfigured; the log says how", http.StatusInternalServerError)
 		return
 	}
+	s.ending.RLock()
+	defer s.ending.RUnlock()
 	ctx, span := s.telemetry.StartEvent(ctx, r.Header)
-	began := time.Now()
-	e, err := trigger.FromRequest(r)
-	counter := ""
-	var ending rollup.Ending
-	if err == nil {
-		counter, ending, err = s.onWrite(ctx, e)
+	e := ended{began: time.Now()}
+	e.change, e.err = receive(r)
+	if e.err == nil {
+		e.counter, e.ending, e.err = s.onWrite(ctx, e.change)
 	}
-	outcome := classify(err)
-	s.record(ctx, span, e, counter, ending, outcome, time.Since(began), err)
-	if outcome == done {
+	e.outcome = classify(e.err)
+	s.record(ctx, span, e)
+	if e.outcome == done {
 		return
 	}
-	logger := s.logger.With("event_id", cmp.Or(e.ID(), r.Header.Get("Ce-Id")), "counter", counter, "subject", e.Subject(), "error", err)
-	switch outcome {
+	logger := s.logger.With("event_id", cmp.Or(e.change.ID, r.Header.Get("Ce-Id")), "counter", e.counter, "subject", r.Header.Get("Ce-Subject"), "error", e.err)
+	switch e.outcome {
 	case refused:
 		logger.WarnContext(ctx, "request refused")
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		http.Error(w, e.err.Error(), http.StatusBadRequest)
 	case permanent:
 		logger.ErrorContext(ctx, "event dropped; a retry cannot help", "source", r.Header.Get("Ce-Source"), "dropped", s.dropped.Add(1))
 	case transient:
 		logger.WarnContext(ctx, "event not acknowledged; it will be delivered again")
 		http.Error(w, "not acknowledged; the log says why", http.StatusInternalServerError)
 	}
+}
+
+// receive returns what an event's request tells. The body is not kept: very many events may be held.
+func receive(r *http.Request) (trigger.Change, error) {
+	e, err := trigger.FromRequest(r)
+	if err != nil {
+		return trigger.Change{}, err
+	}
+	return trigger.Decode(e)
 }
 
 // OnSchedule serves a request of Cloud Scheduler: it audits the counters of every database. With the
@@ -158,153 +161,136 @@ type service struct {
 	logger    *slog.Logger
 	telemetry *telemetry.Telemetry // nil: off
 	dial      []grpc.DialOption
-	open      func(context.Context, databaseName) (*database, error)
+	open      func(ctx context.Context, id string) (*database, error)
 
 	dropped atomic.Int64 // events that no retry could help
+	ending  sync.RWMutex // held for reading while an event is held; see endGracefully
 
+	opening   singleflight.Group
 	mu        sync.Mutex
-	databases map[databaseName]*opening
+	databases map[string]*database // by id
 }
 
-type databaseName struct{ project, database string }
-
-// A database is one that events came from, open.
+// A database is one that is open.
 type database struct {
-	store     telemetry.Store
+	store     rollup.AuditStore
 	coalescer *rollup.Coalescer
 }
 
-// An opening is a database that is being opened or is open.
-type opening struct {
-	name     databaseName
-	done     chan struct{} // closed when one of these is set
-	database *database
-	err      error
-}
-
-// opening returns the opening of a database, which it begins on first use. A failed open is not
-// remembered.
-func (s *service) opening(ctx context.Context, name databaseName) *opening {
+// database returns a database, which it opens on first use. It waits for that as long as ctx lasts,
+// and keeps no other database waiting. A failed open is not remembered.
+func (s *service) database(ctx context.Context, id string) (*database, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := s.databases[name]
-	if o == nil {
-		o = &opening{name: name, done: make(chan struct{})}
-		s.databases[name] = o
-		go func() {
-			defer close(o.done)
-			// The client outlives the request that opens it.
-			if o.database, o.err = s.open(context.WithoutCancel(ctx), name); o.err != nil {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				delete(s.databases, name)
-			}
-		}()
+	d := s.databases[id]
+	s.mu.Unlock()
+	if d != nil {
+		return d, nil
 	}
-	return o
-}
-
-// wait returns the database once it is open. It waits for that as long as ctx lasts, and keeps no
-// other database waiting.
-func (o *opening) wait(ctx context.Context) (*database, error) {
+	opened := s.opening.DoChan(id, func() (any, error) {
+		d, err := s.open(context.WithoutCancel(ctx), id) // the client outlives the request that opens it
+		if err == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.databases[id] = d
+		}
+		return d, err
+	})
 	select {
-	case <-o.done:
-		return o.database, o.err
+	case r := <-opened:
+		d, _ := r.Val.(*database)
+		return d, r.Err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("database %s of project %s is not open yet: %w", o.name.database, o.name.project, context.Cause(ctx))
+		return nil, fmt.Errorf("database %s is not open yet: %w", id, context.Cause(ctx))
 	}
 }
 
 // dialDatabase opens a database.
-func (s *service) dialDatabase(ctx context.Context, name databaseName) (*database, error) {
-	if s.config.scheduled() && !slices.Contains(s.config.Databases, name.database) {
-		return nil, fmt.Errorf("database %s is not in TALLY_DATABASES: with TALLY_CADENCE=%v no schedule would roll up its marks", name.database, s.config.Cadence)
-	}
-	client, err := firestorestore.Dial(ctx, s.config.EmulatorHost, name.project, name.database, s.dial...)
+func (s *service) dialDatabase(ctx context.Context, id string) (*database, error) {
+	store, err := firestorestore.Open(ctx, s.config.EmulatorHost, s.config.Project, id, s.logger, s.dial...)
 	if err != nil {
 		return nil, err
 	}
-	store := s.telemetry.Store(firestorestore.New(client, s.logger), firestorestore.Class)
-	if s.config.scheduled() {
-		return &database{store, rollup.NewMarker(store, s.options())}, nil
-	}
-	return &database{store, rollup.NewCoalescer(store, s.options())}, nil
+	observed := s.telemetry.Store(store, firestorestore.Class)
+	return &database{observed, rollup.NewCoalescer(observed, s.options())}, nil
 }
 
 func (s *service) options() rollup.Options {
 	// Half the hold limit, so that an event outlives one call that never answers.
-	return rollup.Options{Cadence: s.config.Cadence, Timeout: s.config.HoldLimit / 2, Hold: s.config.HoldLimit, Logger: s.logger, Wrote: s.telemetry.Wrote}
+	return rollup.Options{Cadence: s.config.Cadence, Burst: s.config.Burst, Timeout: s.config.HoldLimit / 2, Hold: s.config.HoldLimit, Logger: s.logger, Wrote: s.telemetry.Wrote}
 }
 
-var errNoRoute = errors.New("no route covers the document; see TALLY_ROUTES and the trigger's path pattern")
+var (
+	errNoRoute  = errors.New("no route covers the document; see TALLY_ROUTES and the trigger's path pattern")
+	errUnserved = errors.New("not served here; see GOOGLE_CLOUD_PROJECT, TALLY_DATABASES and the trigger")
+)
 
-// onWrite rolls up the counter that e is about, and returns its name for the log.
-func (s *service) onWrite(ctx context.Context, e event.Event) (counter string, ending rollup.Ending, err error) {
-	change, err := trigger.Decode(e)
-	if err != nil {
-		return "", ending, err
+// onWrite rolls up the counter that a change is about, and returns its name for the log.
+func (s *service) onWrite(ctx context.Context, change trigger.Change) (counter string, ending rollup.Ending, err error) {
+	if change.Project != s.config.Project || !slices.Contains(s.config.Databases, change.Database) {
+		return "", ending, fmt.Errorf("database %s of project %s: %w", change.Database, change.Project, errUnserved)
 	}
 	c, ok := s.config.Routes.Match(change.Path)
 	if !ok {
 		return "", ending, fmt.Errorf("%s: %w", change.Path, errNoRoute)
 	}
-	o := s.opening(ctx, databaseName{change.Project, change.Database})
-	select {
-	case <-o.done: // and the coalescer bounds the hold, at no cost for an event that is absorbed
-	default:
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.config.HoldLimit)
-		defer cancel()
-	}
-	d, err := o.wait(ctx)
+	opening, cancel := context.WithTimeout(ctx, s.config.HoldLimit)
+	defer cancel()
+	d, err := s.database(opening, change.Database)
 	if err != nil {
 		return c.RollUp, ending, err
 	}
-	ending, err = d.coalescer.Changed(ctx, c, e.ID())
+	ending, err = d.coalescer.Changed(ctx, c, rollup.Event{ID: change.ID, UpdateTime: change.UpdateTime})
 	return c.RollUp, ending, err
 }
 
-// record notes how an event ended, which took so long, and warns when its roll-up came late. It
-// exports telemetry if that is due, unless the event was absorbed: then another, which is held, will
-// do so.
-func (s *service) record(ctx context.Context, span telemetry.Span, e event.Event, counter string, ending rollup.Ending, o outcome, took time.Duration, err error) {
+// ended is how an event ended.
+type ended struct {
+	began   time.Time
+	change  trigger.Change
+	counter string
+	ending  rollup.Ending
+	outcome outcome
+	err     error
+}
+
+// record notes how an event ended, and warns when its roll-up came late. It exports telemetry if that
+// is due, unless the event was absorbed: then another, which is held, will do so.
+func (s *service) record(ctx context.Context, span telemetry.Span, e ended) {
 	held := time.Duration(-1)
-	if ending.Held {
-		held = took
+	if e.ending.Held {
+		held = time.Since(e.began)
 	}
-	ended := recorded(o, ending)
-	if committed := e.Time(); ended == telemetry.Covered && !committed.IsZero() {
-		lag := ending.AsOf.Sub(committed)
+	ended := e.recorded()
+	if ended == telemetry.Covered && !e.change.Committed.IsZero() {
+		lag := e.ending.AsOf.Sub(e.change.Committed)
 		s.telemetry.Lag(ctx, lag)
 		if lag > rollup.Grace(s.config.Cadence, s.config.HoldLimit) {
-			s.logger.WarnContext(ctx, "rolled up late", "event_id", e.ID(), "counter", counter, "lag_seconds", lag.Seconds())
+			s.logger.WarnContext(ctx, "rolled up late", "event_id", e.change.ID, "counter", e.counter, "lag_seconds", lag.Seconds())
 		}
 	}
 	s.telemetry.Event(ctx, ended, held)
 	span.Set("tally.outcome", string(ended))
-	span.Set("tally.counter", counter)
-	span.Set("tally.event_id", e.ID())
-	span.End(err)
+	span.Set("tally.counter", e.counter)
+	span.Set("tally.event_id", e.change.ID)
+	span.End(e.err)
 	if ended != telemetry.Absorbed {
 		s.telemetry.Flush(ctx)
 	}
 }
 
 // recorded is what telemetry calls an event's outcome.
-func recorded(o outcome, ending rollup.Ending) telemetry.Outcome {
+func (e ended) recorded() telemetry.Outcome {
 	switch {
-	case o == refused:
+	case e.outcome == refused:
 		return telemetry.Refused
-	case o == permanent:
+	case e.outcome == permanent:
 		return telemetry.Dropped
-	case o == transient:
+	case e.outcome == transient:
 		return telemetry.Failed
-	case !ending.Held:
-		return telemetry.Absorbed
-	case ending.AsOf.IsZero():
-		return telemetry.Marked
-	default:
+	case e.ending.Held:
 		return telemetry.Covered
+	default:
+		return telemetry.Absorbed
 	}
 }
 
@@ -325,7 +311,7 @@ func classify(err error) outcome {
 		return done
 	case errors.Is(err, trigger.ErrNoEvent):
 		return refused
-	case errors.Is(err, trigger.ErrMalformed), errors.Is(err, errNoRoute):
+	case errors.Is(err, trigger.ErrMalformed), errors.Is(err, errNoRoute), errors.Is(err, errUnserved):
 		return permanent
 	default:
 		return transient

@@ -22,19 +22,23 @@ type Config struct {
 	// Routes say which shards make up which counter; see rollup.ParseRoutes.
 	Routes rollup.Routes `env:"TALLY_ROUTES" envDefault:"counters/{counter}/shards/{shard} -> rollups/{counter} : count"`
 
-	// Cadence is the least time between two roll-ups of one counter. One above
-	// rollup.LongestCadence(HoldLimit) is served by RollUpOnSchedule.
+	// Cadence is how often a counter is rolled up for ever, and Burst how many roll-ups may follow each
+	// other at once after a quiet time.
 	Cadence time.Duration `env:"TALLY_CADENCE" envDefault:"1s"`
+	Burst   int           `env:"TALLY_BURST" envDefault:"5"`
 
 	// HoldLimit is how long an event may wait for its roll-up before it fails and is delivered again.
 	HoldLimit time.Duration `env:"TALLY_HOLD_LIMIT" envDefault:"8s"`
 
 	LogLevel slog.Level `env:"TALLY_LOG_LEVEL" envDefault:"INFO"`
 
-	// Databases and Project are where RollUpOnSchedule works. RollUpOnWrite serves whichever database
-	// an event comes from.
-	Databases []string `env:"TALLY_DATABASES" envDefault:"(default)"`
+	// Project and Databases are what the functions serve. Events of others are dropped.
 	Project   string   `env:"GOOGLE_CLOUD_PROJECT"`
+	Databases []string `env:"TALLY_DATABASES" envDefault:"(default)"`
+
+	// SchedulePeriod is how often RollUpOnSchedule is called. A call keeps the routes that say "every"
+	// until the next.
+	SchedulePeriod time.Duration `env:"TALLY_SCHEDULE_PERIOD" envDefault:"10m"`
 
 	// AuditReads is how many document reads one call of RollUpOnSchedule may be billed for in each
 	// database. At a call every ten minutes, 50,000 are at most 7.2 million reads a day, 2.16 dollars at
@@ -56,27 +60,10 @@ type Config struct {
 	FunctionTimeout int `env:"CLOUD_RUN_TIMEOUT_SECONDS"`
 }
 
-// shortestScheduled is the shortest cadence that Cloud Scheduler can keep: its periods are whole
-// minutes.
-const shortestScheduled = time.Minute
-
-// scheduled reports whether the cadence is kept by RollUpOnSchedule, not by holding events.
-func (c *Config) scheduled() bool { return c.Cadence > rollup.LongestCadence(c.HoldLimit) }
-
-// projectID returns Project, or nothing when it is to be taken from the credentials.
-func (c *Config) projectID() string {
-	if c.Project == firestore.DetectProjectID {
-		return ""
-	}
-	return c.Project
-}
-
-// LoadConfig reads the configuration from environment, which maps variables to values. The error
-// joins every problem, each naming its variable.
-func LoadConfig(environment map[string]string) (Config, error) {
-	if environment == nil {
-		environment = make(map[string]string) // the package takes nil for this process's own
-	}
+// LoadConfig reads the configuration from an environment, each variable "name=value". The error joins
+// every problem, each naming its variable.
+func LoadConfig(environ []string) (Config, error) {
+	environment := env.ToMap(environ)
 	var c Config
 	var problems []error
 	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -98,19 +85,25 @@ func LoadConfig(environment map[string]string) (Config, error) {
 		}
 	}
 	if c.Project == "" {
-		c.Project = firestore.DetectProjectID
+		report("GOOGLE_CLOUD_PROJECT is not set; want the id of the project whose events the functions serve, as tally deploy sets it")
 	}
 	cadence, holdLimit := !unread["Cadence"], !unread["HoldLimit"]
 	if cadence && c.Cadence <= 0 {
 		report("TALLY_CADENCE=%v: want more than 0", c.Cadence)
 	}
+	if !unread["Burst"] && c.Burst < 1 {
+		report("TALLY_BURST=%d: want at least 1", c.Burst)
+	}
 	switch longest := rollup.LongestCadence(c.HoldLimit); {
 	case !holdLimit:
 	case longest <= 0:
 		report("TALLY_HOLD_LIMIT=%v: want more than 5s, of which Firestore and redelivery take that much", c.HoldLimit)
-	case cadence && c.Cadence > longest && c.Cadence < shortestScheduled:
-		report("TALLY_CADENCE=%v: want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event, (limit - 5s) / 3, or at least %v, the shortest period of Cloud Scheduler",
-			c.Cadence, longest, c.HoldLimit, shortestScheduled)
+	case cadence && c.Cadence > longest:
+		report("TALLY_CADENCE=%v: want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event, (limit - 5s) / 3; for a slower roll-up add \": every %v\" to the route",
+			c.Cadence, longest, c.HoldLimit, c.Cadence)
+	}
+	if !unread["SchedulePeriod"] && c.SchedulePeriod <= 0 {
+		report("TALLY_SCHEDULE_PERIOD=%v: want more than 0", c.SchedulePeriod)
 	}
 	if timeout := time.Duration(c.FunctionTimeout) * time.Second; holdLimit && timeout != 0 && c.HoldLimit >= timeout {
 		report("TALLY_HOLD_LIMIT=%v: want less than the function's timeout, %v; shorten one or lengthen the other", c.HoldLimit, timeout)

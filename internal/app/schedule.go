@@ -4,35 +4,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
+	"sync"
 	"time"
 
-	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/rollup"
 )
 
 // A scheduleReport is RollUpOnSchedule's answer.
 type scheduleReport struct {
-	DryRun    bool                   `json:"dry_run"`
-	Databases map[string]auditReport `json:"databases"`
-	Seconds   float64                `json:"seconds"`
-	Errors    []string               `json:"errors,omitempty"`
+	DryRun    bool                       `json:"dry_run"`
+	Databases map[string]*databaseReport `json:"databases"`
+	Seconds   float64                    `json:"seconds"`
+	Errors    []string                   `json:"errors,omitempty"`
 }
 
-// An auditReport is what the call did in one database, found and cost.
-type auditReport struct {
+// A databaseReport is what the call did in one database, found and cost.
+type databaseReport struct {
 	rollup.Report
 
-	// Pending says what became of the pending marks. Null in a dry run, which leaves them alone.
-	Pending *rollup.DrainReport `json:"pending"`
+	// Every says what became of the routes that say "every". Null if there are none, and in a dry run,
+	// whose audit compares their counters too.
+	Every *rollup.KeepReport `json:"every"`
 
 	Billed billing.Counts `json:"billed"`
 
-	// CycleSeconds is how long it takes at this pace until every counter was audited: the time from the
-	// call before to this one, as often as needed. Null while that is unknown: on the first call, and
-	// until an audit has come to the last counter.
+	// CycleSeconds is how long the last walk of all counters took, in as many calls as it needed. Null
+	// until audits have come to the last counter twice.
 	CycleSeconds *float64 `json:"cycle_seconds"`
 
 	// DollarsPerDay is the list price of a day of calls like this one, as often as the call before was
@@ -40,115 +39,137 @@ type auditReport struct {
 	DollarsPerDay *float64 `json:"dollars_per_day"`
 }
 
-// auditConcurrency is how many counters one audit works on at once: enough to hide Firestore's
-// latency, few enough for one instance's memory.
-const auditConcurrency = 32
+const (
+	// concurrency is how many counters an audit, or what keeps "every" routes, works on at once in each
+	// database: enough to hide Firestore's latency, few enough for one instance's memory.
+	concurrency = 32
 
-// lastWords is how much of the function's timeout is left when an audit stops: for the looks that have
-// begun, the cursor and the answer. It is at most a quarter of the timeout.
-const lastWords = 20 * time.Second
+	// longestCall bounds a look and a write where no event is held. A write must follow its snapshot
+	// within 60 s, and Firestore gives a query as much.
+	longestCall = 45 * time.Second
+)
+
+// A tick is one call of RollUpOnSchedule.
+type tick struct {
+	*service
+	dryRun  bool
+	end     time.Time     // when to begin nothing more; zero: no bound
+	reserve time.Duration // what is left then for what has begun, the cursor and the answer
+
+	mu       sync.Mutex
+	report   scheduleReport
+	problems []error
+}
 
 func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun bool) scheduleReport {
 	ctx, span := s.telemetry.StartTick(ctx, header)
 	began := time.Now()
-	var problems []error
-	report := scheduleReport{DryRun: dryRun, Databases: make(map[string]auditReport)}
-	for i, name := range s.config.Databases {
-		audited, err := s.audit(ctx, databaseName{s.config.Project, name}, s.until(began, len(s.config.Databases)-i), dryRun)
-		report.Databases[name] = audited
-		if err != nil {
-			s.logger.ErrorContext(ctx, "audit failed", "database", name, "error", err)
-			err = fmt.Errorf("database %s: %w", name, err)
-			problems = append(problems, err)
-			report.Errors = append(report.Errors, err.Error())
-		}
+	t := &tick{service: s, dryRun: dryRun, reserve: longestCall, report: scheduleReport{DryRun: dryRun, Databases: make(map[string]*databaseReport)}}
+	if timeout := time.Duration(s.config.FunctionTimeout) * time.Second; timeout > 0 {
+		t.reserve = min(longestCall, timeout/4)
+		t.end = began.Add(timeout - t.reserve)
 	}
-	report.Seconds = time.Since(began).Seconds()
-	s.logger.InfoContext(ctx, "audited", "report", report)
-	if !dryRun {
-		pending := 0
-		for _, r := range report.Databases {
+	for _, id := range s.config.Databases {
+		t.report.Databases[id] = new(databaseReport)
+	}
+	var keeping sync.WaitGroup
+	if scheduled := s.config.Routes.Scheduled(); len(scheduled) > 0 && !dryRun {
+		next := began.Add(s.config.SchedulePeriod)
+		if !t.end.IsZero() && t.end.Before(next) {
+			next = t.end
+		}
+		for _, id := range s.config.Databases {
+			keeping.Go(func() {
+				t.in(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
+					return t.keep(ctx, d, r, scheduled, next)
+				})
+			})
+		}
+		t.end = began.Add(next.Sub(began) / 4) // of the audit, which goes on beside
+	}
+	for i, id := range s.config.Databases {
+		until := t.end
+		if !until.IsZero() { // the databases share what is left
+			until = time.Now().Add(time.Until(until) / time.Duration(len(s.config.Databases)-i))
+		}
+		t.in(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error { return t.audit(ctx, d, r, until) })
+	}
+	keeping.Wait()
+	for _, r := range t.report.Databases {
+		r.price()
+		if !dryRun {
 			s.telemetry.Audited(ctx, r.Report)
-			if p := r.Pending; p != nil {
-				pending += p.Waiting + p.Unrouted + p.Failed
-			}
 		}
-		s.telemetry.Tick(ctx, len(report.Errors) == 0, pending)
 	}
-	span.End(errors.Join(problems...))
+	t.report.Seconds = time.Since(began).Seconds()
+	s.logger.InfoContext(ctx, "audited", "report", t.report)
+	if !dryRun {
+		s.telemetry.Tick(ctx, len(t.problems) == 0)
+	}
+	span.End(errors.Join(t.problems...))
 	s.telemetry.FlushNow(ctx)
-	return report
+	return t.report
 }
 
-// until returns when the next of so many databases must stop, which share what is left of the
-// function's timeout. Zero: there is no timeout.
-func (s *service) until(began time.Time, databases int) time.Time {
-	timeout := time.Duration(s.config.FunctionTimeout) * time.Second
-	if timeout == 0 {
-		return time.Time{}
-	}
-	left := time.Until(began.Add(timeout - min(lastWords, timeout/4)))
-	return time.Now().Add(left / time.Duration(databases))
-}
-
-func (s *service) audit(ctx context.Context, name databaseName, until time.Time, dryRun bool) (auditReport, error) {
-	if name.project == firestore.DetectProjectID && s.config.EmulatorHost != "" {
-		return auditReport{}, errors.New("GOOGLE_CLOUD_PROJECT is not set, and with an emulator there are no credentials to take it from")
-	}
-	d, err := s.opening(ctx, name).wait(ctx)
-	if err != nil {
-		return auditReport{}, err
-	}
+// in works in one database. What fails there does not keep the tick from the others.
+func (t *tick) in(ctx context.Context, id string, work func(context.Context, *database, *databaseReport) error) {
+	r := t.report.Databases[id]
 	meter := billing.NewMeter(nil)
-	ctx = billing.Context(ctx, meter)
-	var pending *rollup.DrainReport
-	var drained error
-	if !dryRun { // marks are drained at every cadence: they may be left from a longer one
-		var report rollup.DrainReport
-		report, drained = rollup.Drain(ctx, d.store, s.config.Routes, auditConcurrency, s.drainUntil(until), s.options())
-		pending = &report
+	d, err := t.database(ctx, id)
+	if err == nil {
+		err = work(billing.Context(ctx, meter), d, r)
 	}
-	before := meter.Counts().Reads
-	options := rollup.AuditOptions{
-		Options:     s.options(),
-		Concurrency: auditConcurrency,
-		Grace:       rollup.Grace(s.config.Cadence, s.config.HoldLimit),
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.Billed = r.Billed.Add(meter.Counts())
+	if err != nil {
+		t.logger.ErrorContext(ctx, "tick failed", "database", id, "error", err)
+		err = fmt.Errorf("database %s: %w", id, err)
+		t.problems = append(t.problems, err)
+		t.report.Errors = append(t.report.Errors, err.Error())
+	}
+}
+
+// options are those of work for which no event waits.
+func (t *tick) options() rollup.Options {
+	o := t.service.options()
+	o.Timeout = t.reserve
+	return o
+}
+
+func (t *tick) keep(ctx context.Context, d *database, r *databaseReport, routes rollup.Routes, until time.Time) error {
+	report, err := rollup.Keep(ctx, d.store, routes, concurrency, until, t.options())
+	r.Every = &report
+	return err
+}
+
+func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until time.Time) (err error) {
+	meter := billing.FromContext(ctx)
+	routes := t.config.Routes
+	if !t.dryRun {
+		routes = routes.Live()
+	}
+	r.Report, err = rollup.Audit(ctx, d.store, routes, rollup.AuditOptions{
+		Options:     t.options(),
+		Concurrency: concurrency,
+		Grace:       rollup.Grace(t.config.Cadence, t.config.HoldLimit),
 		Until:       until,
-		MaxReads:    s.config.AuditReads,
-		Reads:       func() int64 { return meter.Counts().Reads - before },
-		DryRun:      dryRun,
-	}
-	if s.config.scheduled() {
-		// An event leaves a mark within a hold; what then becomes of that is the drain's.
-		options.Grace = rollup.Grace(0, s.config.HoldLimit)
-		options.Marked = d.store.Marked
-	}
-	report, err := rollup.Audit(ctx, d.store, s.config.Routes, options)
-	audited := newAuditReport(report, meter.Counts())
-	audited.Pending = pending
-	return audited, errors.Join(drained, err)
+		MaxReads:    t.config.AuditReads,
+		Reads:       func() int64 { return meter.Counts().Reads },
+		DryRun:      t.dryRun,
+	})
+	return err
 }
 
-// drainUntil returns when the drain stops, so that a quarter of the time is the audit's.
-func (s *service) drainUntil(until time.Time) time.Time {
-	if until.IsZero() {
-		return time.Now().Add(24 * time.Hour)
-	}
-	return time.Now().Add(time.Until(until) * 3 / 4)
-}
-
-func newAuditReport(report rollup.Report, billed billing.Counts) auditReport {
-	r := auditReport{Report: report, Billed: billed}
-	if report.Since <= 0 {
-		return r
-	}
-	const day = 24 * time.Hour
-	cost := billed.Cost() * day.Seconds() / report.Since.Seconds()
-	r.DollarsPerDay = &cost
-	if report.Whole > 0 && report.Walked > 0 {
-		ticks := math.Ceil(float64(report.Whole) / float64(report.Walked))
-		cycle := ticks * report.Since.Seconds()
+// price fills in what follows from the rest.
+func (r *databaseReport) price() {
+	if r.Cycle > 0 {
+		cycle := r.Cycle.Seconds()
 		r.CycleSeconds = &cycle
 	}
-	return r
+	if r.Since > 0 {
+		const day = 24 * time.Hour
+		cost := r.Billed.Cost() * day.Seconds() / r.Since.Seconds()
+		r.DollarsPerDay = &cost
+	}
 }

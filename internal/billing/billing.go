@@ -64,10 +64,16 @@ func Context(ctx context.Context, m *Meter) context.Context {
 	return context.WithValue(ctx, contextKey{}, m)
 }
 
+// FromContext returns the meter of a context that Context returned; nil of any other.
+func FromContext(ctx context.Context) *Meter {
+	m, _ := ctx.Value(contextKey{}).(*Meter)
+	return m
+}
+
 // billCall counts operations of a call that was made with ctx.
 func (m *Meter) billCall(ctx context.Context, c Counts) {
 	m.bill(c)
-	if own, ok := ctx.Value(contextKey{}).(*Meter); ok {
+	if own := FromContext(ctx); own != nil {
 		own.bill(c)
 	}
 }

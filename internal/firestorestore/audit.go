@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,143 +18,125 @@ import (
 
 // Counters implements rollup.AuditStore. A query finds the first shard behind the last counter's,
 // wherever that is, so a counter bills about one read, however many shards it has.
-func (s *Store) Counters(ctx context.Context, route *rollup.Route, after string, limit int) ([]rollup.Counter, bool, error) {
+func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
 	pattern := route.Pattern()
 	collection := pattern[:len(pattern)-1]
 	if lastCapture(collection) < 0 { // one counter
-		c, ok := route.Counter(join(collection))
-		if !ok {
-			return nil, false, fmt.Errorf("firestore: %s is no collection of shards", join(collection)) // not reached: the path is the pattern's
-		}
-		return []rollup.Counter{c}, true, nil
+		c, _ := route.Counter(join(collection))
+		return rollup.Page{Found: []rollup.Found{{Counter: c}}}, nil
 	}
-	start := first(pattern)
-	if after != "" {
-		start = behind(pattern, strings.Split(after, "/"), len(collection))
+	query := s.client.CollectionGroup(collection[len(collection)-1].Name).Select()
+	page, err := s.walk(ctx, query, pattern, len(collection), from, limit, func(doc *firestore.DocumentSnapshot) (rollup.Found, bool) {
+		path := Path(doc.Ref)
+		c, ok := route.Counter(path[:strings.LastIndexByte(path, '/')])
+		return rollup.Found{Counter: c}, ok
+	})
+	if err != nil {
+		return page, fmt.Errorf("firestore: finding shards of %s: %w", route, err)
 	}
-	var found []rollup.Counter
-	// Where counters have one shard each, a query may find many at once. Where they have more, each
-	// further shard that it finds is a read in vain. So queries grow while they find counters only, and
-	// the more patiently, the more often that went wrong.
-	page, good, patience := 1, 0, 1
-	for start != "" && len(found) < limit {
-		page = min(page, limit-len(found))
-		docs, err := s.group(pattern, start, page).Select().Documents(ctx).GetAll()
-		if err != nil {
-			return found, false, fmt.Errorf("firestore: finding shards of %s: %w", route, err)
-		}
-		last, vain := len(docs) < page, false
-		for _, doc := range docs {
-			path := Path(doc.Ref)
-			c, ok := route.Counter(path[:strings.LastIndexByte(path, '/')])
-			if !ok {
-				start, last, vain = next(pattern, path), false, true
-				break
-			}
-			if len(found) > 0 && found[len(found)-1] == c {
-				vain = true
-				continue
-			}
-			found = append(found, c)
-			start = behind(pattern, strings.Split(path, "/"), len(collection))
-		}
-		switch good += len(docs); {
-		case last:
-			return found, true, nil
-		case vain:
-			page, good, patience = 1, 0, 2*patience
-		case good >= patience:
-			page *= 2
-		}
-	}
-	return found, start == "", nil
+	return page, nil
 }
 
 // RollUps implements rollup.AuditStore. It bills one read for each document that the template gives.
-func (s *Store) RollUps(ctx context.Context, route *rollup.Route, after string, limit int) ([]rollup.FoundRollUp, bool, error) {
+func (s *Store) RollUps(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
 	template := route.Template()
+	find := func(doc *firestore.DocumentSnapshot) (rollup.Found, bool) {
+		c, ok := route.CounterOfRollUp(Path(doc.Ref))
+		return rollup.Found{Counter: c, RollUp: rollUpOf(route, doc.Data(), doc.UpdateTime)}, ok
+	}
+	var page rollup.Page
+	var err error
 	if lastCapture(template) < 0 { // one roll-up
-		doc, err := s.client.Doc(join(template)).Get(ctx)
-		if status.Code(err) == codes.NotFound {
-			return nil, true, nil
+		var doc *firestore.DocumentSnapshot
+		if doc, err = s.client.Doc(join(template)).Get(ctx); err == nil {
+			found, _ := find(doc)
+			page.Found = append(page.Found, found)
+		} else if status.Code(err) == codes.NotFound {
+			err = nil
 		}
-		if err != nil {
-			return nil, false, fmt.Errorf("firestore: reading %s: %w", join(template), err)
+	} else {
+		var fields []firestore.FieldPath
+		for _, field := range rollUpFields(route) {
+			fields = append(fields, firestore.FieldPath{field})
 		}
-		found, _ := foundRollUp(route, doc)
-		return []rollup.FoundRollUp{found}, true, nil
+		query := s.client.CollectionGroup(template[len(template)-2].Name).SelectPaths(fields...)
+		page, err = s.walk(ctx, query, template, len(template), from, limit, find)
 	}
-	start := first(template)
-	if after != "" {
-		start = behind(template, strings.Split(after, "/"), len(template))
+	if err != nil {
+		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", route, err)
 	}
-	var found []rollup.FoundRollUp
-	// Where documents of other collections of the same name lie between, a large page would read many
-	// of them in vain. So the page after one is small, and doubles as long as it holds roll-ups only.
-	page := limit
-	for start != "" && len(found) < limit {
-		page = min(page, limit-len(found))
-		docs, err := s.group(template, start, page).Documents(ctx).GetAll()
+	return page, nil
+}
+
+// walk finds up to limit counters by the documents of a collection group that are like the segments,
+// one for those that are the same in the first n segments. A place is the path from which on the next
+// query looks. One page makes at most two queries for each counter that it may hold: documents of
+// other collections of the same name, which lie between, end it sooner.
+func (s *Store) walk(ctx context.Context, group firestore.Query, segments []rollup.Segment, n int, from string, limit int, find func(*firestore.DocumentSnapshot) (rollup.Found, bool)) (rollup.Page, error) {
+	start := first(segments)
+	end := start[:strings.LastIndexByte(start, '/')] + "\x00/" + firstID
+	if from == "" {
+		from = start
+	}
+	group = group.OrderBy(firestore.DocumentID, firestore.Asc).EndBefore(s.client.Doc(end)) // needs no index but the one of names
+	page := rollup.Page{Next: from}
+	// A query may find many counters at once. Where a counter has more documents, or others lie
+	// between, what else it finds is a wasted read. So queries grow while they find counters only, and
+	// the more patiently, the more often that went wrong.
+	size, good, patience := 1, 0, 1
+	for queries := 0; page.Next != "" && len(page.Found) < limit && queries < 2*limit; queries++ {
+		size = min(size, limit-len(page.Found))
+		docs, err := group.StartAt(s.client.Doc(page.Next)).Limit(size).Documents(ctx).GetAll()
 		if err != nil {
-			return found, false, fmt.Errorf("firestore: finding roll-ups of %s: %w", route, err)
+			return rollup.Page{}, err
 		}
-		whole := len(docs) == page
-		page *= 2
+		wasted := false
+		var last rollup.Found
 		for _, doc := range docs {
-			f, ok := foundRollUp(route, doc)
-			if !ok {
-				start, page, whole = next(template, Path(doc.Ref)), 1, true
-				break
+			ids := strings.Split(Path(doc.Ref), "/")
+			f, ok := find(doc)
+			switch {
+			case !ok:
+				page.Next = next(segments, Path(doc.Ref))
+			case f.Counter != last.Counter:
+				f.Next = behind(segments, ids, n)
+				page.Found = append(page.Found, f)
+				page.Next, last = f.Next, f
+				continue
 			}
-			found = append(found, f)
-			start = behind(template, strings.Split(f.Counter.RollUp, "/"), len(template))
+			wasted = true
+			break
 		}
-		if !whole {
-			return found, true, nil
-		}
-	}
-	return found, start == "", nil
-}
-
-func foundRollUp(route *rollup.Route, doc *firestore.DocumentSnapshot) (rollup.FoundRollUp, bool) {
-	c, ok := route.CounterOfRollUp(Path(doc.Ref))
-	return rollup.FoundRollUp{Counter: c, RollUp: rollUpOf(route, doc)}, ok
-}
-
-// Remove implements rollup.AuditStore. It bills one read beside the delete or write.
-func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
-	ref := s.client.Doc(c.RollUp)
-	doc, err := ref.Get(ctx)
-	if err == nil {
-		// What is removed is what was read here, or nothing: its update time is r's, by the precondition.
-		others := doc.Data()
-		var updates []firestore.Update
-		for _, field := range append([]string{rollup.FieldNumShards, rollup.FieldAsOf}, c.Route.Fields...) {
-			delete(others, field)
-			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: firestore.Delete})
-		}
-		unchanged := firestore.LastUpdateTime(r.UpdateTime)
-		if len(others) > 0 {
-			_, err = ref.Update(ctx, updates, unchanged)
-		} else {
-			_, err = ref.Delete(ctx, unchanged)
+		switch good += len(docs); {
+		case wasted:
+			size, good, patience = 1, 0, 2*patience
+		case len(docs) < size:
+			page.Next = ""
+		case good >= patience:
+			size *= 2
 		}
 	}
-	return outcome(err, "removing", c.RollUp)
+	return page, nil
 }
 
 // cursorPath is where audits keep their place. Routes that could name it are refused: see rollup.ParseRoutes.
-const cursorPath = "rollup_audit/cursor"
+const cursorPath = document.AuditCollection + "/cursor"
 
-// A cursorDocument is the document at cursorPath. A field that is missing reads as zero.
+// A cursorDocument is the document at cursorPath. A field that is missing reads as zero, and then the
+// audit begins anew; the document may be deleted at any time.
 type cursorDocument struct {
-	Routes string    `firestore:"routes"` // as the functions were configured, one to a line
-	Route  int       `firestore:"route"`  // index of the route
-	Found  int       `firestore:"found"`  // 0: walking roll-ups; 1: walking shards
-	After  string    `firestore:"after"`  // path of the last roll-up, or of the last counter's collection of shards
-	Walked int64     `firestore:"walked"` // found since the beginning
-	Whole  int64     `firestore:"whole"`  // found by the last audit that came to the end
-	Tick   time.Time `firestore:"tick"`   // when the audit began that wrote this
+	Routes   string          `firestore:"routes"`   // as the functions were configured, one to a line
+	Places   []placeDocument `firestore:"places"`   // by route
+	Tick     time.Time       `firestore:"tick"`     // when the audit began that wrote this
+	Complete time.Time       `firestore:"complete"` // when an audit last came to the last counter
+	Cycle    time.Duration   `firestore:"cycle"`    // from the time before to then, in nanoseconds
+}
+
+type placeDocument struct {
+	By     int    `firestore:"by"`   // 0: walking roll-ups; 1: walking shards
+	From   string `firestore:"from"` // path from which on the walk goes on
+	Done   bool   `firestore:"done"`
+	Failed bool   `firestore:"failed"`
 }
 
 // LoadCursor implements rollup.AuditStore.
@@ -170,31 +154,50 @@ func (s *Store) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
 		s.logger.WarnContext(ctx, "the audit's cursor is not one that Tally wrote; the audit begins anew", "document", cursorPath, "error", err)
 		return c, nil
 	}
-	c.Place = rollup.Place{Route: d.Route, Found: rollup.Found(d.Found), After: d.After}
-	c.Routes, c.Walked, c.Whole, c.Tick = d.Routes, d.Walked, d.Whole, d.Tick
+	c.Routes, c.Tick, c.Complete, c.Cycle = d.Routes, d.Tick, d.Complete, d.Cycle
+	for _, p := range d.Places {
+		c.Places = append(c.Places, rollup.Place{By: rollup.By(p.By), From: p.From, Done: p.Done, Failed: p.Failed})
+	}
 	return c, nil
 }
 
 // SaveCursor implements rollup.AuditStore.
 func (s *Store) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
+	places := make([]placeDocument, len(c.Places))
+	for i, p := range c.Places {
+		places[i] = placeDocument{int(p.By), p.From, p.Done, p.Failed}
+	}
 	return s.put(ctx, cursorPath, map[string]any{
-		"routes": c.Routes, "route": c.Route, "found": int(c.Found), "after": c.After, "walked": c.Walked, "whole": c.Whole, "tick": c.Tick,
+		"routes": c.Routes, "places": places, "tick": c.Tick, "complete": c.Complete, "cycle": c.Cycle,
 	}, c.UpdateTime)
 }
 
-// group returns a query for up to limit documents from start on, in order of their paths, of all
-// collections that have the name of the segments' last one and lie where the segments' first capture
-// may be. It needs no index but the one of names.
-func (s *Store) group(segments []rollup.Segment, start string, limit int) firestore.Query {
-	end := first(segments)
-	end = end[:strings.LastIndexByte(end, '/')] + "\x00/" + firstID
-	return s.client.CollectionGroup(segments[len(segments)-2].Name).OrderBy(firestore.DocumentID, firestore.Asc).
-		StartAt(s.client.Doc(start)).EndBefore(s.client.Doc(end)).Limit(limit)
+// Remove implements rollup.AuditStore. It bills one read beside the delete or write.
+func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+	ref := s.client.Doc(c.RollUp)
+	doc, err := ref.Get(ctx)
+	if err == nil {
+		// What is removed is what was read here, or nothing: its update time is r's, by the precondition.
+		others := doc.Data()
+		var updates []firestore.Update
+		for _, field := range rollUpFields(c.Route) {
+			delete(others, field)
+			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: firestore.Delete})
+		}
+		unchanged := firestore.LastUpdateTime(r.UpdateTime)
+		if len(others) > 0 {
+			_, err = ref.Update(ctx, updates, unchanged)
+		} else {
+			_, err = ref.Delete(ctx, unchanged)
+		}
+	}
+	return outcome(err, "removing", c.RollUp)
 }
 
-// Firestore orders paths segment by segment, each by its bytes. What a query begins or ends at need
-// not exist, nor be allowed to: firstID sorts before every id, and an id with a zero byte more is the
-// next after that id.
+// Firestore orders paths segment by segment: numeric ids, such as __id7__, which an import from
+// Datastore makes, by their numbers, and behind them the others by their bytes. What a query begins or
+// ends at need not exist, nor be allowed to: firstID sorts before every id, and an id with a zero byte
+// more is the next after that id.
 const firstID = "__id-9223372036854775808__"
 
 // first returns where the documents begin whose path is like the segments, which hold a capture.
@@ -212,21 +215,39 @@ func first(segments []rollup.Segment) string {
 // behind returns the first document path that differs from ids in a capture among the first n
 // segments and comes after it; "" if there is none.
 func behind(segments []rollup.Segment, ids []string, n int) string {
-	i := lastCapture(segments[:n])
-	if i < 0 {
-		return ""
+	for i := lastCapture(segments[:n]); i >= 0; i = lastCapture(segments[:i]) {
+		if id, ok := after(ids[i]); ok {
+			return strings.Join(ids[:i], "/") + "/" + id
+		}
 	}
-	return strings.Join(ids[:i], "/") + "/" + after(ids[i])
+	return ""
 }
 
-// after returns the id that follows an id.
-func after(id string) string {
+// after returns the id that follows an id, if one does.
+func after(id string) (string, bool) {
+	if number, ok := strings.CutPrefix(id, "__id"); ok {
+		if n, err := strconv.ParseInt(strings.TrimSuffix(number, "__"), 10, 64); err == nil && strings.HasSuffix(number, "__") {
+			if n++; n == -1<<63 { // there was no greater one
+				return "\x00", true
+			}
+			return fmt.Sprintf("__id%d__", n), true
+		}
+	}
 	const longest = 1500 // bytes, Firestore's limit
 	if len(id) < longest {
-		return id + "\x00"
+		return id + "\x00", true
 	}
-	last, size := utf8.DecodeLastRuneInString(id)
-	return id[:len(id)-size] + string(last+1)
+	for id != "" {
+		last, size := utf8.DecodeLastRuneInString(id)
+		id = id[:len(id)-size]
+		if last++; last == 0xD800 { // surrogates are no characters
+			last = 0xE000
+		}
+		if last <= utf8.MaxRune && len(id)+utf8.RuneLen(last) <= longest {
+			return id + string(last), true
+		}
+	}
+	return "", false
 }
 
 // next returns where behind path, which is not like the segments, the documents go on whose paths

@@ -9,8 +9,8 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -45,18 +45,18 @@ func TestBilledWalks(t *testing.T) {
 	bulk(t, client, 10, func(i int) string { return fmt.Sprintf("rollups/%d", i) }, one)
 	bulk(t, client, 50, func(i int) string { return fmt.Sprintf("others/%d/rollups/0", i) }, one)
 	meter := billing.NewMeter(nil)
-	store := firestorestore.New(metered(t, client, meter), slog.New(slog.DiscardHandler))
+	store := open(t, client, meter.DialOptions()...)
 	route := counter(t, rollup.DefaultRoute).Route
 
-	found, last, err := store.Counters(t.Context(), route, "", 100)
+	found, err := store.Counters(t.Context(), route, "", 100)
 	// beside the counters, one draft of each, and the end
-	if want := (billing.Counts{Reads: 5 + 5 + 1}); len(found) != 5 || !last || err != nil || meter.Counts() != want {
-		t.Errorf("%d counters, %v, were billed %+v, want %+v", len(found), err, meter.Counts(), want)
+	if want := (billing.Counts{Reads: 5 + 5 + 1}); len(found.Found) != 5 || found.Next != "" || err != nil || meter.Counts() != want {
+		t.Errorf("%d counters, %v, were billed %+v, want %+v", len(found.Found), err, meter.Counts(), want)
 	}
 	before := meter.Counts()
-	rollUps, last, err := store.RollUps(t.Context(), route, "", 100)
-	if want := before.Add(billing.Counts{Reads: 10}); len(rollUps) != 10 || !last || err != nil || meter.Counts() != want {
-		t.Errorf("%d roll-ups, %v, brought %+v to %+v, want %+v", len(rollUps), err, before, meter.Counts(), want)
+	rollUps, err := store.RollUps(t.Context(), route, "", 100)
+	if want := before.Add(billing.Counts{Reads: 10}); len(rollUps.Found) != 10 || rollUps.Next != "" || err != nil || meter.Counts() != want {
+		t.Errorf("%d roll-ups, %v, brought %+v to %+v, want %+v", len(rollUps.Found), err, before, meter.Counts(), want)
 	}
 }
 
@@ -67,10 +67,10 @@ func TestBilledWalkOfManyCounters(t *testing.T) {
 		client := dial(t)
 		bulk(t, client, counters*shards, func(i int) string { return fmt.Sprintf("counters/%d/shards/%d", i%counters, i) }, map[string]any{"count": 1})
 		meter := billing.NewMeter(nil)
-		store := firestorestore.New(metered(t, client, meter), slog.New(slog.DiscardHandler))
-		found, last, err := store.Counters(t.Context(), counter(t, rollup.DefaultRoute).Route, "", counters+1)
-		if got := meter.Counts(); len(found) != counters || !last || err != nil || got.Reads > most || got.Writes+got.Deletes > 0 {
-			t.Errorf("%d counters of %d shards, %v, were billed %+v, want at most %d reads", len(found), shards, err, got, most)
+		store := open(t, client, meter.DialOptions()...)
+		found, err := store.Counters(t.Context(), counter(t, rollup.DefaultRoute).Route, "", counters+1)
+		if got := meter.Counts(); len(found.Found) != counters || found.Next != "" || err != nil || got.Reads > most || got.Writes+got.Deletes > 0 {
+			t.Errorf("%d counters of %d shards, %v, were billed %+v, want at most %d reads", len(found.Found), shards, err, got, most)
 		}
 	}
 }
@@ -85,15 +85,10 @@ func BenchmarkAudit(b *testing.B) {
 			client := emulatortest.ClientDatabase(b, project, firestore.DefaultDatabaseID)
 			bulk(b, client, n, func(i int) string { return fmt.Sprintf("counters/%d/shards/0", i) }, map[string]any{"count": 1})
 			bulk(b, client, n, func(i int) string { return fmt.Sprintf("rollups/%d", i) },
-				map[string]any{"count": 1, "num_shards": 1, "as_of": time.Now().Add(-time.Hour)})
+				map[string]any{"count": 1, "tally": document.Tally{AsOf: time.Now().Add(-time.Hour), NumShards: 1, Routes: mustRoute(b).Hash(), Totals: []string{"count"}}.Encode()})
 			meter := billing.NewMeter(nil)
-			again, err := firestorestore.Dial(b.Context(), emulatortest.Addr(), project, firestore.DefaultDatabaseID, meter.DialOptions()...)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer again.Close()
 			logger := slog.New(slog.DiscardHandler)
-			store := firestorestore.New(again, logger)
+			store := open(b, client, meter.DialOptions()...)
 			route := mustRoute(b)
 			heap := func() float64 {
 				var m runtime.MemStats
@@ -106,7 +101,7 @@ func BenchmarkAudit(b *testing.B) {
 			for b.Loop() {
 				report, err := rollup.Audit(b.Context(), store, rollup.Routes{route}, rollup.AuditOptions{
 					Options:     rollup.Options{Cadence: time.Second, Timeout: time.Minute, Logger: logger},
-					Concurrency: 32, Grace: time.Second, Whole: true,
+					Concurrency: 32, Grace: time.Second, FromFirst: true,
 					Progress: func(r rollup.Report) {
 						if r.Counters%500 == 0 {
 							most = max(most, heap())

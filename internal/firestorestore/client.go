@@ -4,11 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"cloud.google.com/go/firestore"
+	vkit "cloud.google.com/go/firestore/apiv1"
+	"github.com/firestore-tally/tally/rollup"
 	"google.golang.org/api/option"
+	transport "google.golang.org/api/transport/grpc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -17,33 +23,52 @@ import (
 // host:port.
 const EmulatorHost = "FIRESTORE_EMULATOR_HOST"
 
-// Dial opens a client of a database, over connections with the dial options. It uses application
+// Open opens the Store of a database, over one connection with the dial options. It uses application
 // default credentials or, unless emulator is empty, the emulator at that host:port. Nothing is sent
-// yet, so a database that does not exist shows only in the first call.
-func Dial(ctx context.Context, emulator, project, database string, dial ...grpc.DialOption) (*firestore.Client, error) {
-	var opts []option.ClientOption
-	closeConn := func() error { return nil }
-	if emulator != "" {
-		// The SDK makes its own connection to an emulator and drops dial options, so the connection
-		// is made here.
-		conn, err := grpc.NewClient("passthrough:///"+emulator, append(slices.Clone(dial),
-			grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(owner{}))...)
-		if err != nil {
-			return nil, fmt.Errorf("firestore: %s=%q: %w", EmulatorHost, emulator, err)
-		}
-		closeConn = conn.Close // else the client's to close
-		opts = append(opts, option.WithGRPCConn(conn))
-	} else {
-		for _, d := range dial {
-			opts = append(opts, option.WithGRPCDialOption(d))
-		}
-	}
-	client, err := firestore.NewClientWithDatabase(ctx, project, database, opts...)
+// to Firestore yet, so a database that does not exist shows only in the first call. The Store logs to
+// logger what the engine does not.
+func Open(ctx context.Context, emulator, project, database string, logger *slog.Logger, dial ...grpc.DialOption) (*Store, error) {
+	s := &Store{database: fmt.Sprintf("projects/%s/databases/%s", project, database), logger: logger, now: time.Now, unindexed: make(map[*rollup.Route]time.Time)}
+	conn, err := connect(ctx, emulator, dial)
 	if err != nil {
-		err = fmt.Errorf("firestore: opening database %s of project %s: %w", database, project, err)
-		return nil, errors.Join(err, closeConn())
+		return nil, fmt.Errorf("firestore: opening database %s of project %s: %w", database, project, err)
 	}
-	return client, nil
+	s.client, err = firestore.NewClientWithDatabase(ctx, project, database, option.WithGRPCConn(conn))
+	if err == nil {
+		s.api, err = vkit.NewClient(ctx, option.WithGRPCConn(conn))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("firestore: opening database %s of project %s: %w", database, project, err), conn.Close())
+	}
+	return s, nil
+}
+
+// Dial opens Firestore's SDK as Open opens a Store, for the tools beside the functions.
+func Dial(ctx context.Context, emulator, project, database string, dial ...grpc.DialOption) (*firestore.Client, error) {
+	s, err := Open(ctx, emulator, project, database, nil, dial...)
+	if err != nil {
+		return nil, err
+	}
+	return s.client, nil
+}
+
+// connect makes a connection for both of a Store's clients. Nothing else takes dial options for an
+// emulator too.
+func connect(ctx context.Context, emulator string, dial []grpc.DialOption) (*grpc.ClientConn, error) {
+	dial = append(slices.Clone(dial), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+	if emulator != "" {
+		dial = append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(owner{}))
+		conn, err := grpc.NewClient("passthrough:///"+emulator, dial...)
+		if err != nil {
+			return nil, fmt.Errorf("%s=%q: %w", EmulatorHost, emulator, err)
+		}
+		return conn, nil
+	}
+	opts := []option.ClientOption{option.WithEndpoint("firestore.googleapis.com:443"), option.WithScopes(vkit.DefaultAuthScopes()...)}
+	for _, d := range dial {
+		opts = append(opts, option.WithGRPCDialOption(d))
+	}
+	return transport.Dial(ctx, opts...)
 }
 
 // owner is the credential with which the emulator lets a request pass its security rules, as it

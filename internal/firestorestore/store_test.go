@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Backend {
 		client := dial(t)
-		return backend(client, firestorestore.New(client, slog.New(slog.DiscardHandler)))
+		return backend(client, open(t, client))
 	})
 }
 
@@ -118,7 +118,7 @@ func TestBilledOperations(t *testing.T) {
 		{1, "count", billing.Counts{Reads: 2, Writes: 1}, billing.Counts{Reads: 1}},
 		{1000, "count", billing.Counts{Reads: 2, Writes: 1}, billing.Counts{Reads: 1}},
 		{1001, "count", billing.Counts{Reads: 3, Writes: 1}, billing.Counts{Reads: 1}},
-		{10, "count, other", billing.Counts{Reads: 4, Writes: 1}, billing.Counts{Reads: 1}}, // one more for the field, one for num_shards
+		{10, "count, other", billing.Counts{Reads: 3, Writes: 1}, billing.Counts{Reads: 1}}, // one more for the field
 		{10, "count : documents", billing.Counts{Reads: 11, Writes: 1}, billing.Counts{Reads: 1}},
 	} {
 		t.Run(fmt.Sprintf("%d shards/%s", test.shards, test.fields), func(t *testing.T) {
@@ -126,10 +126,10 @@ func TestBilledOperations(t *testing.T) {
 			client := dial(t)
 			fill(t, client, test.shards)
 			meter := billing.NewMeter(nil)
-			store := firestorestore.New(metered(t, client, meter), slog.New(slog.DiscardHandler))
+			store := open(t, client, meter.DialOptions()...)
 			coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 			c := counter(t, "counters/{c}/shards/{s} -> rollups/{c} : "+test.fields)
-			if _, err := coalescer.Changed(t.Context(), c, "e1"); err != nil {
+			if _, err := coalescer.Changed(t.Context(), c, rollup.Event{ID: "e1"}); err != nil {
 				t.Fatal(err)
 			}
 			if got := meter.Counts(); got != test.rollUp {
@@ -142,7 +142,7 @@ func TestBilledOperations(t *testing.T) {
 			other := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
-			_, err := other.Changed(ctx, c, "e2")
+			_, err := other.Changed(ctx, c, rollup.Event{ID: "e2"})
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v, want the deadline", err)
 			}
@@ -162,34 +162,49 @@ func TestBilledAtZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	meter := billing.NewMeter(nil)
-	store := firestorestore.New(metered(t, client, meter), slog.New(slog.DiscardHandler))
-	err := store.View(t.Context(), counter(t, rollup.DefaultRoute), func(s rollup.Snapshot) error {
-		totals, _, err := s.Sum(t.Context())
-		if totals.Sums["count"] != rollup.Int(0) {
-			t.Errorf("sum is %v, want 0", totals.Sums["count"])
-		}
-		return err
-	})
-	if want := (billing.Counts{Reads: 2}); err != nil || meter.Counts() != want {
-		t.Errorf("billed %+v, want %+v (%v)", meter.Counts(), want, err)
+	store := open(t, client, meter.DialOptions()...)
+	if totals := sum(t, view(t, store, counter(t, rollup.DefaultRoute))); totals.Sums["count"] != rollup.Int(0) {
+		t.Errorf("sum is %v, want 0", totals.Sums["count"])
+	}
+	if want := (billing.Counts{Reads: 3}); meter.Counts() != want {
+		t.Errorf("billed %+v, want %+v", meter.Counts(), want)
 	}
 }
 
-// metered opens the client's database once more, with every operation counted.
-func metered(t *testing.T, client *firestore.Client, meter *billing.Meter) *firestore.Client {
+// open opens the client's database as a Store that logs nothing.
+func open(t testing.TB, client *firestore.Client, opts ...grpc.DialOption) *firestorestore.Store {
 	t.Helper()
-	return intercepted(t, client, meter.DialOptions()...)
+	return openLogging(t, client, slog.New(slog.DiscardHandler), opts...)
 }
 
-func intercepted(t *testing.T, client *firestore.Client, opts ...grpc.DialOption) *firestore.Client {
+func openLogging(t testing.TB, client *firestore.Client, logger *slog.Logger, opts ...grpc.DialOption) *firestorestore.Store {
 	t.Helper()
-	project := strings.Split(client.Doc("a/b").Path, "/")[1]
-	again, err := firestorestore.Dial(t.Context(), emulatortest.Addr(), project, firestore.DefaultDatabaseID, opts...)
+	parts := strings.Split(client.Doc("a/b").Path, "/")
+	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(), parts[1], parts[3], logger, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { again.Close() })
-	return again
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// view opens a snapshot of a counter.
+func view(t *testing.T, store *firestorestore.Store, c rollup.Counter) rollup.Snapshot {
+	t.Helper()
+	s, err := store.View(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func sum(t *testing.T, s rollup.Snapshot) rollup.Totals {
+	t.Helper()
+	totals, err := s.Sum(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return totals
 }
 
 // noIndex fails aggregation queries as those on a field without an index, and counts them. Other calls
@@ -219,7 +234,7 @@ func TestMissingIndex(t *testing.T) {
 	var index noIndex
 	var log strings.Builder
 	now := time.Now()
-	store := firestorestore.New(intercepted(t, client, index.dialOption()), slog.New(slog.NewTextHandler(&log, nil)))
+	store := openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), index.dialOption())
 	store.SetClock(func() time.Time { return now })
 	c := counter(t, rollup.DefaultRoute)
 	began := now
@@ -228,20 +243,14 @@ func TestMissingIndex(t *testing.T) {
 		queries int32 // so far
 	}{{0, 1}, {10*time.Minute - 1, 1}, {10 * time.Minute, 2}, {20*time.Minute - 1, 2}} {
 		now = began.Add(test.after)
-		err := store.View(t.Context(), c, func(s rollup.Snapshot) error {
-			if _, err := client.Doc(fmt.Sprint("counters/likes/shards/later", i)).Set(t.Context(), map[string]any{"count": 1}); err != nil {
-				return err
-			}
-			got, _, err := s.Sum(t.Context())
-			n := int64(3 + i) // the write is later than the snapshot
-			want := rollup.Totals{Sums: map[string]rollup.Number{"count": rollup.Int(n)}, NumShards: n}
-			if d := cmp.Diff(want, got, cmp.AllowUnexported(rollup.Number{})); d != "" {
-				t.Errorf("totals (-want +got):\n%s", d)
-			}
-			return err
-		})
-		if err != nil {
+		s := view(t, store, c)
+		if _, err := client.Doc(fmt.Sprint("counters/likes/shards/later", i)).Set(t.Context(), map[string]any{"count": 1}); err != nil {
 			t.Fatal(err)
+		}
+		n := int64(3 + i) // the write is later than the snapshot
+		want := rollup.Totals{Sums: map[string]rollup.Number{"count": rollup.Int(n)}, NumShards: n}
+		if d := cmp.Diff(want, sum(t, s), cmp.AllowUnexported(rollup.Number{})); d != "" {
+			t.Errorf("totals (-want +got):\n%s", d)
 		}
 		if n := index.queries.Load(); n != test.queries {
 			t.Errorf("after %v: %d aggregation queries, want %d", test.after, n, test.queries)
@@ -259,12 +268,9 @@ func TestNotTheIndex(t *testing.T) {
 	var index noIndex
 	index.broken.Store(true)
 	var log strings.Builder
-	store := firestorestore.New(intercepted(t, client, index.dialOption()), slog.New(slog.NewTextHandler(&log, nil)))
+	store := openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), index.dialOption())
 	for i := range int32(2) {
-		err := store.View(t.Context(), counter(t, rollup.DefaultRoute), func(s rollup.Snapshot) error {
-			_, _, err := s.Sum(t.Context())
-			return err
-		})
+		_, err := view(t, store, counter(t, rollup.DefaultRoute)).Sum(t.Context())
 		if err == nil || index.queries.Load() != i+1 || log.Len() > 0 {
 			t.Errorf("got %v after %d aggregation queries, want an error after %d and no word of an index: %s", err, index.queries.Load(), i+1, &log)
 		}
@@ -281,7 +287,7 @@ func TestWriteErrors(t *testing.T) {
 		fail := grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			return status.Error(code, "injected")
 		})
-		store := firestorestore.New(intercepted(t, client, fail), slog.New(slog.DiscardHandler))
+		store := open(t, client, fail)
 		err := store.Write(t.Context(), counter(t, rollup.DefaultRoute), rollup.RollUp{})
 		if err == nil || errors.Is(err, rollup.ErrConflict) != conflict || status.Code(err) != code {
 			t.Errorf("%v: got %v, want a conflict: %v", code, err, conflict)
@@ -293,35 +299,25 @@ func TestWriteErrors(t *testing.T) {
 func TestClientsAreNotBlocked(t *testing.T) {
 	client := dial(t)
 	fill(t, client, 10)
-	store := firestorestore.New(client, slog.New(slog.DiscardHandler))
-	err := store.View(t.Context(), counter(t, rollup.DefaultRoute), func(s rollup.Snapshot) error {
-		totals, _, err := s.Sum(t.Context())
-		if err != nil {
-			return err
+	snapshot := view(t, open(t, client), counter(t, rollup.DefaultRoute))
+	if totals := sum(t, snapshot); totals.Sums["count"] != rollup.Int(10) {
+		t.Errorf("sum is %v, want 10", totals.Sums["count"])
+	}
+	// The emulator keeps a write waiting for 2 s when a lock is in its way, and then aborts it.
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	failed := make(chan error)
+	for i := range 20 {
+		go func() {
+			shard := client.Doc(fmt.Sprintf("counters/likes/shards/%d", i%10))
+			_, err := shard.Update(ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(1)}})
+			failed <- err
+		}()
+	}
+	for range 20 {
+		if err := <-failed; err != nil {
+			t.Errorf("an increment failed while the snapshot was open: %v", err)
 		}
-		if totals.Sums["count"] != rollup.Int(10) {
-			t.Errorf("sum is %v, want 10", totals.Sums["count"])
-		}
-		// The emulator keeps a write waiting for 2 s when a lock is in its way, and then aborts it.
-		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-		defer cancel()
-		failed := make(chan error)
-		for i := range 20 {
-			go func() {
-				shard := client.Doc(fmt.Sprintf("counters/likes/shards/%d", i%10))
-				_, err := shard.Update(ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(1)}})
-				failed <- err
-			}()
-		}
-		for range 20 {
-			if err := <-failed; err != nil {
-				t.Errorf("an increment failed while the snapshot was open: %v", err)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -334,20 +330,9 @@ func TestNamedDatabase(t *testing.T) {
 	}
 	defer named.Close()
 	fill(t, named, 3)
-	c := counter(t, rollup.DefaultRoute)
-	for _, test := range []struct {
-		client *firestore.Client
-		want   int64
-	}{{client, 0}, {named, 3}} {
-		err := firestorestore.New(test.client, slog.New(slog.DiscardHandler)).View(t.Context(), c, func(s rollup.Snapshot) error {
-			totals, _, err := s.Sum(t.Context())
-			if totals.NumShards != test.want {
-				t.Errorf("%d shards, want %d", totals.NumShards, test.want)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
+	for client, want := range map[*firestore.Client]int64{client: 0, named: 3} {
+		if totals := sum(t, view(t, open(t, client), counter(t, rollup.DefaultRoute))); totals.NumShards != want {
+			t.Errorf("%d shards, want %d", totals.NumShards, want)
 		}
 	}
 }

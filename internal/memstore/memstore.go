@@ -1,5 +1,5 @@
-// Package memstore is a rollup.AuditStore and rollup.PendingStore in memory, for the engine's tests. It
-// passes the same suites as the store on Firestore.
+// Package memstore is a rollup.AuditStore in memory, for the engine's tests. It passes the same suite
+// as the store on Firestore.
 package memstore
 
 import (
@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -24,25 +25,21 @@ type Store struct {
 	Skew time.Duration
 
 	mu          sync.Mutex
-	last        time.Time                      // the latest commit or snapshot
-	collections map[string]map[string]document // by path of the collection and document id
+	last        time.Time                    // the latest commit or snapshot
+	collections map[string]map[string]stored // by path of the collection and document id
 	cursor      rollup.Cursor
 }
 
-type document struct {
+type stored struct {
 	fields     map[string]any // replaced, never changed, so that a snapshot may keep it
 	updateTime time.Time
 }
 
 // View implements rollup.Store.
-func (s *Store) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
+func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
-	return f(s.snapshot(c))
-}
-
-func (s *Store) snapshot(c rollup.Counter) *snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := s.Now().Truncate(time.Microsecond); now.After(s.last) {
@@ -52,7 +49,7 @@ func (s *Store) snapshot(c rollup.Counter) *snapshot {
 	for id, d := range s.collections[c.Shards] {
 		v.shards = append(v.shards, rollup.Shard{Path: c.Shards + "/" + id, Fields: d.fields})
 	}
-	return v
+	return v, nil
 }
 
 // rollUp reads c's roll-up document.
@@ -61,9 +58,7 @@ func (s *Store) rollUp(c rollup.Counter) rollup.RollUp {
 	if !ok {
 		return rollup.RollUp{}
 	}
-	r := rollup.RollUp{UpdateTime: d.updateTime, Totals: rollup.Totals{Sums: make(map[string]rollup.Number)}}
-	r.AsOf, _ = d.fields[rollup.FieldAsOf].(time.Time)
-	r.NumShards, _ = d.fields[rollup.FieldNumShards].(int64)
+	r := rollup.RollUp{UpdateTime: d.updateTime, Sums: make(map[string]rollup.Number), Tally: document.DecodeTally(d.fields[document.TallyField])}
 	for _, field := range c.Route.Fields {
 		if n, ok := rollup.NumberOf(d.fields[field]); ok {
 			r.Sums[field] = n
@@ -82,13 +77,15 @@ type snapshot struct {
 func (v *snapshot) ReadTime() time.Time   { return v.readTime }
 func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
 
-func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, []rollup.Malformed, error) {
-	if err := ctx.Err(); err != nil {
-		return rollup.Totals{}, nil, err
-	}
+func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
+	totals, _ := rollup.SumShards(v.route, v.shards)
+	return totals, ctx.Err()
+}
+
+func (v *snapshot) Malformed(ctx context.Context, most int) ([]rollup.Malformed, error) {
 	slices.SortFunc(v.shards, func(a, b rollup.Shard) int { return cmp.Compare(a.Path, b.Path) })
-	totals, malformed := rollup.SumShards(v.route, v.shards)
-	return totals, malformed, nil
+	_, malformed := rollup.SumShards(v.route, v.shards)
+	return malformed[:min(len(malformed), most)], ctx.Err()
 }
 
 // Write implements rollup.Store.
@@ -109,38 +106,23 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	for field, sum := range r.Sums {
 		fields[field] = sum.Value()
 	}
-	fields[rollup.FieldNumShards] = r.NumShards
-	fields[rollup.FieldAsOf] = r.AsOf
+	fields[document.TallyField] = r.Tally.Encode()
 	s.put(c.RollUp, fields)
 	return nil
 }
 
-// Counters implements rollup.AuditStore.
-func (s *Store) Counters(ctx context.Context, route *rollup.Route, after string, limit int) ([]rollup.Counter, bool, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, false, err
-	}
+// Counters implements rollup.AuditStore. A place is the path of the last that was found.
+func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []rollup.Counter
-	for _, path := range slices.Sorted(maps.Keys(s.collections)) {
+	return page(slices.Sorted(maps.Keys(s.collections)), from, limit, func(path string) (rollup.Found, bool) {
 		c, ok := route.Counter(path)
-		if !ok || path <= after {
-			continue
-		}
-		if len(found) == limit {
-			return found, false, nil
-		}
-		found = append(found, c)
-	}
-	return found, true, nil
+		return rollup.Found{Counter: c}, ok
+	}), ctx.Err()
 }
 
 // RollUps implements rollup.AuditStore.
-func (s *Store) RollUps(ctx context.Context, route *rollup.Route, after string, limit int) ([]rollup.FoundRollUp, bool, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, false, err
-	}
+func (s *Store) RollUps(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var paths []string
@@ -150,18 +132,34 @@ func (s *Store) RollUps(ctx context.Context, route *rollup.Route, after string, 
 		}
 	}
 	slices.Sort(paths)
-	var found []rollup.FoundRollUp
-	for _, path := range paths {
+	return page(paths, from, limit, func(path string) (rollup.Found, bool) {
 		c, ok := route.CounterOfRollUp(path)
-		if !ok || path <= after {
+		if !ok {
+			return rollup.Found{}, false
+		}
+		return rollup.Found{Counter: c, RollUp: s.rollUp(c)}, true
+	}), ctx.Err()
+}
+
+// page returns what find finds at the paths that follow a path.
+func page(paths []string, after string, limit int, find func(path string) (rollup.Found, bool)) rollup.Page {
+	var p rollup.Page
+	for _, path := range paths {
+		if path <= after {
 			continue
 		}
-		if len(found) == limit {
-			return found, false, nil
+		f, ok := find(path)
+		if !ok {
+			continue
 		}
-		found = append(found, rollup.FoundRollUp{Counter: c, RollUp: s.rollUp(c)})
+		if len(p.Found) == limit {
+			p.Next = p.Found[limit-1].Next
+			return p
+		}
+		f.Next = path
+		p.Found = append(p.Found, f)
 	}
-	return found, true, nil
+	return p
 }
 
 // Remove implements rollup.AuditStore.
@@ -176,7 +174,7 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 		return rollup.ErrConflict
 	}
 	fields := maps.Clone(d.fields)
-	for _, field := range append(slices.Clone(c.Route.Fields), rollup.FieldNumShards, rollup.FieldAsOf) {
+	for _, field := range append(slices.Clone(c.Route.Fields), document.TallyField) {
 		delete(fields, field)
 	}
 	if len(fields) > 0 {
@@ -191,7 +189,9 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 func (s *Store) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cursor, ctx.Err()
+	c := s.cursor
+	c.Places = slices.Clone(c.Places)
+	return c, ctx.Err()
 }
 
 // SaveCursor implements rollup.AuditStore.
@@ -249,7 +249,7 @@ func (s *Store) Get(path string) map[string]any {
 	return maps.Clone(d.fields)
 }
 
-func (s *Store) get(path string) (document, bool) {
+func (s *Store) get(path string) (stored, bool) {
 	collection, id := split(path)
 	d, ok := s.collections[collection][id]
 	return d, ok
@@ -258,13 +258,13 @@ func (s *Store) get(path string) (document, bool) {
 func (s *Store) put(path string, fields map[string]any) time.Time {
 	collection, id := split(path)
 	if s.collections == nil {
-		s.collections = make(map[string]map[string]document)
+		s.collections = make(map[string]map[string]stored)
 	}
 	if s.collections[collection] == nil {
-		s.collections[collection] = make(map[string]document)
+		s.collections[collection] = make(map[string]stored)
 	}
 	t := s.commit()
-	s.collections[collection][id] = document{fields, t}
+	s.collections[collection][id] = stored{fields, t}
 	return t
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/internal/storetest"
-	"github.com/firestore-tally/tally/rollup"
 )
 
 func TestStore(t *testing.T) {
@@ -33,8 +32,4 @@ func int64s(fields map[string]any) map[string]any {
 		}
 	}
 	return fields
-}
-
-func TestPendingStore(t *testing.T) {
-	storetest.RunPending(t, func(*testing.T) rollup.PendingStore { return new(memstore.Store) })
 }

@@ -16,7 +16,6 @@ type Outcome string
 const (
 	Absorbed Outcome = "absorbed" // acknowledged at once, because an event that is held stands for it
 	Covered  Outcome = "covered"  // held until a roll-up covered it
-	Marked   Outcome = "marked"   // held until a pending mark stood for it
 	Failed   Outcome = "failed"   // to be delivered again
 	Dropped  Outcome = "dropped"  // acknowledged without effect: no retry could help
 	Refused  Outcome = "refused"  // was no CloudEvent
@@ -29,8 +28,6 @@ type instruments struct {
 	lag     metric.Float64Histogram
 	rollUps metric.Int64Counter
 	errors  metric.Int64Counter
-	marks   metric.Int64Counter
-	pending metric.Int64Gauge
 	ticks   metric.Int64Counter
 	audited metric.Int64Counter
 	drift   metric.Int64Counter
@@ -58,14 +55,10 @@ func newInstruments(m metric.Meter, billed func() (reads, writes, deletes int64)
 	i.lag = histogram("tally.lag", "From a change's commit to as_of of the roll-up that covers it, both by Firestore's clock")
 	i.rollUps = counter("tally.rollups", "{rollup}", "Attempts to write a roll-up")
 	i.errors = counter("tally.errors", "{error}", "Failed calls of Firestore; a refused write is none")
-	i.marks = counter("tally.marks", "{mark}", "Pending marks that were left")
 	i.ticks = counter("tally.ticks", "{tick}", "Calls of RollUpOnSchedule that were no dry run")
 	i.audited = counter("tally.audited", "{counter}", "Counters that audits compared with their shards")
 	i.drift = counter("tally.drift", "{counter}", "Roll-ups that lacked a change for longer than an event may take")
-	var err error
-	i.pending, err = m.Int64Gauge("tally.pending", metric.WithUnit("{mark}"), metric.WithDescription("Pending marks that the last tick left, as far as it came"))
-	problems = append(problems, err)
-	_, err = m.Int64ObservableCounter("tally.billed", metric.WithUnit("{operation}"), metric.WithDescription("Document operations that Firestore billed"),
+	_, err := m.Int64ObservableCounter("tally.billed", metric.WithUnit("{operation}"), metric.WithDescription("Document operations that Firestore billed"),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			reads, writes, deletes := billed()
 			o.Observe(reads, kind("read"))
@@ -88,7 +81,7 @@ func kind(value string) metric.MeasurementOption {
 // outcomes are made once: every event needs one.
 var outcomes = func() map[Outcome]metric.MeasurementOption {
 	made := make(map[Outcome]metric.MeasurementOption)
-	for _, o := range []Outcome{Absorbed, Covered, Marked, Failed, Dropped, Refused} {
+	for _, o := range []Outcome{Absorbed, Covered, Failed, Dropped, Refused} {
 		made[o] = outcome(string(o))
 	}
 	return made
@@ -128,13 +121,10 @@ func (t *Telemetry) Wrote(ctx context.Context, a rollup.Attempt) {
 		what = "unchanged"
 	}
 	t.rollUps.Add(ctx, 1, outcome(what))
-	if a.Err == nil && !a.Marked.IsZero() {
-		t.Lag(ctx, a.AsOf.Sub(a.Marked))
-	}
 }
 
-// Tick records a call of RollUpOnSchedule, which was no dry run, and how many pending marks it left.
-func (t *Telemetry) Tick(ctx context.Context, succeeded bool, pending int) {
+// Tick records a call of RollUpOnSchedule, which was no dry run.
+func (t *Telemetry) Tick(ctx context.Context, succeeded bool) {
 	if t == nil {
 		return
 	}
@@ -143,7 +133,6 @@ func (t *Telemetry) Tick(ctx context.Context, succeeded bool, pending int) {
 		what = "failed"
 	}
 	t.ticks.Add(ctx, 1, outcome(what))
-	t.pending.Record(ctx, int64(pending))
 }
 
 // Audited records what a tick's audit of one database did.

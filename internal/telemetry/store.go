@@ -7,24 +7,18 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A Store is all that the engine wants of a database.
-type Store interface {
-	rollup.AuditStore
-	rollup.PendingStore
-}
-
 // Store returns a store that records the calls of s: their spans, for events, and their failures, by
-// the class of the error. Of the audit's calls it records those of roll-ups and marks, not the
-// queries that find counters. Off, it returns s.
-func (t *Telemetry) Store(s Store, class func(error) string) Store {
+// the class of the error. Of the audit's calls it records those of roll-ups, not the queries that find
+// counters. Off, it returns s.
+func (t *Telemetry) Store(s rollup.AuditStore, class func(error) string) rollup.AuditStore {
 	if t == nil {
 		return s
 	}
-	return &store{Store: s, telemetry: t, class: class}
+	return &store{AuditStore: s, telemetry: t, class: class}
 }
 
 type store struct {
-	Store
+	rollup.AuditStore
 	telemetry *Telemetry
 	class     func(error) string
 }
@@ -40,58 +34,31 @@ func (s *store) call(ctx context.Context, name string, f func(context.Context) e
 	return err
 }
 
-func (s *store) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
-	var within error // f's, such as a sum's, which is counted already
-	err := s.call(ctx, "look", func(ctx context.Context) error {
-		err := s.Store.View(ctx, c, func(v rollup.Snapshot) error {
-			within = f(snapshot{v, s, ctx})
-			return within
-		})
-		if within != nil {
-			return nil
-		}
+func (s *store) View(ctx context.Context, c rollup.Counter) (v rollup.Snapshot, err error) {
+	err = s.call(ctx, "look", func(ctx context.Context) (err error) {
+		v, err = s.AuditStore.View(ctx, c)
 		return err
 	})
-	if within != nil {
-		return within
-	}
-	return err
+	return snapshot{v, s}, err
 }
 
 func (s *store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
-	return s.call(ctx, "write", func(ctx context.Context) error { return s.Store.Write(ctx, c, r) })
-}
-
-func (s *store) Mark(ctx context.Context, c rollup.Counter) error {
-	err := s.call(ctx, "mark", func(ctx context.Context) error { return s.Store.Mark(ctx, c) })
-	if err == nil {
-		s.telemetry.marks.Add(ctx, 1)
-	}
-	return err
-}
-
-func (s *store) Unmark(ctx context.Context, m rollup.Mark) error {
-	return s.call(ctx, "unmark", func(ctx context.Context) error { return s.Store.Unmark(ctx, m) })
+	return s.call(ctx, "write", func(ctx context.Context) error { return s.AuditStore.Write(ctx, c, r) })
 }
 
 func (s *store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
-	return s.call(ctx, "remove", func(ctx context.Context) error { return s.Store.Remove(ctx, c, r) })
+	return s.call(ctx, "remove", func(ctx context.Context) error { return s.AuditStore.Remove(ctx, c, r) })
 }
 
-// A snapshot is valid only inside the call of View whose context it keeps, for the span of its sum to
-// be a child of the look's.
 type snapshot struct {
 	rollup.Snapshot
 	store *store
-	look  context.Context
 }
 
-func (v snapshot) Sum(ctx context.Context) (totals rollup.Totals, malformed []rollup.Malformed, err error) {
-	_, span := v.store.telemetry.startCall(v.look, "sum")
-	totals, malformed, err = v.Snapshot.Sum(ctx)
-	span.End(err)
-	if err != nil {
-		v.store.telemetry.failed(ctx, "sum", v.store.class(err))
-	}
-	return totals, malformed, err
+func (v snapshot) Sum(ctx context.Context) (totals rollup.Totals, err error) {
+	err = v.store.call(ctx, "sum", func(ctx context.Context) (err error) {
+		totals, err = v.Snapshot.Sum(ctx)
+		return err
+	})
+	return totals, err
 }

@@ -11,10 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -130,22 +127,4 @@ func (t *Telemetry) export(ctx context.Context, timeout time.Duration) {
 	if err := errors.Join(metrics, spans); err != nil {
 		t.logger.WarnContext(ctx, "telemetry not exported", "error", err)
 	}
-}
-
-// FlushAtEnd has SIGTERM, by which Cloud Run ends an instance, export what was recorded before it
-// ends the process.
-func (t *Telemetry) FlushAtEnd() {
-	if t == nil {
-		return
-	}
-	terminated := make(chan os.Signal, 1)
-	signal.Notify(terminated, syscall.SIGTERM)
-	go func() {
-		<-terminated
-		t.FlushNow(context.Background())
-		signal.Reset(syscall.SIGTERM)
-		if self, err := os.FindProcess(os.Getpid()); err != nil || self.Signal(syscall.SIGTERM) != nil {
-			os.Exit(1) // not every system has the signal
-		}
-	}()
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // typePrefix begins the type of every document event: created, updated, deleted, written, each also
@@ -26,12 +28,18 @@ const protobuf = "application/protobuf"
 // it is delivered. Check with errors.Is.
 var ErrMalformed = errors.New("malformed event")
 
-// A Change says that a document was created, updated or deleted. It carries no more: a roll-up
-// reads the rest.
+// A Change says that a document was created, updated or deleted. It is all that is kept of an event: a
+// roll-up reads the rest.
 type Change struct {
-	Project  string
-	Database string // such as "(default)"
-	Path     string // of the document, below the database's root
+	ID        string    // of the event
+	Committed time.Time // as the event says; zero: unknown
+	Project   string
+	Database  string // such as "(default)"
+	Path      string // of the document, below the database's root
+
+	// UpdateTime is the latest update time that the event's documents carry: of the change itself, but
+	// for a deletion. Zero: unknown.
+	UpdateTime time.Time
 }
 
 // Decode returns the change that e tells.
@@ -43,11 +51,13 @@ func Decode(e event.Event) (Change, error) {
 	if e.DataContentType() != protobuf && e.DataMediaType() != protobuf {
 		return Change{}, fmt.Errorf("%w: its content type is %q, not %s", ErrMalformed, e.DataContentType(), protobuf)
 	}
-	name, err := documentName(e.Data())
+	name, updateTime, err := documentIn(e.Data())
 	if err != nil {
 		return Change{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	return parseName(name)
+	c, err := parseName(name)
+	c.ID, c.Committed, c.UpdateTime = e.ID(), e.Time(), updateTime
+	return c, err
 }
 
 // Numbers of the fields that are read of an event's data.
@@ -55,15 +65,17 @@ var (
 	valueField    = fieldNumber(&firestoredata.DocumentEventData{}, "value")     // absent when the document was deleted
 	oldValueField = fieldNumber(&firestoredata.DocumentEventData{}, "old_value") // absent when it was created
 	nameField     = fieldNumber(&firestoredata.Document{}, "name")
+	updateField   = fieldNumber(&firestoredata.Document{}, "update_time")
 )
 
 func fieldNumber(m proto.Message, name protoreflect.Name) protowire.Number {
 	return m.ProtoReflect().Descriptor().Fields().ByName(name).Number()
 }
 
-// documentName returns the name of the document in a DocumentEventData. It passes over the
-// document's fields without decoding or checking them: whatever they are, the document changed.
-func documentName(data []byte) (string, error) {
+// documentIn returns the name of the document in a DocumentEventData, and the latest update time. It
+// passes over the document's fields without decoding or checking them: whatever they are, the document
+// changed.
+func documentIn(data []byte) (name string, updateTime time.Time, err error) {
 	type document struct {
 		present bool
 		name    []byte
@@ -72,7 +84,7 @@ func documentName(data []byte) (string, error) {
 	for len(data) > 0 {
 		number, content, rest, err := nextField(data)
 		if err != nil {
-			return "", err
+			return "", updateTime, err
 		}
 		data = rest
 		d := &value
@@ -87,11 +99,17 @@ func documentName(data []byte) (string, error) {
 		for len(content) > 0 {
 			number, text, rest, err := nextField(content)
 			if err != nil {
-				return "", err
+				return "", updateTime, err
 			}
 			content = rest
-			if number == nameField {
+			switch number {
+			case nameField:
 				d.name = text // of several, protocol buffers take the last
+			case updateField:
+				var t timestamppb.Timestamp
+				if err := proto.Unmarshal(text, &t); err == nil && t.IsValid() && t.AsTime().After(updateTime) {
+					updateTime = t.AsTime()
+				}
 			}
 		}
 	}
@@ -100,11 +118,11 @@ func documentName(data []byte) (string, error) {
 	}
 	switch {
 	case !value.present:
-		return "", errors.New("it holds no document")
+		return "", updateTime, errors.New("it holds no document")
 	case !utf8.Valid(value.name):
-		return "", fmt.Errorf("the document's name %q is not valid UTF-8", value.name)
+		return "", updateTime, fmt.Errorf("the document's name %q is not valid UTF-8", value.name)
 	}
-	return string(value.name), nil
+	return string(value.name), updateTime, nil
 }
 
 // nextField splits the first field off a message. It returns number 0 for a field that holds neither

@@ -1,0 +1,234 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	clone  = ".."
+	module = "github.com/firestore-tally/tally"
+)
+
+// What is uploaded is what the functions are built from: a file less and the build fails, a file
+// more may be a secret.
+func TestUploadIsWhatIsBuilt(t *testing.T) {
+	built := sources(t)
+	data, err := os.ReadFile(filepath.Join(clone, ".gcloudignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "!") {
+			lines = append(lines, line)
+		}
+	}
+	want := linesFor(built)
+	for _, line := range want {
+		if !slices.Contains(lines, line) {
+			t.Errorf(".gcloudignore lacks the line %s", line)
+		}
+	}
+	for _, line := range lines {
+		if !slices.Contains(want, line) {
+			t.Errorf(".gcloudignore has the line %s, of which nothing is built", line)
+		}
+	}
+	if d := cmp.Diff(built, uploaded(t, clone)); d != "" {
+		t.Errorf("(-built from +uploaded by gcloud):\n%s", d)
+	}
+}
+
+// linesFor returns the lines of .gcloudignore that have the files uploaded.
+func linesFor(files []string) []string {
+	var lines []string
+	for _, file := range files {
+		for i, c := range file {
+			if c == '/' {
+				lines = append(lines, "!/"+file[:i+1])
+			}
+		}
+		if path.Ext(file) == ".go" {
+			file = path.Join(path.Dir(file), "*.go")
+		}
+		lines = append(lines, "!/"+file)
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
+// Nothing else that lies in a clone is uploaded.
+func TestUploadLeavesOutTheRest(t *testing.T) {
+	files := uploaded(t, clone)
+	dir := t.TempDir()
+	copyFiles(t, append([]string{".gcloudignore"}, files...), dir)
+	folders := []string{".git", "cmd/tally", "deploy", "deploy/terraform/.terraform", "internal/doctor", "node_modules/firebase"}
+	for _, file := range files {
+		folders = append(folders, path.Dir(file), path.Join(path.Dir(file), "testdata"))
+	}
+	for _, folder := range folders {
+		for _, name := range []string{".env", "key.json", "id_ed25519", "terraform.tfvars", "more_test.go", "testdata/more.go"} {
+			write(t, filepath.Join(dir, folder, name), nil)
+		}
+	}
+	if d := cmp.Diff(files, uploaded(t, dir)); d != "" {
+		t.Errorf("uploaded (-without +with what lies beside):\n%s", d)
+	}
+}
+
+// What is uploaded builds as Google's Go buildpack builds it, and the binary rolls up.
+func TestUploadBuildsAndRollsUp(t *testing.T) { // not in parallel: the build would slow the scenarios
+	binary := buildpack(t, uploaded(t, clone))
+	w := newWorld(t, options{counters: 1, proxies: []func(*proxy){near}, binary: binary, env: []string{
+		"FUNCTION_TARGET=RollUpOnWrite",
+		"LOCAL_ONLY=true", // has the functions framework listen on the loopback address only
+	}})
+	c := w.counters[0]
+	for _, amount := range []int64{1, 20, 300} {
+		if err := c.increment(w.ctx, amount); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.settle()
+	const want = 321
+	rollUp := w.client.Doc("rollups/" + c.id)
+	check := func(function string) {
+		t.Helper()
+		d, err := rollUp.Get(w.ctx)
+		if err != nil {
+			t.Fatalf("after %s: %v", function, err)
+		}
+		if got := d.Data()["count"]; got != int64(want) {
+			t.Errorf("%s rolled up %v, want %d", function, got, want)
+		}
+	}
+	check("RollUpOnWrite")
+
+	if _, err := rollUp.Delete(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	// The proxy does not pass on an audit's calls.
+	p := &process{binary: binary, env: append(slices.Clone(w.processes[0].env), "FUNCTION_TARGET=RollUpOnSchedule", "FIRESTORE_EMULATOR_HOST="+w.addr)}
+	p.start(w.ctx, t)
+	t.Cleanup(p.kill)
+	r, err := http.NewRequestWithContext(w.ctx, http.MethodPost, "http://"+net.JoinHostPort(loopback, p.port), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Fatalf("RollUpOnSchedule answered %s\n%s", res.Status, p.logs.tail())
+	}
+	check("RollUpOnSchedule")
+}
+
+// uploaded returns the names of the files that gcloud would upload from a folder, sorted.
+func uploaded(t *testing.T, dir string) []string {
+	t.Helper()
+	gcloud, err := exec.LookPath("gcloud")
+	if err != nil {
+		t.Fatalf("%v: install the Google Cloud CLI, https://cloud.google.com/sdk/docs/install", err)
+	}
+	files := run(t, dir, []string{"CLOUDSDK_CONFIG=" + t.TempDir()}, gcloud, "meta", "list-files-for-upload", ".")
+	slices.Sort(files)
+	return files
+}
+
+// sources returns the names of the files that the functions are built from, sorted: go.mod, go.sum,
+// and those of the package at the root and of the packages of this module that it imports.
+func sources(t *testing.T) []string {
+	t.Helper()
+	const format = `{{with .Module}}{{if .Main}}{{range $.GoFiles}}{{$.ImportPath}}/{{.}}
+{{end}}{{range $.EmbedFiles}}{{$.ImportPath}}/{{.}}
+{{end}}{{end}}{{end}}`
+	files := []string{"go.mod", "go.sum"}
+	for _, name := range run(t, clone, []string{"GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0"}, "go", "list", "-deps", "-f", format, ".") {
+		files = append(files, strings.TrimPrefix(name, module+"/"))
+	}
+	slices.Sort(files)
+	return files
+}
+
+// buildpack does what Google's Go buildpack does with uploaded files and returns the binary: it
+// puts them into a folder of their own, adds a main package that imports the package at the root for
+// what that registers, tidies the module and builds that main package
+// (https://github.com/GoogleCloudPlatform/buildpacks, cmd/go/functions_framework and cmd/go/build).
+func buildpack(t *testing.T, files []string) (binary string) {
+	t.Helper()
+	root := t.TempDir()
+	source := filepath.Join(root, "serverless_function_source_code")
+	copyFiles(t, files, source)
+	main := filepath.Join(source, "functions.local", "app")
+	write(t, filepath.Join(main, "main.go"), []byte(`package main
+
+import (
+	"log"
+	"os"
+
+	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
+	_ "`+module+`"
+)
+
+func main() { log.Fatal(funcframework.Start(os.Getenv("PORT"))) }
+`))
+	run(t, source, nil, "go", "mod", "tidy")
+	binary = filepath.Join(root, "main")
+	run(t, source, nil, "go", "build", "-o", binary, main)
+	return binary
+}
+
+// run runs a command in a folder, with further variables, and returns the lines that it prints.
+func run(t *testing.T, dir string, env []string, name string, args ...string) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, &stderr)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+// copyFiles copies files of the clone.
+func copyFiles(t *testing.T, names []string, into string) {
+	t.Helper()
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join(clone, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(into, name), data)
+	}
+}
+
+// write writes a file and makes its folder.
+func write(t *testing.T, file string, data []byte) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(file), 0o700)
+	if err == nil {
+		err = os.WriteFile(file, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

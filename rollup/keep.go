@@ -1,0 +1,170 @@
+package rollup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A KeepReport says what Keep did.
+type KeepReport struct {
+	Counters  int      `json:"counters"`  // kept
+	RolledUp  int      `json:"rolled_up"` // roll-ups written
+	Unchanged int      `json:"unchanged"` // visits that found nothing to write
+	Removed   int      `json:"removed"`   // roll-ups that had been at zeros without shards for over an hour
+	Failed    int      `json:"failed"`    // counters whose last visit failed
+	Malformed int      `json:"malformed"` // counters with shards that are left out of their sums
+	Errors    []string `json:"errors,omitempty"`
+}
+
+// Keep rolls up the counters of the routes that say "every", each as often as its route says, until
+// the time given; until zero, each once. It lists the counters once, and begins with those whose
+// roll-ups are oldest. A roll-up that would change nothing is written only when its as_of is old.
+//
+// At most concurrency counters, at least 1, are in work at once. Calls may overlap with each other and
+// with the coalescers of any number of instances. One counter's failure does not keep it from the
+// others. The report is valid beside an error.
+func Keep(ctx context.Context, store AuditStore, routes Routes, concurrency int, until time.Time, o Options) (KeepReport, error) {
+	k := &keeper{roller: newRoller(store, o), store: store, until: until, slots: make(chan struct{}, concurrency)}
+	found, problems := k.list(ctx, routes.Scheduled())
+	k.report.Counters = len(found)
+	var work sync.WaitGroup
+	for _, c := range found {
+		work.Go(func() { k.goRound(ctx, c) })
+	}
+	work.Wait()
+	if k.report.Failed > 0 {
+		problems = append(problems, fmt.Errorf("rollup: %d of %d counters failed", k.report.Failed, k.report.Counters))
+	}
+	return k.report, errors.Join(problems...)
+}
+
+// A keeper is one call of Keep.
+type keeper struct {
+	roller
+	store AuditStore
+	until time.Time
+	slots chan struct{}
+
+	mu     sync.Mutex
+	report KeepReport
+}
+
+// list returns the counters of the routes, those with the oldest roll-ups first.
+func (k *keeper) list(ctx context.Context, routes Routes) ([]Counter, []error) {
+	var problems []error
+	asOf := make(map[Counter]time.Time)
+	for _, route := range routes {
+		for _, page := range []func(context.Context, *Route, string, int) (Page, error){k.store.RollUps, k.store.Counters} {
+			err := k.walk(ctx, route, page, func(f Found) {
+				if _, ok := asOf[f.Counter]; !ok {
+					asOf[f.Counter] = f.RollUp.Tally.AsOf
+				}
+			})
+			if err != nil {
+				problems = append(problems, fmt.Errorf("rollup: finding the counters of route %q: %w", route, err))
+			}
+		}
+	}
+	found := make([]Counter, 0, len(asOf))
+	for c := range asOf {
+		found = append(found, c)
+	}
+	slices.SortFunc(found, func(a, b Counter) int {
+		return cmp.Or(asOf[a].Compare(asOf[b]), cmp.Compare(a.RollUp, b.RollUp))
+	})
+	return found, problems
+}
+
+// walk calls f for each counter that the pages hold.
+func (k *keeper) walk(ctx context.Context, route *Route, page func(context.Context, *Route, string, int) (Page, error), f func(Found)) error {
+	for from := ""; ; {
+		p, err := k.page(ctx, route, page, from)
+		if err != nil {
+			return err
+		}
+		for _, found := range p.Found {
+			f(found)
+		}
+		if from = p.Next; from == "" {
+			return nil
+		}
+	}
+}
+
+func (k *keeper) page(ctx context.Context, route *Route, page func(context.Context, *Route, string, int) (Page, error), from string) (Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, k.Timeout)
+	defer cancel()
+	return page(ctx, route, from, auditPage)
+}
+
+// goRound visits a counter whenever it is due.
+func (k *keeper) goRound(ctx context.Context, c Counter) {
+	failures := 0
+	for first := true; ; first = false {
+		k.slots <- struct{}{}
+		next, err := k.visit(ctx, c, first)
+		<-k.slots
+		if failures++; err == nil {
+			failures = 0
+		} else {
+			next = time.Now().Add(k.pause(failures))
+		}
+		// The last visit of a counter that failed is tried again, even past the time, a few times.
+		over := next.After(k.until)
+		if over && (err == nil || failures >= maxTries) || ctx.Err() != nil || sleep(ctx, time.Until(next)) != nil {
+			k.failed(ctx, c, err)
+			return
+		}
+	}
+}
+
+// failed notes how the last visit of a counter ended.
+func (k *keeper) failed(ctx context.Context, c Counter, err error) {
+	if err == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.report.Failed++
+	k.report.Errors = appendError(k.report.Errors, fmt.Errorf("rollup: %s not kept: %w", c.RollUp, err))
+	k.Logger.ErrorContext(ctx, "counter not kept", "counter", c.RollUp, "error", err)
+}
+
+// visit rolls a counter up if that is due, and returns when it is due next, by the local clock.
+func (k *keeper) visit(ctx context.Context, c Counter, first bool) (next time.Time, err error) {
+	looking, cancel := context.WithTimeout(ctx, k.Timeout)
+	defer cancel()
+	l, err := k.look(looking, c, "")
+	if err != nil {
+		return next, err
+	}
+	p := pace{c.Route.Every, 1}
+	if due := p.due(&l); due > 0 {
+		return l.received.Add(due), nil
+	}
+	if err := k.sum(looking, &l); err != nil {
+		return next, err
+	}
+	did := &k.report.Unchanged
+	switch keep(&l) {
+	case repair:
+		did, err = &k.report.RolledUp, k.write(ctx, &l, p)
+	case remove:
+		did, err = &k.report.Removed, k.store.Remove(looking, c, l.rollUp)
+	}
+	if err != nil {
+		return next, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	*did++
+	if first && l.totals.Malformed > 0 {
+		k.report.Malformed++
+	}
+	return l.received.Add(p.cadence), nil
+}

@@ -1,0 +1,45 @@
+package rollup
+
+import "time"
+
+// A pace says when a counter may be rolled up, by the generic cell rate algorithm (GCRA). Each
+// roll-up uses up one cadence. paced_until in the roll-up document is the time that those written so
+// far have used up; a roll-up may be written while that is no more than burst-1 cadences ahead. All
+// times are Firestore's, so instances with other paces, or other clocks, do no harm.
+type pace struct {
+	cadence time.Duration
+	burst   int
+}
+
+// pace returns the pace of what events roll up.
+func (o *Options) pace() pace { return pace{o.Cadence, max(o.Burst, 1)} }
+
+// usedUntil returns the time that the roll-ups written so far have used up. A paced_until that is
+// missing, or later than any pace makes it, counts as one roll-up. No roll-up is full credit.
+func (p pace) usedUntil(l *look) time.Time {
+	if l.asOf.IsZero() {
+		return time.Time{}
+	}
+	used := l.rollUp.Tally.PacedUntil
+	if used.IsZero() || used.After(l.readTime.Add(time.Duration(p.burst)*p.cadence)) {
+		return l.asOf.Add(p.cadence)
+	}
+	return used
+}
+
+// due returns how long after the look's answer the counter may be rolled up; not positive: now.
+func (p pace) due(l *look) time.Duration {
+	if l.asOf.IsZero() {
+		return 0
+	}
+	return p.usedUntil(l).Sub(l.readTime) - time.Duration(p.burst-1)*p.cadence
+}
+
+// next returns paced_until of the roll-up that the look is about to write.
+func (p pace) next(l *look) time.Time {
+	used := p.usedUntil(l)
+	if used.Before(l.readTime) {
+		used = l.readTime
+	}
+	return used.Add(p.cadence)
+}
