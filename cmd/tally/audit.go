@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/firestorestore"
@@ -19,8 +18,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// errDiffering is how audit ends when a roll-up differs and stays so.
-var errDiffering = errors.New("roll-ups differ from their shards; --repair repairs them")
+// How audit ends when a roll-up differs and stays so.
+var (
+	errDiffering = errors.New("roll-ups differ from their shards; --repair repairs them")
+	errRerouted  = errors.New("roll-ups that other routes made are left alone; RollUpOnSchedule brings those of its routes up to date")
+)
 
 // audited is tally audit's answer in JSON.
 type audited struct {
@@ -67,18 +69,18 @@ TALLY_ROUTES. The first line says which routes are taken.`,
 		if repair {
 			t.role = user
 		}
-		config, from, err := configuration(routes)
+		config, from, err := t.configuration(routes)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(t.logs, "routes, %s %s\n", from, joined(config.Routes))
+		fmt.Fprintf(t.logs, "routes, %s %s\n", from, strings.ReplaceAll(config.Routes.String(), "\n", "; "))
 		if repair && from == assumed {
 			return errAssumed
 		}
 		if !f.Changed("grace") {
 			grace = rollup.Grace(config.Cadence, config.HoldLimit)
 		}
-		return t.audit(ctx, meter, config, rollup.AuditOptions{Concurrency: concurrency, Grace: grace, DryRun: !repair, Whole: true})
+		return t.audit(ctx, meter, config, rollup.AuditOptions{Concurrency: concurrency, Grace: grace, DryRun: !repair, KeepRerouted: true, FromFirst: true})
 	})
 }
 
@@ -96,53 +98,57 @@ var errAssumed = errors.New("--repair: the routes are assumed, and totals of oth
 
 // configuration returns the functions' configuration as this process's environment has it, with these
 // routes unless they are "", and where the routes are from.
-func configuration(routes string) (config app.Config, from string, err error) {
-	environment := env.ToMap(os.Environ())
+func (t *target) configuration(routes string) (config app.Config, from string, err error) {
+	environ := append(os.Environ(), "GOOGLE_CLOUD_PROJECT="+t.project)
 	switch {
 	case routes != "":
-		environment["TALLY_ROUTES"], from = routes, "by --routes:"
-	case environment["TALLY_ROUTES"] != "":
+		environ, from = append(environ, "TALLY_ROUTES="+routes), "by --routes:"
+	case os.Getenv("TALLY_ROUTES") != "":
 		from = "by TALLY_ROUTES:"
 	default:
 		from = assumed
 	}
-	if config, err = app.LoadConfig(environment); err != nil {
+	if config, err = app.LoadConfig(environ); err != nil {
 		return config, from, fmt.Errorf("configuration: %w", err)
 	}
 	return config, from, nil
 }
 
-// joined returns the routes as --routes takes them.
-func joined(routes rollup.Routes) string {
-	var all []string
-	for _, route := range routes {
-		all = append(all, route.String())
-	}
-	return strings.Join(all, "; ")
-}
+// auditTimeout bounds each look and each write of an audit, which nothing waits for. Firestore's own
+// limit is 60 s, and a write must follow its look within as long.
+const auditTimeout = 45 * time.Second
 
 func (t *target) audit(ctx context.Context, meter *billing.Meter, config app.Config, o rollup.AuditOptions) error {
 	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(t.logs), progressbar.OptionSetVisibility(isTerminal(t.logs)),
 		progressbar.OptionSetDescription("auditing"), progressbar.OptionSetItsString("counters"), progressbar.OptionShowIts(),
 		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	logger := slog.New(slog.NewTextHandler(beside{t.logs, bar}, nil))
-	o.Options = rollup.Options{Cadence: config.Cadence, Timeout: config.HoldLimit / 2, Logger: logger}
+	o.Options = rollup.Options{Cadence: config.Cadence, Burst: config.Burst, Timeout: auditTimeout, Logger: logger}
 	o.Progress = func(r rollup.Report) {
 		if r.Waiting > 0 {
 			bar.Describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
 		}
 		_ = bar.Set(r.Counters)
 	}
+	store, err := firestorestore.Open(ctx, os.Getenv(firestorestore.EmulatorHost), t.project, t.database, logger, t.dial...)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
 	began := time.Now()
-	r, err := rollup.Audit(ctx, firestorestore.New(t.client, logger), config.Routes, o)
+	r, err := rollup.Audit(ctx, store, config.Routes, o)
 	_ = bar.Finish()
 	a := audited{Report: r, DryRun: o.DryRun, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
 	a.Dollars = a.Billed.Cost()
-	printed := t.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\ndrift\t%d\nmissing\t%d\norphaned\t%d\nmalformed\t%d shards\n\nbilled\t%d reads, %d writes, %d deletes: $%.4f at list price",
-		r.Counters, r.RolledUp, r.Unchanged, r.Removed, r.Differing, r.Failed, r.Drift, r.Missing, r.Orphaned, r.Malformed,
+	printed := t.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\ndrift\t%d\nmissing\t%d\norphaned\t%d\nrerouted\t%d\nmalformed\t%d\n\nbilled\t%d reads, %d writes, %d deletes: $%.4f at list price",
+		r.Counters, r.RolledUp, r.Unchanged, r.Removed, r.Differing, r.Failed, r.Drift, r.Missing, r.Orphaned, r.Rerouted, r.Malformed,
 		a.Billed.Reads, a.Billed.Writes, a.Billed.Deletes, a.Dollars)
-	if err == nil && r.Differing > 0 {
+	switch {
+	case err != nil || r.Differing == 0:
+	case o.DryRun:
 		err = errDiffering
+	default:
+		err = errRerouted
 	}
 	return errors.Join(err, printed)
 }

@@ -80,6 +80,7 @@ func (d *dev) run(ctx context.Context) error {
 			return err
 		}
 	}
+	d.stack.variables = []string{"TALLY_SCHEDULE_PERIOD=" + d.every.String()}
 	s, err := startStack(ctx, d.stack)
 	defer s.stop()
 	if err == nil && d.page.on {
