@@ -113,7 +113,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("implausible: %s", &c.stdout)
 	}
 	if number("events") < 300 || number("redelivered") < 20 || number("rollup_writes") < 4 || number("reads") < 2*number("rollup_writes") ||
-		number("seconds") <= 0 || number("writes_per_counter_per_second_max") < 1 || number("writes_per_counter_per_second_max") > 2 {
+		number("seconds") <= 0 || number("writes_per_counter_per_second_max") < 1 || number("writes_per_counter_per_second_max") > 6 { // 5 may follow each other at once
 		t.Errorf("implausible: %s", &c.stdout)
 	}
 	if !strings.Contains(c.stderr.String(), "killed functions process") {
@@ -552,7 +552,7 @@ func TestMistakes(t *testing.T) {
 		{"schedule", []string{"dev", "--every", "0s"}, nil, []string{"--every 0s: want more than 0"}},
 		{"project id", []string{"dev", "--project", "My Project"}, nil, []string{`--project "My Project" is no project id`, "lower-case"}},
 		{"route", []string{"dev"}, []string{"TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{s} : count"}, []string{"TALLY_ROUTES=", "uses the shard's capture {s}"}},
-		{"the schedule's cadence", []string{"demo"}, []string{"TALLY_CADENCE=1m"}, []string{"TALLY_CADENCE=1m0s: want at most 1s", "tally dev"}},
+		{"a cadence that cannot be held", []string{"demo"}, []string{"TALLY_CADENCE=1m"}, []string{"TALLY_CADENCE=1m0s: want at most 1s", ": every 1m0s"}},
 		{"Firestore's port", []string{"dev", "--firestore-port", busy, "--functions-port", functions}, nil, []string{busy, "in use", "--firestore-port"}},
 		{"a function's port", []string{"dev", "--firestore-port", free, "--functions-port", busy}, nil, []string{"port " + busy + " is in use", "--functions-port"}},
 		{"no rules", []string{"dev", "--firestore-port", free, "--functions-port", functions, "--rules", "no.rules"}, nil, []string{"no.rules", "--rules"}},
