@@ -174,6 +174,8 @@ func (a *audit) load(ctx context.Context) error {
 	began := time.Now()
 	if !a.o.FromFirst {
 		var err error
+		ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+		defer cancel()
 		if a.cursor, err = a.store.LoadCursor(ctx); err != nil {
 			return fmt.Errorf("rollup: loading the audit's cursor: %w", err)
 		}
@@ -192,6 +194,8 @@ func (a *audit) save(ctx context.Context) {
 	if a.o.DryRun || a.o.FromFirst || a.report.Overlapped || ctx.Err() != nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+	defer cancel()
 	at, err := a.store.SaveCursor(ctx, a.resume())
 	switch {
 	case errors.Is(err, ErrConflict):
@@ -376,7 +380,7 @@ func (a *audit) compare(ctx context.Context, c Counter, k *comparison) (action, 
 			return did, l, nil
 		}
 		if try < maxTries {
-			if stopped := sleep(ctx, max(due, a.pause(try))); stopped != nil {
+			if stopped := sleep(ctx, max(due, a.pause(try-1))); stopped != nil {
 				err = stopped
 			}
 		}

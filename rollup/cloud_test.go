@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/rollup"
 )
@@ -24,6 +25,8 @@ type simulation struct {
 	*choices
 	weather weather
 	cadence time.Duration
+	burst   int
+	route   *rollup.Route
 	began   time.Time
 	store   memstore.Store
 	actors  sync.WaitGroup
@@ -35,7 +38,7 @@ type simulation struct {
 	deliveries []*simulatedDelivery // that have ended
 	held       map[holder][]*simulatedDelivery
 	outcome    outcome
-	marks      bool // the cadence is the schedule's, and instances leave marks
+	every      bool // the schedule keeps the counters; their events come all the same, or not at all
 	calm       bool // nothing fails any more
 	kept       bool // whether to keep the history
 	history    []happening
@@ -100,14 +103,15 @@ type simulatedCounter struct {
 	truth   []truth     // by commit
 	asOf    time.Time   // of its last roll-up
 	removed bool        // and that was removed
-	marked  time.Time   // when its mark was left; zero: it has none
 	commits []time.Time // of its roll-up's writes
+	paced   []time.Time // as_of of those since it was created
 	lags    []time.Duration
 	behind  []time.Time // commits that no roll-up covers yet
 }
 
-func newCounter(id string) *simulatedCounter {
-	return &simulatedCounter{Counter: mustCounter(rollup.DefaultRoute, "counters/"+id+"/shards"), shards: make(map[int64]int64)}
+func (s *simulation) newCounter(id string) *simulatedCounter {
+	c, _ := s.route.Counter("counters/" + id + "/shards")
+	return &simulatedCounter{Counter: c, shards: make(map[int64]int64)}
 }
 
 // truth is what a counter's shards held from a commit on.
@@ -135,6 +139,7 @@ func (c *simulatedCounter) at(t time.Time) truth {
 type message struct {
 	n       int
 	counter *simulatedCounter
+	commit  time.Time
 	acked   bool
 	dropped bool // its retries are exhausted
 }
@@ -172,7 +177,7 @@ var (
 )
 
 func newSimulation(c *choices) *simulation {
-	return &simulation{choices: c, held: make(map[holder][]*simulatedDelivery)}
+	return &simulation{choices: c, cadence: cadence, burst: 1, route: likes.Route, held: make(map[holder][]*simulatedDelivery)}
 }
 
 // simulate runs what the choices say. With kept it keeps the history.
@@ -207,12 +212,15 @@ func (s *simulation) run() {
 	s.began = time.Now()
 	s.cadence = cmp.Or(s.chanceOf(0.2, "cadence", 100*time.Millisecond, 2*time.Second), time.Second)
 	s.store.Skew = s.chanceOf(0.3, "clock of the database ahead by", time.Second, 10*time.Hour) - s.chanceOf(0.3, "clock of the database behind by", time.Second, 10*time.Hour)
-	if s.marks = s.chance(0.25, "marks", upTo(1)) == 1; s.marks {
-		s.cadence = slowCadence
+	if s.chance(0.7, "bursts", upTo(1)) == 1 {
+		s.burst = 5
+	}
+	if s.every = s.chance(0.25, "every", upTo(1)) == 1; s.every {
+		s.route = mustCounter(rollup.DefaultRoute+" : every "+slowCadence.String(), likes.Shards).Route
 		s.actors.Go(s.schedule)
 	}
 	for n := range 1 + s.chance(0.5, "further counters", upTo(2)) {
-		s.counters = append(s.counters, newCounter(string(rune('a'+n))))
+		s.counters = append(s.counters, s.newCounter(string(rune('a'+n))))
 	}
 	for range 1 + s.chance(0.8, "further instances", upTo(5)) {
 		s.instances = append(s.instances, s.newInstance())
@@ -241,19 +249,20 @@ func (s *simulation) write(n int, amount int64, deletes bool) {
 	name := fmt.Sprint("write ", n)
 	time.Sleep(s.chanceOf(0.9, name+" after", time.Microsecond, max(s.weather.span, time.Millisecond)) + jitter(name))
 	c := s.counters[s.chance(0.5, name+" counter", upTo(2))%int64(len(s.counters))]
-	s.commitShard(c, n, s.chance(0.7, name+" shard", upTo(3)), amount, deletes)
-	m := &message{n: n, counter: c}
+	m := &message{n: n, counter: c, commit: s.commitShard(c, n, s.chance(0.7, name+" shard", upTo(3)), amount, deletes)}
+	if s.every && s.chance(0.5, name+" has no trigger", upTo(1)) == 1 {
+		return
+	}
 	for copy := range 1 + int(s.chance(s.weather.duplicate, fmt.Sprintf("event %d duplicates", n), upTo(2))) {
 		s.actors.Go(func() { s.send(m, copy+1) })
 	}
 }
 
-// commitShard adds to a shard of the counter or deletes it.
-func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64, deletes bool) {
+// commitShard adds to a shard of the counter or deletes it, and returns the commit time.
+func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64, deletes bool) (at time.Time) {
 	path := fmt.Sprint(c.Shards, "/", shard)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var at time.Time
 	if deletes {
 		at = s.store.Delete(path)
 		delete(c.shards, shard)
@@ -270,6 +279,7 @@ func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64
 	c.truth = append(c.truth, t)
 	c.behind = append(c.behind, at)
 	s.outcome.events++
+	return at
 }
 
 // send delivers a copy of a message until the message is acknowledged. A further copy comes once even
@@ -341,7 +351,7 @@ func (s *simulation) deliver(m *message, name string, to *instance, faulty float
 	s.actors.Go(func() {
 		ctx, cancel := context.WithTimeoutCause(to.ctx, limit+jitter(name+" cut"), errCut)
 		defer cancel()
-		ending, err := to.coalescer.Changed(ctx, m.counter.Counter, fmt.Sprint("event ", m.n))
+		ending, err := to.coalescer.Changed(ctx, m.counter.Counter, rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit})
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		defer close(verdict)
@@ -391,10 +401,6 @@ func (s *simulation) end(d *simulatedDelivery, ending rollup.Ending, err error) 
 			return
 		}
 	}
-	if d.counter.marked.After(d.since) {
-		s.tell("%s returns nil: a mark stands for it", d.name)
-		return
-	}
 	s.breach("%s returned nil, but no roll-up covers it and nothing stands for it", d.name)
 }
 
@@ -420,7 +426,7 @@ func (s *simulation) scale(name string) {
 func (s *simulation) auditSometime(name string) {
 	time.Sleep(s.chanceOf(1, name+" after", time.Millisecond, 6*time.Hour) + jitter(name))
 	i := s.newHelper(name)
-	_, _ = rollup.Audit(i.ctx, i, rollup.Routes{likes.Route}, i.auditOptions()) // may fail or crash
+	_, _ = rollup.Audit(i.ctx, i, rollup.Routes{s.route}, i.auditOptions()) // may fail or crash
 }
 
 // newHelper starts an instance that takes no events.
@@ -438,13 +444,7 @@ func (s *simulation) newInstance() *instance {
 func (s *simulation) start(name string) *instance {
 	i := &instance{simulation: s, name: name, calls: make(map[string]int)}
 	i.ctx, i.crashed = context.WithCancelCause(context.Background())
-	if s.marks {
-		o := i.options()
-		o.Hold = hold
-		i.coalescer = rollup.NewMarker(i, o)
-	} else {
-		i.coalescer = rollup.NewCoalescer(i, i.options())
-	}
+	i.coalescer = rollup.NewCoalescer(i, i.options())
 	i.ready = time.Now().Add(s.chanceOf(0.5*s.weather.slow, i.name+" starts slowly", time.Millisecond, 10*time.Second))
 	s.all = append(s.all, i)
 	s.tell("%s starts", i.name)
@@ -452,15 +452,11 @@ func (s *simulation) start(name string) *instance {
 }
 
 func (i *instance) options() rollup.Options {
-	return rollup.Options{Cadence: i.cadence, Timeout: hold / 2, Logger: slog.New(slog.DiscardHandler), Random: i.random}
+	return rollup.Options{Cadence: i.cadence, Burst: i.burst, Timeout: hold / 2, Logger: slog.New(slog.DiscardHandler), Random: i.random}
 }
 
 func (i *instance) auditOptions() rollup.AuditOptions {
-	o := rollup.AuditOptions{Options: i.options(), Concurrency: 2, Grace: rollup.Grace(i.cadence, hold)}
-	if i.marks {
-		o.Grace, o.Marked = rollup.Grace(0, hold), i.Marked
-	}
-	return o
+	return rollup.AuditOptions{Options: i.options(), Concurrency: 2, Grace: rollup.Grace(i.cadence, hold)}
 }
 
 // random is drawn by the time, because two counters may ask at one instant in any order.
@@ -493,6 +489,7 @@ const (
 	crashBefore         // the instance crashes before it has an effect
 	crashAfter          // and after it
 	hangs               // no effect, and no answer until the caller gives up
+	outlasts            // as hangs, and the call ends some time after that
 	conflict            // refused though nothing was in the way, as Firestore may abort
 	conflictAfter       // done, and done again by the SDK, which then was refused
 	landsLate           // it fails, and has its effect later
@@ -532,8 +529,11 @@ func (c *call) there(ctx context.Context) error {
 	case crashBefore:
 		c.crash()
 		return errCrashed
-	case hangs:
+	case hangs, outlasts:
 		<-ctx.Done()
+		if c.fault == outlasts {
+			time.Sleep(c.chanceOf(1, c.name+" outlasts", time.Second, time.Minute) + jitter(c.name+" outlasts"))
+		}
 		return context.Cause(ctx)
 	case conflict:
 		return rollup.ErrConflict
@@ -575,21 +575,20 @@ func (c *call) stall(ctx context.Context, where string, usual time.Duration) err
 	return context.Cause(c.ctx)
 }
 
-func (i *instance) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
-	call := i.begin("view", c, hangs)
+func (i *instance) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+	call := i.begin("view", c, outlasts)
 	if err := call.there(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	return i.store.View(ctx, c, func(v rollup.Snapshot) error {
-		i.mu.Lock()
-		i.looks++
-		i.tell("%s looks at %s: as of %s", i.name, c.RollUp, i.clock(v.RollUp().AsOf))
-		i.mu.Unlock()
-		if err := call.back(ctx); err != nil {
-			return err
-		}
-		return f(simulatedSnapshot{v, i, c})
-	})
+	v, err := i.store.View(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	i.mu.Lock()
+	i.looks++
+	i.tell("%s looks at %s: as of %s", i.name, c.RollUp, i.clock(v.RollUp().Tally.AsOf))
+	i.mu.Unlock()
+	return simulatedSnapshot{v, i, c}, call.back(ctx)
 }
 
 type simulatedSnapshot struct {
@@ -598,20 +597,19 @@ type simulatedSnapshot struct {
 	c rollup.Counter
 }
 
-func (v simulatedSnapshot) Sum(ctx context.Context) (totals rollup.Totals, malformed []rollup.Malformed, err error) {
-	call := v.i.begin("sum", v.c, hangs)
+func (v simulatedSnapshot) Sum(ctx context.Context) (totals rollup.Totals, err error) {
+	call := v.i.begin("sum", v.c, outlasts)
 	if err := call.there(ctx); err != nil {
-		return totals, nil, err
+		return totals, err
 	}
-	totals, malformed, err = v.Snapshot.Sum(ctx)
-	if err != nil {
-		return totals, nil, err
+	if totals, err = v.Snapshot.Sum(ctx); err != nil {
+		return totals, err
 	}
-	return totals, malformed, call.back(ctx)
+	return totals, call.back(ctx)
 }
 
 func (i *instance) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
-	if age := i.store.Now().Sub(r.AsOf); age > time.Minute {
+	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute {
 		i.mu.Lock()
 		i.breach("%s sent a write %v after its snapshot", i.name, age)
 		i.mu.Unlock()
@@ -646,20 +644,41 @@ func (i *instance) change(ctx context.Context, c rollup.Counter, what string, do
 	return call.back(ctx)
 }
 
-func (i *instance) Counters(ctx context.Context, route *rollup.Route, after string, limit int) ([]rollup.Counter, bool, error) {
-	return i.store.Counters(ctx, route, after, limit)
+// A walk's pages and the cursor are nobody's counter.
+var walks = rollup.Counter{RollUp: "walks"}
+
+func (i *instance) page(ctx context.Context, what string, page func() (rollup.Page, error)) (p rollup.Page, err error) {
+	call := i.begin(what, walks, outlasts)
+	if err := call.there(ctx); err != nil {
+		return p, err
+	}
+	if p, err = page(); err != nil {
+		return p, err
+	}
+	return p, call.back(ctx)
 }
 
-func (i *instance) RollUps(ctx context.Context, route *rollup.Route, after string, limit int) ([]rollup.FoundRollUp, bool, error) {
-	return i.store.RollUps(ctx, route, after, limit)
+func (i *instance) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
+	return i.page(ctx, "page of counters", func() (rollup.Page, error) { return i.store.Counters(ctx, route, from, limit) })
 }
 
-func (i *instance) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
-	return i.store.LoadCursor(ctx)
+func (i *instance) RollUps(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
+	return i.page(ctx, "page of roll-ups", func() (rollup.Page, error) { return i.store.RollUps(ctx, route, from, limit) })
 }
 
-func (i *instance) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
-	return i.store.SaveCursor(ctx, c)
+func (i *instance) LoadCursor(ctx context.Context) (c rollup.Cursor, err error) {
+	_, err = i.page(ctx, "load", func() (p rollup.Page, err error) {
+		c, err = i.store.LoadCursor(ctx)
+		return p, err
+	})
+	return c, err
+}
+
+func (i *instance) SaveCursor(ctx context.Context, c rollup.Cursor) (at time.Time, err error) {
+	return at, i.change(ctx, walks, "save", func(ctx context.Context, name string) (err error) {
+		at, err = i.store.SaveCursor(ctx, c)
+		return err
+	})
 }
 
 // counter returns the truth about a counter.
@@ -677,10 +696,10 @@ func (s *simulation) remove(ctx context.Context, c rollup.Counter, r rollup.Roll
 		return err
 	}
 	s.tell("%s: %s is removed", name, c.RollUp)
-	if now := s.store.Now(); r.NumShards != 0 || now.Sub(counter.asOf) <= time.Hour {
-		s.breach("%s: %s was removed %v after it held %d shards", name, c.RollUp, now.Sub(counter.asOf), r.NumShards)
+	if now := s.store.Now(); r.Tally.NumShards != 0 || now.Sub(counter.asOf) <= time.Hour {
+		s.breach("%s: %s was removed %v after it held %d shards", name, c.RollUp, now.Sub(counter.asOf), r.Tally.NumShards)
 	}
-	counter.removed = true
+	counter.removed, counter.paced = true, nil
 	return nil
 }
 
@@ -695,32 +714,46 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 		return err
 	}
 	s.outcome.rollUps++
-	s.tell("%s: %s holds %v of %d shards as of %s", name, c.RollUp, r.Sums["count"], r.NumShards, s.clock(r.AsOf))
-	if r.AsOf.Before(counter.asOf) {
-		s.breach("%s: as_of of %s went back from %s to %s", name, c.RollUp, s.clock(counter.asOf), s.clock(r.AsOf))
+	asOf, shards := r.Tally.AsOf, r.Tally.NumShards
+	s.tell("%s: %s holds %v of %d shards as of %s", name, c.RollUp, r.Sums["count"], shards, s.clock(asOf))
+	if asOf.Before(counter.asOf) {
+		s.breach("%s: as_of of %s went back from %s to %s", name, c.RollUp, s.clock(counter.asOf), s.clock(asOf))
 	}
-	counter.asOf, counter.removed = r.AsOf, false
-	if is := counter.at(r.AsOf); r.Sums["count"] != rollup.Int(is.sum) || r.NumShards != is.shardCount {
-		s.breach("%s: %s holds %v of %d shards as of %s; then it was %d of %d", name, c.RollUp, r.Sums["count"], r.NumShards, s.clock(r.AsOf), is.sum, is.shardCount)
+	counter.asOf, counter.removed = asOf, false
+	if is := counter.at(asOf); r.Sums["count"] != rollup.Int(is.sum) || shards != is.shardCount {
+		s.breach("%s: %s holds %v of %d shards as of %s; then it was %d of %d", name, c.RollUp, r.Sums["count"], shards, s.clock(asOf), is.sum, is.shardCount)
 	}
 	now := s.store.Now()
-	counter.commits = append(counter.commits, now)
-	if n := len(counter.commits); n > 2 && now.Sub(counter.commits[n-3]) < s.leastBetween() {
-		s.breach("%s: %s was written three times within %v", name, c.RollUp, now.Sub(counter.commits[n-3]))
+	counter.commits, counter.paced = append(counter.commits, now), append(counter.paced, asOf)
+	if n, window, ok := tooMany(counter.paced, s.cadence, s.burst); !ok && !s.every { // a route that says every has two paces
+		s.breach("%s: %s was rolled up %d times within %v", name, c.RollUp, n, window)
 	}
-	for len(counter.behind) > 0 && !counter.behind[0].After(r.AsOf) {
+	for len(counter.behind) > 0 && !counter.behind[0].After(asOf) {
 		counter.lags = append(counter.lags, now.Sub(counter.behind[0]))
 		counter.behind = counter.behind[1:]
 	}
 	return nil
 }
 
+// tooMany checks the pace's promise for the windows that end with the last roll-up: in a window w there
+// are at most burst + w/cadence.
+func tooMany(asOfs []time.Time, cadence time.Duration, burst int) (n int, window time.Duration, ok bool) {
+	last := asOfs[len(asOfs)-1]
+	for i := range asOfs {
+		n, window = len(asOfs)-i, last.Sub(asOfs[i])
+		if n > burst+int(window/cadence) {
+			return n, window, false
+		}
+	}
+	return 0, 0, true
+}
+
 // check checks the quiet after the run. What the design names as a remainder must be repaired by an
 // audit; all else must be exact without.
 func (s *simulation) check() {
-	if s.marks {
+	if s.every {
 		s.calm = true
-		s.drainAll()
+		s.keepAll()
 	}
 	for _, i := range s.all {
 		if n := i.coalescer.Active(); n != 0 {
@@ -753,7 +786,7 @@ func (s *simulation) check() {
 	s.calm = true
 	for range 2 { // from where the last audit stopped, and from the beginning
 		i := s.newInstance()
-		if report, err := rollup.Audit(i.ctx, i, rollup.Routes{likes.Route}, i.auditOptions()); err != nil || !report.Complete {
+		if report, err := rollup.Audit(i.ctx, i, rollup.Routes{s.route}, i.auditOptions()); err != nil || !report.Complete {
 			s.breach("the last audit: %+v: %v", report, err)
 		}
 	}
@@ -764,14 +797,6 @@ func (s *simulation) check() {
 	}
 }
 
-// leastBetween is how long three roll-ups of one counter take at least.
-func (s *simulation) leastBetween() time.Duration {
-	if s.marks {
-		return s.cadence * 9 / 10 // schedules are not to the second
-	}
-	return s.cadence
-}
-
 // exact reports whether a counter's roll-up is the sum of its shards, or was removed and there are none.
 func (s *simulation) exact(c *simulatedCounter) bool {
 	if len(c.truth) == 0 {
@@ -779,10 +804,10 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 	}
 	is := c.at(s.store.Now())
 	fields := s.store.Get(c.RollUp)
-	if c.removed {
+	if c.removed || s.every && fields == nil { // without an event a counter that has no shards is never seen
 		return fields == nil && len(c.shards) == 0
 	}
-	return fields["count"] == is.sum && fields["num_shards"] == is.shardCount
+	return fields["count"] == is.sum && document.DecodeTally(fields["tally"]).NumShards == is.shardCount
 }
 
 // explained reports whether an acknowledged event that nothing covers is a remainder that the design

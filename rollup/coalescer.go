@@ -268,8 +268,8 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 	s.failure = err
 	s.wake = time.Now()
 	s.refused = errors.Is(err, ErrConflict)
-	if !s.refused && s.failures > 1 { // most often the first is followed by a success
-		s.wake = s.wake.Add(c.pause(s.failures - 1))
+	if !s.refused {
+		s.wake = s.wake.Add(c.pause(s.failures - 1)) // most often the first is followed by a success
 	}
 }
 
@@ -329,13 +329,16 @@ func (c *Coalescer) backOff() time.Duration {
 	return c.Cadence/10 + time.Duration(c.Random()*float64(spread))
 }
 
-// firstPause is how long a look is delayed after a failure, less up to a half of it at random. The
-// delay doubles with each further failure, up to the cadence.
+// firstPause is how long the first pause takes, less up to a half of it at random. Each further one is
+// twice as long, up to the cadence.
 const firstPause = 50 * time.Millisecond
 
-// pause is how long to wait after so many failures in a row.
-func (r *roller) pause(failures int) time.Duration {
-	delay := min(firstPause<<min(max(failures, 1)-1, 10), r.Cadence)
+// pause is how long the n-th pause in a row takes; the 0th takes no time.
+func (r *roller) pause(n int) time.Duration {
+	if n <= 0 {
+		return 0
+	}
+	delay := min(firstPause<<min(n-1, 10), r.Cadence)
 	return time.Duration((0.5 + r.Random()/2) * float64(delay))
 }
 

@@ -2,6 +2,7 @@ package rollup_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -43,7 +44,7 @@ func benchmarkAbsorb(b *testing.B, c *rollup.Coalescer, counters []rollup.Counte
 		work.Go(func() {
 			// 7919 is prime, so that each goroutine comes by every counter, and not in their order.
 			for i, n := g, g*len(counters)/goroutines; i < b.N; i, n = i+goroutines, (n+7919)%len(counters) {
-				if _, err := c.Changed(ctx, counters[n], ids[i%len(ids)]); err != nil {
+				if _, err := c.Changed(ctx, counters[n], rollup.Event{ID: ids[i%len(ids)]}); err != nil {
 					b.Error(err)
 					return
 				}
@@ -85,7 +86,7 @@ func holdAnchors(b *testing.B, c *rollup.Coalescer, counters []rollup.Counter, i
 	held := make(chan struct{})
 	var all sync.WaitGroup
 	for n, counter := range counters {
-		all.Go(func() { _, _ = c.Changed(anchored{ctx, held}, counter, eventID(id+n)) })
+		all.Go(func() { _, _ = c.Changed(anchored{ctx, held}, counter, rollup.Event{ID: eventID(id + n)}) })
 	}
 	for range counters {
 		<-held
@@ -113,8 +114,8 @@ type stuck struct {
 	entered, release chan struct{}
 }
 
-func (s *stuck) View(context.Context, rollup.Counter, func(rollup.Snapshot) error) error {
+func (s *stuck) View(context.Context, rollup.Counter) (rollup.Snapshot, error) {
 	s.entered <- struct{}{}
 	<-s.release
-	return nil
+	return nil, errors.New("released")
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/rollup"
 )
@@ -62,19 +63,18 @@ type traced struct {
 	w *world
 }
 
-func (s traced) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
+func (s traced) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
 	n := s.w.looks.Add(1)
 	if s.w.beforeView != nil {
 		if err := s.w.beforeView(n); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return s.Store.View(ctx, c, func(v rollup.Snapshot) error {
-		if s.w.duringView != nil {
-			s.w.duringView(n)
-		}
-		return f(tracedSnapshot{v, s.w})
-	})
+	v, err := s.Store.View(ctx, c)
+	if err == nil && s.w.duringView != nil {
+		s.w.duringView(n)
+	}
+	return tracedSnapshot{v, s.w}, err
 }
 
 func (s traced) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
@@ -91,7 +91,7 @@ type tracedSnapshot struct {
 	w *world
 }
 
-func (v tracedSnapshot) Sum(ctx context.Context) (rollup.Totals, []rollup.Malformed, error) {
+func (v tracedSnapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	v.w.sums.Add(1)
 	return v.Snapshot.Sum(ctx)
 }
@@ -126,8 +126,14 @@ func (w *world) increment(n int64) time.Time {
 // rollUp returns likes' total and as_of.
 func (w *world) rollUp() (total any, asOf time.Time) {
 	fields := w.store.Get(likes.RollUp)
-	asOf, _ = fields["as_of"].(time.Time)
-	return fields["count"], asOf
+	return fields["count"], document.DecodeTally(fields["tally"]).AsOf
+}
+
+// rolledUp returns a roll-up document of likes as it was before it said how it is paced.
+func rolledUp(count any, numShards int64, asOf any) map[string]any {
+	tally := document.Tally{NumShards: numShards, Routes: likes.Route.Hash(), Totals: []string{"count"}}.Encode()
+	tally["as_of"] = asOf
+	return map[string]any{"count": count, "tally": tally}
 }
 
 func (w *world) wantTotal(want int64) {
@@ -140,14 +146,18 @@ func (w *world) wantTotal(want int64) {
 // rollUpElsewhere is another instance that rolls likes up now.
 func (w *world) rollUpElsewhere() {
 	w.t.Helper()
-	err := w.store.View(w.t.Context(), likes, func(v rollup.Snapshot) error {
-		totals, _, err := v.Sum(w.t.Context())
-		if err != nil {
-			return err
-		}
-		return w.store.Write(w.t.Context(), likes, rollup.RollUp{Totals: totals, AsOf: v.ReadTime(), UpdateTime: v.RollUp().UpdateTime})
-	})
+	v, err := w.store.View(w.t.Context(), likes)
 	if err != nil {
+		w.t.Fatal(err)
+	}
+	totals, err := v.Sum(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r := rollup.RollUp{Sums: totals.Sums, UpdateTime: v.RollUp().UpdateTime, Tally: document.Tally{
+		AsOf: v.ReadTime(), NumShards: totals.NumShards, Routes: likes.Route.Hash(), Totals: []string{"count"},
+	}}
+	if err := w.store.Write(w.t.Context(), likes, r); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -167,7 +177,7 @@ func (w *world) deliverWithin(d time.Duration, c *rollup.Coalescer, eventID stri
 	go func() {
 		ctx, cancel := context.WithTimeout(w.t.Context(), d)
 		defer cancel()
-		_, e.err = c.Changed(ctx, likes, eventID)
+		_, e.err = c.Changed(ctx, likes, rollup.Event{ID: eventID})
 		close(e.done)
 	}()
 	time.Sleep(time.Nanosecond) // virtual time moves on when every goroutine waits
@@ -213,7 +223,7 @@ func TestBurstIsRolledUpAtMostThrice(t *testing.T) {
 		for i := range 1000 {
 			w.increment(1)
 			all.Go(func() {
-				if _, err := c.Changed(w.t.Context(), likes, fmt.Sprint("e", i)); err != nil {
+				if _, err := c.Changed(w.t.Context(), likes, rollup.Event{ID: fmt.Sprint("e", i)}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -385,34 +395,34 @@ func TestWaking(t *testing.T) {
 	}
 }
 
-// An instance that loses every race must still be released, by the first roll-up as of its mark or
-// later.
-func TestMarkDoesNotMove(t *testing.T) {
+// An instance that loses every race must still be released, by the first roll-up as of the time
+// from which on it is covered, or later.
+func TestCoveredFromDoesNotMove(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.increment(1)
 		w.rollUpElsewhere()
-		e := w.deliver(c, "loser") // looked: its mark is now
+		e := w.deliver(c, "loser") // looked: it is covered from now on
 		time.Sleep(cadence)        // the other wakes first
 		w.rollUpElsewhere()
 		time.Sleep(cadence/10 + time.Nanosecond)
 		synctest.Wait()
 		if e.held() {
-			t.Error("a later look moved the mark: the other's roll-up covers it")
+			t.Error("a later look moved the time from which on it is covered: the other's roll-up covers it")
 		}
 		w.called(2, 0, 0)
 		w.acknowledged(e)
 	})
 }
 
-// A roll-up as of an instant before the mark releases nothing.
+// A roll-up as of an instant before an event is covered releases nothing.
 func TestEarlierRollUpReleasesNothing(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.rollUpElsewhere()
 		e := w.deliver(c, "e")
 		_, asOf := w.rollUp()
 		time.Sleep(cadence)
-		// An old write lands: as of a microsecond before the mark.
-		w.store.Put(likes.RollUp, map[string]any{"count": int64(0), "num_shards": int64(0), "as_of": asOf.Add(-time.Microsecond)})
+		// An old write lands: as of a microsecond before.
+		w.store.Put(likes.RollUp, rolledUp(int64(0), int64(0), asOf.Add(-time.Microsecond)))
 		time.Sleep(cadence / 10)
 		w.acknowledged(e)
 		if _, after := w.rollUp(); !after.After(asOf) {
@@ -426,7 +436,7 @@ func TestConflictProvesNothing(t *testing.T) {
 		w.aroundWrite = func(n int32, write func() error) error {
 			if n == 1 {
 				// Another's older sum lands first.
-				w.store.Put(likes.RollUp, map[string]any{"count": int64(-1), "num_shards": int64(0), "as_of": time.Now().Add(-2 * cadence)})
+				w.store.Put(likes.RollUp, rolledUp(int64(-1), int64(0), time.Now().Add(-2*cadence)))
 			}
 			return write()
 		}
@@ -468,7 +478,7 @@ func TestUnknownOutcome(t *testing.T) {
 				}
 				w.increment(1)
 				e = &delivery{done: make(chan struct{})}
-				go func() { _, e.err = c.Changed(w.t.Context(), likes, "e"); close(e.done) }()
+				go func() { _, e.err = c.Changed(w.t.Context(), likes, rollup.Event{ID: "e"}); close(e.done) }()
 				w.acknowledged(e)
 				w.wantTotal(1)
 				w.called(2, test.sums, test.sums)
@@ -543,7 +553,7 @@ func TestNoShardsLeft(t *testing.T) {
 			w.store.Delete(likes.Shards + "/0")
 			w.acknowledged(w.deliver(c, "deleted"))
 			w.wantTotal(0)
-			if got := w.store.Get(likes.RollUp)["num_shards"]; got != int64(0) {
+			if got := document.DecodeTally(w.store.Get(likes.RollUp)["tally"]).NumShards; got != 0 {
 				t.Errorf("num_shards is %v, want 0", got)
 			}
 		})
@@ -555,7 +565,7 @@ func TestInvalidAsOfIsOverwritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world, c *rollup.Coalescer) {
 				w.increment(3)
-				w.store.Put(likes.RollUp, map[string]any{"count": int64(1 << 40), "num_shards": int64(1), "as_of": asOf})
+				w.store.Put(likes.RollUp, rolledUp(int64(1<<40), int64(1), asOf))
 				w.acknowledged(w.deliver(c, "e"))
 				w.wantTotal(3)
 				w.called(1, 1, 1)
@@ -664,16 +674,16 @@ func TestStoreThatNeverAnswersIsLeft(t *testing.T) {
 
 type silentStore struct{ *memstore.Store }
 
-func (silentStore) View(ctx context.Context, _ rollup.Counter, _ func(rollup.Snapshot) error) error {
+func (silentStore) View(ctx context.Context, _ rollup.Counter) (rollup.Snapshot, error) {
 	<-ctx.Done()
-	return ctx.Err()
+	return nil, ctx.Err()
 }
 
 func TestIdleCounterIsForgotten(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		for i := range 100 {
 			counter := mustCounter(rollup.DefaultRoute, fmt.Sprintf("counters/%d/shards", i))
-			if _, err := c.Changed(w.t.Context(), counter, "e"); err != nil {
+			if _, err := c.Changed(w.t.Context(), counter, rollup.Event{ID: "e"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -710,7 +720,7 @@ func TestManyInstances(t *testing.T) {
 		for i := range seconds * perSecond {
 			w.increment(1)
 			all.Go(func() {
-				if _, err := coalescers[i*7%instances].Changed(w.t.Context(), likes, fmt.Sprint("e", i)); err != nil {
+				if _, err := coalescers[i*7%instances].Changed(w.t.Context(), likes, rollup.Event{ID: fmt.Sprint("e", i)}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -773,7 +783,7 @@ func TestAsOfAMicrosecondAhead(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.increment(3)
 		v := time.Now().Add(time.Millisecond).Truncate(time.Microsecond)
-		w.store.Put(likes.RollUp, map[string]any{"count": int64(1), "num_shards": int64(1), "as_of": v})
+		w.store.Put(likes.RollUp, rolledUp(int64(1), int64(1), v))
 		w.acknowledged(w.deliver(c, "e"))
 		w.wantTotal(3)
 		w.called(1, 1, 1)
@@ -791,8 +801,9 @@ type skewedSnapshot struct {
 }
 
 func (s skewedSnapshot) ReadTime() time.Time { return s.Snapshot.ReadTime().Add(s.by) }
-func (s skewed) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
-	return s.traced.View(ctx, c, func(v rollup.Snapshot) error { return f(skewedSnapshot{v, s.by}) })
+func (s skewed) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+	v, err := s.traced.View(ctx, c)
+	return skewedSnapshot{v, s.by}, err
 }
 
 func TestClockSkew(t *testing.T) {
@@ -830,59 +841,49 @@ func TestNobodyWaits(t *testing.T) {
 
 type failingSums struct {
 	traced
-	commit bool
-	n      *int
+	n *int
 }
 type failingSum struct {
 	rollup.Snapshot
-	err error
 }
 
-func (s failingSum) Sum(ctx context.Context) (rollup.Totals, []rollup.Malformed, error) {
-	if s.err != nil {
-		return rollup.Totals{}, nil, s.err
-	}
-	return s.Snapshot.Sum(ctx)
+func (s failingSum) Sum(ctx context.Context) (rollup.Totals, error) {
+	return rollup.Totals{}, errors.New("unavailable")
 }
-func (s failingSums) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
-	lost := errors.New("unavailable")
+func (s failingSums) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
 	*s.n++
-	fail := *s.n <= 4
-	err := s.traced.View(ctx, c, func(v rollup.Snapshot) error {
-		if fail && !s.commit {
-			return f(failingSum{v, lost})
+	v, err := s.traced.View(ctx, c)
+	if *s.n <= 4 {
+		v = failingSum{v}
+	}
+	return v, err
+}
+
+// A look whose sum fails is repeated, with pauses.
+func TestFailureOfSum(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		n := 0
+		c := rollup.NewCoalescer(failingSums{traced{w.store, w}, &n}, w.options(0))
+		w.increment(1)
+		began := time.Now()
+		w.acknowledged(w.deliver(c, "e"))
+		w.wantTotal(1)
+		if looks, writes := w.looks.Load(), w.writes.Load(); looks != 5 || writes != 1 {
+			t.Errorf("%d looks, %d writes; want 5, 1", looks, writes)
 		}
-		return f(v)
+		if waited := time.Since(began).Round(time.Millisecond); waited != 175*time.Millisecond { // half of 50, 100, 200
+			t.Errorf("it waited %v", waited)
+		}
 	})
-	if fail && s.commit {
-		return lost
-	}
-	return err
 }
 
-// A look that fails after the roll-up was read, in the sum or when the snapshot is closed, is repeated, with pauses.
-func TestLateFailureOfLook(t *testing.T) {
-	for _, commit := range []bool{false, true} {
-		inWorld(t, func(w *world, _ *rollup.Coalescer) {
-			n := 0
-			c := rollup.NewCoalescer(failingSums{traced{w.store, w}, commit, &n}, w.options(0))
-			w.increment(1)
-			began := time.Now()
-			w.acknowledged(w.deliver(c, "e"))
-			w.wantTotal(1)
-			if looks, writes := w.looks.Load(), w.writes.Load(); looks != 5 || writes != 1 {
-				t.Errorf("%d looks, %d writes; want 5, 1", looks, writes)
-			}
-			if waited := time.Since(began).Round(time.Millisecond); waited != 175*time.Millisecond { // half of 50, 100, 200
-				t.Errorf("it waited %v", waited)
-			}
-		})
-	}
-}
-
-// The pauses between failures: none, then from half of 50 ms, doubled, up to the cadence; and afresh after a look that succeeds.
+// The pauses between failures: none, then from half of 50 ms, doubled, up to the cadence; and afresh
+// after a roll-up. A refusal without another's roll-up is the app's doing, and gets a pause at once.
 func TestPausesBetweenFailures(t *testing.T) {
-	for name, lost := range map[string]error{"unknown": errors.New("unavailable"), "conflict": rollup.ErrConflict} {
+	for name, test := range map[string]struct {
+		lost  error
+		first string
+	}{"unknown": {errors.New("unavailable"), "0s "}, "conflict, though Tally wrote nothing": {rollup.ErrConflict, ""}} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
 				c := w.instance(0.5) // three quarters
@@ -895,7 +896,7 @@ func TestPausesBetweenFailures(t *testing.T) {
 					defer mu.Unlock()
 					at = append(at, time.Now())
 					if fail {
-						return lost
+						return test.lost
 					}
 					return write()
 				}
@@ -909,7 +910,7 @@ func TestPausesBetweenFailures(t *testing.T) {
 				}
 				e := w.deliverWithin(2*time.Minute, c, "e") // long enough for a shift to overflow
 				<-e.done
-				want := "0s 37.5ms 75ms 150ms 300ms 600ms 750ms 750ms 750ms "
+				want := test.first + "37.5ms 75ms 150ms 300ms 600ms 750ms 750ms 750ms "
 				if got := gaps(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, " 750ms 750ms ") {
 					t.Errorf("pauses %s", got)
 				}
@@ -918,7 +919,7 @@ func TestPausesBetweenFailures(t *testing.T) {
 				set(true)
 				e = w.deliverWithin(hold, c, "g")
 				time.Sleep(2 * cadence)
-				if got := gaps(); !strings.HasPrefix(got, "0s 37.5ms 75ms ") {
+				if got := gaps(); !strings.HasPrefix(got, test.first+"37.5ms 75ms ") {
 					t.Errorf("pauses after a roll-up %s", got)
 				}
 				set(false)
@@ -951,7 +952,7 @@ func TestRollUpReleasesAllThatItCovers(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.rollUpElsewhere()
 		began := time.Now()
-		e1 := w.deliver(c, "e1") // its generation is closed and marked now
+		e1 := w.deliver(c, "e1") // its generation is closed and looked for now
 		e2 := w.deliver(c, "e2") // anchors the open one
 		if !e1.held() || !e2.held() {
 			t.Fatal("want two anchors")
@@ -1055,7 +1056,7 @@ func TestHold(t *testing.T) {
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				_, err := c.Changed(context.Background(), likes, "e1")
+				_, err := c.Changed(context.Background(), likes, rollup.Event{ID: "e1"})
 				if held := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || held != o.Hold {
 					t.Errorf("got %v after %v, want the deadline after %v", err, held, o.Hold)
 				}

@@ -35,8 +35,8 @@ func TestCrowd(t *testing.T) {
 
 // crowd has the instances serve one counter for a while.
 func (s *simulation) crowd(instances, rate int) {
-	s.began, s.cadence = time.Now(), cadence
-	c := newCounter("a")
+	s.began = time.Now()
+	c := s.newCounter("a")
 	s.counters = append(s.counters, c)
 	for range instances {
 		s.instances = append(s.instances, s.newInstance())
@@ -46,9 +46,9 @@ func (s *simulation) crowd(instances, rate int) {
 		s.actors.Go(func() {
 			name := fmt.Sprint("event ", n)
 			time.Sleep(time.Duration(n)*time.Second/time.Duration(rate) + jitter(name))
-			s.commitShard(c, n, int64(n%10), 1, false)
+			commit := s.commitShard(c, n, int64(n%10), 1, false)
 			time.Sleep(s.chanceOf(1, name+" delay", time.Millisecond, 50*time.Millisecond))
-			s.deliver(&message{n: n, counter: c}, name, s.instances[hash(name)%uint64(instances)], 0)
+			s.deliver(&message{n: n, counter: c, commit: commit}, name, s.instances[hash(name)%uint64(instances)], 0)
 		})
 		if n == rate { // the first cadence, when all look at once, does not count
 			s.actors.Go(func() {

@@ -23,7 +23,7 @@ func TestEndings(t *testing.T) {
 		held.Go(func() { w.endsHeld(c, "anchor") })
 		held.Go(func() { w.endsHeld(c, "anchor") }) // its copy, which shares the outcome
 		time.Sleep(cadence / 2)
-		if got, err := c.Changed(w.t.Context(), likes, "absorbed"); got != (rollup.Ending{}) || err != nil {
+		if got, err := c.Changed(w.t.Context(), likes, rollup.Event{ID: "absorbed"}); got != (rollup.Ending{}) || err != nil {
 			t.Errorf("the absorbed event ended %+v, %v", got, err)
 		}
 		w.rollUpElsewhere() // the anchor's look, when the cadence is over, finds that it need not sum yet
@@ -43,7 +43,7 @@ func TestEndings(t *testing.T) {
 // endsHeld delivers an event that must be held and covered by the roll-up that is there then.
 func (w *world) endsHeld(c *rollup.Coalescer, eventID string) rollup.Ending {
 	w.t.Helper()
-	got, err := c.Changed(w.t.Context(), likes, eventID)
+	got, err := c.Changed(w.t.Context(), likes, rollup.Event{ID: eventID})
 	_, asOf := w.rollUp()
 	if err != nil || !got.Held || !got.AsOf.Equal(asOf) {
 		w.t.Errorf("%s ended %+v, %v; want it held until a roll-up as of %v", eventID, got, err, asOf)
@@ -56,16 +56,8 @@ func TestEndingOfFailure(t *testing.T) {
 		w.beforeView = func(int32) error { return errors.New("unavailable") }
 		ctx, cancel := context.WithTimeout(w.t.Context(), hold)
 		defer cancel()
-		if got, err := c.Changed(ctx, likes, "e"); got != (rollup.Ending{Held: true}) || err == nil {
+		if got, err := c.Changed(ctx, likes, rollup.Event{ID: "e"}); got != (rollup.Ending{Held: true}) || err == nil {
 			t.Errorf("got %+v, %v; want it held and failed", got, err)
-		}
-	})
-}
-
-func TestEndingOfMark(t *testing.T) {
-	inMarkWorld(t, func(w *markWorld, c *rollup.Coalescer) {
-		if got, err := c.Changed(w.t.Context(), likes, "e"); got != (rollup.Ending{Held: true}) || err != nil {
-			t.Errorf("got %+v, %v; want it held, and no roll-up", got, err)
 		}
 	})
 }
@@ -85,7 +77,7 @@ func TestWorkHasTheAnchorsValues(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.WithValue(w.t.Context(), key{}, "v"), time.Second)
 		defer cancel()
 		w.increment(1)
-		if _, err := c.Changed(ctx, likes, "e"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Changed(ctx, likes, rollup.Event{ID: "e"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want its time to be up", err)
 		}
 		if value := <-got; value != "v" {
@@ -96,11 +88,11 @@ func TestWorkHasTheAnchorsValues(t *testing.T) {
 }
 
 func TestWrote(t *testing.T) {
-	inMarkWorld(t, func(w *markWorld, _ *rollup.Coalescer) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		var got []rollup.Attempt
 		o := w.options(0)
 		o.Wrote = func(_ context.Context, a rollup.Attempt) { got = append(got, a) }
-		c := rollup.NewCoalescer(w, o)
+		c := rollup.NewCoalescer(traced{w.store, w}, o)
 		wrote := func(what string, want ...rollup.Attempt) {
 			t.Helper()
 			if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) }),
@@ -111,7 +103,7 @@ func TestWrote(t *testing.T) {
 		}
 		changed := func(eventID string) time.Time {
 			t.Helper()
-			e, err := c.Changed(w.t.Context(), likes, eventID)
+			e, err := c.Changed(w.t.Context(), likes, rollup.Event{ID: eventID})
 			if err != nil {
 				t.Error(err)
 			}
@@ -135,21 +127,6 @@ func TestWrote(t *testing.T) {
 		changed("e2")
 		if len(got) != 1 || got[0].Unchanged || !errors.Is(got[0].Err, rollup.ErrConflict) {
 			t.Errorf("a roll-up that another instance was faster with: got %+v, want one attempt, refused", got)
-		}
-		got = nil
-
-		time.Sleep(time.Minute)
-		w.increment(1)
-		if err := w.store.Mark(w.t.Context(), likes); err != nil {
-			t.Fatal(err)
-		}
-		marked := w.store.Now()
-		time.Sleep(time.Minute)
-		if _, err := rollup.Drain(w.t.Context(), w, rollup.Routes{likes.Route}, 1, time.Now().Add(time.Hour), o); err != nil {
-			t.Fatal(err)
-		}
-		if len(got) != 1 || got[0].Marked.Sub(marked).Abs() > time.Second || got[0].AsOf.Sub(got[0].Marked) < time.Minute-time.Second {
-			t.Errorf("a drain: got %+v, want the mark of a minute before", got)
 		}
 	})
 }

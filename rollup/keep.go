@@ -34,6 +34,7 @@ func Keep(ctx context.Context, store AuditStore, routes Routes, concurrency int,
 	k.report.Counters = len(found)
 	var work sync.WaitGroup
 	for _, c := range found {
+		k.slots <- struct{}{} // the oldest begin
 		work.Go(func() { k.goRound(ctx, c) })
 	}
 	work.Wait()
@@ -102,17 +103,19 @@ func (k *keeper) page(ctx context.Context, route *Route, page func(context.Conte
 	return page(ctx, route, from, auditPage)
 }
 
-// goRound visits a counter whenever it is due.
+// goRound visits a counter at once, for which it has a slot, and whenever it is due.
 func (k *keeper) goRound(ctx context.Context, c Counter) {
 	failures := 0
 	for first := true; ; first = false {
-		k.slots <- struct{}{}
+		if !first {
+			k.slots <- struct{}{}
+		}
 		next, err := k.visit(ctx, c, first)
 		<-k.slots
 		if failures++; err == nil {
 			failures = 0
 		} else {
-			next = time.Now().Add(k.pause(failures))
+			next = time.Now().Add(k.pause(failures-1))
 		}
 		// The last visit of a counter that failed is tried again, even past the time, a few times.
 		over := next.After(k.until)

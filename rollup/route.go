@@ -20,6 +20,7 @@ const DefaultRoute = "counters/{counter}/shards/{shard} -> rollups/{counter} : c
 // ownPaths are the documents that Tally keeps for itself.
 var ownPaths = [][]Segment{
 	{{Name: document.AuditCollection}, {Name: "id", Capture: true}},
+	{{Name: document.TokensCollection}, {Name: "id", Capture: true}},
 }
 
 // A Segment is one part of a document path: a literal id, or a capture, which stands for any one
@@ -95,19 +96,7 @@ func (r *Route) String() string {
 		s += " : documents"
 	}
 	if r.Every > 0 {
-		s += " : every " + shortest(r.Every)
-	}
-	return s
-}
-
-// shortest returns d as a user writes it: 10m, not 10m0s.
-func shortest(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
+		s += " : every " + r.Every.String()
 	}
 	return s
 }

@@ -12,7 +12,7 @@ func TestMatch(t *testing.T) {
 	routes, err := rollup.ParseRoutes(`
 		counters/{counter}/shards/{shard}           -> rollups/{counter} : count
 		posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views
-		samples/php/distributedCounters/{shard}     -> php_rollups/total : Cnt : documents; shards/{shard} -> rollups_of/shards : count
+		samples/php/distributedCounters/{shard}     -> php_rollups/total : Cnt : every 10m : documents; shards/{shard} -> rollups_of/shards : count
 	`)
 	if err != nil {
 		t.Fatal(err)
@@ -22,14 +22,14 @@ func TestMatch(t *testing.T) {
 		rollUp string // "" means no match
 		shards string
 		fields string
-		read   rollup.Read
+		option string
 	}{
-		{"counters/likes/shards/0", "rollups/likes", "counters/likes/shards", "count", rollup.Aggregate},
-		{"counters/größe 三/shards/٣", "rollups/größe 三", "counters/größe 三/shards", "count", rollup.Aggregate},
-		{"counters/{counter}/shards/{shard}", "rollups/{counter}", "counters/{counter}/shards", "count", rollup.Aggregate},
-		{"posts/p/counters/c/shards/9", "posts/p/rollups/c", "posts/p/counters/c/shards", "likes, views", rollup.Aggregate},
-		{"samples/php/distributedCounters/3", "php_rollups/total", "samples/php/distributedCounters", "Cnt", rollup.Documents},
-		{"shards/x", "rollups_of/shards", "shards", "count", rollup.Aggregate},
+		{"counters/likes/shards/0", "rollups/likes", "counters/likes/shards", "count", ""},
+		{"counters/größe 三/shards/٣", "rollups/größe 三", "counters/größe 三/shards", "count", ""},
+		{"counters/{counter}/shards/{shard}", "rollups/{counter}", "counters/{counter}/shards", "count", ""},
+		{"posts/p/counters/c/shards/9", "posts/p/rollups/c", "posts/p/counters/c/shards", "likes, views", ""},
+		{"samples/php/distributedCounters/3", "php_rollups/total", "samples/php/distributedCounters", "Cnt", "documents every 10m0s"},
+		{"shards/x", "rollups_of/shards", "shards", "count", ""},
 		{path: "counters/likes"},
 		{path: "counters/likes/shards"},
 		{path: "counters/likes/shards/"},
@@ -49,8 +49,12 @@ func TestMatch(t *testing.T) {
 		if !ok {
 			continue
 		}
-		got := []string{c.RollUp, c.Shards, strings.Join(c.Route.Fields, ", "), string(c.Route.Read)}
-		if d := cmp.Diff([]string{test.rollUp, test.shards, test.fields, string(test.read)}, got); d != "" {
+		option := ""
+		if c.Route.Documents {
+			option = "documents every " + c.Route.Every.String()
+		}
+		got := []string{c.RollUp, c.Shards, strings.Join(c.Route.Fields, ", "), option}
+		if d := cmp.Diff([]string{test.rollUp, test.shards, test.fields, test.option}, got); d != "" {
 			t.Errorf("Match(%q) (-want +got):\n%s", test.path, d)
 		}
 		if back, ok := c.Route.CounterOfRollUp(c.RollUp); !ok || back != c {
@@ -72,8 +76,13 @@ func TestRefusedRoutes(t *testing.T) {
 		{"nothing", " \n ; ", "no route given"},
 		{"no arrow", "counters/{c}/shards/{s}", "want <shard path pattern> -> "},
 		{"no fields", "counters/{c}/shards/{s} -> rollups/{c}", "want <shard path pattern> -> "},
-		{"too many parts", base + " : documents : more", "want <shard path pattern> -> "},
-		{"unknown read", base + " : guess", `unknown way to read the shards "guess"; want aggregate or documents`},
+		{"unknown option", base + " : documents : more", `unknown option "more"; want documents, or every`},
+		{"option twice", base + " : documents : every 1s : documents", "the option documents is given twice"},
+		{"empty option", base + " : ", "an option is empty"},
+		{"option with a word too many", base + " : documents now", `unknown option "documents now"`},
+		{"every without a duration", base + " : every", `unknown option "every"; want documents, or every and a duration such as 10s`},
+		{"every of no duration", base + " : every day", `"every day": want a duration of at least 1s`},
+		{"every too often", base + " : every 999ms", `"every 999ms": want a duration of at least 1s`},
 		{"pattern of a collection", "counters/{c}/shards -> rollups/{c} : count", "names a collection"},
 		{"template of a collection", "counters/{c}/shards/{s} -> rollups/{c}/x : count", "names a collection"},
 		{"empty segment", "counters//shards/{s} -> rollups/x : count", "segment 2 is empty"},
@@ -89,8 +98,7 @@ func TestRefusedRoutes(t *testing.T) {
 		{"the shard's capture used", "counters/{c}/shards/{s} -> rollups/{c}/by/{s} : count", "uses the shard's capture {s}"},
 		{"a capture not used", "a/{a}/b/{b}/shards/{s} -> rollups/{b} : count", "does not use {a}"},
 		{"an unknown capture", "counters/{c}/shards/{s} -> rollups/{x} : count", "uses {x}, which"},
-		{"as_of", "counters/{c}/shards/{s} -> rollups/{c} : count, as_of", `the field "as_of"`},
-		{"num_shards", "counters/{c}/shards/{s} -> rollups/{c} : num_shards", `the field "num_shards"`},
+		{"tally", "counters/{c}/shards/{s} -> rollups/{c} : count, tally", `the field "tally" is one that Tally itself writes`},
 		{"field twice", "counters/{c}/shards/{s} -> rollups/{c} : count, count", `the field "count" is named twice`},
 		{"empty field", "counters/{c}/shards/{s} -> rollups/{c} : count, ", "a field's name is empty"},
 		{"nested field", "counters/{c}/shards/{s} -> rollups/{c} : stats.likes", "top-level field"},
@@ -101,10 +109,10 @@ func TestRefusedRoutes(t *testing.T) {
 		{"captured collection of roll-ups", "counters/{c}/shards/{s} -> totals/of/{c}/total : count", "the roll-up path captures a collection's name, {c}"},
 		{"the audit's path is a shard", "rollup_audit/{s} -> rollups/audit : count", "which Tally writes itself"},
 		{"roll-up on the audit's path", "counters/x/shards/{s} -> rollup_audit/cursor : count", "where Tally keeps"},
-		{"Tally's own path is a shard", "rollup_pending/{s} -> rollups/pending : count", "which Tally writes itself"},
+		{"Tally's own path is a shard", "increment_tokens/{s} -> rollups/tokens : count", "which Tally writes itself"},
 		{"roll-up on the counter document", "counters/{c}/shards/{s} -> counters/{c} : count", "is the counter document of route"},
 		{"roll-up on another's counter document", base + "\nx/{x}/shards/{s} -> counters/{x} : n", "is the counter document of route"},
-		{"roll-up on Tally's own path", "counters/{c}/shards/{s} -> rollup_pending/{c} : count", "where Tally keeps"},
+		{"roll-up on Tally's own path", "counters/{c}/shards/{s} -> increment_tokens/{c} : count", "where Tally keeps"},
 		{"patterns that match one document", base + "\ncounters/x/shards/{s} -> other/x : count", "its shards and those of route"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -118,11 +126,46 @@ func TestRefusedRoutes(t *testing.T) {
 
 // Every problem is reported at once, each by its route.
 func TestAllProblemsAreReported(t *testing.T) {
-	_, err := rollup.ParseRoutes("a/{a}/s/{s} -> r/x : n\nb -> c : n\nc/{c}/s/{s} -> r/{c} : as_of")
-	for _, want := range []string{`route "a/{a}/s/{s} -> r/x : n"`, `route "b -> c : n"`, `route "c/{c}/s/{s} -> r/{c} : as_of"`} {
+	_, err := rollup.ParseRoutes("a/{a}/s/{s} -> r/x : n\nb -> c : n\nc/{c}/s/{s} -> r/{c} : tally")
+	for _, want := range []string{`route "a/{a}/s/{s} -> r/x : n"`, `route "b -> c : n"`, `route "c/{c}/s/{s} -> r/{c} : tally"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want also %q", err, want)
 		}
+	}
+}
+
+// The hash is of what makes the totals, not of names of captures, order of fields or options.
+func TestHash(t *testing.T) {
+	hash := func(text string) string {
+		t.Helper()
+		routes, err := rollup.ParseRoutes(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return routes[0].Hash()
+	}
+	base := hash("a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views")
+	for _, same := range []string{
+		"a/{x}/b/{y}/s/{z} -> r/{y}/of/{x} : likes, views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : views, likes : every 10s : documents",
+	} {
+		if hash(same) != base {
+			t.Errorf("%s: another hash", same)
+		}
+	}
+	seen := map[string]string{base: "the base"}
+	for _, other := range []string{
+		"a/{a}/b/{b}/s/{s} -> r/{a}/of/{b} : likes, views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views, x",
+		"a/{a}/b/{b}/t/{s} -> r/{b}/of/{a} : likes, views",
+		"a/{a}/b/x/s/{s} -> r/x/of/{a} : likes, views",
+		"a/{a}/b/{b}/s/{s} -> q/{b}/of/{a} : likes, views",
+	} {
+		if text, ok := seen[hash(other)]; ok {
+			t.Errorf("%s has the hash of %s", other, text)
+		}
+		seen[hash(other)] = other
 	}
 }
 
@@ -134,7 +177,7 @@ func FuzzParseRoutes(f *testing.F) {
 	f.Add("a/{b}/c/{d} -> {b}/e : f;g/{h} -> i/j : k")
 	f.Add("a/{a}/s/{s} -> r/{a} : ->")
 	f.Add("a/{->}/s/{s} -> r/{->} : n")
-	f.Add(" a / {a}/s/{s}->r/{a}:n\u00a0, m : aggregate\r\n\t;;")
+	f.Add(" a / {a}/s/{s}->r/{a}:n\u00a0, m : every 10m\r\n\t;;")
 	f.Add("s/{s} -> r/x : documents : documents")
 	f.Fuzz(func(t *testing.T, text string) {
 		routes, err := rollup.ParseRoutes(text)

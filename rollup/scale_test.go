@@ -126,7 +126,7 @@ func (c *cloudCounter) increment(s *memstore.Store) {
 func (i *cloudInstance) deliver(counter *cloudCounter) {
 	id := fmt.Sprint(i.events.Add(1))
 	deliver := func() {
-		if _, err := i.coalescer.Changed(context.Background(), counter.Counter, id); err != nil {
+		if _, err := i.coalescer.Changed(context.Background(), counter.Counter, rollup.Event{ID: id}); err != nil {
 			i.t.Error(err)
 		}
 	}
@@ -146,10 +146,11 @@ func (c *cloud) wait() {
 	time.Sleep(10*time.Millisecond + time.Duration(rand.Int64N(int64(10*time.Millisecond))))
 }
 
-func (i *cloudInstance) View(ctx context.Context, counter rollup.Counter, f func(rollup.Snapshot) error) error {
+func (i *cloudInstance) View(ctx context.Context, counter rollup.Counter) (rollup.Snapshot, error) {
 	i.wait()
 	i.reads.Add(1)
-	return i.store.View(ctx, counter, func(v rollup.Snapshot) error { return f(cloudSnapshot{v, i}) })
+	v, err := i.store.View(ctx, counter)
+	return cloudSnapshot{v, i}, err
 }
 
 type cloudSnapshot struct {
@@ -157,7 +158,7 @@ type cloudSnapshot struct {
 	i *cloudInstance
 }
 
-func (v cloudSnapshot) Sum(ctx context.Context) (rollup.Totals, []rollup.Malformed, error) {
+func (v cloudSnapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	v.i.wait()
 	v.i.reads.Add(1)
 	return v.Snapshot.Sum(ctx)
@@ -173,7 +174,7 @@ func (i *cloudInstance) Write(ctx context.Context, counter rollup.Counter, r rol
 	c := i.byRollUp[counter.RollUp]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.behind) > 0 && !c.behind[0].After(r.AsOf) {
+	for len(c.behind) > 0 && !c.behind[0].After(r.Tally.AsOf) {
 		lag := i.store.Now().Sub(c.behind[0])
 		i.lags[min(int(lag.Milliseconds()), len(i.lags)-1)].Add(1)
 		c.behind = c.behind[1:]
