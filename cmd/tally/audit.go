@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/firestorestore"
@@ -99,16 +100,17 @@ var errAssumed = errors.New("--repair: the routes are assumed, and totals of oth
 // configuration returns the functions' configuration as this process's environment has it, with these
 // routes unless they are "", and where the routes are from.
 func (t *target) configuration(routes string) (config app.Config, from string, err error) {
-	environ := append(os.Environ(), "GOOGLE_CLOUD_PROJECT="+t.project)
+	environment := env.ToMap(os.Environ())
+	environment["GOOGLE_CLOUD_PROJECT"] = t.project
 	switch {
 	case routes != "":
-		environ, from = append(environ, "TALLY_ROUTES="+routes), "by --routes:"
-	case os.Getenv("TALLY_ROUTES") != "":
+		environment["TALLY_ROUTES"], from = routes, "by --routes:"
+	case environment["TALLY_ROUTES"] != "":
 		from = "by TALLY_ROUTES:"
 	default:
 		from = assumed
 	}
-	if config, err = app.LoadConfig(environ); err != nil {
+	if config, err = app.LoadConfig(environment); err != nil {
 		return config, from, fmt.Errorf("configuration: %w", err)
 	}
 	return config, from, nil

@@ -205,11 +205,7 @@ func (d *deployment) options(named map[string]string, region string) (deploy.Opt
 		return deploy.Options{}, errors.New(problem)
 	}
 	environment["GOOGLE_CLOUD_PROJECT"] = d.project
-	var environ []string
-	for name, value := range environment {
-		environ = append(environ, name+"="+value)
-	}
-	config, err := app.LoadConfig(environ)
+	config, err := app.LoadConfig(environment)
 	if err != nil {
 		return deploy.Options{}, fmt.Errorf("configuration: %w", err)
 	}

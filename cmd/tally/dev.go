@@ -43,7 +43,7 @@ The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from t
 	c.Flags().StringVar(&d.stack.project, "project", "demo-tally", "project id; the emulator takes any, and one that begins with demo- is never a real project")
 	d.page.flags(c)
 	d.dashboard.flags(c)
-	c.Flags().DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule")
+	c.Flags().DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule, which keeps the routes that say \"every\" from one to the next")
 	return c
 }
 
@@ -195,18 +195,20 @@ func (d *dev) keep(ctx context.Context, s *stack, n int) {
 	}
 }
 
-// schedule is Cloud Scheduler.
+// schedule is Cloud Scheduler. Routes that say "every" need not wait for the first tick.
 func (d *dev) schedule(ctx context.Context, s *stack) {
 	tick := time.NewTicker(d.every)
 	defer tick.Stop()
-	for {
+	for due := len(s.config.Routes.Scheduled()) > 0; ; due = true {
+		if due {
+			if err := s.instance(0).callSchedule(ctx); err != nil && ctx.Err() == nil {
+				d.print("RollUpOnSchedule failed: %v", err)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := s.instance(0).callSchedule(ctx); err != nil && ctx.Err() == nil {
-				d.print("RollUpOnSchedule failed: %v", err)
-			}
 		}
 	}
 }

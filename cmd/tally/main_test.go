@@ -329,6 +329,27 @@ func TestDev(t *testing.T) {
 	wantNoListeners(t, ports, 3)
 }
 
+// A route that says "every" has no events: the schedule rolls it up.
+func TestDevKeepsScheduledRoutes(t *testing.T) {
+	const project = "demo-every"
+	ports := freePorts(t, 3)
+	c := devAt(t, ports, "--every", "2s", "--project", project, "--dashboard-port", "0")
+	c.Env = append(c.Env, "TALLY_ROUTES=counters/{counter}/shards/{shard} -> rollups/{counter} : count : every 1s")
+	out := c.follow(t)
+	out.await("Add 1 from here")
+	for n := 1; n <= 2; n++ {
+		increment(t, ports, project, "(default)", "likes")
+		out.await(fmt.Sprintf("rollups/likes  count %d  1 shards  as of ", n))
+	}
+	if read := out.readDashboard(`"name":"counters/likes"`, `"events":`); !strings.Contains(read, `"events":0,`) {
+		t.Errorf("there were events: %s", read)
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	out.awaitExit(0)
+}
+
 // What there is already is shown below the greeting.
 func TestDevGreetsFirst(t *testing.T) {
 	project := emulatortest.Project(t)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/emulator"
@@ -95,7 +96,7 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 	o.variables = append(o.variables, "GOOGLE_CLOUD_PROJECT="+o.project)
 	s := &stack{options: o}
 	var err error
-	if s.config, err = app.LoadConfig(append(os.Environ(), o.variables...)); err != nil {
+	if s.config, err = app.LoadConfig(env.ToMap(append(os.Environ(), o.variables...))); err != nil {
 		return s, fmt.Errorf("configuration: %w", err)
 	}
 	if err := o.check(s.config.EmulatorHost != ""); err != nil {
