@@ -115,7 +115,7 @@ func (k *keeper) goRound(ctx context.Context, c Counter) {
 		if failures++; err == nil {
 			failures = 0
 		} else {
-			next = time.Now().Add(k.pause(failures-1))
+			next = time.Now().Add(k.pause(failures - 1))
 		}
 		// The last visit of a counter that failed is tried again, even past the time, a few times.
 		over := next.After(k.until)

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/telemetry"
@@ -48,7 +49,7 @@ func New(environ func() []string, logs io.Writer, dial ...grpc.DialOption) *App 
 // load makes the service from the environment, which does not change, so that a wrong configuration
 // stays wrong.
 func (a *App) load() (*service, error) {
-	config, err := LoadConfig(a.environ())
+	config, err := LoadConfig(env.ToMap(a.environ()))
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}

@@ -60,10 +60,12 @@ type Config struct {
 	FunctionTimeout int `env:"CLOUD_RUN_TIMEOUT_SECONDS"`
 }
 
-// LoadConfig reads the configuration from an environment, each variable "name=value". The error joins
-// every problem, each naming its variable.
-func LoadConfig(environ []string) (Config, error) {
-	environment := env.ToMap(environ)
+// LoadConfig reads the configuration from environment, which maps variables to values. The error
+// joins every problem, each naming its variable.
+func LoadConfig(environment map[string]string) (Config, error) {
+	if environment == nil {
+		environment = make(map[string]string) // the package takes nil for this process's own
+	}
 	var c Config
 	var problems []error
 	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }

@@ -40,10 +40,8 @@ type Store struct {
 	api      *vkit.Client
 	database string // its resource name
 	logger   *slog.Logger
-	now      func() time.Time
 
-	mu        sync.Mutex
-	unindexed map[*rollup.Route]time.Time // when an aggregation query of the route last found no index
+	unindexed sync.Map // the routes that the log says to lack an index
 }
 
 // Close closes the connection.
