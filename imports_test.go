@@ -24,8 +24,10 @@ func TestImports(t *testing.T) {
 		"rollup":                  {"internal/document"},
 		"shards":                  {"internal/document"},
 		"deploy":                  {"rollup"},
-		"internal/emulator":       nil,
+		"internal/emulator":       {"internal/freeport"},
 		"internal/eventrelay":     nil,
+		"internal/framework":      {"internal/freeport"},
+		"internal/freeport":       nil,
 		"internal/doctor":         {"deploy", "internal/app", "rollup"},
 		"internal/dashboard":      {"internal/billing", "internal/document", "rollup"},
 	} {

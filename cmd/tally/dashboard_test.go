@@ -131,7 +131,7 @@ func TestDevDashboard(t *testing.T) {
 }
 
 func TestDevWithoutDashboard(t *testing.T) {
-	c := tally(t, "dev", "--dashboard=false", "--instances", "1", "--functions-port", strconv.Itoa(freePorts(t, 1)), "--project", "demo-plain")
+	c := tally(t, "dev", "--dashboard=false", "--instances", "1", "--functions-port", strconv.Itoa(freePorts(t, 1)), "--project", emulatortest.Project(t))
 	c.Env = append(c.Env, "FIRESTORE_EMULATOR_HOST="+emulatortest.Addr())
 	out := c.follow(t)
 	out.await("Add 1 from here")

@@ -30,7 +30,7 @@ import (
 type stackOptions struct {
 	project       string
 	firestorePort int
-	functionsPort int // of the first instance; the others follow
+	functionsPort int // of the first instance; the others follow. 0: any for each
 	instances     int
 	rules         string
 	faults        eventrelay.Faults
@@ -42,8 +42,8 @@ type stackOptions struct {
 // flags defines the flags that dev and demo share.
 func (o *stackOptions) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.IntVar(&o.firestorePort, "firestore-port", 8080, "port of the Firestore emulator; no effect with FIRESTORE_EMULATOR_HOST set")
-	f.IntVar(&o.functionsPort, "functions-port", 8081, "port of the first functions process; the others follow")
+	f.IntVar(&o.firestorePort, "firestore-port", 8080, "port of the Firestore emulator; 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set")
+	f.IntVar(&o.functionsPort, "functions-port", 8081, "port of the first functions process; the others follow; 0: any that are free")
 	f.IntVar(&o.instances, "instances", 2, "functions processes")
 	f.StringVar(&o.rules, "rules", "firestore.rules", "file of security rules; no effect with FIRESTORE_EMULATOR_HOST set")
 }
@@ -56,18 +56,33 @@ func (o *stackOptions) check(another bool) error {
 	if o.instances < 1 {
 		return fmt.Errorf("--instances %d: want at least 1", o.instances)
 	}
-	last := o.functionsPort + o.instances - 1
-	if o.functionsPort < 1 || last > highestPort {
-		return fmt.Errorf("--functions-port %d: the ports %d to %d of %d processes: want ports from 1 to %d", o.functionsPort, o.functionsPort, last, o.instances, highestPort)
+	if last := o.instancePort(o.instances - 1); o.functionsPort < 0 || last > highestPort {
+		return fmt.Errorf("--functions-port %d: the ports %d to %d of %d processes: want ports up to %d, or 0 for any that are free", o.functionsPort, o.functionsPort, last, o.instances, highestPort)
 	}
 	if another {
 		return nil
 	}
-	if o.firestorePort < 1 || o.firestorePort > highestPort {
-		return fmt.Errorf("--firestore-port %d: want a port from 1 to %d", o.firestorePort, highestPort)
+	if o.firestorePort < 0 || o.firestorePort > highestPort {
+		return fmt.Errorf("--firestore-port %d: want a port up to %d, or 0 for any that is free", o.firestorePort, highestPort)
 	}
-	if o.functionsPort <= o.firestorePort && o.firestorePort <= last {
-		return fmt.Errorf("--firestore-port %d is one of the functions' ports, %d to %d; choose others with --functions-port", o.firestorePort, o.functionsPort, last)
+	if err := o.checkInstances(o.firestorePort); err != nil {
+		return fmt.Errorf("--firestore-port %w; choose others with --functions-port", err)
+	}
+	return nil
+}
+
+// instancePort returns the port of the n-th functions process, 0 if any does.
+func (o *stackOptions) instancePort(n int) int {
+	if o.functionsPort == 0 {
+		return 0
+	}
+	return o.functionsPort + n
+}
+
+// checkInstances returns an error if the port is that of a functions process.
+func (o *stackOptions) checkInstances(port int) error {
+	if last := o.instancePort(o.instances - 1); port != 0 && o.functionsPort <= port && port <= last {
+		return fmt.Errorf("%d is one of the functions' ports, %d to %d", port, o.functionsPort, last)
 	}
 	return nil
 }
@@ -109,7 +124,7 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 		s.onStop(func() { _ = os.RemoveAll(s.dir) })
 	}
 	for n := range o.instances {
-		if err := checkPort(o.functionsPort + n); err != nil {
+		if err := checkPort(o.instancePort(n)); err != nil {
 			return s, fmt.Errorf("functions: %w; choose others with --functions-port", err)
 		}
 	}
@@ -224,7 +239,7 @@ func (s *stack) startInstance(ctx context.Context, n int) error {
 		s.mu.Unlock()
 		variables = append(variables, "TALLY_USAGE_FILE="+usage)
 	}
-	i, err := startInstance(ctx, s.options.functionsPort+n, variables, s.options.logs)
+	i, err := startInstance(ctx, s.options.instancePort(n), variables, s.options.logs)
 	if err != nil {
 		return err
 	}
