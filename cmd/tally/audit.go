@@ -51,7 +51,7 @@ reads a counter.
 A difference may be a change whose event is on its way, so it is looked at again when --grace is over. With --repair the account needs the role ` + user + `.
 
 The routes must be those of the deployed functions, all of them: a roll-up that no route here has shards for would be set to 0. So --repair wants them named, by --routes or
-TALLY_ROUTES. The first line says which routes are taken.`,
+TALLY_ROUTES. The first line says which routes are taken. A roll-up that other routes made is counted as rerouted, and left alone.`,
 		Example: `  tally audit --project my-project
   tally audit --project my-project --repair --routes '` + rollup.DefaultRoute + `'
   TALLY_ROUTES='posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views' tally audit --repair
