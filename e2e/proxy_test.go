@@ -15,13 +15,12 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/document"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // A proxy stands between one functions process and the emulator. It passes on the calls that a
@@ -70,36 +69,29 @@ func newProxy(t testing.TB, addr string) *proxy {
 	return p
 }
 
-// The methods as they are told apart here. Commit is that of a roll-up; the SDK commits a read-only
-// transaction, too, in which case nothing depends on it.
+// The three calls of a roll-up.
 const (
-	begin     = "BeginTransaction"
 	get       = "BatchGetDocuments"
 	aggregate = "RunAggregationQuery"
 	commit    = "Commit"
-	endRead   = "Commit of a read-only transaction"
-	rollback  = "Rollback"
 )
 
-var methods = []string{begin, get, aggregate, commit, endRead, rollback}
-
-func (p *proxy) BeginTransaction(ctx context.Context, r *firestorepb.BeginTransactionRequest) (*firestorepb.BeginTransactionResponse, error) {
-	return unary(ctx, p, begin, r, p.emulator.BeginTransaction)
-}
-
-func (p *proxy) Rollback(ctx context.Context, r *firestorepb.RollbackRequest) (*emptypb.Empty, error) {
-	return unary(ctx, p, rollback, r, p.emulator.Rollback)
-}
+var methods = []string{get, aggregate, commit}
 
 func (p *proxy) Commit(ctx context.Context, r *firestorepb.CommitRequest) (*firestorepb.CommitResponse, error) {
-	if len(r.Writes) == 0 {
-		return unary(ctx, p, endRead, r, p.emulator.Commit)
+	var answer *firestorepb.CommitResponse
+	err := p.pass(ctx, commit, r, func(ctx context.Context) (err error) {
+		answer, err = p.commit(ctx, r)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return unary(ctx, p, commit, r, p.commit)
+	return answer, nil
 }
 
 // commit passes on a roll-up and notes it.
-func (p *proxy) commit(ctx context.Context, r *firestorepb.CommitRequest, _ ...grpc.CallOption) (*firestorepb.CommitResponse, error) {
+func (p *proxy) commit(ctx context.Context, r *firestorepb.CommitRequest) (*firestorepb.CommitResponse, error) {
 	s := sent{rollUp: rollUpIn(r), document: r.Writes[0].GetUpdate().GetName()}
 	answer, err := p.emulator.Commit(ctx, r)
 	s.committed, s.err = answer.GetCommitTime().AsTime(), err
@@ -112,10 +104,11 @@ func (p *proxy) commit(ctx context.Context, r *firestorepb.CommitRequest, _ ...g
 // rollUpIn returns the roll-up that a commit would write.
 func rollUpIn(r *firestorepb.CommitRequest) rollUp {
 	fields := r.GetWrites()[0].GetUpdate().GetFields()
+	tally := fields[document.TallyField].GetMapValue().GetFields()
 	return rollUp{
-		asOf:      fields[rollup.FieldAsOf].GetTimestampValue().AsTime(),
+		asOf:      tally["as_of"].GetTimestampValue().AsTime(),
 		count:     fields["count"].GetIntegerValue(),
-		numShards: fields[rollup.FieldNumShards].GetIntegerValue(),
+		numShards: tally["num_shards"].GetIntegerValue(),
 	}
 }
 
@@ -129,19 +122,6 @@ func (p *proxy) RunAggregationQuery(r *firestorepb.RunAggregationQueryRequest, s
 	return stream(s.Context(), p, aggregate, func(ctx context.Context) (receiver[firestorepb.RunAggregationQueryResponse], error) {
 		return p.emulator.RunAggregationQuery(ctx, r)
 	}, s.Send)
-}
-
-// unary passes on a call with one answer.
-func unary[R, A any](ctx context.Context, p *proxy, method string, request R, call func(context.Context, R, ...grpc.CallOption) (*A, error)) (*A, error) {
-	var answer *A
-	err := p.pass(ctx, method, request, func(ctx context.Context) (err error) {
-		answer, err = call(ctx, request)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return answer, nil
 }
 
 // A receiver is the answers to a call.
@@ -293,7 +273,7 @@ func (f *faults) next(method string) fault {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\x00%d", method, n)
 	chance := 0.2
-	if method == commit || method == rollback {
+	if method == commit {
 		chance = 0.5 // there are fewer of them
 	}
 	if rand.New(rand.NewPCG(f.seed, h.Sum64())).Float64() >= chance {

@@ -76,7 +76,7 @@ func newCloud(t *testing.T, instances, counters int) *cloud {
 	}
 	for range instances {
 		i := &cloudInstance{cloud: c}
-		i.coalescer = rollup.NewCoalescer(i, rollup.Options{Cadence: cadence, Timeout: hold / 2, Logger: slog.New(slog.DiscardHandler)})
+		i.coalescer = rollup.NewCoalescer(i, rollup.Options{Cadence: cadence, Burst: 5, Timeout: hold / 2, Logger: slog.New(slog.DiscardHandler)})
 		c.instances = append(c.instances, i)
 	}
 	return c
