@@ -29,7 +29,7 @@ func TestImports(t *testing.T) {
 		"internal/framework":      {"internal/freeport"},
 		"internal/freeport":       nil,
 		"internal/doctor":         {"deploy", "internal/app", "rollup"},
-		"internal/dashboard":      {"internal/billing", "rollup"},
+		"internal/dashboard":      {"internal/billing", "internal/document", "rollup"},
 	} {
 		p, err := build.ImportDir(path, 0)
 		if err != nil {

@@ -28,6 +28,9 @@ const (
 	fieldNumShardsCamel = "numShards"
 )
 
+// ownFields are those of the counter document that say something about the counter.
+var ownFields = []string{fieldNumShards, fieldNumShardsCamel, fieldOncePerUser}
+
 // numShardsIn returns the number of shards that a counter document says, or 0 if it
 // says none or does not exist.
 func numShardsIn(doc *firestore.DocumentSnapshot) (int64, error) {

@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
 
@@ -33,7 +33,6 @@ type stackOptions struct {
 	functionsPort int // of the first instance; the others follow. 0: any for each
 	instances     int
 	rules         string
-	held          bool // the cadence must be one that events are held through, not the schedule's
 	faults        eventrelay.Faults
 	variables     []string // of the functions' environment, beside this process's own
 	billed        bool     // count what the functions are billed for
@@ -109,18 +108,11 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 	if os.Getenv("TALLY_LOG_LEVEL") == "" {
 		o.variables = append(o.variables, "TALLY_LOG_LEVEL=WARN") // what goes well needs no line
 	}
+	o.variables = append(o.variables, "GOOGLE_CLOUD_PROJECT="+o.project)
 	s := &stack{options: o}
-	environment := make(map[string]string)
-	for _, variable := range append(os.Environ(), o.variables...) {
-		name, value, _ := strings.Cut(variable, "=")
-		environment[name] = value
-	}
 	var err error
-	if s.config, err = app.LoadConfig(environment); err != nil {
+	if s.config, err = app.LoadConfig(env.ToMap(append(os.Environ(), o.variables...))); err != nil {
 		return s, fmt.Errorf("configuration: %w", err)
-	}
-	if longest := rollup.LongestCadence(s.config.HoldLimit); o.held && s.config.Cadence > longest {
-		return s, fmt.Errorf("TALLY_CADENCE=%v: want at most %v here, where no schedule runs; tally dev runs one", s.config.Cadence, longest)
 	}
 	if err := o.check(s.config.EmulatorHost != ""); err != nil {
 		return s, err
@@ -239,7 +231,7 @@ func checkEmulator(ctx context.Context, addr string) error {
 
 // startInstance starts the n-th functions process, in place of one that has ended.
 func (s *stack) startInstance(ctx context.Context, n int) error {
-	variables := append(slices.Clone(s.options.variables), "GOOGLE_CLOUD_PROJECT="+s.options.project, firestorestore.EmulatorHost+"="+s.addr)
+	variables := append(slices.Clone(s.options.variables), firestorestore.EmulatorHost+"="+s.addr)
 	if s.options.billed {
 		s.mu.Lock()
 		usage := filepath.Join(s.dir, fmt.Sprintf("usage-%d", len(s.usage)))
@@ -274,12 +266,12 @@ func (s *stack) instance(n int) *instance {
 	return s.instances[n]
 }
 
-// startEvents has each write of a shard become an event at the relay.
+// startEvents has each write of a shard of a live route become an event at the relay.
 func (s *stack) startEvents(ctx context.Context) error {
 	if s.started == nil {
 		return s.listenForEvents(ctx)
 	}
-	for n, route := range s.config.Routes {
+	for n, route := range s.config.Routes.Live() {
 		var pattern []string
 		for _, segment := range route.Pattern() {
 			pattern = append(pattern, segment.String())
@@ -300,7 +292,7 @@ func (s *stack) startEvents(ctx context.Context) error {
 // them elsewhere.
 func (s *stack) listenForEvents(ctx context.Context) error {
 	collections := make(map[string]bool)
-	for _, route := range s.config.Routes {
+	for _, route := range s.config.Routes.Live() {
 		pattern := route.Pattern()
 		collections[pattern[len(pattern)-2].Name] = true
 	}
@@ -330,7 +322,7 @@ func (s *stack) listenForEvents(ctx context.Context) error {
 // deliverShard hands an event of a collection group to the relay if it is a shard's, as a trigger's
 // pattern would.
 func (s *stack) deliverShard(e eventrelay.Event) error {
-	if _, ok := s.config.Routes.Match(e.Header.Get("Ce-Document")); !ok {
+	if _, ok := s.config.Routes.Live().Match(e.Header.Get("Ce-Document")); !ok {
 		return nil
 	}
 	return s.relay.Deliver(e)

@@ -91,12 +91,14 @@ export const increment = (host, project, counter, shard, by = 1) =>
     { transform: { document: `${documents}/counters/${counter}/shards/${shard}`, fieldTransforms: [{ fieldPath: 'count', increment: { integerValue: by } }] } },
   ]);
 
-/** Writes roll-ups [id, total, as_of, num_shards], as the functions do, for tests of more than they would roll up in time. */
+/** Writes roll-ups [id, total, as of, documents counted], as the functions do, for tests of more than they would roll up in time. */
 export const rollUp = (host, project, rollUps) =>
   commit(host, project, (documents) =>
-    rollUps.map(([id, total, asOf, shards]) => ({
-      update: { name: `${documents}/rollups/${id}`, fields: { count: { integerValue: total }, num_shards: { integerValue: shards }, as_of: { timestampValue: asOf.toISOString() } } },
-    })),
+    rollUps.map(([id, total, asOf, shards]) => {
+      const totals = { arrayValue: { values: [{ stringValue: 'count' }] } };
+      const tally = { mapValue: { fields: { as_of: { timestampValue: asOf.toISOString() }, num_shards: { integerValue: shards }, totals } } };
+      return { update: { name: `${documents}/rollups/${id}`, fields: { count: { integerValue: total }, tally } } };
+    }),
   );
 
 /** Launches Chromium. */
