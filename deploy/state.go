@@ -210,10 +210,10 @@ func (s *State) DeployedIn() (string, error) {
 	for i := range s.Functions {
 		f := &s.Functions[i]
 		regions[f.id()] = append(regions[f.id()], f.region())
-		if f.EventTrigger != nil {
+		if !f.scheduled() {
 			same = same && (region == "" || region == f.region())
 			region = f.region()
-			named = named || region != FunctionRegion(f.EventTrigger.TriggerRegion)
+			named = named || !s.near(f)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(regions)) {
@@ -226,6 +226,14 @@ func (s *State) DeployedIn() (string, error) {
 		return "", nil
 	}
 	return region, nil
+}
+
+// near reports whether the function is where its database is; one without a trigger, where any is.
+func (s *State) near(f *function) bool {
+	if f.EventTrigger != nil {
+		return f.region() == FunctionRegion(f.EventTrigger.TriggerRegion)
+	}
+	return slices.ContainsFunc(s.Databases, func(d database) bool { return f.region() == FunctionRegion(d.LocationID) })
 }
 
 // Locate returns the databases with their locations.
