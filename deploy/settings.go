@@ -32,8 +32,8 @@ type Options struct {
 	AuditReads int64  // document reads that one call of RollUpOnSchedule may be billed for in a database
 	LogLevel   string // DEBUG, INFO, WARN or ERROR
 
-	// Env are further variables of both functions, such as those of telemetry. What the options above
-	// stand for goes before.
+	// Env are further variables of both functions, such as those of telemetry. The options above
+	// take precedence.
 	Env map[string]string
 }
 
@@ -302,7 +302,7 @@ func New(o Options) (Settings, error) {
 			f.Concurrency, f.MaxInstances, f.Timeout = onWriteConcurrency, onWriteMaxInstances, onWriteTimeout
 			f.Invoker = email(triggerAccount)
 			f.Env = maps.Clone(env)
-			if route.Every == 0 { // the schedule keeps the others, and no write of theirs is billed an event
+			if route.Every == 0 { // the schedule keeps the others, so that their writes are billed no event
 				f.Trigger = &Trigger{
 					EventType: EventType, Location: database.Location, Database: database.ID, Pattern: Pattern(route),
 					// Without it a failed event is dropped, and an event that is held relies on being

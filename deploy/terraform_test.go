@@ -31,7 +31,7 @@ import (
 func TestTerraform(t *testing.T) {
 	const counters = "counters/{counter}/shards/{shard} -> rollups/{counter} : count"
 	const posts = "posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views"
-	const long = "organisations/{o}/Departments-und-Abteilungen/{d}/s/{s} -> r/{o}/x/{d} : n"
+	const long = "organisations/{o}/Departments-und-Abteilungen/{d}/s/{s} -> r/{o}/x/{d} : every , n"
 	const foreign = "数/{a}/表/{b} -> 和/{a} : n"
 	const pages = "pages/{page}/shards/{shard} -> rollups/{page}/of/pages : every, views : every 10s"
 	const hot = "hot/{h}/shards/{shard} -> hot_totals/{h}:every:documents:every 1m30s"

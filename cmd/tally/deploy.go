@@ -122,7 +122,7 @@ why, and which roles you need.`,
 	f.StringVar(&o.region, "region", "", "region of the functions (default that of each database)")
 	f.StringVar(&o.routes, "routes", "", "routes, separated by semicolons (default $TALLY_ROUTES, else as deployed, else "+rollup.DefaultRoute+")")
 	f.StringVar(&o.databases, "databases", "", "database ids, separated by commas (default $TALLY_DATABASES, else as deployed, else (default))")
-	f.StringVar(&o.cadence, "cadence", "", "how often a counter is rolled up for ever (default $TALLY_CADENCE, else as deployed, else 1s)")
+	f.StringVar(&o.cadence, "cadence", "", "how often a counter is rolled up while it changes (default $TALLY_CADENCE, else as deployed, else 1s)")
 	f.StringArrayVar(&o.env, "env", nil, "a further variable of the functions, `NAME=VALUE`; may be repeated")
 	f.StringVar(&o.alertEmail, "alert-email", "", "address that alerts are mailed to")
 	f.StringVar(&o.firebase, "firebase", "", "an app's `firebase.json`: replace the project's rules by those that it names")
