@@ -23,12 +23,12 @@ func TestImports(t *testing.T) {
 		"internal/telemetry":      {"rollup"},
 		"rollup":                  {"internal/document"},
 		"shards":                  {"internal/document"},
-		"deploy":                  {"rollup"},
+		"deploy":                  {"internal/document", "rollup"},
 		"internal/emulator":       {"internal/freeport"},
 		"internal/eventrelay":     nil,
 		"internal/framework":      {"internal/freeport"},
 		"internal/freeport":       nil,
-		"internal/doctor":         {"deploy", "internal/app", "rollup"},
+		"internal/doctor":         {"deploy", "internal/app", "internal/document", "rollup"},
 		"internal/dashboard":      {"internal/billing", "internal/document", "rollup"},
 	} {
 		p, err := build.ImportDir(path, 0)
