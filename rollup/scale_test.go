@@ -46,6 +46,7 @@ type cloud struct {
 	burst     int
 	back      time.Duration // that a look's answer takes
 	group     *rateLimit    // of the roll-ups' collection group; nil: none
+	wrote     func(rollup.RollUp)
 	store     memstore.Store
 	counters  []*cloudCounter
 	byRollUp  map[string]*cloudCounter
@@ -232,6 +233,9 @@ func (i *cloudInstance) Write(ctx context.Context, counter rollup.Counter, r rol
 	if n, window, ok := tooMany(c.paced, cadence, i.burst); !ok {
 		i.t.Errorf("%s was rolled up %d times within %v", c.RollUp, n, window)
 	}
+	if i.wrote != nil {
+		i.wrote(r)
+	}
 	if r.Tally.Routes != c.Route.Hash() {
 		return nil // its as_of covers nothing
 	}
@@ -282,7 +286,9 @@ func (c *cloud) lag(p float64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-func (c *cloud) lagMean() time.Duration { return time.Duration(c.lagTotal.Load() / max(c.covered(), 1)) }
+func (c *cloud) lagMean() time.Duration {
+	return time.Duration(c.lagTotal.Load() / max(c.covered(), 1))
+}
 
 // forget forgets what was counted so far.
 func (c *cloud) forget() {
@@ -298,7 +304,9 @@ func (c *cloud) readsPerRollUp() float64 {
 	return float64(c.looks.Load()+c.sums.Load()) / float64(c.writes.Load())
 }
 
-func (c *cloud) refusedPerRollUp() float64 { return float64(c.refused.Load()) / float64(c.writes.Load()) }
+func (c *cloud) refusedPerRollUp() float64 {
+	return float64(c.refused.Load()) / float64(c.writes.Load())
+}
 
 // exact checks that every change is covered, and that nothing is remembered.
 func (c *cloud) exact() {
