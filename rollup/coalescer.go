@@ -244,7 +244,7 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	defer c.mu.Unlock()
 	s.failures = 0
 	s.release(l.readTime)
-	s.wake = l.received.Add(p.next(&l).Sub(l.readTime) - time.Duration(p.burst-1)*p.cadence)
+	s.wake = l.received.Add(p.dueNext(&l))
 	if l.rerouted() {
 		s.wake = s.wake.Add(s.backOff) // another revision is at work, and goes first now
 	} else {
