@@ -13,7 +13,7 @@ import (
 func TestCrowd(t *testing.T) {
 	for _, test := range []struct {
 		instances int
-		rate      int     // events a second
+		rate      int // events a second
 		burst     int
 		refused   float64 // at most, in a cadence
 	}{
