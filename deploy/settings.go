@@ -168,6 +168,7 @@ var apis = []string{
 // storage and writes. Tokens of IncrementOnce are deleted when they have expired.
 var fields = []Field{
 	{CollectionGroup: "increment_tokens", Path: "expire_at", TTL: true},
+	{CollectionGroup: "rollups", Path: "tally"},
 	{CollectionGroup: "rollup_pending", Path: "nonce"},
 	{CollectionGroup: "rollup_pending", Path: "shards"},
 }

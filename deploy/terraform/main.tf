@@ -70,6 +70,7 @@ locals {
 
   fields = {
     "increment_tokens.expire_at" = { collection = "increment_tokens", field = "expire_at", ttl = true }
+    "rollups.tally"              = { collection = "rollups", field = "tally", ttl = false }
     "rollup_pending.nonce"       = { collection = "rollup_pending", field = "nonce", ttl = false }
     "rollup_pending.shards"      = { collection = "rollup_pending", field = "shards", ttl = false }
   }
