@@ -185,11 +185,11 @@ const (
 	// runtime is the Go version of go.mod (https://cloud.google.com/run/docs/runtimes/go).
 	runtime = "go126"
 
-	// onWriteConcurrency is how many events an instance serves at once. It must be above 1, or no
-	// event finds another to be absorbed by. Most are absorbed and take microseconds; an instance
-	// holds at most 3 events of a counter, so 80 is room for 27 counters that are held at once, and
-	// beyond that Cloud Run starts another instance. docs/scale.md says when to raise it.
-	onWriteConcurrency = 80
+	// onWriteConcurrency is how many events an instance serves at once, the most that Cloud Run allows.
+	// Nearly all are absorbed and take microseconds; those that are held, up to 4 of a counter, take a
+	// slot and no processor time. With the platform's 80 slots, a thousand counters make more instances,
+	// each of which reads every counter once more per cadence (docs/scale.md).
+	onWriteConcurrency = 1000
 
 	// cpu is the least that allows a concurrency above 1
 	// (https://cloud.google.com/run/docs/configuring/services/cpu).

@@ -220,9 +220,13 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.failures = 0
-	s.own, s.ownUntil = l.readTime, l.received.Add(c.Cadence)
 	s.release(l.readTime)
-	s.wake = l.received.Add(p.next(&l).Sub(l.readTime) - time.Duration(p.burst-1)*p.cadence) // no back-off
+	s.wake = l.received.Add(p.dueNext(&l))
+	if l.rerouted() {
+		s.wake = s.wake.Add(s.backOff) // another revision is at work, and goes first now
+	} else {
+		s.own, s.ownUntil = l.readTime, l.received.Add(c.Cadence)
+	}
 	return nil
 }
 

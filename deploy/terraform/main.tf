@@ -200,7 +200,7 @@ resource "google_cloudfunctions2_function" "on_write" {
 
   service_config {
     service_account_email            = google_service_account.account["tally-functions"].email
-    max_instance_request_concurrency = 80
+    max_instance_request_concurrency = 1000
     available_cpu                    = "1"
     available_memory                 = "512Mi"
     timeout_seconds                  = 60
