@@ -1176,3 +1176,169 @@ func TestCursorHoldsOnItsRoutes(t *testing.T) {
 		})
 	}
 }
+
+// hang keeps a call until its context ends.
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// A hanging store has the first call of a kind never answer.
+type hanging struct {
+	rollup.AuditStore
+	what  string
+	calls *atomic.Int32 // that hung
+}
+
+func (s hanging) hangs(ctx context.Context, what string) error {
+	if s.what == what && s.calls.Add(1) == 1 {
+		return hang(ctx)
+	}
+	return nil
+}
+
+func (s hanging) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+	if err := s.hangs(ctx, "look"); err != nil {
+		return nil, err
+	}
+	v, err := s.AuditStore.View(ctx, c)
+	return hangingSum{v, s}, err
+}
+
+type hangingSum struct {
+	rollup.Snapshot
+	s hanging
+}
+
+func (v hangingSum) Sum(ctx context.Context) (rollup.Totals, error) {
+	if err := v.s.hangs(ctx, "sum"); err != nil {
+		return rollup.Totals{}, err
+	}
+	return v.Snapshot.Sum(ctx)
+}
+
+func (s hanging) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+	if err := s.hangs(ctx, "write"); err != nil {
+		return err
+	}
+	return s.AuditStore.Write(ctx, c, r)
+}
+
+func (s hanging) RollUps(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+	if err := s.hangs(ctx, "page"); err != nil {
+		return rollup.Page{}, err
+	}
+	return s.AuditStore.RollUps(ctx, r, from, limit)
+}
+
+func (s hanging) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
+	if err := s.hangs(ctx, "load"); err != nil {
+		return rollup.Cursor{}, err
+	}
+	return s.AuditStore.LoadCursor(ctx)
+}
+
+func (s hanging) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
+	if err := s.hangs(ctx, "save"); err != nil {
+		return time.Time{}, err
+	}
+	return s.AuditStore.SaveCursor(ctx, c)
+}
+
+// A call that never answers costs an audit and a tick one time-out, not more.
+func TestCallsThatHang(t *testing.T) {
+	for _, what := range []string{"look", "sum", "write", "page", "load", "save"} {
+		for _, who := range []string{"audit", "tick"} {
+			if who == "tick" && (what == "load" || what == "save") {
+				continue
+			}
+			t.Run(who+", "+what, func(t *testing.T) {
+				inWorld(t, func(w *world, _ *rollup.Coalescer) {
+					w.increment(1)
+					w.rollUpElsewhere()
+					time.Sleep(time.Hour)
+					w.increment(1)
+					store := hanging{traced{w.store, w}, what, new(atomic.Int32)}
+					ctx, cancel := context.WithTimeout(w.t.Context(), time.Hour)
+					defer cancel()
+					began := time.Now()
+					if who == "audit" {
+						_, _ = rollup.Audit(ctx, store, rollup.Routes{likes.Route}, w.auditOptions())
+					} else {
+						_, _ = rollup.Keep(ctx, store, rollup.Routes{scheduled.Route}, 1, time.Time{}, w.options(0))
+					}
+					if took := time.Since(began); took < hold || took > hold+cadence {
+						t.Errorf("it took %v, want the time-out of %v", took, hold)
+					}
+					if what != "load" {
+						if _, err := w.audit(w.auditOptions()); err != nil {
+							t.Error(err)
+						}
+						w.wantTotal(2)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Nothing is expected of events of a route that says "every": its differences have no grace. They are
+// repaired at the pace of D.
+func TestAuditOfScheduledRoute(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 1, RolledUp: 1})
+		began := time.Now()
+		w.increment(1)
+		time.Sleep(every / 2)
+		report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, rollup.Routes{scheduled.Route}, w.patient())
+		if d := cmp.Diff(rollup.Report{Counters: 1, RolledUp: 1}, counts(report)); d != "" || err != nil {
+			t.Errorf("%v: report (-want +got):\n%s", err, d)
+		}
+		if took := time.Since(began).Round(time.Millisecond); took != every+cadence/10 {
+			t.Errorf("rolled up after %v, want D and a tenth of a cadence", took)
+		}
+		w.wantTotal(2)
+	})
+}
+
+// The next audit goes on with the route that the last has not finished; one that is done waits for it.
+func TestRoutesTakeTurns(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count; " + rollup.DefaultRoute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 30 {
+			w.store.Increment(fmt.Sprintf("a/%02d/b/0", i), "count", 1)
+			w.store.Increment(fmt.Sprintf("counters/%02d/shards/0", i), "count", 1)
+		}
+		rolledUp := 0
+		for tick := 1; tick <= 3; tick++ {
+			o := w.auditOptions()
+			o.Concurrency = 1
+			o.MaxReads = 20
+			before := w.looks.Load()
+			o.Reads = func() int64 { return int64(w.looks.Load() - before) }
+			report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, routes, o)
+			rolledUp += report.RolledUp
+			if err != nil || report.Complete != (tick == 3) {
+				t.Errorf("tick %d: %+v, %v", tick, report, err)
+			}
+		}
+		if rolledUp != 60 {
+			t.Errorf("three ticks rolled %d counters up, want all 60", rolledUp)
+		}
+	})
+}
+
+// The grace is longer than an event may be held, come again and be held again: Eventarc delivers again
+// after 10 s at least.
+func TestGrace(t *testing.T) {
+	for _, test := range []struct{ cadence, hold time.Duration }{{time.Second, 8 * time.Second}, {time.Minute, 200 * time.Second}} {
+		got, least := rollup.Grace(test.cadence, test.hold), test.cadence+2*test.hold+10*time.Second
+		if got <= least || got > least+10*time.Second {
+			t.Errorf("grace of %+v is %v, want somewhat more than %v", test, got, least)
+		}
+	}
+}
