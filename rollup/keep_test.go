@@ -380,6 +380,42 @@ func TestKeepGoesOnAfterFailures(t *testing.T) {
 	}
 }
 
+// A write that was refused or lost is tried again, and counted once.
+func TestKeepTriesAgain(t *testing.T) {
+	for name, lost := range map[string]error{"refused": rollup.ErrConflict, "answer lost": errors.New("answer lost")} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				w.aroundWrite = func(n int32, write func() error) error {
+					if n == 1 {
+						return lost
+					}
+					return write()
+				}
+				w.increment(1)
+				w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 1, RolledUp: 1})
+				w.wantTotal(1)
+				w.called(2, 2, 2)
+			})
+		})
+	}
+}
+
+// Whoever writes the roll-up between a tick's look and its removal keeps it.
+func TestKeepRemovesWhatItSaw(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.store.Put(likes.RollUp, zeros(time.Now()))
+		time.Sleep(2 * time.Hour)
+		w.duringView = func(n int32) {
+			if n == 1 {
+				w.increment(3)
+				w.rollUpElsewhere()
+			}
+		}
+		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 1})
+		w.wantTotal(3)
+	})
+}
+
 // A counter that fails all the time is tried at a decent rate, and once it works again no failure is
 // left of it.
 func TestKeepRecovers(t *testing.T) {

@@ -199,6 +199,14 @@ var mutations = []mutation{
 		return k.report, errors.Join(problems...)
 	}
 `, "TestKeepGoesOnAfterAPage"},
+	{"a tick removes a roll-up whatever was written meanwhile", "keep.go",
+		`	case remove:
+`,
+		`	case remove:
+		if v, err := k.store.View(looking, c); err == nil {
+			l.rollUp = v.RollUp()
+		}
+`, "TestKeepRemovesWhatItSaw"},
 	{"a tick keeps live routes too", "keep.go",
 		`k.list(ctx, routes.Scheduled())`,
 		`k.list(ctx, routes)`, "TestKeepGoesOnAfterAPage"},
@@ -392,6 +400,9 @@ var mutations = []mutation{
 	{"an audit waits for events of scheduled routes", "audit.go",
 		`a.o.Grace > 0 && f.Route.Every == 0`,
 		`a.o.Grace > 0`, "TestAuditOfScheduledRoute"},
+	{"an audit tries a counter for ever", "audit.go",
+		`if try == maxTries || ctx.Err() != nil {`,
+		`if ctx.Err() != nil {`, "TestAuditGoesOnAfterFailures"},
 	{"an audit leaves what differs", "decide.go",
 		`	case l.agrees():
 		return leave`,
