@@ -78,7 +78,7 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 		answer, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF) && (v.readTime.IsZero() || len(v.transaction) == 0):
-			return errors.New("Firestore answered without the document or the transaction")
+			return errors.New("answered without the document or the transaction")
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
