@@ -65,8 +65,15 @@ var mutations = []mutation{
 		`Mode: &firestorepb.TransactionOptions_ReadOnly_{ReadOnly: new(firestorepb.TransactionOptions_ReadOnly)},`,
 		`Mode: &firestorepb.TransactionOptions_ReadWrite_{ReadWrite: new(firestorepb.TransactionOptions_ReadWrite)},`, "TestClientsAreNotBlocked"},
 	{"a sum of 0 hides malformed shards", "../internal/firestorestore/sum.go",
-		` || a.sum.Float() == 0 || a.average.Float() == 0`,
-		``, "TestStore"},
+		`	if !a.averaged || !a.sum.Finite() || a.sum.Float() == 0 || a.average.Float() == 0 {
+		return false
+	}`,
+		`	if a.sum.Float() == 0 {
+		return true
+	}
+	if !a.averaged || !a.sum.Finite() {
+		return false
+	}`, "TestMalformedAtConstantCost"},
 	{"NaN is published", "../internal/firestorestore/sum.go",
 		`if err != nil || a.count == 0 || a.allFinite() {`,
 		`if err != nil || a.count == 0 || a.allFinite() || !a.sum.Finite() {`, "TestStore"},
@@ -154,6 +161,9 @@ var mutations = []mutation{
 		`if false {`, "TestRefusedRoutes"},
 	{"Tally's own documents may be shards", "route.go",
 		`if overlap(own, r.pattern) {`,
+		`if false {`, "TestRefusedRoutes"},
+	{"a roll-up may be where Tally keeps its own", "route.go",
+		`if overlap(own, r.template) {`,
 		`if false {`, "TestRefusedRoutes"},
 
 	{"an event of a scheduled route waits for D", "coalescer.go",
@@ -317,6 +327,17 @@ var mutations = []mutation{
 		`g.err = nil
 	close(g.done)`, "TestBackOffOfTheSubscription"},
 
+	{"another instance's roll-up releases nothing", "coalescer.go",
+		`	s.release(l.covers())
+`,
+		``, "TestEndings"},
+	{"one's own roll-up releases nothing", "coalescer.go",
+		`	s.release(l.readTime)
+`,
+		``, "TestLoneEventIsRolledUpAtOnce"},
+	{"as_of in the future is taken at its word", "rollup.go",
+		`case asOf.After(l.readTime):`,
+		`case false:`, "TestInvalidAsOfIsOverwritten"},
 	{"the look begins before its generation closes", "coalescer.go",
 		`for _, g := range s.closed {
 		if g.from.IsZero() && g.latest`,
@@ -512,7 +533,10 @@ var mutations = []mutation{
 
 	{"the place behind an id of 1,500 bytes is longer than Firestore allows", "../internal/firestorestore/audit.go",
 		`if len(id) < longest {`,
-		`if true {`, "TestStore"},
+		`if true {`, "TestPlaceBehindAnID"},
+	{"the place behind an id grows with its last character", "../internal/firestorestore/audit.go",
+		` && len(id)+utf8.RuneLen(last) <= longest {`,
+		` {`, "TestPlaceBehindAnID"},
 	{"the place behind the last character is no character", "../internal/firestorestore/audit.go",
 		`if last++; last == 0xD800 {`,
 		`if last++; false {`, "TestStore"},
