@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/document"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -112,10 +112,11 @@ func (p *proxy) commit(ctx context.Context, r *firestorepb.CommitRequest, _ ...g
 // rollUpIn returns the roll-up that a commit would write.
 func rollUpIn(r *firestorepb.CommitRequest) rollUp {
 	fields := r.GetWrites()[0].GetUpdate().GetFields()
+	tally := fields[document.TallyField].GetMapValue().GetFields()
 	return rollUp{
-		asOf:      fields[rollup.FieldAsOf].GetTimestampValue().AsTime(),
+		asOf:      tally["as_of"].GetTimestampValue().AsTime(),
 		count:     fields["count"].GetIntegerValue(),
-		numShards: fields[rollup.FieldNumShards].GetIntegerValue(),
+		numShards: tally["num_shards"].GetIntegerValue(),
 	}
 }
 

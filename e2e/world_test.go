@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
-	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
@@ -203,10 +203,9 @@ func (w *world) newCounter(id string) *counter {
 // see notes a roll-up that the listener sees.
 func (c *counter) see(d *firestore.DocumentSnapshot) {
 	fields := d.Data()
-	var r rollUp
-	r.asOf, _ = fields[rollup.FieldAsOf].(time.Time)
+	tally := document.DecodeTally(fields[document.TallyField])
+	r := rollUp{asOf: tally.AsOf, numShards: tally.NumShards}
 	r.count, _ = fields["count"].(int64)
-	r.numShards, _ = fields[rollup.FieldNumShards].(int64)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seen = append(c.seen, r)

@@ -59,7 +59,8 @@ after(() => stack?.stop());
 /** Checks the shards' sum and the roll-up of a counter whose total is shown. */
 async function exact(counter, total, numShards) {
   const { fields } = await stack.rest('GET', `/rollups/${counter}`);
-  const got = { sum: await stack.sum(`counters/${counter}`), total: Number(fields.count.integerValue), numShards: Number(fields.num_shards.integerValue) };
+  const tally = fields.tally.mapValue.fields;
+  const got = { sum: await stack.sum(`counters/${counter}`), total: Number(fields.count.integerValue), numShards: Number(tally.num_shards.integerValue) };
   assert.deepEqual(got, { sum: total, total, numShards });
 }
 

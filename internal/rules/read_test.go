@@ -42,8 +42,6 @@ func TestReads(t *testing.T) {
 		{"the number of votes", bob, sum("counters/votes", "voters", false), "votes are not listed"},
 		{"the votes of all counters", bob, sum("", "voters", true), "nothing else"},
 		{"the shards of all counters", ann, sum("", "shards", true), "no collection groups"},
-		{"a mark", ann, get("rollup_pending/x"), "nothing else"},
-		{"all marks", ann, list("", "rollup_pending"), "nothing else"},
 		{"the audit's cursor", ann, get("rollup_audit/cursor"), "nothing else"},
 		{"a token", ann, get("counters/free/increment_tokens/x"), "nothing else"},
 		{"all tokens", ann, list("counters/free", "increment_tokens"), "nothing else"},

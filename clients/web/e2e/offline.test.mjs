@@ -75,19 +75,6 @@ test('offline from the start: an increment is shown and queued, with nothing kno
   await endsAt(path, 1, page);
 });
 
-test('offline, without the number of shards: no more than the roll-up counted', async () => {
-  const path = newCounter();
-  await stack.set(path, { num_shards: 1 });
-  const [page, other] = [await open(path), await open(path)];
-  await tap(other);
-  await shows(page, 1);
-  line.cut();
-  await tap(page, 3, false);
-  await saved(page, path, 3);
-  line.mend();
-  await endsAt(path, 4, page, other);
-});
-
 test('with a memory cache, a reload keeps what was acknowledged and drops what was not', async () => {
   const path = newCounter();
   const page = await open(path);

@@ -77,7 +77,8 @@ test('a roll-up that comes before the acknowledgement does not count twice', asy
   line.hold();
   assert.equal(await tap(page, 1, false), 2);
   await rolledUp(path, 2);
-  const asOf = Date.parse((await stack.rest('GET', `/${rollUpOf(path)}`)).fields.as_of.timestampValue);
+  const { tally } = (await stack.rest('GET', `/${rollUpOf(path)}`)).fields;
+  const asOf = Date.parse(tally.mapValue.fields.as_of.timestampValue);
   await until(
     async () => (await shown(page)).last.asOf >= asOf,
     () => 'the roll-up does not come',
@@ -224,9 +225,9 @@ test('errors say what to do', async () => {
   await fails(ann, 'invalid-argument', /shards/, path, { shards: 0 }, 'total');
   await fails(ann, 'invalid-argument', /rollUp/, path, { rollUp: 'rollups' }, 'total');
   await fails(ann, 'invalid-argument', /collection/, path, { collection: 'a/b' }, 'total');
-  await fails(ann, 'permission-denied', /firestore.rules/, path, { rollUp: 'rollup_pending/x' }, 'total');
+  await fails(ann, 'permission-denied', /firestore.rules/, path, { rollUp: 'rollup_audit/x' }, 'total');
   const error = await ann.evaluate(async (path) => {
-    tally.show(path, { rollUp: 'rollup_pending/x' });
+    tally.show(path, { rollUp: 'rollup_audit/x' });
     while (!shown.error) await new Promise(requestAnimationFrame);
     return shown.error;
   }, path);

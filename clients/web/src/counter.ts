@@ -55,6 +55,9 @@ export interface Counter {
   exact(): Promise<number>;
 }
 
+/** The number of shards to use when it is not known: that of Firebase's documentation. */
+const DEFAULT_SHARDS = 10;
+
 /** Without a number of shards, the rules let shard ids be below this. */
 const HIGHEST_SHARDS = 100;
 
@@ -101,7 +104,7 @@ class SharedCounter implements Counter {
     }
     const { state } = this;
     const write = state.tap(n);
-    const place = (shards: number) => state.free(shards || state.likelyShards, write.shard);
+    const place = (shards: number) => state.free(shards || DEFAULT_SHARDS, write.shard);
     try {
       await this.#send(write, place, await this.#shards());
     } catch (error) {
@@ -183,7 +186,7 @@ class SharedCounter implements Counter {
       write = state.tap(n);
       const place = (shards: number) =>
         from === null
-          ? state.free(shards || state.likelyShards, write.shard)
+          ? state.free(shards || DEFAULT_SHARDS, write.shard)
           : String(Number(from) % (state.knownShards || HIGHEST_SHARDS)); // as the rules do, whatever the option
       const shards = await (from === null ? this.#shards() : state.shards());
       sent = this.#send(write, place, shards, (batch, shard) => {

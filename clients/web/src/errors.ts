@@ -41,7 +41,7 @@ export function failure(error: unknown): TallyError {
     case 'unavailable':
       return new TallyError(
         'unavailable',
-        `Firestore cannot be reached, and the SDK has no copy of what was asked for. Try again when online. ${text}`,
+        `Firestore cannot be reached, and the SDK has no copy. Try again when online. ${text}`,
         error,
       );
     default:

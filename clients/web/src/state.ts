@@ -22,7 +22,7 @@ export interface Total {
    * whole numbers of JavaScript are.
    */
   readonly total: number;
-  /** The server time up to which everybody's increments are in the total; null if there is no roll-up. */
+  /** The server time up to which everybody's increments are in the total; null if there is no roll-up of this total. */
   readonly asOf: Timestamp | null;
   /** How many own increments the server has not acknowledged yet, such as while offline. */
   readonly pending: number;
@@ -63,9 +63,6 @@ export interface Ballot {
   turn: Promise<void>;
 }
 
-/** The number of shards in Firebase's documentation. */
-const DEFAULT_SHARDS = 10;
-
 /** The number of shards is read again if it is older than this when it is used, in ms. */
 const SHARDS_AGE = 60_000;
 
@@ -87,7 +84,6 @@ export class State {
   readonly #later = new Set<string>();
   readonly #observers = new Set<Observer>();
   #asOf: Timestamp | null = null;
-  #shardsRolledUp = 0;
   #told: Total | null = null;
   #stop: Unsubscribe | null = null;
   #restored: Promise<unknown> | null = null;
@@ -149,13 +145,14 @@ export class State {
   }
 
   #rollUp(data: DocumentData): void {
-    const total: unknown = data[this.places.field];
-    const asOf: unknown = data['as_of'];
-    this.#asOf = isTimestamp(asOf) ? asOf : null;
+    const { field } = this.places;
+    const total: unknown = data[field];
+    const { as_of: asOf, totals } = data['tally'] ?? {};
+    // It speaks for these totals alone.
+    this.#asOf = Array.isArray(totals) && totals.includes(field) && isTimestamp(asOf) ? asOf : null;
     // What is not sent yet will be committed later.
     const time = this.#asOf && micros(this.#asOf);
     for (const { entry, shard } of this.#writes) if (shard === null && isLater(time, entry.after)) entry.after = time;
-    this.#shardsRolledUp = wholeAboveZero(data['num_shards']);
     this.#coverage.rollUp({ total: typeof total === 'number' ? total : 0, asOf: time });
   }
 
@@ -358,15 +355,8 @@ export class State {
 
   /** What the counter's document says; 0: not known. */
   get knownShards(): number {
-    return wholeAboveZero(this.#counter?.['num_shards'] ?? this.#counter?.['numShards']);
-  }
-
-  /**
-   * The number of shards to use when it is not known: as many as the roll-up counted, whose ids were all allowed when
-   * they were made, or as many as Firebase's documentation uses.
-   */
-  get likelyShards(): number {
-    return (this.#counter === null && this.#shardsRolledUp) || DEFAULT_SHARDS;
+    const n: unknown = this.#counter?.['num_shards'] ?? this.#counter?.['numShards'];
+    return Number.isInteger(n) && (n as number) > 0 ? (n as number) : 0;
   }
 
   /** Whether the counter is known to take votes only. */
@@ -433,10 +423,6 @@ function isTimestamp(value: unknown): value is Timestamp {
   return typeof t?.seconds === 'number' && typeof t.nanoseconds === 'number';
 }
 
-function wholeAboveZero(value: unknown): number {
-  return Number.isInteger(value) && (value as number) > 0 ? (value as number) : 0;
-}
-
 /** Firestore's times are whole microseconds. */
 function micros(t: Timestamp): Micros {
   return t.seconds * 1e6 + Math.floor(t.nanoseconds / 1e3);
@@ -449,8 +435,7 @@ function isLater(version: Micros | null, after: Micros | null): boolean {
 const unsupported = () =>
   new TallyError(
     'unsupported-sdk',
-    'This version of firebase does not tell the versions of documents, by which Tally knows whether a total has your own ' +
-      'increments in it. Use a version that the README of @firestore-tally/web names.',
+    'This firebase does not tell the versions of documents. Use one that the README of @firestore-tally/web names.',
   );
 
 function newId(): string {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import { deleteApp, initializeApp } from 'firebase/app';
 import {
+  collection,
   disableNetwork,
   doc,
   getDocFromCache,
@@ -12,6 +13,7 @@ import {
   setLogLevel,
   Timestamp,
 } from 'firebase/firestore';
+import { counter } from '../dist/index.js';
 import { stateOf } from '../dist/state.js';
 
 setLogLevel('silent');
@@ -32,7 +34,11 @@ afterEach(() => deleteApp(app));
 
 /** A snapshot of a roll-up from the cache. */
 function rollUp(count, seconds) {
-  void setDoc(state.rollUp, { count, as_of: new Timestamp(seconds, 0) });
+  return document({ count, tally: { as_of: new Timestamp(seconds, 0), num_shards: 1, totals: ['likes', 'count'] } });
+}
+
+function document(fields) {
+  void setDoc(state.rollUp, fields);
   return getDocFromCache(state.rollUp);
 }
 
@@ -60,4 +66,38 @@ test('the first roll-up does not have what is not sent yet, and may have what is
   state.sending(sent, '0');
   assert.equal(state.take(await rollUp(100, 50)).total, 101);
   assert.deepEqual([waits.entry.after, sent.entry.after], [50e6, null]);
+});
+
+test('a roll-up that does not say it has the total in it covers nothing', async () => {
+  const as_of = new Timestamp(50, 0);
+  for (const fields of [
+    {},
+    { as_of },
+    { tally: null },
+    { tally: 'as_of' },
+    { tally: { as_of } },
+    { tally: { as_of, totals: ['likes'], former: ['count'] } },
+    { tally: { as_of, totals: 'count' } },
+    { tally: { as_of: 50, totals: ['count'] } },
+  ]) {
+    const { total, asOf } = state.take(await document({ count: 7, ...fields }));
+    assert.deepEqual([total, asOf], [7, null], JSON.stringify(fields));
+  }
+  const tap = state.tap(1);
+  assert.equal(tap.entry.after, null);
+  assert.equal(state.take(await rollUp(9, 50)).asOf.seconds, 50);
+});
+
+test('offline, without the number of shards: ten, however many the roll-up counted', async () => {
+  state.take(await rollUp(7, 50));
+  for (let i = 0; i < 10; i++) void counter(db, 'counters/c').increment();
+  const shards = collection(db, 'counters/c/shards');
+  const ids = await new Promise((resolve) =>
+    onSnapshot(
+      shards,
+      { includeMetadataChanges: true },
+      ({ docs }) => docs.length === 10 && resolve(docs.map(({ id }) => id)),
+    ),
+  );
+  assert.deepEqual(ids, [...'0123456789']);
 });
