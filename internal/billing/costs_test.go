@@ -3,6 +3,7 @@ package billing_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -68,13 +69,22 @@ type way struct {
 
 const cadence = 1.0 // second
 
+const burst = 5
+
 // tally returns how many roll-ups Tally writes in a second, and for how much of it an event is held, if
-// increments come at random, independently of each other. TestTally has the engine do it.
+// increments come at random, independently of each other: the mean of very many roll-ups, always the
+// same. TestTally has the engine do it.
 func tally(l load) (rollUps, held float64) {
-	// The first increment after a roll-up is rolled up at once, or held until a cadence after that.
-	none := math.Exp(-l.increments * cadence) // probability of no increment within a cadence
-	mean := cadence + none/l.increments       // from one roll-up to the next
-	return 1 / mean, (cadence - (1-none)/l.increments) / mean
+	random := rand.New(rand.NewPCG(3, 4))
+	const n = 1e6
+	var now, used, waited float64 // seconds; used is paced_until
+	for range int(n) {
+		arrived := now + random.ExpFloat64()/l.increments // the first increment after a roll-up
+		now = max(arrived, used-(burst-1)*cadence)
+		used = max(used, now) + cadence
+		waited += now - arrived
+	}
+	return n / now, waited / now
 }
 
 var ways = []way{
@@ -139,16 +149,16 @@ func TestTally(t *testing.T) {
 		t.Run(fmt.Sprint(l.increments), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &counting{Store: new(memstore.Store)}
-				c := rollup.NewCoalescer(store, rollup.Options{Cadence: cadence * time.Second, Timeout: 8 * time.Second})
+				c := rollup.NewCoalescer(store, rollup.Options{Cadence: cadence * time.Second, Burst: burst, Timeout: 8 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 				random := rand.New(rand.NewPCG(1, 2))
 				var held atomic.Int64
 				var wg sync.WaitGroup
 				start := time.Now()
-				for i := range 5_000 {
+				for i := range 50_000 { // the first burst is hardly seen among them
 					time.Sleep(time.Duration(random.ExpFloat64() / l.increments * float64(time.Second)))
 					wg.Go(func() {
 						arrived := time.Now()
-						if _, err := c.Changed(t.Context(), likes, fmt.Sprint(i)); err != nil {
+						if _, err := c.Changed(t.Context(), likes, rollup.Event{ID: fmt.Sprint(i)}); err != nil {
 							t.Error(err)
 						}
 						held.Add(int64(time.Since(arrived)))
