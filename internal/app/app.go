@@ -54,7 +54,7 @@ func (a *App) load() (*service, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel, config.Project), databases: make(map[string]*database)}
-	s.open = s.dialDatabase
+	s.open = s.dialStore
 	var observer func(billing.Counts)
 	if config.UsageFile != "" {
 		f, err := os.Create(config.UsageFile)
@@ -162,7 +162,7 @@ type service struct {
 	logger    *slog.Logger
 	telemetry *telemetry.Telemetry // nil: off
 	dial      []grpc.DialOption
-	open      func(ctx context.Context, id string) (*database, error)
+	open      func(ctx context.Context, id string) (rollup.AuditStore, error)
 
 	dropped atomic.Int64 // events that no retry could help
 	ending  sync.RWMutex // held for reading while an event is held; see endGracefully
@@ -181,20 +181,23 @@ type database struct {
 // database returns a database, which it opens on first use. It waits for that as long as ctx lasts,
 // and keeps no other database waiting. A failed open is not remembered.
 func (s *service) database(ctx context.Context, id string) (*database, error) {
-	s.mu.Lock()
-	d := s.databases[id]
-	s.mu.Unlock()
-	if d != nil {
+	if d := s.opened(id); d != nil {
 		return d, nil
 	}
 	opened := s.opening.DoChan(id, func() (any, error) {
-		d, err := s.open(context.WithoutCancel(ctx), id) // the client outlives the request that opens it
-		if err == nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.databases[id] = d
+		if d := s.opened(id); d != nil { // by the call before
+			return d, nil
 		}
-		return d, err
+		store, err := s.open(context.WithoutCancel(ctx), id) // the client outlives the request that opens it
+		if err != nil {
+			return nil, err
+		}
+		store = s.telemetry.Store(store, firestorestore.Class)
+		d := &database{store, rollup.NewCoalescer(store, s.options())}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.databases[id] = d
+		return d, nil
 	})
 	select {
 	case r := <-opened:
@@ -205,14 +208,20 @@ func (s *service) database(ctx context.Context, id string) (*database, error) {
 	}
 }
 
-// dialDatabase opens a database.
-func (s *service) dialDatabase(ctx context.Context, id string) (*database, error) {
+// opened returns a database that is open; nil: it is not.
+func (s *service) opened(id string) *database {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.databases[id]
+}
+
+// dialStore opens a database's store.
+func (s *service) dialStore(ctx context.Context, id string) (rollup.AuditStore, error) {
 	store, err := firestorestore.Open(ctx, s.config.EmulatorHost, s.config.Project, id, s.logger, s.dial...)
 	if err != nil {
 		return nil, err
 	}
-	observed := s.telemetry.Store(store, firestorestore.Class)
-	return &database{observed, rollup.NewCoalescer(observed, s.options())}, nil
+	return store, nil
 }
 
 func (s *service) options() rollup.Options {
