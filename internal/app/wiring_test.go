@@ -293,14 +293,14 @@ func TestSlowOpen(t *testing.T) {
 	w := newWorld(t)
 	s, _ := w.setup()
 	opened, calls := make(chan error), 0
-	s.open = func(_ context.Context, id string) (rollup.AuditStore, error) {
+	s.open = func(ctx context.Context, id string) (rollup.AuditStore, error) {
 		if id == "slow" {
 			calls++
 			if err := <-opened; err != nil {
 				return nil, err
 			}
 		}
-		return new(memstore.Store), nil
+		return new(memstore.Store), ctx.Err() // the first caller's context has ended
 	}
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -314,6 +314,10 @@ func TestSlowOpen(t *testing.T) {
 		opened <- errors.New("refused")
 		opened <- nil
 	}()
+	_, _ = s.database(impatient, "late") // opens it, and may go away before that is done
+	if d, err := s.database(t.Context(), "late"); d == nil || err != nil {
+		t.Errorf("got %v, %v of a database whose first caller went away", d, err)
+	}
 	refused := 0
 	var first *database
 	for first == nil {
@@ -607,6 +611,55 @@ func TestEveryBesideTheAudit(t *testing.T) {
 		if last < 8*time.Second || last > 11*time.Second || got.Complete || got.Counters < 8*concurrency {
 			w.t.Errorf("the audit's last look began after %v, and it compared %d counters; want a quarter of 40 s", last, got.Counters)
 		}
+	})
+}
+
+// A period that is longer than the function's timeout ends with that.
+func TestEveryEndsWithTheFunction(t *testing.T) {
+	w := newWorld(t, "CLOUD_RUN_TIMEOUT_SECONDS=40", "TALLY_ROUTES=hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s")
+	w.run(func() {
+		w.stores["(default)"].Put("hot/h/shards/0", map[string]any{"count": int64(0)})
+		if _, status, after := w.tick(""); status != 200 || after < 28*time.Second || after > 31*time.Second {
+			w.t.Errorf("status %d after %v, want 200 after three quarters of 40 s", status, after)
+		}
+	})
+}
+
+// Roll-ups follow each other at once as often as the burst says, and then by the cadence.
+func TestBurstAndCadence(t *testing.T) {
+	w := newWorld(t, "TALLY_CADENCE=500ms", "TALLY_BURST=3")
+	s := w.stores["(default)"]
+	w.run(func() {
+		began := time.Now()
+		var got []time.Duration
+		for i := range 5 {
+			s.Increment("counters/c/shards/0", "count", 1)
+			if status, _ := w.deliver(event(w.t, fmt.Sprint("e", i), project, "(default)", "counters/c/shards/0")); status != 200 {
+				w.t.Errorf("status %d", status)
+			}
+		}
+		for _, c := range s.wrote {
+			got = append(got, c.at.Sub(began).Round(10*time.Millisecond))
+		}
+		if d := cmp.Diff([]time.Duration{0, 0, 0, 500 * time.Millisecond, time.Second}, got); d != "" {
+			w.t.Errorf("roll-ups (-want +got):\n%s", d)
+		}
+	})
+}
+
+// A difference is left to the event that may be on its way: one cadence, two holds and 15 s.
+func TestTickLeavesAGrace(t *testing.T) {
+	w := newWorld(t, "CLOUD_RUN_TIMEOUT_SECONDS=540")
+	s := w.stores["(default)"]
+	w.run(func() {
+		s.Put("counters/c/shards/0", map[string]any{"count": int64(3)})
+		w.tick("")
+		s.Increment("counters/c/shards/0", "count", 1) // no event comes
+		report, _, after := w.tick("")
+		if got := report.Databases["(default)"]; got.Drift != 1 || got.RolledUp != 1 || after.Round(time.Second) != 32*time.Second {
+			w.t.Errorf("%+v after %v, want one drift after 32 s", got, after)
+		}
+		s.wantCount("rollups/c", 4)
 	})
 }
 
