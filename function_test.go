@@ -61,6 +61,7 @@ func TestMain(m *testing.M) {
 	registerLayouts()
 	registerMigrated()
 	registerOthers()
+	registerEvery()
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
