@@ -90,6 +90,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	}
 	s.ending.RLock()
 	defer s.ending.RUnlock()
+	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end as soon as it is unlocked
 	ctx, span := s.telemetry.StartEvent(ctx, r.Header)
 	e := ended{began: time.Now()}
 	e.change, e.err = receive(r)
@@ -99,6 +100,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	e.outcome = classify(e.err)
 	s.record(ctx, span, e)
 	if e.outcome == done {
+		w.Header().Set("Content-Length", "0") // so that the flushed answer is whole
 		return
 	}
 	logger := s.logger.With("event_id", cmp.Or(e.change.ID, r.Header.Get("Ce-Id")), "counter", e.counter, "subject", r.Header.Get("Ce-Subject"), "error", e.err)

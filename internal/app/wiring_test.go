@@ -647,6 +647,37 @@ func TestBurstAndCadence(t *testing.T) {
 	})
 }
 
+// A flushed answer notes whether the process could have ended before it was sent.
+type flushed struct {
+	http.ResponseWriter
+	s             *service
+	sent, tooLate bool
+}
+
+func (f *flushed) Flush() {
+	f.sent = true
+	if f.s.ending.TryLock() {
+		f.tooLate = true
+		f.s.ending.Unlock()
+	}
+}
+
+// An event's answer is sent before SIGTERM may end the process: the server sends it only after the
+// function has returned.
+func TestAnswerIsSentBeforeTheEnd(t *testing.T) {
+	w := newWorld(t)
+	s, _ := w.setup()
+	w.run(func() {
+		for _, database := range []string{"(default)", "unserved"} {
+			answer := &flushed{ResponseWriter: httptest.NewRecorder(), s: s}
+			w.OnWrite(answer, event(w.t, "e", project, database, "counters/c/shards/0"))
+			if !answer.sent || answer.tooLate {
+				w.t.Errorf("%s: sent %v, too late %v", database, answer.sent, answer.tooLate)
+			}
+		}
+	})
+}
+
 // A difference is left to the event that may be on its way: one cadence, two holds and 15 s.
 func TestTickLeavesAGrace(t *testing.T) {
 	w := newWorld(t, "CLOUD_RUN_TIMEOUT_SECONDS=540")
