@@ -27,7 +27,7 @@ const (
 )
 
 func init() {
-	functions.HTTP(hot, app.New(environment(), &logs).OnWrite)
+	functions.HTTP(hot, app.New(environment("GOOGLE_CLOUD_PROJECT="+scheduled), &logs).OnWrite)
 	functions.HTTP(empty, func(http.ResponseWriter, *http.Request) {})
 }
 
@@ -40,12 +40,12 @@ func init() {
 // server, so it is as slim as can be: what it costs makes the two look alike.
 func BenchmarkRollUpOnWrite(b *testing.B) {
 	const slice = 500 * time.Millisecond
-	project := emulatortest.Project(b)
+	emulatortest.Emulator()
 	for _, connections := range []int{16, 64} {
 		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) {
 			clients := make([]*eventClient, connections)
 			for i := range clients {
-				clients[i] = newEventClient(b, project)
+				clients[i] = newEventClient(b)
 			}
 			var latencies [2][]time.Duration // of hot, of empty
 			var took [2]time.Duration
@@ -100,14 +100,14 @@ type eventClient struct {
 	posted  int
 }
 
-func newEventClient(b *testing.B, project string) *eventClient {
+func newEventClient(b *testing.B) *eventClient {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(server, "http://"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { conn.Close() })
 	c := &eventClient{conn: conn, answers: bufio.NewReader(conn), request: make(map[string][]byte)}
-	e := newEvent(b, idOf(conn, 0), project, "counters/hot/shards/0")
+	e := newEvent(b, idOf(conn, 0), scheduled, "counters/hot/shards/0")
 	for _, function := range []string{hot, empty} {
 		r, err := http.NewRequest(http.MethodPost, server+"/"+function, bytes.NewReader(e.Body))
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
@@ -29,12 +31,16 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
 // Everything here is real but the cloud: Google's emulator makes the events, the relay delivers
 // them, and the functions framework serves the registered functions over HTTP.
+//
+// A process serves one project. So each function but the registered ones stands for many processes:
+// the query parameter "project" chooses the one that serves it.
 
 // routes are those of the registered functions.
 const routes = rollup.DefaultRoute + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views"
@@ -49,10 +55,11 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	service = app.New(environment("TALLY_ROUTES="+routes, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other"), &logs)
+	service = app.New(environment("TALLY_ROUTES="+routes, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other", "GOOGLE_CLOUD_PROJECT="+scheduled), &logs)
 	registerLayouts()
 	registerMigrated()
 	registerOthers()
+	registerEvery()
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,8 +75,49 @@ func TestMain(m *testing.M) {
 // environment returns a function's variables. The emulator is running when they are asked for.
 func environment(variables ...string) func() []string {
 	return func() []string {
-		return append(variables, "GOOGLE_CLOUD_PROJECT="+scheduled, firestorestore.EmulatorHost+"="+emulatortest.Addr())
+		return append(variables, firestorestore.EmulatorHost+"="+emulatortest.Addr())
 	}
+}
+
+// processes are functions processes with the same variables, one for each project. As on Cloud Run,
+// each begins with the first request.
+type processes struct {
+	variables []string
+	dial      []grpc.DialOption
+
+	mu   sync.Mutex
+	apps map[string]*app.App // by project
+}
+
+func newProcesses(variables ...string) *processes {
+	return &processes{variables: variables, apps: make(map[string]*app.App)}
+}
+
+// of returns a project's process.
+func (p *processes) of(project string) *app.App {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.apps[project]
+	if a == nil {
+		a = app.New(environment(append(slices.Clone(p.variables), "GOOGLE_CLOUD_PROJECT="+project)...), &logs, p.dial...)
+		p.apps[project] = a
+	}
+	return a
+}
+
+// OnWrite serves an event.
+func (p *processes) OnWrite(w http.ResponseWriter, r *http.Request) {
+	p.of(r.URL.Query().Get("project")).OnWrite(w, r)
+}
+
+// OnSchedule serves a call of the schedule.
+func (p *processes) OnSchedule(w http.ResponseWriter, r *http.Request) {
+	p.of(r.URL.Query().Get("project")).OnSchedule(w, r)
+}
+
+// at returns the address of a function that serves a project.
+func at(function, project string) string {
+	return server + "/" + function + "?project=" + project
 }
 
 // relayEvent hands an event to the relay of its project.
@@ -119,7 +167,7 @@ type world struct {
 
 func newWorld(t *testing.T, project, database, function string, faults eventrelay.Faults, patterns ...string) *world {
 	t.Helper()
-	relay := eventrelay.New(eventrelay.Options{Targets: []string{server + "/" + function}, Faults: faults, Initial: 20 * time.Millisecond, Max: time.Second})
+	relay := eventrelay.New(eventrelay.Options{Targets: []string{at(function, project)}, Faults: faults, Initial: 20 * time.Millisecond, Max: time.Second})
 	t.Cleanup(relay.Close)
 	relays.Store(project, relay)
 	for i, pattern := range patterns {
@@ -174,7 +222,8 @@ const eventually = 60 * time.Second
 // it nothing of a commit that falls into its beginning.
 const askAgain = 10 * time.Millisecond
 
-// wantRollUp waits until the roll-up covers the last write, and compares it.
+// wantRollUp waits until the roll-up covers the last write, and compares its totals, and num_shards of
+// its tally.
 func (w *world) wantRollUp(path string, want map[string]any) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), eventually)
@@ -187,16 +236,33 @@ func (w *world) wantRollUp(path string, want map[string]any) {
 			w.t.Fatalf("%s: no roll-up covers the writes until %v: %v", path, w.last, err)
 		}
 		got := doc.Data()
-		asOf, ok := got["as_of"].(time.Time)
-		if !ok || asOf.Before(w.last) {
+		tally := document.DecodeTally(got[document.TallyField])
+		if tally.AsOf.IsZero() || tally.AsOf.Before(w.last) {
 			continue
 		}
-		delete(got, "as_of")
+		delete(got, document.TallyField)
+		got["num_shards"] = tally.NumShards
 		if d := cmp.Diff(want, got); d != "" {
-			w.t.Errorf("%s as of %v (-want +got):\n%s", path, asOf, d)
+			w.t.Errorf("%s as of %v (-want +got):\n%s", path, tally.AsOf, d)
 		}
 		return
 	}
+}
+
+// tallyOf returns the tally of a roll-up of no shards that the routes made.
+func tallyOf(t *testing.T, routes, path string, asOf time.Time) map[string]any {
+	t.Helper()
+	all, err := rollup.ParseRoutes(routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		if _, ok := r.CounterOfRollUp(path); ok {
+			return document.Tally{AsOf: asOf, Routes: r.Hash(), Totals: r.Fields}.Encode()
+		}
+	}
+	t.Fatalf("no route for %s", path)
+	return nil
 }
 
 func count(total any, numShards int64) map[string]any {
@@ -241,13 +307,13 @@ func TestCounters(t *testing.T) {
 				w.set("posts/p/counters/c/shards/1", map[string]any{"views": 2})
 				w.set("posts/p/counters/c/shards/2", map[string]any{"likes": 10, "views": 20})
 			},
-			"posts/p/rollups/c", map[string]any{"likes": int64(11), "views": int64(22), "num_shards": int64(3)}, nil},
+			"posts/p/rollups/c", map[string]any{"likes": int64(11), "views": int64(22), "num_shards": int64(2)}, nil},
 		{"ids of many characters", func(w *world) { w.set("counters/größe 三 👍🏽.%2F?#:/shards/٣ ", map[string]any{"count": 3}) },
 			"rollups/größe 三 👍🏽.%2F?#:", count(int64(3), 1), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, emulatortest.Project(t), "(default)", "RollUpOnWrite", eventrelay.Faults{}, defaultPattern, nestedPattern)
+			w := newWorld(t, emulatortest.Project(t), "(default)", counters, eventrelay.Faults{}, defaultPattern, nestedPattern)
 			test.write(w)
 			w.wantRollUp(test.rollUp, test.want)
 			if test.logged != nil && logs.lines(test.logged...) == nil {
@@ -262,7 +328,7 @@ func TestCounters(t *testing.T) {
 func TestEventsGoWrong(t *testing.T) {
 	t.Parallel()
 	faults := eventrelay.Faults{Seed: 1, Duplicates: 0.3, LostAcks: 0.3, Delay: 300 * time.Millisecond}
-	w := newWorld(t, emulatortest.Project(t), "(default)", "RollUpOnWrite", faults, defaultPattern)
+	w := newWorld(t, emulatortest.Project(t), "(default)", counters, faults, defaultPattern)
 	const clients, each = 8, 40
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -297,7 +363,7 @@ func TestEventsGoWrong(t *testing.T) {
 func TestNamedDatabase(t *testing.T) {
 	t.Parallel()
 	project := emulatortest.Project(t)
-	w := newWorld(t, project, "other", "RollUpOnWrite", eventrelay.Faults{}, defaultPattern)
+	w := newWorld(t, project, "other", counters, eventrelay.Faults{}, defaultPattern)
 	w.set("counters/c/shards/0", map[string]any{"count": 3})
 	w.wantRollUp("rollups/c", count(int64(3), 1))
 	doc, err := emulatortest.ClientDatabase(t, project, "(default)").Doc("rollups/c").Get(t.Context())
@@ -307,9 +373,9 @@ func TestNamedDatabase(t *testing.T) {
 }
 
 // post posts a CloudEvent to a function, as Eventarc does, and returns the status.
-func post(t *testing.T, function string, header http.Header, body []byte) int {
+func post(t *testing.T, address string, header http.Header, body []byte) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server+"/"+function, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,21 +411,25 @@ func TestGarbage(t *testing.T) {
 	t.Parallel()
 	project := emulatortest.Project(t)
 	for name, spoil := range map[string]func(e *eventrelay.Event){
-		"truncated":     func(e *eventrelay.Event) { e.Body = e.Body[:len(e.Body)-3] },
-		"no-document":   func(e *eventrelay.Event) { e.Body = nil },
-		"not-protobuf":  func(e *eventrelay.Event) { e.Body = []byte("{}") },
-		"json":          func(e *eventrelay.Event) { e.Header.Set("Content-Type", "application/json"); e.Body = []byte("{}") },
-		"another-type":  func(e *eventrelay.Event) { e.Header.Set("Ce-Type", "google.cloud.storage.object.v1.finalized") },
-		"foreign-path":  func(e *eventrelay.Event) { *e = newEvent(t, "e", project, "users/u/shards/0") },
-		"a-counter":     func(e *eventrelay.Event) { *e = newEvent(t, "e", project, "counters/c") },
-		"no-source":     func(e *eventrelay.Event) { e.Header.Del("Ce-Source") },
+		"truncated":       func(e *eventrelay.Event) { e.Body = e.Body[:len(e.Body)-3] },
+		"no-document":     func(e *eventrelay.Event) { e.Body = nil },
+		"not-protobuf":    func(e *eventrelay.Event) { e.Body = []byte("{}") },
+		"json":            func(e *eventrelay.Event) { e.Header.Set("Content-Type", "application/json"); e.Body = []byte("{}") },
+		"another-type":    func(e *eventrelay.Event) { e.Header.Set("Ce-Type", "google.cloud.storage.object.v1.finalized") },
+		"foreign-path":    func(e *eventrelay.Event) { *e = newEvent(t, "e", project, "users/u/shards/0") },
+		"a-counter":       func(e *eventrelay.Event) { *e = newEvent(t, "e", project, "counters/c") },
+		"no-source":       func(e *eventrelay.Event) { e.Header.Del("Ce-Source") },
+		"another-project": func(e *eventrelay.Event) { *e = newEvent(t, "e", "another-"+project, "counters/c/shards/0") },
+		"another-database": func(e *eventrelay.Event) {
+			*e = newEventOf(t, "e", project, "third", "counters/c/shards/0")
+		},
 		"percent-signs": func(e *eventrelay.Event) { *e = newEvent(t, "e", project, "%d%s/%n/%v/100%") },
 	} {
 		id := name + "-of-" + project
 		e := newEvent(t, id, project, "counters/c/shards/0")
 		spoil(&e)
 		e.Header.Set("Ce-Id", id)
-		if status := post(t, "RollUpOnWrite", e.Header, e.Body); status < 200 || status > 299 {
+		if status := post(t, at(counters, project), e.Header, e.Body); status < 200 || status > 299 {
 			t.Errorf("%s: status %d, want 2xx", name, status)
 		}
 		if lines := logs.lines(`"severity":"ERROR"`, `"event_id":"`+id+`"`); len(lines) != 1 {
@@ -382,7 +452,7 @@ func TestCallersGoAway(t *testing.T) {
 	// first one's error.
 	send := func(ctx context.Context, c *http.Client, id, counter string) error {
 		e := newEvent(t, id, project, "counters/"+counter+"/shards/0")
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/"+callers, bytes.NewReader(e.Body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, at(callers, project), bytes.NewReader(e.Body))
 		if err != nil {
 			return err
 		}
@@ -428,18 +498,21 @@ func newHTTPClient(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// burst is a function whose cadence outlasts a burst of events. Its billed operations are counted.
-const burst = "Burst"
+// Functions beside the registered ones.
+const (
+	counters = "Counters" // is configured like RollUpOnWrite
+	callers  = "Callers"
+	burst    = "Burst" // has a cadence that outlasts a burst of events; its billed operations are counted
+)
 
 var burstMeter = billing.NewMeter(nil)
 
-// callers is a function that nobody else calls.
-const callers = "Callers"
-
 func registerOthers() {
-	functions.HTTP(callers, app.New(environment("TALLY_CADENCE=10ms"), &logs).OnWrite)
-	burstEnvironment := environment("TALLY_CADENCE=8s", "TALLY_HOLD_LIMIT=30s")
-	functions.HTTP(burst, app.New(burstEnvironment, &logs, burstMeter.DialOptions()...).OnWrite)
+	functions.HTTP(counters, newProcesses("TALLY_ROUTES="+routes, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other").OnWrite)
+	functions.HTTP(callers, newProcesses("TALLY_CADENCE=10ms").OnWrite)
+	bursts := newProcesses("TALLY_CADENCE=8s", "TALLY_BURST=1", "TALLY_HOLD_LIMIT=30s")
+	bursts.dial = burstMeter.DialOptions()
+	functions.HTTP(burst, bursts.OnWrite)
 }
 
 func TestBurst(t *testing.T) {
@@ -455,7 +528,7 @@ func TestBurst(t *testing.T) {
 	for i := range events {
 		e := newEvent(t, fmt.Sprint("burst-", i), project, fmt.Sprintf("counters/c/shards/%d", i%10))
 		all.Go(func() {
-			if status := post(t, burst, e.Header, e.Body); status < 200 || status > 299 {
+			if status := post(t, at(burst, project), e.Header, e.Body); status < 200 || status > 299 {
 				t.Errorf("status %d", status)
 			}
 		})
@@ -513,7 +586,6 @@ func TestSchedule(t *testing.T) {
 		return r.Databases
 	}
 	const end = "at the beginning"
-	const noMarks = 8 // one read for each queue of marks
 	want := func(query string, first, second rollup.Report) (audit, audit) {
 		t.Helper()
 		got := tick(query)
@@ -542,8 +614,8 @@ func TestSchedule(t *testing.T) {
 	}
 	w.wantRollUp("posts/p/rollups/c", map[string]any{"likes": int64(1), "views": int64(0), "num_shards": int64(1)})
 	(&world{t: t, client: other}).wantRollUp("rollups/c", count(int64(7), 1))
-	// no pending marks; the cursor; two walks that find no roll-up; the counter, the end behind it, twice; its roll-up and sum
-	if want := (billing.Counts{Reads: noMarks + 1 + 2 + 3 + 2, Writes: 2}); second.Billed != want {
+	// the cursor; two walks that find no roll-up; the counter, the end behind it, twice; its roll-up and sum
+	if want := (billing.Counts{Reads: 1 + 2 + 3 + 2, Writes: 2}); second.Billed != want {
 		t.Errorf("billed %+v, want %+v", second.Billed, want)
 	}
 	if first.CycleSeconds != nil || first.DollarsPerDay != nil {
@@ -553,9 +625,10 @@ func TestSchedule(t *testing.T) {
 	drift := func() []string { return logs.lines(`"severity":"ERROR"`, "drift: ", `"counter":"rollups/007"`) }
 	before := len(drift())                                     // with -count, the process and its project are those of the test's last run
 	w.set("counters/007/shards/1", map[string]any{"count": 1}) // no event comes
-	w.set("rollups/lone", map[string]any{"count": 9, "num_shards": 1, "as_of": time.Now().Add(-24 * time.Hour)})
-	w.set("rollups/gone", map[string]any{"count": 0, "num_shards": 0, "as_of": time.Now().Add(-24 * time.Hour)})
-	w.set("rollups/app", map[string]any{"count": 0, "num_shards": 0, "as_of": time.Now().Add(-24 * time.Hour), "title": "x"})
+	old := tallyOf(t, routes, "rollups/lone", time.Now().Add(-24*time.Hour))
+	w.set("rollups/lone", map[string]any{"count": 9, document.TallyField: old})
+	w.set("rollups/gone", map[string]any{"count": 0, document.TallyField: old})
+	w.set("rollups/app", map[string]any{"count": 0, document.TallyField: old, "title": "x"})
 	w.set("counters/008/shards/1", map[string]any{"count": "x"})
 	first, second = want("",
 		rollup.Report{Counters: counters + 4, RolledUp: 3, Unchanged: counters - 1, Removed: 2, Drift: 2, Orphaned: 1, Malformed: 1},
@@ -568,8 +641,9 @@ func TestSchedule(t *testing.T) {
 	if err != nil || !cmp.Equal(app.Data(), map[string]any{"title": "x"}) {
 		t.Errorf("rollups/app: %v, %v", app.Data(), err)
 	}
-	// for a counter: its roll-up found, its roll-up and sum, its shards found, its roll-up
-	if want := int64(noMarks + 1 + 3 + 5); second.Billed.Reads != want || second.Billed.Writes != 1 {
+	// the cursor; its roll-up found, the end behind it, no roll-up of the other route; its roll-up and sum;
+	// its shards found, the end behind them, twice; its roll-up
+	if want := int64(1 + 3 + 2 + 3 + 1); second.Billed.Reads != want || second.Billed.Writes != 1 {
 		t.Errorf("billed %+v, want %d reads and the cursor's write", second.Billed, want)
 	}
 	for _, a := range []audit{first, second} {
@@ -582,54 +656,37 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// With a cadence of a minute an event leaves a mark, and the schedule rolls up.
-func TestScheduledCadence(t *testing.T) {
+// A tick stops when it was billed for as many reads as it may be, and the next goes on from there.
+func TestScheduleStopsAtItsReads(t *testing.T) {
 	t.Parallel()
 	project := emulatortest.Project(t)
-	client := emulatortest.ClientDatabase(t, project, "(default)")
-	a := app.New(func() []string {
-		return []string{"TALLY_CADENCE=1m", "GOOGLE_CLOUD_PROJECT=" + project, firestorestore.EmulatorHost + "=" + emulatortest.Addr()}
-	}, &logs)
-	w := &world{t: t, client: client}
-	marks := func() int {
-		docs, err := client.Collection("rollup_pending").Documents(t.Context()).GetAll()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(docs)
+	const reads, page, all = 200, 100, 250
+	w := &world{t: t, client: emulatortest.ClientDatabase(t, project, "(default)")}
+	for i := range all {
+		w.set(fmt.Sprintf("counters/%03d/shards/0", i), map[string]any{"count": i})
 	}
-	send := func(database, id string) int {
-		e := newEventOf(t, id, project, database, "counters/c/shards/0")
-		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(e.Body))
-		r.Header = e.Header
+	a := newProcesses(fmt.Sprint("TALLY_AUDIT_READS_PER_TICK=", reads)).of(project)
+	rolledUp, ticks := 0, 0
+	for complete := false; !complete; ticks++ {
 		answer := httptest.NewRecorder()
-		a.OnWrite(answer, r)
-		return answer.Code
+		a.OnSchedule(answer, httptest.NewRequest(http.MethodPost, "/", nil))
+		var report struct {
+			Databases map[string]struct {
+				rollup.Report
+				Billed billing.Counts
+			}
+		}
+		if err := json.Unmarshal(answer.Body.Bytes(), &report); err != nil || answer.Code != http.StatusOK {
+			t.Fatalf("status %d: %s: %v", answer.Code, answer.Body, err)
+		}
+		got := report.Databases["(default)"]
+		if got.Billed.Reads > reads+page+32*5 || ticks > all { // the counters of a page, and those that were in work
+			t.Fatalf("tick %d was billed %d reads, want hardly more than %d", ticks, got.Billed.Reads, reads)
+		}
+		rolledUp, complete = rolledUp+got.RolledUp, got.Complete
 	}
-	w.set("counters/c/shards/0", map[string]any{"count": 5})
-	if code := send("(default)", "e1"); code != http.StatusOK || marks() != 1 {
-		t.Fatalf("status %d, %d marks; want a mark", code, marks())
-	}
-	if doc, err := client.Doc("rollups/c").Get(t.Context()); status.Code(err) != codes.NotFound {
-		t.Errorf("rolled up by the event: %v, %v", doc.Data(), err)
-	}
-	answer := httptest.NewRecorder()
-	a.OnSchedule(answer, httptest.NewRequest(http.MethodPost, "/", nil))
-	var report struct {
-		Databases map[string]struct{ Pending rollup.DrainReport }
-	}
-	if err := json.Unmarshal(answer.Body.Bytes(), &report); err != nil || answer.Code != http.StatusOK {
-		t.Fatalf("status %d: %s: %v", answer.Code, answer.Body, err)
-	}
-	if d := cmp.Diff(rollup.DrainReport{RolledUp: 1}, report.Databases["(default)"].Pending); d != "" {
-		t.Errorf("pending (-want +got):\n%s", d)
-	}
-	w.wantRollUp("rollups/c", count(int64(5), 1))
-	if n := marks(); n != 0 {
-		t.Errorf("%d marks are left", n)
-	}
-	if code := send("other", "unlisted-"+project); code != http.StatusInternalServerError || len(logs.lines("TALLY_DATABASES", "unlisted-"+project)) == 0 {
-		t.Errorf("an event of a database that no schedule visits: status %d, want 500 and a line that names TALLY_DATABASES", code)
+	if rolledUp != all || ticks < 3 {
+		t.Errorf("%d counters were rolled up in %d ticks, want %d in several", rolledUp, ticks, all)
 	}
 }
 

@@ -23,21 +23,22 @@ var service = app.New(os.Environ, os.Stderr)
 // RollUpOnWrite is the function that Eventarc calls with each write of a shard, as a CloudEvent of
 // type google.cloud.firestore.document.v1.written. It answers:
 //
-//   - 2xx once the write is in the counter's roll-up document, or the counter is marked for the schedule, or another event that is
-//     not acknowledged yet stands for it;
-//   - 2xx too when no retry can help, because the event is malformed or of no route, and logs that it dropped the event;
+//   - 2xx once the write is in the counter's roll-up document, or another event that is not
+//     acknowledged yet stands for it;
+//   - 2xx too when no retry can help, because the event is malformed, of no route, or of a project or
+//     database that is not served here, and logs that it dropped the event;
 //   - 500, after at most TALLY_HOLD_LIMIT, when the event must be delivered again: deploy it with retry on;
 //   - 400 to what is no CloudEvent.
 func RollUpOnWrite(w http.ResponseWriter, r *http.Request) {
 	service.OnWrite(w, r)
 }
 
-// RollUpOnSchedule is the function that Cloud Scheduler calls. It rolls up the counters that have
-// pending marks, which RollUpOnWrite leaves if TALLY_CADENCE is too long to hold an event. Then it
-// walks all counters, as far as time and TALLY_AUDIT_READS_PER_TICK allow, from where the last call
-// stopped, and repairs each roll-up that differs from its shards; with the query parameter
-// dry_run=true it only reports. It answers with a report in JSON, which docs/config.md explains:
-// status 200, or 500 when anything failed.
+// RollUpOnSchedule is the function that Cloud Scheduler calls. It rolls up the counters of the routes
+// that say "every", as often as they say, until the next call is due. Beside that it walks the other
+// counters, as far as time and TALLY_AUDIT_READS_PER_TICK allow, from where the last call stopped, and
+// repairs each roll-up that differs from its shards. With the query parameter dry_run=true it only
+// reports. It answers with a report in JSON, which docs/config.md explains: status 200, or 500 when
+// anything failed.
 func RollUpOnSchedule(w http.ResponseWriter, r *http.Request) {
 	service.OnSchedule(w, r)
 }

@@ -8,7 +8,6 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"google.golang.org/grpc/codes"
@@ -161,7 +160,7 @@ func layoutFunction(i int) string { return fmt.Sprint("Layout", i) }
 // registerLayouts registers a function for each layout, configured with its route alone.
 func registerLayouts() {
 	for i, l := range layouts {
-		functions.HTTP(layoutFunction(i), app.New(environment("TALLY_ROUTES="+l.route, "TALLY_CADENCE=200ms"), &logs).OnWrite)
+		functions.HTTP(layoutFunction(i), newProcesses("TALLY_ROUTES="+l.route, "TALLY_CADENCE=200ms").OnWrite)
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/shards"
@@ -40,7 +39,7 @@ var migratedRoutes = []string{
 }
 
 func registerMigrated() {
-	functions.HTTP(migrated, app.New(environment("TALLY_ROUTES="+strings.Join(migratedRoutes, ";"), "TALLY_CADENCE=200ms"), &logs).OnWrite)
+	functions.HTTP(migrated, newProcesses("TALLY_ROUTES="+strings.Join(migratedRoutes, ";"), "TALLY_CADENCE=200ms").OnWrite)
 }
 
 func newMigration(t *testing.T) *world {

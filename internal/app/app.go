@@ -54,7 +54,7 @@ func (a *App) load() (*service, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel, config.Project), databases: make(map[string]*database)}
-	s.open = s.dialDatabase
+	s.open = s.dialStore
 	var observer func(billing.Counts)
 	if config.UsageFile != "" {
 		f, err := os.Create(config.UsageFile)
@@ -90,6 +90,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	}
 	s.ending.RLock()
 	defer s.ending.RUnlock()
+	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end as soon as it is unlocked
 	ctx, span := s.telemetry.StartEvent(ctx, r.Header)
 	e := ended{began: time.Now()}
 	e.change, e.err = receive(r)
@@ -99,6 +100,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	e.outcome = classify(e.err)
 	s.record(ctx, span, e)
 	if e.outcome == done {
+		w.Header().Set("Content-Length", "0") // so that the flushed answer is whole
 		return
 	}
 	logger := s.logger.With("event_id", cmp.Or(e.change.ID, r.Header.Get("Ce-Id")), "counter", e.counter, "subject", r.Header.Get("Ce-Subject"), "error", e.err)
@@ -162,7 +164,7 @@ type service struct {
 	logger    *slog.Logger
 	telemetry *telemetry.Telemetry // nil: off
 	dial      []grpc.DialOption
-	open      func(ctx context.Context, id string) (*database, error)
+	open      func(ctx context.Context, id string) (rollup.AuditStore, error)
 
 	dropped atomic.Int64 // events that no retry could help
 	ending  sync.RWMutex // held for reading while an event is held; see endGracefully
@@ -181,22 +183,25 @@ type database struct {
 // database returns a database, which it opens on first use. It waits for that for the hold limit at most,
 // and keeps no other database waiting. A failed open is not remembered.
 func (s *service) database(ctx context.Context, id string) (*database, error) {
-	s.mu.Lock()
-	d := s.databases[id]
-	s.mu.Unlock()
-	if d != nil {
+	if d := s.opened(id); d != nil {
 		return d, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.HoldLimit)
 	defer cancel()
 	opened := s.opening.DoChan(id, func() (any, error) {
-		d, err := s.open(context.WithoutCancel(ctx), id) // the client outlives the request that opens it
-		if err == nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.databases[id] = d
+		if d := s.opened(id); d != nil { // by the call before
+			return d, nil
 		}
-		return d, err
+		store, err := s.open(context.WithoutCancel(ctx), id) // the client outlives the request that opens it
+		if err != nil {
+			return nil, err
+		}
+		store = s.telemetry.Store(store, firestorestore.Class)
+		d := &database{store, rollup.NewCoalescer(store, s.options())}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.databases[id] = d
+		return d, nil
 	})
 	select {
 	case r := <-opened:
@@ -207,14 +212,20 @@ func (s *service) database(ctx context.Context, id string) (*database, error) {
 	}
 }
 
-// dialDatabase opens a database.
-func (s *service) dialDatabase(ctx context.Context, id string) (*database, error) {
+// opened returns a database that is open; nil: it is not.
+func (s *service) opened(id string) *database {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.databases[id]
+}
+
+// dialStore opens a database's store.
+func (s *service) dialStore(ctx context.Context, id string) (rollup.AuditStore, error) {
 	store, err := firestorestore.Open(ctx, s.config.EmulatorHost, s.config.Project, id, s.logger, s.dial...)
 	if err != nil {
 		return nil, err
 	}
-	observed := s.telemetry.Store(store, firestorestore.Class)
-	return &database{observed, rollup.NewCoalescer(observed, s.options())}, nil
+	return store, nil
 }
 
 func (s *service) options() rollup.Options {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// Nothing is configured by default but the project, which has no default.
 func TestDefaults(t *testing.T) {
+	if _, err := LoadConfig(nil); err == nil || !strings.Contains(err.Error(), "GOOGLE_CLOUD_PROJECT is not set") {
+		t.Errorf("without a project: %v", err)
+	}
 	t.Setenv("TALLY_CADENCE", "2s") // of this process, which LoadConfig must not read
-	c, err := LoadConfig(nil)
+	c, err := LoadConfig(map[string]string{"GOOGLE_CLOUD_PROJECT": "p"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +28,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("routes are %v, want %s", c.Routes, rollup.DefaultRoute)
 	}
 	if c.Cadence != time.Second || c.HoldLimit != 8*time.Second || c.LogLevel != slog.LevelInfo || len(c.Databases) != 1 || c.Databases[0] != "(default)" ||
-		c.AuditReads != 50_000 {
+		c.AuditReads != 50_000 || c.Burst != 5 || c.SchedulePeriod != 10*time.Minute {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -32,6 +37,8 @@ func TestConfigured(t *testing.T) {
 	c, err := LoadConfig(map[string]string{
 		"TALLY_ROUTES":               "a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> q/{b} : n",
 		"TALLY_CADENCE":              "15s",
+		"TALLY_BURST":                "3",
+		"TALLY_SCHEDULE_PERIOD":      "1m",
 		"TALLY_HOLD_LIMIT":           "50s",
 		"TALLY_LOG_LEVEL":            "debug",
 		"TALLY_DATABASES":            " (default), europe-1",
@@ -43,7 +50,7 @@ func TestConfigured(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(c.Routes) != 2 || c.Cadence != 15*time.Second || c.HoldLimit != 50*time.Second || c.LogLevel != slog.LevelDebug ||
-		strings.Join(c.Databases, " ") != "(default) europe-1" || c.Project != "p" || c.AuditReads != 7 {
+		strings.Join(c.Databases, " ") != "(default) europe-1" || c.Project != "p" || c.AuditReads != 7 || c.Burst != 3 || c.SchedulePeriod != time.Minute {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -59,13 +66,19 @@ func TestConfigProblems(t *testing.T) {
 			[]string{"TALLY_LOG_LEVEL=", "TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=9s: want less", `"x" is no database id`}},
 		{map[string]string{"TALLY_DATABASES": "(default),, Orders,(default),a--b-,0abc," + strings.Repeat("d", 64) + ",f81d4fae-7dec-11d0-a765-00a0c91e6bf6"},
 			[]string{`"" is no`, `"Orders" is no`, "names (default) twice", `"a--b-" is no`, `"0abc" is no`, `dd" is no`, `bf6" is no`}},
-		{map[string]string{"TALLY_CADENCE": "1001ms"}, []string{"TALLY_CADENCE=1.001s: want at most 1s, the longest through which TALLY_HOLD_LIMIT=8s can hold an event, (limit - 5s) / 3, or at least 1m0s"}},
+		{map[string]string{"TALLY_CADENCE": "1001ms"}, []string{"TALLY_CADENCE=1.001s: want at most 1s, the longest through which TALLY_HOLD_LIMIT=8s can hold an event, (limit - 5s) / 3; for a slower roll-up add \": every 1.001s\" to the route"}},
+		{map[string]string{"TALLY_BURST": "0", "TALLY_SCHEDULE_PERIOD": "-1m"}, []string{"TALLY_BURST=0: want at least 1", "TALLY_SCHEDULE_PERIOD=-1m0s: want more than 0"}},
+		{map[string]string{"TALLY_BURST": "many", "TALLY_SCHEDULE_PERIOD": "10"}, []string{`TALLY_BURST="many"`, `TALLY_SCHEDULE_PERIOD="10"`}},
+		{map[string]string{"GOOGLE_CLOUD_PROJECT": ""}, []string{"GOOGLE_CLOUD_PROJECT is not set"}},
 		{map[string]string{"TALLY_CADENCE": "-1s", "TALLY_HOLD_LIMIT": "5s"}, []string{"TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=5s: want more than 5s"}},
 		{map[string]string{"TALLY_AUDIT_READS_PER_TICK": "0"}, []string{"TALLY_AUDIT_READS_PER_TICK=0: want more than 0"}},
 		{map[string]string{"TALLY_AUDIT_READS_PER_TICK": "many"}, []string{`TALLY_AUDIT_READS_PER_TICK="many"`}},
 		{map[string]string{"TALLY_TELEMETRY": "on", "OTEL_METRIC_EXPORT_INTERVAL": "0"}, []string{`TALLY_TELEMETRY="on": want off, gcp or otlp`, "OTEL_METRIC_EXPORT_INTERVAL=0: want more than 0"}},
 		{map[string]string{"CLOUD_RUN_TIMEOUT_SECONDS": "8"}, []string{"TALLY_HOLD_LIMIT=8s: want less than the function's timeout, 8s"}},
 	} {
+		if _, given := test.environment["GOOGLE_CLOUD_PROJECT"]; !given {
+			test.environment["GOOGLE_CLOUD_PROJECT"] = "p"
+		}
 		_, err := LoadConfig(test.environment)
 		for _, want := range test.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
@@ -100,4 +113,29 @@ func TestConfigIsDocumented(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("docs/config.md (-want +got):\n%s", d)
 	}
+}
+
+// documentedKeys returns, sorted, the keys of a database's report that docs/config.md lists. Errors are
+// there only if there are any.
+func documentedKeys(t *testing.T) (keys []string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, audit, ok := strings.Cut(string(page), "\n## Audit\n")
+	if !ok {
+		t.Fatal("docs/config.md has no section on the audit")
+	}
+	for line := range strings.Lines(audit) {
+		if cells := strings.Split(line, "|"); len(cells) == 4 && strings.HasPrefix(cells[1], " `") {
+			for _, key := range strings.Split(cells[1], ",") {
+				if key = strings.Trim(key, " `"); key != "errors" {
+					keys = append(keys, key)
+				}
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }

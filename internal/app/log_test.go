@@ -2,13 +2,16 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -68,7 +71,7 @@ func traceKeys(t *testing.T, line []byte) map[string]any {
 
 // Every line of a request has its trace, those of a wrong configuration too.
 func TestEveryLineOfARequestHasItsTrace(t *testing.T) {
-	for _, environment := range [][]string{{unreached}, {"TALLY_CADENCE=never"}} {
+	for _, environment := range [][]string{{}, {"TALLY_CADENCE=never"}} {
 		for _, function := range []func(*App) http.HandlerFunc{
 			func(a *App) http.HandlerFunc { return a.OnWrite },
 			func(a *App) http.HandlerFunc { return a.OnSchedule },
@@ -76,7 +79,11 @@ func TestEveryLineOfARequestHasItsTrace(t *testing.T) {
 			var log bytes.Buffer
 			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("no event"))
 			r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-			function(New(func() []string { return environment }, &log))(httptest.NewRecorder(), r)
+			a := New(environ(environment...), &log)
+			if s, err := a.setup(); err == nil {
+				s.open = func(context.Context, string) (rollup.AuditStore, error) { return nil, errors.New("refused") }
+			}
+			function(a)(httptest.NewRecorder(), r)
 			lines := 0
 			for line := range bytes.Lines(log.Bytes()) {
 				if bytes.Contains(line, []byte(`"configured"`)) {

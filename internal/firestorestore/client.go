@@ -53,7 +53,8 @@ func Dial(ctx context.Context, emulator, project, database string, dial ...grpc.
 // connect makes a connection for both of a Store's clients. Nothing else takes dial options for an
 // emulator too.
 func connect(ctx context.Context, emulator string, dial []grpc.DialOption) (*grpc.ClientConn, error) {
-	dial = append(slices.Clone(dial), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+	l := &line{open: make(map[*wire]struct{})}
+	dial = append(slices.Concat(dial, l.options()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
 	if emulator != "" {
 		dial = append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(owner{}))
 		conn, err := grpc.NewClient("passthrough:///"+emulator, dial...)

@@ -98,7 +98,7 @@ var likes = func() rollup.Counter {
 
 // everything records something in every metric, and every value of their attributes but error.type.
 func everything(ctx context.Context, t *Telemetry) {
-	for _, o := range []Outcome{Absorbed, Covered, Marked, Failed, Dropped, Refused} {
+	for _, o := range []Outcome{Absorbed, Covered, Failed, Dropped, Refused} {
 		held := time.Second
 		if o == Absorbed || o == Dropped || o == Refused {
 			held = -1
@@ -106,23 +106,22 @@ func everything(ctx context.Context, t *Telemetry) {
 		t.Event(ctx, o, held)
 	}
 	t.Lag(ctx, time.Second)
-	asOf := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	for _, a := range []rollup.Attempt{{}, {Unchanged: true}, {Err: fmt.Errorf("w: %w", rollup.ErrConflict)}, {Err: errors.New("lost")},
-		{AsOf: asOf, Marked: asOf.Add(-time.Minute)}} {
+	for _, a := range []rollup.Attempt{{}, {Unchanged: true}, {Err: fmt.Errorf("w: %w", rollup.ErrConflict)}, {Err: errors.New("lost")}} {
 		t.Wrote(ctx, a)
 	}
-	t.Tick(ctx, true, 9)
-	t.Tick(ctx, false, 6)
+	t.Tick(ctx, true)
+	t.Tick(ctx, false)
 	t.Audited(ctx, rollup.Report{RolledUp: 2, Unchanged: 3, Removed: 4, Failed: 5, Drift: 1})
-	s := t.Store(&broken{Store: new(memstore.Store)}, func(error) string { return "Unavailable" })
-	_ = s.Mark(ctx, likes)
+	class := func(error) string { return "Unavailable" }
+	s := t.Store(&broken{Store: new(memstore.Store)}, class)
 	_ = s.Remove(ctx, likes, rollup.RollUp{})
-	_ = s.Unmark(ctx, rollup.Mark{})
 	_ = s.Write(ctx, likes, rollup.RollUp{})
-	_ = s.View(ctx, likes, nil)
-	s = t.Store(&unsummed{new(memstore.Store)}, func(error) string { return "Unavailable" })
-	_ = s.View(ctx, likes, func(v rollup.Snapshot) error { _, _, err := v.Sum(ctx); return err })
-	_ = s.Mark(ctx, likes)
+	_, _ = s.View(ctx, likes)
+	if v, err := t.Store(&unsummed{new(memstore.Store)}, class).View(ctx, likes); err == nil {
+		_, _ = v.Sum(ctx)
+	}
+	// A write that is refused is no error.
+	_ = t.Store(new(memstore.Store), class).Write(ctx, likes, rollup.RollUp{UpdateTime: time.Unix(1, 0)})
 }
 
 // A broken store fails.
@@ -130,25 +129,24 @@ type broken struct{ *memstore.Store }
 
 var errBroken = errors.New("broken")
 
-func (broken) Mark(context.Context, rollup.Counter) error                  { return errBroken }
-func (broken) Unmark(context.Context, rollup.Mark) error                   { return errBroken }
 func (broken) Remove(context.Context, rollup.Counter, rollup.RollUp) error { return errBroken }
 func (broken) Write(context.Context, rollup.Counter, rollup.RollUp) error  { return errBroken }
-func (broken) View(context.Context, rollup.Counter, func(rollup.Snapshot) error) error {
-	return errBroken
+func (broken) View(context.Context, rollup.Counter) (rollup.Snapshot, error) {
+	return nil, errBroken
 }
 
 // An unsummed store's sums fail.
 type unsummed struct{ *memstore.Store }
 
-func (s unsummed) View(ctx context.Context, c rollup.Counter, f func(rollup.Snapshot) error) error {
-	return s.Store.View(ctx, c, func(v rollup.Snapshot) error { return f(unsummedSnapshot{v}) })
+func (s unsummed) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+	v, err := s.Store.View(ctx, c)
+	return unsummedSnapshot{v}, err
 }
 
 type unsummedSnapshot struct{ rollup.Snapshot }
 
-func (unsummedSnapshot) Sum(context.Context) (rollup.Totals, []rollup.Malformed, error) {
-	return rollup.Totals{}, nil, errBroken
+func (unsummedSnapshot) Sum(context.Context) (rollup.Totals, error) {
+	return rollup.Totals{}, errBroken
 }
 
 func TestMetrics(t *testing.T) {
@@ -156,11 +154,11 @@ func TestMetrics(t *testing.T) {
 	everything(t.Context(), telemetry)
 	telemetry.FlushNow(t.Context())
 	want := map[string]float64{
-		"tally.events{outcome=absorbed}": 1, "tally.events{outcome=covered}": 1, "tally.events{outcome=marked}": 1,
+		"tally.events{outcome=absorbed}": 1, "tally.events{outcome=covered}": 1,
 		"tally.events{outcome=failed}": 1, "tally.events{outcome=dropped}": 1, "tally.events{outcome=refused}": 1,
-		"tally.held{outcome=covered}": 1, "tally.held{outcome=failed}": 1, "tally.held{outcome=marked}": 1,
-		"tally.lag{}":                      2, // an event's, and a mark's
-		"tally.rollups{outcome=changed}":   2,
+		"tally.held{outcome=covered}": 1, "tally.held{outcome=failed}": 1,
+		"tally.lag{}":                      1,
+		"tally.rollups{outcome=changed}":   1,
 		"tally.rollups{outcome=unchanged}": 1,
 		"tally.rollups{outcome=conflict}":  1,
 		"tally.rollups{outcome=failed}":    1,
@@ -171,13 +169,11 @@ func TestMetrics(t *testing.T) {
 		"tally.audited{outcome=removed}":   4,
 		"tally.audited{outcome=failed}":    5,
 		"tally.drift{}":                    1,
-		"tally.pending{}":                  6,
-		"tally.marks{}":                    1,
 		"tally.billed{kind=read}":          5,
 		"tally.billed{kind=write}":         3,
 		"tally.billed{kind=delete}":        1,
 	}
-	for _, operation := range []string{"look", "sum", "write", "mark", "unmark", "remove"} {
+	for _, operation := range []string{"look", "sum", "write", "remove"} {
 		want["tally.errors{error.type=Unavailable,operation="+operation+"}"] = 1
 	}
 	if diff := cmp.Diff(want, metrics.values()); diff != "" {
@@ -279,12 +275,14 @@ func TestSpans(t *testing.T) {
 		rollup.Options{Cadence: time.Second, Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
 	header := http.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
 	ctx, event := telemetry.StartEvent(t.Context(), header)
-	if _, err := c.Changed(ctx, likes, "e"); err != nil {
+	if _, err := c.Changed(ctx, likes, rollup.Event{ID: "e"}); err != nil {
 		t.Fatal(err)
 	}
 	event.End(nil)
 	ctx, tick := telemetry.StartTick(t.Context(), header)
-	_ = telemetry.Store(new(memstore.Store), nil).View(ctx, likes, func(rollup.Snapshot) error { return nil })
+	if _, err := telemetry.Store(new(memstore.Store), nil).View(ctx, likes); err != nil {
+		t.Fatal(err)
+	}
 	tick.End(nil)
 	_, unsampled := telemetry.StartEvent(t.Context(), http.Header{"Traceparent": {"00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}})
 	unsampled.End(nil)
@@ -302,7 +300,7 @@ func TestSpans(t *testing.T) {
 		got = append(got, names[s.Parent.SpanID().String()]+" → "+s.Name)
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff([]string{"event → look", "event → write", "look → sum", "request → event", "request → tick"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"event → look", "event → sum", "event → write", "request → event", "request → tick"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -343,11 +341,10 @@ func TestOff(t *testing.T) {
 	telemetry.Event(t.Context(), Absorbed, -1)
 	telemetry.Lag(t.Context(), 0)
 	telemetry.Wrote(t.Context(), rollup.Attempt{})
-	telemetry.Tick(t.Context(), true, 0)
+	telemetry.Tick(t.Context(), true)
 	telemetry.Audited(t.Context(), rollup.Report{})
 	telemetry.Flush(t.Context())
 	telemetry.FlushNow(t.Context())
-	telemetry.FlushAtEnd()
 	for _, start := range []func(context.Context, http.Header) (context.Context, Span){telemetry.StartEvent, telemetry.StartTick} {
 		ctx, span := start(t.Context(), nil)
 		span.Set("k", "v")
@@ -356,7 +353,7 @@ func TestOff(t *testing.T) {
 			t.Error("a context of its own")
 		}
 	}
-	if s := new(memstore.Store); telemetry.Store(s, nil) != Store(s) {
+	if s := new(memstore.Store); telemetry.Store(s, nil) != rollup.AuditStore(s) {
 		t.Error("a store of its own")
 	}
 }

@@ -1,0 +1,372 @@
+package tally
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/rollup"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Routes that say "every" have no trigger. The schedule keeps them.
+
+// everyPeriod is the period of the schedule here: as short as a route of every 10s lets it be.
+const everyPeriod = 12 * time.Second
+
+const everyRoutes = `hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s
+	warm/{c}/shards/{s} -> warm_rollups/{c} : count : every 10s`
+
+// Functions processes before and after the route's switch, and their schedules.
+const (
+	everyTick   = "EveryTick"
+	switchLive  = "SwitchLive"
+	switchEvery = "SwitchEvery"
+)
+
+func registerEvery() {
+	functions.HTTP(everyTick, newProcesses("TALLY_ROUTES="+everyRoutes, "TALLY_SCHEDULE_PERIOD="+everyPeriod.String()).OnSchedule)
+	for write, route := range map[string]string{switchLive: rollup.DefaultRoute, switchEvery: rollup.DefaultRoute + " : every 1s"} {
+		p := newProcesses("TALLY_ROUTES="+route, "TALLY_CADENCE=200ms", "TALLY_SCHEDULE_PERIOD=2s", "CLOUD_RUN_TIMEOUT_SECONDS=20")
+		functions.HTTP(write, p.OnWrite)
+		functions.HTTP(write+"Tick", p.OnSchedule)
+	}
+}
+
+// A tickReport is what RollUpOnSchedule answers of a database.
+type tickReport struct {
+	rollup.Report
+	Every  *rollup.KeepReport
+	Billed billing.Counts
+}
+
+// tick calls a schedule and returns its report of the default database.
+func tick(ctx context.Context, function, project, query string) (tickReport, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at(function, project)+query, nil)
+	if err != nil {
+		return tickReport{}, err
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return tickReport{}, err
+	}
+	defer res.Body.Close()
+	var report struct {
+		Databases map[string]tickReport
+		Errors    []string
+	}
+	if err := json.NewDecoder(res.Body).Decode(&report); err != nil {
+		return tickReport{}, err
+	}
+	if res.StatusCode != http.StatusOK {
+		return tickReport{}, fmt.Errorf("status %s: %q", res.Status, report.Errors)
+	}
+	return report.Databases["(default)"], nil
+}
+
+// tally returns what a roll-up says; zero if there is none.
+func (w *world) tally(path string) (count int64, tally document.Tally) {
+	w.t.Helper()
+	doc, err := w.client.Doc(path).Get(w.t.Context())
+	if err != nil && status.Code(err) != codes.NotFound {
+		w.t.Fatal(err)
+	}
+	count, _ = doc.Data()["count"].(int64)
+	return count, document.DecodeTally(doc.Data()[document.TallyField])
+}
+
+// awaitAsOf waits until a roll-up is as of t or later.
+func (w *world) awaitAsOf(ctx context.Context, path string, t time.Time) document.Tally {
+	w.t.Helper()
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	for ; ; <-again.C {
+		if _, tally := w.tally(path); !tally.AsOf.IsZero() && !tally.AsOf.Before(t) {
+			return tally
+		}
+		if ctx.Err() != nil {
+			w.t.Fatalf("%s is not as of %v or later: %v", path, t, context.Cause(ctx))
+		}
+	}
+}
+
+// load increments a counter for that long, and counts the increments.
+func (w *world) load(ctx context.Context, counter string, shards int, perSecond rate.Limit, during time.Duration, increments *atomic.Int64) {
+	w.t.Helper()
+	limiter := rate.NewLimiter(perSecond, 1)
+	var clients sync.WaitGroup
+	var mu sync.Mutex
+	began := time.Now()
+	for range 16 {
+		clients.Go(func() {
+			for time.Since(began) < during && limiter.Wait(ctx) == nil {
+				shard := w.client.Doc(fmt.Sprintf("%s/shards/%d", counter, rand.IntN(shards)))
+				result, err := shard.Set(ctx, map[string]any{"count": firestore.Increment(1)}, firestore.MergeAll)
+				if err != nil {
+					w.t.Error(err)
+					return
+				}
+				increments.Add(1)
+				mu.Lock()
+				if result.UpdateTime.After(w.last) {
+					w.last = result.UpdateTime
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	clients.Wait()
+	w.t.Logf("%s: %.0f increments/s", counter, float64(increments.Load())/time.Since(began).Seconds())
+}
+
+// TestEvery keeps counters by one tick: one with 300 increments a second, rolled up every second, and
+// one every ten; one of which a client adds 1 and another takes 1 away; one whose shards are deleted.
+// Then ticks overlap, and one is cut off.
+func TestEvery(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	project := emulatortest.Project(t)
+	w := &world{t: t, client: emulatortest.ClientDatabase(t, project, "(default)")}
+	const shards, perSecond, during = 10, 300, 4 * time.Second
+	var hot, warm atomic.Int64 // increments
+	for i := range shards {
+		w.set(fmt.Sprintf("hot/c/shards/%d", i), map[string]any{"count": 0})
+		w.set(fmt.Sprintf("warm/c/shards/%d", i), map[string]any{"count": 0})
+	}
+	w.set("hot/level/shards/0", map[string]any{"count": 5})
+	w.set("hot/level/shards/1", map[string]any{"count": 5})
+	w.set("hot/gone/shards/0", map[string]any{"count": 9})
+	// Roll-ups of a tick that is cut off: its caller goes away when the first of them is there.
+	cut, cutOff := context.WithCancel(ctx)
+	var ticks sync.WaitGroup
+	ticks.Go(func() {
+		if _, err := tick(cut, everyTick, project, ""); cut.Err() == nil {
+			t.Errorf("the tick ended before it was cut off: %v", err)
+		}
+	})
+	w.awaitAsOf(ctx, "hot_rollups/level", time.Unix(0, 1))
+	w.awaitAsOf(ctx, "hot_rollups/gone", time.Unix(0, 1))
+	cutOff()
+	ticks.Wait()
+
+	level := func(shard, amount int) {
+		w.written(w.client.Doc(fmt.Sprintf("hot/level/shards/%d", shard)).Set(ctx, map[string]any{"count": firestore.Increment(amount)}, firestore.MergeAll))
+	}
+	level(0, 1)
+	level(1, -1)
+	leveled := w.last
+	w.delete("hot/gone/shards/0")
+	deleted := w.last
+
+	var report tickReport
+	ticks.Go(func() {
+		var err error
+		if report, err = tick(ctx, everyTick, project, ""); err != nil {
+			t.Error(err)
+		}
+	})
+	w.load(ctx, "hot/c", shards, perSecond, during, &hot)
+	w.awaitAsOf(ctx, "hot_rollups/c", w.last)
+	if got, _ := w.tally("hot_rollups/c"); got != hot.Load() {
+		t.Errorf("every 1s: %d, want %d", got, hot.Load())
+	}
+	w.load(ctx, "warm/c", shards, perSecond, during, &warm)
+	last := w.last
+	ticks.Wait()
+	if _, tally := w.tally("warm_rollups/c"); tally.AsOf.Before(last) { // on a slow machine, the next tick's first visit
+		if _, err := tick(ctx, everyTick, project, ""); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, tally := w.tally("warm_rollups/c"); got != warm.Load() || tally.AsOf.Before(last) {
+		t.Errorf("every 10s: %d as of %v, want %d as of %v or later", got, tally.AsOf, warm.Load(), last)
+	}
+	if got, tally := w.tally("hot_rollups/level"); got != 10 || tally.AsOf.Before(leveled) {
+		t.Errorf("a +1 and a -1: %d as of %v, want 10 as of %v or later", got, tally.AsOf, leveled)
+	}
+	if got, tally := w.tally("hot_rollups/gone"); got != 0 || tally.NumShards != 0 || tally.AsOf.Before(deleted) {
+		t.Errorf("sources deleted: %d of %d shards as of %v, want zeros", got, tally.NumShards, tally.AsOf)
+	}
+
+	// hot/c at most once a second and warm/c once in ten; level and gone once each; the cursor.
+	const mostWrites = int64(everyPeriod/time.Second) + 1 + 2 + 2 + 1 + 3
+	if report.Billed.Writes > mostWrites || report.Billed.Writes < 6 {
+		t.Errorf("the tick was billed %+v, want at most %d writes", report.Billed, mostWrites)
+	}
+	if report.Every == nil || report.Every.Counters != 4 || report.Every.Failed != 0 || int64(report.Every.RolledUp) > mostWrites {
+		t.Errorf("the tick reported %+v", report.Every)
+	}
+	t.Logf("a tick of %v was billed %+v, $%.2f a day at that pace, for %d increments; no event",
+		everyPeriod, report.Billed, report.Billed.Cost()*86400/everyPeriod.Seconds(), hot.Load()+warm.Load())
+
+	// Ticks that overlap do not exceed the pace, nor disturb each other.
+	_, before := w.tally("hot_rollups/c")
+	var paced atomic.Int64
+	for range 3 {
+		ticks.Go(func() {
+			r, err := tick(ctx, everyTick, project, "")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			paced.Add(int64(r.Every.RolledUp))
+		})
+	}
+	seen := []time.Time{before.AsOf}
+	for range 5 {
+		w.written(w.client.Doc("hot/c/shards/0").Set(ctx, map[string]any{"count": firestore.Increment(1)}, firestore.MergeAll))
+		hot.Add(1)
+		seen = append(seen, w.awaitAsOf(ctx, "hot_rollups/c", w.last).AsOf)
+	}
+	for i, asOf := range slices.Compact(seen)[1:] {
+		if apart := asOf.Sub(slices.Compact(seen)[i]); apart < time.Second {
+			t.Errorf("overlapping ticks rolled up %v apart", apart)
+		}
+	}
+	if got, _ := w.tally("hot_rollups/c"); got != hot.Load() {
+		t.Errorf("overlapping ticks: %d, want %d", got, hot.Load())
+	}
+	ticks.Wait()
+	dry, err := tick(ctx, everyTick, project, "&dry_run=true")
+	if err != nil || dry.Differing != 0 || dry.Counters != 4 {
+		t.Errorf("in the end %d of %d counters differ: %v", dry.Differing, dry.Counters, err)
+	}
+}
+
+// A route is switched from live to every and back under load, the functions first or the trigger
+// first. Each counter is incremented for a while, and then left: what is lost of it stays lost.
+func TestSwitchEvery(t *testing.T) {
+	for _, functionsFirst := range []bool{true, false} {
+		t.Run(fmt.Sprintf("functionsFirst=%v", functionsFirst), func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			defer cancel()
+			project := emulatortest.Project(t)
+			w := newWorld(t, project, "(default)", switchLive, eventrelay.Faults{Seed: 1, Delay: 100 * time.Millisecond}, defaultPattern)
+			var schedule atomic.Pointer[string]
+			deploy := func(write string) func() {
+				return func() {
+					w.relay.SetTargets([]string{at(write, project)})
+					function := write + "Tick"
+					schedule.Store(&function)
+				}
+			}
+			deploy(switchLive)()
+			trigger := func(pattern string) func() {
+				return func() { // a trigger of the same name takes the place of the one before
+					if err := emulator.RegisterTrigger(ctx, emulatortest.Addr(), emulator.Trigger{Project: project, Name: "t0", Pattern: pattern}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			load, stop := context.WithCancel(ctx)
+			var running sync.WaitGroup
+			var ticks atomic.Int64
+			running.Go(func() { // Cloud Scheduler
+				for load.Err() == nil {
+					if _, err := tick(ctx, *schedule.Load(), project, ""); err != nil {
+						t.Error(err)
+						return
+					}
+					ticks.Add(1)
+				}
+			})
+			var mu sync.Mutex
+			var counts []int64 // of each counter
+			var committed []time.Time
+			limiter := rate.NewLimiter(20, 1)
+			running.Go(func() {
+				for limiter.Wait(load) == nil {
+					mu.Lock()
+					counts, committed = append(counts, 0), append(committed, time.Time{})
+					c := len(counts) - 1
+					mu.Unlock()
+					for range 10 {
+						result, err := w.client.Doc(fmt.Sprintf("counters/c%d/shards/%d", c, rand.IntN(3))).Set(ctx, map[string]any{"count": firestore.Increment(1)}, firestore.MergeAll)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						mu.Lock()
+						counts[c]++
+						committed[c] = result.UpdateTime
+						mu.Unlock()
+						_ = limiter.Wait(ctx)
+					}
+				}
+			})
+			// settled waits until the counters that have been left are rolled up.
+			settled := func() {
+				mu.Lock()
+				n, times := len(counts), slices.Clone(committed)
+				mu.Unlock()
+				for c := range max(0, n-1) {
+					w.awaitAsOf(ctx, fmt.Sprintf("rollups/c%d", c), times[c])
+				}
+			}
+			more := func(n int) { // waits for more counters and ticks
+				mu.Lock()
+				want := len(counts) + n
+				mu.Unlock()
+				wantTicks := ticks.Load() + 2
+				again := time.NewTicker(askAgain)
+				defer again.Stop()
+				for enough := false; !enough && ctx.Err() == nil; <-again.C {
+					mu.Lock()
+					enough = len(counts) >= want && ticks.Load() >= wantTicks
+					mu.Unlock()
+				}
+				settled()
+			}
+			inOrder := func(first, second func()) {
+				first()
+				more(3)
+				second()
+				more(3)
+			}
+			more(3)
+			if functionsFirst {
+				inOrder(deploy(switchEvery), trigger("nothing/{n}"))
+				inOrder(deploy(switchLive), trigger(defaultPattern))
+			} else {
+				inOrder(trigger("nothing/{n}"), deploy(switchEvery))
+				inOrder(trigger(defaultPattern), deploy(switchLive))
+			}
+			stop()
+			running.Wait()
+			if err := w.relay.Wait(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tick(ctx, *schedule.Load(), project, ""); err != nil {
+				t.Error(err)
+			}
+			for c, want := range counts {
+				path := fmt.Sprintf("rollups/c%d", c)
+				if got, tally := w.tally(path); got != want || tally.AsOf.Before(committed[c]) {
+					t.Errorf("%s: %d as of %v, want %d as of %v or later", path, got, tally.AsOf, want, committed[c])
+				}
+			}
+			t.Logf("%d counters, %d ticks, %+v", len(counts), ticks.Load(), w.relay.Stats())
+			if lines := logs.lines(`"severity":"ERROR"`, project); len(lines) > 0 {
+				t.Errorf("logged: %s", lines)
+			}
+		})
+	}
+}
