@@ -62,8 +62,12 @@ func (h traced) Handle(ctx context.Context, r slog.Record) error {
 	if !span.IsValid() {
 		return h.Handler.Handle(ctx, r)
 	}
+	name := span.TraceID().String()
+	if h.project != "" { // it is known once the configuration is
+		name = "projects/" + h.project + "/traces/" + name
+	}
 	r = r.Clone()
-	r.AddAttrs(slog.String("logging.googleapis.com/trace", "projects/"+h.project+"/traces/"+span.TraceID().String()),
+	r.AddAttrs(slog.String("logging.googleapis.com/trace", name),
 		slog.String("logging.googleapis.com/spanId", span.SpanID().String()),
 		slog.Bool("logging.googleapis.com/trace_sampled", span.IsSampled()))
 	return h.Handler.Handle(ctx, r)
