@@ -21,7 +21,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // A proxy stands between one functions process and the emulator. It passes on the calls that a
@@ -70,31 +69,16 @@ func newProxy(t testing.TB, addr string) *proxy {
 	return p
 }
 
-// The methods as they are told apart here. Commit is that of a roll-up; the SDK commits a read-only
-// transaction, too, in which case nothing depends on it.
+// The methods of a roll-up.
 const (
-	begin     = "BeginTransaction"
 	get       = "BatchGetDocuments"
 	aggregate = "RunAggregationQuery"
 	commit    = "Commit"
-	endRead   = "Commit of a read-only transaction"
-	rollback  = "Rollback"
 )
 
-var methods = []string{begin, get, aggregate, commit, endRead, rollback}
-
-func (p *proxy) BeginTransaction(ctx context.Context, r *firestorepb.BeginTransactionRequest) (*firestorepb.BeginTransactionResponse, error) {
-	return unary(ctx, p, begin, r, p.emulator.BeginTransaction)
-}
-
-func (p *proxy) Rollback(ctx context.Context, r *firestorepb.RollbackRequest) (*emptypb.Empty, error) {
-	return unary(ctx, p, rollback, r, p.emulator.Rollback)
-}
+var methods = []string{get, aggregate, commit}
 
 func (p *proxy) Commit(ctx context.Context, r *firestorepb.CommitRequest) (*firestorepb.CommitResponse, error) {
-	if len(r.Writes) == 0 {
-		return unary(ctx, p, endRead, r, p.emulator.Commit)
-	}
 	return unary(ctx, p, commit, r, p.commit)
 }
 
@@ -294,7 +278,7 @@ func (f *faults) next(method string) fault {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\x00%d", method, n)
 	chance := 0.2
-	if method == commit || method == rollback {
+	if method == commit {
 		chance = 0.5 // there are fewer of them
 	}
 	if rand.New(rand.NewPCG(f.seed, h.Sum64())).Float64() >= chance {
