@@ -12,7 +12,11 @@
 //   - a functions process is frozen: at any moment, between its snapshot and its write, or with its
 //     write on the way
 //
-// Every functions process reaches the emulator through a proxy of its own, which makes these
+// Other scenarios need no load. A call, or the whole connection, goes dead: the event that needs it
+// outlives that. A functions process is ended by SIGTERM while it holds an event: it waits for the
+// event, up to the hold limit.
+//
+// A functions process under load reaches the emulator through a proxy of its own, which makes these
 // things happen and notes every roll-up that the emulator accepted:
 //
 //	clients ──increment──▶ emulator ──event──▶ relay ──▶ functions process

@@ -45,7 +45,7 @@ func BenchmarkColdStart(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				s, a := coldStart(b, binary, e)
+				s, a := coldStart(b, binary, project, e)
 				serving, answered = serving+s, answered+a
 			}
 			b.ReportMetric(0, "ns/op")
@@ -58,7 +58,7 @@ func BenchmarkColdStart(b *testing.B) {
 
 // coldStart starts the program and returns when it accepted connections and when it had answered
 // the event, from its start.
-func coldStart(b *testing.B, binary string, e eventrelay.Event) (serving, answered time.Duration) {
+func coldStart(b *testing.B, binary, project string, e eventrelay.Event) (serving, answered time.Duration) {
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
 	held, release, err := freeport.Hold(1)
@@ -68,7 +68,7 @@ func coldStart(b *testing.B, binary string, e eventrelay.Event) (serving, answer
 	defer release()
 	port := strconv.Itoa(held)
 	c := exec.CommandContext(ctx, binary)
-	c.Env = append(os.Environ(), "PORT="+port, "FUNCTION_TARGET=RollUpOnWrite")
+	c.Env = append(os.Environ(), "PORT="+port, "FUNCTION_TARGET=RollUpOnWrite", "GOOGLE_CLOUD_PROJECT="+project)
 	began := time.Now()
 	if err := c.Start(); err != nil {
 		b.Fatal(err)

@@ -36,10 +36,22 @@ const (
 var meters = map[string]*billing.Meter{tally: billing.NewMeter(nil), obvious: billing.NewMeter(nil)}
 
 func TestMain(m *testing.M) {
-	environ := func() []string { return append(os.Environ(), "TALLY_LOG_LEVEL=ERROR") }
-	functions.HTTP(tally, app.New(environ, os.Stderr, meters[tally].DialOptions()...).OnWrite)
+	functions.HTTP(tally, onWrite)
 	functions.HTTP(obvious, new(summer).onWrite)
 	emulatortest.Main(m, emulator.Options{})
+}
+
+// apps are Tally's, by project: a process serves one, and each benchmark has one of its own.
+var apps sync.Map
+
+func onWrite(w http.ResponseWriter, r *http.Request) {
+	project := r.URL.Query().Get("project")
+	a, ok := apps.Load(project)
+	if !ok {
+		environ := func() []string { return append(os.Environ(), "TALLY_LOG_LEVEL=ERROR", "GOOGLE_CLOUD_PROJECT="+project) }
+		a, _ = apps.LoadOrStore(project, app.New(environ, os.Stderr, meters[tally].DialOptions()...))
+	}
+	a.(*app.App).OnWrite(w, r)
 }
 
 // serve starts the functions framework once and returns its address.
@@ -132,7 +144,7 @@ func newWorld(b *testing.B, function string, shards, clients int) *world {
 		w.clients = append(w.clients, emulatortest.ClientDatabase(b, w.project, firestore.DefaultDatabaseID))
 	}
 	if function != "" {
-		w.relay = eventrelay.New(eventrelay.Options{Targets: []string{serve() + "/" + function}, Logger: slog.New(slog.DiscardHandler)})
+		w.relay = eventrelay.New(eventrelay.Options{Targets: []string{serve() + "/" + function + "?project=" + w.project}, Logger: slog.New(slog.DiscardHandler)})
 		b.Cleanup(w.relay.Close)
 	}
 	// All shards are there from the start, and all connections open.
