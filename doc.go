@@ -5,7 +5,7 @@
 // instead of summing the shards:
 //
 //	app ──increment──▶ counters/{c}/shards/{n} ──document.v1.written──▶ RollUpOnWrite ─┐
-//	app ◀──listen──── rollups/{c} ◀───────────── one write per cadence ────────────────┤
+//	app ◀──listen──── rollups/{c} ◀───────────── paced, one write per cadence ──────────┤
 //	                              Cloud Scheduler ──HTTP (OIDC)──▶ RollUpOnSchedule ───┘
 //
 // The functions are registered with the functions framework when the package is imported; nothing
@@ -13,7 +13,8 @@
 //
 // A tour, from the bottom up:
 //
-//   - rollup is the engine: routes, the roll-up, the coalescer that bounds how often it happens, the audit. Standard library only.
+//   - internal/document is the map tally of a roll-up document, and the names of what Tally keeps.
+//   - rollup is the engine: routes, the roll-up, the coalescer that bounds how often it happens, the audit. Standard library only, beside those names.
 //   - internal/memstore and internal/firestorestore are its stores, in memory and on Firestore; internal/storetest is the suite that both pass.
 //   - internal/trigger decodes Firestore's events; internal/billing counts what Firestore bills; internal/telemetry records and exports metrics and spans.
 //   - internal/app is what both functions run: configuration, logs, what an event ends in.

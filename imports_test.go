@@ -23,11 +23,13 @@ func TestImports(t *testing.T) {
 		"internal/telemetry":      {"rollup"},
 		"rollup":                  {"internal/document"},
 		"shards":                  {"internal/document"},
-		"deploy":                  {"rollup"},
-		"internal/emulator":       nil,
+		"deploy":                  {"internal/document", "rollup"},
+		"internal/emulator":       {"internal/freeport"},
 		"internal/eventrelay":     nil,
-		"internal/doctor":         {"deploy", "internal/app", "rollup"},
-		"internal/dashboard":      {"internal/billing", "rollup"},
+		"internal/framework":      {"internal/freeport"},
+		"internal/freeport":       nil,
+		"internal/doctor":         {"deploy", "internal/app", "internal/document", "rollup"},
+		"internal/dashboard":      {"internal/billing", "internal/document", "rollup"},
 	} {
 		p, err := build.ImportDir(path, 0)
 		if err != nil {

@@ -70,9 +70,6 @@ func PlanDeploy(s *Settings, have *State, m *Monitoring, source, alertEmail stri
 	}
 	p.job(s, have)
 	p.monitoring(s.Project, have, m, alertEmail)
-	if s.Job.Period > auditPeriod && slices.ContainsFunc(m.Alerts, func(f File) bool { return f.label() == "no-tick" }) {
-		p.note("the alert no-tick takes the schedule's period to be %v, and it is %v: lengthen its window, or it never ends", auditPeriod, s.Job.Period)
-	}
 	p.gone(s, have, prune)
 	return p, nil
 }
@@ -396,8 +393,11 @@ func (p *Plan) gone(s *Settings, have *State, prune bool) {
 
 // purpose says what a deployed function serves.
 func (f *function) purpose() string {
-	if f.EventTrigger == nil {
+	if f.scheduled() {
 		return "the schedule"
+	}
+	if f.EventTrigger == nil {
+		return "no events"
 	}
 	var parts []string
 	for _, filter := range f.EventTrigger.EventFilters {

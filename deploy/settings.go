@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -26,11 +27,13 @@ type Options struct {
 	Databases  []Database // at least one
 	Routes     rollup.Routes
 	Cadence    time.Duration
+	Burst      int // roll-ups of a counter that may follow each other at once
 	HoldLimit  time.Duration
-	AuditReads int64  // document reads that one call of RollUpOnSchedule may be billed for in a database; 0: by the period
+	AuditReads int64  // document reads that one call of RollUpOnSchedule may be billed for in a database
 	LogLevel   string // DEBUG, INFO, WARN or ERROR
 
-	// Env are further variables of both functions, such as those of telemetry.
+	// Env are further variables of both functions, such as those of telemetry. The options above
+	// take precedence.
 	Env map[string]string
 }
 
@@ -85,7 +88,7 @@ type Function struct {
 	BuildServiceAccount string // email: what builds it
 	Invoker             string // email: who alone may call it
 	Env                 map[string]string
-	Trigger             *Trigger // nil: called by HTTP
+	Trigger             *Trigger // nil: called by HTTP, or a RollUpOnWrite of a route that says "every"
 }
 
 // A Trigger is an Eventarc trigger on writes of documents.
@@ -103,7 +106,6 @@ type Job struct {
 	Name             string
 	Region           string
 	Schedule         string // as crontab has it
-	Period           time.Duration
 	TimeZone         string
 	Method           string
 	AttemptDeadline  time.Duration
@@ -163,24 +165,31 @@ var apis = []string{
 	"storage.googleapis.com", // keeps their source
 }
 
-// fields are what firestore.indexes.json exempts, for the reasons given where they are written:
-// times and random numbers that grow or scatter, which no query asks for, and whose index would cost
-// storage and writes. Tokens of IncrementOnce are deleted when they have expired.
-var fields = []Field{
-	{CollectionGroup: "increment_tokens", Path: "expire_at", TTL: true},
-	{CollectionGroup: "rollup_pending", Path: "nonce"},
-	{CollectionGroup: "rollup_pending", Path: "shards"},
+// Fields returns the fields that are exempt from indexing: times, which only grow. No query asks for
+// them, and their index would limit a collection group to about 500 writes a second
+// (https://firebase.google.com/docs/firestore/solutions/shard-timestamp). They are the expiry of tokens
+// of IncrementOnce, which Firestore then deletes, and what Tally adds to the roll-ups of each route.
+func Fields(routes rollup.Routes) []Field {
+	fields := []Field{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true}}
+	for _, r := range routes {
+		template := r.Template()
+		f := Field{CollectionGroup: template[len(template)-2].Name, Path: document.TallyField}
+		if !slices.Contains(fields, f) {
+			fields = append(fields, f)
+		}
+	}
+	return fields
 }
 
 const (
 	// runtime is the Go version of go.mod (https://cloud.google.com/run/docs/runtimes/go).
 	runtime = "go126"
 
-	// onWriteConcurrency is how many events an instance serves at once. It must be above 1, or no
-	// event finds another to be absorbed by. Most are absorbed and take microseconds; an instance
-	// holds at most 3 events of a counter, so 80 is room for 27 counters that are held at once, and
-	// beyond that Cloud Run starts another instance. docs/scale.md says when to raise it.
-	onWriteConcurrency = 80
+	// onWriteConcurrency is how many events an instance serves at once, the most that Cloud Run allows.
+	// Nearly all are absorbed and take microseconds; those that are held, up to 4 of a counter, take a
+	// slot and no processor time. With the platform's 80 slots, a thousand counters make more instances,
+	// each of which reads every counter once more per cadence (docs/scale.md).
+	onWriteConcurrency = 1000
 
 	// cpu is the least that allows a concurrency above 1
 	// (https://cloud.google.com/run/docs/configuring/services/cpu).
@@ -199,10 +208,14 @@ const (
 	// take is delivered again.
 	onWriteMaxInstances = 100
 
-	// onScheduleTimeout is within the shortest audit period, ten minutes, so that calls do not
-	// overlap, and is also the longest that Cloud Functions gives to event functions. The function
-	// stops by itself before.
-	onScheduleTimeout = 540 * time.Second
+	// schedule is how often RollUpOnSchedule is called, and schedulePeriod the same.
+	schedule       = "*/10 * * * *"
+	schedulePeriod = 10 * time.Minute
+
+	// onScheduleTimeout lets a call keep the routes that say "every" until the next is due, and end
+	// what it has begun then, for which it reserves 45 s. Cloud Scheduler delays the next call until
+	// this one has ended (https://cloud.google.com/scheduler/docs/reference/rest/v1/projects.locations.jobs).
+	onScheduleTimeout = schedulePeriod + time.Minute
 
 	// onScheduleConcurrency and onScheduleMaxInstances have a call that overlaps another meet it in
 	// the same instance, where it ends at once. More would only read the same.
@@ -212,13 +225,6 @@ const (
 	// minInstances 0 costs nothing while nothing happens. A cold start delays the first event, and
 	// loses none.
 	minInstances = 0
-
-	// auditPeriod is that of the schedule when no cadence asks for another.
-	auditPeriod = 10 * time.Minute
-
-	// auditReads is what one call may read in auditPeriod; a shorter period gets its share, so that
-	// the audit of a day costs no more.
-	auditReads = 50_000
 
 	// The job tries a call that failed again, twice, soon; the next one is due anyway.
 	maxRetryAttempts = 2
@@ -247,8 +253,6 @@ func New(o Options) (Settings, error) {
 	if len(o.Databases) == 0 {
 		problems = append(problems, errors.New("no database"))
 	}
-	period, schedule, err := o.schedule()
-	problems = append(problems, err)
 	if o.HoldLimit >= onWriteTimeout {
 		problems = append(problems, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the timeout of the function, %v", o.HoldLimit, onWriteTimeout))
 	}
@@ -273,7 +277,7 @@ func New(o Options) (Settings, error) {
 			{ID: buildAccount, DisplayName: "Tally: builds the functions",
 				Roles: []string{"roles/artifactregistry.writer", "roles/logging.logWriter", "roles/storage.objectViewer"}},
 		},
-		Fields:    slices.Clone(fields),
+		Fields:    Fields(o.Routes),
 		Databases: slices.Clone(o.Databases),
 	}
 	if o.Env["TALLY_TELEMETRY"] == "gcp" {
@@ -284,7 +288,7 @@ func New(o Options) (Settings, error) {
 	for i := range s.ServiceAccounts {
 		s.ServiceAccounts[i].Email = email(s.ServiceAccounts[i].ID)
 	}
-	env := o.env(period)
+	env := o.env()
 	base := Function{
 		Runtime: runtime, CPU: cpu, MemoryMiB: memoryMiB, MinInstances: minInstances, Env: env,
 		ServiceAccount: email(functionsAccount), BuildServiceAccount: email(buildAccount),
@@ -298,12 +302,14 @@ func New(o Options) (Settings, error) {
 			f.Concurrency, f.MaxInstances, f.Timeout = onWriteConcurrency, onWriteMaxInstances, onWriteTimeout
 			f.Invoker = email(triggerAccount)
 			f.Env = maps.Clone(env)
-			f.Trigger = &Trigger{
-				EventType: EventType, Location: database.Location, Database: database.ID, Pattern: Pattern(route),
-				// Without it a failed event is dropped, and an event that is held relies on being
-				// delivered again.
-				Retry:          true,
-				ServiceAccount: email(triggerAccount),
+			if route.Every == 0 { // the schedule keeps the others, so that their writes are billed no event
+				f.Trigger = &Trigger{
+					EventType: EventType, Location: database.Location, Database: database.ID, Pattern: Pattern(route),
+					// Without it a failed event is dropped, and an event that is held relies on being
+					// delivered again.
+					Retry:          true,
+					ServiceAccount: email(triggerAccount),
+				}
 			}
 			s.OnWrite = append(s.OnWrite, f)
 		}
@@ -315,7 +321,7 @@ func New(o Options) (Settings, error) {
 	f.Invoker = email(schedulerAccount)
 	s.OnSchedule = f
 	s.Job = Job{
-		Name: JobName, Region: f.Region, Schedule: schedule, Period: period,
+		Name: JobName, Region: f.Region, Schedule: schedule,
 		TimeZone: "Etc/UTC", // knows no summer time, so that no hour comes twice or never
 		Method:   "POST",
 		// The job waits as long as the function may take, or it would call it again.
@@ -326,17 +332,14 @@ func New(o Options) (Settings, error) {
 	return s, nil
 }
 
-// AuditReads is the variable that follows the schedule's period unless it is named.
-const AuditReads = "TALLY_AUDIT_READS_PER_TICK"
-
 // Variables returns the names of the variables that the options stand for.
 func Variables() []string {
-	return []string{"TALLY_ROUTES", "TALLY_CADENCE", "TALLY_HOLD_LIMIT", "TALLY_LOG_LEVEL", "TALLY_DATABASES", AuditReads}
+	return []string{"TALLY_ROUTES", "TALLY_CADENCE", "TALLY_BURST", "TALLY_HOLD_LIMIT", "TALLY_LOG_LEVEL", "TALLY_DATABASES", "TALLY_AUDIT_READS_PER_TICK"}
 }
 
 // env returns the variables of both functions. All are said, so that a default which changes with a
 // version of Tally changes when that is deployed.
-func (o *Options) env(period time.Duration) map[string]string {
+func (o *Options) env() map[string]string {
 	var routes, databases []string
 	for _, r := range o.Routes {
 		routes = append(routes, r.String())
@@ -344,47 +347,20 @@ func (o *Options) env(period time.Duration) map[string]string {
 	for _, d := range o.Databases {
 		databases = append(databases, d.ID)
 	}
-	env := map[string]string{
-		"GOOGLE_CLOUD_PROJECT": o.Project,
-		"TALLY_ROUTES":         strings.Join(routes, "; "),
-		"TALLY_CADENCE":        o.Cadence.String(),
-		"TALLY_HOLD_LIMIT":     o.HoldLimit.String(),
-		"TALLY_LOG_LEVEL":      cmp.Or(o.LogLevel, "INFO"),
-		"TALLY_DATABASES":      strings.Join(databases, ","),
-		AuditReads:             strconv.FormatInt(cmp.Or(o.AuditReads, readsIn(period)), 10),
-	}
+	env := make(map[string]string)
 	maps.Copy(env, o.Env)
+	maps.Copy(env, map[string]string{
+		"GOOGLE_CLOUD_PROJECT":       o.Project,
+		"TALLY_ROUTES":               strings.Join(routes, "; "),
+		"TALLY_CADENCE":              o.Cadence.String(),
+		"TALLY_BURST":                strconv.Itoa(o.Burst),
+		"TALLY_HOLD_LIMIT":           o.HoldLimit.String(),
+		"TALLY_LOG_LEVEL":            cmp.Or(o.LogLevel, "INFO"),
+		"TALLY_DATABASES":            strings.Join(databases, ","),
+		"TALLY_SCHEDULE_PERIOD":      schedulePeriod.String(),
+		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(o.AuditReads, 10),
+	})
 	return env
-}
-
-// readsIn returns how many reads an audit may take at a call in each period.
-func readsIn(period time.Duration) int64 {
-	return min(auditReads, int64(auditReads*period/auditPeriod))
-}
-
-// schedule returns how often RollUpOnSchedule is called: for each audit, or for each cadence if the
-// schedule keeps it.
-func (o *Options) schedule() (period time.Duration, crontab string, err error) {
-	period = auditPeriod
-	if o.Cadence > rollup.LongestCadence(o.HoldLimit) {
-		period = o.Cadence
-	}
-	minutes := int(period / time.Minute)
-	hours := minutes / 60
-	switch {
-	case period != time.Duration(minutes)*time.Minute || minutes == 0:
-	case minutes == 1:
-		return period, "* * * * *", nil
-	case minutes < 60 && 60%minutes == 0:
-		return period, fmt.Sprintf("*/%d * * * *", minutes), nil
-	case minutes == 60:
-		return period, "0 * * * *", nil
-	case hours < 24 && minutes%60 == 0 && 24%hours == 0:
-		return period, fmt.Sprintf("0 */%d * * *", hours), nil
-	case hours == 24 && minutes%60 == 0:
-		return period, "0 0 * * *", nil
-	}
-	return 0, "", fmt.Errorf("TALLY_CADENCE=%v: the schedule that keeps it has whole periods of a day: 1, 2, 3, 4, 5, 6, 10, 12, 15, 20 or 30 minutes, or 1, 2, 3, 4, 6, 8, 12 or 24 hours", o.Cadence)
 }
 
 // Pattern returns the pattern of the route's shards, as a trigger and a route spell it.

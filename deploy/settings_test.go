@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,43 +40,8 @@ func TestOnWriteName(t *testing.T) {
 	}
 }
 
-func TestSchedule(t *testing.T) {
-	for _, test := range []struct {
-		cadence time.Duration
-		crontab string // "": refused
-		reads   int64
-	}{
-		{time.Second, "*/10 * * * *", 50000}, // held: the period is the audit's
-		{time.Minute, "* * * * *", 5000},
-		{5 * time.Minute, "*/5 * * * *", 25000},
-		{30 * time.Minute, "*/30 * * * *", 50000},
-		{time.Hour, "0 * * * *", 50000},
-		{6 * time.Hour, "0 */6 * * *", 50000},
-		{24 * time.Hour, "0 0 * * *", 50000},
-		{7 * time.Minute, "", 0},
-		{90 * time.Second, "", 0},
-		{90 * time.Minute, "", 0},
-		{5 * time.Hour, "", 0},
-		{48 * time.Hour, "", 0},
-	} {
-		o := Options{Project: "p", Databases: []Database{{"(default)", "nam5"}}, Cadence: test.cadence, HoldLimit: 8 * time.Second}
-		s, err := New(o)
-		if refused := err != nil; refused != (test.crontab == "") {
-			t.Errorf("%v: error %v", test.cadence, err)
-		}
-		if err != nil {
-			continue
-		}
-		if s.Job.Schedule != test.crontab {
-			t.Errorf("%v: got schedule %q, want %q", test.cadence, s.Job.Schedule, test.crontab)
-		}
-		if got := readsIn(s.Job.Period); got != test.reads {
-			t.Errorf("%v: got %d reads, want %d", test.cadence, got, test.reads)
-		}
-	}
-}
-
-// TestFields: the settings exempt the same fields as firestore.indexes.json.
+// TestFields: the settings exempt the same fields as firestore.indexes.json, and what Tally adds to the
+// roll-ups of each route, once for each collection group.
 func TestFields(t *testing.T) {
 	data, err := os.ReadFile("../firestore.indexes.json")
 	if err != nil {
@@ -85,12 +51,40 @@ func TestFields(t *testing.T) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	var want []FieldOverride
-	for _, f := range fields {
-		want = append(want, f.Override())
+	routes, err := rollup.ParseRoutes(rollup.DefaultRoute + "; a/{a}/s/{s} -> a/{a}/rollups/x : n; b/{b}/s/{s} -> x/{b} : n : every 1m")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if d := cmp.Diff(want, file.FieldOverrides); d != "" {
-		t.Errorf("(-settings +firestore.indexes.json):\n%s", d)
+	var got []FieldOverride
+	for _, f := range Fields(routes) {
+		got = append(got, f.Override())
+	}
+	want := append(file.FieldOverrides, FieldOverride{CollectionGroup: "x", FieldPath: "tally", Indexes: []any{}})
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-firestore.indexes.json and x.tally +settings):\n%s", d)
+	}
+}
+
+// TestEvery: a call of RollUpOnSchedule can go round until the next is due, with 45 s left for what it
+// has begun then (see internal/app), and the job waits for it. No event keeps what the schedule keeps.
+func TestEvery(t *testing.T) {
+	routes, err := rollup.ParseRoutes(rollup.DefaultRoute + "; b/{b}/s/{s} -> x/{b} : n : every 1m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{Project: "p", Databases: []Database{{"(default)", "nam5"}}, Routes: routes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	period, err := time.ParseDuration(s.OnSchedule.Env["TALLY_SCHEDULE_PERIOD"])
+	if err != nil || s.Job.Schedule != fmt.Sprintf("*/%d * * * *", period/time.Minute) {
+		t.Errorf("the period %v is not that of the schedule %s: %v", period, s.Job.Schedule, err)
+	}
+	if f := s.OnSchedule; f.Timeout < period+45*time.Second || s.Job.AttemptDeadline < f.Timeout || s.Job.AttemptDeadline > 30*time.Minute {
+		t.Errorf("period %v, timeout %v, attempt deadline %v", period, f.Timeout, s.Job.AttemptDeadline)
+	}
+	if live, every := s.OnWrite[0], s.OnWrite[1]; live.Trigger == nil || every.Trigger != nil {
+		t.Errorf("triggers %v and %v, want one of the first only", live.Trigger, every.Trigger)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -161,8 +160,7 @@ func (s *State) job(region string) *job {
 // the same, and RollUpOnSchedule gets them last, so its own count, or while it is not there those of
 // the RollUpOnWrite that was deployed last. Disputed are those that another function has otherwise, by
 // their names, and says who has what: after a deploy that did not get to its end. What is older than
-// RollUpOnSchedule disputes nothing; it was left over on purpose. What New chose for the period of the
-// schedule is left out, so that New chooses anew.
+// RollUpOnSchedule disputes nothing; it was left over on purpose.
 func (s *State) Deployed() (env, disputed map[string]string) {
 	env, disputed = make(map[string]string), make(map[string]string)
 	var last *function
@@ -195,17 +193,11 @@ func (s *State) Deployed() (env, disputed map[string]string) {
 
 func (f *function) scheduled() bool { return f.Labels[Label] == KindOnSchedule }
 
-// variables returns the function's variables but for those that nobody asked for.
+// variables returns the function's variables but for Cloud Functions' own.
 func (f *function) variables() map[string]string {
 	env := make(map[string]string)
 	maps.Copy(env, f.ServiceConfig.EnvironmentVariables)
-	delete(env, "LOG_EXECUTION_ID") // Cloud Functions' own
-	var o Options
-	o.Cadence, _ = time.ParseDuration(env["TALLY_CADENCE"])
-	o.HoldLimit, _ = time.ParseDuration(env["TALLY_HOLD_LIMIT"])
-	if period, _, err := o.schedule(); err == nil && env[AuditReads] == strconv.FormatInt(readsIn(period), 10) {
-		delete(env, AuditReads)
-	}
+	delete(env, "LOG_EXECUTION_ID")
 	return env
 }
 
@@ -218,10 +210,10 @@ func (s *State) DeployedIn() (string, error) {
 	for i := range s.Functions {
 		f := &s.Functions[i]
 		regions[f.id()] = append(regions[f.id()], f.region())
-		if f.EventTrigger != nil {
+		if !f.scheduled() {
 			same = same && (region == "" || region == f.region())
 			region = f.region()
-			named = named || region != FunctionRegion(f.EventTrigger.TriggerRegion)
+			named = named || !s.near(f)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(regions)) {
@@ -234,6 +226,14 @@ func (s *State) DeployedIn() (string, error) {
 		return "", nil
 	}
 	return region, nil
+}
+
+// near reports whether the function is where its database is; one without a trigger, where any is.
+func (s *State) near(f *function) bool {
+	if f.EventTrigger != nil {
+		return f.region() == FunctionRegion(f.EventTrigger.TriggerRegion)
+	}
+	return slices.ContainsFunc(s.Databases, func(d database) bool { return f.region() == FunctionRegion(d.LocationID) })
 }
 
 // Locate returns the databases with their locations.

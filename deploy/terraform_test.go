@@ -26,28 +26,30 @@ import (
 )
 
 // TestTerraform evaluates deploy/terraform, as far as that goes without Terraform and its providers,
-// and compares what it creates with Settings: for the defaults, and for two databases, two routes, a
-// scheduled cadence and a region.
+// and compares what it creates with Settings: for the defaults, and for two databases, several routes,
+// two of which the schedule keeps, and a region.
 func TestTerraform(t *testing.T) {
 	const counters = "counters/{counter}/shards/{shard} -> rollups/{counter} : count"
 	const posts = "posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views"
-	const long = "organisations/{o}/Departments-und-Abteilungen/{d}/s/{s} -> r/{o}/x/{d} : n"
+	const long = "organisations/{o}/Departments-und-Abteilungen/{d}/s/{s} -> r/{o}/x/{d} : every , n"
 	const foreign = "数/{a}/表/{b} -> 和/{a} : n"
+	const pages = "pages/{page}/shards/{shard} -> rollups/{page}/of/pages : every, views : every 10s"
+	const hot = "hot/{h}/shards/{shard} -> hot_totals/{h}:every:documents:every 1m30s"
 	for _, test := range []struct {
 		name    string
 		options Options
 		vars    map[string]any
 	}{
 		{"defaults",
-			Options{Databases: []Database{{"(default)", "nam5"}}, Cadence: time.Second, HoldLimit: 8 * time.Second},
+			Options{Databases: []Database{{"(default)", "nam5"}}, Cadence: time.Second, Burst: 5, HoldLimit: 8 * time.Second, AuditReads: 50_000},
 			map[string]any{"databases": map[string]string{"(default)": "nam5"}}},
 		{"all",
-			Options{Databases: []Database{{"(default)", "eur3"}, {"orders", "asia-northeast1"}}, Cadence: time.Minute, HoldLimit: 9 * time.Second, LogLevel: "DEBUG",
+			Options{Databases: []Database{{"(default)", "eur3"}, {"orders", "asia-northeast1"}}, Cadence: 500 * time.Millisecond, Burst: 2, HoldLimit: 9 * time.Second, AuditReads: 7, LogLevel: "DEBUG",
 				Env: map[string]string{"TALLY_TELEMETRY": "gcp"}},
-			map[string]any{"databases": map[string]string{"(default)": "eur3", "orders": "asia-northeast1"}, "routes": []string{counters, posts, long, foreign}, "cadence": "1m0s", "hold_limit": "9s",
-				"log_level": "DEBUG", "schedule": "* * * * *", "audit_reads": 5000, "env": map[string]string{"TALLY_TELEMETRY": "gcp"}}},
+			map[string]any{"databases": map[string]string{"(default)": "eur3", "orders": "asia-northeast1"}, "routes": []string{counters, posts, long, foreign, pages, hot}, "cadence": "500ms", "burst": 2, "hold_limit": "9s",
+				"log_level": "DEBUG", "audit_reads": 7, "env": map[string]string{"TALLY_TELEMETRY": "gcp"}}},
 		{"region",
-			Options{Databases: []Database{{"(default)", "nam5"}}, Cadence: time.Second, HoldLimit: 8 * time.Second, Region: "us-east1"},
+			Options{Databases: []Database{{"(default)", "nam5"}}, Cadence: time.Second, Burst: 5, HoldLimit: 8 * time.Second, AuditReads: 50_000, Region: "us-east1"},
 			map[string]any{"databases": map[string]string{"(default)": "nam5"}, "region": "us-east1"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -71,7 +73,7 @@ func TestTerraform(t *testing.T) {
 			want.OnSchedule.Env["TALLY_ROUTES"] = strings.Join(routes, "; ")
 			sortSettings(&want)
 			sortSettings(&got)
-			want.Databases, want.Job.Period = nil, 0
+			want.Databases = nil
 			if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 				t.Errorf("(-tally deploy +terraform):\n%s", d)
 			}
@@ -368,7 +370,7 @@ func newTerraform(t *testing.T, vars map[string]any) *terraform {
 			m.context.Variables["local"] = cty.ObjectVal(known)
 		}
 		if len(known) == before {
-			t.Fatal(problems)
+			t.Fatal(problems.Errs())
 		}
 	}
 	return m
@@ -512,7 +514,7 @@ func functions() map[string]tf.Function {
 		})
 	}
 	return map[string]tf.Function{
-		"coalesce": stdlib.CoalesceFunc, "compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "flatten": stdlib.FlattenFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "keys": stdlib.KeysFunc, "lookup": stdlib.LookupFunc,
+		"coalesce": stdlib.CoalesceFunc, "compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "flatten": stdlib.FlattenFunc, "join": stdlib.JoinFunc, "jsondecode": stdlib.JSONDecodeFunc, "keys": stdlib.KeysFunc, "length": stdlib.LengthFunc, "lookup": stdlib.LookupFunc,
 		"lower": stdlib.LowerFunc, "merge": stdlib.MergeFunc, "regexall": stdlib.RegexAllFunc, "split": stdlib.SplitFunc, "substr": stdlib.SubstrFunc,
 		"tostring": stdlib.MakeToFunc(cty.String), "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)), "trimspace": stdlib.TrimSpaceFunc,
 		"trimsuffix": stdlib.TrimSuffixFunc, "try": tryfunc.TryFunc,

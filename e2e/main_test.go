@@ -14,11 +14,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
 	_ "github.com/firestore-tally/tally" // registers the functions
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/internal/framework"
 )
 
 const loopback = "127.0.0.1"
@@ -34,8 +34,8 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if port := os.Getenv(asFunctions); port != "" {
-		functionsMain(port)
+	if os.Getenv(asFunctions) != "" {
+		functionsMain()
 	}
 	l, err := net.Listen("tcp", loopback+":0")
 	if err != nil {
@@ -51,16 +51,16 @@ func TestMain(m *testing.M) {
 	emulatortest.Main(m, emulator.Options{Functions: events})
 }
 
-// asFunctions makes the test binary a functions process that serves at the port it names.
-const asFunctions = "E2E_FUNCTIONS_PORT"
+// asFunctions makes the test binary a functions process.
+const asFunctions = "E2E_FUNCTIONS"
 
 // functionsMain serves the functions until standard input ends, that is until the parent does.
-func functionsMain(port string) {
+func functionsMain() {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	fmt.Fprintln(os.Stderr, funcframework.StartHostPort(loopback, port))
+	fmt.Fprintln(os.Stderr, framework.Serve(0, framework.Tell))
 	os.Exit(1)
 }
 

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/framework"
 	"github.com/firestore-tally/tally/internal/freeport"
 )
 
@@ -51,25 +52,26 @@ var executable = func() string {
 // start starts a process and returns when it serves.
 func (p *process) start(ctx context.Context, t testing.TB) {
 	t.Helper()
-	const attempts = 3 // another may take the port that was free
-	var err error
-	for range attempts {
-		if err = p.startOnce(ctx); err == nil {
-			return
-		}
+	if err := p.startOnce(ctx); err != nil {
+		t.Fatalf("functions process: %v\n%s", err, p.logs.tail())
 	}
-	t.Fatalf("functions process: %v\n%s", err, p.logs.tail())
 }
 
 func (p *process) startOnce(ctx context.Context) error {
-	port, err := freeport.Row(1)
-	if err != nil {
-		return err
-	}
-	p.port = strconv.Itoa(port)
+	output := framework.NewListener(&p.logs)
 	p.cmd = exec.Command(cmp.Or(p.binary, executable))
-	p.cmd.Env = append(p.env, asFunctions+"="+p.port, "PORT="+p.port) // and nothing of this process's own
-	p.cmd.Stdout, p.cmd.Stderr = &p.logs, &p.logs
+	p.cmd.Env = append(p.env, asFunctions+"=1") // and nothing of this process's own
+	p.cmd.Stdout, p.cmd.Stderr = output, &p.logs
+	told := output.Port()
+	if p.binary != "" { // it tells nothing, but nobody else can listen where it is told to
+		port, release, err := freeport.Hold(1)
+		if err != nil {
+			return err
+		}
+		defer release()
+		p.cmd.Env = append(p.cmd.Env, "PORT="+strconv.Itoa(port))
+		told = listening(ctx, port)
+	}
 	if _, err := p.cmd.StdinPipe(); err != nil { // closed when the process has ended
 		return err
 	}
@@ -82,22 +84,38 @@ func (p *process) startOnce(ctx context.Context) error {
 		_ = cmd.Wait()
 		close(ended)
 	}()
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		conn, err := net.Dial("tcp", net.JoinHostPort(loopback, p.port))
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-poll.C:
-		case <-ended:
-			return fmt.Errorf("ended at once: %v", cmd.ProcessState)
-		case <-ctx.Done():
-			p.kill()
-			return context.Cause(ctx)
-		}
+	select {
+	case port := <-told:
+		p.port = strconv.Itoa(port)
+		return nil
+	case <-ended:
+		return fmt.Errorf("ended at once: %v", cmd.ProcessState)
+	case <-ctx.Done():
+		p.kill()
+		return context.Cause(ctx)
 	}
+}
+
+// listening sends the port when somebody listens there.
+func listening(ctx context.Context, port int) <-chan int {
+	told := make(chan int, 1)
+	go func() {
+		poll := time.NewTicker(10 * time.Millisecond)
+		defer poll.Stop()
+		for {
+			if conn, err := net.Dial("tcp", net.JoinHostPort(loopback, strconv.Itoa(port))); err == nil {
+				_ = conn.Close()
+				told <- port
+				return
+			}
+			select {
+			case <-poll.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return told
 }
 
 // kill ends the process by SIGKILL, a frozen one too.

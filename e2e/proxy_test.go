@@ -69,7 +69,7 @@ func newProxy(t testing.TB, addr string) *proxy {
 	return p
 }
 
-// The methods of a roll-up.
+// The three calls of a roll-up.
 const (
 	get       = "BatchGetDocuments"
 	aggregate = "RunAggregationQuery"
@@ -79,11 +79,19 @@ const (
 var methods = []string{get, aggregate, commit}
 
 func (p *proxy) Commit(ctx context.Context, r *firestorepb.CommitRequest) (*firestorepb.CommitResponse, error) {
-	return unary(ctx, p, commit, r, p.commit)
+	var answer *firestorepb.CommitResponse
+	err := p.pass(ctx, commit, r, func(ctx context.Context) (err error) {
+		answer, err = p.commit(ctx, r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
 }
 
 // commit passes on a roll-up and notes it.
-func (p *proxy) commit(ctx context.Context, r *firestorepb.CommitRequest, _ ...grpc.CallOption) (*firestorepb.CommitResponse, error) {
+func (p *proxy) commit(ctx context.Context, r *firestorepb.CommitRequest) (*firestorepb.CommitResponse, error) {
 	s := sent{rollUp: rollUpIn(r), document: r.Writes[0].GetUpdate().GetName()}
 	answer, err := p.emulator.Commit(ctx, r)
 	s.committed, s.err = answer.GetCommitTime().AsTime(), err
@@ -114,19 +122,6 @@ func (p *proxy) RunAggregationQuery(r *firestorepb.RunAggregationQueryRequest, s
 	return stream(s.Context(), p, aggregate, func(ctx context.Context) (receiver[firestorepb.RunAggregationQueryResponse], error) {
 		return p.emulator.RunAggregationQuery(ctx, r)
 	}, s.Send)
-}
-
-// unary passes on a call with one answer.
-func unary[R, A any](ctx context.Context, p *proxy, method string, request R, call func(context.Context, R, ...grpc.CallOption) (*A, error)) (*A, error) {
-	var answer *A
-	err := p.pass(ctx, method, request, func(ctx context.Context) (err error) {
-		answer, err = call(ctx, request)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return answer, nil
 }
 
 // A receiver is the answers to a call.

@@ -862,3 +862,483 @@ func (s failingRoute) RollUps(ctx context.Context, r *rollup.Route, from string,
 	}
 	return s.Store.RollUps(ctx, r, from, limit)
 }
+
+// A page that cannot be read keeps its route's place, and the audit is not complete. The other routes
+// go on, begin anew with the next audit, and so on until the page can be read; then the route goes on
+// where it was.
+func TestFailedPageKeepsItsPlace(t *testing.T) {
+	const n = 250 // for each of three routes; a page holds 100
+	for name, test := range map[string]struct {
+		by     rollup.By
+		first  rollup.Report // what the first audit finds of the route whose page fails
+		last   rollup.Report // what is left to the audit that can read it
+		cursor string
+	}{
+		"roll-ups": {rollup.ByRollUp, rollup.Report{Counters: 100, Unchanged: 100}, rollup.Report{Counters: n - 100 + 9, RolledUp: 9, Unchanged: n - 100, Missing: 9}, "roll-ups of counters/"},
+		"shards":   {rollup.ByShards, rollup.Report{Counters: n, Unchanged: n}, rollup.Report{Counters: 9, RolledUp: 9, Missing: 9}, "shards of counters/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count; " + rollup.DefaultRoute + "; x/{x}/y/{y} -> z/{x} : count")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range n {
+					for r, paths := range [][2]string{{"a/%03d/b/0", "c/%03d"}, {"counters/%03d/shards/0", "rollups/%03d"}, {"x/%03d/y/0", "z/%03d"}} {
+						w.store.Increment(fmt.Sprintf(paths[0], i), "count", 1)
+						fields := rolledUp(int64(1), 1, time.Now())
+						fields["tally"].(map[string]any)["routes"] = routes[r].Hash()
+						w.store.Put(fmt.Sprintf(paths[1], i), fields)
+					}
+				}
+				for i := range 9 { // behind the first page
+					w.store.Increment(fmt.Sprintf("counters/new%d/shards/0", i), "count", 1)
+				}
+				failing := true
+				store := hooked{AuditStore: traced{w.store, w}, page: func(by rollup.By, r *rollup.Route, from string) error {
+					if failing && r == routes[1] && by == test.by && from != "" {
+						return errors.New("no index")
+					}
+					return nil
+				}}
+				others := rollup.Report{Counters: 2 * n, Unchanged: 2 * n}
+				for tick, want := range []rollup.Report{test.first, {}, {}, test.last} {
+					failing = tick < 3
+					report, err := rollup.Audit(w.t.Context(), store, routes, w.auditOptions())
+					if (err != nil) != failing || report.Complete == failing {
+						t.Errorf("tick %d: %+v, %v", tick, report, err)
+					}
+					if failing && (strings.Count(err.Error(), "finding the counters of route") != 1 || !strings.HasPrefix(report.Cursor, test.cursor)) {
+						t.Errorf("tick %d: at %s: %v", tick, report.Cursor, err)
+					}
+					want.Counters += others.Counters
+					want.Unchanged += others.Unchanged
+					if d := cmp.Diff(want, counts(report)); d != "" {
+						t.Errorf("tick %d (-want +got):\n%s", tick, d)
+					}
+					time.Sleep(time.Minute)
+				}
+				if report, err := rollup.Audit(w.t.Context(), store, routes, w.auditOptions()); err != nil || report.Counters != 3*n+9 {
+					t.Errorf("the next: %+v, %v", report, err)
+				}
+			})
+		})
+	}
+}
+
+// A route that is not walked to its end goes on before those that are done begin anew.
+func TestFailedPageAndTooLittleTime(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count; " + rollup.DefaultRoute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := w.various(50)
+		store := hooked{AuditStore: traced{w.store, w}, page: func(_ rollup.By, r *rollup.Route, _ string) error {
+			if r == routes[0] {
+				return errors.New("no index")
+			}
+			return nil
+		}}
+		var sum rollup.Report
+		for range 4 {
+			o := w.auditOptions()
+			o.Concurrency = 1
+			o.MaxReads = 20
+			before := w.looks.Load()
+			o.Reads = func() int64 { return int64(w.looks.Load() - before) }
+			report, err := rollup.Audit(w.t.Context(), store, routes, o)
+			if err == nil || report.Complete {
+				t.Errorf("%+v, %v", report, err)
+			}
+			sum.Counters += report.Counters
+			sum.RolledUp += report.RolledUp
+		}
+		if sum.Counters != want.Counters || sum.RolledUp != want.RolledUp {
+			t.Errorf("four ticks found %+v, want %+v", sum, want)
+		}
+		w.wantRight(50)
+	})
+}
+
+// Without a cursor nothing is walked. A cursor that cannot be saved is an error, and the next audit
+// walks again what this one has.
+func TestFailedCursor(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		broken := errors.New("unavailable")
+		w.increment(1)
+		store := hooked{AuditStore: traced{w.store, w}, load: func() error { return broken }}
+		if report, err := rollup.Audit(w.t.Context(), store, rollup.Routes{likes.Route}, w.auditOptions()); !errors.Is(err, broken) || report.Complete || report.Counters != 0 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		w.called(0, 0, 0)
+		store = hooked{AuditStore: traced{w.store, w}, save: func(rollup.Cursor) error { return broken }}
+		if report, err := rollup.Audit(w.t.Context(), store, rollup.Routes{likes.Route}, w.auditOptions()); !errors.Is(err, broken) || report.RolledUp != 1 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		report, err := w.audit(w.auditOptions())
+		if err != nil || report.Unchanged != 1 || report.Since != 0 || report.Cycle != 0 {
+			t.Errorf("the next: %+v, %v", report, err)
+		}
+	})
+}
+
+// Cycle is the time between the last two ends of a walk, not between ticks.
+func TestCycle(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.rollUpElsewhere()
+		const tick = 10 * time.Minute
+		failing := false
+		store := hooked{AuditStore: w.store, page: func(by rollup.By, _ *rollup.Route, _ string) error {
+			if failing && by == rollup.ByShards {
+				return errors.New("no index")
+			}
+			return nil
+		}, view: func(context.Context, rollup.Counter) error { time.Sleep(time.Second); return nil }}
+		began := time.Now()
+		for i, test := range []struct {
+			fails bool
+			cycle time.Duration
+		}{{false, 0}, {false, tick}, {true, tick}, {true, tick}, {false, 3 * tick}, {false, tick}} {
+			time.Sleep(time.Until(began.Add(time.Duration(i) * tick)))
+			failing = test.fails
+			report, err := rollup.Audit(w.t.Context(), store, rollup.Routes{likes.Route}, w.auditOptions())
+			cycle := report.Cycle.Round(10 * time.Second)
+			if (err != nil) != failing || report.Complete == failing || cycle != test.cycle {
+				t.Errorf("tick %d: cycle %v, want %v: %+v, %v", i, report.Cycle, test.cycle, report, err)
+			}
+			if i > 0 && report.Since != tick {
+				t.Errorf("tick %d: the audit before began %v ago", i, report.Since)
+			}
+		}
+	})
+}
+
+// What another has written since the first look is no proof that an event was lost, even if it is of
+// an older snapshot: the change that it lacks may have come just before that look.
+func TestNoDriftAfterAnothersRollUp(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.rollUpElsewhere()
+		time.Sleep(time.Hour)
+		w.increment(1)
+		v, err := w.store.View(w.t.Context(), likes) // before the audit's first look, and written after it
+		if err != nil {
+			t.Fatal(err)
+		}
+		totals, err := v.Sum(w.t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		w.increment(1)
+		time.AfterFunc(grace/2, func() {
+			tally := v.RollUp().Tally
+			tally.AsOf = v.ReadTime()
+			if err := w.store.Write(w.t.Context(), likes, rollup.RollUp{Sums: totals.Sums, Tally: tally, UpdateTime: v.RollUp().UpdateTime}); err != nil {
+				t.Error(err)
+			}
+		})
+		w.wantAudit(w.patient(), rollup.Report{Counters: 1, RolledUp: 1})
+		w.wantTotal(3)
+	})
+}
+
+// Two audits that find one drift repair it once, and count it once.
+func TestOverlappingAuditsCountDriftOnce(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.rollUpElsewhere()
+		time.Sleep(time.Hour)
+		w.increment(1)
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var sum rollup.Report
+		for i := range 3 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * time.Second)
+				report, err := w.audit(w.patient())
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				sum.Drift += report.Drift
+				sum.RolledUp += report.RolledUp
+				sum.Unchanged += report.Unchanged
+			})
+		}
+		all.Wait()
+		if d := cmp.Diff(rollup.Report{RolledUp: 1, Unchanged: 2, Drift: 1}, sum); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+		w.wantTotal(2)
+	})
+}
+
+// An audit whose cursor another has saved meanwhile leaves that as it is.
+func TestOverlappedAuditLeavesTheCursor(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.various(20)
+		var theirs rollup.Cursor
+		store := hooked{AuditStore: traced{w.store, w}, save: func(rollup.Cursor) (err error) {
+			if theirs.UpdateTime.IsZero() {
+				if report, err := w.audit(w.auditOptions()); !report.Complete || err != nil {
+					t.Errorf("the other: %+v, %v", report, err)
+				}
+				theirs, err = w.store.LoadCursor(w.t.Context())
+			}
+			return err
+		}}
+		report, err := rollup.Audit(w.t.Context(), store, rollup.Routes{likes.Route}, w.auditOptions())
+		if !report.Overlapped || err != nil {
+			t.Errorf("%+v, %v", report, err)
+		}
+		if now, err := w.store.LoadCursor(w.t.Context()); err != nil || !now.UpdateTime.Equal(theirs.UpdateTime) || theirs.UpdateTime.IsZero() {
+			t.Errorf("the cursor is %+v, %v; want %+v", now, err, theirs)
+		}
+	})
+}
+
+// A roll-up that other routes made is rewritten at once and is not drift, whatever it holds. Its pace
+// holds.
+func TestRerouted(t *testing.T) {
+	for name, test := range map[string]struct {
+		total  int64
+		shards bool
+	}{"the same total": {3, true}, "another total": {4, true}, "no shards": {4, false}, "zeros": {0, false}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				var shards int64
+				if test.shards {
+					w.increment(3)
+					shards = 1
+				}
+				fields := rolledUp(test.total, shards, time.Now().Add(-time.Hour))
+				fields["tally"].(map[string]any)["routes"] = "others"
+				w.store.Put(likes.RollUp, fields)
+
+				began := time.Now()
+				o := w.patient()
+				o.KeepRerouted = true
+				left := rollup.Report{Counters: 1, Differing: 1, Rerouted: 1}
+				w.wantAudit(o, left)
+				o.KeepRerouted, o.DryRun = false, true
+				w.wantAudit(o, left)
+				if d := cmp.Diff(fields, w.store.Get(likes.RollUp)); d != "" {
+					t.Errorf("it was touched (-was +is):\n%s", d)
+				}
+				w.wantAudit(w.patient(), rollup.Report{Counters: 1, RolledUp: 1, Rerouted: 1})
+				if took := time.Since(began); took != 0 {
+					t.Errorf("it took %v", took)
+				}
+				if strings.Contains(w.log.String(), "level=ERROR") || strings.Count(w.log.String(), "rerouted: ") != 3 {
+					t.Errorf("logged:\n%s", &w.log)
+				}
+				w.wantTotal(3 * shards)
+				w.wantAudit(w.patient(), rollup.Report{Counters: 1, Unchanged: 1})
+			})
+		})
+	}
+}
+
+// The cursor holds on the very routes that it was saved for, with a place for each. On others an audit
+// begins anew.
+func TestCursorHoldsOnItsRoutes(t *testing.T) {
+	place := rollup.Place{By: rollup.ByRollUp, From: "rollups/3"}
+	for name, test := range map[string]struct {
+		routes string
+		places []rollup.Place
+		want   int // counters compared, of ten
+	}{
+		"these":        {rollup.DefaultRoute, []rollup.Place{place}, 6},
+		"others":       {"counters/{c}/shards/{s} -> rollups/{c} : views", []rollup.Place{place}, 10},
+		"another way":  {rollup.DefaultRoute + " : documents", []rollup.Place{place}, 10},
+		"more":         {rollup.DefaultRoute + "\na/{a}/b/{b} -> c/{a} : n", []rollup.Place{place, {Done: true}}, 10},
+		"no place":     {rollup.DefaultRoute, nil, 10},
+		"a place more": {rollup.DefaultRoute, []rollup.Place{place, {Done: true}}, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				for i := range 10 {
+					w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", 1)
+					w.store.Put(fmt.Sprintf("rollups/%d", i), rolledUp(int64(1), 1, time.Now()))
+				}
+				if _, err := w.store.SaveCursor(w.t.Context(), rollup.Cursor{Routes: test.routes, Places: test.places, Tick: time.Now().Add(-time.Minute)}); err != nil {
+					t.Fatal(err)
+				}
+				report, err := w.audit(w.auditOptions())
+				if err != nil || !report.Complete || report.Unchanged != test.want || report.Since != time.Minute {
+					t.Errorf("got %+v, %v; want %d compared", report, err, test.want)
+				}
+			})
+		})
+	}
+}
+
+// hang keeps a call until its context ends.
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// A hanging store has the first call of a kind never answer.
+type hanging struct {
+	rollup.AuditStore
+	what  string
+	calls *atomic.Int32 // that hung
+}
+
+func (s hanging) hangs(ctx context.Context, what string) error {
+	if s.what == what && s.calls.Add(1) == 1 {
+		return hang(ctx)
+	}
+	return nil
+}
+
+func (s hanging) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+	if err := s.hangs(ctx, "look"); err != nil {
+		return nil, err
+	}
+	v, err := s.AuditStore.View(ctx, c)
+	return hangingSum{v, s}, err
+}
+
+type hangingSum struct {
+	rollup.Snapshot
+	s hanging
+}
+
+func (v hangingSum) Sum(ctx context.Context) (rollup.Totals, error) {
+	if err := v.s.hangs(ctx, "sum"); err != nil {
+		return rollup.Totals{}, err
+	}
+	return v.Snapshot.Sum(ctx)
+}
+
+func (s hanging) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+	if err := s.hangs(ctx, "write"); err != nil {
+		return err
+	}
+	return s.AuditStore.Write(ctx, c, r)
+}
+
+func (s hanging) RollUps(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+	if err := s.hangs(ctx, "page"); err != nil {
+		return rollup.Page{}, err
+	}
+	return s.AuditStore.RollUps(ctx, r, from, limit)
+}
+
+func (s hanging) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
+	if err := s.hangs(ctx, "load"); err != nil {
+		return rollup.Cursor{}, err
+	}
+	return s.AuditStore.LoadCursor(ctx)
+}
+
+func (s hanging) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
+	if err := s.hangs(ctx, "save"); err != nil {
+		return time.Time{}, err
+	}
+	return s.AuditStore.SaveCursor(ctx, c)
+}
+
+// A call that never answers costs an audit and a tick one time-out, not more.
+func TestCallsThatHang(t *testing.T) {
+	for _, what := range []string{"look", "sum", "write", "page", "load", "save"} {
+		for _, who := range []string{"audit", "tick"} {
+			if who == "tick" && (what == "load" || what == "save") {
+				continue
+			}
+			t.Run(who+", "+what, func(t *testing.T) {
+				inWorld(t, func(w *world, _ *rollup.Coalescer) {
+					w.increment(1)
+					w.rollUpElsewhere()
+					time.Sleep(time.Hour)
+					w.increment(1)
+					store := hanging{traced{w.store, w}, what, new(atomic.Int32)}
+					ctx, cancel := context.WithTimeout(w.t.Context(), time.Hour)
+					defer cancel()
+					began := time.Now()
+					if who == "audit" {
+						_, _ = rollup.Audit(ctx, store, rollup.Routes{likes.Route}, w.auditOptions())
+					} else {
+						_, _ = rollup.Keep(ctx, store, rollup.Routes{scheduled.Route}, 1, time.Time{}, w.options(0))
+					}
+					if took := time.Since(began); took < hold || took > hold+cadence {
+						t.Errorf("it took %v, want the time-out of %v", took, hold)
+					}
+					if what != "load" {
+						if _, err := w.audit(w.auditOptions()); err != nil {
+							t.Error(err)
+						}
+						w.wantTotal(2)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Nothing is expected of events of a route that says "every": its differences have no grace. They are
+// repaired at the pace of D.
+func TestAuditOfScheduledRoute(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 1, RolledUp: 1})
+		began := time.Now()
+		w.increment(1)
+		time.Sleep(every / 2)
+		report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, rollup.Routes{scheduled.Route}, w.patient())
+		if d := cmp.Diff(rollup.Report{Counters: 1, RolledUp: 1}, counts(report)); d != "" || err != nil {
+			t.Errorf("%v: report (-want +got):\n%s", err, d)
+		}
+		if took := time.Since(began).Round(time.Millisecond); took != every+cadence/10 {
+			t.Errorf("rolled up after %v, want D and a tenth of a cadence", took)
+		}
+		w.wantTotal(2)
+	})
+}
+
+// The next audit goes on with the route that the last has not finished; one that is done waits for it.
+func TestRoutesTakeTurns(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count; " + rollup.DefaultRoute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 30 {
+			w.store.Increment(fmt.Sprintf("a/%02d/b/0", i), "count", 1)
+			w.store.Increment(fmt.Sprintf("counters/%02d/shards/0", i), "count", 1)
+		}
+		rolledUp := 0
+		for tick := 1; tick <= 3; tick++ {
+			o := w.auditOptions()
+			o.Concurrency = 1
+			o.MaxReads = 20
+			before := w.looks.Load()
+			o.Reads = func() int64 { return int64(w.looks.Load() - before) }
+			report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, routes, o)
+			rolledUp += report.RolledUp
+			if err != nil || report.Complete != (tick == 3) {
+				t.Errorf("tick %d: %+v, %v", tick, report, err)
+			}
+		}
+		if rolledUp != 60 {
+			t.Errorf("three ticks rolled %d counters up, want all 60", rolledUp)
+		}
+	})
+}
+
+// The grace is longer than an event may be held, come again and be held again: Eventarc delivers again
+// after 10 s at least.
+func TestGrace(t *testing.T) {
+	for _, test := range []struct{ cadence, hold time.Duration }{{time.Second, 8 * time.Second}, {time.Minute, 200 * time.Second}} {
+		got, least := rollup.Grace(test.cadence, test.hold), test.cadence+2*test.hold+10*time.Second
+		if got <= least || got > least+10*time.Second {
+			t.Errorf("grace of %+v is %v, want somewhat more than %v", test, got, least)
+		}
+	}
+}

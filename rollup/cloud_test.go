@@ -674,11 +674,17 @@ func (i *instance) LoadCursor(ctx context.Context) (c rollup.Cursor, err error) 
 	return c, err
 }
 
-func (i *instance) SaveCursor(ctx context.Context, c rollup.Cursor) (at time.Time, err error) {
-	return at, i.change(ctx, walks, "save", func(ctx context.Context, name string) (err error) {
-		at, err = i.store.SaveCursor(ctx, c)
+func (i *instance) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
+	saved := make(chan time.Time, 1) // perhaps after the call has failed
+	err := i.change(ctx, walks, "save", func(ctx context.Context, _ string) error {
+		at, err := i.store.SaveCursor(ctx, c)
+		saved <- at
 		return err
 	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	return <-saved, nil
 }
 
 // counter returns the truth about a counter.

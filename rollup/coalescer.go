@@ -104,7 +104,7 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Endi
 	}
 	if g := s.anchoredBy(e.ID, hash); g != nil {
 		c.mu.Unlock()
-		return held(g, c.share(ctx, s, g))
+		return c.wait(ctx, s, g, false)
 	}
 	if s.open != nil {
 		if e.UpdateTime.After(s.open.latest) {
@@ -120,54 +120,31 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Endi
 		go c.probe(s)
 	}
 	c.mu.Unlock()
-	return held(g, c.anchor(ctx, s, g))
+	return c.wait(ctx, s, g, true)
 }
 
-// held is the ending of an event that waited for g.
-func held(g *generation, err error) (Ending, error) {
-	if err != nil {
-		return Ending{Held: true}, err
-	}
-	return Ending{Held: true, AsOf: g.asOf}, nil
-}
-
-// limit bounds ctx by Options.Hold. Only an event that is held needs it; a timer for each absorbed one
-// would cost more than all else that is done for it.
-func (c *Coalescer) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	if c.Hold == 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, c.Hold)
-}
-
-// anchor waits for g as its anchor. When ctx ends first it closes g, so that nothing more is
+// wait waits for g, as its anchor or as a second copy of it, as long as ctx lasts and for Options.Hold.
+// Only an event that is held needs a timer; one for each absorbed event would cost more than all else
+// that is done for it. When the anchor's time is up first, it closes g, so that nothing more is
 // absorbed, and then fails.
-func (c *Coalescer) anchor(ctx context.Context, s *counterState, g *generation) error {
-	ctx, cancel := c.limit(ctx)
-	defer cancel()
-	select {
-	case <-g.done:
-	case <-ctx.Done():
-		c.mu.Lock()
-		s.fail(g, s.uncovered(ctx))
-		c.mu.Unlock()
-		<-g.done
+func (c *Coalescer) wait(ctx context.Context, s *counterState, g *generation, anchor bool) (Ending, error) {
+	if c.Hold > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Hold)
+		defer cancel()
 	}
-	return g.err
-}
-
-// share waits for g as a second copy of its anchor.
-func (c *Coalescer) share(ctx context.Context, s *counterState, g *generation) error {
-	ctx, cancel := c.limit(ctx)
-	defer cancel()
 	select {
 	case <-g.done:
-		return g.err
 	case <-ctx.Done():
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return s.uncovered(ctx)
+		err := s.uncovered(ctx)
+		if !anchor {
+			return Ending{Held: true}, err
+		}
+		s.fail(g, err)
 	}
+	return Ending{Held: true, AsOf: g.asOf}, g.err
 }
 
 // probe looks at the counter's roll-up whenever that is due, and ends when nothing waits for it then.
@@ -243,9 +220,13 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.failures = 0
-	s.own, s.ownUntil = l.readTime, l.received.Add(c.Cadence)
 	s.release(l.readTime)
-	s.wake = l.received.Add(p.next(&l).Sub(l.readTime) - time.Duration(p.burst-1)*p.cadence) // no back-off
+	s.wake = l.received.Add(p.dueNext(&l))
+	if l.rerouted() {
+		s.wake = s.wake.Add(s.backOff) // another revision is at work, and goes first now
+	} else {
+		s.own, s.ownUntil = l.readTime, l.received.Add(c.Cadence)
+	}
 	return nil
 }
 

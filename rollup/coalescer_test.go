@@ -173,11 +173,15 @@ func (w *world) deliver(c *rollup.Coalescer, eventID string) *delivery {
 }
 
 func (w *world) deliverWithin(d time.Duration, c *rollup.Coalescer, eventID string) *delivery {
+	return w.deliverEvent(d, c, rollup.Event{ID: eventID})
+}
+
+func (w *world) deliverEvent(d time.Duration, c *rollup.Coalescer, event rollup.Event) *delivery {
 	e := &delivery{done: make(chan struct{})}
 	go func() {
 		ctx, cancel := context.WithTimeout(w.t.Context(), d)
 		defer cancel()
-		_, e.err = c.Changed(ctx, likes, rollup.Event{ID: eventID})
+		_, e.err = c.Changed(ctx, likes, event)
 		close(e.done)
 	}()
 	time.Sleep(time.Nanosecond) // virtual time moves on when every goroutine waits

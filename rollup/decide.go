@@ -76,12 +76,12 @@ func (c *comparison) after(l *look) action {
 // that came after that look.
 func (c *comparison) difference(l *look) difference {
 	switch {
+	case l.rerouted():
+		return rerouted
 	case l.totals.NumShards == 0:
 		return orphaned
 	case l.asOf.IsZero():
 		return missing
-	case l.rerouted():
-		return rerouted
 	case c.graceOver && l.asOf.Equal(c.asOf):
 		return drift
 	default:

@@ -1,11 +1,12 @@
 // Package rollup is Tally's engine: it decides when and how a counter's shards become its roll-up
-// document. A Store acts for it, on Firestore or in memory. It imports the standard library only.
+// document. A Store acts for it, on Firestore or in memory. It imports the standard library only, and
+// the names of the documents.
 //
 // # Routes
 //
-// A Route says which documents are the shards of which counter and where the counter's roll-up
-// goes. Routes that could make the functions trigger themselves, or make two counters share a
-// roll-up, are refused when they are parsed.
+// A Route says which documents are the shards of which counter, where the counter's roll-up goes, and
+// whether events keep it or a schedule does. Routes that could make the functions trigger themselves,
+// or make two counters share a roll-up, are refused when they are parsed.
 //
 // # One roll-up
 //
@@ -13,30 +14,32 @@
 // snapshot's own time, on the precondition that the roll-up document is still the one seen in the
 // snapshot. An event carries no amount, so it may come twice, late or in any order.
 //
-//	counters/likes/shards/0  {count: 3}  ┐
-//	counters/likes/shards/1  {count: 4}  ├─ one snapshot, at t ──▶  rollups/likes  {count: 7, num_shards: 2, as_of: t}
-//	rollups/likes            {as_of: s}  ┘                          if last written as seen
+//	counters/likes/shards/0  {count: 3}         ┐
+//	counters/likes/shards/1  {count: 4}         ├─ one snapshot, at t ──▶  rollups/likes  {count: 7, tally: {as_of: t, num_shards: 2, …}}
+//	rollups/likes            {tally: {as_of: s}} ┘                         if last written as seen
 //
 // # The coalescer
 //
-// A Coalescer bounds how often that happens, by a cadence. Work done after a function has answered
-// is not safe on Cloud Run, and an event that was acknowledged need not come again. So an event that
-// is not acknowledged yet is the timer, and it survives any crash.
+// A Coalescer bounds how often that happens, by a pace: one roll-up a cadence in the long run, and
+// short bursts above it. Work done after a function has answered is not safe on Cloud Run, and an event
+// that was acknowledged need not come again. So an event that is not acknowledged yet is the timer, and
+// it survives any crash.
 //
 // Of each counter an instance has at most one open generation. The first event in it becomes its
 // anchor and is held; each later one is absorbed, that is acknowledged at once, because the anchor
 // stands for it. A generation passes through these states:
 //
-//	open      absorbs events
-//	closed    the prober has woken: nothing more is absorbed
-//	marked    the look begun after that has told its read time, the mark
-//	covered   the roll-up is as of the mark or later: the anchor is acknowledged
-//	failed    the anchor's time was up: it is delivered again, to any instance, and anchors a generation there
+//	open     it absorbs events
+//	closed   the prober has woken: nothing more is absorbed
+//	looked   the look begun after that has told its read time, covered-from
+//	covered  the roll-up is as of covered-from or later: the anchor is acknowledged
+//	failed   the anchor's time was up: it is delivered again, to any instance, and anchors a generation there
 //
 // One prober per counter and instance looks when it is due. It closes the open generation first and
-// begins the snapshot then, so the snapshot holds whatever was absorbed. If the roll-up is younger
-// than the cadence, another instance has just written it: the prober waits until it is due. Many
-// instances meet only there; no lock, lease or leader is needed.
+// begins the snapshot then, so the snapshot holds whatever was absorbed. If the pace does not allow a
+// roll-up yet, the prober waits. If another instance has just rolled the counter up, it waits a little
+// too, so that instances do not get in each other's way. They meet only there; no lock, lease or leader
+// is needed.
 //
 // The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up, or an
 // event of the same counter, none of whose copies was acknowledged, still stands for it.
@@ -46,17 +49,10 @@
 // and only a write makes Firestore refuse it. And an event is never acknowledged because its own
 // commit is older than as_of: it may be the anchor of a generation that died with its process.
 //
-// # Pending marks
+// # The schedule
 //
-// A cadence through which no event can be held is kept by a schedule. Then the Coalescer is a marker:
-// its generations are covered not by a roll-up but by a pending mark, a document that says that the
-// counter changed, whose write began after the generation had closed. Drain reads a mark's version,
-// rolls the counter up from a later snapshot, and takes that version of the mark away; a mark that
-// was left meanwhile is of another version and stays.
-//
-// # The audit
-//
-// Audit walks all roll-ups and all counters that have shards, some at a time, and repairs what lost
-// events, a late installation or a restored backup left behind. What it repairs although every event
-// had its time is drift, of which a healthy system has none.
+// Keep rolls up the counters of routes that say "every", which need no events. Audit walks all roll-ups
+// and all counters that have shards, some at a time, and repairs what lost events, a late installation
+// or a restored backup left behind. What it repairs although every event had its time is drift, of
+// which a healthy system has none.
 package rollup

@@ -29,7 +29,7 @@ type KeepReport struct {
 // with the coalescers of any number of instances. One counter's failure does not keep it from the
 // others. The report is valid beside an error.
 func Keep(ctx context.Context, store AuditStore, routes Routes, concurrency int, until time.Time, o Options) (KeepReport, error) {
-	k := &keeper{roller: newRoller(store, o), store: store, until: until, slots: make(chan struct{}, concurrency)}
+	k := &keeper{roller: newRoller(store, o), store: store, until: until, slots: make(chan struct{}, concurrency), malformed: make(map[Counter]bool)}
 	found, problems := k.list(ctx, routes.Scheduled())
 	k.report.Counters = len(found)
 	var work sync.WaitGroup
@@ -38,6 +38,7 @@ func Keep(ctx context.Context, store AuditStore, routes Routes, concurrency int,
 		work.Go(func() { k.goRound(ctx, c) })
 	}
 	work.Wait()
+	k.report.Malformed = len(k.malformed)
 	if k.report.Failed > 0 {
 		problems = append(problems, fmt.Errorf("rollup: %d of %d counters failed", k.report.Failed, k.report.Counters))
 	}
@@ -51,8 +52,9 @@ type keeper struct {
 	until time.Time
 	slots chan struct{}
 
-	mu     sync.Mutex
-	report KeepReport
+	mu        sync.Mutex
+	report    KeepReport
+	malformed map[Counter]bool // those of which a sum left shards out
 }
 
 // list returns the counters of the routes, those with the oldest roll-ups first.
@@ -110,7 +112,7 @@ func (k *keeper) goRound(ctx context.Context, c Counter) {
 		if !first {
 			k.slots <- struct{}{}
 		}
-		next, err := k.visit(ctx, c, first)
+		next, err := k.visit(ctx, c)
 		<-k.slots
 		if failures++; err == nil {
 			failures = 0
@@ -139,7 +141,7 @@ func (k *keeper) failed(ctx context.Context, c Counter, err error) {
 }
 
 // visit rolls a counter up if that is due, and returns when it is due next, by the local clock.
-func (k *keeper) visit(ctx context.Context, c Counter, first bool) (next time.Time, err error) {
+func (k *keeper) visit(ctx context.Context, c Counter) (next time.Time, err error) {
 	looking, cancel := context.WithTimeout(ctx, k.Timeout)
 	defer cancel()
 	l, err := k.look(looking, c, "")
@@ -166,8 +168,8 @@ func (k *keeper) visit(ctx context.Context, c Counter, first bool) (next time.Ti
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	*did++
-	if first && l.totals.Malformed > 0 {
-		k.report.Malformed++
+	if l.totals.Malformed > 0 {
+		k.malformed[c] = true
 	}
 	return l.received.Add(p.cadence), nil
 }

@@ -24,56 +24,337 @@ type mutation struct {
 // an acknowledged increment was lost, or a budget broken.
 var mutations = []mutation{
 	{"equal totals are acknowledged without a write", "coalescer.go",
-		`if err == nil && l.summed {`,
-		`if err == nil && l.summed && !agrees(&l) {`, "TestSimulation"},
-	{"the mark is moved by later looks", "coalescer.go",
-		`if g.mark.IsZero() {`,
-		`{`, "TestMarkDoesNotMove"},
+		`if err := c.write(ctx, &l, p); err != nil {`,
+		`if l.agrees() {
+	} else if err := c.write(ctx, &l, p); err != nil {`, "TestSimulation"},
+	{"the covered-from time is moved by later looks", "coalescer.go",
+		`		if g.from.IsZero() {
+`,
+		`		{
+`, "TestCoveredFromDoesNotMove"},
 	{"a second copy of an anchor is absorbed", "coalescer.go",
-		`if g := s.anchoredBy(eventID, hash); g != nil {`,
-		`if g := s.anchoredBy(eventID, hash); g != nil && s.open == nil {`, "TestSimulation"},
+		`if g := s.anchoredBy(e.ID, hash); g != nil {`,
+		`if g := s.anchoredBy(e.ID, hash); g != nil && s.open == nil {`, "TestSimulation"},
 	{"a counter without shards is not written", "coalescer.go",
-		`if err == nil && l.summed {`,
-		`if err == nil && l.summed && l.totals.NumShards > 0 {`, "TestSimulation"},
+		`if err := c.write(ctx, &l, p); err != nil {`,
+		`if l.totals.NumShards == 0 {
+	} else if err := c.write(ctx, &l, p); err != nil {`, "TestSimulation"},
 	{"a late write is sent", "rollup.go",
 		`if left <= 0 {`,
 		`if left = time.Hour; left <= 0 {`, "TestWriteIsNotSentLate"},
 	{"an unknown outcome is taken for success", "coalescer.go",
-		`err = c.write(ctx, s.counter, &l)`,
-		`if err = c.write(ctx, s.counter, &l); !errors.Is(err, ErrConflict) {
-			err = nil
-		}`, "TestSimulation"},
+		`if err := c.write(ctx, &l, p); err != nil {`,
+		`if err := c.write(ctx, &l, p); errors.Is(err, ErrConflict) {`, "TestSimulation"},
 	{"a refusal is taken for success", "coalescer.go",
-		`err = c.write(ctx, s.counter, &l)`,
-		`if err = c.write(ctx, s.counter, &l); errors.Is(err, ErrConflict) {
-			err = nil
-		}`, "TestSimulation"},
+		`if err := c.write(ctx, &l, p); err != nil {`,
+		`if err := c.write(ctx, &l, p); err != nil && !errors.Is(err, ErrConflict) {`, "TestSimulation"},
 	{"a refused write is forced", "rollup.go",
-		`return r.store.Write(ctx, c, RollUp{Totals: l.totals, AsOf: l.readTime, UpdateTime: l.rollUp.UpdateTime})`,
-		`return r.store.View(ctx, c, func(v Snapshot) error {
-		return r.store.Write(ctx, c, RollUp{Totals: l.totals, AsOf: l.readTime, UpdateTime: v.RollUp().UpdateTime})
-	})`, "TestSimulation"},
+		`	return r.store.Write(ctx, l.counter, RollUp{`,
+		`	if v, err := r.store.View(ctx, l.counter); err == nil {
+		l.rollUp.UpdateTime = v.RollUp().UpdateTime
+	}
+	return r.store.Write(ctx, l.counter, RollUp{`, "TestSimulation"},
 	{"an event is acknowledged because the roll-up is newer than its commit", "coalescer.go",
-		`g.mark = l.readTime`,
-		`g.mark = l.asOf`, "TestSimulation"},
+		`g.from = l.readTime`,
+		`g.from = l.asOf`, "TestSimulation"},
+	{"the roll-up is not read in the transaction of the sum", "../internal/firestorestore/sum.go",
+		`		ConsistencySelector: &firestorepb.RunAggregationQueryRequest_Transaction{Transaction: v.transaction},
+`,
+		``, "TestCalls"},
+	{"shards are summed in a transaction that locks them", "../internal/firestorestore/store.go",
+		`Mode: &firestorepb.TransactionOptions_ReadOnly_{ReadOnly: new(firestorepb.TransactionOptions_ReadOnly)},`,
+		`Mode: &firestorepb.TransactionOptions_ReadWrite_{ReadWrite: new(firestorepb.TransactionOptions_ReadWrite)},`, "TestClientsAreNotBlocked"},
+	{"a sum of 0 hides malformed shards", "../internal/firestorestore/sum.go",
+		`	if !a.averaged || !a.sum.Finite() || a.sum.Float() == 0 || a.average.Float() == 0 {
+		return false
+	}`,
+		`	if a.sum.Float() == 0 {
+		return true
+	}
+	if !a.averaged || !a.sum.Finite() {
+		return false
+	}`, "TestMalformedAtConstantCost"},
+	{"NaN is published", "../internal/firestorestore/sum.go",
+		`if err != nil || a.count == 0 || a.allFinite() {`,
+		`if err != nil || a.count == 0 || a.allFinite() || !a.sum.Finite() {`, "TestStore"},
+	{"text is not counted", "../internal/firestorestore/sum.go",
+		`if err != nil || a.count == 0 || a.allFinite() {`,
+		`if err != nil || a.count == 0 || a.sum.Finite() {`, "TestStore"},
+	{"one malformed shard has every shard read", "../internal/firestorestore/sum.go",
+		`	route := v.counter.Route
+	if route.Documents {`,
+		`	route := v.counter.Route
+	if totals, err := v.aggregate(ctx); route.Documents || err == nil && totals.Malformed > 0 {`, "TestMalformedAtConstantCost"},
+	{"all malformed shards are read", "../internal/firestorestore/sum.go",
+		`end.Limit(most-len(named))`,
+		`end`, "TestMalformedAtConstantCost"},
+	{"malformed shards are named with each sum", "rollup.go",
+		`ok && now.Sub(last) < s.every {`,
+		`ok && now.Sub(last) < 0 {`, "TestMalformedShardsAreNamedOnceInAWhile"},
+	{"many malformed shards are named", "rollup.go",
+		`maxNamed   = 5 `,
+		`maxNamed   = 6 `, "TestMalformedShardsAreNamedOnceInAWhile"},
+	{"however many shards are read for want of an index", "../internal/firestorestore/sum.go",
+		`const maxUnindexed = 1000`,
+		`const maxUnindexed = 1001`, "TestMissingIndexOfManyShards"},
+	{"a look does not end with its context", "../internal/firestorestore/store.go",
+		`s.begin(ctx, v)`,
+		`s.begin(context.WithoutCancel(ctx), v)`, "TestDeadConnection"},
+	{"a sum does not end with its context", "../internal/firestorestore/sum.go",
+		`v.sumField(all, field)`,
+		`v.sumField(context.WithoutCancel(all), field)`, "TestDeadConnection"},
+	{"a look has no time-out", "coalescer.go",
+		`looking, cancel := context.WithTimeout(ctx, c.Timeout)`,
+		`looking, cancel := context.WithCancel(ctx)`, "TestStoreThatNeverAnswersIsLeft"},
+	{"a write has no time-out", "rollup.go",
+		`context.WithTimeout(ctx, min(left, r.Timeout))`,
+		`context.WithTimeout(ctx, left)`, "TestWriteThatNeverAnswersIsLeft"},
+	{"an audit's look has no time-out", "audit.go",
+		`looking, cancel := context.WithTimeout(ctx, a.Timeout)`,
+		`looking, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
+	{"an audit's page has no time-out", "audit.go",
+		`	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+	defer cancel()
+	if p.By == ByShards {`,
+		`	if p.By == ByShards {`, "TestCallsThatHang"},
+	{"a cursor is saved without a time-out", "audit.go",
+		`	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+	defer cancel()
+	at, err :=`,
+		`	at, err :=`, "TestCallsThatHang"},
+	{"a tick's look has no time-out", "keep.go",
+		`looking, cancel := context.WithTimeout(ctx, k.Timeout)`,
+		`looking, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
+	{"a tick's page has no time-out", "keep.go",
+		`	ctx, cancel := context.WithTimeout(ctx, k.Timeout)
+	defer cancel()
+	return page(`,
+		`	return page(`, "TestCallsThatHang"},
+	{"as_of is finer than Firestore's times", "../internal/firestorestore/store.go",
+		`answer.ReadTime.AsTime().Truncate(time.Microsecond)`,
+		`answer.ReadTime.AsTime()`, "TestReadTimeIsTruncated"},
+	{"a template need not use every capture", "route.go",
+		`if !slices.Contains(template, Segment{Name: name, Capture: true}) {`,
+		`if false {`, "TestRefusedRoutes"},
+	{"a template may use the shard's capture", "route.go",
+		`if s.Capture && s.Name == shard.Name {`,
+		`if false {`, "TestRefusedRoutes"},
+	{"a pattern may capture a collection's name", "route.go",
+		`		if i%2 == 0 {
+			return fmt.Errorf("the shard pattern captures`,
+		`		if i < 0 {
+			return fmt.Errorf("the shard pattern captures`, "TestRefusedRoutes"},
+	{"a template may capture a collection's name", "route.go",
+		`if s.Capture && i%2 == 0 {`,
+		`if s.Capture && i < 0 {`, "TestRefusedRoutes"},
+	{"two routes may share a roll-up", "route.go",
+		`if overlap(r.template, other.template) {`,
+		`if false {`, "TestRefusedRoutes"},
+	{"two routes may share a shard", "route.go",
+		`if overlap(r.pattern, other.pattern) {`,
+		`if false {`, "TestRefusedRoutes"},
+	{"a capture meets captures only", "route.go",
+		`return s.Capture || t.Capture || s.Name == t.Name`,
+		`return s.Capture && t.Capture || s == t`, "TestRefusedRoutes"},
+	{"a roll-up may be a shard", "route.go",
+		`if overlap(r.template, other.pattern) {`,
+		`if false {`, "TestRefusedRoutes"},
+	{"Tally's own documents may be shards", "route.go",
+		`if overlap(own, r.pattern) {`,
+		`if false {`, "TestRefusedRoutes"},
+	{"a roll-up may be where Tally keeps its own", "route.go",
+		`if overlap(own, r.template) {`,
+		`if false {`, "TestRefusedRoutes"},
 
+	{"an event of a scheduled route waits for D", "coalescer.go",
+		`due := c.pace().due(l)`,
+		`due := pace{max(c.Cadence, l.counter.Route.Every), 1}.due(l)`, "TestEventsOfScheduledRoute"},
+	{"a tick paces by the cadence", "keep.go",
+		`p := pace{c.Route.Every, 1}`,
+		`p := k.pace()`, "TestKeepsOverlap"},
+	{"a tick paces with a burst", "keep.go",
+		`p := pace{c.Route.Every, 1}`,
+		`p := pace{c.Route.Every, 2}`, "TestKeepsOverlap"},
+	{"as_of of unchanged totals stays", "decide.go",
+		`case l.totals.NumShards > 0 && l.readTime`,
+		`case false && l.readTime`, "TestKeepRenewsAsOf"},
+	{"as_of of unchanged totals is renewed with each tick", "decide.go",
+		`const staleAfter = 10`,
+		`const staleAfter = 1`, "TestKeepLeavesUnchangedTotals"},
+	{"as_of of zeros without sources is renewed", "decide.go",
+		`case l.totals.NumShards > 0 && l.readTime`,
+		`case l.readTime`, "TestKeepWithoutSources"},
+	{"a tick does not visit roll-ups whose sources are gone", "keep.go",
+		`{k.store.RollUps, k.store.Counters}`,
+		`{k.store.Counters}`, "TestKeepWithoutSources"},
+	{"a tick does not visit counters without a roll-up", "keep.go",
+		`{k.store.RollUps, k.store.Counters}`,
+		`{k.store.RollUps}`, "TestKeepGoesRound"},
+	{"a tick does not begin with the oldest", "keep.go",
+		`cmp.Or(asOf[a].Compare(asOf[b]), cmp.Compare(a.RollUp, b.RollUp))`,
+		`cmp.Compare(a.RollUp, b.RollUp)`, "TestKeepGoesRound"},
+	{"a tick goes round once", "keep.go",
+		`over := next.After(k.until)`,
+		`over := true`, "TestKeepGoesRound"},
+	{"a tick goes round past its time", "keep.go",
+		`over := next.After(k.until)`,
+		`over := next.After(k.until.Add(time.Minute))`, "TestKeepGoesRound"},
+	{"a tick tries a counter once", "keep.go",
+		`failures >= maxTries`,
+		`failures >= 1`, "TestKeepGoesOnAfterFailures"},
+	{"a tick ends with the first page that fails", "keep.go",
+		`	k.report.Counters = len(found)
+`,
+		`	if k.report.Counters = len(found); problems != nil {
+		return k.report, errors.Join(problems...)
+	}
+`, "TestKeepGoesOnAfterAPage"},
+	{"a tick removes a roll-up whatever was written meanwhile", "keep.go",
+		`	case remove:
+`,
+		`	case remove:
+		if v, err := k.store.View(looking, c); err == nil {
+			l.rollUp = v.RollUp()
+		}
+`, "TestKeepRemovesWhatItSaw"},
+	{"a tick keeps live routes too", "keep.go",
+		`k.list(ctx, routes.Scheduled())`,
+		`k.list(ctx, routes)`, "TestKeepGoesOnAfterAPage"},
+
+	{"a burst is not used", "pace.go",
+		`return pace{o.Cadence, max(o.Burst, 1)}`,
+		`return pace{o.Cadence, 1}`, "TestPace"},
+	{"one roll-up more than the burst", "pace.go",
+		`return min(used.Sub(now)-time.Duration(p.burst-1)*p.cadence,`,
+		`return min(used.Sub(now)-time.Duration(p.burst)*p.cadence,`, "TestPace"},
+	{"what roll-ups used up is not added up", "pace.go",
+		`return used.Add(p.cadence)`,
+		`return l.readTime.Add(p.cadence)`, "TestPace"},
+	{"whoever finds credit uses it at once", "coalescer.go",
+		`return s.backOff - l.readTime.Sub(l.asOf)`,
+		`return due`, "TestPace"},
+	{"the writer does not go first, in a crowd", "coalescer.go",
+		`case l.asOf.IsZero() || l.rerouted() || l.asOf.Equal(s.own):`,
+		`case l.asOf.IsZero() || l.rerouted():`, "TestCrowd"},
+	{"the writer does not go first", "coalescer.go",
+		`case l.asOf.IsZero() || l.rerouted() || l.asOf.Equal(s.own):`,
+		`case l.asOf.IsZero() || l.rerouted():`, "TestCredit"},
+	{"one's own roll-up is forgotten with the counter", "coalescer.go",
+		`case left <= 0:
+		delete(`,
+		`case left <= time.Hour:
+		delete(`, "TestCredit"},
+	{"the back-off is drawn anew with each look", "coalescer.go",
+		`if !l.asOf.Equal(s.seen) {`,
+		`if s.backOff = c.backOff(); !l.asOf.Equal(s.seen) {`, "TestBackOffIsDrawnOnce"},
+	{"nothing is drawn for the roll-up that refused a write", "coalescer.go",
+		`s.seen, s.backOff, s.failures = l.asOf, c.backOff(), 0`,
+		`s.seen, s.failures = l.asOf, 0`, "TestRefusedByAnotherRollUp"},
+	{"a write that the app refused is sent again at once", "coalescer.go",
+		`} else if s.refused {`,
+		`} else if s.refused && false {`, "TestRefusedByTheApp"},
+	{"what another pace used up is given back", "pace.go",
+		`used.After(l.readTime.Add(max(furthestAhead, time.Duration(p.burst)*p.cadence)))`,
+		`used.After(l.readTime.Add(min(furthestAhead, time.Duration(p.burst)*p.cadence)))`, "TestMixedPaces"},
+	{"what another pace used up is waited for", "pace.go",
+		`return min(used.Sub(now)-time.Duration(p.burst-1)*p.cadence, asOf.Sub(now)+p.cadence)`,
+		`_ = asOf
+	return used.Sub(now) - time.Duration(p.burst-1)*p.cadence`, "TestPacedUntil"},
+	{"the writer waits for what another pace used up", "coalescer.go",
+		`s.wake = l.received.Add(p.dueNext(&l))`,
+		`s.wake = l.received.Add(p.next(&l).Sub(l.readTime) - time.Duration(p.burst-1)*p.cadence)`, "TestMixedPaces"},
+	{"a missing paced_until is full credit", "pace.go",
+		`return l.asOf.Add(p.cadence)
+	}
+	return used`,
+		`return l.asOf
+	}
+	return used`, "TestPacedUntil"},
+
+	{"another revision's as_of covers", "rollup.go",
+		`if l.rerouted() {
+		return time.Time{}`,
+		`if l.rerouted() && false {
+		return time.Time{}`, "TestRevisionsCoverTheirOwn"},
+	{"another revision's roll-up gives it precedence", "coalescer.go",
+		`case l.asOf.IsZero() || l.rerouted() || l.asOf.Equal(s.own):`,
+		`case l.asOf.IsZero() || l.asOf.Equal(s.own):`, "TestRevisionsTakeTurns"},
+	{"who rolled up over another revision goes first again", "coalescer.go",
+		`if l.rerouted() {
+		s.wake = s.wake`,
+		`if l.rerouted() && false {
+		s.wake = s.wake`, "TestRevisionsTakeTurns"},
+	{"totals that agree are left to another revision", "rollup.go",
+		`if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards`,
+		`if l.asOf.IsZero() || l.rollUp.Tally.NumShards`, "TestRevisionIsGone"},
+	{"another revision's roll-up is drift", "decide.go",
+		`case l.rerouted():
+		return rerouted`,
+		`case l.rerouted():
+		return drift`, "TestRevisionIsGone"},
+	{"what another revision kept is not named", "rollup.go",
+		`Former: former(l.rollUp.Tally, names),`,
+		`Former: nil,`, "TestRevisionIsGone"},
+	{"what earlier routes kept is named once only", "rollup.go",
+		`range slices.Concat(old.Totals, old.Former) {`,
+		`range old.Totals {`, "TestFormerTotalStays"},
+
+	{"a snapshot from before the change covers", "coalescer.go",
+		`if g.from.IsZero() && g.latest.After(l.readTime) {`,
+		`if false && g.latest.After(l.readTime) {`, "TestSnapshotFromBeforeTheChange"},
+	{"a snapshot from before the change covers, under noise", "coalescer.go",
+		`if g.from.IsZero() && g.latest.After(l.readTime) {`,
+		`if false && g.latest.After(l.readTime) {`, "TestSnapshotsOfTheGroup"},
+	{"the belt looks at the anchor's time only", "coalescer.go",
+		`if e.UpdateTime.After(s.open.latest) {`,
+		`if false && e.UpdateTime.After(s.open.latest) {`, "TestSnapshotFromBeforeTheChange"},
+	{"the belt looks at the last event's time only", "coalescer.go",
+		`if e.UpdateTime.After(s.open.latest) {`,
+		`if e.UpdateTime != s.open.latest {`, "TestSnapshotFromBeforeTheChange"},
+	{"a snapshot from before the change is no error", "coalescer.go",
+		`level = slog.LevelError`,
+		`level = slog.LevelWarn`, "TestSnapshotFromBeforeTheChange"},
+
+	{"an instance has the platform's slots", "../deploy/settings.go",
+		`onWriteConcurrency = 1000`,
+		`onWriteConcurrency = 80`, "TestSlots"},
+	{"generations close one after the other while looks fail", "coalescer.go",
+		`if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {`,
+		`if s.open != nil {`, "TestBackOffOfTheSubscription"},
+	{"an event that fails is acknowledged", "coalescer.go",
+		`g.err = err
+	close(g.done)`,
+		`g.err = nil
+	close(g.done)`, "TestBackOffOfTheSubscription"},
+
+	{"another instance's roll-up releases nothing", "coalescer.go",
+		`	s.release(l.covers())
+`,
+		``, "TestEndings"},
+	{"one's own roll-up releases nothing", "coalescer.go",
+		`	s.release(l.readTime)
+`,
+		``, "TestLoneEventIsRolledUpAtOnce"},
+	{"as_of in the future is taken at its word", "rollup.go",
+		`case asOf.After(l.readTime):`,
+		`case false:`, "TestInvalidAsOfIsOverwritten"},
 	{"the look begins before its generation closes", "coalescer.go",
 		`for _, g := range s.closed {
-		if g.mark.IsZero() {`,
+		if g.from.IsZero() && g.latest`,
 		`if s.open != nil {
 		s.closed = append(s.closed, s.open)
 		s.open = nil
 	}
 	for _, g := range s.closed {
-		if g.mark.IsZero() {`, "TestSimulation"},
+		if g.from.IsZero() && g.latest`, "TestSimulation"},
 	{"events are absorbed into a closed generation", "coalescer.go",
 		`if s.open != nil {
-		c.mu.Unlock()`,
+		if e.UpdateTime`,
 		`if s.open != nil || len(s.closed) > 0 {
-		c.mu.Unlock()`, "TestSimulation"},
-	{"a roll-up older than the mark releases", "coalescer.go",
-		`if g.mark.After(asOf) {`,
-		`if g.mark.After(asOf.Add(time.Second)) {`, "TestSimulation"},
+		if s.open != nil && e.UpdateTime`, "TestSimulation"},
+	{"a roll-up older than the covered-from time releases", "coalescer.go",
+		`if g.from.After(asOf) {`,
+		`if g.from.After(asOf.Add(time.Second)) {`, "TestSimulation"},
 	{"an anchor that fails leaves its generation open", "coalescer.go",
 		`s.fail(g, s.uncovered(ctx))
 		c.mu.Unlock()
@@ -81,129 +362,202 @@ var mutations = []mutation{
 		`c.mu.Unlock()
 		return context.Cause(ctx)`, "TestSimulation"},
 	{"a failed look releases", "coalescer.go",
-		`		c.failed(ctx, s, oldest, err)
+		`			c.failed(oldest.values, s, oldest.anchor, err)
 `,
-		`		c.failed(ctx, s, oldest, err)
-		c.mu.Lock()
-		s.release(l.readTime)
-		c.mu.Unlock()
+		`			c.failed(oldest.values, s, oldest.anchor, err)
+			c.mu.Lock()
+			s.release(time.Now().AddDate(1, 0, 0))
+			c.mu.Unlock()
 `, "TestSimulation"},
 	{"the precondition is dropped", "../internal/memstore/memstore.go",
-		`if !d.updateTime.Equal(r.UpdateTime) {`,
-		`if false {`, "TestSimulation"},
-	{"the local clock tells what is due", "rollup.go",
-		`return r.Cadence - l.readTime.Sub(l.asOf)`,
-		`return r.Cadence - l.received.Sub(l.asOf)`, "TestSimulation"},
+		`	if !d.updateTime.Equal(r.UpdateTime) {`,
+		`	if false {`, "TestSimulation"},
+	{"the local clock tells what is due", "pace.go",
+		`return p.wait(p.usedUntil(l), l.asOf, l.readTime)`,
+		`return p.wait(p.usedUntil(l), l.asOf, l.received)`, "TestSimulation"},
 	{"the local clock tells what lies in the future", "rollup.go",
 		`case asOf.After(l.readTime):`,
 		`case asOf.After(l.received):`, "TestSimulation"},
 	{"as_of is the local clock's", "rollup.go",
-		`AsOf: l.readTime,`,
-		`AsOf: l.received.Truncate(time.Microsecond),`, "TestSimulation"},
-	{"a young roll-up is summed again", "rollup.go",
-		`return r.Cadence - l.readTime.Sub(l.asOf)`,
-		`return 0`, "TestSimulation"},
+		`AsOf: l.readTime, NumShards`,
+		`AsOf: l.received.Truncate(time.Microsecond), NumShards`, "TestSimulation"},
+	{"a roll-up is written before its time", "coalescer.go",
+		`if wait > 0 || len(s.closed) == 0 {`,
+		`if len(s.closed) == 0 {`, "TestSimulation"},
 	{"no leading edge", "coalescer.go",
 		`s = &counterState{counter: counter}`,
 		`s = &counterState{counter: counter, wake: time.Now().Add(c.Cadence)}`, "TestLoneEventIsRolledUpAtOnce"},
-	{"exact wake-ups", "rollup.go",
-		`return r.Cadence/10 + time.Duration(r.Random()*float64(spread))`,
+	{"exact wake-ups", "coalescer.go",
+		`return c.Cadence/10 + time.Duration(c.Random()*float64(spread))`,
 		`return time.Duration(0 * spread)`, "TestCrowd"},
-	{"the writer waits like the others", "coalescer.go",
-		`s.wake = l.received.Add(c.Cadence) // the writer goes first: no back-off`,
-		`s.wake = l.received.Add(c.Cadence + c.backOff())`, "TestWaking"},
 	{"a failing store is asked without a pause", "coalescer.go",
-		`s.wake = time.Now().Add(c.pause(s.failures))`,
-		`s.wake = time.Now().Add(time.Millisecond)`, "TestPausesBetweenFailures"},
+		`s.wake = s.wake.Add(c.pause(s.failures - 1))`,
+		`s.wake = s.wake.Add(time.Millisecond)`, "TestPausesBetweenFailures"},
 	{"events are held without end while Firestore fails", "coalescer.go",
 		`if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {`,
 		`if s.open != nil {`, "TestFewEventsAreHeldWhileLooksFail"},
 	{"a counter is not forgotten", "coalescer.go",
 		`delete(c.counters, s.counter.RollUp)`,
 		``, "TestSimulation"},
-	{"an event is said to be covered as of its mark, not as of the roll-up", "coalescer.go",
+	{"an event is said to be covered as of its look, not as of the roll-up", "coalescer.go",
 		`g.asOf = asOf`,
-		`g.asOf = g.mark`, "TestEndings"},
+		`g.asOf = g.from`, "TestEndings"},
 	{"a look ends with the request of its anchor", "coalescer.go",
 		`values: context.WithoutCancel(ctx)`,
 		`values: ctx`, "TestWorkHasTheAnchorsValues"},
-	{"a mark covers events that came while it was written", "pending.go",
-		`	s.closed = nil
-`,
-		`	s.closed = nil
-	if s.open != nil {
-		close(s.open.done)
-		s.open = nil
-	}
-`, "TestSimulation"},
-	{"no mark is left because one is there", "pending.go",
-		`if err := c.pending.Mark(limited, s.counter); err != nil {`,
-		`there, _ := c.pending.Marked(limited, s.counter)
-	if there {
-	} else if err := c.pending.Mark(limited, s.counter); err != nil {`, "TestSimulation"},
-	{"a mark is taken away whatever its version", "../internal/memstore/pending.go",
-		`if !ok || !d.updateTime.Equal(m.Version) {`,
-		`if _ = d; !ok {`, "TestSimulation"},
-	{"a mark is taken away while its counter waits", "pending.go",
-		`err == nil && rolledUp {`,
-		`err == nil {`, "TestSimulation"},
-	{"a mark is taken away after an unknown outcome", "pending.go",
-		`if err = d.write(ctx, c, &l); err == nil {`,
-		`if err = d.write(ctx, c, &l); true {`, "TestSimulation"},
-	{"a mark is taken away on a comparison", "pending.go",
-		`case !l.summed:`,
-		`case l.summed && agrees(&l):
-			return true, nil
-		case !l.summed:`, "TestDrainWritesEqualTotals"},
-	{"a mark is written without a nonce", "../internal/firestorestore/pending.go",
-		`Nonce: rand.Text(), `,
-		`Nonce: rand.Text()[:0], `, "TestMarksOfOneInstant"},
 	{"Firestore's precondition is dropped", "../internal/firestorestore/store.go",
 		`, firestore.LastUpdateTime(updateTime))`,
 		`)`, "TestStore"},
-	{"shards are summed in a transaction that locks them", "../internal/firestorestore/store.go",
-		`}, firestore.ReadOnly)`,
-		`})`, "TestStore"},
+	{"a refusal that proves nothing is an error like others", "../internal/firestorestore/store.go",
+		`codes.NotFound, codes.Aborted:`,
+		`codes.NotFound:`, "TestWriteErrors"},
+
 	{"an audit writes over a young roll-up", "audit.go",
-		`case !a.o.DryRun && a.untilDue(&l) > 0:`,
-		`case false:`, "TestAuditKeepsToTheCadence"},
-	{"an audit leaves what differs", "audit.go",
-		`case agrees(&l):
-			if`,
-		`case true:
-			if`, "TestSimulation"},
+		`case p.due(&l) <= 0:`,
+		`case true:`, "TestAuditKeepsToTheCadence"},
+	{"an audit paces scheduled routes by the cadence", "audit.go",
+		`if c.Route.Every > 0 {`,
+		`if false {`, "TestAuditOfScheduledRoute"},
+	{"an audit waits for events of scheduled routes", "audit.go",
+		`a.o.Grace > 0 && f.Route.Every == 0`,
+		`a.o.Grace > 0`, "TestAuditOfScheduledRoute"},
+	{"an audit tries a counter for ever", "audit.go",
+		`if try == maxTries || ctx.Err() != nil {`,
+		`if ctx.Err() != nil {`, "TestAuditGoesOnAfterFailures"},
+	{"an audit leaves what differs", "decide.go",
+		`	case l.agrees():
+		return leave`,
+		`	case true:
+		return leave`, "TestSimulation"},
+	{"an integer and a double within the tolerance agree", "number.go",
+		`	if !a.isDouble || !b.isDouble || !a.Finite() || !b.Finite() {
+		return false
+	}
+	return math.Abs(a.double-b.double) <= sumTolerance*max(math.Abs(a.double), math.Abs(b.double))`,
+		`	if !a.Finite() || !b.Finite() {
+		return false
+	}
+	return math.Abs(a.Float()-b.Float()) <= sumTolerance*max(math.Abs(a.Float()), math.Abs(b.Float()))`, "TestSameTotal"},
+	{"doubles agree exactly or not at all", "number.go",
+		`const sumTolerance = 1e-12`,
+		`const sumTolerance = 0`, "TestSameTotal"},
 	{"an audit finds counters by their shards only", "audit.go",
-		`if f.RollUp.AsOf.IsZero() {`,
-		`if true {`, "TestReplay"},
-	{"an audit finds counters by their roll-ups only", "audit.go",
-		`case found == ByShards && !l.summed:`,
-		`case found == ByShards:`, "TestSimulation"},
-	{"a roll-up of zeros is removed within its hour", "audit.go",
+		`if before.By == ByRollUp && f.RollUp.Tally.AsOf.IsZero() {`,
+		`if before.By == ByRollUp {`, "TestOrphaned"},
+	{"an audit finds counters by their roll-ups only", "decide.go",
+		`if c.by == ByShards && !l.asOf.IsZero() {`,
+		`if c.by == ByShards {`, "TestSimulation"},
+	{"a roll-up of zeros is removed within its hour", "decide.go",
 		`l.readTime.Sub(l.asOf) > removeAfter`,
 		`l.readTime.Sub(l.asOf) > removeAfter/2`, "TestOrphaned"},
-	{"a counter at zero is removed", "audit.go",
+	{"a counter at zero is removed", "decide.go",
 		`return l.totals.NumShards == 0 && !l.asOf.IsZero()`,
 		`return l.totals.Sums["count"] == Int(0) && !l.asOf.IsZero()`, "TestAuditKeepsCountersAtZero"},
 	{"a roll-up is removed whatever was written meanwhile", "audit.go",
-		`return a.store.Remove(ctx, c, l.rollUp)`,
-		`return a.store.View(ctx, c, func(v Snapshot) error { return a.store.Remove(ctx, c, v.RollUp()) })`, "TestRemovalHasItsPrecondition"},
+		`		err = a.store.Remove(looking, c, l.rollUp)`,
+		`		if v, err := a.store.View(looking, c); err == nil {
+			l.rollUp = v.RollUp()
+		}
+		err = a.store.Remove(looking, c, l.rollUp)`, "TestRemovalHasItsPrecondition"},
 	{"a removal takes the app's fields along", "../internal/memstore/memstore.go",
 		`if len(fields) > 0 {`,
 		`if false {`, "TestRemovalKeepsTheAppsFields"},
-	{"a young difference is drift", "audit.go",
-		`case a.o.Grace > 0 && !graceOver && !l.asOf.IsZero():`,
+	{"a difference is repaired before its grace is over", "decide.go",
+		`case c.grace && !c.graceOver && !l.asOf.IsZero() && !l.rerouted():`,
 		`case false:`, "TestDrift"},
-	{"a difference that a roll-up has covered is drift", "audit.go",
-		`covered = !l.asOf.Before(mark)`,
-		`covered = !l.asOf.Before(l.readTime)`, "TestBusyCounterDoesNotDrift"},
+	{"the grace is shorter than a redelivery takes", "audit.go",
+		`const redelivery = 15 * time.Second`,
+		`const redelivery = 10 * time.Second`, "TestGrace"},
+	{"a roll-up of other routes ends a comparison", "decide.go",
+		`} else if !l.covers().Before(c.from) {`,
+		`} else if !l.asOf.Before(c.from) {`, "TestCompareBeforeTheSum"},
+	{"a difference that a roll-up has covered is drift", "decide.go",
+		`} else if !l.covers().Before(c.from) {`,
+		`} else if !l.covers().Before(l.readTime) {`, "TestBusyCounterDoesNotDrift"},
+	{"a difference is drift although another wrote the roll-up", "decide.go",
+		`case c.graceOver && l.asOf.Equal(c.asOf):`,
+		`case c.graceOver:`, "TestNoDriftAfterAnothersRollUp"},
+	{"a roll-up of other routes is drift", "decide.go",
+		`	case l.rerouted():
+		return rerouted
+`,
+		``, "TestRerouted"},
+	{"roll-ups of other routes are not left alone", "decide.go",
+		`case l.rerouted() && c.keepRerouted:`,
+		`case false:`, "TestRerouted"},
 	{"the cursor passes what waits for its grace", "audit.go",
-		`return a.waiting[0].before`,
-		`return a.cursor.Place`, "TestKilledAudits"},
-	{"a dry run repairs", "audit.go",
-		`if a.o.DryRun {
-				return differing`,
-		`if false {
-				return differing`, "TestDryRun"},
+		`c.Places[d.route] = d.before`,
+		`_ = d`, "TestKilledAudits"},
+	{"the cursor is kept although the routes are others", "cursor.go",
+		`if c.Routes != routes.String() || len`,
+		`if len`, "TestCursorHoldsOnItsRoutes"},
+	{"the cursor may hold other places than there are routes", "cursor.go",
+		`len(c.Places) != len(routes)`,
+		`len(c.Places) < len(routes)`, "TestCursorHoldsOnItsRoutes"},
+	{"a page that fails ends its route", "audit.go",
+		`			place.Failed = true
+`,
+		`			*place = Place{Done: true}
+`, "TestFailedPageKeepsItsPlace"},
+	{"a page that fails keeps the others from beginning anew", "audit.go",
+		`			place.Failed = true
+`,
+		``, "TestFailedPageKeepsItsPlace"},
+	{"a route that is done does not wait for the others", "cursor.go",
+		`if !left && p.Done {`,
+		`if _ = left; p.Done {`, "TestRoutesTakeTurns"},
+	{"an audit is complete although a page failed", "cursor.go",
+		`	return !slices.ContainsFunc(c.Places, func(p Place) bool { return !p.Done })`,
+		`	return !slices.ContainsFunc(c.Places, func(p Place) bool { return !p.Done && !p.Failed })`, "TestFailedPageKeepsItsPlace"},
+	{"a cycle is from tick to tick", "cursor.go",
+		`c.Cycle = at.Sub(c.Complete)`,
+		`c.Cycle = at.Sub(c.Tick)`, "TestCycle"},
+	{"an audit goes on although another is at work", "audit.go",
+		`	case errors.Is(err, ErrConflict):
+		a.report.Overlapped = true
+`,
+		`	case errors.Is(err, ErrConflict):
+`, "TestAuditsOverlap"},
+	{"an audit's reads have no bound", "audit.go",
+		`a.o.MaxReads > 0 && a.o.Reads() >= a.o.MaxReads`,
+		`false`, "TestAuditReadsNoMore"},
+	{"an audit's time has no bound", "audit.go",
+		`!a.enough.IsZero() && !time.Now().Before(a.enough)`,
+		`false`, "TestAuditStopsInTime"},
+	{"a dry run repairs", "decide.go",
+		`case c.dryRun:`,
+		`case false:`, "TestDryRun"},
+	{"a dry run removes", "decide.go",
+		`case l.agrees() && l.removable() && !c.dryRun:`,
+		`case l.agrees() && l.removable():`, "TestDryRun"},
+
+	{"the place behind an id of 1,500 bytes is longer than Firestore allows", "../internal/firestorestore/audit.go",
+		`if len(id) < longest {`,
+		`if true {`, "TestPlaceBehindAnID"},
+	{"the place behind an id grows with its last character", "../internal/firestorestore/audit.go",
+		` && len(id)+utf8.RuneLen(last) <= longest {`,
+		` {`, "TestPlaceBehindAnID"},
+	{"the place behind the last character is no character", "../internal/firestorestore/audit.go",
+		`if last++; last == 0xD800 {`,
+		`if last++; false {`, "TestStore"},
+	{"numeric ids are taken for others", "../internal/firestorestore/audit.go",
+		`if number, ok := strings.CutPrefix(id, "__id"); ok {`,
+		`if number, ok := strings.CutPrefix(id, "__id"); ok && false {`, "TestStore"},
+	{"a page queries until it is full", "../internal/firestorestore/audit.go",
+		` && queries < 2*limit; queries++`,
+		`; queries++`, "TestForeignCollections"},
+	{"a page that ends early ends the walk", "../internal/firestorestore/audit.go",
+		`	return page, nil
+}
+
+// cursorPath`,
+		`	if len(page.Found) < limit {
+		page.Next = ""
+	}
+	return page, nil
+}
+
+// cursorPath`, "TestForeignCollections"},
 }
 
 // TestMutations shows that the tests notice when a rule is broken. A mutation that no test notices is

@@ -77,36 +77,38 @@ func sameTotal(a, b Number) bool {
 	return math.Abs(a.double-b.double) <= sumTolerance*max(math.Abs(a.double), math.Abs(b.double))
 }
 
-// A Sum adds numbers as Firestore's SUM aggregation does: integers exactly, to a double when the
-// total does not fit 64 bits or when any number was a double. Two things differ, because a roll-up
-// must never hold them: a number that is NaN or infinite is refused, and a total beyond the largest
-// double stays at the largest double. The zero value is the sum of no numbers, the integer 0.
+// A Sum adds numbers as Firestore's SUM aggregation does: to an integer, or to a double when the total
+// does not fit 64 bits or when any number was a double. Two things differ, because a roll-up must never
+// hold them: a number that is NaN or infinite is refused, and a total beyond the largest double stays
+// at the largest double. The zero value is the sum of no numbers, the integer 0.
 type Sum struct {
-	integers  big.Int
-	doubles   big.Float // rounded as a double is, but beyond the largest one too: only the total must fit
+	total     big.Float // exact
 	anyDouble bool
 }
+
+// exact is a precision, in bits, in which any sum of doubles and integers is exact: doubles span 2,098
+// bits, and the rest is for how many there are.
+const exact = 2200
 
 // Add adds n and reports true, or reports false and adds nothing when n is NaN or infinite.
 func (s *Sum) Add(n Number) bool {
 	if !n.Finite() {
 		return false
 	}
-	if n.isDouble {
-		s.anyDouble = true
-		s.doubles.Add(&s.doubles, big.NewFloat(n.double))
-	} else {
-		s.integers.Add(&s.integers, big.NewInt(n.integer))
+	next := big.NewFloat(n.double)
+	if !n.isDouble {
+		next = new(big.Float).SetInt64(n.integer)
 	}
+	s.anyDouble = s.anyDouble || n.isDouble
+	s.total.SetPrec(exact).Add(&s.total, next)
 	return true
 }
 
 // Total returns the sum so far.
 func (s *Sum) Total() Number {
-	if !s.anyDouble && s.integers.IsInt64() {
-		return Int(s.integers.Int64())
+	if i, accuracy := s.total.Int64(); !s.anyDouble && accuracy == big.Exact {
+		return Int(i)
 	}
-	integers, _ := new(big.Float).SetInt(&s.integers).Float64()
-	total, _ := new(big.Float).Add(big.NewFloat(integers), &s.doubles).Float64()
+	total, _ := s.total.Float64()
 	return Double(max(-math.MaxFloat64, min(math.MaxFloat64, total)))
 }

@@ -4,8 +4,10 @@ import "time"
 
 // A pace says when a counter may be rolled up, by the generic cell rate algorithm (GCRA). Each
 // roll-up uses up one cadence. paced_until in the roll-up document is the time that those written so
-// far have used up; a roll-up may be written while that is no more than burst-1 cadences ahead. All
-// times are Firestore's, so instances with other paces, or other clocks, do no harm.
+// far have used up; a roll-up may be written while that is no more than burst-1 cadences ahead. By one
+// pace it never is more than that once the last roll-up is a cadence old. So where instances of another
+// pace have used up more, one roll-up a cadence is left, and what they used up stays used up. All times
+// are Firestore's, so other clocks do no harm.
 type pace struct {
 	cadence time.Duration
 	burst   int
@@ -14,14 +16,17 @@ type pace struct {
 // pace returns the pace of what events roll up.
 func (o *Options) pace() pace { return pace{o.Cadence, max(o.Burst, 1)} }
 
+// furthestAhead is how far paced_until is taken at its word, for instances of other paces.
+const furthestAhead = time.Minute
+
 // usedUntil returns the time that the roll-ups written so far have used up. A paced_until that is
-// missing, or later than any pace makes it, counts as one roll-up. No roll-up is full credit.
+// missing, or later than a pace makes it, counts as one roll-up. No roll-up is full credit.
 func (p pace) usedUntil(l *look) time.Time {
 	if l.asOf.IsZero() {
 		return time.Time{}
 	}
 	used := l.rollUp.Tally.PacedUntil
-	if used.IsZero() || used.After(l.readTime.Add(time.Duration(p.burst)*p.cadence)) {
+	if used.IsZero() || used.After(l.readTime.Add(max(furthestAhead, time.Duration(p.burst)*p.cadence))) {
 		return l.asOf.Add(p.cadence)
 	}
 	return used
@@ -32,7 +37,14 @@ func (p pace) due(l *look) time.Duration {
 	if l.asOf.IsZero() {
 		return 0
 	}
-	return p.usedUntil(l).Sub(l.readTime) - time.Duration(p.burst-1)*p.cadence
+	return p.wait(p.usedUntil(l), l.asOf, l.readTime)
+}
+
+// dueNext returns how long after the look's answer the next roll-up may follow the one that is written.
+func (p pace) dueNext(l *look) time.Duration { return p.wait(p.next(l), l.readTime, l.readTime) }
+
+func (p pace) wait(used, asOf, now time.Time) time.Duration {
+	return min(used.Sub(now)-time.Duration(p.burst-1)*p.cadence, asOf.Sub(now)+p.cadence)
 }
 
 // next returns paced_until of the roll-up that the look is about to write.

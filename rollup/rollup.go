@@ -54,14 +54,14 @@ type Attempt struct {
 type roller struct {
 	store Store
 	Options
-	named *sometimes
+	named *named
 }
 
 func newRoller(store Store, o Options) roller {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	return roller{store, o, newSometimes(namedEvery)}
+	return roller{store, o, new(named)}
 }
 
 // A look is one attempt at a roll-up: one snapshot and what was read in it.
@@ -133,12 +133,12 @@ func (r *roller) sum(ctx context.Context, l *look) (err error) {
 
 const (
 	maxNamed   = 5                // malformed shards that a log line names
-	namedEvery = 10 * time.Minute // how often they are named, for each counter
+	namedEvery = 10 * time.Minute // at most once in it, for each counter
 )
 
 // nameMalformed logs which shards the sum left out.
 func (r *roller) nameMalformed(ctx context.Context, l *look) {
-	if !r.named.due(l.counter.RollUp) {
+	if !r.named.first(l.counter.RollUp) {
 		return
 	}
 	log := r.Logger.With("counter", l.counter.RollUp, "event_id", l.eventID, "count", l.totals.Malformed)
@@ -153,32 +153,23 @@ func (r *roller) nameMalformed(ctx context.Context, l *look) {
 	log.WarnContext(ctx, "shards left out of the sum", "shards", named)
 }
 
-// sometimes tells for each key whether something is due that is to happen once in a while.
-type sometimes struct {
-	every time.Duration
-	mu    sync.Mutex
-	last  map[string]time.Time
+// named remembers which counters' malformed shards were named.
+type named struct {
+	mu       sync.Mutex
+	since    time.Time
+	counters map[string]bool
 }
 
-func newSometimes(every time.Duration) *sometimes {
-	return &sometimes{every: every, last: make(map[string]time.Time)}
-}
-
-// due reports whether the key's last time is long ago, and notes that it is now.
-func (s *sometimes) due(key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if last, ok := s.last[key]; ok && now.Sub(last) < s.every {
-		return false
+// first reports whether the counter comes for the first time since all were forgotten.
+func (n *named) first(rollUp string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.counters == nil || time.Since(n.since) >= namedEvery {
+		n.since, n.counters = time.Now(), make(map[string]bool)
 	}
-	for old, last := range s.last { // few: counters with malformed shards
-		if now.Sub(last) >= s.every {
-			delete(s.last, old)
-		}
-	}
-	s.last[key] = now
-	return true
+	known := n.counters[rollUp]
+	n.counters[rollUp] = true
+	return !known
 }
 
 // maxWriteAge is the greatest age of a snapshot that a write may publish. A roll-up document without

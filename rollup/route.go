@@ -20,7 +20,6 @@ const DefaultRoute = "counters/{counter}/shards/{shard} -> rollups/{counter} : c
 // ownPaths are the documents that Tally keeps for itself.
 var ownPaths = [][]Segment{
 	{{Name: document.AuditCollection}, {Name: "id", Capture: true}},
-	{{Name: document.TokensCollection}, {Name: "id", Capture: true}},
 }
 
 // A Segment is one part of a document path: a literal id, or a capture, which stands for any one

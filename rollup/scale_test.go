@@ -35,7 +35,7 @@ func TestScale(t *testing.T) {
 		{"many counters", 200_000 / share, 100_000 / share},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { newCloud(t, *scaleInstances, test.counters).run(test.rate, *scaleTime) })
+			synctest.Test(t, func(t *testing.T) { newCloud(t, *scaleInstances, test.counters, 5).run(test.rate, *scaleTime) })
 		})
 	}
 }
@@ -43,43 +43,68 @@ func TestScale(t *testing.T) {
 // A cloud is many instances and counters without faults, for loads that a simulation is too slow for.
 type cloud struct {
 	t         *testing.T
+	burst     int
+	back      time.Duration // that a look's answer takes
+	group     *rateLimit    // of the roll-ups' collection group; nil: none
+	wrote     func(rollup.RollUp)
 	store     memstore.Store
 	counters  []*cloudCounter
 	byRollUp  map[string]*cloudCounter
 	instances []*cloudInstance
 
-	reads, writes, refused, events atomic.Int64
-	lags                           [20_000]atomic.Int64 // by milliseconds
+	looks, sums, writes, refused, events atomic.Int64
+
+	lags     [20_000]atomic.Int64 // by milliseconds
+	lagTotal atomic.Int64         // in nanoseconds
 }
 
 type cloudCounter struct {
 	rollup.Counter
-	shard string
+	shard   string
+	failing atomic.Bool // looks at it fail
 
 	mu     sync.Mutex
 	behind []time.Time
+	paced  []time.Time // as_of of its roll-ups
 }
 
 type cloudInstance struct {
 	*cloud
 	coalescer *rollup.Coalescer
-	held      atomic.Int64
-	most      int64 // held at the end of a tick
+
+	mu     sync.Mutex
+	random *rand.Rand
+	held   int           // events
+	since  time.Time     // when the first of them came
+	busy   time.Duration // for which it held any
+	most   int           // held at once
 }
 
-func newCloud(t *testing.T, instances, counters int) *cloud {
-	c := &cloud{t: t, byRollUp: make(map[string]*cloudCounter)}
+func newCloud(t *testing.T, instances, counters, burst int) *cloud {
+	c := &cloud{t: t, burst: burst, byRollUp: make(map[string]*cloudCounter)}
 	for n := range counters {
 		counter := mustCounter(rollup.DefaultRoute, fmt.Sprintf("counters/%d/shards", n))
-		c.counters = append(c.counters, &cloudCounter{Counter: counter, shard: counter.Shards + "/0"})
-		c.byRollUp[counter.RollUp] = c.counters[n]
+		c.add(&cloudCounter{Counter: counter, shard: counter.Shards + "/0"})
 	}
 	for range instances {
-		i := &cloudInstance{cloud: c}
-		i.coalescer = rollup.NewCoalescer(i, rollup.Options{Cadence: cadence, Timeout: hold / 2, Logger: slog.New(slog.DiscardHandler)})
-		c.instances = append(c.instances, i)
+		c.start()
 	}
 	return c
+}
+
+func (c *cloud) add(counter *cloudCounter) {
+	c.counters = append(c.counters, counter)
+	c.byRollUp[counter.RollUp] = counter
+}
+
+// start starts an instance.
+func (c *cloud) start() *cloudInstance {
+	i := &cloudInstance{cloud: c, random: rand.New(rand.NewPCG(1, uint64(len(c.instances))))}
+	i.coalescer = rollup.NewCoalescer(i, rollup.Options{
+		Cadence: cadence, Burst: c.burst, Timeout: hold / 2, Hold: hold, Logger: slog.New(slog.DiscardHandler), Random: i.float,
+	})
+	c.instances = append(c.instances, i)
+	return i
 }
 
 // run sends events for a while, spread evenly over the instances and at random over the counters.
@@ -107,7 +132,6 @@ func (c *cloud) run(rate int, d time.Duration) {
 				}
 				coming[delay-1] = arrived
 				time.Sleep(tick)
-				i.most = max(i.most, i.held.Load())
 			}
 		})
 	}
@@ -116,17 +140,19 @@ func (c *cloud) run(rate int, d time.Duration) {
 	c.report(d)
 }
 
-func (c *cloudCounter) increment(s *memstore.Store) {
+func (c *cloudCounter) increment(s *memstore.Store) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.behind = append(c.behind, s.Increment(c.shard, "count", 1))
+	at := s.Increment(c.shard, "count", 1)
+	c.behind = append(c.behind, at)
+	return at
 }
 
 // deliver delivers an event. One that will be absorbed needs no goroutine.
 func (i *cloudInstance) deliver(counter *cloudCounter) {
-	id := fmt.Sprint(i.events.Add(1))
+	e := rollup.Event{ID: fmt.Sprint(i.events.Add(1))}
 	deliver := func() {
-		if _, err := i.coalescer.Changed(context.Background(), counter.Counter, rollup.Event{ID: id}); err != nil {
+		if _, err := i.changed(counter.Counter, e); err != nil {
 			i.t.Error(err)
 		}
 	}
@@ -134,22 +160,48 @@ func (i *cloudInstance) deliver(counter *cloudCounter) {
 		deliver()
 		return
 	}
-	go func() {
-		i.held.Add(1)
-		deliver()
-		i.held.Add(-1)
-	}()
+	go deliver()
+}
+
+// changed hands an event to the coalescer, and notes how long it is held.
+func (i *cloudInstance) changed(counter rollup.Counter, e rollup.Event) (rollup.Ending, error) {
+	i.hold(1)
+	defer i.hold(-1)
+	return i.coalescer.Changed(context.Background(), counter, e)
+}
+
+func (i *cloudInstance) hold(n int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.held == 0 {
+		i.since = time.Now()
+	}
+	i.held += n
+	i.most = max(i.most, i.held)
+	if i.held == 0 {
+		i.busy += time.Since(i.since)
+	}
+}
+
+func (i *cloudInstance) float() float64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.random.Float64()
 }
 
 // wait is the network's and Firestore's time for one request.
-func (c *cloud) wait() {
-	time.Sleep(10*time.Millisecond + time.Duration(rand.Int64N(int64(10*time.Millisecond))))
+func (i *cloudInstance) wait() {
+	time.Sleep(10*time.Millisecond + time.Duration(i.float()*float64(10*time.Millisecond)))
 }
 
 func (i *cloudInstance) View(ctx context.Context, counter rollup.Counter) (rollup.Snapshot, error) {
 	i.wait()
-	i.reads.Add(1)
+	i.looks.Add(1)
+	if i.byRollUp[counter.RollUp].failing.Load() {
+		return nil, errStore
+	}
 	v, err := i.store.View(ctx, counter)
+	time.Sleep(i.back)
 	return cloudSnapshot{v, i}, err
 }
 
@@ -160,56 +212,128 @@ type cloudSnapshot struct {
 
 func (v cloudSnapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	v.i.wait()
-	v.i.reads.Add(1)
+	v.i.sums.Add(1)
 	return v.Snapshot.Sum(ctx)
 }
 
 func (i *cloudInstance) Write(ctx context.Context, counter rollup.Counter, r rollup.RollUp) error {
 	i.wait()
+	if i.group != nil {
+		i.group.wait(ctx)
+	}
+	c := i.byRollUp[counter.RollUp]
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err := i.store.Write(ctx, counter, r); err != nil {
 		i.refused.Add(1)
 		return err
 	}
 	i.writes.Add(1)
-	c := i.byRollUp[counter.RollUp]
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.paced = append(c.paced, r.Tally.AsOf)
+	if n, window, ok := tooMany(c.paced, cadence, i.burst); !ok {
+		i.t.Errorf("%s was rolled up %d times within %v", c.RollUp, n, window)
+	}
+	if i.wrote != nil {
+		i.wrote(r)
+	}
+	if r.Tally.Routes != c.Route.Hash() {
+		return nil // its as_of covers nothing
+	}
 	for len(c.behind) > 0 && !c.behind[0].After(r.Tally.AsOf) {
 		lag := i.store.Now().Sub(c.behind[0])
 		i.lags[min(int(lag.Milliseconds()), len(i.lags)-1)].Add(1)
+		i.lagTotal.Add(int64(lag))
 		c.behind = c.behind[1:]
 	}
 	return nil
 }
 
-func (c *cloud) report(d time.Duration) {
-	var most, active, covered int64
-	for _, i := range c.instances {
-		most = max(most, i.most)
-		active += int64(i.coalescer.Active())
+// A rateLimit lets so many requests a second pass, one after another.
+type rateLimit struct {
+	rate float64
+	mu   sync.Mutex
+	next time.Time
+}
+
+func (l *rateLimit) wait(ctx context.Context) {
+	l.mu.Lock()
+	if now := time.Now(); l.next.Before(now) {
+		l.next = now
 	}
-	for n := range c.lags {
-		covered += c.lags[n].Load()
+	turn := l.next
+	l.next = turn.Add(time.Duration(float64(time.Second) / l.rate))
+	l.mu.Unlock()
+	sleepUntil(ctx, turn)
+}
+
+// covered returns how many commits roll-ups have covered since the lags were last forgotten.
+func (c *cloud) covered() (n int64) {
+	for ms := range c.lags {
+		n += c.lags[ms].Load()
 	}
-	percentile := func(p float64) (ms int) {
-		left := int64(p * float64(covered))
-		for ms = range c.lags {
-			if left -= c.lags[ms].Load(); left < 0 {
-				break
-			}
+	return n
+}
+
+// lag returns a percentile of the lags, from a commit to the commit of a roll-up that covers it.
+func (c *cloud) lag(p float64) time.Duration {
+	left := int64(p * float64(c.covered()))
+	ms := 0
+	for ms = range c.lags {
+		if left -= c.lags[ms].Load(); left < 0 {
+			break
 		}
-		return ms
 	}
-	events := c.events.Load()
-	c.t.Logf("%d events in %v on %d counters at %d instances", events, d, len(c.counters), len(c.instances))
-	c.t.Logf("per second: %.1f reads, %.1f writes, %.1f writes refused", float64(c.reads.Load())/d.Seconds(), float64(c.writes.Load())/d.Seconds(), float64(c.refused.Load())/d.Seconds())
-	c.t.Logf("lag p50 %d ms, p99 %d ms; an instance held at most %d events", percentile(0.5), percentile(0.99), most)
-	if covered != events || active != 0 {
-		c.t.Errorf("of %d events %d are covered; %d counters are remembered", events, covered, active)
+	return time.Duration(ms) * time.Millisecond
+}
+
+func (c *cloud) lagMean() time.Duration {
+	return time.Duration(c.lagTotal.Load() / max(c.covered(), 1))
+}
+
+// forget forgets what was counted so far.
+func (c *cloud) forget() {
+	for ms := range c.lags {
+		c.lags[ms].Store(0)
+	}
+	for _, n := range []*atomic.Int64{&c.lagTotal, &c.looks, &c.sums, &c.writes, &c.refused} {
+		n.Store(0)
+	}
+}
+
+func (c *cloud) readsPerRollUp() float64 {
+	return float64(c.looks.Load()+c.sums.Load()) / float64(c.writes.Load())
+}
+
+func (c *cloud) refusedPerRollUp() float64 {
+	return float64(c.refused.Load()) / float64(c.writes.Load())
+}
+
+// exact checks that every change is covered, and that nothing is remembered.
+func (c *cloud) exact() {
+	c.t.Helper()
+	for _, i := range c.instances {
+		if n := i.coalescer.Active(); n != 0 {
+			c.t.Errorf("an instance remembers %d counters", n)
+		}
 	}
 	for _, counter := range c.counters {
+		if len(counter.behind) > 0 {
+			c.t.Errorf("%d changes of %s are not covered", len(counter.behind), counter.RollUp)
+		}
 		if shard := c.store.Get(counter.shard); shard != nil && c.store.Get(counter.RollUp)["count"] != shard["count"] {
 			c.t.Errorf("%s holds %v, its shard %v", counter.RollUp, c.store.Get(counter.RollUp)["count"], shard["count"])
 		}
 	}
+}
+
+func (c *cloud) report(d time.Duration) {
+	most := 0
+	for _, i := range c.instances {
+		most = max(most, i.most)
+	}
+	c.t.Logf("%d events in %v on %d counters at %d instances", c.events.Load(), d, len(c.counters), len(c.instances))
+	c.t.Logf("per second: %.1f reads, %.1f writes, %.1f writes refused", float64(c.looks.Load()+c.sums.Load())/d.Seconds(),
+		float64(c.writes.Load())/d.Seconds(), float64(c.refused.Load())/d.Seconds())
+	c.t.Logf("lag p50 %v, p99 %v; an instance held at most %d events", c.lag(0.5), c.lag(0.99), most)
+	c.exact()
 }

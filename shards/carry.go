@@ -42,6 +42,9 @@ type Carrying struct {
 // and calling it once more, after whatever counted in the document has ended for certain, leaves
 // nothing behind. To be done with the field, delete it: a field set to 0 is carried too.
 //
+// [Counter.Set] and its kin replace what was carried before, and [Counter.Delete] deletes it.
+// After them Carry still adds only what the field has changed by since it was last carried.
+//
 // A document or a field that is missing, or is no number, is an error, and so is an amount that
 // is not finite or beyond ±2^62 ([ErrOutOfRange]); nothing is changed then.
 //
@@ -53,7 +56,8 @@ type Carrying struct {
 //
 //	counters/visitors/increment_tokens/carried-…   field: "count"   document: "pages/hello"   from: "visits"   amount: 1234
 //
-// and has no expiry. If it is deleted, Carry begins anew and adds everything again.
+// and has no expiry. Delete leaves it too. Without it Carry begins anew, and adds everything again:
+// delete it to carry everything to a counter that was made anew.
 //
 // Carry bills two reads, and two writes if there is something to add.
 func (c *Counter) Carry(ctx context.Context, doc *firestore.DocumentRef, field string) (Carrying, error) {

@@ -83,6 +83,56 @@ func TestCarryApart(t *testing.T) {
 	}
 }
 
+// What was carried goes with the total that is replaced or deleted. Only what the field has changed by
+// since counts on top, until the note is deleted.
+func TestCarryAfter(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		then func(c *Counter) error
+		want int64 // the total
+	}{
+		{"Set", func(c *Counter) error { _, err := c.Set(t.Context(), 100); return err }, 100},
+		{"Reset", func(c *Counter) error { _, err := c.Reset(t.Context()); return err }, 0},
+		{"Import", func(c *Counter) error {
+			_, err := c.Import(t.Context(), FieldOf(c.client.Doc("pages/p"), "visits"))
+			return err
+		}, 10},
+		{"Delete", func(c *Counter) error { return c.Delete(t.Context()) }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			client := emulatortest.Client(t)
+			c := New(client, "counters/c", NumShards(3))
+			carry := func(visits int, added int64) {
+				t.Helper()
+				set(t, client, map[string]map[string]any{"pages/p": {"visits": visits}})
+				carried, err := c.Carry(t.Context(), client.Doc("pages/p"), "visits")
+				if err != nil || carried.Added != (Total{integer: added}) {
+					t.Errorf("Carry of %d added %v, %v; want %d", visits, carried.Added, err, added)
+				}
+			}
+			if _, err := c.Increment(t.Context(), 3); err != nil {
+				t.Fatal(err)
+			}
+			carry(10, 10)
+			if err := tt.then(c); err != nil {
+				t.Fatal(err)
+			}
+			carry(10, 0)
+			wantTotal(t, c, tt.want)
+			carry(12, 2)
+			wantTotal(t, c, tt.want+2)
+			for id := range list(t, client, "counters/c/increment_tokens") {
+				if _, err := client.Doc("counters/c/increment_tokens/" + id).Delete(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			carry(12, 12)
+			wantTotal(t, c, tt.want+14)
+		})
+	}
+}
+
 func TestCarryRefuses(t *testing.T) {
 	client := emulatortest.Client(t)
 	for field, want := range map[string]string{

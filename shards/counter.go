@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 )
 
 // A Counter is one distributed counter. Make it with [New]; the zero value is not
@@ -60,18 +62,21 @@ func newCounter(client *firestore.Client, counter string, opts []Option) (*Count
 	c := &Counter{client: client, field: o.field, fixed: int64(o.numShards)}
 	c.numShards = numShardsCache{read: c.readNumShards, now: o.now}
 	var err error
-	if c.doc, err = document(client, counter); err != nil {
+	if c.doc, err = documentAt(client, counter); err != nil {
 		return nil, err
 	}
-	if c.shards, err = collection(client, cmp.Or(o.collection, counter+"/shards")); err != nil {
+	if c.shards, err = collectionAt(client, cmp.Or(o.collection, counter+"/shards")); err != nil {
 		return nil, err
 	}
-	if c.tokens = c.doc.Collection(tokenCollection); c.tokens.Path == c.shards.Path {
+	if c.tokens = c.doc.Collection(document.TokensCollection); c.tokens.Path == c.shards.Path {
 		return nil, fmt.Errorf("shards: collection %q is for the tokens of IncrementOnce, not for shards", o.collection)
 	}
 	if path := cmp.Or(o.rollUp, defaultRollUp(counter, o.collection)); path != "" {
-		if c.rollUp, err = document(client, path); err != nil {
+		if c.rollUp, err = documentAt(client, path); err != nil {
 			return nil, err
+		}
+		if path == counter && slices.Contains(ownFields, o.field) {
+			return nil, fmt.Errorf("shards: field %q has another meaning in the counter document, which is the roll-up document", o.field)
 		}
 	}
 	return c, nil
@@ -87,18 +92,18 @@ func defaultRollUp(counter, collection string) string {
 	return "rollups/" + id
 }
 
-// document returns the document at path. It refuses what is not UTF-8, because the SDK
+// documentAt returns the document at path. It refuses what is not UTF-8, because the SDK
 // takes the failure to encode that for a passing one: a read would hang until its
 // context ends.
-func document(client *firestore.Client, path string) (*firestore.DocumentRef, error) {
+func documentAt(client *firestore.Client, path string) (*firestore.DocumentRef, error) {
 	if doc := client.Doc(path); doc != nil && utf8.ValidString(path) {
 		return doc, nil
 	}
 	return nil, fmt.Errorf("shards: %q is not the path of a document", path)
 }
 
-// collection returns the collection at path.
-func collection(client *firestore.Client, path string) (*firestore.CollectionRef, error) {
+// collectionAt returns the collection at path.
+func collectionAt(client *firestore.Client, path string) (*firestore.CollectionRef, error) {
 	if coll := client.Collection(path); coll != nil && utf8.ValidString(path) {
 		return coll, nil
 	}

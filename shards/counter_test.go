@@ -32,8 +32,10 @@ func TestNewRefuses(t *testing.T) {
 		{"a roll-up that is a collection", "counters/a", []Option{RollUpAt("rollups")}, `"rollups" is not the path of a document`},
 		{"no field", "counters/a", []Option{Field("")}, "empty field name"},
 		{"a field that is not UTF-8", "counters/a", []Option{Field("\xff")}, `field "\xff" is not UTF-8`},
-		{"the field num_shards", "counters/a", []Option{Field("num_shards")}, "another meaning"},
-		{"the field as_of", "counters/a", []Option{Field("as_of")}, "another meaning"},
+		{"the field tally", "counters/a", []Option{Field("tally")}, "another meaning"},
+		{"the number of shards", "counters/a", []Option{Field("num_shards"), RollUpAt("counters/a")}, "another meaning in the counter document"},
+		{"its other spelling", "counters/a", []Option{Field("numShards"), RollUpAt("counters/a")}, "another meaning in the counter document"},
+		{"once per user", "counters/a", []Option{Field("once_per_user"), RollUpAt("counters/a")}, "another meaning in the counter document"},
 		{"a negative number of shards", "counters/a", []Option{NumShards(-1)}, "number of shards is -1"},
 	}
 	for _, tt := range tests {

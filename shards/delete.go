@@ -13,8 +13,8 @@ import (
 // counter document, which a call that was cut short may have deleted. The roll-up document stays. It goes to a total of 0
 // and 0 shards by Tally's functions, as after any other write; nothing else may delete it,
 // because a roll-up that is on its way could bring an old total back. Tokens of
-// [Counter.IncrementOnce] stay until they expire, and so do documents below the counter
-// that are not Tally's.
+// [Counter.IncrementOnce] stay until they expire. The notes of [Counter.Carry] stay, and so do
+// documents below the counter that are not Tally's.
 //
 // # Atomicity and retries
 //

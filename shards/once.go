@@ -22,10 +22,6 @@ var ErrToken = errors.New("shards: unusable token")
 // is longer than Google Cloud's queues deliver a message again by default.
 const TokenLife = 7 * 24 * time.Hour
 
-// tokenCollection is the subcollection of the counter document that holds the tokens. A
-// TTL policy goes by this name in the whole database, so it is one that apps do not use.
-const tokenCollection = "increment_tokens"
-
 // Fields of a token document.
 const (
 	fieldExpireAt = "expire_at" // timestamp: when a TTL policy may delete the document

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 	"unicode/utf8"
+
+	"github.com/firestore-tally/tally/internal/document"
 )
 
 // An Option tells [New] how a counter differs from the default layout.
@@ -21,8 +23,9 @@ type options struct {
 
 // Field names the field that holds the number, in the shards and in the roll-up
 // document; the default is "count". It is the name of a top-level field: a dot is
-// part of the name. "num_shards" and "as_of" are refused, because they have another
-// meaning in a roll-up document.
+// part of the name. "tally" is refused, because it has another meaning in a roll-up
+// document; and so are "num_shards", "numShards" and "once_per_user" if the counter
+// document is the roll-up document.
 func Field(name string) Option {
 	return func(o *options) { o.field = name }
 }
@@ -59,9 +62,9 @@ func (o *options) check() error {
 	switch {
 	case o.field == "":
 		return errors.New("shards: empty field name")
-	case !utf8.ValidString(o.field): // see document
+	case !utf8.ValidString(o.field): // see documentAt
 		return fmt.Errorf("shards: field %q is not UTF-8", o.field)
-	case o.field == fieldNumShards || o.field == fieldAsOf:
+	case o.field == document.TallyField:
 		return fmt.Errorf("shards: field %q has another meaning in the roll-up document", o.field)
 	case o.numShards < 0:
 		return fmt.Errorf("shards: number of shards is %d, want at least 1", o.numShards)

@@ -203,12 +203,51 @@ func TestResizeFaults(t *testing.T) {
 	})
 }
 
+// TestResizeUpCutShort: whenever it is cut short, all the shards exist that the counter document tells
+// clients of, who may only update.
+func TestResizeUpCutShort(t *testing.T) {
+	const had, want = 2, maxWritesPerCommit + 7 // in two commits, and then num_shards
+	for commits := range 3 {
+		t.Run(fmt.Sprintf("after %d commits", commits), func(t *testing.T) {
+			t.Parallel()
+			w, client := newWire(t)
+			c := New(client, "counters/c")
+			if err := c.Create(t.Context(), had); err != nil {
+				t.Fatal(err)
+			}
+			done := w.sent("Commit") + commits
+			w.before = func(method string, nth int) error {
+				if method == "Commit" && nth > done {
+					return status.Error(codes.PermissionDenied, "cut short")
+				}
+				return nil
+			}
+			if err := c.Resize(t.Context(), want); status.Code(err) != codes.PermissionDenied {
+				t.Errorf("error %v, want PermissionDenied", err)
+			}
+			there := list(t, client, "counters/c/shards")
+			for n := range read(t, client, "counters/c")["num_shards"].(int64) {
+				if there[fmt.Sprint(n)] == nil {
+					t.Fatalf("%d shards, and %v without shard %d", len(there), read(t, client, "counters/c"), n)
+				}
+			}
+			w.before = nil
+			if err := c.Resize(t.Context(), want); err != nil {
+				t.Fatal(err)
+			}
+			if n := read(t, client, "counters/c")["num_shards"]; n != int64(want) || len(list(t, client, "counters/c/shards")) != want {
+				t.Errorf("num_shards %v, want %d of them", n, want)
+			}
+		})
+	}
+}
+
 // TestResizeRaces has a client write between the read of a fold and its commit.
 func TestResizeRaces(t *testing.T) {
 	type docs = map[string]map[string]any
 	tests := []struct {
 		name   string
-		before []any // shards 0 and 1
+		before []any // shards 0 and 1; nil: there is none
 		write  func(shards *firestore.CollectionRef) error
 		left   bool // the surplus shard is not folded
 		after  docs
@@ -222,6 +261,10 @@ func TestResizeRaces(t *testing.T) {
 		{"the kept shard grows to the bound", []any{math.MaxInt64 - 5, 3}, addTo("0", 2), false, docs{"0": {"count": int64(math.MaxInt64), "other": int64(200)}}},
 		{"the kept shard grows too near the bound", []any{math.MaxInt64 - 5, 3}, addTo("0", 4), true,
 			docs{"0": {"count": int64(math.MaxInt64 - 1), "other": int64(100)}, "1": {"count": int64(3), "other": int64(100)}}},
+		{"the kept shard comes, near the bound", []any{nil, math.MaxInt64 - 5}, create("0", 5), false,
+			docs{"0": {"count": int64(math.MaxInt64), "other": int64(100)}}},
+		{"the kept shard comes, too near the bound", []any{nil, math.MaxInt64 - 5}, create("0", 6), true,
+			docs{"0": {"count": int64(6)}, "1": {"count": int64(math.MaxInt64 - 5), "other": int64(100)}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -229,7 +272,11 @@ func TestResizeRaces(t *testing.T) {
 			w, client := newWire(t)
 			c := New(client, "counters/c")
 			set(t, client, docs{"counters/c": {"num_shards": 2}})
-			setShards(t, c, tt.before)
+			for i, count := range tt.before {
+				if count != nil {
+					set(t, client, docs{fmt.Sprintf("counters/c/shards/%d", i): {"count": count, "other": 100}})
+				}
+			}
 			project := strings.Split(c.doc.Path, "/")[1]
 			other := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)
 			fold := w.sent("Commit") + 2 // after num_shards
@@ -246,6 +293,13 @@ func TestResizeRaces(t *testing.T) {
 				t.Errorf("shards (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func create(id string, n int64) func(*firestore.CollectionRef) error {
+	return func(shards *firestore.CollectionRef) error {
+		_, err := shards.Doc(id).Create(context.Background(), map[string]any{"count": n})
+		return err
 	}
 }
 

@@ -7,23 +7,23 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 )
 
-// ErrNoRollUp is returned by [Counter.RollUp] when there is no roll-up document:
-// nothing was counted yet, the counter is gone, or no route of Tally serves it.
-var ErrNoRollUp = errors.New("shards: no roll-up document")
-
-// fieldAsOf is the roll-up document's field of that name.
-const fieldAsOf = "as_of"
+// ErrNoRollUp is returned by [Counter.RollUp] when there is no roll-up document, or Tally
+// has not written it: nothing was counted yet, the counter is gone, or no route of Tally
+// serves it.
+var ErrNoRollUp = errors.New("shards: no roll-up")
 
 // A RollUp is what a counter's roll-up document says.
 type RollUp struct {
 	// Total is the sum of the shards at AsOf.
 	Total Total
 
-	// NumShards is how many shards Total adds up. 0 means that there was no counter
-	// at AsOf. It is not the number of shards that the counter document declares:
-	// shards that were never created are not in it.
+	// NumShards is how many documents were counted at AsOf. 0 means that there was no
+	// counter then. It is not the number of shards that the counter document declares:
+	// shards that were never created are not in it, and documents of other sources of
+	// the same roll-up are.
 	NumShards int
 
 	// AsOf says how old Total is: every shard write committed at or before AsOf is
@@ -40,10 +40,10 @@ type RollUp struct {
 // second behind the shards (their cadence). It bills one read, whatever the number of
 // shards.
 //
-// If there is no such document it returns an error that matches [ErrNoRollUp]. A
-// document that lacks a field, or has it in another type, was not written by Tally for
-// this counter and is reported by any other error; so is a counter whose roll-up is
-// unknown because New was not told by [RollUpAt].
+// If there is no such document, or it lacks the map "tally", the error matches
+// [ErrNoRollUp]. Any other error reports a total that the map does not name, because its
+// as_of says nothing about that; a total or an as_of of another type; and a counter whose
+// roll-up is unknown because New was not told by [RollUpAt].
 //
 // RollUp changes nothing, so the SDK's retries and the caller's are harmless.
 func (c *Counter) RollUp(ctx context.Context) (RollUp, error) {
@@ -76,20 +76,18 @@ func RollUpIn(doc *firestore.DocumentSnapshot, field string) (RollUp, error) {
 		v, _ := doc.DataAtPath(firestore.FieldPath{field}) // nil if there is none
 		return v
 	}
-	mistyped := func(field, want string) (RollUp, error) {
-		return RollUp{}, fmt.Errorf("shards: roll-up %s: field %q is %#v, want %s", doc.Ref.Path, field, value(field), want)
+	if value(document.TallyField) == nil {
+		return RollUp{}, fmt.Errorf("%w: %s has no field %q", ErrNoRollUp, doc.Ref.Path, document.TallyField)
 	}
+	tally := document.DecodeTally(value(document.TallyField))
 	total, ok := totalOf(value(field))
-	if !ok {
-		return mistyped(field, "a number")
+	switch {
+	case !tally.Covers(field):
+		return RollUp{}, fmt.Errorf("shards: roll-up %s holds the totals %q, not %q", doc.Ref.Path, tally.Totals, field)
+	case tally.AsOf.IsZero():
+		return RollUp{}, fmt.Errorf("shards: roll-up %s: as_of of its %s is not a timestamp", doc.Ref.Path, document.TallyField)
+	case !ok:
+		return RollUp{}, fmt.Errorf("shards: roll-up %s: field %q is %#v, want a number", doc.Ref.Path, field, value(field))
 	}
-	numShards, ok := value(fieldNumShards).(int64)
-	if !ok {
-		return mistyped(fieldNumShards, "an integer")
-	}
-	asOf, ok := value(fieldAsOf).(time.Time)
-	if !ok {
-		return mistyped(fieldAsOf, "a timestamp")
-	}
-	return RollUp{Total: total, NumShards: int(numShards), AsOf: asOf, ReadTime: doc.ReadTime}, nil
+	return RollUp{Total: total, NumShards: int(tally.NumShards), AsOf: tally.AsOf, ReadTime: doc.ReadTime}, nil
 }

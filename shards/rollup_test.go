@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 )
 
@@ -22,19 +23,21 @@ func TestRollUp(t *testing.T) {
 		at      string
 		want    RollUp
 	}{
-		{"default", map[string]any{"count": 42, "num_shards": 3, "as_of": asOf},
+		{"default", map[string]any{"count": 42, "tally": tallyOf(asOf, 3, "count")},
 			"counters/visitors", nil, "rollups/visitors", RollUp{Total: Total{integer: 42}, NumShards: 3, AsOf: asOf}},
-		{"beyond 2^53", map[string]any{"count": 1<<53 + 1, "num_shards": 3, "as_of": asOf},
+		{"beyond 2^53", map[string]any{"count": 1<<53 + 1, "tally": tallyOf(asOf, 3, "count")},
 			"counters/visitors", nil, "rollups/visitors", RollUp{Total: Total{integer: 1<<53 + 1}, NumShards: 3, AsOf: asOf}},
-		{"a double", map[string]any{"count": 0.5, "num_shards": 3, "as_of": asOf},
+		{"a double", map[string]any{"count": 0.5, "tally": tallyOf(asOf, 3, "count")},
 			"counters/visitors", nil, "rollups/visitors", RollUp{Total: Total{double: 0.5, isDouble: true}, NumShards: 3, AsOf: asOf}},
-		{"no counter now", map[string]any{"count": 0, "num_shards": 0, "as_of": asOf},
+		{"no counter now", map[string]any{"count": 0, "tally": tallyOf(asOf, 0, "count")},
 			"counters/visitors", nil, "rollups/visitors", RollUp{Total: Total{}, NumShards: 0, AsOf: asOf}},
-		{"one of several fields", map[string]any{"likes": 1, "views": 2, "num_shards": 3, "as_of": asOf},
+		{"one of several totals", map[string]any{"likes": 1, "views": 2, "tally": tallyOf(asOf, 3, "likes", "views")},
 			"counters/visitors", []Option{Field("views")}, "rollups/visitors", RollUp{Total: Total{integer: 2}, NumShards: 3, AsOf: asOf}},
-		{"another route", map[string]any{"count": 7, "num_shards": 1, "as_of": asOf},
-			"posts/p/counters/likes", []Option{RollUpAt("posts/p/rollups/likes")}, "posts/p/rollups/likes", RollUp{Total: Total{integer: 7}, NumShards: 1, AsOf: asOf}},
-		{"Unicode", map[string]any{"数.": 7, "num_shards": 1, "as_of": asOf},
+		{"totals of these names", map[string]any{"as_of": 7, "num_shards": "x", "tally": tallyOf(asOf, 3, "as_of")},
+			"counters/visitors", []Option{Field("as_of")}, "rollups/visitors", RollUp{Total: Total{integer: 7}, NumShards: 3, AsOf: asOf}},
+		{"a document of the app's", map[string]any{"title": "x", "likes": 7, "tally": tallyOf(asOf, 1, "likes")},
+			"posts/p/counters/likes", []Option{Field("likes"), RollUpAt("posts/p")}, "posts/p", RollUp{Total: Total{integer: 7}, NumShards: 1, AsOf: asOf}},
+		{"Unicode", map[string]any{"数.": 7, "tally": tallyOf(asOf, 1, "数.")},
 			"counters/café ☕", []Option{Field("数.")}, "rollups/café ☕", RollUp{Total: Total{integer: 7}, NumShards: 1, AsOf: asOf}},
 	}
 	for _, tt := range tests {
@@ -54,39 +57,70 @@ func TestRollUp(t *testing.T) {
 	}
 }
 
-func TestRollUpMalformed(t *testing.T) {
-	const absent = "absent" // no field of the document
+// tallyOf is the map of a roll-up with these totals, as Tally's functions write it.
+func tallyOf(asOf time.Time, numShards int64, totals ...string) map[string]any {
+	return document.Tally{AsOf: asOf, NumShards: numShards, PacedUntil: asOf, Routes: "5f0c", Totals: totals}.Encode()
+}
+
+// with returns fields with another one, or without it if value is nil.
+func with(fields map[string]any, name string, value any) map[string]any {
+	if fields[name] = value; value == nil {
+		delete(fields, name)
+	}
+	return fields
+}
+
+// TestRollUpCoversNothing: nothing is said of a total of which tally.as_of says nothing, whatever the
+// document holds.
+func TestRollUpCoversNothing(t *testing.T) {
+	tally := func() map[string]any { return tallyOf(time.Now(), 3, "count") }
 	tests := []struct {
 		name  string
-		field string
-		value any
+		doc   map[string]any
 		want  string
+		empty bool // ErrNoRollUp
 	}{
-		{"no total", "count", absent, `field "count" is <nil>, want a number`},
-		{"a total that is text", "count", "42", `field "count" is "42", want a number`},
-		{"no num_shards", "num_shards", absent, `field "num_shards" is <nil>, want an integer`},
-		{"a num_shards that is a double", "num_shards", 3.5, `field "num_shards" is 3.5, want an integer`},
-		{"no as_of", "as_of", absent, `field "as_of" is <nil>, want a timestamp`},
-		{"an as_of that is text", "as_of", "2026-05-01", `field "as_of" is "2026-05-01", want a timestamp`},
+		{"no tally", map[string]any{"count": 42}, `rollups/c has no field "tally"`, true},
+		{"the first edition's", map[string]any{"count": 42, "num_shards": 3, "as_of": time.Now()}, `rollups/c has no field "tally"`, true},
+		{"a tally that is text", map[string]any{"count": 42, "tally": "x"}, `rollups/c holds the totals [], not "count"`, false},
+		{"other totals", map[string]any{"count": 42, "tally": tallyOf(time.Now(), 3, "likes", "views")}, `rollups/c holds the totals ["likes" "views"], not "count"`, false},
+		{"a former total", map[string]any{"count": 42, "tally": with(tallyOf(time.Now(), 3, "likes"), "former", []any{"count"})}, `rollups/c holds the totals ["likes"], not "count"`, false},
+		{"no totals", map[string]any{"count": 42, "tally": with(tally(), "totals", nil)}, `rollups/c holds the totals [], not "count"`, false},
+		{"no as_of", map[string]any{"count": 42, "tally": with(tally(), "as_of", nil)}, "rollups/c: as_of of its tally is not a timestamp", false},
+		{"an as_of that is text", map[string]any{"count": 42, "tally": with(tally(), "as_of", "2026-05-01")}, "rollups/c: as_of of its tally is not a timestamp", false},
+		{"no total", map[string]any{"tally": tally()}, `rollups/c: field "count" is <nil>, want a number`, false},
+		{"a total that is text", map[string]any{"count": "42", "tally": tally()}, `rollups/c: field "count" is "42", want a number`, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			client := emulatortest.Client(t)
-			doc := map[string]any{"count": 42, "num_shards": 3, "as_of": time.Now()}
-			doc[tt.field] = tt.value
-			if tt.value == absent {
-				delete(doc, tt.field)
-			}
-			set(t, client, map[string]map[string]any{"rollups/c": doc})
+			set(t, client, map[string]map[string]any{"rollups/c": tt.doc})
 			got, err := New(client, "counters/c").RollUp(t.Context())
-			if err == nil || errors.Is(err, ErrNoRollUp) || !strings.Contains(err.Error(), "rollups/c: "+tt.want) {
-				t.Errorf("error %v, want one that says %q", err, tt.want)
+			if err == nil || errors.Is(err, ErrNoRollUp) != tt.empty || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one that says %q; ErrNoRollUp %v", err, tt.want, tt.empty)
 			}
 			if got != (RollUp{}) {
 				t.Errorf("RollUp = %+v with an error", got)
 			}
 		})
+	}
+}
+
+// TestRollUpIsNoCounter: the number of documents counted is no number of shards to write to, also
+// where the roll-up document is the counter's own.
+func TestRollUpIsNoCounter(t *testing.T) {
+	client := emulatortest.Client(t)
+	set(t, client, map[string]map[string]any{"counters/c": {"count": 7, "tally": tallyOf(time.Now(), 3, "count")}})
+	c := New(client, "counters/c", RollUpAt("counters/c"))
+	if n, err := c.spread(t.Context()); n != DefaultNumShards || err != nil {
+		t.Errorf("increments spread over %d, %v; want %d", n, err, DefaultNumShards)
+	}
+	if err := c.Create(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := c.RollUp(t.Context()); err != nil || r.NumShards != 3 || read(t, client, "counters/c")["num_shards"] != int64(2) {
+		t.Errorf("%+v, %v, counter document %v; want 3 documents counted, and 2 shards", r, err, read(t, client, "counters/c"))
 	}
 }
 

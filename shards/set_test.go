@@ -146,6 +146,36 @@ func TestSetFaults(t *testing.T) {
 	})
 }
 
+// TestSetSentLate: a commit that was not answered may arrive when Set has returned. Its token is there
+// then, and refuses it.
+func TestSetSentLate(t *testing.T) {
+	w, client := newWire(t)
+	c := New(client, "counters/c")
+	setShards(t, c, []any{1, 2})
+	var late func() error
+	set := w.sent("Commit") + 2 // the next ends the snapshot
+	w.late = func(method string, nth int, send func() error) bool {
+		switch {
+		case method == "Commit" && nth == set:
+			late = send
+			return true
+		case method == "Rollback": // lost, so the transaction is open still
+			return true
+		}
+		return false
+	}
+	if _, err := c.Set(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	if late == nil {
+		t.Fatal("no commit was held back")
+	}
+	if err := late(); status.Code(err) != codes.AlreadyExists {
+		t.Errorf("the late commit: %v, want it refused because its token exists", err)
+	}
+	wantTotal(t, c, int64(10))
+}
+
 func TestImportAndVerify(t *testing.T) {
 	client := emulatortest.Client(t)
 	c := New(client, "counters/c")
@@ -344,7 +374,7 @@ func TestRollUps(t *testing.T) {
 		want error        // nil: a roll-up
 	}{
 		{func() error {
-			_, err := client.Doc("rollups/c").Set(t.Context(), map[string]any{"count": 42, "num_shards": 3, "as_of": asOf})
+			_, err := client.Doc("rollups/c").Set(t.Context(), map[string]any{"count": 42, "tally": tallyOf(asOf, 3, "count")})
 			return err
 		}, ErrNoRollUp},
 		{func() error {

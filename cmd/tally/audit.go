@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/firestorestore"
@@ -19,8 +19,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// errDiffering is how audit ends when a roll-up differs and stays so.
-var errDiffering = errors.New("roll-ups differ from their shards; --repair repairs them")
+// How audit ends when a roll-up differs and stays so.
+var (
+	errDiffering = errors.New("roll-ups differ from their shards; --repair repairs them")
+	errRerouted  = errors.New("roll-ups that other routes made are left alone; RollUpOnSchedule brings those of its routes up to date")
+)
 
 // audited is tally audit's answer in JSON.
 type audited struct {
@@ -45,10 +48,13 @@ func auditCommand() *cobra.Command {
 differs and exits with status 1; with --repair it brings that up to date, and removes roll-ups of counters that have been gone for over an hour. It bills about 5
 reads a counter.
 
-A difference may be a change whose event is on its way, so it is looked at again when --grace is over. With --repair the account needs the role ` + user + `.`,
-		Example: `  tally audit
-  tally audit --project my-project --repair
-  tally audit --routes 'posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views'
+A difference may be a change whose event is on its way, so it is looked at again when --grace is over. With --repair the account needs the role ` + user + `.
+
+The routes must be those of the deployed functions, all of them: a roll-up that no route here has shards for would be set to 0. So --repair wants them named, by --routes or
+TALLY_ROUTES. The first line says which routes are taken. A roll-up that other routes made is counted as rerouted, and left alone.`,
+		Example: `  tally audit --project my-project
+  tally audit --project my-project --repair --routes '` + rollup.DefaultRoute + `'
+  TALLY_ROUTES='posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views' tally audit --repair
   tally audit --json | jq .drift`,
 		Args: cobra.NoArgs,
 	}
@@ -64,14 +70,18 @@ A difference may be a change whose event is on its way, so it is looked at again
 		if repair {
 			t.role = user
 		}
-		config, err := configuration(routes)
+		config, from, err := t.configuration(routes)
 		if err != nil {
 			return err
+		}
+		fmt.Fprintf(t.logs, "routes, %s %s\n", from, strings.ReplaceAll(config.Routes.String(), "\n", "; "))
+		if repair && from == assumed {
+			return errAssumed
 		}
 		if !f.Changed("grace") {
 			grace = rollup.Grace(config.Cadence, config.HoldLimit)
 		}
-		return t.audit(ctx, meter, config, rollup.AuditOptions{Concurrency: concurrency, Grace: grace, DryRun: !repair, Whole: true})
+		return t.audit(ctx, meter, config, rollup.AuditOptions{Concurrency: concurrency, Grace: grace, DryRun: !repair, KeepRerouted: true, FromFirst: true})
 	})
 }
 
@@ -80,57 +90,67 @@ func routesFlag(c *cobra.Command, routes *string) {
 	c.Flags().StringVar(routes, "routes", "", "routes, separated by semicolons (default $TALLY_ROUTES, else "+rollup.DefaultRoute+")")
 }
 
+// assumed is where routes are from that nobody named.
+const assumed = "assumed: the default route"
+
+// errAssumed is how audit ends when it would repair by routes that may not be those of the functions.
+var errAssumed = errors.New("--repair: the routes are assumed, and totals of other routes could be set to 0; name all routes of the deployed functions, as in --routes '" +
+	rollup.DefaultRoute + "', or by TALLY_ROUTES")
+
 // configuration returns the functions' configuration as this process's environment has it, with these
-// routes unless they are "".
-func configuration(routes string) (app.Config, error) {
-	environment := make(map[string]string)
-	for _, variable := range os.Environ() {
-		name, value, _ := strings.Cut(variable, "=")
-		environment[name] = value
+// routes unless they are "", and where the routes are from.
+func (t *target) configuration(routes string) (config app.Config, from string, err error) {
+	environment := env.ToMap(os.Environ())
+	environment["GOOGLE_CLOUD_PROJECT"] = t.project
+	switch {
+	case routes != "":
+		environment["TALLY_ROUTES"], from = routes, "by --routes:"
+	case environment["TALLY_ROUTES"] != "":
+		from = "by TALLY_ROUTES:"
+	default:
+		from = assumed
 	}
-	if routes != "" {
-		environment["TALLY_ROUTES"] = routes
+	if config, err = app.LoadConfig(environment); err != nil {
+		return config, from, fmt.Errorf("configuration: %w", err)
 	}
-	config, err := app.LoadConfig(environment)
-	if err != nil {
-		return config, fmt.Errorf("configuration: %w", err)
-	}
-	return config, nil
+	return config, from, nil
 }
 
+// auditTimeout bounds each look and each write of an audit, which nothing waits for. Firestore's own
+// limit is 60 s, and a write must follow its look within as long.
+const auditTimeout = 45 * time.Second
+
 func (t *target) audit(ctx context.Context, meter *billing.Meter, config app.Config, o rollup.AuditOptions) error {
-	// What the scheduled function walked the last time is about what there is.
-	last, err := firestorestore.New(t.client, slog.New(slog.DiscardHandler)).LoadCursor(ctx)
-	if err != nil {
-		return err
-	}
-	total := cmp.Or(last.Whole, -1) // -1: unknown
-	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(t.logs), progressbar.OptionSetVisibility(isTerminal(t.logs)),
-		progressbar.OptionSetDescription("auditing"), progressbar.OptionSetItsString("documents"), progressbar.OptionShowIts(),
+	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(t.logs), progressbar.OptionSetVisibility(isTerminal(t.logs)),
+		progressbar.OptionSetDescription("auditing"), progressbar.OptionSetItsString("counters"), progressbar.OptionShowIts(),
 		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	logger := slog.New(slog.NewTextHandler(beside{t.logs, bar}, nil))
-	o.Options = rollup.Options{Cadence: config.Cadence, Timeout: config.HoldLimit / 2, Logger: logger}
+	o.Options = rollup.Options{Cadence: config.Cadence, Burst: config.Burst, Timeout: auditTimeout, Logger: logger}
 	o.Progress = func(r rollup.Report) {
 		if r.Waiting > 0 {
 			bar.Describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
 		}
-		if total > 0 && r.Walked > bar.GetMax64() {
-			bar.ChangeMax64(r.Walked)
-		}
-		_ = bar.Set64(r.Walked)
+		_ = bar.Set(r.Counters)
 	}
-	store := firestorestore.New(t.client, logger)
-	o.Marked = store.Marked // what is marked waits for the schedule, whatever the cadence is there
+	store, err := firestorestore.Open(ctx, os.Getenv(firestorestore.EmulatorHost), t.project, t.database, logger, t.dial...)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
 	began := time.Now()
 	r, err := rollup.Audit(ctx, store, config.Routes, o)
 	_ = bar.Finish()
 	a := audited{Report: r, DryRun: o.DryRun, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
 	a.Dollars = a.Billed.Cost()
-	printed := t.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\ndrift\t%d\nmissing\t%d\norphaned\t%d\nmalformed\t%d shards\n\nbilled\t%d reads, %d writes, %d deletes: $%.4f at list price",
-		r.Counters, r.RolledUp, r.Unchanged, r.Removed, r.Differing, r.Failed, r.Drift, r.Missing, r.Orphaned, r.Malformed,
+	printed := t.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\ndrift\t%d\nmissing\t%d\norphaned\t%d\nrerouted\t%d\nmalformed\t%d\n\nbilled\t%d reads, %d writes, %d deletes: $%.4f at list price",
+		r.Counters, r.RolledUp, r.Unchanged, r.Removed, r.Differing, r.Failed, r.Drift, r.Missing, r.Orphaned, r.Rerouted, r.Malformed,
 		a.Billed.Reads, a.Billed.Writes, a.Billed.Deletes, a.Dollars)
-	if err == nil && r.Differing > 0 {
+	switch {
+	case err != nil || r.Differing == 0:
+	case o.DryRun:
 		err = errDiffering
+	default:
+		err = errRerouted
 	}
 	return errors.Join(err, printed)
 }

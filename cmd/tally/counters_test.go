@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
@@ -56,10 +57,24 @@ func (c *console) set(path string, fields map[string]any) {
 func (c *console) rollUp(shard string) {
 	c.t.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	coalescer := rollup.NewCoalescer(firestorestore.New(c.client, logger), rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: logger})
-	if _, err := coalescer.Changed(c.t.Context(), c.counter(shard), "event"); err != nil {
+	store, err := firestorestore.Open(c.t.Context(), emulatortest.Addr(), c.project, firestore.DefaultDatabaseID, logger)
+	if err != nil {
 		c.t.Fatal(err)
 	}
+	defer store.Close()
+	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: logger})
+	if _, err := coalescer.Changed(c.t.Context(), c.counter(shard), rollup.Event{ID: "event"}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// oldRollUp writes the roll-up of a shard's counter as it was rolled up hours ago.
+func (c *console) oldRollUp(shard string, total, numShards int64) {
+	c.t.Helper()
+	at := time.Now().Add(-3 * time.Hour)
+	counter := c.counter(shard)
+	tally := document.Tally{AsOf: at, NumShards: numShards, PacedUntil: at, Routes: counter.Route.Hash(), Totals: []string{"count"}}
+	c.set(counter.RollUp, map[string]any{"count": total, document.TallyField: tally.Encode()})
 }
 
 // counter returns the counter of a shard.
@@ -197,20 +212,15 @@ func TestList(t *testing.T) {
 // From a terminal, as from the schedule: name what differs, repair it, and find nothing more.
 func TestAudit(t *testing.T) {
 	c := newConsole(t)
-	hoursAgo := time.Now().Add(-3 * time.Hour)
 	for _, id := range []string{"right", "drifted", "missing"} {
 		c.set("counters/"+id+"/shards/0", map[string]any{"count": 7})
 	}
 	c.rollUp("counters/right/shards/0")
-	c.set("rollups/drifted", map[string]any{"count": 6, "num_shards": 1, "as_of": hoursAgo})
-	c.set("rollups/orphaned", map[string]any{"count": 6, "num_shards": 1, "as_of": hoursAgo})
-	c.set("rollups/gone", map[string]any{"count": 0, "num_shards": 0, "as_of": hoursAgo})
+	c.oldRollUp("counters/drifted/shards/0", 6, 1)
+	c.oldRollUp("counters/orphaned/shards/0", 6, 1)
+	c.oldRollUp("counters/gone/shards/0", 0, 0)
 	c.set("rollups/app", map[string]any{"title": "x"})
 	c.set("posts/7/counters/likes/shards/0", map[string]any{"count": "x"})
-	c.set("counters/marked/shards/0", map[string]any{"count": 7}) // the schedule is to roll it up
-	if err := firestorestore.New(c.client, slog.New(slog.DiscardHandler)).Mark(t.Context(), c.counter("counters/marked/shards/0")); err != nil {
-		t.Fatal(err)
-	}
 	const routes = rollup.DefaultRoute + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : count"
 	for _, step := range []struct {
 		args   []string
@@ -219,9 +229,9 @@ func TestAudit(t *testing.T) {
 		logs   []string
 	}{
 		{[]string{"audit", "--grace", "1ms"},
-			`counters   6
+			`counters   5
 rolled up  0
-unchanged  3
+unchanged  2
 removed    0
 differing  3
 failed     0
@@ -229,16 +239,17 @@ failed     0
 drift      1
 missing    1
 orphaned   1
-malformed  0 shards
+rerouted   0
+malformed  0
 
-billed  32 reads, 0 writes, 0 deletes: $0.0000 at list price
+billed  25 reads, 0 writes, 0 deletes: $0.0000 at list price
 `, 1, []string{"drift: ", "counter=rollups/drifted rolled_up=map[count:6] shards_hold=map[count:7]", "orphaned: ", "missing: ", "--repair repairs them"}},
 		{[]string{"audit", "--grace", "0", "--json", "--repair", "--routes", routes},
-			`{"counters":7,"rolled_up":4,"unchanged":2,"removed":1,"differing":0,"failed":0,"drift":0,"missing":2,"orphaned":1,"malformed":1,"complete":true,` +
-				`"overlapped":false,"cursor":"at the beginning","dry_run":false,"billed":{"reads":36,"writes":4,"deletes":1},"dollars":T,"seconds":T}` + "\n", 0, nil},
+			`{"counters":6,"rolled_up":4,"unchanged":1,"removed":1,"differing":0,"failed":0,"drift":0,"missing":2,"orphaned":1,"rerouted":0,"malformed":1,"complete":true,` +
+				`"overlapped":false,"cursor":"at the beginning","dry_run":false,"billed":{"reads":30,"writes":4,"deletes":1},"dollars":T,"seconds":T}` + "\n", 0, nil},
 		{[]string{"audit", "--json", "--routes", routes},
-			`{"counters":6,"rolled_up":0,"unchanged":6,"removed":0,"differing":0,"failed":0,"drift":0,"missing":0,"orphaned":0,"malformed":1,"complete":true,` +
-				`"overlapped":false,"cursor":"at the beginning","dry_run":true,"billed":{"reads":31,"writes":0,"deletes":0},"dollars":T,"seconds":T}` + "\n", 0, nil},
+			`{"counters":5,"rolled_up":0,"unchanged":5,"removed":0,"differing":0,"failed":0,"drift":0,"missing":0,"orphaned":0,"rerouted":0,"malformed":1,"complete":true,` +
+				`"overlapped":false,"cursor":"at the beginning","dry_run":true,"billed":{"reads":30,"writes":0,"deletes":0},"dollars":T,"seconds":T}` + "\n", 0, nil},
 		{[]string{"audit", "--routes", "x"}, "", 1, []string{`TALLY_ROUTES="x"`, "want <shard path pattern>"}},
 		{[]string{"audit", "--concurrency", "0"}, "", 1, []string{"--concurrency 0"}},
 		{[]string{"audit", "--field", "x"}, "", 1, []string{"unknown flag: --field"}},
@@ -257,6 +268,67 @@ billed  32 reads, 0 writes, 0 deletes: $0.0000 at list price
 	if doc, err := c.client.Doc("rollup_audit/cursor").Get(t.Context()); status.Code(err) != codes.NotFound {
 		t.Errorf("the schedule's cursor: %v, %v", doc.Data(), err)
 	}
+}
+
+// Routes that nobody named are not those of the deployed functions: by the default route a counter of
+// another one has a roll-up and no shards, and repairing would set its total to 0.
+func TestAuditAssumesRoutes(t *testing.T) {
+	const route = "pages/{page}/shards/{shard} -> rollups/{page} : count"
+	c := newConsole(t)
+	c.set("pages/p/shards/0", map[string]any{"count": 7})
+	repair := func(routes ...string) (status int, stdout, stderr string) {
+		return c.run(append([]string{"audit", "--repair", "--grace", "0"}, routes...)...)
+	}
+	wantTotal := func(want int64) {
+		t.Helper()
+		doc, err := c.client.Doc("rollups/p").Get(t.Context())
+		if err != nil || doc.Data()["count"] != want {
+			t.Errorf("rollups/p is %v, %v; want the total %d", doc.Data(), err, want)
+		}
+	}
+	first := func(stderr, want string) {
+		t.Helper()
+		if line, _, _ := strings.Cut(stderr, "\n"); line != want {
+			t.Errorf("the first line is %q, want %q", line, want)
+		}
+	}
+
+	t.Setenv("TALLY_ROUTES", "")
+	status, _, stderr := repair("--routes", route)
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	first(stderr, "routes, by --routes: "+route)
+	wantTotal(7)
+
+	status, stdout, stderr := repair()
+	if status != 1 || stdout != "" || !strings.Contains(stderr, "--repair") || !strings.Contains(stderr, "--routes '") || !strings.Contains(stderr, "TALLY_ROUTES") {
+		t.Errorf("assumed routes: status %d, %s%s; want it refused, and how to name the routes", status, stdout, stderr)
+	}
+	first(stderr, "routes, assumed: the default route "+rollup.DefaultRoute)
+	wantTotal(7)
+
+	status, stdout, stderr = c.run("audit", "--grace", "0") // compares
+	if status != 1 || !strings.Contains(stdout, "orphaned   1\n") {
+		t.Errorf("a comparison: status %d, %s%s; want one orphaned", status, stdout, stderr)
+	}
+	first(stderr, "routes, assumed: the default route "+rollup.DefaultRoute)
+	wantTotal(7)
+
+	// Named, but not those that made the roll-up.
+	status, stdout, stderr = repair("--routes", rollup.DefaultRoute)
+	if status != 1 || !strings.Contains(stdout, "differing  1\n") || !strings.Contains(stderr, "left alone") {
+		t.Errorf("other routes: status %d, %s%s; want one that differs, and is left alone", status, stdout, stderr)
+	}
+	wantTotal(7)
+
+	t.Setenv("TALLY_ROUTES", route)
+	c.set("pages/p/shards/0", map[string]any{"count": 8})
+	if status, _, stderr = repair(); status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	first(stderr, "routes, by TALLY_ROUTES: "+route)
+	wantTotal(8)
 }
 
 func TestWatch(t *testing.T) {

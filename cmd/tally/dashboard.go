@@ -35,7 +35,7 @@ time 86,400 a day, $0.03. A counter that you look at bills one read for each of 
 	routesFlag(c, &routes)
 	c.Flags().IntVar(&port, "port", dashboardPort, "port of the page; 0: any that is free")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
-		config, err := configuration(routes)
+		config, _, err := t.configuration(routes)
 		if err != nil {
 			return err
 		}

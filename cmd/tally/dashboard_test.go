@@ -91,29 +91,38 @@ func TestDashboardRefuses(t *testing.T) {
 	}
 }
 
+// readDashboard reads what the dashboard that was greeted with tells a page, until it has told enough.
+func (f *follower) readDashboard(enough func(read string) bool) string {
+	f.t.Helper()
+	_, line, _ := strings.Cut(f.read.String(), "  dashboard   ")
+	url, _, _ := strings.Cut(line, "\n")
+	stream, err := http.Get(url + "counters")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	var read strings.Builder
+	chunk := make([]byte, 4096)
+	for !enough(read.String()) {
+		n, err := stream.Body.Read(chunk)
+		read.Write(chunk[:n])
+		if err != nil {
+			f.t.Fatalf("%v\n%s", err, &read)
+		}
+	}
+	return read.String()
+}
+
 // tally dev serves the dashboard unless it is told not to, and knows there what the functions do.
 func TestDevDashboard(t *testing.T) {
 	ports := freePorts(t, 3)
 	c, out := startDev(t, ports, "--dashboard-port", "0")
 	out.await("Add 1 from here")
-	_, line, _ := strings.Cut(out.read.String(), "  dashboard   ")
-	url, _, _ := strings.Cut(line, "\n")
 	increment(t, ports, "demo-tally", "(default)", "likes")
 	out.await("rollups/likes  count 1  1 shards")
-	stream, err := http.Get(url + "counters")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Body.Close()
-	var read strings.Builder
-	chunk := make([]byte, 4096)
-	for !strings.Contains(read.String(), `"name":"counters/likes"`) || !strings.Contains(read.String(), `"events":1`) || !strings.Contains(read.String(), `"writes":1,`) {
-		n, err := stream.Body.Read(chunk)
-		read.Write(chunk[:n])
-		if err != nil {
-			t.Fatalf("%v\n%s", err, &read)
-		}
-	}
+	out.readDashboard(func(read string) bool {
+		return strings.Contains(read, `"name":"counters/likes"`) && strings.Contains(read, `"events":1`) && strings.Contains(read, `"writes":1,`)
+	})
 	if err := c.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +131,7 @@ func TestDevDashboard(t *testing.T) {
 }
 
 func TestDevWithoutDashboard(t *testing.T) {
-	c := tally(t, "dev", "--dashboard=false", "--instances", "1", "--functions-port", strconv.Itoa(freePorts(t, 1)), "--project", "demo-plain")
+	c := tally(t, "dev", "--dashboard=false", "--instances", "1", "--functions-port", strconv.Itoa(freePorts(t, 1)), "--project", emulatortest.Project(t))
 	c.Env = append(c.Env, "FIRESTORE_EMULATOR_HOST="+emulatortest.Addr())
 	out := c.follow(t)
 	out.await("Add 1 from here")

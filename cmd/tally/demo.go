@@ -138,7 +138,7 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	d.stack.project = "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
 	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute}
-	d.stack.billed, d.stack.held = true, true
+	d.stack.billed = true
 	bar := d.progress()
 	if isTerminal(d.stack.logs) {
 		d.stack.logs = &besideBar{bar, d.stack.logs}

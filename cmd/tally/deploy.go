@@ -114,7 +114,7 @@ why, and which roles you need.`,
   tally deploy --project my-project
   tally deploy --project my-project --alert-email me@example.com
   tally deploy --project my-project --databases '(default),orders'
-  tally deploy --project my-project --cadence 1h
+  tally deploy --project my-project --routes 'pages/{page}/shards/{shard} -> page_totals/{page} : views : every 10s'
   tally deploy --project my-project --routes 'posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views'
   tally deploy --project my-project --firebase ../my-app/firebase.json`,
 	}
@@ -122,7 +122,7 @@ why, and which roles you need.`,
 	f.StringVar(&o.region, "region", "", "region of the functions (default that of each database)")
 	f.StringVar(&o.routes, "routes", "", "routes, separated by semicolons (default $TALLY_ROUTES, else as deployed, else "+rollup.DefaultRoute+")")
 	f.StringVar(&o.databases, "databases", "", "database ids, separated by commas (default $TALLY_DATABASES, else as deployed, else (default))")
-	f.StringVar(&o.cadence, "cadence", "", "least time between two roll-ups of a counter (default $TALLY_CADENCE, else as deployed, else 1s)")
+	f.StringVar(&o.cadence, "cadence", "", "how often a counter is rolled up while it changes (default $TALLY_CADENCE, else as deployed, else 1s)")
 	f.StringArrayVar(&o.env, "env", nil, "a further variable of the functions, `NAME=VALUE`; may be repeated")
 	f.StringVar(&o.alertEmail, "alert-email", "", "address that alerts are mailed to")
 	f.StringVar(&o.firebase, "firebase", "", "an app's `firebase.json`: replace the project's rules by those that it names")
@@ -218,17 +218,8 @@ func (d *deployment) options(named map[string]string, region string) (deploy.Opt
 			return deploy.Options{}, err
 		}
 	}
-	o := deploy.Options{Project: d.project, Region: region, Databases: databases, Routes: config.Routes, Cadence: config.Cadence,
-		HoldLimit: config.HoldLimit, LogLevel: config.LogLevel.String(), Env: make(map[string]string)}
-	if environment[deploy.AuditReads] != "" {
-		o.AuditReads = config.AuditReads
-	}
-	for name, value := range environment {
-		if !slices.Contains(deploy.Variables(), name) {
-			o.Env[name] = value
-		}
-	}
-	return o, nil
+	return deploy.Options{Project: d.project, Region: region, Databases: databases, Routes: config.Routes, Cadence: config.Cadence, Burst: config.Burst,
+		HoldLimit: config.HoldLimit, AuditReads: config.AuditReads, LogLevel: config.LogLevel.String(), Env: environment}, nil
 }
 
 func undeployCommand() *cobra.Command {

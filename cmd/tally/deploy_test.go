@@ -44,7 +44,7 @@ package tally
 -- app/firestore.rules --
 match /counters/{counter} { match /shards/{shard} {} } match /rollups/{counter} {}
 -- app/firestore.indexes.json --
-{"indexes": [], "fieldOverrides": [{"collectionGroup": "rollup_pending", "fieldPath": "nonce", "indexes": []}]}
+{"indexes": [], "fieldOverrides": [{"collectionGroup": "rollups", "fieldPath": "tally", "indexes": []}]}
 -- bare/firebase.json --
 {"firestore": {"rules": "firestore.rules"}}
 -- bare/firestore.rules --

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
@@ -42,7 +43,7 @@ The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from t
 	c.Flags().StringVar(&d.stack.project, "project", "demo-tally", "project id; the emulator takes any, and one that begins with demo- is never a real project")
 	d.page.flags(c)
 	d.dashboard.flags(c)
-	c.Flags().DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule")
+	c.Flags().DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule, which keeps the routes that say \"every\" from one to the next")
 	return c
 }
 
@@ -79,6 +80,7 @@ func (d *dev) run(ctx context.Context) error {
 			return err
 		}
 	}
+	d.stack.variables = []string{"TALLY_SCHEDULE_PERIOD=" + d.every.String()}
 	s, err := startStack(ctx, d.stack)
 	defer s.stop()
 	if err == nil && d.page.on {
@@ -193,18 +195,20 @@ func (d *dev) keep(ctx context.Context, s *stack, n int) {
 	}
 }
 
-// schedule is Cloud Scheduler.
+// schedule is Cloud Scheduler. Routes that say "every" need not wait for the first tick.
 func (d *dev) schedule(ctx context.Context, s *stack) {
 	tick := time.NewTicker(d.every)
 	defer tick.Stop()
-	for {
+	for due := len(s.config.Routes.Scheduled()) > 0; ; due = true {
+		if due {
+			if err := s.instance(0).callSchedule(ctx); err != nil && ctx.Err() == nil {
+				d.print("RollUpOnSchedule failed: %v", err)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := s.instance(0).callSchedule(ctx); err != nil && ctx.Err() == nil {
-				d.print("RollUpOnSchedule failed: %v", err)
-			}
 		}
 	}
 }
@@ -253,21 +257,23 @@ func (d *dev) watch(ctx context.Context, s *stack, work *sync.WaitGroup, greeted
 // show prints one line for a document that is a roll-up.
 func (d *dev) show(routes rollup.Routes, prefix string, change firestore.DocumentChange) {
 	path := firestorestore.Path(change.Doc.Ref)
-	for _, route := range routes {
-		if _, ok := route.CounterOfRollUp(path); !ok {
-			continue
-		}
-		if change.Kind == firestore.DocumentRemoved {
-			d.print("%s%s  removed", prefix, path)
-			continue
-		}
-		fields := change.Doc.Data()
+	fields := change.Doc.Data()
+	value, isRollUp := fields[document.TallyField]
+	ours := slices.ContainsFunc(routes, func(r *rollup.Route) bool {
+		_, ok := r.CounterOfRollUp(path)
+		return ok
+	})
+	switch {
+	case !ours || !isRollUp:
+	case change.Kind == firestore.DocumentRemoved:
+		d.print("%s%s  removed", prefix, path)
+	default:
+		tally := document.DecodeTally(value)
 		var totals strings.Builder
-		for _, field := range slices.Sorted(slices.Values(route.Fields)) {
-			fmt.Fprintf(&totals, "  %s %v", field, fields[field])
+		for _, name := range slices.Sorted(slices.Values(tally.Totals)) {
+			fmt.Fprintf(&totals, "  %s %v", name, fields[name])
 		}
-		asOf, _ := fields[rollup.FieldAsOf].(time.Time)
-		d.print("%s%s%s  %v shards  as of %s", prefix, path, &totals, fields[rollup.FieldNumShards], asOf.Local().Format(clock))
+		d.print("%s%s%s  %d shards  as of %s", prefix, path, &totals, tally.NumShards, tally.AsOf.Local().Format(clock))
 	}
 }
 

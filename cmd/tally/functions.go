@@ -4,11 +4,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 
-	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
 	_ "github.com/firestore-tally/tally" // registers the functions
+	"github.com/firestore-tally/tally/internal/framework"
 	"github.com/spf13/cobra"
 )
 
@@ -30,9 +29,9 @@ func functionsCommand() *cobra.Command {
 				_, _ = io.Copy(io.Discard, c.InOrStdin())
 				os.Exit(0)
 			}()
-			return funcframework.StartHostPort(loopback, strconv.Itoa(port))
+			return framework.Serve(port, framework.Tell)
 		},
 	}
-	c.Flags().IntVar(&port, "port", 8081, "port to serve at")
+	c.Flags().IntVar(&port, "port", 0, "port to serve at; 0: any that is free")
 	return c
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/firestore-tally/tally/internal/framework"
 )
 
 const loopback = "127.0.0.1"
@@ -26,8 +28,8 @@ type instance struct {
 	reason error // why it ended; valid after ended
 }
 
-// startInstance starts a functions process at port with the environment variables, and returns when
-// it serves.
+// startInstance starts a functions process at port, or at any that is free if port is 0, with the
+// environment variables, and returns when it serves.
 func startInstance(ctx context.Context, port int, variables []string, logs io.Writer) (*instance, error) {
 	if err := checkPort(port); err != nil {
 		return nil, fmt.Errorf("functions: %w; choose others with --functions-port", err)
@@ -36,10 +38,11 @@ func startInstance(ctx context.Context, port int, variables []string, logs io.Wr
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{port: port, ended: make(chan struct{})}
+	i := &instance{ended: make(chan struct{})}
+	output := framework.NewListener(nil)
 	i.cmd = exec.Command(executable, "functions", "--port", strconv.Itoa(port)) // not CommandContext: stop decides when it ends
 	i.cmd.Env = append(functionsEnvironment(os.Environ()), variables...)
-	i.cmd.Stderr = logs
+	i.cmd.Stdout, i.cmd.Stderr = output, logs
 	if i.life, err = i.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -50,9 +53,12 @@ func startInstance(ctx context.Context, port int, variables []string, logs io.Wr
 		i.reason = i.cmd.Wait()
 		close(i.ended)
 	}()
-	if err := i.awaitReady(ctx); err != nil {
+	if err := i.awaitReady(ctx, output.Port()); err != nil {
 		i.stop()
-		return nil, fmt.Errorf("functions at port %d: %w", port, err)
+		if port != 0 {
+			return nil, fmt.Errorf("functions at port %d: %w", port, err)
+		}
+		return nil, fmt.Errorf("functions: %w", err)
 	}
 	return i, nil
 }
@@ -72,27 +78,21 @@ func functionsEnvironment(environment []string) []string {
 	return kept
 }
 
-// readyWithin bounds the wait for a functions process.
-const readyWithin = 30 * time.Second
+// readyWithin bounds the wait for a functions process. It takes a fraction of a second, or several
+// seconds on a machine that has other work to do. One that cannot serve ends at once.
+const readyWithin = 2 * time.Minute
 
-// awaitReady waits until the process accepts connections.
-func (i *instance) awaitReady(ctx context.Context) error {
+// awaitReady waits until the process tells the port where it serves.
+func (i *instance) awaitReady(ctx context.Context, port <-chan int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("not ready after %v", readyWithin))
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		conn, err := net.Dial("tcp", net.JoinHostPort(loopback, strconv.Itoa(i.port)))
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-tick.C:
-		case <-i.ended:
-			return fmt.Errorf("ended at once: %w", i.reason)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	select {
+	case i.port = <-port:
+		return nil
+	case <-i.ended:
+		return fmt.Errorf("ended at once: %w", i.reason)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
 
@@ -30,10 +30,9 @@ import (
 type stackOptions struct {
 	project       string
 	firestorePort int
-	functionsPort int // of the first instance; the others follow
+	functionsPort int // of the first instance; the others follow. 0: any for each
 	instances     int
 	rules         string
-	held          bool // the cadence must be one that events are held through, not the schedule's
 	faults        eventrelay.Faults
 	variables     []string // of the functions' environment, beside this process's own
 	billed        bool     // count what the functions are billed for
@@ -43,8 +42,8 @@ type stackOptions struct {
 // flags defines the flags that dev and demo share.
 func (o *stackOptions) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.IntVar(&o.firestorePort, "firestore-port", 8080, "port of the Firestore emulator; no effect with FIRESTORE_EMULATOR_HOST set")
-	f.IntVar(&o.functionsPort, "functions-port", 8081, "port of the first functions process; the others follow")
+	f.IntVar(&o.firestorePort, "firestore-port", 8080, "port of the Firestore emulator; 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set")
+	f.IntVar(&o.functionsPort, "functions-port", 8081, "port of the first functions process; the others follow; 0: any that are free")
 	f.IntVar(&o.instances, "instances", 2, "functions processes")
 	f.StringVar(&o.rules, "rules", "firestore.rules", "file of security rules; no effect with FIRESTORE_EMULATOR_HOST set")
 }
@@ -57,18 +56,33 @@ func (o *stackOptions) check(another bool) error {
 	if o.instances < 1 {
 		return fmt.Errorf("--instances %d: want at least 1", o.instances)
 	}
-	last := o.functionsPort + o.instances - 1
-	if o.functionsPort < 1 || last > highestPort {
-		return fmt.Errorf("--functions-port %d: the ports %d to %d of %d processes: want ports from 1 to %d", o.functionsPort, o.functionsPort, last, o.instances, highestPort)
+	if last := o.instancePort(o.instances - 1); o.functionsPort < 0 || last > highestPort {
+		return fmt.Errorf("--functions-port %d: the ports %d to %d of %d processes: want ports up to %d, or 0 for any that are free", o.functionsPort, o.functionsPort, last, o.instances, highestPort)
 	}
 	if another {
 		return nil
 	}
-	if o.firestorePort < 1 || o.firestorePort > highestPort {
-		return fmt.Errorf("--firestore-port %d: want a port from 1 to %d", o.firestorePort, highestPort)
+	if o.firestorePort < 0 || o.firestorePort > highestPort {
+		return fmt.Errorf("--firestore-port %d: want a port up to %d, or 0 for any that is free", o.firestorePort, highestPort)
 	}
-	if o.functionsPort <= o.firestorePort && o.firestorePort <= last {
-		return fmt.Errorf("--firestore-port %d is one of the functions' ports, %d to %d; choose others with --functions-port", o.firestorePort, o.functionsPort, last)
+	if err := o.checkInstances(o.firestorePort); err != nil {
+		return fmt.Errorf("--firestore-port %w; choose others with --functions-port", err)
+	}
+	return nil
+}
+
+// instancePort returns the port of the n-th functions process, 0 if any does.
+func (o *stackOptions) instancePort(n int) int {
+	if o.functionsPort == 0 {
+		return 0
+	}
+	return o.functionsPort + n
+}
+
+// checkInstances returns an error if the port is that of a functions process.
+func (o *stackOptions) checkInstances(port int) error {
+	if last := o.instancePort(o.instances - 1); port != 0 && o.functionsPort <= port && port <= last {
+		return fmt.Errorf("%d is one of the functions' ports, %d to %d", port, o.functionsPort, last)
 	}
 	return nil
 }
@@ -94,18 +108,11 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 	if os.Getenv("TALLY_LOG_LEVEL") == "" {
 		o.variables = append(o.variables, "TALLY_LOG_LEVEL=WARN") // what goes well needs no line
 	}
+	o.variables = append(o.variables, "GOOGLE_CLOUD_PROJECT="+o.project)
 	s := &stack{options: o}
-	environment := make(map[string]string)
-	for _, variable := range append(os.Environ(), o.variables...) {
-		name, value, _ := strings.Cut(variable, "=")
-		environment[name] = value
-	}
 	var err error
-	if s.config, err = app.LoadConfig(environment); err != nil {
+	if s.config, err = app.LoadConfig(env.ToMap(append(os.Environ(), o.variables...))); err != nil {
 		return s, fmt.Errorf("configuration: %w", err)
-	}
-	if longest := rollup.LongestCadence(s.config.HoldLimit); o.held && s.config.Cadence > longest {
-		return s, fmt.Errorf("TALLY_CADENCE=%v: want at most %v here, where no schedule runs; tally dev runs one", s.config.Cadence, longest)
 	}
 	if err := o.check(s.config.EmulatorHost != ""); err != nil {
 		return s, err
@@ -117,7 +124,7 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 		s.onStop(func() { _ = os.RemoveAll(s.dir) })
 	}
 	for n := range o.instances {
-		if err := checkPort(o.functionsPort + n); err != nil {
+		if err := checkPort(o.instancePort(n)); err != nil {
 			return s, fmt.Errorf("functions: %w; choose others with --functions-port", err)
 		}
 	}
@@ -224,7 +231,7 @@ func checkEmulator(ctx context.Context, addr string) error {
 
 // startInstance starts the n-th functions process, in place of one that has ended.
 func (s *stack) startInstance(ctx context.Context, n int) error {
-	variables := append(slices.Clone(s.options.variables), "GOOGLE_CLOUD_PROJECT="+s.options.project, firestorestore.EmulatorHost+"="+s.addr)
+	variables := append(slices.Clone(s.options.variables), firestorestore.EmulatorHost+"="+s.addr)
 	if s.options.billed {
 		s.mu.Lock()
 		usage := filepath.Join(s.dir, fmt.Sprintf("usage-%d", len(s.usage)))
@@ -232,7 +239,7 @@ func (s *stack) startInstance(ctx context.Context, n int) error {
 		s.mu.Unlock()
 		variables = append(variables, "TALLY_USAGE_FILE="+usage)
 	}
-	i, err := startInstance(ctx, s.options.functionsPort+n, variables, s.options.logs)
+	i, err := startInstance(ctx, s.options.instancePort(n), variables, s.options.logs)
 	if err != nil {
 		return err
 	}
@@ -259,12 +266,12 @@ func (s *stack) instance(n int) *instance {
 	return s.instances[n]
 }
 
-// startEvents has each write of a shard become an event at the relay.
+// startEvents has each write of a shard of a live route become an event at the relay.
 func (s *stack) startEvents(ctx context.Context) error {
 	if s.started == nil {
 		return s.listenForEvents(ctx)
 	}
-	for n, route := range s.config.Routes {
+	for n, route := range s.config.Routes.Live() {
 		var pattern []string
 		for _, segment := range route.Pattern() {
 			pattern = append(pattern, segment.String())
@@ -285,7 +292,7 @@ func (s *stack) startEvents(ctx context.Context) error {
 // them elsewhere.
 func (s *stack) listenForEvents(ctx context.Context) error {
 	collections := make(map[string]bool)
-	for _, route := range s.config.Routes {
+	for _, route := range s.config.Routes.Live() {
 		pattern := route.Pattern()
 		collections[pattern[len(pattern)-2].Name] = true
 	}
@@ -315,7 +322,7 @@ func (s *stack) listenForEvents(ctx context.Context) error {
 // deliverShard hands an event of a collection group to the relay if it is a shard's, as a trigger's
 // pattern would.
 func (s *stack) deliverShard(e eventrelay.Event) error {
-	if _, ok := s.config.Routes.Match(e.Header.Get("Ce-Document")); !ok {
+	if _, ok := s.config.Routes.Live().Match(e.Header.Get("Ce-Document")); !ok {
 		return nil
 	}
 	return s.relay.Deliver(e)

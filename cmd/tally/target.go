@@ -102,8 +102,11 @@ func (t *target) open(ctx context.Context) error {
 		t.project = firestore.DetectProjectID
 	}
 	var err error
-	t.client, err = firestorestore.Dial(ctx, host, t.project, t.database, t.dial...)
-	return err
+	if t.client, err = firestorestore.Dial(ctx, host, t.project, t.database, t.dial...); err != nil {
+		return err
+	}
+	t.project = strings.Split(t.client.Doc("a/b").Path, "/")[1] // projects/{project}/databases/...
+	return nil
 }
 
 // explain adds the remedy to an error that has one.

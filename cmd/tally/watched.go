@@ -77,8 +77,8 @@ func (w *watched) listen(ctx context.Context, client *firestore.Client, started 
 		if err != nil {
 			return fmt.Errorf("listening to rollups/%s: %w", w.id, err)
 		}
-		if asOf, ok := doc.Data()["as_of"].(time.Time); ok {
-			w.rolledUp(asOf, doc.UpdateTime)
+		if r, err := shards.RollUpIn(doc, "count"); err == nil { // else it is not one yet
+			w.rolledUp(r.AsOf, doc.UpdateTime)
 		}
 		started()
 	}

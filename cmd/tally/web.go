@@ -43,18 +43,18 @@ type examplePage struct {
 
 func (p *examplePage) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&p.on, "web", false, "serve the example page of the web client; npm builds it if it is not built yet")
-	c.Flags().IntVar(&p.port, "web-port", 8090, "port of the example page; no effect without --web")
+	c.Flags().IntVar(&p.port, "web-port", 8090, "port of the example page; 0: any that is free; no effect without --web")
 }
 
 // reserve takes the page's port, and checks what can be checked before anything is started.
 func (p *examplePage) reserve(ctx context.Context, o stackOptions) error {
-	if p.port < 1 || p.port > highestPort {
-		return fmt.Errorf("--web-port %d: want a port from 1 to %d", p.port, highestPort)
+	if p.port < 0 || p.port > highestPort {
+		return fmt.Errorf("--web-port %d: want a port up to %d, or 0 for any that is free", p.port, highestPort)
 	}
-	if last := o.functionsPort + o.instances - 1; o.functionsPort <= p.port && p.port <= last {
-		return fmt.Errorf("--web-port %d is one of the functions' ports, %d to %d; choose another", p.port, o.functionsPort, last)
+	if err := o.checkInstances(p.port); err != nil {
+		return fmt.Errorf("--web-port %w; choose another", err)
 	}
-	if p.port == o.firestorePort && os.Getenv(firestorestore.EmulatorHost) == "" {
+	if p.port != 0 && p.port == o.firestorePort && os.Getenv(firestorestore.EmulatorHost) == "" {
 		return fmt.Errorf("--web-port %d is the --firestore-port too; choose another", p.port)
 	}
 	if _, err := os.Stat(filepath.Join(webClient, "package.json")); err != nil {

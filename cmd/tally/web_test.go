@@ -283,8 +283,8 @@ func TestDevWebRefusals(t *testing.T) {
 		set  func(c *clone)
 		want []string
 	}{
-		{"a port too low", []string{"--web-port", "0"}, nil, []string{"--web-port 0: want a port from 1 to 65535"}},
-		{"a port too high", []string{"--web-port", "65536"}, nil, []string{"--web-port 65536: want a port from 1 to 65535"}},
+		{"a port too low", []string{"--web-port", "-1"}, nil, []string{"--web-port -1: want a port up to 65535, or 0 for any"}},
+		{"a port too high", []string{"--web-port", "65536"}, nil, []string{"--web-port 65536: want a port up to 65535, or 0 for any"}},
 		{"a function's port", []string{"--web-port", "8083", "--functions-port", "8082", "--instances", "2"}, nil, []string{"--web-port 8083 is one of the functions' ports, 8082 to 8083"}},
 		{"Firestore's port", []string{"--web-port", "8080"}, func(c *clone) { c.env = append(c.env, "FIRESTORE_EMULATOR_HOST=") }, []string{"--web-port 8080 is the --firestore-port too"}},
 		{"a port in use", []string{"--web-port", port}, nil, []string{"port " + port + " is in use", "--web-port"}},

@@ -43,36 +43,42 @@ locals {
   main_region = coalesce(var.region, lookup(local.regions, var.databases[var.main], var.databases[var.main]))
 
   # One function for each database and route, under the name that tally deploy gives it.
-  patterns = [for route in var.routes : trimspace(split("->", route)[0])]
+  routes = [for route in var.routes : {
+    pattern = trimspace(split("->", route)[0])
+    rollups = trimspace(regexall("([^/]+)/[^/:]+:", split("->", route)[1])[0][0]) # their collection group
+    live    = length(regexall(":\\s*every\\s+[0-9+.]", route)) == 0
+  }]
 
   triggers = merge([
     for database, location in var.databases : {
-      for pattern in local.patterns : "${database}/${pattern}" => {
+      for route in local.routes : "${database}/${route.pattern}" => {
         database = database
         location = location
         region   = coalesce(var.region, lookup(local.regions, location, location))
-        pattern  = pattern
-        words    = substr(join("-", regexall("[a-z0-9]+", lower("${database == "(default)" ? "" : database} ${replace(pattern, "/{[^}]*}/", " ")}"))), 0, 27)
-        hash     = substr(sha256("${database}/${replace(pattern, "/{[^}]*}/", "{}")}"), 0, 6)
+        pattern  = route.pattern
+        live     = route.live
+        words    = substr(join("-", regexall("[a-z0-9]+", lower("${database == "(default)" ? "" : database} ${replace(route.pattern, "/{[^}]*}/", " ")}"))), 0, 27)
+        hash     = substr(sha256("${database}/${replace(route.pattern, "/{[^}]*}/", "{}")}"), 0, 6)
       }
     }
   ]...)
 
-  env = merge({
+  env = merge(var.env, {
     GOOGLE_CLOUD_PROJECT       = var.project
     TALLY_ROUTES               = join("; ", var.routes)
     TALLY_CADENCE              = var.cadence
+    TALLY_BURST                = tostring(var.burst)
     TALLY_HOLD_LIMIT           = var.hold_limit
     TALLY_LOG_LEVEL            = var.log_level
     TALLY_DATABASES            = join(",", keys(var.databases))
+    TALLY_SCHEDULE_PERIOD      = "10m0s"
     TALLY_AUDIT_READS_PER_TICK = tostring(var.audit_reads)
-  }, var.env)
+  })
 
-  fields = {
-    "increment_tokens.expire_at" = { collection = "increment_tokens", field = "expire_at", ttl = true }
-    "rollup_pending.nonce"       = { collection = "rollup_pending", field = "nonce", ttl = false }
-    "rollup_pending.shards"      = { collection = "rollup_pending", field = "shards", ttl = false }
-  }
+  fields = merge(
+    { "increment_tokens.expire_at" = { collection = "increment_tokens", field = "expire_at", ttl = true } },
+    { for group in toset(local.routes[*].rollups) : "${group}.tally" => { collection = group, field = "tally", ttl = false } },
+  )
 
   database_fields = merge([
     for database in keys(var.databases) : { for name, field in local.fields : "${database}/${name}" => merge(field, { database = database }) }
@@ -194,7 +200,7 @@ resource "google_cloudfunctions2_function" "on_write" {
 
   service_config {
     service_account_email            = google_service_account.account["tally-functions"].email
-    max_instance_request_concurrency = 80
+    max_instance_request_concurrency = 1000
     available_cpu                    = "1"
     available_memory                 = "512Mi"
     timeout_seconds                  = 60
@@ -203,20 +209,23 @@ resource "google_cloudfunctions2_function" "on_write" {
     environment_variables            = local.env
   }
 
-  event_trigger {
-    event_type            = "google.cloud.firestore.document.v1.written"
-    trigger_region        = each.value.location
-    service_account_email = google_service_account.account["tally-trigger"].email
-    retry_policy          = "RETRY_POLICY_RETRY" # without it a failed event is dropped
+  dynamic "event_trigger" {
+    for_each = each.value.live ? [1] : [] # the schedule keeps the others
+    content {
+      event_type            = "google.cloud.firestore.document.v1.written"
+      trigger_region        = each.value.location
+      service_account_email = google_service_account.account["tally-trigger"].email
+      retry_policy          = "RETRY_POLICY_RETRY" # without it a failed event is dropped
 
-    event_filters {
-      attribute = "database"
-      value     = each.value.database
-    }
-    event_filters {
-      attribute = "document"
-      value     = each.value.pattern
-      operator  = "match-path-pattern"
+      event_filters {
+        attribute = "database"
+        value     = each.value.database
+      }
+      event_filters {
+        attribute = "document"
+        value     = each.value.pattern
+        operator  = "match-path-pattern"
+      }
     }
   }
 
@@ -255,7 +264,7 @@ resource "google_cloudfunctions2_function" "on_schedule" {
     max_instance_request_concurrency = 10
     available_cpu                    = "1"
     available_memory                 = "512Mi"
-    timeout_seconds                  = 540
+    timeout_seconds                  = 660
     min_instance_count               = 0
     max_instance_count               = 1
     environment_variables            = local.env
@@ -277,9 +286,9 @@ resource "google_cloud_scheduler_job" "tally" {
   name             = "tally"
   region           = local.main_region
   description      = "Made by terraform"
-  schedule         = var.schedule
+  schedule         = "*/10 * * * *"
   time_zone        = "Etc/UTC"
-  attempt_deadline = "540s"
+  attempt_deadline = "660s"
 
   retry_config {
     retry_count          = 2

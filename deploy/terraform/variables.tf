@@ -33,6 +33,12 @@ variable "cadence" {
   default     = "1s"
 }
 
+variable "burst" {
+  description = "TALLY_BURST."
+  type        = number
+  default     = 5
+}
+
 variable "hold_limit" {
   description = "TALLY_HOLD_LIMIT."
   type        = string
@@ -45,14 +51,8 @@ variable "log_level" {
   default     = "INFO"
 }
 
-variable "schedule" {
-  description = "Period of RollUpOnSchedule, as crontab has it: that of the audit, or the cadence if it is a minute or more."
-  type        = string
-  default     = "*/10 * * * *"
-}
-
 variable "audit_reads" {
-  description = "TALLY_AUDIT_READS_PER_TICK. With a schedule of less than ten minutes give it its share of 50000, so that a day costs no more."
+  description = "TALLY_AUDIT_READS_PER_TICK."
   type        = number
   default     = 50000
 }

@@ -180,12 +180,14 @@ type database struct {
 	coalescer *rollup.Coalescer
 }
 
-// database returns a database, which it opens on first use. It waits for that as long as ctx lasts,
+// database returns a database, which it opens on first use. It waits for that for the hold limit at most,
 // and keeps no other database waiting. A failed open is not remembered.
 func (s *service) database(ctx context.Context, id string) (*database, error) {
 	if d := s.opened(id); d != nil {
 		return d, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.config.HoldLimit)
+	defer cancel()
 	opened := s.opening.DoChan(id, func() (any, error) {
 		if d := s.opened(id); d != nil { // by the call before
 			return d, nil
@@ -245,9 +247,7 @@ func (s *service) onWrite(ctx context.Context, change trigger.Change) (counter s
 	if !ok {
 		return "", ending, fmt.Errorf("%s: %w", change.Path, errNoRoute)
 	}
-	opening, cancel := context.WithTimeout(ctx, s.config.HoldLimit)
-	defer cancel()
-	d, err := s.database(opening, change.Database)
+	d, err := s.database(ctx, change.Database)
 	if err != nil {
 		return c.RollUp, ending, err
 	}

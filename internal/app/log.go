@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strings"
 
 	"github.com/firestore-tally/tally/internal/telemetry"
 	"go.opentelemetry.io/otel/trace"
@@ -13,8 +12,7 @@ import (
 
 // NewLogger returns a logger that writes JSON lines with the keys that Cloud Logging takes apart
 // (https://cloud.google.com/logging/docs/structured-logging). A line of a request, that is one whose
-// context is of withRequest, names the request's trace, which Cloud Trace keeps in the project; empty,
-// in that of the request's event.
+// context is of withRequest, names the request's trace, which Cloud Trace keeps in the project.
 func NewLogger(w io.Writer, level slog.Level, project string) *slog.Logger {
 	return slog.New(traced{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: cloudKeys}), project})
 }
@@ -64,25 +62,15 @@ func (h traced) Handle(ctx context.Context, r slog.Record) error {
 	if !span.IsValid() {
 		return h.Handler.Handle(ctx, r)
 	}
+	name := span.TraceID().String()
+	if h.project != "" { // it is known once the configuration is
+		name = "projects/" + h.project + "/traces/" + name
+	}
 	r = r.Clone()
-	r.AddAttrs(slog.String("logging.googleapis.com/trace", h.traceName(header, span)),
+	r.AddAttrs(slog.String("logging.googleapis.com/trace", name),
 		slog.String("logging.googleapis.com/spanId", span.SpanID().String()),
 		slog.Bool("logging.googleapis.com/trace_sampled", span.IsSampled()))
 	return h.Handler.Handle(ctx, r)
-}
-
-// traceName returns the resource name of the span's trace, or its bare id when no project is known.
-func (h traced) traceName(header http.Header, span trace.SpanContext) string {
-	project := h.project
-	if project == "" {
-		if rest, ok := strings.CutPrefix(header.Get("Ce-Source"), "//firestore.googleapis.com/projects/"); ok {
-			project, _, _ = strings.Cut(rest, "/")
-		}
-	}
-	if project == "" {
-		return span.TraceID().String()
-	}
-	return "projects/" + project + "/traces/" + span.TraceID().String()
 }
 
 func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler {

@@ -9,11 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/internal/freeport"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 )
 
@@ -59,12 +61,12 @@ func BenchmarkColdStart(b *testing.B) {
 func coldStart(b *testing.B, binary, project string, e eventrelay.Event) (serving, answered time.Duration) {
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	held, release, err := freeport.Hold(1)
 	if err != nil {
 		b.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
+	defer release()
+	port := strconv.Itoa(held)
 	c := exec.CommandContext(ctx, binary)
 	c.Env = append(os.Environ(), "PORT="+port, "FUNCTION_TARGET=RollUpOnWrite", "GOOGLE_CLOUD_PROJECT="+project)
 	began := time.Now()

@@ -6,7 +6,6 @@ import (
 	"log"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/GoogleCloudPlatform/functions-framework-go/funcframework"
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
@@ -23,6 +21,7 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/framework"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 )
@@ -57,24 +56,9 @@ func onWrite(w http.ResponseWriter, r *http.Request) {
 
 // serve starts the functions framework once and returns its address.
 var serve = sync.OnceValue(func() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	go func() { log.Fatal(funcframework.StartHostPort("127.0.0.1", port)) }()
-	const within = 10 * time.Second
-	for end := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
-		if err == nil {
-			conn.Close()
-			return "http://127.0.0.1:" + port
-		}
-		if time.Now().After(end) {
-			log.Fatalf("the functions framework does not serve within %v: %v", within, err)
-		}
-	}
+	port := make(chan int)
+	go func() { log.Fatal(framework.Serve(0, func(p int) { port <- p })) }()
+	return fmt.Sprintf("http://127.0.0.1:%d", <-port)
 })
 
 // A summer is the obvious way: each event reads the shards, as

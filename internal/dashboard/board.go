@@ -15,6 +15,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"google.golang.org/grpc"
 )
@@ -278,29 +279,34 @@ func (b *Board) note(q *query, snapshot *firestore.QuerySnapshot, first bool, no
 	}
 }
 
+// noteDocument brings the rows of a document up to date. Of an app's own document only what Tally writes
+// is news.
 func (b *Board) noteDocument(q *query, change firestore.DocumentChange, first bool, now time.Time, seen map[rowKey]bool) {
 	_, path, _ := strings.Cut(change.Doc.Ref.Path, "/documents/")
+	fields := change.Doc.Data()
+	tally := document.DecodeTally(fields[document.TallyField])
+	isRollUp := !tally.AsOf.IsZero() && change.Kind != firestore.DocumentRemoved
+	rolledUp := false
 	for i, route := range b.options.Routes {
 		counter, ok := route.CounterOfRollUp(path)
 		if !ok {
 			continue
 		}
-		fields := change.Doc.Data()
-		asOf, isRollUp := fields[rollup.FieldAsOf].(time.Time)
-		numShards, _ := fields[rollup.FieldNumShards].(int64)
 		for _, field := range route.Fields {
 			key := rowKey{q.database.ID, path, field}
 			total, ok := rollup.NumberOf(fields[field])
-			if !ok || !isRollUp || change.Kind == firestore.DocumentRemoved {
+			if !ok || !isRollUp || !tally.Covers(field) {
 				b.model.remove(key)
 				continue
 			}
 			seen[key] = true
-			b.model.put(key, q, counter, i, sample{asOf.UnixMicro(), total}, numShards, first)
+			if b.model.put(key, q, counter, i, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards, first) {
+				rolledUp = true
+			}
 		}
-		if !first && isRollUp && change.Kind != firestore.DocumentRemoved {
-			b.model.rollUps.add(now, 1)
-		}
+	}
+	if rolledUp && !first {
+		b.model.rollUps.add(now, 1)
 	}
 }
 

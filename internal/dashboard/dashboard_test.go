@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
@@ -112,10 +114,14 @@ func (w *world) run(dial ...grpc.DialOption) {
 // rollUp writes a roll-up document.
 func (w *world) rollUp(path string, asOf time.Time, numShards int, totals map[string]any) {
 	w.t.Helper()
-	fields := map[string]any{"as_of": asOf, "num_shards": numShards}
-	for name, total := range totals {
-		fields[name] = total
-	}
+	fields := map[string]any{document.TallyField: document.Tally{AsOf: asOf, NumShards: int64(numShards), Totals: slices.Collect(maps.Keys(totals))}.Encode()}
+	maps.Copy(fields, totals)
+	w.set(path, fields)
+}
+
+// set writes a document.
+func (w *world) set(path string, fields map[string]any) {
+	w.t.Helper()
 	if _, err := w.client.Doc(path).Set(w.t.Context(), fields); err != nil {
 		w.t.Fatal(err)
 	}
@@ -218,11 +224,10 @@ func TestCounters(t *testing.T) {
 	w.rollUp("rollups/a", at, 3, map[string]any{"count": 5})
 	w.rollUp("posts/7/likes/x", at, 1, map[string]any{"likes": 1, "views": int64(1<<53 + 1)})
 	w.rollUp("php_rollups/total", at, 1, map[string]any{"Cnt": 1.5})
-	w.rollUp("php_rollups/other", at, 1, map[string]any{"Cnt": 2})                                     // no route's
-	w.rollUp("elsewhere/1/rollups/a", at, 1, map[string]any{"count": 2})                               // a collection of that name, elsewhere
-	if _, err := w.client.Doc("rollups/no").Set(t.Context(), map[string]any{"count": 1}); err != nil { // no roll-up
-		t.Fatal(err)
-	}
+	w.rollUp("php_rollups/other", at, 1, map[string]any{"Cnt": 2})                // no route's
+	w.rollUp("elsewhere/1/rollups/a", at, 1, map[string]any{"count": 2})          // a collection of that name, elsewhere
+	w.rollUp("rollups/others", at, 1, map[string]any{"other": 1})                 // no total of the route's
+	w.set("rollups/no", map[string]any{"count": 1, "as_of": at, "num_shards": 1}) // no roll-up
 	w.run()
 	await := w.follow()
 	p := await(func(p *page) bool { return p.last.Ready && p.last.Local != nil && len(p.rows) == 4 })
@@ -241,7 +246,7 @@ func TestCounters(t *testing.T) {
 		t.Errorf("functions (-want +got):\n%s", d)
 	}
 	// Read are the documents that its queries find, a roll-up or not; php_rollups/other and what is elsewhere are in none.
-	if got, want := p.last.Watching.Counts, (billing.Counts{Reads: 4}); got != want {
+	if got, want := p.last.Watching.Counts, (billing.Counts{Reads: 5}); got != want {
 		t.Errorf("watching has cost %+v, want %+v", got, want)
 	}
 	if age := time.Since(time.UnixMicro(p.last.Now)).Abs(); age > time.Minute {
@@ -275,6 +280,47 @@ func TestCounters(t *testing.T) {
 	// A page that comes now is told what there is.
 	p = w.follow()(func(*page) bool { return true })
 	if d := cmp.Diff(map[string]string{"samples/php/distributedCounters Cnt": "1.5"}, p.totals()); d != "" {
+		t.Errorf("totals (-want +got):\n%s", d)
+	}
+}
+
+// The app's own writes of a roll-up document are no roll-ups. Of a total that it does not name any more
+// tally says nothing.
+func TestAppsDocument(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.run()
+	await := w.follow()
+	reads := await(func(p *page) bool { return p.last.Ready }).last.Watching.Reads
+	w.board.mu.Lock()
+	w.board.model.rollUps = newRecent(eventually) // longer than this test
+	w.board.mu.Unlock()
+	const path = "posts/7/likes/x"
+	update := func(updates ...firestore.Update) {
+		t.Helper()
+		if _, err := w.client.Doc(path).Update(t.Context(), updates); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	w.rollUp(path, began, 1, map[string]any{"likes": 1, "views": 2})
+	await(func(p *page) bool { return len(p.rows) == 2 })
+	update(firestore.Update{Path: "title", Value: "x"})
+	await(func(p *page) bool { return p.last.Watching.Reads == reads+2 })
+	w.rollUp(path, began.Add(time.Second), 1, map[string]any{"likes": 5, "views": 2})
+	await(func(p *page) bool { return p.has("posts/7/counters/x likes", "5") })
+	w.board.mu.Lock()
+	rollUps := 0
+	for _, n := range w.board.model.rollUps.seconds {
+		rollUps += n
+	}
+	w.board.mu.Unlock()
+	if rollUps != 2 {
+		t.Errorf("%d roll-ups counted, want 2", rollUps)
+	}
+	update(firestore.Update{Path: "tally.totals", Value: []string{"views"}}, firestore.Update{Path: "tally.former", Value: []string{"likes"}})
+	p := await(func(p *page) bool { return len(p.rows) == 1 })
+	if d := cmp.Diff(map[string]string{"posts/7/counters/x views": "2"}, p.totals()); d != "" {
 		t.Errorf("totals (-want +got):\n%s", d)
 	}
 }

@@ -18,7 +18,7 @@ type row struct {
 	route   int      // index of the counter's route
 	known   bool     // its total when it was first seen is not news
 	samples []sample // of the last roll-ups, the oldest first
-	shards  int64    // num_shards
+	shards  int64    // documents counted
 	rate    float64  // change of the total per second
 	born    uint64   // version of the model when it came
 	version uint64   // of its last change
@@ -105,9 +105,9 @@ func (m *model) touch(r *row) {
 	m.order.MoveToFront(r.place)
 }
 
-// put notes what a roll-up document says of a field. With known, the document may be older than the
-// watching.
-func (m *model) put(key rowKey, source *query, counter rollup.Counter, route int, s sample, numShards int64, known bool) {
+// put notes what a roll-up document says of a field, and reports whether it was not known. With known,
+// the document may be older than the watching.
+func (m *model) put(key rowKey, source *query, counter rollup.Counter, route int, s sample, numShards int64, known bool) (news bool) {
 	r, ok := m.rows[key]
 	if !ok {
 		m.ids++
@@ -116,7 +116,7 @@ func (m *model) put(key rowKey, source *query, counter rollup.Counter, route int
 		m.rows[key] = r
 		r.born = m.version + 1
 	} else if r.latest() == s && r.shards == numShards {
-		return
+		return false
 	}
 	if n := len(r.samples); n > 0 && r.samples[n-1].asOf >= s.asOf {
 		r.samples = r.samples[:0] // the document was created again, or written by hand: another history begins
@@ -130,6 +130,7 @@ func (m *model) put(key rowKey, source *query, counter rollup.Counter, route int
 	r.shards = numShards
 	m.active[r] = true
 	m.touch(r)
+	return true
 }
 
 // remove forgets the row.

@@ -70,14 +70,16 @@ type test struct {
 	Resource *struct{ Data map[string]any }
 }
 
-// options are those of the sound deployment: two routes, one of which reads documents, in two databases.
+// options are those of the sound deployment: three routes, one of which reads documents and one of which
+// the schedule keeps, in two databases.
 func options(t *testing.T) deploy.Options {
-	routes, err := rollup.ParseRoutes("counters/{counter}/shards/{shard} -> rollups/{counter} : count; posts/{post}/hot/{n} -> posts/{post}/sums/hot : likes, views : documents")
+	routes, err := rollup.ParseRoutes(rollup.DefaultRoute + "; posts/{post}/hot/{n} -> posts/{post}/sums/hot : likes, views : documents" +
+		"; pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return deploy.Options{
-		Project: project, Routes: routes, Cadence: time.Second, HoldLimit: 8 * time.Second,
+		Project: project, Routes: routes, Cadence: time.Second, Burst: 5, HoldLimit: 8 * time.Second, AuditReads: 50_000,
 		Databases: []deploy.Database{{ID: "(default)", Location: "nam5"}, {ID: "orders", Location: "europe-west1"}},
 	}
 }

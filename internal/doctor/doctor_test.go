@@ -12,7 +12,6 @@ import (
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
-	"github.com/firestore-tally/tally/deploy"
 	"github.com/google/go-cmp/cmp"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
@@ -25,24 +24,18 @@ var update = flag.Bool("update", false, "write testdata")
 
 // What deploy sets is what doctor wants.
 func TestSound(t *testing.T) {
-	slow := options(t)
-	slow.Cadence = 10 * time.Minute
-	for name, o := range map[string]deploy.Options{"held": options(t), "scheduled": slow} {
-		t.Run(name, func(t *testing.T) {
-			c := newCloud(t, o)
-			findings := c.read(t)
-			for _, f := range findings {
-				if f.Verdict != Well {
-					t.Errorf("%s is %s: %v %s", f.Name, f.Verdict, f.Problems, f.Why)
-				}
-			}
-			if got, want := len(findings), len(Checks); got != want {
-				t.Errorf("%d findings, want %d", got, want)
-			}
-			if got, want := c.pages.Load(), int64(len(c.functions)+2); got != want {
-				t.Errorf("%d pages were asked for, want %d: one for each function, and one of jobs in each location", got, want)
-			}
-		})
+	c := newCloud(t, options(t))
+	findings := c.read(t)
+	for _, f := range findings {
+		if f.Verdict != Well {
+			t.Errorf("%s is %s: %v %s", f.Name, f.Verdict, f.Problems, f.Why)
+		}
+	}
+	if got, want := len(findings), len(Checks); got != want {
+		t.Errorf("%d findings, want %d", got, want)
+	}
+	if got, want := c.pages.Load(), int64(len(c.functions)+2); got != want {
+		t.Errorf("%d pages were asked for, want %d: one for each function, and one of jobs in each location", got, want)
 	}
 }
 
@@ -70,16 +63,17 @@ var broken = []struct {
 	{"another entry point", "entry-point", func(c *cloud) { c.write().BuildConfig.EntryPoint = "HelloWorld" }},
 	{"no configuration is valid", "configuration", func(c *cloud) {
 		for _, f := range c.functions {
-			f.ServiceConfig.EnvironmentVariables = map[string]string{"TALLY_ROUTES": "counters"}
+			f.ServiceConfig.EnvironmentVariables = map[string]string{"GOOGLE_CLOUD_PROJECT": project, "TALLY_ROUTES": "counters"}
 		}
 	}},
-	{"a cadence that can be neither held nor scheduled", "configuration", func(c *cloud) { c.write().ServiceConfig.EnvironmentVariables["TALLY_CADENCE"] = "30s" }},
+	{"a cadence that no event is held for", "configuration", func(c *cloud) { c.write().ServiceConfig.EnvironmentVariables["TALLY_CADENCE"] = "30s" }},
 	{"routes that overlap", "configuration", func(c *cloud) {
 		c.write().ServiceConfig.EnvironmentVariables["TALLY_ROUTES"] += "; a/{b}/shards/{c} -> a/{b}/sums/x : n; counters/x/shards/{c} -> x/x : n"
 	}},
 	{"an emulator", "configuration", func(c *cloud) {
 		c.write().ServiceConfig.EnvironmentVariables["FIRESTORE_EMULATOR_HOST"] = "127.0.0.1:8080"
 	}},
+	{"no project", "configuration", func(c *cloud) { delete(c.write().ServiceConfig.EnvironmentVariables, "GOOGLE_CLOUD_PROJECT") }},
 	{"another project", "configuration", func(c *cloud) { c.schedule().ServiceConfig.EnvironmentVariables["GOOGLE_CLOUD_PROJECT"] = "shop-8" }},
 	{"other routes", "same-configuration", func(c *cloud) {
 		c.write().ServiceConfig.EnvironmentVariables["TALLY_ROUTES"] = "counters/{counter}/shards/{shard} -> rollups/{counter} : count"
@@ -97,15 +91,26 @@ var broken = []struct {
 		f.EventTrigger.EventFilters[1].Value = "likes/{a}/shards/{b}"
 		c.functions = slices.Insert(c.functions, 1, f)
 	}},
+	{"a trigger of a route that the schedule keeps", "triggers", func(c *cloud) {
+		f := proto.Clone(c.write()).(*functionspb.Function)
+		f.Name += "-old"
+		f.EventTrigger.EventFilters[1].Value = "pages/{a}/shards/{b}"
+		c.functions = slices.Insert(c.functions, 1, f)
+	}},
 	{"a trigger of everything", "triggers", func(c *cloud) { c.write().EventTrigger.EventFilters[1].Value = "{document=**}" }},
 	{"a trigger of creations only", "event-type", func(c *cloud) { c.write().EventTrigger.EventType = "google.cloud.firestore.document.v1.created" }},
 	{"a trigger elsewhere", "trigger-location", func(c *cloud) { c.write().EventTrigger.TriggerRegion = "us-central1" }},
 	{"a database that is not audited", "databases", func(c *cloud) {
 		c.schedule().ServiceConfig.EnvironmentVariables["TALLY_DATABASES"] = "(default)"
 	}},
+	{"events of a database that is not named", "databases", func(c *cloud) {
+		for _, f := range c.functions[3:6] {
+			f.ServiceConfig.EnvironmentVariables["TALLY_DATABASES"] = "(default)"
+		}
+	}},
 	{"a database that is gone", "databases", func(c *cloud) {
 		delete(c.databases, "projects/"+project+"/databases/orders")
-		c.functions = slices.Delete(c.functions, 2, 4)
+		c.functions = slices.Delete(c.functions, 3, 6)
 	}},
 	{"a database in Datastore mode", "databases", func(c *cloud) {
 		c.databases["projects/"+project+"/databases/orders"].Type = adminpb.Database_DATASTORE_MODE
@@ -126,6 +131,7 @@ var broken = []struct {
 	{"one event at a time", "concurrency", func(c *cloud) { c.write().ServiceConfig.MaxInstanceRequestConcurrency = 1 }},
 	{"part of a CPU", "concurrency", func(c *cloud) { c.write().ServiceConfig.AvailableCpu = "583m" }},
 	{"an audit of a minute", "audit-timeout", func(c *cloud) { c.schedule().ServiceConfig.TimeoutSeconds = 60 }},
+	{"a call that ends before the next", "audit-timeout", func(c *cloud) { c.schedule().ServiceConfig.TimeoutSeconds = 540 }},
 	{"no job", "schedule", func(c *cloud) { c.jobs = nil }},
 	{"a job that calls elsewhere", "schedule", func(c *cloud) { c.jobs[0].GetHttpTarget().Uri = "https://example.com/" }},
 	{"a dry run", "schedule", func(c *cloud) { c.jobs[0].GetHttpTarget().Uri += "?dry_run=true" }},
@@ -139,10 +145,9 @@ var broken = []struct {
 	{"no token", "schedule-identity", func(c *cloud) { c.jobs[0].GetHttpTarget().AuthorizationHeader = nil }},
 	{"a token for another", "schedule-identity", func(c *cloud) { c.jobs[0].GetHttpTarget().GetOidcToken().Audience = "https://example.com" }},
 	{"an account that may not call", "schedule-invoker", func(c *cloud) { c.policies[c.schedule().ServiceConfig.Service] = nil }},
-	{"calls too far apart", "period", func(c *cloud) {
-		for _, f := range c.functions {
-			f.ServiceConfig.EnvironmentVariables["TALLY_CADENCE"] = "5m"
-		}
+	{"calls too far apart", "period", func(c *cloud) { c.jobs[0].Schedule = "*/30 * * * *" }},
+	{"calls with another period's variable", "period", func(c *cloud) {
+		c.schedule().ServiceConfig.EnvironmentVariables["TALLY_SCHEDULE_PERIOD"] = "5m"
 	}},
 	{"a job that gives up", "attempt-deadline", func(c *cloud) { c.jobs[0].AttemptDeadline = durationpb.New(3 * time.Minute) }},
 	{"a function that takes longer than a job may wait", "attempt-deadline", func(c *cloud) {
@@ -172,9 +177,9 @@ var broken = []struct {
 			return readsOfRollUps(t) || t.Request.Method == "delete" && strings.HasSuffix(t.Request.Path, "/shards/0")
 		}
 	}},
-	{"rules that show marks", rulesOwn, func(c *cloud) {
+	{"rules that show the audit's cursor", rulesOwn, func(c *cloud) {
 		c.allows["cloud.firestore"] = func(t test) bool {
-			return readsOfRollUps(t) || t.Request.Method == "get" && strings.Contains(t.Request.Path, "rollup_pending")
+			return readsOfRollUps(t) || t.Request.Method == "get" && strings.Contains(t.Request.Path, "rollup_audit")
 		}
 	}},
 	{"a summed field without an index", "indexes", func(c *cloud) {
@@ -182,6 +187,9 @@ var broken = []struct {
 	}},
 	{"a hot field with an index", "exemptions", func(c *cloud) {
 		delete(c.fields, "projects/"+project+"/databases/(default)/collectionGroups/hot/fields/likes")
+	}},
+	{"roll-ups with an index of tally", "exemptions", func(c *cloud) {
+		delete(c.fields, "projects/"+project+"/databases/orders/collectionGroups/sums/fields/tally")
 	}},
 	{"tokens for ever", "ttl", func(c *cloud) {
 		c.fields["projects/"+project+"/databases/(default)/collectionGroups/increment_tokens/fields/expire_at"].TtlConfig = nil

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
@@ -134,12 +133,12 @@ func (d *Deployment) config() (c app.Config, valid bool) {
 
 // defaults returns what deploy sets for Tally's default configuration.
 func defaults(project string) deploy.Settings {
-	c, err := app.LoadConfig(nil)
+	c, err := standard(project)
 	if err != nil {
 		panic(err) // the defaults are constants, and a test loads them
 	}
 	s, err := deploy.New(deploy.Options{
-		Project: project, Databases: []deploy.Database{{ID: c.Databases[0], Location: "nam5"}}, Routes: c.Routes, Cadence: c.Cadence, HoldLimit: c.HoldLimit,
+		Project: project, Databases: []deploy.Database{{ID: c.Databases[0], Location: "nam5"}}, Routes: c.Routes, Cadence: c.Cadence, Burst: c.Burst, HoldLimit: c.HoldLimit,
 	})
 	if err != nil {
 		panic(err) // likewise
@@ -147,15 +146,9 @@ func defaults(project string) deploy.Settings {
 	return s
 }
 
-// scheduled reports whether RollUpOnSchedule keeps the cadence.
-func scheduled(c app.Config) bool { return c.Cadence > rollup.LongestCadence(c.HoldLimit) }
-
-// grace returns the audit's grace; see RollUpOnSchedule.
-func grace(c app.Config) time.Duration {
-	if scheduled(c) {
-		return rollup.Grace(0, c.HoldLimit)
-	}
-	return rollup.Grace(c.Cadence, c.HoldLimit)
+// standard returns the configuration of functions whose variables name no more than the project.
+func standard(project string) (app.Config, error) {
+	return app.LoadConfig(map[string]string{"GOOGLE_CLOUD_PROJECT": project})
 }
 
 // wrong notes that something is wrong, and what mends it.
@@ -237,12 +230,15 @@ func (e *examination) deploy() deploy.Command {
 	if known || !e.valid {
 		return c
 	}
-	standard, _ := app.LoadConfig(nil)
+	standard, _ := standard(e.Project)
 	if routes := routesText(e.config.Routes); routes != routesText(standard.Routes) {
 		c.Args = append(c.Args, "--routes="+routes)
 	}
 	if e.config.Cadence != standard.Cadence {
 		c.Args = append(c.Args, "--cadence="+e.config.Cadence.String())
+	}
+	if e.config.Burst != standard.Burst {
+		c.Args = append(c.Args, fmt.Sprintf("--env=TALLY_BURST=%d", e.config.Burst))
 	}
 	if e.config.HoldLimit != standard.HoldLimit {
 		c.Args = append(c.Args, "--env=TALLY_HOLD_LIMIT="+e.config.HoldLimit.String())

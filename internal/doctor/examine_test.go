@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )
@@ -97,13 +98,12 @@ func TestFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, _ := (&Deployment{Functions: []Function{{}}}).config()
-	c.Routes = routes
+	c := app.Config{Routes: routes}
 	if got, want := fmt.Sprint(summed(c)), "[{shards n} {shards m}]"; got != want {
 		t.Errorf("summed: got %s, want %s", got, want)
 	}
 	// Not shards.n, which the first route sums.
-	want := "[{shards o} {increment_tokens expire_at} {rollup_pending nonce} {rollup_pending shards}]"
+	want := "[{shards o} {increment_tokens expire_at} {ra tally} {rb tally}]"
 	if got := fmt.Sprint(exempt(c)); got != want {
 		t.Errorf("exempt: got %s, want %s", got, want)
 	}

@@ -67,7 +67,7 @@ func (e *examination) judged() []*Database {
 func summed(c app.Config) []FieldName {
 	var fields []FieldName
 	for _, r := range c.Routes {
-		if r.Read == rollup.Aggregate {
+		if !r.Documents {
 			fields = append(fields, shardFields(r)...)
 		}
 	}
@@ -77,11 +77,11 @@ func summed(c app.Config) []FieldName {
 func exempt(c app.Config) []FieldName {
 	var fields []FieldName
 	for _, r := range c.Routes {
-		if r.Read == rollup.Documents {
+		if r.Documents {
 			fields = append(fields, shardFields(r)...)
 		}
 	}
-	for _, f := range defaults("any").Fields {
+	for _, f := range deploy.Fields(c.Routes) {
 		fields = append(fields, FieldName{f.CollectionGroup, f.Path})
 	}
 	aggregated := summed(c) // of another route whose shards' collections have the same name
@@ -91,7 +91,7 @@ func exempt(c app.Config) []FieldName {
 // expires are the fields that have a TTL policy.
 func expires() []FieldName {
 	var fields []FieldName
-	for _, f := range defaults("any").Fields {
+	for _, f := range deploy.Fields(nil) {
 		if f.TTL {
 			fields = append(fields, FieldName{f.CollectionGroup, f.Path})
 		}
@@ -99,12 +99,9 @@ func expires() []FieldName {
 	return fields
 }
 
-// queued is the field that pending marks are found by.
-var queued = FieldName{"rollup_pending", "queued"}
-
 // fieldsOf returns all fields that are looked at.
 func fieldsOf(c app.Config) []FieldName {
-	return compact(slices.Concat(summed(c), []FieldName{queued}, exempt(c), expires()))
+	return compact(slices.Concat(summed(c), exempt(c), expires()))
 }
 
 func shardFields(r *rollup.Route) []FieldName {
@@ -146,7 +143,7 @@ func (e *examination) field(d *Database, name FieldName, flag string) []deploy.C
 }
 
 func (e *examination) indexes() {
-	e.eachField(append(summed(e.config), queued), func(d *Database, name FieldName, f Field) {
+	e.eachField(summed(e.config), func(d *Database, name FieldName, f Field) {
 		if !f.Summable {
 			e.wrong(e.field(d, name, "--clear-exemption"), "database %s: %s in %s has no index", d.ID, name.Path, name.Group)
 		} else if f.Building {

@@ -78,8 +78,6 @@ func (e *examination) entryPoint() {
 		switch {
 		case f.EntryPoint != want:
 			e.wrong(e.redeploy(f, "--entry-point="+want), "%s has the entry point %s, not %s", f.Name, f.EntryPoint, want)
-		case want == onWrite && f.Trigger == nil:
-			e.wrong([]deploy.Command{e.remove(f), e.deploy()}, "%s has no trigger: no event calls it", f.Name)
 		case want == onSchedule && f.Trigger != nil:
 			e.wrong(e.redeploy(f, "--trigger-http", "--no-allow-unauthenticated"), "%s is called by events, not by the schedule", f.Name)
 		}
@@ -89,9 +87,11 @@ func (e *examination) entryPoint() {
 func (e *examination) configuration() {
 	for _, f := range e.all() {
 		for _, problem := range problems(e.configs[f].err) {
-			name, _, _ := strings.Cut(problem, "=") // as LoadConfig begins them all
+			name := problem[:strings.IndexAny(problem+" ", "= ")] // as LoadConfig begins them all
 			remedy := e.redeploy(f, "--remove-env-vars="+name)
-			if value, ok := variable(e.config, name); ok && e.valid {
+			if name == "GOOGLE_CLOUD_PROJECT" {
+				remedy = e.setEnv(f, name, e.Project)
+			} else if value, ok := variable(e.config, name); ok && e.valid {
 				remedy = e.setEnv(f, name, value)
 			}
 			e.wrong(remedy, "%s: %s", f.Name, problem)
@@ -187,8 +187,8 @@ func (e *examination) concurrency() {
 	}
 }
 
-// auditMargin is how long before its timeout RollUpOnSchedule stops.
-const auditMargin = 20 * time.Second
+// reserve is how long before its timeout RollUpOnSchedule begins nothing more; see internal/app.
+const reserve = 45 * time.Second
 
 func (e *examination) auditTimeout() {
 	f := e.scheduled()
@@ -200,8 +200,14 @@ func (e *examination) auditTimeout() {
 		e.idle("the configuration of " + f.Name + " is not valid")
 		return
 	}
-	if want := 2*grace(c.Config) + auditMargin; f.Timeout < want {
-		e.wrong(e.redeploy(f, "--timeout="+seconds(max(want, e.defaults.OnSchedule.Timeout))), "%s has a timeout of %v; two graces and 20 s are %v", f.Name, f.Timeout, want)
+	mend := func(least time.Duration) []deploy.Command {
+		return e.redeploy(f, "--timeout="+seconds(max(least, e.defaults.OnSchedule.Timeout)))
+	}
+	if want := 2*rollup.Grace(c.Cadence, c.HoldLimit) + reserve; f.Timeout < want {
+		e.wrong(mend(want), "%s has a timeout of %v; two graces and 45 s are %v", f.Name, f.Timeout, want)
+	}
+	if want := c.SchedulePeriod + reserve; len(c.Routes.Scheduled()) > 0 && f.Timeout < want {
+		e.wrong(mend(want), "%s has a timeout of %v; TALLY_SCHEDULE_PERIOD and 45 s are %v", f.Name, f.Timeout, want)
 	}
 }
 
@@ -231,8 +237,8 @@ func (e *examination) triggers() {
 	}
 	for _, f := range e.triggered() {
 		s := source{f.Trigger.Database, shape(f.Trigger.Pattern)}
-		switch first := of[s]; {
-		case routes[s.shape] == nil:
+		switch first, route := of[s], routes[s.shape]; {
+		case route == nil:
 			text := "matches the shards of no route"
 			for _, r := range e.config.Routes {
 				if covers(f.Trigger.Pattern, deploy.Pattern(r)) {
@@ -240,9 +246,11 @@ func (e *examination) triggers() {
 				}
 			}
 			e.wrong([]deploy.Command{e.remove(f), e.deploy()}, "%s: the pattern %s %s", f.Name, cmp.Or(f.Trigger.Pattern, "of all documents"), text)
+		case route.Every > 0:
+			e.wrong([]deploy.Command{e.remove(f), e.deploy()}, "%s: the route of the pattern %s says every %v: the schedule keeps it, and each event is billed for nothing", f.Name, f.Trigger.Pattern, route.Every)
 		case first != nil:
 			surplus := f
-			if f.Name == deploy.OnWriteName(s.database, routes[s.shape]) {
+			if f.Name == deploy.OnWriteName(s.database, route) {
 				surplus = first
 			}
 			e.wrong([]deploy.Command{e.remove(surplus)}, "%s and %s have one pattern and database: each event comes twice", first.Name, f.Name)
@@ -251,7 +259,7 @@ func (e *examination) triggers() {
 		}
 	}
 	for _, d := range e.configuredDatabases() {
-		for _, r := range e.config.Routes {
+		for _, r := range e.config.Routes.Live() {
 			pattern := deploy.Pattern(r)
 			if of[source{d.ID, shape(pattern)}] == nil && !e.covered(d.ID, pattern) {
 				e.wrong([]deploy.Command{e.deploy()}, "no trigger of database %s has the pattern %s", d.ID, pattern)
@@ -319,6 +327,11 @@ func (e *examination) databases() {
 		}
 	}
 	list := strings.Join(right, ",")
+	for _, w := range e.write {
+		if c := e.configs[w]; w.Trigger != nil && c.err == nil && !slices.Contains(c.Databases, w.Trigger.Database) {
+			e.wrong(e.setEnv(w, "TALLY_DATABASES", list), "%s: TALLY_DATABASES is %s, and its events of %s are dropped", w.Name, strings.Join(c.Databases, ","), w.Trigger.Database)
+		}
+	}
 	switch {
 	case len(right) == 0:
 		e.wrong(e.one("firestore", "databases", "create", "--location=nam5", "--type=firestore-native"),

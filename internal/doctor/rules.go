@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -26,9 +27,6 @@ type RuleResult struct {
 	AsWanted bool
 	Looked   bool // the rules asked for other documents, which there are none of in a trial
 }
-
-// tokens is the collection that package shards keeps the tokens of IncrementOnce in.
-const tokens = "increment_tokens"
 
 // someID is what captures are in the cases. Nothing of that name needs to exist.
 const someID = "tally-doctor"
@@ -57,7 +55,7 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 	const number = 1
 	seen := make(map[string]bool)
 	for _, r := range routes {
-		rollUp, shard := map[string]any{rollup.FieldNumShards: number}, make(map[string]any)
+		rollUp, shard := map[string]any{document.TallyField: map[string]any{"num_shards": number}}, make(map[string]any)
 		for _, f := range r.Fields {
 			rollUp[f], shard[f] = number, number
 		}
@@ -68,19 +66,15 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 		where, path = spell(pattern)
 		add(rulesShards, where, path, shard, false, "delete")
 		if parent := pattern[:len(pattern)-2]; len(parent) > 0 {
-			where, path = spell(slices.Concat(parent, []rollup.Segment{{Name: tokens}, {Name: "token", Capture: true}}))
+			where, path = spell(slices.Concat(parent, []rollup.Segment{{Name: document.TokensCollection}, {Name: "token", Capture: true}}))
 			if !seen[where] { // routes may share a counter
 				seen[where] = true
 				add(rulesOwn, where, path, map[string]any{"amount": number}, false, "get", "create", "update", "delete")
 			}
 		}
 	}
-	for _, own := range []struct{ where, path string }{
-		{"rollup_pending/{id}", "rollup_pending/" + someID},
-		{"rollup_audit/cursor", "rollup_audit/cursor"},
-	} {
-		add(rulesOwn, own.where, own.path, map[string]any{"nonce": number}, false, "get", "create", "update", "delete")
-	}
+	const cursor = document.AuditCollection + "/cursor"
+	add(rulesOwn, cursor, cursor, map[string]any{"path": number}, false, "get", "create", "update", "delete")
 	return cases
 }
 

@@ -81,11 +81,15 @@ func TestRuleCases(t *testing.T) {
 	}
 }
 
-// integers returns fields of integers as REST has them.
+// integers returns fields of integers, and of maps of them, as REST has them.
 func integers(fields map[string]any) string {
 	values := make(map[string]any)
 	for name, v := range fields {
-		values[name] = map[string]any{"integerValue": fmt.Sprint(v)}
+		if inner, ok := v.(map[string]any); ok {
+			values[name] = map[string]any{"mapValue": map[string]any{"fields": json.RawMessage(integers(inner))}}
+		} else {
+			values[name] = map[string]any{"integerValue": fmt.Sprint(v)}
+		}
 	}
 	text, err := json.Marshal(values)
 	if err != nil {

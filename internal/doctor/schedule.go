@@ -159,28 +159,19 @@ func (e *examination) period() {
 		e.idle(noConfig)
 		return
 	}
-	period := e.periodOf(j)
-	if period == 0 {
-		want := e.schedules()
+	deployed := e.update("--schedule=" + e.defaults.Job.Schedule)
+	switch period, want := e.periodOf(j), e.config.SchedulePeriod; {
+	case len(e.config.Routes.Scheduled()) == 0:
+	case period == 0:
 		e.unknown(&Unread{What: fmt.Sprintf("the period of the job %s", j.Name), Why: fmt.Sprintf("its schedule is %q; only crontab's are understood here", j.Schedule),
-			Remedy: e.update("--schedule=" + want)})
-		return
+			Remedy: deployed})
+	case period != want:
+		remedy := e.setEnv(e.schedule[0], "TALLY_SCHEDULE_PERIOD", period.String())
+		if want.String() == e.defaults.OnSchedule.Env["TALLY_SCHEDULE_PERIOD"] {
+			remedy = deployed
+		}
+		e.wrong(remedy, "the job %s calls every %v, and TALLY_SCHEDULE_PERIOD is %v", j.Name, period, want)
 	}
-	if cadence := e.config.Cadence; scheduled(e.config) && cadence%period != 0 {
-		e.wrong(e.update("--schedule="+e.schedules()), "the job %s calls every %v, and TALLY_CADENCE is %v", j.Name, period, cadence)
-	}
-}
-
-// schedules returns the schedule that deploy gives the configuration, or the default one if none
-// keeps the cadence.
-func (e *examination) schedules() string {
-	s, err := deploy.New(deploy.Options{
-		Project: e.Project, Databases: []deploy.Database{{ID: "(default)", Location: "nam5"}}, Routes: e.config.Routes, Cadence: e.config.Cadence, HoldLimit: e.config.HoldLimit,
-	})
-	if err != nil {
-		return e.defaults.Job.Schedule
-	}
-	return s.Job.Schedule
 }
 
 // longestAttempt is the longest attempt deadline of a job that makes HTTP requests

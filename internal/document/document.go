@@ -14,10 +14,10 @@ import (
 // (https://firebase.google.com/docs/firestore/solutions/shard-timestamp).
 const TallyField = "tally"
 
-// Collections that Tally keeps for itself, at the database's root.
+// Collections that Tally keeps for itself.
 const (
-	AuditCollection  = "rollup_audit"     // the place of the audit
-	TokensCollection = "increment_tokens" // increments that count once
+	AuditCollection  = "rollup_audit"     // at the database's root: the place of the audit
+	TokensCollection = "increment_tokens" // below a counter: increments that count once
 )
 
 // The keys of the map. Other languages read them too.

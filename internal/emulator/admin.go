@@ -97,10 +97,11 @@ func checkRules(ctx context.Context, addr, file, content string) error {
 	return nil
 }
 
-// readyTimeout bounds one question whether an emulator is ready; a port may accept a connection and then say nothing.
-const readyTimeout = 2 * time.Second
+// readyTimeout bounds one question whether an emulator is ready. A port may accept a connection and then say nothing, but an
+// emulator that runs may take long too, on a machine that has much other work to do.
+const readyTimeout = 30 * time.Second
 
-// Answers reports whether an emulator, whoever started it, answers at addr, a host:port. It takes two seconds at most.
+// Answers reports whether an emulator, whoever started it, answers at addr, a host:port. It takes half a minute at most.
 func Answers(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

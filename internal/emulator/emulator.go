@@ -21,20 +21,23 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/firestore-tally/tally/internal/freeport"
 )
 
 const (
-	// startTimeout bounds the wait for the first answer. A start takes 0.7 s on two idle cores and several seconds when
-	// other work has them; a minute without an answer is a start that has failed.
-	startTimeout = 60 * time.Second
+	// startTimeout bounds the wait for the first answer. A start takes 0.7 s on two idle cores, and some ten seconds when
+	// much other work has them. An emulator that cannot start mostly ends at once, so the bound may be generous.
+	startTimeout = 3 * time.Minute
 
 	// pollEvery is how often a starting emulator is asked whether it is ready: seldom enough to cost a start nothing, often
 	// enough to add nothing that one notices.
 	pollEvery = 20 * time.Millisecond
 
-	// portAttempts is how many free ports Start tries. One can be taken between the moment it was found free and the
-	// moment Java listens on it; that happens rarely once, and hardly twice.
+	// portAttempts is how many free ports Start tries. Where freeport cannot hold one it can be taken before Java listens on
+	// it. That happens rarely once, and hardly twice.
 	portAttempts = 3
 )
 
@@ -67,7 +70,7 @@ type Emulator struct {
 	process *process
 }
 
-// Start starts an emulator and returns when it answers, which takes about a second and at most a minute, Fetch not counted.
+// Start starts an emulator and returns when it answers, which takes about a second and at most three minutes, Fetch not counted.
 // The emulator is the caller's to stop; should the caller's process die first, even by SIGKILL, the emulator ends with it
 // (on Unix only, see process_other.go).
 //
@@ -84,8 +87,8 @@ func Start(ctx context.Context, o Options) (*Emulator, error) {
 			return nil, fmt.Errorf("emulator: where to post events is not of the form host:port: %w", err)
 		}
 	}
-	// The port comes before all that is slow, and again before each start of Java.
-	if _, err := freePort(o.Port); err != nil {
+	// A port in use is told before all that is slow, and again before the start of Java.
+	if err := checkPort(o.Port); err != nil {
 		return nil, err
 	}
 	java, err := findJava(ctx)
@@ -120,8 +123,15 @@ func (e *Emulator) Stop() error { return e.process.stop() }
 
 // launch starts Java once and waits until it serves the rules asked for. What it started and does not return, it has ended.
 func launch(ctx context.Context, java javaRuntime, jar jarFile, o Options, rules string) (*Emulator, error) {
-	port, err := freePort(o.Port)
-	if err != nil {
+	port := o.Port
+	if port == 0 {
+		held, release, err := freeport.Hold(1)
+		if err != nil {
+			return nil, fmt.Errorf("emulator: %w", err)
+		}
+		defer release()
+		port = held
+	} else if err := checkPort(port); err != nil {
 		return nil, err
 	}
 	addr := net.JoinHostPort(loopback, strconv.Itoa(port))
@@ -153,10 +163,9 @@ func launch(ctx context.Context, java javaRuntime, jar jarFile, o Options, rules
 	return &Emulator{addr: addr, process: p}, nil
 }
 
-// awaitReady returns nil once addr answers as an emulator does, or an error when p ends or ctx does.
+// awaitReady returns nil once p answers at addr as an emulator does, or an error when p ends or ctx does.
 //
-// An answer does not prove that it is p that answers: an emulator started elsewhere at the same instant may have been given
-// the same free port. The odds are one in the tens of thousands of free ports, and the loser then ends by itself, which Done tells.
+// An answer does not prove that it is p that answers: another emulator may have taken the port.
 func awaitReady(ctx context.Context, p *process, addr string, port int) error {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
@@ -167,17 +176,21 @@ func awaitReady(ctx context.Context, p *process, addr string, port int) error {
 		case <-ctx.Done():
 			return fmt.Errorf("emulator: not started: %w%s", context.Cause(ctx), p.output.quote())
 		case <-poll.C:
-			if !Answers(ctx, addr) {
-				continue
-			}
-			select {
-			case <-p.done: // so it was another that answered
-				return exitError(p, port)
-			default:
+			if listens(p.output.String(), addr) && Answers(ctx, addr) {
 				return nil
 			}
 		}
 	}
+}
+
+// listens reports whether an emulator that has printed this listens at addr: then it tells how SDKs are pointed at it.
+func listens(printed, addr string) bool {
+	for line := range strings.Lines(printed) {
+		if strings.HasSuffix(strings.TrimSpace(line), "FIRESTORE_EMULATOR_HOST="+addr) {
+			return true
+		}
+	}
+	return false
 }
 
 // exitError explains the end of p before it was ready: the reason and its remedy first, if known.
@@ -204,12 +217,11 @@ func readRules(path string) (string, error) {
 // loopback is the address that emulators listen on: never one that other machines reach.
 const loopback = "127.0.0.1"
 
-// freePort returns port if nothing listens on it, or some such port if port is 0.
-func freePort(port int) (int, error) {
+// checkPort returns an error if something listens on the port. Port 0 is any that is free.
+func checkPort(port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
 	if err != nil {
-		return 0, fmt.Errorf("emulator: port %d is not free: stop what listens there or choose another port (%w)", port, err)
+		return fmt.Errorf("emulator: port %d is not free: stop what listens there or choose another port (%w)", port, err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return l.Close()
 }

@@ -8,14 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/firestore-tally/tally/internal/freeport"
 )
 
 // These tests run the real emulator of the machine, and fail if there is none. Where they need another machine, they put
@@ -39,12 +43,20 @@ func start(t *testing.T, o Options) *Emulator {
 	return e
 }
 
-func TestStartAndStop(t *testing.T) {
-	t.Parallel()
-	port, err := freePort(0)
+// hold returns a port that nobody else gets until the test ends.
+func hold(t *testing.T) int {
+	t.Helper()
+	port, release, err := freeport.Hold(1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(release)
+	return port
+}
+
+func TestStartAndStop(t *testing.T) {
+	t.Parallel()
+	port := hold(t)
 	var out lockedBuffer
 	ctx, cancel := context.WithCancel(t.Context())
 	e, err := Start(ctx, Options{Port: port, Output: &out})
@@ -157,7 +169,7 @@ func TestEvents(t *testing.T) {
 					return fired
 				}
 				fired = append(fired, name)
-			case <-time.After(30 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("no event")
 			}
 		}
@@ -243,15 +255,34 @@ func TestPortTakenAtTheLastMoment(t *testing.T) {
 	if got := count(); got != portAttempts {
 		t.Errorf("with any port: %d starts, want %d", got, portAttempts)
 	}
-	port, err := freePort(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := hold(t)
 	_, err = Start(t.Context(), Options{Port: port})
 	wantError(t, err, fmt.Sprintf("emulator: port %d is in use", port))
 	if got := count(); got != portAttempts+1 {
 		t.Errorf("with that port: %d starts, want 1", got-portAttempts)
 	}
+}
+
+// Another emulator takes the port after it was seen to be free, and is not taken for the one that was started.
+func TestPortTakenByAnotherEmulator(t *testing.T) {
+	port := hold(t)
+	another := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "Ok") }))
+	defer another.Close()
+	taken := func(p []byte) (int, error) {
+		if strings.Contains(string(p), "starting") {
+			l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+			if err != nil {
+				return 0, err
+			}
+			another.Listener.Close()
+			another.Listener = l
+			another.Start()
+		}
+		return len(p), nil
+	}
+	fakeJava(t, 21, `echo starting; sleep 1; echo 'java.net.BindException: Address already in use' >&2; exit 1`)
+	_, err := Start(t.Context(), Options{Port: port, Output: writerFunc(taken)})
+	wantError(t, err, fmt.Sprintf("emulator: port %d is in use", port))
 }
 
 // A program that listens but is no emulator, or a start that takes too long, leaves Start waiting; here ctx ends it.

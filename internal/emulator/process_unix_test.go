@@ -158,7 +158,7 @@ func kill(t *testing.T, pid int) {
 // waitGone waits until a process has ended.
 func waitGone(t *testing.T, pid int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()

@@ -40,30 +40,25 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 // RollUps implements rollup.AuditStore. It bills one read for each document that the template gives.
 func (s *Store) RollUps(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
 	template := route.Template()
-	find := func(doc *firestore.DocumentSnapshot) (rollup.Found, bool) {
+	if lastCapture(template) < 0 { // one roll-up
+		c, _ := route.CounterOfRollUp(join(template))
+		v, err := s.View(ctx, c)
+		if err != nil || !v.RollUp().Exists() {
+			return rollup.Page{}, err
+		}
+		return rollup.Page{Found: []rollup.Found{{Counter: c, RollUp: v.RollUp()}}}, nil
+	}
+	var fields []firestore.FieldPath
+	for _, field := range rollUpFields(route) {
+		fields = append(fields, firestore.FieldPath{field})
+	}
+	query := s.client.CollectionGroup(template[len(template)-2].Name).SelectPaths(fields...)
+	page, err := s.walk(ctx, query, template, len(template), from, limit, func(doc *firestore.DocumentSnapshot) (rollup.Found, bool) {
 		c, ok := route.CounterOfRollUp(Path(doc.Ref))
 		return rollup.Found{Counter: c, RollUp: rollUpOf(route, doc.Data(), doc.UpdateTime)}, ok
-	}
-	var page rollup.Page
-	var err error
-	if lastCapture(template) < 0 { // one roll-up
-		var doc *firestore.DocumentSnapshot
-		if doc, err = s.client.Doc(join(template)).Get(ctx); err == nil {
-			found, _ := find(doc)
-			page.Found = append(page.Found, found)
-		} else if status.Code(err) == codes.NotFound {
-			err = nil
-		}
-	} else {
-		var fields []firestore.FieldPath
-		for _, field := range rollUpFields(route) {
-			fields = append(fields, firestore.FieldPath{field})
-		}
-		query := s.client.CollectionGroup(template[len(template)-2].Name).SelectPaths(fields...)
-		page, err = s.walk(ctx, query, template, len(template), from, limit, find)
-	}
+	})
 	if err != nil {
-		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", route, err)
+		return page, fmt.Errorf("firestore: finding roll-ups of %s: %w", route, err)
 	}
 	return page, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -71,6 +73,31 @@ func TestBilledWalkOfManyCounters(t *testing.T) {
 		found, err := store.Counters(t.Context(), counter(t, rollup.DefaultRoute).Route, "", counters+1)
 		if got := meter.Counts(); len(found.Found) != counters || found.Next != "" || err != nil || got.Reads > most || got.Writes+got.Deletes > 0 {
 			t.Errorf("%d counters of %d shards, %v, were billed %+v, want at most %d reads", len(found.Found), shards, err, got, most)
+		}
+	}
+}
+
+// A walk goes on at the first id that may follow the last one found. Firestore takes no id of more than
+// 1,500 bytes; the emulator does, in a query.
+func TestPlaceBehindAnID(t *testing.T) {
+	x := func(n int) string { return strings.Repeat("x", n) }
+	for _, test := range []struct{ id, want string }{
+		{"a", "a\x00"},
+		{x(1499), x(1499) + "\x00"},
+		{x(1500), x(1499) + "y"},
+		{x(1499) + "\x7f", x(1498) + "y"}, // the next character takes a byte more
+		{x(1496) + "\U0010FFFF", x(1495) + "y"},
+		{x(1495) + "\x7f\U0010FFFF", x(1495) + "\u0080"},
+		{x(1497) + "\uD7FF", x(1497) + "\uE000"}, // there are surrogates between them
+		{strings.Repeat("\U0010FFFF", 375), ""},
+		{"__id7__", "__id8__"},
+		{"__id-1__", "__id0__"},
+		{"__id9223372036854775807__", "\x00"}, // the numeric ids come before the others
+		{"__idx__", "__idx__\x00"},
+	} {
+		got, ok := firestorestore.After(test.id)
+		if got != test.want || ok != (test.want != "") {
+			t.Errorf("behind %q lies %q, %v; want %q", test.id, got, ok, test.want)
 		}
 	}
 }

@@ -8,11 +8,9 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"cloud.google.com/go/firestore"
 	vkit "cloud.google.com/go/firestore/apiv1"
-	"github.com/firestore-tally/tally/rollup"
 	"google.golang.org/api/option"
 	transport "google.golang.org/api/transport/grpc"
 	"google.golang.org/grpc"
@@ -28,7 +26,7 @@ const EmulatorHost = "FIRESTORE_EMULATOR_HOST"
 // to Firestore yet, so a database that does not exist shows only in the first call. The Store logs to
 // logger what the engine does not.
 func Open(ctx context.Context, emulator, project, database string, logger *slog.Logger, dial ...grpc.DialOption) (*Store, error) {
-	s := &Store{database: fmt.Sprintf("projects/%s/databases/%s", project, database), logger: logger, now: time.Now, unindexed: make(map[*rollup.Route]time.Time)}
+	s := &Store{database: fmt.Sprintf("projects/%s/databases/%s", project, database), logger: logger}
 	conn, err := connect(ctx, emulator, dial)
 	if err != nil {
 		return nil, fmt.Errorf("firestore: opening database %s of project %s: %w", database, project, err)

@@ -40,10 +40,8 @@ type Store struct {
 	api      *vkit.Client
 	database string // its resource name
 	logger   *slog.Logger
-	now      func() time.Time
 
-	mu        sync.Mutex
-	unindexed map[*rollup.Route]time.Time // when an aggregation query of the route last found no index
+	unindexed sync.Map // the routes that the log says to lack an index
 }
 
 // Close closes the connection.
@@ -80,7 +78,7 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 		answer, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF) && (v.readTime.IsZero() || len(v.transaction) == 0):
-			return errors.New("Firestore answered without the document or the transaction")
+			return errors.New("answered without the document or the transaction")
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:

@@ -42,14 +42,12 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	if route.Documents {
 		return v.sumDocuments(ctx, math.MaxInt)
 	}
-	if v.store.lacksIndex(route) {
-		return v.sumDocuments(ctx, maxUnindexed)
-	}
 	totals, err := v.aggregate(ctx)
 	if status.Code(err) == codes.FailedPrecondition {
 		totals, documentsErr := v.sumDocuments(ctx, maxUnindexed)
-		if documentsErr == nil { // so it was the index that the query lacked
-			v.store.noteMissingIndex(ctx, route, err)
+		if _, said := v.store.unindexed.LoadOrStore(route, true); documentsErr == nil && !said { // so it was the index that the query lacked
+			v.store.logger.WarnContext(ctx, "no index for the aggregation query; reading each shard instead, which bills one read a shard. "+
+				"If the field is exempt from indexing on purpose, add \": documents\" to its route", "route", route.String(), "error", err)
 		}
 		return totals, documentsErr
 	}
@@ -57,30 +55,6 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 		return rollup.Totals{}, fmt.Errorf("firestore: summing %s: %w", v.counter.Shards, err)
 	}
 	return totals, nil
-}
-
-// indexRetry is how long a route is read by documents before its index is asked for again: an index may
-// be built meanwhile, and one failed query in ten minutes costs nothing.
-const indexRetry = 10 * time.Minute
-
-// lacksIndex reports whether an aggregation query of the route failed lately for want of an index.
-func (s *Store) lacksIndex(route *rollup.Route) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	failed, ok := s.unindexed[route]
-	return ok && s.now().Sub(failed) < indexRetry
-}
-
-// noteMissingIndex remembers that an aggregation query found no index, and says so once.
-func (s *Store) noteMissingIndex(ctx context.Context, route *rollup.Route, err error) {
-	s.mu.Lock()
-	_, known := s.unindexed[route]
-	s.unindexed[route] = s.now()
-	s.mu.Unlock()
-	if !known {
-		s.logger.WarnContext(ctx, "no index for the aggregation query; reading each shard instead, which bills one read a shard. "+
-			"If the field is exempt from indexing on purpose, add \": documents\" to its route", "route", route.String(), "error", err)
-	}
 }
 
 // aggregate sums by aggregation queries, one for each field and all at once: a query over two fields

@@ -1,49 +1,41 @@
-// Package freeport finds ports for the servers of tests.
+// Package freeport holds ports of the loopback address for servers that must be told one before they
+// start. A server that can listen on port 0, and say which port it got, needs none of this.
 package freeport
 
-import (
-	"fmt"
-	"math/rand/v2"
-	"net"
-	"strconv"
-	"sync/atomic"
-)
+import "fmt"
 
-// The system gives ports from 32,768 (Linux) or 49,152 (macOS, Windows) on to listeners that ask for
-// none, and to connections. One of those could be taken between its choice and its use, and whoever
-// took it would be taken for the server. So ports come from below, each once; processes begin at
-// random, so that two seldom meet.
-const (
-	lowest  = 20_000
-	highest = 30_000
-)
+// attempts is how many rows Hold tries. A row fails if a port behind its first is taken, which is
+// seldom.
+const attempts = 100
 
-var next atomic.Int64
-
-func init() { next.Store(rand.Int64N(highest - lowest)) }
-
-// Row returns the first of n ports in a row on which nothing listens on the loopback address, and which
-// no other call of this process gets. Few calls of few ports: it does not come round for a while.
-func Row(n int) (first int, err error) {
-	for range (highest - lowest) / n {
-		first = lowest + int((next.Add(int64(n))-int64(n))%(highest-lowest-int64(n)))
-		if err = free(first, n); err == nil {
-			return first, nil
+// Hold returns the first of n ports in a row that nobody uses, and holds them until release is called
+// or the process ends. No other call of Hold gets a port that is held, in whatever process, and the
+// system gives it neither to a connection nor to a listener that takes any port. A server that is told
+// the port can listen on it while it is held, if it allows addresses to be reused. Servers in Go, Java
+// and Node.js do.
+//
+// Only Linux can hold ports in this way. On another system a port can be lost before the server listens
+// on it, and whoever starts the server has to try another one then.
+func Hold(n int) (first int, release func(), err error) {
+	for range attempts {
+		if first, release, err = holdRow(n); err == nil {
+			return first, release, nil
 		}
 	}
-	return 0, fmt.Errorf("freeport: no %d free ports in a row from %d to %d; the last try: %w", n, lowest, highest, err)
+	return 0, nil, fmt.Errorf("freeport: no %d free ports in a row in %d tries; the last: %w", n, attempts, err)
 }
 
-// free returns an error if a port from first on is in use.
-func free(first, n int) error {
-	for port := first; port < first+n; port++ {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			return err
+// holdRow holds any port and the n-1 behind it.
+func holdRow(n int) (first int, release func(), err error) {
+	first, release, err = hold(0)
+	for port := first + 1; err == nil && port < first+n; port++ {
+		before := release
+		var after func()
+		if _, after, err = hold(port); err != nil {
+			before()
+			break
 		}
-		if err := l.Close(); err != nil {
-			return err
-		}
+		release = func() { after(); before() }
 	}
-	return nil
+	return first, release, err
 }

@@ -350,6 +350,11 @@ func testIDs(t *testing.T, b Backend) {
 	for _, id := range []string{
 		"a b", "größe", "三", "👍🏽", "a.b", "a:b", "a\\b", "`a`", "a'b\"c", "a%2Fb", "a?b#c&d=e", "{a}", "(a)", "[a]", "a*b", "a,b;c", "->", "~!@$^+|<>",
 		"\u00a0", "\u202e", "a\nb\tc", "_", "__a", "1", "00", "-0", "1e3", "٣", "...", strings.Repeat("x", 1499), strings.Repeat("x", 1500), strings.Repeat("x", 1499) + "y",
+		// numeric ids, which Firestore orders by their numbers
+		"__id7__", "__id-3__", "__id8__", "__id10__", "__id-9223372036854775808__", "__id9223372036854775807__",
+		// of 1,500 bytes: nothing longer follows them, and no character the last one
+		strings.Repeat("x", 1496) + "\U0010FFFF", strings.Repeat("x", 1495) + "y", strings.Repeat("x", 1497) + "\uD7FF", strings.Repeat("x", 1497) + "\uE000",
+		strings.Repeat("\U0010FFFF", 375),
 	} {
 		c := counter(rollup.DefaultRoute, "counters/"+id+"/shards")
 		b.Put(t, c.Shards+"/"+id, map[string]any{"count": 1})
@@ -363,19 +368,20 @@ func testIDs(t *testing.T, b Backend) {
 			t.Errorf("%q: roll-up %+v, want %+v as of %v", id, got, v.totals, v.readTime)
 		}
 	}
-	slices.Sort(want)
-	shards, rollUps := walk(t, b, likes.Route, 1)
-	for i, id := range want {
-		want[i] = "counters/" + id + "/shards"
+	var wantShards, wantRollUps []string
+	for _, id := range want {
+		wantShards, wantRollUps = append(wantShards, "counters/"+id+"/shards"), append(wantRollUps, "rollups/"+id)
 	}
-	if d := cmp.Diff(want, shards); d != "" {
-		t.Errorf("counters found (-want +got):\n%s", d)
-	}
-	for i := range want {
-		want[i] = "rollups/" + strings.Split(want[i], "/")[1]
-	}
-	if d := cmp.Diff(want, rollUps); d != "" {
-		t.Errorf("roll-ups found (-want +got):\n%s", d)
+	slices.Sort(wantShards)
+	slices.Sort(wantRollUps)
+	for _, limit := range []int{1, 3} {
+		shards, rollUps := walk(t, b, likes.Route, limit)
+		if d := cmp.Diff(wantShards, shards); d != "" {
+			t.Errorf("counters found, %d at a time (-want +got):\n%s", limit, d)
+		}
+		if d := cmp.Diff(wantRollUps, rollUps); d != "" {
+			t.Errorf("roll-ups found, %d at a time (-want +got):\n%s", limit, d)
+		}
 	}
 }
 

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -44,8 +46,19 @@ func document(name string) *firestoredata.Document {
 	return &firestoredata.Document{Name: name, Fields: map[string]*firestoredata.Value{"count": count}}
 }
 
+var updated = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
+
+// updatedAt returns a document with an update time.
+func updatedAt(t time.Time) *firestoredata.Document {
+	d := document(name)
+	d.UpdateTime = timestamppb.New(t)
+	return d
+}
+
 func TestDecode(t *testing.T) {
-	want := trigger.Change{Project: "demo-p", Database: "(default)", Path: "counters/likes/shards/0"}
+	want := trigger.Change{ID: "e1", Project: "demo-p", Database: "(default)", Path: "counters/likes/shards/0"}
+	dated := want
+	dated.UpdateTime = updated
 	for _, test := range []struct {
 		name      string
 		eventType string
@@ -58,7 +71,11 @@ func TestDecode(t *testing.T) {
 		{"of a trigger of one kind", "google.cloud.firestore.document.v1.deleted", &firestoredata.DocumentEventData{OldValue: document(name)}, want},
 		{"with the author", written + ".withAuthContext", &firestoredata.DocumentEventData{Value: document(name)}, want},
 		{"of a named database", written, &firestoredata.DocumentEventData{Value: document("projects/p/databases/eu/documents/a/größe: 三")},
-			trigger.Change{Project: "p", Database: "eu", Path: "a/größe: 三"}},
+			trigger.Change{ID: "e1", Project: "p", Database: "eu", Path: "a/größe: 三"}},
+		{"updated at a time", written, &firestoredata.DocumentEventData{Value: updatedAt(updated), OldValue: updatedAt(updated.Add(-time.Hour))}, dated},
+		{"deleted after an update", written, &firestoredata.DocumentEventData{OldValue: updatedAt(updated)}, dated},
+		{"an older value with a later time", written, &firestoredata.DocumentEventData{Value: document(name), OldValue: updatedAt(updated)}, dated},
+		{"updated at no time", written, &firestoredata.DocumentEventData{Value: updatedAt(time.Unix(1<<60, 0))}, want},
 	} {
 		got, err := trigger.Decode(newEvent(t, test.eventType, protobuf, marshal(t, test.data)))
 		if err != nil || got != test.want {
@@ -125,7 +142,7 @@ func FuzzDecode(f *testing.F) {
 		parts := strings.SplitN(document.GetName(), "/", 6)
 		named := len(parts) == 6 && parts[0] == "projects" && parts[2] == "databases" && parts[4] == "documents" &&
 			parts[1] != "" && parts[3] != "" && parts[5] != ""
-		if named != (err == nil) || named && c != (trigger.Change{Project: parts[1], Database: parts[3], Path: parts[5]}) {
+		if named != (err == nil) || named && (c.Project != parts[1] || c.Database != parts[3] || c.Path != parts[5]) {
 			t.Errorf("got %+v, %v; the document's name is %q", c, err, document.GetName())
 		}
 	})

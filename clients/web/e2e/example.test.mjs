@@ -7,18 +7,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { launch, startLine } from './browser.mjs';
-import { freePorts, root, startStack, until } from './stack.mjs';
+import { root, startStack, until } from './stack.mjs';
 
 const timeout = 120_000;
 let stack, address, browser;
+
+/** Where the page of a stack is, as its greeting says. */
+const addressOf = (stack) => stack.output().match(/web page +(\S+)/)[1];
+
 let pages = [];
 
 before(
   async () => {
-    const port = await freePorts(1);
-    stack = await startStack({ project: 'demo-example', flags: ['--web', '--web-port', port] });
-    address = stack.output().match(/web page +(\S+)/)[1];
-    assert.equal(address, `http://127.0.0.1:${port}`);
+    stack = await startStack({ project: 'demo-example', flags: ['--web'] });
+    address = addressOf(stack);
     browser = await launch();
   },
   { timeout: 300_000 }, // the tally command is built, too
@@ -293,14 +295,13 @@ test('npm installs and builds it all on first use', { timeout: 300_000 }, async 
     recursive: true,
     filter: (path) => !made.test(path),
   });
-  const port = await freePorts(1);
   const env = { npm_config_prefer_offline: 'true', NODE_ENV: 'production' }; // what node calls a production install has no esbuild
-  const first = await startStack({ project: 'demo-first', flags: ['--web', '--web-port', port], dir, env });
+  const first = await startStack({ project: 'demo-first', flags: ['--web'], dir, env });
   t.after(() => first.stop());
   assert.match(first.output(), /npm ci[^]*npm run example/);
-  const page = await fetch(`http://127.0.0.1:${port}/`);
+  const page = await fetch(`${addressOf(first)}/`);
   assert.equal(await page.text(), await readFile(join(root, 'clients/web/example/index.html'), 'utf8'));
-  const script = await fetch(`http://127.0.0.1:${port}/page.js`);
+  const script = await fetch(`${addressOf(first)}/page.js`);
   assert.match(script.headers.get('Content-Type'), /javascript/);
 });
 

@@ -1,8 +1,6 @@
-// Everything that Tally needs, for tests: `tally dev` on free ports, with firestore.rules enforced.
+// Everything that Tally needs, for tests: `tally dev` on ports that are free, with firestore.rules enforced.
 import { execFile, spawn } from 'node:child_process';
-import { randomInt } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -23,8 +21,7 @@ export async function startStack({ project = 'demo-tally', instances = 1, flags 
   const bin = await mkdtemp(join(tmpdir(), 'tally-web-'));
   const tally = join(bin, 'tally');
   await promisify(execFile)('go', ['build', '-o', tally, './cmd/tally'], { cwd: root });
-  const [port, functionsPort] = [await freePorts(1), await freePorts(instances)];
-  const ports = ['--firestore-port', port, '--functions-port', functionsPort];
+  const ports = ['firestore', 'functions', 'web', 'dashboard'].map((server) => `--${server}-port=0`); // any that are free
   const args = ['dev', '--project', project, '--instances', instances, ...ports, ...flags].map(String);
   const { FIRESTORE_EMULATOR_HOST: _, ...inherited } = process.env;
   const child = spawn(tally, args, { cwd: dir, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -44,7 +41,7 @@ export async function startStack({ project = 'demo-tally', instances = 1, flags 
 
   const stack = {
     host: '127.0.0.1',
-    port,
+    port: 0, // until it has greeted
     project,
     /** What it has printed. */
     output: () => output,
@@ -66,7 +63,7 @@ export async function startStack({ project = 'demo-tally', instances = 1, flags 
     },
     /** Makes a REST request past the rules: method, path below documents, body. Returns the answer; null: not found. */
     async rest(method, path, body) {
-      const url = `http://127.0.0.1:${port}/v1/projects/${project}/databases/(default)/documents${path}`;
+      const url = `http://${stack.host}:${stack.port}/v1/projects/${project}/databases/(default)/documents${path}`;
       const headers = { Authorization: 'Bearer owner', 'Content-Type': 'application/json' };
       const answer = await fetch(url, { method, headers, body: body && JSON.stringify(body) });
       if (answer.status === 404) return null;
@@ -90,6 +87,7 @@ export async function startStack({ project = 'demo-tally', instances = 1, flags 
   };
   try {
     await within(300_000, greeted, () => `tally dev did not greet:\n${output}`);
+    stack.port = Number(output.match(/^ +Firestore +127\.0\.0\.1:(\d+),/m)[1]);
   } catch (error) {
     await stack.stop();
     throw error;
@@ -108,30 +106,6 @@ function tryKill(pid, signal) {
   } catch (error) {
     if (error.code !== 'ESRCH') throw error;
   }
-}
-
-/**
- * The first of n free ports in a row. They are below those that the system gives to connections, or one of these could
- * take a port before its server does; test files run side by side and begin at random, so that two seldom meet.
- */
-export async function freePorts(n) {
-  for (;;) {
-    const first = nextPort;
-    nextPort = first + n < 30_000 ? first + n : 20_000;
-    const servers = await Promise.all(Array.from({ length: n }, (_, i) => listen(first + i)));
-    await Promise.all(servers.map((server) => server && new Promise((done) => server.close(done))));
-    if (servers.every(Boolean)) return first;
-  }
-}
-
-let nextPort = randomInt(20_000, 30_000);
-
-/** A server on a port; null if it is in use. */
-function listen(port) {
-  return new Promise((resolve) => {
-    const server = createServer().once('error', () => resolve(null));
-    server.listen(port, '127.0.0.1', () => resolve(server));
-  });
 }
 
 /** The promise's result, or an error with the text once `ms` are over. */

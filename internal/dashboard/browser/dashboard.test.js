@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
-import { browser, build, dashboard, dev, freePort, increment, rollUp } from './stack.js';
+import { browser, build, dashboard, dev, holdPort, increment, rollUp } from './stack.js';
 
 const { source: axe } = createRequire(import.meta.url)('axe-core');
 const timeout = 120_000; // of a wait; the machine may be slow
@@ -277,7 +277,9 @@ test('a page that nobody sees is sent nothing', async (t) => {
 });
 
 test('after a restart of the server the page goes on', async (t) => {
-  const project = 'demo-restart', port = await freePort();
+  const project = 'demo-restart';
+  const { port, release } = await holdPort();
+  t.after(release);
   await rollUp(stack.host, project, [['left', 1, new Date(), 1], ['kept', 1, new Date(), 1]]);
   let board = await dashboard(tally.binary, stack.host, project, port);
   const page = await open(t, board.url);

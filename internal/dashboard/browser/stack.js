@@ -3,7 +3,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -20,23 +20,26 @@ export function build() {
   return { binary, remove: () => rmSync(folder, { recursive: true }) };
 }
 
-/** A port that is free now, below those that the system gives to outgoing connections. */
-export async function freePort() {
-  for (;;) {
-    const port = 10_000 + Math.floor(Math.random() * 20_000);
-    const server = createServer();
-    const free = await new Promise((resolve) => {
-      server.once('error', () => resolve(false));
-      server.listen(port, '127.0.0.1', () => resolve(true));
-    });
-    if (!free) continue;
-    server.close();
-    await once(server, 'close');
-    return port;
-  }
+/**
+ * Holds a port until release(): the system gives it to nobody, and the dashboard can be started there again and again. It is
+ * that of an open connection, which a server may share.
+ */
+export async function holdPort() {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const connection = connect({ port: server.address().port, host: '127.0.0.1', localAddress: '127.0.0.1' });
+  await once(connection, 'connect');
+  return {
+    port: connection.localPort,
+    release() {
+      connection.destroy();
+      server.close();
+    },
+  };
 }
 
-/** Starts the command, and returns when it printed what pattern matches. */
+/** Starts the command, and returns the match when it printed what pattern matches. */
 async function start(binary, args, environment, pattern) {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('TALLY_') && name !== 'FIRESTORE_EMULATOR_HOST'));
   const child = spawn(binary, args, { cwd: root, env: { ...env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -44,13 +47,13 @@ async function start(binary, args, environment, pattern) {
   let errors = '';
   child.stderr.on('data', (data) => (errors += data));
   const timer = setTimeout(() => child.kill(), patience);
-  let match;
-  for await (const line of createInterface({ input: child.stdout })) if ((match = pattern.exec(line))) break;
+  let match, output = '';
+  for await (const line of createInterface({ input: child.stdout })) if ((match = pattern.exec((output += line + '\n')))) break;
   clearTimeout(timer);
   if (!match) throw new Error(`tally ${args.join(' ')} did not start:\n${errors}`);
   child.stdout.resume();
   return {
-    found: match[1],
+    match,
     errors: () => errors,
     async stop() {
       child.kill();
@@ -59,17 +62,16 @@ async function start(binary, args, environment, pattern) {
   };
 }
 
-/** Starts tally dev on free ports. */
+/** Starts tally dev on ports that are free. */
 export async function dev(binary) {
-  const port = await freePort();
-  const command = await start(binary, ['dev', '--firestore-port', port, '--functions-port', await freePort(), '--instances', '1', '--dashboard-port', '0'], {}, /dashboard +(http\S+)/);
-  return { ...command, url: command.found, host: `127.0.0.1:${port}`, project: 'demo-tally' };
+  const command = await start(binary, ['dev', '--firestore-port=0', '--functions-port=0', '--instances=1', '--dashboard-port=0'], {}, /Firestore +(\S+),[^]*dashboard +(http\S+)/);
+  return { ...command, host: command.match[1], url: command.match[2], project: 'demo-tally' };
 }
 
 /** Starts tally dashboard on an emulator. */
 export async function dashboard(binary, host, project, port = 0) {
   const command = await start(binary, ['dashboard', '--json', '--project', project, '--port', port], { FIRESTORE_EMULATOR_HOST: host }, /"url":"([^"]+)"/);
-  return { ...command, url: command.found, host, project };
+  return { ...command, url: command.match[1], host, project };
 }
 
 /** Commits writes to the emulator, past its rules. */
@@ -89,12 +91,14 @@ export const increment = (host, project, counter, shard, by = 1) =>
     { transform: { document: `${documents}/counters/${counter}/shards/${shard}`, fieldTransforms: [{ fieldPath: 'count', increment: { integerValue: by } }] } },
   ]);
 
-/** Writes roll-ups [id, total, as_of, num_shards], as the functions do, for tests of more than they would roll up in time. */
+/** Writes roll-ups [id, total, as of, documents counted], as the functions do, for tests of more than they would roll up in time. */
 export const rollUp = (host, project, rollUps) =>
   commit(host, project, (documents) =>
-    rollUps.map(([id, total, asOf, shards]) => ({
-      update: { name: `${documents}/rollups/${id}`, fields: { count: { integerValue: total }, num_shards: { integerValue: shards }, as_of: { timestampValue: asOf.toISOString() } } },
-    })),
+    rollUps.map(([id, total, asOf, shards]) => {
+      const totals = { arrayValue: { values: [{ stringValue: 'count' }] } };
+      const tally = { mapValue: { fields: { as_of: { timestampValue: asOf.toISOString() }, num_shards: { integerValue: shards }, totals } } };
+      return { update: { name: `${documents}/rollups/${id}`, fields: { count: { integerValue: total }, tally } } };
+    }),
   );
 
 /** Launches Chromium. */

@@ -1,0 +1,181 @@
+package firestorestore_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// A proxy stands before the emulator. Stalled, it forwards nothing and closes nothing, like a network
+// that went away.
+type proxy struct {
+	addr string
+
+	mu  sync.Mutex
+	end chan struct{} // of the stall; nil: there is none
+}
+
+func newProxy(t *testing.T) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{addr: listener.Addr().String()}
+	var conns sync.WaitGroup
+	t.Cleanup(func() {
+		p.recover()
+		listener.Close()
+		conns.Wait()
+	})
+	conns.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", emulatortest.Addr())
+			if err != nil {
+				client.Close()
+				continue
+			}
+			conns.Go(func() { p.forward(server, client) })
+			conns.Go(func() { p.forward(client, server) })
+		}
+	})
+	return p
+}
+
+// forward copies until either side ends.
+func (p *proxy) forward(to, from net.Conn) {
+	defer to.Close()
+	defer from.Close()
+	_, _ = io.Copy(gate{to, p}, from)
+}
+
+type gate struct {
+	io.Writer
+	p *proxy
+}
+
+func (g gate) Write(b []byte) (int, error) {
+	g.p.mu.Lock()
+	end := g.p.end
+	g.p.mu.Unlock()
+	if end != nil {
+		<-end
+	}
+	return g.Writer.Write(b)
+}
+
+func (p *proxy) stall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end = make(chan struct{})
+}
+
+func (p *proxy) recover() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.end != nil {
+		close(p.end)
+		p.end = nil
+	}
+}
+
+// openProxied opens the store of a new project through a proxy, and has it connect.
+func openProxied(t *testing.T) (*firestorestore.Store, *proxy) {
+	t.Helper()
+	p := newProxy(t)
+	store, err := firestorestore.Open(t.Context(), p.addr, emulatortest.Project(t), "(default)", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	sum(t, view(t, store, counter(t, rollup.DefaultRoute)))
+	return store, p
+}
+
+// On a connection that goes dead in the middle, each call ends with its context, and waits for no
+// clean-up.
+func TestDeadConnection(t *testing.T) {
+	t.Parallel()
+	store, p := openProxied(t)
+	c := counter(t, rollup.DefaultRoute)
+	snapshot := view(t, store, c)
+	calls := map[string]func(context.Context) error{
+		"look":     func(ctx context.Context) error { _, err := store.View(ctx, c); return err },
+		"sum":      func(ctx context.Context) error { _, err := snapshot.Sum(ctx); return err },
+		"write":    func(ctx context.Context) error { return store.Write(ctx, c, rollup.RollUp{}) },
+		"page":     func(ctx context.Context) error { _, err := store.Counters(ctx, c.Route, "", 10); return err },
+		"load":     func(ctx context.Context) error { _, err := store.LoadCursor(ctx); return err },
+		"save":     func(ctx context.Context) error { _, err := store.SaveCursor(ctx, rollup.Cursor{}); return err },
+		"removal":  func(ctx context.Context) error { return store.Remove(ctx, c, rollup.RollUp{}) },
+		"roll-ups": func(ctx context.Context) error { _, err := store.RollUps(ctx, c.Route, "", 10); return err },
+	}
+	p.stall()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	type ended struct {
+		call string
+		err  error
+	}
+	ends := make(chan ended, len(calls))
+	for name, call := range calls {
+		go func() { ends <- ended{name, call(ctx)} }()
+	}
+	tooLate := time.After(8 * time.Second) // a clean-up of the SDK's takes 5 s more
+	for len(calls) > 0 {
+		select {
+		case e := <-ends:
+			if e.err == nil {
+				t.Errorf("the %s was answered", e.call)
+			}
+			delete(calls, e.call)
+		case <-tooLate:
+			for name := range calls {
+				t.Errorf("the %s does not end with its time-out of 4 s", name)
+			}
+			return
+		}
+	}
+}
+
+// An event outlives a call on a dead connection: it costs one time-out.
+func TestEventOutlivesDeadConnection(t *testing.T) {
+	t.Parallel()
+	store, p := openProxied(t)
+	c := counter(t, rollup.DefaultRoute)
+	log := new(recovering)
+	log.failed = p.recover
+	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Timeout: time.Second, Hold: 8 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	p.stall()
+	e, err := coalescer.Changed(t.Context(), c, rollup.Event{ID: "e"})
+	if err != nil || !e.Held || e.AsOf.IsZero() {
+		t.Errorf("the event ended %+v, %v", e, err)
+	}
+	if n := strings.Count(log.String(), "roll-up failed"); n != 1 {
+		t.Errorf("%d attempts failed, want one:\n%s", n, log)
+	}
+}
+
+// recovering is a log that calls failed with its first line.
+type recovering struct {
+	bytes.Buffer
+	failed func()
+}
+
+func (r *recovering) Write(b []byte) (int, error) {
+	r.failed()
+	return r.Buffer.Write(b)
+}

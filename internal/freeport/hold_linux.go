@@ -1,0 +1,36 @@
+package freeport
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// hold holds a port, or any if it is 0, by a socket that is bound to it and does not listen.
+func hold(port int) (held int, release func(), err error) {
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, nil, fmt.Errorf("socket: %w", err)
+	}
+	release = func() { _ = syscall.Close(socket) }
+	if held, err = bind(socket, port); err != nil {
+		release()
+		return 0, nil, fmt.Errorf("hold port %d: %w", port, err)
+	}
+	return held, release, nil
+}
+
+func bind(socket, port int) (bound int, err error) {
+	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return 0, err
+	}
+	// Reuse is allowed only now. Bind has failed if another socket has the port, even one that allows
+	// reuse. From here on a server that allows it too can bind to the port.
+	if err := syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		return 0, err
+	}
+	address, err := syscall.Getsockname(socket)
+	if err != nil {
+		return 0, err
+	}
+	return address.(*syscall.SockaddrInet4).Port, nil
+}

@@ -1,0 +1,82 @@
+package freeport
+
+import (
+	"net"
+	"strconv"
+	"testing"
+)
+
+func listen(port int) (net.Listener, error) {
+	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+}
+
+// A held port is nobody else's, and the server's that it is for.
+func TestHold(t *testing.T) {
+	given := make(map[int]bool)
+	for i := range 300 {
+		n := i%3 + 1
+		first, release, err := Hold(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(release)
+		for port := first; port < first+n; port++ {
+			if given[port] {
+				t.Errorf("Hold gave port %d twice", port)
+			}
+			given[port] = true
+		}
+	}
+	// Every listener that takes any port, and each end of its connection, gets another one.
+	for range 1000 {
+		l, err := listen(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		for _, a := range []net.Addr{l.Addr(), c.LocalAddr()} {
+			if port := a.(*net.TCPAddr).Port; given[port] {
+				t.Errorf("the system gave away port %d, which is held", port)
+			}
+		}
+	}
+	for port := range given {
+		l, err := listen(port)
+		if err != nil {
+			t.Fatalf("the server that the port is for: %v", err)
+		}
+		if another, err := listen(port); err == nil {
+			another.Close()
+			t.Errorf("two servers listen on port %d", port)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A port that is in use, or held, cannot be held.
+func TestHoldTaken(t *testing.T) {
+	l, err := listen(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	if _, _, err := hold(port); err == nil {
+		t.Errorf("held port %d, which is in use", port)
+	}
+	first, release, err := Hold(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if _, _, err := hold(first); err == nil {
+		t.Errorf("held port %d twice", first)
+	}
+}

@@ -1,0 +1,284 @@
+package rollup
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+var (
+	looked   = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) // the read time of a test's look
+	decideBy = mustRoute("counters/{c}/shards/{s} -> rollups/{c} : count : every 30s")
+)
+
+func mustRoute(text string) *Route {
+	routes, err := ParseRoutes(text)
+	if err != nil {
+		panic(err)
+	}
+	return routes[0]
+}
+
+// A state is what a look found.
+type state struct {
+	age    time.Duration // of the roll-up
+	total  Number        // of the roll-up
+	shards int64         // that the roll-up counted
+
+	sum       Number // what the shards add up to now
+	numShards int64  // how many there are
+
+	none     bool // no roll-up document
+	foreign  bool // the document is the app's; Tally never wrote it
+	future   bool // as_of counts as none
+	rerouted bool // other routes made the roll-up
+	untotal  bool // the roll-up lacks the total
+}
+
+// The usual states.
+var (
+	equal    = state{age: time.Minute, total: Int(7), shards: 2, sum: Int(7), numShards: 2}
+	differs  = state{age: time.Minute, total: Int(7), shards: 2, sum: Int(8), numShards: 2}
+	absent   = state{none: true, sum: Int(8), numShards: 2}
+	emptied  = state{age: time.Minute, total: Int(7), shards: 2}
+	atZeros  = state{age: time.Hour + time.Microsecond}
+	anothers = state{age: time.Minute, total: Int(7), shards: 2, sum: Int(7), numShards: 2, rerouted: true}
+)
+
+// with returns s changed by f.
+func (s state) with(f func(*state)) state {
+	f(&s)
+	return s
+}
+
+func (s state) look() *look {
+	l := &look{
+		counter: Counter{Route: decideBy, Shards: "counters/c/shards", RollUp: "rollups/c"}, readTime: looked,
+		totals: Totals{Sums: map[string]Number{"count": s.sum}, NumShards: s.numShards},
+	}
+	if s.none {
+		return l
+	}
+	l.rollUp.UpdateTime = looked.Add(-s.age)
+	if s.foreign {
+		return l
+	}
+	l.rollUp.Sums = map[string]Number{"count": s.total}
+	if s.untotal {
+		l.rollUp.Sums = nil
+	}
+	l.asOf = looked.Add(-s.age)
+	l.rollUp.Tally = document.Tally{AsOf: l.asOf, NumShards: s.shards, Routes: decideBy.Hash(), Totals: []string{"count"}}
+	if s.future {
+		l.asOf, l.rollUp.Tally.AsOf = time.Time{}, looked.Add(time.Hour)
+	}
+	if s.rerouted {
+		l.rollUp.Tally.Routes = "others"
+	}
+	return l
+}
+
+func TestAgrees(t *testing.T) {
+	for name, test := range map[string]struct {
+		state state
+		want  bool
+	}{
+		"equal":                            {equal, true},
+		"another total":                    {differs, false},
+		"another number of shards":         {equal.with(func(s *state) { s.shards = 3 }), false},
+		"another type":                     {equal.with(func(s *state) { s.total = Double(7) }), false},
+		"no total":                         {equal.with(func(s *state) { s.untotal = true }), false},
+		"of other routes":                  {anothers, false},
+		"as_of counts as none":             {equal.with(func(s *state) { s.future = true }), false},
+		"no roll-up":                       {absent, false},
+		"no roll-up, no shards":            {state{none: true}, true},
+		"the app's document":               {equal.with(func(s *state) { s.foreign = true }), false},
+		"the app's document, no shards":    {state{foreign: true}, true},
+		"zeros without shards":             {atZeros, true},
+		"not zeros and no shards":          {emptied, false},
+		"zeros of other routes, no shards": {atZeros.with(func(s *state) { s.rerouted = true }), false},
+		"in the future, no shards":         {state{future: true}, false},
+	} {
+		if got := test.state.look().agrees(); got != test.want {
+			t.Errorf("%s: agrees %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// What an audit decides before it sums.
+func TestCompareBeforeTheSum(t *testing.T) {
+	const never = time.Duration(math.MinInt64)
+	for name, test := range map[string]struct {
+		by    By
+		first time.Duration // the first look's read time, by this look's as_of; never: this is the first
+		state state
+		want  action
+	}{
+		"first look, found by its roll-up":             {ByRollUp, never, differs, sum},
+		"first look, roll-up of other routes":          {ByRollUp, never, anothers, sum},
+		"first look, found by its shards":              {ByShards, never, absent, sum},
+		"first look, by shards, as_of counts as none":  {ByShards, never, differs.with(func(s *state) { s.future = true }), sum},
+		"first look, by shards, has a roll-up":         {ByShards, never, differs, skip},
+		"first look, by shards, has one of others":     {ByShards, never, anothers, skip},
+		"rolled up as of before the first look":        {ByRollUp, time.Microsecond, differs, sum},
+		"rolled up as of the first look":               {ByRollUp, 0, differs, leave},
+		"rolled up as of after the first look":         {ByRollUp, -time.Microsecond, differs, leave},
+		"found by shards, rolled up since":             {ByShards, 0, differs, leave},
+		"rolled up by other routes after the first":    {ByRollUp, -time.Second, anothers, sum},
+		"rolled up as of nothing after the first look": {ByRollUp, 0, differs.with(func(s *state) { s.future = true }), sum},
+		"still no roll-up":                             {ByShards, 0, absent, sum},
+	} {
+		l := test.state.look()
+		k := comparison{by: test.by}
+		if test.first != never {
+			k.from = looked.Add(-test.state.age).Add(test.first)
+			k.asOf = k.from.Add(-time.Minute)
+		}
+		before := k
+		if got := k.before(l); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+		if test.first == never {
+			if !k.from.Equal(looked) || !k.asOf.Equal(l.asOf) {
+				t.Errorf("%s: from %v and as_of %v, want the look's", name, k.from, k.asOf)
+			}
+		} else if k != before {
+			t.Errorf("%s: a later look changed %+v to %+v", name, before, k)
+		}
+	}
+}
+
+// What an audit decides when it has summed.
+func TestCompareAfterTheSum(t *testing.T) {
+	var (
+		atOnce   = comparison{}
+		patient  = comparison{grace: true}
+		over     = comparison{grace: true, graceOver: true}
+		dry      = comparison{dryRun: true}
+		dryFirst = comparison{dryRun: true, grace: true}
+		dryOver  = comparison{dryRun: true, grace: true, graceOver: true}
+		keeps    = comparison{keepRerouted: true}
+		all      = map[string]comparison{"at once": atOnce, "grace": patient, "after the grace": over, "dry": dry, "dry, grace": dryFirst, "dry, after the grace": dryOver, "keeps": keeps}
+	)
+	for _, test := range []struct {
+		name  string
+		state state
+		want  map[string]action // by comparison; "" is for those not named
+	}{
+		{"equal", equal, map[string]action{"": leave}},
+		{"equal, old", equal.with(func(s *state) { s.age = 1000 * time.Hour }), map[string]action{"": leave}},
+		{"differs", differs, map[string]action{"at once": repair, "grace": wait, "after the grace": repair, "dry": tell, "dry, grace": wait, "dry, after the grace": tell, "keeps": repair}},
+		{"missing", absent, map[string]action{"": repair, "dry": tell, "dry, grace": tell, "dry, after the grace": tell}},
+		{"as_of counts as none", differs.with(func(s *state) { s.future = true }), map[string]action{"": repair, "dry": tell, "dry, grace": tell, "dry, after the grace": tell}},
+		{"orphaned", emptied, map[string]action{"": repair, "grace": wait, "dry": tell, "dry, grace": wait, "dry, after the grace": tell}},
+		{"rerouted", anothers, map[string]action{"": repair, "dry": tell, "dry, grace": tell, "dry, after the grace": tell, "keeps": tell}},
+		{"removable", atZeros, map[string]action{"": remove, "dry": leave, "dry, grace": leave, "dry, after the grace": leave}},
+		{"zeros for an hour", atZeros.with(func(s *state) { s.age = time.Hour }), map[string]action{"": leave}},
+		{"a total of zero, with shards", state{age: 2 * time.Hour, shards: 2, numShards: 2}, map[string]action{"": leave}},
+		{"zeros of other routes", atZeros.with(func(s *state) { s.rerouted = true }), map[string]action{"": repair, "dry": tell, "dry, grace": tell, "dry, after the grace": tell, "keeps": tell}},
+		{"the app's document", state{foreign: true}, map[string]action{"": leave}},
+	} {
+		for name, k := range all {
+			want, named := test.want[name]
+			if !named {
+				want = test.want[""]
+			}
+			if got := k.after(test.state.look()); got != want {
+				t.Errorf("%s, %s: %v, want %v", test.name, name, got, want)
+			}
+		}
+	}
+}
+
+func TestDifference(t *testing.T) {
+	for name, test := range map[string]struct {
+		state     state
+		graceOver bool
+		since     bool // somebody wrote the roll-up since the first look
+		want      difference
+	}{
+		"without a grace":                  {differs, false, false, recent},
+		"after the grace":                  {differs, true, false, drift},
+		"written meanwhile, still differs": {differs, true, true, recent},
+		"missing":                          {absent, false, false, missing},
+		"missing after a grace":            {absent, true, false, missing},
+		"as_of counts as none":             {differs.with(func(s *state) { s.future = true }), true, false, missing},
+		"orphaned":                         {emptied, false, false, orphaned},
+		"orphaned after the grace":         {emptied, true, false, orphaned},
+		"rerouted":                         {anothers, false, false, rerouted},
+		"rerouted is never drift":          {anothers, true, false, rerouted},
+		"rerouted, without shards":         {emptied.with(func(s *state) { s.rerouted = true }), true, false, rerouted},
+		"zeros of other routes":            {atZeros.with(func(s *state) { s.rerouted = true }), true, false, rerouted},
+	} {
+		l := test.state.look()
+		k := comparison{grace: true, graceOver: test.graceOver, from: looked.Add(-time.Second), asOf: l.asOf}
+		if test.since {
+			k.asOf = l.asOf.Add(-time.Microsecond)
+		}
+		if got := k.difference(l); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// What a tick decides of a counter of a route that says "every 30s".
+func TestKeepDecides(t *testing.T) {
+	const stale = staleAfter * 30 * time.Second
+	for name, test := range map[string]struct {
+		state state
+		want  action
+	}{
+		"equal":                        {equal, leave},
+		"equal, almost 10 D old":       {equal.with(func(s *state) { s.age = stale - time.Microsecond }), leave},
+		"equal, 10 D old":              {equal.with(func(s *state) { s.age = stale }), repair},
+		"zero with shards, 10 D old":   {state{age: stale, shards: 2, numShards: 2}, repair},
+		"zeros, no shards, 10 D old":   {state{age: stale}, leave},
+		"zeros, no shards, for 1 h":    {state{age: time.Hour}, leave},
+		"zeros, no shards, for longer": {atZeros, remove},
+		"differs":                      {differs, repair},
+		"no roll-up":                   {absent, repair},
+		"not zeros and no shards":      {emptied, repair},
+		"of other routes":              {anothers, repair},
+		"zeros of other routes":        {atZeros.with(func(s *state) { s.rerouted = true }), repair},
+		"as_of counts as none":         {equal.with(func(s *state) { s.future = true }), repair},
+		"no roll-up, no shards":        {state{none: true}, leave},
+		"the app's, no shards":         {state{foreign: true}, leave},
+		"the app's":                    {equal.with(func(s *state) { s.foreign = true }), repair},
+	} {
+		if got := keep(test.state.look()); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+func TestSameTotal(t *testing.T) {
+	for _, test := range []struct {
+		a, b Number
+		want bool
+	}{
+		{Int(3), Int(3), true},
+		{Int(3), Int(4), false},
+		{Int(1 << 53), Int(1<<53 + 1), false}, // as doubles they are the same
+		{Double(0.5), Double(0.5), true},
+		{Double(1e6), Double(math.Nextafter(1e6, 2e6)), true},
+		{Double(1e6), Double(1e6 + 1e-4), false},
+		{Double(-1e6), Double(math.Nextafter(-1e6, 0)), true},
+		{Double(1), Double(-1), false},
+		{Double(0), Double(1e-300), false},
+		{Int(0), Double(0), false}, // clients tell integers from doubles
+		{Int(3), Double(3), false},
+		{Int(1e15), Double(1e15 + 1), false},
+		{Double(math.NaN()), Double(math.NaN()), false},
+		{Double(math.Inf(1)), Double(math.MaxFloat64), false},
+		{Double(math.MaxFloat64), Double(-math.MaxFloat64), false},
+	} {
+		if got := sameTotal(test.a, test.b); got != test.want {
+			t.Errorf("sameTotal(%v, %v) = %v", test.a, test.b, got)
+		}
+		if got := sameTotal(test.b, test.a); got != test.want {
+			t.Errorf("sameTotal(%v, %v) = %v", test.b, test.a, got)
+		}
+	}
+}
