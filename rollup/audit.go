@@ -278,7 +278,7 @@ func (a *audit) examineAll(ctx context.Context, found []Found, route int) (begun
 		if before.By == ByRollUp && f.RollUp.Tally.AsOf.IsZero() {
 			continue // a document that Tally never wrote
 		}
-		if a.over(ctx) {
+		if i > 0 && a.over(ctx) { // one at least: finding them may have used up the reads
 			return i
 		}
 		a.slots <- struct{}{}
@@ -369,7 +369,7 @@ func (a *audit) progress() {
 }
 
 // errBusy is why a counter is tried again that may not be rolled up yet.
-var errBusy = errors.New("rolled up by others too often to be rolled up here, each time it was looked at")
+var errBusy = errors.New("others had rolled it up each time it was looked at")
 
 // compare compares c's roll-up with its shards, and makes it cover everything that was committed before
 // the comparison's first look. It returns what it did, and its last look.

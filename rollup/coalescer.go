@@ -180,21 +180,16 @@ func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	return s.closed[0]
 }
 
-// forget drops a counter without a prober, but not before its own roll-up is a cadence old: until
-// then this instance goes first. The mutex is held.
+// forget drops a counter without a prober once its own roll-up is a cadence old: until then this
+// instance goes first.
 func (c *Coalescer) forget(s *counterState) {
-	left := time.Until(s.ownUntil)
-	switch {
-	case s.probing || c.counters[s.counter.RollUp] != s:
-	case left <= 0:
-		delete(c.counters, s.counter.RollUp)
-	default:
-		time.AfterFunc(left, func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.forget(s)
-		})
-	}
+	time.AfterFunc(time.Until(s.ownUntil), func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !s.probing && c.counters[s.counter.RollUp] == s && !time.Now().Before(s.ownUntil) {
+			delete(c.counters, s.counter.RollUp)
+		}
+	})
 }
 
 // rollUp takes one snapshot of the counter, and rolls it up when it is this instance's turn and an

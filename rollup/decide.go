@@ -7,7 +7,7 @@ type action int
 
 const (
 	leave  action = iota // it agrees, or others have brought it up to date
-	skip                 // found by its shards, it has a roll-up, by which it was or will be found
+	skip                 // it has a roll-up, and the walk of roll-ups sees to it
 	sum                  // the look does not tell yet
 	remove               // it has been at zeros without shards for over an hour
 	wait                 // it differs; look again after the grace

@@ -33,8 +33,13 @@ func Keep(ctx context.Context, store AuditStore, routes Routes, concurrency int,
 	found, problems := k.list(ctx, routes.Scheduled())
 	k.report.Counters = len(found)
 	var work sync.WaitGroup
-	for _, c := range found {
+	for i, c := range found {
 		k.slots <- struct{}{} // the oldest begin
+		if !until.IsZero() && time.Now().After(until) {
+			<-k.slots
+			problems = append(problems, fmt.Errorf("rollup: there was time for %d of %d counters", i, len(found)))
+			break
+		}
 		work.Go(func() { k.goRound(ctx, c) })
 	}
 	work.Wait()

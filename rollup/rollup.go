@@ -23,7 +23,7 @@ type Options struct {
 	// window w there are at most Burst + w/Cadence. 0 means 1.
 	Burst int
 
-	// Timeout bounds each look and each write. It must be positive, and well below the time for which
+	// Timeout bounds each look with its sum, and each write. It must be positive, and well below the time for which
 	// an event may be held, so that a call that never answers leaves time for another.
 	Timeout time.Duration
 

@@ -95,8 +95,8 @@ type AuditStore interface {
 	// roll-ups.
 	RollUps(ctx context.Context, route *Route, from string, limit int) (Page, error)
 
-	// Remove takes r, which c's roll-up document held, away: the totals and tally, and the document if
-	// it holds nothing else. The precondition is that the document's update time is still
+	// Remove takes r, which c's roll-up document held, away: the totals, former ones too, and tally, and
+	// the document if it holds nothing else. The precondition is that the document's update time is still
 	// r.UpdateTime. It returns ErrConflict when Firestore refuses.
 	Remove(ctx context.Context, c Counter, r RollUp) error
 

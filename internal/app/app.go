@@ -97,20 +97,21 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	if e.err == nil {
 		e.counter, e.ending, e.err = s.onWrite(ctx, e.change)
 	}
-	e.outcome = classify(e.err)
+	e.outcome = classify(e.ending, e.err)
 	s.record(ctx, span, e)
-	if e.outcome == done {
+	if e.err == nil {
 		w.Header().Set("Content-Length", "0") // so that the flushed answer is whole
 		return
 	}
 	logger := s.logger.With("event_id", cmp.Or(e.change.ID, r.Header.Get("Ce-Id")), "counter", e.counter, "subject", r.Header.Get("Ce-Subject"), "error", e.err)
 	switch e.outcome {
-	case refused:
+	case telemetry.Refused:
 		logger.WarnContext(ctx, "request refused")
 		http.Error(w, e.err.Error(), http.StatusBadRequest)
-	case permanent:
+	case telemetry.Dropped:
+		w.Header().Set("Content-Length", "0")
 		logger.ErrorContext(ctx, "event dropped; a retry cannot help", "source", r.Header.Get("Ce-Source"), "dropped", s.dropped.Add(1))
-	case transient:
+	default:
 		logger.WarnContext(ctx, "event not acknowledged; it will be delivered again")
 		http.Error(w, "not acknowledged; the log says why", http.StatusInternalServerError)
 	}
@@ -261,7 +262,7 @@ type ended struct {
 	change  trigger.Change
 	counter string
 	ending  rollup.Ending
-	outcome outcome
+	outcome telemetry.Outcome
 	err     error
 }
 
@@ -272,60 +273,36 @@ func (s *service) record(ctx context.Context, span telemetry.Span, e ended) {
 	if e.ending.Held {
 		held = time.Since(e.began)
 	}
-	ended := e.recorded()
-	if ended == telemetry.Covered && !e.change.Committed.IsZero() {
+	if e.outcome == telemetry.Covered && !e.change.Committed.IsZero() {
 		lag := e.ending.AsOf.Sub(e.change.Committed)
 		s.telemetry.Lag(ctx, lag)
 		if lag > rollup.Grace(s.config.Cadence, s.config.HoldLimit) {
 			s.logger.WarnContext(ctx, "rolled up late", "event_id", e.change.ID, "counter", e.counter, "lag_seconds", lag.Seconds())
 		}
 	}
-	s.telemetry.Event(ctx, ended, held)
-	span.Set("tally.outcome", string(ended))
+	s.telemetry.Event(ctx, e.outcome, held)
+	span.Set("tally.outcome", string(e.outcome))
 	span.Set("tally.counter", e.counter)
 	span.Set("tally.event_id", e.change.ID)
 	span.End(e.err)
-	if ended != telemetry.Absorbed {
+	if e.outcome != telemetry.Absorbed {
 		s.telemetry.Flush(ctx)
 	}
 }
 
-// recorded is what telemetry calls an event's outcome.
-func (e ended) recorded() telemetry.Outcome {
+// classify decides what an event ends in. Whatever happened at run time is Failed: the event is
+// delivered again.
+func classify(ending rollup.Ending, err error) telemetry.Outcome {
 	switch {
-	case e.outcome == refused:
-		return telemetry.Refused
-	case e.outcome == permanent:
-		return telemetry.Dropped
-	case e.outcome == transient:
-		return telemetry.Failed
-	case e.ending.Held:
+	case err == nil && ending.Held:
 		return telemetry.Covered
-	default:
-		return telemetry.Absorbed
-	}
-}
-
-// An outcome is what an event ends in.
-type outcome int
-
-const (
-	done      outcome = iota
-	refused           // whoever sent the request, it was not Eventarc
-	permanent         // no retry can help: logged and acknowledged
-	transient         // anything that happened at run time: delivered again
-)
-
-// classify decides what an event ends in.
-func classify(err error) outcome {
-	switch {
 	case err == nil:
-		return done
-	case errors.Is(err, trigger.ErrNoEvent):
-		return refused
-	case errors.Is(err, trigger.ErrMalformed), errors.Is(err, errNoRoute), errors.Is(err, errUnserved):
-		return permanent
+		return telemetry.Absorbed
+	case errors.Is(err, trigger.ErrNoEvent): // whoever sent the request, it was not Eventarc
+		return telemetry.Refused
+	case errors.Is(err, trigger.ErrMalformed), errors.Is(err, errNoRoute), errors.Is(err, errUnserved): // no retry can help
+		return telemetry.Dropped
 	default:
-		return transient
+		return telemetry.Failed
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/firestore-tally/tally/rollup"
 )
@@ -24,19 +25,19 @@ import (
 func TestClassify(t *testing.T) {
 	for _, test := range []struct {
 		err  error
-		want outcome
+		want telemetry.Outcome
 	}{
-		{nil, done},
-		{fmt.Errorf("%w: truncated", trigger.ErrMalformed), permanent},
-		{fmt.Errorf("a/b: %w", errNoRoute), permanent},
-		{fmt.Errorf("database d: %w", errUnserved), permanent},
-		{trigger.ErrNoEvent, refused},
-		{context.DeadlineExceeded, transient},
-		{rollup.ErrConflict, transient},
-		{errors.New("anything else"), transient},
+		{nil, telemetry.Absorbed},
+		{fmt.Errorf("%w: truncated", trigger.ErrMalformed), telemetry.Dropped},
+		{fmt.Errorf("a/b: %w", errNoRoute), telemetry.Dropped},
+		{fmt.Errorf("database d: %w", errUnserved), telemetry.Dropped},
+		{trigger.ErrNoEvent, telemetry.Refused},
+		{context.DeadlineExceeded, telemetry.Failed},
+		{rollup.ErrConflict, telemetry.Failed},
+		{errors.New("anything else"), telemetry.Failed},
 	} {
-		if got := classify(test.err); got != test.want {
-			t.Errorf("classify(%v) = %d, want %d", test.err, got, test.want)
+		if got := classify(rollup.Ending{}, test.err); got != test.want {
+			t.Errorf("classify(%v) = %s, want %s", test.err, got, test.want)
 		}
 	}
 }

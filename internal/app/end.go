@@ -11,13 +11,13 @@ import (
 // each of which ends by the hold limit, and export what telemetry recorded before it ends the process.
 // Cloud Run kills a process 10 s after SIGTERM
 // (https://cloud.google.com/run/docs/container-contract#instance-shutdown); an event that is not
-// acknowledged by then is delivered again.
+// acknowledged by then is delivered again. A call of the schedule ends at once; the next goes on.
 func (s *service) endGracefully() {
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
 	go func() {
 		<-terminated
-		s.ending.Lock() // and what still comes waits for the end, and is delivered again
+		s.ending.Lock() // new events wait here, and are delivered again
 		s.telemetry.FlushNow(context.Background())
 		signal.Reset(syscall.SIGTERM)
 		if self, err := os.FindProcess(os.Getpid()); err != nil || self.Signal(syscall.SIGTERM) != nil {

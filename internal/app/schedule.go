@@ -74,18 +74,17 @@ func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun boo
 	}
 	var keeping sync.WaitGroup
 	if scheduled := s.config.Routes.Scheduled(); len(scheduled) > 0 && !dryRun {
-		next := began.Add(s.config.SchedulePeriod)
-		if !t.end.IsZero() && t.end.Before(next) {
-			next = t.end
+		// Until the next call is due, the audit beside it too.
+		if next := began.Add(s.config.SchedulePeriod); t.end.IsZero() || next.Before(t.end) {
+			t.end = next
 		}
 		for _, id := range s.config.Databases {
 			keeping.Go(func() {
 				t.in(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
-					return t.keep(ctx, d, r, scheduled, next)
+					return t.keep(ctx, d, r, scheduled, t.end)
 				})
 			})
 		}
-		t.end = began.Add(next.Sub(began) / 4) // of the audit, which goes on beside
 	}
 	for i, id := range s.config.Databases {
 		until := t.end

@@ -117,24 +117,8 @@ func (s *Store) walk(ctx context.Context, group firestore.Query, segments []roll
 // cursorPath is where audits keep their place. Routes that could name it are refused: see rollup.ParseRoutes.
 const cursorPath = document.AuditCollection + "/cursor"
 
-// A cursorDocument is the document at cursorPath. A field that is missing reads as zero, and then the
-// audit begins anew; the document may be deleted at any time.
-type cursorDocument struct {
-	Routes   string          `firestore:"routes"`   // as the functions were configured, one to a line
-	Places   []placeDocument `firestore:"places"`   // by route
-	Tick     time.Time       `firestore:"tick"`     // when the audit began that wrote this
-	Complete time.Time       `firestore:"complete"` // when an audit last came to the last counter
-	Cycle    time.Duration   `firestore:"cycle"`    // from the time before to then, in nanoseconds
-}
-
-type placeDocument struct {
-	By     int    `firestore:"by"`   // 0: walking roll-ups; 1: walking shards
-	From   string `firestore:"from"` // path from which on the walk goes on
-	Done   bool   `firestore:"done"`
-	Failed bool   `firestore:"failed"`
-}
-
-// LoadCursor implements rollup.AuditStore.
+// LoadCursor implements rollup.AuditStore. The document may be deleted at any time; the next audit then
+// begins anew.
 func (s *Store) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
 	doc, err := s.client.Doc(cursorPath).Get(ctx)
 	if status.Code(err) == codes.NotFound {
@@ -143,28 +127,19 @@ func (s *Store) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
 	if err != nil {
 		return rollup.Cursor{}, fmt.Errorf("firestore: reading %s: %w", cursorPath, err)
 	}
-	c := rollup.Cursor{UpdateTime: doc.UpdateTime}
-	var d cursorDocument
+	var d struct{ Cursor rollup.Cursor }
 	if err := doc.DataTo(&d); err != nil {
 		s.logger.WarnContext(ctx, "the audit's cursor is not one that Tally wrote; the audit begins anew", "document", cursorPath, "error", err)
-		return c, nil
+		d.Cursor = rollup.Cursor{}
 	}
-	c.Routes, c.Tick, c.Complete, c.Cycle = d.Routes, d.Tick, d.Complete, d.Cycle
-	for _, p := range d.Places {
-		c.Places = append(c.Places, rollup.Place{By: rollup.By(p.By), From: p.From, Done: p.Done, Failed: p.Failed})
-	}
-	return c, nil
+	d.Cursor.UpdateTime = doc.UpdateTime
+	return d.Cursor, nil
 }
 
-// SaveCursor implements rollup.AuditStore.
+// SaveCursor implements rollup.AuditStore. It writes one field, Cursor, a map with the fields of a
+// rollup.Cursor.
 func (s *Store) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
-	places := make([]placeDocument, len(c.Places))
-	for i, p := range c.Places {
-		places[i] = placeDocument{int(p.By), p.From, p.Done, p.Failed}
-	}
-	return s.put(ctx, cursorPath, map[string]any{
-		"routes": c.Routes, "places": places, "tick": c.Tick, "complete": c.Complete, "cycle": c.Cycle,
-	}, c.UpdateTime)
+	return s.put(ctx, cursorPath, map[string]any{"Cursor": c}, c.UpdateTime)
 }
 
 // Remove implements rollup.AuditStore. It bills one read beside the delete or write.
@@ -175,7 +150,7 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 		// What is removed is what was read here, or nothing: its update time is r's, by the precondition.
 		others := doc.Data()
 		var updates []firestore.Update
-		for _, field := range rollUpFields(c.Route) {
+		for _, field := range append(rollUpFields(c.Route), r.Tally.Former...) {
 			delete(others, field)
 			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: firestore.Delete})
 		}

@@ -14,10 +14,12 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 )
 
 // A recorder keeps the calls of a connection, and may change what they answer.
@@ -398,5 +400,48 @@ func TestMissingIndexOfManyShards(t *testing.T) {
 	}
 	if totals := sum(t, view(t, stores[1], counter(t, rollup.DefaultRoute+" : documents"))); totals.NumShards != 1001 {
 		t.Errorf("read on purpose: %+v", totals)
+	}
+}
+
+// Every call names its database in the headers by which Firestore routes it, as the SDK's do.
+// Production refuses those to a named database that do not.
+func TestCallsNameTheirDatabase(t *testing.T) {
+	var mu sync.Mutex
+	seen := make(map[string]bool)
+	note := func(ctx context.Context, method string) {
+		headers, _ := metadata.FromOutgoingContext(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		seen[method] = true
+		if prefix := headers.Get("google-cloud-resource-prefix"); len(prefix) != 1 || !strings.HasSuffix(prefix[0], "/databases/named") {
+			t.Errorf("%s: google-cloud-resource-prefix is %q", method, prefix)
+		}
+		if params := strings.Join(headers.Get("x-goog-request-params"), "&"); strings.HasSuffix(method, "BatchGetDocuments") && !strings.Contains(params, "database_id=named") {
+			t.Errorf("%s: x-goog-request-params is %q", method, params)
+		}
+	}
+	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(), emulatortest.Project(t), "named", slog.New(slog.DiscardHandler),
+		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			note(ctx, method)
+			return open(ctx, desc, conn, method, opts...)
+		}),
+		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			note(ctx, method)
+			return invoke(ctx, method, req, reply, conn, opts...)
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	c := counter(t, rollup.DefaultRoute)
+	sum(t, view(t, store, c))
+	if err := store.Write(t.Context(), c, rollup.RollUp{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := store.Counters(t.Context(), c.Route, "", 10); err != nil {
+		t.Error(err)
+	}
+	if len(seen) != 4 {
+		t.Errorf("the calls were %v, want four methods", seen)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +29,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -70,7 +73,7 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 	for _, field := range rollUpFields(v.counter.Route) {
 		req.Mask.FieldPaths = append(req.Mask.FieldPaths, fieldPath(field))
 	}
-	stream, err := s.api.BatchGetDocuments(ctx, req)
+	stream, err := s.api.BatchGetDocuments(s.routed(ctx), req)
 	if err != nil {
 		return err
 	}
@@ -87,7 +90,7 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 		if len(answer.Transaction) > 0 {
 			v.transaction = answer.Transaction
 		}
-		if answer.Result == nil {
+		if answer.Result == nil || answer.ReadTime == nil {
 			continue
 		}
 		v.readTime = answer.ReadTime.AsTime().Truncate(time.Microsecond)
@@ -95,6 +98,15 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 			v.rollUp = rollUpOf(v.counter.Route, decodeFields(d.Fields), d.UpdateTime.AsTime())
 		}
 	}
+}
+
+// routed returns ctx with the headers by which Firestore routes a call to its database. Without them
+// production refuses calls to a named one; the SDK sends them itself.
+func (s *Store) routed(ctx context.Context) context.Context {
+	_, project, _ := strings.Cut(s.database, "projects/")
+	project, database, _ := strings.Cut(project, "/databases/")
+	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", s.database,
+		"x-goog-request-params", "project_id="+url.QueryEscape(project)+"&database_id="+url.QueryEscape(database))
 }
 
 // rollUpFields are the fields of a roll-up document that Tally reads and writes.

@@ -45,11 +45,14 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	totals, err := v.aggregate(ctx)
 	if status.Code(err) == codes.FailedPrecondition {
 		totals, documentsErr := v.sumDocuments(ctx, maxUnindexed)
-		if _, said := v.store.unindexed.LoadOrStore(route, true); documentsErr == nil && !said { // so it was the index that the query lacked
+		if documentsErr != nil {
+			return totals, documentsErr
+		}
+		if _, said := v.store.unindexed.LoadOrStore(route, true); !said { // most likely it was the index that the query lacked
 			v.store.logger.WarnContext(ctx, "no index for the aggregation query; reading each shard instead, which bills one read a shard. "+
 				"If the field is exempt from indexing on purpose, add \": documents\" to its route", "route", route.String(), "error", err)
 		}
-		return totals, documentsErr
+		return totals, nil
 	}
 	if err != nil {
 		return rollup.Totals{}, fmt.Errorf("firestore: summing %s: %w", v.counter.Shards, err)
@@ -144,7 +147,7 @@ func (v *snapshot) ask(ctx context.Context, field string, where *firestorepb.Str
 	}
 	query := &firestorepb.StructuredQuery{From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: collection}}, Where: where}
 	path := &firestorepb.StructuredQuery_FieldReference{FieldPath: fieldPath(field)}
-	stream, err := v.store.api.RunAggregationQuery(ctx, &firestorepb.RunAggregationQueryRequest{
+	stream, err := v.store.api.RunAggregationQuery(v.store.routed(ctx), &firestorepb.RunAggregationQueryRequest{
 		Parent:              parent,
 		ConsistencySelector: &firestorepb.RunAggregationQueryRequest_Transaction{Transaction: v.transaction},
 		QueryType: &firestorepb.RunAggregationQueryRequest_StructuredAggregationQuery{StructuredAggregationQuery: &firestorepb.StructuredAggregationQuery{

@@ -174,7 +174,7 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 		return rollup.ErrConflict
 	}
 	fields := maps.Clone(d.fields)
-	for _, field := range append(slices.Clone(c.Route.Fields), document.TallyField) {
+	for _, field := range slices.Concat(c.Route.Fields, r.Tally.Former, []string{document.TallyField}) {
 		delete(fields, field)
 	}
 	if len(fields) > 0 {

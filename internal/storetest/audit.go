@@ -143,6 +143,7 @@ func testRemove(t *testing.T, b Backend) {
 	for _, test := range []struct{ fields, want map[string]any }{
 		{map[string]any{"likes": 0, "views": 0, "tally": map[string]any{"as_of": someTime}}, nil},
 		{map[string]any{"tally": map[string]any{}}, nil},
+		{map[string]any{"old": 7, "tally": map[string]any{"former": []any{"old"}}}, nil},
 		{map[string]any{"likes": 0, "tally": map[string]any{"num_shards": 0}, "title": "kept", "count": 1}, map[string]any{"title": "kept", "count": int64(1)}},
 	} {
 		b.Put(t, two.RollUp, test.fields)
