@@ -639,6 +639,45 @@ func TestAuditReadsNoMore(t *testing.T) {
 	})
 }
 
+// An audit whose reads suffice for nothing but finding counters compares one of each page.
+func TestAuditWithFewReads(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		const n = 10
+		w.various(n)
+		for tick := 1; ; tick++ {
+			o := w.auditOptions()
+			o.MaxReads = 1
+			o.Reads = func() int64 { return int64(w.looks.Load()) + 1 }
+			if w.looks.Store(-1); tick > 2*n+2 {
+				t.Fatalf("not complete after %d ticks", tick-1)
+			}
+			report, err := w.audit(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Complete {
+				break
+			}
+		}
+		w.wantRight(n)
+	})
+}
+
+// A roll-up that is removed takes the totals along that earlier routes kept.
+func TestRemovalTakesFormerTotals(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		fields := zeros(time.Now())
+		fields["old"] = int64(7)
+		fields["tally"].(map[string]any)["former"] = []any{"old"}
+		w.store.Put(likes.RollUp, fields)
+		time.Sleep(2 * time.Hour)
+		w.wantAudit(w.patient(), rollup.Report{Counters: 1, Removed: 1})
+		if got := w.store.Get(likes.RollUp); got != nil {
+			t.Errorf("left %v", got)
+		}
+	})
+}
+
 // slowly makes every look take some time.
 func (w *world) slowly() { w.duringView = func(int32) { time.Sleep(100 * time.Millisecond) } }
 

@@ -205,6 +205,21 @@ func TestKeepOfManyCounters(t *testing.T) {
 	})
 }
 
+// A tick that has more counters than time begins none after its time, and says so.
+func TestKeepBeginsNoCounterLate(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		for i := range 400 {
+			w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", 1)
+		}
+		w.duringView = func(int32) { time.Sleep(time.Second) }
+		until := time.Now().Add(every)
+		report, err := w.keep(traced{w.store, w}, until, nil)
+		if late := time.Since(until); late > time.Second || err == nil || !strings.Contains(err.Error(), "there was time for ") || report.RolledUp < 36 || report.RolledUp > 44 {
+			t.Errorf("%v late: %+v, %v; want four counters a second for %v", late, report, err, every)
+		}
+	})
+}
+
 // Totals that did not change are not written.
 func TestKeepLeavesUnchangedTotals(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {

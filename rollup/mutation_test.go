@@ -243,10 +243,18 @@ var mutations = []mutation{
 		`case l.asOf.IsZero() || l.rerouted() || l.asOf.Equal(s.own):`,
 		`case l.asOf.IsZero() || l.rerouted():`, "TestCredit"},
 	{"one's own roll-up is forgotten with the counter", "coalescer.go",
-		`case left <= 0:
-		delete(`,
-		`case left <= time.Hour:
-		delete(`, "TestCredit"},
+		`time.AfterFunc(time.Until(s.ownUntil), func() {`,
+		`s.ownUntil = time.Time{}
+	time.AfterFunc(0, func() {`, "TestCredit"},
+	{"a tick begins counters after its time", "keep.go",
+		`if !until.IsZero() && time.Now().After(until) {`,
+		`if false {`, "TestKeepBeginsNoCounterLate"},
+	{"an audit whose reads are used up by finding counters compares none", "audit.go",
+		`if i > 0 && a.over(ctx) {`,
+		`if a.over(ctx) {`, "TestAuditWithFewReads"},
+	{"former totals outlive their roll-up", "../internal/memstore/memstore.go",
+		`slices.Concat(c.Route.Fields, r.Tally.Former, []string{document.TallyField})`,
+		`slices.Concat(c.Route.Fields, []string{document.TallyField})`, "TestRemovalTakesFormerTotals"},
 	{"the back-off is drawn anew with each look", "coalescer.go",
 		`if !l.asOf.Equal(s.seen) {`,
 		`if s.backOff = c.backOff(); !l.asOf.Equal(s.seen) {`, "TestBackOffIsDrawnOnce"},
