@@ -309,8 +309,8 @@ func TestAuditAssumesRoutes(t *testing.T) {
 	wantTotal(7)
 
 	status, stdout, stderr = c.run("audit", "--grace", "0") // compares
-	if status != 1 || !strings.Contains(stdout, "orphaned   1\n") {
-		t.Errorf("a comparison: status %d, %s%s; want one orphaned", status, stdout, stderr)
+	if status != 1 || !strings.Contains(stdout, "rerouted   1\n") {
+		t.Errorf("a comparison: status %d, %s%s; want one rerouted", status, stdout, stderr)
 	}
 	first(stderr, "routes, assumed: the default route "+rollup.DefaultRoute)
 	wantTotal(7)
