@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,7 +18,7 @@ type mutation struct {
 	name     string
 	file     string // in this folder
 	old, new string // old is there once
-	test     string // of this package, or of the file's when that is the store on Firestore
+	test     string // of this package; of the file's when that is the store on Firestore, the app or shards; with "../" of the root's
 }
 
 // The first mutations soften the rules that design documents mark: each closes a hole through which
@@ -566,6 +567,51 @@ var mutations = []mutation{
 }
 
 // cursorPath`, "TestForeignCollections"},
+
+	{"the app sets no hold limit", "../internal/app/app.go",
+		`Hold: s.config.HoldLimit, `,
+		``, "TestHoldLimit"},
+	{"a call may take as long as an event is held", "../internal/app/app.go",
+		`Timeout: s.config.HoldLimit / 2`,
+		`Timeout: s.config.HoldLimit`, "TestEventOutlivesOneCall"},
+	{"the app serves any database", "../internal/app/app.go",
+		`|| !slices.Contains(s.config.Databases, change.Database) {`,
+		`|| slices.Contains(nil, change.Database) {`, "TestUnserved"},
+	{"a dry run writes", "../internal/app/schedule.go",
+		`DryRun:      t.dryRun,`,
+		`DryRun:      false,`, "TestDryRun"},
+	{"a database that fails stops the rest", "../internal/app/schedule.go",
+		`error { return t.audit(ctx, d, r, until) })`,
+		`error { return t.audit(ctx, d, r, until) })
+		if len(t.problems) > 0 {
+			break
+		}`, "TestFirstDatabaseFails"},
+	{"a tick's audit knows no end", "../internal/app/schedule.go",
+		`Until:       until,`,
+		``, "TestTickEndsInTime"},
+	{"a tick reads without bound", "../internal/app/schedule.go",
+		`MaxReads:    t.config.AuditReads,`,
+		``, "../TestScheduleStopsAtItsReads"},
+
+	{"the token goes though its commit was not answered", "../shards/set.go",
+		`case err == nil && once.answered:`,
+		`case err == nil:`, "TestSetSentLate"},
+	{"the number of shards is told before they are there", "../shards/resize.go",
+		`if err := c.createShards(ctx, has, n); err != nil {
+			return err
+		}
+		if _, err := c.doc.Set(ctx, redeclared(docs[0], n), firestore.MergeAll); err != nil {
+			return fmt.Errorf("shards: resize %s: %w", c.doc.Path, err)
+		}`,
+		`if _, err := c.doc.Set(ctx, redeclared(docs[0], n), firestore.MergeAll); err != nil {
+			return fmt.Errorf("shards: resize %s: %w", c.doc.Path, err)
+		}
+		if err := c.createShards(ctx, has, n); err != nil {
+			return err
+		}`, "TestResizeUpCutShort"},
+	{"a fold overwrites the shard that came meanwhile", "../shards/resize.go",
+		`return tx.Create(kept, increments)`,
+		`return tx.Set(kept, increments)`, "TestResizeRaces"},
 }
 
 // TestMutations shows that the tests notice when a rule is broken. A mutation that no test notices is
@@ -581,7 +627,7 @@ func TestMutations(t *testing.T) {
 			defer func() { <-slots }()
 			if out, err := m.run(t); err == nil {
 				t.Errorf("survived %s", m.test)
-			} else if !strings.Contains(string(out), "--- FAIL: "+m.test) {
+			} else if !strings.Contains(string(out), "--- FAIL: "+strings.TrimPrefix(m.test, "../")) {
 				t.Errorf("%s did not fail, but:\n%s", m.test, out)
 			}
 		})
@@ -613,10 +659,14 @@ func (m *mutation) run(t *testing.T) ([]byte, error) {
 	if err := os.WriteFile(overlayFile, overlay, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"test", "-overlay=" + overlayFile, "-vet=off", "-ldflags=-s -w", "-failfast", "-timeout=2m", "-run=^" + m.test + "$"}
-	if dir := filepath.Dir(m.file); filepath.Base(dir) == "firestorestore" {
+	test, root := strings.CutPrefix(m.test, "../")
+	args := []string{"test", "-overlay=" + overlayFile, "-vet=off", "-ldflags=-s -w", "-failfast", "-timeout=2m", "-run=^" + test + "$"}
+	switch dir := filepath.Dir(m.file); {
+	case root:
+		args = append(args, "..")
+	case slices.Contains([]string{"firestorestore", "app", "shards"}, filepath.Base(dir)):
 		args = append(args, "./"+dir)
-	} else {
+	default:
 		args = append(args, ".", "-sim.shrink=0")
 	}
 	return exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
