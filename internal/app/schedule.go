@@ -80,7 +80,7 @@ func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun boo
 		}
 		for _, id := range s.config.Databases {
 			keeping.Go(func() {
-				t.in(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
+				t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
 					return t.keep(ctx, d, r, scheduled, t.end)
 				})
 			})
@@ -91,7 +91,7 @@ func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun boo
 		if !until.IsZero() { // the databases share what is left
 			until = time.Now().Add(time.Until(until) / time.Duration(len(s.config.Databases)-i))
 		}
-		t.in(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error { return t.audit(ctx, d, r, until) })
+		t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error { return t.audit(ctx, d, r, until) })
 	}
 	keeping.Wait()
 	for _, r := range t.report.Databases {
@@ -110,8 +110,8 @@ func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun boo
 	return t.report
 }
 
-// in works in one database. What fails there does not keep the tick from the others.
-func (t *tick) in(ctx context.Context, id string, work func(context.Context, *database, *databaseReport) error) {
+// inDatabase works in one database. What fails there does not keep the tick from the others.
+func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Context, *database, *databaseReport) error) {
 	r := t.report.Databases[id]
 	meter := billing.NewMeter(nil)
 	d, err := t.database(ctx, id)

@@ -1,6 +1,6 @@
 // Package firestorestore is the rollup.AuditStore on Cloud Firestore.
 //
-// It writes this document, and reads it back, at the roll-up path that a route gives:
+// At the roll-up path that a route gives, it writes and reads this document:
 //
 //	<field>  integer or double, one for each of the route's fields: the total
 //	tally    map: what the totals are; see package document
