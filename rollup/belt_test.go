@@ -105,6 +105,7 @@ func TestSnapshotFromBeforeTheChange(t *testing.T) {
 				})
 				written := g.Get(likes.RollUp)
 				time.Sleep(5 * cadence)
+				synctest.Wait()
 				if !events[0].held() {
 					t.Errorf("the anchor was acknowledged (%v)", events[0].err)
 				}

@@ -3,6 +3,7 @@ package rollup_test
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -309,6 +310,7 @@ func TestMixedPaces(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
 				var (
 					instances []*rollup.Coalescer
+					mu        sync.Mutex
 					asOfs     []time.Time
 					events    []*delivery
 					shortest  = test.paces[0].cadence
@@ -318,6 +320,8 @@ func TestMixedPaces(t *testing.T) {
 					shortest = min(shortest, p.cadence)
 				}
 				w.aroundWrite = func(n int32, write func() error) error {
+					mu.Lock()
+					defer mu.Unlock()
 					err := write()
 					if _, asOf := w.rollUp(); err == nil {
 						asOfs = append(asOfs, asOf)

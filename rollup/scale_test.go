@@ -311,6 +311,7 @@ func (c *cloud) refusedPerRollUp() float64 {
 // exact checks that every change is covered, and that nothing is remembered.
 func (c *cloud) exact() {
 	c.t.Helper()
+	synctest.Wait()
 	for _, i := range c.instances {
 		if n := i.coalescer.Active(); n != 0 {
 			c.t.Errorf("an instance remembers %d counters", n)
@@ -327,6 +328,7 @@ func (c *cloud) exact() {
 }
 
 func (c *cloud) report(d time.Duration) {
+	synctest.Wait()
 	most := 0
 	for _, i := range c.instances {
 		most = max(most, i.most)
