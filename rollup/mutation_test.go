@@ -38,7 +38,7 @@ var mutations = []mutation{
 		`if g := s.anchoredBy(e.ID, hash); g != nil && s.open == nil {`, "TestSimulation"},
 	{"a counter without shards is not written", "coalescer.go",
 		`if err := c.write(ctx, &l, p); err != nil {`,
-		`if l.totals.NumShards == 0 {
+		`if l.totals.NumShards() == 0 {
 	} else if err := c.write(ctx, &l, p); err != nil {`, "TestSimulation"},
 	{"a late write is sent", "rollup.go",
 		`if left <= 0 {`,
