@@ -45,8 +45,11 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 				if method != "create" {
 					c.Before = document
 				}
-				if method == "create" || method == "update" {
+				switch method {
+				case "create":
 					c.After = document
+				case "update":
+					c.After = more(document)
 				}
 				cases = append(cases, c)
 			}
@@ -54,19 +57,29 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 	}
 	const number = 1
 	seen := make(map[string]bool)
-	for _, r := range routes {
-		rollUp, shard := map[string]any{document.TallyField: map[string]any{"num_shards": number}}, make(map[string]any)
-		for _, t := range r.Totals {
-			rollUp[t.Name] = number
-			if t.Field != "" {
-				shard[t.Field] = number
-			}
+	for _, t := range routes.Templates() {
+		rollUp := map[string]any{document.TallyField: map[string]any{"num_shards": number}}
+		for _, name := range t.Totals() {
+			rollUp[name] = number
 		}
-		where, path := spell(r.Template.Segments())
-		add(rulesRollUps, where, path, rollUp, false, "create", "update", "delete")
+		where, path := spell(t.Segments())
+		add(rulesRollUps, where, path, rollUp, false, "create", "update")
+		if t.Existing { // who may read and delete it is the app's affair
+			continue
+		}
+		add(rulesRollUps, where, path, rollUp, false, "delete")
 		add(rulesReadable, where, path, rollUp, true, "get")
+	}
+	for _, r := range routes {
+		shard := make(map[string]any)
+		for _, field := range r.Fields() {
+			shard[field] = number
+		}
+		if len(shard) < len(r.Totals) { // documents that are counted: who may delete them is the app's affair
+			continue
+		}
 		pattern := r.Pattern()
-		where, path = spell(pattern)
+		where, path := spell(pattern)
 		add(rulesShards, where, path, shard, false, "delete")
 		if parent := pattern[:len(pattern)-2]; len(parent) > 0 {
 			where, path = spell(slices.Concat(parent, []rollup.Segment{{Name: document.TokensCollection}, {Name: "token", Capture: true}}))
@@ -79,6 +92,20 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 	const cursor = document.AuditCollection + "/cursor"
 	add(rulesOwn, cursor, cursor, map[string]any{"path": number}, false, "get", "create", "update", "delete")
 	return cases
+}
+
+// more returns the fields with each number one higher.
+func more(fields map[string]any) map[string]any {
+	higher := make(map[string]any, len(fields))
+	for name, value := range fields {
+		switch v := value.(type) {
+		case int:
+			higher[name] = v + 1
+		case map[string]any:
+			higher[name] = more(v)
+		}
+	}
+	return higher
 }
 
 // spell returns the path as a route spells it, and with ids in the captures' place.

@@ -12,6 +12,7 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{Rules: "../../firestore.rules"}) }
@@ -78,6 +79,27 @@ func TestRuleCases(t *testing.T) {
 		if !seen[check] {
 			t.Errorf("no case is of %s", check)
 		}
+	}
+}
+
+// Of documents of the app's own, the cases are what would forge totals, and nothing that apps do.
+func TestRuleCasesOfExisting(t *testing.T) {
+	routes, err := rollup.ParseRoutes("posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\nposts/{post}/ratings/{user} -> posts/{post} : count() as ratings, stars : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range ruleCases(routes) {
+		if c.SignedIn && c.Check != rulesOwn {
+			got = append(got, fmt.Sprint(c.Says, " ", c.Before, " ", c.After, " ", c.Allow))
+		}
+	}
+	want := []string{
+		"create posts/{post} map[] map[likes:1 ratings:1 stars:1 tally:map[num_shards:1]] false",
+		"update posts/{post} map[likes:1 ratings:1 stars:1 tally:map[num_shards:1]] map[likes:2 ratings:2 stars:2 tally:map[num_shards:2]] false",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 
