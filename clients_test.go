@@ -10,7 +10,6 @@ import (
 	"github.com/firestore-tally/tally/clients/snippets/likes"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
-	"github.com/firestore-tally/tally/shards"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -49,27 +48,26 @@ func TestClientsPageGo(t *testing.T) {
 		defer cancel()
 		counter := likes.Counter(w.client)
 		const increments = 7
-		go func() {
-			err := likes.Create(ctx, counter)
-			for range increments {
-				if err == nil {
-					err = likes.Increment(ctx, counter)
-				}
+		for range increments {
+			if err := likes.Increment(ctx, counter); err != nil {
+				t.Fatal(err)
 			}
-			if err != nil {
-				t.Error(err)
-				cancel()
-			}
-		}()
-		var total shards.Total
-		err := likes.Watch(ctx, counter, func(now shards.Total) {
+		}
+		w.written(likes.Vote(ctx, w.client, "votes", "ann", true))
+		w.written(likes.Vote(ctx, w.client, "votes", "bob", true))
+		w.written(likes.Vote(ctx, w.client, "votes", "bob", true))
+		w.written(likes.Vote(ctx, w.client, "votes", "ann", false))
+		w.wantRollUp("rollups/votes", map[string]any{"Count": int64(1), "num_shards": int64(2)})
+
+		var total int64
+		err := likes.Watch(ctx, w.client.Doc("rollups/visits"), "Count", func(now int64) {
 			total = now
-			if n, _ := now.Int64(); n == increments {
+			if total == increments {
 				cancel()
 			}
 		})
-		if got, _ := total.Int64(); got != increments {
-			t.Errorf("the snippet shows %v at last, want %d: %v", total, increments, err)
+		if total != increments {
+			t.Errorf("the snippet shows %d at last, want %d: %v", total, increments, err)
 		}
 	}
 }
