@@ -177,7 +177,7 @@ var (
 )
 
 func newSimulation(c *choices) *simulation {
-	return &simulation{choices: c, cadence: cadence, burst: 1, route: likes.Route, held: make(map[holder][]*simulatedDelivery)}
+	return &simulation{choices: c, cadence: cadence, burst: 1, route: likes.Template.Routes[0], held: make(map[holder][]*simulatedDelivery)}
 }
 
 // simulate runs what the choices say. With kept it keeps the history.
@@ -216,7 +216,7 @@ func (s *simulation) run() {
 		s.burst = 5
 	}
 	if s.every = s.chance(0.25, "every", upTo(1)) == 1; s.every {
-		s.route = mustCounter(rollup.DefaultRoute+" : every "+slowCadence.String(), likes.Shards).Route
+		s.route = mustCounter(rollup.DefaultRoute+" : every "+slowCadence.String(), shardsOf(likes)).Template.Routes[0]
 		s.actors.Go(s.schedule)
 	}
 	for n := range 1 + s.chance(0.5, "further counters", upTo(2)) {
@@ -260,7 +260,7 @@ func (s *simulation) write(n int, amount int64, deletes bool) {
 
 // commitShard adds to a shard of the counter or deletes it, and returns the commit time.
 func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64, deletes bool) (at time.Time) {
-	path := fmt.Sprint(c.Shards, "/", shard)
+	path := fmt.Sprint(shardsOf(c.Counter), "/", shard)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if deletes {
@@ -662,8 +662,8 @@ func (i *instance) Counters(ctx context.Context, route *rollup.Route, from strin
 	return i.page(ctx, "page of counters", func() (rollup.Page, error) { return i.store.Counters(ctx, route, from, limit) })
 }
 
-func (i *instance) RollUps(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
-	return i.page(ctx, "page of roll-ups", func() (rollup.Page, error) { return i.store.RollUps(ctx, route, from, limit) })
+func (i *instance) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+	return i.page(ctx, "page of roll-ups", func() (rollup.Page, error) { return i.store.RollUps(ctx, t, from, limit) })
 }
 
 func (i *instance) LoadCursor(ctx context.Context) (c rollup.Cursor, err error) {

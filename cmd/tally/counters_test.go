@@ -73,7 +73,7 @@ func (c *console) oldRollUp(shard string, total, numShards int64) {
 	c.t.Helper()
 	at := time.Now().Add(-3 * time.Hour)
 	counter := c.counter(shard)
-	tally := document.Tally{AsOf: at, NumShards: numShards, PacedUntil: at, Routes: counter.Route.Hash(), Totals: []string{"count"}}
+	tally := document.Tally{AsOf: at, NumShards: numShards, PacedUntil: at, Routes: counter.Template.Hash(), Totals: []string{"count"}}
 	c.set(counter.RollUp, map[string]any{"count": total, document.TallyField: tally.Encode()})
 }
 
@@ -84,7 +84,7 @@ func (c *console) counter(shard string) rollup.Counter {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	counter, ok := routes.Match(shard)
+	counter, _, ok := routes.Match(shard)
 	if !ok {
 		c.t.Fatalf("no route for %s", shard)
 	}
