@@ -18,7 +18,7 @@ import { startStack, until } from '../web/e2e/stack.mjs';
 
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
 const read = (name) => readFile(at(`../../docs/${name}`), 'utf8');
-const [page, migration] = await Promise.all(['clients.md', 'migrate.md'].map(read));
+const [page, migration, rules] = await Promise.all(['clients.md', 'migrate.md', 'rules.md'].map(read));
 
 /** The route of a sample, from the page's table. */
 function routeOf(sample) {
@@ -29,7 +29,7 @@ function routeOf(sample) {
 
 /** The only block of code below a heading that has the text in it. */
 function block(heading, language, having = '', text = page) {
-  const section = text.split(/^## /m).find((section) => section.startsWith(`${heading}\n`)) ?? '';
+  const section = text.split(/^##+ /m).find((section) => section.startsWith(`${heading}\n`)) ?? '';
   const blocks = [...section.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, code]) => code);
   const found = blocks.filter((code) => code.includes(having));
   assert.equal(found.length, 1, `blocks of ${language} with ${having} below ${heading}`);
@@ -54,7 +54,7 @@ async function run(t, code, command) {
   t.after(() => rm(dir, { recursive: true }));
   for (const [name, text] of Object.entries(code)) await writeFile(join(dir, name), text);
   const env = { ...process.env, FIRESTORE_EMULATOR_HOST: `${stack.host}:${stack.port}`, GOOGLE_CLOUD_PROJECT: stack.project, PYTHONPATH: dir };
-  for (const [program, ...args] of command(dir)) await promisify(execFile)(program, args, { env, timeout: 120_000 });
+  for (const [program, ...args] of command(dir)) await promisify(execFile)(program, args, { env, signal: t.signal });
 }
 const python = (t, story, code = {}) => run(t, code, () => [[at('python/.venv/bin/python'), at(`python/${story}.py`)]]);
 const java = (t, story, code = {}) =>
@@ -66,46 +66,53 @@ const java = (t, story, code = {}) =>
     ];
   });
 
-/** Watches a total by the snippet until it shows want. */
-function shown(watch, db, path, field, want) {
-  return new Promise((resolve, reject) => {
-    const totals = [];
-    const end = watch(db, path, field, (total) => {
-      totals.push(total);
-      if (total === want) finish(resolve, totals);
-    });
-    const deadline = setTimeout(() => finish(reject, new Error(`${path} shows ${totals}, want ${want} at last`)), 60_000);
-    function finish(settle, value) {
-      clearTimeout(deadline);
-      end();
-      settle(value);
-    }
-  });
+/** Watches a total by the snippet. Once it is shown at all, resolves to a function that waits until it is shown as `want`. */
+async function watched(watch, db, path, field) {
+  const totals = [];
+  const end = watch(db, path, field, (total) => totals.push(total));
+  await until(() => totals.length > 0, () => `${path} shows nothing`);
+  return (want) => until(() => totals.at(-1) === want, () => `${path} shows ${totals}, want ${want} at last`).finally(end);
 }
 
 let stack;
 before(async () => {
-  const routes = new Set(['Web', 'Kotlin and Java', 'Python', 'Node.js'].map(routeOf));
-  stack = await startStack({ env: { TALLY_ROUTES: [...routes].join('; ') } });
+  const [, likes] = page.match(/`(posts\/[^`]+ -> [^`]+)`/);
+  const routes = new Set([...['Web', 'Kotlin and Java', 'Python', 'Node.js'].map(routeOf), likes]);
+  // firestore.rules with the blocks that docs/rules.md has for likes, where it says to put them.
+  const dir = await mkdtemp(join(tmpdir(), 'tally-snippets-'));
+  const blocks = ['Likes as documents', "Totals in the app's own documents"].map((heading) => block(heading, 'js', '', rules));
+  const place = 'match /rollups/{counter}';
+  const shipped = await readFile(at('../../firestore.rules'), 'utf8');
+  await writeFile(join(dir, 'firestore.rules'), shipped.replace(place, `${blocks.join('\n')}\n${place}`));
+  try {
+    stack = await startStack({ env: { TALLY_ROUTES: [...routes].join('; ') }, dir });
+  } finally {
+    await rm(dir, { recursive: true });
+  }
 });
 after(() => stack?.stop());
 
-/** Checks the roll-up of a counter that nobody writes any more, as soon as it covers all shards. */
-async function exact(counter, want) {
-  const { documents } = await stack.rest('GET', `/counters/${counter}/shards?pageSize=300`);
+const counter = (id) => ({ source: `counters/${id}/shards`, path: `rollups/${id}`, field: 'count' });
+const likes = (post) => ({ source: `posts/${post}/likes`, path: `posts/${post}`, field: 'likes' });
+
+/** Checks a total whose source nobody writes any more, as soon as it covers all documents there. */
+async function exact({ source, path, field }, want) {
+  const { documents } = await stack.rest('GET', `/${source}?pageSize=300`);
   const last = documents.map(({ updateTime }) => micros(updateTime)).sort().at(-1);
-  let rollUp;
+  let total;
   await until(
     async () => {
-      rollUp = await stack.rest('GET', `/rollups/${counter}`);
-      return rollUp && micros(rollUp.fields.tally.mapValue.fields.as_of.timestampValue) >= last;
+      total = await stack.rest('GET', `/${path}`);
+      const { tally } = total?.fields ?? {};
+      return tally && micros(tally.mapValue.fields.as_of.timestampValue) >= last;
     },
-    () => `no roll-up of ${counter} covers ${last}: ${JSON.stringify(rollUp)}`,
+    () => `${path} does not cover ${last}: ${JSON.stringify(total)}`,
   );
-  const { count, tally } = rollUp.fields;
-  const got = { total: Number(count.integerValue), numShards: Number(tally.mapValue.fields.num_shards.integerValue) };
+  const number = (fields, name) => Number(fields[name].integerValue);
+  assert.equal(documents.reduce((sum, { fields }) => sum + (field === 'count' ? number(fields, field) : 1), 0), want);
+  const { tally } = total.fields;
+  const got = { total: number(total.fields, field), numShards: number(tally.mapValue.fields, 'num_shards') };
   assert.deepEqual(got, { total: want, numShards: documents.length });
-  assert.equal(documents.reduce((sum, { fields }) => sum + Number(fields.count.integerValue), 0), want);
   return got;
 }
 
@@ -132,71 +139,86 @@ function server(t) {
 setLogLevel('silent'); // refusals are expected
 const denied = { code: 'permission-denied' };
 
+/** What users do in a counter that is once per user, and with likes: two of three are left. */
+const story = [
+  ['ann', true],
+  ['bob', true],
+  ['bob', true],
+  ['ann', false],
+  ['cid', true],
+];
+
 test('Web', async (t) => {
-  const { add, vote, watch } = await imported(block('Web', 'js'));
-  const [alice, bob, nobody] = [web(t, 'alice'), web(t, 'bob'), web(t, null)];
+  const { add, vote, like, watch } = await imported(block('Web', 'js'));
+  const [ann, bob, cid, nobody] = ['ann', 'bob', 'cid', null].map((user) => web(t, user));
   await stack.set('counters/web', { num_shards: 3 });
-  const live = shown(watch, nobody, 'rollups/web', 'count', 10);
-  for (let i = 0; i < 5; i++) await Promise.all([add(alice, 'web'), add(bob, 'web')]);
-  await live;
+  const shows = await watched(watch, nobody, 'rollups/web', 'count');
+  for (let i = 0; i < 5; i++) await Promise.all([add(ann, 'web'), add(bob, 'web')]);
+  await shows(10);
   await assert.rejects(add(nobody, 'web'), denied);
-  await assert.rejects(add(alice, 'web', 2), denied);
-  await exact('web', 10);
+  await assert.rejects(add(ann, 'web', 2), denied);
+  await exact(counter('web'), 10);
 
   await stack.set('counters/web-votes', { num_shards: 3, once_per_user: true });
-  for (const up of [true, true, false, true]) await vote(alice, 'web-votes', 'alice', up);
-  for (const up of [true, false]) await vote(bob, 'web-votes', 'bob', up);
-  await assert.rejects(vote(bob, 'web-votes', 'alice'), denied);
-  await assert.rejects(vote(nobody, 'web-votes', 'nobody'), denied);
-  await exact('web-votes', 1);
+  await stack.set('posts/web', {});
+  const showsLikes = await watched(watch, nobody, 'posts/web', 'likes');
+  for (const [uid, yes] of story) {
+    await vote({ ann, bob, cid }[uid], 'web-votes', uid, yes);
+    await like({ ann, bob, cid }[uid], 'web', uid, yes);
+  }
+  for (const write of [(db, uid) => vote(db, 'web-votes', uid), (db, uid) => like(db, 'web', uid)]) {
+    await assert.rejects(write(bob, 'ann'), denied);
+    await assert.rejects(write(nobody, 'nobody'), denied);
+  }
+  await showsLikes(2);
+  await exact(counter('web-votes'), 2);
+  await exact(likes('web'), 2);
 });
 
 test('Web, a counter without a document, and one of the Swift sample', async (t) => {
   const { add } = await imported(block('Web', 'js'));
-  const db = web(t, 'alice');
+  const db = web(t, 'ann');
   await stack.set('counters/swift', { numShards: 2 });
-  for (const counter of ['undeclared', 'swift']) {
-    for (let i = 0; i < 3; i++) await add(db, counter);
-    await exact(counter, 3);
+  for (const id of ['undeclared', 'swift']) {
+    for (let i = 0; i < 3; i++) await add(db, id);
+    await exact(counter(id), 3);
   }
 });
 
 test('Node.js, whose shards appear as they are incremented', async (t) => {
-  const { add, vote, watch } = await imported(block('Node.js', 'js'));
+  const { add, vote, like, watch } = await imported(block('Node.js', 'js'));
   const db = server(t);
-  // The last total is the highest on the way.
-  const live = shown(watch, db, 'rollups/node', 'count', 9);
+  const shows = await watched(watch, db, 'rollups/node', 'count');
   await add(db, 'node', -2);
   await Promise.all([1, 1, 1, 1, 1, 1, 5].map((n) => add(db, 'node', n)));
-  await live;
-  await exact('node', 9);
-  await votes((uid, up) => vote(db, 'node-votes', uid, up));
-  await exact('node-votes', 1);
+  await shows(9);
+  await exact(counter('node'), 9);
+
+  await stack.set('posts/node', {});
+  const showsLikes = await watched(watch, db, 'posts/node', 'likes');
+  for (const [uid, yes] of story) {
+    await vote(db, 'node-votes', uid, yes);
+    await like(db, 'node', uid, yes);
+  }
+  await showsLikes(2);
+  await exact(counter('node-votes'), 2);
+  await exact(likes('node'), 2);
 });
 
-/** Two users vote, one of them twice; the other takes it back. */
-async function votes(vote) {
-  await Promise.all([vote('ann', true), vote('bob', true)]);
-  await Promise.all([vote('bob', true), vote('ann', false)]);
+// The stories of the other languages are told in files of theirs.
+for (const [name, id, tell] of [
+  ['Python', 'python', (t) => python(t, 'story', { 'snippet.py': block('Python', 'python', 'firestore.Client') })],
+  ['Python, async', 'python-async', (t) => python(t, 'story_async', { 'snippet.py': block('Python', 'python', 'firestore.AsyncClient') })],
+  ['Java, on a server', 'java', (t) => java(t, 'Story', { 'Totals.java': block('Java', 'java', 'com.google.cloud.firestore') })],
+]) {
+  test(name, { timeout: 120_000 }, async (t) => {
+    await stack.set(`posts/${id}`, {});
+    await tell(t);
+    await exact(counter(id), 7);
+    await exact(counter(`${id}-votes`), 2);
+    await exact(likes(id), 2);
+  });
 }
-
-test('Python', async (t) => {
-  await python(t, 'story', { 'snippet.py': block('Python', 'python', 'firestore.Client') });
-  await exact('python', 7);
-  await exact('python-votes', 1);
-});
-
-test('Python, async', async (t) => {
-  await python(t, 'story_async', { 'snippet.py': block('Python', 'python', 'firestore.AsyncClient') });
-  await exact('python-async', 7);
-  await exact('python-async-votes', 1);
-});
-
-test('Java, on a server', async (t) => {
-  await java(t, 'Story', { 'Totals.java': block('Java', 'java', 'com.google.cloud.firestore') });
-  await exact('java', 7);
-  await exact('java-votes', 1);
-});
 
 /** Runs web/sample.mjs in Chromium: that of CHROMIUM, or Debian's. */
 async function browser(t) {
@@ -215,17 +237,17 @@ async function browser(t) {
 }
 
 // What Firebase's samples write. That of Node.js is what the page has, too.
-for (const [name, counter, write, document] of [
+for (const [name, id, write, document] of [
   ['Web, in a browser', 'web-sample', browser, { num_shards: { integerValue: '3' } }],
   ['Python', 'python-sample', (t) => python(t, 'sample'), undefined],
   ['Python, async', 'python-async-sample', (t) => python(t, 'sample_async'), undefined],
   ['Java', 'java-sample', (t) => java(t, 'Sample'), { numShards: { integerValue: '3' } }],
 ]) {
-  test(`Firebase's sample: ${name}`, async (t) => {
+  test(`Firebase's sample: ${name}`, { timeout: 120_000 }, async (t) => {
     await write(t);
-    const { numShards } = await exact(counter, 7);
+    const { numShards } = await exact(counter(id), 7);
     assert.equal(numShards, 3);
-    assert.deepEqual((await stack.rest('GET', `/counters/${counter}`))?.fields, document);
+    assert.deepEqual((await stack.rest('GET', `/counters/${id}`))?.fields, document);
   });
 }
 

@@ -3,21 +3,34 @@ import java.util.concurrent.TimeUnit;
 
 /** Calls the Java of docs/clients.md for servers, class Totals. */
 class Story {
-    public static void main(String[] args) throws Exception {
-        Totals totals = new Totals();
-        var shown = new LinkedBlockingQueue<Long>();
-        var live = totals.watch("rollups/java", "count", shown::add);
-        until(shown, 0);
-        for (long n : new long[] {-2, 1, 1, 1, 1, 5}) totals.increment("java", n).get(); // the last total is the highest on the way
-        until(shown, 7);
-        live.remove();
+    private static final Totals totals = new Totals();
 
-        for (String uid : new String[] {"ann", "bob", "bob"}) totals.vote("java-votes", uid, true).get();
-        totals.vote("java-votes", "ann", false).get();
+    public static void main(String[] args) throws Exception {
+        var counts = shown("rollups/java", "count");
+        for (long n : new long[] {-2, 1, 1, 1, 1, 5}) { // the last total is the highest on the way
+            totals.increment("java", n).get();
+        }
+        until(7, counts);
+
+        var likes = shown("posts/java", "likes");
+        String[] users = {"ann", "bob", "bob", "ann", "cid"};
+        boolean[] yes = {true, true, true, false, true};
+        for (int i = 0; i < users.length; i++) {
+            totals.vote("java-votes", users[i], yes[i]).get();
+            totals.like("java", users[i], yes[i]).get();
+        }
+        until(2, likes);
         System.exit(0); // the SDK's threads go on
     }
 
-    private static void until(LinkedBlockingQueue<Long> shown, long want) throws InterruptedException {
+    private static LinkedBlockingQueue<Long> shown(String path, String field) throws InterruptedException {
+        var shown = new LinkedBlockingQueue<Long>();
+        totals.watch(path, field, shown::add);
+        until(0, shown);
+        return shown;
+    }
+
+    private static void until(long want, LinkedBlockingQueue<Long> shown) throws InterruptedException {
         for (Long total = null; total == null || total != want; ) {
             total = shown.poll(60, TimeUnit.SECONDS);
             if (total == null) throw new AssertionError("not shown: " + want);

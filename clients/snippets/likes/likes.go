@@ -2,6 +2,7 @@ package likes
 
 import (
 	"context"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/shards"
@@ -13,9 +14,9 @@ func Counter(client *firestore.Client) *shards.Counter {
 	return shards.New(client, "counters/visits", shards.Field("Count"), shards.NumShards(numShards))
 }
 
-func Increment(ctx context.Context, visits *shards.Counter) error {
-	_, err := visits.Increment(ctx, 1)
-	return err
+// Increment returns when it was committed.
+func Increment(ctx context.Context, visits *shards.Counter) (time.Time, error) {
+	return visits.Increment(ctx, 1)
 }
 
 func Vote(ctx context.Context, client *firestore.Client, counter, uid string, up bool) (*firestore.WriteResult, error) {
@@ -31,7 +32,7 @@ func Like(ctx context.Context, client *firestore.Client, post, uid string, likes
 	if !likes {
 		return like.Delete(ctx)
 	}
-	return like.Set(ctx, map[string]any{})
+	return like.Set(ctx, map[string]any{"at": firestore.ServerTimestamp})
 }
 
 // Watch calls show with a total, now and whenever it changes, until ctx ends.

@@ -2,16 +2,28 @@
 
 import queue
 
-from snippet import increment, vote, watch
+from snippet import increment, like, vote, watch
 
-totals = queue.Queue()
-live = watch("rollups/python", "count", totals.put)
-assert totals.get(timeout=60) == 0
+
+def until(want, totals):
+    while totals.get(timeout=60) != want:
+        pass
+
+
+def shown(path, field):
+    totals = queue.Queue()
+    watch(path, field, totals.put)
+    until(0, totals)
+    return totals
+
+
+counts = shown("rollups/python", "count")
 for n in (-2, 1, 1, 1, 1, 5):  # the last total is the highest on the way
     increment("python", n)
-while totals.get(timeout=60) != 7:
-    pass
-live.unsubscribe()
+until(7, counts)
 
-for uid, up in (("ann", True), ("bob", True), ("bob", True), ("ann", False)):
-    vote("python-votes", uid, up)
+likes = shown("posts/python", "likes")
+for uid, yes in (("ann", True), ("bob", True), ("bob", True), ("ann", False), ("cid", True)):
+    vote("python-votes", uid, yes)
+    like("python", uid, yes)
+until(2, likes)

@@ -2,16 +2,22 @@
 
 import asyncio
 
-from snippet import increment, total, vote
+from snippet import increment, like, total, vote
+
+
+async def until(want, path, field):
+    while await total(path, field) != want:
+        pass
 
 
 async def story():
-    assert await total("rollups/python-async", "count") == 0
+    await until(0, "rollups/python-async", "count")
     await asyncio.gather(*(increment("python-async", n) for n in (-2, 1, 1, 1, 1, 5)))
-    while await total("rollups/python-async", "count") != 7:
-        pass
-    for uid, up in (("ann", True), ("bob", True), ("bob", True), ("ann", False)):
-        await vote("python-async-votes", uid, up)
+    await until(7, "rollups/python-async", "count")
+    for uid, yes in (("ann", True), ("bob", True), ("bob", True), ("ann", False), ("cid", True)):
+        await vote("python-async-votes", uid, yes)
+        await like("python-async", uid, yes)
+    await until(2, "posts/python-async", "likes")
 
 
 asyncio.run(asyncio.wait_for(story(), 60))
