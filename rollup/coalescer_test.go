@@ -180,11 +180,15 @@ func (w *world) deliverWithin(d time.Duration, c *rollup.Coalescer, eventID stri
 }
 
 func (w *world) deliverEvent(d time.Duration, c *rollup.Coalescer, event rollup.Event) *delivery {
+	return w.deliverOf(d, c, likes, event)
+}
+
+func (w *world) deliverOf(d time.Duration, c *rollup.Coalescer, counter rollup.Counter, event rollup.Event) *delivery {
 	e := &delivery{done: make(chan struct{})}
 	go func() {
 		ctx, cancel := context.WithTimeout(w.t.Context(), d)
 		defer cancel()
-		_, e.err = c.Changed(ctx, likes, event)
+		_, e.err = c.Changed(ctx, counter, event)
 		close(e.done)
 	}()
 	time.Sleep(time.Nanosecond) // virtual time moves on when every goroutine waits
