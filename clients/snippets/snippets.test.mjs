@@ -48,13 +48,13 @@ async function imported(code) {
 }
 let files = 0;
 
-/** Runs a program, with files at hand in a folder, until it ends well. The functions of `command` are given that folder. */
-async function run(t, code, command) {
+/** Runs programs, each until it ends well. `commands` names them, given a folder with the code in it. */
+async function run(t, code, commands) {
   const dir = await mkdtemp(join(tmpdir(), 'tally-snippet-'));
   t.after(() => rm(dir, { recursive: true }));
   for (const [name, text] of Object.entries(code)) await writeFile(join(dir, name), text);
   const env = { ...process.env, FIRESTORE_EMULATOR_HOST: `${stack.host}:${stack.port}`, GOOGLE_CLOUD_PROJECT: stack.project, PYTHONPATH: dir };
-  for (const [program, ...args] of command(dir)) await promisify(execFile)(program, args, { env, signal: t.signal });
+  for (const [program, ...args] of commands(dir)) await promisify(execFile)(program, args, { env, signal: t.signal });
 }
 const python = (t, story, code = {}) => run(t, code, () => [[at('python/.venv/bin/python'), at(`python/${story}.py`)]]);
 const java = (t, story, code = {}) =>
@@ -119,10 +119,10 @@ async function exact({ source, path, field }, want) {
 /** A time with six digits of fraction, so that later times sort later. */
 const micros = (time) => time.replace(/(\.\d*)?Z$/, (_, fraction = '.') => fraction.padEnd(7, '0').slice(0, 7));
 
-/** A database as the user sees it; 'owner' is past the rules, null is not signed in. */
+/** A database as the user sees it; null is not signed in. */
 function web(t, user) {
   const db = getFirestore(initializeApp({ projectId: stack.project }, `${t.name} ${user}`));
-  connectFirestoreEmulator(db, stack.host, stack.port, { mockUserToken: user === 'owner' ? user : user && { sub: user } });
+  connectFirestoreEmulator(db, stack.host, stack.port, { mockUserToken: user && { sub: user } });
   t.after(() => deleteApp(db.app));
   return db;
 }
