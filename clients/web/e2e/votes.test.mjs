@@ -14,6 +14,7 @@ import {
   shown,
   shows,
   stack,
+  versions,
 } from './pages.mjs';
 import { until } from './stack.mjs';
 
@@ -137,33 +138,38 @@ test('a vote whose answer is lost is a vote, and so is one that is taken back', 
   await agree(path, 0, page);
 });
 
-test('two devices of a user vote, and take the vote back: it counts once', async () => {
-  const path = await newVote();
-  const [page, phone] = [await open(path, { ...ann, cache: 'persistent' }), await open(path, ann)];
-  for (const device of [page, phone]) assert.equal(await call(device, 'hasVoted'), false);
-  stack.pause(); // so that neither device can know of the other
-  for (const device of [page, phone]) {
-    assert.equal(await call(device, 'vote'), 'done');
-    assert.deepEqual((await shown(device)).calls, [0, 1]);
-  }
-  const { updateTime } = await stack.rest('GET', `/${path}/shards/ann`);
-  const [[one], [two]] = [await entries(page, path), await entries(phone, path)];
-  assert.equal(one.by, two.by, `both are what was committed at ${updateTime}`);
-  stack.resume();
-  await agree(path, 1, page, phone);
+for (const version of versions) {
+  test(`two devices of a user vote, and take the vote back: it counts once, ${version}`, async () => {
+    const path = await newVote();
+    const [page, phone] = [
+      await open(path, { ...ann, version, cache: 'persistent' }),
+      await open(path, { ...ann, version }),
+    ];
+    for (const device of [page, phone]) assert.equal(await call(device, 'hasVoted'), false);
+    stack.pause(); // so that neither device can know of the other
+    for (const device of [page, phone]) {
+      assert.equal(await call(device, 'vote'), 'done');
+      assert.deepEqual((await shown(device)).calls, [0, 1]);
+    }
+    const { updateTime } = await stack.rest('GET', `/${path}/shards/ann`);
+    const [[one], [two]] = [await entries(page, path), await entries(phone, path)];
+    assert.equal(one.by, two.by, `both are what was committed at ${updateTime}`);
+    stack.resume();
+    await agree(path, 1, page, phone);
 
-  await phone.context().setOffline(true);
-  void call(phone, 'unvote');
-  await until(
-    async () => (await shown(phone)).last.pending === 1,
-    () => 'not pending',
-  );
-  assert.equal(await call(page, 'unvote'), 'done');
-  await agree(path, 0, page);
-  await phone.context().setOffline(false);
-  await agree(path, 0, phone);
-  for (const device of [page, phone]) assert.deepEqual((await shown(device)).calls, [0, 1, 0]);
-});
+    await phone.context().setOffline(true);
+    void call(phone, 'unvote');
+    await until(
+      async () => (await shown(phone)).last.pending === 1,
+      () => 'not pending',
+    );
+    assert.equal(await call(page, 'unvote'), 'done');
+    await agree(path, 0, page);
+    await phone.context().setOffline(false);
+    await agree(path, 0, phone);
+    for (const device of [page, phone]) assert.deepEqual((await shown(device)).calls, [0, 1, 0]);
+  });
+}
 
 test('a vote that another device changed can be given and taken back', async () => {
   const path = await newVote();
