@@ -100,9 +100,9 @@ func (p *examplePage) start(ctx context.Context, s *stack) error {
 			return fmt.Errorf("--web: %w", err)
 		}
 	}
-	err := createOnce(ctx, shards.New(s.clients[0], exampleLikes).Create)
-	if err == nil {
-		err = createOnce(ctx, shards.New(s.clients[0], exampleVote).CreateOncePerUser)
+	err := shards.New(s.clients[0], exampleLikes).Create(ctx, exampleShards)
+	if err == nil || errors.Is(err, shards.ErrNumShards) { // it was resized, and is left alone
+		err = shards.New(s.clients[0], exampleVote).CreateOncePerUser(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("--web: %w", err)
@@ -116,20 +116,11 @@ func (p *examplePage) start(ctx context.Context, s *stack) error {
 	return nil
 }
 
-// createOnce creates a counter. One that exists with another number of shards was resized, and is left
-// alone.
-func createOnce(ctx context.Context, create func(ctx context.Context, numShards int) error) error {
-	if err := create(ctx, exampleShards); !errors.Is(err, shards.ErrNumShards) {
-		return err
-	}
-	return nil
-}
-
 // checkRoute returns an error unless the routes roll the counter up to where the web client reads it.
 func checkRoute(routes rollup.Routes, counter string) error {
-	c, ok := routes.Match(counter + "/shards/0")
+	c, route, ok := routes.Match(counter + "/shards/0")
 	_, id, _ := strings.Cut(counter, "/")
-	if !ok || c.RollUp != "rollups/"+id || !slices.Contains(c.Route.Fields, "count") {
+	if !ok || c.RollUp != "rollups/"+id || !slices.Contains(route.Totals, rollup.Total{Field: "count", Name: "count"}) {
 		return fmt.Errorf("TALLY_ROUTES: no route rolls up the example page's %s; leave the variable unset, or add the route %s", counter, rollup.DefaultRoute)
 	}
 	return nil

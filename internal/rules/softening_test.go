@@ -34,7 +34,7 @@ var softenings = []softening{
 	{"0 or 1", " && (vote == 0 || vote == 1)", ""},
 
 	// Of reads.
-	{"votes are the user's to read", "!oncePerUser() || request.auth.uid == shard", "true"},
+	{"votes are the user's to read", "request.auth != null && request.auth.uid == shard || !oncePerUser()", "true"},
 	{"votes are not listed", "allow list: if !oncePerUser();", "allow list: if true;"},
 	{"lists of counters are short", "match /counters/{counter} {\n", "match /counters/{counter} {\n      allow list: if true;\n"},
 	{"lists of roll-ups are short", "match /rollups/{counter} {\n", "match /rollups/{counter} {\n      allow list: if true;\n"},
