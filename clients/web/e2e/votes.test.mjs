@@ -42,13 +42,14 @@ function arrives(path, uid, vote) {
   );
 }
 
-/** Waits until all agree on a total, and nothing of one's own is uncovered. */
+/** Waits until nothing of the pages' own is on the way or uncovered, and all agree on a total. */
 async function agree(path, total, ...pages) {
+  for (const page of pages) await shows(page, total);
   await rolledUp(path, total);
   assert.equal(await stack.sum(path), total);
   for (const page of pages) {
-    await shows(page, total);
     await saved(page, path, 0);
+    await shows(page, total);
     assert.equal((await shown(page)).error, null);
   }
 }

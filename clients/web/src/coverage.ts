@@ -74,7 +74,7 @@ export class Coverage {
     return this.#entries.has(id);
   }
 
-  /** A tap: an increment made now, on this page, or a move of the vote of a voter. */
+  /** A tap: an increment made now, on this page, or a move of a voter's vote. */
   tap(id: string, n: number, voter: string | null = null): Entry {
     const entry: Entry = { id, n, after: this.#newest, by: null, voter };
     this.#entries.set(id, entry);

@@ -168,7 +168,7 @@ export class State {
 
   // Own increments and votes.
 
-  /** A tap, or a move of the vote of a voter: it is in the total when this returns. */
+  /** A tap, or a move of a voter's vote: it is in the total when this returns. */
   tap(n: number, voter: string | null = null): Write {
     void this.restored();
     const entry = this.#coverage.tap(newId(), n, voter);
@@ -311,7 +311,7 @@ export class State {
     const orphan = by === null;
     if (orphan && !cached) return;
     if (orphan && !snapshot!.metadata.hasPendingWrites && !isLater(versionOf(snapshot!) ?? null, after)) return;
-    if (voter !== null) this.votes.set(voter, cached ? this.voteOf(snapshot) : Number(n > 0));
+    if (voter !== null && !this.votes.has(voter)) this.votes.set(voter, cached ? this.voteOf(snapshot) : Number(n > 0));
     this.#coverage.restore(entry);
     if (!orphan) return;
     this.#writes.add({ entry, shard, acknowledged: false, orphan });
