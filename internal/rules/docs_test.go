@@ -8,21 +8,40 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/rollup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// docsCode returns the code on docs/rules.md by the heading that it stands under. Blocks under one
-// heading are in order.
-func docsCode(t *testing.T) map[string][]string {
+func docsPage(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/rules.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(page)
+}
+
+// The page's routes are routes.
+func TestDocsRoutes(t *testing.T) {
+	routes := regexp.MustCompile("`([^`]+ -> [^`]+)`").FindAllStringSubmatch(docsPage(t), -1)
+	if len(routes) != 4 {
+		t.Errorf("%d routes, want 4", len(routes))
+	}
+	for _, m := range routes {
+		if _, err := rollup.ParseRoutes(m[1]); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// docsCode returns the code on docs/rules.md by the heading that it stands under. Blocks under one
+// heading are in order.
+func docsCode(t *testing.T) map[string][]string {
+	t.Helper()
 	found := map[string][]string{}
 	heading := ""
-	for _, m := range regexp.MustCompile("(?ms)^##+ (.*?)$|^```js\n(.*?)^```").FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile("(?ms)^##+ (.*?)$|^```js\n(.*?)^```").FindAllStringSubmatch(docsPage(t), -1) {
 		if m[1] != "" {
 			heading = m[1]
 		} else {
