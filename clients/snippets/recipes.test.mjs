@@ -59,13 +59,11 @@ let files = 0;
 function rules() {
   const slug = (heading) => heading.toLowerCase().replace(/[^a-z ]/g, '').replaceAll(' ', '-');
   const linked = new Set([...page.matchAll(/\]\(rules\.md#([a-z-]+)\)/g)].map(([, anchor]) => anchor));
-  const headings = [...rulesPage.matchAll(/^### (.+)$/gm)].map(([, heading]) => heading);
+  const headings = [...rulesPage.matchAll(/^##+ (.+)$/gm)].map(([, heading]) => heading);
   const found = headings.filter((heading) => linked.delete(slug(heading)));
   assert.deepEqual([...linked], [], 'links that docs/rules.md has no heading for');
-  const all = [
-    ...found.flatMap((heading) => blocks(below(heading, rulesPage), 'js')),
-    ...blocks(page, 'js').filter((block) => block.startsWith('match ')),
-  ];
+  const sections = [...found.map((heading) => below(heading, rulesPage)), page];
+  const all = sections.flatMap((text) => blocks(text, 'js')).filter((block) => block.startsWith('match '));
   const rollUps = '    match /rollups/{counter} {\n';
   assert.equal(rulesFile.split(rollUps).length, 2);
   return rulesFile.replace(rollUps, () => all.join('\n') + rollUps);
@@ -146,7 +144,7 @@ test('likes and comments in a post', async (t) => {
 });
 
 test('a leaderboard', async (t) => {
-  const { topTen, rank } = await recipe('A leaderboard');
+  const { topTen, rank } = await recipe('Leaderboard');
   const [alice, owner] = [web(t, 'alice'), web(t, 'owner')];
   const shows = await watching(t, (show) => topTen(alice, (best) => show(best.map(({ name, points }) => [name, points]))));
   await setDoc(doc(alice, 'players/alice'), { name: 'Alice', points: 0 });
@@ -206,7 +204,7 @@ test('average rating', async (t) => {
 });
 
 test('a poll with several options', async (t) => {
-  const { choose, watchPoll } = await recipe('A poll with several options');
+  const { choose, watchPoll } = await recipe('Poll with several options');
   const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
   const shows = await watching(t, (show) => watchPoll(alice, 'p', show));
   await shows({ red: 0, green: 0, blue: 0 });

@@ -8,8 +8,8 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// recipes are the blocks of docs/recipes.md, by heading. The web SDK runs the page's code under them:
-// clients/snippets/recipes.test.mjs. Honest writes of one case are one after the other, not one commit.
+// recipes are the blocks of docs/recipes.md, by heading. clients/snippets/recipes.test.mjs
+// runs the page's code under them.
 var recipes = map[string]blockTest{
 	"Likes and comments in a post": {
 		seed: map[string]fields{"posts/p": {"title": "p"}, comments + "bob's": {"by": "bob", "text": "b"}},
@@ -32,7 +32,7 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"one": get(comments + "bob's"), "100": query("posts/p", "comments", 100)},
 		secrets: map[string]func(*database, user) error{"all": query("posts/p", "comments", 0)},
 	},
-	"A leaderboard": {
+	"Leaderboard": {
 		seed: map[string]fields{
 			"players/ann":          {"name": "Ann", "points": 3, "tally": fields{"num_shards": 1}},
 			"players/bob":          {"name": "Bob"},
