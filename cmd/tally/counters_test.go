@@ -56,6 +56,12 @@ func (c *console) set(path string, fields map[string]any) {
 // rollUp has the engine roll up the counter of a shard.
 func (c *console) rollUp(shard string) {
 	c.t.Helper()
+	c.rollUpBy(consoleRoutes, shard)
+}
+
+// rollUpBy is rollUp by other routes.
+func (c *console) rollUpBy(routes, shard string) {
+	c.t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	store, err := firestorestore.Open(c.t.Context(), emulatortest.Addr(), c.project, firestore.DefaultDatabaseID, logger)
 	if err != nil {
@@ -63,7 +69,7 @@ func (c *console) rollUp(shard string) {
 	}
 	defer store.Close()
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: logger})
-	if _, err := coalescer.Changed(c.t.Context(), c.counter(shard), rollup.Event{ID: "event"}); err != nil {
+	if _, err := coalescer.Changed(c.t.Context(), c.counterBy(routes, shard), rollup.Event{ID: "event"}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -77,14 +83,21 @@ func (c *console) oldRollUp(shard string, total, numShards int64) {
 	c.set(counter.RollUp, map[string]any{"count": total, document.TallyField: tally.Encode()})
 }
 
+const consoleRoutes = rollup.DefaultRoute + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : count"
+
 // counter returns the counter of a shard.
 func (c *console) counter(shard string) rollup.Counter {
 	c.t.Helper()
-	routes, err := rollup.ParseRoutes(rollup.DefaultRoute + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : count")
+	return c.counterBy(consoleRoutes, shard)
+}
+
+func (c *console) counterBy(routes, shard string) rollup.Counter {
+	c.t.Helper()
+	all, err := rollup.ParseRoutes(routes)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	counter, ok := routes.Match(shard)
+	counter, ok := all.Match(shard)
 	if !ok {
 		c.t.Fatalf("no route for %s", shard)
 	}

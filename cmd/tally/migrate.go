@@ -42,6 +42,7 @@ type migrationRun struct {
 	dryRun, yes    bool
 	leaveUncounted bool
 	concurrency    int
+	grace          time.Duration // of a roll-up that differs
 
 	plan     *migration.Plan
 	migrated migrated
@@ -103,6 +104,7 @@ if a document or a roll-up differs at the end.`,
 		if from == assumed {
 			return errors.New("name the routes by --routes or TALLY_ROUTES: one for each kind of document that the extension counts in")
 		}
+		m.grace = rollup.Grace(m.config.Cadence, m.config.HoldLimit)
 		fmt.Fprintf(m.logs, "routes, %s %s\n", from, strings.ReplaceAll(m.config.Routes.String(), "\n", "; "))
 		m.in, m.text = c.InOrStdin(), m.out
 		if m.json {
@@ -190,18 +192,13 @@ func (m *migrationRun) tellPlan() {
 	fmt.Fprintf(m.text, "to fold    %d shards, %d of them partial sums\n", m.migrated.Fold, partials)
 	fmt.Fprintf(m.text, "to carry   %s\n", amounts(left))
 	fmt.Fprintf(m.text, "to bill    %s, without the roll-ups that follow\n", price(m.migrated.Cost))
-	switch idle := m.plan.Idle.Round(time.Second); {
-	case idle > 0:
-		fmt.Fprintf(m.text, "extension  ran %v ago\n", idle)
-	default:
+	if m.plan.Idle > 0 {
+		fmt.Fprintf(m.text, "extension  ran %v ago\n", m.plan.Idle.Round(time.Second))
+	} else {
 		fmt.Fprintf(m.text, "extension  left no sign of when it ran\n")
 	}
 	for _, u := range m.plan.Uncounted {
-		shards := "such as"
-		if u.Shards > 0 {
-			shards = fmt.Sprintf("%d shards, such as", u.Shards)
-		}
-		fmt.Fprintf(m.text, "NOT COUNTED: %s (%s %q)\n", u.What, shards, u.Example)
+		fmt.Fprintf(m.text, "NOT COUNTED: %s (shards: %d; such as %q)\n", u.What, u.Shards, u.Example)
 	}
 }
 
@@ -218,6 +215,7 @@ Is the extension uninstalled? [y/N] `, m.project, migration.Wait)
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
 	}
+	fmt.Fprintln(m.text)
 	if err != nil {
 		return errNotAsked
 	}
@@ -284,7 +282,7 @@ func (m *migrationRun) checkRollUps(ctx context.Context, after *migration.Plan) 
 	bar := m.bar(-1, "comparing roll-ups", "roll-ups")
 	r, err := rollup.Audit(ctx, store, after.Routes, rollup.AuditOptions{
 		Options:     rollup.Options{Cadence: m.config.Cadence, Burst: m.config.Burst, Timeout: auditTimeout, Logger: logger},
-		Concurrency: m.concurrency, Grace: rollup.Grace(m.config.Cadence, m.config.HoldLimit), DryRun: true, KeepRerouted: true, FromFirst: true,
+		Concurrency: m.concurrency, Grace: m.grace, DryRun: true, KeepRerouted: true, FromFirst: true,
 		Progress: func(r rollup.Report) { _ = bar.Set(r.Counters) },
 	})
 	_ = bar.Finish()
