@@ -67,7 +67,7 @@ func (a App) CheckRules(routes rollup.Routes) error {
 	}
 	var problems []error
 	for _, r := range routes {
-		for _, segments := range [][]rollup.Segment{r.Pattern(), r.Template()} {
+		for _, segments := range [][]rollup.Segment{r.Pattern(), r.Template.Segments()} {
 			for _, s := range segments {
 				if !s.Capture && !strings.Contains(string(data), "/"+s.Name+"/") {
 					problems = append(problems, fmt.Errorf("%s has no match for /%s/, of the route %s: merge the block of Tally's firestore.rules into it first", a.Rules, s.Name, r))

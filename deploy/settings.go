@@ -171,8 +171,8 @@ var apis = []string{
 // of IncrementOnce, which Firestore then deletes, and what Tally adds to the roll-ups of each route.
 func Fields(routes rollup.Routes) []Field {
 	fields := []Field{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true}}
-	for _, r := range routes {
-		template := r.Template()
+	for _, t := range routes.Templates() {
+		template := t.Segments()
 		f := Field{CollectionGroup: template[len(template)-2].Name, Path: document.TallyField}
 		if !slices.Contains(fields, f) {
 			fields = append(fields, f)
@@ -302,7 +302,7 @@ func New(o Options) (Settings, error) {
 			f.Concurrency, f.MaxInstances, f.Timeout = onWriteConcurrency, onWriteMaxInstances, onWriteTimeout
 			f.Invoker = email(triggerAccount)
 			f.Env = maps.Clone(env)
-			if route.Every == 0 { // the schedule keeps the others, so that their writes are billed no event
+			if route.Template.Every == 0 { // the schedule keeps the others, so that their writes are billed no event
 				f.Trigger = &Trigger{
 					EventType: EventType, Location: database.Location, Database: database.ID, Pattern: Pattern(route),
 					// Without it a failed event is dropped, and an event that is held relies on being
@@ -363,7 +363,7 @@ func (o *Options) env() map[string]string {
 	return env
 }
 
-// Pattern returns the pattern of the route's shards, as a trigger and a route spell it.
+// Pattern returns the pattern of the route's source, as a trigger and a route spell it.
 func Pattern(r *rollup.Route) string {
 	var segments []string
 	for _, s := range r.Pattern() {

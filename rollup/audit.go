@@ -78,9 +78,6 @@ type Report struct {
 }
 
 const (
-	// auditPage is how many counters or documents are found at a time, which bounds an audit's memory.
-	auditPage = 100
-
 	// maxWaiting is how many differences an audit remembers while their grace lasts.
 	maxWaiting = 1000
 
@@ -93,7 +90,7 @@ const (
 	maxTries = 5
 )
 
-// Audit walks all counters of the routes, each route from where the last audit stopped, compares each
+// Audit walks all counters of the routes, each walk from where the last audit stopped, compares each
 // roll-up with the shards in one snapshot and repairs what differs. A roll-up that agrees is left
 // alone: no event waits for it. A roll-up that has been at zeros without shards for an hour is removed.
 //
@@ -104,14 +101,14 @@ const (
 // An audit ends with the last counter, or sooner: with its time, its reads, or when it finds that
 // another audit saves its cursor. Audits may overlap with each other, with Keep and with the
 // coalescers of any number of instances; they only do work twice then. One that is killed leaves a
-// cursor before all that it had not finished. A page that cannot be read keeps its route's place for
-// the next audit, and the other routes go on.
+// cursor before all that it had not finished. A page that cannot be read keeps its walk's place for
+// the next audit, and the other walks go on.
 //
 // One counter's failure does not keep the audit from the others. The error joins what kept it from
 // finding counters, from its cursor and what ended ctx, and says how many counters failed; the report
 // is valid beside it.
 func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions) (Report, error) {
-	a := &audit{roller: newRoller(store, o.Options), o: o, store: store, routes: routes, slots: make(chan struct{}, o.Concurrency)}
+	a := &audit{roller: newRoller(store, o.Options), o: o, store: store, routes: routes, walks: routes.walks(), slots: make(chan struct{}, o.Concurrency)}
 	a.enough = o.Until
 	if !a.enough.IsZero() {
 		if time.Until(o.Until) < 2*o.Grace {
@@ -122,7 +119,7 @@ func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions)
 	if err := a.load(ctx); err != nil {
 		return a.report, err
 	}
-	for i := range routes {
+	for i := range a.walks {
 		a.walk(ctx, i)
 	}
 	a.settle(ctx, 0)
@@ -147,6 +144,7 @@ type audit struct {
 	o      AuditOptions
 	store  AuditStore
 	routes Routes
+	walks  []walk
 	enough time.Time // no counter is begun later
 	slots  chan struct{}
 
@@ -165,7 +163,7 @@ type doubt struct {
 	counter    Counter
 	comparison comparison
 	due        time.Time // local
-	route      int       // that it was found on
+	walk       int       // that it was found on
 	before     Place     // of the page it was found on
 }
 
@@ -208,12 +206,12 @@ func (a *audit) save(ctx context.Context) {
 	a.saved = time.Now()
 }
 
-// resume returns the cursor with each route's place before its first counter that is not done with.
+// resume returns the cursor with each walk's place before its first counter that is not done with.
 func (a *audit) resume() Cursor {
 	c := a.cursor
 	c.Places = slices.Clone(c.Places)
 	for _, d := range slices.Backward(a.waiting) {
-		c.Places[d.route] = d.before
+		c.Places[d.walk] = d.before
 	}
 	return c
 }
@@ -224,19 +222,19 @@ func (a *audit) over(ctx context.Context) bool {
 		a.o.MaxReads > 0 && a.o.Reads() >= a.o.MaxReads
 }
 
-// walk goes from a route's place to its last counter, or until it is over.
-func (a *audit) walk(ctx context.Context, route int) {
-	place := &a.cursor.Places[route]
+// walk goes from a walk's place to its last counter, or until it is over.
+func (a *audit) walk(ctx context.Context, n int) {
+	place := &a.cursor.Places[n]
 	for !place.Done && !a.over(ctx) {
-		page, err := a.page(ctx, a.routes[route], *place)
+		page, err := a.page(ctx, a.store, a.walks[n], place.From)
 		if err != nil {
 			place.Failed = true
 			if ctx.Err() == nil {
-				a.problems = append(a.problems, fmt.Errorf("rollup: finding the counters of route %q: %w", a.routes[route], err))
+				a.problems = append(a.problems, err)
 			}
 			return
 		}
-		done := a.examineAll(ctx, page.Found, route)
+		done := a.examineAll(ctx, page.Found, n)
 		if ctx.Err() != nil {
 			return // what was begun may not be done
 		}
@@ -247,8 +245,6 @@ func (a *audit) walk(ctx context.Context, route int) {
 			}
 		case page.Next != "":
 			place.From = page.Next
-		case place.By == ByRollUp:
-			*place = Place{By: ByShards}
 		default:
 			*place = Place{Done: true}
 		}
@@ -259,23 +255,13 @@ func (a *audit) walk(ctx context.Context, route int) {
 	}
 }
 
-// page finds the next counters of a route.
-func (a *audit) page(ctx context.Context, route *Route, p Place) (Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
-	defer cancel()
-	if p.By == ByShards {
-		return a.store.Counters(ctx, route, p.From, auditPage)
-	}
-	return a.store.RollUps(ctx, route, p.From, auditPage)
-}
-
 // examineAll examines counters, and returns how many it has begun: fewer when it is over meanwhile.
-func (a *audit) examineAll(ctx context.Context, found []Found, route int) (begun int) {
+func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int) {
 	var work sync.WaitGroup
 	defer work.Wait()
-	before := a.cursor.Places[route]
+	before, route := a.cursor.Places[n], a.walks[n].route
 	for i, f := range found {
-		if before.By == ByRollUp && f.RollUp.Tally.AsOf.IsZero() {
+		if route == nil && f.RollUp.Tally.AsOf.IsZero() {
 			continue // a document that Tally never wrote
 		}
 		if i > 0 && a.over(ctx) { // one at least: finding them may have used up the reads
@@ -284,8 +270,8 @@ func (a *audit) examineAll(ctx context.Context, found []Found, route int) (begun
 		a.slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-a.slots }()
-			a.examine(ctx, doubt{counter: f.Counter, route: route, before: before, comparison: comparison{
-				by: before.By, grace: a.o.Grace > 0 && f.Route.Every == 0, dryRun: a.o.DryRun, keepRerouted: a.o.KeepRerouted,
+			a.examine(ctx, doubt{counter: f.Counter, walk: n, before: before, comparison: comparison{
+				found: route, grace: a.o.Grace > 0 && f.Template.Every == 0, dryRun: a.o.DryRun, keepRerouted: a.o.KeepRerouted,
 			}})
 		})
 	}
@@ -311,7 +297,7 @@ func (a *audit) settle(ctx context.Context, keep int) {
 		}
 		var work sync.WaitGroup
 		for _, d := range a.waiting[:n] {
-			d.comparison.graceOver, d.comparison.by = true, ByRollUp
+			d.comparison.graceOver, d.comparison.found = true, nil
 			a.slots <- struct{}{}
 			work.Go(func() {
 				defer func() { <-a.slots }()
@@ -404,10 +390,7 @@ func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, 
 	if err = a.sum(looking, &l); err != nil {
 		return did, l, 0, err
 	}
-	p := a.pace()
-	if c.Route.Every > 0 {
-		p = pace{c.Route.Every, 1}
-	}
+	p := a.paceOf(c.Template)
 	switch did = k.after(&l); {
 	case did == remove:
 		err = a.store.Remove(looking, c, l.rollUp)
@@ -428,7 +411,7 @@ func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, 
 // noteDifference counts what a counter that differs is, and logs it. The mutex is held.
 func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 	log := a.Logger.With("counter", l.counter.RollUp, "rolled_up", fmt.Sprint(l.rollUp.Sums), "shards_hold", fmt.Sprint(l.totals.Sums),
-		"num_shards", l.totals.NumShards, "as_of", l.asOf, "read_time", l.readTime)
+		"num_shards", l.totals.NumShards(), "as_of", l.asOf, "read_time", l.readTime)
 	switch k.difference(l) {
 	case orphaned:
 		a.report.Orphaned++

@@ -26,6 +26,10 @@ type Coalescer struct {
 
 	mu       sync.Mutex
 	counters map[string]*counterState // by path of the roll-up document
+
+	// The newest snapshot, and when its look was sent, by the local clock: what time it is at the server.
+	newest time.Time
+	sent   time.Time
 }
 
 // counterState is what one instance knows of a counter while the counter is active, that is while its
@@ -70,7 +74,16 @@ type Event struct {
 	// UpdateTime is the latest update time that the event's documents carry; zero: unknown. A snapshot
 	// before it covers nothing.
 	UpdateTime time.Time
+
+	// Unchanged says that the event tells of an update that leaves every total as it was, by its own old
+	// and new values. UpdateTime must then be the update's.
+	Unchanged bool
 }
+
+// freshFor is how long after its commit an event that changes no total is acknowledged at once. An
+// older one may be the redelivered anchor of a generation, from before a change of routes; a redelivery
+// takes 10 s at least.
+const freshFor = 5 * time.Second
 
 // An Ending says how an event ended.
 type Ending struct {
@@ -88,8 +101,9 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 }
 
 // Changed takes an event that says that a shard of the counter changed. It returns nil when the event
-// may be acknowledged: when a snapshot later than its arrival was rolled up, or at once, when an event
-// that is not acknowledged yet stands for it. Otherwise it returns an error, at the latest when ctx
+// may be acknowledged: when a snapshot later than its arrival was rolled up or found the app's own
+// document missing; or at once, when an event that is not acknowledged yet stands for it, or when it
+// changes no total. Otherwise it returns an error, at the latest when ctx
 // ends or the event was held for Options.Hold, and the event must be delivered again, here or at any
 // other instance.
 //
@@ -98,13 +112,19 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Endi
 	hash := maphash.String(hashSeed, e.ID)
 	c.mu.Lock()
 	s := c.counters[counter.RollUp]
+	if s != nil {
+		if g := s.anchoredBy(e.ID, hash); g != nil {
+			c.mu.Unlock()
+			return c.wait(ctx, s, g, false)
+		}
+	}
+	if e.Unchanged && c.fresh(e.UpdateTime) {
+		c.mu.Unlock()
+		return Ending{}, nil
+	}
 	if s == nil {
 		s = &counterState{counter: counter}
 		c.counters[counter.RollUp] = s
-	}
-	if g := s.anchoredBy(e.ID, hash); g != nil {
-		c.mu.Unlock()
-		return c.wait(ctx, s, g, false)
 	}
 	if s.open != nil {
 		if e.UpdateTime.After(s.open.latest) {
@@ -121,6 +141,12 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Endi
 	}
 	c.mu.Unlock()
 	return c.wait(ctx, s, g, true)
+}
+
+// fresh reports whether less than freshFor has passed since a commit, by the server's time, which is not
+// known before the first look. The mutex is held.
+func (c *Coalescer) fresh(commit time.Time) bool {
+	return !c.newest.IsZero() && c.newest.Add(time.Since(c.sent)).Sub(commit) < freshFor
 }
 
 // wait waits for g, as its anchor or as a second copy of it, as long as ctx lasts and for Options.Hold.
@@ -255,6 +281,9 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if l.readTime.After(c.newest) {
+		c.newest, c.sent = l.readTime, l.began
+	}
 	for _, g := range s.closed {
 		if g.from.IsZero() && g.latest.After(l.readTime) {
 			return false, fmt.Errorf("%w: it is of %v, the change of %v", errEarly, l.readTime, g.latest)
@@ -266,6 +295,13 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 		}
 	}
 	s.release(l.covers())
+	if l.missing() { // what comes is covered as by a roll-up, and paced likewise: deleting a post deletes its likes
+		s.release(l.readTime)
+		s.failures, s.refused = 0, false
+		s.wake = l.received.Add(c.Cadence)
+		s.ownUntil = s.wake
+		return false, nil
+	}
 	if !l.asOf.Equal(s.seen) {
 		s.seen, s.backOff, s.failures = l.asOf, c.backOff(), 0
 	} else if s.refused { // by nobody of Tally's: the app writes the document too

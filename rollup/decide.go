@@ -7,7 +7,7 @@ type action int
 
 const (
 	leave  action = iota // it agrees, or others have brought it up to date
-	skip                 // it has a roll-up, and the walk of roll-ups sees to it
+	skip                 // another walk sees to it, or nobody need: the app's own document is gone
 	sum                  // the look does not tell yet
 	remove               // it has been at zeros without shards for over an hour
 	wait                 // it differs; look again after the grace
@@ -28,8 +28,8 @@ const (
 
 // A comparison is what an audit knows of a counter beside the look.
 type comparison struct {
-	by           By
-	grace        bool // a difference is left to the event that may be on its way
+	found        *Route // by whose shards the counter was found; nil: by its roll-up
+	grace        bool   // a difference is left to the event that may be on its way
 	dryRun       bool
 	keepRerouted bool // roll-ups of other routes are left alone
 
@@ -42,12 +42,15 @@ type comparison struct {
 
 // before decides what can be decided without a sum.
 func (c *comparison) before(l *look) action {
+	if l.missing() {
+		return skip
+	}
 	if c.from.IsZero() {
 		c.from, c.asOf = l.readTime, l.asOf
 	} else if !l.covers().Before(c.from) {
 		return leave
 	}
-	if c.by == ByShards && !l.asOf.IsZero() {
+	if c.found != nil && !l.asOf.IsZero() {
 		return skip
 	}
 	return sum
@@ -56,6 +59,8 @@ func (c *comparison) before(l *look) action {
 // after decides once the shards are summed.
 func (c *comparison) after(l *look) action {
 	switch {
+	case c.foundBefore(l):
+		return skip
 	case l.agrees() && l.removable() && !c.dryRun:
 		return remove
 	case l.agrees():
@@ -71,6 +76,20 @@ func (c *comparison) after(l *look) action {
 	}
 }
 
+// foundBefore reports whether the counter, which has no roll-up, has shards of an earlier route: the
+// walk of those has seen to it.
+func (c *comparison) foundBefore(l *look) bool {
+	for i, r := range l.counter.Template.Routes {
+		switch {
+		case c.found == nil || c.found == r:
+			return false
+		case l.totals.Shards[i] > 0:
+			return true
+		}
+	}
+	return false
+}
+
 // difference says what a difference is, after the grace and without one. It is drift only if nobody
 // has written the roll-up since the first look: what another wrote meanwhile may lack only a change
 // that came after that look.
@@ -78,7 +97,7 @@ func (c *comparison) difference(l *look) difference {
 	switch {
 	case l.rerouted():
 		return rerouted
-	case l.totals.NumShards == 0:
+	case l.totals.NumShards() == 0:
 		return orphaned
 	case l.asOf.IsZero():
 		return missing
@@ -101,7 +120,7 @@ func keep(l *look) action {
 		return repair
 	case l.removable():
 		return remove
-	case l.totals.NumShards > 0 && l.readTime.Sub(l.asOf) >= staleAfter*l.counter.Route.Every:
+	case l.totals.NumShards() > 0 && l.readTime.Sub(l.asOf) >= staleAfter*l.counter.Template.Every:
 		return repair
 	default:
 		return leave
@@ -115,5 +134,5 @@ const removeAfter = time.Hour
 // removable reports whether a roll-up that agrees with its shards has been at zeros without shards for
 // so long that it may be removed.
 func (l *look) removable() bool {
-	return l.totals.NumShards == 0 && !l.asOf.IsZero() && l.readTime.Sub(l.asOf) > removeAfter
+	return !l.counter.Template.Existing && l.totals.NumShards() == 0 && !l.asOf.IsZero() && l.readTime.Sub(l.asOf) > removeAfter
 }

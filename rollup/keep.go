@@ -66,16 +66,19 @@ type keeper struct {
 func (k *keeper) list(ctx context.Context, routes Routes) ([]Counter, []error) {
 	var problems []error
 	asOf := make(map[Counter]time.Time)
-	for _, route := range routes {
-		for _, page := range []func(context.Context, *Route, string, int) (Page, error){k.store.RollUps, k.store.Counters} {
-			err := k.walk(ctx, route, page, func(f Found) {
-				if _, ok := asOf[f.Counter]; !ok {
+	for _, w := range routes.walks() {
+		for from, more := "", true; more; more = from != "" {
+			page, err := k.page(ctx, k.store, w, from)
+			if err != nil {
+				problems = append(problems, err)
+				break
+			}
+			for _, f := range page.Found {
+				if _, ok := asOf[f.Counter]; !ok && (w.route != nil || !f.RollUp.Tally.AsOf.IsZero()) {
 					asOf[f.Counter] = f.RollUp.Tally.AsOf
 				}
-			})
-			if err != nil {
-				problems = append(problems, fmt.Errorf("rollup: finding the counters of route %q: %w", route, err))
 			}
+			from = page.Next
 		}
 	}
 	found := make([]Counter, 0, len(asOf))
@@ -86,28 +89,6 @@ func (k *keeper) list(ctx context.Context, routes Routes) ([]Counter, []error) {
 		return cmp.Or(asOf[a].Compare(asOf[b]), cmp.Compare(a.RollUp, b.RollUp))
 	})
 	return found, problems
-}
-
-// walk calls f for each counter that the pages hold.
-func (k *keeper) walk(ctx context.Context, route *Route, page func(context.Context, *Route, string, int) (Page, error), f func(Found)) error {
-	for from := ""; ; {
-		p, err := k.page(ctx, route, page, from)
-		if err != nil {
-			return err
-		}
-		for _, found := range p.Found {
-			f(found)
-		}
-		if from = p.Next; from == "" {
-			return nil
-		}
-	}
-}
-
-func (k *keeper) page(ctx context.Context, route *Route, page func(context.Context, *Route, string, int) (Page, error), from string) (Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, k.Timeout)
-	defer cancel()
-	return page(ctx, route, from, auditPage)
 }
 
 // goRound visits a counter at once, for which it has a slot, and whenever it is due.
@@ -153,9 +134,12 @@ func (k *keeper) visit(ctx context.Context, c Counter) (next time.Time, err erro
 	if err != nil {
 		return next, err
 	}
-	p := pace{c.Route.Every, 1}
+	p := k.paceOf(c.Template)
 	if due := p.due(&l); due > 0 {
 		return l.received.Add(due), nil
+	}
+	if l.missing() {
+		return l.received.Add(p.cadence), nil
 	}
 	if err := k.sum(looking, &l); err != nil {
 		return next, err

@@ -16,6 +16,14 @@ type pace struct {
 // pace returns the pace of what events roll up.
 func (o *Options) pace() pace { return pace{o.Cadence, max(o.Burst, 1)} }
 
+// paceOf returns the pace of what the schedule rolls up.
+func (o *Options) paceOf(t *Template) pace {
+	if t.Every > 0 {
+		return pace{t.Every, 1}
+	}
+	return o.pace()
+}
+
 // furthestAhead is how far paced_until is taken at its word, for instances of other paces.
 const furthestAhead = time.Minute
 

@@ -86,9 +86,13 @@ func (l *look) covers() time.Time {
 	return l.asOf
 }
 
+// missing reports whether the roll-up would be a document of the app's own that does not exist. Then
+// nothing is written, and nothing lacks.
+func (l *look) missing() bool { return l.counter.Template.Existing && !l.rollUp.Exists() }
+
 // rerouted reports whether the roll-up was made by other routes.
 func (l *look) rerouted() bool {
-	return !l.asOf.IsZero() && l.rollUp.Tally.Routes != l.counter.Route.Hash()
+	return !l.asOf.IsZero() && l.rollUp.Tally.Routes != l.counter.Template.Hash()
 }
 
 // look opens a snapshot of c.
@@ -123,7 +127,7 @@ func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
 	return asOf
 }
 
-// sum adds up the shards in the look's snapshot.
+// sum adds up the sources in the look's snapshot.
 func (r *roller) sum(ctx context.Context, l *look) (err error) {
 	if l.totals, err = l.snapshot.Sum(ctx); err == nil && l.totals.Malformed > 0 {
 		r.nameMalformed(ctx, l)
@@ -193,12 +197,12 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(left, r.Timeout))
 	defer cancel()
-	names := slices.Sorted(slices.Values(l.counter.Route.Fields))
+	names := l.counter.Template.Totals()
 	return r.store.Write(ctx, l.counter, RollUp{
 		Sums: l.totals.Sums,
 		Tally: document.Tally{
-			AsOf: l.readTime, NumShards: l.totals.NumShards, PacedUntil: p.next(l),
-			Routes: l.counter.Route.Hash(), Totals: names, Former: former(l.rollUp.Tally, names),
+			AsOf: l.readTime, NumShards: l.totals.NumShards(), PacedUntil: p.next(l),
+			Routes: l.counter.Template.Hash(), Totals: names, Former: former(l.rollUp.Tally, names),
 		},
 		UpdateTime: l.rollUp.UpdateTime,
 	})
@@ -220,14 +224,14 @@ func former(old document.Tally, names []string) []string {
 // agrees reports whether the roll-up says what the shards add up to, by the same routes. Without
 // shards, a document that Tally never wrote is none of its business.
 func (l *look) agrees() bool {
-	if l.totals.NumShards == 0 && l.rollUp.Tally.AsOf.IsZero() {
+	if l.totals.NumShards() == 0 && l.rollUp.Tally.AsOf.IsZero() {
 		return true
 	}
-	if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards {
+	if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards() {
 		return false
 	}
-	for field, sum := range l.totals.Sums {
-		if seen, ok := l.rollUp.Sums[field]; !ok || !sameTotal(seen, sum) {
+	for name, sum := range l.totals.Sums {
+		if seen, ok := l.rollUp.Sums[name]; !ok || !sameTotal(seen, sum) {
 			return false
 		}
 	}

@@ -8,25 +8,25 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// A Counter is one counter of one database: the shards that one route matched, and the roll-up
-// document that their sum goes to. Two counters never share a roll-up document, so its path names
-// the counter.
-type Counter struct {
-	Route  *Route
-	Shards string // path of the shards' collection below the database's root, such as "counters/likes/shards"
-	RollUp string // path of the roll-up document below the database's root, such as "rollups/likes"
+// Totals is what a counter's shards, the documents of its sources, add up to.
+type Totals struct {
+	Sums      map[string]Number // one for each of the template's totals, by name
+	Shards    []int64           // of each of the template's routes: how many documents; without count(), the most that have one of the fields
+	Malformed int64             // shards' fields that are left out, because they are no finite numbers
 }
 
-// Totals is what a counter's shards add up to.
-type Totals struct {
-	Sums      map[string]Number // one for each of the route's fields
-	NumShards int64             // the most shards that have one of the fields, whatever its type
-	Malformed int64             // shards' fields that are left out, because they are no finite numbers
+// NumShards is how many documents were counted, of all sources.
+func (t Totals) NumShards() int64 {
+	var sum int64
+	for _, n := range t.Shards {
+		sum += n
+	}
+	return sum
 }
 
 // A RollUp is a roll-up document.
 type RollUp struct {
-	Sums  map[string]Number // as read, without the fields that the document lacks or that are no numbers there
+	Sums  map[string]Number // by name, without the totals that the document lacks or that are no numbers there
 	Tally document.Tally
 
 	// UpdateTime is when the document was last written, as Firestore says. It is zero when the
@@ -73,8 +73,8 @@ type Snapshot interface {
 	// RollUp is the roll-up document.
 	RollUp() RollUp
 
-	// Sum adds up the shards: each of the route's fields over the shards where it is a finite
-	// number.
+	// Sum counts the shards, and adds up each field over the shards where it is a finite number, as the
+	// template's routes say.
 	Sum(ctx context.Context) (Totals, error)
 
 	// Malformed names up to most of the shards that Sum, which was called before, left out.
@@ -85,15 +85,14 @@ type Snapshot interface {
 type AuditStore interface {
 	Store
 
-	// Counters returns up to limit counters of the route that have shards, whether or not their
+	// Counters returns up to limit counters that have shards by the route, whether or not the shards'
 	// parent documents exist, from a place on; "" is the first. The order is the store's own and does
 	// not change. Counters that come or go meanwhile may be missed. A page may hold fewer than limit,
 	// or none, although more follow.
 	Counters(ctx context.Context, route *Route, from string, limit int) (Page, error)
 
-	// RollUps returns likewise documents at paths that the route's template gives. They need not be
-	// roll-ups.
-	RollUps(ctx context.Context, route *Route, from string, limit int) (Page, error)
+	// RollUps returns likewise documents at paths that the template gives. They need not be roll-ups.
+	RollUps(ctx context.Context, template *Template, from string, limit int) (Page, error)
 
 	// Remove takes r, which c's roll-up document held, away: the totals, former ones too, and tally, and
 	// the document if it holds nothing else. The precondition is that the document's update time is still

@@ -1,6 +1,9 @@
 package rollup
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+)
 
 // A Shard is a shard document as it was read.
 type Shard struct {
@@ -8,29 +11,47 @@ type Shard struct {
 	Fields map[string]any // values as the Firestore SDK decodes them
 }
 
-// SumShards adds up shards that were read one by one in one snapshot, and says which of them it left
-// out of a sum.
-func SumShards(route *Route, shards []Shard) (Totals, []Malformed) {
-	totals := Totals{Sums: make(map[string]Number, len(route.Fields))}
+// SumShards counts and adds up the shards of a route that were read one by one in one snapshot, and
+// says which of them it left out of a sum.
+func SumShards(r *Route, shards []Shard) (Totals, []Malformed) {
+	totals := Totals{Sums: make(map[string]Number, len(r.Totals))}
 	var malformed []Malformed
-	for _, field := range route.Fields {
+	var most int64
+	for _, t := range r.Totals {
+		if t.Field == "" {
+			most = int64(len(shards))
+			totals.Sums[t.Name] = Int(most)
+			continue
+		}
 		var sum Sum
 		var have int64
 		for _, s := range shards {
-			value, ok := s.Fields[field]
+			value, ok := s.Fields[t.Field]
 			if !ok {
 				continue
 			}
 			have++
 			if n, ok := NumberOf(value); !ok || !sum.Add(n) {
-				malformed = append(malformed, MalformedShard(s.Path, field, value))
+				malformed = append(malformed, MalformedShard(s.Path, t.Field, value))
 			}
 		}
-		totals.Sums[field] = sum.Total()
-		totals.NumShards = max(totals.NumShards, have)
+		totals.Sums[t.Name] = sum.Total()
+		most = max(most, have)
 	}
+	totals.Shards = []int64{most}
 	totals.Malformed = int64(len(malformed))
 	return totals, malformed
+}
+
+// JoinTotals returns the totals of a counter from those of its template's routes, in their order.
+func JoinTotals(parts []Totals) Totals {
+	all := Totals{Sums: make(map[string]Number)}
+	for _, part := range parts {
+		maps.Copy(all.Sums, part.Sums)
+		all.Shards = append(all.Shards, part.Shards...)
+		all.Malformed += part.Malformed
+	}
+	return all
 }
 
 // MalformedShard says why a shard's field, which is no finite number, is left out.

@@ -162,10 +162,12 @@ func addOne(addr, project, database string, route *rollup.Route) string {
 	ids[len(ids)-1] = "0"
 	type object map[string]any
 	root := "projects/" + project + "/databases/" + database + "/documents"
-	body, err := json.Marshal(object{"writes": []object{{"transform": object{
-		"document":        root + "/" + strings.Join(ids, "/"),
-		"fieldTransforms": []object{{"fieldPath": "`" + route.Fields[0] + "`", "increment": object{"integerValue": 1}}},
-	}}}})
+	name := root + "/" + strings.Join(ids, "/")
+	write := object{"update": object{"name": name}} // a document more
+	if field := route.Totals[0].Field; field != "" {
+		write = object{"transform": object{"document": name, "fieldTransforms": []object{{"fieldPath": "`" + field + "`", "increment": object{"integerValue": 1}}}}}
+	}
+	body, err := json.Marshal(object{"writes": []object{write}})
 	if err != nil {
 		return err.Error() // not reached: strings and integers can be encoded
 	}
@@ -218,8 +220,8 @@ func (d *dev) schedule(ctx context.Context, s *stack) {
 func (d *dev) watch(ctx context.Context, s *stack, work *sync.WaitGroup, greeted <-chan struct{}) {
 	var starting sync.WaitGroup
 	collections := make(map[string]bool)
-	for _, route := range s.config.Routes {
-		template := route.Template()
+	for _, t := range s.config.Routes.Templates() {
+		template := t.Segments()
 		collections[template[len(template)-2].Name] = true
 	}
 	for n, client := range s.clients {
@@ -259,8 +261,8 @@ func (d *dev) show(routes rollup.Routes, prefix string, change firestore.Documen
 	path := firestorestore.Path(change.Doc.Ref)
 	fields := change.Doc.Data()
 	value, isRollUp := fields[document.TallyField]
-	ours := slices.ContainsFunc(routes, func(r *rollup.Route) bool {
-		_, ok := r.CounterOfRollUp(path)
+	ours := slices.ContainsFunc(routes.Templates(), func(t *rollup.Template) bool {
+		_, ok := t.Counter(path)
 		return ok
 	})
 	switch {

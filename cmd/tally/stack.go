@@ -322,7 +322,7 @@ func (s *stack) listenForEvents(ctx context.Context) error {
 // deliverShard hands an event of a collection group to the relay if it is a shard's, as a trigger's
 // pattern would.
 func (s *stack) deliverShard(e eventrelay.Event) error {
-	if _, ok := s.config.Routes.Live().Match(e.Header.Get("Ce-Document")); !ok {
+	if _, _, ok := s.config.Routes.Live().Match(e.Header.Get("Ce-Document")); !ok {
 		return nil
 	}
 	return s.relay.Deliver(e)

@@ -127,9 +127,9 @@ func createOnce(ctx context.Context, create func(ctx context.Context, numShards 
 
 // checkRoute returns an error unless the routes roll the counter up to where the web client reads it.
 func checkRoute(routes rollup.Routes, counter string) error {
-	c, ok := routes.Match(counter + "/shards/0")
+	c, route, ok := routes.Match(counter + "/shards/0")
 	_, id, _ := strings.Cut(counter, "/")
-	if !ok || c.RollUp != "rollups/"+id || !slices.Contains(c.Route.Fields, "count") {
+	if !ok || c.RollUp != "rollups/"+id || !slices.Contains(route.Totals, rollup.Total{Field: "count", Name: "count"}) {
 		return fmt.Errorf("TALLY_ROUTES: no route rolls up the example page's %s; leave the variable unset, or add the route %s", counter, rollup.DefaultRoute)
 	}
 	return nil

@@ -93,7 +93,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end as soon as it is unlocked
 	ctx, span := s.telemetry.StartEvent(ctx, r.Header)
 	e := ended{began: time.Now()}
-	e.change, e.err = receive(r)
+	e.change, e.err = s.receive(r)
 	if e.err == nil {
 		e.counter, e.ending, e.err = s.onWrite(ctx, e.change)
 	}
@@ -118,12 +118,18 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 }
 
 // receive returns what an event's request tells. The body is not kept: very many events may be held.
-func receive(r *http.Request) (trigger.Change, error) {
+func (s *service) receive(r *http.Request) (trigger.Change, error) {
 	e, err := trigger.FromRequest(r)
 	if err != nil {
 		return trigger.Change{}, err
 	}
-	return trigger.Decode(e)
+	return trigger.Decode(e, func(path string) []string {
+		_, route, ok := s.config.Routes.Match(path)
+		if !ok {
+			return nil
+		}
+		return route.Fields()
+	})
 }
 
 // OnSchedule serves a request of Cloud Scheduler: it audits the counters of every database. With the
@@ -244,7 +250,7 @@ func (s *service) onWrite(ctx context.Context, change trigger.Change) (counter s
 	if change.Project != s.config.Project || !slices.Contains(s.config.Databases, change.Database) {
 		return "", ending, fmt.Errorf("database %s of project %s: %w", change.Database, change.Project, errUnserved)
 	}
-	c, ok := s.config.Routes.Match(change.Path)
+	c, _, ok := s.config.Routes.Match(change.Path)
 	if !ok {
 		return "", ending, fmt.Errorf("%s: %w", change.Path, errNoRoute)
 	}
@@ -252,7 +258,7 @@ func (s *service) onWrite(ctx context.Context, change trigger.Change) (counter s
 	if err != nil {
 		return c.RollUp, ending, err
 	}
-	ending, err = d.coalescer.Changed(ctx, c, rollup.Event{ID: change.ID, UpdateTime: change.UpdateTime})
+	ending, err = d.coalescer.Changed(ctx, c, rollup.Event{ID: change.ID, UpdateTime: change.UpdateTime, Unchanged: change.Unchanged})
 	return c.RollUp, ending, err
 }
 

@@ -73,7 +73,7 @@ func (s *summer) onWrite(w http.ResponseWriter, r *http.Request) {
 	e, err := trigger.FromRequest(r)
 	if err == nil {
 		var change trigger.Change
-		if change, err = trigger.Decode(e); err == nil {
+		if change, err = trigger.Decode(e, func(string) []string { return nil }); err == nil {
 			err = s.sum(r.Context(), change)
 		}
 	}

@@ -154,16 +154,16 @@ type query struct {
 // name.
 func queries(database Database, routes rollup.Routes) []*query {
 	found := make(map[string]firestore.Query)
-	for _, route := range routes {
-		template := route.Template()
+	for _, t := range routes.Templates() {
+		template := t.Segments()
 		last := len(template) - 1
 		captures := slices.ContainsFunc(template[:last], func(s rollup.Segment) bool { return s.Capture })
 		if captures {
 			found["**/"+template[last-1].Name] = database.Client.CollectionGroup(template[last-1].Name).Query
 		}
 	}
-	for _, route := range routes {
-		template := route.Template()
+	for _, t := range routes.Templates() {
+		template := t.Segments()
 		last := len(template) - 1
 		ids := make([]string, len(template))
 		for i, s := range template {
@@ -288,19 +288,19 @@ func (b *Board) noteDocument(q *query, change firestore.DocumentChange, first bo
 	isRollUp := !tally.AsOf.IsZero() && change.Kind != firestore.DocumentRemoved
 	rolledUp := false
 	for i, route := range b.options.Routes {
-		counter, ok := route.CounterOfRollUp(path)
+		counter, ok := route.Template.Counter(path)
 		if !ok {
 			continue
 		}
-		for _, field := range route.Fields {
-			key := rowKey{q.database.ID, path, field}
-			total, ok := rollup.NumberOf(fields[field])
-			if !ok || !isRollUp || !tally.Covers(field) {
+		for _, of := range route.Totals {
+			key := rowKey{q.database.ID, path, of.Name}
+			total, ok := rollup.NumberOf(fields[of.Name])
+			if !ok || !isRollUp || !tally.Covers(of.Name) {
 				b.model.remove(key)
 				continue
 			}
 			seen[key] = true
-			if b.model.put(key, q, counter, i, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards, first) {
+			if b.model.put(key, q, origin{counter, i, route.Shards(counter), of.Field}, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards, first) {
 				rolledUp = true
 			}
 		}

@@ -48,7 +48,7 @@ type shard struct {
 
 // at begins to look at the shards of a row, until the returned function is called.
 func (ls *looks) at(ctx context.Context, r *row) (*look, func()) {
-	key := lookKey{r.key.database, r.counter.Shards}
+	key := lookKey{r.key.database, r.from.shards}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	k, ok := ls.open[key]
@@ -58,7 +58,7 @@ func (ls *looks) at(ctx context.Context, r *row) (*look, func()) {
 		ls.open[key] = k
 		go func() {
 			defer close(k.ended)
-			shards := r.source.database.Client.Collection(r.counter.Shards)
+			shards := r.source.database.Client.Collection(r.from.shards)
 			k.watch(ctx, ls.bill, shards.OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards))
 		}()
 	}
@@ -122,7 +122,7 @@ type shardState struct {
 	Writes float64 `json:"writes"` // a second, as far as the listener was told of each
 }
 
-// state returns the shards in the order of their numbers, and their sum in decimal. The sum is "" before
+// state returns the shards in the order of their numbers, and their sum in decimal; without a field, how many they are. The sum is "" before
 // the shards are known, and if they are too many to know them all.
 func (k *look) state(field string, now time.Time) (states []shardState, sum string, err error) {
 	k.mu.Lock()
@@ -134,7 +134,11 @@ func (k *look) state(field string, now time.Time) (states []shardState, sum stri
 	states = make([]shardState, 0, len(k.shards))
 	for id, s := range k.shards {
 		state := shardState{ID: id, Writes: s.writes.perSecond(now, now.Sub(k.began))}
-		if n, ok := rollup.NumberOf(s.fields[field]); ok {
+		n, ok := rollup.NumberOf(s.fields[field])
+		if field == "" {
+			n, ok = rollup.Int(1), true
+		}
+		if ok {
 			state.Count = n.String()
 			total.Add(n)
 		}

@@ -14,8 +14,7 @@ type row struct {
 	id      int64 // of this row in this process, never used again
 	key     rowKey
 	source  *query // that it came from
-	counter rollup.Counter
-	route   int      // index of the counter's route
+	from    origin
 	known   bool     // its total when it was first seen is not news
 	samples []sample // of the last roll-ups, the oldest first
 	shards  int64    // documents counted
@@ -26,7 +25,15 @@ type row struct {
 	removed bool
 }
 
-type rowKey struct{ database, rollUp, field string }
+type rowKey struct{ database, rollUp, total string }
+
+// An origin is where the documents are that make a total.
+type origin struct {
+	counter rollup.Counter
+	route   int    // index of the route that keeps the total
+	shards  string // path of their collection
+	field   string // that is summed; "": they are counted
+}
 
 // A sample is a total as of a time.
 type sample struct {
@@ -40,7 +47,7 @@ const maxSamples = 120
 
 // name is what the counter is called: the document that its shards are below, or their collection if
 // that is not named shards.
-func (r *row) name() string { return strings.TrimSuffix(r.counter.Shards, "/shards") }
+func (r *row) name() string { return strings.TrimSuffix(r.from.shards, "/shards") }
 
 func (r *row) latest() sample { return r.samples[len(r.samples)-1] }
 
@@ -107,11 +114,11 @@ func (m *model) touch(r *row) {
 
 // put notes what a roll-up document says of a field, and reports whether it was not known. With known,
 // the document may be older than the watching.
-func (m *model) put(key rowKey, source *query, counter rollup.Counter, route int, s sample, numShards int64, known bool) (news bool) {
+func (m *model) put(key rowKey, source *query, from origin, s sample, numShards int64, known bool) (news bool) {
 	r, ok := m.rows[key]
 	if !ok {
 		m.ids++
-		r = &row{id: m.ids, key: key, source: source, counter: counter, route: route, known: known}
+		r = &row{id: m.ids, key: key, source: source, from: from, known: known}
 		r.place = m.order.PushFront(r)
 		m.rows[key] = r
 		r.born = m.version + 1

@@ -232,7 +232,7 @@ func (b *Board) next(p *reader, local time.Time) *message {
 			m.Moved = append(m.Moved, [5]any{r.id, l.total.String(), r.rate, l.asOf, r.shards})
 		default:
 			l := r.latest()
-			m.Rows = append(m.Rows, newRow{r.id, r.key.database, r.name(), r.key.field, r.key.rollUp, r.route, l.total.String(), r.rate, l.asOf, r.shards})
+			m.Rows = append(m.Rows, newRow{r.id, r.key.database, r.name(), r.key.total, r.key.rollUp, r.from.route, l.total.String(), r.rate, l.asOf, r.shards})
 		}
 	}
 	p.version = b.model.version
@@ -321,10 +321,10 @@ func (b *Board) streamCounter(s *stream, r *http.Request) error {
 		if d.History == nil {
 			return nil // the roll-up is gone; the page knows from the other stream
 		}
-		d.Shards, d.Sum, err = look.state(row.key.field, time.Now())
+		d.Shards, d.Sum, err = look.state(row.from.field, time.Now())
 		if err != nil {
 			if !reported {
-				err = b.report(fmt.Errorf("shards in %s: %w", row.counter.Shards, err))
+				err = b.report(fmt.Errorf("shards in %s: %w", row.from.shards, err))
 				reported = true
 			}
 			d.Problem = err.Error()

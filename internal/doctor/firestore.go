@@ -107,7 +107,7 @@ func fieldsOf(c app.Config) []FieldName {
 func shardFields(r *rollup.Route) []FieldName {
 	pattern := r.Pattern()
 	var fields []FieldName
-	for _, f := range r.Fields {
+	for _, f := range r.Fields() {
 		fields = append(fields, FieldName{pattern[len(pattern)-2].Name, f})
 	}
 	return fields

@@ -246,8 +246,8 @@ func (e *examination) triggers() {
 				}
 			}
 			e.wrong([]deploy.Command{e.remove(f), e.deploy()}, "%s: the pattern %s %s", f.Name, cmp.Or(f.Trigger.Pattern, "of all documents"), text)
-		case route.Every > 0:
-			e.wrong([]deploy.Command{e.remove(f), e.deploy()}, "%s: the route of the pattern %s says every %v: the schedule keeps it, and each event is billed for nothing", f.Name, f.Trigger.Pattern, route.Every)
+		case route.Template.Every > 0:
+			e.wrong([]deploy.Command{e.remove(f), e.deploy()}, "%s: the route of the pattern %s says every %v: the schedule keeps it, and each event is billed for nothing", f.Name, f.Trigger.Pattern, route.Template.Every)
 		case first != nil:
 			surplus := f
 			if f.Name == deploy.OnWriteName(s.database, route) {

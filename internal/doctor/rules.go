@@ -56,10 +56,13 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 	seen := make(map[string]bool)
 	for _, r := range routes {
 		rollUp, shard := map[string]any{document.TallyField: map[string]any{"num_shards": number}}, make(map[string]any)
-		for _, f := range r.Fields {
-			rollUp[f], shard[f] = number, number
+		for _, t := range r.Totals {
+			rollUp[t.Name] = number
+			if t.Field != "" {
+				shard[t.Field] = number
+			}
 		}
-		where, path := spell(r.Template())
+		where, path := spell(r.Template.Segments())
 		add(rulesRollUps, where, path, rollUp, false, "create", "update", "delete")
 		add(rulesReadable, where, path, rollUp, true, "get")
 		pattern := r.Pattern()

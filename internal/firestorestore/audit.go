@@ -38,10 +38,10 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 }
 
 // RollUps implements rollup.AuditStore. It bills one read for each document that the template gives.
-func (s *Store) RollUps(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
-	template := route.Template()
+func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+	template := t.Segments()
 	if lastCapture(template) < 0 { // one roll-up
-		c, _ := route.CounterOfRollUp(join(template))
+		c, _ := t.Counter(t.String())
 		v, err := s.View(ctx, c)
 		if err != nil || !v.RollUp().Exists() {
 			return rollup.Page{}, err
@@ -49,16 +49,16 @@ func (s *Store) RollUps(ctx context.Context, route *rollup.Route, from string, l
 		return rollup.Page{Found: []rollup.Found{{Counter: c, RollUp: v.RollUp()}}}, nil
 	}
 	var fields []firestore.FieldPath
-	for _, field := range rollUpFields(route) {
+	for _, field := range rollUpFields(t) {
 		fields = append(fields, firestore.FieldPath{field})
 	}
 	query := s.client.CollectionGroup(template[len(template)-2].Name).SelectPaths(fields...)
 	page, err := s.walk(ctx, query, template, len(template), from, limit, func(doc *firestore.DocumentSnapshot) (rollup.Found, bool) {
-		c, ok := route.CounterOfRollUp(Path(doc.Ref))
-		return rollup.Found{Counter: c, RollUp: rollUpOf(route, doc.Data(), doc.UpdateTime)}, ok
+		c, ok := t.Counter(Path(doc.Ref))
+		return rollup.Found{Counter: c, RollUp: rollUpOf(t, doc.Data(), doc.UpdateTime)}, ok
 	})
 	if err != nil {
-		return page, fmt.Errorf("firestore: finding roll-ups of %s: %w", route, err)
+		return page, fmt.Errorf("firestore: finding roll-ups of %s: %w", t, err)
 	}
 	return page, nil
 }
@@ -150,7 +150,7 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 		// What is removed is what was read here, or nothing: its update time is r's, by the precondition.
 		others := doc.Data()
 		var updates []firestore.Update
-		for _, field := range append(rollUpFields(c.Route), r.Tally.Former...) {
+		for _, field := range append(rollUpFields(c.Template), r.Tally.Former...) {
 			delete(others, field)
 			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: firestore.Delete})
 		}

@@ -1,8 +1,8 @@
 // Package firestorestore is the rollup.AuditStore on Cloud Firestore.
 //
-// At the roll-up path that a route gives, it writes and reads this document:
+// At the path that a template gives, it writes and reads this document:
 //
-//	<field>  integer or double, one for each of the route's fields: the total
+//	<name>   integer or double, one for each of the template's totals
 //	tally    map: what the totals are; see package document
 //
 // Other fields of the document are left alone, so a template may name a document that the app
@@ -70,7 +70,7 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 			Mode: &firestorepb.TransactionOptions_ReadOnly_{ReadOnly: new(firestorepb.TransactionOptions_ReadOnly)},
 		}},
 	}
-	for _, field := range rollUpFields(v.counter.Route) {
+	for _, field := range rollUpFields(v.counter.Template) {
 		req.Mask.FieldPaths = append(req.Mask.FieldPaths, fieldPath(field))
 	}
 	stream, err := s.api.BatchGetDocuments(s.routed(ctx), req)
@@ -95,7 +95,7 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 		}
 		v.readTime = answer.ReadTime.AsTime().Truncate(time.Microsecond)
 		if d := answer.GetFound(); d != nil {
-			v.rollUp = rollUpOf(v.counter.Route, decodeFields(d.Fields), d.UpdateTime.AsTime())
+			v.rollUp = rollUpOf(v.counter.Template, decodeFields(d.Fields), d.UpdateTime.AsTime())
 		}
 	}
 }
@@ -110,16 +110,14 @@ func (s *Store) routed(ctx context.Context) context.Context {
 }
 
 // rollUpFields are the fields of a roll-up document that Tally reads and writes.
-func rollUpFields(route *rollup.Route) []string {
-	return append([]string{document.TallyField}, route.Fields...)
-}
+func rollUpFields(t *rollup.Template) []string { return append(t.Totals(), document.TallyField) }
 
 // rollUpOf decodes the fields of a roll-up document.
-func rollUpOf(route *rollup.Route, fields map[string]any, updateTime time.Time) rollup.RollUp {
-	r := rollup.RollUp{UpdateTime: updateTime, Tally: document.DecodeTally(fields[document.TallyField]), Sums: make(map[string]rollup.Number, len(route.Fields))}
-	for _, field := range route.Fields {
-		if n, ok := rollup.NumberOf(fields[field]); ok {
-			r.Sums[field] = n
+func rollUpOf(t *rollup.Template, fields map[string]any, updateTime time.Time) rollup.RollUp {
+	r := rollup.RollUp{UpdateTime: updateTime, Tally: document.DecodeTally(fields[document.TallyField]), Sums: make(map[string]rollup.Number)}
+	for _, name := range t.Totals() {
+		if n, ok := rollup.NumberOf(fields[name]); ok {
+			r.Sums[name] = n
 		}
 	}
 	return r
@@ -128,8 +126,8 @@ func rollUpOf(route *rollup.Route, fields map[string]any, updateTime time.Time) 
 // Write implements rollup.Store.
 func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
 	fields := map[string]any{document.TallyField: r.Tally.Encode()}
-	for field, sum := range r.Sums {
-		fields[field] = sum.Value()
+	for name, sum := range r.Sums {
+		fields[name] = sum.Value()
 	}
 	_, err := s.put(ctx, c.RollUp, fields, r.UpdateTime)
 	return err

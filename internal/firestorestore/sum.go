@@ -25,9 +25,12 @@ type snapshot struct {
 	readTime    time.Time
 	rollUp      rollup.RollUp
 
-	suspects []string           // fields that Sum found malformed shards of, without their names
 	named    []rollup.Malformed // those that Sum came across
+	suspects []suspect          // those that Sum counted, without their names
 }
+
+// A suspect is a field of a collection's documents of which some are malformed.
+type suspect struct{ collection, field string }
 
 func (v *snapshot) ReadTime() time.Time   { return v.readTime }
 func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
@@ -36,60 +39,90 @@ func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
 // what costs 2 reads by an aggregation must not cost 200,000.
 const maxUnindexed = 1000
 
-// Sum implements rollup.Snapshot.
+// Sum implements rollup.Snapshot. It asks for all totals at once.
 func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
-	route := v.counter.Route
-	if route.Documents {
-		return v.sumDocuments(ctx, math.MaxInt)
+	routes := v.counter.Template.Routes
+	v.named, v.suspects = nil, nil
+	parts := make([]part, len(routes))
+	summing, all := errgroup.WithContext(ctx)
+	for i, r := range routes {
+		summing.Go(func() (err error) {
+			parts[i], err = v.sumRoute(all, r)
+			return err
+		})
 	}
-	totals, err := v.aggregate(ctx)
-	if status.Code(err) == codes.FailedPrecondition {
-		totals, documentsErr := v.sumDocuments(ctx, maxUnindexed)
-		if documentsErr != nil {
-			return totals, documentsErr
-		}
-		if _, said := v.store.unindexed.LoadOrStore(route, true); !said { // most likely it was the index that the query lacked
-			v.store.logger.WarnContext(ctx, "no index for the aggregation query; reading each shard instead, which bills one read a shard. "+
-				"If the field is exempt from indexing on purpose, add \": documents\" to its route", "route", route.String(), "error", err)
-		}
-		return totals, nil
+	if err := summing.Wait(); err != nil {
+		return rollup.Totals{}, err
 	}
-	if err != nil {
-		return rollup.Totals{}, fmt.Errorf("firestore: summing %s: %w", v.counter.Shards, err)
+	totals := make([]rollup.Totals, len(parts))
+	for i, p := range parts {
+		totals[i] = p.Totals
+		v.named, v.suspects = append(v.named, p.named...), append(v.suspects, p.suspects...)
 	}
-	return totals, nil
+	return rollup.JoinTotals(totals), nil
 }
 
-// aggregate sums by aggregation queries, one for each field and all at once: a query over two fields
+// A part is what one route's shards add up to.
+type part struct {
+	rollup.Totals
+	named    []rollup.Malformed
+	suspects []suspect
+}
+
+func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) {
+	collection := r.Shards(v.counter)
+	if r.Documents {
+		return v.sumDocuments(ctx, r, collection, math.MaxInt)
+	}
+	p, err := v.aggregate(ctx, r, collection)
+	if status.Code(err) == codes.FailedPrecondition {
+		p, documentsErr := v.sumDocuments(ctx, r, collection, maxUnindexed)
+		if documentsErr != nil {
+			return p, documentsErr
+		}
+		if _, said := v.store.unindexed.LoadOrStore(r, true); !said { // most likely it was the index that the query lacked
+			v.store.logger.WarnContext(ctx, "no index for the aggregation query; reading each shard instead, which bills one read a shard. "+
+				"If the field is exempt from indexing on purpose, add \": documents\" to its route", "route", r.String(), "error", err)
+		}
+		return p, nil
+	}
+	if err != nil {
+		return p, fmt.Errorf("firestore: summing %s: %w", collection, err)
+	}
+	return p, nil
+}
+
+// aggregate sums by aggregation queries, one for each total and all at once: a query over two fields
 // leaves out the shards that lack either.
-func (v *snapshot) aggregate(ctx context.Context) (rollup.Totals, error) {
-	fields := v.counter.Route.Fields
-	totals := rollup.Totals{Sums: make(map[string]rollup.Number, len(fields))}
-	answers := make([]answer, len(fields))
+func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route, collection string) (part, error) {
+	answers := make([]answer, len(r.Totals))
 	asking, all := errgroup.WithContext(ctx)
-	for i, field := range fields {
+	for i, t := range r.Totals {
 		asking.Go(func() (err error) {
-			answers[i], err = v.sumField(all, field)
+			if t.Field == "" {
+				answers[i], err = v.ask(all, collection, "", nil)
+			} else {
+				answers[i], err = v.sumField(all, collection, t.Field)
+			}
 			return err
 		})
 	}
 	if err := asking.Wait(); err != nil {
-		return rollup.Totals{}, err
+		return part{}, err
 	}
-	v.suspects = nil
-	for i, field := range fields {
-		a := answers[i]
-		totals.Sums[field] = a.sum
-		totals.NumShards = max(totals.NumShards, a.count)
-		totals.Malformed += a.malformed
+	p := part{Totals: rollup.Totals{Sums: make(map[string]rollup.Number, len(answers)), Shards: []int64{0}}}
+	for i, a := range answers {
+		p.Sums[r.Totals[i].Name] = a.sum
+		p.Shards[0] = max(p.Shards[0], a.count)
+		p.Malformed += a.malformed
 		if a.malformed > 0 {
-			v.suspects = append(v.suspects, field)
+			p.suspects = append(p.suspects, suspect{collection, r.Totals[i].Field})
 		}
 	}
-	return totals, nil
+	return p, nil
 }
 
-// An answer is what an aggregation query answers for one field.
+// An answer is what an aggregation query answers for one total.
 type answer struct {
 	sum       rollup.Number
 	average   rollup.Number
@@ -101,13 +134,13 @@ type answer struct {
 // sumField sums a field over the shards where it is a finite number. SUM and AVG leave other types
 // out, so their quotient is how many numbers there were. Where that is not COUNT, or a sum of 0 hides
 // it, a second query takes exactly the finite numbers.
-func (v *snapshot) sumField(ctx context.Context, field string) (answer, error) {
-	a, err := v.ask(ctx, field, nil)
+func (v *snapshot) sumField(ctx context.Context, collection, field string) (answer, error) {
+	a, err := v.ask(ctx, collection, field, nil)
 	if err != nil || a.count == 0 || a.allFinite() {
 		return a, err
 	}
 	path := &firestorepb.StructuredQuery_FieldReference{FieldPath: fieldPath(field)}
-	finite, err := v.ask(ctx, field, &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_CompositeFilter{
+	finite, err := v.ask(ctx, collection, field, &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_CompositeFilter{
 		CompositeFilter: &firestorepb.StructuredQuery_CompositeFilter{Op: firestorepb.StructuredQuery_CompositeFilter_AND, Filters: []*firestorepb.StructuredQuery_Filter{
 			fieldFilter(path, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN, math.Inf(-1)),
 			fieldFilter(path, firestorepb.StructuredQuery_FieldFilter_LESS_THAN, math.Inf(1)),
@@ -139,24 +172,28 @@ func fieldFilter(path *firestorepb.StructuredQuery_FieldReference, op firestorep
 	}}
 }
 
-// ask runs one aggregation query.
-func (v *snapshot) ask(ctx context.Context, field string, where *firestorepb.StructuredQuery_Filter) (answer, error) {
-	parent, collection := v.store.database+"/documents", v.counter.Shards
+// ask runs one aggregation query over a field or, without one, counts the documents.
+func (v *snapshot) ask(ctx context.Context, collection, field string, where *firestorepb.StructuredQuery_Filter) (answer, error) {
+	parent, id := v.store.database+"/documents", collection
 	if i := strings.LastIndexByte(collection, '/'); i >= 0 {
-		parent, collection = parent+"/"+collection[:i], collection[i+1:]
+		parent, id = parent+"/"+collection[:i], collection[i+1:]
 	}
-	query := &firestorepb.StructuredQuery{From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: collection}}, Where: where}
-	path := &firestorepb.StructuredQuery_FieldReference{FieldPath: fieldPath(field)}
+	query := &firestorepb.StructuredQuery{From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: id}}, Where: where}
+	aggregations := []*firestorepb.StructuredAggregationQuery_Aggregation{
+		{Alias: "count", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Count_{Count: new(firestorepb.StructuredAggregationQuery_Aggregation_Count)}},
+	}
+	if field != "" {
+		path := &firestorepb.StructuredQuery_FieldReference{FieldPath: fieldPath(field)}
+		aggregations = append(aggregations,
+			&firestorepb.StructuredAggregationQuery_Aggregation{Alias: "sum", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: path}}},
+			&firestorepb.StructuredAggregationQuery_Aggregation{Alias: "average", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Avg_{Avg: &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: path}}})
+	}
 	stream, err := v.store.api.RunAggregationQuery(v.store.routed(ctx), &firestorepb.RunAggregationQueryRequest{
 		Parent:              parent,
 		ConsistencySelector: &firestorepb.RunAggregationQueryRequest_Transaction{Transaction: v.transaction},
 		QueryType: &firestorepb.RunAggregationQueryRequest_StructuredAggregationQuery{StructuredAggregationQuery: &firestorepb.StructuredAggregationQuery{
-			QueryType: &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: query},
-			Aggregations: []*firestorepb.StructuredAggregationQuery_Aggregation{
-				{Alias: "sum", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: path}}},
-				{Alias: "average", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Avg_{Avg: &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: path}}},
-				{Alias: "count", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Count_{Count: new(firestorepb.StructuredAggregationQuery_Aggregation_Count)}},
-			},
+			QueryType:    &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: query},
+			Aggregations: aggregations,
 		}},
 	})
 	if err != nil {
@@ -166,7 +203,7 @@ func (v *snapshot) ask(ctx context.Context, field string, where *firestorepb.Str
 	for {
 		switch message, err := stream.Recv(); {
 		case errors.Is(err, io.EOF):
-			return answerOf(result)
+			return answerOf(result, field == "")
 		case err != nil:
 			return answer{}, err
 		case message.Result != nil:
@@ -175,11 +212,15 @@ func (v *snapshot) ask(ctx context.Context, field string, where *firestorepb.Str
 	}
 }
 
-func answerOf(result map[string]any) (a answer, err error) {
+func answerOf(result map[string]any, countOnly bool) (a answer, err error) {
 	var summed, counted bool
-	a.sum, summed = rollup.NumberOf(result["sum"])
-	a.average, a.averaged = rollup.NumberOf(result["average"]) // the average of no numbers is null
 	a.count, counted = result["count"].(int64)
+	if countOnly {
+		a.sum, summed = rollup.Int(a.count), true
+	} else {
+		a.sum, summed = rollup.NumberOf(result["sum"])
+	}
+	a.average, a.averaged = rollup.NumberOf(result["average"]) // the average of no numbers is null
 	if !summed || !counted {
 		return answer{}, fmt.Errorf("the aggregation answered %v", result)
 	}
@@ -197,26 +238,25 @@ func (v *snapshot) read(ctx context.Context, query firestore.Query) ([]rollup.Sh
 }
 
 // sumDocuments sums by reading every shard, if they are not more than limit.
-func (v *snapshot) sumDocuments(ctx context.Context, limit int) (rollup.Totals, error) {
+func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route, collection string, limit int) (part, error) {
 	var fields []firestore.FieldPath
-	for _, field := range v.counter.Route.Fields {
+	for _, field := range r.Fields() {
 		fields = append(fields, firestore.FieldPath{field})
 	}
-	query := v.store.client.Collection(v.counter.Shards).SelectPaths(fields...)
+	query := v.store.client.Collection(collection).SelectPaths(fields...)
 	if limit < math.MaxInt {
 		query = query.Limit(limit + 1)
 	}
 	shards, err := v.read(ctx, query)
 	if err != nil {
-		return rollup.Totals{}, fmt.Errorf("firestore: reading %s: %w", v.counter.Shards, err)
+		return part{}, fmt.Errorf("firestore: reading %s: %w", collection, err)
 	}
 	if len(shards) > limit {
-		return rollup.Totals{}, fmt.Errorf("firestore: %s holds more than %d shards and no index of %s; index it, or add \": documents\" to its route to have each read, which bills one read a shard",
-			v.counter.Shards, limit, strings.Join(v.counter.Route.Fields, ", "))
+		return part{}, fmt.Errorf("firestore: %s holds more than %d shards and no index of %s; index it, or add \": documents\" to its route to have each read, which bills one read a shard",
+			collection, limit, strings.Join(r.Fields(), ", "))
 	}
-	totals, malformed := rollup.SumShards(v.counter.Route, shards)
-	v.named = malformed
-	return totals, nil
+	totals, malformed := rollup.SumShards(r, shards)
+	return part{Totals: totals, named: malformed}, nil
 }
 
 // Malformed implements rollup.Snapshot. In Firestore's order of values, whatever is no finite number
@@ -224,9 +264,9 @@ func (v *snapshot) sumDocuments(ctx context.Context, limit int) (rollup.Totals, 
 // (https://firebase.google.com/docs/firestore/manage-data/data-types#value_type_ordering).
 func (v *snapshot) Malformed(ctx context.Context, most int) ([]rollup.Malformed, error) {
 	named := v.named[:min(len(v.named), most)]
-	for _, field := range v.suspects {
-		path := firestore.FieldPath{field}
-		query := v.store.client.Collection(v.counter.Shards).SelectPaths(path)
+	for _, s := range v.suspects {
+		path := firestore.FieldPath{s.field}
+		query := v.store.client.Collection(s.collection).SelectPaths(path)
 		for _, end := range []firestore.Query{
 			query.OrderByPath(path, firestore.Asc).StartAt(math.Inf(1)),
 			query.OrderByPath(path, firestore.Desc).StartAt(math.Inf(-1)),
@@ -236,10 +276,10 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]rollup.Malformed,
 			}
 			shards, err := v.read(ctx, end.Limit(most-len(named)))
 			if err != nil {
-				return named, fmt.Errorf("firestore: finding malformed shards of %s: %w", v.counter.Shards, err)
+				return named, fmt.Errorf("firestore: finding malformed shards of %s: %w", s.collection, err)
 			}
-			for _, s := range shards {
-				named = append(named, rollup.MalformedShard(s.Path, field, s.Fields[field]))
+			for _, shard := range shards {
+				named = append(named, rollup.MalformedShard(shard.Path, s.field, shard.Fields[s.field]))
 			}
 		}
 	}

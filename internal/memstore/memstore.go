@@ -45,9 +45,14 @@ func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 	if now := s.Now().Truncate(time.Microsecond); now.After(s.last) {
 		s.last = now
 	}
-	v := &snapshot{route: c.Route, readTime: s.last, rollUp: s.rollUp(c)}
-	for id, d := range s.collections[c.Shards] {
-		v.shards = append(v.shards, rollup.Shard{Path: c.Shards + "/" + id, Fields: d.fields})
+	v := &snapshot{template: c.Template, readTime: s.last, rollUp: s.rollUp(c)}
+	for _, r := range c.Template.Routes {
+		collection := r.Shards(c)
+		var shards []rollup.Shard
+		for id, d := range s.collections[collection] {
+			shards = append(shards, rollup.Shard{Path: collection + "/" + id, Fields: d.fields})
+		}
+		v.shards = append(v.shards, shards)
 	}
 	return v, nil
 }
@@ -59,33 +64,45 @@ func (s *Store) rollUp(c rollup.Counter) rollup.RollUp {
 		return rollup.RollUp{}
 	}
 	r := rollup.RollUp{UpdateTime: d.updateTime, Sums: make(map[string]rollup.Number), Tally: document.DecodeTally(d.fields[document.TallyField])}
-	for _, field := range c.Route.Fields {
-		if n, ok := rollup.NumberOf(d.fields[field]); ok {
-			r.Sums[field] = n
+	for _, name := range c.Template.Totals() {
+		if n, ok := rollup.NumberOf(d.fields[name]); ok {
+			r.Sums[name] = n
 		}
 	}
 	return r
 }
 
 type snapshot struct {
-	route    *rollup.Route
+	template *rollup.Template
 	readTime time.Time
 	rollUp   rollup.RollUp
-	shards   []rollup.Shard
+	shards   [][]rollup.Shard // by route
 }
 
 func (v *snapshot) ReadTime() time.Time   { return v.readTime }
 func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
 
 func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
-	totals, _ := rollup.SumShards(v.route, v.shards)
+	totals, _ := v.sum()
 	return totals, ctx.Err()
 }
 
 func (v *snapshot) Malformed(ctx context.Context, most int) ([]rollup.Malformed, error) {
-	slices.SortFunc(v.shards, func(a, b rollup.Shard) int { return cmp.Compare(a.Path, b.Path) })
-	_, malformed := rollup.SumShards(v.route, v.shards)
+	_, malformed := v.sum()
+	slices.SortFunc(malformed, func(a, b rollup.Malformed) int {
+		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Field, b.Field))
+	})
 	return malformed[:min(len(malformed), most)], ctx.Err()
+}
+
+func (v *snapshot) sum() (rollup.Totals, []rollup.Malformed) {
+	var parts []rollup.Totals
+	var malformed []rollup.Malformed
+	for i, r := range v.template.Routes {
+		part, m := rollup.SumShards(r, v.shards[i])
+		parts, malformed = append(parts, part), append(malformed, m...)
+	}
+	return rollup.JoinTotals(parts), malformed
 }
 
 // Write implements rollup.Store.
@@ -122,7 +139,7 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 }
 
 // RollUps implements rollup.AuditStore.
-func (s *Store) RollUps(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (s *Store) RollUps(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var paths []string
@@ -133,7 +150,7 @@ func (s *Store) RollUps(ctx context.Context, route *rollup.Route, from string, l
 	}
 	slices.Sort(paths)
 	return page(paths, from, limit, func(path string) (rollup.Found, bool) {
-		c, ok := route.CounterOfRollUp(path)
+		c, ok := template.Counter(path)
 		if !ok {
 			return rollup.Found{}, false
 		}
@@ -174,7 +191,7 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 		return rollup.ErrConflict
 	}
 	fields := maps.Clone(d.fields)
-	for _, field := range slices.Concat(c.Route.Fields, r.Tally.Former, []string{document.TallyField}) {
+	for _, field := range slices.Concat(c.Template.Totals(), r.Tally.Former, []string{document.TallyField}) {
 		delete(fields, field)
 	}
 	if len(fields) > 0 {

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,22 +24,23 @@ func route(t *testing.T, text string) *rollup.Route {
 // sorted.
 func walk(t *testing.T, b Backend, r *rollup.Route, limit int) (shards, rollUps []string) {
 	t.Helper()
+	rollUp := func(c rollup.Counter) string { return c.RollUp }
 	for _, by := range []struct {
 		paths *[]string
-		page  func(context.Context, *rollup.Route, string, int) (rollup.Page, error)
-		again func(rollup.Counter) (rollup.Counter, bool)
+		page  func(from string) (rollup.Page, error)
 		path  func(rollup.Counter) string
+		again func(path string) (rollup.Counter, bool)
 	}{
-		{&shards, b.Counters, func(c rollup.Counter) (rollup.Counter, bool) { return r.Counter(c.Shards) }, func(c rollup.Counter) string { return c.Shards }},
-		{&rollUps, b.RollUps, func(c rollup.Counter) (rollup.Counter, bool) { return r.CounterOfRollUp(c.RollUp) }, func(c rollup.Counter) string { return c.RollUp }},
+		{&shards, func(from string) (rollup.Page, error) { return b.Counters(t.Context(), r, from, limit) }, r.Shards, r.Counter},
+		{&rollUps, func(from string) (rollup.Page, error) { return b.RollUps(t.Context(), r.Template, from, limit) }, rollUp, r.Template.Counter},
 	} {
 		for from, more := "", true; more; {
-			p, err := by.page(t.Context(), r, from, limit)
+			p, err := by.page(from)
 			if err != nil || len(p.Found) > limit {
 				t.Fatalf("%s: from %q: %d found, want at most %d: %v", r, from, len(p.Found), limit, err)
 			}
 			for _, f := range p.Found {
-				if again, ok := by.again(f.Counter); !ok || again != f.Counter {
+				if again, ok := by.again(by.path(f.Counter)); !ok || again != f.Counter {
 					t.Errorf("%s: found %+v, want %+v", r, f.Counter, again)
 				}
 				*by.paths = append(*by.paths, by.path(f.Counter))
@@ -118,7 +118,7 @@ func testLongWalks(t *testing.T, b Backend) {
 }
 
 func testRollUpsReads(t *testing.T, b Backend) {
-	for _, r := range []*rollup.Route{likes.Route, route(t, "shards/{s} -> rollups/likes : count")} {
+	for _, r := range []*rollup.Template{likes.Template, route(t, "shards/{s} -> rollups/likes : count").Template} {
 		for _, test := range []struct {
 			fields map[string]any
 			want   rollup.RollUp
@@ -185,7 +185,7 @@ func testCursor(t *testing.T, b Backend) {
 	}
 	second := rollup.Cursor{
 		Routes: rollup.DefaultRoute,
-		Places: []rollup.Place{{By: rollup.ByShards, From: "counters/größe 三\x00/shards"}, {Done: true}, {Failed: true}},
+		Places: []rollup.Place{{From: "counters/größe 三\x00/shards"}, {Done: true}, {Failed: true}},
 		Tick:   someTime, Complete: someTime.Add(time.Hour), Cycle: 90 * time.Second, UpdateTime: first.UpdateTime,
 	}
 	second.UpdateTime, err = b.SaveCursor(t.Context(), second)

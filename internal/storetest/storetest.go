@@ -40,6 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		{"View is a snapshot", testSnapshot},
 		{"View sees what was committed before", testViewSeesCommits},
 		{"View does not block writes", testViewDoesNotBlock},
+		{"Sum of several routes", testSeveralRoutes},
 		{"Write creates", testWriteCreates},
 		{"Write replaces what was read", testWriteReplaces},
 		{"Write is refused", testWriteRefused},
@@ -78,12 +79,15 @@ func counter(route, path string) rollup.Counter {
 	if err != nil {
 		panic(err)
 	}
-	c, ok := routes.Match(path + "/0")
+	c, _, ok := routes.Match(path + "/0")
 	if !ok {
 		panic(fmt.Sprintf("%s does not cover %s", route, path))
 	}
 	return c
 }
+
+// source is the path of the collection that the counter's first route sums.
+func source(c rollup.Counter) string { return c.Template.Routes[0].Shards(c) }
 
 // view is what one View told.
 type view struct {
@@ -130,13 +134,13 @@ func write(t *testing.T, b Backend, c rollup.Counter, r rollup.RollUp) {
 }
 
 func totals(n rollup.Number, shards int64) rollup.Totals {
-	return rollup.Totals{Sums: map[string]rollup.Number{"count": n}, NumShards: shards}
+	return rollup.Totals{Sums: map[string]rollup.Number{"count": n}, Shards: []int64{shards}}
 }
 
 // rolledUp returns a roll-up of a counter with one total.
 func rolledUp(n rollup.Number, shards int64, asOf time.Time) rollup.RollUp {
 	return rollup.RollUp{Sums: only(n), Tally: document.Tally{
-		AsOf: asOf, NumShards: shards, PacedUntil: asOf.Add(time.Second), Routes: likes.Route.Hash(), Totals: []string{"count"},
+		AsOf: asOf, NumShards: shards, PacedUntil: asOf.Add(time.Second), Routes: likes.Template.Hash(), Totals: []string{"count"},
 	}}
 }
 
@@ -188,9 +192,9 @@ func testViewReadsRollUp(t *testing.T, b Backend) {
 
 // testReadTime takes a snapshot's time between what was committed before it and after it.
 func testReadTime(t *testing.T, b Backend) {
-	before := b.Put(t, likes.Shards+"/0", map[string]any{"count": 1})
+	before := b.Put(t, source(likes)+"/0", map[string]any{"count": 1})
 	s := open(t, b, likes)
-	after := b.Put(t, likes.Shards+"/0", map[string]any{"count": 2})
+	after := b.Put(t, source(likes)+"/0", map[string]any{"count": 2})
 	if read := s.ReadTime(); read.Before(before) || !after.After(read) {
 		t.Errorf("the read time %v is not between the commits at %v and %v", read, before, after)
 	}
@@ -213,14 +217,14 @@ func testViewEnds(t *testing.T, b Backend) {
 func testSnapshot(t *testing.T, b Backend) {
 	for read, option := range reads {
 		c := counter(rollup.DefaultRoute+", other"+option, "counters/"+read+"/shards")
-		b.Put(t, c.Shards+"/0", map[string]any{"count": 1, "other": 1})
+		b.Put(t, source(c)+"/0", map[string]any{"count": 1, "other": 1})
 		s := open(t, b, c)
-		committed := b.Put(t, c.Shards+"/0", map[string]any{"count": 100, "other": "x"})
-		b.Put(t, c.Shards+"/1", map[string]any{"count": 1000, "other": 1000})
+		committed := b.Put(t, source(c)+"/0", map[string]any{"count": 100, "other": "x"})
+		b.Put(t, source(c)+"/1", map[string]any{"count": 1000, "other": 1000})
 		if !committed.After(s.ReadTime()) {
 			t.Errorf("%s: a write after the snapshot's begin was committed at %v, not after its read time %v", read, committed, s.ReadTime())
 		}
-		want := rollup.Totals{Sums: map[string]rollup.Number{"count": rollup.Int(1), "other": rollup.Int(1)}, NumShards: 1}
+		want := rollup.Totals{Sums: map[string]rollup.Number{"count": rollup.Int(1), "other": rollup.Int(1)}, Shards: []int64{1}}
 		if d := diff(want, sumOf(t, s)); d != "" {
 			t.Errorf("%s: the snapshot moved (-want +got):\n%s", read, d)
 		}
@@ -229,7 +233,7 @@ func testSnapshot(t *testing.T, b Backend) {
 
 func testViewSeesCommits(t *testing.T, b Backend) {
 	for i := range 20 {
-		committed := b.Put(t, likes.Shards+"/0", map[string]any{"count": i})
+		committed := b.Put(t, source(likes)+"/0", map[string]any{"count": i})
 		v := look(t, b, likes)
 		if v.readTime.Before(committed) {
 			t.Fatalf("read time %v is before the commit at %v", v.readTime, committed)
@@ -242,13 +246,13 @@ func testViewSeesCommits(t *testing.T, b Backend) {
 
 // testViewDoesNotBlock writes shards and the roll-up while a snapshot is open that has read them.
 func testViewDoesNotBlock(t *testing.T, b Backend) {
-	b.Put(t, likes.Shards+"/0", map[string]any{"count": 1})
+	b.Put(t, source(likes)+"/0", map[string]any{"count": 1})
 	write(t, b, likes, rolledUp(rollup.Int(1), 1, someTime))
 	s := open(t, b, likes)
 	sumOf(t, s)
 	// Nobody ends the transaction: one that held locks would keep each of these waiting.
-	b.Put(t, likes.Shards+"/0", map[string]any{"count": 2})
-	b.Delete(t, likes.Shards+"/0")
+	b.Put(t, source(likes)+"/0", map[string]any{"count": 2})
+	b.Delete(t, source(likes)+"/0")
 	r := rolledUp(rollup.Int(2), 1, someTime)
 	r.UpdateTime = s.RollUp().UpdateTime
 	write(t, b, likes, r)
@@ -259,7 +263,7 @@ func testWriteCreates(t *testing.T, b Backend) {
 	r.Tally.Former = []string{"b", "a"}
 	write(t, b, likes, r)
 	want := map[string]any{"count": int64(math.MaxInt64), "tally": map[string]any{
-		"as_of": someTime, "num_shards": int64(3), "paced_until": someTime.Add(time.Second), "routes": likes.Route.Hash(), "totals": []any{"count"}, "former": []any{"b", "a"},
+		"as_of": someTime, "num_shards": int64(3), "paced_until": someTime.Add(time.Second), "routes": likes.Template.Hash(), "totals": []any{"count"}, "former": []any{"b", "a"},
 	}}
 	if d := cmp.Diff(want, b.Get(t, likes.RollUp)); d != "" {
 		t.Errorf("document (-want +got):\n%s", d)
@@ -357,7 +361,7 @@ func testIDs(t *testing.T, b Backend) {
 		strings.Repeat("\U0010FFFF", 375),
 	} {
 		c := counter(rollup.DefaultRoute, "counters/"+id+"/shards")
-		b.Put(t, c.Shards+"/"+id, map[string]any{"count": 1})
+		b.Put(t, source(c)+"/"+id, map[string]any{"count": 1})
 		v := look(t, b, c)
 		if d := diff(totals(rollup.Int(1), 1), v.totals); d != "" {
 			t.Errorf("%q (-want +got):\n%s", id, d)
@@ -375,7 +379,7 @@ func testIDs(t *testing.T, b Backend) {
 	slices.Sort(wantShards)
 	slices.Sort(wantRollUps)
 	for _, limit := range []int{1, 3} {
-		shards, rollUps := walk(t, b, likes.Route, limit)
+		shards, rollUps := walk(t, b, likes.Template.Routes[0], limit)
 		if d := cmp.Diff(wantShards, shards); d != "" {
 			t.Errorf("counters found, %d at a time (-want +got):\n%s", limit, d)
 		}
@@ -451,7 +455,7 @@ func (s sum) run(t *testing.T, b Backend, option string) {
 	}
 	b.Put(t, "c/y/s/0", map[string]any{"count": 1000, "likes": 1000, "views": 1000}) // another counter's
 	v := look(t, b, c)
-	if d := diff(rollup.Totals{Sums: s.want, NumShards: s.numShards, Malformed: int64(len(s.malformed))}, v.totals); d != "" {
+	if d := diff(rollup.Totals{Sums: s.want, Shards: []int64{s.numShards}, Malformed: int64(len(s.malformed))}, v.totals); d != "" {
 		t.Errorf("totals (-want +got):\n%s", d)
 	}
 	var malformed []string
@@ -464,5 +468,54 @@ func (s sum) run(t *testing.T, b Backend, option string) {
 	slices.Sort(malformed)
 	if d := cmp.Diff(s.malformed, malformed); d != "" {
 		t.Errorf("malformed (-want +got):\n%s", d)
+	}
+}
+
+// testSeveralRoutes: the totals of routes of one template are summed in one snapshot, each over its own
+// source. count() counts documents, whatever they hold.
+func testSeveralRoutes(t *testing.T, b Backend) {
+	routes, err := rollup.ParseRoutes(`
+		posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
+		posts/{p}/ratings/{user} -> posts/{p} : count() as ratings, stars, half as halves : existing
+		log/{p}/old/{user} -> posts/{p} : views : documents : existing`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, ok := routes[1].Template.Counter("posts/7")
+	if !ok {
+		t.Fatal("posts/7 is no counter")
+	}
+	empty := rollup.Totals{Shards: []int64{0, 0, 0}, Sums: map[string]rollup.Number{
+		"likes": rollup.Int(0), "ratings": rollup.Int(0), "stars": rollup.Int(0), "halves": rollup.Int(0), "views": rollup.Int(0)}}
+	if d := diff(empty, look(t, b, c).totals); d != "" {
+		t.Errorf("no documents (-want +got):\n%s", d)
+	}
+	for path, fields := range map[string]map[string]any{
+		"posts/7/likes/a": {}, "posts/7/likes/b": {"text": "x"}, "posts/7/likes/c": {"count": "x"}, "posts/8/likes/a": {},
+		"posts/7/ratings/a": {"stars": 5}, "posts/7/ratings/b": {"stars": 4, "half": 0.5}, "posts/7/ratings/c": {"stars": "five"}, "posts/7/ratings/d": {}, "posts/7/ratings/e": {"half": nil},
+		"log/7/old/a": {"views": 7}, "log/7/old/b": {"views": "many"}, "log/8/old/a": {"views": 100},
+	} {
+		b.Put(t, path, fields)
+	}
+	s := open(t, b, c)
+	b.Delete(t, "posts/7/likes/a")
+	b.Put(t, "posts/7/ratings/f", map[string]any{"stars": 100})
+	want := rollup.Totals{Shards: []int64{3, 5, 2}, Malformed: 3, Sums: map[string]rollup.Number{
+		"likes": rollup.Int(3), "ratings": rollup.Int(5), "stars": rollup.Int(9), "halves": rollup.Double(0.5), "views": rollup.Int(7)}}
+	got := sumOf(t, s)
+	if d := diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if n := got.NumShards(); n != 10 {
+		t.Errorf("%d documents were counted, want 10", n)
+	}
+	malformed, err := s.Malformed(t.Context(), 10)
+	var named []string
+	for _, m := range malformed {
+		named = append(named, m.Shard+" "+m.Field)
+	}
+	slices.Sort(named)
+	if d := cmp.Diff([]string{"log/7/old/b views", "posts/7/ratings/c stars", "posts/7/ratings/e half"}, named); d != "" || err != nil {
+		t.Errorf("malformed: %v (-want +got):\n%s", err, d)
 	}
 }

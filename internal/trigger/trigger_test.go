@@ -55,10 +55,70 @@ func updatedAt(t time.Time) *firestoredata.Document {
 	return d
 }
 
+// count says that the field count counts.
+func count(string) []string { return []string{"count"} }
+
+// TestUnchanged: an event changes no total if it is an update, and its old and new values of all fields
+// that count are equal. What it does not tell is taken for a change.
+func TestUnchanged(t *testing.T) {
+	integer := func(i int64) *firestoredata.Value {
+		return &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: i}}
+	}
+	doc := func(values ...any) *firestoredata.Document {
+		d := &firestoredata.Document{Name: name, Fields: make(map[string]*firestoredata.Value)}
+		for i := 0; i < len(values); i += 2 {
+			d.Fields[values[i].(string)] = values[i+1].(*firestoredata.Value)
+		}
+		return d
+	}
+	mask := func(paths ...string) *firestoredata.DocumentMask { return &firestoredata.DocumentMask{FieldPaths: paths} }
+	empty := &firestoredata.Value{}
+	type update = firestoredata.DocumentEventData
+	other := doc("count", integer(1))
+	other.Name += "x"
+	for _, test := range []struct {
+		name   string
+		data   *update
+		fields []string
+		want   bool
+	}{
+		{"created", &update{Value: doc()}, nil, false},
+		{"deleted", &update{OldValue: doc()}, nil, false},
+		{"edited, and counted", &update{Value: doc("text", integer(1)), OldValue: doc(), UpdateMask: mask("text")}, nil, true},
+		{"another field", &update{Value: doc("count", integer(1), "text", integer(2)), OldValue: doc("count", integer(1)), UpdateMask: mask("text", "texts.count")}, []string{"count"}, true},
+		{"the field", &update{Value: doc("count", integer(2)), OldValue: doc("count", integer(1))}, []string{"count"}, false},
+		{"the second field", &update{Value: doc("a", integer(1), "b", integer(2)), OldValue: doc("a", integer(1), "b", integer(1))}, []string{"a", "b"}, false},
+		{"neither field", &update{Value: doc("a", integer(1), "b", integer(2)), OldValue: doc("a", integer(1), "b", integer(2))}, []string{"a", "b"}, true},
+		{"the field came", &update{Value: doc("count", integer(1)), OldValue: doc()}, []string{"count"}, false},
+		{"the field came, of no type", &update{Value: doc("count", empty), OldValue: doc()}, []string{"count"}, false},
+		{"the field went", &update{Value: doc(), OldValue: doc("count", integer(1))}, []string{"count"}, false},
+		{"no such field", &update{Value: doc(), OldValue: doc()}, []string{"count"}, true},
+		{"equal numbers of two types", &update{Value: doc("count", integer(1)), OldValue: doc("count", &firestoredata.Value{ValueType: &firestoredata.Value_DoubleValue{DoubleValue: 1}})}, []string{"count"}, false},
+		{"the mask names it", &update{Value: doc("count", integer(1)), OldValue: doc("count", integer(1)), UpdateMask: mask("text", "count")}, []string{"count"}, false},
+		{"the mask names what is in it", &update{Value: doc("count", integer(1)), OldValue: doc("count", integer(1)), UpdateMask: mask("count.x")}, []string{"count"}, false},
+		{"the mask may name it", &update{Value: doc("count", integer(1)), OldValue: doc("count", integer(1)), UpdateMask: mask("`count`")}, []string{"count"}, false},
+		{"the mask names another", &update{Value: doc("count", integer(1)), OldValue: doc("count", integer(1)), UpdateMask: mask("counted")}, []string{"count"}, true},
+		{"two documents", &update{Value: doc("count", integer(1)), OldValue: other}, []string{"count"}, false},
+	} {
+		fields := func(path string) []string {
+			if path != "counters/likes/shards/0" {
+				t.Errorf("%s: asked for the fields of %s", test.name, path)
+			}
+			return test.fields
+		}
+		c, err := trigger.Decode(newEvent(t, written, protobuf, marshal(t, test.data)), fields)
+		if err != nil || c.Unchanged != test.want {
+			t.Errorf("%s: unchanged %v, %v; want %v", test.name, c.Unchanged, err, test.want)
+		}
+	}
+}
+
 func TestDecode(t *testing.T) {
 	want := trigger.Change{ID: "e1", Project: "demo-p", Database: "(default)", Path: "counters/likes/shards/0"}
 	dated := want
 	dated.UpdateTime = updated
+	unchanged, datedUnchanged := want, dated
+	unchanged.Unchanged, datedUnchanged.Unchanged = true, true
 	for _, test := range []struct {
 		name      string
 		eventType string
@@ -66,18 +126,18 @@ func TestDecode(t *testing.T) {
 		want      trigger.Change
 	}{
 		{"created", written, &firestoredata.DocumentEventData{Value: document(name)}, want},
-		{"updated", written, &firestoredata.DocumentEventData{Value: document(name), OldValue: document(name)}, want},
+		{"updated", written, &firestoredata.DocumentEventData{Value: document(name), OldValue: document(name)}, unchanged},
 		{"deleted", written, &firestoredata.DocumentEventData{OldValue: document(name)}, want},
 		{"of a trigger of one kind", "google.cloud.firestore.document.v1.deleted", &firestoredata.DocumentEventData{OldValue: document(name)}, want},
 		{"with the author", written + ".withAuthContext", &firestoredata.DocumentEventData{Value: document(name)}, want},
 		{"of a named database", written, &firestoredata.DocumentEventData{Value: document("projects/p/databases/eu/documents/a/größe: 三")},
 			trigger.Change{ID: "e1", Project: "p", Database: "eu", Path: "a/größe: 三"}},
-		{"updated at a time", written, &firestoredata.DocumentEventData{Value: updatedAt(updated), OldValue: updatedAt(updated.Add(-time.Hour))}, dated},
+		{"updated at a time", written, &firestoredata.DocumentEventData{Value: updatedAt(updated), OldValue: updatedAt(updated.Add(-time.Hour))}, datedUnchanged},
 		{"deleted after an update", written, &firestoredata.DocumentEventData{OldValue: updatedAt(updated)}, dated},
-		{"an older value with a later time", written, &firestoredata.DocumentEventData{Value: document(name), OldValue: updatedAt(updated)}, dated},
+		{"an older value with a later time", written, &firestoredata.DocumentEventData{Value: document(name), OldValue: updatedAt(updated)}, datedUnchanged},
 		{"updated at no time", written, &firestoredata.DocumentEventData{Value: updatedAt(time.Unix(1<<60, 0))}, want},
 	} {
-		got, err := trigger.Decode(newEvent(t, test.eventType, protobuf, marshal(t, test.data)))
+		got, err := trigger.Decode(newEvent(t, test.eventType, protobuf, marshal(t, test.data)), count)
 		if err != nil || got != test.want {
 			t.Errorf("%s: got %+v, %v; want %+v", test.name, got, err, test.want)
 		}
@@ -101,7 +161,7 @@ func TestDecodeGarbage(t *testing.T) {
 		{"a database's name", newEvent(t, written, protobuf, marshal(t, &firestoredata.DocumentEventData{Value: document("projects/p/databases/d/documents")})), "not the name of a document"},
 		{"another resource", newEvent(t, written, protobuf, marshal(t, &firestoredata.DocumentEventData{Value: document("projects/p/topics/d/documents/a/b")})), "not the name of a document"},
 	} {
-		_, err := trigger.Decode(test.event)
+		_, err := trigger.Decode(test.event, count)
 		if !errors.Is(err, trigger.ErrMalformed) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want ErrMalformed with %q", test.name, err, test.want)
 		}
@@ -124,7 +184,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(append(twice, marshal(f, &firestoredata.DocumentEventData{Value: &firestoredata.Document{}})...))
 	f.Add([]byte("\x08\x01\x10\x01\x1b\x1c\n\x02\x08\x01")) // fields of other types, and a group
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := trigger.Decode(newEvent(t, written, protobuf, data))
+		c, err := trigger.Decode(newEvent(t, written, protobuf, data), count)
 		if err != nil && !errors.Is(err, trigger.ErrMalformed) {
 			t.Errorf("got %v, want ErrMalformed", err)
 		}
@@ -134,6 +194,9 @@ func FuzzDecode(f *testing.F) {
 		var full firestoredata.DocumentEventData
 		if proto.Unmarshal(data, &full) != nil {
 			return // the decoder may accept it, because it does not check the document's fields
+		}
+		if value, old := full.GetValue().GetFields()["count"], full.GetOldValue().GetFields()["count"]; c.Unchanged && !proto.Equal(value, old) {
+			t.Errorf("unchanged, although %v became %v", old, value)
 		}
 		document := full.GetValue()
 		if document == nil {
@@ -160,7 +223,7 @@ func FuzzDocumentName(f *testing.F) {
 		if err != nil {
 			return // not UTF-8
 		}
-		c, err := trigger.Decode(newEvent(t, written, protobuf, data))
+		c, err := trigger.Decode(newEvent(t, written, protobuf, data), count)
 		if err != nil {
 			if !errors.Is(err, trigger.ErrMalformed) {
 				t.Errorf("%q: got %v, want ErrMalformed", name, err)

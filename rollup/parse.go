@@ -1,0 +1,268 @@
+package rollup
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// ParseRoutes parses routes, one to a line or separated by semicolons, and checks each and all
+// together. The error joins every problem found, each naming its route and the reason.
+func ParseRoutes(text string) (Routes, error) {
+	var routes Routes
+	var problems []error
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == ';' }) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		r, err := parseRoute(line)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("route %q: %w", line, err))
+			continue
+		}
+		routes = append(routes, r)
+	}
+	problems = append(problems, routes.share()...)
+	problems = append(problems, routes.conflicts()...)
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	if len(routes) == 0 {
+		return nil, errors.New("no route given; the default is " + DefaultRoute)
+	}
+	for _, t := range routes.Templates() {
+		t.seal()
+	}
+	return routes, nil
+}
+
+// UnmarshalText sets rs to what ParseRoutes makes of text.
+func (rs *Routes) UnmarshalText(text []byte) error {
+	routes, err := ParseRoutes(string(text))
+	if err != nil {
+		return err
+	}
+	*rs = routes
+	return nil
+}
+
+// share gives routes of equal templates one Template.
+func (rs Routes) share() []error {
+	var problems []error
+	for i, r := range rs {
+		for _, other := range rs[:i] {
+			if spell(r.template, r.template) != spell(other.template, other.template) {
+				continue
+			}
+			switch {
+			case r.Template.Every != other.Template.Every:
+				problems = append(problems, fmt.Errorf("route %q: it and route %q make one roll-up; say the same \"every\" in both", r, other))
+			case r.Template.Existing != other.Template.Existing:
+				problems = append(problems, fmt.Errorf("route %q: it and route %q make one roll-up; say \"existing\" in both, or in neither", r, other))
+			default:
+				r.Template = other.Template
+				r.Template.Routes = append(r.Template.Routes, r)
+			}
+			break
+		}
+	}
+	return problems
+}
+
+// parseRoute parses one route and checks what can be checked without the others.
+func parseRoute(line string) (*Route, error) {
+	left, right, ok := strings.Cut(line, "->")
+	parts := strings.Split(right, ":")
+	if !ok || len(parts) < 2 {
+		return nil, errors.New("want <source pattern> -> <roll-up template> : <totals>, as in " + DefaultRoute)
+	}
+	r := &Route{Template: new(Template)}
+	r.Template.Routes = []*Route{r}
+	var err error
+	if r.pattern, err = parsePath(left); err != nil {
+		return nil, fmt.Errorf("source pattern: %w", err)
+	}
+	if r.template, err = parsePath(parts[0]); err != nil {
+		return nil, fmt.Errorf("roll-up template: %w", err)
+	}
+	r.Template.segments = r.template
+	if err := checkCaptures(r.pattern, r.template); err != nil {
+		return nil, err
+	}
+	if r.Totals, err = parseTotals(parts[1]); err != nil {
+		return nil, err
+	}
+	return r, r.parseOptions(parts[2:])
+}
+
+// shortestEvery is the least that "every" may say: a document sustains about one write a second.
+const shortestEvery = time.Second
+
+// parseOptions parses what follows the totals.
+func (r *Route) parseOptions(options []string) error {
+	const want = "want documents, existing, or every and a duration such as 10s"
+	seen := make(map[string]bool)
+	for _, text := range options {
+		words := strings.Fields(text)
+		if len(words) == 0 {
+			return errors.New("an option is empty; " + want)
+		}
+		if seen[words[0]] {
+			return fmt.Errorf("the option %s is given twice", words[0])
+		}
+		seen[words[0]] = true
+		switch {
+		case words[0] == "documents" && len(words) == 1:
+			r.Documents = true
+		case words[0] == "existing" && len(words) == 1:
+			r.Template.Existing = true
+		case words[0] == "every" && len(words) == 2:
+			var err error
+			if r.Template.Every, err = time.ParseDuration(words[1]); err != nil || r.Template.Every < shortestEvery {
+				return fmt.Errorf("the option %q: want a duration of at least %v, such as 10s or 5m", strings.Join(words, " "), shortestEvery)
+			}
+		default:
+			return fmt.Errorf("unknown option %q; %s", strings.Join(words, " "), want)
+		}
+	}
+	if r.Documents && slices.ContainsFunc(r.Totals, func(t Total) bool { return t.Field == "" }) {
+		return errors.New("count() needs no index and bills one read for each 1,000 documents; leave the option documents out")
+	}
+	return nil
+}
+
+// parseTotals parses a comma-separated list of totals.
+func parseTotals(list string) ([]Total, error) {
+	var totals []Total
+	for text := range strings.SplitSeq(list, ",") {
+		var t Total
+		t.Field = strings.TrimSpace(text)
+		if words := strings.Fields(text); len(words) > 2 && words[len(words)-2] == "as" {
+			t.Name = words[len(words)-1]
+			t.Field = strings.TrimSpace(t.Field[:strings.LastIndex(t.Field, " as ")])
+		}
+		switch {
+		case t.Field == countAll:
+			t.Field = ""
+			if t.Name == "" {
+				t.Name = countName
+			}
+		case t.Name == "":
+			t.Name = t.Field
+			fallthrough
+		default:
+			if err := checkField(t.Field); err != nil {
+				return nil, err
+			}
+		}
+		if err := checkField(t.Name); err != nil {
+			return nil, err
+		}
+		if t.Name == document.TallyField {
+			return nil, fmt.Errorf("the total %q has the name of a field that Tally itself writes to the roll-up; name it otherwise with \"as\"", t.Name)
+		}
+		totals = append(totals, t)
+	}
+	return totals, nil
+}
+
+// checkField checks the name of a top-level field.
+func checkField(name string) error {
+	if strings.ContainsAny(name, ".`[]*~/()") {
+		return fmt.Errorf("the field %q: name a top-level field, without any of . ` [ ] * ~ / ( ); or count()", name)
+	}
+	if err := checkID(name); err != nil {
+		return fmt.Errorf("a field's name %w", err)
+	}
+	return nil
+}
+
+// checkCaptures checks that the pattern ends in a capture, and that the template uses exactly the
+// pattern's other captures.
+func checkCaptures(pattern, template []Segment) error {
+	last := pattern[len(pattern)-1]
+	if !last.Capture {
+		return fmt.Errorf("the source pattern ends in the literal %q; its last segment must capture the document, as {shard}", last.Name)
+	}
+	var captures []string
+	for i, s := range pattern {
+		if !s.Capture {
+			continue
+		}
+		if i%2 == 0 {
+			return fmt.Errorf("the source pattern captures a collection's name, {%s}; only document ids can be captured", s.Name)
+		}
+		if slices.Contains(captures, s.Name) {
+			return fmt.Errorf("the source pattern captures {%s} twice; give each capture a name of its own", s.Name)
+		}
+		captures = append(captures, s.Name)
+	}
+	for i, s := range template {
+		if s.Capture && i%2 == 0 {
+			return fmt.Errorf("the roll-up path captures a collection's name, {%s}; only document ids can be captured, or the audit could not find the roll-ups", s.Name)
+		}
+		if s.Capture && s.Name == last.Name {
+			return fmt.Errorf("the roll-up path uses the last capture {%s}; every document would get a roll-up of its own", s.Name)
+		}
+		if s.Capture && !slices.Contains(captures, s.Name) {
+			return fmt.Errorf("the roll-up path uses {%s}, which the source pattern does not capture", s.Name)
+		}
+	}
+	for _, name := range captures[:len(captures)-1] {
+		if !slices.Contains(template, Segment{Name: name, Capture: true}) {
+			return fmt.Errorf("the roll-up path does not use {%s}; counters that differ only in it would share one roll-up", name)
+		}
+	}
+	return nil
+}
+
+// parsePath parses the path of a document, with captures.
+func parsePath(path string) ([]Segment, error) {
+	path = strings.TrimSpace(path)
+	var segments []Segment
+	for id := range strings.SplitSeq(path, "/") {
+		s := Segment{Name: id}
+		if strings.ContainsAny(id, "{}") {
+			name, opened := strings.CutPrefix(id, "{")
+			name, closed := strings.CutSuffix(name, "}")
+			if !opened || !closed || name == "" || strings.ContainsAny(name, "{}=*") {
+				return nil, fmt.Errorf("%q: a capture stands for one whole segment, as {counter}", id)
+			}
+			s = Segment{Name: name, Capture: true}
+		}
+		if err := checkID(s.Name); err != nil {
+			return nil, fmt.Errorf("%q: segment %d %w", path, len(segments)+1, err)
+		}
+		segments = append(segments, s)
+	}
+	if len(segments)%2 != 0 {
+		return nil, fmt.Errorf("%q names a collection; a document's path has an even number of segments, and this has %d", path, len(segments))
+	}
+	return segments, nil
+}
+
+// maxIDBytes is Firestore's limit on a document id and on a field name
+// (https://cloud.google.com/firestore/quotas).
+const maxIDBytes = 1500
+
+// checkID checks an id by Firestore's constraints on ids and field names.
+func checkID(id string) error {
+	switch {
+	case id == "":
+		return errors.New("is empty")
+	case id == "." || id == "..":
+		return fmt.Errorf("is %q, which Firestore does not allow", id)
+	case len(id) >= 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__"):
+		return fmt.Errorf("is %q, and Firestore reserves names that begin and end with two underscores", id)
+	case len(id) > maxIDBytes:
+		return fmt.Errorf("is longer than %d bytes, Firestore's limit", maxIDBytes)
+	case !utf8.ValidString(id):
+		return fmt.Errorf("is %q, which is not valid UTF-8", id)
+	}
+	return nil
+}
