@@ -56,12 +56,6 @@ func (c *console) set(path string, fields map[string]any) {
 // rollUp has the engine roll up the counter of a shard.
 func (c *console) rollUp(shard string) {
 	c.t.Helper()
-	c.rollUpBy(consoleRoutes, shard)
-}
-
-// rollUpBy is rollUp by other routes.
-func (c *console) rollUpBy(routes, shard string) {
-	c.t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	store, err := firestorestore.Open(c.t.Context(), emulatortest.Addr(), c.project, firestore.DefaultDatabaseID, logger)
 	if err != nil {
@@ -69,7 +63,7 @@ func (c *console) rollUpBy(routes, shard string) {
 	}
 	defer store.Close()
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: logger})
-	if _, err := coalescer.Changed(c.t.Context(), c.counterBy(routes, shard), rollup.Event{ID: "event"}); err != nil {
+	if _, err := coalescer.Changed(c.t.Context(), c.counter(shard), rollup.Event{ID: "event"}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -79,25 +73,18 @@ func (c *console) oldRollUp(shard string, total, numShards int64) {
 	c.t.Helper()
 	at := time.Now().Add(-3 * time.Hour)
 	counter := c.counter(shard)
-	tally := document.Tally{AsOf: at, NumShards: numShards, PacedUntil: at, Routes: counter.Route.Hash(), Totals: []string{"count"}}
+	tally := document.Tally{AsOf: at, NumShards: numShards, PacedUntil: at, Routes: counter.Template.Hash(), Totals: []string{"count"}}
 	c.set(counter.RollUp, map[string]any{"count": total, document.TallyField: tally.Encode()})
 }
-
-const consoleRoutes = rollup.DefaultRoute + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : count"
 
 // counter returns the counter of a shard.
 func (c *console) counter(shard string) rollup.Counter {
 	c.t.Helper()
-	return c.counterBy(consoleRoutes, shard)
-}
-
-func (c *console) counterBy(routes, shard string) rollup.Counter {
-	c.t.Helper()
-	all, err := rollup.ParseRoutes(routes)
+	routes, err := rollup.ParseRoutes(rollup.DefaultRoute + "; posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : count")
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	counter, ok := all.Match(shard)
+	counter, _, ok := routes.Match(shard)
 	if !ok {
 		c.t.Fatalf("no route for %s", shard)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
@@ -326,6 +327,29 @@ func TestScanWithoutRoutes(t *testing.T) {
 	d := newDatabase(t)
 	if _, err := Scan(t.Context(), d.client, d.routes[3:], nil); err == nil || !strings.Contains(err.Error(), "_counter_shards_") {
 		t.Errorf("scanned: %v", err)
+	}
+}
+
+// A document's own field may become the roll-up only after the migration.
+func TestInPlace(t *testing.T) {
+	d := newDatabase(t)
+	const source = "pages/{page}/_counter_shards_/{shard} -> pages/{page} : "
+	for totals, want := range map[string]string{
+		"visits : existing":                        "extension's own field visits",
+		"visits as likes, likes as old : existing": "extension's own field likes",
+		"visits as total, likes as all : existing": "",
+	} {
+		routes, err := rollup.ParseRoutes(source + totals)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Scan(t.Context(), d.client, routes, nil); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: scanned: %v, want %s", totals, err, want)
+		}
+	}
+	d.set("pages/p", map[string]any{"visits": 1003, "likes": 7, document.TallyField: document.Tally{Totals: []string{"visits"}}.Encode()})
+	if p := d.scan(); !cmp.Equal(p.Left(), map[string]rollup.Number{"likes": rollup.Int(7)}, cmp.AllowUnexported(rollup.Number{})) {
+		t.Errorf("left %v: what Tally writes is not carried", p.Left())
 	}
 }
 

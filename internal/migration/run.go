@@ -206,7 +206,7 @@ const mostRollUps = 100
 func (p *Plan) RolledUp(ctx context.Context, client *firestore.Client) (bool, error) {
 	var refs []*firestore.DocumentRef
 	for _, d := range p.Documents[:min(mostRollUps, len(p.Documents))] {
-		refs = append(refs, client.Doc(d.counter.RollUp))
+		refs = append(refs, client.Doc(d.rollUp))
 	}
 	docs, err := client.GetAll(ctx, refs)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
@@ -54,8 +55,9 @@ type Document struct {
 	Fold     int     // of these, those that are folded into numbered shards
 	Partials int     // of those that are folded, the partial sums
 
-	counter   rollup.Counter
-	numShards int // the numbered shards are those below
+	route     *rollup.Route
+	rollUp    string // its path
+	numShards int    // the numbered shards are those below
 }
 
 // A Total is one field of a document.
@@ -101,9 +103,14 @@ type scan struct {
 func Scan(ctx context.Context, client *firestore.Client, routes rollup.Routes, progress func(read int64)) (*Plan, error) {
 	s := &scan{client: client, progress: progress, documents: map[string]*Document{}, uncounted: map[string]*Uncounted{}}
 	for _, r := range routes {
-		if p := r.Pattern(); p[len(p)-2].Name == shardsCollection {
-			s.Routes = append(s.Routes, r)
+		p := r.Pattern()
+		if p[len(p)-2].Name != shardsCollection || len(r.Fields()) == 0 {
+			continue
 		}
+		if err := notInPlace(r); err != nil {
+			return nil, err
+		}
+		s.Routes = append(s.Routes, r)
 	}
 	if len(s.Routes) == 0 {
 		return nil, errors.New("no route has its shards in " + shardsCollection + "; name one for each kind of document, such as pages/{page}/" +
@@ -138,6 +145,24 @@ func Scan(ctx context.Context, client *firestore.Client, routes rollup.Routes, p
 		s.Uncounted = append(s.Uncounted, *s.uncounted[what])
 	}
 	return &s.Plan, nil
+}
+
+// notInPlace returns an error if the route's roll-ups are what the extension has counted in. While they
+// are made, what a document holds changes under the hands of whoever carries it over.
+func notInPlace(r *rollup.Route) error {
+	var names []string
+	for _, segment := range r.Pattern() {
+		names = append(names, segment.Name)
+	}
+	path := strings.Join(names[:len(names)-2], "/")
+	counter, _ := r.Counter(path + "/" + shardsCollection)
+	for _, t := range r.Totals {
+		if counter.RollUp == path && slices.Contains(r.Fields(), t.Name) {
+			return fmt.Errorf("route %q: its roll-up is the extension's own field %s, which is lost if Tally writes it before it is carried over; "+
+				"migrate by a route with another roll-up, and deploy this one afterwards", r, t.Name)
+		}
+	}
+	return nil
 }
 
 // count counts reads.
@@ -193,8 +218,8 @@ func (s *scan) findDocuments(ctx context.Context, route *rollup.Route) error {
 	if captures == 1 && pattern[last].Capture {
 		query = s.client.Collection(strings.Join(names[:last], "/")).Query
 	}
-	fields := []firestore.FieldPath{{"num_shards"}, {"numShards"}}
-	for _, field := range route.Fields {
+	fields := []firestore.FieldPath{{"num_shards"}, {"numShards"}, {document.TallyField}}
+	for _, field := range route.Fields() {
 		fields = append(fields, firestore.FieldPath{field})
 	}
 	return s.each(ctx, query.SelectPaths(fields...), func(doc *firestore.DocumentSnapshot) { s.foundDocument(route, doc) })
@@ -207,7 +232,8 @@ func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnaps
 	if !ok {
 		return
 	}
-	d := s.document(path, counter)
+	d := s.document(path, route, counter)
+	tally := document.DecodeTally(found.Data()[document.TallyField])
 	for _, field := range []string{"numShards", "num_shards"} {
 		if n, ok := found.Data()[field].(int64); ok && n > 0 {
 			d.numShards = int(n)
@@ -218,6 +244,7 @@ func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnaps
 		number, ok := rollup.NumberOf(found.Data()[t.Field])
 		switch {
 		case !ok: // the extension counts nothing in it either
+		case tally.Covers(t.Field): // it is a roll-up by now
 		case number.Finite():
 			t.held, t.Left = true, number
 		default:
@@ -226,11 +253,11 @@ func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnaps
 	}
 }
 
-func (s *scan) document(path string, counter rollup.Counter) *Document {
+func (s *scan) document(path string, route *rollup.Route, counter rollup.Counter) *Document {
 	d := s.documents[path]
 	if d == nil {
-		d = &Document{Path: path, counter: counter, numShards: shards.DefaultNumShards}
-		for _, field := range counter.Route.Fields {
+		d = &Document{Path: path, route: route, rollUp: counter.RollUp, numShards: shards.DefaultNumShards}
+		for _, field := range route.Fields() {
 			d.Totals = append(d.Totals, Total{Field: field})
 		}
 		s.documents[path] = d
@@ -257,7 +284,7 @@ func (s *scan) findShards(ctx context.Context) error {
 		collection := strings.TrimSuffix(path, "/"+doc.Ref.ID)
 		for _, r := range s.Routes {
 			if counter, ok := r.Counter(collection); ok {
-				s.foundShard(s.document(strings.TrimSuffix(collection, "/"+shardsCollection), counter), doc, path)
+				s.foundShard(s.document(strings.TrimSuffix(collection, "/"+shardsCollection), r, counter), doc, path)
 				return
 			}
 		}
@@ -281,11 +308,11 @@ func (s *scan) foundShard(d *Document, shard *firestore.DocumentSnapshot, path s
 		s.leave(what, path, true)
 	}
 	for name, added := range holds.sums {
-		total, i := added.Total(), slices.Index(d.counter.Route.Fields, name)
+		total, i := added.Total(), slices.IndexFunc(d.Totals, func(t Total) bool { return t.Field == name })
 		switch {
 		case total.Float() == 0:
 		case i < 0:
-			s.leave(fmt.Sprintf("the route of %s names no field %s", generic(d.counter.Shards), name), path, true)
+			s.leave(fmt.Sprintf("the route of %s names no field %s", generic(d.Path+"/"+shardsCollection), name), path, true)
 		case holds.partial && !holds.whole:
 			s.leave(fmt.Sprintf("partial sums that hold more than numbers hold some of %s", name), path, true)
 		default:
@@ -342,5 +369,5 @@ func (s *scan) readNotes(ctx context.Context) error {
 
 // shards returns the counter of one of the document's fields.
 func (d *Document) shards(client *firestore.Client, field string) *shards.Counter {
-	return shards.New(client, d.Path, shards.Collection(d.counter.Shards), shards.Field(field), shards.NumShards(d.numShards))
+	return shards.New(client, d.Path, shards.Collection(d.Path+"/"+shardsCollection), shards.Field(field), shards.NumShards(d.numShards))
 }
