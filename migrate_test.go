@@ -21,6 +21,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/firestorestore"
@@ -34,7 +35,7 @@ import (
 
 // docs/migrate.md, step by step, while clients go on writing.
 
-const migrated = "Migrated"
+const migrated, migratedInPlace = "Migrated", "MigratedInPlace"
 
 // migratedRoutes are those of docs/migrate.md.
 var migratedRoutes = []string{
@@ -44,7 +45,11 @@ var migratedRoutes = []string{
 	"counters/{counter}/shards/{shard} -> rollups/{counter} : count",
 }
 
+// inPlaceRoute is the one of docs/migrate.md that makes the pages their own roll-ups.
+const inPlaceRoute = "pages/{page}/_counter_shards_/{shard} -> pages/{page} : visits, likes : existing"
+
 func registerMigrated() {
+	functions.HTTP(migratedInPlace, newProcesses("TALLY_ROUTES="+inPlaceRoute, "TALLY_CADENCE=200ms").OnWrite)
 	functions.HTTP(migrated, newProcesses("TALLY_ROUTES="+strings.Join(migratedRoutes, ";"), "TALLY_CADENCE=200ms").OnWrite)
 }
 
@@ -60,7 +65,7 @@ func newMigration(t *testing.T) *world {
 
 func TestMigratePageRoutes(t *testing.T) {
 	text := page(t, "docs/migrate.md")
-	for _, route := range migratedRoutes {
+	for _, route := range append(slices.Clone(migratedRoutes), inPlaceRoute) {
 		if !strings.Contains(text, route+"\n") && !strings.Contains(text, "`"+route+"`") {
 			t.Errorf("docs/migrate.md does not name the tested route %s", route)
 		}
@@ -70,7 +75,11 @@ func TestMigratePageRoutes(t *testing.T) {
 // migrateExtension is tally migrate firestore-counter, without its prompt: it returns what it found before
 // and after.
 func migrateExtension(ctx context.Context, client *firestore.Client, progress func(done int)) (before, after *migration.Plan, err error) {
-	routes, err := rollup.ParseRoutes(strings.Join(migratedRoutes, ";"))
+	return migrateExtensionBy(ctx, client, strings.Join(migratedRoutes, ";"), progress)
+}
+
+func migrateExtensionBy(ctx context.Context, client *firestore.Client, text string, progress func(done int)) (before, after *migration.Plan, err error) {
+	routes, err := rollup.ParseRoutes(text)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -407,6 +416,60 @@ func TestMigrateExtension(t *testing.T) {
 	want := map[string]any{"visits": total, "likes": 2 * total, "title": "a page", "num_shards": int64(4)}
 	if diff := cmp.Diff(want, doc.Data()); err != nil || diff != "" {
 		t.Errorf("the page (%v, -want +got):\n%s", err, diff)
+	}
+}
+
+// The page stays where readers read. It stands still from the end of the extension until Tally is
+// deployed, and counts on from the right total then.
+func TestMigrateExtensionInPlace(t *testing.T) {
+	t.Parallel()
+	project := emulatortest.Project(t)
+	w := newWorld(t, project, "(default)", migratedInPlace, eventrelay.Faults{})
+	e := newExtension(w.client)
+	c := &clients{t: t}
+	w.set("pages/p", map[string]any{"visits": seed, "likes": 2 * seed, "title": "a page"})
+	migrate := func(<-chan struct{}) {
+		before, after, err := migrateExtensionBy(t.Context(), w.client, inPlaceRoute, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if c := before.Compare(after); len(c.Differing) > 0 {
+			t.Errorf("compared %+v", c)
+		}
+	}
+	c.during(e.shards, 5, 0, func(done <-chan struct{}) { e.run(t, done) })
+	c.during(e.shards, 3, 0, func(<-chan struct{}) {
+		if err := e.toPartial(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	c.during(e.shards, 5, 0, migrate)
+
+	// Tally is deployed.
+	c.during(e.shards, 3, 3, func(<-chan struct{}) {
+		trigger := emulator.Trigger{Project: project, Database: "(default)", Name: "t", Pattern: "pages/{page}/_counter_shards_/{shard}"}
+		if err := emulator.RegisterTrigger(t.Context(), emulatortest.Addr(), trigger); err != nil {
+			t.Error(err)
+		}
+	})
+	visits := shards.New(w.client, "pages/p", shards.Collection("pages/p/_counter_shards_"), shards.Field("visits"), shards.RollUpAt("pages/p"))
+	wantPage := func() {
+		t.Helper()
+		commit, err := visits.Increment(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := waitRollUp(t, visits, commit); err != nil || r.Total.String() != fmt.Sprint(seed+c.counted.Load()) {
+			t.Errorf("the page says %v (%v), want %d", r.Total, err, seed+c.counted.Load())
+		}
+	}
+	wantPage()
+	c.during(e.shards, 3, 3, migrate) // folds what old apps have written since
+	wantPage()
+	doc, err := e.page.Get(t.Context())
+	if got := doc.Data(); err != nil || got["likes"] != 2*(seed+c.counted.Load()) || got["title"] != "a page" {
+		t.Errorf("the page is %v (%v)", got, err)
 	}
 }
 

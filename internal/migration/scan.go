@@ -66,6 +66,7 @@ type Total struct {
 	Left  rollup.Number // what the document's field holds beyond what was carried from it
 
 	held   bool       // the document has the field
+	rollUp bool       // Tally writes the field by now
 	shards rollup.Sum // of what shards and partial sums hold
 }
 
@@ -92,6 +93,7 @@ type scan struct {
 	progress  func(read int64)
 	documents map[string]*Document
 	uncounted map[string]*Uncounted
+	carried   int // fields of which something was carried
 }
 
 // Scan finds the documents of the routes whose shards are in _counter_shards_, those without shards too:
@@ -103,14 +105,9 @@ type scan struct {
 func Scan(ctx context.Context, client *firestore.Client, routes rollup.Routes, progress func(read int64)) (*Plan, error) {
 	s := &scan{client: client, progress: progress, documents: map[string]*Document{}, uncounted: map[string]*Uncounted{}}
 	for _, r := range routes {
-		p := r.Pattern()
-		if p[len(p)-2].Name != shardsCollection || len(r.Fields()) == 0 {
-			continue
+		if p := r.Pattern(); p[len(p)-2].Name == shardsCollection && len(r.Fields()) > 0 {
+			s.Routes = append(s.Routes, r)
 		}
-		if err := notInPlace(r); err != nil {
-			return nil, err
-		}
-		s.Routes = append(s.Routes, r)
 	}
 	if len(s.Routes) == 0 {
 		return nil, errors.New("no route has its shards in " + shardsCollection + "; name one for each kind of document, such as pages/{page}/" +
@@ -141,28 +138,16 @@ func Scan(ctx context.Context, client *firestore.Client, routes rollup.Routes, p
 	if err := s.readNotes(ctx); err != nil {
 		return nil, fmt.Errorf("migration: read what was carried: %w", err)
 	}
+	for _, d := range s.Documents {
+		if s.carried == 0 && slices.ContainsFunc(d.Totals, func(t Total) bool { return t.rollUp }) {
+			return nil, fmt.Errorf("migration: Tally's functions make roll-ups of %s itself already, and nothing was carried over yet: "+
+				"what the extension had counted there is lost; take that route away, restore the documents from a backup, and begin again", d.Path)
+		}
+	}
 	for _, what := range slices.Sorted(maps.Keys(s.uncounted)) {
 		s.Uncounted = append(s.Uncounted, *s.uncounted[what])
 	}
 	return &s.Plan, nil
-}
-
-// notInPlace returns an error if the route's roll-ups are what the extension has counted in. While they
-// are made, what a document holds changes under the hands of whoever carries it over.
-func notInPlace(r *rollup.Route) error {
-	var names []string
-	for _, segment := range r.Pattern() {
-		names = append(names, segment.Name)
-	}
-	path := strings.Join(names[:len(names)-2], "/")
-	counter, _ := r.Counter(path + "/" + shardsCollection)
-	for _, t := range r.Totals {
-		if counter.RollUp == path && slices.Contains(r.Fields(), t.Name) {
-			return fmt.Errorf("route %q: its roll-up is the extension's own field %s, which is lost if Tally writes it before it is carried over; "+
-				"migrate by a route with another roll-up, and deploy this one afterwards", r, t.Name)
-		}
-	}
-	return nil
 }
 
 // count counts reads.
@@ -244,7 +229,8 @@ func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnaps
 		number, ok := rollup.NumberOf(found.Data()[t.Field])
 		switch {
 		case !ok: // the extension counts nothing in it either
-		case tally.Covers(t.Field): // it is a roll-up by now
+		case tally.Covers(t.Field):
+			t.held, t.rollUp = true, true
 		case number.Finite():
 			t.held, t.Left = true, number
 		default:
@@ -341,7 +327,11 @@ func (s *scan) readNotes(ctx context.Context) error {
 		}
 		s.count(len(docs))
 		for i, note := range docs {
-			if carried, ok := rollup.NumberOf(note.Data()["amount"]); ok {
+			carried, ok := rollup.NumberOf(note.Data()["amount"])
+			if ok {
+				s.carried++
+			}
+			if !held[i].rollUp {
 				held[i].Left = sum(held[i].Left, negative(carried))
 			}
 		}
