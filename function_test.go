@@ -256,9 +256,9 @@ func tallyOf(t *testing.T, routes, path string, asOf time.Time) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range all {
-		if _, ok := r.CounterOfRollUp(path); ok {
-			return document.Tally{AsOf: asOf, Routes: r.Hash(), Totals: r.Fields}.Encode()
+	for _, template := range all.Templates() {
+		if _, ok := template.Counter(path); ok {
+			return document.Tally{AsOf: asOf, Routes: template.Hash(), Totals: template.Totals()}.Encode()
 		}
 	}
 	t.Fatalf("no route for %s", path)

@@ -24,7 +24,7 @@ func (w *world) auditOptions() rollup.AuditOptions {
 }
 
 func (w *world) audit(o rollup.AuditOptions) (rollup.Report, error) {
-	return rollup.Audit(w.t.Context(), traced{w.store, w}, rollup.Routes{likes.Route}, o)
+	return rollup.Audit(w.t.Context(), traced{w.store, w}, likes.Template.Routes, o)
 }
 
 // wantAudit wants an audit to come to the end and to count this.
@@ -100,8 +100,8 @@ func TestAuditRepairsEveryDifference(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
-				w.store.Put(likes.Shards+"/0", map[string]any{"count": 0.5})
-				w.store.Put(likes.Shards+"/1", map[string]any{"count": 0.25})
+				w.store.Put(shardsOf(likes)+"/0", map[string]any{"count": 0.5})
+				w.store.Put(shardsOf(likes)+"/1", map[string]any{"count": 0.25})
 				if test.fields != nil {
 					w.store.Put(likes.RollUp, test.fields)
 				}
@@ -208,7 +208,7 @@ func TestAuditEndsWithItsContext(t *testing.T) {
 		}
 		o := w.auditOptions()
 		o.Concurrency = 1
-		report, err := rollup.Audit(ctx, traced{w.store, w}, rollup.Routes{likes.Route}, o)
+		report, err := rollup.Audit(ctx, traced{w.store, w}, likes.Template.Routes, o)
 		if !errors.Is(err, late) || report.RolledUp != 2 {
 			t.Errorf("got %+v and %v, want 2 rolled up and the cause", report, err)
 		}
@@ -218,7 +218,7 @@ func TestAuditEndsWithItsContext(t *testing.T) {
 // Without shards, a document that Tally never wrote stays as it is.
 func TestAuditLeavesOtherDocumentsAlone(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		w.store.Put(likes.Shards+"/0", map[string]any{"other": int64(1)})
+		w.store.Put(shardsOf(likes)+"/0", map[string]any{"other": int64(1)})
 		w.wantAudit(w.auditOptions(), rollup.Report{Counters: 1, Unchanged: 1})
 		if got := w.store.Get(likes.RollUp); got != nil {
 			t.Errorf("created %v", got)
@@ -264,7 +264,7 @@ func TestAuditKeepsFirstErrorsAndAllRoutes(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.store.Put("x/1/shards/0", map[string]any{"likes": int64(1), "views": int64(2)})
-		w.store.Put("y/1", map[string]any{"likes": int64(1), "views": int64(7), "tally": document.Tally{NumShards: 1, AsOf: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), Routes: routes[1].Hash()}.Encode()})
+		w.store.Put("y/1", map[string]any{"likes": int64(1), "views": int64(7), "tally": document.Tally{NumShards: 1, AsOf: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), Routes: routes[1].Template.Hash()}.Encode()})
 		o := w.auditOptions()
 		o.Concurrency = 1
 		report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, routes, o)
@@ -296,14 +296,14 @@ func TestAuditOfLargeTotals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
-				w.store.Put(likes.Shards+"/0", map[string]any{"count": test.shard})
+				w.store.Put(shardsOf(likes)+"/0", map[string]any{"count": test.shard})
 				w.store.Put(likes.RollUp, rolledUp(test.total, 1, time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)))
 				w.wantAudit(w.auditOptions(), rollup.Report{Counters: 1, RolledUp: 1})
 			})
 		})
 	}
 	inWorld(t, func(w *world, _ *rollup.Coalescer) { // a rounding step of a large double is no difference
-		w.store.Put(likes.Shards+"/0", map[string]any{"count": 1e9 + 0.5})
+		w.store.Put(shardsOf(likes)+"/0", map[string]any{"count": 1e9 + 0.5})
 		w.store.Put(likes.RollUp, rolledUp(math.Nextafter(1e9+0.5, 2e9), 1, time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)))
 		w.wantAudit(w.auditOptions(), rollup.Report{Counters: 1, Unchanged: 1})
 	})
@@ -319,7 +319,7 @@ func TestAuditEndsWhileItWaits(t *testing.T) {
 		began := time.Now()
 		o := w.auditOptions()
 		o.Concurrency = 1
-		report, err := rollup.Audit(ctx, traced{w.store, w}, rollup.Routes{likes.Route}, o)
+		report, err := rollup.Audit(ctx, traced{w.store, w}, likes.Template.Routes, o)
 		if !errors.Is(err, late) {
 			t.Errorf("got %v, want the cause", err)
 		}
@@ -585,11 +585,11 @@ func TestDryRun(t *testing.T) {
 func TestAuditCountsMalformedShards(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)
-		w.store.Put(likes.Shards+"/1", map[string]any{"count": "x"})
-		w.store.Put(likes.Shards+"/2", map[string]any{"count": math.NaN()})
+		w.store.Put(shardsOf(likes)+"/1", map[string]any{"count": "x"})
+		w.store.Put(shardsOf(likes)+"/2", map[string]any{"count": math.NaN()})
 		w.wantAudit(w.patient(), rollup.Report{Counters: 1, RolledUp: 1, Missing: 1, Malformed: 1})
 		w.wantAudit(w.patient(), rollup.Report{Counters: 1, Unchanged: 1, Malformed: 1})
-		w.store.Put(likes.Shards+"/0", map[string]any{"count": int64(2)})
+		w.store.Put(shardsOf(likes)+"/0", map[string]any{"count": int64(2)})
 		w.wantAudit(w.patient(), rollup.Report{Counters: 1, RolledUp: 1, Drift: 1, Malformed: 1}) // looked at twice, counted once
 	})
 }
@@ -649,14 +649,14 @@ func TestAuditWithFewReads(t *testing.T) {
 				t.Fatalf("not complete after %d ticks", tick-1)
 			}
 			var pages atomic.Int64
-			store := hooked{AuditStore: traced{w.store, w}, page: func(rollup.By, *rollup.Route, string) error {
+			store := hooked{AuditStore: traced{w.store, w}, page: func(by, *rollup.Template, string) error {
 				pages.Add(1)
 				return nil
 			}}
 			o := w.auditOptions()
 			o.Concurrency = 1
 			o.MaxReads, o.Reads = 1, pages.Load
-			report, err := rollup.Audit(w.t.Context(), store, rollup.Routes{likes.Route}, o)
+			report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -822,9 +822,9 @@ func (c *cutter) Counters(ctx context.Context, r *rollup.Route, from string, lim
 	return c.Store.Counters(ctx, r, from, limit)
 }
 
-func (c *cutter) RollUps(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (c *cutter) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
 	c.call()
-	return c.Store.RollUps(ctx, r, from, limit)
+	return c.Store.RollUps(ctx, t, from, limit)
 }
 
 func (c *cutter) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
@@ -848,7 +848,7 @@ func TestKilledAudits(t *testing.T) {
 			defer cancel()
 			o := w.patient()
 			o.Concurrency = 3
-			report, err := rollup.Audit(ctx, &cutter{Store: w.store, n: step, cut: cancel}, rollup.Routes{likes.Route}, o)
+			report, err := rollup.Audit(ctx, &cutter{Store: w.store, n: step, cut: cancel}, likes.Template.Routes, o)
 			whole = ctx.Err() == nil
 			if (err == nil) != whole {
 				t.Errorf("killed at call %d: %+v, %v", step, report, err)
@@ -881,7 +881,7 @@ func TestAuditGoesOnAfterARoute(t *testing.T) {
 		}
 		w.increment(3)
 		report, err := rollup.Audit(w.t.Context(), failingRoute{w.store, routes[0]}, routes, w.auditOptions())
-		if err == nil || strings.Count(err.Error(), "finding the counters of route") != 1 || report.Complete {
+		if err == nil || strings.Count(err.Error(), "rollup: finding the ") != 2 || report.Complete {
 			t.Errorf("%+v, %v", report, err)
 		}
 		w.wantTotal(3)
@@ -900,26 +900,27 @@ func (s failingRoute) Counters(ctx context.Context, r *rollup.Route, from string
 	return s.Store.Counters(ctx, r, from, limit)
 }
 
-func (s failingRoute) RollUps(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
-	if r == s.route {
+func (s failingRoute) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+	if t == s.route.Template {
 		return rollup.Page{}, errors.New("no index")
 	}
-	return s.Store.RollUps(ctx, r, from, limit)
+	return s.Store.RollUps(ctx, t, from, limit)
 }
 
-// A page that cannot be read keeps its route's place, and the audit is not complete. The other routes
-// go on, begin anew with the next audit, and so on until the page can be read; then the route goes on
+// A page that cannot be read keeps its walk's place, and the audit is not complete. The other walks
+// go on, begin anew with the next audit, and so on until the page can be read; then the walk goes on
 // where it was.
 func TestFailedPageKeepsItsPlace(t *testing.T) {
 	const n = 250 // for each of three routes; a page holds 100
 	for name, test := range map[string]struct {
-		by     rollup.By
+		by     by
 		first  rollup.Report // what the first audit finds of the route whose page fails
+		then   rollup.Report // and those that follow
 		last   rollup.Report // what is left to the audit that can read it
 		cursor string
 	}{
-		"roll-ups": {rollup.ByRollUp, rollup.Report{Counters: 100, Unchanged: 100}, rollup.Report{Counters: n - 100 + 9, RolledUp: 9, Unchanged: n - 100, Missing: 9}, "roll-ups of counters/"},
-		"shards":   {rollup.ByShards, rollup.Report{Counters: n, Unchanged: n}, rollup.Report{Counters: 9, RolledUp: 9, Missing: 9}, "shards of counters/"},
+		"roll-ups": {byRollUp, rollup.Report{Counters: 100 + 9, RolledUp: 9, Unchanged: 100, Missing: 9}, rollup.Report{}, rollup.Report{Counters: n - 100 + 9, Unchanged: n - 100 + 9}, "roll-ups of rollups/"},
+		"shards":   {byShards, rollup.Report{Counters: n, Unchanged: n}, rollup.Report{Counters: n, Unchanged: n}, rollup.Report{Counters: n + 9, RolledUp: 9, Unchanged: n, Missing: 9}, "shards of counters/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
@@ -931,7 +932,7 @@ func TestFailedPageKeepsItsPlace(t *testing.T) {
 					for r, paths := range [][2]string{{"a/%03d/b/0", "c/%03d"}, {"counters/%03d/shards/0", "rollups/%03d"}, {"x/%03d/y/0", "z/%03d"}} {
 						w.store.Increment(fmt.Sprintf(paths[0], i), "count", 1)
 						fields := rolledUp(int64(1), 1, time.Now())
-						fields["tally"].(map[string]any)["routes"] = routes[r].Hash()
+						fields["tally"].(map[string]any)["routes"] = routes[r].Template.Hash()
 						w.store.Put(fmt.Sprintf(paths[1], i), fields)
 					}
 				}
@@ -939,20 +940,20 @@ func TestFailedPageKeepsItsPlace(t *testing.T) {
 					w.store.Increment(fmt.Sprintf("counters/new%d/shards/0", i), "count", 1)
 				}
 				failing := true
-				store := hooked{AuditStore: traced{w.store, w}, page: func(by rollup.By, r *rollup.Route, from string) error {
-					if failing && r == routes[1] && by == test.by && from != "" {
+				store := hooked{AuditStore: traced{w.store, w}, page: func(by by, r *rollup.Template, from string) error {
+					if failing && r == routes[1].Template && by == test.by && from != "" {
 						return errors.New("no index")
 					}
 					return nil
 				}}
 				others := rollup.Report{Counters: 2 * n, Unchanged: 2 * n}
-				for tick, want := range []rollup.Report{test.first, {}, {}, test.last} {
+				for tick, want := range []rollup.Report{test.first, test.then, test.then, test.last} {
 					failing = tick < 3
 					report, err := rollup.Audit(w.t.Context(), store, routes, w.auditOptions())
 					if (err != nil) != failing || report.Complete == failing {
 						t.Errorf("tick %d: %+v, %v", tick, report, err)
 					}
-					if failing && (strings.Count(err.Error(), "finding the counters of route") != 1 || !strings.HasPrefix(report.Cursor, test.cursor)) {
+					if failing && (strings.Count(err.Error(), "rollup: finding the ") != 1 || !strings.HasPrefix(report.Cursor, test.cursor)) {
 						t.Errorf("tick %d: at %s: %v", tick, report.Cursor, err)
 					}
 					want.Counters += others.Counters
@@ -978,8 +979,8 @@ func TestFailedPageAndTooLittleTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := w.various(50)
-		store := hooked{AuditStore: traced{w.store, w}, page: func(_ rollup.By, r *rollup.Route, _ string) error {
-			if r == routes[0] {
+		store := hooked{AuditStore: traced{w.store, w}, page: func(_ by, r *rollup.Template, _ string) error {
+			if r == routes[0].Template {
 				return errors.New("no index")
 			}
 			return nil
@@ -1012,12 +1013,12 @@ func TestFailedCursor(t *testing.T) {
 		broken := errors.New("unavailable")
 		w.increment(1)
 		store := hooked{AuditStore: traced{w.store, w}, load: func() error { return broken }}
-		if report, err := rollup.Audit(w.t.Context(), store, rollup.Routes{likes.Route}, w.auditOptions()); !errors.Is(err, broken) || report.Complete || report.Counters != 0 {
+		if report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, w.auditOptions()); !errors.Is(err, broken) || report.Complete || report.Counters != 0 {
 			t.Errorf("%+v, %v", report, err)
 		}
 		w.called(0, 0, 0)
 		store = hooked{AuditStore: traced{w.store, w}, save: func(rollup.Cursor) error { return broken }}
-		if report, err := rollup.Audit(w.t.Context(), store, rollup.Routes{likes.Route}, w.auditOptions()); !errors.Is(err, broken) || report.RolledUp != 1 {
+		if report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, w.auditOptions()); !errors.Is(err, broken) || report.RolledUp != 1 {
 			t.Errorf("%+v, %v", report, err)
 		}
 		report, err := w.audit(w.auditOptions())
@@ -1034,8 +1035,8 @@ func TestCycle(t *testing.T) {
 		w.rollUpElsewhere()
 		const tick = 10 * time.Minute
 		failing := false
-		store := hooked{AuditStore: w.store, page: func(by rollup.By, _ *rollup.Route, _ string) error {
-			if failing && by == rollup.ByShards {
+		store := hooked{AuditStore: w.store, page: func(by by, _ *rollup.Template, _ string) error {
+			if failing && by == byShards {
 				return errors.New("no index")
 			}
 			return nil
@@ -1047,7 +1048,7 @@ func TestCycle(t *testing.T) {
 		}{{false, 0}, {false, tick}, {true, tick}, {true, tick}, {false, 3 * tick}, {false, tick}} {
 			time.Sleep(time.Until(began.Add(time.Duration(i) * tick)))
 			failing = test.fails
-			report, err := rollup.Audit(w.t.Context(), store, rollup.Routes{likes.Route}, w.auditOptions())
+			report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, w.auditOptions())
 			cycle := report.Cycle.Round(10 * time.Second)
 			if (err != nil) != failing || report.Complete == failing || cycle != test.cycle {
 				t.Errorf("tick %d: cycle %v, want %v: %+v, %v", i, report.Cycle, test.cycle, report, err)
@@ -1135,7 +1136,7 @@ func TestOverlappedAuditLeavesTheCursor(t *testing.T) {
 			}
 			return err
 		}}
-		report, err := rollup.Audit(w.t.Context(), store, rollup.Routes{likes.Route}, w.auditOptions())
+		report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, w.auditOptions())
 		if !report.Overlapped || err != nil {
 			t.Errorf("%+v, %v", report, err)
 		}
@@ -1190,18 +1191,18 @@ func TestRerouted(t *testing.T) {
 // The cursor holds on the very routes that it was saved for, with a place for each. On others an audit
 // begins anew.
 func TestCursorHoldsOnItsRoutes(t *testing.T) {
-	place := rollup.Place{By: rollup.ByRollUp, From: "rollups/3"}
+	place := rollup.Place{From: "rollups/3"}
 	for name, test := range map[string]struct {
 		routes string
 		places []rollup.Place
 		want   int // counters compared, of ten
 	}{
-		"these":        {rollup.DefaultRoute, []rollup.Place{place}, 6},
-		"others":       {"counters/{c}/shards/{s} -> rollups/{c} : views", []rollup.Place{place}, 10},
-		"another way":  {rollup.DefaultRoute + " : documents", []rollup.Place{place}, 10},
-		"more":         {rollup.DefaultRoute + "\na/{a}/b/{b} -> c/{a} : n", []rollup.Place{place, {Done: true}}, 10},
+		"these":        {rollup.DefaultRoute, []rollup.Place{place, {}}, 6},
+		"others":       {"counters/{c}/shards/{s} -> rollups/{c} : views", []rollup.Place{place, {}}, 10},
+		"another way":  {rollup.DefaultRoute + " : documents", []rollup.Place{place, {}}, 10},
+		"more":         {rollup.DefaultRoute + "\na/{a}/b/{b} -> c/{a} : n", []rollup.Place{place, {}, {Done: true}, {Done: true}}, 10},
 		"no place":     {rollup.DefaultRoute, nil, 10},
-		"a place more": {rollup.DefaultRoute, []rollup.Place{place, {Done: true}}, 10},
+		"a place more": {rollup.DefaultRoute, []rollup.Place{place, {}, {Done: true}}, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
@@ -1268,11 +1269,11 @@ func (s hanging) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 	return s.AuditStore.Write(ctx, c, r)
 }
 
-func (s hanging) RollUps(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (s hanging) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
 	if err := s.hangs(ctx, "page"); err != nil {
 		return rollup.Page{}, err
 	}
-	return s.AuditStore.RollUps(ctx, r, from, limit)
+	return s.AuditStore.RollUps(ctx, t, from, limit)
 }
 
 func (s hanging) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
@@ -1307,9 +1308,9 @@ func TestCallsThatHang(t *testing.T) {
 					defer cancel()
 					began := time.Now()
 					if who == "audit" {
-						_, _ = rollup.Audit(ctx, store, rollup.Routes{likes.Route}, w.auditOptions())
+						_, _ = rollup.Audit(ctx, store, likes.Template.Routes, w.auditOptions())
 					} else {
-						_, _ = rollup.Keep(ctx, store, rollup.Routes{scheduled.Route}, 1, time.Time{}, w.options(0))
+						_, _ = rollup.Keep(ctx, store, scheduled.Template.Routes, 1, time.Time{}, w.options(0))
 					}
 					if took := time.Since(began); took < hold || took > hold+cadence {
 						t.Errorf("it took %v, want the time-out of %v", took, hold)
@@ -1335,7 +1336,7 @@ func TestAuditOfScheduledRoute(t *testing.T) {
 		began := time.Now()
 		w.increment(1)
 		time.Sleep(every / 2)
-		report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, rollup.Routes{scheduled.Route}, w.patient())
+		report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, scheduled.Template.Routes, w.patient())
 		if d := cmp.Diff(rollup.Report{Counters: 1, RolledUp: 1}, counts(report)); d != "" || err != nil {
 			t.Errorf("%v: report (-want +got):\n%s", err, d)
 		}

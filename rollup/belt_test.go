@@ -75,22 +75,22 @@ func TestSnapshotFromBeforeTheChange(t *testing.T) {
 		events func(g *groupStore, deliver func(id string, at time.Time) *delivery) []*delivery
 	}{
 		{"the anchor's", func(g *groupStore, deliver func(string, time.Time) *delivery) []*delivery {
-			return []*delivery{deliver("anchor", g.Increment(likes.Shards+"/0", "count", 1))}
+			return []*delivery{deliver("anchor", g.Increment(shardsOf(likes)+"/0", "count", 1))}
 		}},
 		{"an absorbed event's", func(g *groupStore, deliver func(string, time.Time) *delivery) []*delivery {
 			first := deliver("first", g.commit(likes)) // the counter is rolled up at once; the next waits
 			<-first.done
-			anchor := deliver("anchor", g.Increment(likes.Shards+"/0", "count", 1))
+			anchor := deliver("anchor", g.Increment(shardsOf(likes)+"/0", "count", 1))
 			g.commit(likes)
-			absorbed := deliver("absorbed", g.Increment(likes.Shards+"/0", "count", 1))
+			absorbed := deliver("absorbed", g.Increment(shardsOf(likes)+"/0", "count", 1))
 			return []*delivery{anchor, absorbed}
 		}},
 		{"an absorbed event's, delivered before an older one", func(g *groupStore, deliver func(string, time.Time) *delivery) []*delivery {
 			first := deliver("first", g.commit(likes))
 			<-first.done
-			older := g.Increment(likes.Shards+"/0", "count", 1)
+			older := g.Increment(shardsOf(likes)+"/0", "count", 1)
 			anchor := deliver("anchor", g.commit(likes))
-			newer := deliver("newer", g.Increment(likes.Shards+"/0", "count", 1))
+			newer := deliver("newer", g.Increment(shardsOf(likes)+"/0", "count", 1))
 			return []*delivery{anchor, newer, deliver("older", older)}
 		}},
 	} {
@@ -117,7 +117,7 @@ func TestSnapshotFromBeforeTheChange(t *testing.T) {
 				}
 				g.setRight(true)
 				w.acknowledged(events...)
-				if got, want := g.Get(likes.RollUp)["count"], g.Get(likes.Shards + "/0")["count"]; got != want {
+				if got, want := g.Get(likes.RollUp)["count"], g.Get(shardsOf(likes) + "/0")["count"]; got != want {
 					t.Errorf("the roll-up holds %v, the shard %v", got, want)
 				}
 			})
@@ -158,7 +158,7 @@ func beltUnderNoise(t *testing.T, noise float64) {
 	)
 	for n := range 300 {
 		time.Sleep(time.Duration(random.ExpFloat64() * float64(500*time.Millisecond)))
-		at := g.Increment(likes.Shards+"/0", "count", 1)
+		at := g.Increment(shardsOf(likes)+"/0", "count", 1)
 		deliveries.Go(func() {
 			time.Sleep(20 * time.Millisecond)
 			for {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ type simulation struct {
 	weather weather
 	cadence time.Duration
 	burst   int
-	route   *rollup.Route
+	routes  rollup.Routes
 	began   time.Time
 	store   memstore.Store
 	actors  sync.WaitGroup
@@ -38,6 +39,7 @@ type simulation struct {
 	deliveries []*simulatedDelivery // that have ended
 	held       map[holder][]*simulatedDelivery
 	outcome    outcome
+	existing   bool // the roll-ups are in documents of the app's own, which come and go
 	every      bool // the schedule keeps the counters; their events come all the same, or not at all
 	calm       bool // nothing fails any more
 	kept       bool // whether to keep the history
@@ -100,9 +102,12 @@ func newWeather(seed uint64) weather {
 type simulatedCounter struct {
 	rollup.Counter
 	shards  map[int64]int64
+	likes   map[int64]bool
 	truth   []truth     // by commit
 	asOf    time.Time   // of its last roll-up
 	removed bool        // and that was removed
+	covered time.Time   // up to when all changes were rolled up, or found to have no document
+	came    time.Time   // commit of the app's own document, the last one; zero: there is none
 	commits []time.Time // of its roll-up's writes
 	paced   []time.Time // as_of of those since it was created
 	lags    []time.Duration
@@ -110,8 +115,8 @@ type simulatedCounter struct {
 }
 
 func (s *simulation) newCounter(id string) *simulatedCounter {
-	c, _ := s.route.Counter("counters/" + id + "/shards")
-	return &simulatedCounter{Counter: c, shards: make(map[int64]int64)}
+	c, _ := s.routes[0].Counter("counters/" + id + "/shards")
+	return &simulatedCounter{Counter: c, shards: make(map[int64]int64), likes: make(map[int64]bool)}
 }
 
 // truth is what a counter's shards held from a commit on.
@@ -119,6 +124,19 @@ type truth struct {
 	commit     time.Time
 	sum        int64
 	shardCount int64
+	likes      int64
+}
+
+// documents is how many were counted, of all sources.
+func (t truth) documents() int64 { return t.shardCount + t.likes }
+
+// totals returns what the counter's roll-up is to hold then.
+func (c *simulatedCounter) totals(is truth) map[string]rollup.Number {
+	totals := map[string]rollup.Number{"count": rollup.Int(is.sum)}
+	if len(c.Template.Routes) > 1 {
+		totals["likes"] = rollup.Int(is.likes)
+	}
+	return totals
 }
 
 // at returns the truth at an instant.
@@ -140,6 +158,7 @@ type message struct {
 	n       int
 	counter *simulatedCounter
 	commit  time.Time
+	same    bool // it changed no total
 	acked   bool
 	dropped bool // its retries are exhausted
 }
@@ -177,7 +196,7 @@ var (
 )
 
 func newSimulation(c *choices) *simulation {
-	return &simulation{choices: c, cadence: cadence, burst: 1, route: likes.Route, held: make(map[holder][]*simulatedDelivery)}
+	return &simulation{choices: c, cadence: cadence, burst: 1, routes: likes.Template.Routes, held: make(map[holder][]*simulatedDelivery)}
 }
 
 // simulate runs what the choices say. With kept it keeps the history.
@@ -216,12 +235,13 @@ func (s *simulation) run() {
 		s.burst = 5
 	}
 	if s.every = s.chance(0.25, "every", upTo(1)) == 1; s.every {
-		s.route = mustCounter(rollup.DefaultRoute+" : every "+slowCadence.String(), likes.Shards).Route
 		s.actors.Go(s.schedule)
 	}
+	s.layOut()
 	for n := range 1 + s.chance(0.5, "further counters", upTo(2)) {
 		s.counters = append(s.counters, s.newCounter(string(rune('a'+n))))
 	}
+	s.startApp()
 	for range 1 + s.chance(0.8, "further instances", upTo(5)) {
 		s.instances = append(s.instances, s.newInstance())
 	}
@@ -249,7 +269,12 @@ func (s *simulation) write(n int, amount int64, deletes bool) {
 	name := fmt.Sprint("write ", n)
 	time.Sleep(s.chanceOf(0.9, name+" after", time.Microsecond, max(s.weather.span, time.Millisecond)) + jitter(name))
 	c := s.counters[s.chance(0.5, name+" counter", upTo(2))%int64(len(s.counters))]
-	m := &message{n: n, counter: c, commit: s.commitShard(c, n, s.chance(0.7, name+" shard", upTo(3)), amount, deletes)}
+	m := &message{n: n, counter: c}
+	if shard := s.chance(0.7, name+" shard", upTo(3)); len(s.routes) > 1 && s.chance(0.5, name+" is of a like", upTo(1)) == 1 {
+		m.commit, m.same = s.commitLike(c, n, shard, deletes)
+	} else {
+		m.commit = s.commitShard(c, n, shard, amount, deletes)
+	}
 	if s.every && s.chance(0.5, name+" has no trigger", upTo(1)) == 1 {
 		return
 	}
@@ -260,7 +285,7 @@ func (s *simulation) write(n int, amount int64, deletes bool) {
 
 // commitShard adds to a shard of the counter or deletes it, and returns the commit time.
 func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64, deletes bool) (at time.Time) {
-	path := fmt.Sprint(c.Shards, "/", shard)
+	path := fmt.Sprint(shardsOf(c.Counter), "/", shard)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if deletes {
@@ -272,14 +297,19 @@ func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64
 		c.shards[shard] += amount
 		s.tell("%s %+d: event %d", path, amount, n)
 	}
-	t := truth{commit: at, shardCount: int64(len(c.shards))}
+	s.committed(c, at)
+	return at
+}
+
+// committed notes the truth as of a commit. The mutex is held.
+func (s *simulation) committed(c *simulatedCounter, at time.Time) {
+	t := truth{commit: at, shardCount: int64(len(c.shards)), likes: int64(len(c.likes))}
 	for _, held := range c.shards {
 		t.sum += held
 	}
 	c.truth = append(c.truth, t)
 	c.behind = append(c.behind, at)
 	s.outcome.events++
-	return at
 }
 
 // send delivers a copy of a message until the message is acknowledged. A further copy comes once even
@@ -351,7 +381,7 @@ func (s *simulation) deliver(m *message, name string, to *instance, faulty float
 	s.actors.Go(func() {
 		ctx, cancel := context.WithTimeoutCause(to.ctx, limit+jitter(name+" cut"), errCut)
 		defer cancel()
-		ending, err := to.coalescer.Changed(ctx, m.counter.Counter, rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit})
+		ending, err := to.coalescer.Changed(ctx, m.counter.Counter, rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit, Unchanged: m.same})
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		defer close(verdict)
@@ -401,12 +431,16 @@ func (s *simulation) end(d *simulatedDelivery, ending rollup.Ending, err error) 
 			return
 		}
 	}
+	if d.same {
+		s.tell("%s returns nil: it changed nothing", d.name)
+		return
+	}
 	s.breach("%s returned nil, but no roll-up covers it and nothing stands for it", d.name)
 }
 
 // covered reports whether a roll-up covers all that was committed before the delivery arrived.
 func (s *simulation) covered(d *simulatedDelivery) bool {
-	return !d.counter.asOf.Before(d.since.Truncate(time.Microsecond))
+	return !d.counter.covered.Before(d.since.Truncate(time.Microsecond))
 }
 
 // scale adds an instance or takes one away.
@@ -426,7 +460,7 @@ func (s *simulation) scale(name string) {
 func (s *simulation) auditSometime(name string) {
 	time.Sleep(s.chanceOf(1, name+" after", time.Millisecond, 6*time.Hour) + jitter(name))
 	i := s.newHelper(name)
-	_, _ = rollup.Audit(i.ctx, i, rollup.Routes{s.route}, i.auditOptions()) // may fail or crash
+	_, _ = rollup.Audit(i.ctx, i, s.routes, i.auditOptions()) // may fail or crash
 }
 
 // newHelper starts an instance that takes no events.
@@ -587,6 +621,9 @@ func (i *instance) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot,
 	i.mu.Lock()
 	i.looks++
 	i.tell("%s looks at %s: as of %s", i.name, c.RollUp, i.clock(v.RollUp().Tally.AsOf))
+	if i.existing && !v.RollUp().Exists() {
+		i.counter(c).cover(v.ReadTime())
+	}
 	i.mu.Unlock()
 	return simulatedSnapshot{v, i, c}, call.back(ctx)
 }
@@ -662,8 +699,8 @@ func (i *instance) Counters(ctx context.Context, route *rollup.Route, from strin
 	return i.page(ctx, "page of counters", func() (rollup.Page, error) { return i.store.Counters(ctx, route, from, limit) })
 }
 
-func (i *instance) RollUps(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
-	return i.page(ctx, "page of roll-ups", func() (rollup.Page, error) { return i.store.RollUps(ctx, route, from, limit) })
+func (i *instance) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+	return i.page(ctx, "page of roll-ups", func() (rollup.Page, error) { return i.store.RollUps(ctx, t, from, limit) })
 }
 
 func (i *instance) LoadCursor(ctx context.Context) (c rollup.Cursor, err error) {
@@ -702,6 +739,9 @@ func (s *simulation) remove(ctx context.Context, c rollup.Counter, r rollup.Roll
 		return err
 	}
 	s.tell("%s: %s is removed", name, c.RollUp)
+	if s.existing {
+		s.breach("%s: %s, the app's own, was removed", name, c.RollUp)
+	}
 	if now := s.store.Now(); r.Tally.NumShards != 0 || now.Sub(counter.asOf) <= time.Hour {
 		s.breach("%s: %s was removed %v after it held %d shards", name, c.RollUp, now.Sub(counter.asOf), r.Tally.NumShards)
 	}
@@ -721,13 +761,17 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 	}
 	s.outcome.rollUps++
 	asOf, shards := r.Tally.AsOf, r.Tally.NumShards
-	s.tell("%s: %s holds %v of %d shards as of %s", name, c.RollUp, r.Sums["count"], shards, s.clock(asOf))
+	s.tell("%s: %s holds %v of %d shards as of %s", name, c.RollUp, r.Sums, shards, s.clock(asOf))
+	if s.existing && r.UpdateTime.IsZero() {
+		s.breach("%s: %s, the app's own, was created", name, c.RollUp)
+	}
 	if asOf.Before(counter.asOf) {
 		s.breach("%s: as_of of %s went back from %s to %s", name, c.RollUp, s.clock(counter.asOf), s.clock(asOf))
 	}
 	counter.asOf, counter.removed = asOf, false
-	if is := counter.at(asOf); r.Sums["count"] != rollup.Int(is.sum) || shards != is.shardCount {
-		s.breach("%s: %s holds %v of %d shards as of %s; then it was %d of %d", name, c.RollUp, r.Sums["count"], shards, s.clock(asOf), is.sum, is.shardCount)
+	counter.cover(asOf)
+	if is := counter.at(asOf); !maps.Equal(r.Sums, counter.totals(is)) || shards != is.documents() {
+		s.breach("%s: %s holds %v of %d shards as of %s; then it was %v of %d", name, c.RollUp, r.Sums, shards, s.clock(asOf), counter.totals(is), is.documents())
 	}
 	now := s.store.Now()
 	counter.commits, counter.paced = append(counter.commits, now), append(counter.paced, asOf)
@@ -769,7 +813,7 @@ func (s *simulation) check() {
 	for _, c := range s.counters {
 		explained := false
 		for _, d := range s.deliveries {
-			if d.counter != c || !d.acked || s.covered(d) {
+			if d.counter != c || !d.acked || s.covered(d) || d.same {
 				continue
 			}
 			if !s.explained(d) {
@@ -780,6 +824,7 @@ func (s *simulation) check() {
 		for _, d := range s.deliveries {
 			explained = explained || d.counter == c && d.dropped
 		}
+		explained = explained || s.cameLate(c)
 		if explained && !s.exact(c) {
 			s.outcome.repaired++
 			s.tell("an audit repairs %s", c.RollUp)
@@ -792,12 +837,12 @@ func (s *simulation) check() {
 	s.calm = true
 	for range 2 { // from where the last audit stopped, and from the beginning
 		i := s.newInstance()
-		if report, err := rollup.Audit(i.ctx, i, rollup.Routes{s.route}, i.auditOptions()); err != nil || !report.Complete {
+		if report, err := rollup.Audit(i.ctx, i, s.routes, i.auditOptions()); err != nil || !report.Complete {
 			s.breach("the last audit: %+v: %v", report, err)
 		}
 	}
 	for _, c := range s.counters {
-		if nothing := s.store.Get(c.RollUp) == nil && len(c.shards) == 0; !nothing && !s.exact(c) {
+		if nothing := s.store.Get(c.RollUp) == nil && len(c.shards)+len(c.likes) == 0; !nothing && !s.exact(c) {
 			s.breach("after an audit %s holds %v, the shards %d", c.RollUp, s.store.Get(c.RollUp), c.at(s.store.Now()).sum)
 		}
 	}
@@ -810,10 +855,21 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 	}
 	is := c.at(s.store.Now())
 	fields := s.store.Get(c.RollUp)
-	if c.removed || s.every && fields == nil { // without an event a counter that has no shards is never seen
-		return fields == nil && len(c.shards) == 0
+	if s.existing && c.came.IsZero() {
+		return fields == nil
 	}
-	return fields["count"] == is.sum && document.DecodeTally(fields["tally"]).NumShards == is.shardCount
+	if c.removed || s.every && fields == nil { // without an event a counter that has no shards is never seen
+		return fields == nil && len(c.shards)+len(c.likes) == 0
+	}
+	if tally := document.DecodeTally(fields["tally"]); s.existing && is.documents() == 0 && tally.AsOf.IsZero() {
+		return true // a document that Tally never wrote
+	}
+	for name, total := range c.totals(is) {
+		if fields[name] != total.Value() {
+			return false
+		}
+	}
+	return document.DecodeTally(fields["tally"]).NumShards == is.documents()
 }
 
 // explained reports whether an acknowledged event that nothing covers is a remainder that the design

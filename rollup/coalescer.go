@@ -59,6 +59,7 @@ type counterState struct {
 // anchor stands for them: if it is never acknowledged, it is delivered again.
 type generation struct {
 	anchor string          // event id
+	weak   bool            // the anchor changes no total: a copy of it may be acknowledged at once, so no change relies on it
 	values context.Context // the anchor's context without its end, for the looks that the anchor waits for
 	latest time.Time       // the latest update time that its events' documents carry
 	from   time.Time       // covered-from: read time of the first look begun after it closed; zero until then
@@ -126,14 +127,19 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Endi
 		s = &counterState{counter: counter}
 		c.counters[counter.RollUp] = s
 	}
-	if s.open != nil {
-		if e.UpdateTime.After(s.open.latest) {
-			s.open.latest = e.UpdateTime
+	if g := s.open; g != nil {
+		if e.UpdateTime.After(g.latest) {
+			g.latest = e.UpdateTime
 		}
+		if !g.weak || e.Unchanged {
+			c.mu.Unlock()
+			return Ending{}, nil // absorbed
+		}
+		g.anchor, g.weak, s.anchor = e.ID, false, hash
 		c.mu.Unlock()
-		return Ending{}, nil // absorbed
+		return c.wait(ctx, s, g, true)
 	}
-	g := &generation{anchor: e.ID, values: context.WithoutCancel(ctx), latest: e.UpdateTime, done: make(chan struct{})}
+	g := &generation{anchor: e.ID, weak: e.Unchanged, values: context.WithoutCancel(ctx), latest: e.UpdateTime, done: make(chan struct{})}
 	s.open, s.anchor = g, hash
 	if !s.probing {
 		s.probing = true

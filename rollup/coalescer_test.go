@@ -106,12 +106,15 @@ func (w *world) called(looks, sums, writes int32) {
 
 var likes = mustCounter(rollup.DefaultRoute, "counters/likes/shards")
 
+// shardsOf is the path of the collection of shards that the counter's first route sums.
+func shardsOf(c rollup.Counter) string { return c.Template.Routes[0].Shards(c) }
+
 func mustCounter(route, shards string) rollup.Counter {
 	routes, err := rollup.ParseRoutes(route)
 	if err != nil {
 		panic(err)
 	}
-	c, ok := routes.Match(shards + "/0")
+	c, _, ok := routes.Match(shards + "/0")
 	if !ok {
 		panic(shards + " is no collection of shards of " + route)
 	}
@@ -120,7 +123,7 @@ func mustCounter(route, shards string) rollup.Counter {
 
 // increment commits n to a shard of likes.
 func (w *world) increment(n int64) time.Time {
-	return w.store.Increment(likes.Shards+"/0", "count", n)
+	return w.store.Increment(shardsOf(likes)+"/0", "count", n)
 }
 
 // rollUp returns likes' total and as_of.
@@ -131,7 +134,7 @@ func (w *world) rollUp() (total any, asOf time.Time) {
 
 // rolledUp returns a roll-up document of likes as it was before it said how it is paced.
 func rolledUp(count any, numShards int64, asOf any) map[string]any {
-	tally := document.Tally{NumShards: numShards, Routes: likes.Route.Hash(), Totals: []string{"count"}}.Encode()
+	tally := document.Tally{NumShards: numShards, Routes: likes.Template.Hash(), Totals: []string{"count"}}.Encode()
 	tally["as_of"] = asOf
 	return map[string]any{"count": count, "tally": tally}
 }
@@ -155,7 +158,7 @@ func (w *world) rollUpElsewhere() {
 		w.t.Fatal(err)
 	}
 	r := rollup.RollUp{Sums: totals.Sums, UpdateTime: v.RollUp().UpdateTime, Tally: document.Tally{
-		AsOf: v.ReadTime(), NumShards: totals.NumShards, Routes: likes.Route.Hash(), Totals: []string{"count"},
+		AsOf: v.ReadTime(), NumShards: totals.NumShards(), Routes: likes.Template.Hash(), Totals: []string{"count"},
 	}}
 	if err := w.store.Write(w.t.Context(), likes, r); err != nil {
 		w.t.Fatal(err)
@@ -177,11 +180,15 @@ func (w *world) deliverWithin(d time.Duration, c *rollup.Coalescer, eventID stri
 }
 
 func (w *world) deliverEvent(d time.Duration, c *rollup.Coalescer, event rollup.Event) *delivery {
+	return w.deliverOf(d, c, likes, event)
+}
+
+func (w *world) deliverOf(d time.Duration, c *rollup.Coalescer, counter rollup.Counter, event rollup.Event) *delivery {
 	e := &delivery{done: make(chan struct{})}
 	go func() {
 		ctx, cancel := context.WithTimeout(w.t.Context(), d)
 		defer cancel()
-		_, e.err = c.Changed(ctx, likes, event)
+		_, e.err = c.Changed(ctx, counter, event)
 		close(e.done)
 	}()
 	time.Sleep(time.Nanosecond) // virtual time moves on when every goroutine waits
@@ -554,7 +561,7 @@ func TestNoShardsLeft(t *testing.T) {
 			if existed {
 				w.acknowledged(w.deliver(c, "created"))
 			}
-			w.store.Delete(likes.Shards + "/0")
+			w.store.Delete(shardsOf(likes) + "/0")
 			w.acknowledged(w.deliver(c, "deleted"))
 			w.wantTotal(0)
 			if got := document.DecodeTally(w.store.Get(likes.RollUp)["tally"]).NumShards; got != 0 {
@@ -586,13 +593,13 @@ func TestMalformedShardsAreLogged(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.increment(3)
 		for i := range 100 {
-			w.store.Put(fmt.Sprint(likes.Shards, "/malformed", i), map[string]any{"count": "7"})
+			w.store.Put(fmt.Sprint(shardsOf(likes), "/malformed", i), map[string]any{"count": "7"})
 		}
 		w.acknowledged(w.deliver(c, "e"))
 		w.wantTotal(3)
 		log := w.log.String()
 		if strings.Count(log, "left out") != 1 || !strings.Contains(log, "count=100") ||
-			!strings.Contains(log, likes.Shards+"/malformed0: count is a string, not a number") || strings.Count(log, "malformed") > 5 {
+			!strings.Contains(log, shardsOf(likes)+"/malformed0: count is a string, not a number") || strings.Count(log, "malformed") > 5 {
 			t.Errorf("want one line, with the number of malformed shards and some of them: %s", log)
 		}
 	})

@@ -30,7 +30,7 @@ func (w *world) waits(c *rollup.Coalescer, id string) time.Duration {
 // putRollUp stores a roll-up of likes that another instance has made. When it returns, a millisecond
 // later, that is of this age, and has used up the time until so much later.
 func (w *world) putRollUp(age time.Duration, pacedUntil time.Duration) {
-	w.putRollUpOf(likes.Route.Hash(), age, pacedUntil)
+	w.putRollUpOf(likes.Template.Hash(), age, pacedUntil)
 }
 
 func (w *world) putRollUpOf(routes string, age time.Duration, pacedUntil time.Duration) {
@@ -275,7 +275,7 @@ func TestPacedUntil(t *testing.T) {
 // paced returns a tally of likes by its times from now on.
 func paced(asOf, pacedUntil time.Duration) func(time.Time) map[string]any {
 	return func(now time.Time) map[string]any {
-		return document.Tally{AsOf: now.Add(asOf), PacedUntil: now.Add(pacedUntil), Routes: likes.Route.Hash(), Totals: []string{"count"}}.Encode()
+		return document.Tally{AsOf: now.Add(asOf), PacedUntil: now.Add(pacedUntil), Routes: likes.Template.Hash(), Totals: []string{"count"}}.Encode()
 	}
 }
 

@@ -55,8 +55,8 @@ func (s state) with(f func(*state)) state {
 
 func (s state) look() *look {
 	l := &look{
-		counter: Counter{Route: decideBy, Shards: "counters/c/shards", RollUp: "rollups/c"}, readTime: looked,
-		totals: Totals{Sums: map[string]Number{"count": s.sum}, NumShards: s.numShards},
+		counter: Counter{Template: decideBy.Template, RollUp: "rollups/c"}, readTime: looked,
+		totals: Totals{Sums: map[string]Number{"count": s.sum}, Shards: []int64{s.numShards}},
 	}
 	if s.none {
 		return l
@@ -70,7 +70,7 @@ func (s state) look() *look {
 		l.rollUp.Sums = nil
 	}
 	l.asOf = looked.Add(-s.age)
-	l.rollUp.Tally = document.Tally{AsOf: l.asOf, NumShards: s.shards, Routes: decideBy.Hash(), Totals: []string{"count"}}
+	l.rollUp.Tally = document.Tally{AsOf: l.asOf, NumShards: s.shards, Routes: decideBy.Template.Hash(), Totals: []string{"count"}}
 	if s.future {
 		l.asOf, l.rollUp.Tally.AsOf = time.Time{}, looked.Add(time.Hour)
 	}
@@ -111,27 +111,27 @@ func TestAgrees(t *testing.T) {
 func TestCompareBeforeTheSum(t *testing.T) {
 	const never = time.Duration(math.MinInt64)
 	for name, test := range map[string]struct {
-		by    By
+		found *Route
 		first time.Duration // the first look's read time, by this look's as_of; never: this is the first
 		state state
 		want  action
 	}{
-		"first look, found by its roll-up":             {ByRollUp, never, differs, sum},
-		"first look, roll-up of other routes":          {ByRollUp, never, anothers, sum},
-		"first look, found by its shards":              {ByShards, never, absent, sum},
-		"first look, by shards, as_of counts as none":  {ByShards, never, differs.with(func(s *state) { s.future = true }), sum},
-		"first look, by shards, has a roll-up":         {ByShards, never, differs, skip},
-		"first look, by shards, has one of others":     {ByShards, never, anothers, skip},
-		"rolled up as of before the first look":        {ByRollUp, time.Microsecond, differs, sum},
-		"rolled up as of the first look":               {ByRollUp, 0, differs, leave},
-		"rolled up as of after the first look":         {ByRollUp, -time.Microsecond, differs, leave},
-		"found by shards, rolled up since":             {ByShards, 0, differs, leave},
-		"rolled up by other routes after the first":    {ByRollUp, -time.Second, anothers, sum},
-		"rolled up as of nothing after the first look": {ByRollUp, 0, differs.with(func(s *state) { s.future = true }), sum},
-		"still no roll-up":                             {ByShards, 0, absent, sum},
+		"first look, found by its roll-up":             {nil, never, differs, sum},
+		"first look, roll-up of other routes":          {nil, never, anothers, sum},
+		"first look, found by its shards":              {decideBy, never, absent, sum},
+		"first look, by shards, as_of counts as none":  {decideBy, never, differs.with(func(s *state) { s.future = true }), sum},
+		"first look, by shards, has a roll-up":         {decideBy, never, differs, skip},
+		"first look, by shards, has one of others":     {decideBy, never, anothers, skip},
+		"rolled up as of before the first look":        {nil, time.Microsecond, differs, sum},
+		"rolled up as of the first look":               {nil, 0, differs, leave},
+		"rolled up as of after the first look":         {nil, -time.Microsecond, differs, leave},
+		"found by shards, rolled up since":             {decideBy, 0, differs, leave},
+		"rolled up by other routes after the first":    {nil, -time.Second, anothers, sum},
+		"rolled up as of nothing after the first look": {nil, 0, differs.with(func(s *state) { s.future = true }), sum},
+		"still no roll-up":                             {decideBy, 0, absent, sum},
 	} {
 		l := test.state.look()
-		k := comparison{by: test.by}
+		k := comparison{found: test.found}
 		if test.first != never {
 			k.from = looked.Add(-test.state.age).Add(test.first)
 			k.asOf = k.from.Add(-time.Minute)

@@ -307,7 +307,7 @@ func TestIndexedGroup(t *testing.T) {
 		t.Logf("limited: %v; lag p50 %v, p99 %v; %d deliveries failed", limited, s.lag(0.5), s.lag(0.99), s.failures)
 		return s
 	}
-	template := mustCounter(rollup.DefaultRoute, likes.Shards).RollUp
+	template := mustCounter(rollup.DefaultRoute, shardsOf(likes)).RollUp
 	group, _, _ := strings.Cut(template, "/")
 	const budget = 2 * time.Second
 	if p99 := serve(indexed(t, group, "tally")).lag(0.99); p99 > budget {

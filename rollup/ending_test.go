@@ -96,7 +96,7 @@ func TestWrote(t *testing.T) {
 		wrote := func(what string, want ...rollup.Attempt) {
 			t.Helper()
 			if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b error) bool { return errors.Is(a, b) }),
-				cmp.Comparer(func(a, b *rollup.Route) bool { return a == b })); diff != "" {
+				cmp.Comparer(func(a, b *rollup.Template) bool { return a == b })); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 			got = nil

@@ -19,15 +19,23 @@ import (
 // every is how often the schedule rolls up scheduled, which is likes by another route.
 const every = 10 * time.Second
 
-var scheduled = mustCounter(rollup.DefaultRoute+" : every "+every.String(), likes.Shards)
+var scheduled = mustCounter(rollup.DefaultRoute+" : every "+every.String(), shardsOf(likes))
+
+// by is how a walk finds counters.
+type by int
+
+const (
+	byRollUp by = iota
+	byShards
+)
 
 // A hooked store has calls fail, or notes them.
 type hooked struct {
 	rollup.AuditStore
-	view func(context.Context, rollup.Counter) error                // before a look
-	page func(by rollup.By, route *rollup.Route, from string) error // before a page
-	load func() error                                               // before the cursor is loaded
-	save func(rollup.Cursor) error                                  // before it is saved
+	view func(context.Context, rollup.Counter) error        // before a look
+	page func(by by, t *rollup.Template, from string) error // before a page
+	load func() error                                       // before the cursor is loaded
+	save func(rollup.Cursor) error                          // before it is saved
 }
 
 func (s hooked) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
@@ -39,18 +47,18 @@ func (s hooked) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 	return s.AuditStore.View(ctx, c)
 }
 
-func (s hooked) RollUps(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (s hooked) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
 	if s.page != nil {
-		if err := s.page(rollup.ByRollUp, r, from); err != nil {
+		if err := s.page(byRollUp, t, from); err != nil {
 			return rollup.Page{}, err
 		}
 	}
-	return s.AuditStore.RollUps(ctx, r, from, limit)
+	return s.AuditStore.RollUps(ctx, t, from, limit)
 }
 
 func (s hooked) Counters(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
 	if s.page != nil {
-		if err := s.page(rollup.ByShards, r, from); err != nil {
+		if err := s.page(byShards, r.Template, from); err != nil {
 			return rollup.Page{}, err
 		}
 	}
@@ -111,7 +119,7 @@ func (w *world) keep(store rollup.AuditStore, until time.Time, wrote *attempts) 
 	if wrote != nil {
 		o.Wrote = wrote.note
 	}
-	return rollup.Keep(w.t.Context(), store, rollup.Routes{scheduled.Route}, 4, until, o)
+	return rollup.Keep(w.t.Context(), store, scheduled.Template.Routes, 4, until, o)
 }
 
 // wantKeep wants a tick to end well and to count this.
@@ -145,11 +153,11 @@ func TestKeepGoesRound(t *testing.T) {
 			}
 		}()
 		pages := 0
-		store := hooked{AuditStore: traced{w.store, w}, page: func(rollup.By, *rollup.Route, string) error { pages++; return nil }}
+		store := hooked{AuditStore: traced{w.store, w}, page: func(by, *rollup.Template, string) error { pages++; return nil }}
 		var wrote attempts
 		o := w.options(0)
 		o.Wrote = wrote.note
-		report, err := rollup.Keep(w.t.Context(), store, rollup.Routes{scheduled.Route}, 1, began.Add(35*time.Second), o)
+		report, err := rollup.Keep(w.t.Context(), store, scheduled.Template.Routes, 1, began.Add(35*time.Second), o)
 		if d := cmp.Diff(rollup.KeepReport{Counters: 4, RolledUp: 16}, report); d != "" || err != nil {
 			t.Errorf("%v: report (-want +got):\n%s", err, d)
 		}
@@ -258,7 +266,7 @@ func TestKeepWithoutSources(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(3)
 		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 1, RolledUp: 1})
-		w.store.Delete(likes.Shards + "/0")
+		w.store.Delete(shardsOf(likes) + "/0")
 		time.Sleep(every)
 		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 1, RolledUp: 1})
 		_, emptied := w.rollUp()
@@ -341,7 +349,7 @@ func TestKeepIsCutOff(t *testing.T) {
 				return context.Cause(ctx)
 			}
 		}}
-		report, err := rollup.Keep(ctx, store, rollup.Routes{scheduled.Route}, 2, began.Add(time.Hour), w.options(0))
+		report, err := rollup.Keep(ctx, store, scheduled.Template.Routes, 2, began.Add(time.Hour), w.options(0))
 		if took := time.Since(began); took != 2500*time.Millisecond {
 			t.Errorf("it took %v", took)
 		}
@@ -459,7 +467,7 @@ func TestKeepRecovers(t *testing.T) {
 // A page that cannot be read keeps a tick neither from what it has found nor from the other routes.
 func TestKeepGoesOnAfterAPage(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count : every 10s; " + scheduled.Route.String() + "; live/{l}/s/{s} -> live_totals/{l} : count")
+		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count : every 10s; " + scheduled.Template.Routes[0].String() + "; live/{l}/s/{s} -> live_totals/{l} : count")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -471,17 +479,17 @@ func TestKeepGoesOnAfterAPage(t *testing.T) {
 		w.store.Increment("live/x/s/0", "count", 1)
 		w.increment(7)
 		for _, test := range []struct {
-			by   rollup.By
+			by   by
 			want int
-		}{{rollup.ByShards, 251}, {rollup.ByRollUp, 252}} { // the new one is found by its shards alone
-			store := hooked{AuditStore: traced{w.store, w}, page: func(by rollup.By, r *rollup.Route, from string) error {
-				if r == routes[0] && by == test.by && (from != "" || by == rollup.ByShards) {
+		}{{byShards, 251}, {byRollUp, 252}} { // the new one is found by its shards alone
+			store := hooked{AuditStore: traced{w.store, w}, page: func(by by, r *rollup.Template, from string) error {
+				if r == routes[0].Template && by == test.by && (from != "" || by == byShards) {
 					return errors.New("no index")
 				}
 				return nil
 			}}
 			report, err := rollup.Keep(w.t.Context(), store, routes, 4, time.Time{}, w.options(0))
-			if report.Counters != test.want || report.Failed != 0 || err == nil || strings.Count(err.Error(), "finding the counters of route") != 1 {
+			if report.Counters != test.want || report.Failed != 0 || err == nil || strings.Count(err.Error(), "rollup: finding the ") != 1 {
 				t.Errorf("got %+v, %v; want %d counters and one problem", report, err, test.want)
 			}
 			w.wantTotal(7)
@@ -611,7 +619,7 @@ func (w *world) switchRoutes(toEvery bool, order [3]string) {
 func TestKeepCountsMalformedCounters(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)
-		w.store.Put(likes.Shards+"/1", map[string]any{"count": "x"})
+		w.store.Put(shardsOf(likes)+"/1", map[string]any{"count": "x"})
 		w.store.Put("counters/b/shards/0", map[string]any{"count": math.NaN()})
 		w.store.Put("counters/c/shards/0", map[string]any{"count": int64(1)})
 		w.wantKeep(time.Now().Add(3*every+time.Second), rollup.KeepReport{Counters: 3, RolledUp: 3, Unchanged: 9, Malformed: 2})
@@ -621,7 +629,7 @@ func TestKeepCountsMalformedCounters(t *testing.T) {
 	})
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)
-		w.store.Put(likes.Shards+"/1", map[string]any{"count": "x"})
+		w.store.Put(shardsOf(likes)+"/1", map[string]any{"count": "x"})
 		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 1, RolledUp: 1, Malformed: 1})
 		time.Sleep(every / 2)
 		w.wantKeep(time.Now().Add(every), rollup.KeepReport{Counters: 1, Unchanged: 1, Malformed: 1})
@@ -632,10 +640,10 @@ func TestKeepCountsMalformedCounters(t *testing.T) {
 func TestMalformedShardsAreNamedOnceInAWhile(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		for i := range 20 {
-			w.store.Put(fmt.Sprintf("%s/%02d", likes.Shards, i), map[string]any{"count": "x"})
+			w.store.Put(fmt.Sprintf("%s/%02d", shardsOf(likes), i), map[string]any{"count": "x"})
 		}
 		w.store.Put("counters/other/shards/0", map[string]any{"count": nil})
-		other, _ := likes.Route.Counter("counters/other/shards")
+		other, _ := likes.Template.Routes[0].Counter("counters/other/shards")
 		events := 0
 		change := func(counter rollup.Counter) {
 			t.Helper()
@@ -684,7 +692,7 @@ func TestMalformedShardsAreNamedOnceInAWhile(t *testing.T) {
 // A tick and an audit say once each which shards a counter's sum left out.
 func TestKeepNamesMalformedShards(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		w.store.Put(likes.Shards+"/0", map[string]any{"count": "x"})
+		w.store.Put(shardsOf(likes)+"/0", map[string]any{"count": "x"})
 		w.wantKeep(time.Now().Add(20*every), rollup.KeepReport{Counters: 1, RolledUp: 3, Unchanged: 18, Malformed: 1})
 		if n := strings.Count(w.log.String(), "left out of the sum"); n != 1 {
 			t.Errorf("named %d times", n)
@@ -702,7 +710,7 @@ func TestFormerTotals(t *testing.T) {
 		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 1, RolledUp: 1})
 		got := w.store.Get(likes.RollUp)
 		tally := document.DecodeTally(got["tally"])
-		if !slices.Equal(tally.Totals, []string{"count"}) || !slices.Equal(tally.Former, []string{"ratings", "views"}) || tally.Routes != likes.Route.Hash() {
+		if !slices.Equal(tally.Totals, []string{"count"}) || !slices.Equal(tally.Former, []string{"ratings", "views"}) || tally.Routes != likes.Template.Hash() {
 			t.Errorf("tally %+v", tally)
 		}
 		delete(got, "tally")

@@ -53,7 +53,7 @@ func inRevisions(t *testing.T, instances, burst int, f func(r *revisions)) {
 			oldest: instances, random: rand.New(rand.NewPCG(1, 3)),
 		}
 		r.back = 5 * time.Millisecond
-		r.add(&cloudCounter{Counter: r.new, shard: r.new.Shards + "/0"})
+		r.add(&cloudCounter{Counter: r.new, shard: shardsOf(r.new) + "/0"})
 		r.wrote = func(w rollup.RollUp) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -83,14 +83,14 @@ func (r *revisions) event(newer bool, field string) {
 		c, n = r.new, n+r.oldest
 	}
 	to := r.instances[n]
-	commit := r.store.Increment(c.Shards+"/0", field, 1)
+	commit := r.store.Increment(shardsOf(c)+"/0", field, 1)
 	e := rollup.Event{ID: fmt.Sprint(r.events.Add(1)), UpdateTime: commit}
 	delay := time.Duration((5 + r.random.ExpFloat64()*15) * float64(time.Millisecond))
 	r.deliveries.Go(func() {
 		time.Sleep(delay)
 		ending, err := to.changed(c, e)
 		if err != nil {
-			r.t.Errorf("an event of the revision that keeps %v was not covered in time: %v", c.Route.Fields, err)
+			r.t.Errorf("an event of the revision that keeps %v was not covered in time: %v", c.Template.Totals(), err)
 		}
 		if newer {
 			r.mu.Lock()
@@ -103,7 +103,7 @@ func (r *revisions) event(newer bool, field string) {
 // by returns the roll-ups of a revision.
 func (r *revisions) by(c rollup.Counter) (of []revisionRollUp) {
 	for _, w := range r.rollUps {
-		if w.routes == c.Route.Hash() {
+		if w.routes == c.Template.Hash() {
 			of = append(of, w)
 		}
 	}
@@ -141,7 +141,7 @@ func TestRevisionsCoverTheirOwn(t *testing.T) {
 						t.Errorf("the change of %v was acknowledged at %v, and no roll-up of its own revision covered it by %v", a.commit, a.at, by)
 					}
 				}
-				if shard, total := r.store.Get(r.new.Shards+"/0"), r.store.Get(r.new.RollUp); total["views"] != shard["views"] {
+				if shard, total := r.store.Get(shardsOf(r.new)+"/0"), r.store.Get(r.new.RollUp); total["views"] != shard["views"] {
 					t.Errorf("views are %v, the shards hold %v", total["views"], shard["views"])
 				}
 			})
@@ -227,12 +227,12 @@ func TestRevisionIsGone(t *testing.T) {
 		r.event(false, "likes") // the last word is the old revision's
 		time.Sleep(time.Minute)
 		r.deliveries.Wait()
-		if got := tally().Routes; got != r.old.Route.Hash() {
+		if got := tally().Routes; got != r.old.Template.Hash() {
 			t.Fatalf("the last roll-up is by routes %s, want the old ones", got)
 		}
 
 		audit := func() rollup.Report {
-			report, err := rollup.Audit(context.Background(), &r.store, rollup.Routes{r.new.Route}, rollup.AuditOptions{
+			report, err := rollup.Audit(context.Background(), &r.store, r.new.Template.Routes, rollup.AuditOptions{
 				Options:     rollup.Options{Cadence: cadence, Burst: 5, Timeout: hold / 2, Logger: slog.New(slog.DiscardHandler)},
 				Concurrency: 1, Grace: rollup.Grace(cadence, hold),
 			})
@@ -244,7 +244,7 @@ func TestRevisionIsGone(t *testing.T) {
 		if report := audit(); report.Rerouted != 1 || report.RolledUp != 1 || report.Drift != 0 {
 			t.Errorf("the audit found %+v, want one rerouted and no drift", report)
 		}
-		want := maps.Clone(r.store.Get(r.new.Shards + "/0"))
+		want := maps.Clone(r.store.Get(shardsOf(r.new) + "/0"))
 		check("after the audit", both, nil, want)
 		if report := audit(); report.Unchanged != 1 || report.RolledUp != 0 {
 			t.Errorf("the next audit did %+v", report)

@@ -1,6 +1,7 @@
 package rollup_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,8 @@ func TestMatch(t *testing.T) {
 	routes, err := rollup.ParseRoutes(`
 		counters/{counter}/shards/{shard}           -> rollups/{counter} : count
 		posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views
+		posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
+		posts/{p}/ratings/{user} -> posts/{p} : count(), stars, the rest as rest : existing
 		samples/php/distributedCounters/{shard}     -> php_rollups/total : Cnt : every 10m : documents; shards/{shard} -> rollups_of/shards : count
 	`)
 	if err != nil {
@@ -27,6 +30,8 @@ func TestMatch(t *testing.T) {
 		{"counters/likes/shards/0", "rollups/likes", "counters/likes/shards", "count", ""},
 		{"counters/größe 三/shards/٣", "rollups/größe 三", "counters/größe 三/shards", "count", ""},
 		{"counters/{counter}/shards/{shard}", "rollups/{counter}", "counters/{counter}/shards", "count", ""},
+		{"posts/7/likes/ann", "posts/7", "posts/7/likes", "count() as likes", "existing"},
+		{"posts/7/ratings/ann", "posts/7", "posts/7/ratings", "count(), stars, the rest as rest", "existing"},
 		{"posts/p/counters/c/shards/9", "posts/p/rollups/c", "posts/p/counters/c/shards", "likes, views", ""},
 		{"samples/php/distributedCounters/3", "php_rollups/total", "samples/php/distributedCounters", "Cnt", "documents every 10m0s"},
 		{"shards/x", "rollups_of/shards", "shards", "count", ""},
@@ -41,7 +46,7 @@ func TestMatch(t *testing.T) {
 		{path: ""},
 		{path: "/"},
 	} {
-		c, ok := routes.Match(test.path)
+		c, r, ok := routes.Match(test.path)
 		if ok != (test.rollUp != "") {
 			t.Errorf("Match(%q): matched %v", test.path, ok)
 			continue
@@ -50,18 +55,25 @@ func TestMatch(t *testing.T) {
 			continue
 		}
 		option := ""
-		if c.Route.Documents {
-			option = "documents every " + c.Route.Every.String()
+		if r.Documents {
+			option = "documents every " + c.Template.Every.String()
 		}
-		got := []string{c.RollUp, c.Shards, strings.Join(c.Route.Fields, ", "), option}
+		if c.Template.Existing {
+			option = "existing"
+		}
+		var totals []string
+		for _, total := range r.Totals {
+			totals = append(totals, total.String())
+		}
+		got := []string{c.RollUp, r.Shards(c), strings.Join(totals, ", "), option}
 		if d := cmp.Diff([]string{test.rollUp, test.shards, test.fields, test.option}, got); d != "" {
 			t.Errorf("Match(%q) (-want +got):\n%s", test.path, d)
 		}
-		if back, ok := c.Route.CounterOfRollUp(c.RollUp); !ok || back != c {
-			t.Errorf("CounterOfRollUp(%q) = %+v, %v; want the counter", c.RollUp, back, ok)
+		if back, ok := c.Template.Counter(c.RollUp); !ok || back != c {
+			t.Errorf("Counter(%q) = %+v, %v; want the counter", c.RollUp, back, ok)
 		}
-		if _, ok := c.Route.CounterOfRollUp(c.RollUp + "/more/1"); ok {
-			t.Errorf("CounterOfRollUp matched a longer path")
+		if _, ok := c.Template.Counter(c.RollUp + "/more/1"); ok {
+			t.Errorf("Counter matched a longer path")
 		}
 	}
 }
@@ -74,13 +86,13 @@ func TestRefusedRoutes(t *testing.T) {
 		want   string // part of the message
 	}{
 		{"nothing", " \n ; ", "no route given"},
-		{"no arrow", "counters/{c}/shards/{s}", "want <shard path pattern> -> "},
-		{"no fields", "counters/{c}/shards/{s} -> rollups/{c}", "want <shard path pattern> -> "},
-		{"unknown option", base + " : documents : more", `unknown option "more"; want documents, or every`},
+		{"no arrow", "counters/{c}/shards/{s}", "want <source pattern> -> "},
+		{"no fields", "counters/{c}/shards/{s} -> rollups/{c}", "want <source pattern> -> "},
+		{"unknown option", base + " : documents : more", `unknown option "more"; want documents, existing, or every`},
 		{"option twice", base + " : documents : every 1s : documents", "the option documents is given twice"},
 		{"empty option", base + " : ", "an option is empty"},
 		{"option with a word too many", base + " : documents now", `unknown option "documents now"`},
-		{"every without a duration", base + " : every", `unknown option "every"; want documents, or every and a duration such as 10s`},
+		{"every without a duration", base + " : every", `unknown option "every"; want documents, existing, or every and a duration such as 10s`},
 		{"every of no duration", base + " : every day", `"every day": want a duration of at least 1s`},
 		{"every too often", base + " : every 999ms", `"every 999ms": want a duration of at least 1s`},
 		{"pattern of a collection", "counters/{c}/shards -> rollups/{c} : count", "names a collection"},
@@ -94,24 +106,43 @@ func TestRefusedRoutes(t *testing.T) {
 		{"many segments", "counters/{c=**}/shards/{s} -> rollups/{c} : count", "one whole segment"},
 		{"captured collection", "{all}/{c}/shards/{s} -> rollups/{all}/of/{c} : count", "only document ids"},
 		{"captured twice", "counters/{c}/of/{c}/shards/{s} -> rollups/{c} : count", "captures {c} twice"},
-		{"literal shard", "counters/{c}/shards/0 -> rollups/{c} : count", "must capture the shard"},
-		{"the shard's capture used", "counters/{c}/shards/{s} -> rollups/{c}/by/{s} : count", "uses the shard's capture {s}"},
+		{"literal shard", "counters/{c}/shards/0 -> rollups/{c} : count", "must capture the document"},
+		{"the shard's capture used", "counters/{c}/shards/{s} -> rollups/{c}/by/{s} : count", "uses the last capture {s}"},
 		{"a capture not used", "a/{a}/b/{b}/shards/{s} -> rollups/{b} : count", "does not use {a}"},
 		{"an unknown capture", "counters/{c}/shards/{s} -> rollups/{x} : count", "uses {x}, which"},
-		{"tally", "counters/{c}/shards/{s} -> rollups/{c} : count, tally", `the field "tally" is one that Tally itself writes`},
-		{"field twice", "counters/{c}/shards/{s} -> rollups/{c} : count, count", `the field "count" is named twice`},
+		{"tally", "counters/{c}/shards/{s} -> rollups/{c} : count, tally", `the total "tally" has the name of a field that Tally itself writes`},
+		{"field twice", "counters/{c}/shards/{s} -> rollups/{c} : count, count", `the total "count" is named twice`},
 		{"empty field", "counters/{c}/shards/{s} -> rollups/{c} : count, ", "a field's name is empty"},
 		{"nested field", "counters/{c}/shards/{s} -> rollups/{c} : stats.likes", "top-level field"},
-		{"one template", base + "\nx/{x}/shards/{s} -> rollups/{x} : n", "could be one document; give each route roll-ups of its own"},
-		{"templates that may meet", base + "\nx/y/shards/{s} -> rollups/y : n", "could be one document; give each route roll-ups of its own"},
-		{"template is a shard", "counters/{c}/shards/{s} -> counters/{c}/shards/total : count", "matches the shard pattern"},
-		{"template is another's shard", base + "\nx/{x}/shards/{s} -> counters/all/shards/{x} : n", "matches the shard pattern"},
+		{"templates that may meet", base + "\nx/y/shards/{s} -> rollups/y : n", "could be one document; spell both alike, or give each roll-ups of its own"},
+		{"templates with one capture twice", "a/{a}/b/{b}/s/{s} -> r/{a}/of/{b} : n\nc/{c}/s/{s} -> r/{c}/of/{c} : m", "could be one document; spell both alike"},
+		{"templates of which one has a literal", "a/{a}/b/{b}/s/{s} -> r/{a}/of/{b} : n\nc/{c}/s/{s} -> r/{c}/of/x : m", "could be one document; spell both alike"},
+		{"one total of two routes", base + "\nx/{x}/shards/{s} -> rollups/{x} : n as count", `its total "count" and that of route "` + base + `" have one name in one roll-up`},
+		{"count() twice", "posts/{p}/likes/{u} -> totals/{p} : count()\nposts/{p}/comments/{c} -> totals/{p} : count()", `its total "count" and that of route`},
+		{"two names alike", "a/{a}/s/{s} -> r/{a} : x as n, y as n", `the total "n" is named twice`},
+		{"one template, every and live", base + " : every 10s\nx/{x}/shards/{s} -> rollups/{x} : n", `say the same "every" in both`},
+		{"one template, every of two lengths", base + " : every 10s\nx/{x}/shards/{s} -> rollups/{x} : n : every 11s", `say the same "every" in both`},
+		{"one template, existing and not", base + "\nx/{x}/shards/{s} -> rollups/{x} : n : existing", `say "existing" in both, or in neither`},
+		{"tally by as", "counters/{c}/shards/{s} -> rollups/{c} : count() as tally", `the total "tally" has the name of a field that Tally itself writes to the roll-up; name it otherwise with "as"`},
+		{"a name that is a path", base + " as a.b", "top-level field"},
+		{"a field with parentheses", "counters/{c}/shards/{s} -> rollups/{c} : sum(count)", "or count()"},
+		{"as nothing", "counters/{c}/shards/{s} -> rollups/{c} : count() as", `the field "count() as"`},
+		{"count() of read documents", "counters/{c}/shards/{s} -> rollups/{c} : count() : documents", "leave the option documents out"},
+		{"existing twice", base + " : existing : existing", "the option existing is given twice"},
+		{"num_shards of a counter", "counters/{c}/shards/{s} -> counters/{c} : count() as num_shards : existing", `the total "num_shards" has the name of a field by which the counter's own document counters/{c}`},
+		{"numShards of another's counter", base + "\nx/{x}/y/{y} -> counters/{x} : numShards : existing", `the total "numShards" has the name of a field by which the counter's own document`},
+		{"once_per_user of a counter", "counters/{c}/shards/{s} -> counters/{c} : once_per_user : existing", `the total "once_per_user" has the name`},
+		{"an ancestor of its own source", "posts/{p}/likes/{u} -> posts/{p} : count()", "is a document above the source posts/{p}/likes/{u}, and Tally would create and remove it; add the option existing"},
+		{"an ancestor two levels above", "a/{a}/b/x/c/{c} -> r/{a} : n\nb/{b}/s/{s} -> a/{b} : m", "the roll-up a/{b} is a document above the source a/{a}/b/x/c/{c}"},
+		{"an existing document that is a source", "posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing\nposts/{p} -> stats/posts : count()", "matches the source posts/{p}; writing it would trigger another roll-up"},
+		{"template is a shard", "counters/{c}/shards/{s} -> counters/{c}/shards/total : count", "matches the source"},
+		{"template is another's shard", base + "\nx/{x}/shards/{s} -> counters/all/shards/{x} : n", "matches the source"},
 		{"captured collection of roll-ups", "counters/{c}/shards/{s} -> totals/of/{c}/total : count", "the roll-up path captures a collection's name, {c}"},
 		{"the audit's path is a shard", "rollup_audit/{s} -> rollups/audit : count", "which Tally writes itself"},
 		{"roll-up on the audit's path", "counters/x/shards/{s} -> rollup_audit/cursor : count", "where Tally keeps"},
-		{"roll-up on the counter document", "counters/{c}/shards/{s} -> counters/{c} : count", "is the counter document of route"},
-		{"roll-up on another's counter document", base + "\nx/{x}/shards/{s} -> counters/{x} : n", "is the counter document of route"},
-		{"patterns that match one document", base + "\ncounters/x/shards/{s} -> other/x : count", "its shards and those of route"},
+		{"roll-up on the counter document", "counters/{c}/shards/{s} -> counters/{c} : count", "is a document above the source"},
+		{"roll-up on another's counter document", base + "\nx/{x}/shards/{s} -> counters/{x} : n", "is a document above the source counters/{c}/shards/{s}"},
+		{"patterns that match one document", base + "\ncounters/x/shards/{s} -> other/x : count", "its source and that of route"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := rollup.ParseRoutes(test.routes)
@@ -140,12 +171,13 @@ func TestHash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return routes[0].Hash()
+		return routes[0].Template.Hash()
 	}
 	base := hash("a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views")
 	for _, same := range []string{
 		"a/{x}/b/{y}/s/{z} -> r/{y}/of/{x} : likes, views",
 		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : views, likes : every 10s : documents",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : views as views, likes : existing",
 	} {
 		if hash(same) != base {
 			t.Errorf("%s: another hash", same)
@@ -159,6 +191,12 @@ func TestHash(t *testing.T) {
 		"a/{a}/b/{b}/t/{s} -> r/{b}/of/{a} : likes, views",
 		"a/{a}/b/x/s/{s} -> r/x/of/{a} : likes, views",
 		"a/{a}/b/{b}/s/{s} -> q/{b}/of/{a} : likes, views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, views as seen",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, seen as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes, count() as views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes as views, views as likes",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes\na/{a}/c/{b}/s/{s} -> r/{b}/of/{a} : views",
+		"a/{a}/b/{b}/s/{s} -> r/{b}/of/{a} : likes\na/{a}/c/{b}/s/{s} -> r/{a}/of/{b} : views",
 	} {
 		if text, ok := seen[hash(other)]; ok {
 			t.Errorf("%s has the hash of %s", other, text)
@@ -167,11 +205,44 @@ func TestHash(t *testing.T) {
 	}
 }
 
+// Routes whose templates are equal but for the names of captures share one, whose hash is the same in
+// whatever order they come.
+func TestTemplate(t *testing.T) {
+	const likes, comments, other = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", "posts/{p}/comments/{c} -> posts/{p} : count() as comments, words : existing",
+		"x/{x}/y/{y} -> posts/{x}/of/{x} : n"
+	parse := func(text ...string) rollup.Routes {
+		t.Helper()
+		routes, err := rollup.ParseRoutes(strings.Join(text, "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return routes
+	}
+	one, back := parse(likes, other, comments), parse(comments, likes)
+	if one[0].Template != one[2].Template || one[0].Template == one[1].Template || len(one.Templates()) != 2 || one[0].Template.Hash() != back[0].Template.Hash() ||
+		one[0].Template.Hash() == parse(likes)[0].Template.Hash() {
+		t.Errorf("%v are of the templates %v", one, one.Templates())
+	}
+	if got, want := one[0].Template.Totals(), []string{"comments", "likes", "words"}; !slices.Equal(got, want) {
+		t.Errorf("totals %v, want %v", got, want)
+	}
+	c, _ := one[0].Template.Counter("posts/7")
+	if got := one[0].Shards(c) + " " + one[2].Shards(c); got != "posts/7/likes posts/7/comments" {
+		t.Errorf("posts/7 has the sources %s", got)
+	}
+	for _, bad := range []string{"posts/7/of/8", "posts/7/of", "posts/7/by/7"} {
+		if c, ok := one[1].Template.Counter(bad); ok {
+			t.Errorf("%s is taken for %v", bad, c)
+		}
+	}
+}
+
 // FuzzParseRoutes: no text crashes the parser, and what it accepts it accepts again as it prints
 // it.
 func FuzzParseRoutes(f *testing.F) {
 	f.Add(rollup.DefaultRoute)
 	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views : documents")
+	f.Add("posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing; posts/{post}/comments/{c} -> posts/{post} : count() as comments : existing")
 	f.Add("a/{b}/c/{d} -> {b}/e : f;g/{h} -> i/j : k")
 	f.Add("a/{a}/s/{s} -> r/{a} : ->")
 	f.Add("a/{->}/s/{s} -> r/{->} : n")
@@ -212,21 +283,21 @@ func FuzzMatch(f *testing.F) {
 	f.Add("counters/\xff/shards/\x00")
 	f.Add("posts/counters/counters/shards/shards/ ")
 	f.Fuzz(func(t *testing.T, path string) {
-		c, ok := routes.Match(path)
+		c, r, ok := routes.Match(path)
 		if !ok {
 			return
 		}
-		if !strings.HasPrefix(path, c.Shards+"/") {
-			t.Errorf("%q is no shard of %q", path, c.Shards)
+		if !strings.HasPrefix(path, r.Shards(c)+"/") {
+			t.Errorf("%q is no shard of %q", path, r.Shards(c))
 		}
-		if back, ok := c.Route.CounterOfRollUp(c.RollUp); !ok || back != c {
+		if back, ok := c.Template.Counter(c.RollUp); !ok || back != c {
 			t.Errorf("%q: the roll-up %q leads to %+v, not %+v", path, c.RollUp, back, c)
 		}
 		for _, other := range routes {
-			if other == c.Route {
+			if other == r {
 				continue
 			}
-			if _, ok := other.Counter(c.Shards); ok {
+			if _, ok := other.Counter(r.Shards(c)); ok {
 				t.Errorf("%q belongs to two routes", path)
 			}
 		}
@@ -239,6 +310,7 @@ func FuzzMatch(f *testing.F) {
 func FuzzPaths(f *testing.F) {
 	f.Add(rollup.DefaultRoute, "likes", "0", "")
 	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views", "größe 三", "{name}", "%2F")
+	f.Add("posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing; posts/{post}/comments/{c} -> posts/{post} : count() as comments : existing", "7", "ann", "x")
 	f.Add("a/{b}/c/{d} -> {b}/e : f;g/{h} -> i/j : k", "a", "..", "\xff")
 	f.Add("a/{b}/c/{d}/s/{s} -> r/{d}/of/{b}/by/{d} : n", "1", "2", "1")
 	f.Add("s/{s} -> s/x/r/y : n\ns/x/s/{s} -> r/{y} : n", "x", "s", "s/x")
@@ -262,19 +334,19 @@ func FuzzPaths(f *testing.F) {
 				path = append(path, segment.Name)
 			}
 			shard := strings.Join(path, "/")
-			c, ok := routes.Match(shard)
-			if !ok || c.Route != r || c.Shards != strings.Join(path[:len(path)-1], "/") {
+			c, of, ok := routes.Match(shard)
+			if !ok || of != r || r.Shards(c) != strings.Join(path[:len(path)-1], "/") {
 				t.Fatalf("%q of route %q matched %+v, %v", shard, r, c, ok)
 			}
-			if back, ok := r.CounterOfRollUp(c.RollUp); !ok || back != c {
+			if back, ok := r.Template.Counter(c.RollUp); !ok || back != c {
 				t.Errorf("%q: the roll-up %q leads to %+v, not %+v", shard, c.RollUp, back, c)
 			}
 			for _, other := range routes {
-				if of, ok := other.CounterOfRollUp(c.RollUp); ok && other != r {
+				if of, ok := other.Template.Counter(c.RollUp); ok && other.Template != r.Template {
 					t.Errorf("%q: the roll-up %q is also that of %+v", shard, c.RollUp, of)
 				}
 			}
-			if of, ok := routes.Match(c.RollUp); ok {
+			if _, of, ok := routes.Match(c.RollUp); ok {
 				t.Errorf("%q: the roll-up %q is a shard of %+v", shard, c.RollUp, of)
 			}
 		}
@@ -283,14 +355,14 @@ func FuzzPaths(f *testing.F) {
 
 func TestRoutesAtTheEdge(t *testing.T) {
 	for name, test := range map[string]struct{ routes, want string }{
-		"earlier template is a later shard": {"x/{x}/shards/{s} -> counters/all/shards/{x} : n\ncounters/{c}/shards/{s} -> rollups/{c} : count", "matches the shard pattern"},
+		"earlier template is a later shard": {"x/{x}/shards/{s} -> counters/all/shards/{x} : n\ncounters/{c}/shards/{s} -> rollups/{c} : count", "matches the source"},
 		"a literal does not use a capture":  {"counters/{c}/shards/{s} -> rollups/c : count", "does not use {c}"},
 		"two dots":                          {"counters/../shards/{s} -> rollups/x : count", "does not allow"},
 		"half a capture":                    {"counters/{c/shards/{s} -> rollups/x : count", "one whole segment"},
 		"the other half":                    {"counters/c}/shards/{s} -> rollups/x : count", "one whole segment"},
 		"no capture's name":                 {"counters/{}/shards/{s} -> rollups/x : count", "one whole segment"},
 		"a field's slash":                   {"counters/{c}/shards/{s} -> rollups/{c} : a/b", "top-level field"},
-		"conflicts beside a parse error":    {"b -> c : n; a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r/{b} : n", "could be one document"},
+		"conflicts beside a parse error":    {"b -> c : n; a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r/{b} : n", "have one name in one roll-up"},
 	} {
 		if _, err := rollup.ParseRoutes(test.routes); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want an error with %q", name, err, test.want)
@@ -301,6 +373,9 @@ func TestRoutesAtTheEdge(t *testing.T) {
 		"counters/" + strings.Repeat("x", 1500) + "/shards/{s} -> rollups/x : count",
 		"counters/__/shards/{s} -> rollups/___ : count",
 		"counters/{c}/shards/{s} -> rollups/{c} : count : documents",
+		"a/{a} -> r/all : count()",
+		"a/{a}/s/{s} -> r/{a} : as as of, the as as n, count() as m, count : existing : every 1m0s",
+		"counters/{c}/shards/{s} -> counters/{c} : count : existing",
 	} {
 		r, err := rollup.ParseRoutes(ok)
 		if err != nil || r[0].String() != ok {
@@ -309,7 +384,7 @@ func TestRoutesAtTheEdge(t *testing.T) {
 	}
 	r, _ := rollup.ParseRoutes("a/{a}/s/{s} -> r/{a}/of/{a} : n")
 	for _, path := range []string{"r/1/of/2", "q/1/of/1", "r/1/by/1"} {
-		if c, ok := r[0].CounterOfRollUp(path); ok {
+		if c, ok := r[0].Template.Counter(path); ok {
 			t.Errorf("%s is taken for a roll-up of %v", path, c)
 		}
 	}

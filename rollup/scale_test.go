@@ -84,7 +84,7 @@ func newCloud(t *testing.T, instances, counters, burst int) *cloud {
 	c := &cloud{t: t, burst: burst, byRollUp: make(map[string]*cloudCounter)}
 	for n := range counters {
 		counter := mustCounter(rollup.DefaultRoute, fmt.Sprintf("counters/%d/shards", n))
-		c.add(&cloudCounter{Counter: counter, shard: counter.Shards + "/0"})
+		c.add(&cloudCounter{Counter: counter, shard: shardsOf(counter) + "/0"})
 	}
 	for range instances {
 		c.start()
@@ -236,7 +236,7 @@ func (i *cloudInstance) Write(ctx context.Context, counter rollup.Counter, r rol
 	if i.wrote != nil {
 		i.wrote(r)
 	}
-	if r.Tally.Routes != c.Route.Hash() {
+	if r.Tally.Routes != c.Template.Hash() {
 		return nil // its as_of covers nothing
 	}
 	for len(c.behind) > 0 && !c.behind[0].After(r.Tally.AsOf) {

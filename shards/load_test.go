@@ -72,7 +72,7 @@ func newLoad(t *testing.T, dial ...grpc.DialOption) *load {
 	if err != nil {
 		t.Fatal(err)
 	}
-	route, ok := routes.Match("counters/c/shards/0")
+	route, _, ok := routes.Match("counters/c/shards/0")
 	if !ok {
 		t.Fatal("no route")
 	}

@@ -163,11 +163,11 @@ func (s *store) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, err
 	return s.Store.SaveCursor(ctx, c)
 }
 
-func (s *store) RollUps(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
+func (s *store) RollUps(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
 	if s.lister != nil {
 		return rollup.Page{}, s.lister
 	}
-	return s.Store.RollUps(ctx, route, from, limit)
+	return s.Store.RollUps(ctx, template, from, limit)
 }
 
 // hang is a call that is never answered.

@@ -157,7 +157,7 @@ func TestEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	likes, ok := routes.Match("counters/likes/shards/0")
+	likes, _, ok := routes.Match("counters/likes/shards/0")
 	if !ok {
 		t.Fatal("no counter")
 	}

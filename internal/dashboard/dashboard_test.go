@@ -657,7 +657,7 @@ func TestRate(t *testing.T) {
 					value = int64(n)
 				}
 				total, _ := rollup.NumberOf(value)
-				m.put(key, nil, rollup.Counter{}, 0, sample{at(p.asOf), total}, 1, test.known)
+				m.put(key, nil, origin{}, sample{at(p.asOf), total}, 1, test.known)
 			}
 			m.tick(time.UnixMicro(at(test.now)))
 			if got := m.rows[key].rate; got != test.want || m.rate != test.want {
@@ -675,7 +675,7 @@ func TestSlowPage(t *testing.T) {
 	b := New()
 	b.model = newModel(10 * time.Second)
 	put := func(n, total int) {
-		b.model.put(rowKey{"d", fmt.Sprint(n), "f"}, nil, rollup.Counter{Shards: fmt.Sprint(n)}, 0, sample{int64(total + 1), rollup.Int(int64(total))}, 1, true)
+		b.model.put(rowKey{"d", fmt.Sprint(n), "f"}, nil, origin{shards: fmt.Sprint(n)}, sample{int64(total + 1), rollup.Int(int64(total))}, 1, true)
 	}
 	remove := func(n int) { b.model.remove(rowKey{"d", fmt.Sprint(n), "f"}) }
 	var r reader
@@ -745,7 +745,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	m := newModel(10 * time.Second)
 	key := rowKey{"d", "r", "f"}
 	for i := range 10 * maxSamples {
-		m.put(key, nil, rollup.Counter{}, 0, sample{int64(i), rollup.Int(int64(i))}, 1, true)
+		m.put(key, nil, origin{}, sample{int64(i), rollup.Int(int64(i))}, 1, true)
 	}
 	r := m.rows[key]
 	if got, want := len(r.samples), maxSamples; got != want || cap(r.samples) > 2*maxSamples {

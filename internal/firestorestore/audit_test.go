@@ -48,7 +48,7 @@ func TestBilledWalks(t *testing.T) {
 	bulk(t, client, 50, func(i int) string { return fmt.Sprintf("others/%d/rollups/0", i) }, one)
 	meter := billing.NewMeter(nil)
 	store := open(t, client, meter.DialOptions()...)
-	route := counter(t, rollup.DefaultRoute).Route
+	route := counter(t, rollup.DefaultRoute).Template.Routes[0]
 
 	found, err := store.Counters(t.Context(), route, "", 100)
 	// beside the counters, one draft of each, and the end
@@ -56,7 +56,7 @@ func TestBilledWalks(t *testing.T) {
 		t.Errorf("%d counters, %v, were billed %+v, want %+v", len(found.Found), err, meter.Counts(), want)
 	}
 	before := meter.Counts()
-	rollUps, err := store.RollUps(t.Context(), route, "", 100)
+	rollUps, err := store.RollUps(t.Context(), route.Template, "", 100)
 	if want := before.Add(billing.Counts{Reads: 10}); len(rollUps.Found) != 10 || rollUps.Next != "" || err != nil || meter.Counts() != want {
 		t.Errorf("%d roll-ups, %v, brought %+v to %+v, want %+v", len(rollUps.Found), err, before, meter.Counts(), want)
 	}
@@ -70,7 +70,7 @@ func TestBilledWalkOfManyCounters(t *testing.T) {
 		bulk(t, client, counters*shards, func(i int) string { return fmt.Sprintf("counters/%d/shards/%d", i%counters, i) }, map[string]any{"count": 1})
 		meter := billing.NewMeter(nil)
 		store := open(t, client, meter.DialOptions()...)
-		found, err := store.Counters(t.Context(), counter(t, rollup.DefaultRoute).Route, "", counters+1)
+		found, err := store.Counters(t.Context(), counter(t, rollup.DefaultRoute).Template.Routes[0], "", counters+1)
 		if got := meter.Counts(); len(found.Found) != counters || found.Next != "" || err != nil || got.Reads > most || got.Writes+got.Deletes > 0 {
 			t.Errorf("%d counters of %d shards, %v, were billed %+v, want at most %d reads", len(found.Found), shards, err, got, most)
 		}
@@ -112,7 +112,7 @@ func BenchmarkAudit(b *testing.B) {
 			client := emulatortest.ClientDatabase(b, project, firestore.DefaultDatabaseID)
 			bulk(b, client, n, func(i int) string { return fmt.Sprintf("counters/%d/shards/0", i) }, map[string]any{"count": 1})
 			bulk(b, client, n, func(i int) string { return fmt.Sprintf("rollups/%d", i) },
-				map[string]any{"count": 1, "tally": document.Tally{AsOf: time.Now().Add(-time.Hour), NumShards: 1, Routes: mustRoute(b).Hash(), Totals: []string{"count"}}.Encode()})
+				map[string]any{"count": 1, "tally": document.Tally{AsOf: time.Now().Add(-time.Hour), NumShards: 1, Routes: mustRoute(b).Template.Hash(), Totals: []string{"count"}}.Encode()})
 			meter := billing.NewMeter(nil)
 			logger := slog.New(slog.DiscardHandler)
 			store := open(b, client, meter.DialOptions()...)

@@ -221,19 +221,19 @@ func TestForeignCollections(t *testing.T) {
 	}
 	var r recorder
 	store := open(t, client, r.dialOptions()...)
-	route := counter(t, "counters/{c}/shards/{s} -> posts/{c}/rollups/total : count").Route
+	route := counter(t, "counters/{c}/shards/{s} -> posts/{c}/rollups/total : count").Template.Routes[0]
 	for _, test := range []struct {
-		page func(context.Context, *rollup.Route, string, int) (rollup.Page, error)
+		page func(from string) (rollup.Page, error)
 		path func(rollup.Counter) string
 		want []string
 	}{
-		{store.Counters, func(c rollup.Counter) string { return c.Shards }, wantShards},
-		{store.RollUps, func(c rollup.Counter) string { return c.RollUp }, wantRollUps},
+		{func(from string) (rollup.Page, error) { return store.Counters(t.Context(), route, from, limit) }, route.Shards, wantShards},
+		{func(from string) (rollup.Page, error) { return store.RollUps(t.Context(), route.Template, from, limit) }, func(c rollup.Counter) string { return c.RollUp }, wantRollUps},
 	} {
 		var got []string
 		pages, all := 0, 0
 		for from, more := "", true; more; pages++ {
-			p, err := test.page(t.Context(), route, from, limit)
+			p, err := test.page(from)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -378,7 +378,7 @@ func TestMissingIndexOfManyShards(t *testing.T) {
 		var index noIndex
 		stores[i] = openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), index.dialOption())
 	}
-	if totals := sum(t, view(t, stores[0], c)); totals.Sums["count"] != rollup.Int(1000) || totals.NumShards != 1000 {
+	if totals := sum(t, view(t, stores[0], c)); totals.Sums["count"] != rollup.Int(1000) || totals.NumShards() != 1000 {
 		t.Errorf("1,000 shards add up to %+v", totals)
 	}
 	put(t, client, "one more", 1)
@@ -398,7 +398,7 @@ func TestMissingIndexOfManyShards(t *testing.T) {
 	if log.Len() > 0 {
 		t.Errorf("logged %s", &log)
 	}
-	if totals := sum(t, view(t, stores[1], counter(t, rollup.DefaultRoute+" : documents"))); totals.NumShards != 1001 {
+	if totals := sum(t, view(t, stores[1], counter(t, rollup.DefaultRoute+" : documents"))); totals.NumShards() != 1001 {
 		t.Errorf("read on purpose: %+v", totals)
 	}
 }
@@ -438,7 +438,7 @@ func TestCallsNameTheirDatabase(t *testing.T) {
 	if err := store.Write(t.Context(), c, rollup.RollUp{}); err != nil {
 		t.Error(err)
 	}
-	if _, err := store.Counters(t.Context(), c.Route, "", 10); err != nil {
+	if _, err := store.Counters(t.Context(), c.Template.Routes[0], "", 10); err != nil {
 		t.Error(err)
 	}
 	if len(seen) != 4 {

@@ -125,11 +125,11 @@ func TestDeadConnection(t *testing.T) {
 			return store.Remove(ctx, c, rollup.RollUp{})
 		},
 		"page of counters": func(ctx context.Context, store *firestorestore.Store, _ rollup.Snapshot) error {
-			_, err := store.Counters(ctx, c.Route, "", 10)
+			_, err := store.Counters(ctx, c.Template.Routes[0], "", 10)
 			return err
 		},
 		"page of roll-ups": func(ctx context.Context, store *firestorestore.Store, _ rollup.Snapshot) error {
-			_, err := store.RollUps(ctx, c.Route, "", 10)
+			_, err := store.RollUps(ctx, c.Template, "", 10)
 			return err
 		},
 		"load": func(ctx context.Context, store *firestorestore.Store, _ rollup.Snapshot) error {

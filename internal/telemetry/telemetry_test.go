@@ -92,7 +92,7 @@ var likes = func() rollup.Counter {
 	if err != nil {
 		panic(err)
 	}
-	c, _ := routes.Match("counters/likes/shards/0")
+	c, _, _ := routes.Match("counters/likes/shards/0")
 	return c
 }()
 

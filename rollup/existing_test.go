@@ -1,0 +1,296 @@
+package rollup_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+)
+
+// postRoutes keep two totals in documents of the app's own.
+var postRoutes = func() rollup.Routes {
+	routes, err := rollup.ParseRoutes("posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\nposts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing")
+	if err != nil {
+		panic(err)
+	}
+	return routes
+}()
+
+// post7 is the counter of posts/7.
+var post7, _ = postRoutes[0].Template.Counter("posts/7")
+
+// like has a user like post 7.
+func (w *world) like(user string) time.Time {
+	return w.store.Put("posts/7/likes/"+user, map[string]any{})
+}
+
+// changed delivers an event of post 7.
+func (w *world) changed(c *rollup.Coalescer, e rollup.Event) *delivery {
+	return w.deliverOf(hold, c, post7, e)
+}
+
+// wantPost wants post 7 to hold this, beside the tally.
+func (w *world) wantPost(want map[string]any) {
+	w.t.Helper()
+	got := w.store.Get("posts/7")
+	delete(got, document.TallyField)
+	if d := cmp.Diff(want, got); d != "" {
+		w.t.Errorf("posts/7 (-want +got):\n%s", d)
+	}
+}
+
+// A change of either source rolls up both, in one look and one write, and leaves the app's fields.
+func TestRoutesOfOneTemplate(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.store.Put("posts/7", map[string]any{"title": "x"})
+		w.like("ann")
+		w.store.Put("posts/7/comments/1", map[string]any{"text": "x"})
+		w.store.Put("posts/8/likes/ann", map[string]any{})
+		w.acknowledged(w.changed(c, rollup.Event{ID: "e"}))
+		w.wantPost(map[string]any{"title": "x", "likes": int64(1), "comments": int64(1)})
+		w.called(1, 1, 1)
+		if tally := document.DecodeTally(w.store.Get("posts/7")["tally"]); tally.NumShards != 2 || tally.Routes != post7.Template.Hash() || len(tally.Totals) != 2 {
+			t.Errorf("the tally is %+v", tally)
+		}
+		w.store.Delete("posts/7/comments/1")
+		w.acknowledged(w.changed(c, rollup.Event{ID: "f"}))
+		w.wantPost(map[string]any{"title": "x", "likes": int64(1), "comments": int64(0)})
+	})
+}
+
+// A document of the app's own that is not there covers its events like a roll-up, is looked at once a
+// cadence, and is never created. When it comes, the next change fills it in.
+func TestMissingDocument(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		var deliveries []*delivery
+		const seconds, perSecond = 20, 500
+		for i := range seconds * perSecond { // a recursive delete: the post first, then its likes
+			w.store.Delete(fmt.Sprint("posts/7/likes/", i))
+			deliveries = append(deliveries, w.changed(c, rollup.Event{ID: fmt.Sprint("e", i)}))
+			time.Sleep(time.Second / perSecond)
+		}
+		w.acknowledged(deliveries...)
+		if looks, sums, writes := w.looks.Load(), w.sums.Load(), w.writes.Load(); looks > seconds+1 || looks < seconds-1 || sums+writes > 0 {
+			t.Errorf("%d looks, %d sums, %d writes in %d s", looks, sums, writes, seconds)
+		}
+		if post := w.store.Get("posts/7"); post != nil {
+			t.Errorf("posts/7 was created: %v", post)
+		}
+		time.Sleep(cadence)
+		w.looks.Store(0)
+		w.like("ann")
+		w.acknowledged(w.changed(c, rollup.Event{ID: "before the post"}))
+		w.called(1, 0, 0)
+		w.store.Put("posts/7", map[string]any{"title": "x"})
+		w.like("bob")
+		w.acknowledged(w.changed(c, rollup.Event{ID: "after it"}))
+		w.wantPost(map[string]any{"title": "x", "likes": int64(2), "comments": int64(0)})
+		w.store.Delete("posts/7")
+		w.like("cyd")
+		w.acknowledged(w.changed(c, rollup.Event{ID: "after it went"}))
+		w.store.Put("posts/7", map[string]any{"title": "y"})
+		w.like("dan")
+		w.acknowledged(w.changed(c, rollup.Event{ID: "after it came again"}))
+		w.wantPost(map[string]any{"title": "y", "likes": int64(4), "comments": int64(0)})
+	})
+}
+
+// An event that comes while a look is out is not covered by the document's absence in that look.
+func TestMissingDocumentCoversWhatCameBefore(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		var late *delivery
+		w.duringView = func(n int32) {
+			if n == 1 {
+				w.store.Put("posts/7", map[string]any{})
+				w.like("ann")
+				late = w.changed(c, rollup.Event{ID: "late"})
+			}
+		}
+		w.acknowledged(w.changed(c, rollup.Event{ID: "early"}))
+		if !late.held() {
+			t.Error("acknowledged by a look from before it")
+		}
+		w.acknowledged(late)
+		w.wantPost(map[string]any{"likes": int64(1), "comments": int64(0)})
+	})
+}
+
+// An app that writes its document all the time does not keep Tally from it.
+func TestAppWritesItsDocument(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.store.Put("posts/7", map[string]any{"edits": int64(0)})
+		end := time.Now().Add(30 * time.Second)
+		w.aroundWrite = func(n int32, write func() error) error {
+			time.Sleep(15 * time.Millisecond)
+			return write()
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for time.Now().Before(end) {
+				w.store.Increment("posts/7", "edits", 1)
+				time.Sleep(50 * time.Millisecond)
+			}
+		}()
+		var likes int64
+		for time.Now().Before(end) {
+			w.like(fmt.Sprint(likes))
+			likes++
+			w.acknowledged(w.changed(c, rollup.Event{ID: fmt.Sprint(likes)}))
+		}
+		<-done
+		w.wantPost(map[string]any{"edits": w.store.Get("posts/7")["edits"], "likes": likes, "comments": int64(0)})
+	})
+}
+
+// An audit neither misses a post that is not there nor creates or removes one. It fills in one that
+// came after its likes, and leaves one that never had any.
+func TestAuditOfExisting(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		audit := func(o rollup.AuditOptions, want rollup.Report) {
+			t.Helper()
+			got, err := rollup.Audit(w.t.Context(), traced{w.store, w}, postRoutes, o)
+			if d := cmp.Diff(want, counts(got)); d != "" || err != nil {
+				t.Errorf("%v: (-want +got):\n%s", err, d)
+			}
+		}
+		dry := w.auditOptions()
+		dry.DryRun = true
+		w.like("ann")
+		w.store.Put("posts/7/comments/1", map[string]any{})
+		w.store.Put("posts/8", map[string]any{"title": "y"})
+		audit(dry, rollup.Report{})
+		audit(w.auditOptions(), rollup.Report{})
+		w.store.Put("posts/7", map[string]any{"title": "x"})
+		audit(dry, rollup.Report{Counters: 1, Differing: 1, Missing: 1})
+		audit(w.auditOptions(), rollup.Report{Counters: 1, RolledUp: 1, Missing: 1})
+		w.wantPost(map[string]any{"title": "x", "likes": int64(1), "comments": int64(1)})
+		w.store.Delete("posts/7/likes/ann")
+		w.store.Delete("posts/7/comments/1")
+		w.acknowledged(w.changed(c, rollup.Event{ID: "e"}))
+		time.Sleep(2 * time.Hour)
+		audit(w.auditOptions(), rollup.Report{Counters: 1, Unchanged: 1})
+		w.wantPost(map[string]any{"title": "x", "likes": int64(0), "comments": int64(0)})
+		if d := cmp.Diff(map[string]any{"title": "y"}, w.store.Get("posts/8")); d != "" {
+			t.Errorf("posts/8 (-want +got):\n%s", d)
+		}
+		// The app has set back an old copy, without the totals.
+		w.store.Put("posts/7", map[string]any{"title": "z"})
+		w.like("bob")
+		audit(w.auditOptions(), rollup.Report{Counters: 1, RolledUp: 1, Missing: 1})
+		w.store.Delete("posts/7")
+		audit(w.auditOptions(), rollup.Report{})
+		if post := w.store.Get("posts/7"); post != nil {
+			t.Errorf("posts/7 was created: %v", post)
+		}
+	})
+}
+
+// A tick keeps what is there, and is not kept busy by what is not.
+func TestKeepOfExisting(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes(postRoutes[0].String() + " : every 10s\n" + postRoutes[1].String() + " : every 10s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep := func(d time.Duration, want rollup.KeepReport) {
+			t.Helper()
+			got, err := rollup.Keep(w.t.Context(), traced{w.store, w}, routes, 2, time.Now().Add(d), w.options(0))
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("%v: (-want +got):\n%s", err, diff)
+			}
+		}
+		w.like("ann")
+		w.store.Put("posts/8", map[string]any{"title": "y"})
+		keep(25*time.Second, rollup.KeepReport{Counters: 1})
+		w.called(3, 0, 0)
+		w.store.Put("posts/7", map[string]any{"title": "x"})
+		keep(25*time.Second, rollup.KeepReport{Counters: 1, RolledUp: 1, Unchanged: 2})
+		w.wantPost(map[string]any{"title": "x", "likes": int64(1), "comments": int64(0)})
+		if sums, writes := w.sums.Load(), w.writes.Load(); sums != 3 || writes != 1 {
+			t.Errorf("%d sums and %d writes in three visits, want 3 and 1", sums, writes)
+		}
+		w.store.Delete("posts/7/likes/ann")
+		time.Sleep(2 * time.Hour)
+		keep(0, rollup.KeepReport{Counters: 1, RolledUp: 1})
+		time.Sleep(2 * time.Hour)
+		keep(0, rollup.KeepReport{Counters: 1, Unchanged: 1})
+		w.wantPost(map[string]any{"title": "x", "likes": int64(0), "comments": int64(0)})
+	})
+}
+
+// An event that changes no total costs nothing, for five seconds of the server's time after its commit.
+func TestUnchangedCostsNothing(t *testing.T) {
+	for _, skew := range []time.Duration{0, time.Hour, -time.Hour} {
+		inWorld(t, func(w *world, c *rollup.Coalescer) {
+			w.store.Skew = skew
+			w.store.Put("posts/7", map[string]any{})
+			edited := func(id string, ago time.Duration) *delivery {
+				return w.changed(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-ago), Unchanged: true})
+			}
+			w.like("ann")
+			w.acknowledged(edited("before any look", 0))
+			w.called(1, 1, 1) // nobody knows what time it is
+			time.Sleep(time.Minute)
+			w.like("bob") // whose event is late
+			for i := range 100 {
+				w.acknowledged(edited(fmt.Sprint("edit ", i), 4*time.Second+time.Duration(i)*time.Millisecond))
+				time.Sleep(time.Second)
+			}
+			w.called(0, 0, 0)
+			w.wantPost(map[string]any{"likes": int64(1), "comments": int64(0)})
+			if n := c.Active(); n != 0 {
+				t.Errorf("%d counters are remembered", n)
+			}
+			w.acknowledged(edited("old", 5*time.Second))
+			w.called(1, 1, 1)
+			w.wantPost(map[string]any{"likes": int64(2), "comments": int64(0)})
+			time.Sleep(time.Minute)
+			unknown := w.changed(c, rollup.Event{ID: "of an unknown time", Unchanged: true})
+			w.acknowledged(unknown)
+			w.called(1, 1, 1)
+		})
+	}
+}
+
+// No change relies on an event that changes none: another copy of that may be acknowledged at once.
+func TestUnchangedIsNoAnchor(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.store.Put("posts/7", map[string]any{})
+		w.acknowledged(w.changed(c, rollup.Event{ID: "first"}))
+		event := func(id string, unchanged bool) *delivery {
+			return w.changed(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-time.Minute), Unchanged: unchanged})
+		}
+		old, older, anchor := event("old edit", true), event("another", true), event("like", false)
+		copied, absorbed, edit := event("like", false), event("another like", false), event("an edit", true)
+		for name, want := range map[*delivery]bool{old: true, older: false, anchor: true, copied: true, absorbed: false, edit: false} {
+			if name.held() != want {
+				t.Errorf("held %v, want %v", name.held(), want)
+			}
+		}
+		w.acknowledged(old, older, anchor, copied, absorbed, edit)
+	})
+	// When the time of either is up, both fail, and nothing is acknowledged on their account.
+	for _, first := range []string{"edit", "like"} {
+		inWorld(t, func(w *world, c *rollup.Coalescer) {
+			w.store.Put("posts/7", map[string]any{})
+			w.acknowledged(w.changed(c, rollup.Event{ID: "first"}))
+			limits := map[string]time.Duration{"edit": hold, "like": hold}
+			limits[first] = cadence / 2
+			edit := w.deliverOf(limits["edit"], c, post7, rollup.Event{ID: "edit", Unchanged: true})
+			like := w.deliverOf(limits["like"], c, post7, rollup.Event{ID: "like"})
+			absorbed := w.changed(c, rollup.Event{ID: "absorbed"})
+			if absorbed.held() {
+				t.Fatal("not absorbed")
+			}
+			<-edit.done
+			<-like.done
+			if edit.err == nil || like.err == nil {
+				t.Errorf("%s has no time: edit %v, like %v", first, edit.err, like.err)
+			}
+		})
+	}
+}
