@@ -209,7 +209,7 @@ func (m *migrationRun) ask() error {
 	}
 	fmt.Fprintf(m.text, `
 The extension must have been uninstalled in project %s for %v, or it takes the shards away again.
-From now on the extension's client library shows too little: it adds its own shard to the document's field, which stands still.
+The documents' fields stand still from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
 Is the extension uninstalled? [y/N] `, m.project, migration.Wait)
 	answer, err := bufio.NewReader(m.in).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {

@@ -73,7 +73,7 @@ extension  left no sign of when it ran
 `
 	const asked = `
 The extension must have been uninstalled in project PROJECT for 3m0s, or it takes the shards away again.
-From now on the extension's client library shows too little: it adds its own shard to the document's field, which stands still.
+The documents' fields stand still from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
 Is the extension uninstalled? [y/N] `
 	for _, step := range []struct {
 		name   string

@@ -340,11 +340,15 @@ func TestInPlace(t *testing.T) {
 	}
 	d.set("pages/p", map[string]any{"visits": 1000, "likes": 7})
 	d.set("pages/p/_counter_shards_/"+random(1), map[string]any{"visits": 3})
+	d.set("pages/gone/_counter_shards_/"+random(1), map[string]any{"visits": 3})
 	p := d.scan()
+	if len(p.Uncounted) != 1 || p.Uncounted[0].Example != "pages/gone" {
+		t.Errorf("not counted: %v, want the document that does not exist", p.Uncounted)
+	}
 	if err := p.Run(t.Context(), d.client, 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	byTally := map[string]any{"visits": 1004, "likes": 7, document.TallyField: document.Tally{Totals: []string{"visits", "likes"}}.Encode()}
+	byTally := map[string]any{"visits": 1003, "likes": 7, document.TallyField: document.Tally{Totals: []string{"visits", "likes"}}.Encode()}
 	d.set("pages/p", byTally)
 	second := d.scan()
 	if c := p.Compare(second); len(second.ToDo()) > 0 || len(c.Differing) > 0 {

@@ -57,6 +57,7 @@ type Document struct {
 
 	route     *rollup.Route
 	rollUp    string // its path
+	exists    bool   // the document itself, not only shards
 	numShards int    // the numbered shards are those below
 }
 
@@ -139,6 +140,9 @@ func Scan(ctx context.Context, client *firestore.Client, routes rollup.Routes, p
 		return nil, fmt.Errorf("migration: read what was carried: %w", err)
 	}
 	for _, d := range s.Documents {
+		if !d.exists && d.route.Template.Existing && d.rollUp == d.Path {
+			s.leave("the document does not exist, and its route says existing: Tally makes no roll-up of it", d.Path, false)
+		}
 		if s.carried == 0 && slices.ContainsFunc(d.Totals, func(t Total) bool { return t.rollUp }) {
 			return nil, fmt.Errorf("migration: Tally's functions make roll-ups of %s itself already, and nothing was carried over yet: "+
 				"what the extension had counted there is lost; take that route away, restore the documents from a backup, and begin again", d.Path)
@@ -218,6 +222,7 @@ func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnaps
 		return
 	}
 	d := s.document(path, route, counter)
+	d.exists = found.Exists()
 	tally := document.DecodeTally(found.Data()[document.TallyField])
 	for _, field := range []string{"numShards", "num_shards"} {
 		if n, ok := found.Data()[field].(int64); ok && n > 0 {
