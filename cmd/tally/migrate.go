@@ -177,7 +177,8 @@ func (m *migrationRun) tellPlan() {
 	}
 	toDo, left := m.plan.ToDo(), m.plan.Left()
 	m.migrated.Documents, m.migrated.ToDo, m.migrated.Carry = len(m.plan.Documents), len(toDo), values(left)
-	m.migrated.Uncounted, m.migrated.Cost, m.migrated.DryRun = m.plan.Uncounted, m.plan.Cost(), m.dryRun
+	m.migrated.Uncounted, m.migrated.Differing = append([]migration.Uncounted{}, m.plan.Uncounted...), []migration.Difference{} // no null in JSON
+	m.migrated.Cost, m.migrated.DryRun = m.plan.Cost(), m.dryRun
 	if m.dryRun {
 		for _, d := range toDo {
 			var carry, then []string
@@ -191,7 +192,7 @@ func (m *migrationRun) tellPlan() {
 	fmt.Fprintf(m.text, "documents  %d, with something left to do for %d\n", len(m.plan.Documents), len(toDo))
 	fmt.Fprintf(m.text, "to fold    %d shards, %d of them partial sums\n", m.migrated.Fold, partials)
 	fmt.Fprintf(m.text, "to carry   %s\n", amounts(left))
-	fmt.Fprintf(m.text, "to bill    %s, without the roll-ups that follow\n", price(m.migrated.Cost))
+	fmt.Fprintf(m.text, "to bill    about %s, without the roll-ups that follow\n", price(m.migrated.Cost))
 	if m.plan.Idle > 0 {
 		fmt.Fprintf(m.text, "extension  ran %v ago\n", m.plan.Idle.Round(time.Second))
 	} else {
@@ -245,7 +246,7 @@ func (m *migrationRun) work(ctx context.Context) error {
 // check compares what there is now with what was expected, and the roll-ups with the shards.
 func (m *migrationRun) check(ctx context.Context, after *migration.Plan) error {
 	c := m.plan.Compare(after)
-	m.migrated.Differing, m.migrated.Moved = c.Differing, values(c.By)
+	m.migrated.Differing, m.migrated.Moved = append(m.migrated.Differing, c.Differing...), values(c.By)
 	for _, d := range c.Differing {
 		fmt.Fprintf(m.text, "DIFFERENT: %s: %s\n", d.Document, d.Why)
 	}
