@@ -144,7 +144,8 @@ func parseTotals(list string) ([]Total, error) {
 		t.Field = strings.TrimSpace(text)
 		if words := strings.Fields(text); len(words) > 2 && words[len(words)-2] == "as" {
 			t.Name = words[len(words)-1]
-			t.Field = strings.TrimSpace(t.Field[:strings.LastIndex(t.Field, " as ")])
+			before := strings.TrimSpace(strings.TrimSuffix(t.Field, t.Name))
+			t.Field = strings.TrimSpace(strings.TrimSuffix(before, "as"))
 		}
 		switch {
 		case t.Field == countAll:
@@ -176,11 +177,16 @@ func checkField(name string) error {
 	if strings.ContainsAny(name, ".`[]*~/()") {
 		return fmt.Errorf("the field %q: name a top-level field, without any of . ` [ ] * ~ / ( ); or count()", name)
 	}
+	if words := strings.Fields(name); len(words) > 1 && slices.ContainsFunc(words, isAs) {
+		return fmt.Errorf("the total %q: want a field or count(), then perhaps \"as\" and a name of one word", name)
+	}
 	if err := checkID(name); err != nil {
 		return fmt.Errorf("a field's name %w", err)
 	}
 	return nil
 }
+
+func isAs(word string) bool { return strings.EqualFold(word, "as") }
 
 // checkCaptures checks that the pattern ends in a capture, and that the template uses exactly the
 // pattern's other captures.
