@@ -2,6 +2,7 @@ package rollup_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +96,19 @@ func TestMissingDocument(t *testing.T) {
 		w.like("dan")
 		w.acknowledged(w.changed(c, rollup.Event{ID: "after it came again"}))
 		w.wantPost(map[string]any{"title": "y", "likes": int64(4), "comments": int64(0)})
+	})
+}
+
+// A document of the app's own begins without a tally. That is nothing to warn of.
+func TestExistingBeginsWithoutTally(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.store.Put("posts/7", map[string]any{"title": "x"})
+		w.like("ann")
+		w.acknowledged(w.changed(c, rollup.Event{ID: "e"}))
+		w.wantPost(map[string]any{"title": "x", "likes": int64(1), "comments": int64(0)})
+		if log := w.log.String(); strings.Contains(log, "WARN") {
+			t.Errorf("logged %s", log)
+		}
 	})
 }
 
