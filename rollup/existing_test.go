@@ -287,6 +287,25 @@ func TestUnchangedIsNoAnchor(t *testing.T) {
 		}
 		w.acknowledged(old, older, anchor, copied, absorbed, edit)
 	})
+	// An older one, which may be an anchor that was delivered again, relies on none that is younger.
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		edit := func(id string, ago time.Duration) *delivery {
+			return w.changed(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-ago), Unchanged: true})
+		}
+		w.store.Put("posts/7", map[string]any{})
+		w.duringView = func(n int32) {
+			if n == 1 {
+				young, old, older, second := edit("young", 0), edit("old", time.Minute), edit("older", time.Hour), edit("older", time.Hour)
+				if !young.held() || !old.held() || !older.held() || !second.held() {
+					t.Errorf("held: young %v, old %v, older %v, its copy %v", young.held(), old.held(), older.held(), second.held())
+				}
+				if between := edit("between", time.Minute); between.held() {
+					t.Error("a younger one is held")
+				}
+			}
+		}
+		w.acknowledged(edit("before any look", 0))
+	})
 	// When the time of either is up, both fail, and nothing is acknowledged on their account.
 	for _, first := range []string{"edit", "like"} {
 		inWorld(t, func(w *world, c *rollup.Coalescer) {
