@@ -270,6 +270,32 @@ func TestUnchangedCostsNothing(t *testing.T) {
 	}
 }
 
+// It opens no generation of a counter that is active, and its age counts from before the look that tells
+// what time it is.
+func TestUnchangedBesideLooks(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.store.Put("posts/7", map[string]any{})
+		w.duringView = func(n int32) {
+			if n == 1 {
+				time.Sleep(3 * time.Second)
+			}
+		}
+		w.acknowledged(w.changed(c, rollup.Event{ID: "first"}))
+		w.called(1, 1, 1)
+		edit := func(id string, ago time.Duration) *delivery {
+			return w.changed(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-ago), Unchanged: true})
+		}
+		if young := edit("young", 4*time.Second); young.held() {
+			t.Error("a young one is held")
+		}
+		old := edit("old", 6*time.Second)
+		if !old.held() {
+			t.Error("an old one is acknowledged at once after a slow look")
+		}
+		w.acknowledged(old)
+	})
+}
+
 // No change relies on an event that changes none: another copy of that may be acknowledged at once.
 func TestUnchangedIsNoAnchor(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {

@@ -138,6 +138,7 @@ func TestRefusedRoutes(t *testing.T) {
 		{"once_per_user of a counter", "counters/{c}/shards/{s} -> counters/{c} : once_per_user : existing", `the total "once_per_user" has the name`},
 		{"an ancestor of its own source", "posts/{p}/likes/{u} -> posts/{p} : count()", "is a document above the source posts/{p}/likes/{u}, and Tally would create and remove it; add the option existing"},
 		{"an ancestor two levels above", "a/{a}/b/x/c/{c} -> r/{a} : n\nb/{b}/s/{s} -> a/{b} : m", "the roll-up a/{b} is a document above the source a/{a}/b/x/c/{c}"},
+		{"an ancestor of many", "a/{a}/b/{b}/c/{c}/d/{d} -> r/{a}/of/{b}/in/{c} : n\nx/{x}/y/{y}/s/{s} -> a/{x}/b/{y} : m", "the roll-up a/{x}/b/{y} is a document above the source a/{a}/b/{b}/c/{c}/d/{d}"},
 		{"an existing document that is a source", "posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing\nposts/{p} -> stats/posts : count()", "matches the source posts/{p}; writing it would trigger another roll-up"},
 		{"template is a shard", "counters/{c}/shards/{s} -> counters/{c}/shards/total : count", "matches the source"},
 		{"template is another's shard", base + "\nx/{x}/shards/{s} -> counters/all/shards/{x} : n", "matches the source"},
