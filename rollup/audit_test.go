@@ -1188,6 +1188,34 @@ func TestRerouted(t *testing.T) {
 	}
 }
 
+// An audit that is killed while a difference waits leaves its walk, of several, before it.
+func TestWaitingDifferenceKeepsItsPlace(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("a/{a}/s/{s} -> r/{a} : n\n" + rollup.DefaultRoute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.increment(1)
+		w.rollUpElsewhere()
+		w.increment(1)
+		w.duringView = func(n int32) {
+			if n == 1 {
+				time.Sleep(6 * time.Second) // so that the cursor is saved
+			}
+		}
+		ctx, cancel := context.WithTimeout(w.t.Context(), grace)
+		defer cancel()
+		if _, err := rollup.Audit(ctx, traced{w.store, w}, routes, w.patient()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want that its time is over", err)
+		}
+		c, err := w.store.LoadCursor(w.t.Context())
+		want := []rollup.Place{{Done: true}, {Done: true}, {}, {}}
+		if d := cmp.Diff(want, c.Places); d != "" || err != nil {
+			t.Errorf("%v: places (-want +got):\n%s", err, d)
+		}
+	})
+}
+
 // The cursor holds on the very routes that it was saved for, with a place for each. On others an audit
 // begins anew.
 func TestCursorHoldsOnItsRoutes(t *testing.T) {

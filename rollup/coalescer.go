@@ -59,7 +59,8 @@ type counterState struct {
 // anchor stands for them: if it is never acknowledged, it is delivered again.
 type generation struct {
 	anchor string          // event id
-	weak   bool            // the anchor changes no total: a copy of it may be acknowledged at once, so no change relies on it
+	weak   bool            // the anchor changes no total; see Event.Unchanged
+	commit time.Time       // of the anchor
 	values context.Context // the anchor's context without its end, for the looks that the anchor waits for
 	latest time.Time       // the latest update time that its events' documents carry
 	from   time.Time       // covered-from: read time of the first look begun after it closed; zero until then
@@ -77,7 +78,9 @@ type Event struct {
 	UpdateTime time.Time
 
 	// Unchanged says that the event tells of an update that leaves every total as it was, by its own old
-	// and new values. UpdateTime must then be the update's.
+	// and new values. UpdateTime must then be the update's. While it is young, a copy of it may be
+	// acknowledged at once. So no change relies on it, nor an older event, which may be an anchor that
+	// was delivered again.
 	Unchanged bool
 }
 
@@ -129,15 +132,15 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Endi
 		if e.UpdateTime.After(g.latest) {
 			g.latest = e.UpdateTime
 		}
-		if !g.weak || e.Unchanged {
+		if !g.weak || e.Unchanged && !e.UpdateTime.Before(g.commit) {
 			c.mu.Unlock()
 			return Ending{}, nil // absorbed
 		}
-		g.anchor, g.weak, s.anchor = e.ID, false, hash
+		g.anchor, g.weak, g.commit, s.anchor = e.ID, e.Unchanged, e.UpdateTime, hash
 		c.mu.Unlock()
 		return c.wait(ctx, s, g, true)
 	}
-	g := &generation{anchor: e.ID, weak: e.Unchanged, values: context.WithoutCancel(ctx), latest: e.UpdateTime, done: make(chan struct{})}
+	g := &generation{anchor: e.ID, weak: e.Unchanged, commit: e.UpdateTime, values: context.WithoutCancel(ctx), latest: e.UpdateTime, done: make(chan struct{})}
 	s.open, s.anchor = g, hash
 	if !s.probing {
 		s.probing = true

@@ -26,7 +26,7 @@ func (rs Routes) conflicts() []error {
 			if overlap(r.pattern, other.pattern) {
 				report(r, "its source and that of route %q could be one document; a document may be a source of one route only, which may have several totals", other)
 			}
-			if r.Template != other.Template && spell(r.template, r.template) != spell(other.template, other.template) && overlap(r.template, other.template) {
+			if spell(r.template, r.template) != spell(other.template, other.template) && overlap(r.template, other.template) {
 				report(r, "its roll-ups and those of route %q could be one document; spell both alike, or give each roll-ups of its own", other)
 			}
 		}

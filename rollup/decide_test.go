@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -279,6 +280,24 @@ func TestSameTotal(t *testing.T) {
 		}
 		if got := sameTotal(test.b, test.a); got != test.want {
 			t.Errorf("sameTotal(%v, %v) = %v", test.b, test.a, got)
+		}
+	}
+}
+
+// Walks that are not done go on, those whose page failed too. The others begin anew when no walk is left
+// but those.
+func TestCursorGoesOn(t *testing.T) {
+	routes, err := ParseRoutes("a/{a}/s/{s} -> r/{a} : n\nb/{b}/s/{s} -> r/{b} : m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range [][2][]Place{
+		{{{Done: true}, {From: "x", Failed: true}, {From: "y"}}, {{Done: true}, {From: "x"}, {From: "y"}}},
+		{{{Done: true}, {From: "x", Failed: true}, {Done: true}}, {{}, {From: "x"}, {}}},
+	} {
+		c := Cursor{Routes: routes.String(), Places: test[0]}
+		if got := c.on(routes).Places; !slices.Equal(got, test[1]) {
+			t.Errorf("%+v goes on at %+v, want %+v", test[0], got, test[1])
 		}
 	}
 }

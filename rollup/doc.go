@@ -49,7 +49,7 @@
 //
 // An event that changes no total, by its own old and new values, is acknowledged at once while it is
 // younger than a redelivery can be. An older one is treated as any other, but no change relies on it:
-// it absorbs only its like.
+// it absorbs only its like, and none that is older.
 //
 // Two things follow that may surprise. Nothing is acknowledged on a comparison, so equal totals are
 // written with a new as_of while an event waits: another instance's older sum may be on its way,

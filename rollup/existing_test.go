@@ -2,6 +2,7 @@ package rollup_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +96,19 @@ func TestMissingDocument(t *testing.T) {
 		w.like("dan")
 		w.acknowledged(w.changed(c, rollup.Event{ID: "after it came again"}))
 		w.wantPost(map[string]any{"title": "y", "likes": int64(4), "comments": int64(0)})
+	})
+}
+
+// A document of the app's own begins without a tally. That is nothing to warn of.
+func TestExistingBeginsWithoutTally(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.store.Put("posts/7", map[string]any{"title": "x"})
+		w.like("ann")
+		w.acknowledged(w.changed(c, rollup.Event{ID: "e"}))
+		w.wantPost(map[string]any{"title": "x", "likes": int64(1), "comments": int64(0)})
+		if log := w.log.String(); strings.Contains(log, "WARN") {
+			t.Errorf("logged %s", log)
+		}
 	})
 }
 
@@ -256,6 +270,32 @@ func TestUnchangedCostsNothing(t *testing.T) {
 	}
 }
 
+// It opens no generation of a counter that is active, and its age counts from before the look that tells
+// what time it is.
+func TestUnchangedBesideLooks(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.store.Put("posts/7", map[string]any{})
+		w.duringView = func(n int32) {
+			if n == 1 {
+				time.Sleep(3 * time.Second)
+			}
+		}
+		w.acknowledged(w.changed(c, rollup.Event{ID: "first"}))
+		w.called(1, 1, 1)
+		edit := func(id string, ago time.Duration) *delivery {
+			return w.changed(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-ago), Unchanged: true})
+		}
+		if young := edit("young", 4*time.Second); young.held() {
+			t.Error("a young one is held")
+		}
+		old := edit("old", 6*time.Second)
+		if !old.held() {
+			t.Error("an old one is acknowledged at once after a slow look")
+		}
+		w.acknowledged(old)
+	})
+}
+
 // No change relies on an event that changes none: another copy of that may be acknowledged at once.
 func TestUnchangedIsNoAnchor(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
@@ -272,6 +312,25 @@ func TestUnchangedIsNoAnchor(t *testing.T) {
 			}
 		}
 		w.acknowledged(old, older, anchor, copied, absorbed, edit)
+	})
+	// An older one, which may be an anchor that was delivered again, relies on none that is younger.
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		edit := func(id string, ago time.Duration) *delivery {
+			return w.changed(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-ago), Unchanged: true})
+		}
+		w.store.Put("posts/7", map[string]any{})
+		w.duringView = func(n int32) {
+			if n == 1 {
+				young, old, older, second := edit("young", 0), edit("old", time.Minute), edit("older", time.Hour), edit("older", time.Hour)
+				if !young.held() || !old.held() || !older.held() || !second.held() {
+					t.Errorf("held: young %v, old %v, older %v, its copy %v", young.held(), old.held(), older.held(), second.held())
+				}
+				if between := edit("between", time.Minute); between.held() {
+					t.Error("a younger one is held")
+				}
+			}
+		}
+		w.acknowledged(edit("before any look", 0))
 	})
 	// When the time of either is up, both fail, and nothing is acknowledged on their account.
 	for _, first := range []string{"edit", "like"} {

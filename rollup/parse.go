@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -142,24 +143,21 @@ func parseTotals(list string) ([]Total, error) {
 	for text := range strings.SplitSeq(list, ",") {
 		var t Total
 		t.Field = strings.TrimSpace(text)
-		if words := strings.Fields(text); len(words) > 2 && words[len(words)-2] == "as" {
-			t.Name = words[len(words)-1]
-			t.Field = strings.TrimSpace(t.Field[:strings.LastIndex(t.Field, " as ")])
+		words := strings.Fields(text)
+		switch n := len(words); {
+		case n > 2 && words[n-2] == "as":
+			t.Name = words[n-1]
+			before := strings.TrimSpace(strings.TrimSuffix(t.Field, t.Name))
+			t.Field = strings.TrimSpace(strings.TrimSuffix(before, "as"))
+		case n > 1 && slices.ContainsFunc(words, isAs):
+			return nil, fmt.Errorf("the total %q: want a field or count(), then perhaps \"as\" and a name of one word", t.Field)
 		}
-		switch {
-		case t.Field == countAll:
-			t.Field = ""
-			if t.Name == "" {
-				t.Name = countName
-			}
-		case t.Name == "":
-			t.Name = t.Field
-			fallthrough
-		default:
-			if err := checkField(t.Field); err != nil {
-				return nil, err
-			}
+		if t.Field == countAll {
+			t.Field, t.Name = "", cmp.Or(t.Name, countName)
+		} else if err := checkField(t.Field); err != nil {
+			return nil, err
 		}
+		t.Name = cmp.Or(t.Name, t.Field)
 		if err := checkField(t.Name); err != nil {
 			return nil, err
 		}
@@ -181,6 +179,8 @@ func checkField(name string) error {
 	}
 	return nil
 }
+
+func isAs(word string) bool { return strings.EqualFold(word, "as") }
 
 // checkCaptures checks that the pattern ends in a capture, and that the template uses exactly the
 // pattern's other captures.

@@ -114,7 +114,7 @@ func (r *roller) look(ctx context.Context, c Counter, eventID string) (look, err
 func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
 	asOf := l.rollUp.Tally.AsOf
 	switch {
-	case !l.rollUp.Exists():
+	case !l.rollUp.Exists(), asOf.IsZero() && l.counter.Template.Existing: // the app's own begin without
 		return time.Time{}
 	case asOf.IsZero():
 		r.Logger.WarnContext(ctx, "roll-up document has no timestamp tally.as_of; it counts as not rolled up",

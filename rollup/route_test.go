@@ -126,7 +126,11 @@ func TestRefusedRoutes(t *testing.T) {
 		{"tally by as", "counters/{c}/shards/{s} -> rollups/{c} : count() as tally", `the total "tally" has the name of a field that Tally itself writes to the roll-up; name it otherwise with "as"`},
 		{"a name that is a path", base + " as a.b", "top-level field"},
 		{"a field with parentheses", "counters/{c}/shards/{s} -> rollups/{c} : sum(count)", "or count()"},
-		{"as nothing", "counters/{c}/shards/{s} -> rollups/{c} : count() as", `the field "count() as"`},
+		{"as nothing", "counters/{c}/shards/{s} -> rollups/{c} : count() as", `the total "count() as": want a field or count()`},
+		{"as nothing, behind a field", "counters/{c}/shards/{s} -> rollups/{c} : stars as", `the total "stars as": want a field or count(), then perhaps "as"`},
+		{"nothing as a name", "counters/{c}/shards/{s} -> rollups/{c} : as likes", `the total "as likes": want a field`},
+		{"as two words", "counters/{c}/shards/{s} -> rollups/{c} : stars as all stars", `the total "stars as all stars": want a field`},
+		{"AS", "counters/{c}/shards/{s} -> rollups/{c} : stars AS n", `the total "stars AS n": want a field`},
 		{"count() of read documents", "counters/{c}/shards/{s} -> rollups/{c} : count() : documents", "leave the option documents out"},
 		{"existing twice", base + " : existing : existing", "the option existing is given twice"},
 		{"num_shards of a counter", "counters/{c}/shards/{s} -> counters/{c} : count() as num_shards : existing", `the total "num_shards" has the name of a field by which the counter's own document counters/{c}`},
@@ -134,6 +138,7 @@ func TestRefusedRoutes(t *testing.T) {
 		{"once_per_user of a counter", "counters/{c}/shards/{s} -> counters/{c} : once_per_user : existing", `the total "once_per_user" has the name`},
 		{"an ancestor of its own source", "posts/{p}/likes/{u} -> posts/{p} : count()", "is a document above the source posts/{p}/likes/{u}, and Tally would create and remove it; add the option existing"},
 		{"an ancestor two levels above", "a/{a}/b/x/c/{c} -> r/{a} : n\nb/{b}/s/{s} -> a/{b} : m", "the roll-up a/{b} is a document above the source a/{a}/b/x/c/{c}"},
+		{"an ancestor of many", "a/{a}/b/{b}/c/{c}/d/{d} -> r/{a}/of/{b}/in/{c} : n\nx/{x}/y/{y}/s/{s} -> a/{x}/b/{y} : m", "the roll-up a/{x}/b/{y} is a document above the source a/{a}/b/{b}/c/{c}/d/{d}"},
 		{"an existing document that is a source", "posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing\nposts/{p} -> stats/posts : count()", "matches the source posts/{p}; writing it would trigger another roll-up"},
 		{"template is a shard", "counters/{c}/shards/{s} -> counters/{c}/shards/total : count", "matches the source"},
 		{"template is another's shard", base + "\nx/{x}/shards/{s} -> counters/all/shards/{x} : n", "matches the source"},
@@ -150,6 +155,32 @@ func TestRefusedRoutes(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", err, test.want)
 			}
 		})
+	}
+}
+
+// "as" stands between spaces of any kind, and may itself be a field's name.
+func TestAs(t *testing.T) {
+	for text, want := range map[string]rollup.Total{
+		"count()":                  {Name: "count"},
+		"count":                    {Field: "count", Name: "count"},
+		"as":                       {Field: "as", Name: "as"},
+		"a as b as c":              {Field: "a as b", Name: "c"},
+		"as as as":                 {Field: "as", Name: "as"},
+		"stars as as":              {Field: "stars", Name: "as"},
+		"stars  as  n":             {Field: "stars", Name: "n"},
+		"stars\tas\tn":             {Field: "stars", Name: "n"},
+		"count()\u00a0as\u00a0n":   {Name: "n"},
+		" the  rest as\u2003n ":    {Field: "the  rest", Name: "n"},
+		"stars as stars":           {Field: "stars", Name: "stars"},
+		"größe as 大きさ":             {Field: "größe", Name: "大きさ"},
+		"count() as count, x as n": {Name: "count"},
+	} {
+		routes, err := rollup.ParseRoutes("s/{s} -> r/x : " + text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		} else if got := routes[0].Totals[0]; got != want {
+			t.Errorf("%q is taken for %+v, want %+v", text, got, want)
+		}
 	}
 }
 
@@ -248,6 +279,7 @@ func FuzzParseRoutes(f *testing.F) {
 	f.Add("a/{->}/s/{s} -> r/{->} : n")
 	f.Add(" a / {a}/s/{s}->r/{a}:n\u00a0, m : every 10m\r\n\t;;")
 	f.Add("s/{s} -> r/x : documents : documents")
+	f.Add("s/{s} -> r/x : a b\tas\u00a0c, as as as")
 	f.Fuzz(func(t *testing.T, text string) {
 		routes, err := rollup.ParseRoutes(text)
 		if err != nil {

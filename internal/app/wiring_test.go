@@ -26,6 +26,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // What the app makes of the engine: its time limits, its databases, its ticks. The stores are in
@@ -243,6 +244,50 @@ func TestHoldLimit(t *testing.T) {
 	if lines := w.log.lines("event not acknowledged", `"event_id":"e1"`, `"counter":"rollups/c"`); len(lines) != 1 {
 		t.Errorf("got %d lines of the event, want 1:\n%s", len(lines), &w.log)
 	}
+}
+
+// An event that changes no total costs no call once its database was looked at: of a route, the fields
+// that it sums say so.
+func TestEditsCostNothing(t *testing.T) {
+	w := newWorld(t, "TALLY_DATABASES=(default),other", "TALLY_ROUTES=posts/{p}/comments/{c} -> posts/{p} : count() as comments : existing; posts/{p}/ratings/{u} -> posts/{p} : stars : existing")
+	w.run(func() {
+		text := func(text string) map[string]*firestoredata.Value {
+			return map[string]*firestoredata.Value{"text": {ValueType: &firestoredata.Value_StringValue{StringValue: text}}}
+		}
+		stars := func(stars int64) map[string]*firestoredata.Value {
+			return map[string]*firestoredata.Value{"stars": {ValueType: &firestoredata.Value_IntegerValue{IntegerValue: stars}}}
+		}
+		for i, step := range []struct {
+			database, path string
+			old, value     map[string]*firestoredata.Value // old nil: created
+			looks          int
+		}{
+			{"(default)", "posts/7/comments/1", nil, text("a"), 1},
+			{"(default)", "posts/7/comments/1", text("a"), text("b"), 0},
+			{"(default)", "posts/7/ratings/ann", stars(1), stars(2), 1},
+			{"(default)", "posts/7/ratings/ann", text("a"), text("b"), 0},
+			{"other", "posts/7/comments/1", text("a"), text("b"), 1}, // nobody knows what time it is there
+		} {
+			s := w.stores[step.database]
+			name := "projects/" + project + "/databases/" + step.database + "/documents/" + step.path
+			doc := &firestoredata.Document{Name: name, Fields: step.value, UpdateTime: timestamppb.New(s.Now())}
+			var old *firestoredata.Document
+			if step.old != nil {
+				old = &firestoredata.Document{Name: name, Fields: step.old}
+			}
+			e, err := eventrelay.NewEvent(fmt.Sprint("e", i), time.Now(), old, doc)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(e.Body))
+			r.Header = e.Header
+			looks := len(s.looks)
+			if status, _ := w.deliver(r); status != http.StatusOK || len(s.looks) != looks+step.looks {
+				w.t.Errorf("event %d: status %d and %d looks, want 200 and %d", i, status, len(s.looks)-looks, step.looks)
+			}
+			time.Sleep(2 * time.Second)
+		}
+	})
 }
 
 // A database that does not open holds an event for no longer.

@@ -251,6 +251,22 @@ func TestMissingIndex(t *testing.T) {
 	}
 }
 
+// count() needs no index, so nothing is read in its stead. What is said of a field beside it is what a
+// route may say.
+func TestMissingIndexBesideCount(t *testing.T) {
+	client := dial(t)
+	fill(t, client, 3)
+	for totals, want := range map[string]bool{"count()": false, "count() as n, count": true} {
+		var index noIndex
+		var log strings.Builder
+		store := openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), index.dialOption())
+		_, err := view(t, store, counter(t, "counters/{c}/shards/{s} -> rollups/{c} : "+totals)).Sum(t.Context())
+		if said := strings.Contains(log.String(), "index it"); (err == nil) != want || said != want || strings.Contains(log.String(), ": documents") {
+			t.Errorf("%s: got %v, logged %s", totals, err, &log)
+		}
+	}
+}
+
 // A query that fails for another reason than its index fails again when the shards are read.
 func TestNotTheIndex(t *testing.T) {
 	client := dial(t)

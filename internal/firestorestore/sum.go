@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,14 +76,13 @@ func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) 
 		return v.sumDocuments(ctx, r, collection, math.MaxInt)
 	}
 	p, err := v.aggregate(ctx, r, collection)
-	if status.Code(err) == codes.FailedPrecondition {
+	if status.Code(err) == codes.FailedPrecondition && len(r.Fields()) > 0 {
 		p, documentsErr := v.sumDocuments(ctx, r, collection, maxUnindexed)
 		if documentsErr != nil {
 			return p, documentsErr
 		}
 		if _, said := v.store.unindexed.LoadOrStore(r, true); !said { // most likely it was the index that the query lacked
-			v.store.logger.WarnContext(ctx, "no index for the aggregation query; reading each shard instead, which bills one read a shard. "+
-				"If the field is exempt from indexing on purpose, add \": documents\" to its route", "route", r.String(), "error", err)
+			v.store.logger.WarnContext(ctx, "no index for the aggregation query; reading each shard instead, which bills one read a shard", "remedy", remedy(r), "route", r.String(), "error", err)
 		}
 		return p, nil
 	}
@@ -252,11 +252,19 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route, collection
 		return part{}, fmt.Errorf("firestore: reading %s: %w", collection, err)
 	}
 	if len(shards) > limit {
-		return part{}, fmt.Errorf("firestore: %s holds more than %d shards and no index of %s; index it, or add \": documents\" to its route to have each read, which bills one read a shard",
-			collection, limit, strings.Join(r.Fields(), ", "))
+		return part{}, fmt.Errorf("firestore: %s holds more than %d shards and no index of %s; %s",
+			collection, limit, strings.Join(r.Fields(), ", "), remedy(r))
 	}
 	totals, malformed := rollup.SumShards(r, shards)
 	return part{Totals: totals, named: malformed}, nil
+}
+
+// remedy is what to do about a route that lacks an index. One with count() may not say documents.
+func remedy(r *rollup.Route) string {
+	if slices.ContainsFunc(r.Totals, func(t rollup.Total) bool { return t.Field == "" }) {
+		return "index it"
+	}
+	return "index it, or add \": documents\" to its route to have each shard read, which bills one read a shard"
 }
 
 // Malformed implements rollup.Snapshot. In Firestore's order of values, whatever is no finite number
