@@ -109,7 +109,7 @@ func (w *world) whileKilled(scenario func(kill func()), change change) {
 				break
 			}
 		}
-		w.pass(time.Duration(w.random.Int64N(int64(2 * cadence))))
+		w.pass(time.Duration(w.random.Int64N(int64(cadence))))
 		w.kill(w.processes[w.random.IntN(len(w.processes))])
 	})
 	cancel()
@@ -223,15 +223,16 @@ func (p *post) create(ctx context.Context) error {
 	return err
 }
 
-// edit edits the post.
+// edit edits the post, one edit at a time.
 func (p *post) edit(ctx context.Context) error {
+	n := p.edits.Add(1)
 	for {
-		_, err := p.Update(ctx, []firestore.Update{{Path: "edits", Value: firestore.Increment(1)}})
+		_, err := p.Update(ctx, []firestore.Update{{Path: "edits", Value: n}})
 		switch status.Code(err) {
-		case codes.OK:
-			p.edits.Add(1)
-			return nil
-		case codes.Aborted: // another write of the document was on its way
+		case codes.Aborted, codes.Unavailable, codes.Canceled: // the emulator is at another write of the document
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 		default:
 			return err
 		}
@@ -272,9 +273,10 @@ func (w *world) change(p *post, random *rand.Rand) (counted bool, err error) {
 		counted, err = w.wrote(comment.Delete(w.ctx, firestore.Exists))
 	case n < 90:
 		_, err = w.wrote(comment.Update(w.ctx, []firestore.Update{{Path: "text", Value: "edited"}}))
+	case p.kept: // and edited elsewhere
 	case !p.exists:
 		err = p.create(w.ctx)
-	case n < 95 || p.kept:
+	case n < 95:
 		err = p.edit(w.ctx)
 	default:
 		_, err = p.Delete(w.ctx)
