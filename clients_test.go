@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"cloud.google.com/go/firestore"
+	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 	"github.com/firestore-tally/tally/clients/snippets/likes"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
-	"github.com/firestore-tally/tally/shards"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -39,38 +40,58 @@ func TestClientsPageGo(t *testing.T) {
 		t.Errorf("Go in docs/clients.md (-clients/snippets/likes/likes.go +page):\n%s", diff)
 	}
 
-	for i, l := range layouts {
-		if l.sample != "Go" {
-			continue
+	if !strings.Contains(page(t, "docs/clients.md"), "`"+likesRoute+"`") {
+		t.Errorf("docs/clients.md has no route %s", likesRoute)
+	}
+	w := newWorld(t, emulatortest.Project(t), "(default)", snippets, eventrelay.Faults{}, defaultPattern, "posts/{post}/likes/{user}")
+	counter := likes.Counter(w.client)
+	const increments = 7
+	for range increments {
+		committed, err := likes.Increment(t.Context(), counter)
+		if err != nil {
+			t.Fatal(err)
 		}
-		pattern, _, _ := strings.Cut(l.route, " ->")
-		w := newWorld(t, emulatortest.Project(t), "(default)", layoutFunction(i), eventrelay.Faults{}, pattern)
-		ctx, cancel := context.WithTimeout(t.Context(), eventually)
-		defer cancel()
-		counter := likes.Counter(w.client)
-		const increments = 7
-		go func() {
-			err := likes.Create(ctx, counter)
-			for range increments {
-				if err == nil {
-					err = likes.Increment(ctx, counter)
-				}
-			}
-			if err != nil {
-				t.Error(err)
-				cancel()
-			}
-		}()
-		var total shards.Total
-		err := likes.Watch(ctx, counter, func(now shards.Total) {
-			total = now
-			if n, _ := now.Int64(); n == increments {
-				cancel()
-			}
-		})
-		if got, _ := total.Int64(); got != increments {
-			t.Errorf("the snippet shows %v at last, want %d: %v", total, increments, err)
+		w.awaitAsOf(t.Context(), "rollups/visits", committed)
+	}
+	w.set("posts/p", map[string]any{"title": "hello"})
+	for _, user := range []struct {
+		uid string
+		yes bool
+	}{{"ann", true}, {"bob", true}, {"bob", true}, {"ann", false}, {"cid", true}} {
+		w.written(likes.Vote(t.Context(), w.client, "votes", user.uid, user.yes))
+		w.written(likes.Like(t.Context(), w.client, "p", user.uid, user.yes))
+	}
+	w.wantRollUp("rollups/votes", map[string]any{"Count": int64(2), "num_shards": int64(3)})
+	w.wantRollUp("posts/p", map[string]any{"title": "hello", "likes": int64(2), "num_shards": int64(2)})
+	w.wantShown(w.client.Doc("rollups/visits"), "Count", increments)
+	w.wantShown(w.client.Doc("posts/p"), "likes", 2)
+}
+
+const (
+	snippets   = "Snippets"
+	likesRoute = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+)
+
+// registerSnippets registers a function with the routes of the Go snippet.
+func registerSnippets() {
+	routes := "TALLY_ROUTES=" + defaultPattern + " -> rollups/{counter} : Count; " + likesRoute
+	functions.HTTP(snippets, newProcesses(routes, "TALLY_CADENCE=200ms").OnWrite)
+}
+
+// wantShown waits until the snippet shows the total.
+func (w *world) wantShown(doc *firestore.DocumentRef, field string, want int64) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), eventually)
+	defer cancel()
+	var last int64
+	err := likes.Watch(ctx, doc, field, func(total int64) {
+		last = total
+		if total == want {
+			cancel()
 		}
+	})
+	if last != want {
+		w.t.Errorf("%s of %s is shown as %d at last, want %d: %v", field, doc.Path, last, want, err)
 	}
 }
 

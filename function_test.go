@@ -57,6 +57,7 @@ var (
 func TestMain(m *testing.M) {
 	service = app.New(environment("TALLY_ROUTES="+routes, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other", "GOOGLE_CLOUD_PROJECT="+scheduled), &logs)
 	registerLayouts()
+	registerSnippets()
 	registerMigrated()
 	registerOthers()
 	registerEvery()

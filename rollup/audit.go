@@ -36,6 +36,10 @@ type AuditOptions struct {
 	// the deployed functions must not take theirs for wrong.
 	KeepRerouted bool
 
+	// Prune takes away totals that earlier routes kept. Routes that are not those of every revision that
+	// still runs must not prune: totals would come and go.
+	Prune bool
+
 	// FromFirst walks from the first counter, whatever the stored cursor says, and leaves that alone.
 	FromFirst bool
 
@@ -65,6 +69,7 @@ type Report struct {
 	Missing   int `json:"missing"`   // of the differing, those without a roll-up, such as new counters
 	Orphaned  int `json:"orphaned"`  // of the differing, those whose roll-up is not zeros and that have no shards
 	Rerouted  int `json:"rerouted"`  // of the differing, those whose roll-up other routes made
+	Outdated  int `json:"outdated"`  // of the differing, those that are right and hold totals of earlier routes, which Prune takes away
 	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
 
 	Complete   bool     `json:"complete"`   // every route's walk has come to its last counter
@@ -109,6 +114,7 @@ const (
 // is valid beside it.
 func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions) (Report, error) {
 	a := &audit{roller: newRoller(store, o.Options), o: o, store: store, routes: routes, walks: routes.walks(), slots: make(chan struct{}, o.Concurrency)}
+	a.prune = o.Prune
 	a.enough = o.Until
 	if !a.enough.IsZero() {
 		if time.Until(o.Until) < 2*o.Grace {
@@ -271,7 +277,7 @@ func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int
 		work.Go(func() {
 			defer func() { <-a.slots }()
 			a.examine(ctx, doubt{counter: f.Counter, walk: n, before: before, comparison: comparison{
-				found: route, grace: a.o.Grace > 0 && f.Template.Every == 0, dryRun: a.o.DryRun, keepRerouted: a.o.KeepRerouted,
+				found: route, grace: a.o.Grace > 0 && f.Template.Every == 0, dryRun: a.o.DryRun, keepRerouted: a.o.KeepRerouted, prune: a.o.Prune,
 			}})
 		})
 	}
@@ -422,6 +428,9 @@ func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 	case rerouted:
 		a.report.Rerouted++
 		log.InfoContext(ctx, "rerouted: the roll-up was made by other routes", "totals", l.rollUp.Tally.Totals)
+	case outdated:
+		a.report.Outdated++
+		log.InfoContext(ctx, "outdated: the roll-up holds totals of earlier routes", "former", l.rollUp.Tally.Former)
 	case drift:
 		a.report.Drift++
 		log.ErrorContext(ctx, "drift: no event of a change came in time")

@@ -112,20 +112,18 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Ending, error) {
 	hash := maphash.String(hashSeed, e.ID)
 	c.mu.Lock()
-	s := c.counters[counter.RollUp]
-	if s != nil {
-		if g := s.anchoredBy(e.ID, hash); g != nil {
-			c.mu.Unlock()
-			return c.wait(ctx, s, g, false)
-		}
-	}
 	if e.Unchanged && c.fresh(e.UpdateTime) {
 		c.mu.Unlock()
 		return Ending{}, nil
 	}
+	s := c.counters[counter.RollUp]
 	if s == nil {
 		s = &counterState{counter: counter}
 		c.counters[counter.RollUp] = s
+	}
+	if g := s.anchoredBy(e.ID, hash); g != nil {
+		c.mu.Unlock()
+		return c.wait(ctx, s, g, false)
 	}
 	if g := s.open; g != nil {
 		if e.UpdateTime.After(g.latest) {
@@ -305,7 +303,6 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 		s.release(l.readTime)
 		s.failures, s.refused = 0, false
 		s.wake = l.received.Add(c.Cadence)
-		s.ownUntil = s.wake
 		return false, nil
 	}
 	if !l.asOf.Equal(s.seen) {

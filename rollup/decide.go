@@ -23,6 +23,7 @@ const (
 	missing                    // there was no roll-up
 	orphaned                   // it was not zeros, and there were no shards
 	rerouted                   // it was made by other routes
+	outdated                   // it holds totals of earlier routes beside
 	drift                      // no event of a change came in time
 )
 
@@ -32,6 +33,7 @@ type comparison struct {
 	grace        bool   // a difference is left to the event that may be on its way
 	dryRun       bool
 	keepRerouted bool // roll-ups of other routes are left alone
+	prune        bool // former totals are taken away
 
 	// The first look's times: as_of that is from or later covers all that the audit is to see to.
 	from time.Time
@@ -63,17 +65,25 @@ func (c *comparison) after(l *look) action {
 		return skip
 	case l.agrees() && l.removable() && !c.dryRun:
 		return remove
+	case l.agrees() && c.prune && len(l.rollUp.Tally.Former) > 0:
+		return c.mend()
 	case l.agrees():
 		return leave
 	case l.rerouted() && c.keepRerouted:
 		return tell
 	case c.grace && !c.graceOver && !l.asOf.IsZero() && !l.rerouted():
 		return wait
-	case c.dryRun:
-		return tell
 	default:
-		return repair
+		return c.mend()
 	}
+}
+
+// mend is what becomes of a roll-up that is to be written.
+func (c *comparison) mend() action {
+	if c.dryRun {
+		return tell
+	}
+	return repair
 }
 
 // foundBefore reports whether the counter, which has no roll-up, has shards of an earlier route: the
@@ -97,6 +107,8 @@ func (c *comparison) difference(l *look) difference {
 	switch {
 	case l.rerouted():
 		return rerouted
+	case l.agrees():
+		return outdated
 	case l.totals.NumShards() == 0:
 		return orphaned
 	case l.asOf.IsZero():

@@ -4,9 +4,11 @@
 //
 // # Routes
 //
-// A Route says which documents are the shards of which counter, where the counter's roll-up goes, and
-// whether events keep it or a schedule does. Routes that could make the functions trigger themselves,
-// or make two counters share a roll-up, are refused when they are parsed.
+// A Route says which documents make which totals, and where the roll-up goes that holds them. Routes
+// with one Template make one roll-up. The template says whether the roll-ups are Tally's own documents
+// or the app's, and whether events keep them or a schedule does. Here all documents that are added up
+// are called shards, and all that goes into one roll-up a counter, be they likes of a post. Routes that
+// could make the functions trigger themselves, or mix totals up, are refused when they are parsed.
 //
 // # One roll-up
 //
@@ -41,8 +43,13 @@
 // too, so that instances do not get in each other's way. They meet only there; no lock, lease or leader
 // is needed.
 //
-// The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up, or an
-// event of the same counter, none of whose copies was acknowledged, still stands for it.
+// The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up or found
+// the app's own document missing, or an event of the same counter, none of whose copies was
+// acknowledged, still stands for it.
+//
+// An event that changes no total, by its own old and new values, is acknowledged at once while it is
+// younger than a redelivery can be. An older one is treated as any other, but no change relies on it:
+// it absorbs only its like.
 //
 // Two things follow that may surprise. Nothing is acknowledged on a comparison, so equal totals are
 // written with a new as_of while an event waits: another instance's older sum may be on its way,

@@ -294,3 +294,36 @@ func TestUnchangedIsNoAnchor(t *testing.T) {
 		})
 	}
 }
+
+// Totals of earlier routes stay until an audit prunes them. That leaves all else as it is.
+func TestPrune(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.store.Put("posts/7", map[string]any{"title": "x"})
+		w.like("ann")
+		w.acknowledged(w.changed(c, rollup.Event{ID: "e"}))
+		fewer, err := rollup.ParseRoutes(postRoutes[0].String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		audit := func(o rollup.AuditOptions, want rollup.Report) {
+			t.Helper()
+			got, err := rollup.Audit(w.t.Context(), traced{w.store, w}, fewer, o)
+			if d := cmp.Diff(want, counts(got)); d != "" || err != nil {
+				t.Errorf("%v: (-want +got):\n%s", err, d)
+			}
+			time.Sleep(time.Minute)
+		}
+		prune, dry := w.patient(), w.patient()
+		prune.Prune, dry.Prune, dry.DryRun = true, true, true
+		audit(w.patient(), rollup.Report{Counters: 1, RolledUp: 1, Rerouted: 1})
+		audit(w.patient(), rollup.Report{Counters: 1, Unchanged: 1})
+		audit(dry, rollup.Report{Counters: 1, Differing: 1, Outdated: 1})
+		w.wantPost(map[string]any{"title": "x", "likes": int64(1), "comments": int64(0)})
+		audit(prune, rollup.Report{Counters: 1, RolledUp: 1, Outdated: 1})
+		w.wantPost(map[string]any{"title": "x", "likes": int64(1)})
+		if tally := document.DecodeTally(w.store.Get("posts/7")["tally"]); len(tally.Totals) != 1 || len(tally.Former) != 0 {
+			t.Errorf("the tally is %+v", tally)
+		}
+		audit(prune, rollup.Report{Counters: 1, Unchanged: 1})
+	})
+}

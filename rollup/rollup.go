@@ -55,13 +55,14 @@ type roller struct {
 	store Store
 	Options
 	named *named
+	prune bool // writes take former totals away
 }
 
 func newRoller(store Store, o Options) roller {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	return roller{store, o, new(named)}
+	return roller{store: store, Options: o, named: new(named)}
 }
 
 // A look is one attempt at a roll-up: one snapshot and what was read in it.
@@ -198,17 +199,21 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 	ctx, cancel := context.WithTimeout(ctx, min(left, r.Timeout))
 	defer cancel()
 	names := l.counter.Template.Totals()
-	return r.store.Write(ctx, l.counter, RollUp{
+	written := RollUp{
 		Sums: l.totals.Sums,
 		Tally: document.Tally{
 			AsOf: l.readTime, NumShards: l.totals.NumShards(), PacedUntil: p.next(l),
 			Routes: l.counter.Template.Hash(), Totals: names, Former: former(l.rollUp.Tally, names),
 		},
 		UpdateTime: l.rollUp.UpdateTime,
-	})
+	}
+	if r.prune {
+		written.Gone, written.Tally.Former = written.Tally.Former, nil
+	}
+	return r.store.Write(ctx, l.counter, written)
 }
 
-// former returns the names that earlier routes kept. A write never deletes their totals: while a
+// former returns the names that earlier routes kept. No event's write takes their totals away: while a
 // revision that keeps them still runs, they would come and go.
 func former(old document.Tally, names []string) []string {
 	var gone []string

@@ -28,6 +28,7 @@ func (t Totals) NumShards() int64 {
 type RollUp struct {
 	Sums  map[string]Number // by name, without the totals that the document lacks or that are no numbers there
 	Tally document.Tally
+	Gone  []string // names of totals that a write takes away; nil of one that was read
 
 	// UpdateTime is when the document was last written, as Firestore says. It is zero when the
 	// document does not exist. It is the precondition of the write that replaces what was read.
@@ -58,8 +59,8 @@ type Store interface {
 	// and nobody need close it: it expires.
 	View(ctx context.Context, c Counter) (Snapshot, error)
 
-	// Write writes r's sums and tally to c's roll-up document, leaving other fields of the document
-	// as they are, on the precondition that the document's update time is still r.UpdateTime (when
+	// Write writes r's sums and tally to c's roll-up document, deletes the fields r.Gone, and leaves the
+	// other fields of the document as they are, on the precondition that the document's update time is still r.UpdateTime (when
 	// that is zero, that the document does not exist). It returns ErrConflict when Firestore refuses.
 	Write(ctx context.Context, c Counter, r RollUp) error
 }

@@ -46,7 +46,8 @@ type Carrying struct {
 // After them Carry still adds only what the field has changed by since it was last carried.
 //
 // A document or a field that is missing, or is no number, is an error, and so is an amount that
-// is not finite or beyond ±2^62 ([ErrOutOfRange]); nothing is changed then.
+// is not finite or beyond ±2^62 ([ErrOutOfRange]), and a counter of votes ([ErrOncePerUser]);
+// nothing is changed then.
 //
 // # Atomicity and retries
 //

@@ -13,18 +13,6 @@ import (
 // number of shards. The text of the error names both numbers.
 var ErrNumShards = errors.New("shards: the counter has another number of shards")
 
-// ErrNotOncePerUser is returned by [Counter.CreateOncePerUser] for a counter that cannot
-// become one of votes. Nothing was changed.
-var ErrNotOncePerUser = errors.New("shards: the counter is not once per user")
-
-// fieldOncePerUser of the counter document says that each user may move the counter once;
-// voterCollection is its subcollection that holds a document for each who did. Both are
-// known to firestore.rules.
-const (
-	fieldOncePerUser = "once_per_user"
-	voterCollection  = "voters"
-)
-
 // maxWritesPerCommit is the most writes that this package puts into one commit. 500 is
 // the limit that Firestore's SDKs document for a batch. Firestore's own list of
 // limits, https://firebase.google.com/docs/firestore/quotas, no longer has it, but
@@ -45,7 +33,7 @@ const maxWritesPerCommit = 500
 // same number is harmless, and finishes what a call that failed left unfinished. If
 // the counter document has another number, Create writes nothing and returns an
 // error that matches [ErrNumShards] ([Counter.Resize] changes the number); of two concurrent calls with different numbers,
-// one gets it.
+// one gets it. A counter of votes has no number of shards: [ErrOncePerUser].
 //
 // The counter document and the first 499 shards are one transaction: all or none.
 // Each 500 further shards are another transaction, in order. After an error, the
@@ -58,26 +46,7 @@ const maxWritesPerCommit = 500
 // Create bills one read and one write for the counter document and one write per
 // shard, more if a transaction meets another and has to run again.
 func (c *Counter) Create(ctx context.Context, numShards int) error {
-	return c.create(ctx, int64(numShards), false)
-}
-
-// CreateOncePerUser is [Counter.Create] for votes: it also writes once_per_user: true into
-// the counter document, by which Tally's firestore.rules let each user move the counter by
-// 1, and back, and by nothing else. The total is the number of documents in the counter's
-// subcollection "voters" then, which clients write together with a shard.
-//
-// A counter that already has a number of shards, or that has counted anything, is refused
-// with an error that matches [ErrNotOncePerUser], unless it is once per user already: what
-// it has counted has no voters. So is one with [NumShards], which has no counter document.
-//
-// Rules do not bind servers. After an increment of this package, [Counter.Set] or
-// [Counter.Reset] the total is no longer the number of voters; Verify with a [CountOf] of
-// the voters tells, and Import puts it right.
-func (c *Counter) CreateOncePerUser(ctx context.Context, numShards int) error {
-	return c.create(ctx, int64(numShards), true)
-}
-
-func (c *Counter) create(ctx context.Context, n int64, oncePerUser bool) error {
+	n := int64(numShards)
 	if c.err != nil {
 		return c.err
 	}
@@ -88,15 +57,11 @@ func (c *Counter) create(ctx context.Context, n int64, oncePerUser bool) error {
 		return fmt.Errorf("%w: %s has %d by option, not %d", ErrNumShards, c.doc.Path, c.fixed, n)
 	}
 
-	if c.fixed != 0 && oncePerUser {
-		return fmt.Errorf("%w: by option %s has no counter document to say it in", ErrNotOncePerUser, c.doc.Path)
-	}
-
 	first := int64(0) // shard that is not created yet
 	if c.fixed == 0 {
 		first = min(n, maxWritesPerCommit-1)
-		if err := c.client.RunTransaction(ctx, func(ctx context.Context, tx *firestore.Transaction) error {
-			if err := c.declare(ctx, tx, n, oncePerUser); err != nil {
+		if err := c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
+			if err := c.declare(tx, n); err != nil {
 				return err
 			}
 			return c.addZero(tx, 0, first)
@@ -122,43 +87,24 @@ func (c *Counter) createShards(ctx context.Context, first, n int64) error {
 	return nil
 }
 
-// declare has the counter document say that there are n shards, and that it is once per
-// user if it is to be.
-func (c *Counter) declare(ctx context.Context, tx *firestore.Transaction, n int64, oncePerUser bool) error {
+// declare has the counter document say that there are n shards.
+func (c *Counter) declare(tx *firestore.Transaction, n int64) error {
 	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
 	if err != nil {
 		return err
 	}
-	fields := map[string]any{fieldNumShards: n}
-	if oncePerUser {
-		fields[fieldOncePerUser] = true
+	if err := c.notVotes(docs[0]); err != nil {
+		return err
 	}
 	switch has, err := numShardsIn(docs[0]); {
 	case err != nil:
 		return err
 	case has != 0 && has != n:
 		return fmt.Errorf("%w: it has %d, not %d", ErrNumShards, has, n)
-	case has != 0 && oncePerUser && !isOncePerUser(docs[0]):
-		return fmt.Errorf("%w: it exists, and what it has counted has no voters", ErrNotOncePerUser)
 	case has != 0:
 		return nil
 	}
-	if oncePerUser { // until it is declared, clients may increment it at will
-		total, err := c.sum(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if total.Float64() != 0 {
-			return fmt.Errorf("%w: it has counted %v already, without voters; delete it first, or take another name", ErrNotOncePerUser, total)
-		}
-	}
-	return tx.Set(c.doc, fields, firestore.MergeAll)
-}
-
-// isOncePerUser reports whether a counter document says that each user may move the
-// counter once.
-func isOncePerUser(doc *firestore.DocumentSnapshot) bool {
-	return doc.Data()[fieldOncePerUser] == true
+	return tx.Set(c.doc, map[string]any{fieldNumShards: n}, firestore.MergeAll)
 }
 
 // addZero adds 0 to the shards from first to end-1, which creates those that are

@@ -55,11 +55,11 @@
 //
 // # Votes
 //
-// [Counter.CreateOncePerUser] makes a counter that each user may move once. Clients vote,
-// and Tally's firestore.rules see to it that the total is the number of voters:
+// [Counter.CreateOncePerUser] makes a counter in which each user has one vote. A vote is its
+// user's own shard, 1 or 0, and Tally's firestore.rules let each user write that one only:
 //
-//	counters/visitors             num_shards: 3   once_per_user: true
-//	counters/visitors/voters/ann  shard: "2"
+//	counters/votes              once_per_user: true
+//	counters/votes/shards/ann   count: 1
 //
 // # Later
 //

@@ -48,7 +48,7 @@ var ErrInDoubt = errors.New("shards: the increment may have been applied")
 // [DefaultNumShards]. The counter document is read at most once a minute, one read
 // for all goroutines; if that fails, Increment returns its error. A Counter may
 // therefore use an outdated number for up to a minute, which only changes how writes
-// spread: all shards count.
+// spread: all shards count. A counter of votes is refused with [ErrOncePerUser].
 //
 // # Limits
 //
@@ -109,6 +109,9 @@ func (c *Counter) spread(ctx context.Context) (int64, error) {
 		return c.fixed, nil
 	}
 	n, err := c.numShards.get(ctx)
+	if errors.Is(err, ErrOncePerUser) {
+		return 0, err
+	}
 	if err != nil {
 		return 0, fmt.Errorf("shards: read the number of shards: %w", err)
 	}

@@ -61,6 +61,9 @@ func (c *Counter) readNumShards(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", c.doc.Path, err)
 	}
+	if err := c.notVotes(docs[0]); err != nil {
+		return 0, err
+	}
 	n, err := numShardsIn(docs[0])
 	if err != nil {
 		return 0, err

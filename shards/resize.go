@@ -58,6 +58,8 @@ var ErrNotFolded = errors.New("shards: surplus shard not folded")
 // document to write: numShards must be the number given there, and only the folding is
 // done.
 //
+// A counter of votes is refused with [ErrOncePerUser]: folding would make one shard of many.
+//
 // Resize bills one read and one write for the counter document; up, one write per new
 // shard; then one read per shard, and for each that it folds two reads, one write and one
 // delete.
@@ -82,6 +84,9 @@ func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 		docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.doc})
 		if err != nil {
 			return fmt.Errorf("shards: resize %s: %w", c.doc.Path, err)
+		}
+		if err := c.notVotes(docs[0]); err != nil {
+			return err
 		}
 		has, err := numShardsIn(docs[0])
 		if err != nil {

@@ -55,21 +55,31 @@ type Replacement struct {
 // then; doubles are rounded, so a shard that is incremented meanwhile may be off in the
 // last digits.
 //
+// # Votes
+//
+// Of a counter that is once per user, Set to 0 deletes all shards, 500 a commit, so that
+// everybody may vote again; any other total is refused with [ErrOncePerUser]. A vote that is
+// cast meanwhile may be deleted too. If a commit fails, votes are left; call again.
+//
 // Set bills one read per shard and one more, one write per shard that is not 0, one for
 // total and, for each commit, a write and a delete.
 func (c *Counter) Set(ctx context.Context, total int64) (Replacement, error) {
-	return c.replace(ctx, constant(Total{integer: total}))
+	return c.set(ctx, Total{integer: total})
 }
 
 // SetFloat is [Counter.Set] to a double. NaN and infinite totals are refused with
 // [ErrOutOfRange].
 func (c *Counter) SetFloat(ctx context.Context, total float64) (Replacement, error) {
-	return c.replace(ctx, constant(Total{double: total, isDouble: true}))
+	return c.set(ctx, Total{double: total, isDouble: true})
 }
 
 // Reset is [Counter.Set] to 0.
 func (c *Counter) Reset(ctx context.Context) (Replacement, error) {
 	return c.Set(ctx, 0)
+}
+
+func (c *Counter) set(ctx context.Context, total Total) (Replacement, error) {
+	return c.replace(ctx, constant(total), total.Float64() == 0)
 }
 
 // Import is [Counter.Set] to the source's number, for an app that begins with a distributed
@@ -82,8 +92,10 @@ func (c *Counter) Reset(ctx context.Context) (Replacement, error) {
 //
 // Each check gets what Import is about to do, once, after the snapshot and before anything is
 // written. If one returns an error, Import returns that, and nothing was changed.
+//
+// A counter of votes is refused with [ErrOncePerUser].
 func (c *Counter) Import(ctx context.Context, source Source, checks ...func(Replacement) error) (Replacement, error) {
-	return c.replace(ctx, source, checks...)
+	return c.replace(ctx, source, false, checks...)
 }
 
 // maxTotal is the largest total that Set accepts: the shard that gets it is still 2^62
@@ -96,15 +108,20 @@ type addition struct {
 	amount Total
 }
 
-// replace makes the counter's total what the source says, if the checks return no error.
-func (c *Counter) replace(ctx context.Context, source Source, checks ...func(Replacement) error) (Replacement, error) {
+// replace makes the counter's total what the source says, if the checks return no error. A counter
+// of votes it empties, if that is allowed, and else refuses.
+func (c *Counter) replace(ctx context.Context, source Source, empties bool, checks ...func(Replacement) error) (Replacement, error) {
 	if c.err != nil {
 		return Replacement{}, c.err
 	}
 	var r Replacement
 	var additions []addition
-	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, at time.Time) error {
-		r = Replacement{AsOf: at}
+	var votes []*firestore.DocumentSnapshot
+	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot) error {
+		r = Replacement{AsOf: readTime(doc)}
+		if err := c.notVotes(doc); err != nil && !empties {
+			return err
+		}
 		var err error
 		if r.Now, err = source.read(ctx, tx); err != nil {
 			return err
@@ -112,6 +129,11 @@ func (c *Counter) replace(ctx context.Context, source Source, checks ...func(Rep
 		docs, err := tx.Documents(c.shards.SelectPaths(firestore.FieldPath{c.field})).GetAll()
 		if err != nil {
 			return fmt.Errorf("shards: read %s: %w", c.shards.Path, err)
+		}
+		if isOncePerUser(doc) {
+			votes = docs
+			r.Was, err = c.sum(ctx, tx)
+			return err
 		}
 		r.Was, additions, err = c.replacing(docs, r.Now)
 		return err
@@ -125,6 +147,9 @@ func (c *Counter) replace(ctx context.Context, source Source, checks ...func(Rep
 		}
 	}
 
+	if err := c.deleteAll(ctx, refs(votes)); err != nil {
+		return Replacement{}, fmt.Errorf("shards: delete the votes of %s: %w", c.doc.Path, err)
+	}
 	const most = maxWritesPerCommit - 1 // one is the token's
 	for done := 0; done < len(additions); done += most {
 		chunk := additions[done:min(done+most, len(additions))]

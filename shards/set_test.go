@@ -315,45 +315,6 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// TestDeleteVoters: they go with a counter that is once per user, also after a call that was cut
-// short; of any other counter they are the app's.
-func TestDeleteVoters(t *testing.T) {
-	w, client := newWire(t)
-	once, free := New(client, "counters/once"), New(client, "counters/free")
-	if err := once.CreateOncePerUser(t.Context(), maxWritesPerCommit-1); err != nil { // with its document, one commit
-		t.Fatal(err)
-	}
-	set(t, client, map[string]map[string]any{
-		"counters/once/voters/ann": {"shard": "0"}, "counters/once/notes/n": {},
-		"counters/free": {"num_shards": 1}, "counters/free/voters/ann": {"shard": "0"},
-	})
-	deletes := 0
-	w.before = func(method string, _ int) error {
-		if method != "Commit" {
-			return nil
-		}
-		if deletes++; deletes == 2 {
-			return status.Error(codes.PermissionDenied, "injected")
-		}
-		return nil
-	}
-	if err := once.Delete(t.Context()); status.Code(err) != codes.PermissionDenied || read(t, client, "counters/once") != nil {
-		t.Fatalf("error %v, want PermissionDenied once the counter document is gone", err)
-	}
-	if err := once.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if left := list(t, client, "counters/once/voters"); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
-	if err := free.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if read(t, client, "counters/free/voters/ann") == nil || read(t, client, "counters/once/notes/n") == nil {
-		t.Error("other documents are gone")
-	}
-}
-
 func TestDeleteFixed(t *testing.T) {
 	client := emulatortest.Client(t)
 	set(t, client, map[string]map[string]any{"samples/php": {"title": "x"}, "samples/php/distributedCounters/0": {"count": 1}})

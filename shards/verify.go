@@ -34,8 +34,8 @@ func (c *Counter) Verify(ctx context.Context, source Source) (Verification, erro
 		return Verification{}, c.err
 	}
 	var v Verification
-	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, at time.Time) error {
-		v.AsOf = at
+	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot) error {
+		v.AsOf = readTime(doc)
 		var err error
 		if v.Source, err = source.read(ctx, tx); err != nil {
 			return err
@@ -49,13 +49,18 @@ func (c *Counter) Verify(ctx context.Context, source Source) (Verification, erro
 	return v, nil
 }
 
-// snapshot calls f with a read-only transaction and its time.
-func (c *Counter) snapshot(ctx context.Context, f func(context.Context, *firestore.Transaction, time.Time) error) error {
+// snapshot calls f with a read-only transaction and the counter document in it.
+func (c *Counter) snapshot(ctx context.Context, f func(context.Context, *firestore.Transaction, *firestore.DocumentSnapshot) error) error {
 	return c.client.RunTransaction(ctx, func(ctx context.Context, tx *firestore.Transaction) error {
-		docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc}) // missing documents have a read time too
+		docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
 		if err != nil {
 			return fmt.Errorf("shards: read %s: %w", c.doc.Path, err)
 		}
-		return f(ctx, tx, docs[0].ReadTime.Truncate(time.Microsecond))
+		return f(ctx, tx, docs[0])
 	}, firestore.ReadOnly)
+}
+
+// readTime is the time of the snapshot that doc is from. A missing document has one too.
+func readTime(doc *firestore.DocumentSnapshot) time.Time {
+	return doc.ReadTime.Truncate(time.Microsecond)
 }

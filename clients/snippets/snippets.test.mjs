@@ -1,15 +1,24 @@
-// Runs the Web and Node.js snippets of docs/clients.md, and a trigger of docs/migrate.md, as they stand there, against
-// the whole stack.
+// Runs the snippets of docs/clients.md that have an SDK here, and a trigger of docs/migrate.md, as they stand there, against
+// the whole stack; and what Firebase's samples write with these SDKs. Go's are run by clients_test.go, at the root.
 import assert from 'node:assert/strict';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { Firestore } from '@google-cloud/firestore';
+import { build } from 'esbuild';
 import { deleteApp, initializeApp } from 'firebase/app';
 import { connectFirestoreEmulator, getFirestore, setLogLevel } from 'firebase/firestore';
-import { startStack } from '../web/e2e/stack.mjs';
+import { chromium } from 'playwright-core';
+import { startStack, until } from '../web/e2e/stack.mjs';
 
-const read = (name) => readFile(new URL(`../../docs/${name}`, import.meta.url), 'utf8');
-const [page, migration] = await Promise.all(['clients.md', 'migrate.md'].map(read));
+const at = (path) => fileURLToPath(new URL(path, import.meta.url));
+const read = (name) => readFile(at(`../../docs/${name}`), 'utf8');
+const [page, migration, rules] = await Promise.all(['clients.md', 'migrate.md', 'rules.md'].map(read));
 
 /** The route of a sample, from the page's table. */
 function routeOf(sample) {
@@ -18,56 +27,102 @@ function routeOf(sample) {
   return row[1];
 }
 
-/** Imports the JavaScript below a heading. Packages resolve from this folder. */
-async function snippet(heading, text = page) {
-  const section = text.split(/^## /m).find((section) => section.startsWith(`${heading}\n`)) ?? '';
-  const blocks = [...section.matchAll(/^```js\n(.*?)^```/gms)];
-  assert.equal(blocks.length, 1, `JavaScript blocks below ${heading}`);
-  const file = new URL(`.${heading}-${process.pid}.mjs`, import.meta.url);
-  await writeFile(file, blocks[0][1]);
+/** The only block of code below a heading that has the text in it. */
+function block(heading, language, having = '', text = page) {
+  const section = text.split(/^##+ /m).find((section) => section.startsWith(`${heading}\n`)) ?? '';
+  const blocks = [...section.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, code]) => code);
+  const found = blocks.filter((code) => code.includes(having));
+  assert.equal(found.length, 1, `blocks of ${language} with ${having} below ${heading}`);
+  return found[0];
+}
+
+/** Imports JavaScript. Packages resolve from this folder. */
+async function imported(code) {
+  const file = new URL(`.snippet-${process.pid}-${++files}.mjs`, import.meta.url);
+  await writeFile(file, code);
   try {
     return await import(file);
   } finally {
     await rm(file);
   }
 }
+let files = 0;
 
-/** Watches a counter by the snippet until it shows want. */
-function shown(watch, db, counter, want) {
-  return new Promise((resolve, reject) => {
-    const totals = [];
-    const end = watch(db, counter, (total) => {
-      totals.push(total);
-      if (total === want) finish(resolve, totals);
-    });
-    const deadline = setTimeout(() => finish(reject, new Error(`${counter} shows ${totals}, want ${want} at last`)), 60_000);
-    function finish(settle, value) {
-      clearTimeout(deadline);
-      end();
-      settle(value);
-    }
+/** Runs programs, each until it ends well. `commands` names them, given a folder with the code in it. */
+async function run(t, code, commands) {
+  const dir = await mkdtemp(join(tmpdir(), 'tally-snippet-'));
+  t.after(() => rm(dir, { recursive: true }));
+  for (const [name, text] of Object.entries(code)) await writeFile(join(dir, name), text);
+  const env = { ...process.env, FIRESTORE_EMULATOR_HOST: `${stack.host}:${stack.port}`, GOOGLE_CLOUD_PROJECT: stack.project, PYTHONPATH: dir };
+  for (const [program, ...args] of commands(dir)) await promisify(execFile)(program, args, { env, signal: t.signal });
+}
+const python = (t, story, code = {}) => run(t, code, () => [[at('python/.venv/bin/python'), at(`python/${story}.py`)]]);
+const java = (t, story, code = {}) =>
+  run(t, code, (dir) => {
+    const path = [dir, at('java/target/dependency/*')].join(delimiter);
+    return [
+      ['javac', '-cp', path, '-d', dir, at(`java/${story}.java`), ...Object.keys(code).map((name) => join(dir, name))],
+      ['java', '-cp', path, story],
+    ];
   });
+
+/** Watches a total by the snippet. Once it is shown at all, resolves to a function that waits until it is shown as `want`. */
+async function watched(watch, db, path, field) {
+  const totals = [];
+  const end = watch(db, path, field, (total) => totals.push(total));
+  await until(() => totals.length > 0, () => `${path} shows nothing`);
+  return (want) => until(() => totals.at(-1) === want, () => `${path} shows ${totals}, want ${want} at last`).finally(end);
 }
 
 let stack;
 before(async () => {
-  assert.equal(routeOf('Web'), routeOf('Node.js'));
-  stack = await startStack({ env: { TALLY_ROUTES: routeOf('Web') } });
+  const [, likes] = page.match(/`(posts\/[^`]+ -> [^`]+)`/);
+  const routes = new Set([...['Web', 'Kotlin and Java', 'Python', 'Node.js'].map(routeOf), likes]);
+  // firestore.rules with the blocks that docs/rules.md has for likes, where it says to put them.
+  const dir = await mkdtemp(join(tmpdir(), 'tally-snippets-'));
+  const blocks = ['Likes as documents', "Totals in the app's own documents"].map((heading) => block(heading, 'js', '', rules));
+  const place = 'match /rollups/{counter}';
+  const shipped = await readFile(at('../../firestore.rules'), 'utf8');
+  await writeFile(join(dir, 'firestore.rules'), shipped.replace(place, `${blocks.join('\n')}\n${place}`));
+  try {
+    stack = await startStack({ env: { TALLY_ROUTES: [...routes].join('; ') }, dir });
+  } finally {
+    await rm(dir, { recursive: true });
+  }
 });
 after(() => stack?.stop());
 
-/** Checks the shards' sum and the roll-up of a counter whose total is shown. */
-async function exact(counter, total, numShards) {
-  const { fields } = await stack.rest('GET', `/rollups/${counter}`);
-  const tally = fields.tally.mapValue.fields;
-  const got = { sum: await stack.sum(`counters/${counter}`), total: Number(fields.count.integerValue), numShards: Number(tally.num_shards.integerValue) };
-  assert.deepEqual(got, { sum: total, total, numShards });
+const counter = (id) => ({ source: `counters/${id}/shards`, path: `rollups/${id}`, field: 'count' });
+const likes = (post) => ({ source: `posts/${post}/likes`, path: `posts/${post}`, field: 'likes' });
+
+/** Checks a total whose source nobody writes any more, as soon as it covers all documents there. */
+async function exact({ source, path, field }, want) {
+  const { documents } = await stack.rest('GET', `/${source}?pageSize=300`);
+  const last = documents.map(({ updateTime }) => micros(updateTime)).sort().at(-1);
+  let total;
+  await until(
+    async () => {
+      total = await stack.rest('GET', `/${path}`);
+      const { tally } = total?.fields ?? {};
+      return tally && micros(tally.mapValue.fields.as_of.timestampValue) >= last;
+    },
+    () => `${path} does not cover ${last}: ${JSON.stringify(total)}`,
+  );
+  const number = (fields, name) => Number(fields[name].integerValue);
+  assert.equal(documents.reduce((sum, { fields }) => sum + (field === 'count' ? number(fields, field) : 1), 0), want);
+  const { tally } = total.fields;
+  const got = { total: number(total.fields, field), numShards: number(tally.mapValue.fields, 'num_shards') };
+  assert.deepEqual(got, { total: want, numShards: documents.length });
+  return got;
 }
 
-/** A database as the user sees it; 'owner' is past the rules, null is not signed in. */
+/** A time with six digits of fraction, so that later times sort later. */
+const micros = (time) => time.replace(/(\.\d*)?Z$/, (_, fraction = '.') => fraction.padEnd(7, '0').slice(0, 7));
+
+/** A database as the user sees it; null is not signed in. */
 function web(t, user) {
   const db = getFirestore(initializeApp({ projectId: stack.project }, `${t.name} ${user}`));
-  connectFirestoreEmulator(db, stack.host, stack.port, { mockUserToken: user === 'owner' ? user : user && { sub: user } });
+  connectFirestoreEmulator(db, stack.host, stack.port, { mockUserToken: user && { sub: user } });
   t.after(() => deleteApp(db.app));
   return db;
 }
@@ -84,72 +139,122 @@ function server(t) {
 setLogLevel('silent'); // refusals are expected
 const denied = { code: 'permission-denied' };
 
-test('Node.js', async (t) => {
-  const { create, add, watch } = await snippet('Node.js');
-  const db = server(t);
-  // The last total is the highest on the way.
-  const live = shown(watch, db, 'node', 9);
-  await add(db, 'node', -2);
-  await Promise.all([1, 1, 1, 1, 1, 1, 5].map((n) => add(db, 'node', n))); // shards appear as they are needed
-  await live;
-  await create(db, 'node'); // loses nothing
-  await add(db, 'node');
-  await shown(watch, db, 'node', 10);
-  await exact('node', 10, 10);
+/** What users do in a counter that is once per user, and with likes: two of three are left. */
+const story = [
+  ['ann', true],
+  ['bob', true],
+  ['bob', true],
+  ['ann', false],
+  ['cid', true],
+];
+
+test('Web', async (t) => {
+  const { add, vote, like, watch } = await imported(block('Web', 'js'));
+  const [ann, bob, cid, nobody] = ['ann', 'bob', 'cid', null].map((user) => web(t, user));
+  await stack.set('counters/web', { num_shards: 3 });
+  const shows = await watched(watch, nobody, 'rollups/web', 'count');
+  for (let i = 0; i < 5; i++) await Promise.all([add(ann, 'web'), add(bob, 'web')]);
+  await shows(10);
+  await assert.rejects(add(nobody, 'web'), denied);
+  await assert.rejects(add(ann, 'web', 2), denied);
+  await exact(counter('web'), 10);
+
+  await stack.set('counters/web-votes', { num_shards: 3, once_per_user: true });
+  await stack.set('posts/web', {});
+  const showsLikes = await watched(watch, nobody, 'posts/web', 'likes');
+  for (const [uid, yes] of story) {
+    await vote({ ann, bob, cid }[uid], 'web-votes', uid, yes);
+    await like({ ann, bob, cid }[uid], 'web', uid, yes);
+  }
+  for (const write of [(db, uid) => vote(db, 'web-votes', uid), (db, uid) => like(db, 'web', uid)]) {
+    await assert.rejects(write(bob, 'ann'), denied);
+    await assert.rejects(write(nobody, 'nobody'), denied);
+  }
+  await showsLikes(2);
+  await exact(counter('web-votes'), 2);
+  await exact(likes('web'), 2);
 });
 
+test('Web, a counter without a document, and one of the Swift sample', async (t) => {
+  const { add } = await imported(block('Web', 'js'));
+  const db = web(t, 'ann');
+  await stack.set('counters/swift', { numShards: 2 });
+  for (const id of ['undeclared', 'swift']) {
+    for (let i = 0; i < 3; i++) await add(db, id);
+    await exact(counter(id), 3);
+  }
+});
+
+test('Node.js, whose shards appear as they are incremented', async (t) => {
+  const { add, vote, like, watch } = await imported(block('Node.js', 'js'));
+  const db = server(t);
+  const shows = await watched(watch, db, 'rollups/node', 'count');
+  await add(db, 'node', -2);
+  await Promise.all([1, 1, 1, 1, 1, 1, 5].map((n) => add(db, 'node', n)));
+  await shows(9);
+  await exact(counter('node'), 9);
+
+  await stack.set('posts/node', {});
+  const showsLikes = await watched(watch, db, 'posts/node', 'likes');
+  for (const [uid, yes] of story) {
+    await vote(db, 'node-votes', uid, yes);
+    await like(db, 'node', uid, yes);
+  }
+  await showsLikes(2);
+  await exact(counter('node-votes'), 2);
+  await exact(likes('node'), 2);
+});
+
+// The stories of the other languages are told in files of theirs.
+for (const [name, id, tell] of [
+  ['Python', 'python', (t) => python(t, 'story', { 'snippet.py': block('Python', 'python', 'firestore.Client') })],
+  ['Python, async', 'python-async', (t) => python(t, 'story_async', { 'snippet.py': block('Python', 'python', 'firestore.AsyncClient') })],
+  ['Java, on a server', 'java', (t) => java(t, 'Story', { 'Totals.java': block('Java', 'java', 'com.google.cloud.firestore') })],
+]) {
+  test(name, { timeout: 120_000 }, async (t) => {
+    await stack.set(`posts/${id}`, {});
+    await tell(t);
+    await exact(counter(id), 7);
+    await exact(counter(`${id}-votes`), 2);
+    await exact(likes(id), 2);
+  });
+}
+
+/** Runs web/sample.mjs in Chromium: that of CHROMIUM, or Debian's. */
+async function browser(t) {
+  const { outputFiles } = await build({ entryPoints: [at('web/sample.mjs')], bundle: true, write: false });
+  const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end('<!doctype html>'));
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  // prettier-ignore
+  const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
+  t.after(() => browser.close());
+  const page = await browser.newPage();
+  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+  await page.addScriptTag({ content: outputFiles[0].text });
+  await page.evaluate((where) => sample(...where), [stack.project, stack.host, stack.port]);
+}
+
+// What Firebase's samples write. That of Node.js is what the page has, too.
+for (const [name, id, write, document] of [
+  ['Web, in a browser', 'web-sample', browser, { num_shards: { integerValue: '3' } }],
+  ['Python', 'python-sample', (t) => python(t, 'sample'), undefined],
+  ['Python, async', 'python-async-sample', (t) => python(t, 'sample_async'), undefined],
+  ['Java', 'java-sample', (t) => java(t, 'Sample'), { numShards: { integerValue: '3' } }],
+]) {
+  test(`Firebase's sample: ${name}`, { timeout: 120_000 }, async (t) => {
+    await write(t);
+    const { numShards } = await exact(counter(id), 7);
+    assert.equal(numShards, 3);
+    assert.deepEqual((await stack.rest('GET', `/counters/${id}`))?.fields, document);
+  });
+}
+
 test('Node.js, a trigger of one event that comes twice', async (t) => {
-  const { count } = await snippet('From a trigger that adds to a total', migration);
+  const { count } = await imported(block('From a trigger that adds to a total', 'js', '', migration));
   const db = server(t);
   for (const event of ['a', 'b', 'a']) await count(db, 'p', event);
   const shards = await db.collection('posts/p/shards').get();
   assert.equal(shards.docs.reduce((sum, shard) => sum + shard.get('likes'), 0), 2);
-});
-
-test('Web', async (t) => {
-  const { create, add, watch } = await snippet('Web');
-  const [alice, bob, nobody, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, null), web(t, 'owner')];
-  await assert.rejects(create(alice, 'web', 3), denied);
-  await create(owner, 'web', 3);
-  const live = shown(watch, nobody, 'web', 8);
-  await add(bob, 'web', -1);
-  await add(bob, 'web', -1);
-  for (let i = 0; i < 5; i++) await Promise.all([add(alice, 'web'), add(bob, 'web')]);
-  await live;
-  await assert.rejects(add(nobody, 'web'), denied);
-  await assert.rejects(add(alice, 'web', 2), denied);
-  await exact('web', 8, 3);
-
-  await stack.set('counters/web', { num_shards: 3, once_per_user: false });
-  await create(owner, 'web', 3); // again: loses nothing
-  assert.equal(await stack.sum('counters/web'), 8);
-  const { fields } = await stack.rest('GET', '/counters/web');
-  assert.deepEqual(Object.keys(fields).sort(), ['num_shards', 'once_per_user']);
-});
-
-test('Web, a counter without a document, and one of the Swift sample', async (t) => {
-  const { add, watch } = await snippet('Web');
-  const db = web(t, 'alice');
-  await stack.set('counters/swift', { numShards: 2 });
-  for (const counter of ['undeclared', 'swift']) {
-    for (let i = 0; i < 3; i++) await add(db, counter);
-    await shown(watch, db, counter, 3);
-    assert.equal(await stack.sum(`counters/${counter}`), 3);
-  }
-});
-
-test('Web, once per user', async (t) => {
-  const { watch } = await snippet('Web');
-  const { vote, unvote } = await snippet('For every language');
-  const [alice, bob, nobody] = [web(t, 'alice'), web(t, 'bob'), web(t, null)];
-  await stack.set('counters/votes', { num_shards: 3, once_per_user: true });
-  await vote(alice, 'votes', 'alice', 3);
-  await assert.rejects(vote(alice, 'votes', 'alice', 3), denied);
-  await assert.rejects(vote(bob, 'votes', 'alice', 3), denied);
-  await assert.rejects(vote(nobody, 'votes', 'nobody', 3), denied);
-  await vote(bob, 'votes', 'bob', 3);
-  await shown(watch, nobody, 'votes', 2);
-  await unvote(alice, 'votes', 'alice', 3);
-  await shown(watch, nobody, 'votes', 1);
-  assert.equal(await stack.sum('counters/votes'), 1);
 });

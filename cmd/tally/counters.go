@@ -48,23 +48,26 @@ func createCommand() *cobra.Command {
 		Use:   "create COUNTER",
 		Short: "Create a counter and its shards",
 		Long: `Create a counter with all its shards, each 0. A counter that exists loses nothing, and one with another number of shards is refused.
-Apps that create shards when they are first needed do not need it, but for votes: with --once-per-user, firestore.rules let each user move the
-counter by 1, and back.`,
+Apps that create shards when they are first needed do not need it, but for votes: with --once-per-user, firestore.rules let each user write one
+shard, the user's own, to 1 and back to 0.`,
 		Example: `  tally create likes
   tally create posts/7/counters/likes --num-shards 50
   tally create votes --once-per-user`,
 		Args: cobra.ExactArgs(1),
 	}
 	c.Flags().IntVar(&n, "num-shards", shards.DefaultNumShards, "number of shards; each sustains about one increment a second")
-	c.Flags().BoolVar(&oncePerUser, "once-per-user", false, "a counter of votes: each user may move it once; not for a counter that exists")
+	c.Flags().BoolVar(&oncePerUser, "once-per-user", false, "a counter of votes: each user has one; not for a counter that has counted anything")
+	c.MarkFlagsMutuallyExclusive("num-shards", "once-per-user")
 	t.shardsFlag(c)
 	return t.command(c, user, func(ctx context.Context, args []string) error {
 		made := t.counter(args[0])
-		create := made.Create
 		if oncePerUser {
-			create = made.CreateOncePerUser
+			if err := made.CreateOncePerUser(ctx); err != nil {
+				return err
+			}
+			return t.print(map[string]any{"counter": made.path, "once_per_user": true}, "%s\tonce per user", made.path)
 		}
-		if err := create(ctx, n); err != nil {
+		if err := made.Create(ctx, n); err != nil {
 			return err
 		}
 		return t.print(map[string]any{"counter": made.path, "num_shards": n}, "%s\t%d shards", made.path, n)
@@ -266,7 +269,7 @@ func deleteCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete COUNTER",
 		Short: "Delete a counter and its shards",
-		Long: `Delete a counter's document, all its shards, and the voters of one that is once per user. Its roll-up goes to 0 by Tally's functions. An increment that comes later creates a shard
+		Long: `Delete a counter's document and all its shards. Its roll-up goes to 0 by Tally's functions. An increment that comes later creates a shard
 again and counts, so stop the clients first.`,
 		Example: `  tally delete likes --yes`,
 		Args:    cobra.ExactArgs(1),

@@ -142,11 +142,12 @@ func TestCounters(t *testing.T) {
 		{args: "increment app --shards-in sums/app/parts --field Cnt", want: "counters/app  added 1  committed T\n",
 			before: func() { c.set("sums/app/parts/0", map[string]any{"Cnt": 1}) }},
 		{args: "get app --shards-in sums/app/parts --field Cnt", want: "counters/app  2\nroll-up       unknown; --rollup names it\n"},
-		{args: "create votes --once-per-user --num-shards 3", want: "counters/votes  3 shards\n"},
-		{args: "verify votes --documents counters/votes/voters", want: "counters/votes         1\ncounters/votes/voters  1\nequal                  as of T\n", before: func() {
-			c.set("counters/votes/voters/ann", map[string]any{"shard": "0"})
-			c.set("counters/votes/shards/0", map[string]any{"count": 1})
+		{args: "create votes --once-per-user", want: "counters/votes  once per user\n"},
+		{args: "create votes --once-per-user --json", want: `{"counter":"counters/votes","once_per_user":true}` + "\n"},
+		{args: "set votes 0", want: "counters/votes  0  was 1  as of T\n", before: func() {
+			c.set("counters/votes/shards/ann", map[string]any{"count": 1})
 		}},
+		{args: "get votes", want: "counters/votes  0\nroll-up         none; do Tally's functions run?\n"},
 		{args: "carry pages/p --shards-in pages/p/parts --field visits --document pages/p --from visits", want: "pages/p  added 40  carried in all 40\n",
 			before: func() {
 				c.set("pages/p", map[string]any{"visits": 40})
@@ -396,7 +397,8 @@ func TestCounterMistakes(t *testing.T) {
 		{"resize likes many", []string{`"many" is not a number of shards`}},
 		{"resize likes 0", []string{"number of shards is 0"}},
 		{"create likes --num-shards 4", []string{"it has 3, not 4", "tally resize"}},
-		{"create likes --num-shards 3 --once-per-user", []string{"not once per user", "no voters"}},
+		{"create likes --num-shards 3 --once-per-user", []string{"if any flags in the group", "num-shards once-per-user"}},
+		{"create visitors --once-per-user", []string{"cannot become once per user", "it has the shard 0"}},
 		{"increment likes --by much", []string{"--by much: want an integer"}},
 		{"increment likes --by 9223372036854775808", []string{"want an integer within 64 bits"}},
 		{"increment likes --by 0.5 --once x", []string{"--once takes integers"}},

@@ -100,9 +100,9 @@ func (p *examplePage) start(ctx context.Context, s *stack) error {
 			return fmt.Errorf("--web: %w", err)
 		}
 	}
-	err := createOnce(ctx, shards.New(s.clients[0], exampleLikes).Create)
-	if err == nil {
-		err = createOnce(ctx, shards.New(s.clients[0], exampleVote).CreateOncePerUser)
+	err := shards.New(s.clients[0], exampleLikes).Create(ctx, exampleShards)
+	if err == nil || errors.Is(err, shards.ErrNumShards) { // it was resized, and is left alone
+		err = shards.New(s.clients[0], exampleVote).CreateOncePerUser(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("--web: %w", err)
@@ -113,15 +113,6 @@ func (p *examplePage) start(ctx context.Context, s *stack) error {
 	}
 	p.server = &http.Server{Handler: pageHandler(builtPage, config), ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	go func() { _ = p.server.Serve(p.listener) }() // until close
-	return nil
-}
-
-// createOnce creates a counter. One that exists with another number of shards was resized, and is left
-// alone.
-func createOnce(ctx context.Context, create func(ctx context.Context, numShards int) error) error {
-	if err := create(ctx, exampleShards); !errors.Is(err, shards.ErrNumShards) {
-		return err
-	}
 	return nil
 }
 

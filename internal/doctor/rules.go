@@ -34,8 +34,8 @@ const someID = "tally-doctor"
 // ruleCases returns the cases that matter to the routes.
 func ruleCases(routes rollup.Routes) []RuleCase {
 	var cases []RuleCase
-	// add adds a case for each of the methods, by a user and by nobody.
-	add := func(check, where, path string, document map[string]any, allow bool, methods ...string) {
+	// add adds a case for each of the methods, by a user and by nobody, on a document or to become another.
+	add := func(check, where, path string, document, other map[string]any, allow bool, methods ...string) {
 		for _, method := range methods {
 			for _, signedIn := range []bool{true, false} {
 				c := RuleCase{Check: check, Says: method + " " + where, Path: path, Method: method, SignedIn: signedIn, Allow: allow}
@@ -46,39 +46,54 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 					c.Before = document
 				}
 				if method == "create" || method == "update" {
-					c.After = document
+					c.After = other
 				}
 				cases = append(cases, c)
 			}
 		}
 	}
-	const number = 1
 	seen := make(map[string]bool)
 	for _, r := range routes {
-		rollUp, shard := map[string]any{document.TallyField: map[string]any{"num_shards": number}}, make(map[string]any)
-		for _, t := range r.Totals {
-			rollUp[t.Name] = number
-			if t.Field != "" {
-				shard[t.Field] = number
+		if r == r.Template.Routes[0] {
+			rollUp, other := rollUpOf(r.Template, 1), rollUpOf(r.Template, 2)
+			switch where, path := spell(r.Template.Segments()); {
+			case r.Template.Existing: // what else clients do with it is the app's to say
+				add(rulesRollUps, "the totals of "+where, path, rollUp, other, false, "create", "update")
+			default:
+				add(rulesRollUps, where, path, rollUp, other, false, "create", "update", "delete")
+				add(rulesReadable, where, path, rollUp, nil, true, "get")
 			}
 		}
-		where, path := spell(r.Template.Segments())
-		add(rulesRollUps, where, path, rollUp, false, "create", "update", "delete")
-		add(rulesReadable, where, path, rollUp, true, "get")
 		pattern := r.Pattern()
-		where, path = spell(pattern)
-		add(rulesShards, where, path, shard, false, "delete")
+		counted := slices.ContainsFunc(r.Totals, func(t rollup.Total) bool { return t.Field == "" })
+		if !counted { // documents that are counted come and go
+			shard := make(map[string]any)
+			for _, f := range r.Fields() {
+				shard[f] = 1
+			}
+			where, path := spell(pattern)
+			add(rulesShards, where, path, shard, nil, false, "delete")
+		}
 		if parent := pattern[:len(pattern)-2]; len(parent) > 0 {
-			where, path = spell(slices.Concat(parent, []rollup.Segment{{Name: document.TokensCollection}, {Name: "token", Capture: true}}))
+			where, path := spell(slices.Concat(parent, []rollup.Segment{{Name: document.TokensCollection}, {Name: "token", Capture: true}}))
 			if !seen[where] { // routes may share a counter
 				seen[where] = true
-				add(rulesOwn, where, path, map[string]any{"amount": number}, false, "get", "create", "update", "delete")
+				add(rulesOwn, where, path, map[string]any{"amount": 1}, map[string]any{"amount": 2}, false, "get", "create", "update", "delete")
 			}
 		}
 	}
 	const cursor = document.AuditCollection + "/cursor"
-	add(rulesOwn, cursor, cursor, map[string]any{"path": number}, false, "get", "create", "update", "delete")
+	add(rulesOwn, cursor, cursor, map[string]any{"path": 1}, map[string]any{"path": 2}, false, "get", "create", "update", "delete")
 	return cases
+}
+
+// rollUpOf returns a roll-up document in which all numbers are n.
+func rollUpOf(t *rollup.Template, n int) map[string]any {
+	doc := map[string]any{document.TallyField: map[string]any{"num_shards": n}}
+	for _, name := range t.Totals() {
+		doc[name] = n
+	}
+	return doc
 }
 
 // spell returns the path as a route spells it, and with ids in the captures' place.

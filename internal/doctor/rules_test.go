@@ -6,79 +6,125 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{Rules: "../../firestore.rules"}) }
 
 // This project's own rules pass the cases, as Google's rules engine judges them: requests of clients, to the
-// emulator.
+// emulator. So do they with the block of docs/rules.md for totals in the app's own documents, and without its
+// conditions they do not.
 func TestRuleCases(t *testing.T) {
-	routes, err := rollup.ParseRoutes(rollup.DefaultRoute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := emulatortest.Client(t)
-	database := strings.TrimSuffix(client.Doc("a/b").Path, "/documents/a/b")
-	cases := ruleCases(routes)
-	seen := make(map[string]bool)
-	for _, c := range cases {
-		seen[c.Check] = true
-		t.Run(c.Says, func(t *testing.T) {
-			doc := client.Doc(c.Path)
-			if c.Before == nil {
-				_, err = doc.Delete(t.Context())
-			} else {
-				_, err = doc.Set(t.Context(), c.Before)
-			}
+	const likes = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing;" +
+		"posts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing"
+	_, section, _ := strings.Cut(file(t, "../../docs/rules.md"), "### Totals in the app's own documents")
+	_, code, _ := strings.Cut(section, "```js\n")
+	block, _, _ := strings.Cut(code, "```")
+	untallied := strings.NewReplacer("value == 0", "true", "!('tally' in request.resource.data)", "true")
+	unkept := strings.NewReplacer("keeps('likes') && keeps('comments') && keeps('tally')", "true")
+	for _, test := range []struct {
+		name, routes, block string
+		checks              []string
+		wrong               []string // the cases that the rules fail
+	}{
+		{"default route", rollup.DefaultRoute, "", []string{rulesOwn, rulesReadable, rulesRollUps, rulesShards}, nil},
+		{"app documents", likes, block, []string{rulesOwn, rulesRollUps}, nil},
+		{"app documents made with totals", likes, untallied.Replace(block), []string{rulesOwn, rulesRollUps}, []string{"create the totals of posts/{post}"}},
+		{"app documents whose totals change", likes, unkept.Replace(block), []string{rulesOwn, rulesRollUps}, []string{"update the totals of posts/{post}"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			routes, err := rollup.ParseRoutes(test.routes)
 			if err != nil {
 				t.Fatal(err)
 			}
-			name := database + "/documents/" + c.Path
-			method, url, body := http.MethodGet, name, ""
-			if c.Method != "get" {
-				method, url = http.MethodPost, database+"/documents:commit"
-				write := fmt.Sprintf(`{"delete": %q}`, name)
-				if c.After != nil {
-					write = fmt.Sprintf(`{"update": {"name": %q, "fields": %s}, "currentDocument": {"exists": %v}}`, name, integers(c.After), c.Before != nil)
+			project := emulatortest.Project(t)
+			const rollUps = "    match /rollups/{counter} {\n"
+			rules := strings.Replace(file(t, "../../firestore.rules"), rollUps, test.block+rollUps, 1)
+			if err := emulator.SetRules(t.Context(), emulatortest.Addr(), project, rules); err != nil {
+				t.Fatal(err)
+			}
+			client := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)
+			var checks, wrong []string
+			for _, c := range ruleCases(routes) {
+				checks = append(checks, c.Check)
+				if allowed(t, client, c) != c.Allow {
+					wrong = append(wrong, c.Says)
 				}
-				body = `{"writes": [` + write + `]}`
 			}
-			req, err := http.NewRequestWithContext(t.Context(), method, "http://"+emulatortest.Addr()+"/v1/"+url, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
+			slices.Sort(checks)
+			if diff := cmp.Diff(test.checks, slices.Compact(checks)); diff != "" {
+				t.Errorf("checks (-want +got):\n%s", diff)
 			}
-			if c.SignedIn {
-				req.Header.Set("Authorization", "Bearer "+unsigned(someID))
-			}
-			res, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer res.Body.Close()
-			answer, err := io.ReadAll(res.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := http.StatusForbidden
-			if c.Allow {
-				want = http.StatusOK
-			}
-			if res.StatusCode != want {
-				t.Errorf("status %d, want %d: %s", res.StatusCode, want, answer)
+			if diff := cmp.Diff(test.wrong, wrong); diff != "" {
+				t.Errorf("cases that fail (-want +got):\n%s", diff)
 			}
 		})
 	}
-	for _, check := range []string{rulesRollUps, rulesReadable, rulesShards, rulesOwn} {
-		if !seen[check] {
-			t.Errorf("no case is of %s", check)
-		}
+}
+
+func file(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return string(content)
+}
+
+// allowed makes a case's request, and reports whether the rules allow it.
+func allowed(t *testing.T, client *firestore.Client, c RuleCase) bool {
+	t.Helper()
+	doc := client.Doc(c.Path)
+	var err error
+	if c.Before == nil {
+		_, err = doc.Delete(t.Context())
+	} else {
+		_, err = doc.Set(t.Context(), c.Before)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	database, _, _ := strings.Cut(doc.Path, "/documents/")
+	name := doc.Path
+	method, url, body := http.MethodGet, name, ""
+	if c.Method != "get" {
+		method, url = http.MethodPost, database+"/documents:commit"
+		write := fmt.Sprintf(`{"delete": %q}`, name)
+		if c.After != nil {
+			write = fmt.Sprintf(`{"update": {"name": %q, "fields": %s}, "currentDocument": {"exists": %v}}`, name, integers(c.After), c.Before != nil)
+		}
+		body = `{"writes": [` + write + `]}`
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+emulatortest.Addr()+"/v1/"+url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.SignedIn {
+		req.Header.Set("Authorization", "Bearer "+unsigned(someID))
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusForbidden {
+		t.Fatalf("%s: status %d: %s", c.Says, res.StatusCode, answer)
+	}
+	return res.StatusCode == http.StatusOK
 }
 
 // integers returns fields of integers, and of maps of them, as REST has them.

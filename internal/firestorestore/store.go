@@ -129,6 +129,9 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	for name, sum := range r.Sums {
 		fields[name] = sum.Value()
 	}
+	for _, name := range r.Gone {
+		fields[name] = firestore.Delete
+	}
 	_, err := s.put(ctx, c.RollUp, fields, r.UpdateTime)
 	return err
 }

@@ -123,6 +123,9 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	for field, sum := range r.Sums {
 		fields[field] = sum.Value()
 	}
+	for _, name := range r.Gone {
+		delete(fields, name)
+	}
 	fields[document.TallyField] = r.Tally.Encode()
 	s.put(c.RollUp, fields)
 	return nil

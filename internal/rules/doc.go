@@ -4,7 +4,8 @@
 //   - What honest apps send is allowed, and what the rules are to stop is refused: TestHonest,
 //     TestAttacks, TestReads. Each attack names the part of the rules that refuses it, and is let
 //     through once that part is softened: so it is well made, and fails if the part is lost.
-//   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, and of
-//     once-per-user counters the number of voters: TestAnyCommits, TestConcurrentVotes.
-//   - Limits that docs/rules.md tells, what it says to change, and its routes: TestLimits, TestDocs.
+//   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, and each vote
+//     is 0 or 1, of its user: TestAnyCommits.
+//   - Limits that docs/rules.md tells, what it says to change, and its blocks for other routes, with
+//     attacks of their own: TestLimits, TestChanges, TestBlocks.
 package rules

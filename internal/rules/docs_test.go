@@ -1,142 +1,390 @@
 package rules
 
 import (
+	"math"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/rollup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// What docs/rules.md says to change, changed.
-func TestDocs(t *testing.T) {
-	t.Parallel()
+func docsPage(t *testing.T) string {
+	t.Helper()
 	page, err := os.ReadFile("../../docs/rules.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var routes []string
-	var who string
-	for _, m := range regexp.MustCompile("(?s)```js\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		switch code := m[1]; {
-		case strings.HasPrefix(code, "match "):
-			routes = append(routes, code)
-		case strings.HasPrefix(code, "return "):
-			who = code
-		default:
-			t.Errorf("a block of rules that is not tested:\n%s", code)
+	return string(page)
+}
+
+// The page's routes are routes.
+func TestDocsRoutes(t *testing.T) {
+	routes := regexp.MustCompile("`([^`]+ -> [^`]+)`").FindAllStringSubmatch(docsPage(t), -1)
+	if len(routes) != 4 {
+		t.Errorf("%d routes, want 4", len(routes))
+	}
+	for _, m := range routes {
+		if _, err := rollup.ParseRoutes(m[1]); err != nil {
+			t.Error(err)
 		}
 	}
-	replace := func(old, new string) func(string) string {
-		return func(rules string) string {
-			t.Helper()
-			if n := strings.Count(rules, old); n != 1 {
-				t.Fatalf("%d times in the rules, want once: %s", n, old)
-			}
-			return strings.Replace(rules, old, new, 1)
+}
+
+// docsCode returns the code on docs/rules.md by the heading that it stands under. Blocks under one
+// heading are in order.
+func docsCode(t *testing.T) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	heading := ""
+	for _, m := range regexp.MustCompile("(?ms)^##+ (.*?)$|^```js\n(.*?)^```").FindAllStringSubmatch(docsPage(t), -1) {
+		if m[1] != "" {
+			heading = m[1]
+		} else {
+			found[heading] = append(found[heading], m[2])
 		}
 	}
-	const rollUps = "    match /rollups/{counter} {\n"
-	const post = "posts/p/counters/c/shards/"
-	const php = "samples/php/distributedCounters/"
-	addTo := func(path string, ts ...transformation) *firestorepb.Write { return transform(merge(path, nil), ts...) }
+	return found
+}
+
+// replaced returns the rules with one part replaced, which must be there once.
+func replaced(t *testing.T, rules, old, new string) string {
+	t.Helper()
+	if n := strings.Count(rules, old); n != 1 {
+		t.Fatalf("%d times in the rules, want once: %s", n, old)
+	}
+	return strings.Replace(rules, old, new, 1)
+}
+
+// What docs/rules.md says to change, changed.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	code := docsCode(t)["To change"]
+	if len(code) != 2 {
+		t.Fatalf("%d blocks to change, want 2", len(code))
+	}
+	const who, much, shards = "return request.auth != null;\n", "return amount == 1;\n", "'numShards', 10)"
+	up := writes(add(free+"0", 1))
 	for _, test := range []struct {
-		name    string
-		change  func(string) string
-		allowed map[string][]*firestorepb.Write
-		refused map[string][]*firestorepb.Write
-		as      user
+		name             string
+		as               user
+		old, new         string
+		allowed, refused map[string][]*firestorepb.Write
 	}{
-		{name: "anonymous accounts", as: anonymous,
-			change:  replace("return request.auth != null;\n", who),
-			refused: map[string][]*firestorepb.Write{"increment": writes(add(free+"0", 1))}},
-		{name: "other accounts", as: ann,
-			change:  replace("return request.auth != null;\n", who),
-			allowed: map[string][]*firestorepb.Write{"increment": writes(add(free+"0", 1))}},
-		{name: "everybody", as: nobody,
-			change:  replace("return request.auth != null;\n", "return true;\n"),
-			allowed: map[string][]*firestorepb.Write{"increment": writes(add(free+"0", 1))},
-			refused: map[string][]*firestorepb.Write{"vote": writes(vote(voter+"ann", "3"), add(votes+"3", 1))}},
-		{name: "a bound of 5", as: ann,
-			change: replace("return 1;\n", "return 5;\n"),
+		{name: "anonymous accounts", as: anonymous, old: who, new: code[0], refused: map[string][]*firestorepb.Write{"increment": up}},
+		{name: "other accounts", as: ann, old: who, new: code[0], allowed: map[string][]*firestorepb.Write{"increment": up}},
+		{name: "everybody", as: nobody, old: who, new: "return true;\n",
+			allowed: map[string][]*firestorepb.Write{"increment": up},
+			refused: map[string][]*firestorepb.Write{"vote": writes(vote(votes+"ann", 1))}},
+		{name: "down", as: ann, old: much, new: code[1],
 			allowed: map[string][]*firestorepb.Write{
-				"5": writes(add(free+"0", 5)), "-5": writes(add(free+"0", -5)), "0 to 3": writes(set(free+"4", fields{"count": 3})),
-				"vote": writes(vote(voter+"ann", "3"), add(votes+"3", 1)), "twice at once": writes(add(free+"0", 1), add(free+"0", 1)),
+				"1": up, "-1": writes(add(free+"0", -1)), "0 to -1": writes(add(free+"4", -1)),
+				"each shard": writes(add(free+"0", -1), add(free+"1", -1), add(free+"9", -1)), "vote": writes(vote(votes+"ann", 1)),
 			},
 			refused: map[string][]*firestorepb.Write{
-				"6": writes(add(free+"0", 6)), "2.5": writes(add(odd+"2", 2.5)), "-6": writes(add(free+"0", -6)),
-				"vote with 2":                     writes(vote(voter+"ann", "3"), add(votes+"3", 2)),
-				"vote with two increments":        writes(add(votes+"3", 1), vote(voter+"ann", "3"), add(votes+"3", 1)),
-				"vote with two increments, after": writes(vote(voter+"ann", "3"), add(votes+"3", 1), add(votes+"3", 1)),
-				"vote and take 1":                 writes(vote(voter+"ann", "3"), add(votes+"3", -1)),
+				"2": writes(add(free+"0", 2)), "-2": writes(add(free+"0", -2)), "0": writes(add(free+"0", 0)), "twice": writes(add(free+"0", -1), add(free+"0", -1)),
+				"-1.0": writes(add(free+"0", -1.0)), "vote with -1": writes(vote(votes+"ann", -1)),
 			}},
-		{name: "declared counters only", as: ann,
-			change: replace("return 100;\n", "return 0;\n"),
+		{name: "up to 5", as: ann, old: much, new: "return amount >= 1 && amount <= 5;\n",
 			allowed: map[string][]*firestorepb.Write{
-				"num_shards": writes(add(free+"9", 1)), "a new shard": writes(add(free+"5", 1)),
-				"numShards": writes(add("counters/camel/shards/9", 1)),
-				"vote":      writes(vote(voter+"ann", "3"), add(votes+"3", 1)),
+				"5": writes(add(free+"0", 5)), "0 to 3": writes(set(free+"4", fields{"count": 3})), "twice": writes(add(free+"0", 1), add(free+"0", 1)),
+			},
+			refused: map[string][]*firestorepb.Write{
+				"6": writes(add(free+"0", 6)), "-1": writes(add(free+"0", -1)), "2.5": writes(add(free+"0", 2.5)),
+				"NaN": writes(add(free+"0", math.NaN())), "vote with 2": writes(vote(votes+"ann", 2)),
+			}},
+		{name: "declared counters only", as: ann, old: shards, new: "'numShards', 0)",
+			allowed: map[string][]*firestorepb.Write{
+				"num_shards": writes(add(free+"9", 1)), "numShards": writes(add("counters/camel/shards/9", 1)), "vote": writes(vote(votes+"ann", 1)),
 			},
 			refused: map[string][]*firestorepb.Write{
 				"no document":               writes(add("counters/none/shards/0", 1)),
 				"a document without number": writes(add("counters/untold/shards/0", 1)),
 				"declared by the client":    writes(set("counters/none", fields{"num_shards": 1}), add("counters/none/shards/0", 1)),
 			}},
-		{name: "another field", as: ann,
-			change: func(rules string) string {
-				return strings.ReplaceAll(strings.ReplaceAll(rules, "'count'", "'Count'"), ".data.count", ".data.Count")
-			},
-			allowed: map[string][]*firestorepb.Write{
-				"increment": writes(addTo(free+"5", increment("Count", 1))),
-				"vote":      writes(vote(voter+"ann", "4"), addTo(votes+"4", increment("Count", 1))),
-			},
-			refused: map[string][]*firestorepb.Write{"count": writes(add(free+"5", 1))}},
-		{name: "routes", as: ann,
-			change: replace(rollUps, strings.Join(routes, "\n")+rollUps),
-			allowed: map[string][]*firestorepb.Write{
-				"likes":         writes(addTo(post+"0", increment("likes", 1))),
-				"likes, views":  writes(addTo(post+"0", increment("likes", 1), increment("views", -1))),
-				"a new shard":   writes(set(post+"9", fields{"views": 1})),
-				"an old shard":  writes(addTo(post+"1", increment("views", 1))),
-				"Cnt":           writes(addTo(php+"9", increment("Cnt", 1))),
-				"count":         writes(add(free+"0", 1)),
-				"vote":          writes(vote(voter+"ann", "3"), add(votes+"3", 1)),
-				"beside a text": writes(addTo(post+"2", increment("likes", 1))),
-			},
-			refused: map[string][]*firestorepb.Write{
-				"nothing":                  writes(set(post+"9", nil)),
-				"likes by 2":               writes(addTo(post+"0", increment("likes", 2))),
-				"likes by 1, views by 2":   writes(addTo(post+"0", increment("likes", 1), increment("views", 2))),
-				"another field":            writes(addTo(post+"0", increment("likes", 1), increment("x", 1))),
-				"views to null":            writes(set(post+"9", fields{"likes": 1, "views": nil})),
-				"likes by 1, views to 2.0": writes(merge(post+"1", fields{"likes": 3, "views": 2.0}, "likes", "views")),
-				"likes by 1, views gone":   writes(set(post+"1", fields{"likes": 3})),
-				"shard 100":                writes(addTo(post+"100", increment("likes", 1))),
-				"roll-up":                  writes(addTo("posts/p/rollups/c", increment("likes", 1))),
-				"Cnt by 2":                 writes(addTo(php+"9", increment("Cnt", 2))),
-				"Cnt in shard 10":          writes(addTo(php+"10", increment("Cnt", 1))),
-				"cnt":                      writes(addTo(php+"9", increment("cnt", 1))),
-				"php_rollups":              writes(addTo("php_rollups/total", increment("Cnt", 1))),
-			}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			d := newDatabase(t, seed)
-			d.seed(map[string]fields{post + "1": {"likes": 2, "views": 2}, post + "2": {"views": "2"}})
-			d.setRules(test.change(firestoreRules(t)))
-			for name, ws := range test.refused {
-				if err := d.commit(test.as, ws...); status.Code(err) != codes.PermissionDenied {
-					t.Errorf("%s: %v, want PermissionDenied", name, err)
+			d.setRules(replaced(t, firestoreRules(t), test.old, test.new))
+			d.judges(test.as, test.allowed, test.refused)
+		})
+	}
+	t.Run("another field", func(t *testing.T) {
+		t.Parallel()
+		d := newDatabase(t, seed)
+		d.setRules(strings.ReplaceAll(firestoreRules(t), "'count'", "'Count'"))
+		d.judges(ann, map[string][]*firestorepb.Write{
+			"increment": writes(transform(merge(free+"5", nil), increment("Count", 1))),
+			"vote":      writes(set(votes+"ann", fields{"Count": 1})),
+		}, map[string][]*firestorepb.Write{"count": up, "vote by count": writes(vote(votes+"ann", 1))})
+	})
+}
+
+// judges checks that the rules allow and refuse commits, and undoes each.
+func (d *database) judges(u user, allowed, refused map[string][]*firestorepb.Write) {
+	d.t.Helper()
+	for name, ws := range refused {
+		if err := d.commit(u, ws...); status.Code(err) != codes.PermissionDenied {
+			d.t.Errorf("%s: %v, want PermissionDenied", name, err)
+		}
+	}
+	for name, ws := range allowed {
+		if err := d.commit(u, ws...); err != nil {
+			d.t.Errorf("%s: %v", name, err)
+		}
+		d.restore(ws, seed)
+	}
+}
+
+// blocks are those that docs/rules.md has ready, by heading.
+var blocks = map[string]struct {
+	seed    map[string]fields
+	honest  map[string][]*firestorepb.Write // as ann, one after the other
+	attacks []blockAttack
+	reads   map[string]func(*database, user) error // as ann
+	secrets map[string]func(*database, user) error // not for ann
+}{
+	"Likes as documents": {
+		seed: map[string]fields{"posts/p/likes/bob": {"at": "x"}},
+		honest: map[string][]*firestorepb.Write{
+			"like":                    writes(like("ann")),
+			"like twice":              writes(like("ann"), like("ann")),
+			"take back":               writes(like("ann"), remove("posts/p/likes/ann")),
+			"take back what is not":   writes(remove("posts/p/likes/ann")),
+			"like a post that is not": writes(transform(set("posts/none/likes/ann", nil), serverTime("at"))),
+		},
+		attacks: []blockAttack{
+			{"as nobody", "mayWrite() && request.auth.uid == user", nobody, writes(like("ann"))},
+			{"for another", "request.auth.uid == user", ann, writes(like("dan"))},
+			{"over another's", "request.auth.uid == user", ann, writes(like("bob"))},
+			{"take another's back", "request.auth.uid == user", ann, writes(remove("posts/p/likes/bob"))},
+			{"nothing", "request.resource.data == {'at': request.time}", ann, writes(set("posts/p/likes/ann", nil))},
+			{"text", "request.resource.data == {'at': request.time}", ann, writes(set("posts/p/likes/ann", fields{"at": "x"}))},
+			{"text beside", "request.resource.data == {'at': request.time}", ann, writes(transform(set("posts/p/likes/ann", fields{"x": "y"}), serverTime("at")))},
+			{"in another collection", "", ann, writes(transform(set("posts/p/like/ann", nil), serverTime("at")))},
+			{"below a like", "", ann, writes(transform(set("posts/p/likes/ann/likes/ann", nil), serverTime("at")))},
+			{"the post's total", "", ann, writes(merge("posts/p", fields{"likes": 1000}, "likes"))},
+		},
+		reads:   map[string]func(*database, user) error{"own": get("posts/p/likes/ann")},
+		secrets: map[string]func(*database, user) error{"another's": get("posts/p/likes/bob"), "all": query("posts/p", "likes", 1)},
+	},
+	"Totals in the app's own documents": {
+		seed: map[string]fields{"posts/p": {"title": "p", "likes": 2, "tally": fields{"num_shards": 2}}, "posts/new": {"title": "new"}},
+		honest: map[string][]*firestorepb.Write{
+			"create":                          writes(set("posts/q", fields{"title": "q"})),
+			"create with totals of 0":         writes(set("posts/q", fields{"title": "q", "likes": 0, "comments": 0})),
+			"update":                          writes(merge("posts/p", fields{"title": "r"}, "title")),
+			"update with the same total":      writes(set("posts/p", fields{"title": "r", "likes": 2, "tally": fields{"num_shards": 2}})),
+			"update what is not counted yet":  writes(set("posts/new", fields{"title": "r"})),
+			"update with the server's time":   writes(transform(merge("posts/p", nil), serverTime("at"))),
+			"a field that looks like a total": writes(merge("posts/p", fields{"Likes": 5}, "Likes")),
+		},
+		attacks: []blockAttack{
+			{"nobody creates", "mayWrite()", nobody, writes(set("posts/q", fields{"title": "q"}))},
+			{"nobody updates", "mayWrite()", nobody, writes(merge("posts/p", fields{"title": "q"}, "title"))},
+			{"create with 1", "isUncounted('likes')", ann, writes(set("posts/q", fields{"likes": 1}))},
+			{"create with comments", "isUncounted('comments')", ann, writes(set("posts/q", fields{"likes": 0, "comments": -1}))},
+			{"create with 0.0", "value is int", ann, writes(set("posts/q", fields{"likes": 0.0}))},
+			{"create with NaN", "isUncounted('likes')", ann, writes(set("posts/q", fields{"likes": math.NaN()}))},
+			{"create with text", "isUncounted('likes')", ann, writes(set("posts/q", fields{"likes": "0"}))},
+			{"create with null", "isUncounted('likes')", ann, writes(set("posts/q", fields{"likes": nil}))},
+			{"create with a map", "isUncounted('likes')", ann, writes(set("posts/q", fields{"likes": fields{"x": 0}}))},
+			{"create with the largest integer", "value == 0", ann, writes(set("posts/q", fields{"likes": math.MaxInt64}))},
+			{"create by increment", "isUncounted('likes')", ann, writes(transform(set("posts/q", nil), increment("likes", 1)))},
+			{"create with tally", "!('tally' in request.resource.data)", ann, writes(set("posts/q", fields{"tally": fields{"as_of": 1}}))},
+			{"create with tally of null", "!('tally' in request.resource.data)", ann, writes(set("posts/q", fields{"tally": nil}))},
+			{"create with a time in tally", "!('tally' in request.resource.data)", ann, writes(transform(set("posts/q", nil), serverTime("tally.as_of")))},
+			{"set a total", "keeps('likes')", ann, writes(merge("posts/p", fields{"likes": 3}, "likes"))},
+			{"set a total that is missing", "keeps('comments')", ann, writes(merge("posts/p", fields{"comments": 0}, "comments"))},
+			{"increment a total", "keeps('likes')", ann, writes(transform(merge("posts/p", nil), increment("likes", 1)))},
+			{"make a total a double", "(after.get(field, 0) is int) == (before.get(field, 0) is int)", ann, writes(merge("posts/p", fields{"likes": 2.0}, "likes"))},
+			{"delete a total", "keeps('likes')", ann, writes(merge("posts/p", nil, "likes"))},
+			{"set without merge", "keeps('likes') && keeps('comments') && keeps('tally')", ann, writes(set("posts/p", fields{"title": "r"}))},
+			{"a field of tally", "keeps('tally')", ann, writes(merge("posts/p", fields{"tally": fields{"num_shards": 3}}, "tally.num_shards"))},
+			{"a new field of tally", "keeps('tally')", ann, writes(transform(merge("posts/p", nil), serverTime("tally.as_of")))},
+			{"delete tally", "keeps('tally')", ann, writes(merge("posts/p", nil, "tally"))},
+			{"tally where is none", "keeps('tally')", ann, writes(merge("posts/new", fields{"tally": fields{}}, "tally"))},
+			{"delete a post", "", ann, writes(remove("posts/p"))},
+			{"delete and create", "", ann, writes(remove("posts/p"), set("posts/p", fields{"likes": 5}))},
+		},
+		reads:   map[string]func(*database, user) error{"a post": get("posts/p"), "100": query("", "posts", 100)},
+		secrets: map[string]func(*database, user) error{"101": query("", "posts", 101), "all": query("", "posts", 0)},
+	},
+	"Ratings": {
+		seed: map[string]fields{"shops/s/ratings/bob": {"stars": 4}, "shop_totals/s": {"ratings": 1, "stars": 4}},
+		honest: map[string][]*firestorepb.Write{
+			"1 star":       writes(rate("ann", 1)),
+			"5 stars":      writes(rate("ann", 5)),
+			"change":       writes(rate("ann", 5), rate("ann", 1)),
+			"send twice":   writes(rate("ann", 5), rate("ann", 5)),
+			"take back":    writes(rate("ann", 5), remove("shops/s/ratings/ann")),
+			"another shop": writes(rate("ann", 3), set("shops/z/ratings/ann", fields{"stars": 3})),
+		},
+		attacks: []blockAttack{
+			{"as nobody", "mayWrite() && request.auth.uid == user", nobody, writes(rate("ann", 5))},
+			{"for another", "request.auth.uid == user", ann, writes(rate("dan", 5))},
+			{"over another's", "request.auth.uid == user", ann, writes(rate("bob", 1))},
+			{"take another's back", "request.auth.uid == user", ann, writes(remove("shops/s/ratings/bob"))},
+			{"0 stars", "stars >= 1", ann, writes(rate("ann", 0))},
+			{"-1000 stars", "stars >= 1", ann, writes(rate("ann", -1000))},
+			{"6 stars", "stars <= 5", ann, writes(rate("ann", 6))},
+			{"4 and 5 stars", "stars <= 5", ann, writes(rate("ann", 4), transform(merge("shops/s/ratings/ann", nil), increment("stars", 5)))},
+			{"4.5 stars", "stars is int", ann, writes(rate("ann", 4.5))},
+			{"5.0 stars", "stars is int", ann, writes(rate("ann", 5.0))},
+			{"NaN", "isRating(request.resource.data.stars)", ann, writes(rate("ann", math.NaN()))},
+			{"text", "isRating(request.resource.data.stars)", ann, writes(rate("ann", "5"))},
+			{"no stars", "isRating(request.resource.data.stars)", ann, writes(set("shops/s/ratings/ann", nil))},
+			{"another field", "request.resource.data.keys().hasOnly(['stars'])", ann, writes(set("shops/s/ratings/ann", fields{"stars": 5, "x": "y"}))},
+			{"the totals", "", ann, writes(merge("shop_totals/s", fields{"stars": 1000}, "stars"))},
+		},
+		reads: map[string]func(*database, user) error{
+			"own": get("shops/s/ratings/ann"), "the totals": get("shop_totals/s"), "100 totals": query("", "shop_totals", 100)},
+		secrets: map[string]func(*database, user) error{
+			"another's": get("shops/s/ratings/bob"), "all": query("shops/s", "ratings", 1), "all totals": query("", "shop_totals", 0)},
+	},
+	"Polls": {
+		seed: map[string]fields{"polls/p/votes/bob": {"red": 1}, "polls/p/votes/ann": {"blue": 1}, "poll_totals/p": {"red": 1, "blue": 1}},
+		honest: map[string][]*firestorepb.Write{
+			"red":        writes(choose("ann", fields{"red": 1})),
+			"green":      writes(choose("ann", fields{"green": 1})),
+			"send twice": writes(choose("ann", fields{"blue": 1}), choose("ann", fields{"blue": 1})),
+			"first":      writes(set("polls/q/votes/ann", fields{"blue": 1})),
+			"take back":  writes(remove("polls/p/votes/ann")),
+		},
+		attacks: []blockAttack{
+			{"as nobody", "mayWrite() && request.auth.uid == user", nobody, writes(choose("ann", fields{"red": 1}))},
+			{"for another", "request.auth.uid == user", ann, writes(choose("dan", fields{"red": 1}))},
+			{"over another's", "request.auth.uid == user", ann, writes(choose("bob", fields{"blue": 1}))},
+			{"take another's back", "request.auth.uid == user", ann, writes(remove("polls/p/votes/bob"))},
+			{"two options", "vote.size() == 1", ann, writes(choose("ann", fields{"red": 1, "blue": 1}))},
+			{"a second option by merge", "vote.size() == 1", ann, writes(merge("polls/p/votes/ann", fields{"red": 1}, "red"))},
+			{"one option up, one down", "isChoice(request.resource.data)", ann, writes(choose("ann", fields{"red": 1, "blue": -1}))},
+			{"no option", "isChoice(request.resource.data)", ann, writes(choose("ann", nil))},
+			{"another option", "vote.keys().hasOnly(['red', 'green', 'blue'])", ann, writes(choose("ann", fields{"yellow": 1}))},
+			{"red and yellow", "isChoice(request.resource.data)", ann, writes(choose("ann", fields{"red": 1, "yellow": 1}))},
+			{"2", "vote.values()[0] == 1", ann, writes(choose("ann", fields{"red": 2}))},
+			{"0", "vote.values()[0] == 1", ann, writes(choose("ann", fields{"red": 0}))},
+			{"-1", "vote.values()[0] == 1", ann, writes(choose("ann", fields{"red": -1}))},
+			{"twice by increment", "vote.values()[0] == 1", ann, writes(transform(merge("polls/p/votes/ann", nil), increment("blue", 1)))},
+			{"1.0", "vote.values()[0] is int", ann, writes(choose("ann", fields{"red": 1.0}))},
+			{"text", "isChoice(request.resource.data)", ann, writes(choose("ann", fields{"red": "1"}))},
+			{"the totals", "", ann, writes(merge("poll_totals/p", fields{"red": 1000}, "red"))},
+		},
+		reads: map[string]func(*database, user) error{
+			"own": get("polls/p/votes/ann"), "the totals": get("poll_totals/p"), "100 totals": query("", "poll_totals", 100)},
+		secrets: map[string]func(*database, user) error{
+			"another's": get("polls/p/votes/bob"), "all": query("polls/p", "votes", 1), "all totals": query("", "poll_totals", 0)},
+	},
+	"Shards with several fields": {
+		seed: map[string]fields{sums + "1": {"likes": 2, "views": 2}, sums + "2": {"views": "2"}},
+		honest: map[string][]*firestorepb.Write{
+			"likes":         writes(transform(merge(sums+"0", nil), increment("likes", 1))),
+			"likes, views":  writes(transform(merge(sums+"0", nil), increment("likes", 1), increment("views", 1))),
+			"a new shard":   writes(set(sums+"9", fields{"views": 1})),
+			"an old shard":  writes(transform(merge(sums+"1", nil), increment("views", 1))),
+			"beside a text": writes(transform(merge(sums+"2", nil), increment("likes", 1))),
+		},
+		attacks: []blockAttack{
+			{"as nobody", "mayWrite()", nobody, writes(set(sums+"0", fields{"likes": 1}))},
+			{"likes by 2", "(isKept('likes') || adds('likes'))", ann, writes(set(sums+"0", fields{"likes": 2}))},
+			{"likes by 1, views by 2", "(isKept('views') || adds('views'))", ann, writes(transform(merge(sums+"0", nil), increment("likes", 1), increment("views", 2)))},
+			{"views to null", "(isKept('views') || adds('views'))", ann, writes(set(sums+"9", fields{"likes": 1, "views": nil}))},
+			{"likes by 1, views to 2.0", "(after is int) == (before is int)", ann, writes(merge(sums+"1", fields{"likes": 3, "views": 2.0}, "likes", "views"))},
+			{"likes by 1, views gone", "(isKept('views') || adds('views'))", ann, writes(set(sums+"1", fields{"likes": 3}))},
+			{"another field", "changesOnly(['likes', 'views'])", ann, writes(transform(merge(sums+"0", nil), increment("likes", 1), increment("x", 1)))},
+			{"shard 10", "isShard(shard, 10)", ann, writes(set(sums+"10", fields{"likes": 1}))},
+			{"delete", "", ann, writes(remove(sums + "1"))},
+			{"the roll-up", "", ann, writes(set("posts/p/rollups/c", fields{"likes": 1}))},
+		},
+		reads: map[string]func(*database, user) error{
+			"the sum": sum("posts/p/counters/c", "shards", 0, false), "the roll-up": get("posts/p/rollups/c"), "100 roll-ups": query("posts/p", "rollups", 100)},
+		secrets: map[string]func(*database, user) error{"all roll-ups": query("posts/p", "rollups", 0)},
+	},
+}
+
+const sums = "posts/p/counters/c/shards/"
+
+func like(u user) *firestorepb.Write {
+	return transform(set("posts/p/likes/"+string(u), nil), serverTime("at"))
+}
+
+func rate(u user, stars any) *firestorepb.Write {
+	return set("shops/s/ratings/"+string(u), fields{"stars": stars})
+}
+
+func choose(u user, vote fields) *firestorepb.Write { return set("polls/p/votes/"+string(u), vote) }
+
+// A blockAttack is a commit that a block must refuse, and must let through once the part, if it is not
+// "", is true instead.
+type blockAttack struct {
+	name   string
+	part   string
+	user   user
+	writes []*firestorepb.Write
+}
+
+func TestBlocks(t *testing.T) {
+	t.Parallel()
+	const rollUps = "    match /rollups/{counter} {\n"
+	code := docsCode(t)
+	delete(code, "To change")
+	for heading := range code {
+		if _, ok := blocks[heading]; !ok {
+			t.Errorf("code under %q is not tested", heading)
+		}
+	}
+	for heading, test := range blocks {
+		t.Run(heading, func(t *testing.T) {
+			t.Parallel()
+			if len(code[heading]) != 1 {
+				t.Fatalf("%d blocks on the page, want 1", len(code[heading]))
+			}
+			block := code[heading][0]
+			d := newDatabase(t, test.seed)
+			d.setRules(replaced(t, firestoreRules(t), rollUps, block+rollUps))
+			for name, ws := range test.honest {
+				for _, w := range ws {
+					if err := d.commit(ann, w); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+				d.restore(ws, test.seed)
+			}
+			for name, read := range test.reads {
+				if err := read(d, ann); err != nil {
+					t.Errorf("read %s: %v", name, err)
 				}
 			}
-			for name, ws := range test.allowed {
-				if err := d.commit(test.as, ws...); err != nil {
-					t.Errorf("%s: %v", name, err)
+			for name, read := range test.secrets {
+				if err := read(d, ann); status.Code(err) != codes.PermissionDenied {
+					t.Errorf("read %s: %v, want PermissionDenied", name, err)
 				}
-				d.restore(ws, seed)
+			}
+			byPart := map[string][]blockAttack{}
+			for _, a := range test.attacks {
+				if err := d.commit(a.user, a.writes...); status.Code(err) != codes.PermissionDenied {
+					t.Errorf("%s: answer %v, want PermissionDenied", a.name, err)
+				}
+				if a.part != "" {
+					byPart[a.part] = append(byPart[a.part], a)
+				}
+			}
+			for part, attacks := range byPart {
+				if !strings.Contains(block, part) {
+					t.Errorf("not on the page: %s", part)
+				}
+				d.setRules(replaced(t, firestoreRules(t), rollUps, strings.ReplaceAll(block, part, "true")+rollUps))
+				for _, a := range attacks {
+					if err := d.commit(a.user, a.writes...); err != nil {
+						t.Errorf("%s: refused without %q too: %v", a.name, part, err)
+					}
+					d.restore(a.writes, test.seed)
+				}
 			}
 		})
 	}

@@ -71,7 +71,9 @@ func TestUnchanged(t *testing.T) {
 		}
 		return d
 	}
-	mask := func(paths ...string) *firestoredata.DocumentMask { return &firestoredata.DocumentMask{FieldPaths: paths} }
+	mask := func(paths ...string) *firestoredata.DocumentMask {
+		return &firestoredata.DocumentMask{FieldPaths: paths}
+	}
 	empty := &firestoredata.Value{}
 	type update = firestoredata.DocumentEventData
 	other := doc("count", integer(1))

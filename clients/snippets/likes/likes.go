@@ -2,7 +2,7 @@ package likes
 
 import (
 	"context"
-	"errors"
+	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/shards"
@@ -11,27 +11,40 @@ import (
 const numShards = 10
 
 func Counter(client *firestore.Client) *shards.Counter {
-	return shards.New(client, "counters/likes", shards.Field("Count"), shards.NumShards(numShards))
+	return shards.New(client, "counters/visits", shards.Field("Count"), shards.NumShards(numShards))
 }
 
-func Create(ctx context.Context, likes *shards.Counter) error {
-	return likes.Create(ctx, numShards)
+// Increment returns when it was committed.
+func Increment(ctx context.Context, visits *shards.Counter) (time.Time, error) {
+	return visits.Increment(ctx, 1)
 }
 
-func Increment(ctx context.Context, likes *shards.Counter) error {
-	_, err := likes.Increment(ctx, 1)
-	return err
+func Vote(ctx context.Context, client *firestore.Client, counter, uid string, up bool) (*firestore.WriteResult, error) {
+	count := 0
+	if up {
+		count = 1
+	}
+	return client.Doc("counters/"+counter+"/shards/"+uid).Set(ctx, map[string]any{"Count": count})
 }
 
-// Watch calls show with the total, now and whenever it changes, until ctx ends.
-func Watch(ctx context.Context, likes *shards.Counter, show func(shards.Total)) error {
-	for rollUp, err := range likes.RollUps(ctx) {
-		switch {
-		case err == nil:
-			show(rollUp.Total)
-		case !errors.Is(err, shards.ErrNoRollUp):
+func Like(ctx context.Context, client *firestore.Client, post, uid string, likes bool) (*firestore.WriteResult, error) {
+	like := client.Doc("posts/" + post + "/likes/" + uid)
+	if !likes {
+		return like.Delete(ctx)
+	}
+	return like.Set(ctx, map[string]any{"at": firestore.ServerTimestamp})
+}
+
+// Watch calls show with a total, now and whenever it changes, until ctx ends.
+func Watch(ctx context.Context, doc *firestore.DocumentRef, field string, show func(int64)) error {
+	documents := doc.Snapshots(ctx)
+	defer documents.Stop()
+	for {
+		document, err := documents.Next()
+		if err != nil {
 			return err
 		}
+		total, _ := document.Data()[field].(int64) // 0 until the first roll-up
+		show(total)
 	}
-	return nil
 }

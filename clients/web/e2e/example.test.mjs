@@ -107,11 +107,13 @@ async function untilText(page, selector, want) {
   );
 }
 
-/** Wants everything to say the number: the page, the sum of the shards by the page's button and past the rules, and the roll-up. */
+/** Wants everything to say the number: the page, the sum of the shards past the rules and, of likes, by the page's button, and the roll-up. */
 async function wantExact(page, id, want) {
   assert.equal(await total(page, id), want);
-  await page.locator(`#${id} .exact`).click();
-  await untilText(page, `#${id} .check [role=status]`, new RegExp(`^${want} at `));
+  if (id === 'likes') {
+    await page.locator('#likes .exact').click();
+    await untilText(page, '#likes .check [role=status]', new RegExp(`^${want} at `));
+  }
   assert.equal(await stack.sum(`counters/example-${id}`), want);
   await until(
     async () => rolledUp(await stack.rest('GET', `/rollups/example-${id}`)) === want,
@@ -122,11 +124,6 @@ async function wantExact(page, id, want) {
 const rolledUp = (document) => Number(document?.fields.count.integerValue ?? 0);
 
 const ascends = (numbers) => numbers.every((n, i) => i === 0 || n > numbers[i - 1]);
-
-async function voters() {
-  const { documents = [] } = await stack.rest('GET', '/counters/example-vote/voters');
-  return documents.length;
-}
 
 test('two browsers see each other’s likes, and no number ever decreases', { timeout }, async () => {
   const [alice, bob] = [await open('?user=alice'), await open('?user=bob')];
@@ -171,20 +168,16 @@ test('each user has one vote, may take it back and vote again', { timeout }, asy
   for (const page of [alice, bob]) await untilTotal(page, 'vote', 1);
   await untilSent(alice, 'vote');
 
-  // Her other tab does not know of it yet.
+  // Her other tab does not know of it yet. It counts once all the same.
   assert.equal(await label(aliceToo), 'Vote');
   await tap(aliceToo, 'vote');
-  await untilText(aliceToo, '#problem', /^You have voted already/);
-  await until(
-    async () => (await label(aliceToo)) === 'Take it back',
-    () => label(aliceToo),
-  );
-  assert.equal(await voters(), 1);
+  assert.equal(await label(aliceToo), 'Take it back');
+  await untilSent(aliceToo, 'vote');
+  await untilTotal(aliceToo, 'vote', 1);
 
   await tap(bob, 'vote');
   for (const page of [alice, aliceToo, bob]) await untilTotal(page, 'vote', 2);
   await untilSent(bob, 'vote');
-  assert.equal(await voters(), 2);
 
   await alice.reload();
   await until(
@@ -195,13 +188,11 @@ test('each user has one vote, may take it back and vote again', { timeout }, asy
   assert.equal(await label(alice), 'Vote');
   for (const page of [alice, bob]) await untilTotal(page, 'vote', 1);
   await untilSent(alice, 'vote');
-  assert.equal(await voters(), 1);
 
   await tap(alice, 'vote');
   for (const page of [alice, bob]) await untilTotal(page, 'vote', 2);
   await untilSent(alice, 'vote');
   await wantExact(bob, 'vote', 2);
-  assert.equal(await voters(), 2);
 });
 
 test('a page that is signed out sees all, is refused, and says why', { timeout }, async () => {

@@ -139,8 +139,11 @@ async function neverFell(page) {
   }
 }
 
-/** Waits until the SDK of a page has n writes of a counter in its queue, and the page has saved them. */
-export async function queued(page, path, n) {
+/**
+ * Waits until the SDK of a page has writes to n shards of a counter in its queue, and the page has saved them: as many,
+ * unless there are more to a shard.
+ */
+export async function queued(page, path, n, writes = n) {
   const pending = () =>
     page.evaluate(async (path) => {
       const { collection, getDocsFromCache } = tally.firestore;
@@ -148,7 +151,7 @@ export async function queued(page, path, n) {
       return docs.filter((doc) => doc.metadata.hasPendingWrites).length;
     }, path);
   await until(
-    async () => (await pending()) === n && (await entries(page, path)).length === n,
+    async () => (await pending()) === n && (await entries(page, path)).length === writes,
     () => 'not queued',
   );
 }

@@ -216,7 +216,8 @@ test('errors say what to do', async () => {
   await fails(nobody, 'permission-denied', /nobody is signed in/, path, {}, 'increment');
   await fails(nobody, 'not-signed-in', /Sign a user in/, path, { uid: '' }, 'increment');
   await fails(nobody, 'not-signed-in', /option uid/, votes, {}, 'vote');
-  await fails(ann, 'permission-denied', /above the bound/, path, {}, 'increment', 2);
+  for (const n of [2, -1]) await fails(ann, 'permission-denied', /add 1 and nothing else/, path, {}, 'increment', n);
+  await fails(ann, 'permission-denied', /only a server may/, votes, { uid: 'ann' }, 'exact');
   await fails(ann, 'permission-denied', /Use vote\(\)/, votes, {}, 'increment');
   await fails(ann, 'permission-denied', /once_per_user: true/, path, { uid: 'ann' }, 'vote');
   for (const n of [0, 1.5, NaN, Infinity, '1', 2 ** 60])

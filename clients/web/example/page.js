@@ -41,6 +41,13 @@ showTotal(document.querySelector('#likes'), likes, 'like');
 showTotal(document.querySelector('#vote'), vote, 'vote');
 
 document.querySelector('#likes .act').addEventListener('click', () => attempt(() => likes.increment()));
+document.querySelector('#likes .exact').addEventListener('click', () =>
+  attempt(async () => {
+    const sum = await likes.exact();
+    const check = document.querySelector('#likes .check [role=status]');
+    check.textContent = `${sum.toLocaleString()} at ${new Date().toLocaleTimeString()}`;
+  }),
+);
 
 const voteButton = document.querySelector('#vote .act');
 let voted = false;
@@ -78,12 +85,6 @@ function showTotal(section, shown, unit) {
   setInterval(showRest, 1000);
   addEventListener('online', showRest);
   addEventListener('offline', showRest);
-  find('.exact').addEventListener('click', () =>
-    attempt(async () => {
-      const sum = await shown.exact();
-      find('.check [role=status]').textContent = `${sum.toLocaleString()} at ${new Date().toLocaleTimeString()}`;
-    }),
-  );
 }
 
 /** How long ago a time was, by this device's clock. */
@@ -110,8 +111,6 @@ async function attempt(what) {
 /** What to tell people, by the code of a TallyError. */
 const sentences = {
   'not-signed-in': 'You are signed out. Say below who you are, and switch.',
-  'already-voted': 'You have voted already.',
-  'not-voted': 'You have no vote to take back.',
   'permission-denied': 'That was refused.',
   unavailable: 'There is no connection.',
 };

@@ -1,21 +1,16 @@
 import {
   collection,
-  doc,
   getAggregateFromServer,
   getDoc,
-  getDocFromServer,
   increment,
+  setDoc,
   sum,
-  writeBatch,
   FieldPath,
-  type DocumentReference,
-  type DocumentSnapshot,
   type Firestore,
   type Unsubscribe,
-  type WriteBatch,
 } from 'firebase/firestore';
 import { TallyError, denied, failure } from './errors.js';
-import { fromCache, stateOf, type Ballot, type State, type Total, type Write } from './state.js';
+import { stateOf, type State, type Total, type Write } from './state.js';
 
 /** How a counter differs from one of Firebase's documentation. */
 export interface CounterOptions {
@@ -45,21 +40,25 @@ export interface Counter {
   onTotal(callback: (total: Total) => void, onError?: (error: TallyError) => void): Unsubscribe;
   /** Reads the total once: one document read. Offline, what the SDK's cache has. */
   total(): Promise<Total>;
-  /** Votes, at most once per user; otherwise like increment. Needs the option uid, and a counter with once_per_user. */
+  /**
+   * Votes: the user's own shard is 1 then. It may be called again, also from another device: nobody counts twice. It is
+   * in the total as soon as the SDK's cache has told whether the user has voted; otherwise like increment. Needs the
+   * option uid, and a counter with once_per_user.
+   */
   vote(): Promise<void>;
-  /** Takes the user's vote back. */
+  /** Takes the user's vote back: the shard is 0 then. Also if there is none. */
   unvote(): Promise<void>;
-  /** Whether the user has voted: one document read, and one of the counter's document. */
+  /** Whether the user has voted: one document read. */
   hasVoted(): Promise<boolean>;
-  /** Sums the shards now: without the roll-up, without what is not sent yet, and one read for each 1,000 shards. */
+  /**
+   * Sums the shards now: without the roll-up, without what is not sent yet, and one read for each 1,000 shards. Refused
+   * where each user has one vote: only a server may list votes.
+   */
   exact(): Promise<number>;
 }
 
 /** The number of shards to use when it is not known: that of Firebase's documentation. */
 const DEFAULT_SHARDS = 10;
-
-/** Without a number of shards, the rules let shard ids be below this. */
-const HIGHEST_SHARDS = 100;
 
 /** Returns the counter at a path such as "counters/likes". It reads nothing yet. Counters of one path share what they know. */
 export function counter(db: Firestore, path: string, options: CounterOptions = {}): Counter {
@@ -104,12 +103,12 @@ class SharedCounter implements Counter {
     }
     const { state } = this;
     const write = state.tap(n);
-    const place = (shards: number) => state.free(shards || DEFAULT_SHARDS, write.shard);
     try {
-      await this.#send(write, place, await this.#shards());
+      await this.#send(write);
+      state.acknowledged(write);
     } catch (error) {
       state.refused(write);
-      throw denied(error) ? this.#denial(error, n) : failure(error);
+      throw denied(error) ? this.#denial(error, `increment(${n})`, n) : failure(error);
     }
   }
 
@@ -129,118 +128,63 @@ class SharedCounter implements Counter {
   }
 
   async exact(): Promise<number> {
-    const { db, places } = this.state;
+    const { state } = this;
+    const { db, places } = state;
     const spec = { total: sum(new FieldPath(places.field)) };
-    const snapshot = await getAggregateFromServer(collection(db, places.shards), spec).catch(fail);
-    return snapshot.data().total;
+    try {
+      const snapshot = await getAggregateFromServer(collection(db, places.shards), spec);
+      return snapshot.data().total;
+    } catch (error) {
+      if (denied(error)) await state.readCounter();
+      if (!denied(error) || !state.oncePerUser) throw failure(error);
+      const why = 'its shards are votes, which only a server may list. Use total().';
+      throw new TallyError('permission-denied', `exact() of ${places.counter} was refused: ${why}`, error);
+    }
   }
 
   vote(): Promise<void> {
-    return this.#move(1);
+    return this.#vote(1);
   }
 
   unvote(): Promise<void> {
-    return this.#move(-1);
+    return this.#vote(0);
   }
 
   async hasVoted(): Promise<boolean> {
-    const ballot = this.#ballot();
-    await ballot.turn;
-    void this.state.shards(); // for a vote that comes next, perhaps offline
-    return (await this.#ask(ballot)) !== null;
-  }
-
-  /** Asks for the shard of the vote; null: there is none. Own moves that are on their way are in the answer. */
-  async #ask(ballot: Ballot): Promise<string | null> {
-    const { moves } = ballot;
-    const shard = shardOf(await getDoc(ballot.voter).catch(fail));
-    if (ballot.moves === moves) ballot.shard = shard;
-    // A move that was made meanwhile knows better, unless it was refused.
-    return ballot.shard === undefined ? shard : ballot.shard;
-  }
-
-  /** Votes, or takes the vote back. */
-  async #move(n: 1 | -1): Promise<void> {
     const { state } = this;
-    const ballot = this.#ballot();
-    // One after the other, each as soon as the one before is with the SDK.
-    const turn = ballot.turn;
-    let next = () => {};
-    ballot.turn = new Promise<void>((resolve) => (next = resolve));
-    await turn;
-    let write: Write;
-    let sent: Promise<void>;
-    let known: boolean;
+    const uid = this.#user();
+    const before = state.votes.get(uid);
+    const snapshot = await getDoc(state.shard(uid)).catch(fail);
+    // What was done here meanwhile knows better.
+    if (state.votes.get(uid) === before) state.votes.set(uid, state.voteOf(snapshot));
+    return state.votes.get(uid) === 1;
+  }
+
+  async #vote(vote: 0 | 1): Promise<void> {
+    const { state } = this;
+    const uid = this.#user();
+    await state.ballot(uid);
+    const n = vote - state.votes.get(uid)!;
+    state.votes.set(uid, vote);
+    // The write is sent also if it seems to change nothing: another device may have voted since.
+    const write = n ? state.tap(n, uid) : null;
+    if (write) state.sending(write, uid);
     try {
-      if (ballot.shard === undefined) {
-        const cached = await fromCache(ballot.voter);
-        if (cached) ballot.shard = shardOf(cached);
-        else if (n < 0) await this.#ask(ballot);
-      }
-      const moved = () => ((ballot.shard ?? null) !== null) === n > 0;
-      // Another device may have moved since. Offline, what is known holds.
-      if (moved()) await this.#ask(ballot).catch(() => {});
-      if (moved()) throw this.#moved(n);
-      known = ballot.shard !== undefined;
-      const from = ballot.shard ?? null;
-      write = state.tap(n);
-      const place = (shards: number) =>
-        from === null
-          ? state.free(shards || DEFAULT_SHARDS, write.shard)
-          : String(Number(from) % (state.knownShards || HIGHEST_SHARDS)); // as the rules do, whatever the option
-      const shards = await (from === null ? this.#shards() : state.shards());
-      sent = this.#send(write, place, shards, (batch, shard) => {
-        ballot.moves++;
-        ballot.shard = n > 0 ? shard : null;
-        if (n > 0) batch.set(ballot.voter, { shard });
-        else batch.delete(ballot.voter);
-      });
-    } finally {
-      next();
-    }
-    try {
-      await sent;
+      await setDoc(state.shard(uid), { [state.places.field]: vote });
+      if (write) state.acknowledged(write);
     } catch (error) {
-      if (known && denied(error) && (await this.#wasCommitted(write, ballot.voter))) return;
-      state.refused(write);
-      ballot.shard = undefined;
+      state.votes.set(uid, vote - n);
+      if (write) state.refused(write);
       if (!denied(error)) throw failure(error);
-      if ((await this.hasVoted()) === n > 0) throw this.#moved(n, error);
-      throw this.#denial(error, n, true);
+      await state.readCounter();
+      throw this.#denial(error, vote ? 'vote()' : 'unvote()');
     }
   }
 
-  /**
-   * Whether a move that was refused had been committed before: the SDK sends it again if its answer was lost, and then
-   * the rules refuse it.
-   */
-  async #wasCommitted(write: Write, ref: DocumentReference): Promise<boolean> {
-    const { state } = this;
-    try {
-      const voter = await getDocFromServer(ref);
-      if (write.entry.n > 0) return shardOf(voter) === write.shard && state.foundCommitted(write, voter);
-      return !voter.exists() && state.foundCommitted(write, await getDocFromServer(state.shard(write.shard!)));
-    } catch {
-      return false;
-    }
-  }
-
-  #ballot(): Ballot {
-    const { db, places, ballots } = this.state;
+  #user(): string {
     const uid = this.uid?.();
-    if (!uid) {
-      throw new TallyError(
-        'not-signed-in',
-        `Nobody is signed in, as far as the option uid says. Sign a user in first.`,
-      );
-    }
-    let ballot = ballots.get(uid);
-    if (!ballot) {
-      const voter = doc(db, places.counter, 'voters', uid);
-      ballot = { voter, shard: undefined, moves: 0, turn: Promise.resolve() };
-      ballots.set(uid, ballot);
-    }
-    return ballot;
+    if (uid) return uid;
+    throw new TallyError('not-signed-in', `Nobody is signed in, as far as the option uid says. Sign a user in first.`);
   }
 
   /** The number of shards; 0: not known. */
@@ -250,25 +194,16 @@ class SharedCounter implements Counter {
     return Math.min(fixedShards, state.knownShards || fixedShards);
   }
 
-  /**
-   * Sends a write to the shard that `place` gives for a number of shards, in one batch with what `add` adds. If it is
-   * refused and has another place by the number that the server says now, it is sent there.
-   */
-  async #send(
-    write: Write,
-    place: (shards: number) => string,
-    shards: number,
-    add: (batch: WriteBatch, shard: string) => void = () => {},
-  ): Promise<void> {
+  /** Sends an increment. If it is refused and has another shard by the number that the server says now, it is sent there. */
+  async #send(write: Write): Promise<void> {
     const { state } = this;
+    const place = (shards: number) => state.free(shards || DEFAULT_SHARDS, write.shard);
     const send = (shard: string): Promise<void> => {
       state.sending(write, shard);
-      const batch = writeBatch(state.db);
-      batch.set(state.shard(shard), { [state.places.field]: increment(write.entry.n) }, { merge: true });
-      add(batch, shard);
-      return batch.commit();
+      return setDoc(state.shard(shard), { [state.places.field]: increment(write.entry.n) }, { merge: true });
     };
-    const shard = place(shards);
+    // Nothing waits between place and send: or another increment is sent to the same shard.
+    const shard = place(await this.#shards());
     try {
       await send(shard);
     } catch (error) {
@@ -278,45 +213,31 @@ class SharedCounter implements Counter {
       if (now === shard) throw error;
       await send(now);
     }
-    state.acknowledged(write);
   }
 
-  #moved(n: number, cause?: unknown): TallyError {
-    const who = `${this.uid?.()} has`;
-    const { counter } = this.state.places;
-    if (n < 0)
-      return new TallyError('not-voted', `${who} not voted for ${counter}: there is nothing to take back.`, cause);
-    return new TallyError(
-      'already-voted',
-      `${who} voted for ${counter} already: show that, and offer unvote().`,
-      cause,
-    );
-  }
-
-  /** Says which rule most likely refused. The counter's document was read after the refusal. */
-  #denial(cause: unknown, n: number, vote = false): TallyError {
+  /**
+   * Says which rule most likely refused an increment, of which n is the amount, or a vote. The counter's document was read
+   * after the refusal.
+   */
+  #denial(cause: unknown, call: string, n?: number): TallyError {
     const { places, oncePerUser } = this.state;
-    const what = `${vote ? (n > 0 ? 'vote()' : 'unvote()') : `increment(${n})`} of ${places.counter} was refused`;
+    const what = `${call} of ${places.counter} was refused`;
     if (this.uid && !this.uid()) {
       const why = 'nobody is signed in, as far as the option uid says. Sign a user in first.';
       return new TallyError('not-signed-in', `${what}: ${why}`, cause);
     }
     let why =
       'most likely nobody is signed in, or App Check is enforced and the app has no token. Else compare firestore.rules with what the app writes.';
-    if (vote && !oncePerUser) {
+    if (n === undefined && !oncePerUser) {
       why = `the counter's document has no once_per_user: true. Set it, from a server or the console, or use increment().`;
-    } else if (!vote && oncePerUser) {
+    } else if (n !== undefined && oncePerUser) {
       why = `the counter's document says once_per_user: true. Use vote() and unvote().`;
-    } else if (Math.abs(n) > 1) {
-      why = `most likely its amount is above the bound of firestore.rules, 1 unless you changed it. Add 1 at a time, or raise the bound.`;
+    } else if (n !== undefined && n !== 1) {
+      why =
+        'as shipped, firestore.rules let an increment add 1 and nothing else. Add 1 at a time, or change mayAdd there.';
     }
     return new TallyError('permission-denied', `${what}: ${why}`, cause);
   }
-}
-
-/** The shard that a voter document names; null: there is no vote. */
-function shardOf(voter: DocumentSnapshot): string | null {
-  return voter.exists() ? String(voter.get('shard')) : null;
 }
 
 function fail(error: unknown): never {

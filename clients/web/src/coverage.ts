@@ -15,12 +15,17 @@
  * Why it never dips while there are only increments: let truth be total plus one's own that it does not cover. A tap
  * raises shown and truth alike, a new roll-up never lowers truth, and lo <= truth <= hi. So shown <= truth always:
  * clamping takes shown up to lo at most, never down to hi.
+ *
+ * A vote is a document that says 1 or 0, so an entry of it adds what the new value is more than the old one. Other
+ * devices of the user write it too: then an amount may be wrong, and a write that changed nothing has the version of the
+ * write that did. But total has the value of asOf in it, 1 or 0. So all entries of one voter together add between v-1
+ * and v, where v is the value now.
  */
 
 /** A server time in microseconds since 1970. Whole, and exact as a number until the year 2255. */
 export type Micros = number;
 
-/** An own increment. */
+/** An own increment, or a vote given or taken back. */
 export interface Entry {
   readonly id: string;
   /** The amount. */
@@ -29,6 +34,8 @@ export interface Entry {
   after: Micros | null;
   /** It was committed at or before this; null: not known, or not committed. */
   by: Micros | null;
+  /** Whose vote it is; null: an increment. */
+  readonly voter: string | null;
 }
 
 /** A roll-up: the total, and the time up to which it is complete; null: of no time, so it covers nothing. */
@@ -38,6 +45,8 @@ export interface RollUp {
 }
 
 export class Coverage {
+  /** The votes that are known, 1 or 0, by voter: own ones as soon as they are made. */
+  readonly votes = new Map<string, number>();
   #entries = new Map<string, Entry>();
   #rollUp: RollUp | null = null;
   #newest: Micros | null = null;
@@ -65,15 +74,16 @@ export class Coverage {
     return this.#entries.has(id);
   }
 
-  /** A tap: an increment made now, on this page. */
-  tap(id: string, n: number): Entry {
-    const entry: Entry = { id, n, after: this.#newest, by: null };
+  /** A tap: an increment made now, on this page, or a move of a voter's vote. */
+  tap(id: string, n: number, voter: string | null = null): Entry {
+    const entry: Entry = { id, n, after: this.#newest, by: null, voter };
     this.#entries.set(id, entry);
     if (this.#shown !== null) this.#shown += n;
+    this.#settle();
     return entry;
   }
 
-  /** An increment of an earlier page that may not be covered yet. */
+  /** An entry of an earlier page that may not be covered yet. */
   restore(entry: Entry): void {
     this.#entries.set(entry.id, entry);
     this.#settle();
@@ -116,19 +126,34 @@ export class Coverage {
     const { total, asOf } = this.#rollUp;
     let lo = total;
     let hi = total;
+    const votes = new Map<string, [lo: number, hi: number]>();
     for (const entry of this.entries) {
-      if (asOf !== null && entry.by !== null && asOf >= entry.by) {
+      const { n, after, by, voter } = entry;
+      if (asOf !== null && by !== null && asOf >= by) {
         this.#entries.delete(entry.id);
         this.onCovered(entry);
-      } else if (asOf === null || (entry.after !== null && asOf <= entry.after)) {
-        lo += entry.n;
-        hi += entry.n;
-      } else if (entry.n < 0) {
-        lo += entry.n;
+        continue;
+      }
+      const uncovered = asOf === null || (after !== null && asOf <= after);
+      const least = uncovered ? n : Math.min(n, 0);
+      const most = uncovered ? n : Math.max(n, 0);
+      if (voter === null) {
+        lo += least;
+        hi += most;
       } else {
-        hi += entry.n;
+        const [l, h] = votes.get(voter) ?? [0, 0];
+        votes.set(voter, [l + least, h + most]);
       }
     }
-    this.#shown = this.#shown === null ? lo : Math.min(Math.max(this.#shown, lo), hi);
+    for (const [voter, [l, h]] of votes) {
+      const vote = this.votes.get(voter)!;
+      lo += clamp(l, vote - 1, vote);
+      hi += clamp(h, vote - 1, vote);
+    }
+    this.#shown = this.#shown === null ? lo : clamp(this.#shown, lo, hi);
   }
+}
+
+function clamp(x: number, lo: number, hi: number): number {
+  return Math.min(Math.max(x, lo), hi);
 }

@@ -1,13 +1,6 @@
 /** What went wrong, for programs. The README's table says what to do about each. */
 export type TallyErrorCode =
-  | 'invalid-argument'
-  | 'not-signed-in'
-  | 'permission-denied'
-  | 'already-voted'
-  | 'not-voted'
-  | 'unavailable'
-  | 'unsupported-sdk'
-  | 'failed';
+  'invalid-argument' | 'not-signed-in' | 'permission-denied' | 'unavailable' | 'unsupported-sdk' | 'failed';
 
 /** The error that every method of a counter fails with. `cause` is Firestore's own, if there is one. */
 export class TallyError extends Error {

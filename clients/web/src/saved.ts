@@ -34,7 +34,7 @@ export class SavedEntries {
       for (const key of Object.keys(this.#storage ?? {})) {
         if (!key.startsWith(this.#prefix)) continue;
         const saved = parse(this.#storage!.getItem(key));
-        if (saved && Math.abs(Date.now() - saved.at) < KEPT) found.push(saved);
+        if (saved && this.#prefix + saved.id === key && Math.abs(Date.now() - saved.at) < KEPT) found.push(saved);
         else this.#storage!.removeItem(key);
       }
     } catch {
@@ -65,7 +65,7 @@ function parse(text: string | null): Saved | null {
   try {
     const s = JSON.parse(text ?? '') as Saved;
     const time = (t: unknown) => t === null || Number.isSafeInteger(t);
-    const ok = typeof s.id === 'string' && Number.isSafeInteger(s.n) && typeof s.shard === 'string';
+    const ok = Number.isSafeInteger(s.n) && typeof s.shard === 'string' && (s.voter === null || s.voter === s.shard);
     return ok && time(s.after) && time(s.by) && Number.isFinite(s.at) ? s : null;
   } catch {
     return null;

@@ -13,7 +13,7 @@ import {
 } from 'firebase/firestore';
 import { Coverage, type Entry, type Micros } from './coverage.js';
 import { TallyError } from './errors.js';
-import { SavedEntries } from './saved.js';
+import { SavedEntries, type Saved } from './saved.js';
 
 /** What a counter is at. */
 export interface Total {
@@ -52,17 +52,6 @@ export interface Write {
   readonly orphan: boolean;
 }
 
-/** What is known of one user's vote. */
-export interface Ballot {
-  readonly voter: DocumentReference;
-  /** The shard of the vote; null: none; undefined: not known. */
-  shard: string | null | undefined;
-  /** How many votes were given or taken back here. */
-  moves: number;
-  /** Resolves when the last of them is with the SDK. */
-  turn: Promise<void>;
-}
-
 /** The number of shards is read again if it is older than this when it is used, in ms. */
 const SHARDS_AGE = 60_000;
 
@@ -74,9 +63,9 @@ const REMEMBERED = 100;
 
 /** What all counters of one path on a page share: the roll-up, one's own increments, the number of shards. */
 export class State {
-  /** By uid. */
-  readonly ballots = new Map<string, Ballot>();
   readonly #coverage: Coverage;
+  /** By uid: what resolves when the vote is known. */
+  readonly #ballots = new Map<string, Promise<unknown>>();
   readonly #saved: SavedEntries;
   readonly #writes = new Set<Write>();
   readonly #watched = new Map<string, Unsubscribe>();
@@ -177,12 +166,13 @@ export class State {
     for (const observer of [...this.#observers]) this.#tell(observer);
   }
 
-  // Own increments.
+  // Own increments and votes.
 
-  /** A tap: it is in the total when this returns. */
-  tap(n: number): Write {
+  /** A tap, or a move of a voter's vote: it is in the total when this returns. */
+  tap(n: number, voter: string | null = null): Write {
     void this.restored();
-    const write: Write = { entry: this.#coverage.tap(newId(), n), shard: null, acknowledged: false, orphan: false };
+    const entry = this.#coverage.tap(newId(), n, voter);
+    const write: Write = { entry, shard: null, acknowledged: false, orphan: false };
     this.#writes.add(write);
     this.#tellAll();
     return write;
@@ -221,18 +211,6 @@ export class State {
     this.#saved.remove(write.entry.id);
     this.#coverage.refuse(write.entry.id);
     this.#tellAll();
-  }
-
-  /**
-   * Says that a document that a write wrote is at the server as the write left it. True if that is from after the write
-   * was made: then it was committed at or before the version of the document.
-   */
-  foundCommitted(write: Write, snapshot: DocumentSnapshot): boolean {
-    const version = versionOf(snapshot) ?? null;
-    if (version === null || !isLater(version, write.entry.after)) return false;
-    this.#committed(write, version, false);
-    this.#tellAll();
-    return true;
   }
 
   #committed(write: Write, by: Micros, exact: boolean): void {
@@ -316,22 +294,54 @@ export class State {
     }
   }
 
-  /** Resolves when the own increments of earlier pages are in the total. */
+  /** Resolves when the own increments and votes of earlier pages are in the total. */
   restored(): Promise<unknown> {
-    return (this.#restored ??= Promise.all(this.#saved.all().map((saved) => this.#restore(saved, saved.shard))));
+    return (this.#restored ??= Promise.all(
+      // What is broken, such as the id of a shard, must not keep the others from being shown.
+      this.#saved.all().map((saved) => this.#restore(saved).catch(() => this.#saved.remove(saved.id))),
+    ));
   }
 
-  async #restore(entry: Entry, shard: string): Promise<void> {
-    if (entry.by !== null) return this.#coverage.restore(entry);
+  async #restore(entry: Saved): Promise<void> {
+    const { n, after, by, voter, shard } = entry;
+    const snapshot = await fromCache(this.shard(shard));
+    const cached = snapshot?.exists();
     // A write outlives its page only in a persistent cache. Then its shard is in there: with a write pending, or with a
     // version from after the tap. Else the write died with its page, or its page lives and cares for it.
-    const snapshot = await fromCache(this.shard(shard));
-    if (!snapshot?.exists()) return;
-    if (!snapshot.metadata.hasPendingWrites && !isLater(versionOf(snapshot) ?? null, entry.after)) return;
-    this.#writes.add({ entry, shard, acknowledged: false, orphan: true });
+    const orphan = by === null;
+    if (orphan && !cached) return;
+    if (orphan && !snapshot!.metadata.hasPendingWrites && !isLater(versionOf(snapshot!) ?? null, after)) return;
+    if (voter !== null && !this.votes.has(voter)) this.votes.set(voter, cached ? this.voteOf(snapshot) : Number(n > 0));
     this.#coverage.restore(entry);
+    if (!orphan) return;
+    this.#writes.add({ entry, shard, acknowledged: false, orphan });
     this.#watch(shard);
     await this.#settle(shard);
+  }
+
+  // Votes.
+
+  /** The votes that are known, 1 or 0, by uid. */
+  get votes(): Map<string, number> {
+    return this.#coverage.votes;
+  }
+
+  /** Resolves when a vote is in `votes`: in the order of the calls. Where nothing is known, it counts as 0. */
+  ballot(uid: string): Promise<unknown> {
+    let known = this.#ballots.get(uid);
+    if (!known) {
+      known = this.restored().then(async () => {
+        const cached = await fromCache(this.shard(uid));
+        if (!this.votes.has(uid)) this.votes.set(uid, this.voteOf(cached));
+      });
+      this.#ballots.set(uid, known);
+    }
+    return known;
+  }
+
+  /** The vote that its document says. */
+  voteOf(snapshot: DocumentSnapshot | null): number {
+    return Number(snapshot?.data()?.[this.places.field] === 1);
   }
 
   // The counter's document.

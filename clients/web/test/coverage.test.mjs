@@ -23,7 +23,7 @@ test('a tap shows at once and is dropped in the snapshot that covers it', () => 
   const covered = [];
   const coverage = new Coverage((entry) => covered.push(entry.id));
   coverage.rollUp({ total: 7, asOf: 10 });
-  assert.deepEqual(coverage.tap('a', 1), { id: 'a', n: 1, after: 10, by: null });
+  assert.deepEqual(coverage.tap('a', 1), { id: 'a', n: 1, after: 10, by: null, voter: null });
   assert.equal(coverage.shown, 8);
   coverage.commit('a', 20, true);
   assert.equal(coverage.shown, 8);
@@ -103,11 +103,11 @@ test('without a roll-up nothing is covered, and a counter that is made anew is t
 
 test('increments of an earlier page', () => {
   const coverage = new Coverage();
-  coverage.restore({ id: 'unsent', n: 1, after: 10, by: null });
-  coverage.restore({ id: 'committed', n: 1, after: 11, by: 12 });
+  coverage.restore({ id: 'unsent', n: 1, after: 10, by: null, voter: null });
+  coverage.restore({ id: 'committed', n: 1, after: 11, by: 12, voter: null });
   coverage.rollUp({ total: 5, asOf: 10 });
   assert.equal(coverage.shown, 7);
-  coverage.restore({ id: 'late', n: 1, after: 10, by: null });
+  coverage.restore({ id: 'late', n: 1, after: 10, by: null, voter: null });
   assert.equal(coverage.shown, 8);
   coverage.rollUp({ total: 6, asOf: 12 });
   assert.equal(coverage.shown, 8);
@@ -122,6 +122,52 @@ test('what is told about an entry that is gone, changes nothing', () => {
   coverage.forget('a');
   assert.equal(coverage.shown, 5);
 });
+
+test('a vote that changed nothing has the version of the one that did', () => {
+  const coverage = seen(0, 10);
+  vote(coverage, 'a', 1);
+  coverage.rollUp({ total: 1, asOf: 30 }); // another device of this user voted, at 20
+  assert.equal(coverage.shown, 1);
+  coverage.commit('a', 20, true);
+  assert.equal(coverage.shown, 1);
+  assert.deepEqual(coverage.entries, []);
+});
+
+test('a vote of an earlier page that is not covered yet, and the same one again', () => {
+  const coverage = seen(5, 10);
+  coverage.votes.set('ann', 1);
+  coverage.restore({ id: 'earlier', n: 1, after: 19, by: 20, voter: 'ann' });
+  coverage.votes.set('ann', 0); // not known any more
+  vote(coverage, 'again', 1);
+  assert.equal(coverage.shown, 6);
+  coverage.commit('again', 20, true);
+  assert.equal(coverage.shown, 6);
+});
+
+test('votes of two users add up', () => {
+  const coverage = seen(5, 10);
+  vote(coverage, 'a', 1, 'ann');
+  vote(coverage, 'b', 1, 'bob');
+  assert.equal(coverage.shown, 7);
+  coverage.rollUp({ total: 6, asOf: 30 });
+  assert.equal(coverage.shown, 7);
+});
+
+test('a vote that another device took back', () => {
+  const coverage = seen(0, 10);
+  vote(coverage, 'a', 1);
+  coverage.commit('a', 20, true);
+  coverage.votes.set('ann', 0); // the server said so
+  coverage.rollUp({ total: 0, asOf: 15 });
+  assert.equal(coverage.shown, 0);
+});
+
+/** What a vote, or one taken back, does. */
+function vote(coverage, id, v, voter = 'ann') {
+  const n = v - (coverage.votes.get(voter) ?? 0);
+  coverage.votes.set(voter, v);
+  return n === 0 ? null : coverage.tap(id, n, voter);
+}
 
 /**
  * A server with commits and roll-ups, and one client. What it does is checked after each step: with increments only,
@@ -301,6 +347,146 @@ for (const onlyIncrements of [true, false]) {
           else if (move === 6) world.snapshot();
           else if (move === 7 && world.read.length > 0) world.deliver();
           else if (move === 8 && next() < 0.1) world.reload();
+        }
+        world.finish();
+      } catch (error) {
+        error.message = `seed ${seed}: ${error.message}`;
+        throw error;
+      }
+    }
+  });
+}
+
+/**
+ * A server, and a device of a user who votes, as state.ts has it: the sets of one page arrive in order, one that changes
+ * nothing keeps the version, and the version is known once none of them is on the way. Another device of the user and
+ * other users may vote, too.
+ */
+class Votes {
+  time = 100;
+  history = [{ time: 0, v: 0 }]; // of the user's shard
+  others = [];
+  moves = []; // { entry, v, state: 'sent' | 'committed' | 'acknowledged' }
+  read = [];
+  rollUp = { total: 0, asOf: 100 };
+  coverage = new Coverage();
+
+  constructor() {
+    this.coverage.votes.set('ann', 0);
+    this.coverage.rollUp(this.rollUp);
+  }
+
+  get v() {
+    return this.coverage.votes.get('ann');
+  }
+
+  at(asOf) {
+    const sum = this.others.filter(({ time }) => time <= asOf).reduce((sum, { n }) => sum + n, 0);
+    return { others: sum, v: this.history.findLast(({ time }) => time <= asOf).v };
+  }
+
+  check(name, fell) {
+    const { shown, entries } = this.coverage;
+    const { total, asOf } = this.rollUp;
+    const told = () => `${name}: shown ${shown}, roll-up ${total}, vote ${this.v}, ${entries.length} entries`;
+    if (entries.length === 0) assert.equal(shown, total, told());
+    else assert.ok(shown - total === this.v || shown - total === this.v - 1, told());
+    if (this.twoDevices) return;
+    const truth = this.at(asOf).others + this.v;
+    assert.ok(shown <= truth, `${told()}, truth ${truth}`);
+    if (this.others.length === 0) assert.equal(shown, this.v, told());
+    assert.ok(shown >= this.before - fell, `${told()}, fell from ${this.before}`);
+  }
+
+  step(name, act) {
+    this.before = this.coverage.shown;
+    this.check(name, act.call(this) ?? 0);
+  }
+
+  move(v) {
+    this.step(`move to ${v}`, () => {
+      const before = this.v;
+      const entry = vote(this.coverage, `${this.moves.length}`, v);
+      this.moves.push({ entry, v, state: 'sent' });
+      return Math.max(before - v, 0);
+    });
+  }
+
+  write(v) {
+    this.time += 2;
+    if (this.history.at(-1).v !== v) this.history.push({ time: this.time, v });
+  }
+
+  commit() {
+    this.step('commit', () => {
+      const move = this.moves.find(({ state }) => state === 'sent');
+      if (!move) return;
+      move.state = 'committed';
+      this.write(move.v);
+    });
+  }
+
+  acknowledge() {
+    this.step('acknowledge', () => {
+      const move = this.moves.find(({ state }) => state === 'committed');
+      if (!move) return;
+      move.state = 'acknowledged';
+      if (this.moves.some(({ state }) => state !== 'acknowledged')) return;
+      const settling = this.moves.filter(({ entry }) => entry && entry.by === null);
+      for (const { entry } of settling) this.coverage.commit(entry.id, this.history.at(-1).time, settling.length === 1);
+    });
+  }
+
+  other() {
+    this.step('other', () => void this.others.push({ time: (this.time += 2), n: 1 }));
+  }
+
+  otherDevice(v) {
+    this.twoDevices = true;
+    this.step(`another device: ${v}`, () => this.write(v));
+  }
+
+  snapshot() {
+    const asOf = ++this.time;
+    const { others, v } = this.at(asOf);
+    this.read.push({ total: others + v, asOf });
+  }
+
+  deliver() {
+    this.step('deliver', () => void (this.read.length > 0 && this.coverage.rollUp((this.rollUp = this.read.shift()))));
+  }
+
+  finish() {
+    for (const _ of this.moves) this.commit();
+    for (const _ of this.moves) this.acknowledge();
+    this.snapshot();
+    while (this.read.length > 0) this.deliver();
+    const { others, v } = this.at(this.time);
+    assert.equal(this.coverage.shown, others + v);
+    assert.deepEqual(this.coverage.entries, []);
+  }
+}
+
+for (const [who, most] of [
+  ['one device, nobody else', 6],
+  ['one device, and other users', 7],
+  ['two devices, and other users', 8],
+]) {
+  test(`random histories of votes: ${who}`, () => {
+    for (let seed = 1; seed <= 20_000; seed++) {
+      const next = random(seed);
+      const below = (n) => Math.floor(next() * n);
+      const world = new Votes();
+      try {
+        for (let i = 0; i < 40; i++) {
+          const move = below(most);
+          if (move <= 1) world.move(below(2));
+          else if (move === 2) world.commit();
+          else if (move === 3) world.acknowledge();
+          else if (move === 4) world.snapshot();
+          else if (move === 5) world.deliver();
+          else if (move === 6) world.other();
+          else world.otherDevice(below(2));
         }
         world.finish();
       } catch (error) {

@@ -21,7 +21,7 @@ function useStorage(get) {
 
 afterEach(() => useStorage(() => undefined));
 
-const entry = { id: 'a', n: 1, after: 10, by: null };
+const entry = { id: 'a', n: 1, after: 10, by: null, voter: null };
 
 test('keeps entries of each counter apart', () => {
   const storage = fakeStorage();
@@ -38,25 +38,33 @@ test('keeps entries of each counter apart', () => {
   assert.equal(new SavedEntries('views').all().length, 1);
 });
 
-test('clears away what is old or was never an entry', () => {
+test('clears away what is old or broken, and keeps the others', () => {
   const storage = fakeStorage();
   useStorage(() => storage);
   const saved = { ...entry, shard: '1', at: Date.now() };
+  const vote = { ...saved, id: 'vote', shard: 'ann', voter: 'ann' };
+  storage['tally:likes:vote'] = JSON.stringify(vote);
   const week = 7 * 24 * 3600_000;
-  const broken = [
-    '',
-    '{',
-    'null',
-    '7',
+  const without = (field) => ({ ...saved, [field]: undefined });
+  for (const bad of [
+    ...['', '{', 'null', '7', '[]', '"a"', JSON.stringify(saved).replace('"n":1', '"n":NaN')],
+    ...Object.keys(saved).map(without),
+    { ...saved, id: 'b' },
     { ...saved, n: 0.5 },
+    { ...saved, n: NaN },
+    { ...saved, n: '1' },
     { ...saved, shard: 1 },
+    { ...saved, after: true },
     { ...saved, by: 'x' },
+    { ...saved, by: 1e300 },
+    { ...saved, voter: 'ann' },
     { ...saved, at: null },
-  ];
-  for (const bad of [...broken, { ...saved, at: Date.now() - week - 1 }, { ...saved, at: Date.now() + 2 * week }]) {
+    { ...saved, at: Date.now() - week - 1 },
+    { ...saved, at: Date.now() + 2 * week },
+  ]) {
     storage['tally:likes:a'] = typeof bad === 'string' ? bad : JSON.stringify(bad);
-    assert.deepEqual(new SavedEntries('likes').all(), [], JSON.stringify(bad));
-    assert.deepEqual(Object.keys(storage), []);
+    assert.deepEqual(new SavedEntries('likes').all(), [vote], storage['tally:likes:a']);
+    assert.deepEqual(Object.keys(storage), ['tally:likes:vote']);
   }
 });
 

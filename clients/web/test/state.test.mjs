@@ -14,7 +14,7 @@ import {
   Timestamp,
 } from 'firebase/firestore';
 import { counter } from '../dist/index.js';
-import { stateOf } from '../dist/state.js';
+import { State, stateOf } from '../dist/state.js';
 
 setLogLevel('silent');
 
@@ -30,7 +30,10 @@ beforeEach(async () => {
   state = stateOf(db, places);
 });
 
-afterEach(() => deleteApp(app));
+afterEach(async () => {
+  await deleteApp(app);
+  delete globalThis.localStorage;
+});
 
 /** A snapshot of a roll-up from the cache. */
 function rollUp(count, seconds) {
@@ -86,6 +89,61 @@ test('a roll-up that does not say it has the total in it covers nothing', async 
   const tap = state.tap(1);
   assert.equal(tap.entry.after, null);
   assert.equal(state.take(await rollUp(9, 50)).asOf.seconds, 50);
+});
+
+test("a total in the app's own document", async () => {
+  const post = doc(db, 'posts/7');
+  const likes = counter(db, 'posts/7', { rollUp: 'posts/7', field: 'likes' });
+  const totalOf = async (fields) => {
+    void setDoc(post, fields);
+    const { total, asOf } = await likes.total();
+    return [total, asOf?.seconds ?? null];
+  };
+  const as_of = new Timestamp(50, 0);
+  assert.deepEqual(await totalOf({ title: 'Hello' }), [0, null]);
+  assert.deepEqual(await totalOf({ title: 'Hello', likes: 12 }), [12, null]);
+  assert.deepEqual(await totalOf({ likes: 12, tally: { as_of, totals: ['comments'], former: ['likes'] } }), [12, null]);
+  assert.deepEqual(await totalOf({ likes: 13, tally: { as_of, totals: ['comments', 'likes'] } }), [13, 50]);
+});
+
+test('a stored entry that is broken does not stop the number', async () => {
+  const saved = { n: 1, after: 59e6, by: 60e6, voter: null, at: Date.now() };
+  const entries = {
+    'tally:c:json': '{',
+    'tally:c:empty': JSON.stringify({ ...saved, id: 'empty', shard: '' }),
+    'tally:c:slash': JSON.stringify({ ...saved, id: 'slash', shard: 'a/b' }),
+    'tally:c:unsent': JSON.stringify({ ...saved, id: 'unsent', shard: '/', by: null }),
+    'tally:c:good': JSON.stringify({ ...saved, id: 'good', shard: '3' }),
+    'tally:d:good': JSON.stringify({ ...saved, id: 'good', shard: '3' }),
+  };
+  globalThis.localStorage = Object.create({
+    getItem: (key) => localStorage[key] ?? null,
+    removeItem: (key) => void delete localStorage[key],
+  });
+  Object.assign(localStorage, entries);
+  state = new State(db, state.places, 'c');
+  void setDoc(state.rollUp, { count: 100, tally: { as_of: new Timestamp(50, 0), num_shards: 1, totals: ['count'] } });
+  let stop;
+  const { total } = await new Promise((next, error) => (stop = state.observe({ next, error })));
+  stop();
+  assert.equal(total, 101);
+  assert.deepEqual(Object.keys(localStorage), ['tally:c:good', 'tally:d:good']);
+});
+
+test('offline, votes: what changes nothing is not pending', async () => {
+  const votes = counter(db, 'counters/c', { uid: 'ann' });
+  state.take(await rollUp(7, 50));
+  /** The totals after each call, and what is on the way then. */
+  const seen = [];
+  const stop = state.observe({ next: ({ total, pending }) => seen.push([total, pending]), error: assert.fail });
+  for (const vote of [false, true, true, false, true]) void (vote ? votes.vote() : votes.unvote());
+  const shard = doc(db, 'counters/c/shards/ann');
+  await new Promise((resolve) => onSnapshot(shard, (d) => state.votes.has('ann') && d.get('count') === 1 && resolve()));
+  stop();
+  assert.deepEqual(seen.at(-1), [8, 3]);
+  assert.ok(seen.every(([total], i) => total >= 7 && total <= 8 && total - (seen[i - 1]?.[0] ?? 7) <= 1));
+  assert.equal(await votes.hasVoted(), true);
+  assert.deepEqual((await getDocFromCache(shard)).data(), { count: 1 });
 });
 
 test('offline, without the number of shards: ten, however many the roll-up counted', async () => {

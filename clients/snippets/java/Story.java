@@ -1,0 +1,39 @@
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+
+/** Calls the Java of docs/clients.md for servers, class Totals. */
+class Story {
+    private static final Totals totals = new Totals();
+
+    public static void main(String[] args) throws Exception {
+        var counts = shown("rollups/java", "count");
+        for (long n : new long[] {-2, 1, 1, 1, 1, 5}) { // the last total is the highest on the way
+            totals.increment("java", n).get();
+        }
+        until(7, counts);
+
+        var likes = shown("posts/java", "likes");
+        String[] users = {"ann", "bob", "bob", "ann", "cid"};
+        boolean[] yes = {true, true, true, false, true};
+        for (int i = 0; i < users.length; i++) {
+            totals.vote("java-votes", users[i], yes[i]).get();
+            totals.like("java", users[i], yes[i]).get();
+        }
+        until(2, likes);
+        System.exit(0); // the SDK's threads go on
+    }
+
+    private static LinkedBlockingQueue<Long> shown(String path, String field) throws InterruptedException {
+        var shown = new LinkedBlockingQueue<Long>();
+        totals.watch(path, field, shown::add);
+        until(0, shown);
+        return shown;
+    }
+
+    private static void until(long want, LinkedBlockingQueue<Long> shown) throws InterruptedException {
+        for (Long total = null; total == null || total != want; ) {
+            total = shown.poll(60, TimeUnit.SECONDS);
+            if (total == null) throw new AssertionError("not shown: " + want);
+        }
+    }
+}
