@@ -56,7 +56,7 @@ func (w *world) wrote(_ *firestore.WriteResult, err error) (bool, error) {
 // quiet waits until all events that were counted are acknowledged.
 func (w *world) quiet() {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeoutCause(w.ctx, 2*time.Minute, errors.New("an event is lost, or the machine is much too slow"))
+	ctx, cancel := context.WithTimeoutCause(w.ctx, form(2*time.Minute, 10*time.Minute), errors.New("an event is lost, or the machine is much too slow"))
 	defer cancel()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
@@ -616,9 +616,9 @@ func TestPoll(t *testing.T) {
 	w.checkLogs()
 }
 
-// One source of a total goes and another comes while revisions of both routes serve events, in the
-// order of docs/config.md: what is removed loses its trigger first, what is added gets its own last. An
-// audit ends it, and then all is exact.
+// One source of a roll-up goes and another comes while revisions of both routes serve events. What is
+// removed loses its trigger first; what is added gets its own last. An audit ends it, and then all is
+// exact.
 func TestSourcesChange(t *testing.T) {
 	t.Parallel()
 	const newRoutes = likesRoute + "\n" + sharesRoute
@@ -672,12 +672,12 @@ func TestSourcesChange(t *testing.T) {
 	}
 	load(times(kills))
 
-	// Removing comments: the trigger; the time of a redelivery; the routes, below.
+	// Removing comments: the trigger, then until its events have ended, then the routes.
 	triggered.Store(new(""))
 	w.trigger(otherTrigger, "nothing/{id}")
 	load(times(kills))
 
-	// Adding shares: the functions, and meanwhile both revisions serve.
+	// Adding shares: the function, and for a while both revisions serve.
 	before := w.processes[0]
 	after := w.add(near, newRoutes, "")
 	rolledUp := make(map[*process]int)
@@ -705,7 +705,7 @@ func TestSourcesChange(t *testing.T) {
 		t.Errorf("the old revision logged an error:\n%s", before.logs.tail())
 	}
 
-	// Then the schedule's function, which is called below, and the trigger.
+	// Then the schedule's function, which is called below, and the trigger of shares.
 	w.trigger(otherTrigger, "posts/{post}/shares/{user}")
 	triggered.Store(new("shares"))
 	load(times(kills))
