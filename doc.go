@@ -19,6 +19,7 @@
 //   - internal/trigger decodes Firestore's events; internal/billing counts what Firestore bills; internal/telemetry records and exports metrics and spans.
 //   - internal/app is what both functions run: configuration, logs, what an event ends in.
 //   - shards is for Go servers: it creates, increments and reads counters. It knows rollup only by the documents.
+//   - internal/migration takes over the counters of Firebase's firestore-counter extension.
 //   - internal/bench measures it.
 //   - internal/emulator, internal/eventrelay and cmd/tally run all of it on one machine, on Google's own Firestore emulator.
 //   - internal/doctor reads what is deployed and judges it.

@@ -18,6 +18,7 @@ func TestImports(t *testing.T) {
 		"internal/trigger":        nil,
 		"internal/document":       nil,
 		"internal/firestorestore": {"internal/document", "rollup"},
+		"internal/migration":      {"internal/billing", "internal/document", "internal/firestorestore", "rollup", "shards"},
 		"internal/memstore":       {"internal/document", "rollup"},
 		"internal/billing":        nil,
 		"internal/telemetry":      {"rollup"},

@@ -88,6 +88,16 @@ func (c *Counter) Carry(ctx context.Context, doc *firestore.DocumentRef, field s
 	}
 }
 
+// CarriedNote returns the document in which Carry notes what it carried from a document's field, for
+// programs that look at many of them at once. It returns nil if New was given what no counter can
+// have.
+func (c *Counter) CarriedNote(doc *firestore.DocumentRef, field string) *firestore.DocumentRef {
+	if c.err != nil {
+		return nil
+	}
+	return c.tokens.Doc(carriedID(c.field, doc, field))
+}
+
 // carryAttempts is how often Carry tries. Every attempt that another call spoils carries what that
 // one did not.
 const carryAttempts = 10
@@ -95,7 +105,7 @@ const carryAttempts = 10
 // carry returns what there is to carry, and what commits it; nil if there is nothing. An amount that
 // is outdated by then does no harm: the note says which it is.
 func (c *Counter) carry(ctx context.Context, doc *firestore.DocumentRef, field string) (carried Carrying, commit func(*firestore.DocumentRef) error, err error) {
-	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{doc, c.tokens.Doc(carriedID(c.field, doc, field))})
+	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{doc, c.CarriedNote(doc, field)})
 	if err != nil {
 		return Carrying{}, nil, fmt.Errorf("shards: carry from %s: %w", doc.Path, err)
 	}

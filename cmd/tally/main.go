@@ -12,6 +12,10 @@
 //
 //	tally create | increment | get | watch | ls | resize | renumber | set | reset | import | carry | verify | delete
 //	tally audit | dashboard
+//
+// It takes counters over from what counted until now:
+//
+//	tally migrate firestore-counter
 package main
 
 import (
@@ -69,7 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(devCommand(), demoCommand(), functionsCommand(), deployCommand(), undeployCommand(), doctorCommand(endpoints{}))
+	root.AddCommand(devCommand(), demoCommand(), functionsCommand(), deployCommand(), undeployCommand(), doctorCommand(endpoints{}), migrateCommand())
 	root.AddCommand(counterCommands()...)
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -7,5 +7,5 @@
 //   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, and each vote
 //     is 0 or 1, of its user: TestAnyCommits.
 //   - Limits that docs/rules.md tells, what it says to change, and its blocks for other routes, with
-//     attacks of their own: TestLimits, TestChanges, TestBlocks.
+//     attacks of their own: TestLimits, TestChanges, TestBlocks; those of docs/recipes.md: TestRecipes.
 package rules

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func docsPage(t *testing.T) string {
+func docsPage(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/rules.md")
+	page, err := os.ReadFile("../../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func docsPage(t *testing.T) string {
 
 // The page's routes are routes.
 func TestDocsRoutes(t *testing.T) {
-	routes := regexp.MustCompile("`([^`]+ -> [^`]+)`").FindAllStringSubmatch(docsPage(t), -1)
+	routes := regexp.MustCompile("`([^`]+ -> [^`]+)`").FindAllStringSubmatch(docsPage(t, "rules.md"), -1)
 	if len(routes) != 4 {
 		t.Errorf("%d routes, want 4", len(routes))
 	}
@@ -35,13 +35,13 @@ func TestDocsRoutes(t *testing.T) {
 	}
 }
 
-// docsCode returns the code on docs/rules.md by the heading that it stands under. Blocks under one
-// heading are in order.
-func docsCode(t *testing.T) map[string][]string {
+// docsCode returns the JavaScript and the rules on a page of the docs by the heading that they stand
+// under. Blocks under one heading are in order.
+func docsCode(t *testing.T, name string) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
 	heading := ""
-	for _, m := range regexp.MustCompile("(?ms)^##+ (.*?)$|^```js\n(.*?)^```").FindAllStringSubmatch(docsPage(t), -1) {
+	for _, m := range regexp.MustCompile("(?ms)^##+ (.*?)$|^```js\n(.*?)^```").FindAllStringSubmatch(docsPage(t, name), -1) {
 		if m[1] != "" {
 			heading = m[1]
 		} else {
@@ -63,7 +63,7 @@ func replaced(t *testing.T, rules, old, new string) string {
 // What docs/rules.md says to change, changed.
 func TestChanges(t *testing.T) {
 	t.Parallel()
-	code := docsCode(t)["To change"]
+	code := docsCode(t, "rules.md")["To change"]
 	if len(code) != 2 {
 		t.Fatalf("%d blocks to change, want 2", len(code))
 	}
@@ -141,14 +141,17 @@ func (d *database) judges(u user, allowed, refused map[string][]*firestorepb.Wri
 	}
 }
 
-// blocks are those that docs/rules.md has ready, by heading.
-var blocks = map[string]struct {
+// A blockTest tells what a block of rules allows and refuses.
+type blockTest struct {
 	seed    map[string]fields
 	honest  map[string][]*firestorepb.Write // as ann, one after the other
 	attacks []blockAttack
 	reads   map[string]func(*database, user) error // as ann
 	secrets map[string]func(*database, user) error // not for ann
-}{
+}
+
+// blocks are those that docs/rules.md has ready, by heading.
+var blocks = map[string]blockTest{
 	"Likes as documents": {
 		seed: map[string]fields{"posts/p/likes/bob": {"at": "x"}},
 		honest: map[string][]*firestorepb.Write{
@@ -330,8 +333,7 @@ type blockAttack struct {
 
 func TestBlocks(t *testing.T) {
 	t.Parallel()
-	const rollUps = "    match /rollups/{counter} {\n"
-	code := docsCode(t)
+	code := docsCode(t, "rules.md")
 	delete(code, "To change")
 	for heading := range code {
 		if _, ok := blocks[heading]; !ok {
@@ -344,48 +346,59 @@ func TestBlocks(t *testing.T) {
 			if len(code[heading]) != 1 {
 				t.Fatalf("%d blocks on the page, want 1", len(code[heading]))
 			}
-			block := code[heading][0]
-			d := newDatabase(t, test.seed)
-			d.setRules(replaced(t, firestoreRules(t), rollUps, block+rollUps))
-			for name, ws := range test.honest {
-				for _, w := range ws {
-					if err := d.commit(ann, w); err != nil {
-						t.Errorf("%s: %v", name, err)
-					}
-				}
-				d.restore(ws, test.seed)
-			}
-			for name, read := range test.reads {
-				if err := read(d, ann); err != nil {
-					t.Errorf("read %s: %v", name, err)
-				}
-			}
-			for name, read := range test.secrets {
-				if err := read(d, ann); status.Code(err) != codes.PermissionDenied {
-					t.Errorf("read %s: %v, want PermissionDenied", name, err)
-				}
-			}
-			byPart := map[string][]blockAttack{}
-			for _, a := range test.attacks {
-				if err := d.commit(a.user, a.writes...); status.Code(err) != codes.PermissionDenied {
-					t.Errorf("%s: answer %v, want PermissionDenied", a.name, err)
-				}
-				if a.part != "" {
-					byPart[a.part] = append(byPart[a.part], a)
-				}
-			}
-			for part, attacks := range byPart {
-				if !strings.Contains(block, part) {
-					t.Errorf("not on the page: %s", part)
-				}
-				d.setRules(replaced(t, firestoreRules(t), rollUps, strings.ReplaceAll(block, part, "true")+rollUps))
-				for _, a := range attacks {
-					if err := d.commit(a.user, a.writes...); err != nil {
-						t.Errorf("%s: refused without %q too: %v", a.name, part, err)
-					}
-					d.restore(a.writes, test.seed)
-				}
-			}
+			test.run(t, code[heading][0], firestoreRules(t))
 		})
+	}
+}
+
+// beside returns the rules with blocks put where docs/rules.md says.
+func beside(t *testing.T, rules string, blocks ...string) string {
+	t.Helper()
+	const rollUps = "    match /rollups/{counter} {\n"
+	return replaced(t, rules, rollUps, strings.Join(blocks, "")+rollUps)
+}
+
+// run has the block judged, with the rules around it.
+func (test blockTest) run(t *testing.T, block, rules string) {
+	d := newDatabase(t, test.seed)
+	d.setRules(beside(t, rules, block))
+	for name, ws := range test.honest {
+		for _, w := range ws {
+			if err := d.commit(ann, w); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		d.restore(ws, test.seed)
+	}
+	for name, read := range test.reads {
+		if err := read(d, ann); err != nil {
+			t.Errorf("read %s: %v", name, err)
+		}
+	}
+	for name, read := range test.secrets {
+		if err := read(d, ann); status.Code(err) != codes.PermissionDenied {
+			t.Errorf("read %s: %v, want PermissionDenied", name, err)
+		}
+	}
+	byPart := map[string][]blockAttack{}
+	for _, a := range test.attacks {
+		if err := d.commit(a.user, a.writes...); status.Code(err) != codes.PermissionDenied {
+			t.Errorf("%s: answer %v, want PermissionDenied", a.name, err)
+		}
+		if a.part != "" {
+			byPart[a.part] = append(byPart[a.part], a)
+		}
+	}
+	for part, attacks := range byPart {
+		if !strings.Contains(block, part) {
+			t.Errorf("not on the page: %s", part)
+		}
+		d.setRules(beside(t, rules, strings.ReplaceAll(block, part, "true")))
+		for _, a := range attacks {
+			if err := d.commit(a.user, a.writes...); err != nil {
+				t.Errorf("%s: refused without %q too: %v", a.name, part, err)
+			}
+			d.restore(a.writes, test.seed)
+		}
 	}
 }

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/migration"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+)
+
+func migrateCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "migrate",
+		Short: "Move to Tally what something else counted until now",
+		Args:  cobra.NoArgs,
+	}
+	c.AddCommand(migrateExtensionCommand())
+	return c
+}
+
+// A migrationRun is one run of tally migrate firestore-counter.
+type migrationRun struct {
+	target
+	meter          *billing.Meter
+	in             io.Reader
+	text           io.Writer // standard output unless that gets JSON
+	config         app.Config
+	dryRun, yes    bool
+	leaveUncounted bool
+	concurrency    int
+	grace          time.Duration // of a roll-up that differs
+
+	plan     *migration.Plan
+	migrated migrated
+}
+
+// A migrated is what tally migrate answers in JSON.
+type migrated struct {
+	Documents int                    `json:"documents"`
+	ToDo      int                    `json:"to_do"` // documents with shards to fold or amounts to carry
+	Fold      int                    `json:"fold"`  // shards
+	Carry     map[string]any         `json:"carry"` // by field
+	Uncounted []migration.Uncounted  `json:"uncounted"`
+	Cost      billing.Counts         `json:"cost"` // as the first scan foretells it
+	DryRun    bool                   `json:"dry_run"`
+	Done      int                    `json:"done"` // documents
+	Differing []migration.Difference `json:"differing"`
+	Moved     map[string]any         `json:"moved"`    // by field: what clients added meanwhile
+	RollUps   *rollup.Report         `json:"roll_ups"` // null: there were none to compare
+	Billed    billing.Counts         `json:"billed"`
+	Dollars   float64                `json:"dollars"` // list price
+	Seconds   float64                `json:"seconds"`
+}
+
+func migrateExtensionCommand() *cobra.Command {
+	m := migrationRun{meter: billing.NewMeter(nil)}
+	m.target = target{endless: true, byRoutes: true, dial: m.meter.DialOptions()}
+	var routes string
+	c := &cobra.Command{
+		Use:   "firestore-counter",
+		Short: "Take over all counters of Firebase's firestore-counter extension",
+		Long: `Take over all documents of Firebase's firestore-counter extension, while clients go on writing: fold the shards with random ids, and the extension's partial sums, into
+numbered shards; carry to these what the documents' fields hold; and check that nothing is lost or counted twice. docs/migrate.md says what to do before and after.
+
+Documents are found by the routes whose shards are in _counter_shards_, one for each kind of document, also those that have no shards at the moment. A first scan changes
+nothing. It tells what there is to do, what that costs, and what no route counts: if there is some, such as numbers in nested fields, nothing is begun without
+--leave-uncounted. The extension must be uninstalled first.
+
+At each moment the totals are right, and nothing is ever carried twice. So the command may be stopped at any time; run it again and it does what is left. It exits with status 1
+if a document or a roll-up differs at the end.`,
+		Example: `  tally migrate firestore-counter --routes 'pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits, likes' --dry-run
+  TALLY_ROUTES='…' tally migrate firestore-counter --project my-project`,
+		Args: cobra.NoArgs,
+	}
+	f := c.Flags()
+	routesFlag(c, &routes)
+	f.BoolVar(&m.dryRun, "dry-run", false, "say what would be done for each document and in all, and change nothing")
+	f.BoolVar(&m.yes, "yes", false, "do not ask whether the extension is uninstalled: it is")
+	f.BoolVar(&m.leaveUncounted, "leave-uncounted", false, "go on although there are amounts that no route counts; they stay where they are")
+	f.IntVar(&m.concurrency, "concurrency", 16, "documents in work at once")
+	return m.command(c, user, func(ctx context.Context, _ []string) error {
+		if m.concurrency < 1 {
+			return fmt.Errorf("--concurrency %d: want at least 1", m.concurrency)
+		}
+		var from string
+		var err error
+		if m.config, from, err = m.configuration(routes); err != nil {
+			return err
+		}
+		if from == assumed {
+			return errors.New("name the routes by --routes or TALLY_ROUTES: one for each kind of document that the extension counts in")
+		}
+		m.grace = rollup.Grace(m.config.Cadence, m.config.HoldLimit)
+		fmt.Fprintf(m.logs, "routes, %s %s\n", from, strings.ReplaceAll(m.config.Routes.String(), "\n", "; "))
+		m.in, m.text = c.InOrStdin(), m.out
+		if m.json {
+			m.text = m.logs
+		}
+		began := time.Now()
+		err = m.migrate(ctx)
+		m.migrated.Billed, m.migrated.Seconds = m.meter.Counts(), time.Since(began).Seconds()
+		m.migrated.Dollars = m.migrated.Billed.Cost()
+		return errors.Join(err, m.print(m.migrated, "billed %s", price(m.migrated.Billed)))
+	})
+}
+
+// How migrate ends when it does not begin, or when something differs.
+var (
+	errUncounted = errors.New("some amounts would not be counted: add routes for them, or leave them where they are by --leave-uncounted; nothing was changed")
+	errNotAsked  = errors.New("nobody answered, so nothing was changed; --yes says that the extension is uninstalled")
+	errDeclined  = errors.New("nothing was changed")
+	errMigrated  = errors.New("not everything is as it should be; run the command again, and see docs/migrate.md if that changes nothing")
+)
+
+// migrate scans, asks, works and checks.
+func (m *migrationRun) migrate(ctx context.Context) (err error) {
+	if m.plan, err = m.scan(ctx, "looking"); err != nil {
+		return err
+	}
+	m.tellPlan()
+	switch {
+	case len(m.plan.Uncounted) > 0 && !m.leaveUncounted:
+		return errUncounted
+	case m.dryRun:
+		return nil
+	case m.plan.Idle > 0 && m.plan.Idle < migration.Wait:
+		return fmt.Errorf("the extension ran %v ago: uninstall it, and begin %v after its last run; nothing was changed", m.plan.Idle.Round(time.Second), migration.Wait)
+	}
+	after := m.plan
+	if m.migrated.ToDo > 0 {
+		if err := m.ask(); err != nil {
+			return err
+		}
+		if err := m.work(ctx); err != nil {
+			return err
+		}
+		if after, err = m.scan(ctx, "checking"); err != nil {
+			return err
+		}
+	}
+	return m.check(ctx, after)
+}
+
+// scan scans, with a progress bar.
+func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, error) {
+	bar := m.bar(-1, what, "reads")
+	defer bar.Finish()
+	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { _ = bar.Set64(reads) })
+}
+
+// bar returns a progress bar, which shows only on a terminal.
+func (m *migrationRun) bar(most int64, what, unit string) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(most, progressbar.OptionSetWriter(m.logs), progressbar.OptionSetVisibility(isTerminal(m.logs)),
+		progressbar.OptionSetDescription(what), progressbar.OptionSetItsString(unit), progressbar.OptionShowIts(),
+		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+}
+
+// tellPlan says what there is to do; in a dry run, for each document too.
+func (m *migrationRun) tellPlan() {
+	partials := 0
+	for _, d := range m.plan.Documents {
+		m.migrated.Fold, partials = m.migrated.Fold+d.Fold, partials+d.Partials
+	}
+	toDo, left := m.plan.ToDo(), m.plan.Left()
+	m.migrated.Documents, m.migrated.ToDo, m.migrated.Carry = len(m.plan.Documents), len(toDo), values(left)
+	m.migrated.Uncounted, m.migrated.Differing = append([]migration.Uncounted{}, m.plan.Uncounted...), []migration.Difference{} // no null in JSON
+	m.migrated.Cost, m.migrated.DryRun = m.plan.Cost(), m.dryRun
+	if m.dryRun {
+		for _, d := range toDo {
+			var carry, then []string
+			for i := range d.Totals {
+				t := &d.Totals[i]
+				carry, then = append(carry, fmt.Sprintf("%s %v", t.Field, t.Left)), append(then, fmt.Sprintf("%s %v", t.Field, t.Expected()))
+			}
+			fmt.Fprintf(m.text, "%s: fold %d of %d shards; carry %s; then %s\n", d.Path, d.Fold, d.Shards, strings.Join(carry, ", "), strings.Join(then, ", "))
+		}
+	}
+	fmt.Fprintf(m.text, "documents  %d, with something left to do for %d\n", len(m.plan.Documents), len(toDo))
+	fmt.Fprintf(m.text, "to fold    %d shards, %d of them partial sums\n", m.migrated.Fold, partials)
+	fmt.Fprintf(m.text, "to carry   %s\n", amounts(left))
+	fmt.Fprintf(m.text, "to bill    about %s, without the roll-ups that follow\n", price(m.migrated.Cost))
+	if m.plan.Idle > 0 {
+		fmt.Fprintf(m.text, "extension  ran %v ago\n", m.plan.Idle.Round(time.Second))
+	} else {
+		fmt.Fprintf(m.text, "extension  left no sign of when it ran\n")
+	}
+	for _, u := range m.plan.Uncounted {
+		fmt.Fprintf(m.text, "NOT COUNTED: %s (shards: %d; such as %q)\n", u.What, u.Shards, u.Example)
+	}
+}
+
+// ask asks whether to go on.
+func (m *migrationRun) ask() error {
+	if m.yes {
+		return nil
+	}
+	fmt.Fprintf(m.text, `
+The extension must have been uninstalled in project %s for %v, or it takes the shards away again.
+The documents' fields stand still from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
+Is the extension uninstalled? [y/N] `, m.project, migration.Wait)
+	answer, err := bufio.NewReader(m.in).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+		return nil
+	}
+	fmt.Fprintln(m.text)
+	if err != nil {
+		return errNotAsked
+	}
+	return errDeclined
+}
+
+// work does what is left.
+func (m *migrationRun) work(ctx context.Context) error {
+	bar := m.bar(int64(m.migrated.ToDo), "migrating", "documents")
+	err := m.plan.Run(ctx, m.client, m.concurrency, func(done int) {
+		m.migrated.Done = done
+		_ = bar.Set(done)
+	})
+	_ = bar.Finish()
+	if ctx.Err() != nil {
+		fmt.Fprintf(m.logs, "stopped: %d of %d documents are done. Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.\n",
+			m.migrated.Done, m.migrated.ToDo)
+		return err
+	}
+	fmt.Fprintf(m.text, "done       %d documents\n", m.migrated.Done)
+	if err != nil {
+		fmt.Fprintln(m.logs, "not all documents are done; the same command goes on from here")
+	}
+	return err
+}
+
+// check compares what there is now with what was expected, and the roll-ups with the shards.
+func (m *migrationRun) check(ctx context.Context, after *migration.Plan) error {
+	c := m.plan.Compare(after)
+	m.migrated.Differing, m.migrated.Moved = append(m.migrated.Differing, c.Differing...), values(c.By)
+	for _, d := range c.Differing {
+		fmt.Fprintf(m.text, "DIFFERENT: %s: %s\n", d.Document, d.Why)
+	}
+	fmt.Fprintf(m.text, "exact      %d of %d documents\n", c.Exact, len(after.Documents))
+	if c.Moved > 0 {
+		fmt.Fprintf(m.text, "moved      %d documents meanwhile, by %s\n", c.Moved, amounts(c.By))
+	}
+	if c.Rewritten > 0 {
+		fmt.Fprintf(m.text, "written    %d shards with random ids, by apps that still do; they count, and the next run folds them\n", c.Rewritten)
+	}
+	err := m.checkRollUps(ctx, after)
+	if len(c.Differing) > 0 {
+		err = errors.Join(err, errMigrated)
+	}
+	return err
+}
+
+// checkRollUps compares the roll-ups with the shards, if Tally's functions make any.
+func (m *migrationRun) checkRollUps(ctx context.Context, after *migration.Plan) error {
+	made, err := after.RolledUp(ctx, m.client)
+	if err != nil {
+		return err
+	}
+	if !made {
+		fmt.Fprintf(m.text, "roll-ups   none yet: when Tally's functions are deployed, tally audit compares them\n")
+		return nil
+	}
+	logger := slog.New(slog.NewTextHandler(m.logs, nil))
+	store, err := firestorestore.Open(ctx, os.Getenv(firestorestore.EmulatorHost), m.project, m.database, logger, m.dial...)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	bar := m.bar(-1, "comparing roll-ups", "roll-ups")
+	r, err := rollup.Audit(ctx, store, after.Routes, rollup.AuditOptions{
+		Options:     rollup.Options{Cadence: m.config.Cadence, Burst: m.config.Burst, Timeout: auditTimeout, Logger: logger},
+		Concurrency: m.concurrency, Grace: m.grace, DryRun: true, KeepRerouted: true, FromFirst: true,
+		Progress: func(r rollup.Report) { _ = bar.Set(r.Counters) },
+	})
+	_ = bar.Finish()
+	m.migrated.RollUps = &r
+	fmt.Fprintf(m.text, "roll-ups   %d, of which %d differ from their shards\n", r.Counters, r.Differing)
+	if err == nil && r.Differing > 0 {
+		err = errDiffering
+	}
+	return err
+}
+
+// values returns numbers for JSON.
+func values(numbers map[string]rollup.Number) map[string]any {
+	all := make(map[string]any)
+	for field, n := range numbers {
+		all[field] = n.Value()
+	}
+	return all
+}
+
+// amounts returns numbers as text.
+func amounts(numbers map[string]rollup.Number) string {
+	var all []string
+	for _, field := range slices.Sorted(maps.Keys(numbers)) {
+		all = append(all, fmt.Sprintf("%s %v", field, numbers[field]))
+	}
+	if all == nil {
+		return "nothing"
+	}
+	return strings.Join(all, ", ")
+}
+
+func price(c billing.Counts) string {
+	return fmt.Sprintf("%d reads, %d writes, %d deletes: $%.4f at list price", c.Reads, c.Writes, c.Deletes, c.Cost())
+}

@@ -1,0 +1,74 @@
+package billing_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// The table of docs/recipes.md is what the prices and the page's routes give.
+func TestRecipes(t *testing.T) {
+	text, err := os.ReadFile("../../docs/recipes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	million := func(c billing.Counts) billing.Counts {
+		return billing.Counts{Reads: c.Reads * 1e6, Writes: c.Writes * 1e6, Deletes: c.Deletes * 1e6}
+	}
+	var b strings.Builder
+	b.WriteString("| a change | it and its rules | its roll-up | a million that come alone |\n| --- | --- | --- | --- |\n")
+	for _, change := range []struct {
+		name, recipe string
+		bills        billing.Counts // with what rules read
+		counters     int64
+	}{
+		{"a like, a comment", "Likes and comments in a post", billing.Counts{Writes: 1}, 1},
+		{"a round of a player", "Leaderboard", billing.Counts{Writes: 1}, 1},
+		{"an increment of a day and an hour", "Totals per day and per hour", billing.Counts{Reads: 2, Writes: 2}, 2},
+		{"a rating", "Average rating", billing.Counts{Writes: 1}, 1},
+		{"a vote for one of three options", "Poll with several options", billing.Counts{Writes: 1}, 1},
+		{"a visitor", "Unique visitors", billing.Counts{Writes: 1}, 1},
+		{"a plain increment", "Totals per day and per hour", billing.Counts{Reads: 1, Writes: 1}, 1},
+		{"an increment that counts once", "Totals per day and per hour", billing.Counts{Reads: 2, Writes: 2, Deletes: 1}, 1},
+	} {
+		route := regexp.MustCompile("(?s)\n## " + change.recipe + "\n.*?\n```\n(.*?)```").FindStringSubmatch(page)
+		if route == nil {
+			t.Fatalf("no route under %q", change.recipe)
+		}
+		routes, err := rollup.ParseRoutes(route[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		totals := int64(len(routes[0].Template.Totals()))
+		rollUp := billing.Counts{Reads: change.counters * (1 + totals), Writes: change.counters}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s + %s |\n", change.name, counted(change.bills), counted(rollUp),
+			dollars(million(change.bills).Cost()), dollars(million(rollUp).Cost()+1e6*float64(change.counters)*(request+event)))
+	}
+	if !strings.Contains(page, "\n\n"+b.String()) {
+		t.Errorf("docs/recipes.md does not hold this table:\n%s", &b)
+	}
+}
+
+// counted says what is billed, such as "2 reads, 1 write".
+func counted(c billing.Counts) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		what string
+	}{{c.Reads, "read"}, {c.Writes, "write"}, {c.Deletes, "delete"}} {
+		switch p.n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+p.what)
+		default:
+			parts = append(parts, fmt.Sprintf("%d %ss", p.n, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

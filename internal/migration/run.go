@@ -1,0 +1,216 @@
+package migration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/shards"
+	"golang.org/x/sync/errgroup"
+)
+
+// ToDo returns the documents for which something is left to do.
+func (p *Plan) ToDo() []*Document {
+	var some []*Document
+	for _, d := range p.Documents {
+		if !d.Done() {
+			some = append(some, d)
+		}
+	}
+	return some
+}
+
+// Left returns what is left to carry of all documents together, by field.
+func (p *Plan) Left() map[string]rollup.Number {
+	left := map[string]rollup.Number{}
+	for _, d := range p.Documents {
+		for _, t := range d.Totals {
+			if t.Left.Float() != 0 {
+				left[t.Field] = sum(left[t.Field], t.Left)
+			}
+		}
+	}
+	return left
+}
+
+// Cost returns what Run bills, unless clients write the same shards meanwhile, and the scan after it.
+func (p *Plan) Cost() billing.Counts {
+	cost := billing.Counts{Reads: p.Reads}
+	for _, d := range p.ToDo() {
+		if n := int64(d.Fold); n > 0 {
+			cost = cost.Add(billing.Counts{Reads: int64(d.Shards) + 2*n, Writes: n, Deletes: n})
+		}
+		for _, t := range d.Totals {
+			if t.Left.Float() != 0 {
+				cost = cost.Add(billing.Counts{Reads: 2, Writes: 2})
+			}
+		}
+	}
+	return cost
+}
+
+// mostFailures is after how many documents that failed Run begins no more: the reason is hardly theirs then.
+const mostFailures = 10
+
+// Run folds the shards of each document and carries what its fields hold. Clients may write shards
+// all the while; the extension must not run. When ctx ends Run may leave a document half-way, with its
+// truth as before. progress, unless nil, is called with the number of documents done, one call at a
+// time.
+//
+// One document's failure does not keep Run from the others. The error joins all of them.
+func (p *Plan) Run(ctx context.Context, client *firestore.Client, concurrency int, progress func(done int)) error {
+	var mu sync.Mutex
+	var failures []error
+	done := 0
+	var work errgroup.Group
+	work.SetLimit(concurrency)
+	for _, d := range p.ToDo() {
+		work.Go(func() error {
+			mu.Lock()
+			stop := ctx.Err() != nil || len(failures) >= mostFailures
+			mu.Unlock()
+			if stop {
+				return nil
+			}
+			err := d.migrate(ctx, client)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				done++
+				if progress != nil {
+					progress(done)
+				}
+			case ctx.Err() == nil:
+				failures = append(failures, fmt.Errorf("migration: %s: %w", d.Path, err))
+			}
+			return nil
+		})
+	}
+	_ = work.Wait() // its functions return no error
+	return errors.Join(append(failures, context.Cause(ctx))...)
+}
+
+// migrate folds first: until something is carried, the shards are less than the document's field, and
+// readers that show the greater of the two show no more than the truth at any time.
+func (d *Document) migrate(ctx context.Context, client *firestore.Client) error {
+	if d.Fold > 0 {
+		err := d.shards(client, d.Totals[0].Field).Renumber(ctx, d.numShards)
+		if err != nil && !errors.Is(err, shards.ErrNotFolded) { // the scan has named those; they count where they are
+			return err
+		}
+	}
+	for _, t := range d.Totals {
+		if t.Left.Float() == 0 {
+			continue
+		}
+		if _, err := d.shards(client, t.Field).Carry(ctx, client.Doc(d.Path), t.Field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A Difference is a document that is not as it should be after Run.
+type Difference struct {
+	Document string `json:"document"`
+	Why      string `json:"why"`
+}
+
+// A Comparison is what became of a plan.
+type Comparison struct {
+	Differing []Difference
+	Exact     int // documents that are there now and do not differ
+
+	// Moved is how many documents' totals are higher than they were, and By how much by field:
+	// what clients added meanwhile.
+	Moved int
+	By    map[string]rollup.Number
+
+	// Rewritten is how many shards with random ids clients have written since. They count where they
+	// are, and the next run folds them.
+	Rewritten int
+}
+
+// Compare compares what the scan p found with what the scan after found after Run. In each document
+// all that its fields hold must have been carried, no partial sum may be left, and the shards must
+// hold what was expected, or more by what clients have added meanwhile.
+func (p *Plan) Compare(after *Plan) Comparison {
+	c := Comparison{By: map[string]rollup.Number{}}
+	now := map[string]*Document{}
+	for _, d := range after.Documents {
+		now[d.Path] = d
+		c.Rewritten += d.Fold - d.Partials
+		if d.Partials > 0 {
+			c.differ(d, "holds %d partial sums of the extension, whose amounts no roll-up counts", d.Partials)
+		}
+		for _, t := range d.Totals {
+			if t.Left.Float() != 0 {
+				c.differ(d, "%s is more by %v than what was carried from it", t.Field, t.Left)
+			}
+		}
+	}
+	for _, d := range p.Documents {
+		moved := false
+		for i, t := range d.Totals {
+			was, is := t.Expected(), rollup.Int(0)
+			if d := now[d.Path]; d != nil {
+				is = d.Totals[i].Expected()
+			}
+			change := sum(is, negative(was))
+			tolerance := 0.0
+			if _, integer := change.Value().(int64); !integer {
+				tolerance = sumTolerance * math.Abs(was.Float())
+			}
+			switch {
+			case change.Float() < -tolerance:
+				c.differ(d, "%s was %v in all and is %v", t.Field, was, is)
+			case change.Float() > tolerance:
+				moved = true
+				c.By[t.Field] = sum(c.By[t.Field], change)
+			}
+		}
+		if moved {
+			c.Moved++
+		}
+	}
+	for _, d := range c.Differing {
+		delete(now, d.Document)
+	}
+	c.Exact = len(now)
+	if after.Idle > 0 && (p.Idle == 0 || after.Idle < p.Idle) {
+		c.Differing = append(c.Differing, Difference{stateDocument, "the extension has written it since: it is not uninstalled"})
+	}
+	return c
+}
+
+// sumTolerance is the relative difference that comes from the order in which doubles are added: some
+// rounding steps of 1e-16 for each of thousands of shards.
+const sumTolerance = 1e-12
+
+func (c *Comparison) differ(d *Document, format string, args ...any) {
+	c.Differing = append(c.Differing, Difference{d.Path, fmt.Sprintf(format, args...)})
+}
+
+// mostRollUps is how many roll-ups RolledUp reads.
+const mostRollUps = 100
+
+// RolledUp reports whether Tally has rolled up one of the plan's first documents. It bills up to 100 reads.
+func (p *Plan) RolledUp(ctx context.Context, client *firestore.Client) (bool, error) {
+	var refs []*firestore.DocumentRef
+	for _, d := range p.Documents[:min(mostRollUps, len(p.Documents))] {
+		refs = append(refs, client.Doc(d.rollUp))
+	}
+	docs, err := client.GetAll(ctx, refs)
+	if err != nil {
+		return false, fmt.Errorf("migration: read roll-ups: %w", err)
+	}
+	return slices.ContainsFunc(docs, func(doc *firestore.DocumentSnapshot) bool { return doc.Data()[document.TallyField] != nil }), nil
+}
