@@ -229,7 +229,7 @@ func (p *post) edit(ctx context.Context) error {
 	for {
 		_, err := p.Update(ctx, []firestore.Update{{Path: "edits", Value: n}})
 		switch status.Code(err) {
-		case codes.Aborted, codes.Unavailable, codes.Canceled: // the emulator is at another write of the document
+		case codes.Aborted, codes.Unavailable, codes.Canceled, codes.Unknown: // so the emulator answers when another write is on its way
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -425,27 +425,37 @@ func TestEditCostsNothing(t *testing.T) {
 	if _, err := w.wrote(comment.Create(w.ctx, map[string]any{"text": "first"})); err != nil {
 		t.Fatal(err)
 	}
-	w.quiet()
-	for _, process := range w.processes { // which knows the server's time then
-		w.relay.SetTargets([]string{process.url()})
-		w.awaitLike(p)
-		w.quiet()
+	// A process knows the server's time from its last look, as exactly as that was quick.
+	var unsure time.Duration
+	look := func() {
+		t.Helper()
+		unsure = 0
+		for _, process := range w.processes {
+			w.relay.SetTargets([]string{process.url()})
+			began := time.Now()
+			w.awaitLike(p)
+			w.quiet()
+			unsure = max(unsure, time.Since(began))
+		}
+		w.setTargets()
 	}
-	w.setTargets()
-	// An edit counts here if its event has certainly come well before its commit was 5 s old.
-	for n := 0; n < 50; {
+	look()
+	look()
+	// An edit counts here if its event has certainly come before its commit was 5 s old.
+	for n, edits := 0, 0; edits < 50; n++ {
 		before, began := w.billed(), time.Now()
 		if _, err := w.wrote(comment.Set(w.ctx, map[string]any{"text": fmt.Sprint(n)})); err != nil {
 			t.Fatal(err)
 		}
 		w.quiet()
-		if time.Since(began) > 2*time.Second {
+		if time.Since(began)+unsure > 4*time.Second {
+			look()
 			continue
 		}
+		edits++
 		if now := w.billed(); now != before {
-			t.Fatalf("edit %d cost %+v, less %+v", n, now, before)
+			t.Fatalf("an edit cost %+v, less %+v", now, before)
 		}
-		n++
 	}
 	before := w.billed()
 	if _, err := w.wrote(comment.Delete(w.ctx, firestore.Exists)); err != nil {
@@ -455,7 +465,7 @@ func TestEditCostsNothing(t *testing.T) {
 	if now := w.billed(); now.Reads < before.Reads+3 || now.Writes != before.Writes+1 {
 		t.Errorf("a deletion cost %+v, less %+v; want 3 reads and a write", now, before)
 	}
-	w.want("posts/0", map[string]any{"title": p.title(), "edits": int64(0), "likes": int64(2), "comments": int64(0)})
+	w.want("posts/0", map[string]any{"title": p.title(), "edits": int64(0), "likes": int64(len(w.documents("posts/0/likes"))), "comments": int64(0)})
 	w.checkLogs()
 }
 
