@@ -8,7 +8,8 @@ import (
 )
 
 // Delete deletes all shards, every document of the shards' collection, with whatever fields, and
-// then the counter document. The roll-up document stays. It goes to a total of 0 and 0 shards by
+// then the counter document. If that has fields of the app's own, it stays, and only what it says
+// about the counter goes. The roll-up document stays. It goes to a total of 0 and 0 shards by
 // Tally's functions, as after any other write; nothing else may delete it, because a roll-up that
 // is on its way could bring an old total back. Tokens of [Counter.IncrementOnce] stay until they
 // expire. The notes of [Counter.Carry] stay, and so do documents below the counter that are not
@@ -16,7 +17,7 @@ import (
 //
 // # Atomicity and retries
 //
-// 500 documents are deleted in one commit, the counter document in the last: who voted stays
+// 500 shards are deleted in one commit, and the counter document after them: who voted stays
 // hidden until the last vote is deleted. Between commits a snapshot shows the sum of what is left.
 //
 // An increment that is committed before its shard is deleted goes with it. A later one
@@ -29,7 +30,7 @@ import (
 //
 // With [NumShards] the counter document is left alone, as it may be anything.
 //
-// Delete bills one read per shard and one delete per document.
+// Delete bills one read and one delete per document.
 func (c *Counter) Delete(ctx context.Context) error {
 	if c.err != nil {
 		return c.err
@@ -38,14 +39,34 @@ func (c *Counter) Delete(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("shards: delete %s: list %s: %w", c.doc.Path, c.shards.Path, err)
 	}
-	doomed := refs(docs)
-	if c.fixed == 0 {
-		doomed = append(doomed, c.doc)
+	err = c.deleteAll(ctx, refs(docs))
+	if err == nil && c.fixed == 0 {
+		err = c.client.RunTransaction(ctx, c.undeclare)
 	}
-	if err := c.deleteAll(ctx, doomed); err != nil {
+	if err != nil {
 		return fmt.Errorf("shards: delete %s: %w", c.doc.Path, err)
 	}
 	return nil
+}
+
+// undeclare deletes the counter document, or what it says about the counter.
+func (c *Counter) undeclare(_ context.Context, tx *firestore.Transaction) error {
+	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
+	if err != nil {
+		return err
+	}
+	left := docs[0].Data()
+	own := map[string]any{}
+	for _, field := range ownFields {
+		if _, ok := left[field]; ok {
+			own[field] = firestore.Delete
+			delete(left, field)
+		}
+	}
+	if len(left) == 0 {
+		return tx.Delete(c.doc)
+	}
+	return tx.Set(c.doc, own, firestore.MergeAll)
 }
 
 func refs(docs []*firestore.DocumentSnapshot) []*firestore.DocumentRef {

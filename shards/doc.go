@@ -1,5 +1,5 @@
 // Package shards is a distributed counter's whole life on the Firestore SDK, for Go
-// servers: create, increment, read, resize, reset, import and delete.
+// servers: create, increment, read, resize, set, import and delete.
 //
 // # What a distributed counter is
 //
@@ -68,8 +68,8 @@
 //
 //   - [Counter.Resize] changes the number of shards. The total never changes. [Counter.Renumber]
 //     folds shards with random ids into numbered ones.
-//   - [Counter.Set], [Counter.Reset] and [Counter.Import] replace the total as it was at
-//     one instant, which they return; increments committed later count on top.
+//   - [Counter.Set] and [Counter.Import] replace the total as it was at one instant, which
+//     they return; increments committed later count on top.
 //   - [Counter.Carry] adds a total that something else has counted until now, once.
 //   - [Counter.Verify] compares the counter with another number in one snapshot.
 //   - [Counter.Delete] deletes the shards and the counter document.

@@ -143,12 +143,12 @@ func ExampleCounter_Import() {
 	}
 }
 
-// What is committed while the counter is reset is kept.
-func ExampleCounter_Reset() {
+// What is committed while the counter is set to 0 is kept.
+func ExampleCounter_Set() {
 	ctx := context.Background()
 	var today *shards.Counter // made once with New
 
-	r, err := today.Reset(ctx)
+	r, err := today.Set(ctx, 0)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -408,7 +408,7 @@ func TestDeleteUnderLoad(t *testing.T) {
 		err := invoke(ctx, method, req, reply, conn, opts...)
 		if commit, ok := req.(*firestorepb.CommitRequest); ok && err == nil && len(commit.Writes) > 0 && commit.Writes[0].GetDelete() != "" {
 			at := reply.(*firestorepb.CommitResponse).CommitTime.AsTime()
-			deleted.Store(&at)
+			deleted.CompareAndSwap(nil, &at) // the shards, before the counter document
 		}
 		return err
 	}))

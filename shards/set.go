@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrOutOfRange is returned by [Counter.Set], [Counter.SetFloat], [Counter.Reset] and
-// [Counter.Import] when increments cannot bring the counter to the wanted total without
-// losing something. Nothing was changed.
+// ErrOutOfRange is returned by [Counter.Set], [Counter.SetFloat] and [Counter.Import] when
+// increments cannot bring the counter to the wanted total without losing something. Nothing
+// was changed.
 var ErrOutOfRange = errors.New("shards: out of range")
 
 // A Replacement is what [Counter.Set] and its kin did: at AsOf the counter's total was Was,
@@ -71,11 +71,6 @@ func (c *Counter) Set(ctx context.Context, total int64) (Replacement, error) {
 // [ErrOutOfRange].
 func (c *Counter) SetFloat(ctx context.Context, total float64) (Replacement, error) {
 	return c.set(ctx, Total{double: total, isDouble: true})
-}
-
-// Reset is [Counter.Set] to 0.
-func (c *Counter) Reset(ctx context.Context) (Replacement, error) {
-	return c.Set(ctx, 0)
 }
 
 func (c *Counter) set(ctx context.Context, total Total) (Replacement, error) {

@@ -50,8 +50,6 @@ func TestSet(t *testing.T) {
 			switch n, ok := tt.to.Int64(); {
 			case !ok:
 				got, err = c.SetFloat(t.Context(), tt.to.Float64())
-			case n == 0:
-				got, err = c.Reset(t.Context())
 			default:
 				got, err = c.Set(t.Context(), n)
 			}
@@ -85,9 +83,9 @@ func TestSetRefuses(t *testing.T) {
 		{"too small", 1, func(c *Counter) (Replacement, error) { return c.Set(t.Context(), -maxTotal-1) }, "cannot be set to -4611686018427387905"},
 		{"NaN", 1, func(c *Counter) (Replacement, error) { return c.SetFloat(t.Context(), math.NaN()) }, "cannot be set to NaN"},
 		{"infinite", 1, func(c *Counter) (Replacement, error) { return c.SetFloat(t.Context(), math.Inf(1)) }, "cannot be set to +Inf"},
-		{"a shard that is NaN", math.NaN(), func(c *Counter) (Replacement, error) { return c.Reset(t.Context()) }, "shards/0 is NaN"},
-		{"a shard that is infinite", math.Inf(-1), func(c *Counter) (Replacement, error) { return c.Reset(t.Context()) }, "shards/0 is -Inf"},
-		{"the smallest shard", math.MinInt64, func(c *Counter) (Replacement, error) { return c.Reset(t.Context()) }, "shards/0 is -9223372036854775808"},
+		{"a shard that is NaN", math.NaN(), func(c *Counter) (Replacement, error) { return c.Set(t.Context(), 0) }, "shards/0 is NaN"},
+		{"a shard that is infinite", math.Inf(-1), func(c *Counter) (Replacement, error) { return c.Set(t.Context(), 0) }, "shards/0 is -Inf"},
+		{"the smallest shard", math.MinInt64, func(c *Counter) (Replacement, error) { return c.Set(t.Context(), 0) }, "shards/0 is -9223372036854775808"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -310,8 +308,28 @@ func TestDelete(t *testing.T) {
 		}
 		return nil
 	}
-	if err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "0 of 2 documents are deleted") {
+	if err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "0 of 1 documents are deleted") {
 		t.Errorf("error %v, want PermissionDenied and how far it came", err)
+	}
+}
+
+// TestDeleteDocument: a document of the app's own stays, without what it says about the counter.
+func TestDeleteDocument(t *testing.T) {
+	client := emulatortest.Client(t)
+	for _, tt := range []struct{ has, want map[string]any }{
+		{map[string]any{"num_shards": 3, "numShards": 3, "once_per_user": false}, nil},
+		{map[string]any{}, nil},
+		{map[string]any{"title": "x"}, map[string]any{"title": "x"}},
+		{map[string]any{"num_shards": 3, "title": "x"}, map[string]any{"title": "x"}},
+		{map[string]any{"numShards": 3, "count": 7, "tally": map[string]any{}}, map[string]any{"count": int64(7), "tally": map[string]any{}}},
+	} {
+		set(t, client, map[string]map[string]any{"posts/7": tt.has, "posts/7/views/0": {"count": 1}})
+		if err := New(client, "posts/7", Collection("posts/7/views")).Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, read(t, client, "posts/7")); diff != "" || len(list(t, client, "posts/7/views")) > 0 {
+			t.Errorf("%v: left (-want +got):\n%s", tt.has, diff)
+		}
 	}
 }
 

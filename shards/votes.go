@@ -35,9 +35,9 @@ const fieldOncePerUser = "once_per_user"
 // which has no counter document. Calling again is harmless.
 //
 // [Counter.Get], [Counter.RollUp], [Counter.Verify] and [Counter.Delete] work as for any counter.
-// [Counter.Reset], and [Counter.Set] to 0, delete all votes. The methods that would mix other
-// amounts with the votes return an error that matches [ErrOncePerUser]. A Counter with [NumShards]
-// does not know that, nor, for up to a minute, one that read the counter document before.
+// [Counter.Set] to 0 deletes all votes. The methods that would mix other amounts with the votes
+// return an error that matches [ErrOncePerUser]. A Counter with [NumShards] does not know that, nor,
+// for up to a minute, one that read the counter document before.
 //
 // A server votes for a user by a plain Set of the user's shard, and takes the vote of an account
 // that is gone back by deleting it.

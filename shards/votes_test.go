@@ -112,10 +112,10 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-// TestResetVotes: setting a counter of votes to 0 deletes them, however many, and whatever they hold.
-func TestResetVotes(t *testing.T) {
-	for name, reset := range map[string]func(*Counter, context.Context) (Replacement, error){
-		"Reset":    (*Counter).Reset,
+// TestSetVotes: setting a counter of votes to 0 deletes them, however many, and whatever they hold.
+func TestSetVotes(t *testing.T) {
+	for name, empty := range map[string]func(*Counter, context.Context) (Replacement, error){
+		"Set":      func(c *Counter, ctx context.Context) (Replacement, error) { return c.Set(ctx, 0) },
 		"SetFloat": func(c *Counter, ctx context.Context) (Replacement, error) { return c.SetFloat(ctx, 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestResetVotes(t *testing.T) {
 				}
 				return nil
 			}
-			_, err := reset(c, t.Context())
+			_, err := empty(c, t.Context())
 			if want := fmt.Sprintf("%d of %d documents are deleted", maxWritesPerCommit, maxWritesPerCommit+1); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want PermissionDenied and %q", err, want)
 			}
@@ -147,7 +147,7 @@ func TestResetVotes(t *testing.T) {
 			if len(left) != 1 {
 				t.Errorf("%d votes are left, want 1", len(left))
 			}
-			r, err := reset(c, t.Context())
+			r, err := empty(c, t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +161,7 @@ func TestResetVotes(t *testing.T) {
 				t.Errorf("counter document (-want +got):\n%s", diff)
 			}
 			set(t, client, map[string]map[string]any{"counters/c/shards/ann": {"count": 1}})
-			if r, err := reset(c, t.Context()); err != nil || r.Was.Float64() != 1 {
+			if r, err := empty(c, t.Context()); err != nil || r.Was.Float64() != 1 {
 				t.Errorf("%+v, %v, want that it was 1", r, err)
 			}
 		})

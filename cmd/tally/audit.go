@@ -6,14 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/caarlos0/env/v11"
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -36,9 +32,8 @@ type audited struct {
 
 func auditCommand() *cobra.Command {
 	meter := billing.NewMeter(nil)
-	t := target{endless: true, byRoutes: true, dial: meter.DialOptions()}
-	var repair bool
-	var routes string
+	t := target{endless: true, dial: meter.DialOptions()}
+	var repair, prune bool
 	var grace time.Duration
 	var concurrency int
 	c := &cobra.Command{
@@ -60,7 +55,7 @@ TALLY_ROUTES. The first line says which routes are taken. A roll-up that other r
 	}
 	f := c.Flags()
 	f.BoolVar(&repair, "repair", false, "repair what differs")
-	routesFlag(c, &routes)
+	f.BoolVar(&prune, "prune", false, "find totals that earlier routes left too; with --repair they are deleted, so first see that no revision with those routes runs")
 	f.DurationVar(&grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
 	f.IntVar(&concurrency, "concurrency", 32, "counters in work at once")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
@@ -70,80 +65,49 @@ TALLY_ROUTES. The first line says which routes are taken. A roll-up that other r
 		if repair {
 			t.role = user
 		}
-		config, from, err := t.configuration(routes)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(t.logs, "routes, %s %s\n", from, strings.ReplaceAll(config.Routes.String(), "\n", "; "))
-		if repair && from == assumed {
+		fmt.Fprintf(t.logs, "routes, %s %s\n", t.from, strings.ReplaceAll(t.config.Routes.String(), "\n", "; "))
+		if repair && t.from == assumed {
 			return errAssumed
 		}
 		if !f.Changed("grace") {
-			grace = rollup.Grace(config.Cadence, config.HoldLimit)
+			grace = rollup.Grace(t.config.Cadence, t.config.HoldLimit)
 		}
-		return t.audit(ctx, meter, config, rollup.AuditOptions{Concurrency: concurrency, Grace: grace, DryRun: !repair, KeepRerouted: true, FromFirst: true})
+		return t.audit(ctx, meter, rollup.AuditOptions{Concurrency: concurrency, Grace: grace, DryRun: !repair, KeepRerouted: true, Prune: prune, FromFirst: true})
 	})
 }
-
-// routesFlag adds the flag that names the routes.
-func routesFlag(c *cobra.Command, routes *string) {
-	c.Flags().StringVar(routes, "routes", "", "routes, separated by semicolons (default $TALLY_ROUTES, else "+rollup.DefaultRoute+")")
-}
-
-// assumed is where routes are from that nobody named.
-const assumed = "assumed: the default route"
 
 // errAssumed is how audit ends when it would repair by routes that may not be those of the functions.
 var errAssumed = errors.New("--repair: the routes are assumed, and totals of other routes could be set to 0; name all routes of the deployed functions, as in --routes '" +
 	rollup.DefaultRoute + "', or by TALLY_ROUTES")
 
-// configuration returns the functions' configuration as this process's environment has it, with these
-// routes unless they are "", and where the routes are from.
-func (t *target) configuration(routes string) (config app.Config, from string, err error) {
-	environment := env.ToMap(os.Environ())
-	environment["GOOGLE_CLOUD_PROJECT"] = t.project
-	switch {
-	case routes != "":
-		environment["TALLY_ROUTES"], from = routes, "by --routes:"
-	case environment["TALLY_ROUTES"] != "":
-		from = "by TALLY_ROUTES:"
-	default:
-		from = assumed
-	}
-	if config, err = app.LoadConfig(environment); err != nil {
-		return config, from, fmt.Errorf("configuration: %w", err)
-	}
-	return config, from, nil
-}
-
 // auditTimeout bounds each look and each write of an audit, which nothing waits for. Firestore's own
 // limit is 60 s, and a write must follow its look within as long.
 const auditTimeout = 45 * time.Second
 
-func (t *target) audit(ctx context.Context, meter *billing.Meter, config app.Config, o rollup.AuditOptions) error {
+func (t *target) audit(ctx context.Context, meter *billing.Meter, o rollup.AuditOptions) error {
 	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(t.logs), progressbar.OptionSetVisibility(isTerminal(t.logs)),
 		progressbar.OptionSetDescription("auditing"), progressbar.OptionSetItsString("counters"), progressbar.OptionShowIts(),
 		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	logger := slog.New(slog.NewTextHandler(beside{t.logs, bar}, nil))
-	o.Options = rollup.Options{Cadence: config.Cadence, Burst: config.Burst, Timeout: auditTimeout, Logger: logger}
+	o.Options = rollup.Options{Cadence: t.config.Cadence, Burst: t.config.Burst, Timeout: auditTimeout, Logger: logger}
 	o.Progress = func(r rollup.Report) {
 		if r.Waiting > 0 {
 			bar.Describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
 		}
 		_ = bar.Set(r.Counters)
 	}
-	store, err := firestorestore.Open(ctx, os.Getenv(firestorestore.EmulatorHost), t.project, t.database, logger, t.dial...)
+	store, err := t.store(ctx, logger)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	began := time.Now()
-	r, err := rollup.Audit(ctx, store, config.Routes, o)
+	r, err := rollup.Audit(ctx, store, t.config.Routes, o)
 	_ = bar.Finish()
 	a := audited{Report: r, DryRun: o.DryRun, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
 	a.Dollars = a.Billed.Cost()
-	printed := t.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\ndrift\t%d\nmissing\t%d\norphaned\t%d\nrerouted\t%d\nmalformed\t%d\n\nbilled\t%d reads, %d writes, %d deletes: $%.4f at list price",
-		r.Counters, r.RolledUp, r.Unchanged, r.Removed, r.Differing, r.Failed, r.Drift, r.Missing, r.Orphaned, r.Rerouted, r.Malformed,
+	printed := t.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\ndrift\t%d\nmissing\t%d\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\n\nbilled\t%d reads, %d writes, %d deletes: $%.4f at list price",
+		r.Counters, r.RolledUp, r.Unchanged, r.Removed, r.Differing, r.Failed, r.Drift, r.Missing, r.Orphaned, r.Rerouted, r.Outdated, r.Malformed,
 		a.Billed.Reads, a.Billed.Writes, a.Billed.Deletes, a.Dollars)
 	switch {
 	case err != nil || r.Differing == 0:

@@ -43,30 +43,39 @@ func (b *backfill) source() (shards.Source, error) {
 	return shards.CountOf(collection.Query), nil
 }
 
+// errDiffer is how import --check ends when the totals differ.
+var errDiffer = errors.New("the totals differ")
+
 func importCommand() *cobra.Command {
-	var b backfill
-	var yes bool
+	b := backfill{target: target{makes: true}}
+	var yes, check bool
 	c := &cobra.Command{
 		Use:   "import COUNTER",
-		Short: "Set a counter to a total that the database already knows",
+		Short: "Set a counter to a total that the database already knows, or compare them",
 		Long: `Set a counter to the number of documents in a collection, or to a number that a document holds, for an app that begins with Tally late. The counter need
 not exist. Both are read in one snapshot: if clients write the documents and the shards in one batch or transaction, they need not stop. To import a
 number of another origin, use tally set. Importing again replaces, and never adds. A collection without documents, which may be
-a mistyped one, replaces a total other than 0 only with --yes.` + replaceLong,
+a mistyped one, replaces a total other than 0 only with --yes.` + replaceLong + `
+
+With --check it changes nothing: it compares the two in one snapshot, and exits with status 1 if they differ. That needs only the role ` + viewer + `.`,
 		Example: `  tally import likes --documents posts/7/likes
+  tally import likes --documents posts/7/likes --check
   tally import posts/7/counters/likes --document posts/7 --from likes`,
 		Args: cobra.ExactArgs(1),
 	}
 	b.flags(c)
 	c.Flags().BoolVar(&yes, "yes", false, "replace the total by 0 if the collection is empty")
-	b.shardsFlag(c)
-	return b.command(c, user, func(ctx context.Context, args []string) error {
+	c.Flags().BoolVar(&check, "check", false, "compare, and change nothing; exit status 1 if they differ")
+	return b.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, _ []string) error {
 		source, err := b.source()
 		if err != nil {
 			return err
 		}
-		c := b.counter(args[0])
-		r, err := c.Import(ctx, source, func(r shards.Replacement) error {
+		if check {
+			b.role = viewer
+			return b.check(ctx, c, s, source)
+		}
+		r, err := s.Import(ctx, source, func(r shards.Replacement) error {
 			if yes || b.documents == "" || r.Now.Float64() != 0 || r.Was.Float64() == 0 {
 				return nil
 			}
@@ -79,8 +88,27 @@ a mistyped one, replaces a total other than 0 only with --yes.` + replaceLong,
 	})
 }
 
+// check compares a counter with the source.
+func (b *backfill) check(ctx context.Context, c counter, s *shards.Counter, source shards.Source) error {
+	if err := b.exists(ctx, c); err != nil {
+		return err
+	}
+	v, err := s.Verify(ctx, source)
+	if err != nil {
+		return err
+	}
+	verdict := map[bool]string{true: "equal", false: "DIFFERENT"}[v.Equal()]
+	from := strings.TrimSpace(b.documents + b.document + " " + b.from)
+	err = b.print(map[string]any{"counter": c.path, "total": number(v.Counter), "source": number(v.Source), "equal": v.Equal(), "as_of": v.AsOf},
+		"%s\t%v\n%s\t%v\n%s\tas of %s", c.path, v.Counter, from, v.Source, verdict, v.AsOf.Format(time.RFC3339Nano))
+	if err == nil && !v.Equal() {
+		err = errDiffer
+	}
+	return err
+}
+
 func carryCommand() *cobra.Command {
-	var t target
+	t := target{makes: true}
 	var document, from string
 	c := &cobra.Command{
 		Use:   "carry COUNTER",
@@ -89,59 +117,23 @@ func carryCommand() *cobra.Command {
 clients already increment the shards. tally import replaces the counter's total; this adds to it, once, however often it is repeated. If
 the field has changed since, the change is added. docs/migrate.md shows when to use it. The counter need not exist.`,
 		Example: `  tally carry likes --document posts/7 --from likes
-  tally carry pages/hello --shards-in pages/hello/_counter_shards_ --field visits --document pages/hello --from visits`,
+  tally carry hello --document pages/hello --from visits --routes 'pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits'`,
 		Args: cobra.ExactArgs(1),
 	}
 	c.Flags().StringVar(&document, "document", "", "the document, such as posts/7")
 	c.Flags().StringVar(&from, "from", "", "its field")
 	c.MarkFlagsRequiredTogether("document", "from")
 	c.MarkFlagsOneRequired("document")
-	t.shardsFlag(c)
-	return t.command(c, user, func(ctx context.Context, args []string) error {
+	return t.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, _ []string) error {
 		doc := t.client.Doc(document)
 		if doc == nil {
 			return fmt.Errorf("--document %q is not the path of a document", document)
 		}
-		c := t.counter(args[0])
-		carried, err := c.Carry(ctx, doc, from)
+		carried, err := s.Carry(ctx, doc, from)
 		if err != nil {
 			return err
 		}
 		return t.print(map[string]any{"counter": c.path, "added": number(carried.Added), "amount": number(carried.Amount)},
 			"%s\tadded %v\tcarried in all %v", c.path, carried.Added, carried.Amount)
-	})
-}
-
-// errDiffer is how verify ends when the totals differ.
-var errDiffer = errors.New("the totals differ")
-
-func verifyCommand() *cobra.Command {
-	var b backfill
-	c := &cobra.Command{
-		Use:   "verify COUNTER",
-		Short: "Compare a counter with a total that the database knows otherwise",
-		Long: `Compare the sum of a counter's shards with the number of documents in a collection, or with a number that a document holds, in one snapshot. Exits with
-status 1 if they differ.`,
-		Example: `  tally verify likes --documents posts/7/likes`,
-		Args:    cobra.ExactArgs(1),
-	}
-	b.flags(c)
-	return b.oneCounter(c, viewer, func(ctx context.Context, c counter, _ []string) error {
-		source, err := b.source()
-		if err != nil {
-			return err
-		}
-		v, err := c.Verify(ctx, source)
-		if err != nil {
-			return err
-		}
-		verdict := map[bool]string{true: "equal", false: "DIFFERENT"}[v.Equal()]
-		from := strings.TrimSpace(b.documents + b.document + " " + b.from)
-		err = b.print(map[string]any{"counter": c.path, "total": number(v.Counter), "source": number(v.Source), "equal": v.Equal(), "as_of": v.AsOf},
-			"%s\t%v\n%s\t%v\n%s\tas of %s", c.path, v.Counter, from, v.Source, verdict, v.AsOf.Format(time.RFC3339Nano))
-		if err == nil && !v.Equal() {
-			err = errDiffer
-		}
-		return err
 	})
 }

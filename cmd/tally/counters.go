@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 )
@@ -18,30 +20,12 @@ import (
 func counterCommands() []*cobra.Command {
 	return []*cobra.Command{
 		createCommand(), incrementCommand(), getCommand(), watchCommand(), listCommand(), resizeCommand(),
-		renumberCommand(), setCommand(), resetCommand(), importCommand(), carryCommand(), verifyCommand(), deleteCommand(), auditCommand(),
-		dashboardCommand(),
+		setCommand(), importCommand(), carryCommand(), deleteCommand(), auditCommand(), dashboardCommand(),
 	}
 }
 
-// shardsFlag adds the flag that names the shards' collection.
-func (t *target) shardsFlag(c *cobra.Command) {
-	c.Flags().StringVar(&t.shardsIn, "shards-in", "", "collection that holds the shards (default the counter's subcollection shards)")
-}
-
-// oneCounter makes c a command on a counter that exists.
-func (t *target) oneCounter(c *cobra.Command, role string, run func(ctx context.Context, c counter, args []string) error) *cobra.Command {
-	t.shardsFlag(c)
-	return t.command(c, role, func(ctx context.Context, args []string) error {
-		known, err := t.known(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return run(ctx, known, args[1:])
-	})
-}
-
 func createCommand() *cobra.Command {
-	var t target
+	t := target{makes: true}
 	var n int
 	var oncePerUser bool
 	c := &cobra.Command{
@@ -58,19 +42,19 @@ shard, the user's own, to 1 and back to 0.`,
 	c.Flags().IntVar(&n, "num-shards", shards.DefaultNumShards, "number of shards; each sustains about one increment a second")
 	c.Flags().BoolVar(&oncePerUser, "once-per-user", false, "a counter of votes: each user has one; not for a counter that has counted anything")
 	c.MarkFlagsMutuallyExclusive("num-shards", "once-per-user")
-	t.shardsFlag(c)
-	return t.command(c, user, func(ctx context.Context, args []string) error {
-		made := t.counter(args[0])
+	return t.sourceCommand(c, func(ctx context.Context, c counter, r *rollup.Route, _ []string) error {
 		if oncePerUser {
-			if err := made.CreateOncePerUser(ctx); err != nil {
+			if err := t.shards(c, r, r.Totals[0].Field, n).CreateOncePerUser(ctx); err != nil {
 				return err
 			}
-			return t.print(map[string]any{"counter": made.path, "once_per_user": true}, "%s\tonce per user", made.path)
+			return t.print(map[string]any{"counter": c.path, "once_per_user": true}, "%s\tonce per user", c.path)
 		}
-		if err := made.Create(ctx, n); err != nil {
-			return err
+		for _, field := range r.Fields() {
+			if err := t.shards(c, r, field, n).Create(ctx, n); err != nil {
+				return err
+			}
 		}
-		return t.print(map[string]any{"counter": made.path, "num_shards": n}, "%s\t%d shards", made.path, n)
+		return t.print(map[string]any{"counter": c.path, "num_shards": n}, "%s\t%d shards", c.path, n)
 	})
 }
 
@@ -83,13 +67,14 @@ func incrementCommand() *cobra.Command {
 		Long:  `Add to one shard of a counter, picked at random. With --once, however often the command is repeated with one token, the counter is incremented once.`,
 		Example: `  tally increment likes
   tally increment likes --by -3
-  tally increment likes --once order-4711`,
+  tally increment likes --once order-4711
+  tally increment posts/7/counters/reactions --total views`,
 		Args: cobra.ExactArgs(1),
 	}
 	c.Flags().StringVar(&by, "by", "1", "how much to add; an integer, or a decimal with a point, such as 0.5, which makes the total a double")
 	c.Flags().StringVar(&token, "once", "", "token of this increment; it is remembered for a week, and longer without a TTL policy on increment_tokens")
 	once := c.Flags().Lookup("once")
-	return t.oneCounter(c, user, func(ctx context.Context, c counter, _ []string) error {
+	return t.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, _ []string) error {
 		amount, err := numberIn(by)
 		if err != nil {
 			return fmt.Errorf("--by %s: %w", by, err)
@@ -101,14 +86,14 @@ func incrementCommand() *cobra.Command {
 		case once.Changed && !integer: // an empty token too: it may be a variable that is not set
 			return fmt.Errorf("--by %s: --once takes integers only", by)
 		case once.Changed:
-			applied, committed, err = c.IncrementOnce(ctx, token, n)
+			applied, committed, err = s.IncrementOnce(ctx, token, n)
 			if errors.Is(err, shards.ErrToken) {
 				err = fmt.Errorf("--once %q: %w", token, err)
 			}
 		case integer:
-			committed, err = c.Increment(ctx, n)
+			committed, err = s.Increment(ctx, n)
 		default:
-			committed, err = c.IncrementFloat(ctx, amount.(float64))
+			committed, err = s.IncrementFloat(ctx, amount.(float64))
 		}
 		if err != nil {
 			return err
@@ -139,70 +124,67 @@ func getCommand() *cobra.Command {
 	var t target
 	c := &cobra.Command{
 		Use:   "get COUNTER",
-		Short: "Show a counter's total and its roll-up",
-		Long:  `Show the sum of a counter's shards now, and what its roll-up says. It bills one read per 1,000 shards and a few more.`,
+		Short: "Show a counter's totals and its roll-up",
+		Long: `Show what a counter's shards add up to now, or how many documents there are, and what its roll-up says, all in one snapshot. It bills
+one read per 1,000 shards for each total, and a few more.`,
 		Example: `  tally get likes
-  tally get posts/7/counters/likes --rollup 'posts/7/rollups/{counter}'
-  tally get likes --json | jq .total`,
+  tally get posts/7 --routes 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'
+  tally get likes --json | jq .totals.count`,
 		Args: cobra.ExactArgs(1),
 	}
-	return t.oneCounter(c, viewer, func(ctx context.Context, c counter, _ []string) error {
-		total, err := c.Get(ctx)
+	return t.counterCommand(c, viewer, func(ctx context.Context, c counter, _ []string) error {
+		store, err := t.store(ctx, slog.New(slog.NewTextHandler(t.logs, nil)))
 		if err != nil {
 			return err
 		}
-		var r *rollUp
-		text := "unknown; --rollup names it"
-		if c.rollUp != "" {
-			got, err := c.RollUp(ctx)
-			switch {
-			case errors.Is(err, shards.ErrNoRollUp):
-				text = "none; do Tally's functions run?"
-			case err != nil:
-				return err
-			default:
-				r, text = rollUpJSON(got), rollUpText(got)
-			}
+		defer store.Close()
+		snapshot, err := store.View(ctx, c.Counter)
+		if err != nil {
+			return err
 		}
-		return t.print(map[string]any{"counter": c.path, "total": number(total), "rollup": r}, "%s\t%v\nroll-up\t%s", c.path, total, text)
+		sum, err := snapshot.Sum(ctx)
+		if err != nil {
+			return err
+		}
+		note, text := "", "none; do Tally's functions run?"
+		if sum.Malformed > 0 {
+			note = fmt.Sprintf("\twithout %d that are no finite numbers", sum.Malformed)
+		}
+		r := rollUpOf(snapshot.RollUp(), snapshot.ReadTime())
+		if r != nil {
+			text = r.String()
+		}
+		return t.print(map[string]any{"counter": c.path, "totals": totals(sum.Sums), "malformed": sum.Malformed, "rollup": r},
+			"%s\t%v%s\nroll-up\t%s", c.path, totals(sum.Sums), note, text)
 	})
 }
 
 func resizeCommand() *cobra.Command {
 	var t target
+	var renumber bool
 	c := &cobra.Command{
 		Use:   "resize COUNTER NUM_SHARDS",
 		Short: "Change the number of shards, up or down",
 		Long: `Change a counter's number of shards while clients go on incrementing. The total never changes. Downwards, each surplus shard is folded into
 another; a client that still uses the old number may create one again, which counts, and which resizing again folds. Shards with other ids than
-numbers stay; tally renumber folds them too.`,
-		Example: `  tally resize likes 50`,
-		Args:    cobra.ExactArgs(2),
+numbers stay, but with --renumber they are folded too: for apps in which each client writes a shard of its own, such as those of Firebase's firestore-counter
+extension.`,
+		Example: `  tally resize likes 50
+  tally resize pages/hello 10 --renumber`,
+		Args: cobra.ExactArgs(2),
 	}
-	return t.resize(c, func(ctx context.Context, c counter, n int) error { return c.Resize(ctx, n) })
-}
-
-func renumberCommand() *cobra.Command {
-	var t target
-	c := &cobra.Command{
-		Use:   "renumber COUNTER NUM_SHARDS",
-		Short: "Fold shards with random ids into numbered ones",
-		Long: `Resize a counter, and fold shards with any other ids too, so that they are 0 to NUM_SHARDS-1 afterwards: for apps in which each client writes a shard of its own, such
-as those of Firebase's firestore-counter extension. The total never changes. A client that goes on writing such a shard creates it again, which counts.`,
-		Example: `  tally renumber pages/hello 10 --shards-in pages/hello/_counter_shards_ --field visits`,
-		Args:    cobra.ExactArgs(2),
-	}
-	return t.resize(c, func(ctx context.Context, c counter, n int) error { return c.Renumber(ctx, n) })
-}
-
-// resize makes c a command that changes the number of shards.
-func (t *target) resize(c *cobra.Command, resize func(ctx context.Context, c counter, n int) error) *cobra.Command {
-	return t.oneCounter(c, user, func(ctx context.Context, c counter, args []string) error {
+	c.Flags().BoolVar(&renumber, "renumber", false, "fold all shards but 0 to NUM_SHARDS-1, whatever their ids")
+	return t.sourceCommand(c, func(ctx context.Context, c counter, r *rollup.Route, args []string) error {
 		n, err := strconv.Atoi(args[0])
 		if err != nil {
 			return fmt.Errorf("%q is not a number of shards", args[0])
 		}
-		if err := resize(ctx, c, n); err != nil {
+		s := t.shards(c, r, r.Totals[0].Field, n)
+		resize := s.Resize
+		if renumber {
+			resize = s.Renumber
+		}
+		if err := resize(ctx, n); err != nil {
 			return err
 		}
 		return t.print(map[string]any{"counter": c.path, "num_shards": n}, "%s\t%d shards", c.path, n)
@@ -221,46 +203,31 @@ totals in between until it is done.`
 func setCommand() *cobra.Command {
 	var t target
 	c := &cobra.Command{
-		Use:   "set COUNTER TOTAL",
+		Use:   "set COUNTER NUMBER",
 		Short: "Give a counter another total",
-		Long:  `Give a counter another total, an integer or a decimal with a point, by compensating increments.` + replaceLong,
+		Long: `Give a counter another total, an integer or a decimal with a point, by compensating increments, and say what it was. Of a counter that is once per user, 0
+deletes all votes.` + replaceLong,
 		Example: `  tally set likes 1200
+  tally set likes 0
   tally set likes -- -5`,
 		Args: cobra.ExactArgs(2),
 	}
-	return t.oneCounter(c, user, func(ctx context.Context, c counter, args []string) error {
-		return t.set(ctx, c, args[0])
+	return t.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, args []string) error {
+		total, err := numberIn(args[0])
+		if err != nil {
+			return fmt.Errorf("%q is not a total: %w", args[0], err)
+		}
+		var r shards.Replacement
+		if n, ok := total.(int64); ok {
+			r, err = s.Set(ctx, n)
+		} else {
+			r, err = s.SetFloat(ctx, total.(float64))
+		}
+		if err != nil {
+			return err
+		}
+		return t.printReplacement(c, r)
 	})
-}
-
-// set sets a counter to a number in text.
-func (t *target) set(ctx context.Context, c counter, text string) error {
-	total, err := numberIn(text)
-	if err != nil {
-		return fmt.Errorf("%q is not a total: %w", text, err)
-	}
-	var r shards.Replacement
-	if n, ok := total.(int64); ok {
-		r, err = c.Set(ctx, n)
-	} else {
-		r, err = c.SetFloat(ctx, total.(float64))
-	}
-	if err != nil {
-		return err
-	}
-	return t.printReplacement(c, r)
-}
-
-func resetCommand() *cobra.Command {
-	var t target
-	c := &cobra.Command{
-		Use:     "reset COUNTER",
-		Short:   "Set a counter to 0",
-		Long:    `Set a counter to 0 by compensating increments, and say what it was.` + replaceLong,
-		Example: `  tally reset likes`,
-		Args:    cobra.ExactArgs(1),
-	}
-	return t.oneCounter(c, user, func(ctx context.Context, c counter, _ []string) error { return t.set(ctx, c, "0") })
 }
 
 func deleteCommand() *cobra.Command {
@@ -275,11 +242,11 @@ again and counts, so stop the clients first.`,
 		Args:    cobra.ExactArgs(1),
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "delete it; required, except on an emulator")
-	return t.oneCounter(c, user, func(ctx context.Context, c counter, _ []string) error {
+	return t.sourceCommand(c, func(ctx context.Context, c counter, r *rollup.Route, _ []string) error {
 		if !yes && os.Getenv(firestorestore.EmulatorHost) == "" {
 			return fmt.Errorf("%s of project %s would be deleted for ever; say --yes", c.path, t.project)
 		}
-		if err := c.Delete(ctx); err != nil {
+		if err := t.shards(c, r, r.Totals[0].Field, shards.DefaultNumShards).Delete(ctx); err != nil {
 			return err
 		}
 		return t.print(map[string]any{"counter": c.path, "deleted": true}, "%s\tdeleted", c.path)

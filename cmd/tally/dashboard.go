@@ -17,8 +17,7 @@ const dashboardPort = 8091
 
 func dashboardCommand() *cobra.Command {
 	board := dashboard.New()
-	t := target{endless: true, byRoutes: true, dial: board.DialOptions()}
-	var routes string
+	t := target{endless: true, dial: board.DialOptions()}
 	var port int
 	c := &cobra.Command{
 		Use:   "dashboard",
@@ -32,13 +31,8 @@ time 86,400 a day, $0.03. A counter that you look at bills one read for each of 
   tally dashboard --routes 'posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views'`,
 		Args: cobra.NoArgs,
 	}
-	routesFlag(c, &routes)
 	c.Flags().IntVar(&port, "port", dashboardPort, "port of the page; 0: any that is free")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
-		config, _, err := t.configuration(routes)
-		if err != nil {
-			return err
-		}
 		l, err := listenDashboard("port", port, c.Flags().Changed("port"))
 		if err != nil {
 			return err
@@ -49,7 +43,7 @@ time 86,400 a day, $0.03. A counter that you look at bills one read for each of 
 		}
 		return board.Run(ctx, l, dashboard.Options{
 			Databases: []dashboard.Database{{ID: t.database, Client: t.client}}, Emulator: os.Getenv(firestorestore.EmulatorHost),
-			Routes: config.Routes, Cadence: config.Cadence,
+			Routes: t.config.Routes, Cadence: t.config.Cadence,
 			Report: func(err error) error {
 				err = t.explain(err)
 				fmt.Fprintf(t.logs, "tally: %v\n", err)

@@ -3,102 +3,119 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
-	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/shards"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
-	"google.golang.org/api/iterator"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // A listed counter is one line of tally ls.
 type listed struct {
 	Counter string  `json:"counter"`
-	RollUp  *rollUp `json:"rollup"` // null: there is none, or it is not one
+	RollUp  *rollUp `json:"rollup"` // null: the document is none
+}
+
+// line returns the counter's line in a table of these totals.
+func (l listed) line(names []string) string {
+	cells := []string{l.Counter}
+	for _, name := range names {
+		cell := "-"
+		if l.RollUp != nil {
+			if sum, ok := l.RollUp.Totals[name]; ok {
+				cell = sum.String()
+			}
+		}
+		cells = append(cells, cell)
+	}
+	if l.RollUp == nil {
+		return strings.Join(append(cells, "-", "-"), "\t")
+	}
+	return strings.Join(append(cells, fmt.Sprint(l.RollUp.NumShards), l.RollUp.AsOf.Format(time.RFC3339Nano)), "\t")
 }
 
 func listCommand() *cobra.Command {
 	var t target
-	var collection, page string
+	var after string
 	var limit int
 	c := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List counters with their roll-ups, page by page",
-		Long: `List the counters of a collection in order of their ids, with what their roll-ups say; also counters that have shards and no document of their own. It bills two
-reads for each.`,
+		Long: `List all counters that have roll-up documents, in the order of the routes and of their paths, with what these say. It bills one read for each. A counter whose
+first roll-up is yet to come is not listed; tally audit names it.`,
 		Example: `  tally ls
-  tally ls --limit 20 --page TOKEN
-  tally ls --collection posts/7/counters --rollup 'posts/7/rollups/{counter}'
-  tally ls --json | jq '.counters[] | select(.rollup.total > 1000)'`,
+  tally ls --limit 20 --after counters/likes
+  tally ls --json | jq '.counters[] | select(.rollup.totals.count > 1000)'`,
 		Args: cobra.NoArgs,
 	}
-	c.Flags().StringVar(&collection, "collection", defaultCollection, "collection of counters")
 	c.Flags().IntVar(&limit, "limit", 100, "counters on a page, up to 300")
-	c.Flags().StringVar(&page, "page", "", "page to show, as the page before names it")
+	c.Flags().StringVar(&after, "after", "", "last counter of the page before")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
 		if limit < 1 || limit > 300 {
 			return fmt.Errorf("--limit %d: want 1 to 300", limit)
 		}
-		in := t.client.Collection(collection)
-		if in == nil {
-			return fmt.Errorf("--collection %q is not the path of a collection", collection)
+		var from counter
+		if after != "" {
+			var err error
+			if from, err = t.counter(after); err != nil {
+				return fmt.Errorf("--after: %w", err)
+			}
 		}
-		var docs []*firestore.DocumentRef
-		next, err := iterator.NewPager(in.DocumentRefs(ctx), limit, page).NextPage(&docs)
-		if page != "" && status.Code(err) == codes.InvalidArgument {
-			return fmt.Errorf("--page %q is not what tally ls printed for %s: %w", page, collection, err)
-		}
-		if err != nil && err != iterator.Done {
-			return err
-		}
-		counters, err := t.list(ctx, docs)
+		found, more, err := t.list(ctx, from.Counter, limit)
 		if err != nil {
 			return err
 		}
-		if next != "" && !t.json {
-			defer fmt.Fprintf(t.logs, "more: --page %s\n", next)
-		}
-		lines := []string{"COUNTER\tTOTAL\tSHARDS\tAS OF"}
-		for _, c := range counters {
-			line := c.Counter + "\t-\t-\t-"
-			if c.RollUp != nil {
-				line = fmt.Sprintf("%s\t%v\t%d\t%s", c.Counter, c.RollUp.Total, c.RollUp.NumShards, c.RollUp.AsOf.Format(time.RFC3339Nano))
+		counters := make([]listed, len(found))
+		var lines []string
+		last := ""
+		for i, f := range found {
+			last = newCounter(f.Counter, f.Template.Routes...).path
+			if c, err := t.counter(last); err != nil || c.Counter != f.Counter { // the document has several counters
+				last = f.Counter.RollUp
 			}
-			lines = append(lines, line)
+			counters[i] = listed{last, rollUpOf(f.RollUp, time.Time{})}
+			names := f.Template.Totals()
+			if i == 0 || f.Template != found[i-1].Template {
+				lines = append(lines, "COUNTER\t"+strings.Join(names, "\t")+"\tSHARDS\tAS OF")
+			}
+			lines = append(lines, counters[i].line(names))
 		}
-		return t.print(map[string]any{"counters": counters, "next_page": next}, "%s", strings.Join(lines, "\n"))
+		if !more {
+			last = ""
+		}
+		if more && !t.json {
+			defer fmt.Fprintf(t.logs, "more: --after %s\n", last)
+		}
+		return t.print(map[string]any{"counters": counters, "after": last}, "%s", strings.Join(lines, "\n"))
 	})
 }
 
-// list reads the roll-ups of counters.
-func (t *target) list(ctx context.Context, docs []*firestore.DocumentRef) ([]listed, error) {
-	counters := make([]listed, len(docs))
-	var refs []*firestore.DocumentRef
-	for i, doc := range docs {
-		counters[i].Counter = firestorestore.Path(doc)
-		path := t.rollUpOf(counters[i].Counter)
-		if path == "" {
-			return nil, fmt.Errorf("no roll-ups are known for %s: --rollup names them, as in --rollup 'rollups/{counter}'", counters[i].Counter)
-		}
-		ref := t.client.Doc(path)
-		if ref == nil {
-			return nil, fmt.Errorf("--rollup: %q is not the path of a document", path)
-		}
-		refs = append(refs, ref)
-	}
-	found, err := t.client.GetAll(ctx, refs)
+// list returns up to limit roll-ups behind one, and whether there may be more; from the first on if that
+// is the zero Counter.
+func (t *target) list(ctx context.Context, from rollup.Counter, limit int) (found []rollup.Found, more bool, err error) {
+	store, err := t.store(ctx, slog.New(slog.NewTextHandler(t.logs, nil)))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	for i, doc := range found {
-		if r, err := shards.RollUpIn(doc, t.field); err == nil {
-			counters[i].RollUp = rollUpJSON(r)
+	defer store.Close()
+	for _, template := range t.config.Routes.Templates() {
+		if from.Template != nil && from.Template != template {
+			continue
 		}
+		page := rollup.Page{Next: from.RollUp}
+		for first := true; (first || page.Next != "") && len(found) <= limit; first = false {
+			if page, err = store.RollUps(ctx, template, page.Next, limit+1); err != nil {
+				return nil, false, err
+			}
+			for _, f := range page.Found {
+				if f.Counter != from {
+					found = append(found, f)
+				}
+			}
+		}
+		from = rollup.Counter{}
 	}
-	return counters, nil
+	return found[:min(len(found), limit)], len(found) > limit, nil
 }

@@ -8,14 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/migration"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/schollz/progressbar/v3"
@@ -38,7 +35,6 @@ type migrationRun struct {
 	meter          *billing.Meter
 	in             io.Reader
 	text           io.Writer // standard output unless that gets JSON
-	config         app.Config
 	dryRun, yes    bool
 	leaveUncounted bool
 	concurrency    int
@@ -68,8 +64,7 @@ type migrated struct {
 
 func migrateExtensionCommand() *cobra.Command {
 	m := migrationRun{meter: billing.NewMeter(nil)}
-	m.target = target{endless: true, byRoutes: true, dial: m.meter.DialOptions()}
-	var routes string
+	m.target = target{endless: true, dial: m.meter.DialOptions()}
 	c := &cobra.Command{
 		Use:   "firestore-counter",
 		Short: "Take over all counters of Firebase's firestore-counter extension",
@@ -87,7 +82,6 @@ if a document or a roll-up differs at the end.`,
 		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
-	routesFlag(c, &routes)
 	f.BoolVar(&m.dryRun, "dry-run", false, "say what would be done for each document and in all, and change nothing")
 	f.BoolVar(&m.yes, "yes", false, "do not ask whether the extension is uninstalled: it is")
 	f.BoolVar(&m.leaveUncounted, "leave-uncounted", false, "go on although there are amounts that no route counts; they stay where they are")
@@ -96,22 +90,17 @@ if a document or a roll-up differs at the end.`,
 		if m.concurrency < 1 {
 			return fmt.Errorf("--concurrency %d: want at least 1", m.concurrency)
 		}
-		var from string
-		var err error
-		if m.config, from, err = m.configuration(routes); err != nil {
-			return err
-		}
-		if from == assumed {
+		if m.from == assumed {
 			return errors.New("name the routes by --routes or TALLY_ROUTES: one for each kind of document that the extension counts in")
 		}
 		m.grace = rollup.Grace(m.config.Cadence, m.config.HoldLimit)
-		fmt.Fprintf(m.logs, "routes, %s %s\n", from, strings.ReplaceAll(m.config.Routes.String(), "\n", "; "))
+		fmt.Fprintf(m.logs, "routes, %s %s\n", m.from, strings.ReplaceAll(m.config.Routes.String(), "\n", "; "))
 		m.in, m.text = c.InOrStdin(), m.out
 		if m.json {
 			m.text = m.logs
 		}
 		began := time.Now()
-		err = m.migrate(ctx)
+		err := m.migrate(ctx)
 		m.migrated.Billed, m.migrated.Seconds = m.meter.Counts(), time.Since(began).Seconds()
 		m.migrated.Dollars = m.migrated.Billed.Cost()
 		return errors.Join(err, m.print(m.migrated, "billed %s", price(m.migrated.Billed)))
@@ -275,7 +264,7 @@ func (m *migrationRun) checkRollUps(ctx context.Context, after *migration.Plan) 
 		return nil
 	}
 	logger := slog.New(slog.NewTextHandler(m.logs, nil))
-	store, err := firestorestore.Open(ctx, os.Getenv(firestorestore.EmulatorHost), m.project, m.database, logger, m.dial...)
+	store, err := m.store(ctx, logger)
 	if err != nil {
 		return err
 	}

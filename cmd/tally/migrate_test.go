@@ -201,9 +201,8 @@ func TestMigrateChecks(t *testing.T) {
 	c.pages()
 	var out, logs bytes.Buffer
 	m := migrationRun{meter: billing.NewMeter(nil), text: &out, concurrency: 2}
-	m.target = target{project: c.project, database: firestore.DefaultDatabaseID, client: c.client, out: &out, logs: &logs}
-	var err error
-	if m.config, _, err = m.configuration(pagesRoute); err != nil {
+	m.target = target{project: c.project, database: firestore.DefaultDatabaseID, routes: pagesRoute, client: c.client, out: &out, logs: &logs}
+	if err := m.configure(); err != nil {
 		t.Fatal(err)
 	}
 	scan := func() *migration.Plan {
@@ -221,7 +220,7 @@ func TestMigrateChecks(t *testing.T) {
 	c.rollUpBy(pagesRoute, "pages/a/_counter_shards_/0") // but not of the other
 	c.set(randomShard("pages/b", 9), map[string]any{"visits": 3})
 	c.set("pages/a", map[string]any{"visits": 1003, "likes": 10})
-	err = m.check(t.Context(), scan())
+	err := m.check(t.Context(), scan())
 	if !errors.Is(err, errMigrated) || !errors.Is(err, errDiffering) {
 		t.Errorf("checked: %v", err)
 	}

@@ -7,39 +7,43 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/agext/levenshtein"
+	"github.com/caarlos0/env/v11"
+	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
-	"google.golang.org/api/iterator"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// A target is the database that a command works on, and how counters are laid out in it.
+// A target is the database that a command works on, and the routes of its counters.
 type target struct {
 	project  string
 	database string
-	field    string
-	rollUp   string // template
-	shardsIn string
+	routes   string        // by the flag
+	total    string        // name of the total, for commands that need one
+	makes    bool          // the counter need not exist
 	endless  bool          // no timeout unless the flag says one
-	byRoutes bool          // routes say how counters are laid out, not flags
 	timeout  time.Duration // 0: none
 	json     bool
 
 	out, logs io.Writer
 	dial      []grpc.DialOption
 	client    *firestore.Client
-	role      string // what the account needs
+	config    app.Config // of the functions, as this process's environment and the flag have it
+	from      string     // where its routes are from
+	role      string     // what the account needs
 }
 
 // Roles of Identity and Access Management.
@@ -57,10 +61,7 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 	f := c.Flags()
 	f.StringVar(&t.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else that of the credentials, or demo-tally on an emulator)")
 	f.StringVar(&t.database, "database", firestore.DefaultDatabaseID, "database id")
-	if !t.byRoutes {
-		f.StringVar(&t.field, "field", "count", "field that holds the number")
-		f.StringVar(&t.rollUp, "rollup", "", "path of the roll-up; {counter} stands for the counter's id (default rollups/{counter}, for counters/{counter})")
-	}
+	f.StringVar(&t.routes, "routes", "", "routes, separated by semicolons (default $TALLY_ROUTES, else "+rollup.DefaultRoute+")")
 	f.BoolVar(&t.json, "json", false, "print JSON")
 	f.DurationVar(&t.timeout, "timeout", timeout, "how long to try; 0: without end")
 	c.Long = strings.TrimSpace(c.Long + "\n\nWorks on the emulator that FIRESTORE_EMULATOR_HOST names, else on a real project with application default credentials, which need the role " + role + ".")
@@ -80,6 +81,9 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 			return t.explain(err)
 		}
 		defer t.client.Close()
+		if err := t.configure(); err != nil {
+			return err
+		}
 		return t.explain(run(ctx, args))
 	}
 	return c
@@ -146,125 +150,132 @@ func (t *target) print(object any, format string, args ...any) error {
 	return w.Flush()
 }
 
-// A counter is the counter that an argument names.
-type counter struct {
-	*shards.Counter
-	path   string // such as "counters/likes"
-	rollUp string // "": unknown
+// assumed is where routes are from that nobody named.
+const assumed = "assumed: the default route"
+
+// configure takes the configuration of the functions from this process's environment, with the routes
+// of the flag if it is given.
+func (t *target) configure() (err error) {
+	environment := env.ToMap(os.Environ())
+	environment["GOOGLE_CLOUD_PROJECT"] = t.project
+	switch {
+	case t.routes != "":
+		environment["TALLY_ROUTES"], t.from = t.routes, "by --routes:"
+	case environment["TALLY_ROUTES"] != "":
+		t.from = "by TALLY_ROUTES:"
+	default:
+		t.from = assumed
+	}
+	if t.config, err = app.LoadConfig(environment); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	return nil
 }
 
-// counter returns the counter of an argument: a path, or the id of a document in counters.
-func (t *target) counter(arg string, opts ...shards.Option) counter {
-	c := counter{path: arg}
-	if !strings.Contains(arg, "/") {
-		c.path = defaultCollection + "/" + arg
-	}
-	c.rollUp = t.rollUpOf(c.path)
-	opts = append(opts, shards.Field(t.field), shards.RollUpAt(c.rollUp), shards.Collection(t.shardsIn))
-	c.Counter = shards.New(t.client, c.path, opts...)
-	return c
+// store opens the engine's own view of the database.
+func (t *target) store(ctx context.Context, logger *slog.Logger) (*firestorestore.Store, error) {
+	return firestorestore.Open(ctx, os.Getenv(firestorestore.EmulatorHost), t.project, t.database, logger, t.dial...)
 }
 
-// defaultCollection is the collection of counters that need not be named.
-const defaultCollection = "counters"
-
-// rollUpOf returns the path of a counter's roll-up, "" if it is not known.
-func (t *target) rollUpOf(path string) string {
-	collection, id := path[:max(0, strings.LastIndex(path, "/"))], path[strings.LastIndex(path, "/")+1:]
-	template := t.rollUp
-	if template == "" && collection == defaultCollection && t.shardsIn == "" {
-		template = "rollups/{counter}"
+// counterCommand makes c a command on the counter that its first argument names.
+func (t *target) counterCommand(c *cobra.Command, role string, run func(ctx context.Context, c counter, args []string) error) *cobra.Command {
+	c.Long += counterLong
+	if role == user {
+		c.Long += changesLong
 	}
-	return strings.ReplaceAll(template, "{counter}", id)
-}
-
-// known returns the counter of an argument, and an error if it does not exist: if there is no
-// counter document, no shard and no roll-up.
-func (t *target) known(ctx context.Context, arg string) (counter, error) {
-	c := t.counter(arg)
-	doc := t.client.Doc(c.path)
-	if doc == nil {
-		return c, fmt.Errorf("%q is not the path of a counter; want one like counters/likes, or an id of counters", c.path)
-	}
-	docs := []*firestore.DocumentRef{doc}
-	if r := t.client.Doc(c.rollUp); r != nil {
-		docs = append(docs, r)
-	}
-	found, err := t.client.GetAll(ctx, docs)
-	if err != nil {
-		return c, err
-	}
-	for _, d := range found {
-		if d.Exists() {
-			return c, nil
-		}
-	}
-	in := doc.Collection("shards")
-	if t.shardsIn != "" {
-		if in = t.client.Collection(t.shardsIn); in == nil {
-			return c, fmt.Errorf("--shards-in %q is not the path of a collection", t.shardsIn)
-		}
-	}
-	shard, err := in.Select().Limit(1).Documents(ctx).GetAll()
-	if err != nil || len(shard) > 0 {
-		return c, err
-	}
-	return c, t.unknown(ctx, doc)
-}
-
-// errUnknown is what known returns for a counter that does not exist.
-var errUnknown = errors.New("no such counter")
-
-// suggestFrom is how many counters are looked through for one with a similar name.
-const suggestFrom = 1000
-
-// unknown returns the error for a counter that does not exist.
-func (t *target) unknown(ctx context.Context, doc *firestore.DocumentRef) error {
-	nearest, distance := "", max(2, len(doc.ID)/3)+1
-	ids := doc.Parent.DocumentRefs(ctx)
-	for range suggestFrom {
-		other, err := ids.Next()
-		if err == iterator.Done {
-			break
+	return t.command(c, role, func(ctx context.Context, args []string) error {
+		named, err := t.counter(args[0])
+		if err == nil && !t.makes {
+			err = t.exists(ctx, named)
 		}
 		if err != nil {
 			return err
 		}
-		if d := levenshtein.Distance(strings.ToLower(doc.ID), strings.ToLower(other.ID), nil); d < distance {
-			nearest, distance = other.ID, d
+		return run(ctx, named, args[1:])
+	})
+}
+
+// sourceCommand makes c a command that changes the shards of one source of a counter.
+func (t *target) sourceCommand(c *cobra.Command, run func(ctx context.Context, c counter, r *rollup.Route, args []string) error) *cobra.Command {
+	return t.counterCommand(c, user, func(ctx context.Context, c counter, args []string) error {
+		r, err := c.source()
+		if err != nil {
+			return err
 		}
-	}
-	path := firestorestore.Path(doc)
-	if nearest != "" {
-		return fmt.Errorf("%w: %s; did you mean %s?", errUnknown, path, strings.TrimSuffix(path, doc.ID)+nearest)
-	}
-	return fmt.Errorf("%w: %s; tally create makes it, tally ls lists what there is", errUnknown, path)
+		return run(ctx, c, r, args)
+	})
+}
+
+// totalCommand makes c a command that changes one total of a counter.
+func (t *target) totalCommand(c *cobra.Command, run func(ctx context.Context, c counter, s *shards.Counter, args []string) error) *cobra.Command {
+	c.Flags().StringVar(&t.total, "total", "", "name of the total in the roll-up, where the counter has several")
+	return t.counterCommand(c, user, func(ctx context.Context, c counter, args []string) error {
+		r, total, err := c.total(t.total)
+		if err != nil {
+			return err
+		}
+		return run(ctx, c, t.shards(c, r, total.Field, shards.DefaultNumShards), args)
+	})
 }
 
 // number is a total in JSON: a number, or text if JSON has no such number.
-func number(t shards.Total) any {
-	if f := t.Float64(); math.IsNaN(f) || math.IsInf(f, 0) {
-		return t.String()
+func number(total fmt.Stringer) any {
+	if text := total.String(); !json.Valid([]byte(text)) {
+		return text
 	}
-	return json.Number(t.String())
+	return json.Number(total.String())
+}
+
+// A totals is what the totals are, by name.
+type totals map[string]rollup.Number
+
+func (t totals) MarshalJSON() ([]byte, error) {
+	object := make(map[string]any, len(t))
+	for name, sum := range t {
+		object[name] = number(sum)
+	}
+	return json.Marshal(object)
+}
+
+// String returns the only total, or all with their names.
+func (t totals) String() string {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		if len(t) == 1 {
+			return t[name].String()
+		}
+		texts = append(texts, name+" "+t[name].String())
+	}
+	return cmp.Or(strings.Join(texts, ", "), "none of the routes' totals")
 }
 
 // A rollUp is a roll-up in JSON.
 type rollUp struct {
-	Total     any       `json:"total"`
-	NumShards int       `json:"num_shards"`
+	Totals    totals    `json:"totals"`
+	NumShards int64     `json:"num_shards"`
 	AsOf      time.Time `json:"as_of"`
-	AgeMS     float64   `json:"age_ms"` // when it was read
+	AgeMS     float64   `json:"age_ms,omitempty"` // when it was read, if that is known
 }
 
-func rollUpJSON(r shards.RollUp) *rollUp {
-	return &rollUp{number(r.Total), r.NumShards, r.AsOf, float64(r.ReadTime.Sub(r.AsOf).Microseconds()) / 1000}
-}
-
-func rollUpText(r shards.RollUp) string {
-	note := ""
-	if r.NumShards == 0 {
-		note = ": no counter"
+// rollUpOf returns what a roll-up document says of the totals that its as_of speaks for, nil if it is
+// no roll-up. The document was read at a time; zero if that is not known.
+func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
+	if r.Tally.AsOf.IsZero() {
+		return nil
 	}
-	return fmt.Sprintf("%v\t%d shards%s\tas of %s\t%v old", r.Total, r.NumShards, note, r.AsOf.Format(time.RFC3339Nano), r.ReadTime.Sub(r.AsOf).Round(time.Millisecond))
+	shown := &rollUp{Totals: make(totals), NumShards: r.Tally.NumShards, AsOf: r.Tally.AsOf}
+	for name, sum := range r.Sums {
+		if r.Tally.Covers(name) {
+			shown.Totals[name] = sum
+		}
+	}
+	if !read.IsZero() {
+		shown.AgeMS = float64(read.Sub(r.Tally.AsOf).Microseconds()) / 1000
+	}
+	return shown
+}
+
+func (r *rollUp) String() string {
+	return fmt.Sprintf("%v\t%d shards\tas of %s\t%v old", r.Totals, r.NumShards, r.AsOf.Format(time.RFC3339Nano),
+		time.Duration(r.AgeMS*float64(time.Millisecond)).Round(time.Millisecond))
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
-	"github.com/firestore-tally/tally/shards"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 )
@@ -16,21 +18,22 @@ func watchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch COUNTER...",
 		Short: "Print counters' roll-ups whenever they change, until Ctrl-C",
-		Long: `Print a line for each version of the counters' roll-ups: the total, as of when, and how old that was when the version came. It bills one read for
-each. A counter without a roll-up is waited for.`,
+		Long: `Print a line for each version of the counters' roll-ups: the totals, as of when, and how old that was when the version came. It bills one read for
+each version of the document. A counter without a roll-up is waited for.`,
 		Example: `  tally watch likes
-  tally watch likes views --json | jq .rollup.total`,
+  tally watch likes views
+  tally watch likes --json | jq .rollup.totals.count`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	return t.command(c, viewer, func(ctx context.Context, args []string) error {
 		counters, ctx := errgroup.WithContext(ctx)
 		var mu sync.Mutex // lines are not mixed
 		for _, arg := range args {
-			c := t.counter(arg)
-			if c.rollUp == "" {
-				return fmt.Errorf("no roll-up is known for %s: --rollup names it", c.path)
+			c, err := t.counter(arg)
+			if err != nil {
+				return err
 			}
-			if _, err := t.known(ctx, arg); errors.Is(err, errUnknown) {
+			if err := t.exists(ctx, c); errors.Is(err, errUnknown) {
 				fmt.Fprintf(t.logs, "tally: %v; waiting for it\n", err)
 			} else if err != nil {
 				return err
@@ -43,27 +46,36 @@ each. A counter without a roll-up is waited for.`,
 
 // watch prints a counter's roll-ups until ctx ends, which is no error.
 func (t *target) watch(ctx context.Context, c counter, mu *sync.Mutex) error {
-	for r, err := range c.RollUps(ctx) {
+	versions := t.client.Doc(c.RollUp).Snapshots(ctx)
+	defer versions.Stop()
+	var last time.Time // the app may have written another part of the document
+	for first := true; ; first = false {
+		doc, err := versions.Next()
 		if ctx.Err() != nil {
 			return nil
 		}
-		line := struct {
-			Counter string  `json:"counter"`
-			RollUp  *rollUp `json:"rollup"`
-		}{c.path, nil}
-		text := "no roll-up yet"
-		switch {
-		case err == nil:
-			line.RollUp, text = rollUpJSON(r), rollUpText(r)
-		case !errors.Is(err, shards.ErrNoRollUp):
-			return err
+		if err != nil {
+			return fmt.Errorf("listening to %s: %w", c.RollUp, err)
+		}
+		version := rollup.RollUp{Tally: document.DecodeTally(doc.Data()[document.TallyField]), Sums: make(map[string]rollup.Number)}
+		for _, name := range c.Template.Totals() {
+			if n, ok := rollup.NumberOf(doc.Data()[name]); ok {
+				version.Sums[name] = n
+			}
+		}
+		if !first && version.Tally.AsOf.Equal(last) {
+			continue
+		}
+		last = version.Tally.AsOf
+		r, text := rollUpOf(version, doc.ReadTime), "no roll-up yet"
+		if r != nil {
+			text = r.String()
 		}
 		mu.Lock()
-		err = t.print(line, "%s\t%s", c.path, text)
+		err = t.print(map[string]any{"counter": c.path, "rollup": r}, "%s\t%s", c.path, text)
 		mu.Unlock()
 		if err != nil {
 			return err
 		}
 	}
-	return nil
 }

@@ -14,8 +14,8 @@ import (
 // with a Firestore emulator that somebody else started and that posts none.
 //
 // It calls deliver (such as [Relay.Deliver]) with one event after another: a create
-// for each document that is there when it starts or is added later, an update for
-// each that is modified, a delete for each that is removed. The events name the
+// for each document that is there when it starts, or is added or modified later, and
+// a delete for each that is removed. The events name the
 // document and its times but leave its fields out. Writes that follow each other
 // closely may make one event, and one that is undone at once may make none, so
 // these events say that something changed and no more.
@@ -44,10 +44,9 @@ func Listen(ctx context.Context, client *firestore.Client, collectionID string, 
 		for _, change := range snapshot.Changes {
 			var before, after *firestoredata.Document
 			at := snapshot.ReadTime
-			if change.Kind != firestore.DocumentAdded {
+			if change.Kind == firestore.DocumentRemoved {
 				before = document(change.OldDoc)
-			}
-			if change.Kind != firestore.DocumentRemoved {
+			} else { // without fields an old document would say that nothing changed
 				after = document(change.Doc)
 				at = change.Doc.UpdateTime
 			}

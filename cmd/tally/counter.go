@@ -1,0 +1,272 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"cloud.google.com/go/firestore"
+	"github.com/agext/levenshtein"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/shards"
+	"google.golang.org/api/iterator"
+)
+
+// A counter is what an argument names: a counter, or one of its sources.
+type counter struct {
+	rollup.Counter
+	sources []*rollup.Route // that the argument names; all of the template's if it names none
+	path    string          // what messages call it: the document above the sources, or else the roll-up
+}
+
+// counterLong says in a command's help how counters are named.
+const counterLong = `
+
+COUNTER is a path: the counter's document (counters/likes), its shards' collection or a shard (counters/likes/shards), or its roll-up (rollups/likes). Where
+all routes make one kind of roll-up, the bare id is enough (likes). --routes or TALLY_ROUTES say where the rest is.`
+
+// changesLong is what commands that change shards say too.
+const changesLong = ` Documents that a route counts by count() are the app's:
+get, watch and ls show how many there are, and no command changes them.`
+
+// counter returns the counter of an argument.
+func (t *target) counter(arg string) (counter, error) {
+	routes := t.config.Routes
+	ids := strings.Split(arg, "/")
+	if slices.Contains(ids, "") || !utf8.ValidString(arg) { // with such bytes the SDK would try for ever
+		return counter{}, fmt.Errorf("%q is not a path; want one such as counters/likes", arg)
+	}
+	source := arg // or a document of it
+	if len(ids)%2 == 1 {
+		source += "/shard"
+	}
+	if c, r, ok := routes.Match(source); ok {
+		return newCounter(c, r), nil
+	}
+	for _, template := range routes.Templates() {
+		if c, ok := template.Counter(arg); ok {
+			return newCounter(c, template.Routes...), nil
+		}
+	}
+	var found []counter
+	for _, r := range routes {
+		c, ok := r.Counter(arg + "/" + r.Pattern()[len(r.Pattern())-2].Name)
+		i := slices.IndexFunc(found, func(f counter) bool { return f.Counter == c })
+		switch {
+		case ok && i < 0:
+			found = append(found, newCounter(c, r))
+		case ok:
+			found[i] = newCounter(c, append(found[i].sources, r)...)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return counter{}, fmt.Errorf("%s has several counters: name the roll-up of one, such as %s or %s", arg, found[0].RollUp, found[1].RollUp)
+	}
+	return t.byID(arg, ids)
+}
+
+// byID returns the counter whose roll-up's path has the ids.
+func (t *target) byID(arg string, ids []string) (counter, error) {
+	var paths []string
+	templates := t.config.Routes.Templates()
+	for _, template := range templates {
+		if path := filled(template.Segments(), ids); path != "" {
+			paths = append(paths, path)
+		}
+	}
+	switch {
+	case len(paths) == 1 && len(templates) == 1:
+		c, _ := templates[0].Counter(paths[0])
+		return newCounter(c, templates[0].Routes...), nil
+	case len(ids) == 1 && len(paths) > 0:
+		return counter{}, fmt.Errorf("the routes make roll-ups of several kinds, so %q may be %s: name a path", arg, strings.Join(paths, " or "))
+	}
+	return counter{}, t.noRoute(arg, ids)
+}
+
+// filled returns the path that the segments become with the ids for their captures, "" unless there are
+// as many.
+func filled(segments []rollup.Segment, ids []string) string {
+	var path []string
+	for _, s := range segments {
+		switch {
+		case !s.Capture:
+			path = append(path, s.Name)
+		case len(ids) == 0:
+			return ""
+		default:
+			path, ids = append(path, ids[0]), ids[1:]
+		}
+	}
+	if len(ids) > 0 {
+		return ""
+	}
+	return strings.Join(path, "/")
+}
+
+// noRoute returns the error for a path that no route serves. It names the nearest route.
+func (t *target) noRoute(arg string, ids []string) error {
+	type form struct {
+		route    *rollup.Route
+		segments []rollup.Segment
+		distance int // of the literals, or far if there are more or fewer segments
+	}
+	const far = 1000
+	var nearest form
+	for _, r := range t.config.Routes {
+		pattern := r.Pattern()
+		for _, segments := range [][]rollup.Segment{pattern[:len(pattern)-2], pattern[:len(pattern)-1], pattern, r.Template.Segments()} {
+			f := form{r, segments, far * max(len(ids)-len(segments), len(segments)-len(ids))}
+			for i := range min(len(ids), len(segments)) {
+				if !segments[i].Capture {
+					f.distance += levenshtein.Distance(ids[i], segments[i].Name, nil)
+				}
+			}
+			if nearest.route == nil || f.distance < nearest.distance {
+				nearest = f
+			}
+		}
+	}
+	err := fmt.Errorf("no route serves %s; the nearest is %s", arg, nearest.route)
+	meant := make([]string, len(nearest.segments))
+	for i, s := range nearest.segments {
+		meant[i] = s.Name
+		if s.Capture && i < len(ids) {
+			meant[i] = ids[i]
+		}
+	}
+	switch {
+	case nearest.distance <= max(2, len(arg)/3):
+		return fmt.Errorf("%w; did you mean %s?", err, strings.Join(meant, "/"))
+	case t.from == assumed:
+		return fmt.Errorf("%w; --routes or TALLY_ROUTES names others", err)
+	}
+	return err
+}
+
+// newCounter returns a counter of which sources are named.
+func newCounter(c rollup.Counter, sources ...*rollup.Route) counter {
+	path := above(sources[0].Shards(c))
+	for _, r := range sources {
+		if above(r.Shards(c)) != path {
+			path = ""
+		}
+	}
+	return counter{c, sources, cmp.Or(path, c.RollUp)}
+}
+
+// above returns the path of the document that a collection is in, "" if it is in none.
+func above(collection string) string {
+	return collection[:max(0, strings.LastIndexByte(collection, '/'))]
+}
+
+// source returns the one source that is named, for a command that changes its shards.
+func (c counter) source() (*rollup.Route, error) {
+	if len(c.sources) > 1 {
+		return nil, fmt.Errorf("%s has several sources: name one, such as %s or %s", c.path, c.sources[0].Shards(c.Counter), c.sources[1].Shards(c.Counter))
+	}
+	r := c.sources[0]
+	for _, total := range r.Totals {
+		if total.Field == "" {
+			return nil, fmt.Errorf("%s counts documents: add or delete documents of %s instead", total.Name, r.Shards(c.Counter))
+		}
+	}
+	return r, nil
+}
+
+// total returns the one total of that name, or the only one if the name is "", and its source, for a
+// command that changes its shards.
+func (c counter) total(name string) (*rollup.Route, rollup.Total, error) {
+	var names []string
+	var found rollup.Total
+	for _, r := range c.sources {
+		for _, total := range r.Totals {
+			names = append(names, total.Name)
+			if name == total.Name || name == "" {
+				c.sources, found = []*rollup.Route{r}, total
+			}
+		}
+	}
+	switch {
+	case name != "" && found.Name == "":
+		return nil, found, fmt.Errorf("--total %s: %s has %s", name, c.path, strings.Join(names, ", "))
+	case name == "" && len(names) > 1:
+		return nil, found, fmt.Errorf("%s has several totals: name one by --total: %s", c.path, strings.Join(names, ", "))
+	}
+	r, err := c.source()
+	return r, found, err
+}
+
+// shards returns the counter as package shards has it. A source that no document is above has no place for
+// its number of shards, which is n then.
+func (t *target) shards(c counter, r *rollup.Route, field string, n int) *shards.Counter {
+	collection := r.Shards(c.Counter)
+	doc, opts := above(collection), []shards.Option{shards.Collection(collection), shards.Field(field)}
+	if doc == "" {
+		doc, opts = c.RollUp, append(opts, shards.NumShards(n))
+	}
+	return shards.New(t.client, doc, opts...)
+}
+
+// exists returns an error if the counter does not exist: if there is no document above its sources, no
+// shard and no roll-up.
+func (t *target) exists(ctx context.Context, c counter) error {
+	docs := []*firestore.DocumentRef{t.client.Doc(c.path)}
+	if c.path != c.RollUp {
+		docs = append(docs, t.client.Doc(c.RollUp))
+	}
+	found, err := t.client.GetAll(ctx, docs)
+	if err != nil {
+		return err
+	}
+	for _, d := range found {
+		if d.Exists() {
+			return nil
+		}
+	}
+	for _, r := range c.sources {
+		shard, err := t.client.Collection(r.Shards(c.Counter)).Select().Limit(1).Documents(ctx).GetAll()
+		if err != nil || len(shard) > 0 {
+			return err
+		}
+	}
+	return t.unknown(ctx, c, docs[0])
+}
+
+// errUnknown is what exists returns for a counter that does not exist.
+var errUnknown = errors.New("no such counter")
+
+// suggestFrom is how many counters are looked through for one with a similar name.
+const suggestFrom = 1000
+
+// unknown returns the error for a counter that does not exist.
+func (t *target) unknown(ctx context.Context, c counter, doc *firestore.DocumentRef) error {
+	nearest, distance := "", max(2, len(doc.ID)/3)+1
+	ids := doc.Parent.DocumentRefs(ctx)
+	for range suggestFrom {
+		other, err := ids.Next()
+		if err == iterator.Done {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if d := levenshtein.Distance(strings.ToLower(doc.ID), strings.ToLower(other.ID), nil); d < distance {
+			nearest, distance = other.ID, d
+		}
+	}
+	if nearest != "" {
+		return fmt.Errorf("%w: %s; did you mean %s?", errUnknown, c.path, strings.TrimSuffix(c.path, doc.ID)+nearest)
+	}
+	if _, err := c.source(); err != nil { // create refuses it
+		return fmt.Errorf("%w: %s; tally ls lists what there is", errUnknown, c.path)
+	}
+	return fmt.Errorf("%w: %s; tally create makes it, tally ls lists what there is", errUnknown, c.path)
+}
