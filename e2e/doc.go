@@ -28,6 +28,10 @@
 // instant excepted, which the emulator may miss; as_of must never go back; and once the load has
 // ended, the roll-ups must come to the sum of the shards, without an audit.
 //
+// Others count documents that an app has anyway, and kill functions processes meanwhile: likes and
+// comments of posts that come and go and that the app edits, ratings, a poll, a post that is deleted
+// with all its likes. Sources come and go while revisions of both routes serve.
+//
 // Telemetry is tested here too: that a functions process has exported what a request did before it
 // answers, to a collector of OpenTelemetry's own service definitions, and the rest when it is ended.
 //

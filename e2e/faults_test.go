@@ -37,10 +37,7 @@ func TestKilled(t *testing.T) {
 			w.pass(time.Duration(w.random.Int64N(int64(2 * cadence))))
 			w.moveOn()
 			w.pass(time.Duration(w.random.Int64N(int64(2 * cadence))))
-			p := w.processes[w.random.IntN(len(w.processes))]
-			p.kill()
-			w.start(p)
-			w.setTargets()
+			w.kill(w.processes[w.random.IntN(len(w.processes))])
 		}
 		w.covered()
 	})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/document"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -31,8 +32,9 @@ type proxy struct {
 
 	addr     string
 	emulator firestorepb.FirestoreClient
-	delay    time.Duration // of each message, either way
-	faults   *faults       // nil: none
+	meter    *billing.Meter // counts what the emulator did
+	delay    time.Duration  // of each message, either way
+	faults   *faults        // nil: none
 
 	mu    sync.Mutex
 	holds map[string]*held // by method; taken by the next call
@@ -50,7 +52,8 @@ type sent struct {
 // newProxy returns a proxy to the emulator at addr that serves until the test ends.
 func newProxy(t testing.TB, addr string) *proxy {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	meter := billing.NewMeter(nil)
+	conn, err := grpc.NewClient("passthrough:///"+addr, append(meter.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +61,7 @@ func newProxy(t testing.TB, addr string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{addr: l.Addr().String(), emulator: firestorepb.NewFirestoreClient(conn), holds: make(map[string]*held)}
+	p := &proxy{addr: l.Addr().String(), meter: meter, emulator: firestorepb.NewFirestoreClient(conn), holds: make(map[string]*held)}
 	server := grpc.NewServer(grpc.WaitForHandlers(true))
 	firestorepb.RegisterFirestoreServer(server, p)
 	go func() { _ = server.Serve(l) }() // until Stop

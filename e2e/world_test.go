@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
@@ -51,6 +53,7 @@ func form[T any](inShort, inLong T) T {
 type world struct {
 	t         testing.TB
 	ctx       context.Context // bounds every wait
+	project   string
 	client    *firestore.Client
 	addr      string // of the emulator
 	relay     *eventrelay.Relay
@@ -61,11 +64,15 @@ type world struct {
 
 	width  int          // how many counters are incremented at a time
 	active atomic.Int64 // the first of them; modulo len(counters)
+
+	events atomic.Int64 // that a test's own writes made; see wrote
 }
 
 // options say what a world is like.
 type options struct {
 	addr     string // of the emulator; empty: the shared one
+	routes   string // empty: the default one
+	dormant  bool   // no events yet; see trigger
 	counters int
 	width    int            // how many of them are incremented at a time, the load moving on; 0: all
 	proxies  []func(*proxy) // one for each functions process
@@ -79,7 +86,7 @@ func newWorld(t *testing.T, o options) *world {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), form(5*time.Minute, 15*time.Minute), errors.New("the scenario takes too long"))
 	t.Cleanup(cancel)
 	project := emulatortest.Project(t)
-	w := &world{t: t, ctx: ctx, addr: o.addr, random: rand.New(rand.NewPCG(*seed, 0)), started: time.Now(), width: cmp.Or(o.width, o.counters)}
+	w := &world{t: t, ctx: ctx, project: project, addr: o.addr, random: rand.New(rand.NewPCG(*seed, 0)), started: time.Now(), width: cmp.Or(o.width, o.counters)}
 	if w.addr == "" {
 		w.addr = emulatortest.Addr()
 	}
@@ -99,25 +106,70 @@ func newWorld(t *testing.T, o options) *world {
 	})
 	t.Cleanup(w.relay.Close)
 	relays.Store(project, w.relay)
-	if err := emulator.RegisterTrigger(ctx, w.addr, emulator.Trigger{Project: project, Name: "written", Pattern: pattern}); err != nil {
-		t.Fatal(err)
+	if !o.dormant {
+		w.triggerAll(o.routes)
 	}
 	for _, adjust := range o.proxies {
-		p := &process{proxy: newProxy(t, w.addr), binary: o.binary}
-		adjust(p.proxy)
-		p.env = append([]string{
-			"FIRESTORE_EMULATOR_HOST=" + p.proxy.addr, "GOOGLE_CLOUD_PROJECT=" + project,
-			"TALLY_CADENCE=" + cadence.String(), "TALLY_HOLD_LIMIT=" + holdLimit.String(), "TALLY_LOG_LEVEL=WARN",
-		}, o.env...)
-		w.start(p)
-		w.processes = append(w.processes, p)
-		t.Cleanup(func() { p.kill() })
+		w.add(adjust, o.routes, o.binary, o.env...)
 	}
-	w.setTargets()
 	for i := range o.counters {
 		w.counters = append(w.counters, w.newCounter(fmt.Sprint("c", i)))
 	}
 	return w
+}
+
+// add adds a functions process behind a proxy of its own, and has events delivered to it too.
+func (w *world) add(adjust func(*proxy), routes, binary string, env ...string) *process {
+	w.t.Helper()
+	proxy := newProxy(w.t, w.addr)
+	adjust(proxy)
+	p := &process{proxy: proxy, binary: binary, env: append(w.environ(routes, proxy.addr), env...)}
+	w.start(p)
+	w.t.Cleanup(func() { p.kill() })
+	w.processes = append(w.processes, p)
+	w.setTargets()
+	return p
+}
+
+// environ is the environment of a functions process that reaches Firestore at addr.
+func (w *world) environ(routes, addr string) []string {
+	return []string{
+		"FIRESTORE_EMULATOR_HOST=" + addr, "GOOGLE_CLOUD_PROJECT=" + w.project, "TALLY_ROUTES=" + cmp.Or(routes, rollup.DefaultRoute),
+		"TALLY_CADENCE=" + cadence.String(), "TALLY_HOLD_LIMIT=" + holdLimit.String(), "TALLY_LOG_LEVEL=WARN",
+	}
+}
+
+// triggerAll has events come of every source of the routes.
+func (w *world) triggerAll(routes string) {
+	w.t.Helper()
+	all, err := rollup.ParseRoutes(cmp.Or(routes, rollup.DefaultRoute))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i, r := range all {
+		var segments []string
+		for _, s := range r.Pattern() {
+			segments = append(segments, s.String())
+		}
+		w.trigger(fmt.Sprint("written", i), strings.Join(segments, "/"))
+	}
+}
+
+// trigger has events come of the documents that a pattern matches, in place of those that the trigger
+// of that name had before.
+func (w *world) trigger(name, pattern string) {
+	w.t.Helper()
+	if err := emulator.RegisterTrigger(w.ctx, w.addr, emulator.Trigger{Project: w.project, Name: name, Pattern: pattern}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// kill ends a process by SIGKILL, and starts another in its place.
+func (w *world) kill(p *process) {
+	w.t.Helper()
+	p.kill()
+	w.start(p)
+	w.setTargets()
 }
 
 // start starts a process in its place.
@@ -328,6 +380,13 @@ func (w *world) settle() {
 		c.check(w, total)
 		c.mu.Unlock()
 	}
+	w.checkLogs()
+	w.t.Logf("%v; events: %+v", time.Since(w.started).Round(time.Second), w.relay.Stats())
+}
+
+// checkLogs checks that no functions process has logged what none should.
+func (w *world) checkLogs() {
+	w.t.Helper()
 	for n, p := range w.processes {
 		for _, bad := range []string{"DATA RACE", "panic", "goroutine ", `"severity":"ERROR"`} {
 			if bytes.Contains(p.logs.bytes(), []byte(bad)) {
@@ -338,7 +397,6 @@ func (w *world) settle() {
 			w.t.Logf("the last that functions process %d logged:\n%s", n, p.logs.tail())
 		}
 	}
-	w.t.Logf("%v; events: %+v", time.Since(w.started).Round(time.Second), w.relay.Stats())
 }
 
 // sum returns the sum of the shards and when the last of them was written.
