@@ -386,3 +386,25 @@ func TestPrune(t *testing.T) {
 		audit(prune, rollup.Report{Counters: 1, Unchanged: 1})
 	})
 }
+
+// An app that sets its document anew, without the tally, takes the totals away, but not the pace.
+func TestAppSetsItsDocument(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		o := w.options(0)
+		o.Burst = 5
+		c := rollup.NewCoalescer(traced{w.store, w}, o)
+		const seconds, perSecond = 20, 10
+		var deliveries []*delivery
+		for i := range seconds * perSecond {
+			w.store.Put("posts/7", map[string]any{"title": i})
+			w.like(fmt.Sprint(i))
+			deliveries = append(deliveries, w.changed(c, rollup.Event{ID: fmt.Sprint("e", i)}))
+			time.Sleep(time.Second / perSecond)
+		}
+		w.acknowledged(deliveries...)
+		if writes := w.writes.Load(); writes < seconds/2 || writes > seconds+2 {
+			t.Errorf("%d roll-ups in %d s", writes, seconds)
+		}
+		w.wantPost(map[string]any{"title": seconds*perSecond - 1, "likes": int64(seconds * perSecond), "comments": int64(0)})
+	})
+}

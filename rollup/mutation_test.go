@@ -181,6 +181,9 @@ var mutations = []mutation{
 		`		s.release(l.readTime)
 		s.failures, s.refused = 0, false`,
 		`		s.failures, s.refused = 0, false`, "TestMissingDocument"},
+	{"an app that sets its document has it rolled up at each change", "pace.go",
+		`case l.asOf.IsZero() && l.counter.Template.Existing:`,
+		`case false:`, "TestAppSetsItsDocument"},
 	{"a missing document is created", "coalescer.go",
 		`if l.missing() { //`,
 		`if false { //`, "TestMissingDocument"},

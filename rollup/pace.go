@@ -28,9 +28,14 @@ func (o *Options) paceOf(t *Template) pace {
 const furthestAhead = time.Minute
 
 // usedUntil returns the time that the roll-ups written so far have used up. A paced_until that is
-// missing, or later than a pace makes it, counts as one roll-up. No roll-up is full credit.
+// missing, or later than a pace makes it, counts as one roll-up. No roll-up is full credit; in a
+// document of the app's own it is one roll-up and no more, because an app that sets the document anew
+// takes tally away each time.
 func (p pace) usedUntil(l *look) time.Time {
-	if l.asOf.IsZero() {
+	switch {
+	case l.asOf.IsZero() && l.counter.Template.Existing:
+		return l.readTime.Add(time.Duration(p.burst-1) * p.cadence)
+	case l.asOf.IsZero():
 		return time.Time{}
 	}
 	used := l.rollUp.Tally.PacedUntil

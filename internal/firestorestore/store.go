@@ -125,13 +125,14 @@ func rollUpOf(t *rollup.Template, fields map[string]any, updateTime time.Time) r
 
 // Write implements rollup.Store.
 func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
-	fields := map[string]any{document.TallyField: r.Tally.Encode()}
-	for name, sum := range r.Sums {
-		fields[name] = sum.Value()
-	}
+	fields := make(map[string]any)
 	for _, name := range r.Gone {
 		fields[name] = firestore.Delete
 	}
+	for name, sum := range r.Sums {
+		fields[name] = sum.Value()
+	}
+	fields[document.TallyField] = r.Tally.Encode()
 	_, err := s.put(ctx, c.RollUp, fields, r.UpdateTime)
 	return err
 }

@@ -120,11 +120,11 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	if fields == nil {
 		fields = make(map[string]any)
 	}
-	for field, sum := range r.Sums {
-		fields[field] = sum.Value()
-	}
 	for _, name := range r.Gone {
 		delete(fields, name)
+	}
+	for name, sum := range r.Sums {
+		fields[name] = sum.Value()
 	}
 	fields[document.TallyField] = r.Tally.Encode()
 	s.put(c.RollUp, fields)
