@@ -55,7 +55,7 @@ TALLY_ROUTES. The first line says which routes are taken. A roll-up that other r
 	}
 	f := c.Flags()
 	f.BoolVar(&repair, "repair", false, "repair what differs")
-	f.BoolVar(&prune, "prune", false, "find totals that earlier routes left too; with --repair they are deleted, so first see that no revision with those routes runs")
+	f.BoolVar(&prune, "prune", false, "find totals that earlier routes left too; with --repair they are deleted, so first see that no revision with those routes runs, and that the app has not taken such a field over")
 	f.DurationVar(&grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
 	f.IntVar(&concurrency, "concurrency", 32, "counters in work at once")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
