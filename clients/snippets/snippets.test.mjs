@@ -1,5 +1,5 @@
-// Runs the snippets of docs/clients.md that have an SDK here, and a trigger of docs/migrate.md, as they stand there, against
-// the whole stack; and what Firebase's samples write with these SDKs. Go's are run by clients_test.go, at the root.
+// Runs the snippets of the README and of docs/clients.md that have an SDK here, and a trigger of docs/migrate.md, as they stand
+// there, against the whole stack; and what Firebase's samples write with these SDKs. Go's are run by clients_test.go, at the root.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -18,7 +18,7 @@ import { startStack, until } from '../web/e2e/stack.mjs';
 
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
 const read = (name) => readFile(at(`../../docs/${name}`), 'utf8');
-const [page, migration, rules] = await Promise.all(['clients.md', 'migrate.md', 'rules.md'].map(read));
+const [page, migration, rules, readme] = await Promise.all(['clients.md', 'migrate.md', 'rules.md', '../README.md'].map(read));
 
 /** The route of a sample, from the page's table. */
 function routeOf(sample) {
@@ -147,6 +147,19 @@ const story = [
   ['ann', false],
   ['cid', true],
 ];
+
+test("The README's first snippet, and its vote, as a user who is signed in", async (t) => {
+  const code = ['a random shard', 'takes it back'].map((having) => block('Use it', 'js', having, readme));
+  const { use } = await imported(
+    `import { doc, increment, onSnapshot, setDoc } from 'firebase/firestore';\nexport async function use(db, user, show) {\n${code.join('\n')}\n}`,
+  );
+  await stack.set('counters/votes', { once_per_user: true });
+  const totals = [];
+  await use(web(t, 'ann'), { uid: 'ann' }, (total) => totals.push(total));
+  await until(() => totals.at(-1) === 1, () => `it shows ${totals}, want 1 at last`);
+  await exact(counter('likes'), 1);
+  await exact(counter('votes'), 1);
+});
 
 test('Web', async (t) => {
   const { add, vote, like, watch } = await imported(block('Web', 'js'));
