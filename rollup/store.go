@@ -35,6 +35,17 @@ type RollUp struct {
 	UpdateTime time.Time
 }
 
+// RollUpOf returns the roll-up that a document holds, whose fields are as the Firestore SDK decodes them.
+func RollUpOf(t *Template, fields map[string]any, updateTime time.Time) RollUp {
+	r := RollUp{UpdateTime: updateTime, Tally: document.DecodeTally(fields[document.TallyField]), Sums: make(map[string]Number)}
+	for _, name := range t.names {
+		if n, ok := NumberOf(fields[name]); ok {
+			r.Sums[name] = n
+		}
+	}
+	return r
+}
+
 // Exists reports whether the document existed when it was read.
 func (r RollUp) Exists() bool { return !r.UpdateTime.IsZero() }
 

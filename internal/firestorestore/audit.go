@@ -55,7 +55,7 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 	query := s.client.CollectionGroup(template[len(template)-2].Name).SelectPaths(fields...)
 	page, err := s.walk(ctx, query, template, len(template), from, limit, func(doc *firestore.DocumentSnapshot) (rollup.Found, bool) {
 		c, ok := t.Counter(Path(doc.Ref))
-		return rollup.Found{Counter: c, RollUp: rollUpOf(t, doc.Data(), doc.UpdateTime)}, ok
+		return rollup.Found{Counter: c, RollUp: rollup.RollUpOf(t, doc.Data(), doc.UpdateTime)}, ok
 	})
 	if err != nil {
 		return page, fmt.Errorf("firestore: finding roll-ups of %s: %w", t, err)

@@ -95,7 +95,7 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 		}
 		v.readTime = answer.ReadTime.AsTime().Truncate(time.Microsecond)
 		if d := answer.GetFound(); d != nil {
-			v.rollUp = rollUpOf(v.counter.Template, decodeFields(d.Fields), d.UpdateTime.AsTime())
+			v.rollUp = rollup.RollUpOf(v.counter.Template, decodeFields(d.Fields), d.UpdateTime.AsTime())
 		}
 	}
 }
@@ -111,17 +111,6 @@ func (s *Store) routed(ctx context.Context) context.Context {
 
 // rollUpFields are the fields of a roll-up document that Tally reads and writes.
 func rollUpFields(t *rollup.Template) []string { return append(t.Totals(), document.TallyField) }
-
-// rollUpOf decodes the fields of a roll-up document.
-func rollUpOf(t *rollup.Template, fields map[string]any, updateTime time.Time) rollup.RollUp {
-	r := rollup.RollUp{UpdateTime: updateTime, Tally: document.DecodeTally(fields[document.TallyField]), Sums: make(map[string]rollup.Number)}
-	for _, name := range t.Totals() {
-		if n, ok := rollup.NumberOf(fields[name]); ok {
-			r.Sums[name] = n
-		}
-	}
-	return r
-}
 
 // Write implements rollup.Store.
 func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {

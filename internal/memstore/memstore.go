@@ -63,13 +63,7 @@ func (s *Store) rollUp(c rollup.Counter) rollup.RollUp {
 	if !ok {
 		return rollup.RollUp{}
 	}
-	r := rollup.RollUp{UpdateTime: d.updateTime, Sums: make(map[string]rollup.Number), Tally: document.DecodeTally(d.fields[document.TallyField])}
-	for _, name := range c.Template.Totals() {
-		if n, ok := rollup.NumberOf(d.fields[name]); ok {
-			r.Sums[name] = n
-		}
-	}
-	return r
+	return rollup.RollUpOf(c.Template, d.fields, d.updateTime)
 }
 
 type snapshot struct {
