@@ -65,7 +65,7 @@ TALLY_ROUTES. The first line says which routes are taken. A roll-up that other r
 		if repair {
 			t.role = user
 		}
-		fmt.Fprintf(t.logs, "routes, %s %s\n", t.from, strings.ReplaceAll(t.config.Routes.String(), "\n", "; "))
+		t.tellRoutes()
 		if repair && t.from == assumed {
 			return errAssumed
 		}
@@ -85,9 +85,7 @@ var errAssumed = errors.New("--repair: the routes are assumed, and totals of oth
 const auditTimeout = 45 * time.Second
 
 func (t *target) audit(ctx context.Context, meter *billing.Meter, o rollup.AuditOptions) error {
-	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(t.logs), progressbar.OptionSetVisibility(isTerminal(t.logs)),
-		progressbar.OptionSetDescription("auditing"), progressbar.OptionSetItsString("counters"), progressbar.OptionShowIts(),
-		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	bar := t.bar(-1, "auditing", "counters")
 	logger := slog.New(slog.NewTextHandler(beside{t.logs, bar}, nil))
 	o.Options = rollup.Options{Cadence: t.config.Cadence, Burst: t.config.Burst, Timeout: auditTimeout, Logger: logger}
 	o.Progress = func(r rollup.Report) {
@@ -117,6 +115,18 @@ func (t *target) audit(ctx context.Context, meter *billing.Meter, o rollup.Audit
 		err = errRerouted
 	}
 	return errors.Join(err, printed)
+}
+
+// tellRoutes says which routes are taken.
+func (t *target) tellRoutes() {
+	fmt.Fprintf(t.logs, "routes, %s %s\n", t.from, strings.ReplaceAll(t.config.Routes.String(), "\n", "; "))
+}
+
+// bar returns a progress bar, which shows only on a terminal.
+func (t *target) bar(most int64, what, unit string) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(most, progressbar.OptionSetWriter(t.logs), progressbar.OptionSetVisibility(isTerminal(t.logs)),
+		progressbar.OptionSetDescription(what), progressbar.OptionSetItsString(unit), progressbar.OptionShowIts(),
+		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 }
 
 // beside writes lines where a progress bar is.

@@ -15,7 +15,6 @@ import (
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/migration"
 	"github.com/firestore-tally/tally/rollup"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 )
 
@@ -94,7 +93,7 @@ if a document or a roll-up differs at the end.`,
 			return errors.New("name the routes by --routes or TALLY_ROUTES: one for each kind of document that the extension counts in")
 		}
 		m.grace = rollup.Grace(m.config.Cadence, m.config.HoldLimit)
-		fmt.Fprintf(m.logs, "routes, %s %s\n", m.from, strings.ReplaceAll(m.config.Routes.String(), "\n", "; "))
+		m.tellRoutes()
 		m.in, m.text = c.InOrStdin(), m.out
 		if m.json {
 			m.text = m.logs
@@ -149,13 +148,6 @@ func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, 
 	bar := m.bar(-1, what, "reads")
 	defer bar.Finish()
 	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { _ = bar.Set64(reads) })
-}
-
-// bar returns a progress bar, which shows only on a terminal.
-func (m *migrationRun) bar(most int64, what, unit string) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(most, progressbar.OptionSetWriter(m.logs), progressbar.OptionSetVisibility(isTerminal(m.logs)),
-		progressbar.OptionSetDescription(what), progressbar.OptionSetItsString(unit), progressbar.OptionShowIts(),
-		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 }
 
 // tellPlan says what there is to do; in a dry run, for each document too.
