@@ -98,6 +98,11 @@ func parseRoute(line string) (*Route, error) {
 	if r.Totals, err = parseTotals(parts[1]); err != nil {
 		return nil, err
 	}
+	for _, t := range r.Totals {
+		if t.Field != "" && !slices.Contains(r.fields, t.Field) {
+			r.fields = append(r.fields, t.Field)
+		}
+	}
 	return r, r.parseOptions(parts[2:])
 }
 
@@ -131,7 +136,7 @@ func (r *Route) parseOptions(options []string) error {
 			return fmt.Errorf("unknown option %q; %s", strings.Join(words, " "), want)
 		}
 	}
-	if r.Documents && slices.ContainsFunc(r.Totals, func(t Total) bool { return t.Field == "" }) {
+	if r.Documents && r.Counts() {
 		return errors.New("count() needs no index and bills one read for each 1,000 documents; leave the option documents out")
 	}
 	return nil

@@ -42,6 +42,7 @@ type Route struct {
 
 	pattern  []Segment // of a source document; the last segment is a capture
 	template []Segment // with this route's names of the captures, which are the pattern's but for the last
+	fields   []string  // of the totals; each event asks for them
 }
 
 // A Total is one number that a route keeps.
@@ -91,15 +92,12 @@ func (r *Route) String() string {
 // Pattern returns the segments of the pattern of the source documents' paths.
 func (r *Route) Pattern() []Segment { return slices.Clone(r.pattern) }
 
-// Fields returns the fields that the route sums.
-func (r *Route) Fields() []string {
-	var fields []string
-	for _, t := range r.Totals {
-		if t.Field != "" && !slices.Contains(fields, t.Field) {
-			fields = append(fields, t.Field)
-		}
-	}
-	return fields
+// Fields returns the fields that the route sums, each once. Callers must not change them.
+func (r *Route) Fields() []string { return r.fields }
+
+// Counts reports whether the route has count().
+func (r *Route) Counts() bool {
+	return slices.ContainsFunc(r.Totals, func(t Total) bool { return t.Field == "" })
 }
 
 // Counter returns the counter that the documents of the collection at path (below the database's root)

@@ -65,8 +65,7 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 			}
 		}
 		pattern := r.Pattern()
-		counted := slices.ContainsFunc(r.Totals, func(t rollup.Total) bool { return t.Field == "" })
-		if !counted { // documents that are counted come and go
+		if !r.Counts() { // documents that are counted come and go
 			shard := make(map[string]any)
 			for _, f := range r.Fields() {
 				shard[f] = 1

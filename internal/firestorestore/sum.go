@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -261,7 +260,7 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route, collection
 
 // remedy is what to do about a route that lacks an index. One with count() may not say documents.
 func remedy(r *rollup.Route) string {
-	if slices.ContainsFunc(r.Totals, func(t rollup.Total) bool { return t.Field == "" }) {
+	if r.Counts() {
 		return "index it"
 	}
 	return "index it, or add \": documents\" to its route to have each shard read, which bills one read a shard"
