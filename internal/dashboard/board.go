@@ -300,7 +300,7 @@ func (b *Board) noteDocument(q *query, change firestore.DocumentChange, first bo
 				continue
 			}
 			seen[key] = true
-			if b.model.put(key, q, origin{counter, i, route.Shards(counter), of.Field}, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards, first) {
+			if b.model.put(key, q, origin{i, route.Shards(counter), of.Field}, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards, first) {
 				rolledUp = true
 			}
 		}

@@ -29,10 +29,9 @@ type rowKey struct{ database, rollUp, total string }
 
 // An origin is where the documents are that make a total.
 type origin struct {
-	counter rollup.Counter
-	route   int    // index of the route that keeps the total
-	shards  string // path of their collection
-	field   string // that is summed; "": they are counted
+	route  int    // index of the route that keeps the total
+	shards string // path of their collection
+	field  string // that is summed; "": they are counted
 }
 
 // A sample is a total as of a time.
