@@ -76,7 +76,8 @@ func (w *world) quiet() {
 type change func(thing int, random *rand.Rand) (bool, error)
 
 // whileKilled changes things without pause, a few at a time, the load moving on, for as long as scenario
-// runs, and then waits for the last event. The scenario kills.
+// runs, and then waits for the last event. The scenario kills: by turns while a call of the process is on
+// its way, so that events are held there, and at any moment.
 func (w *world) whileKilled(scenario func(kill func()), change change) {
 	w.t.Helper()
 	const width = 3
@@ -96,8 +97,10 @@ func (w *world) whileKilled(scenario func(kill func()), change change) {
 			return nil
 		})
 	}
+	kills := 0
 	scenario(func() {
 		w.t.Helper()
+		p := w.processes[w.random.IntN(len(w.processes))]
 		w.pass(time.Duration(w.random.Int64N(int64(2 * cadence))))
 		// What is lost of a thing that is left is not made good by later events.
 		for left := int(first.Add(1)) - 1; ; {
@@ -110,7 +113,14 @@ func (w *world) whileKilled(scenario func(kill func()), change change) {
 			}
 		}
 		w.pass(time.Duration(w.random.Int64N(int64(cadence))))
-		w.kill(w.processes[w.random.IntN(len(w.processes))])
+		if kills++; kills%2 == 0 {
+			w.kill(p)
+			return
+		}
+		h := p.proxy.hold(methods[w.random.IntN(len(methods))], false)
+		await(w, h.arrived)
+		w.kill(p)
+		close(h.release)
 	})
 	cancel()
 	if err := load.Wait(); err != nil {
