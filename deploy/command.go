@@ -59,7 +59,10 @@ func (c Command) words() []string {
 		before, after, found := strings.Cut(arg, Placeholder)
 		word := quote(before)
 		if found {
-			word = before + `"$(` + c.Output.String() + `)"` + after
+			word += `"$(` + c.Output.String() + `)"`
+			if after != "" {
+				word += quote(after)
+			}
 		}
 		words = append(words, word)
 	}

@@ -81,7 +81,7 @@ func (a App) CheckRules(routes rollup.Routes) error {
 // MissingFields returns those of the fields that the app's indexes file does not have; none if there
 // is no file. The app's next "firebase deploy --only firestore:indexes" offers to delete what its
 // file does not have, or does so with --force.
-func (a App) MissingFields(fields []Field) ([]Field, error) {
+func (a App) MissingFields(fields []FieldConfig) ([]FieldConfig, error) {
 	if a.Indexes == "" {
 		return nil, nil
 	}
@@ -93,7 +93,7 @@ func (a App) MissingFields(fields []Field) ([]Field, error) {
 	if err := json.Unmarshal(data, &indexes); err != nil {
 		return nil, fmt.Errorf("%s: %w", a.Indexes, err)
 	}
-	var missing []Field
+	var missing []FieldConfig
 	for _, f := range fields {
 		if !slices.ContainsFunc(indexes.FieldOverrides, func(o FieldOverride) bool { return o.CollectionGroup == f.CollectionGroup && o.FieldPath == f.Path }) {
 			missing = append(missing, f)
@@ -111,16 +111,16 @@ type FieldOverride struct {
 }
 
 // Override returns the field as firestore.indexes.json has it.
-func (f Field) Override() FieldOverride {
+func (f FieldConfig) Override() FieldOverride {
 	return FieldOverride{CollectionGroup: f.CollectionGroup, FieldPath: f.Path, TTL: f.TTL, Indexes: []any{}}
 }
 
 // PlanRules adds the command that replaces the project's rules by those of the app's firebase.json,
 // and says what its indexes file lacks.
-func (p *Plan) PlanRules(s *Settings, apps []App, routes rollup.Routes) error {
+func (p *Plan) PlanRules(d *Description, apps []App) error {
 	for _, a := range apps {
-		missing, err := a.MissingFields(s.Fields)
-		if err := errors.Join(err, a.CheckRules(routes)); err != nil {
+		missing, err := a.MissingFields(Exempt(d.Routes))
+		if err := errors.Join(err, a.CheckRules(d.Routes)); err != nil {
 			return err
 		}
 		if len(missing) > 0 {
@@ -135,7 +135,7 @@ func (p *Plan) PlanRules(s *Settings, apps []App, routes rollup.Routes) error {
 			p.note("add to fieldOverrides of %s, or the next firebase deploy of indexes wants to delete them:\n%s", a.Indexes, strings.Join(lines, ",\n"))
 		}
 	}
-	p.add("replace the rules of "+s.Project+" by those that "+apps[0].File+" names", Command{Args: []string{"firebase", "deploy", "--only=firestore:rules",
-		"--project=" + s.Project, "--config=" + apps[0].File, "--non-interactive"}})
+	p.add(nil, "replace the rules of "+d.Project+" by those that "+apps[0].File+" names", Command{Args: []string{"firebase", "deploy", "--only=firestore:rules",
+		"--project=" + d.Project, "--config=" + apps[0].File, "--non-interactive"}})
 	return nil
 }

@@ -1,13 +1,10 @@
 package deploy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 )
@@ -15,8 +12,8 @@ import (
 // Monitoring is what deploy/monitoring holds: resources of Google's REST APIs, one to a file.
 //
 //	metrics/*.json    logging's LogMetric; "name" names it
-//	alerts/*.json     monitoring's AlertPolicy; found by the file's name, which it is labelled with
-//	dashboard.json    monitoring's Dashboard; found by its labels, else by "displayName"
+//	alerts/*.json     monitoring's AlertPolicy; the label "tally" names it
+//	dashboard.json    monitoring's Dashboard; "displayName" names it
 type Monitoring struct {
 	Metrics, Alerts, Dashboards []File
 }
@@ -24,29 +21,9 @@ type Monitoring struct {
 // A File is one of them.
 type File struct {
 	Path    string // in the clone
-	Content map[string]any
-	hash    string
+	Content Object
+	name    string
 }
-
-func (f File) text(key string) string {
-	s, _ := f.Content[key].(string)
-	return s
-}
-
-// with returns the file's content in JSON with one more key: an update of a dashboard must name the etag
-// of what it replaces.
-func (f File) with(key string, value any) string {
-	content := maps.Clone(f.Content)
-	content[key] = value
-	data, err := json.Marshal(content)
-	if err != nil {
-		panic(err) // it was decoded from JSON
-	}
-	return string(data)
-}
-
-// label is the name of an alert's file, as labels may be.
-func (f File) label() string { return strings.TrimSuffix(path.Base(f.Path), ".json") }
 
 // ReadMonitoring reads deploy/monitoring of a clone. What is not there is not deployed.
 func ReadMonitoring(clone fs.FS) (*Monitoring, error) {
@@ -57,7 +34,7 @@ func ReadMonitoring(clone fs.FS) (*Monitoring, error) {
 		into         *[]File
 	}{
 		{"metrics/*.json", "name", &m.Metrics},
-		{"alerts/*.json", "displayName", &m.Alerts},
+		{"alerts/*.json", "userLabels." + label, &m.Alerts},
 		{"dashboard.json", "displayName", &m.Dashboards},
 	} {
 		names, err := fs.Glob(clone, dir+kind.pattern)
@@ -69,12 +46,11 @@ func ReadMonitoring(clone fs.FS) (*Monitoring, error) {
 			if err != nil {
 				return nil, err
 			}
-			hash := sha256.Sum256(data)
-			f := File{Path: name, hash: hex.EncodeToString(hash[:6])}
-			if err := json.Unmarshal(data, &f.Content); err != nil {
+			f := File{Path: name}
+			if f.Content, err = decode(data); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			if f.text(kind.key) == "" {
+			if f.name = f.Content.Get(kind.key); f.name == "" {
 				return nil, fmt.Errorf("%s: no %s, which tells it from others", name, kind.key)
 			}
 			*kind.into = append(*kind.into, f)
@@ -83,164 +59,84 @@ func ReadMonitoring(clone fs.FS) (*Monitoring, error) {
 	return m, nil
 }
 
-// channelLabel is what the channel of --alert-email is labelled with.
-const channelLabel = "alerts"
-
-func (p *Plan) monitoring(project string, have *State, m *Monitoring, email string) {
-	for _, f := range m.Metrics {
-		name := f.text("name")
-		switch i := find(have.Metrics, "name", name); {
-		case i < 0:
-			p.add("create metric "+name, gcloud("logging", "metrics", "create", name, "--config-from-file="+f.Path).in(project))
-		case !covers(have.Metrics[i], f.Content):
-			p.add("update metric "+name, gcloud("logging", "metrics", "update", name, "--config-from-file="+f.Path).in(project), f.Path)
-		}
+// names returns the names of the metrics and dashboards, which have no mark of what made them.
+func (m *Monitoring) names() []string {
+	var names []string
+	for _, f := range slices.Concat(m.Metrics, m.Dashboards) {
+		names = append(names, f.name)
 	}
-	channel, lookup := p.channel(project, have, email)
-	silent := false
-	for _, f := range m.Alerts {
-		labels := dict([]string{fileLabel + "=" + f.label(), hashLabel + "=" + f.hash})
-		i := slices.IndexFunc(have.Policies, func(h map[string]any) bool { return userLabel(h, fileLabel) == f.label() })
-		if i < 0 {
-			c := gcloud("alpha", "monitoring", "policies", "create", "--policy-from-file="+f.Path, "--user-labels="+labels).in(project)
-			if channel != "" {
-				c = c.with("--notification-channels=" + channel)
-				c.Output = lookup
-			}
-			silent = silent || channel == ""
-			p.add("create alert "+f.text("displayName"), c)
-			continue
-		}
-		// The file replaces the policy, with its channels; those that it has stay.
-		var channels []string
-		if all, ok := have.Policies[i]["notificationChannels"].([]any); ok {
-			for _, c := range all {
-				channels = append(channels, fmt.Sprint(c))
-			}
-		}
-		var reasons []string
-		if userLabel(have.Policies[i], hashLabel) != f.hash {
-			reasons = append(reasons, f.Path)
-		}
-		if channel != "" && !slices.Contains(channels, channel) {
-			channels = append(channels, channel)
-			reasons = append(reasons, "mails to "+email)
-		}
-		silent = silent || len(channels) == 0
-		if len(reasons) == 0 {
-			continue
-		}
-		c := gcloud("alpha", "monitoring", "policies", "update", fmt.Sprint(have.Policies[i]["name"]), "--policy-from-file="+f.Path, "--update-user-labels="+labels).in(project)
-		if len(channels) > 0 {
-			c = c.with("--set-notification-channels=" + strings.Join(channels, ","))
-			c.Output = lookup
-		}
-		p.add("update alert "+f.text("displayName"), c, reasons...)
-	}
-	if silent {
-		p.note("alerts tell nobody yet: --alert-email ADDRESS has them mailed")
-	}
-	for _, f := range m.Dashboards {
-		name := f.text("displayName")
-		switch i := have.dashboard(f); {
-		case i < 0:
-			p.add("create dashboard "+name, gcloud("monitoring", "dashboards", "create", "--config-from-file="+f.Path).in(project))
-		case !covers(have.Dashboards[i], f.Content):
-			p.add("update dashboard "+name,
-				gcloud("monitoring", "dashboards", "update", fmt.Sprint(have.Dashboards[i]["name"]), "--config="+f.with("etag", have.Dashboards[i]["etag"])).in(project), f.Path)
-		}
-	}
+	return names
 }
 
-// channel returns the name of the notification channel for the address: "" without one, and the
-// placeholder of lookup's output if it is created only now.
-func (p *Plan) channel(project string, have *State, email string) (name string, lookup *Command) {
-	if email == "" {
-		return "", nil
-	}
-	for _, c := range have.Channels {
-		if c.UserLabels[fileLabel] == channelLabel && c.Labels["email_address"] == email {
-			return c.Name, nil
-		}
-	}
-	p.add("create notification channel "+email, gcloud("beta", "monitoring", "channels", "create", "--display-name=Tally", "--type=email",
-		"--channel-labels=email_address="+email, "--user-labels="+fileLabel+"="+channelLabel).in(project))
-	list := gcloud("beta", "monitoring", "channels", "list", fmt.Sprintf("--filter=labels.email_address=%q AND userLabels.%s=%q", email, fileLabel, channelLabel), "--format=value(name)").in(project)
-	return Placeholder, &list
-}
-
-func (p *Plan) removeAlerts(project string, have *State) {
-	for _, h := range have.Policies {
-		if userLabel(h, hashLabel) != "" {
-			p.add("delete alert "+fmt.Sprint(h["displayName"]), gcloud("alpha", "monitoring", "policies", "delete", fmt.Sprint(h["name"])).in(project))
-		}
-	}
-}
-
-func (p *Plan) removeMonitoring(project string, have *State, m *Monitoring) {
-	for _, f := range m.Dashboards {
-		if i := have.dashboard(f); i >= 0 {
-			p.add("delete dashboard "+f.text("displayName"), gcloud("monitoring", "dashboards", "delete", fmt.Sprint(have.Dashboards[i]["name"])).in(project))
-		}
-	}
-	for _, f := range m.Metrics {
-		if find(have.Metrics, "name", f.text("name")) >= 0 {
-			p.add("delete metric "+f.text("name"), gcloud("logging", "metrics", "delete", f.text("name")).in(project))
-		}
-	}
-	for _, c := range have.Channels {
-		if c.UserLabels[fileLabel] == channelLabel {
-			p.add("delete notification channel "+c.Labels["email_address"], gcloud("beta", "monitoring", "channels", "delete", c.Name).in(project))
-		}
-	}
-}
-
-// dashboard returns the index of the dashboard of the file: by its labels if it has any, because any
-// dashboard may have its name.
-func (s *State) dashboard(f File) int {
-	labels, _ := f.Content["labels"].(map[string]any)
-	return slices.IndexFunc(s.Dashboards, func(h map[string]any) bool {
-		has, _ := h["labels"].(map[string]any)
-		for label := range labels {
-			if _, ok := has[label]; !ok {
-				return false
-			}
-		}
-		return len(labels) > 0 || h["displayName"] == f.text("displayName")
-	})
-}
-
-func find(all []map[string]any, key, value string) int {
-	return slices.IndexFunc(all, func(h map[string]any) bool { return h[key] == value })
-}
-
-func userLabel(resource map[string]any, key string) string {
-	labels, _ := resource["userLabels"].(map[string]any)
-	s, _ := labels[key].(string)
-	return s
-}
-
-// covers reports whether all that want says is so in have. A server adds names and times, and leaves
-// out what is zero.
-func covers(have, want any) bool {
-	switch w := want.(type) {
+// leaves returns a setting for each value of the content, and the length of each list.
+func leaves(at string, content any, arg string) []Setting {
+	under := func(name string) string { return strings.TrimPrefix(at+"."+name, ".") }
+	var settings []Setting
+	switch c := content.(type) {
+	case Object:
+		return leaves(at, map[string]any(c), arg)
 	case map[string]any:
-		h, _ := have.(map[string]any)
-		for key, value := range w {
-			if !covers(h[key], value) {
-				return false
-			}
+		for _, name := range slices.Sorted(maps.Keys(c)) {
+			settings = append(settings, leaves(under(name), c[name], arg)...)
 		}
-		return true
 	case []any:
-		h, _ := have.([]any)
-		return slices.EqualFunc(h, w, covers)
-	case string:
-		return have == want || have == nil && w == ""
-	case float64:
-		return have == want || have == nil && w == 0
-	case bool:
-		return have == want || have == nil && !w
+		settings = append(settings, Setting{Path: under("#"), Want: fmt.Sprint(len(c)), Arg: arg})
+		for i, element := range c {
+			settings = append(settings, leaves(under(fmt.Sprint(i)), element, arg)...)
+		}
+	default:
+		settings = append(settings, Setting{Path: at, Want: fmt.Sprint(c), Arg: arg})
 	}
-	return have == want
+	return settings
+}
+
+// Monitor adds metrics, alerts, which mail to the address if there is one, and dashboards. Channels that
+// an alert has stay. It reports whether an alert tells nobody.
+func (d *Description) Monitor(m *Monitoring, have *State, email string) (silent bool) {
+	for _, f := range m.Metrics {
+		d.add(Resource{Kind: Metric, Name: f.name, content: f.Content, Settings: leaves("", f.Content, "--config-from-file="+f.Path)})
+	}
+	marks := []string{"--user-labels=" + madeByLabel + "=true"}
+	to, lookup := "", (*Command)(nil)
+	if email != "" {
+		d.add(Resource{Kind: Channel, Name: email, Settings: []Setting{
+			{Path: "type", Want: "email", Arg: "--type=email"},
+			{Arg: "--display-name=Tally"},
+			{Arg: "--channel-labels=email_address=" + email},
+			{Arg: "--user-labels=" + label + "=alerts"},
+			{Arg: marks[0]},
+		}})
+		if to = have.find(Channel, email).name(); to == "" {
+			filter := fmt.Sprintf("--filter=labels.email_address=%q AND userLabels.%s=%q", email, label, "alerts")
+			to, lookup = Placeholder, new(Channel.command(d.Project, "list", "", filter, "--format=value(name)"))
+		}
+	}
+	for _, f := range m.Alerts {
+		r := Resource{Kind: Alert, Name: f.name, content: f.Content, Settings: leaves("", f.Content, "--policy-from-file="+f.Path), lookup: lookup}
+		r.Settings = append(r.Settings, Setting{Arg: "--user-labels=" + label + "=" + f.name, Always: true}, Setting{Arg: marks[0], Always: true})
+		h := have.find(Alert, f.name)
+		channels := h.Get("notificationChannels") // the file replaces the policy, with its channels
+		if to != "" && !slices.Contains(strings.Split(channels, ","), to) {
+			channels = strings.TrimPrefix(channels+","+to, ",")
+		}
+		if channels != "" {
+			r.Settings = append(r.Settings, Setting{Path: "notificationChannels", Want: channels, Arg: "--notification-channels=" + channels, Always: true})
+		}
+		silent = silent || channels == ""
+		d.add(r)
+	}
+	for _, f := range m.Dashboards {
+		arg := "--config-from-file=" + f.Path
+		if h := have.find(Dashboard, f.name); h != nil { // an update must name what it replaces
+			content := maps.Clone(f.Content)
+			content["etag"] = h.Get("etag")
+			data, err := json.Marshal(content)
+			if err != nil {
+				panic(err) // it was decoded from JSON
+			}
+			arg = "--config=" + string(data)
+		}
+		d.add(Resource{Kind: Dashboard, Name: f.name, content: f.Content, Settings: leaves("", f.Content, arg)})
+	}
+	return silent
 }

@@ -1,20 +1,23 @@
 package deploy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup"
 )
 
-// A Step is one command of a plan.
+// A Step is one command of a plan, and what is not as it is to be without it.
 type Step struct {
-	Title   string   // such as "create service account tally-build"
-	Reasons []string // of an update: what differs
+	Title   string // such as "create trigger tally-counters-shards-78fea5"
+	Of      *Kind  // of what it mends; nil: of the project's APIs
+	Reasons []string
 	Command Command
 }
 
@@ -24,435 +27,354 @@ type Plan struct {
 	Notes []string // what the user should know or do
 }
 
-func (p *Plan) add(title string, c Command, reasons ...string) {
-	p.Steps = append(p.Steps, Step{Title: title, Reasons: reasons, Command: c})
+func (p *Plan) add(of *Kind, title string, c Command, reasons ...string) {
+	p.Steps = append(p.Steps, Step{title, of, reasons, c})
 }
 
 func (p *Plan) note(format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
 }
 
-// Marks of what deploy made, which undeploy goes by.
-const (
-	madeBy      = "Made by tally deploy"
-	sourceLabel = "tally-source" // of functions: which source
-	fileLabel   = "tally"        // of alert policies: which file; of channels: what for
-	hashLabel   = "tally-hash"   // of alert policies: which content
-)
+// redelivery is the longest time between two deliveries of an event
+// (https://cloud.google.com/eventarc/docs/retry-events).
+const redelivery = 10 * time.Minute
 
-// Roles that are given on one resource.
-const (
-	invokerRole      = "roles/run.invoker"
-	tokenCreatorRole = "roles/iam.serviceAccountTokenCreator"
-	eventarcRole     = "roles/eventarc.serviceAgent"
-)
-
-func accountEmail(id, project string) string { return id + "@" + project + ".iam.gserviceaccount.com" }
-
-// PlanDeploy returns the commands that make the state into the settings, in an order in which each
-// finds what it needs. source is the hash of the functions' source, prune whether functions and jobs
-// that the settings do not have are deleted. It is an error if what something else made has the name of
-// a function or of the job.
-func PlanDeploy(s *Settings, have *State, m *Monitoring, source, alertEmail string, prune bool) (Plan, error) {
-	if err := foreign(s, have); err != nil {
-		return Plan{}, err
-	}
-	var p Plan
-	p.apis(s, have)
-	p.identities(s, have)
-	for _, database := range s.Databases {
-		for _, f := range s.Fields {
-			p.field(s, have, database, f)
+// Deploy returns the commands that make the state into the description, in an order in which each finds
+// what it needs, and says what else there is of Tally's: prune deletes it. It is an error if something
+// could not be read, if what something else made has the name of a function, trigger or job, or if a
+// source of a route that is served now would be served no more without prune.
+func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
+	for _, k := range kinds {
+		if u := have.Unread[k]; u != nil {
+			return Plan{}, u
 		}
 	}
-	for _, f := range s.Functions() {
-		p.function(s, have, f, source)
+	lost := d.lost(have)
+	if len(lost) > 0 && !prune {
+		return Plan{}, fmt.Errorf("the deployed functions serve %s, which would stand still: name that too, or --prune to take it away", strings.Join(lost, " and "))
 	}
-	p.job(s, have)
-	p.monitoring(s.Project, have, m, alertEmail)
-	p.gone(s, have, prune)
+	if err := d.foreign(have); err != nil {
+		return Plan{}, err
+	}
+	p := d.Mend(have)
+	surplus := d.Surplus(have)
+	// A source that goes loses its trigger first, and what that has set off ends before the routes change.
+	var first Plan
+	for _, s := range surplus {
+		switch {
+		case s.Kind == Trigger && s.lost:
+			first.remove(d.Project, s)
+		case s.Kind == Trigger || prune: // an event of such a trigger is billed for nothing
+			p.remove(d.Project, s)
+		default:
+			p.note("%s %s in %s: %s. It goes on as it is; --prune deletes it", s.Noun, path.Base(s.name()), segment(s.name(), "locations"), s.Reason)
+		}
+	}
+	if len(first.Steps) > 0 {
+		first.add(Trigger, "wait until events that failed have been delivered again", Command{Args: []string{"sleep", number(redelivery)}})
+		p.Steps = append(first.Steps, p.Steps...)
+	}
+	name := d.only(Job).Name
+	switch touched := func(s Step) bool { return s.Of == Function || s.Of == Trigger }; {
+	case have.find(Job, name).Get("state") == "PAUSED":
+		p.note("the job is paused, and stays so: nothing is audited until you run\n  %s", Job.command(d.Project, "resume", name))
+	case slices.ContainsFunc(p.Steps, touched):
+		p.add(Job, "audit: what changed without an event is rolled up", Job.command(d.Project, "run", name))
+	}
 	return p, nil
+}
+
+// only returns the resource of a kind that there is one of.
+func (d *Description) only(k *Kind) *Resource {
+	return &d.Resources[slices.IndexFunc(d.Resources, func(r Resource) bool { return r.Kind == k })]
+}
+
+// lost returns the sources that the deployed functions serve and that no route of the description has.
+func (d *Description) lost(have *State) []string {
+	env := have.Env()
+	routes, err := rollup.ParseRoutes(env["TALLY_ROUTES"])
+	if err != nil {
+		return nil
+	}
+	var lost []string
+	for _, r := range routes {
+		if !slices.ContainsFunc(d.Routes, func(has *rollup.Route) bool { return anonymous(Pattern(has)) == anonymous(Pattern(r)) }) {
+			lost = append(lost, Pattern(r))
+		}
+	}
+	for id := range strings.SplitSeq(env["TALLY_DATABASES"], ",") {
+		if id != "" && !slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == id }) {
+			lost = append(lost, "database "+id)
+		}
+	}
+	return lost
 }
 
 // foreign refuses what tally deploy would overwrite and did not make. The job may be somebody's own if
 // it calls RollUpOnSchedule.
-func foreign(s *Settings, have *State) error {
+func (d *Description) foreign(have *State) error {
 	var problems []error
-	for _, f := range s.Functions() {
-		if slices.ContainsFunc(have.Others, func(h function) bool { return h.id() == f.Name && h.region() == f.Region }) {
-			problems = append(problems, fmt.Errorf("function %s in %s was not made by tally deploy: go on with what made it, such as Terraform, or delete it first", f.Name, f.Region))
+	for _, r := range d.Resources {
+		h := have.find(r.Kind, r.Name)
+		if h == nil || (r.Kind != Function && r.Kind != Trigger && r.Kind != Job) || have.made(r.Kind, h) {
+			continue
 		}
-	}
-	if j := have.job(s.Job.Region); j != nil && j.Description != madeBy {
-		if f := have.function(s.Job.Region, OnScheduleName); f == nil || !j.calls(f) {
-			problems = append(problems, fmt.Errorf("job %s in %s was not made by tally deploy, and calls %s: rename or delete it first", JobName, s.Job.Region, orNone(j.HTTPTarget.URI)))
+		if r.Kind == Job && h.Get("httpTarget.uri") == have.uri(r.Name) {
+			continue
 		}
+		problems = append(problems, fmt.Errorf("%s %s in %s was not made by tally deploy: go on with what made it, such as Terraform, or delete it first", r.Noun, path.Base(r.Name), segment(r.Name, "locations")))
 	}
 	return errors.Join(problems...)
 }
 
-// calls reports whether the job calls the function.
-func (j *job) calls(f *function) bool {
-	return f.ServiceConfig.URI != "" && strings.TrimSuffix(j.HTTPTarget.URI, "/") == strings.TrimSuffix(f.ServiceConfig.URI, "/")
+// made reports whether tally deploy made the resource.
+func (s *State) made(k *Kind, o Object) bool {
+	return o.Get("labels."+madeByLabel) != "" || o.Get("userLabels."+madeByLabel) != "" || o.Get("description") == madeBy
 }
 
-func (p *Plan) apis(s *Settings, have *State) {
+// Mend returns the commands that make what there is into the description. What could not be read is left
+// out, and what else there is.
+func (d *Description) Mend(have *State) Plan {
+	d.resolve(have)
+	var p Plan
 	var missing []string
-	for _, api := range s.APIs {
+	for _, api := range d.APIs {
 		if !slices.Contains(have.APIs, api) {
 			missing = append(missing, api)
 		}
 	}
 	if len(missing) > 0 {
-		p.add("enable APIs", gcloud(append([]string{"services", "enable"}, missing...)...).in(s.Project))
+		p.add(nil, "enable APIs", gcloud(append([]string{"services", "enable"}, missing...)...).in(d.Project), missing...)
+	}
+	for _, k := range kinds {
+		if have.Unread[k] != nil {
+			continue
+		}
+		for i := range d.Resources {
+			if r := &d.Resources[i]; r.Kind == k {
+				p.resource(d.Project, r, have)
+			}
+		}
+		p.grants(d, k, have)
+	}
+	return p
+}
+
+// resolve puts what the state says in the place of what only commands could look up.
+func (d *Description) resolve(have *State) {
+	for i := range d.Resources {
+		r := &d.Resources[i]
+		value := ""
+		switch r.Kind {
+		case Job:
+			value = have.uri(r.Name)
+			for i := range r.Settings {
+				if s := &r.Settings[i]; value != "" {
+					s.Want, s.Arg = strings.Replace(s.Want, Placeholder, value, 1), strings.Replace(s.Arg, Placeholder, value, 1)
+				}
+			}
+		case Subscription:
+			if value = have.find(Trigger, strings.TrimPrefix(r.Name, Placeholder)).Get("transport.pubsub.subscription"); value != "" {
+				r.Name = value
+			}
+		}
+		if value != "" {
+			r.lookup = nil
+		}
 	}
 }
 
-// identities are the service accounts, Google's own included, and what they may.
-func (p *Plan) identities(s *Settings, have *State) {
-	agent := func(service string) string {
-		return fmt.Sprintf("serviceAccount:service-%s@gcp-sa-%s.iam.gserviceaccount.com", have.ProjectNumber, service)
+// uri returns the address of RollUpOnSchedule in the job's region, "" if it is not there.
+func (s *State) uri(job string) string {
+	name := strings.TrimSuffix(strings.Replace(job, "/jobs/", "/functions/", 1), JobName) + OnScheduleName
+	return s.find(Function, name).Get("serviceConfig.uri")
+}
+
+func (p *Plan) resource(project string, r *Resource, have *State) {
+	h := have.find(r.Kind, r.Name)
+	if r.Kind == Service && slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Of == Function && strings.HasSuffix(s.Title, " "+path.Base(r.Name)) }) {
+		h = r.missing // a function's deployment forgets what its service was told
 	}
-	// Eventarc makes its service agent when it is first needed, and the first trigger fails until the
-	// agent's role is known everywhere. Made here, it has the time of a build.
-	// https://cloud.google.com/eventarc/docs/access-control
-	if !have.Policy.has(eventarcRole, agent("eventarc")) {
-		p.add("create Eventarc's service agent", gcloud("beta", "services", "identity", "create", "--service=eventarc.googleapis.com").in(s.Project))
-		p.bind(s.Project, "Eventarc's service agent", agent("eventarc"), eventarcRole)
+	changes := r.differs(h)
+	if h != nil && len(changes) == 0 {
+		return
 	}
-	for _, a := range s.ServiceAccounts {
-		i := slices.IndexFunc(have.ServiceAccounts, func(h account) bool { return h.Email == a.Email })
-		switch {
-		case i < 0:
-			p.add("create service account "+a.ID,
-				gcloud("iam", "service-accounts", "create", a.ID, "--display-name="+a.DisplayName, "--description="+madeBy).in(s.Project))
-		case have.ServiceAccounts[i].Description != madeBy:
-			p.note("service account %s was not made by tally deploy; it is used as it is, and undeploy leaves it", a.Email)
+	verb := "create "
+	var reasons []string
+	if h != nil {
+		verb = "update "
+		for _, c := range changes {
+			reasons = append(reasons, c.String())
 		}
-		for _, role := range a.Roles {
-			if !have.Policy.has(role, a.Member()) {
-				p.bind(s.Project, a.ID, a.Member(), role)
+	}
+	for _, c := range r.commands(project, h, changes) {
+		p.add(r.Kind, verb+r.Noun+" "+r.label(), c, reasons...)
+	}
+}
+
+// grants gives roles that are missing, and takes those that nothing gave here: from anybody, and from
+// accounts that tally deploy made.
+func (p *Plan) grants(d *Description, k *Kind, have *State) {
+	for _, g := range d.Grants {
+		if g.On != k || slices.Contains(have.grants(g.Name), g) {
+			continue
+		}
+		if api := agent(g.Member); api != "" {
+			p.add(k, "create "+short(g.Member), gcloud("beta", "services", "identity", "create", "--service="+api+".googleapis.com").in(d.Project))
+		}
+		p.add(k, fmt.Sprintf("give %s to %s on %s", g.Role, short(g.Member), path.Base(g.Name)), g.command(d.Project, "add"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(have.policies)) {
+		for _, g := range have.grants(name) {
+			public := k != Project && (g.Member == "allUsers" || g.Member == "allAuthenticatedUsers")
+			own := have.made(Account, have.find(Account, have.accountName(short(g.Member))))
+			if g.On == k && (public || own) && !slices.Contains(d.Grants, g) {
+				p.take(d.Project, g)
 			}
 		}
 	}
-	// Pub/Sub signs the tokens that its pushes carry. Where its agent is from before April 2021 it needs
-	// to be told so: https://cloud.google.com/eventarc/docs/roles-permissions. Here it may do that as the
-	// trigger, not as every account of the project.
-	if !have.TriggerPolicy.has(tokenCreatorRole, agent("pubsub")) {
-		p.add("create Pub/Sub's service agent", gcloud("beta", "services", "identity", "create", "--service=pubsub.googleapis.com").in(s.Project))
-		p.add("let Pub/Sub sign as "+triggerAccount, gcloud("iam", "service-accounts", "add-iam-policy-binding",
-			accountEmail(triggerAccount, s.Project), "--member="+agent("pubsub"), "--role="+tokenCreatorRole).in(s.Project))
-	}
 }
 
-// bind gives a role in the project. Without --condition gcloud asks which, if the policy has any.
-func (p *Plan) bind(project, name, member, role string) {
-	p.add("give "+name+" "+role, gcloud("projects", "add-iam-policy-binding", project, "--member="+member, "--role="+role, "--condition=None"))
+func (p *Plan) take(project string, g Grant) {
+	p.add(g.On, fmt.Sprintf("take %s from %s on %s", g.Role, short(g.Member), path.Base(g.Name)), g.command(project, "remove"))
 }
 
-// field touches the one field only, and leaves alone what somebody else has decided about it.
-func (p *Plan) field(s *Settings, have *State, database Database, f Field) {
-	exempt, indexed, expires := false, false, false
-	for _, h := range have.Fields[database.ID] {
-		if segment(h.Name, "collectionGroups") != f.CollectionGroup || segment(h.Name, "fields") != f.Path {
-			continue
-		}
-		if h.IndexConfig != nil && !h.IndexConfig.UsesAncestorConfig {
-			exempt, indexed = true, len(h.IndexConfig.Indexes) > 0
-		}
-		expires = expires || h.TTLConfig != nil
-	}
-	name := f.CollectionGroup + "." + f.Path
-	where := []string{"--collection-group=" + f.CollectionGroup, "--database=" + database.ID}
-	if indexed {
-		p.note("%s has indexes of its own in %s, which stay; Tally needs none: firestore.indexes.json", name, database.ID)
-	}
-	if !exempt {
-		p.add("no index for "+name+" in "+database.ID,
-			gcloud("firestore", "indexes", "fields", "update", f.Path).with(where...).with("--disable-indexes").in(s.Project))
-	}
-	if f.TTL && !expires {
-		// It takes minutes or more, and nothing here waits for it.
-		p.add("time to live by "+name+" in "+database.ID,
-			gcloud("firestore", "fields", "ttls", "update", f.Path).with(where...).with("--enable-ttl", "--async").in(s.Project))
-	}
-}
-
-func (p *Plan) function(s *Settings, have *State, f Function, source string) {
-	h := have.function(f.Region, f.Name)
-	reasons := f.differs(h, source)
-	invokers := have.Invokers[f.Region+"/"+f.Name]
-	if h != nil && f.anew(h) {
-		p.add("delete "+f.Name+", to deploy it anew", deleteFunction(s.Project, h), reasons...)
-		h, invokers = nil, policy{}
-	}
-	for _, anyone := range []string{"allUsers", "allAuthenticatedUsers"} {
-		if invokers.has(invokerRole, anyone) {
-			p.add("no call of "+f.Name+" by "+anyone,
-				gcloud("run", "services", "remove-iam-policy-binding", f.Name, "--region="+f.Region, "--member="+anyone, "--role="+invokerRole).in(s.Project))
-		}
-	}
+// command returns the command that gives the role, or takes it: verb is add or remove.
+func (g *Grant) command(project, verb string) Command {
+	args := []string{"--member=" + g.Member, "--role=" + g.Role}
 	switch {
-	case h == nil:
-		p.add("deploy "+f.Name, f.deploy(source).in(s.Project))
-	case len(reasons) > 0:
-		p.add("update "+f.Name, f.deploy(source).in(s.Project), reasons...)
+	case g.On == Project && g.Condition == "":
+		args = append(args, "--condition=None") // or gcloud asks which, if the policy has any
+	case g.On == Project:
+		args = append(args, "--condition="+dict([]string{"expression=" + g.Condition, "title=" + conditionTitle}))
 	}
-	if member := "serviceAccount:" + f.Invoker; !invokers.has(invokerRole, member) {
-		name, _, _ := strings.Cut(f.Invoker, "@")
-		p.add("let "+name+" call "+f.Name,
-			gcloud("run", "services", "add-iam-policy-binding", f.Name, "--region="+f.Region, "--member="+member, "--role="+invokerRole).in(s.Project))
-	}
-}
-
-// deploy returns the command that creates the function, or makes it what it is to be. Variables that
-// it does not name stay.
-func (f *Function) deploy(source string) Command {
-	var env []string
-	for _, name := range slices.Sorted(maps.Keys(f.Env)) {
-		env = append(env, name+"="+f.Env[name])
-	}
-	c := gcloud("functions", "deploy", f.Name, "--gen2", "--runtime="+f.Runtime, "--region="+f.Region, "--source=.", "--entry-point="+f.EntryPoint,
-		"--service-account="+f.ServiceAccount,
-		"--build-service-account="+f.buildServiceAccount(),
-		"--concurrency="+strconv.Itoa(f.Concurrency), "--cpu="+strconv.Itoa(f.CPU), fmt.Sprintf("--memory=%dMi", f.MemoryMiB), "--timeout="+seconds(f.Timeout),
-		"--min-instances="+strconv.Itoa(f.MinInstances), "--max-instances="+strconv.Itoa(f.MaxInstances),
-		"--update-env-vars="+dict(env),
-		"--update-labels="+dict([]string{Label + "=" + f.Kind, sourceLabel + "=" + source}),
-		"--no-allow-unauthenticated")
-	if f.Trigger == nil {
-		return c.with("--trigger-http")
-	}
-	c = c.with("--trigger-location="+f.Trigger.Location, "--trigger-service-account="+f.Trigger.ServiceAccount,
-		"--trigger-event-filters=type="+f.Trigger.EventType,
-		"--trigger-event-filters=database="+f.Trigger.Database,
-		"--trigger-event-filters-path-pattern="+dict([]string{"document=" + f.Trigger.Pattern}))
-	if f.Trigger.Retry {
-		c = c.with("--retry")
-	}
+	c := g.On.command(project, verb+"-iam-policy-binding", g.Name, args...)
+	number := gcloud("projects", "describe", project, "--format=value(projectNumber)") // of a project that nobody has seen
+	c.Output = &number
 	return c
 }
 
-// buildServiceAccount returns the account as Cloud Build has it.
-func (f *Function) buildServiceAccount() string {
-	_, host, _ := strings.Cut(f.BuildServiceAccount, "@")
-	return "projects/" + strings.TrimSuffix(host, ".iam.gserviceaccount.com") + "/serviceAccounts/" + f.BuildServiceAccount
-}
+// conditionTitle is that of the conditions on grants.
+const conditionTitle = "tally"
 
-func seconds(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }
-
-// anew reports whether what is deployed cannot be made into what is to be: a trigger keeps its kind of
-// event and its place, and a function with one keeps it.
-func (f *Function) anew(h *function) bool {
-	if f.Trigger == nil || h.EventTrigger == nil {
-		return (f.Trigger == nil) != (h.EventTrigger == nil)
-	}
-	return h.EventTrigger.EventType != f.Trigger.EventType || h.EventTrigger.TriggerRegion != f.Trigger.Location
-}
-
-// differs returns what is not as the settings have it.
-func (f *Function) differs(h *function, source string) []string {
-	if h == nil {
-		return nil
-	}
-	var reasons []string
-	check := func(what string, got, want any) {
-		if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
-			reasons = append(reasons, fmt.Sprintf("%s: %s, want %s", what, orNone(g), w))
+// grants returns who has which roles on a resource.
+func (s *State) grants(name string) []Grant {
+	var all []Grant
+	for _, b := range s.policies[name] {
+		for _, member := range b.Members {
+			all = append(all, Grant{kindOf(name), name, b.Role, member, b.Condition.GetExpression()})
 		}
 	}
-	check("state", h.State, "ACTIVE")
-	check("runtime", h.BuildConfig.Runtime, f.Runtime)
-	check("entry point", h.BuildConfig.EntryPoint, f.EntryPoint)
-	check("build service account", h.BuildConfig.ServiceAccount, f.buildServiceAccount())
-	check("service account", h.ServiceConfig.ServiceAccountEmail, f.ServiceAccount)
-	check("concurrency", h.ServiceConfig.MaxInstanceRequestConcurrency, f.Concurrency)
-	check("CPUs", h.ServiceConfig.AvailableCPU, f.CPU)
-	check("memory", strings.TrimSuffix(h.ServiceConfig.AvailableMemory, "i"), fmt.Sprintf("%dM", f.MemoryMiB))
-	check("timeout", fmt.Sprintf("%ds", h.ServiceConfig.TimeoutSeconds), seconds(f.Timeout))
-	check("least instances", h.ServiceConfig.MinInstanceCount, f.MinInstances)
-	check("most instances", h.ServiceConfig.MaxInstanceCount, f.MaxInstances)
-	for _, name := range slices.Sorted(maps.Keys(f.Env)) {
-		check(name, h.ServiceConfig.EnvironmentVariables[name], f.Env[name])
+	return all
+}
+
+// kindOf returns the kind of a resource that has a policy.
+func kindOf(name string) *Kind {
+	switch {
+	case segment(name, "services") != "":
+		return Service
+	case segment(name, "serviceAccounts") != "":
+		return Account
+	case segment(name, "repositories") != "":
+		return Repository
 	}
-	check("label "+Label, h.Labels[Label], f.Kind)
-	check("source", h.Labels[sourceLabel], source)
-	switch t := h.EventTrigger; {
-	case f.Trigger == nil && t != nil:
-		reasons = append(reasons, "trigger: events, want HTTP")
-	case f.Trigger != nil && t == nil:
-		reasons = append(reasons, "trigger: HTTP, want events")
-	case f.Trigger != nil:
-		retry := "RETRY_POLICY_DO_NOT_RETRY"
-		if f.Trigger.Retry {
-			retry = "RETRY_POLICY_RETRY"
-		}
-		check("event type", t.EventType, f.Trigger.EventType)
-		check("trigger location", t.TriggerRegion, f.Trigger.Location)
-		check("trigger service account", t.ServiceAccountEmail, f.Trigger.ServiceAccount)
-		check("retry policy", t.RetryPolicy, retry)
-		database, pattern := "", ""
-		for _, filter := range t.EventFilters {
-			switch filter.Attribute {
-			case "database":
-				database = filter.Value
-			case "document":
-				pattern = filter.Value
+	return Project
+}
+
+// agent returns the API whose service agent, an account of Google's own, the member is; "" if it is none.
+func agent(member string) string {
+	_, of, _ := strings.Cut(member, "@gcp-sa-")
+	api, _, _ := strings.Cut(of, ".")
+	return api
+}
+
+// short returns a member without its kind and its domain, such as "tally-build".
+func short(member string) string {
+	if api := agent(member); api != "" {
+		return api + "'s service agent"
+	}
+	_, name, _ := strings.Cut(member, ":")
+	name, _, _ = strings.Cut(cmp.Or(name, member), "@")
+	return name
+}
+
+// A Surplus is a resource like those of a deployment that is not of it.
+type Surplus struct {
+	*Kind
+	Object
+	Reason string
+
+	lost bool // a trigger of documents that are no route's
+}
+
+// Surplus returns what serves, calls or triggers the functions, or was made for them, and is not of the
+// description.
+func (d *Description) Surplus(have *State) []Surplus {
+	d.resolve(have)
+	var surplus []Surplus
+	uri := have.uri(d.only(Job).Name)
+	for _, k := range []*Kind{Trigger, Job, Function, Repository} {
+		for _, o := range have.have[k] {
+			if slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind == k && r.Name == o.name() }) {
+				continue
 			}
-		}
-		check("database", database, f.Trigger.Database)
-		if !samePattern(pattern, f.Trigger.Pattern) {
-			check("pattern", pattern, f.Trigger.Pattern)
-		}
-	}
-	return reasons
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
-}
-
-func (p *Plan) job(s *Settings, have *State) {
-	j := s.Job
-	h := have.job(j.Region)
-	flags := []string{
-		"--location=" + j.Region, "--schedule=" + j.Schedule, "--time-zone=" + j.TimeZone, "--http-method=" + j.Method,
-		"--oidc-service-account-email=" + j.ServiceAccount, "--attempt-deadline=" + seconds(j.AttemptDeadline),
-		"--max-retry-attempts=" + strconv.Itoa(j.MaxRetryAttempts), "--min-backoff=" + seconds(j.MinBackoff), "--max-backoff=" + seconds(j.MaxBackoff),
-		"--description=" + madeBy,
-	}
-	uri, lookup := Placeholder, gcloud("functions", "describe", OnScheduleName, "--region="+j.Region, "--format=value(serviceConfig.uri)").in(s.Project)
-	if f := have.function(j.Region, OnScheduleName); f != nil && f.ServiceConfig.URI != "" {
-		uri = f.ServiceConfig.URI
-	}
-	command := func(verb string) Command {
-		c := gcloud("scheduler", "jobs", verb, "http", j.Name).with(flags...).with("--uri=" + uri).in(s.Project)
-		if uri == Placeholder {
-			c.Output = &lookup
-		}
-		return c
-	}
-	if h == nil {
-		p.add("create job "+j.Name, command("create"))
-		return
-	}
-	var reasons []string
-	check := func(what string, got, want any) {
-		if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
-			reasons = append(reasons, fmt.Sprintf("%s: %s, want %s", what, orNone(g), w))
+			s := Surplus{Kind: k, Object: o}
+			switch {
+			case k == Trigger && o.Get("destination.cloudRun.service") == OnWriteName:
+				database, pattern := o.Get("eventFilters.database"), o.Get("eventFilters.document")
+				s.Reason = fmt.Sprintf("another has the documents %s of database %s, and their events come twice", pattern, database)
+				at := slices.IndexFunc(d.Routes, func(r *rollup.Route) bool { return anonymous(Pattern(r)) == pattern })
+				if served := slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == database }); at < 0 || !served {
+					s.lost, s.Reason = true, fmt.Sprintf("no route has the documents %s of database %s", pattern, database)
+				} else if every := d.Routes[at].Template.Every; every > 0 {
+					s.Reason = fmt.Sprintf("the schedule keeps %s every %v, and each event is billed for nothing", pattern, every)
+				}
+			case k == Job && uri != "" && strings.HasPrefix(o.Get("httpTarget.uri"), uri):
+				s.Reason = "it calls RollUpOnSchedule too, and each call audits"
+			case k == Job && have.made(k, o), k == Function && ours(o), k == Repository && have.made(k, o):
+				s.Reason = "it is in a region that the functions are not in"
+			default:
+				continue
+			}
+			surplus = append(surplus, s)
 		}
 	}
-	check("schedule", h.Schedule, j.Schedule)
-	check("time zone", h.TimeZone, j.TimeZone)
-	check("method", h.HTTPTarget.HTTPMethod, j.Method)
-	check("service account", h.HTTPTarget.OIDCToken.ServiceAccountEmail, j.ServiceAccount)
-	check("attempt deadline", h.AttemptDeadline, seconds(j.AttemptDeadline))
-	check("retries", h.RetryConfig.RetryCount, j.MaxRetryAttempts)
-	check("least backoff", h.RetryConfig.MinBackoffDuration, seconds(j.MinBackoff))
-	check("longest backoff", h.RetryConfig.MaxBackoffDuration, seconds(j.MaxBackoff))
-	if f := have.function(j.Region, OnScheduleName); f == nil || !h.calls(f) {
-		reasons = append(reasons, "address: "+orNone(h.HTTPTarget.URI)+", want that of "+OnScheduleName)
-	}
-	if len(reasons) > 0 {
-		p.add("update job "+j.Name, command("update"), reasons...)
-	}
-	if h.State == "PAUSED" {
-		p.note("the job is paused, and stays so: nothing is audited until you run\n  %s",
-			gcloud("scheduler", "jobs", "resume", j.Name, "--location="+j.Region).in(s.Project))
-	}
+	return surplus
 }
 
-// gone are the functions and jobs that were deployed and that the settings do not have: those of a
-// route or a database that is not named any more, or of a region that was left. They go on as they
-// are, because to stop rolling up a counter without being asked would be to let its readers see an
-// old total for ever, and a route is left out by a slip more often than on purpose.
-func (p *Plan) gone(s *Settings, have *State, prune bool) {
-	wanted := make(map[string]bool)
-	for _, f := range s.Functions() {
-		wanted[f.Region+"/"+f.Name] = true
-	}
-	for i := range have.Functions {
-		f := &have.Functions[i]
-		if wanted[f.region()+"/"+f.id()] {
-			continue
-		}
-		what := f.id() + " in " + f.region()
-		if !prune {
-			p.note("%s is deployed, but not asked for: %s. It goes on with what it was deployed with; --prune deletes it", what, f.purpose())
-			continue
-		}
-		if j := have.job(f.region()); f.scheduled() && j != nil && (j.Description == madeBy || j.calls(f)) {
-			p.add("delete job "+JobName+" in "+j.region(), deleteJob(s.Project, j))
-		}
-		p.add("delete "+what, deleteFunction(s.Project, f))
-	}
+func (p *Plan) remove(project string, s Surplus) {
+	p.add(s.Kind, "delete "+s.Noun+" "+path.Base(s.name()), s.Kind.command(project, s.Kind.remove, s.name()), s.Reason)
 }
 
-// purpose says what a deployed function serves.
-func (f *function) purpose() string {
-	if f.scheduled() {
-		return "the schedule"
-	}
-	if f.EventTrigger == nil {
-		return "no events"
-	}
-	var parts []string
-	for _, filter := range f.EventTrigger.EventFilters {
-		parts = append(parts, filter.Attribute+" "+filter.Value)
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, ", ")
-}
-
-func deleteFunction(project string, f *function) Command {
-	return gcloud("functions", "delete", f.id(), "--region="+f.region()).in(project)
-}
-
-func deleteJob(project string, j *job) Command {
-	return gcloud("scheduler", "jobs", "delete", path.Base(j.Name), "--location="+j.region()).in(project)
-}
-
-// PlanUndeploy returns the commands that take away what PlanDeploy's made, and nothing else: no
-// document, no rule, no index, no database, no API and no service agent.
-func PlanUndeploy(project string, have *State, m *Monitoring) Plan {
+// Undeploy returns the commands that take away what Deploy's made, and nothing else: no document, no rule,
+// no field's index, no database, no API and no service agent.
+func Undeploy(have *State, m *Monitoring) (Plan, error) {
 	var p Plan
-	for i := range have.Jobs {
-		if j := &have.Jobs[i]; path.Base(j.Name) == JobName && j.Description == madeBy {
-			p.add("delete job "+JobName+" in "+j.region(), deleteJob(project, j))
+	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !have.made(Function, o) })
+	if others {
+		p.note("functions stay that something else made, such as Terraform, with the metrics and the dashboard that they may use")
+	}
+	names := m.names()
+	for _, k := range []*Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Channel, Account} {
+		if u := have.Unread[k]; u != nil {
+			return Plan{}, u
 		}
-	}
-	for i := range have.Functions {
-		f := &have.Functions[i]
-		p.add("delete "+f.id()+" in "+f.region(), deleteFunction(project, f))
-	}
-	kept := false
-	for i := range have.Others {
-		if f := &have.Others[i]; f.labelled() {
-			p.note("%s in %s was not made by tally deploy: it stays, with the metrics, dashboard and channel that it may use", f.id(), f.region())
-			kept = true
-		}
-	}
-	p.removeAlerts(project, have)
-	if !kept {
-		p.removeMonitoring(project, have, m)
-	}
-	for _, a := range have.ServiceAccounts {
-		id, _, _ := strings.Cut(a.Email, "@")
-		ours := []string{functionsAccount, triggerAccount, schedulerAccount, buildAccount}
-		if a.Description != madeBy || a.Email != accountEmail(id, project) || !slices.Contains(ours, id) {
-			continue
-		}
-		// First the roles: a policy keeps those of an account that is gone.
-		for _, b := range have.Policy.Bindings {
-			if slices.Contains(b.Members, "serviceAccount:"+a.Email) {
-				p.add("take "+b.Role+" from "+id, gcloud("projects", "remove-iam-policy-binding", project,
-					"--member=serviceAccount:"+a.Email, "--role="+b.Role, "--condition=None"))
+		for _, o := range have.have[k] {
+			unmarked := (k == Metric || k == Dashboard) && !others && slices.Contains(names, o.Get(map[*Kind]string{Metric: "name", Dashboard: "displayName"}[k]))
+			if !unmarked && !have.made(k, o) {
+				continue
 			}
+			if k == Account {
+				// A policy keeps the roles of an account that is gone. Those on what is gone went with it.
+				member := "serviceAccount:" + path.Base(o.name())
+				for _, g := range have.grants("projects/" + have.Project) {
+					if g.Member == member {
+						p.take(have.Project, g)
+					}
+				}
+			}
+			p.remove(have.Project, Surplus{Kind: k, Object: o})
 		}
-		p.add("delete service account "+id, gcloud("iam", "service-accounts", "delete", a.Email).in(project))
 	}
-	return p
+	return p, nil
 }

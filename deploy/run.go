@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/oauth2"
+	"google.golang.org/api/option"
 )
 
 // Tools run gcloud and firebase, which they find on PATH.
@@ -42,6 +45,21 @@ func (t *Tools) check(ctx context.Context) error {
 	}
 	return nil
 }
+
+// SignIn returns the option with which Google's clients sign in as gcloud has.
+func (t *Tools) SignIn(ctx context.Context) (option.ClientOption, error) {
+	source := oauth2.ReuseTokenSource(nil, gcloudToken(func() (*oauth2.Token, error) {
+		out, err := t.output(ctx, gcloud("auth", "print-access-token"))
+		// gcloud's tokens may be near their end, so it is asked again soon.
+		return &oauth2.Token{AccessToken: strings.TrimSpace(string(out)), Expiry: time.Now().Add(time.Minute)}, err
+	}))
+	_, err := source.Token()
+	return option.WithTokenSource(source), err
+}
+
+type gcloudToken func() (*oauth2.Token, error)
+
+func (f gcloudToken) Token() (*oauth2.Token, error) { return f() }
 
 // query runs a command and decodes its answer in JSON.
 func (t *Tools) query(ctx context.Context, into any, c Command) error {
@@ -219,18 +237,25 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// again is a shell's function that tries a command for ten minutes: what was made just now, such as a role,
+// is not known everywhere yet.
+const again = "again() { for i in $(seq 20); do \"$@\" && return; sleep 30; done; \"$@\"; }"
+
 // Script returns the plan as a script for a POSIX shell, to be run anywhere. It ends at the first
 // command that fails. dir is the clone.
 func (p Plan) Script(dir string) string {
 	var b strings.Builder
 	if len(p.Steps) > 0 {
-		b.WriteString("set -eu\nexport CLOUDSDK_CORE_DISABLE_PROMPTS=1\ncd " + quote(dir) + "\n\n")
+		b.WriteString("set -eu\nexport CLOUDSDK_CORE_DISABLE_PROMPTS=1\n" + again + "\ncd " + quote(dir) + "\n\n")
 	}
 	comment := func(text string) { b.WriteString("# " + strings.ReplaceAll(text, "\n", "\n# ") + "\n") }
 	for _, step := range p.Steps {
 		comment(step.Title)
 		for _, reason := range step.Reasons {
 			comment("  " + reason)
+		}
+		if step.Of == Function || step.Of == Trigger {
+			b.WriteString("again ")
 		}
 		b.WriteString(step.Command.Lines() + "\n\n")
 	}

@@ -20,8 +20,7 @@ import (
 type Options struct {
 	Project string
 
-	// Region is where the functions run. Empty, each RollUpOnWrite runs where its database is, and
-	// RollUpOnSchedule where the first database is; see FunctionRegion.
+	// Region is where the functions run. Empty, that is near the first database; see FunctionRegion.
 	Region string
 
 	Databases  []Database // at least one
@@ -35,7 +34,16 @@ type Options struct {
 	// Env are further variables of both functions, such as those of telemetry. The options above
 	// take precedence.
 	Env map[string]string
+
+	// Billing is how RollUpOnWrite's instances are billed: ByRequest or ByInstance.
+	Billing string
 }
+
+// What instances are billed for: https://cloud.google.com/run/docs/configuring/billing-settings
+const (
+	ByRequest  = "request"  // the time in which they serve, and each request
+	ByInstance = "instance" // all of their time, at a lower rate, and no request
+)
 
 // A Database is a Firestore database.
 type Database struct {
@@ -43,99 +51,37 @@ type Database struct {
 	Location string // such as "nam5" or "europe-west1"
 }
 
-// Settings are all that a deployment consists of.
-type Settings struct {
-	Project         string
-	APIs            []string
-	ServiceAccounts []ServiceAccount
-	OnWrite         []Function // one for each database and route, in this order
-	OnSchedule      Function
-	Job             Job
-	Fields          []Field // of every database
-	Databases       []Database
+// A Description is all that a deployment consists of.
+type Description struct {
+	Project   string
+	APIs      []string
+	Resources []Resource
+	Grants    []Grant
+	Routes    rollup.Routes
+	Databases []Database
 }
 
-// Functions returns all functions.
-func (s *Settings) Functions() []Function {
-	return append(slices.Clone(s.OnWrite), s.OnSchedule)
+// A Grant is a role of a member on a resource, and on nothing else.
+type Grant struct {
+	On        *Kind
+	Name      string // of the resource
+	Role      string
+	Member    string
+	Condition string // in CEL, of IAM; empty: none
 }
-
-// A ServiceAccount is an identity that the deployment uses.
-type ServiceAccount struct {
-	ID          string // before the @
-	Email       string
-	DisplayName string
-	Roles       []string // in the project
-}
-
-// Member returns the account as policies name it.
-func (a ServiceAccount) Member() string { return "serviceAccount:" + a.Email }
-
-// A Function is a Cloud Run function (2nd gen).
-type Function struct {
-	Name                string // also of its Cloud Run service
-	Region              string
-	EntryPoint          string
-	Kind                string // value of the label Label
-	Runtime             string
-	Concurrency         int
-	CPU                 int
-	MemoryMiB           int
-	Timeout             time.Duration
-	MinInstances        int
-	MaxInstances        int
-	ServiceAccount      string // email: what it runs as
-	BuildServiceAccount string // email: what builds it
-	Invoker             string // email: who alone may call it
-	Env                 map[string]string
-	Trigger             *Trigger // nil: called by HTTP, or a RollUpOnWrite of a route that says "every"
-}
-
-// A Trigger is an Eventarc trigger on writes of documents.
-type Trigger struct {
-	EventType      string
-	Location       string // the database's
-	Database       string
-	Pattern        string // such as "counters/{counter}/shards/{shard}"
-	Retry          bool
-	ServiceAccount string // email
-}
-
-// A Job is a Cloud Scheduler job that calls RollUpOnSchedule.
-type Job struct {
-	Name             string
-	Region           string
-	Schedule         string // as crontab has it
-	TimeZone         string
-	Method           string
-	AttemptDeadline  time.Duration
-	MaxRetryAttempts int
-	MinBackoff       time.Duration
-	MaxBackoff       time.Duration
-	ServiceAccount   string // email, of the OIDC token
-}
-
-// A Field is a field of a collection group that needs no index, and whose time may be that at which
-// Firestore deletes the document.
-type Field struct {
-	CollectionGroup, Path string
-	TTL                   bool
-}
-
-// Label is the label of the functions. Its values are KindOnWrite and KindOnSchedule.
-const (
-	Label          = "tally"
-	KindOnWrite    = "on-write"
-	KindOnSchedule = "on-schedule"
-)
-
-// EventType is what RollUpOnWrite is triggered by: any change of a document, its deletion included.
-const EventType = "google.cloud.firestore.document.v1.written"
 
 // Names of what there is one of in a project.
 const (
+	OnWriteName    = "tally-on-write"
 	OnScheduleName = "tally-on-schedule"
 	JobName        = "tally"
+	repositoryName = "tally"
+)
+
+// Entry points of the functions.
+const (
+	OnWrite    = "RollUpOnWrite"
+	OnSchedule = "RollUpOnSchedule"
 )
 
 // Ids of the service accounts. Each may do one thing, so that none that leaks opens another.
@@ -146,12 +92,25 @@ const (
 	buildAccount     = "tally-build"
 )
 
+// EventType is what RollUpOnWrite is triggered by: any change of a document, its deletion included.
+const EventType = "google.cloud.firestore.document.v1.written"
+
+// Labels of functions, triggers, alerts and channels. Terraform gives the first too.
+const (
+	label       = "tally"        // what it is for
+	madeByLabel = "tally-deploy" // what made it
+	sourceLabel = "tally-source" // of functions: which source
+)
+
+// madeBy is the description of what tally deploy made and cannot label.
+const madeBy = "Made by tally deploy"
+
 // apis are the services that the project needs.
 var apis = []string{
 	"artifactregistry.googleapis.com", // keeps the functions' container images
 	"cloudbuild.googleapis.com",       // builds them
 	"cloudfunctions.googleapis.com",
-	"cloudresourcemanager.googleapis.com", // tally doctor reads the project's policy
+	"cloudresourcemanager.googleapis.com", // the project's policy is read from it
 	"cloudscheduler.googleapis.com",       // calls RollUpOnSchedule
 	"eventarc.googleapis.com",             // calls RollUpOnWrite
 	"eventarcpublishing.googleapis.com",
@@ -165,48 +124,13 @@ var apis = []string{
 	"storage.googleapis.com", // keeps their source
 }
 
-// Fields returns the fields that are exempt from indexing: times, which only grow. No query asks for
-// them, and their index would limit a collection group to about 500 writes a second
-// (https://firebase.google.com/docs/firestore/solutions/shard-timestamp). They are the expiry of tokens
-// of IncrementOnce, which Firestore then deletes, and what Tally adds to the roll-ups of each route.
-func Fields(routes rollup.Routes) []Field {
-	fields := []Field{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true}}
-	for _, t := range routes.Templates() {
-		template := t.Segments()
-		f := Field{CollectionGroup: template[len(template)-2].Name, Path: document.TallyField}
-		if !slices.Contains(fields, f) {
-			fields = append(fields, f)
-		}
-	}
-	return fields
-}
-
 const (
 	// runtime is the Go version of go.mod (https://cloud.google.com/run/docs/runtimes/go).
 	runtime = "go126"
 
-	// onWriteConcurrency is how many events an instance serves at once, the most that Cloud Run allows.
-	// Nearly all are absorbed and take microseconds; those that are held, up to 4 of a counter, take a
-	// slot and no processor time. With the platform's 80 slots, a thousand counters make more instances,
-	// each of which reads every counter once more per cadence (docs/scale.md).
-	onWriteConcurrency = 1000
-
-	// cpu is the least that allows a concurrency above 1
-	// (https://cloud.google.com/run/docs/configuring/services/cpu).
-	cpu = 1
-
-	// memoryMiB is the least of Cloud Run's second generation execution environment
-	// (https://cloud.google.com/run/docs/configuring/services/memory-limits).
-	memoryMiB = 512
-
 	// onWriteTimeout is above any TALLY_HOLD_LIMIT below 60 s; the limit, not the timeout, ends an
 	// event. It leaves time for a cold start.
 	onWriteTimeout = 60 * time.Second
-
-	// onWriteMaxInstances bounds the bill of a run-away client, and the reads of a hot counter: one
-	// for each instance and cadence. 100 instances were simulated (docs/scale.md). What they cannot
-	// take is delivered again.
-	onWriteMaxInstances = 100
 
 	// schedule is how often RollUpOnSchedule is called, and schedulePeriod the same.
 	schedule       = "*/10 * * * *"
@@ -217,19 +141,9 @@ const (
 	// this one has ended (https://cloud.google.com/scheduler/docs/reference/rest/v1/projects.locations.jobs).
 	onScheduleTimeout = schedulePeriod + time.Minute
 
-	// onScheduleConcurrency and onScheduleMaxInstances have a call that overlaps another meet it in
-	// the same instance, where it ends at once. More would only read the same.
-	onScheduleConcurrency  = 10
-	onScheduleMaxInstances = 1
-
-	// minInstances 0 costs nothing while nothing happens. A cold start delays the first event, and
-	// loses none.
-	minInstances = 0
-
-	// The job tries a call that failed again, twice, soon; the next one is due anyway.
-	maxRetryAttempts = 2
-	minBackoff       = 10 * time.Second
-	maxBackoff       = time.Minute
+	// ackDeadline is Eventarc's own, of the subscriptions that it makes
+	// (https://cloud.google.com/eventarc/docs/retry-events).
+	ackDeadline = 10 * time.Second
 )
 
 // multiRegions are the regions for functions on databases in multi-regions: those that Eventarc maps
@@ -244,8 +158,12 @@ var multiRegions = map[string]string{
 // FunctionRegion returns the region for functions on databases in the location: the nearest.
 func FunctionRegion(location string) string { return cmp.Or(multiRegions[location], location) }
 
-// New returns the settings for the options. The error joins every problem.
-func New(o Options) (Settings, error) {
+// region returns the region of the functions.
+func (o *Options) region() string { return cmp.Or(o.Region, FunctionRegion(o.Databases[0].Location)) }
+
+// Describe returns the description for the options. number is the project's number, and source the
+// hash of the functions' source, "" if any will do. The error joins every problem.
+func Describe(o Options, number, source string) (*Description, error) {
 	var problems []error
 	if o.Project == "" {
 		problems = append(problems, errors.New("no project: name it by --project"))
@@ -256,86 +174,317 @@ func New(o Options) (Settings, error) {
 	if o.HoldLimit >= onWriteTimeout {
 		problems = append(problems, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the timeout of the function, %v", o.HoldLimit, onWriteTimeout))
 	}
+	if o.Billing != ByRequest && o.Billing != ByInstance {
+		problems = append(problems, fmt.Errorf("--billing %q: want %s or %s", o.Billing, ByRequest, ByInstance))
+	}
 	if err := errors.Join(problems...); err != nil {
-		return Settings{}, err
+		return nil, err
 	}
+	d := &Description{Project: o.Project, APIs: slices.Clone(apis), Routes: o.Routes, Databases: slices.Clone(o.Databases)}
+	d.accounts(&o, number)
+	d.add(Resource{Kind: Repository, Name: d.repository(o.region()), Settings: []Setting{
+		{Path: "format", Want: "DOCKER", Arg: "--repository-format=docker", Fixed: true},
+		{Path: "description", Want: madeBy, Arg: "--description=" + madeBy, Mark: true},
+	}})
+	d.fields()
+	d.functions(&o, source)
+	d.triggers(&o)
+	d.schedule(&o)
+	return d, nil
+}
 
-	email := func(id string) string { return id + "@" + o.Project + ".iam.gserviceaccount.com" }
-	s := Settings{
-		Project: o.Project,
-		APIs:    slices.Clone(apis),
-		ServiceAccounts: []ServiceAccount{
-			// Reads and writes documents; Firestore has no narrower role that may write.
-			{ID: functionsAccount, DisplayName: "Tally: runs the functions", Roles: []string{"roles/datastore.user"}},
-			// Receives Firestore's events. It may invoke the services of RollUpOnWrite, nothing else:
-			// https://cloud.google.com/eventarc/docs/roles-permissions
-			{ID: triggerAccount, DisplayName: "Tally: delivers events to RollUpOnWrite", Roles: []string{"roles/eventarc.eventReceiver"}},
-			// May invoke the service of RollUpOnSchedule, nothing else.
-			{ID: schedulerAccount, DisplayName: "Tally: calls RollUpOnSchedule"},
-			// What a build needs. Projects since July 2024 have no default account that may:
-			// https://cloud.google.com/functions/docs/securing/build-custom-sa
-			{ID: buildAccount, DisplayName: "Tally: builds the functions",
-				Roles: []string{"roles/artifactregistry.writer", "roles/logging.logWriter", "roles/storage.objectViewer"}},
-		},
-		Fields:    Fields(o.Routes),
-		Databases: slices.Clone(o.Databases),
+func (d *Description) add(r Resource) { d.Resources = append(d.Resources, r) }
+
+// resource returns the resource of the kind and the name, nil if there is none.
+func (d *Description) resource(k *Kind, name string) *Resource {
+	i := slices.IndexFunc(d.Resources, func(r Resource) bool { return r.Kind == k && r.Name == name })
+	if i < 0 {
+		return nil
 	}
+	return &d.Resources[i]
+}
+
+func (d *Description) email(id string) string {
+	return id + "@" + d.Project + ".iam.gserviceaccount.com"
+}
+
+// in returns the name of a resource in a region or location.
+func (d *Description) in(location, collection, id string) string {
+	return "projects/" + d.Project + "/locations/" + location + "/" + collection + "/" + id
+}
+
+func (d *Description) repository(region string) string {
+	return d.in(region, "repositories", repositoryName)
+}
+
+// accounts are the service accounts, Google's own included, and what each may.
+func (d *Description) accounts(o *Options, number string) {
+	for _, a := range [][2]string{
+		{functionsAccount, "Tally: runs the functions"},
+		{triggerAccount, "Tally: delivers events to RollUpOnWrite"},
+		{schedulerAccount, "Tally: calls RollUpOnSchedule"},
+		{buildAccount, "Tally: builds the functions"},
+	} {
+		d.add(Resource{Kind: Account, Name: "projects/" + o.Project + "/serviceAccounts/" + d.email(a[0]), Settings: []Setting{
+			{Path: "displayName", Want: a[1], Arg: "--display-name=" + a[1]},
+			{Path: "description", Want: madeBy, Arg: "--description=" + madeBy, Mark: true},
+		}})
+	}
+	agent := func(service string) string {
+		return fmt.Sprintf("serviceAccount:service-%s@gcp-sa-%s.iam.gserviceaccount.com", number, service)
+	}
+	var databases []string
+	for _, database := range o.Databases {
+		databases = append(databases, fmt.Sprintf(`resource.name == "projects/%s/databases/%s"`, o.Project, database.ID))
+	}
+	may := func(id, role, condition string) {
+		d.Grants = append(d.Grants, Grant{On: Project, Name: "projects/" + o.Project, Role: role, Member: "serviceAccount:" + d.email(id), Condition: condition})
+	}
+	// Eventarc makes its service agent when it is first needed, and the first trigger fails until the
+	// agent's role is known everywhere. Made here, it has the time of a build.
+	// https://cloud.google.com/eventarc/docs/access-control
+	d.Grants = append(d.Grants, Grant{On: Project, Name: "projects/" + o.Project, Role: "roles/eventarc.serviceAgent", Member: agent("eventarc")})
+	// Reads and writes documents of the databases in use; Firestore has no narrower role that may write.
+	// https://cloud.google.com/firestore/docs/security/iam#conditions
+	may(functionsAccount, "roles/datastore.user", strings.Join(databases, " || "))
 	if o.Env["TALLY_TELEMETRY"] == "gcp" {
 		// https://cloud.google.com/stackdriver/docs/otlp/overview
-		s.APIs = append(s.APIs, "telemetry.googleapis.com")
-		s.ServiceAccounts[0].Roles = append(s.ServiceAccounts[0].Roles, "roles/telemetry.writer")
+		d.APIs = append(d.APIs, "telemetry.googleapis.com")
+		may(functionsAccount, "roles/telemetry.writer", "")
 	}
-	for i := range s.ServiceAccounts {
-		s.ServiceAccounts[i].Email = email(s.ServiceAccounts[i].ID)
-	}
-	env := o.env()
-	base := Function{
-		Runtime: runtime, CPU: cpu, MemoryMiB: memoryMiB, MinInstances: minInstances, Env: env,
-		ServiceAccount: email(functionsAccount), BuildServiceAccount: email(buildAccount),
-	}
-	for _, database := range o.Databases {
-		for _, route := range o.Routes {
-			f := base
-			f.Name = OnWriteName(database.ID, route)
-			f.Region = cmp.Or(o.Region, FunctionRegion(database.Location))
-			f.EntryPoint, f.Kind = "RollUpOnWrite", KindOnWrite
-			f.Concurrency, f.MaxInstances, f.Timeout = onWriteConcurrency, onWriteMaxInstances, onWriteTimeout
-			f.Invoker = email(triggerAccount)
-			f.Env = maps.Clone(env)
-			if route.Template.Every == 0 { // the schedule keeps the others, so that their writes are billed no event
-				f.Trigger = &Trigger{
-					EventType: EventType, Location: database.Location, Database: database.ID, Pattern: Pattern(route),
-					// Without it a failed event is dropped, and an event that is held relies on being
-					// delivered again.
-					Retry:          true,
-					ServiceAccount: email(triggerAccount),
-				}
-			}
-			s.OnWrite = append(s.OnWrite, f)
-		}
-	}
-	f := base
-	f.Name, f.Region = OnScheduleName, cmp.Or(o.Region, FunctionRegion(o.Databases[0].Location))
-	f.EntryPoint, f.Kind = "RollUpOnSchedule", KindOnSchedule
-	f.Concurrency, f.MaxInstances, f.Timeout = onScheduleConcurrency, onScheduleMaxInstances, onScheduleTimeout
-	f.Invoker = email(schedulerAccount)
-	s.OnSchedule = f
-	s.Job = Job{
-		Name: JobName, Region: f.Region, Schedule: schedule,
-		TimeZone: "Etc/UTC", // knows no summer time, so that no hour comes twice or never
-		Method:   "POST",
-		// The job waits as long as the function may take, or it would call it again.
-		AttemptDeadline:  onScheduleTimeout,
-		MaxRetryAttempts: maxRetryAttempts, MinBackoff: minBackoff, MaxBackoff: maxBackoff,
-		ServiceAccount: email(schedulerAccount),
-	}
-	return s, nil
+	// Receives Firestore's events: https://cloud.google.com/eventarc/docs/roles-permissions
+	may(triggerAccount, "roles/eventarc.eventReceiver", "")
+	// What a build needs. Projects since July 2024 have no default account that may. Cloud Functions keeps
+	// the source in the bucket: https://cloud.google.com/functions/docs/securing/build-custom-sa,
+	// https://cloud.google.com/functions/docs/building, https://cloud.google.com/iam/docs/conditions-resource-attributes
+	may(buildAccount, "roles/logging.logWriter", "")
+	may(buildAccount, "roles/storage.objectViewer", fmt.Sprintf(`resource.name.startsWith("projects/_/buckets/gcf-v2-sources-%s-%s")`, number, o.region()))
+	d.Grants = append(d.Grants,
+		// Pub/Sub signs the tokens that its pushes carry. Where its agent is from before April 2021 it needs
+		// to be told so: https://cloud.google.com/eventarc/docs/roles-permissions. Here it may do that as the
+		// trigger, not as every account of the project.
+		Grant{On: Account, Name: "projects/" + o.Project + "/serviceAccounts/" + d.email(triggerAccount), Role: "roles/iam.serviceAccountTokenCreator", Member: agent("pubsub")},
+		Grant{On: Repository, Name: d.repository(o.region()), Role: "roles/artifactregistry.writer", Member: "serviceAccount:" + d.email(buildAccount)},
+		// Each service has one caller: https://cloud.google.com/run/docs/securing/managing-access
+		Grant{On: Service, Name: d.in(o.region(), "services", OnWriteName), Role: invokerRole, Member: "serviceAccount:" + d.email(triggerAccount)},
+		Grant{On: Service, Name: d.in(o.region(), "services", OnScheduleName), Role: invokerRole, Member: "serviceAccount:" + d.email(schedulerAccount)})
 }
 
-// Variables returns the names of the variables that the options stand for.
-func Variables() []string {
-	return []string{"TALLY_ROUTES", "TALLY_CADENCE", "TALLY_BURST", "TALLY_HOLD_LIMIT", "TALLY_LOG_LEVEL", "TALLY_DATABASES", "TALLY_AUDIT_READS_PER_TICK"}
+const invokerRole = "roles/run.invoker"
+
+// A FieldConfig is a field of all collections of one id, and how it is indexed.
+type FieldConfig struct {
+	CollectionGroup, Path string
+	Indexed               bool // a sum needs the index
+	TTL                   bool // its time is that at which Firestore deletes the document
 }
+
+// Fields returns the fields that need an index, and those that must have none.
+//
+// Times only grow, no query asks for them, and their index would limit a collection group to about 500
+// writes a second (https://firebase.google.com/docs/firestore/solutions/shard-timestamp). They are the
+// expiry of tokens of IncrementOnce, which Firestore then deletes, and what Tally adds to the roll-ups of
+// each route. A field that is summed needs its index, which is there by default; one of a route that
+// reads documents has none, because its index is what limits it.
+func Fields(routes rollup.Routes) []FieldConfig {
+	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true}}
+	add := func(f FieldConfig) {
+		i := slices.IndexFunc(fields, func(has FieldConfig) bool { return has.CollectionGroup == f.CollectionGroup && has.Path == f.Path })
+		if i < 0 {
+			fields = append(fields, f)
+		} else if f.Indexed { // of another route whose collections have the same name
+			fields[i].Indexed = true
+		}
+	}
+	for _, t := range routes.Templates() {
+		template := t.Segments()
+		add(FieldConfig{CollectionGroup: template[len(template)-2].Name, Path: document.TallyField})
+	}
+	for _, r := range routes {
+		pattern := r.Pattern()
+		for _, f := range r.Fields() {
+			add(FieldConfig{CollectionGroup: pattern[len(pattern)-2].Name, Path: f, Indexed: !r.Documents})
+		}
+	}
+	return fields
+}
+
+// Exempt returns the fields that must have no index.
+func Exempt(routes rollup.Routes) []FieldConfig {
+	return slices.DeleteFunc(Fields(routes), func(f FieldConfig) bool { return f.Indexed })
+}
+
+// fields are those of each database, each a command that touches the one field only.
+func (d *Description) fields() {
+	for _, database := range d.Databases {
+		for _, f := range Fields(d.Routes) {
+			r := Resource{Kind: Field, Name: "projects/" + d.Project + "/databases/" + database.ID + "/collectionGroups/" + f.CollectionGroup + "/fields/" + f.Path}
+			at := []Setting{{Arg: "--collection-group=" + f.CollectionGroup, Always: true}, {Arg: "--database=" + database.ID, Always: true}}
+			// https://cloud.google.com/firestore/docs/query-data/index-overview#indexing_exemptions
+			indexes := Setting{Path: "indexed", Want: "false", Arg: "--disable-indexes"}
+			if f.Indexed {
+				indexes = Setting{Path: "summable", Want: "true", Arg: "--clear-exemption"}
+			}
+			r.Settings = append(slices.Clone(at), indexes)
+			d.add(r)
+			if f.TTL {
+				// It takes minutes or more, and nothing here waits for it.
+				// https://cloud.google.com/firestore/docs/ttl
+				r.Kind = TTL
+				r.Settings = append(at, Setting{Path: "expires", Want: "true", Arg: "--enable-ttl"}, Setting{Arg: "--async", Always: true})
+				d.add(r)
+			}
+		}
+	}
+}
+
+// functions are RollUpOnWrite, for all live routes and databases, and RollUpOnSchedule. Their flags are
+// those of https://cloud.google.com/sdk/gcloud/reference/functions/deploy.
+func (d *Description) functions(o *Options, source string) {
+	env := o.env()
+	add := func(name, entryPoint, kind string, settings ...Setting) {
+		settings = append(settings,
+			Setting{Path: "state", Want: "ACTIVE"},
+			Setting{Path: "buildConfig.runtime", Want: runtime, Arg: "--runtime=" + runtime},
+			Setting{Path: "buildConfig.entryPoint", Want: entryPoint, Arg: "--entry-point=" + entryPoint},
+			// https://cloud.google.com/functions/docs/securing/build-custom-sa
+			value("buildConfig.serviceAccount", "projects/"+d.Project+"/serviceAccounts/"+d.email(buildAccount), "--build-service-account"),
+			// A repository of its own, which the build's account may write: https://cloud.google.com/functions/docs/building#image_registry
+			value("buildConfig.dockerRepository", d.repository(o.region()), "--docker-repository"),
+			// https://cloud.google.com/functions/docs/securing/function-identity
+			value("serviceConfig.serviceAccountEmail", d.email(functionsAccount), "--service-account"),
+			// The least of the second generation execution environment:
+			// https://cloud.google.com/run/docs/configuring/services/memory-limits
+			value("serviceConfig.availableMemory", "512Mi", "--memory"),
+			// No instance waits for work: that would cost, and a cold start only delays the first event.
+			// https://cloud.google.com/functions/docs/configuring/min-instances
+			value("serviceConfig.minInstanceCount", "0", "--min-instances"),
+			// Eventarc and Cloud Scheduler call from inside; nobody else can even try:
+			// https://cloud.google.com/run/docs/securing/ingress
+			Setting{Path: "serviceConfig.ingressSettings", Want: "ALLOW_INTERNAL_ONLY", Arg: "--ingress-settings=internal-only"},
+			// https://cloud.google.com/run/docs/rollouts-rollbacks-traffic-migration
+			Setting{Path: "serviceConfig.allTrafficOnLatestRevision", Want: "true", Arg: "--serve-all-traffic-latest-revision"},
+			Setting{Path: "labels." + label, Want: kind, Arg: "--update-labels=" + label + "=" + kind},
+			Setting{Path: "labels." + madeByLabel, Want: "true", Arg: "--update-labels=" + madeByLabel + "=true", Mark: true},
+		)
+		if source != "" {
+			settings = append(settings, Setting{Path: "labels." + sourceLabel, Want: source, Arg: "--update-labels=" + sourceLabel + "=" + source})
+		}
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			settings = append(settings, Setting{Path: "serviceConfig.environmentVariables." + name, Want: env[name], Arg: "--update-env-vars=" + name + "=" + env[name]})
+		}
+		for _, name := range []string{"FIRESTORE_EMULATOR_HOST", "TALLY_USAGE_FILE"} { // for development
+			settings = append(settings, Setting{Path: "serviceConfig.environmentVariables." + name, Arg: "--remove-env-vars=" + name})
+		}
+		d.add(Resource{Kind: Function, Name: d.in(o.region(), "functions", name), Settings: settings})
+	}
+	add(OnWriteName, OnWrite, "on-write",
+		// How many events an instance serves at once, the most that Cloud Run allows
+		// (https://cloud.google.com/run/docs/about-concurrency). Nearly all are absorbed and take microseconds;
+		// those that are held, up to 4 of a counter, take a slot and no processor time. With the platform's 80
+		// slots, a thousand counters make more instances, each of which reads every counter once more per
+		// cadence (docs/scale.md).
+		value("serviceConfig.maxInstanceRequestConcurrency", "1000", "--concurrency"),
+		// The least that allows a concurrency above 1: https://cloud.google.com/run/docs/configuring/services/cpu
+		value("serviceConfig.availableCpu", "1", "--cpu"),
+		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(onWriteTimeout), Arg: "--timeout=" + seconds(onWriteTimeout)},
+		// Bounds the bill of a run-away client, and the reads of a hot counter: one for each instance and
+		// cadence. 100 instances were simulated (docs/scale.md). What they cannot take is delivered again.
+		// https://cloud.google.com/run/docs/configuring/max-instances
+		value("serviceConfig.maxInstanceCount", "100", "--max-instances"))
+	add(OnScheduleName, OnSchedule, "on-schedule",
+		// One call at a time, by one instance: more would only read the same. With one at a time an instance
+		// may have less than a processor; this is what the platform gives to 512 MiB, and serves some hundred
+		// roll-ups a second (docs/costs.md). https://cloud.google.com/run/docs/configuring/services/cpu
+		value("serviceConfig.maxInstanceRequestConcurrency", "1", "--concurrency"),
+		value("serviceConfig.availableCpu", "0.333", "--cpu"),
+		value("serviceConfig.maxInstanceCount", "1", "--max-instances"),
+		// https://cloud.google.com/run/docs/configuring/request-timeout
+		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(onScheduleTimeout), Arg: "--timeout=" + seconds(onScheduleTimeout)})
+
+	// Cloud Functions cannot say it, and its next deployment forgets it.
+	// https://cloud.google.com/run/docs/configuring/billing-settings
+	billing := Setting{Path: "template.containers.0.resources.cpuIdle", Want: "true", Arg: "--cpu-throttling"}
+	if o.Billing == ByInstance {
+		billing.Want, billing.Arg = "false", "--no-cpu-throttling"
+	}
+	d.add(Resource{Kind: Service, Name: d.in(o.region(), "services", OnWriteName), Settings: []Setting{billing}})
+}
+
+// value is a setting that gcloud has as the API has it.
+func value(path, want, flag string) Setting {
+	return Setting{Path: path, Want: want, Arg: flag + "=" + want}
+}
+
+// triggers are one for each source of a live route and database, all of them RollUpOnWrite's: the schedule
+// keeps the routes that say "every", so that their writes are billed no event.
+// https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
+func (d *Description) triggers(o *Options) {
+	for _, database := range o.Databases {
+		for _, r := range o.Routes.Live() {
+			name := d.in(database.Location, "triggers", TriggerName(database.ID, r))
+			filter := func(flag, attribute, want, say string) Setting {
+				return Setting{Path: "eventFilters." + attribute, Want: want, Arg: flag + "=" + attribute + "=" + say, Fixed: true}
+			}
+			d.add(Resource{Kind: Trigger, Name: name, Settings: []Setting{
+				filter("--event-filters", "type", EventType, EventType),
+				filter("--event-filters", "database", database.ID, database.ID),
+				filter("--event-filters-path-pattern", "document", anonymous(Pattern(r)), Pattern(r)),
+				// The functions read protobuf: https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
+				value("eventDataContentType", "application/protobuf", "--event-data-content-type"),
+				value("destination.cloudRun.service", OnWriteName, "--destination-run-service"),
+				value("destination.cloudRun.region", o.region(), "--destination-run-region"),
+				value("serviceAccount", d.email(triggerAccount), "--service-account"),
+				{Path: "labels." + label, Want: "on-write", Arg: "--labels=" + label + "=on-write"},
+				{Path: "labels." + madeByLabel, Want: "true", Arg: "--labels=" + madeByLabel + "=true", Mark: true},
+			}})
+			// A delivery that lasts longer is made a second time meanwhile. Pub/Sub's longest is 600 s:
+			// https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline
+			deadline := max(ackDeadline, o.HoldLimit.Truncate(time.Second)+2*time.Second)
+			lookup := Trigger.command(d.Project, "describe", name, "--format=value(transport.pubsub.subscription)")
+			d.add(Resource{Kind: Subscription, Name: Placeholder + name, lookup: &lookup, Settings: []Setting{value("ackDeadlineSeconds", number(deadline), "--ack-deadline")}})
+		}
+	}
+}
+
+// anonymous returns a pattern without the names of its captures, which say nothing.
+func anonymous(pattern string) string {
+	segments := strings.Split(pattern, "/")
+	for i, s := range segments {
+		if strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") && !strings.Contains(s, "**") || s == "*" {
+			segments[i] = "{}"
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// schedule calls RollUpOnSchedule. Its flags are those of
+// https://cloud.google.com/sdk/gcloud/reference/scheduler/jobs/create/http.
+func (d *Description) schedule(o *Options) {
+	lookup := Function.command(d.Project, "describe", d.in(o.region(), "functions", OnScheduleName), "--format=value(serviceConfig.uri)")
+	period := func(path, flag string, want time.Duration) Setting { return value(path, seconds(want), flag) }
+	d.add(Resource{Kind: Job, Name: d.in(o.region(), "jobs", JobName), lookup: &lookup, Settings: []Setting{
+		value("schedule", schedule, "--schedule"),
+		value("timeZone", "Etc/UTC", "--time-zone"), // knows no summer time, so that no hour comes twice or never
+		{Path: "httpTarget.uri", Want: Placeholder, Arg: "--uri=" + Placeholder},
+		value("httpTarget.httpMethod", "POST", "--http-method"),
+		// https://cloud.google.com/scheduler/docs/http-target-auth
+		value("httpTarget.oidcToken.serviceAccountEmail", d.email(schedulerAccount), "--oidc-service-account-email"),
+		{Path: "httpTarget.oidcToken.audience", Want: Placeholder, Arg: "--oidc-token-audience=" + Placeholder},
+		// The job waits as long as the function may take, or it would call it again.
+		period("attemptDeadline", "--attempt-deadline", onScheduleTimeout),
+		// A call that failed is tried again, twice, soon; the next one is due anyway.
+		// https://cloud.google.com/scheduler/docs/configuring/retry-jobs
+		value("retryConfig.retryCount", "2", "--max-retry-attempts"),
+		period("retryConfig.minBackoffDuration", "--min-backoff", 10*time.Second),
+		period("retryConfig.maxBackoffDuration", "--max-backoff", time.Minute),
+		{Path: "description", Want: madeBy, Arg: "--description=" + madeBy, Mark: true},
+	}})
+}
+
+func seconds(d time.Duration) string { return number(d) + "s" }
+
+func number(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
 
 // env returns the variables of both functions. All are said, so that a default which changes with a
 // version of Tally changes when that is deployed.
@@ -372,30 +521,26 @@ func Pattern(r *rollup.Route) string {
 	return strings.Join(segments, "/")
 }
 
-// maxName is how long the name of a Cloud Run service can be
-// (https://cloud.google.com/run/docs/deploying), and a function has the name of its service.
-const maxName = 49
+// maxName is how long the name of a trigger can be
+// (https://cloud.google.com/eventarc/docs/reference/rest/v1/projects.locations.triggers/create).
+const maxName = 63
 
-// OnWriteName returns the name of the RollUpOnWrite function of a database and a route, such as
-// "tally-on-write-counters-shards-1a2b3c". It depends on nothing but the database's id and on which
-// documents are the route's shards: not on other routes or their order, on fields, on where the
-// roll-ups are, nor on how captures are named.
-func OnWriteName(database string, r *rollup.Route) string {
-	identity, words := database, ""
+// TriggerName returns the name of the trigger of a database and a route, such as
+// "tally-counters-shards-1a2b3c". It depends on nothing but the database's id and on which documents are
+// the route's shards: not on other routes or their order, on fields, on where the roll-ups are, nor on how
+// captures are named.
+func TriggerName(database string, r *rollup.Route) string {
+	words := ""
 	if database != "(default)" {
 		words = database
 	}
 	for _, s := range r.Pattern() {
-		name := s.Name
-		if s.Capture {
-			name = "{}"
-		} else {
-			words += "-" + name
+		if !s.Capture {
+			words += "-" + s.Name
 		}
-		identity += "/" + name
 	}
-	hash := sha256.Sum256([]byte(identity))
-	const prefix, suffix = "tally-" + KindOnWrite, 6 // hexadecimal digits: 16 million, for some dozens of routes
+	hash := sha256.Sum256([]byte(database + "/" + anonymous(Pattern(r))))
+	const prefix, suffix = "tally", 6 // hexadecimal digits: 16 million, for some dozens of triggers
 	readable := strings.Join(strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }), "-")
 	readable = strings.TrimSuffix(readable[:min(len(readable), maxName-len(prefix)-1-1-suffix)], "-")
 	if readable != "" {

@@ -1,4 +1,4 @@
-package doctor
+package deploy
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/firestore-tally/tally/deploy"
 	"github.com/googleapis/gax-go/v2/apierror"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/grpc/codes"
@@ -19,18 +18,30 @@ type api struct {
 }
 
 var (
-	functionsAPI = api{"cloudfunctions", "cloudfunctions.functions.list", "roles/cloudfunctions.viewer"}
-	schedulerAPI = api{"cloudscheduler", "cloudscheduler.locations.list, cloudscheduler.jobs.list", "roles/cloudscheduler.viewer"}
-	runAPI       = api{"run", "run.services.get, run.services.getIamPolicy", "roles/run.viewer"}
-	eventarcAPI  = api{"eventarc", "eventarc.triggers.get", "roles/eventarc.viewer"}
-	pubsubAPI    = api{"pubsub", "pubsub.subscriptions.get", "roles/pubsub.viewer"}
-	firestoreAPI = api{"firestore", "datastore.databases.getMetadata, datastore.indexes.get", "roles/datastore.viewer"}
-	rulesAPI     = api{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
-	projectsAPI  = api{"cloudresourcemanager", "resourcemanager.projects.getIamPolicy", "roles/iam.securityReviewer"}
+	projectsAPI     = api{"cloudresourcemanager", "resourcemanageprojects.get, resourcemanageprojects.getIamPolicy", "roles/iam.securityReviewer"}
+	servicesAPI     = api{"serviceusage", "serviceusage.services.list", "roles/serviceusage.serviceUsageViewer"}
+	accountsAPI     = api{"iam", "iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy", "roles/iam.securityReviewer"}
+	repositoriesAPI = api{"artifactregistry", "artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy", "roles/iam.securityReviewer"}
+	firestoreAPI    = api{"firestore", "datastore.databases.list, datastore.indexes.get", "roles/datastore.viewer"}
+	functionsAPI    = api{"cloudfunctions", "cloudfunctions.functions.list", "roles/cloudfunctions.viewer"}
+	runAPI          = api{"run", "run.services.get, run.services.getIamPolicy", "roles/run.viewer"}
+	eventarcAPI     = api{"eventarc", "eventarc.triggers.list", "roles/eventarc.viewer"}
+	pubsubAPI       = api{"pubsub", "pubsub.subscriptions.get", "roles/pubsub.viewer"}
+	schedulerAPI    = api{"cloudscheduler", "cloudscheduler.locations.list, cloudscheduler.jobs.list", "roles/cloudscheduler.viewer"}
+	loggingAPI      = api{"logging", "logging.logMetrics.list", "roles/logging.viewer"}
+	monitoringAPI   = api{"monitoring", "monitoring.alertPolicies.list, monitoring.notificationChannels.list, monitoring.dashboards.list, monitoring.timeSeries.list", "roles/monitoring.viewer"}
+	rulesAPI        = api{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
 
-	// apis are all that are asked.
-	apis = []api{functionsAPI, schedulerAPI, runAPI, eventarcAPI, pubsubAPI, firestoreAPI, rulesAPI, projectsAPI}
+	// readAPIs are all that are asked.
+	readAPIs = []api{projectsAPI, servicesAPI, accountsAPI, repositoriesAPI, firestoreAPI, functionsAPI, runAPI, eventarcAPI, pubsubAPI, schedulerAPI, loggingAPI, monitoringAPI, rulesAPI}
 )
+
+// An Unread says why something could not be read.
+type Unread struct {
+	What   string // such as "the triggers"
+	Why    string
+	Remedy []Command // none: there is none that is known
+}
 
 // Error makes an Unread an error, with its remedy.
 func (u *Unread) Error() string {
@@ -42,9 +53,9 @@ func (u *Unread) Error() string {
 }
 
 // unread says why something could not be read, and how it can.
-func (r *reader) unread(a api, what string, err error) *Unread {
-	u := &Unread{What: what, Why: plain(err)}
-	mend := func(args ...string) { u.Remedy = []deploy.Command{{Args: args}} }
+func unread(a api, project, what string, err error) *Unread {
+	u := &Unread{What: what, Why: message(err)}
+	mend := func(args ...string) { u.Remedy = []Command{{Args: args}} }
 	switch problem := classify(err); problem {
 	case offline:
 		u.Why = a.name + ".googleapis.com cannot be reached: " + u.Why
@@ -52,19 +63,19 @@ func (r *reader) unread(a api, what string, err error) *Unread {
 		u.Why = a.name + ".googleapis.com did not answer in time; --timeout gives it longer"
 	case noCredentials:
 		u.Why = "there are no valid credentials: " + u.Why
-		u.Remedy = []deploy.Command{login}
+		u.Remedy = []Command{login}
 	case noQuotaProject:
 		u.Why = "the credentials name no project for the API's quota"
-		mend("gcloud", "auth", "application-default", "set-quota-project", r.project)
+		mend("gcloud", "auth", "application-default", "set-quota-project", project)
 	case disabled:
 		u.Why = "the API " + a.name + ".googleapis.com is not enabled"
-		mend("gcloud", "services", "enable", a.name+".googleapis.com", "--project="+r.project)
+		mend("gcloud", "services", "enable", a.name+".googleapis.com", "--project="+project)
 	case noProject:
-		u.Why = "there is no project " + r.project + ", or the account may not see it"
+		u.Why = "there is no project " + project + ", or the account may not see it"
 		mend("gcloud", "projects", "list")
 	case denied:
 		u.Why = fmt.Sprintf("the account needs %s: %s", a.permissions, u.Why)
-		mend("gcloud", "projects", "add-iam-policy-binding", r.project, "--member=user:YOU", "--role="+a.role, "--condition=None")
+		mend("gcloud", "projects", "add-iam-policy-binding", project, "--member=user:YOU", "--role="+a.role, "--condition=None")
 	}
 	return u
 }
@@ -73,17 +84,22 @@ func (r *reader) unread(a api, what string, err error) *Unread {
 type class int
 
 const (
-	other class = iota
+	none class = iota // no error
+	other
 	offline
 	late
 	noCredentials
 	noQuotaProject
 	disabled
 	noProject
+	missing
 	denied
 )
 
 func classify(err error) class {
+	if err == nil {
+		return none
+	}
 	text := err.Error()
 	has := func(parts ...string) bool {
 		for _, p := range parts {
@@ -113,6 +129,8 @@ func classify(err error) class {
 		return disabled
 	case reason == "CONSUMER_INVALID" || reason == "USER_PROJECT_DENIED" || code == codes.NotFound && has("roject"):
 		return noProject
+	case code == codes.NotFound:
+		return missing
 	case code == codes.PermissionDenied:
 		return denied
 	}
@@ -140,10 +158,8 @@ func codeOf(err error) codes.Code {
 	return codes.Unknown
 }
 
-func notFound(err error) bool { return err != nil && codeOf(err) == codes.NotFound }
-
-// plain returns an error's message on one line, without the codes that clients put before it.
-func plain(err error) string {
+// message returns an error's message on one line, without the codes that clients put before it.
+func message(err error) string {
 	text := err.Error()
 	var h *googleapi.Error
 	if errors.As(err, &h) && h.Message != "" {
@@ -168,8 +184,8 @@ func unwrapStatus(err error) error {
 
 // ExplainDial adds the remedy to an error of Dial, which sends nothing yet: there are no credentials.
 func ExplainDial(err error) error {
-	return &Unread{What: "the project", Why: "there are no valid credentials: " + plain(err), Remedy: []deploy.Command{login}}
+	return &Unread{What: "the project", Why: "there are no valid credentials: " + message(err), Remedy: []Command{login}}
 }
 
 // login is the command that provides credentials.
-var login = deploy.Command{Args: []string{"gcloud", "auth", "application-default", "login"}}
+var login = Command{Args: []string{"gcloud", "auth", "application-default", "login"}}

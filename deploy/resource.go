@@ -1,0 +1,290 @@
+package deploy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// A Resource is one thing that a deployment consists of: a resource of one of Google's APIs, with what
+// is to be said of it.
+type Resource struct {
+	*Kind
+	Name     string // as the API has it, such as "projects/p/locations/us-central1/jobs/tally"
+	Settings []Setting
+
+	content Object // of the file that says all of it; nil: there is none
+
+	// lookup is a command whose output stands in arguments where Placeholder does.
+	lookup *Command
+}
+
+// A Setting is one field of a resource.
+type Setting struct {
+	// Path is where the API has it, in JSON: "serviceConfig.timeoutSeconds". A number is an index in a
+	// list, and # the list's length.
+	Path string
+
+	Want string // without quotes. What is empty, 0 or false may also be absent
+	Arg  string // gcloud's argument that sets it; empty: none does
+
+	Fixed  bool // the API cannot change it: the resource is made anew
+	Always bool // every update says it
+	Mark   bool // says only what made the resource: it is never different
+}
+
+// A Kind is a kind of resources, and how gcloud calls them.
+type Kind struct {
+	Noun   string   // such as "function"
+	group  []string // gcloud's words for it
+	create string   // the command, and what comes before the id; empty: it is not made by itself
+	update string
+	remove string
+	place  string   // flag of where it is; empty: it is nowhere
+	always []string // arguments of create and update
+
+	// key tells resources apart, if not by their names; see State.find.
+	key func(Object) string
+
+	// missing is what a resource is like that appears by itself with another, before it does.
+	missing Object
+
+	terraform string // type; empty: it has none
+}
+
+// Kinds of resources, in the order in which each finds what it needs.
+var (
+	Account = &Kind{Noun: "service account", group: []string{"iam", "service-accounts"}, create: "create", update: "update", remove: "delete",
+		terraform: "google_service_account"}
+	Project    = &Kind{Noun: "project", group: []string{"projects"}}
+	Repository = &Kind{Noun: "repository", group: []string{"artifacts", "repositories"}, create: "create", remove: "delete", place: "--location",
+		terraform: "google_artifact_registry_repository"}
+	Field    = &Kind{Noun: "indexes of", group: []string{"firestore", "indexes", "fields"}, update: "update", terraform: "google_firestore_field"}
+	TTL      = &Kind{Noun: "time to live by", group: []string{"firestore", "fields", "ttls"}, update: "update"}
+	Function = &Kind{Noun: "function", group: []string{"functions"}, create: "deploy", update: "deploy", remove: "delete", place: "--region",
+		always: []string{"--gen2", "--source=.", "--trigger-http", "--no-allow-unauthenticated"}, terraform: "google_cloudfunctions2_function"}
+	Service = &Kind{Noun: "service", group: []string{"run", "services"}, update: "update", place: "--region",
+		missing: Object{"template": Object{"containers": []any{Object{"resources": Object{"cpuIdle": true}}}}}}
+	Trigger = &Kind{Noun: "trigger", group: []string{"eventarc", "triggers"}, create: "create", update: "update", remove: "delete", place: "--location",
+		terraform: "google_eventarc_trigger"}
+	Subscription = &Kind{Noun: "subscription", group: []string{"pubsub", "subscriptions"}, update: "update", missing: Object{"ackDeadlineSeconds": "10"}}
+	Job          = &Kind{Noun: "job", group: []string{"scheduler", "jobs"}, create: "create http", update: "update http", remove: "delete", place: "--location",
+		terraform: "google_cloud_scheduler_job"}
+	Metric = &Kind{Noun: "metric", group: []string{"logging", "metrics"}, create: "create", update: "update", remove: "delete",
+		terraform: "google_logging_metric"}
+	Channel = &Kind{Noun: "notification channel", group: []string{"beta", "monitoring", "channels"}, create: "create", remove: "delete",
+		key: func(o Object) string { return o.Get("labels.email_address") }, terraform: "google_monitoring_notification_channel"}
+	Alert = &Kind{Noun: "alert", group: []string{"alpha", "monitoring", "policies"}, create: "create", update: "update", remove: "delete",
+		key: func(o Object) string { return o.Get("userLabels.tally") }, terraform: "google_monitoring_alert_policy"}
+	Dashboard = &Kind{Noun: "dashboard", group: []string{"monitoring", "dashboards"}, create: "create", update: "update", remove: "delete",
+		key: func(o Object) string { return o.Get("displayName") }, terraform: "google_monitoring_dashboard"}
+
+	kinds = []*Kind{Account, Project, Repository, Field, TTL, Function, Service, Trigger, Subscription, Job, Metric, Channel, Alert, Dashboard}
+)
+
+// An Object is a resource as an API of Google's has it, in JSON.
+type Object map[string]any
+
+// object returns a message of an API.
+func object(m proto.Message) (Object, error) {
+	data, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return decode(data)
+}
+
+// decode decodes a resource in JSON, with numbers as they are spelled.
+func decode(data []byte) (Object, error) {
+	var o Object
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return o, d.Decode(&o)
+}
+
+// Get returns what is at the path, without quotes; a list's elements with commas between them.
+func (o Object) Get(path string) string {
+	var at any = map[string]any(o)
+	for path != "" {
+		var name string
+		name, path, _ = strings.Cut(path, ".")
+		switch in := at.(type) {
+		case map[string]any:
+			at = in[name]
+		case Object:
+			at = in[name]
+		case []any:
+			if name == "#" {
+				return strconv.Itoa(len(in))
+			}
+			i, err := strconv.Atoi(name)
+			if err != nil || i >= len(in) {
+				return ""
+			}
+			at = in[i]
+		default:
+			return ""
+		}
+	}
+	switch v := at.(type) {
+	case nil:
+		return ""
+	case []any:
+		var all []string
+		for _, e := range v {
+			all = append(all, fmt.Sprint(e))
+		}
+		return strings.Join(all, ",")
+	}
+	return fmt.Sprint(at)
+}
+
+// label returns the resource's id.
+func (r *Resource) label() string { return path.Base(r.Name) }
+
+// name returns the resource's name.
+func (o Object) name() string { return o.Get("name") }
+
+// segment returns what follows the collection's name in a resource's name.
+func segment(name, collection string) string {
+	parts := strings.Split(name, "/")
+	if i := slices.Index(parts, collection); i >= 0 && i+1 < len(parts) {
+		return parts[i+1]
+	}
+	return ""
+}
+
+// A Change is a setting that is not as it is to be.
+type Change struct {
+	Setting
+	Have string
+}
+
+func (c Change) String() string {
+	return fmt.Sprintf("%s: %s, want %s", c.Path, orNone(c.Have), orNone(c.Want))
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// differs returns the settings that are not as they are to be.
+func (r *Resource) differs(have Object) []Change {
+	var changes []Change
+	for _, s := range r.Settings {
+		got := have.Get(s.Path)
+		if s.Mark || s.Path == "" || got == s.Want || got == "" && (s.Want == "0" || s.Want == "false") || s.Want == "" && (got == "0" || got == "false") {
+			continue
+		}
+		changes = append(changes, Change{s, got})
+	}
+	return changes
+}
+
+// command returns gcloud's command on a resource of the kind; verb is one of the kind's.
+func (k *Kind) command(project, verb, name string, args ...string) Command {
+	words := strings.Fields(verb)
+	id := path.Base(name)
+	switch {
+	case k == Account && verb == k.create:
+		id, _, _ = strings.Cut(id, "@")
+	case k == Alert || k == Channel || k == Dashboard:
+		if id = name; verb == k.create {
+			id = "" // the server gives it
+		}
+	}
+	c := gcloud(slices.Concat(k.group, words)...)
+	if id != "" {
+		c = c.with(id)
+	}
+	if k.place != "" {
+		c = c.with(k.place + "=" + segment(name, "locations"))
+	}
+	if k != Project { // whose id says it
+		c = c.in(project)
+	}
+	return c.with(args...)
+}
+
+// commands return what makes the resource, or changes what differs.
+func (r *Resource) commands(project string, have Object, changes []Change) []Command {
+	verb, name := r.create, r.Name
+	var again []Command
+	say := func(Setting) bool { return true }
+	if have != nil {
+		if n := have.name(); n != "" {
+			name = n
+		}
+		if slices.ContainsFunc(changes, func(c Change) bool { return c.Fixed }) {
+			again = append(again, r.Kind.command(project, r.remove, name))
+		} else {
+			verb = r.update
+			say = func(s Setting) bool {
+				return s.Always || slices.ContainsFunc(changes, func(c Change) bool { return c.Path == s.Path })
+			}
+		}
+	}
+	args := slices.Clone(r.always)
+	for _, s := range r.Settings {
+		if s.Arg != "" && say(s) {
+			args = append(args, s.Arg)
+		}
+	}
+	if verb == r.update {
+		for i, a := range args {
+			for _, renamed := range updating {
+				if rest, ok := strings.CutPrefix(a, renamed[0]); ok && r.Kind != Function {
+					args[i] = renamed[1] + rest
+				}
+			}
+		}
+	}
+	c := r.Kind.command(project, verb, name, join(args)...)
+	c.Output = r.lookup
+	return append(again, c)
+}
+
+// updating are flags that have other names in updates.
+var updating = [][2]string{
+	{"--labels=", "--update-labels="},
+	{"--user-labels=", "--update-user-labels="},
+	{"--notification-channels=", "--set-notification-channels="},
+}
+
+// pairs are flags whose values are pairs: said once, with all of them.
+var pairs = []string{"--update-env-vars=", "--update-labels=", "--labels=", "--user-labels=", "--update-user-labels=", "--event-filters=", "--remove-env-vars="}
+
+// join returns the arguments, each once, and with the pairs of one flag together.
+func join(args []string) []string {
+	var joined []string
+	values := make(map[string][]string)
+	for _, a := range args {
+		i := slices.IndexFunc(pairs, func(flag string) bool { return strings.HasPrefix(a, flag) })
+		switch {
+		case i >= 0:
+			flag := pairs[i]
+			if values[flag] == nil {
+				joined = append(joined, flag)
+			}
+			values[flag] = append(values[flag], strings.TrimPrefix(a, flag))
+		case !slices.Contains(joined, a):
+			joined = append(joined, a)
+		}
+	}
+	for i, a := range joined {
+		if values[a] != nil {
+			joined[i] = a + dict(values[a])
+		}
+	}
+	return joined
+}

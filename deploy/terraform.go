@@ -1,0 +1,281 @@
+package deploy
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// TerraformNumber stands for the project's number in a description that becomes Terraform's.
+const TerraformNumber = "${data.google_project.project.number}"
+
+// Terraform returns the description as a configuration in Terraform's JSON syntax
+// (https://developer.hashicorp.com/terraform/language/syntax/json), and notes of what Terraform cannot say.
+// clone is the folder of Tally's clone. Arguments have the names of the API's fields, in snake case, unless
+// block says otherwise (https://registry.terraform.io/providers/hashicorp/google/latest/docs).
+func (d *Description) Terraform(clone string) ([]byte, []string, error) {
+	files, err := sourceFiles(clone)
+	if err != nil {
+		return nil, nil, err
+	}
+	if clone, err = filepath.Abs(clone); err != nil {
+		return nil, nil, err
+	}
+	t := &terraform{Description: d, resources: make(map[string]map[string]block)}
+	t.add("google_project_service", "api", block{"for_each": setOf(d.APIs), "service": "${each.value}", "disable_on_destroy": false}) // others may use it
+	// Google's own service accounts, before the first trigger needs them.
+	t.add("google_project_service_identity", "agent", block{"provider": "google-beta", "service": "${each.value}", "for_each": setOf([]string{"eventarc.googleapis.com", "pubsub.googleapis.com"})})
+	t.add("google_storage_bucket", "source", block{"name": d.Project + "-tally-source", "location": segment(d.only(Job).Name, "locations"),
+		"uniform_bucket_level_access": true, "force_destroy": true}) // it holds the functions' source, nothing else
+	t.add("google_storage_bucket_object", "source", block{"bucket": "${google_storage_bucket.source.name}",
+		"name": "${data.archive_file.source.output_sha256}.zip", "source": "${data.archive_file.source.output_path}"})
+	var notes []string
+	for _, k := range kinds {
+		for _, r := range d.Resources {
+			if r.Kind == k {
+				notes = append(notes, t.resource(&r)...)
+			}
+		}
+		for _, g := range d.Grants {
+			if g.On == k {
+				t.grant(g)
+			}
+		}
+	}
+	var source []block
+	for _, name := range files {
+		source = append(source, block{"filename": name, "content": fmt.Sprintf("${file(%q)}", "${var.clone}/"+name)})
+	}
+	out, err := json.MarshalIndent(block{
+		"terraform": block{"required_version": ">= 1.5", "required_providers": block{
+			"google":      block{"source": "hashicorp/google", "version": ">= 6.0"},
+			"google-beta": block{"source": "hashicorp/google-beta", "version": ">= 6.0"}, // for google_project_service_identity
+			"archive":     block{"source": "hashicorp/archive", "version": ">= 2.4"},
+		}},
+		"variable": block{"clone": block{"description": "Folder of Tally's clone, whose functions are deployed.", "type": "string", "default": clone}},
+		"data": block{
+			"google_project": block{"project": block{"project_id": d.Project}},
+			"archive_file":   block{"source": block{"type": "zip", "output_path": "${path.module}/.terraform/tally.zip", "source": source}},
+		},
+		"resource": t.resources,
+	}, "", "  ")
+	return append(out, '\n'), notes, err
+}
+
+// A block is one of Terraform's, or an object.
+type block = map[string]any
+
+// terraform is a configuration in the making.
+type terraform struct {
+	*Description
+	resources map[string]map[string]block // by type and name
+	before    []string                    // addresses of resources that later ones need
+}
+
+// add adds a resource, which is made after those that it may need.
+func (t *terraform) add(kind, name string, b block) {
+	b["project"] = t.Project
+	if len(t.before) > 0 {
+		b["depends_on"] = slices.Clone(t.before)
+	}
+	if kind == "google_storage_bucket_object" || kind == "google_service_account_iam_member" {
+		delete(b, "project") // which their parents have
+	}
+	if t.resources[kind] == nil {
+		t.resources[kind] = make(map[string]block)
+	}
+	t.resources[kind][name] = b
+	switch {
+	case strings.HasPrefix(kind, "google_project"), strings.HasSuffix(kind, "_iam_member"), strings.HasPrefix(kind, "google_service_account"):
+		t.before = append(t.before, kind+"."+name)
+	}
+}
+
+// resource adds a resource, and returns what cannot be said of it.
+func (t *terraform) resource(r *Resource) (notes []string) {
+	id, location := path.Base(r.Name), segment(r.Name, "locations")
+	b := make(block)
+	for _, s := range r.Settings {
+		if s.Path != "" && s.Want != "" && !s.Mark {
+			set(b, s.Path, escape(s.Want))
+		}
+	}
+	at := func(flag string) string { b[flag] = location; return id }
+	switch r.Kind {
+	case Service, Subscription:
+		if h := r.missing; len(r.differs(h)) > 0 {
+			notes = append(notes, fmt.Sprintf("Terraform's resources cannot say this; run it after each apply:\n  %s", r.commands(t.Project, h, r.differs(h))[0]))
+		}
+		return notes
+	case Field, TTL:
+		group, database := segment(r.Name, "collectionGroups"), segment(r.Name, "databases")
+		name := identifier(database + "-" + group + "-" + id)
+		if r.Kind == TTL {
+			t.resources[r.terraform][name]["ttl_config"] = block{}
+			return nil
+		}
+		if b["summable"] != nil {
+			return nil // as it is by default
+		}
+		t.add(r.terraform, name, block{"database": database, "collection": group, "field": id, "index_config": block{}})
+		return nil
+	case Account:
+		id, _, _ = strings.Cut(id, "@")
+		b["account_id"], b["description"] = id, "Made by terraform"
+	case Repository:
+		b["repository_id"] = at("location")
+	case Function:
+		delete(b, "state")
+		b["name"] = at("location")
+		set(b, "buildConfig.source.storageSource", block{"bucket": "${google_storage_bucket.source.name}", "object": "${google_storage_bucket_object.source.name}"})
+	case Trigger:
+		b["name"] = at("location")
+		var criteria []block
+		for _, s := range r.Settings {
+			if attribute, ok := strings.CutPrefix(s.Path, "eventFilters."); ok {
+				_, value, _ := strings.Cut(s.Arg, attribute+"=")
+				c := block{"attribute": attribute, "value": value}
+				if attribute == "document" {
+					c["operator"] = "match-path-pattern"
+				}
+				criteria = append(criteria, c)
+			}
+		}
+		delete(b, "event_filters")
+		b["matching_criteria"] = criteria
+		b["destination"] = block{"cloud_run_service": b["destination"].(block)["cloud_run"]}
+	case Job:
+		b["name"] = at("region")
+		const uri = "${google_cloudfunctions2_function." + OnScheduleName + ".service_config[0].uri}"
+		set(b, "httpTarget.uri", uri)
+		set(b, "httpTarget.oidcToken.audience", uri)
+		b["description"] = "Made by terraform"
+	case Channel:
+		b = block{"display_name": "Tally", "type": "email", "labels": block{"email_address": r.Name}, "user_labels": block{label: "alerts"}}
+	case Metric:
+		b = snake(r.content).(block)
+	case Alert:
+		b = snake(r.content).(block)
+		if channels := t.resources[Channel.terraform]; channels != nil {
+			b["notification_channels"] = []string{"${google_monitoring_notification_channel." + identifier(t.only(Channel).Name) + ".name}"}
+		}
+	case Dashboard:
+		data, err := json.Marshal(r.content)
+		if err != nil {
+			panic(err) // it was decoded from JSON
+		}
+		b = block{"dashboard_json": escape(string(data))}
+	}
+	t.add(r.terraform, identifier(id), b)
+	return nil
+}
+
+// grant adds a role of a member.
+func (t *terraform) grant(g Grant) {
+	b := block{"role": g.Role, "member": g.Member}
+	id, location := path.Base(g.Name), segment(g.Name, "locations")
+	kind := "google_project_iam_member"
+	switch g.On {
+	case Account:
+		kind, b["service_account_id"] = "google_service_account_iam_member", g.Name
+	case Repository:
+		kind, b["location"], b["repository"] = "google_artifact_registry_repository_iam_member", location, id
+	case Service:
+		kind, b["location"], b["name"] = "google_cloud_run_v2_service_iam_member", location, "${google_cloudfunctions2_function."+id+".name}"
+	}
+	if g.Condition != "" {
+		b["condition"] = block{"title": conditionTitle, "expression": g.Condition}
+	}
+	t.add(kind, identifier(short(g.Member)+"-"+path.Base(g.Role)), b)
+}
+
+// set puts a value where the path of the API's JSON is in Terraform.
+func set(b block, path string, value any) {
+	for {
+		name, rest, found := strings.Cut(path, ".")
+		if literal := name == "labels" || name == "environmentVariables"; literal && found {
+			name, found = snakeCase(name), false
+			if b[name] == nil {
+				b[name] = make(block)
+			}
+			b, name = b[name].(block), rest
+		} else {
+			name = snakeCase(name)
+		}
+		if !found {
+			b[name] = value
+			return
+		}
+		if b[name] == nil {
+			b[name] = make(block)
+		}
+		b, path = b[name].(block), rest
+	}
+}
+
+// snake returns the content of a file with the names of Terraform.
+func snake(content any) any {
+	switch c := content.(type) {
+	case Object:
+		return snake(map[string]any(c))
+	case map[string]any:
+		b := make(block)
+		for name, value := range c {
+			if name == "userLabels" || name == "labelExtractors" {
+				b[snakeCase(name)] = value
+				continue
+			}
+			b[snakeCase(name)] = snake(value)
+		}
+		return b
+	case []any:
+		var all []any
+		for _, element := range c {
+			all = append(all, snake(element))
+		}
+		return all
+	case string:
+		return escape(c)
+	}
+	return content
+}
+
+func snakeCase(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			b.WriteByte('_')
+			r = unicode.ToLower(r)
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// escape returns text that is no template.
+func escape(text string) string {
+	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(text)
+}
+
+// identifier returns text as a resource can be named.
+func identifier(text string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) || r == '_' || r == '-' {
+			return r
+		}
+		return '-'
+	}, text), "-")
+}
+
+// setOf returns a set of the texts, which for_each takes.
+func setOf(texts []string) string {
+	var quoted []string
+	for _, text := range texts {
+		quoted = append(quoted, fmt.Sprintf("%q", text))
+	}
+	return "${toset([" + strings.Join(quoted, ", ") + "])}"
+}
