@@ -3,11 +3,18 @@ module github.com/firestore-tally/tally
 go 1.26.0
 
 require (
+	cloud.google.com/go/eventarc v1.27.0
 	cloud.google.com/go/firestore v1.29.0
 	cloud.google.com/go/functions v1.27.0
+	cloud.google.com/go/iam v1.15.0
 	cloud.google.com/go/logging v1.21.0
+	cloud.google.com/go/longrunning v1.2.0
 	cloud.google.com/go/monitoring v1.32.0
+	cloud.google.com/go/pubsub/v2 v2.8.0
+	cloud.google.com/go/resourcemanager v1.18.0
+	cloud.google.com/go/run v1.24.0
 	cloud.google.com/go/scheduler v1.18.0
+	cloud.google.com/go/serviceusage v1.16.0
 	github.com/GoogleCloudPlatform/functions-framework-go v1.9.2
 	github.com/agext/levenshtein v1.2.3
 	github.com/caarlos0/env/v11 v11.4.2
@@ -38,6 +45,7 @@ require (
 	golang.org/x/tools v0.52.0
 	google.golang.org/api v0.292.0
 	google.golang.org/genproto v0.0.0-20260715232425-e75dac1f907d
+	google.golang.org/genproto/googleapis/api v0.0.0-20260803160001-6ac0973c030d
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260803160001-6ac0973c030d
 	google.golang.org/grpc v1.84.0
 	google.golang.org/protobuf v1.36.12
@@ -48,8 +56,6 @@ require (
 	cloud.google.com/go/auth v0.22.0 // indirect
 	cloud.google.com/go/auth/oauth2adapt v0.2.8 // indirect
 	cloud.google.com/go/compute/metadata v0.10.0 // indirect
-	cloud.google.com/go/iam v1.15.0 // indirect
-	cloud.google.com/go/longrunning v1.2.0 // indirect
 	github.com/apparentlymart/go-textseg/v15 v15.0.0 // indirect
 	github.com/apparentlymart/go-textseg/v17 v17.0.1 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
@@ -80,5 +86,4 @@ require (
 	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
-	google.golang.org/genproto/googleapis/api v0.0.0-20260803160001-6ac0973c030d // indirect
 )
