@@ -2,7 +2,9 @@ package googletest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -23,7 +25,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -49,8 +50,24 @@ var methods = map[protoreflect.FullName]func(*call) (proto.Message, error){
 	"google.monitoring.dashboard.v1.DashboardsService.UpdateDashboard": (*call).updateDashboard,
 }
 
+// refusal is why an API refuses to create a resource (then old is nil) or update it.
+func (c *call) refusal(m, old proto.Message) error {
+	switch m := m.(type) {
+	case *eventarcpb.Trigger:
+		return c.refusalOfTrigger(m)
+	case *functionspb.Function:
+		if before, ok := old.(*functionspb.Function); ok && (before.EventTrigger == nil) != (m.EventTrigger == nil) {
+			return status.Error(codes.InvalidArgument, "The trigger type of a function cannot be changed.")
+		}
+		return c.noAccount(m.GetServiceConfig().GetServiceAccountEmail(), m.GetBuildConfig().GetServiceAccount(), m.GetEventTrigger().GetServiceAccountEmail())
+	case *schedulerpb.Job:
+		return c.noAccount(m.GetHttpTarget().GetOidcToken().GetServiceAccountEmail())
+	}
+	return nil
+}
+
 // complete adds to a resource what its API does when it is created (then old is nil) or updated.
-func (g *Google) complete(name string, m, old proto.Message) error {
+func (g *Google) complete(name string, m, old proto.Message) {
 	switch m := m.(type) {
 	case *adminpb.Database:
 		g.completeDatabase(name, m)
@@ -58,24 +75,22 @@ func (g *Google) complete(name string, m, old proto.Message) error {
 		m.Name = "projects/" + Number + "/dashboards/" + path.Base(name)
 	case *eventarcpb.Trigger:
 		before, _ := old.(*eventarcpb.Trigger)
-		return g.completeTrigger(name, m, before)
+		g.completeTrigger(name, m, before)
 	case *functionspb.Function:
 		before, _ := old.(*functionspb.Function)
-		return g.completeFunction(name, m, before)
+		g.completeFunction(name, m, before)
 	case *iamadminpb.ServiceAccount:
 		m.Email, m.ProjectId = path.Base(name), g.project
-		if m.UniqueId == "" {
-			m.UniqueId = fmt.Sprintf("1000000000000000%05d", g.next())
-		}
+		m.UniqueId = cmp.Or(m.UniqueId, fmt.Sprintf("1000000000000000%05d", g.next()))
 	case *loggingpb.LogMetric:
 		m.Name = path.Base(name)
 	case *runpb.Service:
 		before, _ := old.(*runpb.Service)
 		completeService(name, m, before)
 	case *schedulerpb.Job:
-		return g.completeJob(m)
+		m.State = cmp.Or(m.State, schedulerpb.Job_ENABLED)
+		m.UserUpdateTime = timestamppb.Now()
 	}
-	return nil
 }
 
 // owned returns the names of what goes with a resource.
@@ -157,13 +172,31 @@ func (c *call) testIAMPermissions() (proto.Message, error) {
 
 // account reports whether a service account exists. All others than the project's do.
 func (g *Google) account(email string) bool {
-	email = path.Base(email)
-	return email == "" || g.resources["projects/"+g.project+"/serviceAccounts/"+email] != nil || g.agents[email] ||
+	return g.resources["projects/"+g.project+"/serviceAccounts/"+email] != nil || g.agents[email] ||
 		!strings.HasSuffix(email, "@"+g.project+".iam.gserviceaccount.com") && !strings.HasPrefix(email, "service-"+Number+"@gcp-sa-")
 }
 
-func noAccount(email string) error {
-	return status.Errorf(codes.NotFound, "Service account projects/-/serviceAccounts/%s was not found.", path.Base(email))
+// noAccount returns the error of the first of the accounts, by email or name, that does not exist.
+// https://github.com/firebase/firebase-tools/issues/8841 shows it.
+func (g *Google) noAccount(names ...string) error {
+	for _, name := range names {
+		if email := path.Base(name); name != "" && !g.account(email) {
+			return status.Errorf(codes.NotFound, "Service account projects/-/serviceAccounts/%s was not found.", email)
+		}
+	}
+	return nil
+}
+
+// mark marks a service account that is deleted in all policies.
+// https://cloud.google.com/iam/docs/principal-identifiers
+func (g *Google) mark(a *iamadminpb.ServiceAccount) {
+	for _, p := range g.policies {
+		for _, b := range p.Bindings {
+			if i := slices.Index(b.Members, "serviceAccount:"+a.Email); i >= 0 {
+				b.Members[i] = "deleted:serviceAccount:" + a.Email + "?uid=" + a.UniqueId
+			}
+		}
+	}
 }
 
 func (c *call) createAccount() (proto.Message, error) {
@@ -172,7 +205,8 @@ func (c *call) createAccount() (proto.Message, error) {
 	if c.resources[c.resource] != nil {
 		return nil, status.Errorf(codes.AlreadyExists, "Service account %s already exists within project %s.", r.AccountId, r.Name)
 	}
-	return r.ServiceAccount, c.put(c.resource, r.ServiceAccount)
+	c.put(c.resource, r.ServiceAccount)
+	return r.ServiceAccount, nil
 }
 
 // Service Usage: https://cloud.google.com/service-usage/docs/reference/rest/v1/services
@@ -230,55 +264,41 @@ func (c *call) runtimes() (proto.Message, error) {
 	return response, nil
 }
 
-func (g *Google) completeFunction(name string, f, before *functionspb.Function) error {
+func (g *Google) completeFunction(name string, f, before *functionspb.Function) {
 	if f.BuildConfig == nil {
 		f.BuildConfig = &functionspb.BuildConfig{}
 	}
 	if f.ServiceConfig == nil {
 		f.ServiceConfig = &functionspb.ServiceConfig{}
 	}
-	s := f.ServiceConfig
-	for _, email := range []string{s.ServiceAccountEmail, f.BuildConfig.ServiceAccount} {
-		if !g.account(email) {
-			return noAccount(email)
-		}
-	}
-	if before != nil && (before.EventTrigger == nil) != (f.EventTrigger == nil) {
-		return status.Error(codes.InvalidArgument, "The trigger type of a function cannot be changed.")
-	}
-	id, region := path.Base(name), strings.Split(name, "/")[3]
+	id, region, s := path.Base(name), strings.Split(name, "/")[3], f.ServiceConfig
 	f.State, f.Environment = functionspb.Function_ACTIVE, functionspb.Environment_GEN_2
 	f.Url = "https://" + region + "-" + g.project + ".cloudfunctions.net/" + id
+	if before == nil { // https://cloud.google.com/functions/docs/monitoring/logging
+		s.EnvironmentVariables = maps.Clone(s.EnvironmentVariables)
+		if s.EnvironmentVariables == nil {
+			s.EnvironmentVariables = make(map[string]string)
+		}
+		s.EnvironmentVariables["LOG_EXECUTION_ID"] = "true"
+	}
 	// The defaults are those of the API's reference.
-	if s.TimeoutSeconds == 0 {
-		s.TimeoutSeconds = 60
-	}
-	if s.AvailableMemory == "" {
-		s.AvailableMemory = "256M"
-	}
-	if s.ServiceAccountEmail == "" {
-		s.ServiceAccountEmail = Number + "-compute@developer.gserviceaccount.com"
-	}
-	if s.MaxInstanceRequestConcurrency == 0 {
-		s.MaxInstanceRequestConcurrency = 1
-	}
-	if s.IngressSettings == 0 {
-		s.IngressSettings = functionspb.ServiceConfig_ALLOW_ALL
-	}
+	s.TimeoutSeconds = cmp.Or(s.TimeoutSeconds, 60)
+	s.AvailableMemory = cmp.Or(s.AvailableMemory, "256M")
+	s.ServiceAccountEmail = cmp.Or(s.ServiceAccountEmail, Number+"-compute@developer.gserviceaccount.com")
+	s.MaxInstanceRequestConcurrency = cmp.Or(s.MaxInstanceRequestConcurrency, 1)
+	s.IngressSettings = cmp.Or(s.IngressSettings, functionspb.ServiceConfig_ALLOW_ALL)
 	s.AllTrafficOnLatestRevision = true
 	s.Service = "projects/" + g.project + "/locations/" + region + "/services/" + id
 	s.Uri = "https://" + id + "-abc123-uc.a.run.app"
-	if err := g.put(s.Service, g.service(f)); err != nil {
-		return err
-	}
+	g.put(s.Service, g.service(f))
 	s.Revision = path.Base(g.resources[s.Service].(*runpb.Service).LatestReadyRevision)
 	if t := f.EventTrigger; t != nil {
-		return g.trigger(f, t)
+		g.trigger(f, t)
 	}
-	return nil
 }
 
-// service returns the Cloud Run service of a function.
+// service returns the Cloud Run service of a function. Its CPU stays allocated always if it was:
+// https://github.com/world-federation-of-advertisers/cross-media-measurement/issues/3832.
 func (g *Google) service(f *functionspb.Function) *runpb.Service {
 	s := f.ServiceConfig
 	ingress := map[functionspb.ServiceConfig_IngressSettings]runpb.IngressTraffic{
@@ -286,9 +306,13 @@ func (g *Google) service(f *functionspb.Function) *runpb.Service {
 		functionspb.ServiceConfig_ALLOW_INTERNAL_ONLY:     runpb.IngressTraffic_INGRESS_TRAFFIC_INTERNAL_ONLY,
 		functionspb.ServiceConfig_ALLOW_INTERNAL_AND_GCLB: runpb.IngressTraffic_INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER,
 	}
+	idle := true
+	if before, ok := g.resources[s.Service].(*runpb.Service); ok {
+		idle = before.Template.Containers[0].Resources.CpuIdle
+	}
 	container := &runpb.Container{
 		Image:     "us-central1-docker.pkg.dev/" + g.project + "/gcf-artifacts/" + path.Base(f.Name),
-		Resources: &runpb.ResourceRequirements{Limits: map[string]string{"cpu": s.AvailableCpu, "memory": s.AvailableMemory}, CpuIdle: true, StartupCpuBoost: true},
+		Resources: &runpb.ResourceRequirements{Limits: map[string]string{"cpu": s.AvailableCpu, "memory": s.AvailableMemory}, CpuIdle: idle, StartupCpuBoost: true},
 	}
 	for name, value := range s.EnvironmentVariables {
 		container.Env = append(container.Env, &runpb.EnvVar{Name: name, Values: &runpb.EnvVar_Value{Value: value}})
@@ -305,7 +329,7 @@ func (g *Google) service(f *functionspb.Function) *runpb.Service {
 }
 
 // trigger keeps the Eventarc trigger of a function.
-func (g *Google) trigger(f *functionspb.Function, t *functionspb.EventTrigger) error {
+func (g *Google) trigger(f *functionspb.Function, t *functionspb.EventTrigger) {
 	if t.Trigger == "" {
 		t.Trigger = fmt.Sprintf("projects/%s/locations/%s/triggers/%s-%06d", g.project, t.TriggerRegion, path.Base(f.Name), g.next())
 	}
@@ -313,7 +337,7 @@ func (g *Google) trigger(f *functionspb.Function, t *functionspb.EventTrigger) e
 	for _, filter := range t.EventFilters {
 		filters = append(filters, &eventarcpb.EventFilter{Attribute: filter.Attribute, Value: filter.Value, Operator: filter.Operator})
 	}
-	return g.put(t.Trigger, &eventarcpb.Trigger{
+	g.put(t.Trigger, &eventarcpb.Trigger{
 		EventFilters: filters, ServiceAccount: t.ServiceAccountEmail,
 		Destination: &eventarcpb.Destination{Descriptor_: &eventarcpb.Destination_CloudFunction{CloudFunction: f.Name}},
 	})
@@ -329,13 +353,48 @@ func completeService(name string, s, before *runpb.Service) {
 
 // Eventarc: https://cloud.google.com/eventarc/docs/reference/rest/v1/projects.locations.triggers
 
-func (g *Google) completeTrigger(name string, t, before *eventarcpb.Trigger) error {
-	if !g.account(t.ServiceAccount) {
-		return noAccount(t.ServiceAccount)
+// refusalOfTrigger has the words of https://github.com/hashicorp/terraform-provider-google/issues/17057,
+// https://cloud.google.com/eventarc/docs/troubleshooting and
+// https://github.com/GoogleCloudPlatform/eventarc-samples/issues/94.
+func (c *call) refusalOfTrigger(t *eventarcpb.Trigger) error {
+	agent := "serviceAccount:service-" + Number + "@gcp-sa-eventarc.iam.gserviceaccount.com"
+	if !c.has("projects/"+c.project, "roles/eventarc.serviceAgent", agent) {
+		return status.Error(codes.InvalidArgument, `Invalid resource state for "": Permission denied while using the Eventarc Service Agent. `+
+			"If you recently started to use Eventarc, it may take a few minutes before all necessary permissions are propagated to the Service Agent. "+
+			"Otherwise, verify that it has Eventarc Service Agent role.")
 	}
+	if err := c.noAccount(t.ServiceAccount); err != nil {
+		return err
+	}
+	if !c.has("projects/"+c.project, "roles/eventarc.eventReceiver", "serviceAccount:"+t.ServiceAccount) {
+		return status.Errorf(codes.PermissionDenied, "Permission \"eventarc.events.receiveEvent\" denied on %q", t.ServiceAccount)
+	}
+	for _, f := range t.EventFilters {
+		if f.Attribute != "database" {
+			continue
+		}
+		here := strings.Split(c.resource, "/")[3]
+		d, _ := c.resources["projects/"+c.project+"/databases/"+f.Value].(*adminpb.Database)
+		if d.GetLocationId() != here {
+			return status.Errorf(codes.InvalidArgument, "Validation failed for trigger %s: The request was invalid: generic::invalid_argument: "+
+				"Database '%s' does not exist in region '%s'. Did you mean region '%s'?", c.resource, f.Value, here, d.GetLocationId())
+		}
+	}
+	return nil
+}
+
+// has reports whether the policy of a resource gives a role to a member.
+func (g *Google) has(resource, role, member string) bool {
+	return slices.ContainsFunc(g.policies[resource].GetBindings(), func(b *iampb.Binding) bool {
+		return b.Role == role && slices.Contains(b.Members, member)
+	})
+}
+
+// completeTrigger makes the topic and the subscription through which a new trigger's events go.
+func (g *Google) completeTrigger(name string, t, before *eventarcpb.Trigger) {
 	if before != nil {
 		t.Transport = before.Transport
-		return nil
+		return
 	}
 	parts := strings.Split(name, "/")
 	id, n := "eventarc-"+parts[3]+"-"+parts[5], g.next()
@@ -344,24 +403,11 @@ func (g *Google) completeTrigger(name string, t, before *eventarcpb.Trigger) err
 		Subscription: fmt.Sprintf("projects/%s/subscriptions/%s-sub-%d", g.project, id, n),
 	}
 	t.Transport = &eventarcpb.Transport{Intermediary: &eventarcpb.Transport_Pubsub{Pubsub: pubsub}}
-	if err := g.put(pubsub.Topic, &pubsubpb.Topic{}); err != nil {
-		return err
-	}
-	return g.put(pubsub.Subscription, &pubsubpb.Subscription{Topic: pubsub.Topic, AckDeadlineSeconds: 10})
+	g.put(pubsub.Topic, &pubsubpb.Topic{})
+	g.put(pubsub.Subscription, &pubsubpb.Subscription{Topic: pubsub.Topic, AckDeadlineSeconds: 10})
 }
 
 // Cloud Scheduler: https://cloud.google.com/scheduler/docs/reference/rest/v1/projects.locations.jobs
-
-func (g *Google) completeJob(j *schedulerpb.Job) error {
-	if !g.account(j.GetHttpTarget().GetOidcToken().GetServiceAccountEmail()) {
-		return noAccount(j.GetHttpTarget().GetOidcToken().GetServiceAccountEmail())
-	}
-	if j.State == schedulerpb.Job_STATE_UNSPECIFIED {
-		j.State = schedulerpb.Job_ENABLED
-	}
-	j.UserUpdateTime = timestamppb.Now()
-	return nil
-}
 
 func (c *call) changeJob() (proto.Message, error) {
 	c.resource = c.key(text(c.request.ProtoReflect(), "name"))
@@ -384,12 +430,8 @@ func (c *call) changeJob() (proto.Message, error) {
 // Firestore: https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields
 
 func (g *Google) completeDatabase(name string, d *adminpb.Database) {
-	if d.Type == 0 {
-		d.Type = adminpb.Database_FIRESTORE_NATIVE
-	}
-	if d.DatabaseEdition == 0 {
-		d.DatabaseEdition = adminpb.Database_STANDARD
-	}
+	d.Type = cmp.Or(d.Type, adminpb.Database_FIRESTORE_NATIVE)
+	d.DatabaseEdition = cmp.Or(d.DatabaseEdition, adminpb.Database_STANDARD)
 	index := func(i *adminpb.Index_IndexField) *adminpb.Index {
 		i.FieldPath = "*"
 		return &adminpb.Index{QueryScope: adminpb.Index_COLLECTION, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{i}}
@@ -476,5 +518,3 @@ func (c *call) updateDashboard() (proto.Message, error) {
 	}
 	return c.standard()
 }
-
-var _ = emptypb.Empty{}

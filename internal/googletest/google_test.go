@@ -11,7 +11,7 @@ import (
 const project = "my-project"
 
 // gcloud runs a command, with quotes as in a shell.
-func run(t *testing.T, g *Google, dir string, env []string, line string) string {
+func gcloud(t *testing.T, g *Google, dir string, env []string, line string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", "gcloud --project="+project+" "+line)
 	cmd.Dir, cmd.Env = dir, env
@@ -30,7 +30,7 @@ func run(t *testing.T, g *Google, dir string, env []string, line string) string 
 func TestLines(t *testing.T) {
 	g := Start(t, project)
 	dir := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module m\n", "m.go": "package m\n"} {
+	for name, text := range map[string]string{"metric.json": read(t, "../../deploy/monitoring/metrics/"), "alert.json": read(t, "../../deploy/monitoring/alerts/"), "dashboard.json": read(t, "../../deploy/monitoring/dashboard.json"), "go.mod": "module m\n", "m.go": "package m\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,16 @@ func TestLines(t *testing.T) {
 	}
 	env := g.Environ()
 	for line := range strings.Lines(string(data)) {
-		run(t, g, dir, env, strings.TrimSpace(line))
+		gcloud(t, g, dir, env, strings.TrimSpace(line))
 	}
 	t.Log(strings.Join(g.Changes(), "\n"))
+}
+
+func read(t *testing.T, name string) string {
+	files, _ := filepath.Glob(name + "*")
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }

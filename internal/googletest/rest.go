@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -115,8 +114,8 @@ func (g *Google) serveREST(w http.ResponseWriter, r *http.Request) {
 	if api == "storage.googleapis.com" && r.Method == "PUT" {
 		return
 	}
-	if own := g.ownREST(api, r); own != nil {
-		answer(own(data))
+	if response, is, err := g.serveRESTOnly(r, data); is {
+		answer(response, err)
 		return
 	}
 	for _, route := range g.routes {
@@ -239,5 +238,3 @@ func refuse(w http.ResponseWriter, err error) {
 	w.WriteHeader(number)
 	_ = json.NewEncoder(w).Encode(map[string]any{"error": body})
 }
-
-var _ = strconv.Itoa

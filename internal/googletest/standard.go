@@ -3,13 +3,13 @@ package googletest
 import (
 	"fmt"
 	"path"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	iamadminpb "cloud.google.com/go/iam/admin/apiv1/adminpb"
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -287,9 +286,10 @@ func (c *call) create() (proto.Message, error) {
 	if c.resources[c.resource] != nil {
 		return nil, status.Errorf(codes.AlreadyExists, "Resource '%s' already exists", c.resource)
 	}
-	if err := c.put(c.resource, m.Interface()); err != nil {
+	if err := c.refusal(m.Interface(), nil); err != nil {
 		return nil, err
 	}
+	c.put(c.resource, m.Interface())
 	return c.resources[c.resource], nil
 }
 
@@ -303,9 +303,10 @@ func (c *call) update() (proto.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.put(c.resource, merged); err != nil {
+	if err := c.refusal(merged, old); err != nil {
 		return nil, err
 	}
+	c.put(c.resource, merged)
 	return c.resources[c.resource], nil
 }
 
@@ -364,7 +365,7 @@ func behaves(f field, b annotations.FieldBehavior) bool {
 }
 
 // put keeps a resource, with what each API adds: a name, times and an etag, and what complete adds.
-func (g *Google) put(name string, m proto.Message) error {
+func (g *Google) put(name string, m proto.Message) {
 	old := g.resources[name]
 	r := m.ProtoReflect()
 	setText(r, "name", name)
@@ -376,11 +377,8 @@ func (g *Google) put(name string, m proto.Message) error {
 		}
 	}
 	setText(r, "etag", string(g.etag()))
-	if err := g.complete(name, m, old); err != nil {
-		return err
-	}
+	g.complete(name, m, old)
 	g.resources[name] = m
-	return nil
 }
 
 // remove makes a resource be gone, with what the API made for it.
@@ -388,6 +386,9 @@ func (g *Google) remove(name string) {
 	m := g.resources[name]
 	delete(g.resources, name)
 	delete(g.policies, name)
+	if a, ok := m.(*iamadminpb.ServiceAccount); ok {
+		g.mark(a)
+	}
 	for _, other := range owned(m) {
 		g.remove(g.key(other))
 	}
@@ -482,6 +483,3 @@ func lookUp(tree any, path []string) any {
 func camel(s string) string {
 	return regexp.MustCompile(`_[a-z]`).ReplaceAllStringFunc(s, func(s string) string { return strings.ToUpper(s[1:]) })
 }
-
-var _ = reflect.DeepEqual
-var _ = protojson.Marshal

@@ -3,11 +3,10 @@ package googletest
 import (
 	"encoding/json"
 	"net/http"
-	"path"
 	"regexp"
 	"strings"
 
-	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/api/cloudbuild/v1"
 	"google.golang.org/api/cloudresourcemanager/v1"
 	"google.golang.org/api/firebaserules/v1"
 	"google.golang.org/grpc/codes"
@@ -32,33 +31,42 @@ type RulesResult struct {
 	Asks  bool // for other documents
 }
 
-// ownPaths are those of which Go has no protobuf messages.
-var ownPaths = []struct {
-	api, verb string
-	path      *regexp.Regexp
-	answer    func(g *Google, values []string, body []byte) (any, error)
+// restOnly are methods that Go has no protobuf messages for, by host and path.
+var restOnly = []struct {
+	name, verb string
+	path       *regexp.Regexp
+	answer     func(g *Google, values []string, body []byte) (any, error)
 }{
-	{"cloudresourcemanager", "GET", regexp.MustCompile(`^/v1/projects/([^/:]+)$`), (*Google).projectV1},
-	{"serviceusage", "POST", regexp.MustCompile(`^/v1beta1/projects/[^/]+/services/([^/]+):generateServiceIdentity$`), (*Google).identity},
-	{"firebaserules", "GET", regexp.MustCompile(`^/v1/projects/[^/]+/releases/(.+)$`), (*Google).release},
-	{"firebaserules", "POST", regexp.MustCompile(`^/v1/projects/[^/]+/rulesets/(.+):test$`), (*Google).testRules},
+	{"GetDefaultServiceAccount", "GET", regexp.MustCompile(`^cloudbuild[^/]*/v1/projects/[^/]+/locations/[^/]+/defaultServiceAccount$`), (*Google).buildAccount},
+	{"GetProject", "GET", regexp.MustCompile(`^cloudresourcemanager[^/]*/v1/projects/([^/:]+)$`), (*Google).projectV1},
+	{"GetRelease", "GET", regexp.MustCompile(`^firebaserules[^/]*/v1/projects/[^/]+/releases/(.+)$`), (*Google).release},
+	{"TestRuleset", "POST", regexp.MustCompile(`^firebaserules[^/]*/v1/projects/[^/]+/rulesets/(.+):test$`), (*Google).testRules},
+	{"GetService", "GET", knativeService, (*Google).getServiceV1},
+	{"UpdateService", "PUT", knativeService, (*Google).updateServiceV1},
+	{"GenerateServiceIdentity", "POST", regexp.MustCompile(`^serviceusage[^/]*/v1beta1/projects/[^/]+/services/([^/]+):generateServiceIdentity$`), (*Google).identity},
 }
 
-// ownREST returns what answers the request, if no protobuf method does.
-func (g *Google) ownREST(api string, r *http.Request) func(body []byte) (any, error) {
-	for _, p := range ownPaths {
-		if values := p.path.FindStringSubmatch(r.URL.Path); values != nil && p.api+".googleapis.com" == api && p.verb == r.Method {
-			return func(body []byte) (any, error) {
-				g.mu.Lock()
-				defer g.mu.Unlock()
-				if err := g.enter(api, ""); err != nil {
-					return nil, err
-				}
-				return p.answer(g, values[1:], body)
-			}
+var knativeService = regexp.MustCompile(`^([^/]+)-run[^/]*/apis/serving.knative.dev/v1/namespaces/[^/]+/services/([^/:]+)$`)
+
+// serveRESTOnly answers the request if it is for one of restOnly.
+func (g *Google) serveRESTOnly(r *http.Request, body []byte) (response any, is bool, err error) {
+	for _, m := range restOnly {
+		values := m.path.FindStringSubmatch(r.Host + r.URL.Path)
+		if values == nil || m.verb != r.Method {
+			continue
 		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if err := g.enter(apiOf(r.Host), m.name); err != nil {
+			return nil, true, err
+		}
+		response, err := m.answer(g, values[1:], body)
+		if err == nil {
+			err = g.failing(apiOf(r.Host), m.name, true)
+		}
+		return response, true, err
 	}
-	return nil
+	return nil, false, nil
 }
 
 // projectV1 is the project of resourcemanager v3.
@@ -74,9 +82,14 @@ func (g *Google) identity(values []string, _ []byte) (any, error) {
 	api, _, _ := strings.Cut(values[0], ".")
 	email := "service-" + Number + "@gcp-sa-" + api + ".iam.gserviceaccount.com"
 	g.agents[email] = true
-	_ = longrunningpb.Operation{}
 	return map[string]any{"name": "operations/1", "done": true, "response": map[string]any{
 		"@type": "type.googleapis.com/google.api.serviceusage.v1beta1.ServiceIdentity", "email": email, "uniqueId": "1"}}, nil
+}
+
+// buildAccount is Cloud Build's of a new project.
+// https://cloud.google.com/build/docs/cloud-build-service-account-updates
+func (g *Google) buildAccount([]string, []byte) (any, error) {
+	return &cloudbuild.DefaultServiceAccount{ServiceAccountEmail: "projects/" + g.project + "/serviceAccounts/" + Number + "-compute@developer.gserviceaccount.com"}, nil
 }
 
 func (g *Google) release(values []string, _ []byte) (any, error) {
@@ -108,5 +121,3 @@ func (g *Google) testRules(values []string, body []byte) (any, error) {
 	}
 	return response, nil
 }
-
-var _ = path.Base
