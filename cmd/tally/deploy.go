@@ -10,23 +10,29 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
+	"google.golang.org/api/option"
 )
+
+// endpoints are where Google's APIs are, if not at their own addresses: clients' options for gRPC and for
+// REST.
+type endpoints struct{ grpc, rest []option.ClientOption }
 
 // A deployment is what deploy and undeploy have in common.
 type deployment struct {
+	at              endpoints
 	project, source string
 	dryRun, yes     bool
 
 	in        io.Reader
 	out, logs io.Writer
 	tools     deploy.Tools
+	clients   *deploy.Clients // nil: the project is new, and nobody has seen it
 	have      *deploy.State
 	files     *deploy.Monitoring
 }
@@ -40,26 +46,33 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 	c.Args = cobra.NoArgs
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
-		if d.project == "" {
-			d.project = os.Getenv("GOOGLE_CLOUD_PROJECT")
-		}
-		if d.project == "" {
+		d.tools = deploy.Tools{Dir: d.source, Progress: d.logs}
+		if d.project = cmp.Or(d.project, os.Getenv("GOOGLE_CLOUD_PROJECT")); d.project == "" {
 			return errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
+		}
+		var err error
+		if d.files, err = deploy.ReadMonitoring(os.DirFS(d.source)); err != nil {
+			return err
 		}
 		return run(c.Context())
 	}
 	return c
 }
 
-// ask reads the clone and the state of the project.
-func (d *deployment) ask(ctx context.Context) error {
-	var err error
-	if d.files, err = deploy.ReadMonitoring(os.DirFS(d.source)); err != nil {
+// read reads the project, signed in as gcloud is.
+func (d *deployment) read(ctx context.Context) error {
+	if err := d.tools.Check(ctx); err != nil {
 		return err
 	}
-	d.tools = deploy.Tools{Dir: d.source, Progress: d.logs}
-	fmt.Fprintf(d.logs, "asking gcloud about %s\n", d.project)
-	d.have, err = d.tools.Ask(ctx, d.project)
+	signIn, err := d.tools.SignIn(ctx)
+	if err != nil {
+		return err
+	}
+	if d.clients, err = deploy.Dial(ctx, append([]option.ClientOption{signIn}, d.at.grpc...)...); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.logs, "reading what there is in %s\n", d.project)
+	d.have, err = deploy.Read(ctx, d.clients, d.project)
 	return err
 }
 
@@ -91,18 +104,18 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, nothing string) e
 	return d.tools.Run(ctx, plan)
 }
 
-func deployCommand() *cobra.Command {
-	var d deployment
+func deployCommand(at endpoints) *cobra.Command {
+	d := deployment{at: at}
 	var o struct {
-		region, routes, databases, cadence, alertEmail, firebase string
-		env                                                      []string
-		prune                                                    bool
+		region, routes, databases, cadence, alertEmail, firebase, billing, location string
+		env                                                                         []string
+		prune, isNew, terraform                                                     bool
 	}
 	c := &cobra.Command{
 		Use:   "deploy",
 		Short: "Bring the functions to a project, or bring them up to date",
-		Long: `Bring Tally's functions, their service accounts, triggers, schedule and alerts to a project, or bring them up to date. It runs your own gcloud: it asks what there
-is, shows what it would do, and does it when you agree. Running it again changes nothing, or goes on after a failure, or updates. Run it in a clone of Tally,
+		Long: `Bring Tally's functions, their service accounts, triggers, schedule and alerts to a project, or bring them up to date. It reads what there is, shows what it
+would do, and does it by your own gcloud when you agree. Running it again changes nothing, or goes on after a failure, or updates. Run it in a clone of Tally,
 whose functions it deploys.
 
 What you do not name stays as it is deployed; at first it is the layout of Firebase's documentation in the database (default). The variables TALLY_ROUTES,
@@ -110,67 +123,114 @@ TALLY_CADENCE and so on of docs/config.md are taken from --env or from this shel
 
 The rules of the project stay as they are, unless --firebase names an app's firebase.json, whose rules hold Tally's. docs/deploy.md tells what is created and
 why, and which roles you need.`,
-		Example: `  tally deploy --project my-project --dry-run
+		Example: `  tally deploy --project my-project --dry-run --new
+  tally deploy --project my-project --dry-run
   tally deploy --project my-project
   tally deploy --project my-project --alert-email me@example.com
   tally deploy --project my-project --databases '(default),orders'
   tally deploy --project my-project --routes 'pages/{page}/shards/{shard} -> page_totals/{page} : views : every 10s'
-  tally deploy --project my-project --routes 'posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views'
-  tally deploy --project my-project --firebase ../my-app/firebase.json`,
+  tally deploy --project my-project --firebase ../my-app/firebase.json
+  tally deploy --project my-project --terraform > main.tf.json`,
 	}
 	f := c.Flags()
-	f.StringVar(&o.region, "region", "", "region of the functions (default that of each database)")
+	f.StringVar(&o.region, "region", "", "region of the functions (default as deployed, else near the first database)")
 	f.StringVar(&o.routes, "routes", "", "routes, separated by semicolons (default $TALLY_ROUTES, else as deployed, else "+rollup.DefaultRoute+")")
 	f.StringVar(&o.databases, "databases", "", "database ids, separated by commas (default $TALLY_DATABASES, else as deployed, else (default))")
 	f.StringVar(&o.cadence, "cadence", "", "how often a counter is rolled up while it changes (default $TALLY_CADENCE, else as deployed, else 1s)")
 	f.StringArrayVar(&o.env, "env", nil, "a further variable of the functions, `NAME=VALUE`; may be repeated")
+	f.StringVar(&o.billing, "billing", "", "what RollUpOnWrite's instances are billed for, request or instance (default as deployed, else request)")
 	f.StringVar(&o.alertEmail, "alert-email", "", "address that alerts are mailed to")
 	f.StringVar(&o.firebase, "firebase", "", "an app's `firebase.json`: replace the project's rules by those that it names")
-	f.BoolVar(&o.prune, "prune", false, "delete functions of routes, databases and regions that are not named any more")
+	f.BoolVar(&o.prune, "prune", false, "take away routes and databases that are not named any more, and what is in other regions")
+	f.BoolVar(&o.isNew, "new", false, "with --dry-run or --terraform: as for a project in which there is nothing; needs no credentials")
+	f.StringVar(&o.location, "location", "nam5", "with --new: where its databases are")
+	f.BoolVar(&o.terraform, "terraform", false, "print a Terraform configuration, and change nothing")
 	return d.command(c, func(ctx context.Context) error {
+		if o.isNew && !d.dryRun && !o.terraform {
+			return errors.New("--new is for --dry-run and --terraform; tally deploy sees by itself what is new")
+		}
 		source, err := deploy.SourceHash(d.source)
 		if err != nil {
 			return err
 		}
-		if err := d.ask(ctx); err != nil {
-			return err
+		environment := make(map[string]string)
+		if !o.isNew {
+			if err := d.read(ctx); err != nil {
+				return err
+			}
+			defer d.clients.Close()
+			environment = d.have.Env()
 		}
-		named := make(map[string]string)
+		for _, name := range deploy.Variables() {
+			if value, ok := os.LookupEnv(name); ok {
+				environment[name] = value
+			}
+		}
 		for _, pair := range o.env {
 			name, value, ok := strings.Cut(pair, "=")
 			if !ok || name == "" {
 				return fmt.Errorf("--env %q: want NAME=VALUE", pair)
 			}
-			named[name] = value
+			environment[name] = value
 		}
-		for name, value := range map[string]string{"TALLY_ROUTES": o.routes, "TALLY_DATABASES": o.databases, "TALLY_CADENCE": o.cadence} {
-			if value != "" {
-				named[name] = value
+		maps.Copy(environment, map[string]string{
+			"GOOGLE_CLOUD_PROJECT": d.project,
+			"TALLY_ROUTES":         cmp.Or(o.routes, environment["TALLY_ROUTES"]),
+			"TALLY_DATABASES":      cmp.Or(o.databases, environment["TALLY_DATABASES"]),
+			"TALLY_CADENCE":        cmp.Or(o.cadence, environment["TALLY_CADENCE"]),
+		})
+		config, err := app.LoadConfig(environment)
+		if err != nil {
+			return fmt.Errorf("configuration: %w", err)
+		}
+		var creation deploy.Plan
+		if o.isNew {
+			d.have, creation = deploy.NewProject(d.project, config.Databases, o.location)
+		}
+		databases, err := d.have.Locate(config.Databases)
+		if err != nil {
+			return err
+		}
+		options := config.Deployment(environment, databases)
+		options.Region, options.Billing = cmp.Or(o.region, d.have.Region()), cmp.Or(o.billing, d.have.Billing())
+		number := d.have.Number
+		if o.terraform {
+			number = deploy.TerraformNumber
+		}
+		described, err := deploy.Describe(options, number, source)
+		if err != nil {
+			return err
+		}
+		if !o.isNew {
+			d.have.ReadFor(ctx, d.clients, described)
+		}
+		silent := described.Monitor(d.files, d.have, o.alertEmail)
+		if o.terraform {
+			text, notes, err := described.Terraform(d.source)
+			for _, note := range notes {
+				fmt.Fprintln(d.logs, note)
 			}
+			if err == nil {
+				_, err = d.out.Write(text)
+			}
+			return err
 		}
-		options, err := d.options(named, o.region)
+		plan, err := described.Deploy(d.have, o.prune)
 		if err != nil {
 			return err
 		}
-		settings, err := deploy.New(options)
-		if err != nil {
-			return err
-		}
-		if err := d.tools.AskFor(ctx, &settings, d.have); err != nil {
-			return err
-		}
-		plan, err := deploy.PlanDeploy(&settings, d.have, d.files, source, o.alertEmail, o.prune)
-		if err != nil {
-			return err
+		plan.Steps = append(creation.Steps, plan.Steps...)
+		if silent {
+			plan.Notes = append(plan.Notes, "alerts tell nobody yet: --alert-email ADDRESS has them mailed")
 		}
 		if o.firebase != "" {
 			file, err := filepath.Abs(o.firebase)
 			if err != nil {
 				return err
 			}
-			apps, err := deploy.ReadApp(file, options.Databases)
+			apps, err := deploy.ReadApp(file, databases)
 			if err == nil {
-				err = plan.PlanRules(&settings, apps, options.Routes)
+				err = plan.PlanRules(described, apps)
 			}
 			if err != nil {
 				return err
@@ -180,50 +240,8 @@ why, and which roles you need.`,
 	})
 }
 
-// flags are those for variables that have one of their own.
-var flags = map[string]string{"TALLY_ROUTES": "--routes", "TALLY_DATABASES": "--databases", "TALLY_CADENCE": "--cadence"}
-
-// options returns what is named by flags, else by this shell, else what is deployed, else the
-// defaults.
-func (d *deployment) options(named map[string]string, region string) (deploy.Options, error) {
-	environment, disputed := d.have.Deployed()
-	for _, name := range deploy.Variables() {
-		if value, ok := os.LookupEnv(name); ok {
-			environment[name] = value
-			delete(disputed, name)
-		}
-	}
-	for name, value := range named {
-		environment[name] = value
-		delete(disputed, name)
-	}
-	if len(disputed) > 0 {
-		problem := "the functions have different variables, as after a deploy that did not get to its end; name what all are to have:"
-		for _, name := range slices.Sorted(maps.Keys(disputed)) {
-			problem += "\n  " + cmp.Or(flags[name], "--env "+name+"=") + ": " + disputed[name]
-		}
-		return deploy.Options{}, errors.New(problem)
-	}
-	environment["GOOGLE_CLOUD_PROJECT"] = d.project
-	config, err := app.LoadConfig(environment)
-	if err != nil {
-		return deploy.Options{}, fmt.Errorf("configuration: %w", err)
-	}
-	databases, err := d.have.Locate(d.project, config.Databases)
-	if err != nil {
-		return deploy.Options{}, err
-	}
-	if region == "" {
-		if region, err = d.have.DeployedIn(); err != nil {
-			return deploy.Options{}, err
-		}
-	}
-	return deploy.Options{Project: d.project, Region: region, Databases: databases, Routes: config.Routes, Cadence: config.Cadence, Burst: config.Burst,
-		HoldLimit: config.HoldLimit, AuditReads: config.AuditReads, LogLevel: config.LogLevel.String(), Env: environment}, nil
-}
-
-func undeployCommand() *cobra.Command {
-	var d deployment
+func undeployCommand(at endpoints) *cobra.Command {
+	d := deployment{at: at}
 	c := &cobra.Command{
 		Use:   "undeploy",
 		Short: "Take away what tally deploy brought to a project",
@@ -234,9 +252,14 @@ tally deploy brings them up to date again.`,
   tally undeploy --project my-project`,
 	}
 	return d.command(c, func(ctx context.Context) error {
-		if err := d.ask(ctx); err != nil {
+		if err := d.read(ctx); err != nil {
 			return err
 		}
-		return d.do(ctx, deploy.PlanUndeploy(d.project, d.have, d.files), "There is nothing that tally deploy made.")
+		defer d.clients.Close()
+		plan, err := deploy.Undeploy(d.have, d.files)
+		if err != nil {
+			return err
+		}
+		return d.do(ctx, plan, "There is nothing that tally deploy made.")
 	})
 }

@@ -1,0 +1,304 @@
+// Package googletest stands in for Google's APIs in tests: over gRPC, and over REST as gcloud calls it.
+//
+// A store keeps resources as the APIs' own protobuf messages, by their full names. The standard methods
+// (Get, List, Create, Update, Delete) are served by what the services' descriptors say of them; what is
+// particular to an API is in apis.go. A request over REST is turned into the message of the method that
+// google.api.http gives for its path, and is refused if it does not fit the message.
+package googletest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/iam/apiv1/iampb"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
+	"cloud.google.com/go/resourcemanager/apiv3/resourcemanagerpb"
+	"google.golang.org/api/option"
+	"google.golang.org/genproto/googleapis/cloud/location"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/protobuf/proto"
+)
+
+// Number is the number of each project.
+const Number = "123456789"
+
+// alwaysOn are the APIs that need not be enabled.
+var alwaysOn = []string{"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com", "storage.googleapis.com"}
+
+// apis are those that gcloud is led to.
+var apis = []string{"cloudbuild", "cloudfunctions", "cloudresourcemanager", "cloudscheduler", "eventarc", "firestore", "iam", "logging",
+	"monitoring", "pubsub", "run", "serviceusage"}
+
+// Google is Google with one project.
+type Google struct {
+	// Rules decides a case of a test of security rules; release is such as "cloud.firestore/orders".
+	// The result is nil if there is no such release.
+	Rules func(release string, c RulesCase) *RulesResult
+
+	// Series are the time series that ListTimeSeries finds.
+	Series []*monitoringpb.TimeSeries
+
+	// Unreachable are the locations that Lists of all locations say they did not reach.
+	Unreachable []string
+
+	t       testing.TB
+	project string
+	grpc    string // address
+	rest    *url.URL
+	routes  []route
+
+	mu        sync.Mutex
+	resources map[string]proto.Message
+	policies  map[string]*iampb.Policy
+	agents    map[string]bool // service accounts of Google's, by email
+	failures  []*failure
+	changes   []string
+	last      int // number that was given
+}
+
+// A failure makes calls fail.
+type failure struct {
+	api, method string
+	err         error
+	times       int
+	after       bool // it was done
+}
+
+// Start starts Google with the project, which has a Firestore database and nothing else. It ends with
+// the test.
+func Start(t testing.TB, project string) *Google {
+	t.Helper()
+	g := &Google{t: t, project: project, routes: routes(), resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}
+	name := "projects/" + project
+	g.resources[name] = &resourcemanagerpb.Project{Name: "projects/" + Number, ProjectId: project, DisplayName: project, State: resourcemanagerpb.Project_ACTIVE}
+	for _, id := range []string{"us-central1", "europe-west1"} {
+		g.resources[name+"/locations/"+id] = &location.Location{Name: name + "/locations/" + id, LocationId: id}
+	}
+	g.Enable("firestore.googleapis.com")
+	g.Put(name+"/databases/(default)", &adminpb.Database{LocationId: "nam5", Type: adminpb.Database_FIRESTORE_NATIVE,
+		DatabaseEdition: adminpb.Database_STANDARD})
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.UnknownServiceHandler(g.serveGRPC))
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	g.grpc = listener.Addr().String()
+	rest := httptest.NewServer(http.HandlerFunc(g.serveREST))
+	t.Cleanup(rest.Close)
+	if g.rest, err = url.Parse(rest.URL); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// GRPC returns the options with which Google's clients call this Google over gRPC. They keep the names
+// of Google's servers, by which it knows the API.
+func (g *Google) GRPC() []option.ClientOption {
+	servers := manual.NewBuilderWithScheme("dns")
+	servers.InitialState(resolver.State{Addresses: []resolver.Address{{Addr: g.grpc}}})
+	return []option.ClientOption{
+		option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithResolvers(servers)),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
+		option.WithGRPCDialOption(grpc.WithNoProxy()),
+	}
+}
+
+// REST returns the options with which Google's clients call it over REST.
+func (g *Google) REST() []option.ClientOption {
+	return []option.ClientOption{option.WithHTTPClient(&http.Client{Transport: toServer{g.rest}})}
+}
+
+// toServer sends requests to a server, with the names of the hosts that they are for.
+type toServer struct{ server *url.URL }
+
+func (s toServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Host = r.URL.Host
+	r.URL.Scheme, r.URL.Host = s.server.Scheme, s.server.Host
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// Environ returns the test's environment with what makes gcloud work on this Google, as proxy for all
+// that it asks. https, and with it the internet, is refused.
+func (g *Google) Environ() []string {
+	dir := g.t.TempDir()
+	token := filepath.Join(dir, "token")
+	if err := os.WriteFile(token, []byte("token"), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CLOUDSDK_") || strings.HasPrefix(v, "GOOGLE_") })
+	env = append(env,
+		"CLOUDSDK_CONFIG="+dir,
+		"CLOUDSDK_AUTH_ACCESS_TOKEN_FILE="+token,
+		"CLOUDSDK_CORE_DISABLE_PROMPTS=1",
+		"CLOUDSDK_CORE_CHECK_GCE_METADATA=false",
+		"CLOUDSDK_CORE_DISABLE_USAGE_REPORTING=true",
+		"CLOUDSDK_CORE_SURVEY_DISABLE_PROMPTS=true",
+		"CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK=true",
+		"CLOUDSDK_PROXY_TYPE=http",
+		"CLOUDSDK_PROXY_ADDRESS="+g.rest.Hostname(),
+		"CLOUDSDK_PROXY_PORT="+g.rest.Port(),
+	)
+	for _, api := range apis {
+		env = append(env, "CLOUDSDK_API_ENDPOINT_OVERRIDES_"+strings.ToUpper(api)+"=http://"+api+".googleapis.com/")
+	}
+	return env
+}
+
+// Get returns a copy of a resource of the full name, such as projects/p/locations/l/functions/f: nil if
+// there is none.
+func (g *Google) Get(name string) proto.Message {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m := g.resources[g.key(name)]; m != nil {
+		return proto.Clone(m)
+	}
+	return nil
+}
+
+// Names returns the full names of the resources of a collection, such as "functions", in order.
+func (g *Google) Names(collection string) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var names []string
+	for name := range g.resources {
+		if parts := strings.Split(name, "/"); parts[len(parts)-2] == collection {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Put makes a resource as if it had been created or updated outside the test. It gets the name, and what
+// the API adds.
+func (g *Google) Put(name string, m proto.Message) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.put(g.key(name), proto.Clone(m))
+}
+
+// Change changes a resource in place. It must be there, and be a T.
+func Change[T proto.Message](g *Google, name string, change func(T)) {
+	g.t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m, ok := g.resources[g.key(name)].(T)
+	if !ok {
+		g.t.Fatalf("%s is %T", name, g.resources[g.key(name)])
+	}
+	change(m)
+}
+
+// Delete makes a resource be gone, with its policy and what the API made for it.
+func (g *Google) Delete(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.remove(g.key(name))
+}
+
+// Policy returns a copy of the IAM policy of a resource.
+func (g *Google) Policy(resource string) *iampb.Policy {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return proto.CloneOf(cmp.Or(g.policies[g.key(resource)], &iampb.Policy{}))
+}
+
+// SetPolicy sets the IAM policy of a resource.
+func (g *Google) SetPolicy(resource string, p *iampb.Policy) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p = proto.CloneOf(p)
+	p.Etag = g.etag()
+	g.policies[g.key(resource)] = p
+}
+
+// Enable enables APIs, such as run.googleapis.com.
+func (g *Google) Enable(apis ...string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.enable(apis)
+}
+
+// Fail makes calls of a method, such as CreateTrigger, fail with a gRPC status: so many times, or always
+// if times is negative. Without a method it is any of the API. Nothing is done by them.
+func (g *Google) Fail(api, method string, err error, times int) {
+	g.fail(&failure{api: api, method: method, err: err, times: times})
+}
+
+// Lose is as Fail, but the calls are done, and only their answers are lost.
+func (g *Google) Lose(api, method string, err error, times int) {
+	g.fail(&failure{api: api, method: method, err: err, times: times, after: true})
+}
+
+// Mend ends all failures.
+func (g *Google) Mend() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failures = nil
+}
+
+func (g *Google) fail(f *failure) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failures = append(g.failures, f)
+}
+
+// failing returns the error with which the call is to fail.
+func (g *Google) failing(api, method string, after bool) error {
+	for _, f := range g.failures {
+		if f.api == api && (f.method == "" || f.method == method) && f.after == after && f.times != 0 {
+			f.times--
+			return f.err
+		}
+	}
+	return nil
+}
+
+// Changes returns the calls so far that changed something, such as
+// "CreateFunction projects/p/locations/l/functions/f".
+func (g *Google) Changes() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.changes)
+}
+
+// key returns the name under which a resource is kept: with the project's ID instead of its number or a
+// wildcard.
+func (g *Google) key(name string) string {
+	for _, p := range []string{Number, "-"} {
+		if rest, ok := strings.CutPrefix(name, "projects/"+p); ok && (rest == "" || rest[0] == '/') {
+			return "projects/" + g.project + rest
+		}
+	}
+	return name
+}
+
+// next returns a number that was not given before.
+func (g *Google) next() int {
+	g.last++
+	return g.last
+}
+
+func (g *Google) etag() []byte { return fmt.Appendf(nil, "%08d", g.next()) }
+
+func (g *Google) sorted() []string { return slices.Sorted(maps.Keys(g.resources)) }
