@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"embed"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -25,9 +26,11 @@ type File struct {
 	name    string
 }
 
-// ReadMonitoring reads deploy/monitoring of a clone. What is not there is not deployed.
-func ReadMonitoring(clone fs.FS) (*Monitoring, error) {
-	const dir = "deploy/monitoring/"
+//go:embed monitoring
+var files embed.FS
+
+// ReadMonitoring reads deploy/monitoring, as it was when this program was built.
+func ReadMonitoring() (*Monitoring, error) {
 	m := new(Monitoring)
 	for _, kind := range []struct {
 		pattern, key string
@@ -37,16 +40,16 @@ func ReadMonitoring(clone fs.FS) (*Monitoring, error) {
 		{"alerts/*.json", "userLabels." + label, &m.Alerts},
 		{"dashboard.json", "displayName", &m.Dashboards},
 	} {
-		names, err := fs.Glob(clone, dir+kind.pattern)
+		names, err := fs.Glob(files, "monitoring/"+kind.pattern)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range names {
-			data, err := fs.ReadFile(clone, name)
+			data, err := files.ReadFile(name)
 			if err != nil {
 				return nil, err
 			}
-			f := File{Path: name}
+			f := File{Path: "deploy/" + name}
 			if f.Content, err = decode(data); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
@@ -106,15 +109,15 @@ func (d *Description) Monitor(m *Monitoring, have *State, email string) (silent 
 			{Arg: "--user-labels=" + label + "=alerts"},
 			{Arg: marks[0]},
 		}})
-		if to = have.find(Channel, email).name(); to == "" {
+		if to = have.Find(Channel, email).name(); to == "" {
 			filter := fmt.Sprintf("--filter=labels.email_address=%q AND userLabels.%s=%q", email, label, "alerts")
-			to, lookup = Placeholder, new(Channel.command(d.Project, "list", "", filter, "--format=value(name)"))
+			to, lookup = Placeholder, new(Channel.Command(d.Project, "list", "", filter, "--format=value(name)"))
 		}
 	}
 	for _, f := range m.Alerts {
 		r := Resource{Kind: Alert, Name: f.name, content: f.Content, Settings: leaves("", f.Content, "--policy-from-file="+f.Path), lookup: lookup}
 		r.Settings = append(r.Settings, Setting{Arg: "--user-labels=" + label + "=" + f.name, Always: true}, Setting{Arg: marks[0], Always: true})
-		h := have.find(Alert, f.name)
+		h := have.Find(Alert, f.name)
 		channels := h.Get("notificationChannels") // the file replaces the policy, with its channels
 		if to != "" && !slices.Contains(strings.Split(channels, ","), to) {
 			channels = strings.TrimPrefix(channels+","+to, ",")
@@ -127,7 +130,7 @@ func (d *Description) Monitor(m *Monitoring, have *State, email string) (silent 
 	}
 	for _, f := range m.Dashboards {
 		arg := "--config-from-file=" + f.Path
-		if h := have.find(Dashboard, f.name); h != nil { // an update must name what it replaces
+		if h := have.Find(Dashboard, f.name); h != nil { // an update must name what it replaces
 			content := maps.Clone(f.Content)
 			content["etag"] = h.Get("etag")
 			data, err := json.Marshal(content)

@@ -15,9 +15,9 @@ import (
 
 // A Step is one command of a plan, and what is not as it is to be without it.
 type Step struct {
-	Title   string // such as "create trigger tally-counters-shards-78fea5"
-	Of      *Kind  // of what it mends; nil: of the project's APIs
-	Reasons []string
+	Title   string   // such as "create trigger tally-counters-shards-78fea5"
+	Of      *Kind    // of what it mends; nil: of the project
+	Reasons []string // what is so without it, such as "concurrency: 80, want 1000"
 	Command Command
 }
 
@@ -74,12 +74,12 @@ func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 		first.add(Trigger, "wait until events that failed have been delivered again", Command{Args: []string{"sleep", number(redelivery)}})
 		p.Steps = append(first.Steps, p.Steps...)
 	}
-	name := d.only(Job).Name
+	name := d.Job()
 	switch touched := func(s Step) bool { return s.Of == Function || s.Of == Trigger }; {
-	case have.find(Job, name).Get("state") == "PAUSED":
-		p.note("the job is paused, and stays so: nothing is audited until you run\n  %s", Job.command(d.Project, "resume", name))
+	case have.Find(Job, name).Get("state") == "PAUSED":
+		p.note("the job is paused, and stays so: nothing is audited until you run\n  %s", Job.Command(d.Project, "resume", name))
 	case slices.ContainsFunc(p.Steps, touched):
-		p.add(Job, "audit: what changed without an event is rolled up", Job.command(d.Project, "run", name))
+		p.add(Job, "audit: what changed without an event is rolled up", Job.Command(d.Project, "run", name))
 	}
 	return p, nil
 }
@@ -115,7 +115,7 @@ func (d *Description) lost(have *State) []string {
 func (d *Description) foreign(have *State) error {
 	var problems []error
 	for _, r := range d.Resources {
-		h := have.find(r.Kind, r.Name)
+		h := have.Find(r.Kind, r.Name)
 		if h == nil || (r.Kind != Function && r.Kind != Trigger && r.Kind != Job) || have.made(r.Kind, h) {
 			continue
 		}
@@ -174,7 +174,7 @@ func (d *Description) resolve(have *State) {
 				}
 			}
 		case Subscription:
-			if value = have.find(Trigger, strings.TrimPrefix(r.Name, Placeholder)).Get("transport.pubsub.subscription"); value != "" {
+			if value = have.Find(Trigger, strings.TrimPrefix(r.Name, Placeholder)).Get("transport.pubsub.subscription"); value != "" {
 				r.Name = value
 			}
 		}
@@ -187,11 +187,11 @@ func (d *Description) resolve(have *State) {
 // uri returns the address of RollUpOnSchedule in the job's region, "" if it is not there.
 func (s *State) uri(job string) string {
 	name := strings.TrimSuffix(strings.Replace(job, "/jobs/", "/functions/", 1), JobName) + OnScheduleName
-	return s.find(Function, name).Get("serviceConfig.uri")
+	return s.Find(Function, name).Get("serviceConfig.uri")
 }
 
 func (p *Plan) resource(project string, r *Resource, have *State) {
-	h := have.find(r.Kind, r.Name)
+	h := have.Find(r.Kind, r.Name)
 	if r.Kind == Service && slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Of == Function && strings.HasSuffix(s.Title, " "+path.Base(r.Name)) }) {
 		h = r.missing // a function's deployment forgets what its service was told
 	}
@@ -227,7 +227,7 @@ func (p *Plan) grants(d *Description, k *Kind, have *State) {
 	for _, name := range slices.Sorted(maps.Keys(have.policies)) {
 		for _, g := range have.grants(name) {
 			public := k != Project && (g.Member == "allUsers" || g.Member == "allAuthenticatedUsers")
-			own := have.made(Account, have.find(Account, have.accountName(short(g.Member))))
+			own := have.made(Account, have.Find(Account, have.accountName(short(g.Member))))
 			if g.On == k && (public || own) && !slices.Contains(d.Grants, g) {
 				p.take(d.Project, g)
 			}
@@ -248,7 +248,7 @@ func (g *Grant) command(project, verb string) Command {
 	case g.On == Project:
 		args = append(args, "--condition="+dict([]string{"expression=" + g.Condition, "title=" + conditionTitle}))
 	}
-	c := g.On.command(project, verb+"-iam-policy-binding", g.Name, args...)
+	c := g.On.Command(project, verb+"-iam-policy-binding", g.Name, args...)
 	number := gcloud("projects", "describe", project, "--format=value(projectNumber)") // of a project that nobody has seen
 	c.Output = &number
 	return c
@@ -312,7 +312,7 @@ type Surplus struct {
 func (d *Description) Surplus(have *State) []Surplus {
 	d.resolve(have)
 	var surplus []Surplus
-	uri := have.uri(d.only(Job).Name)
+	uri := have.uri(d.Job())
 	for _, k := range []*Kind{Trigger, Job, Function, Repository} {
 		for _, o := range have.have[k] {
 			if slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind == k && r.Name == o.name() }) {
@@ -342,8 +342,13 @@ func (d *Description) Surplus(have *State) []Surplus {
 	return surplus
 }
 
+// Delete returns the command that takes it away.
+func (s *Surplus) Delete(project string) Command {
+	return s.Kind.Command(project, s.Kind.remove, s.name())
+}
+
 func (p *Plan) remove(project string, s Surplus) {
-	p.add(s.Kind, "delete "+s.Noun+" "+path.Base(s.name()), s.Kind.command(project, s.Kind.remove, s.name()), s.Reason)
+	p.add(s.Kind, "delete "+s.Noun+" "+path.Base(s.name()), s.Delete(project), s.Reason)
 }
 
 // Undeploy returns the commands that take away what Deploy's made, and nothing else: no document, no rule,

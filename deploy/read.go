@@ -129,18 +129,26 @@ type State struct {
 	policies map[string][]*policypb.Binding // by resource
 }
 
-// NewProject returns the state of a project in which there is nothing but empty databases, as nobody has
-// seen it. number stands for the project's number.
-func NewProject(id, number string, databases ...Database) *State {
-	s := &State{Project: id, Number: number, Databases: make(map[string]*adminpb.Database)}
-	for _, d := range databases {
-		s.Databases[d.ID] = &adminpb.Database{LocationId: d.Location, Type: adminpb.Database_FIRESTORE_NATIVE}
-	}
-	return s
+// newState returns the state of a project in which there is nothing.
+func newState(id string) *State {
+	return &State{Project: id, Databases: make(map[string]*adminpb.Database), Unread: make(map[*Kind]*Unread), have: make(map[*Kind][]Object), policies: make(map[string][]*policypb.Binding)}
 }
 
-// find returns the resource of the kind that has the name, or the key; nil if there is none.
-func (s *State) find(k *Kind, name string) Object {
+// NewProject returns the state of a project in which there is nothing but databases, and the commands that
+// create these. Nobody has seen it, so that commands look up its number.
+func NewProject(id string, databases []string, location string) (*State, Plan) {
+	s := newState(id)
+	s.Number = Placeholder
+	var p Plan
+	for _, d := range databases {
+		s.Databases[d] = &adminpb.Database{LocationId: location, Type: adminpb.Database_FIRESTORE_NATIVE}
+		p.add(nil, "create database "+d+", in a location that it keeps for ever", createDatabase(id, d, location))
+	}
+	return s, p
+}
+
+// Find returns the resource of the kind that has the name, or the key; nil if there is none.
+func (s *State) Find(k *Kind, name string) Object {
 	for _, o := range s.have[k] {
 		if k.key == nil && o.name() == name || k.key != nil && k.key(o) == name {
 			return o
@@ -159,8 +167,7 @@ type reader struct {
 // Read reads the project. It changes nothing. Parts that could not be read are told by State.Unread; the
 // error is of what all else rests on. What an API has that is not enabled is nothing.
 func Read(ctx context.Context, c *Clients, id string) (*State, error) {
-	r := &reader{Clients: c, State: NewProject(id, "")}
-	r.have, r.policies, r.Unread = make(map[*Kind][]Object), make(map[string][]*policypb.Binding), make(map[*Kind]*Unread)
+	r := &reader{Clients: c, State: newState(id)}
 	parent := "projects/" + id
 	p, err := c.projects.GetProject(ctx, &resourcemanagerpb.GetProjectRequest{Name: parent})
 	if err != nil {
@@ -192,7 +199,7 @@ func Read(ctx context.Context, c *Clients, id string) (*State, error) {
 	r.all.Wait()
 
 	// What is read of what was found.
-	if a := r.find(Account, r.accountName(triggerAccount)); a != nil {
+	if a := r.Find(Account, r.accountName(triggerAccount)); a != nil {
 		r.policy(ctx, accountsAPI, Account, a.name(), func(ctx context.Context, request *policypb.GetIamPolicyRequest, _ ...gax.CallOption) (*policypb.Policy, error) {
 			p, err := c.accounts.GetIamPolicy(ctx, request)
 			if err != nil {
@@ -230,7 +237,7 @@ func (s *State) ReadFor(ctx context.Context, c *Clients, d *Description) {
 		case Field:
 			r.all.Go(func() error { r.field(ctx, w.Name); return nil })
 		case Repository:
-			if s.find(Repository, w.Name) == nil {
+			if s.Find(Repository, w.Name) == nil {
 				r.repository(ctx, w.Name)
 			}
 		}

@@ -66,8 +66,9 @@ var (
 	Project    = &Kind{Noun: "project", group: []string{"projects"}}
 	Repository = &Kind{Noun: "repository", group: []string{"artifacts", "repositories"}, create: "create", remove: "delete", place: "--location",
 		terraform: "google_artifact_registry_repository"}
-	Field    = &Kind{Noun: "indexes of", group: []string{"firestore", "indexes", "fields"}, update: "update", terraform: "google_firestore_field"}
-	TTL      = &Kind{Noun: "time to live by", group: []string{"firestore", "fields", "ttls"}, update: "update"}
+	Field = &Kind{Noun: "indexes of", group: []string{"firestore", "indexes", "fields"}, update: "update", terraform: "google_firestore_field",
+		missing: Object{"indexed": true, "summable": true}}
+	TTL      = &Kind{Noun: "time to live by", group: []string{"firestore", "fields", "ttls"}, update: "update", missing: Object{}}
 	Function = &Kind{Noun: "function", group: []string{"functions"}, create: "deploy", update: "deploy", remove: "delete", place: "--region",
 		always: []string{"--gen2", "--source=.", "--trigger-http", "--no-allow-unauthenticated"}, terraform: "google_cloudfunctions2_function"}
 	Service = &Kind{Noun: "service", group: []string{"run", "services"}, update: "update", place: "--region",
@@ -191,8 +192,8 @@ func (r *Resource) differs(have Object) []Change {
 	return changes
 }
 
-// command returns gcloud's command on a resource of the kind; verb is one of the kind's.
-func (k *Kind) command(project, verb, name string, args ...string) Command {
+// Command returns gcloud's command on a resource of the kind; verb is one of the kind's.
+func (k *Kind) Command(project, verb, name string, args ...string) Command {
 	words := strings.Fields(verb)
 	id := path.Base(name)
 	switch {
@@ -226,7 +227,7 @@ func (r *Resource) commands(project string, have Object, changes []Change) []Com
 			name = n
 		}
 		if slices.ContainsFunc(changes, func(c Change) bool { return c.Fixed }) {
-			again = append(again, r.Kind.command(project, r.remove, name))
+			again = append(again, r.Kind.Command(project, r.remove, name))
 		} else {
 			verb = r.update
 			say = func(s Setting) bool {
@@ -236,7 +237,7 @@ func (r *Resource) commands(project string, have Object, changes []Change) []Com
 	}
 	args := slices.Clone(r.always)
 	for _, s := range r.Settings {
-		if s.Arg != "" && say(s) {
+		if s.Arg != "" && say(s) && (s.Path == "" || s.Want != "" || have != nil) { // nothing is taken away from what is new
 			args = append(args, s.Arg)
 		}
 	}
@@ -249,7 +250,7 @@ func (r *Resource) commands(project string, have Object, changes []Change) []Com
 			}
 		}
 	}
-	c := r.Kind.command(project, verb, name, join(args)...)
+	c := r.Kind.Command(project, verb, name, join(args)...)
 	c.Output = r.lookup
 	return append(again, c)
 }

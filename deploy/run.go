@@ -27,8 +27,8 @@ type Tools struct {
 // oldest is the major version of the Google Cloud CLI that the commands were checked with.
 const oldest = 528
 
-// check checks that gcloud is there and new enough.
-func (t *Tools) check(ctx context.Context) error {
+// Check checks that gcloud is there and new enough.
+func (t *Tools) Check(ctx context.Context) error {
 	var versions map[string]string
 	if err := t.query(ctx, &versions, gcloud("version")); err != nil {
 		return err
@@ -46,20 +46,25 @@ func (t *Tools) check(ctx context.Context) error {
 	return nil
 }
 
-// SignIn returns the option with which Google's clients sign in as gcloud has.
-func (t *Tools) SignIn(ctx context.Context) (option.ClientOption, error) {
-	source := oauth2.ReuseTokenSource(nil, gcloudToken(func() (*oauth2.Token, error) {
-		out, err := t.output(ctx, gcloud("auth", "print-access-token"))
-		// gcloud's tokens may be near their end, so it is asked again soon.
+// SignIn returns the options with which Google's clients sign in as gcloud is. Where
+// GOOGLE_APPLICATION_CREDENTIALS names others, or there is no gcloud, there are none: application default
+// credentials are taken.
+func SignIn(ctx context.Context) ([]option.ClientOption, error) {
+	if _, err := exec.LookPath("gcloud"); err != nil || os.Getenv("GOOGLE_APPLICATION_CREDENTIALS") != "" {
+		return nil, nil
+	}
+	source := oauth2.ReuseTokenSource(nil, tokenSource(func() (*oauth2.Token, error) {
+		out, err := new(Tools).output(ctx, gcloud("auth", "print-access-token"))
+		// A token may be near its end, so gcloud is asked again soon.
 		return &oauth2.Token{AccessToken: strings.TrimSpace(string(out)), Expiry: time.Now().Add(time.Minute)}, err
 	}))
 	_, err := source.Token()
-	return option.WithTokenSource(source), err
+	return []option.ClientOption{option.WithTokenSource(source)}, err
 }
 
-type gcloudToken func() (*oauth2.Token, error)
+type tokenSource func() (*oauth2.Token, error)
 
-func (f gcloudToken) Token() (*oauth2.Token, error) { return f() }
+func (f tokenSource) Token() (*oauth2.Token, error) { return f() }
 
 // query runs a command and decodes its answer in JSON.
 func (t *Tools) query(ctx context.Context, into any, c Command) error {

@@ -12,28 +12,24 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
 
 // Options are what the user decides.
 type Options struct {
-	Project string
+	Project string // id
 
 	// Region is where the functions run. Empty, that is near the first database; see FunctionRegion.
 	Region string
 
-	Databases  []Database // at least one
-	Routes     rollup.Routes
-	Cadence    time.Duration
-	Burst      int // roll-ups of a counter that may follow each other at once
-	HoldLimit  time.Duration
-	AuditReads int64  // document reads that one call of RollUpOnSchedule may be billed for in a database
-	LogLevel   string // DEBUG, INFO, WARN or ERROR
+	Databases []Database // at least one
 
-	// Env are further variables of both functions, such as those of telemetry. The options above
-	// take precedence.
-	Env map[string]string
+	// Config is what the functions take from their environment, and Env all variables that are named. Config
+	// takes precedence.
+	Config app.Config
+	Env    map[string]string
 
 	// Billing is how RollUpOnWrite's instances are billed: ByRequest or ByInstance.
 	Billing string
@@ -141,6 +137,10 @@ const (
 	// this one has ended (https://cloud.google.com/scheduler/docs/reference/rest/v1/projects.locations.jobs).
 	onScheduleTimeout = schedulePeriod + time.Minute
 
+	// LongestSilence is how long ago the job's last call may be: two periods, so that one late or skipped
+	// call is no alarm.
+	LongestSilence = 2*schedulePeriod + onScheduleTimeout
+
 	// ackDeadline is Eventarc's own, of the subscriptions that it makes
 	// (https://cloud.google.com/eventarc/docs/retry-events).
 	ackDeadline = 10 * time.Second
@@ -171,8 +171,8 @@ func Describe(o Options, number, source string) (*Description, error) {
 	if len(o.Databases) == 0 {
 		problems = append(problems, errors.New("no database"))
 	}
-	if o.HoldLimit >= onWriteTimeout {
-		problems = append(problems, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the timeout of the function, %v", o.HoldLimit, onWriteTimeout))
+	if o.Config.HoldLimit >= onWriteTimeout {
+		problems = append(problems, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the timeout of the function, %v", o.Config.HoldLimit, onWriteTimeout))
 	}
 	if o.Billing != ByRequest && o.Billing != ByInstance {
 		problems = append(problems, fmt.Errorf("--billing %q: want %s or %s", o.Billing, ByRequest, ByInstance))
@@ -180,7 +180,7 @@ func Describe(o Options, number, source string) (*Description, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	d := &Description{Project: o.Project, APIs: slices.Clone(apis), Routes: o.Routes, Databases: slices.Clone(o.Databases)}
+	d := &Description{Project: o.Project, APIs: slices.Clone(apis), Routes: o.Config.Routes, Databases: slices.Clone(o.Databases)}
 	d.accounts(&o, number)
 	d.add(Resource{Kind: Repository, Name: d.repository(o.region()), Settings: []Setting{
 		{Path: "format", Want: "DOCKER", Arg: "--repository-format=docker", Fixed: true},
@@ -192,6 +192,9 @@ func Describe(o Options, number, source string) (*Description, error) {
 	d.schedule(&o)
 	return d, nil
 }
+
+// Job returns the name of the job.
+func (d *Description) Job() string { return d.only(Job).Name }
 
 func (d *Description) add(r Resource) { d.Resources = append(d.Resources, r) }
 
@@ -421,7 +424,7 @@ func value(path, want, flag string) Setting {
 // https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
 func (d *Description) triggers(o *Options) {
 	for _, database := range o.Databases {
-		for _, r := range o.Routes.Live() {
+		for _, r := range o.Config.Routes.Live() {
 			name := d.in(database.Location, "triggers", TriggerName(database.ID, r))
 			filter := func(flag, attribute, want, say string) Setting {
 				return Setting{Path: "eventFilters." + attribute, Want: want, Arg: flag + "=" + attribute + "=" + say, Fixed: true}
@@ -440,8 +443,8 @@ func (d *Description) triggers(o *Options) {
 			}})
 			// A delivery that lasts longer is made a second time meanwhile. Pub/Sub's longest is 600 s:
 			// https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline
-			deadline := max(ackDeadline, o.HoldLimit.Truncate(time.Second)+2*time.Second)
-			lookup := Trigger.command(d.Project, "describe", name, "--format=value(transport.pubsub.subscription)")
+			deadline := max(ackDeadline, o.Config.HoldLimit.Truncate(time.Second)+2*time.Second)
+			lookup := Trigger.Command(d.Project, "describe", name, "--format=value(transport.pubsub.subscription)")
 			d.add(Resource{Kind: Subscription, Name: Placeholder + name, lookup: &lookup, Settings: []Setting{value("ackDeadlineSeconds", number(deadline), "--ack-deadline")}})
 		}
 	}
@@ -461,7 +464,7 @@ func anonymous(pattern string) string {
 // schedule calls RollUpOnSchedule. Its flags are those of
 // https://cloud.google.com/sdk/gcloud/reference/scheduler/jobs/create/http.
 func (d *Description) schedule(o *Options) {
-	lookup := Function.command(d.Project, "describe", d.in(o.region(), "functions", OnScheduleName), "--format=value(serviceConfig.uri)")
+	lookup := Function.Command(d.Project, "describe", d.in(o.region(), "functions", OnScheduleName), "--format=value(serviceConfig.uri)")
 	period := func(path, flag string, want time.Duration) Setting { return value(path, seconds(want), flag) }
 	d.add(Resource{Kind: Job, Name: d.in(o.region(), "jobs", JobName), lookup: &lookup, Settings: []Setting{
 		value("schedule", schedule, "--schedule"),
@@ -490,7 +493,7 @@ func number(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) 
 // version of Tally changes when that is deployed.
 func (o *Options) env() map[string]string {
 	var routes, databases []string
-	for _, r := range o.Routes {
+	for _, r := range o.Config.Routes {
 		routes = append(routes, r.String())
 	}
 	for _, d := range o.Databases {
@@ -501,15 +504,20 @@ func (o *Options) env() map[string]string {
 	maps.Copy(env, map[string]string{
 		"GOOGLE_CLOUD_PROJECT":       o.Project,
 		"TALLY_ROUTES":               strings.Join(routes, "; "),
-		"TALLY_CADENCE":              o.Cadence.String(),
-		"TALLY_BURST":                strconv.Itoa(o.Burst),
-		"TALLY_HOLD_LIMIT":           o.HoldLimit.String(),
-		"TALLY_LOG_LEVEL":            cmp.Or(o.LogLevel, "INFO"),
+		"TALLY_CADENCE":              o.Config.Cadence.String(),
+		"TALLY_BURST":                strconv.Itoa(o.Config.Burst),
+		"TALLY_HOLD_LIMIT":           o.Config.HoldLimit.String(),
+		"TALLY_LOG_LEVEL":            o.Config.LogLevel.String(),
 		"TALLY_DATABASES":            strings.Join(databases, ","),
 		"TALLY_SCHEDULE_PERIOD":      schedulePeriod.String(),
-		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(o.AuditReads, 10),
+		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(o.Config.AuditReads, 10),
 	})
 	return env
+}
+
+// Variables returns the names of the variables of app.Config that a shell may hold.
+func Variables() []string {
+	return []string{"TALLY_ROUTES", "TALLY_CADENCE", "TALLY_BURST", "TALLY_HOLD_LIMIT", "TALLY_LOG_LEVEL", "TALLY_DATABASES", "TALLY_AUDIT_READS_PER_TICK"}
 }
 
 // Pattern returns the pattern of the route's source, as a trigger and a route spell it.

@@ -29,13 +29,13 @@ func (s *State) Functions() []Object {
 func (s *State) Env() map[string]string {
 	env := make(map[string]string)
 	for _, f := range s.Functions()[:min(1, len(s.Functions()))] {
-		maps.Copy(env, Variables(f))
+		maps.Copy(env, Environment(f))
 	}
 	return env
 }
 
-// Variables returns a function's variables but for Cloud Functions' own.
-func Variables(f Object) map[string]string {
+// Environment returns a function's variables but for Cloud Functions' own.
+func Environment(f Object) map[string]string {
 	env := make(map[string]string)
 	config, _ := f["serviceConfig"].(map[string]any)
 	variables, _ := config["environmentVariables"].(map[string]any)

@@ -29,7 +29,7 @@ func (d *Description) Terraform(clone string) ([]byte, []string, error) {
 	t.add("google_project_service", "api", block{"for_each": setOf(d.APIs), "service": "${each.value}", "disable_on_destroy": false}) // others may use it
 	// Google's own service accounts, before the first trigger needs them.
 	t.add("google_project_service_identity", "agent", block{"provider": "google-beta", "service": "${each.value}", "for_each": setOf([]string{"eventarc.googleapis.com", "pubsub.googleapis.com"})})
-	t.add("google_storage_bucket", "source", block{"name": d.Project + "-tally-source", "location": segment(d.only(Job).Name, "locations"),
+	t.add("google_storage_bucket", "source", block{"name": d.Project + "-tally-source", "location": segment(d.Job(), "locations"),
 		"uniform_bucket_level_access": true, "force_destroy": true}) // it holds the functions' source, nothing else
 	t.add("google_storage_bucket_object", "source", block{"bucket": "${google_storage_bucket.source.name}",
 		"name": "${data.archive_file.source.output_sha256}.zip", "source": "${data.archive_file.source.output_path}"})

@@ -189,3 +189,20 @@ func ExplainDial(err error) error {
 
 // login is the command that provides credentials.
 var login = Command{Args: []string{"gcloud", "auth", "application-default", "login"}}
+
+// UnreadSeries says why a metric could not be read; nil if it was, or if there is none.
+func UnreadSeries(project, metric string, err error) *Unread {
+	switch classify(err) {
+	case none, disabled, missing:
+		return nil
+	}
+	return unread(monitoringAPI, project, "the metric "+metric, err)
+}
+
+// UnreadRules says why rules could not be tried.
+func UnreadRules(project, what string, err error) *Unread {
+	return unread(rulesAPI, project, what, err)
+}
+
+// NotFound reports whether an error of an API says that there is no such thing.
+func NotFound(err error) bool { return classify(err) == missing }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/firestore-tally/tally/deploy"
@@ -51,7 +52,7 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 			return errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
 		}
 		var err error
-		if d.files, err = deploy.ReadMonitoring(os.DirFS(d.source)); err != nil {
+		if d.files, err = deploy.ReadMonitoring(); err != nil {
 			return err
 		}
 		return run(c.Context())
@@ -64,12 +65,12 @@ func (d *deployment) read(ctx context.Context) error {
 	if err := d.tools.Check(ctx); err != nil {
 		return err
 	}
-	signIn, err := d.tools.SignIn(ctx)
+	signIn, err := deploy.SignIn(ctx)
 	if err != nil {
 		return err
 	}
-	if d.clients, err = deploy.Dial(ctx, append([]option.ClientOption{signIn}, d.at.grpc...)...); err != nil {
-		return err
+	if d.clients, err = deploy.Dial(ctx, slices.Concat(signIn, d.at.grpc)...); err != nil {
+		return deploy.ExplainDial(err)
 	}
 	fmt.Fprintf(d.logs, "reading what there is in %s\n", d.project)
 	d.have, err = deploy.Read(ctx, d.clients, d.project)
@@ -191,8 +192,8 @@ why, and which roles you need.`,
 		if err != nil {
 			return err
 		}
-		options := config.Deployment(environment, databases)
-		options.Region, options.Billing = cmp.Or(o.region, d.have.Region()), cmp.Or(o.billing, d.have.Billing())
+		options := deploy.Options{Project: d.project, Databases: databases, Config: config, Env: environment,
+			Region: cmp.Or(o.region, d.have.Region()), Billing: cmp.Or(o.billing, d.have.Billing())}
 		number := d.have.Number
 		if o.terraform {
 			number = deploy.TerraformNumber
@@ -219,7 +220,7 @@ why, and which roles you need.`,
 		if err != nil {
 			return err
 		}
-		plan.Steps = append(creation.Steps, plan.Steps...)
+		plan.Steps = slices.Insert(plan.Steps, min(1, len(plan.Steps)), creation.Steps...) // once the APIs are enabled
 		if silent {
 			plan.Notes = append(plan.Notes, "alerts tell nobody yet: --alert-email ADDRESS has them mailed")
 		}

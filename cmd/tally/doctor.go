@@ -10,8 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/doctor"
 	"github.com/spf13/cobra"
+	"google.golang.org/api/firebaserules/v1"
 	"google.golang.org/api/option"
 )
 
@@ -24,10 +26,6 @@ var errUnchecked = withStatus{errors.New("some checks could not be made"), unche
 // unchecked is the exit status of tally doctor when it could not check all, and nothing was wrong.
 const unchecked = 2
 
-// endpoints are where Google's APIs are, if not at their own addresses: clients' options for gRPC and for
-// REST.
-type endpoints struct{ grpc, rest []option.ClientOption }
-
 func doctorCommand(at endpoints) *cobra.Command {
 	var project string
 	var skip []string
@@ -37,9 +35,10 @@ func doctorCommand(at endpoints) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check what is deployed in a project",
 		Long: `Read what is deployed in a project, and check all that exact and cheap roll-ups rest on: functions, triggers, the schedule, who may call them, rules and
-indexes. It changes nothing. Each ✗ comes with the command that mends it; ? is what could not be read.
+indexes. It changes nothing. Each ✗ comes with the command that mends it; ? is what could not be read. It compares with what tally deploy would set for the
+variables of the deployed functions.
 
-The exit status is 0 if all is well, 1 if something is wrong, and 2 if nothing is wrong but not all could be checked. Needs application default credentials; docs/doctor.md
+The exit status is 0 if all is well, 1 if something is wrong, and 2 if nothing is wrong but not all could be checked. It signs in as gcloud is, or where there is no gcloud or GOOGLE_APPLICATION_CREDENTIALS is set, by application default credentials. docs/doctor.md
 lists the roles that suffice, and tells what each check rests on.`,
 		Example: `  tally doctor --project my-project
   tally doctor --project my-project --json | jq -r '.checks[].problems[]?.remedy[]?'
@@ -66,16 +65,24 @@ lists the roles that suffice, and tells what each check rests on.`,
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()
-		clients, err := doctor.Dial(ctx, at.grpc, at.rest)
-		if err != nil {
-			return withStatus{doctor.ExplainDial(err), unchecked}
-		}
-		defer clients.Close()
-		d, err := doctor.Read(ctx, clients, project)
+		signIn, err := deploy.SignIn(ctx)
 		if err != nil {
 			return withStatus{err, unchecked}
 		}
-		findings := doctor.Examine(d, skip)
+		clients, err := deploy.Dial(ctx, slices.Concat(signIn, at.grpc)...)
+		if err != nil {
+			return withStatus{deploy.ExplainDial(err), unchecked}
+		}
+		defer clients.Close()
+		rules, err := firebaserules.NewService(ctx, slices.Concat(signIn, []option.ClientOption{option.WithQuotaProject(project)}, at.rest)...)
+		if err != nil {
+			return withStatus{deploy.ExplainDial(err), unchecked}
+		}
+		d, err := doctor.Read(ctx, clients, rules, project)
+		if err != nil {
+			return withStatus{err, unchecked}
+		}
+		findings := d.Examine(skip)
 		if asJSON {
 			err = doctor.PrintJSON(c.OutOrStdout(), project, findings)
 		} else {

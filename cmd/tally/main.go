@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(devCommand(), demoCommand(), functionsCommand(), deployCommand(), undeployCommand(), doctorCommand(endpoints{}), migrateCommand())
+	root.AddCommand(devCommand(), demoCommand(), functionsCommand(), deployCommand(endpoints{}), undeployCommand(endpoints{}), doctorCommand(endpoints{}), migrateCommand())
 	root.AddCommand(counterCommands()...)
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -1,5 +1,15 @@
 package doctor
 
+import (
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/app"
+)
+
 // Names of checks that several places use.
 const (
 	rulesRollUps  = "rules-rollups"
@@ -11,63 +21,39 @@ const (
 // Checks are all checks, in the order in which they are best mended. docs/doctor.md lists them; a
 // test keeps the two equal.
 var Checks = []Check{
-	// Functions.
-	{"deployed", "RollUpOnWrite and one RollUpOnSchedule are deployed",
-		"Without the first no roll-up follows a write; without the second nothing repairs what events missed. A second one only costs.", (*examination).deployed},
-	{"active", "the functions are active, of the 2nd generation, on their latest revision",
-		"A function that is not active answers no event. What is checked here is the latest revision; an older one that serves may be set otherwise.", (*examination).active},
-	{"entry-point", "each function has its entry point, and is called as that needs",
-		"A function with another entry point does something else with its requests.", (*examination).entryPoint},
-	{"configuration", "each function's variables are valid",
-		"A function refuses every request while a variable is wrong; with an emulator's address or another project it works elsewhere.", (*examination).configuration},
-	{"same-configuration", "all functions have the same routes, cadence and hold limit",
-		"A function drops events of routes that it does not know, and an audit with shorter limits calls healthy counters drift.", (*examination).sameConfiguration},
+	{"configuration", "the functions are there, and their variables are valid",
+		"Without RollUpOnWrite no roll-up follows a write; without RollUpOnSchedule nothing repairs what events missed. A function refuses every request while a variable is wrong.", (*examination).configuration},
+	{"databases", "the databases that TALLY_DATABASES names exist, in native mode and the Standard edition",
+		"Elsewhere there are no events, or a sum reads every document.", (*examination).databases},
 
-	// Triggers.
-	{"triggers", "each live route and database has exactly one trigger, and nothing else has one",
-		"Writes that no trigger matches are rolled up only by the audit. What matches too much, twice, or a route that says every, is billed for nothing.", (*examination).triggers},
-	{"event-type", "the triggers' event is document.v1.written",
-		"Creation and deletion change a total as much as an update does.", (*examination).eventType},
-	{"trigger-location", "each trigger is where its database is",
-		"Firestore sends events only to triggers in the database's location.", (*examination).triggerLocation},
-	{"databases", "TALLY_DATABASES names the databases that have triggers, in native mode",
-		"RollUpOnWrite drops events of databases that it does not name; RollUpOnSchedule visits only those that it names.", (*examination).databases},
-	{"retry", "events that fail are delivered again",
-		"Without retry a failed event is dropped. An event that is held stands for others and relies on being delivered again.", (*examination).retry},
-	{"timeout", "TALLY_HOLD_LIMIT is below each function's timeout",
-		"An event that is held longer than the timeout is cut off before its roll-up.", (*examination).timeout},
-	{"ack-deadline", "TALLY_HOLD_LIMIT is below the triggers' acknowledgement deadline",
-		"An event that is held longer is delivered a second time meanwhile, which costs another invocation, again and again.", (*examination).ackDeadline},
-	{"concurrency", "RollUpOnWrite serves more than one event at once, with at least one CPU",
-		"An event can be absorbed only by one that the same instance holds. With a concurrency of 1 each event costs a roll-up of its own.", (*examination).concurrency},
-	{"audit-timeout", "RollUpOnSchedule has time to look again at what differs, and to go on until its next call",
-		"With a timeout shorter than two graces and 45 s an audit counts no drift: lost events go unnoticed. With one shorter than the schedule's period and 45 s, routes that say every stand still until the next call.", (*examination).auditTimeout},
+	// What deploy sets.
+	{"apis", "the APIs are enabled", "What is not enabled answers nothing.", (*examination).settings},
+	{"access", "each identity may do its work, and nobody else may call the functions",
+		"Otherwise no event arrives, or every one fails. Each call of RollUpOnSchedule is billed for an audit; events that anybody sends cost roll-ups.", (*examination).settings},
+	{"functions", "each function is set as tally deploy sets it, and active",
+		"An event can be absorbed only by one that the same instance holds, so that an instance must serve many at once. Functions with other routes, cadences and limits drop each other's events or call healthy counters drift. One that is billed or sized otherwise costs more.", (*examination).settings},
+	{"triggers", "each source of a live route has one trigger, in each database",
+		"Writes that no trigger matches are rolled up only by the audit. An event that fails must be delivered again, as it stands for others; one that is held beyond the acknowledgement deadline is delivered twice.", (*examination).settings},
+	{"schedule", "one job of Cloud Scheduler calls RollUpOnSchedule",
+		"The schedule audits, and keeps the routes that say every. A job that gives up before the function does calls again while it is still at work.", (*examination).settings},
+	{"fields", "fields that are summed are indexed, times are not, and increment tokens expire",
+		"Without its index a sum reads every shard. Values that only grow, such as the times in tally, limit a whole collection group to about 500 writes a second while they are indexed. Tokens that do not expire are kept, and billed, for ever.", (*examination).settings},
+	{"alerts", "alerts, metrics and the dashboard are as in deploy/monitoring",
+		"They tell of what nobody looks at.", (*examination).settings},
+	{"surplus", "nothing else calls the functions, and none is left in another region",
+		"What serves or calls twice is billed twice.", (*examination).surplus},
 
-	// The schedule.
-	{"schedule", "one job of Cloud Scheduler calls RollUpOnSchedule, and not as a dry run",
-		"The schedule audits, and keeps the routes that say every.", (*examination).scheduleExists},
-	{"schedule-enabled", "the job is enabled",
-		"A paused job calls nothing.", (*examination).scheduleEnabled},
-	{"schedule-identity", "the job signs its calls with an OIDC token for the function",
-		"A function that only known accounts may call refuses calls without one.", (*examination).scheduleIdentity},
-	{"schedule-invoker", "the job's account may invoke the function",
-		"Otherwise every call is answered 403.", (*examination).scheduleInvoker},
-	{"period", "TALLY_SCHEDULE_PERIOD is the job's period, if a route says every",
-		"A call keeps such routes for as long as that says. If the next call comes later, they stand still until then.", (*examination).period},
-	{"attempt-deadline", "the job waits for as long as the function may take",
-		"A job that gives up sooner reports a failure, and calls again while the function is still at work.", (*examination).attemptDeadline},
-	{"last-tick", "the last call succeeded, and not long ago",
+	// How it goes.
+	{"last-tick", "the job is enabled, and its last call succeeded, not long ago",
 		"It is the only sign that all of it works together.", (*examination).lastTick},
+	{"drift", "no audit of the last day found a roll-up that lacked a change",
+		"Drift is zero in a healthy system. It was repaired, but events are lost or come very late.", (*examination).drift},
+	{"late", "no roll-up of the last day came later than an event that fails once may take",
+		"Late roll-ups tell of failing deliveries, of too many counters for the instances, or of Firestore.", (*examination).late},
+	{"billing", "RollUpOnWrite's instances are billed in the way that is cheaper for their traffic",
+		"Billed by requests, each request has a price; billed by instance, idle time has.", (*examination).billing},
 
-	// Access.
-	{"private", "nobody may call the functions without signing in",
-		"Each call of RollUpOnSchedule is billed for an audit; events that anybody sends cost roll-ups.", (*examination).private},
-	{"trigger-account", "the triggers' accounts may receive events and invoke their functions",
-		"Otherwise no event arrives.", (*examination).triggerAccount},
-	{"functions-account", "the functions' accounts may read and write documents",
-		"Otherwise every event and every audit fails.", (*examination).functionsAccount},
-
-	// Firestore.
+	// What clients may.
 	{rulesRollUps, "clients cannot write roll-ups",
 		"A roll-up that a client wrote is wrong until the next write of a shard or the next audit.", (*examination).rules},
 	{rulesReadable, "clients can read roll-ups",
@@ -76,10 +62,143 @@ var Checks = []Check{
 		"A deleted shard takes its part of the total with it.", (*examination).rules},
 	{rulesOwn, "clients can neither read nor write what Tally keeps for itself",
 		"A client that changes the audit's cursor delays repairs; one that deletes an increment token lets an increment count twice.", (*examination).rules},
-	{"indexes", "fields that routes aggregate are indexed",
-		"Without the index a roll-up reads every shard, one read each, and of a counter of more than 1,000 it fails.", (*examination).indexes},
-	{"exemptions", "fields that no query asks for are not indexed, among them tally of every roll-up",
-		"An index that nobody needs bills storage and slows writes. Values that only grow, such as the times in tally, limit a whole collection group to about 500 writes a second while they are indexed.", (*examination).exemptions},
-	{"ttl", "increment tokens expire",
-		"Without a TTL policy on increment_tokens.expire_at they are kept, and billed, for ever.", (*examination).ttl},
+}
+
+// kinds are the resources that a check of settings is about.
+var kinds = map[string][]*deploy.Kind{
+	"apis":      {nil},
+	"access":    {deploy.Account, deploy.Project, deploy.Repository},
+	"functions": {deploy.Function, deploy.Service},
+	"triggers":  {deploy.Trigger, deploy.Subscription},
+	"schedule":  {deploy.Job},
+	"fields":    {deploy.Field, deploy.TTL},
+	"alerts":    {deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel},
+}
+
+// settings finds what tally deploy would mend, with its commands.
+func (e *examination) settings() {
+	for _, k := range kinds[e.finding.Name] {
+		if u := e.Have.Unread[k]; u != nil {
+			e.unknown(u)
+		}
+	}
+	for _, s := range e.mend.Steps {
+		if slices.Contains(kinds[e.finding.Name], s.Of) {
+			text := s.Title
+			if len(s.Reasons) > 0 {
+				text += ": " + strings.Join(s.Reasons, "; ")
+			}
+			e.wrong([]deploy.Command{s.Command}, "%s", text)
+		}
+	}
+}
+
+func (e *examination) configuration() {
+	functions := e.Have.Functions()
+	for _, want := range []string{deploy.OnWriteName, deploy.OnScheduleName} {
+		if !slices.ContainsFunc(functions, func(f deploy.Object) bool { return path.Base(f.Get("name")) == want }) {
+			e.wrong([]deploy.Command{e.deploy()}, "there is no function %s", want)
+		}
+	}
+	for _, f := range functions {
+		_, err := app.LoadConfig(deploy.Environment(f))
+		for _, problem := range problems(err) {
+			e.wrong([]deploy.Command{e.deploy()}, "%s: %s", path.Base(f.Get("name")), problem)
+		}
+	}
+}
+
+// problems returns the problems that an error of LoadConfig joins.
+func problems(err error) []string {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	var texts []string
+	for _, err := range joined.Unwrap() {
+		texts = append(texts, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return texts
+}
+
+func (e *examination) databases() {
+	if e.noDatabase != nil {
+		e.wrong([]deploy.Command{e.deploy("--databases=" + strings.Join(e.databaseIDs(), ","))}, "%v", e.noDatabase)
+	}
+}
+
+func (e *examination) surplus() {
+	for _, s := range e.described.Surplus(e.Have) {
+		e.wrong([]deploy.Command{s.Delete(e.Have.Project)}, "%s %s: %s", s.Noun, path.Base(s.Get("name")), s.Reason)
+	}
+}
+
+func (e *examination) lastTick() {
+	j := e.Have.Find(deploy.Job, e.described.Job())
+	if j == nil {
+		e.idle("there is no job")
+		return
+	}
+	command := func(verb string) []deploy.Command {
+		return []deploy.Command{deploy.Job.Command(e.Have.Project, verb, e.described.Job())}
+	}
+	last, _ := time.Parse(time.RFC3339, j.Get("lastAttemptTime"))
+	age := e.AsOf.Sub(last).Round(time.Second)
+	switch {
+	case j.Get("state") != "ENABLED":
+		e.wrong(command("resume"), "the job is %s", j.Get("state"))
+	case last.IsZero():
+		e.wrong(command("run"), "the job has not called yet")
+	case j.Get("status.code") != "" && j.Get("status.code") != "0":
+		log := deploy.Command{Args: []string{"gcloud", "functions", "logs", "read", deploy.OnScheduleName, "--gen2", "--region=" + e.Have.Region(),
+			"--min-log-level=error", "--limit=20", "--project=" + e.Have.Project}}
+		e.wrong([]deploy.Command{log}, "the last call, %v ago, failed: %s", age, strings.TrimSpace(j.Get("status.code")+" "+j.Get("status.message")))
+	case age > deploy.LongestSilence:
+		e.wrong(command("run"), "the last call was %v ago", age)
+	}
+}
+
+func (e *examination) drift() {
+	e.none("tally_drift", "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
+}
+
+func (e *examination) late() {
+	e.none("tally_events_late", "%.0f roll-ups came late: docs/playbooks/lag.md")
+}
+
+// none finds a metric of the last day that is not 0.
+func (e *examination) none(metric, say string) {
+	switch v := e.Measured[metric]; {
+	case v.Unread != nil:
+		e.unknown(v.Unread)
+	case v.Value > 0:
+		e.wrong(nil, say, v.Value)
+	}
+}
+
+// The least part of the price, and the least sum in dollars a month, that are worth a change.
+const (
+	worthPart = 0.2
+	worthSum  = 1
+)
+
+func (e *examination) billing() {
+	var of traffic
+	for metric, into := range map[string]*float64{requests: &of.requests, billable: &of.billable, instances: &of.instances} {
+		v := e.Measured[metric]
+		if v.Unread != nil {
+			e.unknown(v.Unread)
+			return
+		}
+		*into = v.Value
+	}
+	now, other := of.byRequest(), of.byInstance()
+	better := deploy.ByInstance
+	if e.Have.Billing() == deploy.ByInstance {
+		now, other, better = other, now, deploy.ByRequest
+	}
+	if saved := 30 * (now - other); saved > worthSum && saved > 30*now*worthPart {
+		e.wrong([]deploy.Command{e.deploy("--billing=" + better)}, "by the last day's traffic, instances cost $%.2f a month billed by %s, and $%.2f by %s (list prices of us-central1)",
+			30*now, e.Have.Billing(), 30*other, better)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
@@ -110,4 +111,50 @@ func spell(segments []rollup.Segment) (where, path string) {
 		}
 	}
 	return strings.Join(spelled, "/"), strings.Join(ids, "/")
+}
+
+// Rules are the security rules that bind clients, tried.
+type Rules struct {
+	Deployed bool
+	Results  []RuleResult
+}
+
+// rules judges the results of the cases that are of the check at work.
+func (e *examination) rules() {
+	mend := []deploy.Command{{Args: []string{"firebase", "deploy", "--only=firestore:rules", "--project=" + e.Have.Project}}}
+	for _, d := range e.described.Databases {
+		rules := e.Rules[d.ID]
+		if rules.Unread != nil {
+			e.unknown(rules.Unread)
+			continue
+		}
+		if !rules.Value.Deployed {
+			if e.finding.Name == rulesReadable { // all else is refused without rules
+				e.wrong(mend, "database %s has no rules: all is refused. Take the rules of firestore.rules, then deploy them", d.ID)
+			}
+			continue
+		}
+		var failed, unsure []string
+		for _, r := range rules.Value.Results {
+			switch {
+			case r.Check != e.finding.Name:
+			case r.Looked:
+				unsure = append(unsure, r.Says)
+			case r.Allow && !r.AsWanted && !r.SignedIn:
+				// An app may want its users to sign in.
+			case !r.AsWanted:
+				failed = append(failed, r.Says)
+			}
+		}
+		if len(failed) > 0 {
+			verb := "allow"
+			if e.finding.Name == rulesReadable {
+				verb = "refuse"
+			}
+			e.wrong(mend, "the rules of database %s %s: %s. Take the rules of firestore.rules into the project's own, then deploy those", d.ID, verb, strings.Join(failed, "; "))
+		}
+		if len(unsure) > 0 {
+			e.unknown(&deploy.Unread{What: "the rules of database " + d.ID, Why: "other documents decide, and a trial has none: " + strings.Join(unsure, "; ")})
+		}
+	}
 }
