@@ -39,7 +39,7 @@ func TestLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := g.Environ()
+	env := append(g.Environ(), "PATH="+Gcloud(t)+":"+os.Getenv("PATH"))
 	for line := range strings.Lines(string(data)) {
 		gcloud(t, g, dir, env, strings.TrimSpace(line))
 	}

@@ -1,0 +1,60 @@
+package googletest
+
+import (
+	"bufio"
+	_ "embed"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+//go:embed gcloud.py
+var gcloudPy string
+
+// Gcloud returns a folder for PATH with an executable gcloud that runs the machine's own, without
+// starting it each time. It ends with the test.
+func Gcloud(t testing.TB) string {
+	t.Helper()
+	gcloud, err := exec.LookPath("gcloud")
+	if err != nil {
+		t.Fatalf("%v: install the Google Cloud CLI, https://cloud.google.com/sdk/docs/install", err)
+	}
+	out, err := exec.Command(gcloud, "info", "--format=value(basic.python_location,installation.sdk_root)").Output()
+	python, root, ok := strings.Cut(strings.TrimSpace(string(out)), "\t")
+	if err != nil || !ok {
+		t.Fatalf("gcloud info: %v: %q", err, out)
+	}
+	dir, err := os.MkdirTemp("", "gcloud") // a socket's name must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	script := filepath.Join(dir, "gcloud")
+	if err := os.WriteFile(script, []byte("#!"+python+" -IS\n"+gcloudPy), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(python, script, "serve", root)
+	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), "CLOUDSDK_CONFIG="+dir)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		t.Fatalf("gcloud: %v: %s", err, line)
+	}
+	return dir
+}
