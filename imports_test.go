@@ -24,7 +24,7 @@ func TestImports(t *testing.T) {
 		"internal/telemetry":      {"rollup"},
 		"rollup":                  {"internal/document"},
 		"shards":                  {"internal/document"},
-		"deploy":                  {"internal/document", "rollup"},
+		"deploy":                  {"internal/app", "internal/document", "rollup"},
 		"internal/emulator":       {"internal/freeport"},
 		"internal/eventrelay":     nil,
 		"internal/framework":      {"internal/freeport"},

@@ -382,12 +382,7 @@ func (d *Description) functions(o *Options, source string) {
 		d.add(Resource{Kind: Function, Name: d.in(o.region(), "functions", name), Settings: settings})
 	}
 	add(OnWriteName, OnWrite, "on-write",
-		// How many events an instance serves at once, the most that Cloud Run allows
-		// (https://cloud.google.com/run/docs/about-concurrency). Nearly all are absorbed and take microseconds;
-		// those that are held, up to 4 of a counter, take a slot and no processor time. With the platform's 80
-		// slots, a thousand counters make more instances, each of which reads every counter once more per
-		// cadence (docs/scale.md).
-		value("serviceConfig.maxInstanceRequestConcurrency", "1000", "--concurrency"),
+		value("serviceConfig.maxInstanceRequestConcurrency", strconv.Itoa(rollup.Concurrency), "--concurrency"),
 		// The least that allows a concurrency above 1: https://cloud.google.com/run/docs/configuring/services/cpu
 		value("serviceConfig.availableCpu", "1", "--cpu"),
 		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(onWriteTimeout), Arg: "--timeout=" + seconds(onWriteTimeout)},

@@ -10,27 +10,38 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestOnWriteName(t *testing.T) {
+// options are those of a project with the routes, in databases of two places.
+func options(t *testing.T, routes string) Options {
+	t.Helper()
+	c, err := app.LoadConfig(map[string]string{"GOOGLE_CLOUD_PROJECT": "p", "TALLY_ROUTES": routes, "TALLY_DATABASES": "(default),orders"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{Project: "p", Databases: []Database{{"(default)", "nam5"}, {"orders", "europe-west1"}}, Config: c, Billing: ByRequest}
+}
+
+func TestTriggerName(t *testing.T) {
 	const posts = "posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes"
 	for _, test := range []struct{ database, route, want string }{
-		{"(default)", rollup.DefaultRoute, "tally-on-write-counters-shards-78fea5"},
+		{"(default)", rollup.DefaultRoute, "tally-counters-shards-78fea5"},
 		// Nothing but which documents are shards makes a difference.
-		{"(default)", "counters/{c}/shards/{s} -> totals/x/y/{c} : a, b : documents", "tally-on-write-counters-shards-78fea5"},
-		{"orders", rollup.DefaultRoute, "tally-on-write-orders-counters-shards-188118"},
-		{"(default)", posts, "tally-on-write-posts-counters-shards-d2a08c"},
-		{"(default)", "Zähler/{a}/x/{b} -> r/{a} : n", "tally-on-write-z-hler-x-bdff08"},
-		{"(default)", "数/{a}/表/{b} -> r/{a} : n", "tally-on-write-abec8c"},
-		{"database-with-a-long-name", posts, "tally-on-write-database-with-a-long-name-p-181960"},
+		{"(default)", "counters/{c}/shards/{s} -> totals/x/y/{c} : a, b : documents", "tally-counters-shards-78fea5"},
+		{"orders", rollup.DefaultRoute, "tally-orders-counters-shards-188118"},
+		{"(default)", posts, "tally-posts-counters-shards-d2a08c"},
+		{"(default)", "Zähler/{a}/x/{b} -> r/{a} : n", "tally-z-hler-x-bdff08"},
+		{"(default)", "数/{a}/表/{b} -> r/{a} : n", "tally-abec8c"},
+		{"database-with-a-name-that-is-as-long-as-any-may-be-63-characters", posts, "tally-database-with-a-name-that-is-as-long-as-any-may-be-55f1f6"},
 	} {
 		routes, err := rollup.ParseRoutes(test.route)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := OnWriteName(test.database, routes[0])
+		got := TriggerName(test.database, routes[0])
 		if got != test.want {
 			t.Errorf("%s, %s: got %s, want %s", test.database, test.route, got, test.want)
 		}
@@ -40,8 +51,8 @@ func TestOnWriteName(t *testing.T) {
 	}
 }
 
-// TestFields: the settings exempt the same fields as firestore.indexes.json, and what Tally adds to the
-// roll-ups of each route, once for each collection group.
+// The description exempts the same fields as firestore.indexes.json, and what Tally adds to the roll-ups of
+// each route, once for each collection group. A field that is summed in one place is indexed.
 func TestFields(t *testing.T) {
 	data, err := os.ReadFile("../firestore.indexes.json")
 	if err != nil {
@@ -51,40 +62,48 @@ func TestFields(t *testing.T) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	routes, err := rollup.ParseRoutes(rollup.DefaultRoute + "; a/{a}/s/{s} -> a/{a}/rollups/x : n; b/{b}/s/{s} -> x/{b} : n : every 1m")
+	routes, err := rollup.ParseRoutes(rollup.DefaultRoute + "; a/{a}/s/{s} -> a/{a}/rollups/x : n, m : documents; b/{b}/s/{s} -> x/{b} : n : every 1m")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []FieldOverride
-	for _, f := range Fields(routes) {
+	for _, f := range Exempt(routes) {
 		got = append(got, f.Override())
 	}
-	want := append(file.FieldOverrides, FieldOverride{CollectionGroup: "x", FieldPath: "tally", Indexes: []any{}})
+	want := append(file.FieldOverrides, FieldOverride{CollectionGroup: "x", FieldPath: "tally", Indexes: []any{}}, FieldOverride{CollectionGroup: "s", FieldPath: "m", Indexes: []any{}})
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("(-firestore.indexes.json and x.tally +settings):\n%s", d)
+		t.Errorf("(-firestore.indexes.json, x.tally and s.m +description):\n%s", d)
+	}
+	var indexed []string
+	for _, f := range Fields(routes) {
+		if f.Indexed {
+			indexed = append(indexed, f.CollectionGroup+"."+f.Path)
+		}
+	}
+	if d := cmp.Diff([]string{"shards.count", "s.n"}, indexed); d != "" {
+		t.Errorf("indexed (-want +got):\n%s", d)
 	}
 }
 
-// TestEvery: a call of RollUpOnSchedule can go round until the next is due, with 45 s left for what it
-// has begun then (see internal/app), and the job waits for it. No event keeps what the schedule keeps.
+// A call of RollUpOnSchedule can go round until the next is due, with 45 s left for what it has begun then
+// (see internal/app), and the job waits for it. No event keeps what the schedule keeps.
 func TestEvery(t *testing.T) {
-	routes, err := rollup.ParseRoutes(rollup.DefaultRoute + "; b/{b}/s/{s} -> x/{b} : n : every 1m")
+	d, err := Describe(options(t, rollup.DefaultRoute+"; b/{b}/s/{s} -> x/{b} : n : every 1m"), "1", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Options{Project: "p", Databases: []Database{{"(default)", "nam5"}}, Routes: routes})
-	if err != nil {
-		t.Fatal(err)
+	if schedule != fmt.Sprintf("*/%d * * * *", schedulePeriod/time.Minute) || onScheduleTimeout < schedulePeriod+45*time.Second || onScheduleTimeout > 30*time.Minute {
+		t.Errorf("schedule %s, period %v, timeout %v", schedule, schedulePeriod, onScheduleTimeout)
 	}
-	period, err := time.ParseDuration(s.OnSchedule.Env["TALLY_SCHEDULE_PERIOD"])
-	if err != nil || s.Job.Schedule != fmt.Sprintf("*/%d * * * *", period/time.Minute) {
-		t.Errorf("the period %v is not that of the schedule %s: %v", period, s.Job.Schedule, err)
+	var triggers []string
+	for _, r := range d.Resources {
+		if r.Kind == Trigger {
+			triggers = append(triggers, r.Name)
+		}
 	}
-	if f := s.OnSchedule; f.Timeout < period+45*time.Second || s.Job.AttemptDeadline < f.Timeout || s.Job.AttemptDeadline > 30*time.Minute {
-		t.Errorf("period %v, timeout %v, attempt deadline %v", period, f.Timeout, s.Job.AttemptDeadline)
-	}
-	if live, every := s.OnWrite[0], s.OnWrite[1]; live.Trigger == nil || every.Trigger != nil {
-		t.Errorf("triggers %v and %v, want one of the first only", live.Trigger, every.Trigger)
+	want := []string{"projects/p/locations/nam5/triggers/tally-counters-shards-78fea5", "projects/p/locations/europe-west1/triggers/tally-orders-counters-shards-188118"}
+	if d := cmp.Diff(want, triggers); d != "" {
+		t.Errorf("triggers (-want +got):\n%s", d)
 	}
 }
 
@@ -183,27 +202,29 @@ func TestSourceHash(t *testing.T) {
 	}
 }
 
-func TestCovers(t *testing.T) {
-	for _, test := range []struct {
-		have, want string
-		covers     bool
-	}{
-		{`{"a": 1, "name": "x"}`, `{"a": 1}`, true},
-		{`{"a": 1}`, `{"a": 2}`, false},
-		{`{}`, `{"a": 0, "b": "", "c": false, "d": {}, "e": []}`, true},
-		{`{}`, `{"a": 1}`, false},
-		{`{"a": [{"b": 1, "c": 2}]}`, `{"a": [{"b": 1}]}`, true},
-		{`{"a": [{"b": 1}, {"b": 2}]}`, `{"a": [{"b": 1}]}`, false},
-		{`{"a": "1"}`, `{"a": 1}`, false},
+func TestDiffers(t *testing.T) {
+	content, err := decode([]byte(`{"a": 1, "b": {"c": ["x", {"d": false}]}, "e": ""}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Resource{Settings: append(leaves("", content, "--file"), Setting{Path: "mark", Want: "m", Mark: true})}
+	for _, test := range []struct{ have, want string }{
+		{`{"a": 1, "b": {"c": ["x", {"d": false, "more": 1}]}, "name": "n"}`, ""},
+		{`{"a": "1", "b": {"c": ["x", {}]}, "e": ""}`, ""},
+		{`{"a": 2, "b": {"c": ["x", {"d": true}]}, "e": "e"}`, "a: 2, want 1; b.c.1.d: true, want false; e: e, want none"},
+		{`{"b": {"c": ["x"]}}`, "a: none, want 1; b.c.#: 1, want 2"},
+		{`{"a": 1, "b": {"c": "x"}}`, "b.c.#: none, want 2; b.c.0: none, want x"},
 	} {
-		var have, want any
-		for text, into := range map[string]*any{test.have: &have, test.want: &want} {
-			if err := json.Unmarshal([]byte(text), into); err != nil {
-				t.Fatal(err)
-			}
+		have, err := decode([]byte(test.have))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if got := covers(have, want); got != test.covers {
-			t.Errorf("%s covers %s: %v, want %v", test.have, test.want, got, test.covers)
+		var got []string
+		for _, c := range r.differs(have) {
+			got = append(got, c.String())
+		}
+		if got := strings.Join(got, "; "); got != test.want {
+			t.Errorf("%s: got %q, want %q", test.have, got, test.want)
 		}
 	}
 }

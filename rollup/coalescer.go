@@ -11,6 +11,13 @@ import (
 	"time"
 )
 
+// Concurrency is how many events a process should serve at once: the most that Cloud Run lets an instance
+// (https://cloud.google.com/run/docs/about-concurrency). Nearly all are absorbed and take microseconds;
+// those that are held, up to 4 of a counter, take a slot and no processor time. With the platform's 80
+// slots, a thousand counters make more instances, each of which reads every counter once more per cadence
+// (docs/scale.md).
+const Concurrency = 1000
+
 // LongestCadence is the longest cadence that an event can be held through when it may be held for
 // holdLimit: it may have to wait for two wake-ups of up to 1.35 cadences each, and the store needs
 // time of its own. It is zero or negative when no cadence can be held.

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -194,28 +193,7 @@ func (s *subscription) ended(m *pushed, took time.Duration, err error) {
 	s.push()
 }
 
-// declaredConcurrency is how many events deployment has an instance serve at once.
-func declaredConcurrency(t *testing.T) int {
-	routes, err := rollup.ParseRoutes(rollup.DefaultRoute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	settings, err := deploy.New(deploy.Options{
-		Project: "demo-tally", Routes: routes, Databases: []deploy.Database{{ID: "(default)", Location: "nam5"}}, Cadence: cadence, HoldLimit: hold,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range settings.Functions() {
-		if f.EntryPoint == "RollUpOnWrite" {
-			return f.Concurrency
-		}
-	}
-	t.Fatal("deployment has no RollUpOnWrite")
-	return 0
-}
-
-// A held event takes a slot and no more. With as many slots as deployment declares few instances serve
+// A held event takes a slot and no more. With as many slots as Concurrency says few instances serve
 // two thousand active counters. With the platform's default of 80 they multiply, and each of them reads
 // every counter that it has events of.
 func TestSlots(t *testing.T) {
@@ -224,7 +202,6 @@ func TestSlots(t *testing.T) {
 		warm     = 3 * time.Second
 		measured = 4 * time.Second
 	)
-	declared := declaredConcurrency(t)
 	for _, test := range []struct {
 		counters, rate int     // of each, a second
 		instances      int     // at most, with the slots that are declared
@@ -250,7 +227,7 @@ func TestSlots(t *testing.T) {
 				t.Logf("lag p50 %v, p99 %v, %d deliveries failed", s.lag(0.5), s.lag(0.99), s.failures)
 				return s
 			}
-			few, many := serve(declared), serve(platform)
+			few, many := serve(rollup.Concurrency), serve(platform)
 			if n := len(few.serving); n > test.instances {
 				t.Errorf("%d instances, want at most %d", n, test.instances)
 			}

@@ -404,9 +404,9 @@ var mutations = []mutation{
 		`level = slog.LevelError`,
 		`level = slog.LevelWarn`, "TestSnapshotFromBeforeTheChange"},
 
-	{"an instance has the platform's slots", "../deploy/settings.go",
-		`onWriteConcurrency = 1000`,
-		`onWriteConcurrency = 80`, "TestSlots"},
+	{"an instance has the platform's slots", "coalescer.go",
+		`const Concurrency = 1000`,
+		`const Concurrency = 80`, "TestSlots"},
 	{"generations close one after the other while looks fail", "coalescer.go",
 		`if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {`,
 		`if s.open != nil {`, "TestBackOffOfTheSubscription"},

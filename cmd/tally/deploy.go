@@ -24,6 +24,22 @@ import (
 // REST.
 type endpoints struct{ grpc, rest []option.ClientOption }
 
+// dial returns clients that are signed in, and the options of further ones, over REST.
+func (at endpoints) dial(ctx context.Context, project string) (*deploy.Clients, []option.ClientOption, error) {
+	signIn, err := deploy.SignIn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if at.grpc == nil {
+		at = endpoints{signIn, slices.Concat(signIn, []option.ClientOption{option.WithQuotaProject(project)})}
+	}
+	clients, err := deploy.Dial(ctx, at.grpc...)
+	if err != nil {
+		return nil, nil, deploy.ExplainDial(err)
+	}
+	return clients, at.rest, nil
+}
+
 // A deployment is what deploy and undeploy have in common.
 type deployment struct {
 	at              endpoints
@@ -65,12 +81,9 @@ func (d *deployment) read(ctx context.Context) error {
 	if err := d.tools.Check(ctx); err != nil {
 		return err
 	}
-	signIn, err := deploy.SignIn(ctx)
-	if err != nil {
+	var err error
+	if d.clients, _, err = d.at.dial(ctx, d.project); err != nil {
 		return err
-	}
-	if d.clients, err = deploy.Dial(ctx, slices.Concat(signIn, d.at.grpc)...); err != nil {
-		return deploy.ExplainDial(err)
 	}
 	fmt.Fprintf(d.logs, "reading what there is in %s\n", d.project)
 	d.have, err = deploy.Read(ctx, d.clients, d.project)

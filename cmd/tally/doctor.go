@@ -14,7 +14,6 @@ import (
 	"github.com/firestore-tally/tally/internal/doctor"
 	"github.com/spf13/cobra"
 	"google.golang.org/api/firebaserules/v1"
-	"google.golang.org/api/option"
 )
 
 // errUnsound is how doctor ends when something is wrong.
@@ -65,16 +64,12 @@ lists the roles that suffice, and tells what each check rests on.`,
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()
-		signIn, err := deploy.SignIn(ctx)
+		clients, rest, err := at.dial(ctx, project)
 		if err != nil {
 			return withStatus{err, unchecked}
 		}
-		clients, err := deploy.Dial(ctx, slices.Concat(signIn, at.grpc)...)
-		if err != nil {
-			return withStatus{deploy.ExplainDial(err), unchecked}
-		}
 		defer clients.Close()
-		rules, err := firebaserules.NewService(ctx, slices.Concat(signIn, []option.ClientOption{option.WithQuotaProject(project)}, at.rest)...)
+		rules, err := firebaserules.NewService(ctx, rest...)
 		if err != nil {
 			return withStatus{deploy.ExplainDial(err), unchecked}
 		}
