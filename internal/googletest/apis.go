@@ -54,10 +54,13 @@ var methods = map[protoreflect.FullName]func(*call) (proto.Message, error){
 func (c *call) refusal(m, old proto.Message) error {
 	switch m := m.(type) {
 	case *eventarcpb.Trigger:
-		return c.refusalOfTrigger(m)
+		before, _ := old.(*eventarcpb.Trigger)
+		return c.refusalOfTrigger(m, before)
 	case *functionspb.Function:
-		if before, ok := old.(*functionspb.Function); ok && (before.EventTrigger == nil) != (m.EventTrigger == nil) {
-			return status.Error(codes.InvalidArgument, "The trigger type of a function cannot be changed.")
+		before, _ := old.(*functionspb.Function)
+		is, will := before.GetEventTrigger(), m.GetEventTrigger()
+		if before != nil && ((is == nil) != (will == nil) || is.GetEventType() != will.GetEventType() || is.GetTriggerRegion() != will.GetTriggerRegion()) {
+			return status.Error(codes.InvalidArgument, "The trigger of a function cannot be changed.")
 		}
 		return c.noAccount(m.GetServiceConfig().GetServiceAccountEmail(), m.GetBuildConfig().GetServiceAccount(), m.GetEventTrigger().GetServiceAccountEmail())
 	case *schedulerpb.Job:
@@ -71,6 +74,8 @@ func (g *Google) complete(name string, m, old proto.Message) {
 	switch m := m.(type) {
 	case *adminpb.Database:
 		g.completeDatabase(name, m)
+	case *adminpb.Field:
+		g.completeField(m)
 	case *dashboardpb.Dashboard:
 		m.Name = "projects/" + Number + "/dashboards/" + path.Base(name)
 	case *eventarcpb.Trigger:
@@ -86,7 +91,7 @@ func (g *Google) complete(name string, m, old proto.Message) {
 		m.Name = path.Base(name)
 	case *runpb.Service:
 		before, _ := old.(*runpb.Service)
-		completeService(name, m, before)
+		g.completeService(name, m, before)
 	case *schedulerpb.Job:
 		m.State = cmp.Or(m.State, schedulerpb.Job_ENABLED)
 		m.UserUpdateTime = timestamppb.Now()
@@ -256,6 +261,27 @@ func (c *call) uploadURL() (proto.Message, error) {
 	}, nil
 }
 
+// deployFunction leaves a new function that was not built without a service, and an old one as it was.
+func (c *call) deployFunction() (proto.Message, error) {
+	m, _ := c.given()
+	if c.Build != nil {
+		c.problem = c.Build(m.Interface().(*functionspb.Function))
+	}
+	if c.problem != nil && c.method.Name() == "UpdateFunction" {
+		c.resource = c.key(text(m, "name"))
+		return c.find(c.resource)
+	}
+	made, err := c.standard()
+	if c.problem == nil || err != nil {
+		return made, err
+	}
+	f := made.(*functionspb.Function)
+	c.remove(f.ServiceConfig.Service)
+	f.State, f.ServiceConfig.Uri, f.ServiceConfig.Service, f.ServiceConfig.Revision = functionspb.Function_FAILED, "", "", ""
+	f.StateMessages = []*functionspb.StateMessage{{Severity: functionspb.StateMessage_ERROR, Type: "CloudRunServiceNotFound", Message: status.Convert(c.problem).Message()}}
+	return f, nil
+}
+
 func (c *call) runtimes() (proto.Message, error) {
 	response := &functionspb.ListRuntimesResponse{}
 	for _, name := range []string{"go125", "go126", "go127"} {
@@ -287,7 +313,7 @@ func (g *Google) completeFunction(name string, f, before *functionspb.Function) 
 	s.ServiceAccountEmail = cmp.Or(s.ServiceAccountEmail, Number+"-compute@developer.gserviceaccount.com")
 	s.MaxInstanceRequestConcurrency = cmp.Or(s.MaxInstanceRequestConcurrency, 1)
 	s.IngressSettings = cmp.Or(s.IngressSettings, functionspb.ServiceConfig_ALLOW_ALL)
-	s.AllTrafficOnLatestRevision = true
+	s.AllTrafficOnLatestRevision = s.AllTrafficOnLatestRevision || before == nil
 	s.Service = "projects/" + g.project + "/locations/" + region + "/services/" + id
 	s.Uri = "https://" + id + "-abc123-uc.a.run.app"
 	g.put(s.Service, g.service(f))
@@ -297,8 +323,9 @@ func (g *Google) completeFunction(name string, f, before *functionspb.Function) 
 	}
 }
 
-// service returns the Cloud Run service of a function. Its CPU stays allocated always if it was:
-// https://github.com/world-federation-of-advertisers/cross-media-measurement/issues/3832.
+// service returns the Cloud Run service of a function. Its CPU stays allocated always if it was, as in
+// https://github.com/world-federation-of-advertisers/cross-media-measurement/issues/3832, and its
+// requests stay with an older revision, as gcloud warns of.
 func (g *Google) service(f *functionspb.Function) *runpb.Service {
 	s := f.ServiceConfig
 	ingress := map[functionspb.ServiceConfig_IngressSettings]runpb.IngressTraffic{
@@ -306,9 +333,12 @@ func (g *Google) service(f *functionspb.Function) *runpb.Service {
 		functionspb.ServiceConfig_ALLOW_INTERNAL_ONLY:     runpb.IngressTraffic_INGRESS_TRAFFIC_INTERNAL_ONLY,
 		functionspb.ServiceConfig_ALLOW_INTERNAL_AND_GCLB: runpb.IngressTraffic_INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER,
 	}
-	idle := true
+	idle, traffic := true, []*runpb.TrafficTarget{{Type: runpb.TrafficTargetAllocationType_TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST, Percent: 100}}
 	if before, ok := g.resources[s.Service].(*runpb.Service); ok {
 		idle = before.Template.Containers[0].Resources.CpuIdle
+		if !s.AllTrafficOnLatestRevision {
+			traffic = before.Traffic
+		}
 	}
 	container := &runpb.Container{
 		Image:     "us-central1-docker.pkg.dev/" + g.project + "/gcf-artifacts/" + path.Base(f.Name),
@@ -324,7 +354,7 @@ func (g *Google) service(f *functionspb.Function) *runpb.Service {
 			Containers: []*runpb.Container{container}, ServiceAccount: s.ServiceAccountEmail, MaxInstanceRequestConcurrency: s.MaxInstanceRequestConcurrency,
 			Scaling: &runpb.RevisionScaling{MinInstanceCount: s.MinInstanceCount, MaxInstanceCount: s.MaxInstanceCount},
 		},
-		Traffic: []*runpb.TrafficTarget{{Type: runpb.TrafficTargetAllocationType_TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST, Percent: 100}},
+		Traffic: traffic,
 	}
 }
 
@@ -343,12 +373,20 @@ func (g *Google) trigger(f *functionspb.Function, t *functionspb.EventTrigger) {
 	})
 }
 
-func completeService(name string, s, before *runpb.Service) {
+func (g *Google) completeService(name string, s, before *runpb.Service) {
 	s.Generation = before.GetGeneration() + 1
 	s.ObservedGeneration = s.Generation
 	s.LatestReadyRevision = fmt.Sprintf("%s/revisions/%s-%05d-abc", name, path.Base(name), s.Generation)
 	s.LatestCreatedRevision = s.LatestReadyRevision
 	s.TerminalCondition = &runpb.Condition{Type: "Ready", State: runpb.Condition_CONDITION_SUCCEEDED}
+	if f, ok := g.resources[strings.Replace(name, "/services/", "/functions/", 1)].(*functionspb.Function); ok {
+		f.ServiceConfig.AllTrafficOnLatestRevision = latest(s)
+	}
+}
+
+// latest reports whether the newest revision gets all requests.
+func latest(s *runpb.Service) bool {
+	return len(s.Traffic) == 1 && s.Traffic[0].Type == runpb.TrafficTargetAllocationType_TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST
 }
 
 // Eventarc: https://cloud.google.com/eventarc/docs/reference/rest/v1/projects.locations.triggers
@@ -356,7 +394,10 @@ func completeService(name string, s, before *runpb.Service) {
 // refusalOfTrigger has the words of https://github.com/hashicorp/terraform-provider-google/issues/17057,
 // https://cloud.google.com/eventarc/docs/troubleshooting and
 // https://github.com/GoogleCloudPlatform/eventarc-samples/issues/94.
-func (c *call) refusalOfTrigger(t *eventarcpb.Trigger) error {
+func (c *call) refusalOfTrigger(t, before *eventarcpb.Trigger) error {
+	if before != nil && filterOf(before, "type") != filterOf(t, "type") { // as gcloud's source says
+		return status.Error(codes.InvalidArgument, "The request was invalid: the trigger's type cannot be updated")
+	}
 	agent := "serviceAccount:service-" + Number + "@gcp-sa-eventarc.iam.gserviceaccount.com"
 	if !c.has("projects/"+c.project, "roles/eventarc.serviceAgent", agent) {
 		return status.Error(codes.InvalidArgument, `Invalid resource state for "": Permission denied while using the Eventarc Service Agent. `+
@@ -369,18 +410,25 @@ func (c *call) refusalOfTrigger(t *eventarcpb.Trigger) error {
 	if !c.has("projects/"+c.project, "roles/eventarc.eventReceiver", "serviceAccount:"+t.ServiceAccount) {
 		return status.Errorf(codes.PermissionDenied, "Permission \"eventarc.events.receiveEvent\" denied on %q", t.ServiceAccount)
 	}
-	for _, f := range t.EventFilters {
-		if f.Attribute != "database" {
-			continue
-		}
+	if database := filterOf(t, "database"); database != "" {
 		here := strings.Split(c.resource, "/")[3]
-		d, _ := c.resources["projects/"+c.project+"/databases/"+f.Value].(*adminpb.Database)
+		d, _ := c.resources["projects/"+c.project+"/databases/"+database].(*adminpb.Database)
 		if d.GetLocationId() != here {
 			return status.Errorf(codes.InvalidArgument, "Validation failed for trigger %s: The request was invalid: generic::invalid_argument: "+
-				"Database '%s' does not exist in region '%s'. Did you mean region '%s'?", c.resource, f.Value, here, d.GetLocationId())
+				"Database '%s' does not exist in region '%s'. Did you mean region '%s'?", c.resource, database, here, d.GetLocationId())
 		}
 	}
 	return nil
+}
+
+// filterOf returns the value that a trigger's events have in an attribute.
+func filterOf(t *eventarcpb.Trigger, attribute string) string {
+	for _, f := range t.EventFilters {
+		if f.Attribute == attribute {
+			return f.Value
+		}
+	}
+	return ""
 }
 
 // has reports whether the policy of a resource gives a role to a member.
@@ -404,7 +452,7 @@ func (g *Google) completeTrigger(name string, t, before *eventarcpb.Trigger) {
 	}
 	t.Transport = &eventarcpb.Transport{Intermediary: &eventarcpb.Transport_Pubsub{Pubsub: pubsub}}
 	g.put(pubsub.Topic, &pubsubpb.Topic{})
-	g.put(pubsub.Subscription, &pubsubpb.Subscription{Topic: pubsub.Topic, AckDeadlineSeconds: 10})
+	g.put(pubsub.Subscription, &pubsubpb.Subscription{Topic: pubsub.Topic, AckDeadlineSeconds: 10, State: pubsubpb.Subscription_ACTIVE})
 }
 
 // Cloud Scheduler: https://cloud.google.com/scheduler/docs/reference/rest/v1/projects.locations.jobs
@@ -444,51 +492,48 @@ func (g *Google) completeDatabase(name string, d *adminpb.Database) {
 	}}}
 }
 
-// field returns a field, which has the database's default if it has no configuration of its own.
-func (c *call) field() (*adminpb.Field, error) {
+// completeField gives a field that has no index configuration of its own the database's.
+func (g *Google) completeField(f *adminpb.Field) {
+	if f.IndexConfig == nil {
+		database, _, _ := strings.Cut(f.Name, "/collectionGroups/")
+		byDefault := g.resources[database+"/collectionGroups/__default__/fields/*"].(*adminpb.Field)
+		f.IndexConfig = &adminpb.Field_IndexConfig{Indexes: byDefault.IndexConfig.Indexes, UsesAncestorConfig: true, AncestorField: byDefault.Name}
+	}
+	if f.TtlConfig != nil {
+		f.TtlConfig.State = cmp.Or(f.TtlConfig.State, adminpb.Field_TtlConfig_ACTIVE)
+	}
+}
+
+// getField finds any field of a database.
+func (c *call) getField() (proto.Message, error) {
+	c.resource = c.key(text(c.request.ProtoReflect(), c.pattern.variable))
 	database, _, _ := strings.Cut(c.resource, "/collectionGroups/")
 	if c.resources[database] == nil {
 		return nil, status.Errorf(codes.NotFound, "Project '%s' or database '%s' does not exist.", c.project, path.Base(database))
 	}
-	f, _ := c.resources[c.resource].(*adminpb.Field)
-	if f == nil {
-		f = &adminpb.Field{Name: c.resource}
+	if f := c.resources[c.resource]; f != nil {
+		return f, nil
 	}
-	if f = proto.CloneOf(f); f.IndexConfig == nil {
-		byDefault := c.resources[database+"/collectionGroups/__default__/fields/*"].(*adminpb.Field)
-		f.IndexConfig = &adminpb.Field_IndexConfig{Indexes: byDefault.IndexConfig.Indexes, UsesAncestorConfig: true, AncestorField: byDefault.Name}
-	}
+	f := &adminpb.Field{Name: c.resource}
+	c.completeField(f)
 	return f, nil
 }
 
-func (c *call) getField() (proto.Message, error) {
-	c.resource = c.key(text(c.request.ProtoReflect(), "name"))
-	return c.field()
-}
-
 func (c *call) updateField() (proto.Message, error) {
-	r := c.request.(*adminpb.UpdateFieldRequest)
-	c.resource = c.key(r.GetField().GetName())
-	f, err := c.field()
+	old, err := c.getField()
 	if err != nil {
 		return nil, err
 	}
-	if f.IndexConfig.UsesAncestorConfig {
-		f.IndexConfig = nil
-	}
-	merged, err := merge(f, r.Field, c.mask())
+	merged, err := merge(old, c.request.(*adminpb.UpdateFieldRequest).Field, c.mask())
 	if err != nil {
 		return nil, err
 	}
-	f = merged.(*adminpb.Field)
-	if f.TtlConfig != nil {
-		f.TtlConfig.State = adminpb.Field_TtlConfig_ACTIVE
+	f := merged.(*adminpb.Field)
+	c.put(c.resource, f)
+	if f.IndexConfig.UsesAncestorConfig && f.TtlConfig == nil {
+		c.remove(c.resource)
 	}
-	c.resources[c.resource] = f
-	if f.IndexConfig == nil && f.TtlConfig == nil {
-		delete(c.resources, c.resource)
-	}
-	return c.field()
+	return f, nil
 }
 
 // Cloud Monitoring: https://cloud.google.com/monitoring/api/ref_v3/rest

@@ -1,7 +1,7 @@
 # As a server, with the root of the Cloud SDK as its argument, it loads gcloud once and runs each
 # command in a fork, until standard input ends. It waits at most 10 ms at a time. Otherwise, called as
 # gcloud is, it hands its arguments, folder, environment and files over to the server.
-import json, os, select, signal, socket, sys, threading, time
+import json, os, select, signal, socket, sys, threading, time, traceback
 
 address = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), 'socket')
 
@@ -49,6 +49,9 @@ def run(cli, caller):
         cli.Execute(args)
     except SystemExit as e:
         status = e.code or 0
+    except BaseException:
+        traceback.print_exc()
+        status = 1
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

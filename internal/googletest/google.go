@@ -23,6 +23,7 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/functions/apiv2/functionspb"
 	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/resourcemanager/apiv3/resourcemanagerpb"
@@ -48,6 +49,9 @@ type Google struct {
 	// Rules decides a case of a test of security rules; release is such as "cloud.firestore/orders".
 	// The result is nil if there is no such release.
 	Rules func(release string, c RulesCase) *RulesResult
+
+	// Build is asked whether a function can be built, if it is not nil. Its error is a gRPC status.
+	Build func(*functionspb.Function) error
 
 	// Series are the time series that ListTimeSeries finds.
 	Series []*monitoringpb.TimeSeries

@@ -71,6 +71,19 @@ func (g *Google) getServiceV1(values []string, _ []byte) (any, error) {
 	return serviceV1(s), nil
 }
 
+// getRevisionV1 answers with the newest revision, whichever was asked for.
+func (g *Google) getRevisionV1(values []string, _ []byte) (any, error) {
+	s, err := g.serviceOf([]string{values[0], values[2]})
+	if err != nil {
+		return nil, err
+	}
+	v1 := serviceV1(s)
+	return &run.Revision{
+		ApiVersion: v1.ApiVersion, Kind: "Revision", Metadata: &run.ObjectMeta{Name: values[1], Namespace: Number}, Spec: v1.Spec.Template.Spec,
+		Status: &run.RevisionStatus{ImageDigest: v1.Spec.Template.Spec.Containers[0].Image},
+	}, nil
+}
+
 func (g *Google) serviceOf(values []string) (*runpb.Service, error) {
 	name := "projects/" + g.project + "/locations/" + values[0] + "/services/" + values[1]
 	if s, ok := g.resources[name].(*runpb.Service); ok {
@@ -95,7 +108,8 @@ func (g *Google) updateServiceV1(values []string, body []byte) (any, error) {
 	if before := jsonOf(serviceV1(s).Spec.Template.Spec); jsonOf(v1.Spec.Template.Spec) != before {
 		return nil, status.Errorf(codes.Unimplemented, "%s, was %s", jsonOf(v1.Spec.Template.Spec), before)
 	}
-	s.Template.Containers[0].Resources.CpuIdle = v1.Spec.Template.Metadata.Annotations[throttling] != "false"
+	// gcloud writes "False", as Python does.
+	s.Template.Containers[0].Resources.CpuIdle = !strings.EqualFold(v1.Spec.Template.Metadata.Annotations[throttling], "false")
 	s.Traffic = nil
 	for _, t := range v1.Spec.Traffic {
 		target := &runpb.TrafficTarget{Type: runpb.TrafficTargetAllocationType_TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION, Revision: t.RevisionName, Percent: int32(t.Percent)}

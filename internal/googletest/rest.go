@@ -29,17 +29,22 @@ type route struct {
 	body      string
 }
 
-// mixins are methods that many APIs have, with the paths that their own configuration gives them.
-// https://cloud.google.com/service-infrastructure/docs/service-management/reference/rest/v1/services.configs
+// mixins are methods that many APIs have, each with paths of its own that only its configuration says:
+// https://github.com/googleapis/googleapis/blob/master/google/cloud/eventarc/v1/eventarc_v1.yaml.
 var mixins = map[protoreflect.FullName]string{
-	"google.longrunning.Operations.GetOperation":    "/v1/{name=**/operations/*}",
-	"google.cloud.location.Locations.ListLocations": "/v1/{name=projects/*}/locations",
-	"google.cloud.location.Locations.GetLocation":   "/v1/{name=projects/*/locations/*}",
+	"google.longrunning.Operations.GetOperation":    "{name=**/operations/*}",
+	"google.cloud.location.Locations.ListLocations": "{name=projects/*}/locations",
+	"google.cloud.location.Locations.GetLocation":   "{name=projects/*/locations/*}",
 }
 
-// routes returns those of all services that the program knows. A path's version is left open: gcloud
-// calls older versions than Go has messages for (cloudresourcemanager v1, run v1, serviceusage v1beta1),
-// whose requests and answers, where it reads them, are those of the newer ones.
+// older are the versions that gcloud calls and Go has no messages for, with those that answer instead:
+// IAM policies are the same in both.
+var older = map[string]string{
+	"cloudresourcemanager.googleapis.com/v1": "/v3",
+	"run.googleapis.com/v1":                  "/v2",
+}
+
+// routes returns those of all services that the program knows.
 func routes() []route {
 	var all []route
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
@@ -50,7 +55,7 @@ func routes() []route {
 				method := service.Methods().Get(j)
 				http, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
 				if path := mixins[method.FullName()]; path != "" {
-					http, host = &annotations.HttpRule{Pattern: &annotations.HttpRule_Get{Get: path}}, ""
+					all = append(all, newRoute("", method, "GET", "/v1/"+path, ""), newRoute("", method, "GET", "/v2/"+path, ""))
 				}
 				for _, r := range append(http.GetAdditionalBindings(), http) {
 					if verb, path := verbAndPath(r); path != "" {
@@ -90,8 +95,7 @@ func newRoute(api string, method protoreflect.MethodDescriptor, verb, path, body
 		}
 		return "(" + strings.NewReplacer("**", "[^:]+", "*", "[^/:]+").Replace(parts[2]) + ")"
 	})
-	_, syntax, _ = strings.Cut(syntax[1:], "/")
-	r.path = regexp.MustCompile(`^/v\d\w*/` + syntax + "$")
+	r.path = regexp.MustCompile("^" + syntax + "$")
 	return r
 }
 
@@ -118,8 +122,12 @@ func (g *Google) serveREST(w http.ResponseWriter, r *http.Request) {
 		answer(response, err)
 		return
 	}
+	path := r.URL.Path
+	if version, rest, ok := strings.Cut(path[1:], "/"); ok && older[api+"/"+version] != "" {
+		path = older[api+"/"+version] + "/" + rest
+	}
 	for _, route := range g.routes {
-		values := route.path.FindStringSubmatch(r.URL.Path)
+		values := route.path.FindStringSubmatch(path)
 		if values == nil || route.verb != r.Method || route.api != api && route.api != "" {
 			continue
 		}

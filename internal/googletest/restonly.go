@@ -41,6 +41,7 @@ var restOnly = []struct {
 	{"GetProject", "GET", regexp.MustCompile(`^cloudresourcemanager[^/]*/v1/projects/([^/:]+)$`), (*Google).projectV1},
 	{"GetRelease", "GET", regexp.MustCompile(`^firebaserules[^/]*/v1/projects/[^/]+/releases/(.+)$`), (*Google).release},
 	{"TestRuleset", "POST", regexp.MustCompile(`^firebaserules[^/]*/v1/projects/[^/]+/rulesets/(.+):test$`), (*Google).testRules},
+	{"GetRevision", "GET", regexp.MustCompile(`^([^/]+)-run[^/]*/apis/serving.knative.dev/v1/namespaces/[^/]+/revisions/((.+)-\d+-abc)$`), (*Google).getRevisionV1},
 	{"GetService", "GET", knativeService, (*Google).getServiceV1},
 	{"UpdateService", "PUT", knativeService, (*Google).updateServiceV1},
 	{"GenerateServiceIdentity", "POST", regexp.MustCompile(`^serviceusage[^/]*/v1beta1/projects/[^/]+/services/([^/]+):generateServiceIdentity$`), (*Google).identity},

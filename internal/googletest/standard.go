@@ -137,6 +137,7 @@ type call struct {
 	pattern  pattern
 	body     string // field of the request; "*": the request
 	resource string // full name, once it is known
+	problem  error  // with which the operation ends
 }
 
 // A pattern is a path of google.api.http, such as /v2/{parent=projects/*/locations/*}/functions.
@@ -278,10 +279,13 @@ func (c *call) create() (proto.Message, error) {
 		if id == "" {
 			id = path.Base(text(m, "name"))
 		}
-		if id == "." {
-			id = strconv.Itoa(c.next())
+		c.resource += "/" + c.pattern.collection + "/"
+		for i := 1; id == "." || id == ""; i++ { // the server names it
+			if c.resources[c.resource+strconv.Itoa(i)] == nil {
+				id = strconv.Itoa(i)
+			}
 		}
-		c.resource += "/" + c.pattern.collection + "/" + id
+		c.resource += id
 	}
 	if c.resources[c.resource] != nil {
 		return nil, status.Errorf(codes.AlreadyExists, "Resource '%s' already exists", c.resource)
@@ -407,6 +411,9 @@ func (c *call) done(response proto.Message) proto.Message {
 		name = strings.Join(parts[:4], "/") + "/" + name
 	}
 	op := &longrunningpb.Operation{Name: name, Done: true, Result: &longrunningpb.Operation_Response{Response: pack(response)}}
+	if c.problem != nil {
+		op.Result = &longrunningpb.Operation_Error{Error: status.Convert(c.problem).Proto()}
+	}
 	if t := protoreflect.FullName(c.info().GetMetadataType()); t != "" {
 		if t.Parent() == "" {
 			t = c.method.ParentFile().Package() + "." + t
