@@ -29,10 +29,10 @@ const (
 	lastInstalled = webClient + "/node_modules/.tally-installed"
 )
 
-// oldestNode is the oldest Node.js that firebase 12 is for, by the engines in its packages' package.json.
+// oldestNode is the oldest Node.js that the page is built with in the tests.
 const oldestNode = 20
 
-const installNode = "install Node.js 20 or newer, which brings npm (https://nodejs.org; macOS: brew install node; Windows: winget install OpenJS.NodeJS.LTS)"
+const installNode = "install the LTS release of Node.js, which brings npm (https://nodejs.org; macOS: brew install node; Windows: winget install OpenJS.NodeJS.LTS)"
 
 // pageIsBuilt reports whether the example page is built of the sources as they are.
 func pageIsBuilt() (bool, error) {

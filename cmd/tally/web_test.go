@@ -292,14 +292,14 @@ func TestDevWebRefusals(t *testing.T) {
 		{"no node", nil, func(c *clone) {
 			c.remove("node")
 			c.env = []string{"PATH=" + c.bin}
-		}, []string{"no Node.js", "install Node.js 20 or newer", "https://nodejs.org"}},
-		{"an old node", nil, func(c *clone) { c.script("node", "echo v18.19.1") }, []string{"node is Node.js v18.19.1", "install Node.js 20 or newer"}},
-		{"a node that fails", nil, func(c *clone) { c.script("node", "exit 3") }, []string{"node --version: exit status 3", "install Node.js 20 or newer"}},
-		{"a node that is none", nil, func(c *clone) { c.script("node", "echo hello") }, []string{`says "hello"`, "install Node.js 20 or newer"}},
+		}, []string{"no Node.js", "install the LTS release of Node.js", "https://nodejs.org"}},
+		{"an old node", nil, func(c *clone) { c.script("node", "echo v18.19.1") }, []string{"node is Node.js v18.19.1", "install the LTS release of Node.js"}},
+		{"a node that fails", nil, func(c *clone) { c.script("node", "exit 3") }, []string{"node --version: exit status 3", "install the LTS release of Node.js"}},
+		{"a node that is none", nil, func(c *clone) { c.script("node", "echo hello") }, []string{`says "hello"`, "install the LTS release of Node.js"}},
 		{"no npm", nil, func(c *clone) {
 			c.remove("npm")
 			c.env = []string{"PATH=" + c.bin}
-		}, []string{"no npm", "install Node.js 20 or newer"}},
+		}, []string{"no npm", "install the LTS release of Node.js"}},
 		{"npm ci fails", nil, func(c *clone) { c.script("npm-ci", "seq 100; echo network is down >&2; exit 4") },
 			[]string{"npm ci --include=dev in clients/web: exit status 4; its last lines:\n87\n", "\n100\nnetwork is down\n"}},
 		{"the build fails", nil, func(c *clone) { c.script("npm-run", "echo src/index.ts: error; exit 2") },

@@ -19,6 +19,15 @@ test('an app has only what it imports, and nothing but the SDK beside', async ()
   assert.ok((await size(`import { TallyError } from './dist/index.js'; console.log(TallyError);`)).minified < 300);
 });
 
+test('package.json and the README name the versions of firebase that the tests in a browser run with', async () => {
+  const { devDependencies, peerDependencies } = JSON.parse(await read('package.json'));
+  const [, oldest, short] = /^npm:firebase@((\d+\.\d+)\.\d+)$/.exec(devDependencies['firebase-oldest']);
+  const newest = parseInt(devDependencies.firebase);
+  assert.equal(peerDependencies.firebase, `>=${oldest} <${newest + 1}`);
+  const [, stated] = /It needs `firebase` ([\d.]+ to \d+)/.exec(await read('README.md'));
+  assert.equal(stated, `${short} to ${newest}`);
+});
+
 test('the README names every error code, and no other', async () => {
   const codes = (text, pattern) => [...text.matchAll(pattern)].map(([, code]) => code).sort();
   const [, type] = /type TallyErrorCode =([^;]*);/.exec(await read('src/errors.ts'));
