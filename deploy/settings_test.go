@@ -35,7 +35,7 @@ func TestTriggerName(t *testing.T) {
 		{"(default)", posts, "tally-posts-counters-shards-d2a08c"},
 		{"(default)", "Zähler/{a}/x/{b} -> r/{a} : n", "tally-z-hler-x-bdff08"},
 		{"(default)", "数/{a}/表/{b} -> r/{a} : n", "tally-abec8c"},
-		{"database-with-a-name-that-is-as-long-as-any-may-be-63-characters", posts, "tally-database-with-a-name-that-is-as-long-as-any-may-be-55f1f6"},
+		{"database-with-a-name-that-is-as-long-as-any-may-be-63-characters", posts, "tally-database-with-a-name-that-is-as-long-as-any-may-be-f4bab9"},
 	} {
 		routes, err := rollup.ParseRoutes(test.route)
 		if err != nil {
