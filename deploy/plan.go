@@ -348,7 +348,11 @@ func (s *Surplus) Delete(project string) Command {
 }
 
 func (p *Plan) remove(project string, s Surplus) {
-	p.add(s.Kind, "delete "+s.Noun+" "+path.Base(s.name()), s.Delete(project), s.Reason)
+	name := path.Base(s.name())
+	if s.key != nil {
+		name = s.key(s.Object)
+	}
+	p.add(s.Kind, "delete "+s.Noun+" "+name, s.Delete(project), slices.DeleteFunc([]string{s.Reason}, func(r string) bool { return r == "" })...)
 }
 
 // Undeploy returns the commands that take away what Deploy's made, and nothing else: no document, no rule,

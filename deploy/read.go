@@ -208,12 +208,14 @@ func Read(ctx context.Context, c *Clients, id string) (*State, error) {
 			return p.InternalProto, nil
 		})
 	}
+	var repositories []string
 	for _, f := range r.have[Function] {
 		if name := f.Get("serviceConfig.service"); ours(f) && name != "" {
 			r.policy(ctx, runAPI, Service, name, c.run.GetIamPolicy)
 			get(r, runAPI, Service, func() (*runpb.Service, error) { return c.run.GetService(ctx, &runpb.GetServiceRequest{Name: name}) })
 		}
-		if name := f.Get("buildConfig.dockerRepository"); ours(f) && path.Base(name) == repositoryName {
+		if name := f.Get("buildConfig.dockerRepository"); ours(f) && path.Base(name) == repositoryName && !slices.Contains(repositories, name) {
+			repositories = append(repositories, name)
 			r.repository(ctx, name)
 		}
 	}

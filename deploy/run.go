@@ -206,7 +206,7 @@ func (t *Tools) Run(ctx context.Context, p Plan) error {
 	for i, step := range p.Steps {
 		fmt.Fprintf(t.Progress, "[%d/%d] %s\n", i+1, len(p.Steps), step.Title)
 		for attempt := 0; ; attempt++ {
-			_, err := t.output(ctx, step.Command)
+			err := t.run(ctx, step.Command)
 			if err == nil {
 				break
 			}
@@ -229,6 +229,14 @@ func (t *Tools) Run(ctx context.Context, p Plan) error {
 		}
 	}
 	return nil
+}
+
+func (t *Tools) run(ctx context.Context, c Command) error {
+	if c.Args[0] == "sleep" {
+		return sleep(ctx, redelivery)
+	}
+	_, err := t.output(ctx, c)
+	return err
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -172,7 +172,6 @@ why, and which roles you need.`,
 			if err := d.read(ctx); err != nil {
 				return err
 			}
-			defer d.clients.Close()
 			environment = d.have.Env()
 		}
 		for _, name := range deploy.Variables() {
@@ -217,6 +216,7 @@ why, and which roles you need.`,
 		}
 		if !o.isNew {
 			d.have.ReadFor(ctx, d.clients, described)
+			d.clients.Close()
 		}
 		silent := described.Monitor(d.files, d.have, o.alertEmail)
 		if o.terraform {
@@ -269,7 +269,7 @@ tally deploy brings them up to date again.`,
 		if err := d.read(ctx); err != nil {
 			return err
 		}
-		defer d.clients.Close()
+		d.clients.Close()
 		plan, err := deploy.Undeploy(d.have, d.files)
 		if err != nil {
 			return err

@@ -63,6 +63,10 @@ const interrupted = 130
 
 // run runs the command line and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return runAt(ctx, endpoints{}, args, stdout, stderr)
+}
+
+func runAt(ctx context.Context, at endpoints, args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:           "tally",
 		Short:         "Exact, live, cheap counters for Cloud Firestore",
@@ -73,7 +77,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(devCommand(), demoCommand(), functionsCommand(), deployCommand(endpoints{}), undeployCommand(endpoints{}), doctorCommand(endpoints{}), migrateCommand())
+	root.AddCommand(devCommand(), demoCommand(), functionsCommand(), deployCommand(at), undeployCommand(at), doctorCommand(at), migrateCommand())
 	root.AddCommand(counterCommands()...)
 	root.SetArgs(args)
 	root.SetOut(stdout)

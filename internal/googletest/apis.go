@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	_ "cloud.google.com/go/artifactregistry/apiv1/artifactregistrypb" // its service
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"

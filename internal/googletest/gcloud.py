@@ -44,9 +44,10 @@ def run(cli, caller):
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    status = 0
+    status = 1
     try:
         cli.Execute(args)
+        status = 0
     except SystemExit as e:
         status = e.code or 0
     except BaseException:

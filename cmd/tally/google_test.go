@@ -1,0 +1,314 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/iam/apiv1/iampb"
+	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/googletest"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// A cloud is Google with a project, on which tally works by the machine's own gcloud.
+type cloud struct {
+	*googletest.Google
+	t *testing.T
+}
+
+// newCloud returns a cloud with a new project, my-project. The current folder is that of a clone of Tally.
+func newCloud(t *testing.T) cloud {
+	t.Helper()
+	c := cloud{googletest.Start(t, "my-project"), t}
+	c.Rules = func(_ string, of googletest.RulesCase) *googletest.RulesResult { // those that Tally ships, in short
+		path := of.Request.Path
+		return &googletest.RulesResult{Allow: of.Request.Method == "get" && !strings.Contains(path, "/increment_tokens/") && !strings.Contains(path, "/rollup_audit/")}
+	}
+	for _, v := range c.Environ() {
+		name, value, _ := strings.Cut(v, "=")
+		t.Setenv(name, value)
+	}
+	t.Setenv("PATH", googletest.Gcloud(t)+":"+os.Getenv("PATH"))
+	t.Chdir("../..")
+	return c
+}
+
+// tally calls a command on the project and returns what it prints, and its exit status. Waiting takes no time.
+func (c cloud) tally(args ...string) (printed string, status int) {
+	c.t.Helper()
+	var out bytes.Buffer
+	synctest.Test(c.t, func(t *testing.T) {
+		status = runAt(t.Context(), endpoints{grpc: c.GRPC(), rest: c.REST()}, append(args, "--project=my-project"), &out, &out)
+	})
+	return out.String(), status
+}
+
+// want calls a command, which must end with the status.
+func (c cloud) want(status int, args ...string) string {
+	c.t.Helper()
+	printed, got := c.tally(args...)
+	if got != status {
+		c.t.Fatalf("tally %s: exit status %d, want %d\n%s", strings.Join(args, " "), got, status, printed)
+	}
+	return printed
+}
+
+// described returns what is deployed as it is to be.
+func (c cloud) described() (*deploy.Description, *deploy.State) {
+	c.t.Helper()
+	clients, err := deploy.Dial(c.t.Context(), c.GRPC()...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer clients.Close()
+	have, err := deploy.Read(c.t.Context(), clients, "my-project")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	config, err := app.LoadConfig(have.Env())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	databases, err := have.Locate(config.Databases)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	d, err := deploy.Describe(deploy.Options{Project: "my-project", Databases: databases, Config: config, Env: have.Env(), Billing: deploy.ByRequest}, have.Number, "")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	m, err := deploy.ReadMonitoring()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	d.Monitor(m, have, "me@example.com")
+	d.Mend(have) // which looks up names
+	return d, have
+}
+
+// other returns another value than a setting wants.
+func other(s deploy.Setting) any {
+	enums := map[string]string{"ACTIVE": "FAILED", "ALLOW_INTERNAL_ONLY": "ALLOW_ALL", "POST": "GET", "DOCKER": "MAVEN", "OR": "AND", "ERROR": "WARNING", "WARNING": "ERROR", "DELTA": "GAUGE", "INT64": "DOUBLE"}
+	if e, ok := enums[s.Want]; ok {
+		return e
+	}
+	if n, err := strconv.Atoi(s.Want); err == nil {
+		return n + 1
+	}
+	if b, err := strconv.ParseBool(s.Want); err == nil {
+		return !b
+	}
+	if n, ok := strings.CutSuffix(s.Want, "s"); ok {
+		if n, err := strconv.Atoi(n); err == nil {
+			return fmt.Sprint(n+1, "s")
+		}
+	}
+	return s.Want + "-x"
+}
+
+// change has somebody change a setting by hand.
+func (c cloud) change(r deploy.Resource, have deploy.Object, s deploy.Setting) {
+	c.t.Helper()
+	name := have.Get("name")
+	switch attribute, filter := strings.CutPrefix(s.Path, "eventFilters."); {
+	case filter:
+		googletest.Change(c.Google, name, func(t *eventarcpb.Trigger) {
+			for _, f := range t.EventFilters {
+				if f.Attribute == attribute {
+					f.Value += "x"
+				}
+			}
+		})
+		return
+	case r.Kind == deploy.Field || r.Kind == deploy.TTL:
+		f, _ := c.Get(r.Name).(*adminpb.Field)
+		f = proto.CloneOf(f)
+		if f == nil {
+			f = new(adminpb.Field)
+		}
+		switch s.Path + s.Want {
+		case "indexedfalse":
+			f.IndexConfig = nil // the default
+		case "summabletrue":
+			f.IndexConfig = new(adminpb.Field_IndexConfig)
+		case "expirestrue":
+			f.TtlConfig = nil
+		}
+		c.Put(r.Name, f)
+		return
+	}
+	m := c.Get(name)
+	if m == nil {
+		c.t.Fatalf("there is no %s", name)
+	}
+	data, err := protojson.Marshal(m)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var all any
+	if err := json.Unmarshal(data, &all); err != nil {
+		c.t.Fatal(err)
+	}
+	at := all
+	path := strings.Split(s.Path, ".")
+	for _, step := range path[:len(path)-1] {
+		if i, err := strconv.Atoi(step); err == nil {
+			at = at.([]any)[i]
+			continue
+		}
+		in := at.(map[string]any)
+		if in[step] == nil {
+			in[step] = map[string]any{}
+		}
+		at = in[step]
+	}
+	at.(map[string]any)[path[len(path)-1]] = other(s)
+	if data, err = json.Marshal(all); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := protojson.Unmarshal(data, m); err != nil {
+		c.t.Fatalf("%s: %v", s.Path, err)
+	}
+	c.Put(name, m)
+}
+
+// Each setting that somebody changes by hand is found by doctor, mended by deploy, and gone after. One of
+// each resource is changed at a time.
+func TestSettings(t *testing.T) {
+	c := newCloud(t)
+	c.Put("projects/my-project/databases/orders", &adminpb.Database{LocationId: "europe-west1", Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
+	const routes = "counters/{counter}/shards/{shard} -> rollups/{counter} : count; posts/{post}/hot/{n} -> posts/{post}/sums/hot : views : documents; pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s"
+	deployAll := []string{"deploy", "--yes", "--alert-email=me@example.com"}
+	c.want(0, append(deployAll, "--databases=(default),orders", "--routes="+routes)...)
+	c.want(0, "doctor")
+	for round, changed := 0, 1; changed > 0; round++ {
+		changed = 0
+		d, have := c.described()
+		var paths []string
+		for _, r := range d.Resources {
+			var settings []deploy.Setting
+			for _, s := range r.Settings {
+				if s.Path != "" && !s.Mark && !strings.HasSuffix(s.Path, "#") && !strings.Contains(s.Path, "userLabels.tally") {
+					settings = append(settings, s)
+				}
+			}
+			if r.Kind == deploy.Metric || r.Kind == deploy.Alert || r.Kind == deploy.Dashboard {
+				settings = settings[:1] // of a file, which is one command
+			}
+			if round >= len(settings) {
+				continue
+			}
+			h := have.Find(r.Kind, r.Name)
+			c.change(r, h, settings[round])
+			paths = append(paths, settings[round].Path)
+			changed++
+		}
+		if changed == 0 {
+			break
+		}
+		t.Logf("round %d: %s", round, strings.Join(paths, ", "))
+		found := c.want(1, "doctor", "--json")
+		for _, p := range paths {
+			if !strings.Contains(found, p+": ") {
+				t.Errorf("round %d: doctor does not find %s", round, p)
+			}
+		}
+		c.want(0, deployAll...)
+		c.want(0, "doctor")
+	}
+	if printed := c.want(0, deployAll...); !strings.Contains(printed, "Everything is as it is to be.") {
+		t.Errorf("a last deploy has something to do:\n%s", printed)
+	}
+}
+
+// Each role that somebody takes away, and each that somebody adds, is found, mended, and gone after.
+func TestGrants(t *testing.T) {
+	c := newCloud(t)
+	c.want(0, "deploy", "--yes")
+	d, _ := c.described()
+	for _, g := range d.Grants {
+		p := c.Policy(g.Name)
+		p.Bindings = slices.DeleteFunc(p.Bindings, func(b *iampb.Binding) bool { return b.Role == g.Role && slices.Contains(b.Members, g.Member) })
+		c.SetPolicy(g.Name, p)
+	}
+	add := func(name, role, member string) {
+		p := c.Policy(name)
+		p.Bindings = append(p.Bindings, &iampb.Binding{Role: role, Members: []string{member}})
+		c.SetPolicy(name, p)
+	}
+	const services = "projects/my-project/locations/us-central1/services/"
+	add(services+"tally-on-write", "roles/run.invoker", "allUsers")
+	add("projects/my-project", "roles/datastore.user", "serviceAccount:tally-functions@my-project.iam.gserviceaccount.com") // of every database
+	found := c.want(1, "doctor")
+	for _, want := range []string{"take roles/run.invoker from allUsers on tally-on-write", "take roles/datastore.user from tally-functions on my-project"} {
+		if !strings.Contains(found, want) {
+			t.Errorf("doctor does not find: %s", want)
+		}
+	}
+	for _, g := range d.Grants {
+		if !strings.Contains(found, "give "+g.Role+" to ") {
+			t.Errorf("doctor does not find that %s lacks %s", g.Member, g.Role)
+		}
+	}
+	c.want(0, "deploy", "--yes")
+	c.want(0, "doctor")
+	if _, status := c.tally("deploy"); status != 0 {
+		t.Error("a last deploy has something to do")
+	}
+}
+
+// Undeploy leaves nothing that deploy made, but what it says.
+func TestUndeployAll(t *testing.T) {
+	c := newCloud(t)
+	collections := []string{"functions", "services", "triggers", "subscriptions", "jobs", "repositories", "serviceAccounts", "metrics", "alertPolicies", "notificationChannels", "dashboards"}
+	left := func() (names []string) {
+		for _, of := range collections {
+			names = append(names, c.Names(of)...)
+		}
+		return slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, ".googleapis.com") || strings.Contains(n, "gcp-sa") })
+	}
+	before := left()
+	c.want(0, "deploy", "--yes", "--alert-email=me@example.com")
+	made := make(map[string]bool)
+	for _, name := range left() {
+		made[strings.Split(name, "/")[len(strings.Split(name, "/"))-2]] = true
+	}
+	if got := slices.Sorted(maps.Keys(made)); len(got) != len(collections) {
+		t.Fatalf("deploy made only %v", got)
+	}
+	c.want(0, "undeploy", "--yes")
+	if after := left(); !slices.Equal(before, after) {
+		t.Errorf("left: %v", after)
+	}
+	for _, b := range c.Policy("projects/my-project").Bindings {
+		for _, m := range b.Members {
+			if strings.Contains(m, "tally-") {
+				t.Errorf("%s still has %s", m, b.Role)
+			}
+		}
+	}
+	if printed := c.want(0, "undeploy"); !strings.Contains(printed, "There is nothing that tally deploy made.") {
+		t.Errorf("a second undeploy:\n%s", printed)
+	}
+}
+
+func write(t *testing.T, file string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
