@@ -8,6 +8,7 @@ package googletest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -30,8 +31,6 @@ import (
 	"google.golang.org/genproto/googleapis/cloud/location"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/resolver"
-	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -116,13 +115,13 @@ func Start(t testing.TB, project string) *Google {
 // GRPC returns the options with which Google's clients call this Google over gRPC. They keep the names
 // of Google's servers, by which it knows the API.
 func (g *Google) GRPC() []option.ClientOption {
-	servers := manual.NewBuilderWithScheme("dns")
-	servers.InitialState(resolver.State{Addresses: []resolver.Address{{Addr: g.grpc}}})
+	dial := func(ctx context.Context, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", g.grpc)
+	}
 	return []option.ClientOption{
 		option.WithoutAuthentication(),
-		option.WithGRPCDialOption(grpc.WithResolvers(servers)),
+		option.WithGRPCDialOption(grpc.WithContextDialer(dial)),
 		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
-		option.WithGRPCDialOption(grpc.WithNoProxy()),
 	}
 }
 

@@ -161,6 +161,9 @@ func newPattern(path string) pattern {
 func rule(method protoreflect.MethodDescriptor) (pattern, string) {
 	http, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
 	_, path := verbAndPath(http)
+	if mixin := mixins[method.FullName()]; mixin != "" {
+		path = "/v1/" + mixin
+	}
 	return newPattern(path), http.GetBody()
 }
 
