@@ -249,7 +249,6 @@ func (c *call) enableAPIs() (proto.Message, error) {
 	for _, api := range apis {
 		response.Services = append(response.Services, c.resources["projects/"+c.project+"/services/"+api].(*serviceusagepb.Service))
 	}
-	c.resource = ""
 	return response, nil
 }
 

@@ -3,6 +3,7 @@ package googletest
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os/exec"
 	"slices"
 	"strings"
@@ -44,6 +45,7 @@ import (
 	runv2 "google.golang.org/api/run/v2"
 	"google.golang.org/genproto/googleapis/api/metric"
 	"google.golang.org/genproto/googleapis/cloud/location"
+	"google.golang.org/genproto/googleapis/type/expr"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -130,6 +132,13 @@ func TestClientsRead(t *testing.T) {
 	check("functions elsewhere", len(all(t, f.ListFunctions(ctx, &functionspb.ListFunctionsRequest{Parent: "projects/" + project + "/locations/nam5"}).Next)), 0)
 	check("service of a function", must(f.GetFunction(ctx, &functionspb.GetFunctionRequest{Name: function}))(t).ServiceConfig.Service, service)
 
+	pages := f.ListFunctions(ctx, &functionspb.ListFunctionsRequest{Parent: "projects/" + project + "/locations/-"})
+	must(pages.Next())(t)
+	check("next page", pages.PageInfo().Token, "1")
+	g.Unreachable = []string{"asia-east1"}
+	must(pages.Next())(t)
+	check("unreachable", strings.Join(pages.Response.(*functionspb.ListFunctionsResponse).Unreachable, " "), "asia-east1")
+
 	s := client(t, g, run.NewServicesClient)
 	check("address", must(s.GetService(ctx, &runpb.GetServiceRequest{Name: service}))(t).Uri, "https://tally-abc123-uc.a.run.app")
 	check("invokers", len(must(s.GetIamPolicy(ctx, &iampb.GetIamPolicyRequest{Resource: service}))(t).Bindings), 0)
@@ -198,6 +207,17 @@ func TestRESTClients(t *testing.T) {
 	}
 	if _, err := r.Projects.Locations.Services.Patch(service, &runv2.GoogleCloudRunV2Service{}).UpdateMask("nothing").Do(); !isHTTP(err, 400, "INVALID_ARGUMENT") {
 		t.Errorf("unknown field: %v", err)
+	}
+}
+
+// TestRequestsMustFit sends what the API's message has no field for.
+func TestRequestsMustFit(t *testing.T) {
+	c := http.Client{Transport: toServer{deployed(t).rest}}
+	for body, want := range map[string]int{`{"schedule": "* * * * *", "name": "` + here + `/jobs/new"}`: 200, `{"scedule": "* * * * *"}`: 400, `{"state": "NONE"}`: 400} {
+		answer := must(c.Post("http://cloudscheduler.googleapis.com/v1/"+here+"/jobs", "application/json", strings.NewReader(body)))(t)
+		if err := answer.Body.Close(); err != nil || answer.StatusCode != want {
+			t.Errorf("%s: %s, %v, want %d", body, answer.Status, err, want)
+		}
 	}
 }
 
@@ -292,6 +312,17 @@ func TestPolicies(t *testing.T) {
 	}
 	if err := write(old); status.Code(err) != codes.Aborted {
 		t.Errorf("from an old policy: %v", err)
+	}
+	p = read(3)
+	p.Bindings, p.Version = append(p.Bindings, &iampb.Binding{Role: "roles/viewer", Members: []string{"user:v@example.com"}, Condition: &expr.Expr{Title: "c"}}), 3
+	if err := write(p); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(0); got.Version != 1 || got.Bindings[2].Condition != nil || got.Bindings[2].Role == "roles/viewer" || read(3).Version != 3 {
+		t.Errorf("read as of old: %v", got)
+	}
+	if err := write(read(0)); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("written as of old: %v", err)
 	}
 	p = read(3)
 	p.Bindings[0].Members = append(p.Bindings[0].Members, "serviceAccount:gone@"+project+".iam.gserviceaccount.com")
