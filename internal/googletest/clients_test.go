@@ -367,7 +367,12 @@ func TestFunctionThatIsNotBuilt(t *testing.T) {
 	Change(g, function, func(f *functionspb.Function) { f.State = functionspb.Function_DELETING })
 	update.Function.EventTrigger, update.UpdateMask.Paths[0] = &functionspb.EventTrigger{EventType: "t"}, "event_trigger"
 	if _, err := c.UpdateFunction(ctx, update); status.Code(err) != codes.InvalidArgument {
-		t.Errorf("another trigger: %v", err)
+		t.Errorf("a trigger: %v", err)
+	}
+	update.Function.Name += "-2"
+	update.Function.EventTrigger.TriggerRegion, update.Function.EventTrigger.EventType = "nam5", "u"
+	if _, err := c.UpdateFunction(ctx, update); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("another event type: %v", err)
 	}
 }
 
