@@ -29,6 +29,7 @@ func TestImports(t *testing.T) {
 		"internal/eventrelay":     nil,
 		"internal/framework":      {"internal/freeport"},
 		"internal/freeport":       nil,
+		"internal/googletest":     nil,
 		"internal/doctor":         {"deploy", "internal/app", "internal/document", "rollup"},
 		"internal/dashboard":      {"internal/billing", "internal/document", "rollup"},
 	} {

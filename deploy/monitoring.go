@@ -103,7 +103,7 @@ func (d *Description) Monitor(m *Monitoring, have *State, email string) (silent 
 	to, lookup := "", (*Command)(nil)
 	if email != "" {
 		d.add(Resource{Kind: Channel, Name: email, Settings: []Setting{
-			{Path: "type", Want: "email", Arg: "--type=email"},
+			{Arg: "--type=email"},
 			{Arg: "--display-name=Tally"},
 			{Arg: "--channel-labels=email_address=" + email},
 			{Arg: "--user-labels=" + label + "=alerts"},

@@ -174,12 +174,10 @@ func (d *Description) resolve(have *State) {
 				}
 			}
 		case Subscription:
-			if value = have.Find(Trigger, strings.TrimPrefix(r.Name, Placeholder)).Get("transport.pubsub.subscription"); value != "" {
+			name := strings.TrimPrefix(r.Name, Placeholder)
+			if value = have.Find(Trigger, name).Get("transport.pubsub.subscription"); value != "" {
 				r.Name = value
 			}
-		}
-		if value != "" {
-			r.lookup = nil
 		}
 	}
 }
@@ -192,8 +190,9 @@ func (s *State) uri(job string) string {
 
 func (p *Plan) resource(project string, r *Resource, have *State) {
 	h := have.Find(r.Kind, r.Name)
-	if r.Kind == Service && slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Of == Function && strings.HasSuffix(s.Title, " "+path.Base(r.Name)) }) {
-		h = r.missing // a function's deployment forgets what its service was told
+	if r.Kind == Subscription && slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Title == "delete trigger "+r.of }) {
+		h = r.missing // it goes with its trigger
+		r.Name = Placeholder
 	}
 	changes := r.differs(h)
 	if h != nil && len(changes) == 0 {
@@ -207,9 +206,11 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 			reasons = append(reasons, c.String())
 		}
 	}
-	for _, c := range r.commands(project, h, changes) {
-		p.add(r.Kind, verb+r.Noun+" "+r.label(), c, reasons...)
+	if slices.ContainsFunc(changes, func(c Change) bool { return c.Fixed }) {
+		p.remove(project, Surplus{Kind: r.Kind, Object: h, Reason: strings.Join(reasons, "; ")})
+		h, verb, reasons = nil, "create ", nil
 	}
+	p.add(r.Kind, verb+r.Noun+" "+r.label(), r.command(project, h, changes), reasons...)
 }
 
 // grants gives roles that are missing, and takes those that nothing gave here: from anybody, and from

@@ -22,6 +22,8 @@ type Resource struct {
 
 	content Object // of the file that says all of it; nil: there is none
 
+	of string // of a subscription: the id of its trigger
+
 	// lookup is a command whose output stands in arguments where Placeholder does.
 	lookup *Command
 }
@@ -147,8 +149,14 @@ func (o Object) Get(path string) string {
 	return fmt.Sprint(at)
 }
 
-// label returns the resource's id.
-func (r *Resource) label() string { return path.Base(r.Name) }
+// label returns the resource's id, as people tell resources apart.
+func (r *Resource) label() string {
+	id := path.Base(r.Name)
+	if group := segment(r.Name, "collectionGroups"); group != "" {
+		return group + "." + id + " in " + segment(r.Name, "databases")
+	}
+	return strings.TrimPrefix(id, Placeholder)
+}
 
 // name returns the resource's name.
 func (o Object) name() string { return o.Get("name") }
@@ -217,22 +225,17 @@ func (k *Kind) Command(project, verb, name string, args ...string) Command {
 	return c.with(args...)
 }
 
-// commands return what makes the resource, or changes what differs.
-func (r *Resource) commands(project string, have Object, changes []Change) []Command {
+// command returns what makes the resource, or changes what differs.
+func (r *Resource) command(project string, have Object, changes []Change) Command {
 	verb, name := r.create, r.Name
-	var again []Command
 	say := func(Setting) bool { return true }
 	if have != nil {
 		if n := have.name(); n != "" {
 			name = n
 		}
-		if slices.ContainsFunc(changes, func(c Change) bool { return c.Fixed }) {
-			again = append(again, r.Kind.Command(project, r.remove, name))
-		} else {
-			verb = r.update
-			say = func(s Setting) bool {
-				return s.Always || slices.ContainsFunc(changes, func(c Change) bool { return c.Path == s.Path })
-			}
+		verb = r.update
+		say = func(s Setting) bool {
+			return s.Always || slices.ContainsFunc(changes, func(c Change) bool { return c.Path == s.Path })
 		}
 	}
 	args := slices.Clone(r.always)
@@ -252,7 +255,7 @@ func (r *Resource) commands(project string, have Object, changes []Change) []Com
 	}
 	c := r.Kind.Command(project, verb, name, join(args)...)
 	c.Output = r.lookup
-	return append(again, c)
+	return c
 }
 
 // updating are flags that have other names in updates.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -183,7 +184,7 @@ func Describe(o Options, number, source string) (*Description, error) {
 	d := &Description{Project: o.Project, APIs: slices.Clone(apis), Routes: o.Config.Routes, Databases: slices.Clone(o.Databases)}
 	d.accounts(&o, number)
 	d.add(Resource{Kind: Repository, Name: d.repository(o.region()), Settings: []Setting{
-		{Path: "format", Want: "DOCKER", Arg: "--repository-format=docker", Fixed: true},
+		{Arg: "--repository-format=docker"},
 		{Path: "description", Want: madeBy, Arg: "--description=" + madeBy, Mark: true},
 	}})
 	d.fields()
@@ -400,7 +401,7 @@ func (d *Description) functions(o *Options, source string) {
 		// https://cloud.google.com/run/docs/configuring/request-timeout
 		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(onScheduleTimeout), Arg: "--timeout=" + seconds(onScheduleTimeout)})
 
-	// Cloud Functions cannot say it, and its next deployment forgets it.
+	// Cloud Functions cannot say it.
 	// https://cloud.google.com/run/docs/configuring/billing-settings
 	billing := Setting{Path: "template.containers.0.resources.cpuIdle", Want: "true", Arg: "--cpu-throttling"}
 	if o.Billing == ByInstance {
@@ -440,7 +441,7 @@ func (d *Description) triggers(o *Options) {
 			// https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline
 			deadline := max(ackDeadline, o.Config.HoldLimit.Truncate(time.Second)+2*time.Second)
 			lookup := Trigger.Command(d.Project, "describe", name, "--format=value(transport.pubsub.subscription)")
-			d.add(Resource{Kind: Subscription, Name: Placeholder + name, lookup: &lookup, Settings: []Setting{value("ackDeadlineSeconds", number(deadline), "--ack-deadline")}})
+			d.add(Resource{Kind: Subscription, Name: Placeholder + name, of: path.Base(name), lookup: &lookup, Settings: []Setting{value("ackDeadlineSeconds", number(deadline), "--ack-deadline")}})
 		}
 	}
 }

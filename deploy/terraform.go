@@ -108,7 +108,7 @@ func (t *terraform) resource(r *Resource) (notes []string) {
 	switch r.Kind {
 	case Service, Subscription:
 		if h := r.missing; len(r.differs(h)) > 0 {
-			notes = append(notes, fmt.Sprintf("Terraform's resources cannot say this; run it after each apply:\n  %s", r.commands(t.Project, h, r.differs(h))[0]))
+			notes = append(notes, fmt.Sprintf("Terraform's resources cannot say this; run it after each apply:\n  %s", r.command(t.Project, h, r.differs(h))))
 		}
 		return notes
 	case Field, TTL:
@@ -127,7 +127,7 @@ func (t *terraform) resource(r *Resource) (notes []string) {
 		id, _, _ = strings.Cut(id, "@")
 		b["account_id"], b["description"] = id, "Made by terraform"
 	case Repository:
-		b["repository_id"] = at("location")
+		b["repository_id"], b["format"] = at("location"), "DOCKER"
 	case Function:
 		delete(b, "state")
 		b["name"] = at("location")

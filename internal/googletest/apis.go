@@ -39,6 +39,8 @@ var methods = map[protoreflect.FullName]func(*call) (proto.Message, error){
 	"google.api.serviceusage.v1.ServiceUsage.EnableService":       (*call).enableAPIs,
 	"google.api.serviceusage.v1.ServiceUsage.BatchEnableServices": (*call).enableAPIs,
 
+	"google.cloud.functions.v2.FunctionService.CreateFunction":         (*call).deployFunction,
+	"google.cloud.functions.v2.FunctionService.UpdateFunction":         (*call).deployFunction,
 	"google.cloud.functions.v2.FunctionService.GenerateUploadUrl":      (*call).uploadURL,
 	"google.cloud.functions.v2.FunctionService.ListRuntimes":           (*call).runtimes,
 	"google.cloud.scheduler.v1.CloudScheduler.PauseJob":                (*call).changeJob,
@@ -248,7 +250,6 @@ func (c *call) enableAPIs() (proto.Message, error) {
 	for _, api := range apis {
 		response.Services = append(response.Services, c.resources["projects/"+c.project+"/services/"+api].(*serviceusagepb.Service))
 	}
-	c.resource = ""
 	return response, nil
 }
 

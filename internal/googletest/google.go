@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -40,17 +39,18 @@ const Number = "123456789"
 // alwaysOn are the APIs that need not be enabled.
 var alwaysOn = []string{"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com", "storage.googleapis.com"}
 
-// apis are those that gcloud is led to.
-var apis = []string{"artifactregistry", "cloudbuild", "cloudfunctions", "cloudresourcemanager", "cloudscheduler", "eventarc", "firestore", "iam", "logging",
+// apis are those that gcloud calls, by the names of its configuration.
+var apis = []string{"cloudbuild", "cloudfunctions", "cloudresourcemanager", "cloudscheduler", "eventarc", "firestore", "iam", "logging",
 	"monitoring", "pubsub", "run", "serviceusage"}
 
 // Google is Google with one project.
 type Google struct {
 	// Rules decides a case of a test of security rules; release is such as "cloud.firestore/orders".
-	// The result is nil if there is no such release.
+	// The result is nil if there is no such release. It may wait, without delaying other calls.
 	Rules func(release string, c RulesCase) *RulesResult
 
-	// Build is asked whether a function can be built, if it is not nil. Its error is a gRPC status.
+	// Build is asked whether a function can be built, if it is not nil. Its error is a gRPC status. It
+	// must not call the Google.
 	Build func(*functionspb.Function) error
 
 	// Series are the time series that ListTimeSeries finds.
@@ -115,11 +115,12 @@ func Start(t testing.TB, project string) *Google {
 // GRPC returns the options with which Google's clients call this Google over gRPC. They keep the names
 // of Google's servers, by which it knows the API.
 func (g *Google) GRPC() []option.ClientOption {
+	dial := func(ctx context.Context, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", g.grpc)
+	}
 	return []option.ClientOption{
 		option.WithoutAuthentication(),
-		option.WithGRPCDialOption(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", g.grpc)
-		})),
+		option.WithGRPCDialOption(grpc.WithContextDialer(dial)),
 		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
 	}
 }
@@ -302,5 +303,3 @@ func (g *Google) next() int {
 }
 
 func (g *Google) etag() []byte { return fmt.Appendf(nil, "%08d", g.next()) }
-
-func (g *Google) sorted() []string { return slices.Sorted(maps.Keys(g.resources)) }

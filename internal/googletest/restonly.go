@@ -83,6 +83,7 @@ func (g *Google) identity(values []string, _ []byte) (any, error) {
 	api, _, _ := strings.Cut(values[0], ".")
 	email := "service-" + Number + "@gcp-sa-" + api + ".iam.gserviceaccount.com"
 	g.agents[email] = true
+	g.changes = append(g.changes, "GenerateServiceIdentity "+values[0])
 	return map[string]any{"name": "operations/1", "done": true, "response": map[string]any{
 		"@type": "type.googleapis.com/google.api.serviceusage.v1beta1.ServiceIdentity", "email": email, "uniqueId": "1"}}, nil
 }
@@ -94,6 +95,8 @@ func (g *Google) buildAccount([]string, []byte) (any, error) {
 }
 
 func (g *Google) release(values []string, _ []byte) (any, error) {
+	g.mu.Unlock()
+	defer g.mu.Lock()
 	if g.Rules == nil || g.Rules(values[0], RulesCase{}) == nil {
 		return nil, status.Error(codes.NotFound, "Requested entity was not found.")
 	}
@@ -102,6 +105,8 @@ func (g *Google) release(values []string, _ []byte) (any, error) {
 }
 
 func (g *Google) testRules(values []string, body []byte) (any, error) {
+	g.mu.Unlock()
+	defer g.mu.Lock()
 	var request struct {
 		TestSuite struct{ TestCases []RulesCase }
 	}

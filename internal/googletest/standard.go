@@ -2,6 +2,7 @@ package googletest
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -76,7 +77,7 @@ func (g *Google) call(api string, method protoreflect.MethodDescriptor, request 
 	if err := g.enter(api, name); err != nil {
 		return nil, err
 	}
-	c := &call{Google: g, api: api, method: method, request: request}
+	c := &call{Google: g, method: method, request: request}
 	c.pattern, c.body = rule(method)
 	answer := (*call).standard
 	for _, name := range []protoreflect.FullName{method.FullName(), protoreflect.FullName(name)} {
@@ -130,7 +131,6 @@ func disabled(api string) error {
 // A call is one of a method.
 type call struct {
 	*Google
-	api     string
 	method  protoreflect.MethodDescriptor
 	request proto.Message
 
@@ -142,20 +142,11 @@ type call struct {
 
 // A pattern is a path of google.api.http, such as /v2/{parent=projects/*/locations/*}/functions.
 type pattern struct {
-	path       string
 	variable   string // parent
 	collection string // functions
 }
 
 var patternSyntax = regexp.MustCompile(`^/\w+/\{([\w.]+)(?:=[^}]*)?\}(?:/(\w+))?`)
-
-func newPattern(path string) pattern {
-	parts := patternSyntax.FindStringSubmatch(path)
-	if parts == nil {
-		return pattern{path: path}
-	}
-	return pattern{path, parts[1], parts[2]}
-}
 
 // rule returns what google.api.http says of the method.
 func rule(method protoreflect.MethodDescriptor) (pattern, string) {
@@ -164,7 +155,10 @@ func rule(method protoreflect.MethodDescriptor) (pattern, string) {
 	if mixin := mixins[method.FullName()]; mixin != "" {
 		path = "/v1/" + mixin
 	}
-	return newPattern(path), http.GetBody()
+	if parts := patternSyntax.FindStringSubmatch(path); parts != nil {
+		return pattern{parts[1], parts[2]}, http.GetBody()
+	}
+	return pattern{}, http.GetBody()
 }
 
 // standard serves the standard methods: https://google.aip.dev/130.
@@ -226,9 +220,9 @@ func (c *call) list() (proto.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	under := strings.ReplaceAll(c.resource, "/-", "/*") + "/" + c.pattern.collection + "/*"
+	under := strings.ReplaceAll(c.resource+"/", "/-/", "/*/") + c.pattern.collection + "/*"
 	var found []proto.Message
-	for _, name := range c.sorted() {
+	for _, name := range slices.Sorted(maps.Keys(c.resources)) {
 		if ok, _ := path.Match(under, name); ok && filter(c.resources[name]) {
 			found = append(found, c.resources[name])
 		}
@@ -238,8 +232,7 @@ func (c *call) list() (proto.Message, error) {
 
 // page answers a List with the page of its request.
 func (c *call) page(found []proto.Message) (proto.Message, error) {
-	token := text(c.request.ProtoReflect(), "page_token")
-	from, _ := strconv.Atoi(token)
+	from, _ := strconv.Atoi(text(c.request.ProtoReflect(), "page_token"))
 	response := newMessage(c.method.Output()).ProtoReflect()
 	fields := response.Descriptor().Fields()
 	to := len(found)
@@ -248,7 +241,7 @@ func (c *call) page(found []proto.Message) (proto.Message, error) {
 		setText(response, "next_page_token", strconv.Itoa(to))
 	}
 	for i := range fields.Len() {
-		if f := fields.Get(i); f.IsList() && f.Message() != nil {
+		if f := fields.Get(i); f.IsList() && f.Message() != nil { // the first
 			for _, m := range found[from:to] {
 				response.Mutable(f).List().Append(protoreflect.ValueOfMessage(m.ProtoReflect()))
 			}
