@@ -206,7 +206,7 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 			reasons = append(reasons, c.String())
 		}
 	}
-	if slices.ContainsFunc(changes, func(c Change) bool { return c.Fixed }) {
+	if h != nil && slices.ContainsFunc(changes, func(c Change) bool { return c.Fixed }) {
 		p.remove(project, Surplus{Kind: r.Kind, Object: h, Reason: strings.Join(reasons, "; ")})
 		h, verb, reasons = nil, "create ", nil
 	}

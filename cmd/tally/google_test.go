@@ -112,7 +112,7 @@ func other(s deploy.Setting) any {
 		return e
 	}
 	if n, err := strconv.Atoi(s.Want); err == nil {
-		return n + 1
+		return fmt.Sprint(n + 1) // which JSON takes for a number, too
 	}
 	if b, err := strconv.ParseBool(s.Want); err == nil {
 		return !b
@@ -218,14 +218,18 @@ func TestSettings(t *testing.T) {
 				continue
 			}
 			if r.Kind == deploy.Metric || r.Kind == deploy.Alert || r.Kind == deploy.Dashboard {
-				settings = settings[:1] // of a file, which is one command
+				settings = settings[1:2] // of a file, which is one command; a dashboard's first is its name
 			}
-			if round >= len(settings) {
+			at := round
+			if r.Kind == deploy.Subscription {
+				at -= 3 // it goes with its trigger, whose first three settings make it anew
+			}
+			if at < 0 || at >= len(settings) {
 				continue
 			}
 			h := have.Find(r.Kind, r.Name)
-			c.change(r, h, settings[round])
-			paths = append(paths, settings[round].Path)
+			c.change(r, h, settings[at])
+			paths = append(paths, settings[at].Path)
 			changed++
 		}
 		if changed == 0 {

@@ -40,7 +40,7 @@ const Number = "123456789"
 var alwaysOn = []string{"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com", "storage.googleapis.com"}
 
 // apis are those that gcloud calls, by the names of its configuration.
-var apis = []string{"cloudbuild", "cloudfunctions", "cloudresourcemanager", "cloudscheduler", "eventarc", "firestore", "iam", "logging",
+var apis = []string{"artifactregistry", "cloudbuild", "cloudfunctions", "cloudresourcemanager", "cloudscheduler", "eventarc", "firestore", "iam", "logging",
 	"monitoring", "pubsub", "run", "serviceusage"}
 
 // Google is Google with one project.

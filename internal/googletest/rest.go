@@ -187,6 +187,9 @@ func set(tree map[string]any, d protoreflect.MessageDescriptor, name string, val
 	if f == nil {
 		f = d.Fields().ByJSONName(first)
 	}
+	if f != nil && tree[f.JSONName()] != nil { // as the body spells it
+		first = f.JSONName()
+	}
 	switch {
 	case f == nil:
 		tree[name] = values // which is refused

@@ -172,7 +172,7 @@ func (c *call) standard() (proto.Message, error) {
 		return c.list()
 	case strings.HasPrefix(name, "Create"):
 		return c.create()
-	case strings.HasPrefix(name, "Update"):
+	case strings.HasPrefix(name, "Update"), strings.HasPrefix(name, "Patch"): // as IAM calls it
 		return c.update()
 	case strings.HasPrefix(name, "Delete"):
 		old, err := c.find(c.resource)
