@@ -16,7 +16,7 @@ import (
 // A Step is one command of a plan, and what is not as it is to be without it.
 type Step struct {
 	Title   string   // such as "create trigger tally-counters-shards-78fea5"
-	Of      *Kind    // of what it mends; nil: of the project
+	Of      *Kind    // of what it mends; nil: of something else
 	Reasons []string // what is so without it, such as "concurrency: 80, want 1000"
 	Command Command
 }
@@ -139,12 +139,12 @@ func (d *Description) Mend(have *State) Plan {
 	var p Plan
 	var missing []string
 	for _, api := range d.APIs {
-		if !slices.Contains(have.APIs, api) {
+		if !slices.ContainsFunc(have.have[API], func(o Object) bool { return path.Base(o.name()) == api }) {
 			missing = append(missing, api)
 		}
 	}
 	if len(missing) > 0 {
-		p.add(nil, "enable APIs", gcloud(append([]string{"services", "enable"}, missing...)...).in(d.Project), missing...)
+		p.add(API, "enable APIs", gcloud(append([]string{"services", "enable"}, missing...)...).in(d.Project), missing...)
 	}
 	for _, k := range kinds {
 		if have.Unread[k] != nil {

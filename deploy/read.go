@@ -45,80 +45,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Clients are Google's clients of the APIs that are read.
-type Clients struct {
-	projects     *resourcemanager.ProjectsClient
-	services     *serviceusage.Client
-	accounts     *iam.IamClient
-	repositories *artifactregistry.Client
-	databases    *firestore.FirestoreAdminClient
-	functions    *functions.FunctionClient
-	run          *run.ServicesClient
-	triggers     *eventarc.Client
-	pubsub       *pubsub.SubscriptionAdminClient
-	scheduler    *scheduler.CloudSchedulerClient
-	metrics      *logging.MetricsClient
-	alerts       *monitoring.AlertPolicyClient
-	channels     *monitoring.NotificationChannelClient
-	dashboards   *dashboards.DashboardsClient
-
-	// Series are what Cloud Monitoring has measured.
-	Series *monitoring.MetricClient
-
-	close []func() error
-}
-
-// Dial returns clients, which connect when they are used. Close closes them.
-func Dial(ctx context.Context, o ...option.ClientOption) (*Clients, error) {
-	c := new(Clients)
-	err := firstError(
-		dial(ctx, c, &c.projects, resourcemanager.NewProjectsClient, o), dial(ctx, c, &c.services, serviceusage.NewClient, o),
-		dial(ctx, c, &c.accounts, iam.NewIamClient, o), dial(ctx, c, &c.repositories, artifactregistry.NewClient, o),
-		dial(ctx, c, &c.databases, firestore.NewFirestoreAdminClient, o), dial(ctx, c, &c.functions, functions.NewFunctionClient, o),
-		dial(ctx, c, &c.run, run.NewServicesClient, o), dial(ctx, c, &c.triggers, eventarc.NewClient, o),
-		dial(ctx, c, &c.pubsub, pubsub.NewSubscriptionAdminClient, o), dial(ctx, c, &c.scheduler, scheduler.NewCloudSchedulerClient, o),
-		dial(ctx, c, &c.metrics, logging.NewMetricsClient, o), dial(ctx, c, &c.alerts, monitoring.NewAlertPolicyClient, o),
-		dial(ctx, c, &c.channels, monitoring.NewNotificationChannelClient, o), dial(ctx, c, &c.dashboards, dashboards.NewDashboardsClient, o),
-		dial(ctx, c, &c.Series, monitoring.NewMetricClient, o),
-	)
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
-	return c, nil
-}
-
-func dial[C interface{ Close() error }](ctx context.Context, c *Clients, into *C, client func(context.Context, ...option.ClientOption) (C, error), o []option.ClientOption) error {
-	made, err := client(ctx, o...)
-	if err == nil {
-		*into = made
-		c.close = append(c.close, made.Close)
-	}
-	return err
-}
-
-// firstError returns the first error: all have the same reason.
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Close closes the connections.
-func (c *Clients) Close() {
-	for _, f := range c.close {
-		_ = f()
-	}
-}
-
 // A State is what there is in a project.
 type State struct {
 	Project   string
-	Number    string   // of the project
-	APIs      []string // enabled
+	Number    string // of the project
 	Databases map[string]*adminpb.Database
 
 	// Unread says why resources could not be read, by their kind.
@@ -157,119 +87,182 @@ func (s *State) Find(k *Kind, name string) Object {
 	return k.missing
 }
 
-// A reader reads one project.
+// A reader reads one project, many things at once. What could not be read it tells by State.Unread.
 type reader struct {
-	*Clients
 	*State
-	all waits
+	ctx     context.Context
+	options []option.ClientOption
+	all     errgroup.Group // whose functions return nil
 }
 
 // Read reads the project. It changes nothing. Parts that could not be read are told by State.Unread; the
-// error is of what all else rests on. What an API has that is not enabled is nothing.
-func Read(ctx context.Context, c *Clients, id string) (*State, error) {
-	r := &reader{Clients: c, State: newState(id)}
+// error is of what all else rests on. What an API has that is not enabled is nothing. The options are of
+// Google's clients.
+func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, error) {
+	r := &reader{State: newState(id), ctx: ctx, options: o}
 	parent := "projects/" + id
-	p, err := c.projects.GetProject(ctx, &resourcemanagerpb.GetProjectRequest{Name: parent})
-	if err != nil {
-		return nil, unread(projectsAPI, id, "project "+id, err)
-	}
-	r.Number = path.Base(p.GetName())
-	for s, err := range c.services.ListServices(ctx, &serviceusagepb.ListServicesRequest{Parent: parent, Filter: "state:ENABLED"}).All() {
-		if err != nil {
-			return nil, unread(servicesAPI, id, "the APIs of the project", err)
+	anywhere := parent + "/locations/-"
+	use(r, Project, resourcemanager.NewProjectsClient, func(c *resourcemanager.ProjectsClient) {
+		p, err := c.GetProject(ctx, &resourcemanagerpb.GetProjectRequest{Name: parent})
+		r.add(Project, p, err)
+		r.Number = path.Base(p.GetName())
+		r.policy(Project, parent, c.GetIamPolicy)
+	})
+	use(r, API, serviceusage.NewClient, func(c *serviceusage.Client) {
+		each(r, API, c.ListServices(ctx, &serviceusagepb.ListServicesRequest{Parent: parent, Filter: "state:ENABLED"}).All())
+	})
+	use(r, Field, firestore.NewFirestoreAdminClient, func(c *firestore.FirestoreAdminClient) {
+		databases, err := c.ListDatabases(ctx, &adminpb.ListDatabasesRequest{Parent: parent})
+		r.add(Field, nil, err)
+		for _, d := range databases.GetDatabases() {
+			r.Databases[path.Base(d.GetName())] = d
 		}
-		r.APIs = append(r.APIs, path.Base(s.GetName()))
-	}
-	databases, err := c.databases.ListDatabases(ctx, &adminpb.ListDatabasesRequest{Parent: parent})
-	if err != nil && classify(err) != disabled {
-		return nil, unread(firestoreAPI, id, "the databases", err)
-	}
-	for _, d := range databases.GetDatabases() {
-		r.Databases[path.Base(d.GetName())] = d
-	}
-	r.policy(ctx, projectsAPI, Project, parent, c.projects.GetIamPolicy)
-	list(r, accountsAPI, Account, c.accounts.ListServiceAccounts(ctx, &iampb.ListServiceAccountsRequest{Name: parent}).All())
-	list(r, functionsAPI, Function, c.functionsIn(ctx, parent))
-	list(r, eventarcAPI, Trigger, c.triggers.ListTriggers(ctx, &eventarcpb.ListTriggersRequest{Parent: parent + "/locations/-"}).All())
-	list(r, schedulerAPI, Job, c.jobsIn(ctx, parent))
-	list(r, loggingAPI, Metric, c.metrics.ListLogMetrics(ctx, &loggingpb.ListLogMetricsRequest{Parent: parent}).All())
-	list(r, monitoringAPI, Alert, c.alerts.ListAlertPolicies(ctx, &monitoringpb.ListAlertPoliciesRequest{Name: parent}).All())
-	list(r, monitoringAPI, Channel, c.channels.ListNotificationChannels(ctx, &monitoringpb.ListNotificationChannelsRequest{Name: parent}).All())
-	list(r, monitoringAPI, Dashboard, c.dashboards.ListDashboards(ctx, &dashboardpb.ListDashboardsRequest{Parent: parent}).All())
-	r.all.Wait()
-
-	// What is read of what was found.
-	if a := r.Find(Account, r.accountName(triggerAccount)); a != nil {
-		r.policy(ctx, accountsAPI, Account, a.name(), func(ctx context.Context, request *policypb.GetIamPolicyRequest, _ ...gax.CallOption) (*policypb.Policy, error) {
-			p, err := c.accounts.GetIamPolicy(ctx, request)
+	})
+	use(r, Account, iam.NewIamClient, func(c *iam.IamClient) {
+		each(r, Account, c.ListServiceAccounts(ctx, &iampb.ListServiceAccountsRequest{Name: parent}).All())
+		r.policy(Account, r.accountName(triggerAccount), func(ctx context.Context, request *policypb.GetIamPolicyRequest, _ ...gax.CallOption) (*policypb.Policy, error) {
+			p, err := c.GetIamPolicy(ctx, request)
 			if err != nil {
 				return nil, err
 			}
 			return p.InternalProto, nil
 		})
-	}
-	var repositories []string
-	for _, f := range r.have[Function] {
-		if name := f.Get("serviceConfig.service"); ours(f) && name != "" {
-			r.policy(ctx, runAPI, Service, name, c.run.GetIamPolicy)
-			get(r, runAPI, Service, func() (*runpb.Service, error) { return c.run.GetService(ctx, &runpb.GetServiceRequest{Name: name}) })
+	})
+	use(r, Function, functions.NewFunctionClient, func(c *functions.FunctionClient) { each(r, Function, functionsIn(ctx, c, anywhere)) })
+	use(r, Trigger, eventarc.NewClient, func(c *eventarc.Client) {
+		each(r, Trigger, c.ListTriggers(ctx, &eventarcpb.ListTriggersRequest{Parent: anywhere}).All())
+	})
+	use(r, Job, scheduler.NewCloudSchedulerClient, func(c *scheduler.CloudSchedulerClient) { each(r, Job, jobsIn(ctx, c, parent)) })
+	use(r, Metric, logging.NewMetricsClient, func(c *logging.MetricsClient) {
+		each(r, Metric, c.ListLogMetrics(ctx, &loggingpb.ListLogMetricsRequest{Parent: parent}).All())
+	})
+	use(r, Alert, monitoring.NewAlertPolicyClient, func(c *monitoring.AlertPolicyClient) {
+		each(r, Alert, c.ListAlertPolicies(ctx, &monitoringpb.ListAlertPoliciesRequest{Name: parent}).All())
+	})
+	use(r, Channel, monitoring.NewNotificationChannelClient, func(c *monitoring.NotificationChannelClient) {
+		each(r, Channel, c.ListNotificationChannels(ctx, &monitoringpb.ListNotificationChannelsRequest{Name: parent}).All())
+	})
+	use(r, Dashboard, dashboards.NewDashboardsClient, func(c *dashboards.DashboardsClient) {
+		each(r, Dashboard, c.ListDashboards(ctx, &dashboardpb.ListDashboardsRequest{Parent: parent}).All())
+	})
+	_ = r.all.Wait()
+	for _, k := range []*Kind{Project, API, Field} {
+		if u := r.Unread[k]; u != nil {
+			return nil, u
 		}
-		if name := f.Get("buildConfig.dockerRepository"); ours(f) && path.Base(name) == repositoryName && !slices.Contains(repositories, name) {
-			repositories = append(repositories, name)
-			r.repository(ctx, name)
-		}
 	}
-	for _, t := range r.have[Trigger] {
-		if name := t.Get("transport.pubsub.subscription"); t.Get("destination.cloudRun.service") == OnWriteName && name != "" {
-			get(r, pubsubAPI, Subscription, func() (*pubsubpb.Subscription, error) {
-				return c.pubsub.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
-			})
+
+	// What is read of what was found.
+	use(r, Service, run.NewServicesClient, func(c *run.ServicesClient) {
+		for _, f := range r.Functions() {
+			if name := f.Get("serviceConfig.service"); name != "" {
+				s, err := c.GetService(ctx, &runpb.GetServiceRequest{Name: name})
+				r.add(Service, s, err)
+				r.policy(Service, name, c.GetIamPolicy)
+			}
 		}
+	})
+	use(r, Subscription, pubsub.NewSubscriptionAdminClient, func(c *pubsub.SubscriptionAdminClient) {
+		for _, t := range r.have[Trigger] {
+			if name := t.Get("transport.pubsub.subscription"); t.Get("destination.cloudRun.service") == OnWriteName && name != "" {
+				s, err := c.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
+				r.add(Subscription, s, err)
+			}
+		}
+	})
+	var names []string
+	for _, f := range r.Functions() {
+		names = append(names, f.Get("buildConfig.dockerRepository"))
 	}
-	r.all.Wait()
+	r.repositories(names...)
+	_ = r.all.Wait()
 	return r.State, nil
 }
 
 // ReadFor reads what only the description names: how fields are indexed, and the repository.
-func (s *State) ReadFor(ctx context.Context, c *Clients, d *Description) {
-	r := &reader{Clients: c, State: s}
-	r.all.SetLimit(atOnce)
-	for i := range d.Resources {
-		switch w := &d.Resources[i]; w.Kind {
-		case Field:
-			r.all.Go(func() error { r.field(ctx, w.Name); return nil })
-		case Repository:
-			if s.Find(Repository, w.Name) == nil {
-				r.repository(ctx, w.Name)
+func (s *State) ReadFor(ctx context.Context, d *Description, o ...option.ClientOption) {
+	r := &reader{State: s, ctx: ctx, options: o}
+	use(r, Field, firestore.NewFirestoreAdminClient, func(c *firestore.FirestoreAdminClient) {
+		var fields errgroup.Group
+		fields.SetLimit(atOnce)
+		for _, w := range d.Resources {
+			if w.Kind == Field {
+				fields.Go(func() error { r.field(c, w.Name); return nil })
 			}
 		}
-	}
-	r.all.Wait()
+		_ = fields.Wait()
+	})
+	r.repositories(d.only(Repository).Name)
+	_ = r.all.Wait()
+}
+
+// repositories reads those of the names that are not read yet.
+func (r *reader) repositories(names ...string) {
+	use(r, Repository, artifactregistry.NewClient, func(c *artifactregistry.Client) {
+		for _, name := range names {
+			if path.Base(name) == repositoryName && r.Find(Repository, name) == nil {
+				o, err := c.GetRepository(r.ctx, &artifactregistrypb.GetRepositoryRequest{Name: name})
+				r.add(Repository, o, err)
+				r.policy(Repository, name, c.GetIamPolicy)
+			}
+		}
+	})
 }
 
 // atOnce is how many calls are made at once.
 const atOnce = 16
 
-// waits are of calls that tell their errors by State.Unread.
-type waits struct{ errgroup.Group }
+// use has a client read something of the kind.
+func use[C interface{ Close() error }](r *reader, k *Kind, dial func(context.Context, ...option.ClientOption) (C, error), read func(C)) {
+	r.all.Go(func() error {
+		c, err := dial(r.ctx, r.options...)
+		if err != nil {
+			r.add(k, nil, err)
+			return nil
+		}
+		defer func() { _ = c.Close() }()
+		read(c)
+		return nil
+	})
+}
 
-func (w *waits) Wait() { _ = w.Group.Wait() }
+// each adds what a List finds.
+func each[M proto.Message](r *reader, k *Kind, all iter.Seq2[M, error]) {
+	for m, err := range all {
+		if r.add(k, m, err); err != nil {
+			return
+		}
+	}
+}
 
-// add adds a resource, or why those of the kind could not be read.
-func (r *reader) add(a api, k *Kind, m proto.Message, err error) {
+// add adds a resource of the kind, or why those could not be read. What an API has that is not enabled is
+// nothing.
+func (r *reader) add(k *Kind, m proto.Message, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var o Object
-	if err == nil {
+	if err == nil && m != nil {
 		o, err = object(m)
 	}
 	switch c := classify(err); {
-	case err == nil:
+	case c == none && m != nil:
 		r.have[k] = append(r.have[k], tidy(o))
-	case c == disabled || c == missing: // of an API that is not enabled there is nothing
+	case c == none, k != Project && (c == disabled || c == missing):
 	case r.Unread[k] == nil:
-		r.Unread[k] = unread(a, r.Project, "the "+k.Noun+"s", err)
+		r.Unread[k] = ReadError(k.api, r.Project, "the "+k.Noun+"s", err)
 	}
+}
+
+// policyVersion is the version of IAM policies that tells conditions.
+const policyVersion = 3
+
+// policy reads who may do what with the resource.
+func (r *reader) policy(k *Kind, name string, call func(context.Context, *policypb.GetIamPolicyRequest, ...gax.CallOption) (*policypb.Policy, error)) {
+	p, err := call(r.ctx, &policypb.GetIamPolicyRequest{Resource: name, Options: &policypb.GetPolicyOptions{RequestedPolicyVersion: policyVersion}})
+	r.add(k, nil, err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.policies[name] = p.GetBindings()
 }
 
 // tidy makes alike what the APIs have in different ways.
@@ -292,60 +285,11 @@ func tidy(o Object) Object {
 	return o
 }
 
-func list[M proto.Message](r *reader, a api, k *Kind, all iter.Seq2[M, error]) {
-	r.all.Go(func() error {
-		for m, err := range all {
-			r.add(a, k, m, err)
-			if err != nil {
-				break
-			}
-		}
-		return nil
-	})
-}
-
-func get[M proto.Message](r *reader, a api, k *Kind, call func() (M, error)) {
-	r.all.Go(func() error {
-		m, err := call()
-		r.add(a, k, m, err)
-		return nil
-	})
-}
-
-// policyVersion is the version of IAM policies that tells conditions.
-const policyVersion = 3
-
-type policyCall func(context.Context, *policypb.GetIamPolicyRequest, ...gax.CallOption) (*policypb.Policy, error)
-
-// policy reads who may do what with the resource.
-func (r *reader) policy(ctx context.Context, a api, k *Kind, resource string, call policyCall) {
-	r.all.Go(func() error {
-		p, err := call(ctx, &policypb.GetIamPolicyRequest{Resource: resource, Options: &policypb.GetPolicyOptions{RequestedPolicyVersion: policyVersion}})
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		switch c := classify(err); {
-		case err == nil:
-			r.policies[resource] = p.GetBindings()
-		case c != disabled && c != missing:
-			r.Unread[k] = unread(a, r.Project, "the IAM policy of "+resource, err)
-		}
-		return nil
-	})
-}
-
-// repository reads the repository and who may write it.
-func (r *reader) repository(ctx context.Context, name string) {
-	get(r, repositoriesAPI, Repository, func() (*artifactregistrypb.Repository, error) {
-		return r.repositories.GetRepository(ctx, &artifactregistrypb.GetRepositoryRequest{Name: name})
-	})
-	r.policy(ctx, repositoriesAPI, Repository, name, r.repositories.GetIamPolicy)
-}
-
 // functionsIn returns the functions of all regions. That a region does not answer is an error: what is
 // missing may be there.
-func (c *Clients) functionsIn(ctx context.Context, parent string) iter.Seq2[*functionspb.Function, error] {
+func functionsIn(ctx context.Context, c *functions.FunctionClient, parent string) iter.Seq2[*functionspb.Function, error] {
 	return func(yield func(*functionspb.Function, error) bool) {
-		it := c.functions.ListFunctions(ctx, &functionspb.ListFunctionsRequest{Parent: parent + "/locations/-"})
+		it := c.ListFunctions(ctx, &functionspb.ListFunctionsRequest{Parent: parent})
 		for {
 			f, err := it.Next()
 			if page, ok := it.Response.(*functionspb.ListFunctionsResponse); ok && len(page.Unreachable) > 0 && (err == nil || err == iterator.Done) {
@@ -359,19 +303,19 @@ func (c *Clients) functionsIn(ctx context.Context, parent string) iter.Seq2[*fun
 }
 
 // jobsIn returns the jobs of all locations, of which there are some dozens.
-func (c *Clients) jobsIn(ctx context.Context, parent string) iter.Seq2[*schedulerpb.Job, error] {
+func jobsIn(ctx context.Context, c *scheduler.CloudSchedulerClient, parent string) iter.Seq2[*schedulerpb.Job, error] {
 	return func(yield func(*schedulerpb.Job, error) bool) {
 		var locations errgroup.Group
 		locations.SetLimit(atOnce)
 		var mu sync.Mutex
 		var found []*schedulerpb.Job
-		for l, err := range c.scheduler.ListLocations(ctx, &location.ListLocationsRequest{Name: parent}).All() {
+		for l, err := range c.ListLocations(ctx, &location.ListLocationsRequest{Name: parent}).All() {
 			if err != nil {
 				locations.Go(func() error { return err })
 				break
 			}
 			locations.Go(func() error {
-				for j, err := range c.scheduler.ListJobs(ctx, &schedulerpb.ListJobsRequest{Parent: parent + "/locations/" + l.GetLocationId()}).All() {
+				for j, err := range c.ListJobs(ctx, &schedulerpb.ListJobsRequest{Parent: parent + "/locations/" + l.GetLocationId()}).All() {
 					if err != nil {
 						return err
 					}
@@ -402,12 +346,12 @@ var simpleField = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // field reads how a field is indexed, and whether it expires documents. If it says no more than that it is
 // as its ancestor, the default of the database, that is read. An index or a policy that is being made
 // counts as made.
-func (r *reader) field(ctx context.Context, name string) {
+func (r *reader) field(c *firestore.FirestoreAdminClient, name string) {
 	get := func(name string) (*adminpb.Field, error) {
 		if id := path.Base(name); id != "*" && !simpleField.MatchString(id) {
 			name = strings.TrimSuffix(name, id) + "`" + id + "`" // routes' fields hold no backquotes
 		}
-		return r.databases.GetField(ctx, &adminpb.GetFieldRequest{Name: name})
+		return c.GetField(r.ctx, &adminpb.GetFieldRequest{Name: name})
 	}
 	f, err := get(name)
 	config := f.GetIndexConfig()
@@ -416,14 +360,12 @@ func (r *reader) field(ctx context.Context, name string) {
 		inherited, err = get(ancestor)
 		config = inherited.GetIndexConfig()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if err != nil {
-		if classify(err) != disabled {
-			r.Unread[Field] = unread(firestoreAPI, r.Project, "the indexes of "+name, err)
-		}
+		r.add(Field, nil, err)
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	summable := slices.ContainsFunc(config.GetIndexes(), func(index *adminpb.Index) bool {
 		return index.GetQueryScope() == adminpb.Index_COLLECTION && slices.ContainsFunc(index.GetFields(), func(f *adminpb.Index_IndexField) bool {
 			return f.GetOrder() == adminpb.Index_IndexField_ASCENDING

@@ -59,37 +59,39 @@ type Kind struct {
 	missing Object
 
 	terraform string // type; empty: it has none
+	api       Source // that it is read from
 }
 
 // Kinds of resources, in the order in which each finds what it needs.
 var (
-	Account = &Kind{Noun: "service account", group: []string{"iam", "service-accounts"}, create: "create", update: "update", remove: "delete",
+	API     = &Kind{api: servicesAPI, Noun: "API"}
+	Account = &Kind{api: accountsAPI, Noun: "service account", group: []string{"iam", "service-accounts"}, create: "create", update: "update", remove: "delete",
 		terraform: "google_service_account"}
-	Project    = &Kind{Noun: "project", group: []string{"projects"}}
-	Repository = &Kind{Noun: "repository", group: []string{"artifacts", "repositories"}, create: "create", remove: "delete", place: "--location",
+	Project    = &Kind{api: projectsAPI, Noun: "project", group: []string{"projects"}}
+	Repository = &Kind{api: repositoriesAPI, Noun: "repository", group: []string{"artifacts", "repositories"}, create: "create", remove: "delete", place: "--location",
 		terraform: "google_artifact_registry_repository"}
-	Field = &Kind{Noun: "indexes of", group: []string{"firestore", "indexes", "fields"}, update: "update", terraform: "google_firestore_field",
+	Field = &Kind{api: firestoreAPI, Noun: "indexes of", group: []string{"firestore", "indexes", "fields"}, update: "update", terraform: "google_firestore_field",
 		missing: Object{"indexed": true, "summable": true}}
-	TTL      = &Kind{Noun: "time to live by", group: []string{"firestore", "fields", "ttls"}, update: "update", missing: Object{}}
-	Function = &Kind{Noun: "function", group: []string{"functions"}, create: "deploy", update: "deploy", remove: "delete", place: "--region",
+	TTL      = &Kind{api: firestoreAPI, Noun: "time to live by", group: []string{"firestore", "fields", "ttls"}, update: "update", missing: Object{}}
+	Function = &Kind{api: functionsAPI, Noun: "function", group: []string{"functions"}, create: "deploy", update: "deploy", remove: "delete", place: "--region",
 		always: []string{"--gen2", "--source=.", "--trigger-http", "--no-allow-unauthenticated"}, terraform: "google_cloudfunctions2_function"}
-	Service = &Kind{Noun: "service", group: []string{"run", "services"}, update: "update", place: "--region",
+	Service = &Kind{api: runAPI, Noun: "service", group: []string{"run", "services"}, update: "update", place: "--region",
 		missing: Object{"template": Object{"containers": []any{Object{"resources": Object{"cpuIdle": true}}}}}}
-	Trigger = &Kind{Noun: "trigger", group: []string{"eventarc", "triggers"}, create: "create", update: "update", remove: "delete", place: "--location",
+	Trigger = &Kind{api: eventarcAPI, Noun: "trigger", group: []string{"eventarc", "triggers"}, create: "create", update: "update", remove: "delete", place: "--location",
 		terraform: "google_eventarc_trigger"}
-	Subscription = &Kind{Noun: "subscription", group: []string{"pubsub", "subscriptions"}, update: "update", missing: Object{"ackDeadlineSeconds": "10"}}
-	Job          = &Kind{Noun: "job", group: []string{"scheduler", "jobs"}, create: "create http", update: "update http", remove: "delete", place: "--location",
+	Subscription = &Kind{api: pubsubAPI, Noun: "subscription", group: []string{"pubsub", "subscriptions"}, update: "update", missing: Object{"ackDeadlineSeconds": "10"}}
+	Job          = &Kind{api: schedulerAPI, Noun: "job", group: []string{"scheduler", "jobs"}, create: "create http", update: "update http", remove: "delete", place: "--location",
 		terraform: "google_cloud_scheduler_job"}
-	Metric = &Kind{Noun: "metric", group: []string{"logging", "metrics"}, create: "create", update: "update", remove: "delete",
+	Metric = &Kind{api: loggingAPI, Noun: "metric", group: []string{"logging", "metrics"}, create: "create", update: "update", remove: "delete",
 		terraform: "google_logging_metric"}
-	Channel = &Kind{Noun: "notification channel", group: []string{"beta", "monitoring", "channels"}, create: "create", remove: "delete",
+	Channel = &Kind{api: MonitoringAPI, Noun: "notification channel", group: []string{"beta", "monitoring", "channels"}, create: "create", remove: "delete",
 		key: func(o Object) string { return o.Get("labels.email_address") }, terraform: "google_monitoring_notification_channel"}
-	Alert = &Kind{Noun: "alert", group: []string{"alpha", "monitoring", "policies"}, create: "create", update: "update", remove: "delete",
+	Alert = &Kind{api: MonitoringAPI, Noun: "alert", group: []string{"alpha", "monitoring", "policies"}, create: "create", update: "update", remove: "delete",
 		key: func(o Object) string { return o.Get("userLabels.tally") }, terraform: "google_monitoring_alert_policy"}
-	Dashboard = &Kind{Noun: "dashboard", group: []string{"monitoring", "dashboards"}, create: "create", update: "update", remove: "delete",
+	Dashboard = &Kind{api: MonitoringAPI, Noun: "dashboard", group: []string{"monitoring", "dashboards"}, create: "create", update: "update", remove: "delete",
 		key: func(o Object) string { return o.Get("displayName") }, terraform: "google_monitoring_dashboard"}
 
-	kinds = []*Kind{Account, Project, Repository, Field, TTL, Function, Service, Trigger, Subscription, Job, Metric, Channel, Alert, Dashboard}
+	kinds = []*Kind{API, Account, Project, Repository, Field, TTL, Function, Service, Trigger, Subscription, Job, Metric, Channel, Alert, Dashboard}
 )
 
 // An Object is a resource as an API of Google's has it, in JSON.

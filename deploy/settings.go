@@ -358,8 +358,8 @@ func (d *Description) functions(o *Options, source string) {
 			// https://cloud.google.com/functions/docs/securing/function-identity
 			value("serviceConfig.serviceAccountEmail", d.email(functionsAccount), "--service-account"),
 			// The least of the second generation execution environment:
-			// https://cloud.google.com/run/docs/configuring/services/memory-limits
-			value("serviceConfig.availableMemory", "512Mi", "--memory"),
+			// https://cloud.google.com/run/docs/configuring/services/memory-limits. gcloud takes no --cpu without it.
+			Setting{Path: "serviceConfig.availableMemory", Want: "512Mi", Arg: "--memory=512Mi", Always: true},
 			// No instance waits for work: that would cost, and a cold start only delays the first event.
 			// https://cloud.google.com/functions/docs/configuring/min-instances
 			value("serviceConfig.minInstanceCount", "0", "--min-instances"),
@@ -468,7 +468,7 @@ func (d *Description) schedule(o *Options) {
 		{Path: "httpTarget.uri", Want: Placeholder, Arg: "--uri=" + Placeholder},
 		value("httpTarget.httpMethod", "POST", "--http-method"),
 		// https://cloud.google.com/scheduler/docs/http-target-auth
-		value("httpTarget.oidcToken.serviceAccountEmail", d.email(schedulerAccount), "--oidc-service-account-email"),
+		{Path: "httpTarget.oidcToken.serviceAccountEmail", Want: d.email(schedulerAccount), Arg: "--oidc-service-account-email=" + d.email(schedulerAccount), Always: true},
 		{Path: "httpTarget.oidcToken.audience", Want: Placeholder, Arg: "--oidc-token-audience=" + Placeholder},
 		// The job waits as long as the function may take, or it would call it again.
 		period("attemptDeadline", "--attempt-deadline", onScheduleTimeout),

@@ -12,28 +12,28 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// An api is a service that is asked, with the permissions that it takes and a role that has them.
-type api struct {
+// A Source is an API that is asked, with the permissions that it takes and a role that has them.
+type Source struct {
 	name, permissions, role string
 }
 
 var (
-	projectsAPI     = api{"cloudresourcemanager", "resourcemanageprojects.get, resourcemanageprojects.getIamPolicy", "roles/iam.securityReviewer"}
-	servicesAPI     = api{"serviceusage", "serviceusage.services.list", "roles/serviceusage.serviceUsageViewer"}
-	accountsAPI     = api{"iam", "iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy", "roles/iam.securityReviewer"}
-	repositoriesAPI = api{"artifactregistry", "artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy", "roles/iam.securityReviewer"}
-	firestoreAPI    = api{"firestore", "datastore.databases.list, datastore.indexes.get", "roles/datastore.viewer"}
-	functionsAPI    = api{"cloudfunctions", "cloudfunctions.functions.list", "roles/cloudfunctions.viewer"}
-	runAPI          = api{"run", "run.services.get, run.services.getIamPolicy", "roles/run.viewer"}
-	eventarcAPI     = api{"eventarc", "eventarc.triggers.list", "roles/eventarc.viewer"}
-	pubsubAPI       = api{"pubsub", "pubsub.subscriptions.get", "roles/pubsub.viewer"}
-	schedulerAPI    = api{"cloudscheduler", "cloudscheduler.locations.list, cloudscheduler.jobs.list", "roles/cloudscheduler.viewer"}
-	loggingAPI      = api{"logging", "logging.logMetrics.list", "roles/logging.viewer"}
-	monitoringAPI   = api{"monitoring", "monitoring.alertPolicies.list, monitoring.notificationChannels.list, monitoring.dashboards.list, monitoring.timeSeries.list", "roles/monitoring.viewer"}
-	rulesAPI        = api{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
+	projectsAPI     = Source{"cloudresourcemanager", "resourcemanageprojects.get, resourcemanageprojects.getIamPolicy", "roles/iam.securityReviewer"}
+	servicesAPI     = Source{"serviceusage", "serviceusage.services.list", "roles/serviceusage.serviceUsageViewer"}
+	accountsAPI     = Source{"iam", "iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy", "roles/iam.securityReviewer"}
+	repositoriesAPI = Source{"artifactregistry", "artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy", "roles/iam.securityReviewer"}
+	firestoreAPI    = Source{"firestore", "datastore.databases.list, datastore.indexes.get", "roles/datastore.viewer"}
+	functionsAPI    = Source{"cloudfunctions", "cloudfunctions.functions.list", "roles/cloudfunctions.viewer"}
+	runAPI          = Source{"run", "run.services.get, run.services.getIamPolicy", "roles/run.viewer"}
+	eventarcAPI     = Source{"eventarc", "eventarc.triggers.list", "roles/eventarc.viewer"}
+	pubsubAPI       = Source{"pubsub", "pubsub.subscriptions.get", "roles/pubsub.viewer"}
+	schedulerAPI    = Source{"cloudscheduler", "cloudscheduler.locations.list, cloudscheduler.jobs.list", "roles/cloudscheduler.viewer"}
+	loggingAPI      = Source{"logging", "logging.logMetrics.list", "roles/logging.viewer"}
+	MonitoringAPI   = Source{"monitoring", "monitoring.alertPolicies.list, monitoring.notificationChannels.list, monitoring.dashboards.list, monitoring.timeSeries.list", "roles/monitoring.viewer"}
+	RulesAPI        = Source{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
 
 	// readAPIs are all that are asked.
-	readAPIs = []api{projectsAPI, servicesAPI, accountsAPI, repositoriesAPI, firestoreAPI, functionsAPI, runAPI, eventarcAPI, pubsubAPI, schedulerAPI, loggingAPI, monitoringAPI, rulesAPI}
+	readAPIs = []Source{projectsAPI, servicesAPI, accountsAPI, repositoriesAPI, firestoreAPI, functionsAPI, runAPI, eventarcAPI, pubsubAPI, schedulerAPI, loggingAPI, MonitoringAPI, RulesAPI}
 )
 
 // An Unread says why something could not be read.
@@ -52,8 +52,8 @@ func (u *Unread) Error() string {
 	return text
 }
 
-// unread says why something could not be read, and how it can.
-func unread(a api, project, what string, err error) *Unread {
+// ReadError says why something could not be read, and how it can.
+func ReadError(a Source, project, what string, err error) *Unread {
 	u := &Unread{What: what, Why: message(err)}
 	mend := func(args ...string) { u.Remedy = []Command{{Args: args}} }
 	switch problem := classify(err); problem {
@@ -70,7 +70,7 @@ func unread(a api, project, what string, err error) *Unread {
 	case disabled:
 		u.Why = "the API " + a.name + ".googleapis.com is not enabled"
 		mend("gcloud", "services", "enable", a.name+".googleapis.com", "--project="+project)
-	case noProject:
+	case noProject, missing:
 		u.Why = "there is no project " + project + ", or the account may not see it"
 		mend("gcloud", "projects", "list")
 	case denied:
@@ -127,7 +127,7 @@ func classify(err error) class {
 		return noCredentials
 	case reason == "SERVICE_DISABLED":
 		return disabled
-	case reason == "CONSUMER_INVALID" || reason == "USER_PROJECT_DENIED" || code == codes.NotFound && has("roject"):
+	case reason == "CONSUMER_INVALID" || reason == "USER_PROJECT_DENIED":
 		return noProject
 	case code == codes.NotFound:
 		return missing
@@ -182,27 +182,8 @@ func unwrapStatus(err error) error {
 	return err
 }
 
-// ExplainDial adds the remedy to an error of Dial, which sends nothing yet: there are no credentials.
-func ExplainDial(err error) error {
-	return &Unread{What: "the project", Why: "there are no valid credentials: " + message(err), Remedy: []Command{login}}
-}
-
 // login is the command that provides credentials.
 var login = Command{Args: []string{"gcloud", "auth", "application-default", "login"}}
-
-// UnreadSeries says why a metric could not be read; nil if it was, or if there is none.
-func UnreadSeries(project, metric string, err error) *Unread {
-	switch classify(err) {
-	case none, disabled, missing:
-		return nil
-	}
-	return unread(monitoringAPI, project, "the metric "+metric, err)
-}
-
-// UnreadRules says why rules could not be tried.
-func UnreadRules(project, what string, err error) *Unread {
-	return unread(rulesAPI, project, what, err)
-}
 
 // NotFound reports whether an error of an API says that there is no such thing.
 func NotFound(err error) bool { return classify(err) == missing }

@@ -24,20 +24,13 @@ import (
 // REST.
 type endpoints struct{ grpc, rest []option.ClientOption }
 
-// dial returns clients that are signed in, and the options of further ones, over REST.
-func (at endpoints) dial(ctx context.Context, project string) (*deploy.Clients, []option.ClientOption, error) {
-	signIn, err := deploy.SignIn(ctx)
-	if err != nil {
-		return nil, nil, err
+// signIn returns the options with which Google's clients sign in.
+func (at endpoints) signIn(ctx context.Context, project string) (endpoints, error) {
+	o, err := deploy.SignIn(ctx)
+	if at.grpc != nil || err != nil {
+		return at, err
 	}
-	if at.grpc == nil {
-		at = endpoints{signIn, slices.Concat(signIn, []option.ClientOption{option.WithQuotaProject(project)})}
-	}
-	clients, err := deploy.Dial(ctx, at.grpc...)
-	if err != nil {
-		return nil, nil, deploy.ExplainDial(err)
-	}
-	return clients, at.rest, nil
+	return endpoints{o, append(o, option.WithQuotaProject(project))}, nil
 }
 
 // A deployment is what deploy and undeploy have in common.
@@ -49,7 +42,6 @@ type deployment struct {
 	in        io.Reader
 	out, logs io.Writer
 	tools     deploy.Tools
-	clients   *deploy.Clients // nil: the project is new, and nobody has seen it
 	have      *deploy.State
 	files     *deploy.Monitoring
 }
@@ -82,11 +74,11 @@ func (d *deployment) read(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if d.clients, _, err = d.at.dial(ctx, d.project); err != nil {
+	if d.at, err = d.at.signIn(ctx, d.project); err != nil {
 		return err
 	}
 	fmt.Fprintf(d.logs, "reading what there is in %s\n", d.project)
-	d.have, err = deploy.Read(ctx, d.clients, d.project)
+	d.have, err = deploy.Read(ctx, d.project, d.at.grpc...)
 	return err
 }
 
@@ -215,8 +207,7 @@ why, and which roles you need.`,
 			return err
 		}
 		if !o.isNew {
-			d.have.ReadFor(ctx, d.clients, described)
-			d.clients.Close()
+			d.have.ReadFor(ctx, described, d.at.grpc...)
 		}
 		silent := described.Monitor(d.files, d.have, o.alertEmail)
 		if o.terraform {
@@ -269,7 +260,6 @@ tally deploy brings them up to date again.`,
 		if err := d.read(ctx); err != nil {
 			return err
 		}
-		d.clients.Close()
 		plan, err := deploy.Undeploy(d.have, d.files)
 		if err != nil {
 			return err

@@ -10,10 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/doctor"
 	"github.com/spf13/cobra"
-	"google.golang.org/api/firebaserules/v1"
 )
 
 // errUnsound is how doctor ends when something is wrong.
@@ -64,16 +62,11 @@ lists the roles that suffice, and tells what each check rests on.`,
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()
-		clients, rest, err := at.dial(ctx, project)
+		at, err := at.signIn(ctx, project)
 		if err != nil {
 			return withStatus{err, unchecked}
 		}
-		defer clients.Close()
-		rules, err := firebaserules.NewService(ctx, rest...)
-		if err != nil {
-			return withStatus{deploy.ExplainDial(err), unchecked}
-		}
-		d, err := doctor.Read(ctx, clients, rules, project)
+		d, err := doctor.Read(ctx, project, at.grpc, at.rest)
 		if err != nil {
 			return withStatus{err, unchecked}
 		}

@@ -75,12 +75,7 @@ func (c cloud) want(status int, args ...string) string {
 // described returns what is deployed as it is to be.
 func (c cloud) described() (*deploy.Description, *deploy.State) {
 	c.t.Helper()
-	clients, err := deploy.Dial(c.t.Context(), c.GRPC()...)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer clients.Close()
-	have, err := deploy.Read(c.t.Context(), clients, "my-project")
+	have, err := deploy.Read(c.t.Context(), "my-project", c.GRPC()...)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ var Checks = []Check{
 
 // kinds are the resources that a check of settings is about.
 var kinds = map[string][]*deploy.Kind{
-	"apis":      {nil},
+	"apis":      {deploy.API},
 	"access":    {deploy.Account, deploy.Project, deploy.Repository},
 	"functions": {deploy.Function, deploy.Service},
 	"triggers":  {deploy.Trigger, deploy.Subscription},

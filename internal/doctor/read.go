@@ -7,18 +7,21 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	monitoring "cloud.google.com/go/monitoring/apiv3/v2"
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
 	"google.golang.org/api/firebaserules/v1"
+	"google.golang.org/api/option"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Read reads what there is in the project, until ctx is done. The error says why not even the functions
-// could be read; all else that could not be read is said in the Deployment.
-func Read(ctx context.Context, c *deploy.Clients, rules *firebaserules.Service, project string) (*Deployment, error) {
-	have, err := deploy.Read(ctx, c, project)
+// Read reads what there is in the project, until ctx is done, with the options of Google's clients over gRPC
+// and over REST. The error says why not even the functions could be read; all else that could not be read is
+// said in the Deployment.
+func Read(ctx context.Context, project string, grpc, rest []option.ClientOption) (*Deployment, error) {
+	have, err := deploy.Read(ctx, project, grpc...)
 	if err != nil {
 		return nil, err
 	}
@@ -29,9 +32,18 @@ func Read(ctx context.Context, c *deploy.Clients, rules *firebaserules.Service, 
 	if err := d.describe(); err != nil || d.described == nil {
 		return d, err
 	}
-	have.ReadFor(ctx, c, d.described)
+	have.ReadFor(ctx, d.described, grpc...)
 	d.mend = d.described.Mend(have)
 
+	rules, err := firebaserules.NewService(ctx, rest...)
+	if err != nil {
+		return nil, deploy.ReadError(deploy.RulesAPI, project, "the rules", err)
+	}
+	series, err := monitoring.NewMetricClient(ctx, grpc...)
+	if err != nil {
+		return nil, deploy.ReadError(deploy.MonitoringAPI, project, "the metrics", err)
+	}
+	defer func() { _ = series.Close() }()
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	for _, database := range d.described.Databases {
@@ -44,7 +56,7 @@ func Read(ctx context.Context, c *deploy.Clients, rules *firebaserules.Service, 
 	}
 	for _, metric := range metrics {
 		all.Go(func() {
-			measured := d.measure(ctx, c, metric)
+			measured := d.measure(ctx, series, metric)
 			mu.Lock()
 			defer mu.Unlock()
 			d.Measured[metric.name] = measured
@@ -112,18 +124,18 @@ var metrics = []metric{
 const day = 24 * time.Hour
 
 // measure returns the sum of a metric's series over the last day.
-func (d *Deployment) measure(ctx context.Context, c *deploy.Clients, m metric) Fact[float64] {
+func (d *Deployment) measure(ctx context.Context, c *monitoring.MetricClient, m metric) Fact[float64] {
 	var sum float64
-	for series, err := range c.Series.ListTimeSeries(ctx, &monitoringpb.ListTimeSeriesRequest{
+	for series, err := range c.ListTimeSeries(ctx, &monitoringpb.ListTimeSeriesRequest{
 		Name: "projects/" + d.Have.Project, Filter: m.filter,
 		Interval:    &monitoringpb.TimeInterval{StartTime: timestamppb.New(d.AsOf.Add(-day)), EndTime: timestamppb.New(d.AsOf)},
 		Aggregation: &monitoringpb.Aggregation{AlignmentPeriod: durationpb.New(day), PerSeriesAligner: m.aligner},
 	}).All() {
-		if u := deploy.UnreadSeries(d.Have.Project, m.name, err); u != nil {
-			return Fact[float64]{Unread: u}
-		}
-		if err != nil { // there is no such metric yet
+		if deploy.NotFound(err) { // there is no such metric yet
 			break
+		}
+		if err != nil {
+			return Fact[float64]{Unread: deploy.ReadError(deploy.MonitoringAPI, d.Have.Project, "the metric "+m.name, err)}
 		}
 		for _, p := range series.GetPoints() {
 			sum += p.GetValue().GetDoubleValue() + float64(p.GetValue().GetInt64Value())
@@ -168,7 +180,7 @@ func rulesOf(ctx context.Context, rules *firebaserules.Service, project, databas
 		err = fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
 	}
 	if err != nil {
-		return Fact[Rules]{Unread: deploy.UnreadRules(project, what, err)}
+		return Fact[Rules]{Unread: deploy.ReadError(deploy.RulesAPI, project, what, err)}
 	}
 	tried := Rules{Deployed: true}
 	for i, c := range cases {
