@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"github.com/firestore-tally/tally/internal/app"
 )
 
 // Functions returns the functions that tally deploy or Terraform made, the one that was deployed last
@@ -24,12 +25,18 @@ func (s *State) Functions() []Object {
 	return all
 }
 
-// Env returns the variables that the functions are deployed with, but for Cloud Functions' own; none if
-// there are no functions.
+// Env returns the variables that the functions are deployed with: those of the first that are valid; none
+// if there are no functions.
 func (s *State) Env() map[string]string {
 	env := make(map[string]string)
-	for _, f := range s.Functions()[:min(1, len(s.Functions()))] {
-		maps.Copy(env, Environment(f))
+	for i, f := range s.Functions() {
+		_, err := app.LoadConfig(Environment(f))
+		if i == 0 || err == nil {
+			env = Environment(f)
+		}
+		if err == nil {
+			break
+		}
 	}
 	return env
 }

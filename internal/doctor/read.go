@@ -68,15 +68,8 @@ func Read(ctx context.Context, project string, grpc, rest []option.ClientOption)
 
 // describe describes the deployment as tally deploy would repeat it, by the variables of its functions.
 func (d *Deployment) describe() error {
-	env := map[string]string{}
-	d.invalid = fmt.Errorf("no function of Tally's is deployed")
-	for _, f := range d.Have.Functions() {
-		env = deploy.Environment(f)
-		if d.config, d.invalid = app.LoadConfig(env); d.invalid == nil {
-			break
-		}
-	}
-	if d.invalid != nil {
+	env := d.Have.Env()
+	if d.config, d.invalid = app.LoadConfig(env); d.invalid != nil {
 		return nil
 	}
 	var databases []deploy.Database
