@@ -31,11 +31,11 @@ func (c Command) with(args ...string) Command {
 	return c
 }
 
-// json returns the command with its output in JSON.
-func (c Command) json() Command { return c.with("--format=json") }
-
 // String returns the command for a POSIX shell, on one line.
 func (c Command) String() string { return strings.Join(c.words(), " ") }
+
+// MarshalText returns the command as String does.
+func (c Command) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // Lines returns the command for a POSIX shell, one flag to a line.
 func (c Command) Lines() string {

@@ -29,19 +29,21 @@ const oldest = 528
 
 // Check checks that gcloud is there and new enough.
 func (t *Tools) Check(ctx context.Context) error {
-	var versions map[string]string
-	if err := t.query(ctx, &versions, gcloud("version")); err != nil {
+	out, err := t.output(ctx, gcloud("version", "--format=json"))
+	if err != nil {
 		return err
+	}
+	var versions map[string]string
+	if err := json.Unmarshal(out, &versions); err != nil {
+		return fmt.Errorf("gcloud version: its answer is not understood: %w", err)
 	}
 	version := versions["Google Cloud SDK"]
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err != nil || n < oldest {
 		return fmt.Errorf("the Google Cloud CLI is version %s, want %d or newer:\n  gcloud components update", version, oldest)
 	}
-	for _, track := range []string{"alpha", "beta"} {
-		if versions[track] == "" {
-			return fmt.Errorf("the Google Cloud CLI lacks its component %s, which has the commands for alerts:\n  gcloud components install alpha beta", track)
-		}
+	if versions["alpha"] == "" || versions["beta"] == "" {
+		return errors.New("the Google Cloud CLI lacks its components alpha and beta, which have the commands for alerts:\n  gcloud components install alpha beta")
 	}
 	return nil
 }
@@ -65,19 +67,6 @@ func SignIn(ctx context.Context) ([]option.ClientOption, error) {
 type tokenSource func() (*oauth2.Token, error)
 
 func (f tokenSource) Token() (*oauth2.Token, error) { return f() }
-
-// query runs a command and decodes its answer in JSON.
-func (t *Tools) query(ctx context.Context, into any, c Command) error {
-	c = c.json()
-	out, err := t.output(ctx, c)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(out, into); err != nil {
-		return fmt.Errorf("%s: its answer is not understood: %w", c, err)
-	}
-	return nil
-}
 
 // A failure is a command that failed.
 type failure struct {

@@ -18,7 +18,7 @@ type Source struct {
 }
 
 var (
-	projectsAPI     = Source{"cloudresourcemanager", "resourcemanageprojects.get, resourcemanageprojects.getIamPolicy", "roles/iam.securityReviewer"}
+	projectsAPI     = Source{"cloudresourcemanager", "resourcemanager.projects.get, resourcemanager.projects.getIamPolicy", "roles/iam.securityReviewer"}
 	servicesAPI     = Source{"serviceusage", "serviceusage.services.list", "roles/serviceusage.serviceUsageViewer"}
 	accountsAPI     = Source{"iam", "iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy", "roles/iam.securityReviewer"}
 	repositoriesAPI = Source{"artifactregistry", "artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy", "roles/iam.securityReviewer"}
@@ -139,47 +139,26 @@ func classify(err error) class {
 
 // codeOf returns an error's gRPC code, also of an answer over HTTP.
 func codeOf(err error) codes.Code {
-	var h *googleapi.Error
-	if !errors.As(err, &h) {
-		return status.Code(unwrapStatus(err))
+	a, ok := apierror.FromError(err)
+	switch {
+	case !ok:
+		return status.Code(err)
+	case a.GRPCStatus() != nil:
+		return a.GRPCStatus().Code()
 	}
-	switch h.Code {
-	case 401:
-		return codes.Unauthenticated
-	case 403:
-		return codes.PermissionDenied
-	case 404:
-		return codes.NotFound
-	case 503:
-		return codes.Unavailable
-	case 504:
-		return codes.DeadlineExceeded
-	}
-	return codes.Unknown
+	return map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied, 404: codes.NotFound, 503: codes.Unavailable, 504: codes.DeadlineExceeded}[a.HTTPCode()]
 }
 
 // message returns an error's message on one line, without the codes that clients put before it.
 func message(err error) string {
 	text := err.Error()
 	var h *googleapi.Error
-	if errors.As(err, &h) && h.Message != "" {
+	if a, ok := apierror.FromError(err); ok && a.GRPCStatus() != nil && a.GRPCStatus().Message() != "" {
+		text = a.GRPCStatus().Message()
+	} else if errors.As(err, &h) && h.Message != "" {
 		text = h.Message
-	} else if s, ok := status.FromError(unwrapStatus(err)); ok && s.Message() != "" {
-		text = s.Message()
 	}
 	return strings.Join(strings.Fields(text), " ")
-}
-
-// unwrapStatus returns the error in err's chain that has a gRPC status, else err.
-func unwrapStatus(err error) error {
-	var s interface {
-		error
-		GRPCStatus() *status.Status
-	}
-	if errors.As(err, &s) {
-		return s
-	}
-	return err
 }
 
 // login is the command that provides credentials.

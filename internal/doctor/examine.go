@@ -23,9 +23,9 @@ const (
 
 // A Check is one thing that exactness or the price rests on.
 type Check struct {
-	Name    string
-	Claim   string // what is so if all is well
-	RestsOn string // what rests on it
+	Name    string `json:"name"`
+	Claim   string `json:"claim"`    // what is so if all is well
+	RestsOn string `json:"rests_on"` // what rests on it
 
 	examine func(*examination)
 }
@@ -33,16 +33,16 @@ type Check struct {
 // A Finding is what a check found.
 type Finding struct {
 	*Check
-	Verdict  Verdict
-	Problems []Problem // what is wrong, then what is unknown
-	Why      string    // of Idle
+	Verdict  Verdict   `json:"verdict"`
+	Problems []Problem `json:"problems,omitempty"` // what is wrong, then what is unknown
+	Why      string    `json:"why,omitempty"`      // of Idle
 }
 
 // A Problem is something that is wrong or could not be read.
 type Problem struct {
-	Verdict Verdict // Wrong or Unknown
-	Text    string
-	Remedy  []deploy.Command // to be run one after the other; none: there is none that is known
+	Verdict Verdict          `json:"verdict"` // Wrong or Unknown
+	Text    string           `json:"text"`
+	Remedy  []deploy.Command `json:"remedy,omitempty"` // to be run one after the other; none: there is none that is known
 }
 
 // A Deployment is what was read of a project.

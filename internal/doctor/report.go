@@ -63,7 +63,7 @@ func Print(w io.Writer, findings []Finding) error {
 				first += "? " // among what is wrong
 			}
 			wrap(&b, first, indent+"  ", p.Text)
-			if i < len(f.Problems)-1 && slices.Equal(commands(p.Remedy), commands(f.Problems[i+1].Remedy)) {
+			if i < len(f.Problems)-1 && slices.EqualFunc(p.Remedy, f.Problems[i+1].Remedy, func(a, b deploy.Command) bool { return a.String() == b.String() }) {
 				continue // the next problem's mends both
 			}
 			for i, c := range p.Remedy {
@@ -109,47 +109,13 @@ type report struct {
 	Project string    `json:"project"`
 	Well    bool      `json:"well"` // all is
 	Counts  Counts    `json:"counts"`
-	Checks  []checked `json:"checks"`
-}
-
-type checked struct {
-	Name     string    `json:"name"`
-	Claim    string    `json:"claim"`
-	Verdict  Verdict   `json:"verdict"`
-	Why      string    `json:"why,omitempty"` // nothing was checked
-	RestsOn  string    `json:"rests_on"`
-	Problems []problem `json:"problems,omitempty"`
-}
-
-type problem struct {
-	Verdict Verdict  `json:"verdict"`
-	Text    string   `json:"text"`
-	Remedy  []string `json:"remedy,omitempty"` // commands, one after the other
+	Checks  []Finding `json:"checks"`
 }
 
 // PrintJSON writes the findings as one JSON object.
 func PrintJSON(w io.Writer, project string, findings []Finding) error {
-	r := report{Project: project, Counts: Count(findings), Checks: []checked{}}
-	r.Well = r.Counts.Well == len(findings)
-	for _, f := range findings {
-		c := checked{Name: f.Name, Claim: f.Claim, Verdict: f.Verdict, RestsOn: f.RestsOn}
-		if f.Verdict == Idle {
-			c.Why = f.Why
-		}
-		for _, p := range f.Problems {
-			c.Problems = append(c.Problems, problem{p.Verdict, p.Text, commands(p.Remedy)})
-		}
-		r.Checks = append(r.Checks, c)
-	}
+	counts := Count(findings)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	return e.Encode(r)
-}
-
-func commands(remedy []deploy.Command) []string {
-	var lines []string
-	for _, c := range remedy {
-		lines = append(lines, c.String())
-	}
-	return lines
+	return e.Encode(report{project, counts.Well == len(findings), counts, append([]Finding{}, findings...)})
 }
