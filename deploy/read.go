@@ -132,7 +132,21 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	use(r, Trigger, eventarc.NewClient, func(c *eventarc.Client) {
 		each(r, Trigger, c.ListTriggers(ctx, &eventarcpb.ListTriggersRequest{Parent: anywhere}).All())
 	})
-	use(r, Job, scheduler.NewCloudSchedulerClient, func(c *scheduler.CloudSchedulerClient) { each(r, Job, jobsIn(ctx, c, parent)) })
+	use(r, Job, scheduler.NewCloudSchedulerClient, func(c *scheduler.CloudSchedulerClient) {
+		var locations errgroup.Group // some dozens
+		locations.SetLimit(atOnce)
+		for l, err := range c.ListLocations(ctx, &location.ListLocationsRequest{Name: parent}).All() {
+			if err != nil {
+				r.add(Job, nil, err)
+				break
+			}
+			locations.Go(func() error {
+				each(r, Job, c.ListJobs(ctx, &schedulerpb.ListJobsRequest{Parent: parent + "/locations/" + l.GetLocationId()}).All())
+				return nil
+			})
+		}
+		_ = locations.Wait()
+	})
 	use(r, Metric, logging.NewMetricsClient, func(c *logging.MetricsClient) {
 		each(r, Metric, c.ListLogMetrics(ctx, &loggingpb.ListLogMetricsRequest{Parent: parent}).All())
 	})
@@ -146,6 +160,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 		each(r, Dashboard, c.ListDashboards(ctx, &dashboardpb.ListDashboardsRequest{Parent: parent}).All())
 	})
 	_ = r.all.Wait()
+	slices.SortFunc(r.have[Job], func(a, b Object) int { return strings.Compare(a.name(), b.name()) })
 	for _, k := range []*Kind{Project, API, Field} {
 		if u := r.Unread[k]; u != nil {
 			return nil, u
@@ -298,43 +313,6 @@ func functionsIn(ctx context.Context, c *functions.FunctionClient, parent string
 			if err == iterator.Done || !yield(f, err) || err != nil {
 				return
 			}
-		}
-	}
-}
-
-// jobsIn returns the jobs of all locations, of which there are some dozens.
-func jobsIn(ctx context.Context, c *scheduler.CloudSchedulerClient, parent string) iter.Seq2[*schedulerpb.Job, error] {
-	return func(yield func(*schedulerpb.Job, error) bool) {
-		var locations errgroup.Group
-		locations.SetLimit(atOnce)
-		var mu sync.Mutex
-		var found []*schedulerpb.Job
-		for l, err := range c.ListLocations(ctx, &location.ListLocationsRequest{Name: parent}).All() {
-			if err != nil {
-				locations.Go(func() error { return err })
-				break
-			}
-			locations.Go(func() error {
-				for j, err := range c.ListJobs(ctx, &schedulerpb.ListJobsRequest{Parent: parent + "/locations/" + l.GetLocationId()}).All() {
-					if err != nil {
-						return err
-					}
-					mu.Lock()
-					found = append(found, j)
-					mu.Unlock()
-				}
-				return nil
-			})
-		}
-		err := locations.Wait()
-		slices.SortFunc(found, func(a, b *schedulerpb.Job) int { return strings.Compare(a.GetName(), b.GetName()) })
-		for _, j := range found {
-			if !yield(j, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(nil, err)
 		}
 	}
 }

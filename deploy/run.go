@@ -55,18 +55,10 @@ func SignIn(ctx context.Context) ([]option.ClientOption, error) {
 	if _, err := exec.LookPath("gcloud"); err != nil || os.Getenv("GOOGLE_APPLICATION_CREDENTIALS") != "" {
 		return nil, nil
 	}
-	source := oauth2.ReuseTokenSource(nil, tokenSource(func() (*oauth2.Token, error) {
-		out, err := new(Tools).output(ctx, gcloud("auth", "print-access-token"))
-		// A token may be near its end, so gcloud is asked again soon.
-		return &oauth2.Token{AccessToken: strings.TrimSpace(string(out)), Expiry: time.Now().Add(time.Minute)}, err
-	}))
-	_, err := source.Token()
-	return []option.ClientOption{option.WithTokenSource(source)}, err
+	out, err := new(Tools).output(ctx, gcloud("auth", "print-access-token"))
+	token := &oauth2.Token{AccessToken: strings.TrimSpace(string(out))}
+	return []option.ClientOption{option.WithTokenSource(oauth2.StaticTokenSource(token))}, err
 }
-
-type tokenSource func() (*oauth2.Token, error)
-
-func (f tokenSource) Token() (*oauth2.Token, error) { return f() }
 
 // A failure is a command that failed.
 type failure struct {

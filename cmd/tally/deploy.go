@@ -230,12 +230,8 @@ why, and which roles you need.`,
 		}
 		if o.firebase != "" {
 			file, err := filepath.Abs(o.firebase)
-			if err != nil {
-				return err
-			}
-			apps, err := deploy.ReadApp(file, databases)
 			if err == nil {
-				err = plan.PlanRules(described, apps)
+				err = plan.PlanRules(described, file)
 			}
 			if err != nil {
 				return err

@@ -80,9 +80,9 @@ lists the roles that suffice, and tells what each check rests on.`,
 			return err
 		}
 		switch counts := doctor.Count(findings); {
-		case counts.Wrong > 0:
+		case counts[doctor.Wrong] > 0:
 			return errUnsound
-		case counts.Well < len(findings):
+		case counts[doctor.Well] < len(findings):
 			return errUnchecked
 		}
 		return nil

@@ -11,30 +11,13 @@ import (
 	"github.com/firestore-tally/tally/deploy"
 )
 
-// Counts is how many checks ended in each verdict.
-type Counts struct {
-	Well    int `json:"well"`
-	Wrong   int `json:"wrong"`
-	Unknown int `json:"unknown"`
-	Idle    int `json:"idle"`
-}
-
-// Count counts the findings.
-func Count(findings []Finding) Counts {
-	var c Counts
+// Count returns how many findings have each verdict.
+func Count(findings []Finding) map[Verdict]int {
+	counts := map[Verdict]int{Well: 0, Wrong: 0, Unknown: 0, Idle: 0}
 	for _, f := range findings {
-		switch f.Verdict {
-		case Well:
-			c.Well++
-		case Wrong:
-			c.Wrong++
-		case Unknown:
-			c.Unknown++
-		case Idle:
-			c.Idle++
-		}
+		counts[f.Verdict]++
 	}
-	return c
+	return counts
 }
 
 // marks begin a check's line.
@@ -83,7 +66,7 @@ func Print(w io.Writer, findings []Finding) error {
 		}
 	}
 	c := Count(findings)
-	fmt.Fprintf(&b, "\n%d well, %d wrong, %d could not be checked", c.Well, c.Wrong, c.Unknown+c.Idle)
+	fmt.Fprintf(&b, "\n%d well, %d wrong, %d could not be checked", c[Well], c[Wrong], c[Unknown]+c[Idle])
 	_, err := fmt.Fprintln(w, b.String())
 	return err
 }
@@ -106,10 +89,10 @@ func wrap(b *strings.Builder, first, rest, text string) {
 
 // A report is the findings in JSON.
 type report struct {
-	Project string    `json:"project"`
-	Well    bool      `json:"well"` // all is
-	Counts  Counts    `json:"counts"`
-	Checks  []Finding `json:"checks"`
+	Project string          `json:"project"`
+	Well    bool            `json:"well"` // all is
+	Counts  map[Verdict]int `json:"counts"`
+	Checks  []Finding       `json:"checks"`
 }
 
 // PrintJSON writes the findings as one JSON object.
@@ -117,5 +100,5 @@ func PrintJSON(w io.Writer, project string, findings []Finding) error {
 	counts := Count(findings)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	return e.Encode(report{project, counts.Well == len(findings), counts, append([]Finding{}, findings...)})
+	return e.Encode(report{project, counts[Well] == len(findings), counts, append([]Finding{}, findings...)})
 }
