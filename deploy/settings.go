@@ -377,7 +377,7 @@ func (d *Description) functions(o *Options, source string) {
 		for _, name := range slices.Sorted(maps.Keys(env)) {
 			settings = append(settings, Setting{Path: "serviceConfig.environmentVariables." + name, Want: env[name], Arg: "--update-env-vars=" + name + "=" + env[name]})
 		}
-		for _, name := range []string{"FIRESTORE_EMULATOR_HOST", "TALLY_USAGE_FILE"} { // for development
+		for _, name := range development {
 			settings = append(settings, Setting{Path: "serviceConfig.environmentVariables." + name, Arg: "--remove-env-vars=" + name})
 		}
 		d.add(Resource{Kind: Function, Name: d.in(o.region(), "functions", name), Settings: settings})
@@ -485,6 +485,9 @@ func seconds(d time.Duration) string { return number(d) + "s" }
 
 func number(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
 
+// development are variables that deployed functions must not have.
+var development = []string{"FIRESTORE_EMULATOR_HOST", "TALLY_USAGE_FILE"}
+
 // env returns the variables of both functions. All are said, so that a default which changes with a
 // version of Tally changes when that is deployed.
 func (o *Options) env() map[string]string {
@@ -495,8 +498,10 @@ func (o *Options) env() map[string]string {
 	for _, d := range o.Databases {
 		databases = append(databases, d.ID)
 	}
-	env := make(map[string]string)
-	maps.Copy(env, o.Env)
+	env := maps.Clone(o.Env)
+	for _, name := range development {
+		delete(env, name)
+	}
 	maps.Copy(env, map[string]string{
 		"GOOGLE_CLOUD_PROJECT":       o.Project,
 		"TALLY_ROUTES":               strings.Join(routes, "; "),
