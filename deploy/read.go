@@ -321,15 +321,21 @@ func functionsIn(ctx context.Context, c *functions.FunctionClient, parent string
 // (https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields).
 var simpleField = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
+// fieldPath returns a field's id, in quotes if it needs them.
+func fieldPath(id string) string {
+	if id == "*" || simpleField.MatchString(id) {
+		return id
+	}
+	return "`" + id + "`" // routes' fields hold no backquotes
+}
+
 // field reads how a field is indexed, and whether it expires documents. If it says no more than that it is
 // as its ancestor, the default of the database, that is read. An index or a policy that is being made
 // counts as made.
 func (r *reader) field(c *firestore.FirestoreAdminClient, name string) {
 	get := func(name string) (*adminpb.Field, error) {
-		if id := path.Base(name); id != "*" && !simpleField.MatchString(id) {
-			name = strings.TrimSuffix(name, id) + "`" + id + "`" // routes' fields hold no backquotes
-		}
-		return c.GetField(r.ctx, &adminpb.GetFieldRequest{Name: name})
+		collection, id := path.Split(name)
+		return c.GetField(r.ctx, &adminpb.GetFieldRequest{Name: collection + fieldPath(id)})
 	}
 	f, err := get(name)
 	config := f.GetIndexConfig()

@@ -498,7 +498,8 @@ func (o *Options) env() map[string]string {
 	for _, d := range o.Databases {
 		databases = append(databases, d.ID)
 	}
-	env := maps.Clone(o.Env)
+	env := make(map[string]string)
+	maps.Copy(env, o.Env)
 	for _, name := range development {
 		delete(env, name)
 	}
