@@ -280,7 +280,7 @@ func (r *reader) policy(k *Kind, name string, call func(context.Context, *policy
 	r.policies[name] = p.GetBindings()
 }
 
-// tidy makes alike what the APIs have in different ways.
+// tidy puts the filters of a trigger by their attributes.
 func tidy(o Object) Object {
 	if filters, ok := o["eventFilters"].([]any); ok { // a list of attributes and values
 		by := make(map[string]any)
@@ -290,12 +290,6 @@ func tidy(o Object) Object {
 		}
 		by["document"] = anonymous(fmt.Sprint(by["document"]))
 		o["eventFilters"] = by
-	}
-	if target, ok := o["httpTarget"].(map[string]any); ok { // addresses get a slash at their end
-		target["uri"] = strings.TrimSuffix(fmt.Sprint(target["uri"]), "/")
-		if token, ok := target["oidcToken"].(map[string]any); ok {
-			token["audience"] = strings.TrimSuffix(fmt.Sprint(token["audience"]), "/")
-		}
 	}
 	return o
 }

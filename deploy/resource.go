@@ -193,7 +193,7 @@ func orNone(s string) string {
 func (r *Resource) differs(have Object) []Change {
 	var changes []Change
 	for _, s := range r.Settings {
-		got := have.Get(s.Path)
+		got := strings.TrimSuffix(have.Get(s.Path), "/") // which Cloud Scheduler adds to addresses
 		if s.Mark || s.Path == "" || got == s.Want || got == "" && (s.Want == "0" || s.Want == "false") || s.Want == "" && (got == "0" || got == "false") {
 			continue
 		}

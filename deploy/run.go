@@ -20,6 +20,7 @@ import (
 
 // Tools run gcloud and firebase, which they find on PATH.
 type Tools struct {
+	Project  string
 	Dir      string    // the clone, which commands name files of
 	Progress io.Writer // a line for what is under way
 }
@@ -62,9 +63,9 @@ func SignIn(ctx context.Context) ([]option.ClientOption, error) {
 
 // A failure is a command that failed.
 type failure struct {
-	command Command
-	stderr  string
-	err     error
+	command         Command
+	project, stderr string
+	err             error
 }
 
 func (f *failure) Error() string {
@@ -75,26 +76,13 @@ func (f *failure) Error() string {
 	text := f.command.String() + "\n" + said
 	for _, r := range remedies {
 		if r.symptom.MatchString(f.stderr) {
-			return text + "\n\n" + strings.ReplaceAll(r.remedy, "PROJECT", f.project())
+			return text + "\n\n" + strings.ReplaceAll(r.remedy, "PROJECT", f.project)
 		}
 	}
 	return text
 }
 
 func (f *failure) Unwrap() error { return f.err }
-
-// project returns the project that the command is about.
-func (f *failure) project() string {
-	for i, arg := range f.command.Args {
-		if p, ok := strings.CutPrefix(arg, "--project="); ok {
-			return p
-		}
-		if i > 2 && f.command.Args[1] == "projects" && !strings.HasPrefix(arg, "-") {
-			return arg
-		}
-	}
-	return "PROJECT"
-}
 
 // remedies are for what a user meets first. The symptoms are what gcloud and Google's APIs say.
 var remedies = []struct {
@@ -130,7 +118,7 @@ func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 			}
 			value := strings.TrimSpace(string(out))
 			if value == "" {
-				return nil, &failure{*c.Output, printedNothing, errors.New("no output")}
+				return nil, &failure{*c.Output, t.Project, printedNothing, errors.New("no output")}
 			}
 			args[i] = strings.ReplaceAll(arg, Placeholder, value)
 		}
@@ -150,7 +138,7 @@ func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, &failure{c, stderr.String(), err}
+		return nil, &failure{c, t.Project, stderr.String(), err}
 	}
 	return stdout.Bytes(), nil
 }

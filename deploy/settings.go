@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -163,23 +162,13 @@ func FunctionRegion(location string) string { return cmp.Or(multiRegions[locatio
 func (o *Options) region() string { return cmp.Or(o.Region, FunctionRegion(o.Databases[0].Location)) }
 
 // Describe returns the description for the options. number is the project's number, and source the
-// hash of the functions' source, "" if any will do. The error joins every problem.
+// hash of the functions' source, "" if any will do.
 func Describe(o Options, number, source string) (*Description, error) {
-	var problems []error
-	if o.Project == "" {
-		problems = append(problems, errors.New("no project: name it by --project"))
-	}
-	if len(o.Databases) == 0 {
-		problems = append(problems, errors.New("no database"))
-	}
-	if o.Config.HoldLimit >= onWriteTimeout {
-		problems = append(problems, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the timeout of the function, %v", o.Config.HoldLimit, onWriteTimeout))
-	}
-	if o.Billing != ByRequest && o.Billing != ByInstance {
-		problems = append(problems, fmt.Errorf("--billing %q: want %s or %s", o.Billing, ByRequest, ByInstance))
-	}
-	if err := errors.Join(problems...); err != nil {
-		return nil, err
+	switch {
+	case o.Config.HoldLimit >= onWriteTimeout:
+		return nil, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the timeout of the function, %v", o.Config.HoldLimit, onWriteTimeout)
+	case o.Billing != ByRequest && o.Billing != ByInstance:
+		return nil, fmt.Errorf("--billing %q: want %s or %s", o.Billing, ByRequest, ByInstance)
 	}
 	d := &Description{Project: o.Project, APIs: slices.Clone(apis), Routes: o.Config.Routes, Databases: slices.Clone(o.Databases)}
 	d.accounts(&o, number)
@@ -198,15 +187,6 @@ func Describe(o Options, number, source string) (*Description, error) {
 func (d *Description) Job() string { return d.only(Job).Name }
 
 func (d *Description) add(r Resource) { d.Resources = append(d.Resources, r) }
-
-// resource returns the resource of the kind and the name, nil if there is none.
-func (d *Description) resource(k *Kind, name string) *Resource {
-	i := slices.IndexFunc(d.Resources, func(r Resource) bool { return r.Kind == k && r.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &d.Resources[i]
-}
 
 func (d *Description) email(id string) string {
 	return id + "@" + d.Project + ".iam.gserviceaccount.com"
@@ -234,47 +214,46 @@ func (d *Description) accounts(o *Options, number string) {
 			{Path: "description", Want: madeBy, Arg: "--description=" + madeBy, Mark: true},
 		}})
 	}
-	agent := func(service string) string {
-		return fmt.Sprintf("serviceAccount:service-%s@gcp-sa-%s.iam.gserviceaccount.com", number, service)
+	agent := func(service string) string { // an account of Google's own
+		return fmt.Sprintf("service-%s@gcp-sa-%s.iam.gserviceaccount.com", number, service)
 	}
-	var databases []string
-	for _, database := range o.Databases {
-		databases = append(databases, fmt.Sprintf(`resource.name == "projects/%s/databases/%s"`, o.Project, database.ID))
+	give := func(on *Kind, name, role, account string) *Grant {
+		d.Grants = append(d.Grants, Grant{On: on, Name: name, Role: role, Member: "serviceAccount:" + account})
+		return &d.Grants[len(d.Grants)-1]
 	}
-	may := func(id, role, condition string) {
-		d.Grants = append(d.Grants, Grant{On: Project, Name: "projects/" + o.Project, Role: role, Member: "serviceAccount:" + d.email(id), Condition: condition})
-	}
+	all, trigger, build := "projects/"+o.Project, d.email(triggerAccount), d.email(buildAccount)
 	// Eventarc makes its service agent when it is first needed, and the first trigger fails until the
 	// agent's role is known everywhere. Made here, it has the time of a build.
 	// https://cloud.google.com/eventarc/docs/access-control
-	d.Grants = append(d.Grants, Grant{On: Project, Name: "projects/" + o.Project, Role: "roles/eventarc.serviceAgent", Member: agent("eventarc")})
+	give(Project, all, "roles/eventarc.serviceAgent", agent("eventarc"))
 	// Reads and writes documents of the databases in use; Firestore has no narrower role that may write.
 	// https://cloud.google.com/firestore/docs/security/iam#conditions
-	may(functionsAccount, "roles/datastore.user", strings.Join(databases, " || "))
+	var databases []string
+	for _, database := range o.Databases {
+		databases = append(databases, fmt.Sprintf(`resource.name == "%s/databases/%s"`, all, database.ID))
+	}
+	give(Project, all, "roles/datastore.user", d.email(functionsAccount)).Condition = strings.Join(databases, " || ")
 	if o.Env["TALLY_TELEMETRY"] == "gcp" {
 		// https://cloud.google.com/stackdriver/docs/otlp/overview
 		d.APIs = append(d.APIs, "telemetry.googleapis.com")
-		may(functionsAccount, "roles/telemetry.writer", "")
+		give(Project, all, "roles/telemetry.writer", d.email(functionsAccount))
 	}
 	// Receives Firestore's events: https://cloud.google.com/eventarc/docs/roles-permissions
-	may(triggerAccount, "roles/eventarc.eventReceiver", "")
+	give(Project, all, "roles/eventarc.eventReceiver", trigger)
 	// What a build needs. Projects since July 2024 have no default account that may. Cloud Functions keeps
 	// the source in the bucket: https://cloud.google.com/functions/docs/securing/build-custom-sa,
 	// https://cloud.google.com/functions/docs/building, https://cloud.google.com/iam/docs/conditions-resource-attributes
-	may(buildAccount, "roles/logging.logWriter", "")
-	may(buildAccount, "roles/storage.objectViewer", fmt.Sprintf(`resource.name.startsWith("projects/_/buckets/gcf-v2-sources-%s-%s")`, number, o.region()))
-	d.Grants = append(d.Grants,
-		// Pub/Sub signs the tokens that its pushes carry. Where its agent is from before April 2021 it needs
-		// to be told so: https://cloud.google.com/eventarc/docs/roles-permissions. Here it may do that as the
-		// trigger, not as every account of the project.
-		Grant{On: Account, Name: "projects/" + o.Project + "/serviceAccounts/" + d.email(triggerAccount), Role: "roles/iam.serviceAccountTokenCreator", Member: agent("pubsub")},
-		Grant{On: Repository, Name: d.repository(o.region()), Role: "roles/artifactregistry.writer", Member: "serviceAccount:" + d.email(buildAccount)},
-		// Each service has one caller: https://cloud.google.com/run/docs/securing/managing-access
-		Grant{On: Service, Name: d.in(o.region(), "services", OnWriteName), Role: invokerRole, Member: "serviceAccount:" + d.email(triggerAccount)},
-		Grant{On: Service, Name: d.in(o.region(), "services", OnScheduleName), Role: invokerRole, Member: "serviceAccount:" + d.email(schedulerAccount)})
+	give(Project, all, "roles/logging.logWriter", build)
+	give(Project, all, "roles/storage.objectViewer", build).Condition = fmt.Sprintf(`resource.name.startsWith("projects/_/buckets/gcf-v2-sources-%s-%s")`, number, o.region())
+	give(Repository, d.repository(o.region()), "roles/artifactregistry.writer", build)
+	// Pub/Sub signs the tokens that its pushes carry. Where its agent is from before April 2021 it needs to be
+	// told so: https://cloud.google.com/eventarc/docs/roles-permissions. Here it may do that as the trigger, not
+	// as every account of the project.
+	give(Account, all+"/serviceAccounts/"+trigger, "roles/iam.serviceAccountTokenCreator", agent("pubsub"))
+	// Each service has one caller: https://cloud.google.com/run/docs/securing/managing-access
+	give(Service, d.in(o.region(), "services", OnWriteName), "roles/run.invoker", trigger)
+	give(Service, d.in(o.region(), "services", OnScheduleName), "roles/run.invoker", d.email(schedulerAccount))
 }
-
-const invokerRole = "roles/run.invoker"
 
 // A FieldConfig is a field of all collections of one id, and how it is indexed.
 type FieldConfig struct {
