@@ -351,19 +351,18 @@ func (p *Plan) remove(project string, s Surplus) {
 
 // Undeploy returns the commands that take away what Deploy's made, and nothing else: no document, no rule,
 // no field's index, no database, no API and no service agent.
-func Undeploy(have *State, m *Monitoring) (Plan, error) {
+func Undeploy(have *State, files []File) (Plan, error) {
 	var p Plan
 	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !have.made(Function, o) })
 	if others {
 		p.note("functions stay that something else made, such as Terraform, with the metrics and the dashboard that they may use")
 	}
-	names := m.names()
 	for _, k := range []*Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Channel, Account} {
 		if u := have.Unread[k]; u != nil {
 			return Plan{}, u
 		}
 		for _, o := range have.have[k] {
-			unmarked := (k == Metric || k == Dashboard) && !others && slices.Contains(names, o.Get(map[*Kind]string{Metric: "name", Dashboard: "displayName"}[k]))
+			unmarked := (k == Metric || k == Dashboard) && !others && slices.ContainsFunc(files, func(f File) bool { return f.Kind == k && have.Find(k, f.name).name() == o.name() })
 			if !unmarked && !have.made(k, o) {
 				continue
 			}

@@ -21,7 +21,7 @@ import (
 type Options struct {
 	Project string // id
 
-	// Region is where the functions run. Empty, that is near the first database; see FunctionRegion.
+	// Region is where the functions run. Empty, that is near the first database.
 	Region string
 
 	Databases []Database // at least one
@@ -149,17 +149,12 @@ const (
 // multiRegions are the regions for functions on databases in multi-regions: those that Eventarc maps
 // them to (https://firebase.google.com/docs/firestore/eventarc, "Eventarc and Firestore locations").
 // It says nothing of nam7; the region is the one that the Firebase CLI takes.
-var multiRegions = map[string]string{
-	"nam5": "us-central1",
-	"nam7": "us-central1",
-	"eur3": "europe-west4",
-}
-
-// FunctionRegion returns the region for functions on databases in the location: the nearest.
-func FunctionRegion(location string) string { return cmp.Or(multiRegions[location], location) }
+var multiRegions = map[string]string{"nam5": "us-central1", "nam7": "us-central1", "eur3": "europe-west4"}
 
 // region returns the region of the functions.
-func (o *Options) region() string { return cmp.Or(o.Region, FunctionRegion(o.Databases[0].Location)) }
+func (o *Options) region() string {
+	return cmp.Or(o.Region, multiRegions[o.Databases[0].Location], o.Databases[0].Location)
+}
 
 // Describe returns the description for the options. number is the project's number, and source the
 // hash of the functions' source, "" if any will do.
@@ -172,7 +167,7 @@ func Describe(o Options, number, source string) (*Description, error) {
 	}
 	d := &Description{Project: o.Project, APIs: slices.Clone(apis), Routes: o.Config.Routes, Databases: slices.Clone(o.Databases)}
 	d.accounts(&o, number)
-	d.add(Resource{Kind: Repository, Name: d.repository(o.region()), Settings: []Setting{
+	d.add(Resource{Kind: Repository, Name: d.in(o.region(), "repositories", repositoryName), Settings: []Setting{
 		{Arg: "--repository-format=docker"},
 		{Path: "description", Want: madeBy, Arg: "--description=" + madeBy, Mark: true},
 	}})
@@ -195,10 +190,6 @@ func (d *Description) email(id string) string {
 // in returns the name of a resource in a region or location.
 func (d *Description) in(location, collection, id string) string {
 	return "projects/" + d.Project + "/locations/" + location + "/" + collection + "/" + id
-}
-
-func (d *Description) repository(region string) string {
-	return d.in(region, "repositories", repositoryName)
 }
 
 // accounts are the service accounts, Google's own included, and what each may.
@@ -245,7 +236,7 @@ func (d *Description) accounts(o *Options, number string) {
 	// https://cloud.google.com/functions/docs/building, https://cloud.google.com/iam/docs/conditions-resource-attributes
 	give(Project, all, "roles/logging.logWriter", build)
 	give(Project, all, "roles/storage.objectViewer", build).Condition = fmt.Sprintf(`resource.name.startsWith("projects/_/buckets/gcf-v2-sources-%s-%s")`, number, o.region())
-	give(Repository, d.repository(o.region()), "roles/artifactregistry.writer", build)
+	give(Repository, d.in(o.region(), "repositories", repositoryName), "roles/artifactregistry.writer", build)
 	// Pub/Sub signs the tokens that its pushes carry. Where its agent is from before April 2021 it needs to be
 	// told so: https://cloud.google.com/eventarc/docs/roles-permissions. Here it may do that as the trigger, not
 	// as every account of the project.
@@ -255,11 +246,14 @@ func (d *Description) accounts(o *Options, number string) {
 	give(Service, d.in(o.region(), "services", OnScheduleName), "roles/run.invoker", d.email(schedulerAccount))
 }
 
-// A FieldConfig is a field of all collections of one id, and how it is indexed.
+// A FieldConfig is a field of all collections of one id, and how it is indexed, as firestore.indexes.json has
+// one that is exempt.
 type FieldConfig struct {
-	CollectionGroup, Path string
-	Indexed               bool // a sum needs the index
-	TTL                   bool // its time is that at which Firestore deletes the document
+	CollectionGroup string `json:"collectionGroup"`
+	Path            string `json:"fieldPath"`
+	TTL             bool   `json:"ttl,omitempty"` // its time is that at which Firestore deletes the document
+	Indexes         []any  `json:"indexes"`       // none
+	Indexed         bool   `json:"-"`             // a sum needs the index
 }
 
 // Fields returns the fields that need an index, and those that must have none.
@@ -270,8 +264,9 @@ type FieldConfig struct {
 // each route. A field that is summed needs its index, which is there by default; one of a route that
 // reads documents has none, because its index is what limits it.
 func Fields(routes rollup.Routes) []FieldConfig {
-	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true}}
+	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true, Indexes: []any{}}}
 	add := func(f FieldConfig) {
+		f.Indexes = []any{}
 		i := slices.IndexFunc(fields, func(has FieldConfig) bool { return has.CollectionGroup == f.CollectionGroup && has.Path == f.Path })
 		if i < 0 {
 			fields = append(fields, f)
@@ -333,7 +328,7 @@ func (d *Description) functions(o *Options, source string) {
 			// https://cloud.google.com/functions/docs/securing/build-custom-sa
 			value("buildConfig.serviceAccount", "projects/"+d.Project+"/serviceAccounts/"+d.email(buildAccount), "--build-service-account"),
 			// A repository of its own, which the build's account may write: https://cloud.google.com/functions/docs/building#image_registry
-			value("buildConfig.dockerRepository", d.repository(o.region()), "--docker-repository"),
+			value("buildConfig.dockerRepository", d.in(o.region(), "repositories", repositoryName), "--docker-repository"),
 			// https://cloud.google.com/functions/docs/securing/function-identity
 			value("serviceConfig.serviceAccountEmail", d.email(functionsAccount), "--service-account"),
 			// The least of the second generation execution environment:

@@ -47,7 +47,7 @@ func TestTerraform(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				m, err := ReadMonitoring()
+				m, err := Monitoring()
 				if err != nil {
 					t.Fatal(err)
 				}

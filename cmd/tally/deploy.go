@@ -43,7 +43,7 @@ type deployment struct {
 	out, logs io.Writer
 	tools     deploy.Tools
 	have      *deploy.State
-	files     *deploy.Monitoring
+	files     []deploy.File
 }
 
 func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) error) *cobra.Command {
@@ -60,7 +60,7 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 		}
 		d.tools = deploy.Tools{Project: d.project, Dir: d.source, Progress: d.logs}
 		var err error
-		if d.files, err = deploy.ReadMonitoring(); err != nil {
+		if d.files, err = deploy.Monitoring(); err != nil {
 			return err
 		}
 		return run(c.Context())

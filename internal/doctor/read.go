@@ -81,7 +81,7 @@ func (d *Deployment) describe() error {
 	if err != nil {
 		return err
 	}
-	monitoring, err := deploy.ReadMonitoring()
+	monitoring, err := deploy.Monitoring()
 	if err != nil {
 		return err
 	}
