@@ -159,11 +159,11 @@ func (e *examination) lastTick() {
 }
 
 func (e *examination) drift() {
-	e.none("tally_drift", "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
+	e.none(drifted, "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
 }
 
 func (e *examination) late() {
-	e.none("tally_events_late", "%.0f roll-ups came late: docs/playbooks/lag.md")
+	e.none(late, "%.0f roll-ups came late: docs/playbooks/lag.md")
 }
 
 // none finds a metric of the last day that is not 0.
@@ -182,23 +182,23 @@ const (
 	worthSum  = 1
 )
 
+// billing compares list prices of us-central1 (https://cloud.google.com/run/pricing), for 1 vCPU and 512 MiB.
 func (e *examination) billing() {
-	var of traffic
-	for metric, into := range map[string]*float64{requests: &of.requests, billable: &of.billable, instances: &of.instances} {
-		v := e.Measured[metric]
-		if v.Unread != nil {
-			e.unknown(v.Unread)
+	for _, metric := range []string{requests, billable, instances} {
+		if u := e.Measured[metric].Unread; u != nil {
+			e.unknown(u)
 			return
 		}
-		*into = v.Value
 	}
-	now, other := of.byRequest(), of.byInstance()
+	const month = 30 // days
+	now := month * (e.Measured[requests].Value*0.40/1e6 + e.Measured[billable].Value*(0.000024+0.0000025/2))
+	other := month * e.Measured[instances].Value * day.Seconds() * (0.000018 + 0.000002/2)
 	better := deploy.ByInstance
 	if e.Have.Billing() == deploy.ByInstance {
 		now, other, better = other, now, deploy.ByRequest
 	}
-	if saved := 30 * (now - other); saved > worthSum && saved > 30*now*worthPart {
+	if saved := now - other; saved > worthSum && saved > now*worthPart {
 		e.wrong([]deploy.Command{e.deploy("--billing=" + better)}, "by the last day's traffic, instances cost $%.2f a month billed by %s, and $%.2f by %s (list prices of us-central1)",
-			30*now, e.Have.Billing(), 30*other, better)
+			now, e.Have.Billing(), other, better)
 	}
 }
