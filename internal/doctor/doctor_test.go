@@ -1,10 +1,31 @@
 package doctor
 
 import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
 	"testing"
+	"time"
 
+	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/functions/apiv2/functionspb"
+	"cloud.google.com/go/iam/apiv1/iampb"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
+	"cloud.google.com/go/run/apiv2/runpb"
+	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
+	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/googletest"
 	"github.com/google/go-cmp/cmp"
+	metricpb "google.golang.org/genproto/googleapis/api/metric"
+	"google.golang.org/genproto/googleapis/api/monitoredres"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
+
+var update = flag.Bool("update", false, "write testdata")
 
 // What deploy describes is what doctor wants.
 func TestSound(t *testing.T) {
@@ -14,13 +35,176 @@ func TestSound(t *testing.T) {
 	}
 	if d := cmp.Diff(map[Verdict]string{}, names); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
-		for _, f := range findings {
-			for _, p := range f.Problems {
-				t.Errorf("%s: %s", f.Name, p.Text)
-			}
-		}
 	}
 	if got, want := len(findings), len(Checks); got != want {
 		t.Errorf("%d findings, want %d", got, want)
+	}
+}
+
+// broken are sound deployments with one thing wrong that is no setting, and the checks that find it: the first names
+// what it is, which is in testdata/broken.txt, and the others what follows from it. Settings are in cmd/tally's tests.
+var broken = []struct {
+	name   string
+	checks string
+	break_ func(*googletest.Google)
+}{
+	{"no function", "configuration", func(g *googletest.Google) { g.Delete(onWriteIs); g.Delete(scheduleIs) }},
+	{"no RollUpOnSchedule", "configuration access functions schedule", func(g *googletest.Google) { g.Delete(scheduleIs) }},
+	{"a variable of a function", "configuration functions", func(g *googletest.Google) {
+		setEnv(g, onWriteIs, "TALLY_CADENCE", "30s")
+	}},
+	{"variables of both", "configuration", func(g *googletest.Google) {
+		setEnv(g, onWriteIs, "TALLY_BURST", "many")
+		setEnv(g, scheduleIs, "TALLY_BURST", "0")
+		setEnv(g, scheduleIs, "TALLY_ROUTES", "counters")
+	}},
+	{"a hold limit that is the function's timeout", "configuration", func(g *googletest.Google) {
+		setEnv(g, onWriteIs, "TALLY_HOLD_LIMIT", "60s")
+		setEnv(g, scheduleIs, "TALLY_HOLD_LIMIT", "60s")
+	}},
+	{"a database that is gone", "databases access functions surplus", func(g *googletest.Google) { g.Delete(ordersIs) }},
+	{"a database in Datastore mode", "databases access functions surplus", func(g *googletest.Google) {
+		googletest.Change(g, ordersIs, func(d *adminpb.Database) { d.Type = adminpb.Database_DATASTORE_MODE })
+	}},
+	{"a database of the Enterprise edition", "databases access functions surplus", func(g *googletest.Google) {
+		googletest.Change(g, ordersIs, func(d *adminpb.Database) { d.DatabaseEdition = adminpb.Database_ENTERPRISE })
+	}},
+	{"no database", "databases", func(g *googletest.Google) {
+		g.Delete(ordersIs)
+		g.Delete("projects/my-project/databases/(default)")
+	}},
+	{"a function that everybody may call", "access", func(g *googletest.Google) {
+		grant(g, serviceIs, &iampb.Binding{Role: "roles/run.invoker", Members: []string{"allUsers"}})
+	}},
+	{"a second job", "surplus", func(g *googletest.Google) {
+		j := g.Get(jobIs).(*schedulerpb.Job)
+		j.GetHttpTarget().Uri += "?dry_run=true"
+		g.Put("projects/my-project/locations/europe-west1/jobs/yesterday", j)
+	}},
+	{"a trigger twice", "surplus", func(g *googletest.Google) { copyTrigger(g, "counters/{c}/shards/{s}") }},
+	{"a trigger of no route", "surplus", func(g *googletest.Google) { copyTrigger(g, "likes/{like}/shards/{shard}") }},
+	{"a trigger of a route that the schedule keeps", "surplus", func(g *googletest.Google) { copyTrigger(g, "pages/{page}/shards/{shard}") }},
+	{"a function in another region", "surplus", func(g *googletest.Google) {
+		name := "projects/my-project/locations/europe-west1/functions/tally-on-write"
+		g.Put(name, g.Get(onWriteIs))
+		googletest.Change(g, name, func(f *functionspb.Function) { f.UpdateTime = timestamppb.New(f.UpdateTime.AsTime().Add(-time.Hour)) })
+	}},
+	{"a paused job", "last-tick", changeJob(func(j *schedulerpb.Job) { j.State = schedulerpb.Job_PAUSED })},
+	{"no call yet", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = nil })},
+	{"a call that failed", "last-tick", changeJob(func(j *schedulerpb.Job) {
+		j.LastAttemptTime = timestamppb.New(time.Now().Add(-time.Minute))
+		j.Status = &status.Status{Code: int32(codes.Internal), Message: "URL_ERROR"}
+	})},
+	{"an old call", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.New(time.Now().Add(-24 * time.Hour)) })},
+	{"drift", "drift", func(g *googletest.Google) { measure(g, "logging.googleapis.com/user/tally_drift", 2, 1) }},
+	{"late roll-ups", "late", func(g *googletest.Google) { measure(g, "logging.googleapis.com/user/tally_events_late", 7) }},
+	{"traffic for which instances are cheaper", "billing", func(g *googletest.Google) {
+		measure(g, requests, 9e6, 1e6)
+		measure(g, billable, day.Seconds())
+		measure(g, instances, 1)
+	}},
+	{"traffic for which requests are cheaper", "billing", func(g *googletest.Google) {
+		googletest.Change(g, serviceIs, func(s *runpb.Service) { s.Template.Containers[0].Resources.CpuIdle = false })
+		measure(g, requests, 5000)
+		measure(g, billable, 600)
+		measure(g, instances, 0.5)
+	}},
+	{"no rules", rulesReadable, func(g *googletest.Google) { g.Rules = nil }},
+	{"rules that let users write roll-ups", rulesRollUps, allow(func(c googletest.RulesCase) bool {
+		return strings.Contains(c.Request.Path, "/rollups/") && c.Request.Auth != nil
+	})},
+	{"rules that hide the roll-ups of a database", rulesReadable, func(g *googletest.Google) {
+		g.Rules = func(release string, c googletest.RulesCase) *googletest.RulesResult {
+			return &googletest.RulesResult{Allow: shipped(c) && release != "cloud.firestore/orders"}
+		}
+	}},
+	{"rules that let clients delete shards", rulesShards, allow(func(c googletest.RulesCase) bool {
+		return c.Request.Method == "delete" && strings.HasSuffix(c.Request.Path, "/shards/0")
+	})},
+	{"rules that show the audit's cursor", rulesOwn, allow(func(c googletest.RulesCase) bool {
+		return c.Request.Method == "get" && strings.Contains(c.Request.Path, "/rollup_audit/")
+	})},
+}
+
+func setEnv(g *googletest.Google, function, name, value string) {
+	googletest.Change(g, function, func(f *functionspb.Function) { f.ServiceConfig.EnvironmentVariables[name] = value })
+}
+
+func changeJob(change func(*schedulerpb.Job)) func(*googletest.Google) {
+	return func(g *googletest.Google) { googletest.Change(g, jobIs, change) }
+}
+
+// copyTrigger adds a trigger like the one of counters, of other documents.
+func copyTrigger(g *googletest.Google, documents string) {
+	c := g.Get(triggerIs).(*eventarcpb.Trigger)
+	for _, f := range c.EventFilters {
+		if f.Attribute == "document" {
+			f.Value = documents
+		}
+	}
+	g.Put(triggerIs+"-copy", c)
+}
+
+// measure has a metric of RollUpOnWrite measured, once for each series.
+func measure(g *googletest.Google, name string, values ...float64) {
+	for _, v := range values {
+		g.Series = append(g.Series, &monitoringpb.TimeSeries{
+			Metric:   &metricpb.Metric{Type: name},
+			Resource: &monitoredres.MonitoredResource{Labels: map[string]string{"service_name": deploy.OnWriteName}},
+			Points:   []*monitoringpb.Point{{Value: &monitoringpb.TypedValue{Value: &monitoringpb.TypedValue_DoubleValue{DoubleValue: v}}}},
+		})
+	}
+}
+
+// allow has the rules allow what they are shipped with, and more.
+func allow(more func(googletest.RulesCase) bool) func(*googletest.Google) {
+	return func(g *googletest.Google) {
+		g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
+			return &googletest.RulesResult{Allow: shipped(c) || more(c)}
+		}
+	}
+}
+
+func TestBroken(t *testing.T) {
+	var said strings.Builder
+	for _, test := range broken {
+		t.Run(test.name, func(t *testing.T) {
+			g := sound(t)
+			test.break_(g)
+			names, findings, err := examined(t.Context(), g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := names[Wrong]; got != test.checks || names[Unknown] != "" {
+				t.Errorf("got wrong %s, unknown %s, want wrong %s", got, names[Unknown], test.checks)
+			}
+			first, _, _ := strings.Cut(test.checks, " ")
+			var b bytes.Buffer
+			if err := Print(&b, []Finding{findings[first]}); err != nil {
+				t.Fatal(err)
+			}
+			// The claim and why it matters are in docs/doctor.md.
+			_, problems, _ := strings.Cut(b.String(), "\n    ")
+			problems, _, _ = strings.Cut(problems, "\n    why: ")
+			said.WriteString("== " + test.name + "\n    " + problems + "\n")
+		})
+	}
+	golden(t, "testdata/broken.txt", said.String())
+}
+
+// golden compares with a file that -update writes.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", name, d)
 	}
 }

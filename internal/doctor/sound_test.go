@@ -87,7 +87,9 @@ func sound(t *testing.T) *googletest.Google {
 	for _, f := range m.Dashboards {
 		g.Put("projects/"+project+"/dashboards/1", message(t, new(dashboardpb.Dashboard), f.Content))
 	}
-	g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult { return &googletest.RulesResult{Allow: shipped(c)} }
+	g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
+		return &googletest.RulesResult{Allow: shipped(c)}
+	}
 	return g
 }
 
