@@ -168,8 +168,14 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	}
 
 	// What is read of what was found.
+	deployed, triggers := r.Functions(), r.have[Trigger]
+	var names []string
+	for _, f := range deployed {
+		names = append(names, f.Get("buildConfig.dockerRepository"))
+	}
+	r.repositories(names...)
 	use(r, Service, run.NewServicesClient, func(c *run.ServicesClient) {
-		for _, f := range r.Functions() {
+		for _, f := range deployed {
 			if name := f.Get("serviceConfig.service"); name != "" {
 				s, err := c.GetService(ctx, &runpb.GetServiceRequest{Name: name})
 				r.add(Service, s, err)
@@ -178,18 +184,13 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 		}
 	})
 	use(r, Subscription, pubsub.NewSubscriptionAdminClient, func(c *pubsub.SubscriptionAdminClient) {
-		for _, t := range r.have[Trigger] {
+		for _, t := range triggers {
 			if name := t.Get("transport.pubsub.subscription"); t.Get("destination.cloudRun.service") == OnWriteName && name != "" {
 				s, err := c.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
 				r.add(Subscription, s, err)
 			}
 		}
 	})
-	var names []string
-	for _, f := range r.Functions() {
-		names = append(names, f.Get("buildConfig.dockerRepository"))
-	}
-	r.repositories(names...)
 	_ = r.all.Wait()
 	return r.State, nil
 }
@@ -197,6 +198,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 // ReadFor reads what only the description names: how fields are indexed, and the repository.
 func (s *State) ReadFor(ctx context.Context, d *Description, o ...option.ClientOption) {
 	r := &reader{State: s, ctx: ctx, options: o}
+	r.repositories(d.only(Repository).Name)
 	use(r, Field, firestore.NewFirestoreAdminClient, func(c *firestore.FirestoreAdminClient) {
 		var fields errgroup.Group
 		fields.SetLimit(atOnce)
@@ -207,19 +209,18 @@ func (s *State) ReadFor(ctx context.Context, d *Description, o ...option.ClientO
 		}
 		_ = fields.Wait()
 	})
-	r.repositories(d.only(Repository).Name)
 	_ = r.all.Wait()
 }
 
-// repositories reads those of the names that are not read yet.
+// repositories reads those of the names that are not read yet. It comes before other reads, which add to what it looks at.
 func (r *reader) repositories(names ...string) {
+	names = slices.DeleteFunc(names, func(n string) bool { return path.Base(n) != repositoryName || r.Find(Repository, n) != nil })
+	slices.Sort(names)
 	use(r, Repository, artifactregistry.NewClient, func(c *artifactregistry.Client) {
-		for _, name := range names {
-			if path.Base(name) == repositoryName && r.Find(Repository, name) == nil {
-				o, err := c.GetRepository(r.ctx, &artifactregistrypb.GetRepositoryRequest{Name: name})
-				r.add(Repository, o, err)
-				r.policy(Repository, name, c.GetIamPolicy)
-			}
+		for _, name := range slices.Compact(names) {
+			o, err := c.GetRepository(r.ctx, &artifactregistrypb.GetRepositoryRequest{Name: name})
+			r.add(Repository, o, err)
+			r.policy(Repository, name, c.GetIamPolicy)
 		}
 	})
 }

@@ -186,7 +186,7 @@ func orNone(s string) string {
 	if s == "" {
 		return "none"
 	}
-	return s
+	return strings.ReplaceAll(s, Placeholder, "(looked up)")
 }
 
 // differs returns the settings that are not as they are to be.

@@ -224,4 +224,8 @@ func TestDiffers(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", test.have, got, test.want)
 		}
 	}
+	unknown := Change{Setting{Path: "uri", Want: Placeholder}, "https://a"}
+	if got, want := unknown.String(), "uri: https://a, want (looked up)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

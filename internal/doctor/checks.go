@@ -67,8 +67,8 @@ var Checks = []Check{
 // kinds are the resources that a check of settings is about.
 var kinds = map[string][]*deploy.Kind{
 	"apis":      {deploy.API},
-	"access":    {deploy.Account, deploy.Project, deploy.Repository},
-	"functions": {deploy.Function, deploy.Service},
+	"access":    {deploy.Account, deploy.Project, deploy.Repository, deploy.Service}, // a service's billing is a check of its own
+	"functions": {deploy.Function},
 	"triggers":  {deploy.Trigger, deploy.Subscription},
 	"schedule":  {deploy.Job},
 	"fields":    {deploy.Field, deploy.TTL},
@@ -77,11 +77,7 @@ var kinds = map[string][]*deploy.Kind{
 
 // settings finds what tally deploy would mend, with its commands.
 func (e *examination) settings() {
-	for _, k := range kinds[e.finding.Name] {
-		if u := e.Have.Unread[k]; u != nil {
-			e.unknown(u)
-		}
-	}
+	e.read(kinds[e.finding.Name]...)
 	for _, s := range e.mend.Steps {
 		if slices.Contains(kinds[e.finding.Name], s.Of) {
 			text := s.Title
@@ -106,9 +102,14 @@ func (e *examination) configuration() {
 			e.wrong([]deploy.Command{e.deploy()}, "%s: %s", path.Base(f.Get("name")), problem)
 		}
 	}
+	if len(e.finding.Problems) == 0 { // each is valid, but cannot be deployed
+		for _, problem := range problems(e.invalid) {
+			e.wrong([]deploy.Command{e.deploy()}, "%s", problem)
+		}
+	}
 }
 
-// problems returns the problems that an error of LoadConfig joins.
+// problems returns the problems that an error joins.
 func problems(err error) []string {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -116,24 +117,36 @@ func problems(err error) []string {
 	}
 	var texts []string
 	for _, err := range joined.Unwrap() {
-		texts = append(texts, strings.ReplaceAll(err.Error(), "\n", "; "))
+		texts = append(texts, strings.NewReplacer(":\n ", ":", "\n", "; ").Replace(err.Error()))
 	}
 	return texts
 }
 
 func (e *examination) databases() {
-	if e.noDatabase != nil {
-		e.wrong([]deploy.Command{e.deploy("--databases=" + strings.Join(e.databaseIDs(), ","))}, "%v", e.noDatabase)
+	var remedy []deploy.Command
+	if e.described != nil { // of those that are left
+		var left []string
+		for _, d := range e.described.Databases {
+			left = append(left, d.ID)
+		}
+		remedy = append(remedy, e.deploy("--databases="+strings.Join(left, ","), "--prune"))
+	}
+	for _, problem := range problems(e.noDatabase) {
+		e.wrong(remedy, "%s", problem)
 	}
 }
 
 func (e *examination) surplus() {
+	e.read(deploy.Trigger, deploy.Job, deploy.Repository)
 	for _, s := range e.described.Surplus(e.Have) {
 		e.wrong([]deploy.Command{s.Delete(e.Have.Project)}, "%s %s: %s", s.Noun, path.Base(s.Get("name")), s.Reason)
 	}
 }
 
 func (e *examination) lastTick() {
+	if !e.read(deploy.Job) {
+		return
+	}
 	j := e.Have.Find(deploy.Job, e.described.Job())
 	if j == nil {
 		e.idle("there is no job")
@@ -184,6 +197,9 @@ const (
 
 // billing compares list prices of us-central1 (https://cloud.google.com/run/pricing), for 1 vCPU and 512 MiB.
 func (e *examination) billing() {
+	if !e.read(deploy.Service) {
+		return
+	}
 	for _, metric := range []string{requests, billable, instances} {
 		if u := e.Measured[metric].Unread; u != nil {
 			e.unknown(u)

@@ -80,7 +80,8 @@ func (d *Deployment) describe() error {
 	}
 	described, err := deploy.Describe(deploy.Options{Project: d.Have.Project, Region: d.Have.Region(), Databases: databases, Config: d.config, Env: env, Billing: d.Have.Billing()}, d.Have.Number, "")
 	if err != nil {
-		return err
+		d.invalid = err
+		return nil
 	}
 	monitoring, err := deploy.Monitoring()
 	if err != nil {
