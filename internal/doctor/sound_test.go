@@ -74,18 +74,19 @@ func sound(t *testing.T) *googletest.Google {
 	for _, of := range d.Grants {
 		grant(g, of.Name, &iampb.Binding{Role: of.Role, Members: []string{of.Member}, Condition: condition(of.Condition)})
 	}
-	m, err := deploy.Monitoring()
+	files, err := deploy.Monitoring()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range m.Metrics {
-		g.Put("projects/"+project+"/metrics/"+f.Content.Get("name"), message(t, new(loggingpb.LogMetric), f.Content))
-	}
-	for i, f := range m.Alerts {
-		g.Put(fmt.Sprint("projects/", project, "/alertPolicies/", i), message(t, new(monitoringpb.AlertPolicy), f.Content))
-	}
-	for _, f := range m.Dashboards {
-		g.Put("projects/"+project+"/dashboards/1", message(t, new(dashboardpb.Dashboard), f.Content))
+	for i, f := range files {
+		switch f.Kind {
+		case deploy.Metric:
+			g.Put("projects/"+project+"/metrics/"+f.Content.Get("name"), message(t, new(loggingpb.LogMetric), f.Content))
+		case deploy.Alert:
+			g.Put(fmt.Sprint("projects/", project, "/alertPolicies/", i), message(t, new(monitoringpb.AlertPolicy), f.Content))
+		case deploy.Dashboard:
+			g.Put("projects/"+project+"/dashboards/1", message(t, new(dashboardpb.Dashboard), f.Content))
+		}
 	}
 	g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
 		return &googletest.RulesResult{Allow: shipped(c)}
