@@ -168,6 +168,9 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	}
 
 	// What is read of what was found.
+	if u := r.Unread[Trigger]; u != nil {
+		r.Unread[Subscription] = u
+	}
 	deployed, triggers := r.Functions(), r.have[Trigger]
 	var names []string
 	for _, f := range deployed {
@@ -210,6 +213,9 @@ func (s *State) ReadFor(ctx context.Context, d *Description, o ...option.ClientO
 		_ = fields.Wait()
 	})
 	_ = r.all.Wait()
+	if u := s.Unread[Field]; u != nil {
+		s.Unread[TTL] = u
+	}
 }
 
 // repositories reads those of the names that are not read yet. It comes before other reads, which add to what it looks at.
@@ -265,7 +271,7 @@ func (r *reader) add(k *Kind, m proto.Message, err error) {
 		r.have[k] = append(r.have[k], tidy(o))
 	case c == none, k != Project && (c == disabled || c == missing):
 	case r.Unread[k] == nil:
-		r.Unread[k] = ReadError(k.api, r.Project, "the "+k.Noun+"s", err)
+		r.Unread[k] = ReadError(k.api, r.Project, k.all(), err)
 	}
 }
 
