@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/googleapis/gax-go/v2/apierror"
@@ -95,6 +96,12 @@ const (
 	denied
 )
 
+// unconnected reports whether an error says that no connection could be made.
+func unconnected(err error) bool {
+	says := []string{"no such host", "connection refused", "network is unreachable", "produced zero addresses", "no route to host", "i/o timeout"}
+	return slices.ContainsFunc(says, func(s string) bool { return strings.Contains(err.Error(), s) })
+}
+
 func classify(err error) class {
 	if err == nil {
 		return none
@@ -113,7 +120,7 @@ func classify(err error) class {
 		reason = a.Reason()
 	}
 	switch {
-	case has("no such host", "connection refused", "network is unreachable", "produced zero addresses", "no route to host", "i/o timeout"):
+	case unconnected(err):
 		return offline // also where a token could not be fetched, whatever the code is
 	case errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded:
 		return late
