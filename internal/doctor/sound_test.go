@@ -34,7 +34,7 @@ const (
 	onWriteIs  = here + "functions/" + deploy.OnWriteName
 	scheduleIs = here + "functions/" + deploy.OnScheduleName
 	serviceIs  = here + "services/" + deploy.OnWriteName
-	jobIs      = here + "jobs/" + deploy.JobName
+	jobIs      = here + "jobs/" + "tally"
 	ordersIs   = "projects/" + project + "/databases/orders"
 	triggerIs  = "projects/" + project + "/locations/nam5/triggers/tally-counters-shards-78fea5"
 )
