@@ -96,8 +96,8 @@ var broken = []struct {
 		j.Status = &status.Status{Code: int32(codes.Internal), Message: "URL_ERROR"}
 	})},
 	{"an old call", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.New(time.Now().Add(-24 * time.Hour)) })},
-	{"drift", "drift", func(g *googletest.Google) { measure(g, "logging.googleapis.com/user/tally_drift", 2, 1) }},
-	{"late roll-ups", "late", func(g *googletest.Google) { measure(g, "logging.googleapis.com/user/tally_events_late", 7) }},
+	{"drift", "drift", func(g *googletest.Google) { measure(g, drifted, 2, 1) }},
+	{"late roll-ups", "late", func(g *googletest.Google) { measure(g, late, 7) }},
 	{"traffic for which instances are cheaper", "billing", func(g *googletest.Google) {
 		measure(g, requests, 9e6, 1e6)
 		measure(g, billable, day.Seconds())

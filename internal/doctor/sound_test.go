@@ -79,13 +79,14 @@ func sound(t *testing.T) *googletest.Google {
 		t.Fatal(err)
 	}
 	for i, f := range files {
+		parent, id := "projects/"+project, fmt.Sprint(i)
 		switch f.Kind {
 		case deploy.Metric:
-			g.Put("projects/"+project+"/metrics/"+f.Content.Get("name"), message(t, new(loggingpb.LogMetric), f.Content))
+			g.Put(parent+"/metrics/"+f.Content.Get("name"), message(t, new(loggingpb.LogMetric), f.Content))
 		case deploy.Alert:
-			g.Put(fmt.Sprint("projects/", project, "/alertPolicies/", i), message(t, new(monitoringpb.AlertPolicy), f.Content))
+			g.Put(parent+"/alertPolicies/"+id, message(t, new(monitoringpb.AlertPolicy), f.Content))
 		case deploy.Dashboard:
-			g.Put("projects/"+project+"/dashboards/1", message(t, new(dashboardpb.Dashboard), f.Content))
+			g.Put(parent+"/dashboards/"+id, message(t, new(dashboardpb.Dashboard), f.Content))
 		}
 	}
 	g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
@@ -151,7 +152,7 @@ func put(t *testing.T, g *googletest.Google, r *deploy.Resource) {
 	case deploy.Job:
 		target := all["httpTarget"].(map[string]any)
 		uri := g.Get(scheduleIs).(*functionspb.Function).GetServiceConfig().GetUri()
-		target["uri"], target["oidcToken"].(map[string]any)["audience"] = uri, uri
+		target["uri"], target["oidcToken"].(map[string]any)["audience"] = uri+"/", uri // as Cloud Scheduler keeps addresses
 		g.Put(r.Name, message(t, new(schedulerpb.Job), all))
 	}
 }
