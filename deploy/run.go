@@ -164,12 +164,6 @@ var transient = []struct {
 	{regexp.MustCompile(`(?i)concurrent policy changes|operation in progress|ABORTED|currently being (changed|updated)`), "something else is changing the same"},
 }
 
-// A command that fails so is tried again every half minute, for ten minutes.
-const (
-	retryEvery = 30 * time.Second
-	retryTimes = 20
-)
-
 // Run does the plan, step by step. An error names what is done and what is left; running the same
 // again goes on from there.
 func (t *Tools) Run(ctx context.Context, p Plan) error {
@@ -182,7 +176,7 @@ func (t *Tools) Run(ctx context.Context, p Plan) error {
 			}
 			return nil, err
 		}
-		if _, err := backoff.Retry(ctx, try, backoff.WithBackOff(backoff.NewConstantBackOff(retryEvery)), backoff.WithMaxTries(retryTimes),
+		if _, err := backoff.Retry(ctx, try, backoff.WithBackOff(backoff.NewConstantBackOff(30*time.Second)), backoff.WithMaxTries(20), // ten minutes
 			backoff.WithNotify(func(err error, d time.Duration) { fmt.Fprintf(t.Progress, "  %s; once more in %v\n", soon(err), d) })); err != nil {
 			return fmt.Errorf("step %d of %d, %s: %w", i+1, len(p.Steps), step.Title, err)
 		}

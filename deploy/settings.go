@@ -484,10 +484,8 @@ func (o *Options) env() map[string]string {
 	return env
 }
 
-// Variables returns the names of the variables of app.Config that a shell may hold.
-func Variables() []string {
-	return []string{"TALLY_ROUTES", "TALLY_CADENCE", "TALLY_BURST", "TALLY_HOLD_LIMIT", "TALLY_LOG_LEVEL", "TALLY_DATABASES", "TALLY_AUDIT_READS_PER_TICK"}
-}
+// Variables are those of app.Config that a shell may hold.
+var Variables = []string{"TALLY_ROUTES", "TALLY_CADENCE", "TALLY_BURST", "TALLY_HOLD_LIMIT", "TALLY_LOG_LEVEL", "TALLY_DATABASES", "TALLY_AUDIT_READS_PER_TICK"}
 
 // Pattern returns the pattern of the route's source, as a trigger and a route spell it.
 func Pattern(r *rollup.Route) string {
