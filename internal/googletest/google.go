@@ -9,13 +9,13 @@ package googletest
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -63,14 +63,12 @@ type Google struct {
 	project string
 	grpc    string // address
 	rest    *url.URL
-	routes  []route
 
 	mu        sync.Mutex
 	resources map[string]proto.Message
 	policies  map[string]*iampb.Policy
 	agents    map[string]bool // service accounts of Google's, by email
 	failures  []*failure
-	changes   []string
 	last      int // number that was given
 }
 
@@ -79,14 +77,13 @@ type failure struct {
 	api, method string
 	err         error
 	times       int
-	after       bool // it was done
 }
 
 // Start starts Google with the project, which has a Firestore database and nothing else. It ends with
 // the test.
 func Start(t testing.TB, project string) *Google {
 	t.Helper()
-	g := &Google{t: t, project: project, routes: routes(), resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}
+	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}
 	name := "projects/" + project
 	g.resources[name] = &resourcemanagerpb.Project{Name: "projects/" + Number, ProjectId: project, DisplayName: project, State: resourcemanagerpb.Project_ACTIVE}
 	for _, id := range []string{"us-central1", "europe-west1"} {
@@ -104,7 +101,9 @@ func Start(t testing.TB, project string) *Google {
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	g.grpc = listener.Addr().String()
-	rest := httptest.NewServer(http.HandlerFunc(g.serveREST))
+	mux := g.restOnly()
+	mux.HandleFunc("/", g.serveREST)
+	rest := httptest.NewServer(mux)
 	t.Cleanup(rest.Close)
 	if g.rest, err = url.Parse(rest.URL); err != nil {
 		t.Fatal(err)
@@ -230,9 +229,7 @@ func (g *Google) Policy(resource string) *iampb.Policy {
 func (g *Google) SetPolicy(resource string, p *iampb.Policy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p = proto.CloneOf(p)
-	p.Etag = g.etag()
-	g.policies[g.key(resource)] = p
+	g.policies[g.key(resource)] = proto.CloneOf(p)
 }
 
 // Enable enables APIs, such as run.googleapis.com.
@@ -245,55 +242,17 @@ func (g *Google) Enable(apis ...string) {
 // Fail makes calls of a method, such as CreateTrigger, fail with a gRPC status: so many times, or always
 // if times is negative. Without a method it is any of the API. Nothing is done by them.
 func (g *Google) Fail(api, method string, err error, times int) {
-	g.fail(&failure{api: api, method: method, err: err, times: times})
-}
-
-// Lose is as Fail, but the calls are done, and only their answers are lost.
-func (g *Google) Lose(api, method string, err error, times int) {
-	g.fail(&failure{api: api, method: method, err: err, times: times, after: true})
-}
-
-// Mend ends all failures.
-func (g *Google) Mend() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.failures = nil
+	g.failures = append(g.failures, &failure{api, method, err, times})
 }
 
-func (g *Google) fail(f *failure) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.failures = append(g.failures, f)
-}
+// projectOf is the project in a name, by its number or a wildcard.
+var projectOf = regexp.MustCompile(`^projects/(` + Number + `|-)(/|$)`)
 
-// failing returns the error with which the call is to fail.
-func (g *Google) failing(api, method string, after bool) error {
-	for _, f := range g.failures {
-		if f.api == api && (f.method == "" || f.method == method) && f.after == after && f.times != 0 {
-			f.times--
-			return f.err
-		}
-	}
-	return nil
-}
-
-// Changes returns the calls so far that changed something, such as
-// "CreateFunction projects/p/locations/l/functions/f".
-func (g *Google) Changes() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.Clone(g.changes)
-}
-
-// key returns the name under which a resource is kept: with the project's ID instead of its number or a
-// wildcard.
+// key returns the name under which a resource is kept: with the project's ID.
 func (g *Google) key(name string) string {
-	for _, p := range []string{Number, "-"} {
-		if rest, ok := strings.CutPrefix(name, "projects/"+p); ok && (rest == "" || rest[0] == '/') {
-			return "projects/" + g.project + rest
-		}
-	}
-	return name
+	return projectOf.ReplaceAllString(name, "projects/"+g.project+"$2")
 }
 
 // next returns a number that was not given before.
@@ -301,5 +260,3 @@ func (g *Google) next() int {
 	g.last++
 	return g.last
 }
-
-func (g *Google) etag() []byte { return fmt.Appendf(nil, "%08d", g.next()) }
