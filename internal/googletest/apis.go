@@ -74,11 +74,11 @@ func (g *Google) implied(name string) proto.Message {
 	return nil
 }
 
-// refusal is why an API refuses to create a resource (then old is nil) or update it.
-func (c *call) refusal(m, old proto.Message) error {
+// refusal is why an API refuses what a resource is to be.
+func (c *call) refusal(m proto.Message) error {
 	switch m := m.(type) {
 	case *dashboardpb.Dashboard:
-		if d, ok := old.(*dashboardpb.Dashboard); ok && m.Etag != d.Etag {
+		if old, ok := c.resources[c.resource].(*dashboardpb.Dashboard); ok && m.Etag != old.Etag {
 			return status.Error(codes.Aborted, "The etag is not that of the dashboard")
 		}
 	case *eventarcpb.Trigger:

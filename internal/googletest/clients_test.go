@@ -104,7 +104,6 @@ func TestRequestsMustFit(t *testing.T) {
 	g := Start(t, project)
 	g.Enable("cloudscheduler.googleapis.com")
 	g.Put(here+"/jobs/j", &schedulerpb.Job{})
-	c := http.Client{Transport: toServer{g.rest}}
 	for _, r := range []struct {
 		query, body string
 		want        int
@@ -117,7 +116,7 @@ func TestRequestsMustFit(t *testing.T) {
 		{"updateMask=scedule", `{}`, 400},
 	} {
 		request := must(http.NewRequestWithContext(t.Context(), "PATCH", "http://cloudscheduler.googleapis.com/v1/"+here+"/jobs/j?"+r.query, strings.NewReader(r.body)))(t)
-		answer := must(c.Do(request))(t)
+		answer := must(g.client().Do(request))(t)
 		if err := answer.Body.Close(); err != nil || answer.StatusCode != r.want {
 			t.Errorf("?%s %s: %s, %v, want %d", r.query, r.body, answer.Status, err, r.want)
 		}

@@ -114,29 +114,26 @@ func Start(t testing.TB, project string) *Google {
 // GRPC returns the options with which Google's clients call this Google over gRPC. They keep the names
 // of Google's servers, by which it knows the API.
 func (g *Google) GRPC() []option.ClientOption {
-	dial := func(ctx context.Context, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", g.grpc)
-	}
 	return []option.ClientOption{
 		option.WithoutAuthentication(),
-		option.WithGRPCDialOption(grpc.WithContextDialer(dial)),
+		option.WithGRPCDialOption(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", g.grpc)
+		})),
 		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
 	}
 }
 
 // REST returns the options with which Google's clients call it over REST.
 func (g *Google) REST() []option.ClientOption {
-	return []option.ClientOption{option.WithHTTPClient(&http.Client{Transport: toServer{g.rest}})}
+	return []option.ClientOption{option.WithHTTPClient(g.client())}
 }
 
-// toServer sends requests to a server, with the names of the hosts that they are for.
-type toServer struct{ server *url.URL }
-
-func (s toServer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Host = r.URL.Host
-	r.URL.Scheme, r.URL.Host = s.server.Scheme, s.server.Host
-	return http.DefaultTransport.RoundTrip(r)
+// client returns a client whose requests come here, those over https too.
+func (g *Google) client() *http.Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", g.rest.Host)
+	}
+	return &http.Client{Transport: &http.Transport{DialContext: dial, DialTLSContext: dial}}
 }
 
 // Environ returns the test's environment with what makes gcloud work on this Google, as proxy for all

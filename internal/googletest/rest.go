@@ -1,8 +1,9 @@
 package googletest
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -69,23 +70,17 @@ var routes = sync.OnceValue(func() []route {
 
 var (
 	version  = regexp.MustCompile(`^/v\w+/`)
-	variable = regexp.MustCompile(`\{([\w.]+)(?:=([^}]*))?\}(?:/(\w+)$)?`)
+	variable = regexp.MustCompile(`\{([\w.]+)(?:=([^}]*))?\}`)
 )
 
 // newRoute returns the route of a path such as /v2/{parent=projects/*/locations/*}/functions. Any version
 // will do: gcloud calls some that Go has no messages for, which are the same in the newer ones.
 func newRoute(r route, path string) route {
+	r.collection = strings.TrimPrefix(path[strings.LastIndex(path, "}")+1:], "/")
 	pattern := variable.ReplaceAllStringFunc(version.ReplaceAllString(path, `/v\w+/`), func(s string) string {
 		parts := variable.FindStringSubmatch(s)
-		r.variables, r.collection = append(r.variables, parts[1]), parts[3]
-		if parts[2] == "" {
-			parts[2] = "*"
-		}
-		s = "(" + strings.NewReplacer("**", "[^:]+", "*", "[^/:]+").Replace(parts[2]) + ")"
-		if parts[3] != "" {
-			s += "/" + parts[3]
-		}
-		return s
+		r.variables = append(r.variables, parts[1])
+		return "(" + strings.NewReplacer("**", "[^:]+", "*", "[^/:]+").Replace(cmp.Or(parts[2], "*")) + ")"
 	})
 	r.path = regexp.MustCompile("^" + pattern + "$")
 	return r
@@ -119,7 +114,7 @@ func (r route) decode(values []string, from *http.Request) (proto.Message, error
 	}
 	request := newMessage(r.method.Input())
 	m := request.ProtoReflect()
-	if len(bytes.TrimSpace(body)) > 0 {
+	if len(body) > 0 {
 		into := request
 		if r.body != "*" {
 			into = m.Mutable(field(m, r.body)).Message().Interface()
@@ -129,12 +124,11 @@ func (r route) decode(values []string, from *http.Request) (proto.Message, error
 		}
 	}
 	query := from.URL.Query()
-	for _, name := range []string{"alt", "prettyPrint"} {
-		query.Del(name)
-	}
+	query.Del("alt")
+	query.Del("prettyPrint")
 	for name := range query {
 		if first, _, _ := strings.Cut(name, "."); field(m, first) == nil {
-			return nil, status.Errorf(codes.InvalidArgument, "unknown name %q", name)
+			return nil, fmt.Errorf("unknown name %q", name)
 		}
 	}
 	for i, name := range r.variables {

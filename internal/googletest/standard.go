@@ -242,11 +242,7 @@ func (c *call) create() (proto.Message, error) {
 	if c.resources[c.resource] != nil {
 		return nil, status.Errorf(codes.AlreadyExists, "Resource '%s' already exists", c.resource)
 	}
-	if err := c.refusal(m, nil); err != nil {
-		return nil, err
-	}
-	c.put(c.resource, m)
-	return m, nil
+	return c.keep(m)
 }
 
 // update takes over the fields of the mask; without a mask, all.
@@ -266,7 +262,12 @@ func (c *call) update() (proto.Message, error) {
 		}
 		m = merged
 	}
-	if err := c.refusal(m, old); err != nil {
+	return c.keep(m)
+}
+
+// keep keeps what a resource is to be, if nothing speaks against it.
+func (c *call) keep(m proto.Message) (proto.Message, error) {
+	if err := c.refusal(m); err != nil {
 		return nil, err
 	}
 	c.put(c.resource, m)
