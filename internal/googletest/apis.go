@@ -111,15 +111,19 @@ func (g *Google) complete(name string, m proto.Message) {
 	}
 }
 
-// madeFor returns the name of what was made for a resource and goes with it.
-func madeFor(m proto.Message) string {
+// remove makes a resource be gone, with what its API made for it.
+func (g *Google) remove(name string) {
+	m := g.resources[name]
+	delete(g.resources, name)
+	delete(g.policies, name)
 	switch m := m.(type) {
-	case *functionspb.Function:
-		return m.GetServiceConfig().GetService()
 	case *eventarcpb.Trigger:
-		return m.GetTransport().GetPubsub().GetSubscription()
+		g.remove(m.GetTransport().GetPubsub().GetSubscription())
+	case *functionspb.Function:
+		g.remove(m.GetServiceConfig().GetService())
+	case *iamadminpb.ServiceAccount:
+		g.mark(m)
 	}
-	return ""
 }
 
 // IAM: https://cloud.google.com/iam/docs/policies

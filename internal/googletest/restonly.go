@@ -2,7 +2,6 @@ package googletest
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 
@@ -147,7 +146,7 @@ func (g *Google) serviceV1(r *http.Request) (any, error) {
 		v1 = new(run.Service)
 		decoder := json.NewDecoder(r.Body)
 		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(v1); err != nil && err != io.EOF {
+		if err := decoder.Decode(v1); err != nil {
 			return nil, status.Error(codes.InvalidArgument, err.Error())
 		}
 		// gcloud writes "False", as Python does.

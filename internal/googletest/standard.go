@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	iamadminpb "cloud.google.com/go/iam/admin/apiv1/adminpb"
+	"cloud.google.com/go/functions/apiv2/functionspb"
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -82,9 +82,9 @@ func (g *Google) call(api string, r route, request proto.Message) (proto.Message
 		return nil, err
 	}
 	if _, is := response.(*longrunningpb.Operation); !is && r.method.Output().FullName() == "google.longrunning.Operation" {
-		response, err = c.done(response)
+		response = c.done(response)
 	}
-	return proto.Clone(response), err
+	return proto.Clone(response), nil
 }
 
 // refused returns the error with which any call of a method is refused.
@@ -329,38 +329,21 @@ func (g *Google) put(name string, m proto.Message) {
 	g.resources[name] = m
 }
 
-// remove makes a resource be gone, with what the API made for it.
-func (g *Google) remove(name string) {
-	m := g.resources[name]
-	delete(g.resources, name)
-	delete(g.policies, name)
-	if a, ok := m.(*iamadminpb.ServiceAccount); ok {
-		g.mark(a)
-	}
-	if made := madeFor(m); made != "" {
-		g.remove(made)
-	}
-}
+// place is where a resource's operations are.
+var place = regexp.MustCompile(`^projects/[^/]+(/(locations|databases)/[^/]+)?`)
 
 // done returns an operation that has ended with the response, or the call's problem.
-func (c *call) done(response proto.Message) (*longrunningpb.Operation, error) {
-	info, _ := proto.GetExtension(c.method.Options(), longrunningpb.E_OperationInfo).(*longrunningpb.OperationInfo)
-	metadata := protoreflect.FullName(info.GetMetadataType())
-	if metadata.Parent() == "" {
-		metadata = c.method.ParentFile().Package().Append(metadata.Name())
-	}
-	t, err := protoregistry.GlobalTypes.FindMessageByName(metadata)
-	if err != nil {
-		return nil, err
-	}
-	parent := strings.Join(strings.SplitN(c.resource+"//", "/", 5)[:4], "/")
-	op := &longrunningpb.Operation{Name: fmt.Sprintf("%s/operations/%d", parent, c.next()), Metadata: pack(t.New().Interface()), Done: true}
+func (c *call) done(response proto.Message) *longrunningpb.Operation {
+	op := &longrunningpb.Operation{Name: fmt.Sprintf("%s/operations/%d", place.FindString(c.resource), c.next()), Done: true}
 	op.Result = &longrunningpb.Operation_Response{Response: pack(response)}
 	if c.problem != nil {
 		op.Result = &longrunningpb.Operation_Error{Error: status.Convert(c.problem).Proto()}
 	}
+	if c.api == "cloudfunctions.googleapis.com" { // where gcloud reads how far it is
+		op.Metadata = pack(&functionspb.OperationMetadata{})
+	}
 	c.resources[op.Name] = op
-	return op, nil
+	return op
 }
 
 func pack(m proto.Message) *anypb.Any {
