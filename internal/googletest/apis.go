@@ -129,6 +129,9 @@ func (g *Google) remove(name string) {
 // IAM: https://cloud.google.com/iam/docs/policies
 
 func (c *call) setIAMPolicy(p *iampb.Policy) (proto.Message, error) {
+	if _, err := c.find(c.resource); err != nil {
+		return nil, err
+	}
 	for _, b := range p.GetBindings() {
 		for _, m := range b.Members {
 			if email, ok := strings.CutPrefix(m, "serviceAccount:"); ok && !c.account(email) {
@@ -136,9 +139,8 @@ func (c *call) setIAMPolicy(p *iampb.Policy) (proto.Message, error) {
 			}
 		}
 	}
-	_, err := c.find(c.resource)
 	c.policies[c.resource] = p
-	return p, err
+	return p, nil
 }
 
 // has reports whether the policy of the project gives a role to a service account.

@@ -41,9 +41,7 @@ const (
 func client[C interface{ Close() error }](t *testing.T, g *Google, open func(context.Context, ...option.ClientOption) (C, error)) C {
 	t.Helper()
 	c, err := open(t.Context(), g.GRPC()...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -52,9 +50,7 @@ func client[C interface{ Close() error }](t *testing.T, g *Google, open func(con
 func must[T any](answer T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return answer
 	}
 }
@@ -86,9 +82,8 @@ func TestPages(t *testing.T) {
 	}
 	series, n := client(t, g, monitoring.NewMetricClient), 0
 	for _, err := range series.ListTimeSeries(ctx, &monitoringpb.ListTimeSeriesRequest{Name: "projects/" + project, Filter: `metric.type = "a" AND metric.labels.l = "x"`}).All() {
-		if n++; err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
+		n++
 	}
 	if n != 2 {
 		t.Errorf("%d series, want 2", n)

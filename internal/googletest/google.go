@@ -85,7 +85,7 @@ func Start(t testing.TB, project string) *Google {
 	t.Helper()
 	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}
 	name := "projects/" + project
-	g.resources[name] = &resourcemanagerpb.Project{Name: "projects/" + Number, ProjectId: project, DisplayName: project, State: resourcemanagerpb.Project_ACTIVE}
+	g.resources[name] = &resourcemanagerpb.Project{Name: "projects/" + Number, ProjectId: project}
 	for _, id := range []string{"us-central1", "europe-west1"} {
 		g.resources[name+"/locations/"+id] = &location.Location{Name: name + "/locations/" + id, LocationId: id}
 	}
@@ -94,9 +94,7 @@ func Start(t testing.TB, project string) *Google {
 		DatabaseEdition: adminpb.Database_STANDARD})
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	server := grpc.NewServer(grpc.UnknownServiceHandler(g.serveGRPC))
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
@@ -105,9 +103,8 @@ func Start(t testing.TB, project string) *Google {
 	mux.HandleFunc("/", g.serveREST)
 	rest := httptest.NewServer(mux)
 	t.Cleanup(rest.Close)
-	if g.rest, err = url.Parse(rest.URL); err != nil {
-		t.Fatal(err)
-	}
+	g.rest, err = url.Parse(rest.URL)
+	check(t, err)
 	return g
 }
 
@@ -141,9 +138,7 @@ func (g *Google) client() *http.Client {
 func (g *Google) Environ() []string {
 	dir := g.t.TempDir()
 	token := filepath.Join(dir, "token")
-	if err := os.WriteFile(token, []byte("token"), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, os.WriteFile(token, []byte("token"), 0o600))
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CLOUDSDK_") || strings.HasPrefix(v, "GOOGLE_") })
 	env = append(env,
 		"CLOUDSDK_CONFIG="+dir,

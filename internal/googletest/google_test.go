@@ -24,15 +24,11 @@ func TestCommands(t *testing.T) {
 		"metric2.json": `{"name": "tally_ticks", "filter": "severity=ERROR"}`,
 		"alert.json":   `{"displayName": "Lag", "combiner": "OR", "conditions": [{"displayName": "c", "conditionMatchedLog": {"filter": "severity=ERROR"}}]}`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	env := append(g.Environ(), "PATH="+Gcloud(t)+":"+os.Getenv("PATH"))
 	commands, err := os.ReadFile("testdata/commands.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var line, out string
 	for text := range strings.Lines(string(commands)) {
 		kind, text, _ := strings.Cut(strings.TrimSuffix(text, "\n"), " ")

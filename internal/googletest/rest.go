@@ -50,15 +50,13 @@ var routes = sync.OnceValue(func() []route {
 			host, _ := proto.GetExtension(service.Options(), annotations.E_DefaultHost).(string)
 			for j := range service.Methods().Len() {
 				method := service.Methods().Get(j)
-				if path := mixins[method.FullName()]; path != "" {
-					all = append(all, newRoute(route{method: method, verb: "GET"}, path))
-					continue
-				}
 				http, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
+				if path := mixins[method.FullName()]; path != "" {
+					http, host = &annotations.HttpRule{Pattern: &annotations.HttpRule_Get{Get: path}}, ""
+				}
 				for _, rule := range append([]*annotations.HttpRule{http}, http.GetAdditionalBindings()...) {
-					r := rule.ProtoReflect()
-					if verb := r.WhichOneof(r.Descriptor().Oneofs().ByName("pattern")); verb != nil {
-						all = append(all, newRoute(route{method: method, api: host, verb: strings.ToUpper(string(verb.Name())), body: rule.Body}, r.Get(verb).String()))
+					if r := newRoute(method, host, rule); len(r.variables) > 0 {
+						all = append(all, r)
 					}
 				}
 			}
@@ -75,7 +73,15 @@ var (
 
 // newRoute returns the route of a path such as /v2/{parent=projects/*/locations/*}/functions. Any version
 // will do: gcloud calls some that Go has no messages for, which are the same in the newer ones.
-func newRoute(r route, path string) route {
+func newRoute(method protoreflect.MethodDescriptor, api string, rule *annotations.HttpRule) route {
+	r := route{method: method, api: api, body: rule.GetBody()}
+	path := ""
+	rule.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if o := f.ContainingOneof(); o != nil { // the one of get, post and so on
+			r.verb, path = strings.ToUpper(string(f.Name())), v.String()
+		}
+		return true
+	})
 	r.collection = strings.TrimPrefix(path[strings.LastIndex(path, "}")+1:], "/")
 	pattern := variable.ReplaceAllStringFunc(version.ReplaceAllString(path, `/v\w+/`), func(s string) string {
 		parts := variable.FindStringSubmatch(s)
