@@ -57,7 +57,10 @@ func (c Command) words() []string {
 	var words []string
 	for _, arg := range c.Args {
 		before, after, found := strings.Cut(arg, Placeholder)
-		word := quote(before)
+		word := ""
+		if before != "" || !found {
+			word = quote(before)
+		}
 		if found {
 			word += `"$(` + c.Output.String() + `)"`
 			if after != "" {

@@ -73,19 +73,6 @@ func (a App) checkRules(routes rollup.Routes) error {
 	return errors.Join(problems...)
 }
 
-// A FieldOverride is a field as firestore.indexes.json has it.
-type FieldOverride struct {
-	CollectionGroup string `json:"collectionGroup"`
-	FieldPath       string `json:"fieldPath"`
-	TTL             bool   `json:"ttl,omitempty"`
-	Indexes         []any  `json:"indexes"`
-}
-
-// Override returns the field as firestore.indexes.json has it.
-func (f FieldConfig) Override() FieldOverride {
-	return FieldOverride{CollectionGroup: f.CollectionGroup, FieldPath: f.Path, TTL: f.TTL, Indexes: []any{}}
-}
-
 // missingFields returns those of the fields that the app's indexes file does not have, as lines of it; none
 // if there is no file. The app's next "firebase deploy --only firestore:indexes" offers to delete what its
 // file does not have, or does so with --force.
@@ -94,7 +81,7 @@ func (a App) missingFields(fields []FieldConfig) (lines []string, err error) {
 		return nil, nil
 	}
 	data, err := os.ReadFile(a.Indexes)
-	var indexes struct{ FieldOverrides []FieldOverride }
+	var indexes struct{ FieldOverrides []FieldConfig }
 	if err == nil {
 		err = json.Unmarshal(data, &indexes)
 	}
@@ -102,8 +89,8 @@ func (a App) missingFields(fields []FieldConfig) (lines []string, err error) {
 		return nil, fmt.Errorf("%s: %w", a.Indexes, err)
 	}
 	for _, f := range fields {
-		if !slices.ContainsFunc(indexes.FieldOverrides, func(o FieldOverride) bool { return o.CollectionGroup == f.CollectionGroup && o.FieldPath == f.Path }) {
-			line, err := json.Marshal(f.Override())
+		if !slices.ContainsFunc(indexes.FieldOverrides, func(has FieldConfig) bool { return has.CollectionGroup == f.CollectionGroup && has.Path == f.Path }) {
+			line, err := json.Marshal(f)
 			if err != nil {
 				return nil, err
 			}

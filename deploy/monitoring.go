@@ -10,65 +10,42 @@ import (
 	"strings"
 )
 
-// Monitoring is what deploy/monitoring holds: resources of Google's REST APIs, one to a file.
-//
-//	metrics/*.json    logging's LogMetric; "name" names it
-//	alerts/*.json     monitoring's AlertPolicy; the label "tally" names it
-//	dashboard.json    monitoring's Dashboard; "displayName" names it
-type Monitoring struct {
-	Metrics, Alerts, Dashboards []File
-}
-
-// A File is one of them.
+// A File is one of deploy/monitoring: a resource of one of Google's REST APIs.
 type File struct {
+	*Kind          // Metric, Alert or Dashboard
 	Path    string // in the clone
 	Content Object
-	name    string
+	name    string // "name" of a metric, the label "tally" of an alert, "displayName" of a dashboard
 }
 
 //go:embed monitoring
 var files embed.FS
 
-// ReadMonitoring reads deploy/monitoring, as it was when this program was built.
-func ReadMonitoring() (*Monitoring, error) {
-	m := new(Monitoring)
-	for _, kind := range []struct {
+// Monitoring returns the files of deploy/monitoring as they were when this program was built.
+func Monitoring() ([]File, error) {
+	var all []File
+	for _, of := range []struct {
+		*Kind
 		pattern, key string
-		into         *[]File
-	}{
-		{"metrics/*.json", "name", &m.Metrics},
-		{"alerts/*.json", "userLabels." + label, &m.Alerts},
-		{"dashboard.json", "displayName", &m.Dashboards},
-	} {
-		names, err := fs.Glob(files, "monitoring/"+kind.pattern)
+	}{{Metric, "metrics/*.json", "name"}, {Alert, "alerts/*.json", "userLabels." + label}, {Dashboard, "dashboard.json", "displayName"}} {
+		names, err := fs.Glob(files, "monitoring/"+of.pattern)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range names {
+			f := File{Kind: of.Kind, Path: "deploy/" + name}
 			data, err := files.ReadFile(name)
-			if err != nil {
-				return nil, err
+			if err == nil {
+				f.Content, err = decode(data)
 			}
-			f := File{Path: "deploy/" + name}
-			if f.Content, err = decode(data); err != nil {
+			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			if f.name = f.Content.Get(kind.key); f.name == "" {
-				return nil, fmt.Errorf("%s: no %s, which tells it from others", name, kind.key)
-			}
-			*kind.into = append(*kind.into, f)
+			f.name = f.Content.Get(of.key)
+			all = append(all, f)
 		}
 	}
-	return m, nil
-}
-
-// names returns the names of the metrics and dashboards, which have no mark of what made them.
-func (m *Monitoring) names() []string {
-	var names []string
-	for _, f := range slices.Concat(m.Metrics, m.Dashboards) {
-		names = append(names, f.name)
-	}
-	return names
+	return all, nil
 }
 
 // leaves returns a setting for each value of the content, and the length of each list.
@@ -93,44 +70,36 @@ func leaves(at string, content any, arg string) []Setting {
 	return settings
 }
 
-// Monitor adds metrics, alerts, which mail to the address if there is one, and dashboards. Channels that
-// an alert has stay. It reports whether an alert tells nobody.
-func (d *Description) Monitor(m *Monitoring, have *State, email string) (silent bool) {
-	for _, f := range m.Metrics {
-		d.add(Resource{Kind: Metric, Name: f.name, content: f.Content, Settings: leaves("", f.Content, "--config-from-file="+f.Path)})
-	}
-	marks := []string{"--user-labels=" + madeByLabel + "=true"}
+// Monitor adds what the files say, and has alerts mail to the address if there is one. Channels that an alert
+// has stay. It reports whether an alert tells nobody.
+func (d *Description) Monitor(files []File, have *State, email string) (silent bool) {
+	const mark = "--user-labels=" + madeByLabel + "=true"
 	to, lookup := "", (*Command)(nil)
 	if email != "" {
-		d.add(Resource{Kind: Channel, Name: email, Settings: []Setting{
-			{Arg: "--type=email"},
-			{Arg: "--display-name=Tally"},
-			{Arg: "--channel-labels=email_address=" + email},
-			{Arg: "--user-labels=" + label + "=alerts"},
-			{Arg: marks[0]},
-		}})
+		d.add(Resource{Kind: Channel, Name: email, Settings: []Setting{{Arg: "--type=email"}, {Arg: "--display-name=Tally"},
+			{Arg: "--channel-labels=email_address=" + email}, {Arg: "--user-labels=" + label + "=alerts"}, {Arg: mark}}})
 		if to = have.Find(Channel, email).name(); to == "" {
 			filter := fmt.Sprintf("--filter=labels.email_address=%q AND userLabels.%s=%q", email, label, "alerts")
 			to, lookup = Placeholder, new(Channel.Command(d.Project, "list", "", filter, "--format=value(name)"))
 		}
 	}
-	for _, f := range m.Alerts {
-		r := Resource{Kind: Alert, Name: f.name, content: f.Content, Settings: leaves("", f.Content, "--policy-from-file="+f.Path), lookup: lookup}
-		r.Settings = append(r.Settings, Setting{Arg: "--user-labels=" + label + "=" + f.name, Always: true}, Setting{Arg: marks[0], Always: true})
-		h := have.Find(Alert, f.name)
-		channels := h.Get("notificationChannels") // the file replaces the policy, with its channels
-		if to != "" && !slices.Contains(strings.Split(channels, ","), to) {
-			channels = strings.TrimPrefix(channels+","+to, ",")
-		}
-		if channels != "" {
-			r.Settings = append(r.Settings, Setting{Path: "notificationChannels", Want: channels, Arg: "--notification-channels=" + channels, Always: true})
-		}
-		silent = silent || channels == ""
-		d.add(r)
-	}
-	for _, f := range m.Dashboards {
+	for _, f := range files {
+		h := have.Find(f.Kind, f.name)
+		r := Resource{Kind: f.Kind, Name: f.name, content: f.Content, lookup: lookup}
 		arg := "--config-from-file=" + f.Path
-		if h := have.Find(Dashboard, f.name); h != nil { // an update must name what it replaces
+		switch {
+		case f.Kind == Alert:
+			arg = "--policy-from-file=" + f.Path
+			r.Settings = []Setting{{Arg: "--user-labels=" + label + "=" + f.name, Always: true}, {Arg: mark, Always: true}}
+			channels := h.Get("notificationChannels") // the file replaces the policy, with its channels
+			if to != "" && !slices.Contains(strings.Split(channels, ","), to) {
+				channels = strings.TrimPrefix(channels+","+to, ",")
+			}
+			if channels != "" {
+				r.Settings = append(r.Settings, Setting{Path: "notificationChannels", Want: channels, Arg: "--notification-channels=" + channels, Always: true})
+			}
+			silent = silent || channels == ""
+		case f.Kind == Dashboard && h != nil: // an update must name what it replaces
 			content := maps.Clone(f.Content)
 			content["etag"] = h.Get("etag")
 			data, err := json.Marshal(content)
@@ -139,7 +108,8 @@ func (d *Description) Monitor(m *Monitoring, have *State, email string) (silent 
 			}
 			arg = "--config=" + string(data)
 		}
-		d.add(Resource{Kind: Dashboard, Name: f.name, content: f.Content, Settings: leaves("", f.Content, arg)})
+		r.Settings = append(leaves("", f.Content, arg), r.Settings...)
+		d.add(r)
 	}
 	return silent
 }

@@ -119,7 +119,7 @@ func (d *Description) foreign(have *State) error {
 		if h == nil || (r.Kind != Function && r.Kind != Trigger && r.Kind != Job) || have.made(r.Kind, h) {
 			continue
 		}
-		if r.Kind == Job && h.Get("httpTarget.uri") == have.uri(r.Name) {
+		if r.Kind == Job && strings.TrimSuffix(h.Get("httpTarget.uri"), "/") == have.uri(r.Name) {
 			continue
 		}
 		problems = append(problems, fmt.Errorf("%s %s in %s was not made by tally deploy: go on with what made it, such as Terraform, or delete it first", r.Noun, path.Base(r.Name), segment(r.Name, "locations")))
@@ -164,27 +164,20 @@ func (d *Description) Mend(have *State) Plan {
 func (d *Description) resolve(have *State) {
 	for i := range d.Resources {
 		r := &d.Resources[i]
-		value := ""
-		switch r.Kind {
-		case Job:
-			value = have.uri(r.Name)
+		if uri := have.uri(r.Name); r.Kind == Job && uri != "" {
 			for i := range r.Settings {
-				if s := &r.Settings[i]; value != "" {
-					s.Want, s.Arg = strings.Replace(s.Want, Placeholder, value, 1), strings.Replace(s.Arg, Placeholder, value, 1)
-				}
+				s := &r.Settings[i]
+				s.Want, s.Arg = strings.Replace(s.Want, Placeholder, uri, 1), strings.Replace(s.Arg, Placeholder, uri, 1)
 			}
-		case Subscription:
-			name := strings.TrimPrefix(r.Name, Placeholder)
-			if value = have.Find(Trigger, name).Get("transport.pubsub.subscription"); value != "" {
-				r.Name = value
-			}
+		} else if t := have.Find(Trigger, strings.TrimPrefix(r.Name, Placeholder)); r.Kind == Subscription && t != nil {
+			r.Name = cmp.Or(t.Get("transport.pubsub.subscription"), r.Name)
 		}
 	}
 }
 
 // uri returns the address of RollUpOnSchedule in the job's region, "" if it is not there.
 func (s *State) uri(job string) string {
-	name := strings.TrimSuffix(strings.Replace(job, "/jobs/", "/functions/", 1), JobName) + OnScheduleName
+	name := strings.TrimSuffix(strings.Replace(job, "/jobs/", "/functions/", 1), jobName) + OnScheduleName
 	return s.Find(Function, name).Get("serviceConfig.uri")
 }
 
@@ -213,8 +206,8 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 	p.add(r.Kind, verb+r.Noun+" "+r.label(), r.command(project, h, changes), reasons...)
 }
 
-// grants gives roles that are missing, and takes those that nothing gave here: from anybody, and from
-// accounts that tally deploy made.
+// grants gives roles that are missing, and takes calls from anybody, and roles that are given on another
+// condition.
 func (p *Plan) grants(d *Description, k *Kind, have *State) {
 	for _, g := range d.Grants {
 		if g.On != k || slices.Contains(have.grants(g.Name), g) {
@@ -228,8 +221,8 @@ func (p *Plan) grants(d *Description, k *Kind, have *State) {
 	for _, name := range slices.Sorted(maps.Keys(have.policies)) {
 		for _, g := range have.grants(name) {
 			public := k != Project && (g.Member == "allUsers" || g.Member == "allAuthenticatedUsers")
-			own := have.made(Account, have.Find(Account, have.accountName(short(g.Member))))
-			if g.On == k && (public || own) && !slices.Contains(d.Grants, g) {
+			otherwise := slices.ContainsFunc(d.Grants, func(w Grant) bool { return w.Name == g.Name && w.Role == g.Role && w.Member == g.Member })
+			if g.On == k && (public || otherwise) && !slices.Contains(d.Grants, g) {
 				p.take(d.Project, g)
 			}
 		}
@@ -358,19 +351,18 @@ func (p *Plan) remove(project string, s Surplus) {
 
 // Undeploy returns the commands that take away what Deploy's made, and nothing else: no document, no rule,
 // no field's index, no database, no API and no service agent.
-func Undeploy(have *State, m *Monitoring) (Plan, error) {
+func Undeploy(have *State, files []File) (Plan, error) {
 	var p Plan
 	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !have.made(Function, o) })
 	if others {
 		p.note("functions stay that something else made, such as Terraform, with the metrics and the dashboard that they may use")
 	}
-	names := m.names()
 	for _, k := range []*Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Channel, Account} {
 		if u := have.Unread[k]; u != nil {
 			return Plan{}, u
 		}
 		for _, o := range have.have[k] {
-			unmarked := (k == Metric || k == Dashboard) && !others && slices.Contains(names, o.Get(map[*Kind]string{Metric: "name", Dashboard: "displayName"}[k]))
+			unmarked := (k == Metric || k == Dashboard) && !others && slices.ContainsFunc(files, func(f File) bool { return f.Kind == k && have.Find(k, f.name).name() == o.name() })
 			if !unmarked && !have.made(k, o) {
 				continue
 			}

@@ -168,8 +168,14 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	}
 
 	// What is read of what was found.
+	deployed, triggers := r.Functions(), r.have[Trigger]
+	var names []string
+	for _, f := range deployed {
+		names = append(names, f.Get("buildConfig.dockerRepository"))
+	}
+	r.repositories(names...)
 	use(r, Service, run.NewServicesClient, func(c *run.ServicesClient) {
-		for _, f := range r.Functions() {
+		for _, f := range deployed {
 			if name := f.Get("serviceConfig.service"); name != "" {
 				s, err := c.GetService(ctx, &runpb.GetServiceRequest{Name: name})
 				r.add(Service, s, err)
@@ -178,18 +184,13 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 		}
 	})
 	use(r, Subscription, pubsub.NewSubscriptionAdminClient, func(c *pubsub.SubscriptionAdminClient) {
-		for _, t := range r.have[Trigger] {
+		for _, t := range triggers {
 			if name := t.Get("transport.pubsub.subscription"); t.Get("destination.cloudRun.service") == OnWriteName && name != "" {
 				s, err := c.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
 				r.add(Subscription, s, err)
 			}
 		}
 	})
-	var names []string
-	for _, f := range r.Functions() {
-		names = append(names, f.Get("buildConfig.dockerRepository"))
-	}
-	r.repositories(names...)
 	_ = r.all.Wait()
 	return r.State, nil
 }
@@ -197,6 +198,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 // ReadFor reads what only the description names: how fields are indexed, and the repository.
 func (s *State) ReadFor(ctx context.Context, d *Description, o ...option.ClientOption) {
 	r := &reader{State: s, ctx: ctx, options: o}
+	r.repositories(d.only(Repository).Name)
 	use(r, Field, firestore.NewFirestoreAdminClient, func(c *firestore.FirestoreAdminClient) {
 		var fields errgroup.Group
 		fields.SetLimit(atOnce)
@@ -207,19 +209,18 @@ func (s *State) ReadFor(ctx context.Context, d *Description, o ...option.ClientO
 		}
 		_ = fields.Wait()
 	})
-	r.repositories(d.only(Repository).Name)
 	_ = r.all.Wait()
 }
 
-// repositories reads those of the names that are not read yet.
+// repositories reads those of the names that are not read yet. It comes before other reads, which add to what it looks at.
 func (r *reader) repositories(names ...string) {
+	names = slices.DeleteFunc(names, func(n string) bool { return path.Base(n) != repositoryName || r.Find(Repository, n) != nil })
+	slices.Sort(names)
 	use(r, Repository, artifactregistry.NewClient, func(c *artifactregistry.Client) {
-		for _, name := range names {
-			if path.Base(name) == repositoryName && r.Find(Repository, name) == nil {
-				o, err := c.GetRepository(r.ctx, &artifactregistrypb.GetRepositoryRequest{Name: name})
-				r.add(Repository, o, err)
-				r.policy(Repository, name, c.GetIamPolicy)
-			}
+		for _, name := range slices.Compact(names) {
+			o, err := c.GetRepository(r.ctx, &artifactregistrypb.GetRepositoryRequest{Name: name})
+			r.add(Repository, o, err)
+			r.policy(Repository, name, c.GetIamPolicy)
 		}
 	})
 }
@@ -280,7 +281,7 @@ func (r *reader) policy(k *Kind, name string, call func(context.Context, *policy
 	r.policies[name] = p.GetBindings()
 }
 
-// tidy makes alike what the APIs have in different ways.
+// tidy puts the filters of a trigger by their attributes.
 func tidy(o Object) Object {
 	if filters, ok := o["eventFilters"].([]any); ok { // a list of attributes and values
 		by := make(map[string]any)
@@ -290,12 +291,6 @@ func tidy(o Object) Object {
 		}
 		by["document"] = anonymous(fmt.Sprint(by["document"]))
 		o["eventFilters"] = by
-	}
-	if target, ok := o["httpTarget"].(map[string]any); ok { // addresses get a slash at their end
-		target["uri"] = strings.TrimSuffix(fmt.Sprint(target["uri"]), "/")
-		if token, ok := target["oidcToken"].(map[string]any); ok {
-			token["audience"] = strings.TrimSuffix(fmt.Sprint(token["audience"]), "/")
-		}
 	}
 	return o
 }
@@ -321,15 +316,21 @@ func functionsIn(ctx context.Context, c *functions.FunctionClient, parent string
 // (https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields).
 var simpleField = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
+// fieldPath returns a field's id, in quotes if it needs them.
+func fieldPath(id string) string {
+	if id == "*" || simpleField.MatchString(id) {
+		return id
+	}
+	return "`" + id + "`" // routes' fields hold no backquotes
+}
+
 // field reads how a field is indexed, and whether it expires documents. If it says no more than that it is
 // as its ancestor, the default of the database, that is read. An index or a policy that is being made
 // counts as made.
 func (r *reader) field(c *firestore.FirestoreAdminClient, name string) {
 	get := func(name string) (*adminpb.Field, error) {
-		if id := path.Base(name); id != "*" && !simpleField.MatchString(id) {
-			name = strings.TrimSuffix(name, id) + "`" + id + "`" // routes' fields hold no backquotes
-		}
-		return c.GetField(r.ctx, &adminpb.GetFieldRequest{Name: name})
+		collection, id := path.Split(name)
+		return c.GetField(r.ctx, &adminpb.GetFieldRequest{Name: collection + fieldPath(id)})
 	}
 	f, err := get(name)
 	config := f.GetIndexConfig()

@@ -186,14 +186,14 @@ func orNone(s string) string {
 	if s == "" {
 		return "none"
 	}
-	return s
+	return strings.ReplaceAll(s, Placeholder, "(looked up)")
 }
 
 // differs returns the settings that are not as they are to be.
 func (r *Resource) differs(have Object) []Change {
 	var changes []Change
 	for _, s := range r.Settings {
-		got := have.Get(s.Path)
+		got := strings.TrimSuffix(have.Get(s.Path), "/") // which Cloud Scheduler adds to addresses
 		if s.Mark || s.Path == "" || got == s.Want || got == "" && (s.Want == "0" || s.Want == "false") || s.Want == "" && (got == "0" || got == "false") {
 			continue
 		}
@@ -209,6 +209,10 @@ func (k *Kind) Command(project, verb, name string, args ...string) Command {
 	switch {
 	case k == Account && verb == k.create:
 		id, _, _ = strings.Cut(id, "@")
+	case k == Field || k == TTL:
+		id = fieldPath(id)
+	case k == Subscription && strings.HasPrefix(name, Placeholder):
+		id = Placeholder // Eventarc names it
 	case k == Alert || k == Channel || k == Dashboard:
 		if id = name; verb == k.create {
 			id = "" // the server gives it

@@ -14,12 +14,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/oauth2"
 	"google.golang.org/api/option"
 )
 
 // Tools run gcloud and firebase, which they find on PATH.
 type Tools struct {
+	Project  string
 	Dir      string    // the clone, which commands name files of
 	Progress io.Writer // a line for what is under way
 }
@@ -62,9 +64,9 @@ func SignIn(ctx context.Context) ([]option.ClientOption, error) {
 
 // A failure is a command that failed.
 type failure struct {
-	command Command
-	stderr  string
-	err     error
+	command         Command
+	project, stderr string
+	err             error
 }
 
 func (f *failure) Error() string {
@@ -75,26 +77,13 @@ func (f *failure) Error() string {
 	text := f.command.String() + "\n" + said
 	for _, r := range remedies {
 		if r.symptom.MatchString(f.stderr) {
-			return text + "\n\n" + strings.ReplaceAll(r.remedy, "PROJECT", f.project())
+			return text + "\n\n" + strings.ReplaceAll(r.remedy, "PROJECT", f.project)
 		}
 	}
 	return text
 }
 
 func (f *failure) Unwrap() error { return f.err }
-
-// project returns the project that the command is about.
-func (f *failure) project() string {
-	for i, arg := range f.command.Args {
-		if p, ok := strings.CutPrefix(arg, "--project="); ok {
-			return p
-		}
-		if i > 2 && f.command.Args[1] == "projects" && !strings.HasPrefix(arg, "-") {
-			return arg
-		}
-	}
-	return "PROJECT"
-}
 
 // remedies are for what a user meets first. The symptoms are what gcloud and Google's APIs say.
 var remedies = []struct {
@@ -130,7 +119,7 @@ func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 			}
 			value := strings.TrimSpace(string(out))
 			if value == "" {
-				return nil, &failure{*c.Output, printedNothing, errors.New("no output")}
+				return nil, &failure{*c.Output, t.Project, printedNothing, errors.New("no output")}
 			}
 			args[i] = strings.ReplaceAll(arg, Placeholder, value)
 		}
@@ -150,7 +139,7 @@ func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, &failure{c, stderr.String(), err}
+		return nil, &failure{c, t.Project, stderr.String(), err}
 	}
 	return stdout.Bytes(), nil
 }
@@ -186,47 +175,42 @@ const (
 func (t *Tools) Run(ctx context.Context, p Plan) error {
 	for i, step := range p.Steps {
 		fmt.Fprintf(t.Progress, "[%d/%d] %s\n", i+1, len(p.Steps), step.Title)
-		for attempt := 0; ; attempt++ {
+		try := func() (any, error) {
 			err := t.run(ctx, step.Command)
-			if err == nil {
-				break
+			if soon(err) == "" {
+				return nil, backoff.Permanent(err)
 			}
-			reason := ""
-			if f := new(failure); errors.As(err, &f) {
-				for _, r := range transient {
-					if r.symptom.MatchString(f.stderr) {
-						reason = r.reason
-						break
-					}
-				}
-			}
-			if reason == "" || attempt == retryTimes {
-				return fmt.Errorf("step %d of %d, %s: %w", i+1, len(p.Steps), step.Title, err)
-			}
-			fmt.Fprintf(t.Progress, "  %s; once more in %v\n", reason, retryEvery)
-			if err := sleep(ctx, retryEvery); err != nil {
-				return err
-			}
+			return nil, err
+		}
+		if _, err := backoff.Retry(ctx, try, backoff.WithBackOff(backoff.NewConstantBackOff(retryEvery)), backoff.WithMaxTries(retryTimes),
+			backoff.WithNotify(func(err error, d time.Duration) { fmt.Fprintf(t.Progress, "  %s; once more in %v\n", soon(err), d) })); err != nil {
+			return fmt.Errorf("step %d of %d, %s: %w", i+1, len(p.Steps), step.Title, err)
 		}
 	}
 	return nil
 }
 
-func (t *Tools) run(ctx context.Context, c Command) error {
-	if c.Args[0] == "sleep" {
-		return sleep(ctx, redelivery)
+// soon returns why a command that failed may succeed soon; "" if it may not.
+func soon(err error) string {
+	if f := new(failure); errors.As(err, &f) {
+		for _, r := range transient {
+			if r.symptom.MatchString(f.stderr) {
+				return r.reason
+			}
+		}
 	}
-	_, err := t.output(ctx, c)
-	return err
+	return ""
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+func (t *Tools) run(ctx context.Context, c Command) error {
+	if c.Args[0] != "sleep" {
+		_, err := t.output(ctx, c)
+		return err
+	}
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(redelivery):
 		return nil
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -22,7 +21,7 @@ import (
 type Options struct {
 	Project string // id
 
-	// Region is where the functions run. Empty, that is near the first database; see FunctionRegion.
+	// Region is where the functions run. Empty, that is near the first database.
 	Region string
 
 	Databases []Database // at least one
@@ -71,14 +70,8 @@ type Grant struct {
 const (
 	OnWriteName    = "tally-on-write"
 	OnScheduleName = "tally-on-schedule"
-	JobName        = "tally"
+	jobName        = "tally"
 	repositoryName = "tally"
-)
-
-// Entry points of the functions.
-const (
-	OnWrite    = "RollUpOnWrite"
-	OnSchedule = "RollUpOnSchedule"
 )
 
 // Ids of the service accounts. Each may do one thing, so that none that leaks opens another.
@@ -92,15 +85,14 @@ const (
 // EventType is what RollUpOnWrite is triggered by: any change of a document, its deletion included.
 const EventType = "google.cloud.firestore.document.v1.written"
 
-// Labels of functions, triggers, alerts and channels. Terraform gives the first too.
+// Labels of functions, triggers, alerts and channels, of which Terraform gives the first too, and the
+// description of what tally deploy made and cannot label.
 const (
 	label       = "tally"        // what it is for
 	madeByLabel = "tally-deploy" // what made it
 	sourceLabel = "tally-source" // of functions: which source
+	madeBy      = "Made by tally deploy"
 )
-
-// madeBy is the description of what tally deploy made and cannot label.
-const madeBy = "Made by tally deploy"
 
 // apis are the services that the project needs.
 var apis = []string{
@@ -150,40 +142,25 @@ const (
 // multiRegions are the regions for functions on databases in multi-regions: those that Eventarc maps
 // them to (https://firebase.google.com/docs/firestore/eventarc, "Eventarc and Firestore locations").
 // It says nothing of nam7; the region is the one that the Firebase CLI takes.
-var multiRegions = map[string]string{
-	"nam5": "us-central1",
-	"nam7": "us-central1",
-	"eur3": "europe-west4",
-}
-
-// FunctionRegion returns the region for functions on databases in the location: the nearest.
-func FunctionRegion(location string) string { return cmp.Or(multiRegions[location], location) }
+var multiRegions = map[string]string{"nam5": "us-central1", "nam7": "us-central1", "eur3": "europe-west4"}
 
 // region returns the region of the functions.
-func (o *Options) region() string { return cmp.Or(o.Region, FunctionRegion(o.Databases[0].Location)) }
+func (o *Options) region() string {
+	return cmp.Or(o.Region, multiRegions[o.Databases[0].Location], o.Databases[0].Location)
+}
 
 // Describe returns the description for the options. number is the project's number, and source the
-// hash of the functions' source, "" if any will do. The error joins every problem.
+// hash of the functions' source, "" if any will do.
 func Describe(o Options, number, source string) (*Description, error) {
-	var problems []error
-	if o.Project == "" {
-		problems = append(problems, errors.New("no project: name it by --project"))
-	}
-	if len(o.Databases) == 0 {
-		problems = append(problems, errors.New("no database"))
-	}
-	if o.Config.HoldLimit >= onWriteTimeout {
-		problems = append(problems, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the timeout of the function, %v", o.Config.HoldLimit, onWriteTimeout))
-	}
-	if o.Billing != ByRequest && o.Billing != ByInstance {
-		problems = append(problems, fmt.Errorf("--billing %q: want %s or %s", o.Billing, ByRequest, ByInstance))
-	}
-	if err := errors.Join(problems...); err != nil {
-		return nil, err
+	switch {
+	case o.Config.HoldLimit >= onWriteTimeout:
+		return nil, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the timeout of the function, %v", o.Config.HoldLimit, onWriteTimeout)
+	case o.Billing != ByRequest && o.Billing != ByInstance:
+		return nil, fmt.Errorf("--billing %q: want %s or %s", o.Billing, ByRequest, ByInstance)
 	}
 	d := &Description{Project: o.Project, APIs: slices.Clone(apis), Routes: o.Config.Routes, Databases: slices.Clone(o.Databases)}
 	d.accounts(&o, number)
-	d.add(Resource{Kind: Repository, Name: d.repository(o.region()), Settings: []Setting{
+	d.add(Resource{Kind: Repository, Name: d.in(o.region(), "repositories", repositoryName), Settings: []Setting{
 		{Arg: "--repository-format=docker"},
 		{Path: "description", Want: madeBy, Arg: "--description=" + madeBy, Mark: true},
 	}})
@@ -199,15 +176,6 @@ func (d *Description) Job() string { return d.only(Job).Name }
 
 func (d *Description) add(r Resource) { d.Resources = append(d.Resources, r) }
 
-// resource returns the resource of the kind and the name, nil if there is none.
-func (d *Description) resource(k *Kind, name string) *Resource {
-	i := slices.IndexFunc(d.Resources, func(r Resource) bool { return r.Kind == k && r.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &d.Resources[i]
-}
-
 func (d *Description) email(id string) string {
 	return id + "@" + d.Project + ".iam.gserviceaccount.com"
 }
@@ -215,10 +183,6 @@ func (d *Description) email(id string) string {
 // in returns the name of a resource in a region or location.
 func (d *Description) in(location, collection, id string) string {
 	return "projects/" + d.Project + "/locations/" + location + "/" + collection + "/" + id
-}
-
-func (d *Description) repository(region string) string {
-	return d.in(region, "repositories", repositoryName)
 }
 
 // accounts are the service accounts, Google's own included, and what each may.
@@ -234,53 +198,55 @@ func (d *Description) accounts(o *Options, number string) {
 			{Path: "description", Want: madeBy, Arg: "--description=" + madeBy, Mark: true},
 		}})
 	}
-	agent := func(service string) string {
-		return fmt.Sprintf("serviceAccount:service-%s@gcp-sa-%s.iam.gserviceaccount.com", number, service)
+	agent := func(service string) string { // an account of Google's own
+		return fmt.Sprintf("service-%s@gcp-sa-%s.iam.gserviceaccount.com", number, service)
 	}
-	var databases []string
-	for _, database := range o.Databases {
-		databases = append(databases, fmt.Sprintf(`resource.name == "projects/%s/databases/%s"`, o.Project, database.ID))
+	give := func(on *Kind, name, role, account string) *Grant {
+		d.Grants = append(d.Grants, Grant{On: on, Name: name, Role: role, Member: "serviceAccount:" + account})
+		return &d.Grants[len(d.Grants)-1]
 	}
-	may := func(id, role, condition string) {
-		d.Grants = append(d.Grants, Grant{On: Project, Name: "projects/" + o.Project, Role: role, Member: "serviceAccount:" + d.email(id), Condition: condition})
-	}
+	all, trigger, build := "projects/"+o.Project, d.email(triggerAccount), d.email(buildAccount)
 	// Eventarc makes its service agent when it is first needed, and the first trigger fails until the
 	// agent's role is known everywhere. Made here, it has the time of a build.
 	// https://cloud.google.com/eventarc/docs/access-control
-	d.Grants = append(d.Grants, Grant{On: Project, Name: "projects/" + o.Project, Role: "roles/eventarc.serviceAgent", Member: agent("eventarc")})
+	give(Project, all, "roles/eventarc.serviceAgent", agent("eventarc"))
 	// Reads and writes documents of the databases in use; Firestore has no narrower role that may write.
 	// https://cloud.google.com/firestore/docs/security/iam#conditions
-	may(functionsAccount, "roles/datastore.user", strings.Join(databases, " || "))
+	var databases []string
+	for _, database := range o.Databases {
+		databases = append(databases, fmt.Sprintf(`resource.name == "%s/databases/%s"`, all, database.ID))
+	}
+	give(Project, all, "roles/datastore.user", d.email(functionsAccount)).Condition = strings.Join(databases, " || ")
 	if o.Env["TALLY_TELEMETRY"] == "gcp" {
 		// https://cloud.google.com/stackdriver/docs/otlp/overview
 		d.APIs = append(d.APIs, "telemetry.googleapis.com")
-		may(functionsAccount, "roles/telemetry.writer", "")
+		give(Project, all, "roles/telemetry.writer", d.email(functionsAccount))
 	}
 	// Receives Firestore's events: https://cloud.google.com/eventarc/docs/roles-permissions
-	may(triggerAccount, "roles/eventarc.eventReceiver", "")
+	give(Project, all, "roles/eventarc.eventReceiver", trigger)
 	// What a build needs. Projects since July 2024 have no default account that may. Cloud Functions keeps
 	// the source in the bucket: https://cloud.google.com/functions/docs/securing/build-custom-sa,
 	// https://cloud.google.com/functions/docs/building, https://cloud.google.com/iam/docs/conditions-resource-attributes
-	may(buildAccount, "roles/logging.logWriter", "")
-	may(buildAccount, "roles/storage.objectViewer", fmt.Sprintf(`resource.name.startsWith("projects/_/buckets/gcf-v2-sources-%s-%s")`, number, o.region()))
-	d.Grants = append(d.Grants,
-		// Pub/Sub signs the tokens that its pushes carry. Where its agent is from before April 2021 it needs
-		// to be told so: https://cloud.google.com/eventarc/docs/roles-permissions. Here it may do that as the
-		// trigger, not as every account of the project.
-		Grant{On: Account, Name: "projects/" + o.Project + "/serviceAccounts/" + d.email(triggerAccount), Role: "roles/iam.serviceAccountTokenCreator", Member: agent("pubsub")},
-		Grant{On: Repository, Name: d.repository(o.region()), Role: "roles/artifactregistry.writer", Member: "serviceAccount:" + d.email(buildAccount)},
-		// Each service has one caller: https://cloud.google.com/run/docs/securing/managing-access
-		Grant{On: Service, Name: d.in(o.region(), "services", OnWriteName), Role: invokerRole, Member: "serviceAccount:" + d.email(triggerAccount)},
-		Grant{On: Service, Name: d.in(o.region(), "services", OnScheduleName), Role: invokerRole, Member: "serviceAccount:" + d.email(schedulerAccount)})
+	give(Project, all, "roles/logging.logWriter", build)
+	give(Project, all, "roles/storage.objectViewer", build).Condition = fmt.Sprintf(`resource.name.startsWith("projects/_/buckets/gcf-v2-sources-%s-%s")`, number, o.region())
+	give(Repository, d.in(o.region(), "repositories", repositoryName), "roles/artifactregistry.writer", build)
+	// Pub/Sub signs the tokens that its pushes carry. Where its agent is from before April 2021 it needs to be
+	// told so: https://cloud.google.com/eventarc/docs/roles-permissions. Here it may do that as the trigger, not
+	// as every account of the project.
+	give(Account, all+"/serviceAccounts/"+trigger, "roles/iam.serviceAccountTokenCreator", agent("pubsub"))
+	// Each service has one caller: https://cloud.google.com/run/docs/securing/managing-access
+	give(Service, d.in(o.region(), "services", OnWriteName), "roles/run.invoker", trigger)
+	give(Service, d.in(o.region(), "services", OnScheduleName), "roles/run.invoker", d.email(schedulerAccount))
 }
 
-const invokerRole = "roles/run.invoker"
-
-// A FieldConfig is a field of all collections of one id, and how it is indexed.
+// A FieldConfig is a field of all collections of one id, and how it is indexed, as firestore.indexes.json has
+// one that is exempt.
 type FieldConfig struct {
-	CollectionGroup, Path string
-	Indexed               bool // a sum needs the index
-	TTL                   bool // its time is that at which Firestore deletes the document
+	CollectionGroup string `json:"collectionGroup"`
+	Path            string `json:"fieldPath"`
+	TTL             bool   `json:"ttl,omitempty"` // its time is that at which Firestore deletes the document
+	Indexes         []any  `json:"indexes"`       // none
+	Indexed         bool   `json:"-"`             // a sum needs the index
 }
 
 // Fields returns the fields that need an index, and those that must have none.
@@ -291,8 +257,9 @@ type FieldConfig struct {
 // each route. A field that is summed needs its index, which is there by default; one of a route that
 // reads documents has none, because its index is what limits it.
 func Fields(routes rollup.Routes) []FieldConfig {
-	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true}}
+	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true, Indexes: []any{}}}
 	add := func(f FieldConfig) {
+		f.Indexes = []any{}
 		i := slices.IndexFunc(fields, func(has FieldConfig) bool { return has.CollectionGroup == f.CollectionGroup && has.Path == f.Path })
 		if i < 0 {
 			fields = append(fields, f)
@@ -354,7 +321,7 @@ func (d *Description) functions(o *Options, source string) {
 			// https://cloud.google.com/functions/docs/securing/build-custom-sa
 			value("buildConfig.serviceAccount", "projects/"+d.Project+"/serviceAccounts/"+d.email(buildAccount), "--build-service-account"),
 			// A repository of its own, which the build's account may write: https://cloud.google.com/functions/docs/building#image_registry
-			value("buildConfig.dockerRepository", d.repository(o.region()), "--docker-repository"),
+			value("buildConfig.dockerRepository", d.in(o.region(), "repositories", repositoryName), "--docker-repository"),
 			// https://cloud.google.com/functions/docs/securing/function-identity
 			value("serviceConfig.serviceAccountEmail", d.email(functionsAccount), "--service-account"),
 			// The least of the second generation execution environment:
@@ -382,7 +349,7 @@ func (d *Description) functions(o *Options, source string) {
 		}
 		d.add(Resource{Kind: Function, Name: d.in(o.region(), "functions", name), Settings: settings})
 	}
-	add(OnWriteName, OnWrite, "on-write",
+	add(OnWriteName, "RollUpOnWrite", "on-write",
 		value("serviceConfig.maxInstanceRequestConcurrency", strconv.Itoa(rollup.Concurrency), "--concurrency"),
 		// The least that allows a concurrency above 1: https://cloud.google.com/run/docs/configuring/services/cpu
 		value("serviceConfig.availableCpu", "1", "--cpu"),
@@ -391,7 +358,7 @@ func (d *Description) functions(o *Options, source string) {
 		// cadence. 100 instances were simulated (docs/scale.md). What they cannot take is delivered again.
 		// https://cloud.google.com/run/docs/configuring/max-instances
 		value("serviceConfig.maxInstanceCount", "100", "--max-instances"))
-	add(OnScheduleName, OnSchedule, "on-schedule",
+	add(OnScheduleName, "RollUpOnSchedule", "on-schedule",
 		// One call at a time, by one instance: more would only read the same. With one at a time an instance
 		// may have less than a processor; this is what the platform gives to 512 MiB, and serves some hundred
 		// roll-ups a second (docs/costs.md). https://cloud.google.com/run/docs/configuring/services/cpu
@@ -462,7 +429,7 @@ func anonymous(pattern string) string {
 func (d *Description) schedule(o *Options) {
 	lookup := Function.Command(d.Project, "describe", d.in(o.region(), "functions", OnScheduleName), "--format=value(serviceConfig.uri)")
 	period := func(path, flag string, want time.Duration) Setting { return value(path, seconds(want), flag) }
-	d.add(Resource{Kind: Job, Name: d.in(o.region(), "jobs", JobName), lookup: &lookup, Settings: []Setting{
+	d.add(Resource{Kind: Job, Name: d.in(o.region(), "jobs", jobName), lookup: &lookup, Settings: []Setting{
 		value("schedule", schedule, "--schedule"),
 		value("timeZone", "Etc/UTC", "--time-zone"), // knows no summer time, so that no hour comes twice or never
 		{Path: "httpTarget.uri", Want: Placeholder, Arg: "--uri=" + Placeholder},
@@ -498,7 +465,8 @@ func (o *Options) env() map[string]string {
 	for _, d := range o.Databases {
 		databases = append(databases, d.ID)
 	}
-	env := maps.Clone(o.Env)
+	env := make(map[string]string)
+	maps.Copy(env, o.Env)
 	for _, name := range development {
 		delete(env, name)
 	}

@@ -86,8 +86,8 @@ func (s *State) Locate(ids []string) ([]Database, error) {
 		case d.Type != adminpb.Database_FIRESTORE_NATIVE:
 			problems = append(problems, fmt.Errorf("database %s is of type %s; Tally's events and rules need Firestore in native mode", id, d.Type))
 		case d.DatabaseEdition == adminpb.Database_ENTERPRISE:
-			// https://cloud.google.com/firestore/native/docs/editions-overview
-			problems = append(problems, fmt.Errorf("database %s is of the Enterprise edition: it has no index of a field by itself, so that a sum would read, and bill, every document; Tally serves the Standard edition", id))
+			// https://firebase.google.com/docs/firestore/compare-editions-for-native-mode
+			problems = append(problems, fmt.Errorf("database %s is of the Enterprise edition: it makes no index by itself, so that a sum would scan all shards, and bill them; Tally serves the Standard edition", id))
 		default:
 			found = append(found, Database{ID: id, Location: d.LocationId})
 		}

@@ -1,13 +1,13 @@
 package deploy
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"path"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
-	"unicode"
 )
 
 // TerraformNumber stands for the project's number in a description that becomes Terraform's.
@@ -16,7 +16,7 @@ const TerraformNumber = "${data.google_project.project.number}"
 // Terraform returns the description as a configuration in Terraform's JSON syntax
 // (https://developer.hashicorp.com/terraform/language/syntax/json), and notes of what Terraform cannot say.
 // clone is the folder of Tally's clone. Arguments have the names of the API's fields, in snake case, unless
-// block says otherwise (https://registry.terraform.io/providers/hashicorp/google/latest/docs).
+// resource says otherwise (https://registry.terraform.io/providers/hashicorp/google/latest/docs).
 func (d *Description) Terraform(clone string) ([]byte, []string, error) {
 	files, err := sourceFiles(clone)
 	if err != nil {
@@ -27,19 +27,22 @@ func (d *Description) Terraform(clone string) ([]byte, []string, error) {
 	}
 	t := &terraform{Description: d, resources: make(map[string]map[string]block)}
 	t.add("google_project_service", "api", block{"for_each": setOf(d.APIs), "service": "${each.value}", "disable_on_destroy": false}) // others may use it
+	t.next()
 	// Google's own service accounts, before the first trigger needs them.
 	t.add("google_project_service_identity", "agent", block{"provider": "google-beta", "service": "${each.value}", "for_each": setOf([]string{"eventarc.googleapis.com", "pubsub.googleapis.com"})})
 	t.add("google_storage_bucket", "source", block{"name": d.Project + "-tally-source", "location": segment(d.Job(), "locations"),
 		"uniform_bucket_level_access": true, "force_destroy": true}) // it holds the functions' source, nothing else
 	t.add("google_storage_bucket_object", "source", block{"bucket": "${google_storage_bucket.source.name}",
 		"name": "${data.archive_file.source.output_sha256}.zip", "source": "${data.archive_file.source.output_path}"})
-	var notes []string
+	var after []string
 	for _, k := range kinds {
+		t.next()
 		for _, r := range d.Resources {
 			if r.Kind == k {
-				notes = append(notes, t.resource(&r)...)
+				after = append(after, t.resource(&r)...)
 			}
 		}
+		t.next()
 		for _, g := range d.Grants {
 			if g.On == k {
 				t.grant(g)
@@ -52,8 +55,8 @@ func (d *Description) Terraform(clone string) ([]byte, []string, error) {
 	}
 	out, err := json.MarshalIndent(block{
 		"terraform": block{"required_version": ">= 1.5", "required_providers": block{
-			"google":      block{"source": "hashicorp/google", "version": ">= 6.0"},
-			"google-beta": block{"source": "hashicorp/google-beta", "version": ">= 6.0"}, // for google_project_service_identity
+			"google":      block{"source": "hashicorp/google", "version": ">= 6.50, < 8.0"},
+			"google-beta": block{"source": "hashicorp/google-beta", "version": ">= 6.50, < 8.0"}, // for google_project_service_identity
 			"archive":     block{"source": "hashicorp/archive", "version": ">= 2.4"},
 		}},
 		"variable": block{"clone": block{"description": "Folder of Tally's clone, whose functions are deployed.", "type": "string", "default": clone}},
@@ -63,6 +66,12 @@ func (d *Description) Terraform(clone string) ([]byte, []string, error) {
 		},
 		"resource": t.resources,
 	}, "", "  ")
+	// https://github.com/hashicorp/terraform-provider-google/issues/11435
+	notes := []string{"The provider enables APIs by this one; in a new project run it before the first apply:\n  " +
+		gcloud("services", "enable", "cloudresourcemanager.googleapis.com").in(d.Project).String()}
+	if len(after) > 0 {
+		notes = append(notes, "Terraform's resources cannot say this; run it after each apply:\n  "+strings.Join(after, "\n  "))
+	}
 	return append(out, '\n'), notes, err
 }
 
@@ -72,31 +81,37 @@ type block = map[string]any
 // terraform is a configuration in the making.
 type terraform struct {
 	*Description
-	resources map[string]map[string]block // by type and name
-	before    []string                    // addresses of resources that later ones need
+	resources   map[string]map[string]block // by type and name
+	needs, made []string                    // addresses of what is waited for, and of what was added since
 }
 
-// add adds a resource, which is made after those that it may need.
+// next has what is added from now on wait for what was added before, in the order of tally deploy.
+func (t *terraform) next() {
+	if len(t.made) > 0 {
+		t.needs, t.made = t.made, nil
+	}
+}
+
+// add adds a resource.
 func (t *terraform) add(kind, name string, b block) {
 	b["project"] = t.Project
-	if len(t.before) > 0 {
-		b["depends_on"] = slices.Clone(t.before)
-	}
 	if kind == "google_storage_bucket_object" || kind == "google_service_account_iam_member" {
 		delete(b, "project") // which their parents have
+	}
+	if len(t.needs) > 0 {
+		b["depends_on"] = t.needs
 	}
 	if t.resources[kind] == nil {
 		t.resources[kind] = make(map[string]block)
 	}
 	t.resources[kind][name] = b
-	switch {
-	case strings.HasPrefix(kind, "google_project"), strings.HasSuffix(kind, "_iam_member"), strings.HasPrefix(kind, "google_service_account"):
-		t.before = append(t.before, kind+"."+name)
+	if kind != Field.terraform { // the provider waits for a time to live, which may take long, and nothing needs it
+		t.made = append(t.made, kind+"."+name)
 	}
 }
 
-// resource adds a resource, and returns what cannot be said of it.
-func (t *terraform) resource(r *Resource) (notes []string) {
+// resource adds a resource, and returns the commands for what cannot be said of it.
+func (t *terraform) resource(r *Resource) (after []string) {
 	id, location := path.Base(r.Name), segment(r.Name, "locations")
 	b := make(block)
 	for _, s := range r.Settings {
@@ -108,24 +123,30 @@ func (t *terraform) resource(r *Resource) (notes []string) {
 	switch r.Kind {
 	case Service, Subscription:
 		if h := r.missing; len(r.differs(h)) > 0 {
-			notes = append(notes, fmt.Sprintf("Terraform's resources cannot say this; run it after each apply:\n  %s", r.command(t.Project, h, r.differs(h))))
+			after = append(after, r.command(t.Project, h, r.differs(h)).String())
 		}
-		return notes
+		return after
 	case Field, TTL:
-		group, database := segment(r.Name, "collectionGroups"), segment(r.Name, "databases")
-		name := identifier(database + "-" + group + "-" + id)
-		if r.Kind == TTL {
-			t.resources[r.terraform][name]["ttl_config"] = block{}
-			return nil
+		hash := sha256.Sum256([]byte(r.Name)) // ids may have characters that identifier replaces
+		group := segment(r.Name, "collectionGroups")
+		name := fmt.Sprintf("tally-%s-%x", identifier(group+"-"+id), hash[:3])
+		field := t.resources[Field.terraform][name]
+		if field == nil {
+			field = block{"database": segment(r.Name, "databases"), "collection": group, "field": escape(fieldPath(id))}
 		}
-		if b["summable"] != nil {
+		switch {
+		case b["expires"] != nil:
+			field["ttl_config"] = block{}
+		case b["indexed"] != nil:
+			field["index_config"] = block{} // none
+		default:
 			return nil // as it is by default
 		}
-		t.add(r.terraform, name, block{"database": database, "collection": group, "field": id, "index_config": block{}})
+		t.add(Field.terraform, name, field)
 		return nil
 	case Account:
 		id, _, _ = strings.Cut(id, "@")
-		b["account_id"], b["description"] = id, "Made by terraform"
+		b["account_id"] = id
 	case Repository:
 		b["repository_id"], b["format"] = at("location"), "DOCKER"
 	case Function:
@@ -153,15 +174,15 @@ func (t *terraform) resource(r *Resource) (notes []string) {
 		const uri = "${google_cloudfunctions2_function." + OnScheduleName + ".service_config[0].uri}"
 		set(b, "httpTarget.uri", uri)
 		set(b, "httpTarget.oidcToken.audience", uri)
-		b["description"] = "Made by terraform"
 	case Channel:
+		id = "email"
 		b = block{"display_name": "Tally", "type": "email", "labels": block{"email_address": r.Name}, "user_labels": block{label: "alerts"}}
 	case Metric:
 		b = snake(r.content).(block)
 	case Alert:
 		b = snake(r.content).(block)
 		if channels := t.resources[Channel.terraform]; channels != nil {
-			b["notification_channels"] = []string{"${google_monitoring_notification_channel." + identifier(t.only(Channel).Name) + ".name}"}
+			b["notification_channels"] = []string{"${google_monitoring_notification_channel.email.name}"}
 		}
 	case Dashboard:
 		data, err := json.Marshal(r.content)
@@ -195,29 +216,23 @@ func (t *terraform) grant(g Grant) {
 
 // set puts a value where the path of the API's JSON is in Terraform.
 func set(b block, path string, value any) {
-	for {
-		name, rest, found := strings.Cut(path, ".")
-		if literal := name == "labels" || name == "environmentVariables"; literal && found {
-			name, found = snakeCase(name), false
-			if b[name] == nil {
-				b[name] = make(block)
-			}
-			b, name = b[name].(block), rest
-		} else {
-			name = snakeCase(name)
-		}
-		if !found {
-			b[name] = value
-			return
-		}
-		if b[name] == nil {
-			b[name] = make(block)
-		}
-		b, path = b[name].(block), rest
+	name, rest, found := strings.Cut(path, ".")
+	if name = snakeCase(name); !found {
+		b[name] = value
+		return
 	}
+	if b[name] == nil {
+		b[name] = make(block)
+	}
+	inner := b[name].(block)
+	if name == "environment_variables" {
+		inner[rest] = value
+		return
+	}
+	set(inner, rest, value)
 }
 
-// snake returns the content of a file with the names of Terraform.
+// snake returns the content of a file with the names of Terraform. Keys of labels have no upper case.
 func snake(content any) any {
 	switch c := content.(type) {
 	case Object:
@@ -225,10 +240,6 @@ func snake(content any) any {
 	case map[string]any:
 		b := make(block)
 		for name, value := range c {
-			if name == "userLabels" || name == "labelExtractors" {
-				b[snakeCase(name)] = value
-				continue
-			}
 			b[snakeCase(name)] = snake(value)
 		}
 		return b
@@ -245,15 +256,7 @@ func snake(content any) any {
 }
 
 func snakeCase(name string) string {
-	var b strings.Builder
-	for _, r := range name {
-		if unicode.IsUpper(r) {
-			b.WriteByte('_')
-			r = unicode.ToLower(r)
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
+	return regexp.MustCompile("[A-Z]").ReplaceAllStringFunc(name, func(s string) string { return "_" + strings.ToLower(s) })
 }
 
 // escape returns text that is no template.
@@ -261,21 +264,10 @@ func escape(text string) string {
 	return strings.NewReplacer("${", "$${", "%{", "%%{").Replace(text)
 }
 
-// identifier returns text as a resource can be named.
+// identifier returns text as a part of a resource's name.
 func identifier(text string) string {
-	return strings.Trim(strings.Map(func(r rune) rune {
-		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) || r == '_' || r == '-' {
-			return r
-		}
-		return '-'
-	}, text), "-")
+	return regexp.MustCompile("[^A-Za-z0-9_-]+").ReplaceAllString(text, "-")
 }
 
 // setOf returns a set of the texts, which for_each takes.
-func setOf(texts []string) string {
-	var quoted []string
-	for _, text := range texts {
-		quoted = append(quoted, fmt.Sprintf("%q", text))
-	}
-	return "${toset([" + strings.Join(quoted, ", ") + "])}"
-}
+func setOf(texts []string) string { return `${toset(["` + strings.Join(texts, `", "`) + `"])}` }

@@ -75,7 +75,7 @@ func TestUploadLeavesOutTheRest(t *testing.T) {
 	files := uploaded(t, clone)
 	dir := t.TempDir()
 	copyFiles(t, append([]string{".gcloudignore"}, files...), dir)
-	folders := []string{".git", "cmd/tally", "deploy", "deploy/terraform/.terraform", "internal/doctor", "node_modules/firebase"}
+	folders := []string{".git", "cmd/tally", "deploy", ".terraform", "internal/doctor", "node_modules/firebase"}
 	for _, file := range files {
 		folders = append(folders, path.Dir(file), path.Join(path.Dir(file), "testdata"))
 	}

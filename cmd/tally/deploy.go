@@ -43,7 +43,7 @@ type deployment struct {
 	out, logs io.Writer
 	tools     deploy.Tools
 	have      *deploy.State
-	files     *deploy.Monitoring
+	files     []deploy.File
 }
 
 func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) error) *cobra.Command {
@@ -55,12 +55,12 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 	c.Args = cobra.NoArgs
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
-		d.tools = deploy.Tools{Dir: d.source, Progress: d.logs}
 		if d.project = cmp.Or(d.project, os.Getenv("GOOGLE_CLOUD_PROJECT")); d.project == "" {
 			return errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
 		}
+		d.tools = deploy.Tools{Project: d.project, Dir: d.source, Progress: d.logs}
 		var err error
-		if d.files, err = deploy.ReadMonitoring(); err != nil {
+		if d.files, err = deploy.Monitoring(); err != nil {
 			return err
 		}
 		return run(c.Context())

@@ -92,7 +92,7 @@ func (c cloud) described() (*deploy.Description, *deploy.State) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	m, err := deploy.ReadMonitoring()
+	m, err := deploy.Monitoring()
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,11 +27,7 @@ func BenchmarkColdStart(b *testing.B) {
 	project := emulatortest.Project(b)
 	for _, program := range []string{"deployed", "empty"} {
 		b.Run(program, func(b *testing.B) {
-			binary := filepath.Join(b.TempDir(), program)
-			build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "./"+program)
-			if output, err := build.CombinedOutput(); err != nil {
-				b.Fatalf("%v: %s", err, output)
-			}
+			binary := build(b, program)
 			file, err := os.Stat(binary)
 			if err != nil {
 				b.Fatal(err)
@@ -61,34 +58,11 @@ func BenchmarkColdStart(b *testing.B) {
 func coldStart(b *testing.B, binary, project string, e eventrelay.Event) (serving, answered time.Duration) {
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
-	held, release, err := freeport.Hold(1)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer release()
-	port := strconv.Itoa(held)
-	c := exec.CommandContext(ctx, binary)
-	c.Env = append(os.Environ(), "PORT="+port, "FUNCTION_TARGET=RollUpOnWrite", "GOOGLE_CLOUD_PROJECT="+project)
 	began := time.Now()
-	if err := c.Start(); err != nil {
-		b.Fatal(err)
-	}
-	defer func() {
-		_ = c.Process.Kill()
-		_ = c.Wait() // it was killed
-	}()
-	for {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
-		if err == nil {
-			conn.Close()
-			break
-		}
-		if ctx.Err() != nil {
-			b.Fatal("the program does not serve")
-		}
-	}
+	address, _, stop := start(ctx, b, binary, "FUNCTION_TARGET=RollUpOnWrite", "GOOGLE_CLOUD_PROJECT="+project)
+	defer stop()
 	serving = time.Since(began)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:"+port, bytes.NewReader(e.Body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(e.Body))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -102,4 +76,44 @@ func coldStart(b *testing.B, binary, project string, e eventrelay.Event) (servin
 		b.Fatalf("status %s", res.Status)
 	}
 	return serving, time.Since(began)
+}
+
+// build builds a program as for deployment and returns its path.
+func build(b *testing.B, program string) string {
+	binary := filepath.Join(b.TempDir(), program)
+	if output, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "./"+program).CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, output)
+	}
+	return binary
+}
+
+// start starts a program and returns its address when it accepts connections. stop kills it, once.
+func start(ctx context.Context, b *testing.B, binary string, env ...string) (address string, c *exec.Cmd, stop func()) {
+	held, release, err := freeport.Hold(1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	port := strconv.Itoa(held)
+	c = exec.CommandContext(ctx, binary)
+	c.Env = append(append(os.Environ(), "PORT="+port), env...)
+	if err := c.Start(); err != nil {
+		release()
+		b.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait() // it was killed
+		release()
+	})
+	for {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			conn.Close()
+			return "http://127.0.0.1:" + port, c, stop
+		}
+		if ctx.Err() != nil {
+			stop()
+			b.Fatal("the program does not serve")
+		}
+	}
 }

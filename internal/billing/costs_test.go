@@ -22,11 +22,14 @@ import (
 // The list prices that docs/costs.md counts with beside Firestore's: US dollars, us-central1, without
 // the free quotas, as of 2026.
 const (
-	// Cloud Run, billed by requests, https://cloud.google.com/run/pricing.
+	// Cloud Run, https://cloud.google.com/run/pricing, billed by requests; then billed by instance.
 	vCPUSecond = 0.000024
 	giBSecond  = 0.0000025
 	request    = 0.40 / 1e6
 	roundedUp  = 0.1 // seconds: what an instance is busy for is rounded up to a multiple of it
+
+	vCPUSecondOfInstance = 0.000018
+	giBSecondOfInstance  = 0.000002
 
 	// Pub/Sub, which carries Eventarc's events: each is published once and pushed once, and counts as at
 	// least 1,000 bytes. https://cloud.google.com/pubsub/pricing.
@@ -46,8 +49,14 @@ type load struct {
 // One write a second to a shard, with some room; one instance to some 5,000 events/s.
 var loads = []load{{1, 10, 1}, {100, 200, 1}, {10_000, 20_000, 2}}
 
-// instance is what an instance with 1 vCPU and 256 MiB costs that is busy all day.
-const instance = day * (vCPUSecond + giBSecond/4)
+// What an instance costs that is busy all day: of RollUpOnWrite and RollUpOnSchedule, as tally deploy sets
+// them, and of other functions. Billed by instance, it costs as much when it is not busy.
+const (
+	onWriteInstance    = day * (vCPUSecond + giBSecond/2)
+	onScheduleInstance = day * (0.333*vCPUSecond + giBSecond/2)
+	byInstance         = day * (vCPUSecondOfInstance + giBSecondOfInstance/2)
+	otherInstance      = day * (vCPUSecond + giBSecond/4)
+)
 
 // operations is what so many reads, writes and deletes a second cost in a day.
 func operations(reads, writes, deletes float64) float64 {
@@ -68,7 +77,8 @@ type way struct {
 	operations func(load) (dollars float64, ok bool)
 	events     func(load) float64 // US dollars a day; nil: it needs none
 	busy       func(load) float64 // instances, all day
-	updates    func(load) float64 // of the total a second, as a listener sees them
+	instance   float64            // US dollars a day of one that is busy
+	updates    func(load) float64 // of the total a second, as a listener sees them; nil: as the way before
 }
 
 // A pattern is what the engine does at a load, with the default cadence of 1 s and burst of 5, when
@@ -88,16 +98,26 @@ func (l load) engine() pattern {
 	return pattern{1, 1} // one roll-up a cadence, and always an event that is held
 }
 
+func live(l load) (dollars float64, ok bool) {
+	e := l.engine()
+	return operations(e.rollUps*(1+l.sum())+l.instances-1, e.rollUps, 0), true
+}
+
 var ways = []way{
 	{
-		name: "Tally, live",
-		operations: func(l load) (float64, bool) {
-			e := l.engine()
-			return operations(e.rollUps*(1+l.sum())+l.instances-1, e.rollUps, 0), true
-		},
-		events:  load.events,
-		busy:    func(l load) float64 { return l.instances * l.engine().busy },
-		updates: func(l load) float64 { return l.engine().rollUps },
+		name:       "Tally, live",
+		operations: live,
+		events:     load.events,
+		busy:       func(l load) float64 { return l.instances * l.engine().busy },
+		instance:   onWriteInstance,
+		updates:    func(l load) float64 { return l.engine().rollUps },
+	},
+	{
+		name:       "Tally, live, billed by instance",
+		operations: live,
+		events:     func(l load) float64 { return l.increments * day * event },
+		busy:       func(l load) float64 { return l.instances },
+		instance:   byInstance,
 	},
 	{
 		// The schedule's function is busy all day; its calls and its job are cents.
@@ -106,8 +126,9 @@ var ways = []way{
 			changed := 1 - math.Exp(-l.increments) // share of the seconds in which something did
 			return operations(1+l.sum(), changed, 0), true
 		},
-		busy:    func(load) float64 { return 1 },
-		updates: func(l load) float64 { return 1 - math.Exp(-l.increments) },
+		busy:     func(load) float64 { return 1 },
+		instance: onScheduleInstance,
+		updates:  func(l load) float64 { return 1 - math.Exp(-l.increments) },
 	},
 	{
 		// Called once a minute, the function is busy for a second or so.
@@ -115,8 +136,9 @@ var ways = []way{
 		operations: func(l load) (float64, bool) {
 			return operations((1+l.sum())/60, 1.0/60, 0), true
 		},
-		busy:    func(load) float64 { return 1.0 / 60 },
-		updates: func(load) float64 { return 1.0 / 60 },
+		busy:     func(load) float64 { return 1.0 / 60 },
+		instance: onScheduleInstance,
+		updates:  func(load) float64 { return 1.0 / 60 },
 	},
 	{
 		name: "own trigger that sums the shards",
@@ -124,9 +146,10 @@ var ways = []way{
 			// Its total takes about one write a second: https://firebase.google.com/docs/firestore/best-practices.
 			return operations(l.increments*l.shards, l.increments, 0), l.increments <= 1
 		},
-		events:  load.events,
-		busy:    func(l load) float64 { return min(l.instances, l.increments*roundedUp) },
-		updates: func(l load) float64 { return l.increments },
+		events:   load.events,
+		busy:     func(l load) float64 { return min(l.instances, l.increments*roundedUp) },
+		instance: otherInstance,
+		updates:  func(l load) float64 { return l.increments },
 	},
 	{
 		name: "firestore-counter extension",
@@ -140,9 +163,10 @@ var ways = []way{
 			}
 			return 0, false
 		},
-		events:  load.events,
-		busy:    func(l load) float64 { return l.instances }, // an event holds a listener open for a minute
-		updates: func(l load) float64 { return min(l.increments, 43) },
+		events:   load.events,
+		busy:     func(l load) float64 { return l.instances }, // an event holds a listener open for a minute
+		instance: otherInstance,
+		updates:  func(l load) float64 { return min(l.increments, 43) },
 	},
 	{
 		name:       "no function: readers sum the shards",
@@ -266,7 +290,7 @@ func keeping() string {
 			if !ok {
 				return "does not keep up"
 			}
-			return fmt.Sprintf("**%s** = %s + %s + %s", dollars(w.total(l)), dollars(o), dollars(w.eventsOf(l)), dollars(w.busy(l)*instance))
+			return fmt.Sprintf("**%s** = %s + %s + %s", dollars(w.total(l)), dollars(o), dollars(w.eventsOf(l)), dollars(w.busy(l)*w.instance))
 		}
 		row("**"+w.name+"**: operations + events + instances", sum)
 	}
@@ -283,7 +307,7 @@ func (w way) eventsOf(l load) float64 {
 // total is what the way costs a day.
 func (w way) total(l load) float64 {
 	o, _ := w.operations(l)
-	return o + w.eventsOf(l) + w.busy(l)*instance
+	return o + w.eventsOf(l) + w.busy(l)*w.instance
 }
 
 // At each load the cheapest way with a total that is a second old at most is one of Tally's.
@@ -311,6 +335,9 @@ func watching() string {
 	var b strings.Builder
 	b.WriteString("| one reader | | 1 increment/s | 100/s | 10,000/s |\n| --- | --- | --- | --- | --- |\n")
 	for _, w := range ways {
+		if w.updates == nil {
+			continue
+		}
 		fmt.Fprintf(&b, "| %s | listens all day |", w.name)
 		for _, l := range loads {
 			if _, ok := w.operations(l); !ok {

@@ -67,8 +67,8 @@ var Checks = []Check{
 // kinds are the resources that a check of settings is about.
 var kinds = map[string][]*deploy.Kind{
 	"apis":      {deploy.API},
-	"access":    {deploy.Account, deploy.Project, deploy.Repository},
-	"functions": {deploy.Function, deploy.Service},
+	"access":    {deploy.Account, deploy.Project, deploy.Repository, deploy.Service}, // a service's billing is a check of its own
+	"functions": {deploy.Function},
 	"triggers":  {deploy.Trigger, deploy.Subscription},
 	"schedule":  {deploy.Job},
 	"fields":    {deploy.Field, deploy.TTL},
@@ -77,11 +77,7 @@ var kinds = map[string][]*deploy.Kind{
 
 // settings finds what tally deploy would mend, with its commands.
 func (e *examination) settings() {
-	for _, k := range kinds[e.finding.Name] {
-		if u := e.Have.Unread[k]; u != nil {
-			e.unknown(u)
-		}
-	}
+	e.read(kinds[e.finding.Name]...)
 	for _, s := range e.mend.Steps {
 		if slices.Contains(kinds[e.finding.Name], s.Of) {
 			text := s.Title
@@ -106,34 +102,51 @@ func (e *examination) configuration() {
 			e.wrong([]deploy.Command{e.deploy()}, "%s: %s", path.Base(f.Get("name")), problem)
 		}
 	}
+	if e.invalid != nil && len(e.finding.Problems) == 0 { // each is valid, but cannot be deployed
+		e.wrong([]deploy.Command{e.deploy()}, "%v", e.invalid)
+	}
 }
 
-// problems returns the problems that an error of LoadConfig joins.
+// problems returns the problems of an error, which may join several.
 func problems(err error) []string {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return nil
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
 	}
 	var texts []string
-	for _, err := range joined.Unwrap() {
-		texts = append(texts, strings.ReplaceAll(err.Error(), "\n", "; "))
+	for _, err := range all {
+		if err != nil {
+			texts = append(texts, strings.NewReplacer(":\n ", ":", "\n", "; ").Replace(err.Error()))
+		}
 	}
 	return texts
 }
 
 func (e *examination) databases() {
-	if e.noDatabase != nil {
-		e.wrong([]deploy.Command{e.deploy("--databases=" + strings.Join(e.databaseIDs(), ","))}, "%v", e.noDatabase)
+	var remedy []deploy.Command
+	if e.described != nil { // of those that are left
+		var left []string
+		for _, d := range e.described.Databases {
+			left = append(left, d.ID)
+		}
+		remedy = append(remedy, e.deploy("--databases="+strings.Join(left, ","), "--prune"))
+	}
+	for _, problem := range problems(e.noDatabase) {
+		e.wrong(remedy, "%s", problem)
 	}
 }
 
 func (e *examination) surplus() {
+	e.read(deploy.Trigger, deploy.Job, deploy.Repository)
 	for _, s := range e.described.Surplus(e.Have) {
 		e.wrong([]deploy.Command{s.Delete(e.Have.Project)}, "%s %s: %s", s.Noun, path.Base(s.Get("name")), s.Reason)
 	}
 }
 
 func (e *examination) lastTick() {
+	if !e.read(deploy.Job) {
+		return
+	}
 	j := e.Have.Find(deploy.Job, e.described.Job())
 	if j == nil {
 		e.idle("there is no job")
@@ -159,11 +172,11 @@ func (e *examination) lastTick() {
 }
 
 func (e *examination) drift() {
-	e.none("tally_drift", "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
+	e.none(drifted, "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
 }
 
 func (e *examination) late() {
-	e.none("tally_events_late", "%.0f roll-ups came late: docs/playbooks/lag.md")
+	e.none(late, "%.0f roll-ups came late: docs/playbooks/lag.md")
 }
 
 // none finds a metric of the last day that is not 0.
@@ -182,23 +195,26 @@ const (
 	worthSum  = 1
 )
 
+// billing compares list prices of us-central1 (https://cloud.google.com/run/pricing), for 1 vCPU and 512 MiB.
 func (e *examination) billing() {
-	var of traffic
-	for metric, into := range map[string]*float64{requests: &of.requests, billable: &of.billable, instances: &of.instances} {
-		v := e.Measured[metric]
-		if v.Unread != nil {
-			e.unknown(v.Unread)
+	if !e.read(deploy.Service) {
+		return
+	}
+	for _, metric := range []string{requests, billable, instances} {
+		if u := e.Measured[metric].Unread; u != nil {
+			e.unknown(u)
 			return
 		}
-		*into = v.Value
 	}
-	now, other := of.byRequest(), of.byInstance()
+	const month = 30 // days
+	now := month * (e.Measured[requests].Value*0.40/1e6 + e.Measured[billable].Value*(0.000024+0.0000025/2))
+	other := month * e.Measured[instances].Value * day.Seconds() * (0.000018 + 0.000002/2)
 	better := deploy.ByInstance
 	if e.Have.Billing() == deploy.ByInstance {
 		now, other, better = other, now, deploy.ByRequest
 	}
-	if saved := 30 * (now - other); saved > worthSum && saved > 30*now*worthPart {
+	if saved := now - other; saved > worthSum && saved > now*worthPart {
 		e.wrong([]deploy.Command{e.deploy("--billing=" + better)}, "by the last day's traffic, instances cost $%.2f a month billed by %s, and $%.2f by %s (list prices of us-central1)",
-			30*now, e.Have.Billing(), 30*other, better)
+			now, e.Have.Billing(), other, better)
 	}
 }

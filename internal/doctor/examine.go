@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -53,7 +52,7 @@ type Deployment struct {
 	Measured map[string]Fact[float64] // in the last day, by metric
 
 	config     app.Config // that all is judged by: of the function that was deployed last, else of another
-	invalid    error      // why no function's variables can be used; nil: config is valid
+	invalid    error      // why no function's variables can be used; nil: they can
 	noDatabase error      // why some databases cannot
 	described  *deploy.Description
 	mend       deploy.Plan
@@ -78,7 +77,7 @@ func (d *Deployment) Examine(skip []string) []Finding {
 		case d.described != nil || c.Name == "configuration" || c.Name == "databases" && d.invalid == nil:
 			c.examine(e)
 		case d.invalid != nil:
-			e.idle("no function is there whose variables are valid")
+			e.idle("there is no function whose variables can be used")
 		default:
 			e.idle("there is no database")
 		}
@@ -119,6 +118,18 @@ func (e *examination) unknown(u *deploy.Unread) {
 	}
 }
 
+// read reports whether resources of the kinds could be read, and notes those that could not.
+func (e *examination) read(kinds ...*deploy.Kind) bool {
+	all := true
+	for _, k := range kinds {
+		if u := e.Have.Unread[k]; u != nil {
+			e.unknown(u)
+			all = false
+		}
+	}
+	return all
+}
+
 // idle notes that there is nothing to check.
 func (e *examination) idle(why string) { e.finding.Why = why }
 
@@ -126,6 +137,3 @@ func (e *examination) idle(why string) { e.finding.Why = why }
 func (e *examination) deploy(flags ...string) deploy.Command {
 	return deploy.Command{Args: append([]string{"tally", "deploy", "--project=" + e.Have.Project}, flags...)}
 }
-
-// databaseIDs are the databases that exist.
-func (e *examination) databaseIDs() []string { return slices.Sorted(maps.Keys(e.Have.Databases)) }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,12 +55,12 @@ func Read(ctx context.Context, project string, grpc, rest []option.ClientOption)
 			d.Rules[database.ID] = tried
 		})
 	}
-	for _, metric := range metrics {
+	for metric := range metrics {
 		all.Go(func() {
 			measured := d.measure(ctx, series, metric)
 			mu.Lock()
 			defer mu.Unlock()
-			d.Measured[metric.name] = measured
+			d.Measured[metric] = measured
 		})
 	}
 	all.Wait()
@@ -79,9 +80,10 @@ func (d *Deployment) describe() error {
 	}
 	described, err := deploy.Describe(deploy.Options{Project: d.Have.Project, Region: d.Have.Region(), Databases: databases, Config: d.config, Env: env, Billing: d.Have.Billing()}, d.Have.Number, "")
 	if err != nil {
-		return err
+		d.invalid = err
+		return nil
 	}
-	monitoring, err := deploy.ReadMonitoring()
+	monitoring, err := deploy.Monitoring()
 	if err != nil {
 		return err
 	}
@@ -90,64 +92,46 @@ func (d *Deployment) describe() error {
 	return nil
 }
 
-// A metric of Cloud Monitoring, and how its series become one number a day
-// (https://cloud.google.com/monitoring/api/metrics_gcp_p_z).
-type metric struct {
-	name, filter string
-	aligner      monitoringpb.Aggregation_Aligner
-}
-
-// Names of metrics.
+// What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z), and how a day's
+// values of one series become one.
 const (
+	drifted   = "logging.googleapis.com/user/tally_drift"
+	late      = "logging.googleapis.com/user/tally_events_late"
 	requests  = "run.googleapis.com/request_count"
 	billable  = "run.googleapis.com/container/billable_instance_time"
 	instances = "run.googleapis.com/container/instance_count"
 )
 
-const onWrite = ` AND resource.labels.service_name = "` + deploy.OnWriteName + `"`
-
-var metrics = []metric{
-	{"tally_drift", `metric.type = "logging.googleapis.com/user/tally_drift"`, monitoringpb.Aggregation_ALIGN_SUM},
-	{"tally_events_late", `metric.type = "logging.googleapis.com/user/tally_events_late"`, monitoringpb.Aggregation_ALIGN_SUM},
-	{requests, `metric.type = "` + requests + `"` + onWrite, monitoringpb.Aggregation_ALIGN_SUM},
-	{billable, `metric.type = "` + billable + `"` + onWrite, monitoringpb.Aggregation_ALIGN_SUM},
-	{instances, `metric.type = "` + instances + `"` + onWrite, monitoringpb.Aggregation_ALIGN_MEAN},
+var metrics = map[string]monitoringpb.Aggregation_Aligner{
+	drifted: monitoringpb.Aggregation_ALIGN_SUM, late: monitoringpb.Aggregation_ALIGN_SUM, requests: monitoringpb.Aggregation_ALIGN_SUM,
+	billable: monitoringpb.Aggregation_ALIGN_SUM, instances: monitoringpb.Aggregation_ALIGN_MEAN,
 }
 
 const day = 24 * time.Hour
 
-// measure returns the sum of a metric's series over the last day.
-func (d *Deployment) measure(ctx context.Context, c *monitoring.MetricClient, m metric) Fact[float64] {
+// measure returns the sum of a metric's series over the last day, of Cloud Run's those of RollUpOnWrite.
+func (d *Deployment) measure(ctx context.Context, c *monitoring.MetricClient, metric string) Fact[float64] {
+	filter := fmt.Sprintf("metric.type = %q", metric)
+	if strings.HasPrefix(metric, "run.") {
+		filter += fmt.Sprintf(" AND resource.labels.service_name = %q", deploy.OnWriteName)
+	}
 	var sum float64
 	for series, err := range c.ListTimeSeries(ctx, &monitoringpb.ListTimeSeriesRequest{
-		Name: "projects/" + d.Have.Project, Filter: m.filter,
+		Name: "projects/" + d.Have.Project, Filter: filter,
 		Interval:    &monitoringpb.TimeInterval{StartTime: timestamppb.New(d.AsOf.Add(-day)), EndTime: timestamppb.New(d.AsOf)},
-		Aggregation: &monitoringpb.Aggregation{AlignmentPeriod: durationpb.New(day), PerSeriesAligner: m.aligner},
+		Aggregation: &monitoringpb.Aggregation{AlignmentPeriod: durationpb.New(day), PerSeriesAligner: metrics[metric]},
 	}).All() {
 		if deploy.NotFound(err) { // there is no such metric yet
 			break
 		}
 		if err != nil {
-			return Fact[float64]{Unread: deploy.ReadError(deploy.MonitoringAPI, d.Have.Project, "the metric "+m.name, err)}
+			return Fact[float64]{Unread: deploy.ReadError(deploy.MonitoringAPI, d.Have.Project, "the metric "+metric, err)}
 		}
 		for _, p := range series.GetPoints() {
 			sum += p.GetValue().GetDoubleValue() + float64(p.GetValue().GetInt64Value())
 		}
 	}
 	return Fact[float64]{Value: sum}
-}
-
-// traffic is what RollUpOnWrite did in a day: requests, seconds of instances that are billed by requests,
-// and how many instances there were on average.
-type traffic struct{ requests, billable, instances float64 }
-
-// List prices of us-central1 (https://cloud.google.com/run/pricing), for 1 vCPU and 512 MiB.
-func (t traffic) byRequest() float64 {
-	return t.requests*0.40/1e6 + t.billable*(0.000024+0.0000025/2)
-}
-
-func (t traffic) byInstance() float64 {
-	return t.instances * day.Seconds() * (0.000018 + 0.000002/2)
 }
 
 // rulesOf tries the rules of a database on the cases.

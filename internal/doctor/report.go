@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/firestore-tally/tally/deploy"
+	"github.com/mitchellh/go-wordwrap"
 )
 
 // Count returns how many findings have each verdict.
@@ -35,17 +36,17 @@ func Print(w io.Writer, findings []Finding) error {
 	}
 	var b strings.Builder
 	for _, f := range findings {
-		wrap(&b, fmt.Sprintf("%s %-*s  ", marks[f.Verdict], name, f.Name), strings.Repeat(" ", name+4), f.Claim)
+		wrap(&b, fmt.Sprintf("%s %-*s  ", marks[f.Verdict], name, f.Name), f.Claim)
 		const indent = "    "
 		if f.Verdict == Idle {
-			wrap(&b, indent, indent, "not checked: "+f.Why)
+			wrap(&b, indent, "not checked: "+f.Why)
 		}
 		for i, p := range f.Problems {
 			first := indent
 			if f.Verdict == Wrong && p.Verdict == Unknown {
 				first += "? " // among what is wrong
 			}
-			wrap(&b, first, indent+"  ", p.Text)
+			wrap(&b, first, p.Text)
 			if i < len(f.Problems)-1 && slices.EqualFunc(p.Remedy, f.Problems[i+1].Remedy, func(a, b deploy.Command) bool { return a.String() == b.String() }) {
 				continue // the next problem's mends both
 			}
@@ -62,7 +63,7 @@ func Print(w io.Writer, findings []Finding) error {
 			}
 		}
 		if f.Verdict == Wrong {
-			wrap(&b, indent+"why: ", indent+"     ", f.RestsOn)
+			wrap(&b, indent+"why: ", f.RestsOn)
 		}
 	}
 	c := Count(findings)
@@ -71,20 +72,10 @@ func Print(w io.Writer, findings []Finding) error {
 	return err
 }
 
-// wrap writes the text by words, after first on its first line and rest on the others.
-func wrap(b *strings.Builder, first, rest, text string) {
-	line, empty := first, true
-	for word := range strings.FieldsSeq(text) {
-		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			b.WriteString(line + "\n")
-			line, empty = rest, true
-		}
-		if !empty {
-			line += " "
-		}
-		line, empty = line+word, false
-	}
-	b.WriteString(strings.TrimRight(line, " ") + "\n")
+// wrap writes the text by words, after first on its first line and below the text on the others.
+func wrap(b *strings.Builder, first, text string) {
+	rest := strings.Repeat(" ", utf8.RuneCountInString(first))
+	b.WriteString(first + strings.ReplaceAll(wordwrap.WrapString(text, width-uint(len(rest))), "\n", "\n"+rest) + "\n")
 }
 
 // A report is the findings in JSON.

@@ -1,0 +1,202 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/artifactregistry/apiv1/artifactregistrypb"
+	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/functions/apiv2/functionspb"
+	iamadminpb "cloud.google.com/go/iam/admin/apiv1/adminpb"
+	"cloud.google.com/go/iam/apiv1/iampb"
+	"cloud.google.com/go/logging/apiv2/loggingpb"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
+	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
+	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/googletest"
+	"google.golang.org/genproto/googleapis/type/expr"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Names of what is in the project.
+const (
+	project    = "my-project"
+	here       = "projects/" + project + "/locations/us-central1/"
+	onWriteIs  = here + "functions/" + deploy.OnWriteName
+	scheduleIs = here + "functions/" + deploy.OnScheduleName
+	serviceIs  = here + "services/" + deploy.OnWriteName
+	jobIs      = here + "jobs/" + "tally"
+	ordersIs   = "projects/" + project + "/databases/orders"
+	triggerIs  = "projects/" + project + "/locations/nam5/triggers/tally-counters-shards-78fea5"
+)
+
+// options are those of a deployment with a route of each kind, in databases of two places.
+func options(t *testing.T) deploy.Options {
+	t.Helper()
+	env := map[string]string{
+		"GOOGLE_CLOUD_PROJECT": project,
+		"TALLY_DATABASES":      "(default),orders",
+		"TALLY_HOLD_LIMIT":     "20s", // for which an acknowledgement deadline must be set
+		"TALLY_ROUTES": "counters/{counter}/shards/{shard} -> rollups/{counter} : count;" +
+			"posts/{post}/hot/{n} -> posts/{post}/sums/hot : likes : documents; pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s",
+	}
+	config, err := app.LoadConfig(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return deploy.Options{Project: project, Databases: []deploy.Database{{ID: "(default)", Location: "nam5"}, {ID: "orders", Location: "europe-west1"}},
+		Config: config, Env: env, Billing: deploy.ByRequest}
+}
+
+// sound returns Google with a project in which everything is as package deploy describes it.
+func sound(t *testing.T) *googletest.Google {
+	t.Helper()
+	g := googletest.Start(t, project)
+	g.Put(ordersIs, &adminpb.Database{LocationId: "europe-west1"})
+	d, err := deploy.Describe(options(t), googletest.Number, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Enable(d.APIs...)
+	for i := range d.Resources {
+		put(t, g, &d.Resources[i])
+	}
+	googletest.Change(g, jobIs, func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.Now() })
+	for _, of := range d.Grants {
+		grant(g, of.Name, &iampb.Binding{Role: of.Role, Members: []string{of.Member}, Condition: condition(of.Condition)})
+	}
+	files, err := deploy.Monitoring()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range files {
+		parent, id := "projects/"+project, fmt.Sprint(i)
+		switch f.Kind {
+		case deploy.Metric:
+			g.Put(parent+"/metrics/"+f.Content.Get("name"), message(t, new(loggingpb.LogMetric), f.Content))
+		case deploy.Alert:
+			g.Put(parent+"/alertPolicies/"+id, message(t, new(monitoringpb.AlertPolicy), f.Content))
+		case deploy.Dashboard:
+			g.Put(parent+"/dashboards/"+id, message(t, new(dashboardpb.Dashboard), f.Content))
+		}
+	}
+	g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
+		return &googletest.RulesResult{Allow: shipped(c)}
+	}
+	return g
+}
+
+// shipped decides a case as firestore.rules does.
+func shipped(c googletest.RulesCase) bool {
+	return c.Request.Method == "get" && (strings.Contains(c.Request.Path, "/rollups/") || strings.Contains(c.Request.Path, "/sums/"))
+}
+
+// put puts a resource as its settings want it.
+func put(t *testing.T, g *googletest.Google, r *deploy.Resource) {
+	t.Helper()
+	all := make(map[string]any)
+	for _, s := range r.Settings {
+		if s.Path == "" || s.Want == "" {
+			continue
+		}
+		in, path := all, strings.Split(s.Path, ".")
+		for _, step := range path[:len(path)-1] {
+			if in[step] == nil {
+				in[step] = make(map[string]any)
+			}
+			in = in[step].(map[string]any)
+		}
+		var value any = s.Want
+		if s.Want == "true" && path[0] != "labels" {
+			value = true
+		}
+		in[path[len(path)-1]] = value
+	}
+	switch r.Kind {
+	case deploy.Account:
+		g.Put(r.Name, message(t, new(iamadminpb.ServiceAccount), all))
+	case deploy.Repository:
+		g.Put(r.Name, message(t, new(artifactregistrypb.Repository), all))
+	case deploy.Field:
+		if all["summable"] == nil { // else it is as by default
+			g.Put(r.Name, &adminpb.Field{IndexConfig: new(adminpb.Field_IndexConfig)})
+		}
+	case deploy.TTL:
+		googletest.Change(g, r.Name, func(f *adminpb.Field) {
+			f.TtlConfig = &adminpb.Field_TtlConfig{State: adminpb.Field_TtlConfig_ACTIVE}
+		})
+	case deploy.Function:
+		g.Put(r.Name, message(t, new(functionspb.Function), all))
+	case deploy.Trigger:
+		var filters []any
+		for attribute, value := range all["eventFilters"].(map[string]any) {
+			filters = append(filters, map[string]any{"attribute": attribute, "value": value})
+		}
+		all["eventFilters"] = filters
+		g.Put(r.Name, message(t, new(eventarcpb.Trigger), all))
+	case deploy.Subscription: // which comes with its trigger
+		trigger := g.Get(strings.TrimPrefix(r.Name, deploy.Placeholder)).(*eventarcpb.Trigger)
+		name := trigger.GetTransport().GetPubsub().GetSubscription()
+		s := g.Get(name)
+		proto.Merge(s, message(t, new(pubsubpb.Subscription), all))
+		g.Put(name, s)
+	case deploy.Job:
+		target := all["httpTarget"].(map[string]any)
+		uri := g.Get(scheduleIs).(*functionspb.Function).GetServiceConfig().GetUri()
+		target["uri"], target["oidcToken"].(map[string]any)["audience"] = uri+"/", uri // as Cloud Scheduler keeps addresses
+		g.Put(r.Name, message(t, new(schedulerpb.Job), all))
+	}
+}
+
+// message returns the message that the JSON has.
+func message(t *testing.T, m proto.Message, content any) proto.Message {
+	t.Helper()
+	data, err := json.Marshal(content)
+	if err == nil {
+		err = protojson.Unmarshal(data, m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// grant adds to the policy of a resource.
+func grant(g *googletest.Google, resource string, b *iampb.Binding) {
+	p := g.Policy(resource)
+	p.Bindings = append(p.Bindings, b)
+	g.SetPolicy(resource, p)
+}
+
+func condition(expression string) *expr.Expr {
+	if expression == "" {
+		return nil
+	}
+	return &expr.Expr{Title: "tally", Expression: expression}
+}
+
+// examined reads the project and returns the names of the checks of each verdict but Well, by the verdict, and the
+// findings by name.
+func examined(ctx context.Context, g *googletest.Google) (map[Verdict]string, map[string]Finding, error) {
+	d, err := Read(ctx, project, g.GRPC(), g.REST())
+	if err != nil {
+		return nil, nil, err
+	}
+	names, findings := make(map[Verdict]string), make(map[string]Finding)
+	for _, f := range d.Examine(nil) {
+		findings[f.Name] = f
+		if f.Verdict != Well {
+			names[f.Verdict] = strings.TrimPrefix(names[f.Verdict]+" "+f.Name, " ")
+		}
+	}
+	return names, findings, nil
+}
