@@ -61,19 +61,6 @@ func (c *call) answer() (proto.Message, error) {
 	return c.standard()
 }
 
-// implied returns a resource that nobody made: a field of a database, or an API that is not enabled.
-func (g *Google) implied(name string) proto.Message {
-	if database, _, is := strings.Cut(name, "/collectionGroups/"); is && g.resources[database] != nil {
-		f := &adminpb.Field{Name: name}
-		g.completeField(f)
-		return f
-	}
-	if strings.HasSuffix(name, ".googleapis.com") {
-		return &serviceusagepb.Service{Name: name, State: serviceusagepb.State_DISABLED}
-	}
-	return nil
-}
-
 // refusal is why an API refuses what a resource is to be.
 func (c *call) refusal(m proto.Message) error {
 	switch m := m.(type) {
@@ -267,6 +254,19 @@ func (g *Google) completeTrigger(name string, t *eventarcpb.Trigger) {
 var byDefault = []*adminpb.Index{{QueryScope: adminpb.Index_COLLECTION, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{
 	{FieldPath: "*", ValueMode: &adminpb.Index_IndexField_Order_{Order: adminpb.Index_IndexField_ASCENDING}},
 }}}
+
+// find finds a resource. A field of a database is there without being made.
+func (g *Google) find(name string) (proto.Message, error) {
+	if m := g.resources[name]; m != nil {
+		return m, nil
+	}
+	if database, _, is := strings.Cut(name, "/collectionGroups/"); is && g.resources[database] != nil {
+		f := &adminpb.Field{Name: name}
+		g.completeField(f)
+		return f, nil
+	}
+	return nil, status.Errorf(codes.NotFound, "Resource '%s' was not found", name)
+}
 
 // completeField gives a field that has no index configuration of its own the database's.
 func (g *Google) completeField(f *adminpb.Field) {

@@ -126,16 +126,6 @@ func (c *call) standard() (proto.Message, error) {
 	return nil, status.Errorf(codes.Unimplemented, "%s is not stood in for", c.method.FullName())
 }
 
-func (g *Google) find(name string) (proto.Message, error) {
-	if m := g.resources[name]; m != nil {
-		return m, nil
-	}
-	if m := g.implied(name); m != nil {
-		return m, nil
-	}
-	return nil, status.Errorf(codes.NotFound, "Resource '%s' was not found", name)
-}
-
 func (c *call) list() (proto.Message, error) {
 	under := strings.ReplaceAll(c.resource+"/", "/-/", "/*/") + c.collection + "/*"
 	var found []proto.Message
