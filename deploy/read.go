@@ -128,9 +128,13 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 			return p.InternalProto, nil
 		})
 	})
-	use(r, Function, functions.NewFunctionClient, func(c *functions.FunctionClient) { each(r, Function, functionsIn(ctx, c, anywhere)) })
+	use(r, Function, functions.NewFunctionClient, func(c *functions.FunctionClient) {
+		all := c.ListFunctions(ctx, &functionspb.ListFunctionsRequest{Parent: anywhere})
+		each(r, Function, everywhere(all.Next, &all.Response))
+	})
 	use(r, Trigger, eventarc.NewClient, func(c *eventarc.Client) {
-		each(r, Trigger, c.ListTriggers(ctx, &eventarcpb.ListTriggersRequest{Parent: anywhere}).All())
+		all := c.ListTriggers(ctx, &eventarcpb.ListTriggersRequest{Parent: anywhere})
+		each(r, Trigger, everywhere(all.Next, &all.Response))
 	})
 	use(r, Job, scheduler.NewCloudSchedulerClient, func(c *scheduler.CloudSchedulerClient) {
 		var locations errgroup.Group // some dozens
@@ -168,6 +172,9 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	}
 
 	// What is read of what was found.
+	if u := r.Unread[Trigger]; u != nil {
+		r.Unread[Subscription] = u
+	}
 	deployed, triggers := r.Functions(), r.have[Trigger]
 	var names []string
 	for _, f := range deployed {
@@ -210,6 +217,9 @@ func (s *State) ReadFor(ctx context.Context, d *Description, o ...option.ClientO
 		_ = fields.Wait()
 	})
 	_ = r.all.Wait()
+	if u := s.Unread[Field]; u != nil {
+		s.Unread[TTL] = u
+	}
 }
 
 // repositories reads those of the names that are not read yet. It comes before other reads, which add to what it looks at.
@@ -265,7 +275,7 @@ func (r *reader) add(k *Kind, m proto.Message, err error) {
 		r.have[k] = append(r.have[k], tidy(o))
 	case c == none, k != Project && (c == disabled || c == missing):
 	case r.Unread[k] == nil:
-		r.Unread[k] = ReadError(k.api, r.Project, "the "+k.Noun+"s", err)
+		r.Unread[k] = ReadError(k.api, r.Project, k.all(), err)
 	}
 }
 
@@ -292,17 +302,17 @@ func tidy(o Object) Object {
 	return o
 }
 
-// functionsIn returns the functions of all regions. That a region does not answer is an error: what is
-// missing may be there.
-func functionsIn(ctx context.Context, c *functions.FunctionClient, parent string) iter.Seq2[*functionspb.Function, error] {
-	return func(yield func(*functionspb.Function, error) bool) {
-		it := c.ListFunctions(ctx, &functionspb.ListFunctionsRequest{Parent: parent})
+// everywhere returns what a List of all regions finds, by its iterator's Next and Response. That a region does
+// not answer is an error: what is missing may be there.
+func everywhere[M proto.Message](next func() (M, error), response *any) iter.Seq2[M, error] {
+	return func(yield func(M, error) bool) {
 		for {
-			f, err := it.Next()
-			if page, ok := it.Response.(*functionspb.ListFunctionsResponse); ok && len(page.Unreachable) > 0 && (err == nil || err == iterator.Done) {
-				f, err = nil, fmt.Errorf("these regions did not answer: %s", strings.Join(page.Unreachable, ", "))
+			m, err := next()
+			page, ok := (*response).(interface{ GetUnreachable() []string })
+			if ok && len(page.GetUnreachable()) > 0 && (err == nil || err == iterator.Done) {
+				err = fmt.Errorf("these regions did not answer: %s", strings.Join(page.GetUnreachable(), ", "))
 			}
-			if err == iterator.Done || !yield(f, err) || err != nil {
+			if err == iterator.Done || !yield(m, err) || err != nil {
 				return
 			}
 		}

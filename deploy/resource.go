@@ -94,6 +94,19 @@ var (
 	kinds = []*Kind{API, Account, Project, Repository, Field, TTL, Function, Service, Trigger, Subscription, Job, Metric, Channel, Alert, Dashboard}
 )
 
+// all returns how all resources of the kind are called.
+func (k *Kind) all() string {
+	switch k {
+	case Project:
+		return "the project"
+	case Repository:
+		return "the repositories"
+	case Field:
+		return "the databases and their fields"
+	}
+	return "the " + k.Noun + "s"
+}
+
 // An Object is a resource as an API of Google's has it, in JSON.
 type Object map[string]any
 

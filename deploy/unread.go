@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/googleapis/gax-go/v2/apierror"
-	"google.golang.org/api/googleapi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -106,11 +105,10 @@ func classify(err error) class {
 		}
 		return false
 	}
-	reason := ""
-	if a, ok := apierror.FromError(err); ok {
+	reason, code := "", status.Code(err)
+	if a := new(apierror.APIError); errors.As(err, &a) {
 		reason = a.Reason()
 	}
-	code := codeOf(err)
 	switch {
 	case has("no such host", "connection refused", "network is unreachable", "produced zero addresses", "no route to host", "i/o timeout"):
 		return offline // also where a token could not be fetched, whatever the code is
@@ -134,26 +132,11 @@ func classify(err error) class {
 	return other
 }
 
-// codeOf returns an error's gRPC code, also of an answer over HTTP.
-func codeOf(err error) codes.Code {
-	a, ok := apierror.FromError(err)
-	switch {
-	case !ok:
-		return status.Code(err)
-	case a.GRPCStatus() != nil:
-		return a.GRPCStatus().Code()
-	}
-	return map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied, 404: codes.NotFound, 503: codes.Unavailable, 504: codes.DeadlineExceeded}[a.HTTPCode()]
-}
-
 // message returns an error's message on one line, without the codes that clients put before it.
 func message(err error) string {
 	text := err.Error()
-	var h *googleapi.Error
-	if a, ok := apierror.FromError(err); ok && a.GRPCStatus() != nil && a.GRPCStatus().Message() != "" {
+	if a := new(apierror.APIError); errors.As(err, &a) && a.GRPCStatus().Message() != "" {
 		text = a.GRPCStatus().Message()
-	} else if errors.As(err, &h) && h.Message != "" {
-		text = h.Message
 	}
 	return strings.Join(strings.Fields(text), " ")
 }
