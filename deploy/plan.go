@@ -177,7 +177,7 @@ func (d *Description) resolve(have *State) {
 
 // uri returns the address of RollUpOnSchedule in the job's region, "" if it is not there.
 func (s *State) uri(job string) string {
-	name := strings.TrimSuffix(strings.Replace(job, "/jobs/", "/functions/", 1), JobName) + OnScheduleName
+	name := strings.TrimSuffix(strings.Replace(job, "/jobs/", "/functions/", 1), jobName) + OnScheduleName
 	return s.Find(Function, name).Get("serviceConfig.uri")
 }
 

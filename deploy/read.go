@@ -296,12 +296,9 @@ func (r *reader) add(k *Kind, m proto.Message, err error) {
 	}
 }
 
-// policyVersion is the version of IAM policies that tells conditions.
-const policyVersion = 3
-
-// policy reads who may do what with the resource.
+// policy reads who may do what with the resource, in the version of policies that tells conditions.
 func (r *reader) policy(k *Kind, name string, call func(context.Context, *policypb.GetIamPolicyRequest, ...gax.CallOption) (*policypb.Policy, error)) {
-	p, err := call(r.ctx, &policypb.GetIamPolicyRequest{Resource: name, Options: &policypb.GetPolicyOptions{RequestedPolicyVersion: policyVersion}})
+	p, err := call(r.ctx, &policypb.GetIamPolicyRequest{Resource: name, Options: &policypb.GetPolicyOptions{RequestedPolicyVersion: 3}})
 	r.add(k, nil, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -72,7 +72,7 @@ var (
 		terraform: "google_artifact_registry_repository"}
 	Field = &Kind{api: firestoreAPI, Noun: "indexes of", group: []string{"firestore", "indexes", "fields"}, update: "update", terraform: "google_firestore_field",
 		missing: Object{"indexed": true, "summable": true}}
-	TTL      = &Kind{api: firestoreAPI, Noun: "time to live by", group: []string{"firestore", "fields", "ttls"}, update: "update", missing: Object{}}
+	TTL      = &Kind{api: firestoreAPI, Noun: "time to live by", group: []string{"firestore", "fields", "ttls"}, update: "update", missing: Object{}, terraform: "google_firestore_field"}
 	Function = &Kind{api: functionsAPI, Noun: "function", group: []string{"functions"}, create: "deploy", update: "deploy", remove: "delete", place: "--region",
 		always: []string{"--gen2", "--source=.", "--trigger-http", "--no-allow-unauthenticated"}, terraform: "google_cloudfunctions2_function"}
 	Service = &Kind{api: runAPI, Noun: "service", group: []string{"run", "services"}, update: "update", place: "--region",

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/oauth2"
 	"google.golang.org/api/option"
 )
@@ -163,58 +164,47 @@ var transient = []struct {
 	{regexp.MustCompile(`(?i)concurrent policy changes|operation in progress|ABORTED|currently being (changed|updated)`), "something else is changing the same"},
 }
 
-// A command that fails so is tried again every half minute, for ten minutes.
-const (
-	retryEvery = 30 * time.Second
-	retryTimes = 20
-)
-
 // Run does the plan, step by step. An error names what is done and what is left; running the same
 // again goes on from there.
 func (t *Tools) Run(ctx context.Context, p Plan) error {
 	for i, step := range p.Steps {
 		fmt.Fprintf(t.Progress, "[%d/%d] %s\n", i+1, len(p.Steps), step.Title)
-		for attempt := 0; ; attempt++ {
+		try := func() (any, error) {
 			err := t.run(ctx, step.Command)
-			if err == nil {
-				break
+			if soon(err) == "" {
+				return nil, backoff.Permanent(err)
 			}
-			reason := ""
-			if f := new(failure); errors.As(err, &f) {
-				for _, r := range transient {
-					if r.symptom.MatchString(f.stderr) {
-						reason = r.reason
-						break
-					}
-				}
-			}
-			if reason == "" || attempt == retryTimes {
-				return fmt.Errorf("step %d of %d, %s: %w", i+1, len(p.Steps), step.Title, err)
-			}
-			fmt.Fprintf(t.Progress, "  %s; once more in %v\n", reason, retryEvery)
-			if err := sleep(ctx, retryEvery); err != nil {
-				return err
-			}
+			return nil, err
+		}
+		if _, err := backoff.Retry(ctx, try, backoff.WithBackOff(backoff.NewConstantBackOff(30*time.Second)), backoff.WithMaxTries(20), // ten minutes
+			backoff.WithNotify(func(err error, d time.Duration) { fmt.Fprintf(t.Progress, "  %s; once more in %v\n", soon(err), d) })); err != nil {
+			return fmt.Errorf("step %d of %d, %s: %w", i+1, len(p.Steps), step.Title, err)
 		}
 	}
 	return nil
 }
 
-func (t *Tools) run(ctx context.Context, c Command) error {
-	if c.Args[0] == "sleep" {
-		return sleep(ctx, redelivery)
+// soon returns why a command that failed may succeed soon; "" if it may not.
+func soon(err error) string {
+	if f := new(failure); errors.As(err, &f) {
+		for _, r := range transient {
+			if r.symptom.MatchString(f.stderr) {
+				return r.reason
+			}
+		}
 	}
-	_, err := t.output(ctx, c)
-	return err
+	return ""
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+func (t *Tools) run(ctx context.Context, c Command) error {
+	if c.Args[0] != "sleep" {
+		_, err := t.output(ctx, c)
+		return err
+	}
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(redelivery):
 		return nil
 	}
 }

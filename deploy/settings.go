@@ -70,14 +70,8 @@ type Grant struct {
 const (
 	OnWriteName    = "tally-on-write"
 	OnScheduleName = "tally-on-schedule"
-	JobName        = "tally"
+	jobName        = "tally"
 	repositoryName = "tally"
-)
-
-// Entry points of the functions.
-const (
-	OnWrite    = "RollUpOnWrite"
-	OnSchedule = "RollUpOnSchedule"
 )
 
 // Ids of the service accounts. Each may do one thing, so that none that leaks opens another.
@@ -91,15 +85,14 @@ const (
 // EventType is what RollUpOnWrite is triggered by: any change of a document, its deletion included.
 const EventType = "google.cloud.firestore.document.v1.written"
 
-// Labels of functions, triggers, alerts and channels. Terraform gives the first too.
+// Labels of functions, triggers, alerts and channels, of which Terraform gives the first too, and the
+// description of what tally deploy made and cannot label.
 const (
 	label       = "tally"        // what it is for
 	madeByLabel = "tally-deploy" // what made it
 	sourceLabel = "tally-source" // of functions: which source
+	madeBy      = "Made by tally deploy"
 )
-
-// madeBy is the description of what tally deploy made and cannot label.
-const madeBy = "Made by tally deploy"
 
 // apis are the services that the project needs.
 var apis = []string{
@@ -356,7 +349,7 @@ func (d *Description) functions(o *Options, source string) {
 		}
 		d.add(Resource{Kind: Function, Name: d.in(o.region(), "functions", name), Settings: settings})
 	}
-	add(OnWriteName, OnWrite, "on-write",
+	add(OnWriteName, "RollUpOnWrite", "on-write",
 		value("serviceConfig.maxInstanceRequestConcurrency", strconv.Itoa(rollup.Concurrency), "--concurrency"),
 		// The least that allows a concurrency above 1: https://cloud.google.com/run/docs/configuring/services/cpu
 		value("serviceConfig.availableCpu", "1", "--cpu"),
@@ -365,7 +358,7 @@ func (d *Description) functions(o *Options, source string) {
 		// cadence. 100 instances were simulated (docs/scale.md). What they cannot take is delivered again.
 		// https://cloud.google.com/run/docs/configuring/max-instances
 		value("serviceConfig.maxInstanceCount", "100", "--max-instances"))
-	add(OnScheduleName, OnSchedule, "on-schedule",
+	add(OnScheduleName, "RollUpOnSchedule", "on-schedule",
 		// One call at a time, by one instance: more would only read the same. With one at a time an instance
 		// may have less than a processor; this is what the platform gives to 512 MiB, and serves some hundred
 		// roll-ups a second (docs/costs.md). https://cloud.google.com/run/docs/configuring/services/cpu
@@ -436,7 +429,7 @@ func anonymous(pattern string) string {
 func (d *Description) schedule(o *Options) {
 	lookup := Function.Command(d.Project, "describe", d.in(o.region(), "functions", OnScheduleName), "--format=value(serviceConfig.uri)")
 	period := func(path, flag string, want time.Duration) Setting { return value(path, seconds(want), flag) }
-	d.add(Resource{Kind: Job, Name: d.in(o.region(), "jobs", JobName), lookup: &lookup, Settings: []Setting{
+	d.add(Resource{Kind: Job, Name: d.in(o.region(), "jobs", jobName), lookup: &lookup, Settings: []Setting{
 		value("schedule", schedule, "--schedule"),
 		value("timeZone", "Etc/UTC", "--time-zone"), // knows no summer time, so that no hour comes twice or never
 		{Path: "httpTarget.uri", Want: Placeholder, Arg: "--uri=" + Placeholder},
@@ -491,10 +484,8 @@ func (o *Options) env() map[string]string {
 	return env
 }
 
-// Variables returns the names of the variables of app.Config that a shell may hold.
-func Variables() []string {
-	return []string{"TALLY_ROUTES", "TALLY_CADENCE", "TALLY_BURST", "TALLY_HOLD_LIMIT", "TALLY_LOG_LEVEL", "TALLY_DATABASES", "TALLY_AUDIT_READS_PER_TICK"}
-}
+// Variables are those of app.Config that a shell may hold.
+var Variables = []string{"TALLY_ROUTES", "TALLY_CADENCE", "TALLY_BURST", "TALLY_HOLD_LIMIT", "TALLY_LOG_LEVEL", "TALLY_DATABASES", "TALLY_AUDIT_READS_PER_TICK"}
 
 // Pattern returns the pattern of the route's source, as a trigger and a route spell it.
 func Pattern(r *rollup.Route) string {

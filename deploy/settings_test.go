@@ -229,3 +229,18 @@ func TestDiffers(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// docs/doctor.md names each role that suffices, and each permission.
+func TestDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/doctor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []Source{projectsAPI, servicesAPI, accountsAPI, repositoriesAPI, firestoreAPI, functionsAPI, runAPI, eventarcAPI, pubsubAPI, schedulerAPI, loggingAPI, MonitoringAPI, RulesAPI} {
+		for _, name := range append(strings.Split(a.permissions, ", "), a.role) {
+			if !strings.Contains(string(page), "`"+name+"`") {
+				t.Errorf("docs/doctor.md does not tell that %s needs %s", a.name, name)
+			}
+		}
+	}
+}

@@ -38,8 +38,10 @@ func (d *Description) Terraform(clone string) ([]byte, []string, error) {
 	for _, k := range kinds {
 		t.next()
 		for _, r := range d.Resources {
-			if r.Kind == k {
-				after = append(after, t.resource(&r)...)
+			if changes := r.differs(r.missing); r.Kind == k && r.terraform != "" {
+				t.resource(r)
+			} else if r.Kind == k && len(changes) > 0 { // no resource says it
+				after = append(after, r.command(d.Project, r.missing, changes).String())
 			}
 		}
 		t.next()
@@ -110,8 +112,8 @@ func (t *terraform) add(kind, name string, b block) {
 	}
 }
 
-// resource adds a resource, and returns the commands for what cannot be said of it.
-func (t *terraform) resource(r *Resource) (after []string) {
+// resource adds a resource.
+func (t *terraform) resource(r Resource) {
 	id, location := path.Base(r.Name), segment(r.Name, "locations")
 	b := make(block)
 	for _, s := range r.Settings {
@@ -121,11 +123,6 @@ func (t *terraform) resource(r *Resource) (after []string) {
 	}
 	at := func(flag string) string { b[flag] = location; return id }
 	switch r.Kind {
-	case Service, Subscription:
-		if h := r.missing; len(r.differs(h)) > 0 {
-			after = append(after, r.command(t.Project, h, r.differs(h)).String())
-		}
-		return after
 	case Field, TTL:
 		hash := sha256.Sum256([]byte(r.Name)) // ids may have characters that identifier replaces
 		group := segment(r.Name, "collectionGroups")
@@ -140,10 +137,10 @@ func (t *terraform) resource(r *Resource) (after []string) {
 		case b["indexed"] != nil:
 			field["index_config"] = block{} // none
 		default:
-			return nil // as it is by default
+			return // as it is by default
 		}
 		t.add(Field.terraform, name, field)
-		return nil
+		return
 	case Account:
 		id, _, _ = strings.Cut(id, "@")
 		b["account_id"] = id
@@ -177,11 +174,9 @@ func (t *terraform) resource(r *Resource) (after []string) {
 	case Channel:
 		id = "email"
 		b = block{"display_name": "Tally", "type": "email", "labels": block{"email_address": r.Name}, "user_labels": block{label: "alerts"}}
-	case Metric:
+	case Metric, Alert:
 		b = snake(r.content).(block)
-	case Alert:
-		b = snake(r.content).(block)
-		if channels := t.resources[Channel.terraform]; channels != nil {
+		if r.Kind == Alert && t.resources[Channel.terraform] != nil {
 			b["notification_channels"] = []string{"${google_monitoring_notification_channel.email.name}"}
 		}
 	case Dashboard:
@@ -192,7 +187,6 @@ func (t *terraform) resource(r *Resource) (after []string) {
 		b = block{"dashboard_json": escape(string(data))}
 	}
 	t.add(r.terraform, identifier(id), b)
-	return nil
 }
 
 // grant adds a role of a member.

@@ -21,7 +21,7 @@ var (
 	projectsAPI     = Source{"cloudresourcemanager", "resourcemanager.projects.get, resourcemanager.projects.getIamPolicy", "roles/iam.securityReviewer"}
 	servicesAPI     = Source{"serviceusage", "serviceusage.services.list", "roles/serviceusage.serviceUsageViewer"}
 	accountsAPI     = Source{"iam", "iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy", "roles/iam.securityReviewer"}
-	repositoriesAPI = Source{"artifactregistry", "artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy", "roles/iam.securityReviewer"}
+	repositoriesAPI = Source{"artifactregistry", "artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy", "roles/artifactregistry.reader"}
 	firestoreAPI    = Source{"firestore", "datastore.databases.list, datastore.indexes.get", "roles/datastore.viewer"}
 	functionsAPI    = Source{"cloudfunctions", "cloudfunctions.functions.list", "roles/cloudfunctions.viewer"}
 	runAPI          = Source{"run", "run.services.get, run.services.getIamPolicy", "roles/run.viewer"}
@@ -31,9 +31,6 @@ var (
 	loggingAPI      = Source{"logging", "logging.logMetrics.list", "roles/logging.viewer"}
 	MonitoringAPI   = Source{"monitoring", "monitoring.alertPolicies.list, monitoring.notificationChannels.list, monitoring.dashboards.list, monitoring.timeSeries.list", "roles/monitoring.viewer"}
 	RulesAPI        = Source{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
-
-	// readAPIs are all that are asked.
-	readAPIs = []Source{projectsAPI, servicesAPI, accountsAPI, repositoriesAPI, firestoreAPI, functionsAPI, runAPI, eventarcAPI, pubsubAPI, schedulerAPI, loggingAPI, MonitoringAPI, RulesAPI}
 )
 
 // An Unread says why something could not be read.
@@ -63,7 +60,7 @@ func ReadError(a Source, project, what string, err error) *Unread {
 		u.Why = a.name + ".googleapis.com did not answer in time; --timeout gives it longer"
 	case noCredentials:
 		u.Why = "there are no valid credentials: " + u.Why
-		u.Remedy = []Command{login}
+		mend("gcloud", "auth", "login")
 	case noQuotaProject:
 		u.Why = "the credentials name no project for the API's quota"
 		mend("gcloud", "auth", "application-default", "set-quota-project", project)
@@ -150,9 +147,6 @@ func message(err error) string {
 	}
 	return strings.Join(strings.Fields(text), " ")
 }
-
-// login is the command that provides credentials.
-var login = Command{Args: []string{"gcloud", "auth", "application-default", "login"}}
 
 // NotFound reports whether an error of an API says that there is no such thing.
 func NotFound(err error) bool { return classify(err) == missing }

@@ -130,8 +130,6 @@ TALLY_CADENCE and so on of docs/config.md are taken from --env or from this shel
 The rules of the project stay as they are, unless --firebase names an app's firebase.json, whose rules hold Tally's. docs/deploy.md tells what is created and
 why, and which roles you need.`,
 		Example: `  tally deploy --project my-project --dry-run --new
-  tally deploy --project my-project --dry-run
-  tally deploy --project my-project
   tally deploy --project my-project --alert-email me@example.com
   tally deploy --project my-project --databases '(default),orders'
   tally deploy --project my-project --routes 'pages/{page}/shards/{shard} -> page_totals/{page} : views : every 10s'
@@ -166,7 +164,7 @@ why, and which roles you need.`,
 			}
 			environment = d.have.Env()
 		}
-		for _, name := range deploy.Variables() {
+		for _, name := range deploy.Variables {
 			if value, ok := os.LookupEnv(name); ok {
 				environment[name] = value
 			}

@@ -55,10 +55,12 @@ lists the roles that suffice, and tells what each check rests on.`,
 		if timeout <= 0 {
 			return withStatus{fmt.Errorf("--timeout %v: want more than 0", timeout), unchecked}
 		}
-		for _, name := range skip {
-			if !slices.ContainsFunc(doctor.Checks, func(c doctor.Check) bool { return c.Name == name }) {
-				return withStatus{fmt.Errorf("--skip %s: there is no such check; there are %s", name, checkNames()), unchecked}
-			}
+		var names []string
+		for _, c := range doctor.Checks {
+			names = append(names, c.Name)
+		}
+		if i := slices.IndexFunc(skip, func(name string) bool { return !slices.Contains(names, name) }); i >= 0 {
+			return withStatus{fmt.Errorf("--skip %s: there is no such check; there are %s", skip[i], strings.Join(names, ", ")), unchecked}
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()
@@ -88,14 +90,6 @@ lists the roles that suffice, and tells what each check rests on.`,
 		return nil
 	}
 	return c
-}
-
-func checkNames() string {
-	var names []string
-	for _, c := range doctor.Checks {
-		names = append(names, c.Name)
-	}
-	return strings.Join(names, ", ")
 }
 
 // withStatus is an error with an exit status of its own.

@@ -102,10 +102,8 @@ func (e *examination) configuration() {
 			e.wrong([]deploy.Command{e.deploy()}, "%s: %s", path.Base(f.Get("name")), problem)
 		}
 	}
-	if len(e.finding.Problems) == 0 { // each is valid, but cannot be deployed
-		for _, problem := range problems(e.invalid) {
-			e.wrong([]deploy.Command{e.deploy()}, "%s", problem)
-		}
+	if e.invalid != nil && len(e.finding.Problems) == 0 { // each is valid, but cannot be deployed
+		e.wrong([]deploy.Command{e.deploy()}, "%v", e.invalid)
 	}
 }
 

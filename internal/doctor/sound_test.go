@@ -34,7 +34,7 @@ const (
 	onWriteIs  = here + "functions/" + deploy.OnWriteName
 	scheduleIs = here + "functions/" + deploy.OnScheduleName
 	serviceIs  = here + "services/" + deploy.OnWriteName
-	jobIs      = here + "jobs/" + deploy.JobName
+	jobIs      = here + "jobs/" + "tally"
 	ordersIs   = "projects/" + project + "/databases/orders"
 	triggerIs  = "projects/" + project + "/locations/nam5/triggers/tally-counters-shards-78fea5"
 )
@@ -61,7 +61,7 @@ func options(t *testing.T) deploy.Options {
 func sound(t *testing.T) *googletest.Google {
 	t.Helper()
 	g := googletest.Start(t, project)
-	g.Put(ordersIs, &adminpb.Database{LocationId: "europe-west1"})
+	g.Put(ordersIs, &adminpb.Database{LocationId: "europe-west1", Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
 	d, err := deploy.Describe(options(t), googletest.Number, "")
 	if err != nil {
 		t.Fatal(err)

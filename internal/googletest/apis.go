@@ -1,10 +1,8 @@
 package googletest
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -25,138 +23,101 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// methods are those that are not standard, or not quite, by full name or by last name.
-var methods = map[protoreflect.FullName]func(*call) (proto.Message, error){
-	"GetIamPolicy":       (*call).getIAMPolicy,
-	"SetIamPolicy":       (*call).setIAMPolicy,
-	"TestIamPermissions": (*call).testIAMPermissions,
-
-	"google.api.serviceusage.v1.ServiceUsage.GetService":          (*call).getAPI,
-	"google.api.serviceusage.v1.ServiceUsage.EnableService":       (*call).enableAPIs,
-	"google.api.serviceusage.v1.ServiceUsage.BatchEnableServices": (*call).enableAPIs,
-
-	"google.cloud.functions.v2.FunctionService.CreateFunction":         (*call).deployFunction,
-	"google.cloud.functions.v2.FunctionService.UpdateFunction":         (*call).deployFunction,
-	"google.cloud.functions.v2.FunctionService.GenerateUploadUrl":      (*call).uploadURL,
-	"google.cloud.functions.v2.FunctionService.ListRuntimes":           (*call).runtimes,
-	"google.cloud.scheduler.v1.CloudScheduler.PauseJob":                (*call).changeJob,
-	"google.cloud.scheduler.v1.CloudScheduler.ResumeJob":               (*call).changeJob,
-	"google.cloud.scheduler.v1.CloudScheduler.RunJob":                  (*call).changeJob,
-	"google.firestore.admin.v1.FirestoreAdmin.GetField":                (*call).getField,
-	"google.firestore.admin.v1.FirestoreAdmin.UpdateField":             (*call).updateField,
-	"google.iam.admin.v1.IAM.CreateServiceAccount":                     (*call).createAccount,
-	"google.monitoring.v3.MetricService.ListTimeSeries":                (*call).timeSeries,
-	"google.monitoring.dashboard.v1.DashboardsService.UpdateDashboard": (*call).updateDashboard,
+// answer answers a call: most are of standard methods.
+func (c *call) answer() (proto.Message, error) {
+	switch r := c.request.(type) {
+	case *functionspb.CreateFunctionRequest:
+		return c.deploy(r.Function)
+	case *functionspb.UpdateFunctionRequest:
+		return c.deploy(r.Function)
+	case *functionspb.GenerateUploadUrlRequest:
+		return &functionspb.GenerateUploadUrlResponse{UploadUrl: "http://storage.googleapis.com/source.zip", StorageSource: &functionspb.StorageSource{Object: "source.zip"}}, nil
+	case *functionspb.ListRuntimesRequest:
+		return &functionspb.ListRuntimesResponse{Runtimes: []*functionspb.ListRuntimesResponse_Runtime{{Name: "go126", Environment: functionspb.Environment_GEN_2}}}, nil
+	case *iampb.GetIamPolicyRequest:
+		_, err := c.find(c.resource)
+		return cmp.Or(c.policies[c.resource], &iampb.Policy{}), err
+	case *iampb.SetIamPolicyRequest:
+		return c.setIAMPolicy(r.Policy)
+	case *monitoringpb.ListTimeSeriesRequest:
+		var all []proto.Message
+		for _, s := range c.Series {
+			all = append(all, s)
+		}
+		return c.page(all)
+	case *schedulerpb.RunJobRequest:
+		m, err := c.find(c.resource)
+		if j, ok := m.(*schedulerpb.Job); ok {
+			j.LastAttemptTime = timestamppb.Now()
+		}
+		return m, err
+	case *serviceusagepb.BatchEnableServicesRequest:
+		c.enable(r.ServiceIds)
+		return &serviceusagepb.BatchEnableServicesResponse{}, nil
+	}
+	return c.standard()
 }
 
-// refusal is why an API refuses to create a resource (then old is nil) or update it.
-func (c *call) refusal(m, old proto.Message) error {
+// refusal is why an API refuses what a resource is to be.
+func (c *call) refusal(m proto.Message) error {
 	switch m := m.(type) {
-	case *eventarcpb.Trigger:
-		before, _ := old.(*eventarcpb.Trigger)
-		return c.refusalOfTrigger(m, before)
-	case *functionspb.Function:
-		before, _ := old.(*functionspb.Function)
-		is, will := before.GetEventTrigger(), m.GetEventTrigger()
-		if before != nil && ((is == nil) != (will == nil) || is.GetEventType() != will.GetEventType() || is.GetTriggerRegion() != will.GetTriggerRegion()) {
-			return status.Error(codes.InvalidArgument, "The trigger of a function cannot be changed.")
+	case *dashboardpb.Dashboard:
+		if old, ok := c.resources[c.resource].(*dashboardpb.Dashboard); ok && m.Etag != old.Etag {
+			return status.Error(codes.Aborted, "The etag is not that of the dashboard")
 		}
-		return c.noAccount(m.GetServiceConfig().GetServiceAccountEmail(), m.GetBuildConfig().GetServiceAccount(), m.GetEventTrigger().GetServiceAccountEmail())
+	case *eventarcpb.Trigger:
+		return c.refusalOfTrigger(m)
+	case *functionspb.Function:
+		return c.noAccount(m.GetServiceConfig().GetServiceAccountEmail(), m.GetBuildConfig().GetServiceAccount())
 	case *schedulerpb.Job:
 		return c.noAccount(m.GetHttpTarget().GetOidcToken().GetServiceAccountEmail())
 	}
 	return nil
 }
 
-// complete adds to a resource what its API does when it is created (then old is nil) or updated.
-func (g *Google) complete(name string, m, old proto.Message) {
+// complete adds to a resource what its API does.
+func (g *Google) complete(name string, m proto.Message) {
 	switch m := m.(type) {
-	case *adminpb.Database:
-		g.completeDatabase(name, m)
 	case *adminpb.Field:
 		g.completeField(m)
 	case *dashboardpb.Dashboard:
 		m.Name = "projects/" + Number + "/dashboards/" + path.Base(name)
 	case *eventarcpb.Trigger:
-		before, _ := old.(*eventarcpb.Trigger)
-		g.completeTrigger(name, m, before)
+		g.completeTrigger(name, m)
 	case *functionspb.Function:
-		before, _ := old.(*functionspb.Function)
-		g.completeFunction(name, m, before)
+		g.completeFunction(name, m)
 	case *iamadminpb.ServiceAccount:
-		m.Email, m.ProjectId = path.Base(name), g.project
-		m.UniqueId = cmp.Or(m.UniqueId, fmt.Sprintf("1000000000000000%05d", g.next()))
+		m.Email, m.UniqueId = path.Base(name), cmp.Or(m.UniqueId, fmt.Sprint(g.next()))
 	case *loggingpb.LogMetric:
 		m.Name = path.Base(name)
-	case *runpb.Service:
-		before, _ := old.(*runpb.Service)
-		g.completeService(name, m, before)
 	case *schedulerpb.Job:
 		m.State = cmp.Or(m.State, schedulerpb.Job_ENABLED)
-		m.UserUpdateTime = timestamppb.Now()
 	}
 }
 
-// owned returns the names of what goes with a resource.
-func owned(m proto.Message) []string {
+// remove makes a resource be gone, with what its API made for it.
+func (g *Google) remove(name string) {
+	m := g.resources[name]
+	delete(g.resources, name)
+	delete(g.policies, name)
 	switch m := m.(type) {
-	case *functionspb.Function:
-		return []string{m.GetServiceConfig().GetService(), m.GetEventTrigger().GetTrigger()}
 	case *eventarcpb.Trigger:
-		return []string{m.GetTransport().GetPubsub().GetSubscription(), m.GetTransport().GetPubsub().GetTopic()}
+		g.remove(m.GetTransport().GetPubsub().GetSubscription())
+	case *functionspb.Function:
+		g.remove(m.GetServiceConfig().GetService())
+	case *iamadminpb.ServiceAccount:
+		g.mark(m)
 	}
-	return nil
 }
 
 // IAM: https://cloud.google.com/iam/docs/policies
 
-func (c *call) policyOf() (*iampb.Policy, error) {
-	c.resource = c.key(text(c.request.ProtoReflect(), "resource"))
+func (c *call) setIAMPolicy(p *iampb.Policy) (proto.Message, error) {
 	if _, err := c.find(c.resource); err != nil {
 		return nil, err
-	}
-	if p := c.policies[c.resource]; p != nil {
-		return p, nil
-	}
-	return &iampb.Policy{Etag: []byte("none")}, nil
-}
-
-func conditional(b *iampb.Binding) bool { return b.GetCondition() != nil }
-
-// getIAMPolicy shows conditions only to those who ask for version 3.
-// https://cloud.google.com/iam/docs/policies#specifying-version-get
-func (c *call) getIAMPolicy() (proto.Message, error) {
-	p, err := c.policyOf()
-	if err != nil {
-		return nil, err
-	}
-	p = proto.CloneOf(p)
-	if slices.ContainsFunc(p.Bindings, conditional) && c.request.(*iampb.GetIamPolicyRequest).GetOptions().GetRequestedPolicyVersion() < 3 {
-		p.Version = 1
-		for _, b := range p.Bindings {
-			if conditional(b) {
-				b.Role, b.Condition = fmt.Sprintf("%s_withcond_%x", b.Role, len(b.Condition.Expression)), nil
-			}
-		}
-	}
-	return p, nil
-}
-
-func (c *call) setIAMPolicy() (proto.Message, error) {
-	old, err := c.policyOf()
-	if err != nil {
-		return nil, err
-	}
-	p := c.request.(*iampb.SetIamPolicyRequest).GetPolicy()
-	if len(p.GetEtag()) > 0 && !bytes.Equal(p.Etag, old.Etag) {
-		return nil, status.Error(codes.Aborted, "There were concurrent policy changes. Please retry the whole read-modify-write with exponential backoff.")
-	}
-	if p.GetVersion() < 3 && (slices.ContainsFunc(old.Bindings, conditional) || slices.ContainsFunc(p.GetBindings(), conditional)) {
-		return nil, status.Error(codes.InvalidArgument, "Policies with conditions must have version 3.")
 	}
 	for _, b := range p.GetBindings() {
 		for _, m := range b.Members {
@@ -165,17 +126,15 @@ func (c *call) setIAMPolicy() (proto.Message, error) {
 			}
 		}
 	}
-	p = proto.CloneOf(p)
-	p.Etag, p.Version = c.etag(), 1
-	if slices.ContainsFunc(p.Bindings, conditional) {
-		p.Version = 3
-	}
 	c.policies[c.resource] = p
 	return p, nil
 }
 
-func (c *call) testIAMPermissions() (proto.Message, error) {
-	return &iampb.TestIamPermissionsResponse{Permissions: c.request.(*iampb.TestIamPermissionsRequest).GetPermissions()}, nil
+// has reports whether the policy of the project gives a role to a service account.
+func (g *Google) has(role, email string) bool {
+	return slices.ContainsFunc(g.policies["projects/"+g.project].GetBindings(), func(b *iampb.Binding) bool {
+		return b.Role == role && slices.Contains(b.Members, "serviceAccount:"+email)
+	})
 }
 
 // account reports whether a service account exists. All others than the project's do.
@@ -201,20 +160,10 @@ func (g *Google) mark(a *iamadminpb.ServiceAccount) {
 	for _, p := range g.policies {
 		for _, b := range p.Bindings {
 			if i := slices.Index(b.Members, "serviceAccount:"+a.Email); i >= 0 {
-				b.Members[i] = "deleted:serviceAccount:" + a.Email + "?uid=" + a.UniqueId
+				b.Members[i] = "deleted:" + b.Members[i] + "?uid=" + a.UniqueId
 			}
 		}
 	}
-}
-
-func (c *call) createAccount() (proto.Message, error) {
-	r := c.request.(*iamadminpb.CreateServiceAccountRequest)
-	c.resource = c.key(r.Name) + "/serviceAccounts/" + r.AccountId + "@" + c.project + ".iam.gserviceaccount.com"
-	if c.resources[c.resource] != nil {
-		return nil, status.Errorf(codes.AlreadyExists, "Service account %s already exists within project %s.", r.AccountId, r.Name)
-	}
-	c.put(c.resource, r.ServiceAccount)
-	return r.ServiceAccount, nil
 }
 
 // Service Usage: https://cloud.google.com/service-usage/docs/reference/rest/v1/services
@@ -222,346 +171,114 @@ func (c *call) createAccount() (proto.Message, error) {
 func (g *Google) enable(apis []string) {
 	for _, api := range apis {
 		g.resources["projects/"+g.project+"/services/"+api] = &serviceusagepb.Service{
-			Name: "projects/" + Number + "/services/" + api, Parent: "projects/" + Number,
-			Config: &serviceusagepb.ServiceConfig{Name: api}, State: serviceusagepb.State_ENABLED,
+			Name: "projects/" + Number + "/services/" + api, Config: &serviceusagepb.ServiceConfig{Name: api}, State: serviceusagepb.State_ENABLED,
 		}
 	}
-}
-
-func (c *call) getAPI() (proto.Message, error) {
-	name := text(c.request.ProtoReflect(), "name")
-	if m := c.resources[c.key(name)]; m != nil {
-		return m, nil
-	}
-	return &serviceusagepb.Service{Name: "projects/" + Number + "/services/" + path.Base(name), State: serviceusagepb.State_DISABLED}, nil
-}
-
-func (c *call) enableAPIs() (proto.Message, error) {
-	var apis []string
-	switch r := c.request.(type) {
-	case *serviceusagepb.BatchEnableServicesRequest:
-		apis = r.ServiceIds
-	case *serviceusagepb.EnableServiceRequest:
-		apis = []string{path.Base(r.Name)}
-	}
-	c.enable(apis)
-	c.resource = strings.Join(apis, " ")
-	response := &serviceusagepb.BatchEnableServicesResponse{}
-	for _, api := range apis {
-		response.Services = append(response.Services, c.resources["projects/"+c.project+"/services/"+api].(*serviceusagepb.Service))
-	}
-	return response, nil
 }
 
 // Cloud Run functions: https://cloud.google.com/functions/docs/reference/rest/v2/projects.locations.functions
 
-func (c *call) uploadURL() (proto.Message, error) {
-	object := fmt.Sprintf("source-%d.zip", c.next())
-	return &functionspb.GenerateUploadUrlResponse{
-		UploadUrl:     "http://storage.googleapis.com/gcf-v2-uploads/" + object,
-		StorageSource: &functionspb.StorageSource{Bucket: "gcf-v2-uploads", Object: object},
-	}, nil
-}
-
-// deployFunction leaves a new function that was not built without a service, and an old one as it was.
-func (c *call) deployFunction() (proto.Message, error) {
-	m, _ := c.given()
+// deploy leaves a new function that was not built without a service, and an old one as it was.
+func (c *call) deploy(f *functionspb.Function) (proto.Message, error) {
 	if c.Build != nil {
-		c.problem = c.Build(m.Interface().(*functionspb.Function))
+		c.problem = c.Build(f)
 	}
 	if c.problem != nil && c.method.Name() == "UpdateFunction" {
-		c.resource = c.key(text(m, "name"))
 		return c.find(c.resource)
 	}
 	made, err := c.standard()
-	if c.problem == nil || err != nil {
-		return made, err
+	if c.problem != nil && err == nil {
+		c.remove(f.ServiceConfig.Service)
+		f.State, f.ServiceConfig.Uri, f.ServiceConfig.Service = functionspb.Function_FAILED, "", ""
 	}
-	f := made.(*functionspb.Function)
-	c.remove(f.ServiceConfig.Service)
-	f.State, f.ServiceConfig.Uri, f.ServiceConfig.Service, f.ServiceConfig.Revision = functionspb.Function_FAILED, "", "", ""
-	f.StateMessages = []*functionspb.StateMessage{{Severity: functionspb.StateMessage_ERROR, Type: "CloudRunServiceNotFound", Message: status.Convert(c.problem).Message()}}
-	return f, nil
+	return made, err
 }
 
-func (c *call) runtimes() (proto.Message, error) {
-	response := &functionspb.ListRuntimesResponse{}
-	for _, name := range []string{"go125", "go126", "go127"} {
-		response.Runtimes = append(response.Runtimes, &functionspb.ListRuntimesResponse_Runtime{Name: name, Environment: functionspb.Environment_GEN_2})
-	}
-	return response, nil
-}
-
-func (g *Google) completeFunction(name string, f, before *functionspb.Function) {
-	if f.BuildConfig == nil {
-		f.BuildConfig = &functionspb.BuildConfig{}
-	}
+// completeFunction makes the Cloud Run service of a new function.
+func (g *Google) completeFunction(name string, f *functionspb.Function) {
 	if f.ServiceConfig == nil {
 		f.ServiceConfig = &functionspb.ServiceConfig{}
 	}
-	id, region, s := path.Base(name), strings.Split(name, "/")[3], f.ServiceConfig
-	f.State, f.Environment = functionspb.Function_ACTIVE, functionspb.Environment_GEN_2
-	f.Url = "https://" + region + "-" + g.project + ".cloudfunctions.net/" + id
-	if before == nil { // https://cloud.google.com/functions/docs/monitoring/logging
-		s.EnvironmentVariables = maps.Clone(s.EnvironmentVariables)
-		if s.EnvironmentVariables == nil {
-			s.EnvironmentVariables = make(map[string]string)
-		}
-		s.EnvironmentVariables["LOG_EXECUTION_ID"] = "true"
-	}
-	// The defaults are those of the API's reference.
-	s.TimeoutSeconds = cmp.Or(s.TimeoutSeconds, 60)
-	s.AvailableMemory = cmp.Or(s.AvailableMemory, "256M")
-	s.ServiceAccountEmail = cmp.Or(s.ServiceAccountEmail, Number+"-compute@developer.gserviceaccount.com")
-	s.MaxInstanceRequestConcurrency = cmp.Or(s.MaxInstanceRequestConcurrency, 1)
-	s.IngressSettings = cmp.Or(s.IngressSettings, functionspb.ServiceConfig_ALLOW_ALL)
-	s.AllTrafficOnLatestRevision = s.AllTrafficOnLatestRevision || before == nil
-	s.Service = "projects/" + g.project + "/locations/" + region + "/services/" + id
-	s.Uri = "https://" + id + "-abc123-uc.a.run.app"
-	g.put(s.Service, g.service(f))
-	s.Revision = path.Base(g.resources[s.Service].(*runpb.Service).LatestReadyRevision)
-	if t := f.EventTrigger; t != nil {
-		g.trigger(f, t)
-	}
-}
-
-// service returns the Cloud Run service of a function. Its CPU stays allocated always if it was, as in
-// https://github.com/world-federation-of-advertisers/cross-media-measurement/issues/3832, and its
-// requests stay with an older revision, as gcloud warns of.
-func (g *Google) service(f *functionspb.Function) *runpb.Service {
 	s := f.ServiceConfig
-	ingress := map[functionspb.ServiceConfig_IngressSettings]runpb.IngressTraffic{
-		functionspb.ServiceConfig_ALLOW_ALL:               runpb.IngressTraffic_INGRESS_TRAFFIC_ALL,
-		functionspb.ServiceConfig_ALLOW_INTERNAL_ONLY:     runpb.IngressTraffic_INGRESS_TRAFFIC_INTERNAL_ONLY,
-		functionspb.ServiceConfig_ALLOW_INTERNAL_AND_GCLB: runpb.IngressTraffic_INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER,
+	f.State, f.Environment = functionspb.Function_ACTIVE, functionspb.Environment_GEN_2
+	s.Service = strings.Replace(name, "/functions/", "/services/", 1)
+	s.Uri = "https://" + path.Base(name) + "-abc123-uc.a.run.app"
+	if g.resources[s.Service] != nil {
+		return
 	}
-	idle, traffic := true, []*runpb.TrafficTarget{{Type: runpb.TrafficTargetAllocationType_TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST, Percent: 100}}
-	if before, ok := g.resources[s.Service].(*runpb.Service); ok {
-		idle = before.Template.Containers[0].Resources.CpuIdle
-		if !s.AllTrafficOnLatestRevision {
-			traffic = before.Traffic
-		}
+	s.AllTrafficOnLatestRevision = true
+	if s.EnvironmentVariables == nil {
+		s.EnvironmentVariables = make(map[string]string)
 	}
-	container := &runpb.Container{
-		Image:     "us-central1-docker.pkg.dev/" + g.project + "/gcf-artifacts/" + path.Base(f.Name),
-		Resources: &runpb.ResourceRequirements{Limits: map[string]string{"cpu": s.AvailableCpu, "memory": s.AvailableMemory}, CpuIdle: idle, StartupCpuBoost: true},
-	}
-	for name, value := range s.EnvironmentVariables {
-		container.Env = append(container.Env, &runpb.EnvVar{Name: name, Values: &runpb.EnvVar_Value{Value: value}})
-	}
-	return &runpb.Service{
-		Labels: map[string]string{"goog-managed-by": "cloudfunctions"}, Ingress: ingress[s.IngressSettings],
-		Uri: s.Uri, Urls: []string{"https://" + path.Base(f.Name) + "-" + Number + "." + strings.Split(s.Service, "/")[3] + ".run.app", s.Uri},
-		Template: &runpb.RevisionTemplate{
-			Containers: []*runpb.Container{container}, ServiceAccount: s.ServiceAccountEmail, MaxInstanceRequestConcurrency: s.MaxInstanceRequestConcurrency,
-			Scaling: &runpb.RevisionScaling{MinInstanceCount: s.MinInstanceCount, MaxInstanceCount: s.MaxInstanceCount},
-		},
-		Traffic: traffic,
-	}
-}
-
-// trigger keeps the Eventarc trigger of a function.
-func (g *Google) trigger(f *functionspb.Function, t *functionspb.EventTrigger) {
-	if t.Trigger == "" {
-		t.Trigger = fmt.Sprintf("projects/%s/locations/%s/triggers/%s-%06d", g.project, t.TriggerRegion, path.Base(f.Name), g.next())
-	}
-	filters := []*eventarcpb.EventFilter{{Attribute: "type", Value: t.EventType}}
-	for _, filter := range t.EventFilters {
-		filters = append(filters, &eventarcpb.EventFilter{Attribute: filter.Attribute, Value: filter.Value, Operator: filter.Operator})
-	}
-	g.put(t.Trigger, &eventarcpb.Trigger{
-		EventFilters: filters, ServiceAccount: t.ServiceAccountEmail,
-		Destination: &eventarcpb.Destination{Descriptor_: &eventarcpb.Destination_CloudFunction{CloudFunction: f.Name}},
-	})
-}
-
-func (g *Google) completeService(name string, s, before *runpb.Service) {
-	s.Generation = before.GetGeneration() + 1
-	s.ObservedGeneration = s.Generation
-	s.LatestReadyRevision = fmt.Sprintf("%s/revisions/%s-%05d-abc", name, path.Base(name), s.Generation)
-	s.LatestCreatedRevision = s.LatestReadyRevision
-	s.TerminalCondition = &runpb.Condition{Type: "Ready", State: runpb.Condition_CONDITION_SUCCEEDED}
-	if f, ok := g.resources[strings.Replace(name, "/services/", "/functions/", 1)].(*functionspb.Function); ok {
-		f.ServiceConfig.AllTrafficOnLatestRevision = latest(s)
-	}
-}
-
-// latest reports whether the newest revision gets all requests.
-func latest(s *runpb.Service) bool {
-	return len(s.Traffic) == 1 && s.Traffic[0].Type == runpb.TrafficTargetAllocationType_TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST
+	s.EnvironmentVariables["LOG_EXECUTION_ID"] = "true" // https://cloud.google.com/functions/docs/monitoring/logging
+	g.put(s.Service, &runpb.Service{Template: &runpb.RevisionTemplate{Containers: []*runpb.Container{{Image: "image", Resources: &runpb.ResourceRequirements{CpuIdle: true}}}}})
 }
 
 // Eventarc: https://cloud.google.com/eventarc/docs/reference/rest/v1/projects.locations.triggers
 
-// refusalOfTrigger has the words of https://github.com/hashicorp/terraform-provider-google/issues/17057,
-// https://cloud.google.com/eventarc/docs/troubleshooting and
+// refusalOfTrigger has the words of https://cloud.google.com/eventarc/docs/troubleshooting,
+// https://github.com/hashicorp/terraform-provider-google/issues/17057 and
 // https://github.com/GoogleCloudPlatform/eventarc-samples/issues/94.
-func (c *call) refusalOfTrigger(t, before *eventarcpb.Trigger) error {
-	if before != nil && filterOf(before, "type") != filterOf(t, "type") { // as gcloud's source says
-		return status.Error(codes.InvalidArgument, "The request was invalid: the trigger's type cannot be updated")
+func (c *call) refusalOfTrigger(t *eventarcpb.Trigger) error {
+	if !c.has("roles/eventarc.serviceAgent", "service-"+Number+"@gcp-sa-eventarc.iam.gserviceaccount.com") {
+		return status.Error(codes.InvalidArgument, `Invalid resource state for "": Permission denied while using the Eventarc Service Agent.`)
 	}
-	agent := "serviceAccount:service-" + Number + "@gcp-sa-eventarc.iam.gserviceaccount.com"
-	if !c.has("projects/"+c.project, "roles/eventarc.serviceAgent", agent) {
-		return status.Error(codes.InvalidArgument, `Invalid resource state for "": Permission denied while using the Eventarc Service Agent. `+
-			"If you recently started to use Eventarc, it may take a few minutes before all necessary permissions are propagated to the Service Agent. "+
-			"Otherwise, verify that it has Eventarc Service Agent role.")
-	}
-	if err := c.noAccount(t.ServiceAccount); err != nil {
-		return err
-	}
-	if !c.has("projects/"+c.project, "roles/eventarc.eventReceiver", "serviceAccount:"+t.ServiceAccount) {
+	if !c.has("roles/eventarc.eventReceiver", t.ServiceAccount) {
 		return status.Errorf(codes.PermissionDenied, "Permission \"eventarc.events.receiveEvent\" denied on %q", t.ServiceAccount)
 	}
-	if database := filterOf(t, "database"); database != "" {
+	for _, f := range t.EventFilters {
 		here := strings.Split(c.resource, "/")[3]
-		d, _ := c.resources["projects/"+c.project+"/databases/"+database].(*adminpb.Database)
-		if d.GetLocationId() != here {
-			return status.Errorf(codes.InvalidArgument, "Validation failed for trigger %s: The request was invalid: generic::invalid_argument: "+
-				"Database '%s' does not exist in region '%s'. Did you mean region '%s'?", c.resource, database, here, d.GetLocationId())
+		d, _ := c.resources["projects/"+c.project+"/databases/"+f.Value].(*adminpb.Database)
+		if f.Attribute == "database" && d.GetLocationId() != here {
+			return status.Errorf(codes.InvalidArgument, "Database '%s' does not exist in region '%s'. Did you mean region '%s'?", f.Value, here, d.GetLocationId())
 		}
 	}
 	return nil
 }
 
-// filterOf returns the value that a trigger's events have in an attribute.
-func filterOf(t *eventarcpb.Trigger, attribute string) string {
-	for _, f := range t.EventFilters {
-		if f.Attribute == attribute {
-			return f.Value
-		}
-	}
-	return ""
-}
-
-// has reports whether the policy of a resource gives a role to a member.
-func (g *Google) has(resource, role, member string) bool {
-	return slices.ContainsFunc(g.policies[resource].GetBindings(), func(b *iampb.Binding) bool {
-		return b.Role == role && slices.Contains(b.Members, member)
-	})
-}
-
-// completeTrigger makes the topic and the subscription through which a new trigger's events go.
-func (g *Google) completeTrigger(name string, t, before *eventarcpb.Trigger) {
-	if before != nil {
+// completeTrigger makes the subscription through which a new trigger's events go.
+func (g *Google) completeTrigger(name string, t *eventarcpb.Trigger) {
+	if before, ok := g.resources[name].(*eventarcpb.Trigger); ok {
 		t.Transport = before.Transport
 		return
 	}
 	parts := strings.Split(name, "/")
-	id, n := "eventarc-"+parts[3]+"-"+parts[5], g.next()
-	pubsub := &eventarcpb.Pubsub{
-		Topic:        fmt.Sprintf("projects/%s/topics/%s-%d", g.project, id, n),
-		Subscription: fmt.Sprintf("projects/%s/subscriptions/%s-sub-%d", g.project, id, n),
-	}
-	t.Transport = &eventarcpb.Transport{Intermediary: &eventarcpb.Transport_Pubsub{Pubsub: pubsub}}
-	g.put(pubsub.Topic, &pubsubpb.Topic{})
-	g.put(pubsub.Subscription, &pubsubpb.Subscription{Topic: pubsub.Topic, AckDeadlineSeconds: 10, State: pubsubpb.Subscription_ACTIVE})
-}
-
-// Cloud Scheduler: https://cloud.google.com/scheduler/docs/reference/rest/v1/projects.locations.jobs
-
-func (c *call) changeJob() (proto.Message, error) {
-	c.resource = c.key(text(c.request.ProtoReflect(), "name"))
-	m, err := c.find(c.resource)
-	if err != nil {
-		return nil, err
-	}
-	j := m.(*schedulerpb.Job)
-	switch c.method.Name() {
-	case "PauseJob":
-		j.State = schedulerpb.Job_PAUSED
-	case "ResumeJob":
-		j.State = schedulerpb.Job_ENABLED
-	case "RunJob":
-		j.LastAttemptTime = timestamppb.Now()
-	}
-	return j, nil
+	s := fmt.Sprintf("projects/%s/subscriptions/eventarc-%s-%s-sub-%d", g.project, parts[3], parts[5], g.next())
+	t.Transport = &eventarcpb.Transport{Intermediary: &eventarcpb.Transport_Pubsub{Pubsub: &eventarcpb.Pubsub{Subscription: s}}}
+	g.put(s, &pubsubpb.Subscription{AckDeadlineSeconds: 10})
 }
 
 // Firestore: https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields
 
-func (g *Google) completeDatabase(name string, d *adminpb.Database) {
-	d.Type = cmp.Or(d.Type, adminpb.Database_FIRESTORE_NATIVE)
-	d.DatabaseEdition = cmp.Or(d.DatabaseEdition, adminpb.Database_STANDARD)
-	index := func(i *adminpb.Index_IndexField) *adminpb.Index {
-		i.FieldPath = "*"
-		return &adminpb.Index{QueryScope: adminpb.Index_COLLECTION, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{i}}
+// byDefault is how a database indexes its fields, as far as sums need it.
+var byDefault = []*adminpb.Index{{QueryScope: adminpb.Index_COLLECTION, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{
+	{FieldPath: "*", ValueMode: &adminpb.Index_IndexField_Order_{Order: adminpb.Index_IndexField_ASCENDING}},
+}}}
+
+// find finds a resource. A field of a database is there without being made.
+func (g *Google) find(name string) (proto.Message, error) {
+	if m := g.resources[name]; m != nil {
+		return m, nil
 	}
-	field := name + "/collectionGroups/__default__/fields/*"
-	g.resources[field] = &adminpb.Field{Name: field, IndexConfig: &adminpb.Field_IndexConfig{Indexes: []*adminpb.Index{
-		index(&adminpb.Index_IndexField{ValueMode: &adminpb.Index_IndexField_Order_{Order: adminpb.Index_IndexField_ASCENDING}}),
-		index(&adminpb.Index_IndexField{ValueMode: &adminpb.Index_IndexField_Order_{Order: adminpb.Index_IndexField_DESCENDING}}),
-		index(&adminpb.Index_IndexField{ValueMode: &adminpb.Index_IndexField_ArrayConfig_{ArrayConfig: adminpb.Index_IndexField_CONTAINS}}),
-	}}}
+	if database, _, is := strings.Cut(name, "/collectionGroups/"); is && g.resources[database] != nil {
+		f := &adminpb.Field{Name: name}
+		g.completeField(f)
+		return f, nil
+	}
+	return nil, status.Errorf(codes.NotFound, "Resource '%s' was not found", name)
 }
 
 // completeField gives a field that has no index configuration of its own the database's.
 func (g *Google) completeField(f *adminpb.Field) {
 	if f.IndexConfig == nil {
 		database, _, _ := strings.Cut(f.Name, "/collectionGroups/")
-		byDefault := g.resources[database+"/collectionGroups/__default__/fields/*"].(*adminpb.Field)
-		f.IndexConfig = &adminpb.Field_IndexConfig{Indexes: byDefault.IndexConfig.Indexes, UsesAncestorConfig: true, AncestorField: byDefault.Name}
+		ancestor := database + "/collectionGroups/__default__/fields/*"
+		f.IndexConfig = &adminpb.Field_IndexConfig{Indexes: byDefault, UsesAncestorConfig: true, AncestorField: ancestor}
+		if a, ok := g.resources[ancestor].(*adminpb.Field); ok {
+			f.IndexConfig.Indexes = a.IndexConfig.Indexes
+		}
 	}
 	if f.TtlConfig != nil {
 		f.TtlConfig.State = cmp.Or(f.TtlConfig.State, adminpb.Field_TtlConfig_ACTIVE)
 	}
-}
-
-// getField finds any field of a database.
-func (c *call) getField() (proto.Message, error) {
-	c.resource = c.key(text(c.request.ProtoReflect(), c.pattern.variable))
-	database, _, _ := strings.Cut(c.resource, "/collectionGroups/")
-	if c.resources[database] == nil {
-		return nil, status.Errorf(codes.NotFound, "Project '%s' or database '%s' does not exist.", c.project, path.Base(database))
-	}
-	if f := c.resources[c.resource]; f != nil {
-		return f, nil
-	}
-	f := &adminpb.Field{Name: c.resource}
-	c.completeField(f)
-	return f, nil
-}
-
-func (c *call) updateField() (proto.Message, error) {
-	old, err := c.getField()
-	if err != nil {
-		return nil, err
-	}
-	merged, err := merge(old, c.request.(*adminpb.UpdateFieldRequest).Field, c.mask())
-	if err != nil {
-		return nil, err
-	}
-	f := merged.(*adminpb.Field)
-	c.put(c.resource, f)
-	if f.IndexConfig.UsesAncestorConfig && f.TtlConfig == nil {
-		c.remove(c.resource)
-	}
-	return f, nil
-}
-
-// Cloud Monitoring: https://cloud.google.com/monitoring/api/ref_v3/rest
-
-func (c *call) timeSeries() (proto.Message, error) {
-	filter, err := parseFilter(c.request.(*monitoringpb.ListTimeSeriesRequest).GetFilter())
-	if err != nil {
-		return nil, err
-	}
-	var found []proto.Message
-	for _, s := range c.Series {
-		if filter(s) {
-			found = append(found, s)
-		}
-	}
-	return c.page(found)
-}
-
-func (c *call) updateDashboard() (proto.Message, error) {
-	d := c.request.(*dashboardpb.UpdateDashboardRequest).GetDashboard()
-	old, _ := c.resources[c.key(d.GetName())].(*dashboardpb.Dashboard)
-	switch {
-	case old != nil && d.Etag == "":
-		return nil, status.Error(codes.InvalidArgument, "Update Dashboard should specify a non empty etag")
-	case old != nil && d.Etag != old.Etag:
-		return nil, status.Error(codes.Aborted, "The dashboard was changed in the meantime")
-	}
-	return c.standard()
 }

@@ -27,34 +27,31 @@ func Gcloud(t testing.TB) string {
 		t.Fatalf("gcloud info: %v: %q", err, out)
 	}
 	dir, err := os.MkdirTemp("", "gcloud") // a socket's name must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	script := filepath.Join(dir, "gcloud")
-	if err := os.WriteFile(script, []byte("#!"+python+" -IS\n"+gcloudPy), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(script, []byte("#!"+python+" -IS\n"+gcloudPy), 0o700))
 	cmd := exec.Command(python, script, "serve", root)
 	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "CLOUDSDK_CONFIG="+dir)
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		_ = cmd.Wait()
 	})
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
-		t.Fatalf("gcloud: %v: %s", err, line)
-	}
+	_, err = bufio.NewReader(stdout).ReadString('\n') // it is ready
+	check(t, err)
 	return dir
+}
+
+// check ends the test if there is an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -9,13 +9,13 @@ package googletest
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -63,14 +63,12 @@ type Google struct {
 	project string
 	grpc    string // address
 	rest    *url.URL
-	routes  []route
 
 	mu        sync.Mutex
 	resources map[string]proto.Message
 	policies  map[string]*iampb.Policy
 	agents    map[string]bool // service accounts of Google's, by email
 	failures  []*failure
-	changes   []string
 	last      int // number that was given
 }
 
@@ -79,16 +77,15 @@ type failure struct {
 	api, method string
 	err         error
 	times       int
-	after       bool // it was done
 }
 
 // Start starts Google with the project, which has a Firestore database and nothing else. It ends with
 // the test.
 func Start(t testing.TB, project string) *Google {
 	t.Helper()
-	g := &Google{t: t, project: project, routes: routes(), resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}
+	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}
 	name := "projects/" + project
-	g.resources[name] = &resourcemanagerpb.Project{Name: "projects/" + Number, ProjectId: project, DisplayName: project, State: resourcemanagerpb.Project_ACTIVE}
+	g.resources[name] = &resourcemanagerpb.Project{Name: "projects/" + Number, ProjectId: project}
 	for _, id := range []string{"us-central1", "europe-west1"} {
 		g.resources[name+"/locations/"+id] = &location.Location{Name: name + "/locations/" + id, LocationId: id}
 	}
@@ -97,47 +94,43 @@ func Start(t testing.TB, project string) *Google {
 		DatabaseEdition: adminpb.Database_STANDARD})
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	server := grpc.NewServer(grpc.UnknownServiceHandler(g.serveGRPC))
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	g.grpc = listener.Addr().String()
-	rest := httptest.NewServer(http.HandlerFunc(g.serveREST))
+	mux := g.restOnly()
+	mux.HandleFunc("/", g.serveREST)
+	rest := httptest.NewServer(mux)
 	t.Cleanup(rest.Close)
-	if g.rest, err = url.Parse(rest.URL); err != nil {
-		t.Fatal(err)
-	}
+	g.rest, err = url.Parse(rest.URL)
+	check(t, err)
 	return g
 }
 
 // GRPC returns the options with which Google's clients call this Google over gRPC. They keep the names
 // of Google's servers, by which it knows the API.
 func (g *Google) GRPC() []option.ClientOption {
-	dial := func(ctx context.Context, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", g.grpc)
-	}
 	return []option.ClientOption{
 		option.WithoutAuthentication(),
-		option.WithGRPCDialOption(grpc.WithContextDialer(dial)),
+		option.WithGRPCDialOption(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", g.grpc)
+		})),
 		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
 	}
 }
 
 // REST returns the options with which Google's clients call it over REST.
 func (g *Google) REST() []option.ClientOption {
-	return []option.ClientOption{option.WithHTTPClient(&http.Client{Transport: toServer{g.rest}})}
+	return []option.ClientOption{option.WithHTTPClient(g.client())}
 }
 
-// toServer sends requests to a server, with the names of the hosts that they are for.
-type toServer struct{ server *url.URL }
-
-func (s toServer) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Host = r.URL.Host
-	r.URL.Scheme, r.URL.Host = s.server.Scheme, s.server.Host
-	return http.DefaultTransport.RoundTrip(r)
+// client returns a client whose requests come here, those over https too.
+func (g *Google) client() *http.Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", g.rest.Host)
+	}
+	return &http.Client{Transport: &http.Transport{DialContext: dial, DialTLSContext: dial}}
 }
 
 // Environ returns the test's environment with what makes gcloud work on this Google, as proxy for all
@@ -145,9 +138,7 @@ func (s toServer) RoundTrip(r *http.Request) (*http.Response, error) {
 func (g *Google) Environ() []string {
 	dir := g.t.TempDir()
 	token := filepath.Join(dir, "token")
-	if err := os.WriteFile(token, []byte("token"), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
+	check(g.t, os.WriteFile(token, []byte("token"), 0o600))
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CLOUDSDK_") || strings.HasPrefix(v, "GOOGLE_") })
 	env = append(env,
 		"CLOUDSDK_CONFIG="+dir,
@@ -230,9 +221,7 @@ func (g *Google) Policy(resource string) *iampb.Policy {
 func (g *Google) SetPolicy(resource string, p *iampb.Policy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p = proto.CloneOf(p)
-	p.Etag = g.etag()
-	g.policies[g.key(resource)] = p
+	g.policies[g.key(resource)] = proto.CloneOf(p)
 }
 
 // Enable enables APIs, such as run.googleapis.com.
@@ -245,55 +234,17 @@ func (g *Google) Enable(apis ...string) {
 // Fail makes calls of a method, such as CreateTrigger, fail with a gRPC status: so many times, or always
 // if times is negative. Without a method it is any of the API. Nothing is done by them.
 func (g *Google) Fail(api, method string, err error, times int) {
-	g.fail(&failure{api: api, method: method, err: err, times: times})
-}
-
-// Lose is as Fail, but the calls are done, and only their answers are lost.
-func (g *Google) Lose(api, method string, err error, times int) {
-	g.fail(&failure{api: api, method: method, err: err, times: times, after: true})
-}
-
-// Mend ends all failures.
-func (g *Google) Mend() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.failures = nil
+	g.failures = append(g.failures, &failure{api, method, err, times})
 }
 
-func (g *Google) fail(f *failure) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.failures = append(g.failures, f)
-}
+// projectOf is the project in a name, by its number or a wildcard.
+var projectOf = regexp.MustCompile(`^projects/(` + Number + `|-)(/|$)`)
 
-// failing returns the error with which the call is to fail.
-func (g *Google) failing(api, method string, after bool) error {
-	for _, f := range g.failures {
-		if f.api == api && (f.method == "" || f.method == method) && f.after == after && f.times != 0 {
-			f.times--
-			return f.err
-		}
-	}
-	return nil
-}
-
-// Changes returns the calls so far that changed something, such as
-// "CreateFunction projects/p/locations/l/functions/f".
-func (g *Google) Changes() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.Clone(g.changes)
-}
-
-// key returns the name under which a resource is kept: with the project's ID instead of its number or a
-// wildcard.
+// key returns the name under which a resource is kept: with the project's ID.
 func (g *Google) key(name string) string {
-	for _, p := range []string{Number, "-"} {
-		if rest, ok := strings.CutPrefix(name, "projects/"+p); ok && (rest == "" || rest[0] == '/') {
-			return "projects/" + g.project + rest
-		}
-	}
-	return name
+	return projectOf.ReplaceAllString(name, "projects/"+g.project+"$2")
 }
 
 // next returns a number that was not given before.
@@ -301,5 +252,3 @@ func (g *Google) next() int {
 	g.last++
 	return g.last
 }
-
-func (g *Google) etag() []byte { return fmt.Appendf(nil, "%08d", g.next()) }

@@ -1,14 +1,18 @@
 package googletest
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
@@ -19,33 +23,26 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// A route is a path of a method.
+// A route is a path of a method, as google.api.http says it.
 type route struct {
-	api       string
-	method    protoreflect.MethodDescriptor
-	verb      string
-	path      *regexp.Regexp
-	variables []string
-	body      string
+	method     protoreflect.MethodDescriptor
+	api        string // "": any
+	verb       string
+	path       *regexp.Regexp
+	variables  []string // fields of the request; the first is the resource or its parent
+	collection string   // what follows them
+	body       string   // field of the request; "*": the request
 }
 
-// mixins are methods that many APIs have, each with paths of its own that only its configuration says:
+// mixins are methods that many APIs have, with paths that only their configuration says:
 // https://github.com/googleapis/googleapis/blob/master/google/cloud/eventarc/v1/eventarc_v1.yaml.
 var mixins = map[protoreflect.FullName]string{
-	"google.longrunning.Operations.GetOperation":    "{name=**/operations/*}",
-	"google.cloud.location.Locations.ListLocations": "{name=projects/*}/locations",
-	"google.cloud.location.Locations.GetLocation":   "{name=projects/*/locations/*}",
-}
-
-// older are the versions that gcloud calls and Go has no messages for, with those that answer instead:
-// IAM policies are the same in both.
-var older = map[string]string{
-	"cloudresourcemanager.googleapis.com/v1": "/v3",
-	"run.googleapis.com/v1":                  "/v2",
+	"google.longrunning.Operations.GetOperation":    "/v1/{name=**/operations/*}",
+	"google.cloud.location.Locations.ListLocations": "/v1/{name=projects/*}/locations",
 }
 
 // routes returns those of all services that the program knows.
-func routes() []route {
+var routes = sync.OnceValue(func() []route {
 	var all []route
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
@@ -55,11 +52,11 @@ func routes() []route {
 				method := service.Methods().Get(j)
 				http, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
 				if path := mixins[method.FullName()]; path != "" {
-					all = append(all, newRoute("", method, "GET", "/v1/"+path, ""), newRoute("", method, "GET", "/v2/"+path, ""))
+					http, host = &annotations.HttpRule{Pattern: &annotations.HttpRule_Get{Get: path}}, ""
 				}
-				for _, r := range append(http.GetAdditionalBindings(), http) {
-					if verb, path := verbAndPath(r); path != "" {
-						all = append(all, newRoute(host, method, verb, path, r.GetBody()))
+				for _, rule := range append([]*annotations.HttpRule{http}, http.GetAdditionalBindings()...) {
+					if r := newRoute(method, host, rule); len(r.variables) > 0 {
+						all = append(all, r)
 					}
 				}
 			}
@@ -67,81 +64,48 @@ func routes() []route {
 		return true
 	})
 	return all
-}
+})
 
-func verbAndPath(r *annotations.HttpRule) (verb, path string) {
-	switch {
-	case r.GetGet() != "":
-		return "GET", r.GetGet()
-	case r.GetPost() != "":
-		return "POST", r.GetPost()
-	case r.GetPut() != "":
-		return "PUT", r.GetPut()
-	case r.GetPatch() != "":
-		return "PATCH", r.GetPatch()
-	}
-	return "DELETE", r.GetDelete()
-}
+var (
+	version  = regexp.MustCompile(`^/v\w+/`)
+	variable = regexp.MustCompile(`\{([\w.]+)(?:=([^}]*))?\}`)
+)
 
-var variable = regexp.MustCompile(`\{([\w.]+)(?:=([^}]*))?\}`)
-
-func newRoute(api string, method protoreflect.MethodDescriptor, verb, path, body string) route {
-	r := route{api: api, method: method, verb: verb, body: body}
-	syntax := variable.ReplaceAllStringFunc(path, func(s string) string {
+// newRoute returns the route of a path such as /v2/{parent=projects/*/locations/*}/functions. Any version
+// will do: gcloud calls some that Go has no messages for, which are the same in the newer ones.
+func newRoute(method protoreflect.MethodDescriptor, api string, rule *annotations.HttpRule) route {
+	r := route{method: method, api: api, body: rule.GetBody()}
+	path := ""
+	rule.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if o := f.ContainingOneof(); o != nil { // the one of get, post and so on
+			r.verb, path = strings.ToUpper(string(f.Name())), v.String()
+		}
+		return true
+	})
+	r.collection = strings.TrimPrefix(path[strings.LastIndex(path, "}")+1:], "/")
+	pattern := variable.ReplaceAllStringFunc(version.ReplaceAllString(path, `/v\w+/`), func(s string) string {
 		parts := variable.FindStringSubmatch(s)
 		r.variables = append(r.variables, parts[1])
-		if parts[2] == "" {
-			parts[2] = "*"
-		}
-		return "(" + strings.NewReplacer("**", "[^:]+", "*", "[^/:]+").Replace(parts[2]) + ")"
+		return "(" + strings.NewReplacer("**", "[^:]+", "*", "[^/:]+").Replace(cmp.Or(parts[2], "*")) + ")"
 	})
-	r.path = regexp.MustCompile("^" + syntax + "$")
+	r.path = regexp.MustCompile("^" + pattern + "$")
 	return r
 }
 
-// serveREST serves the APIs' REST, and the upload of sources.
+// serveREST serves the methods of the services that the program knows.
 func (g *Google) serveREST(w http.ResponseWriter, r *http.Request) {
-	answer := func(body any, err error) {
-		if err != nil {
-			refuse(w, err)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-		_ = json.NewEncoder(w).Encode(body)
-	}
-	data, err := io.ReadAll(r.Body)
-	if err != nil {
-		answer(nil, err)
-		return
-	}
-	api := apiOf(r.Host)
-	if api == "storage.googleapis.com" && r.Method == "PUT" {
-		return
-	}
-	if response, is, err := g.serveRESTOnly(r, data); is {
-		answer(response, err)
-		return
-	}
-	path := r.URL.Path
-	if version, rest, ok := strings.Cut(path[1:], "/"); ok && older[api+"/"+version] != "" {
-		path = older[api+"/"+version] + "/" + rest
-	}
-	for _, route := range g.routes {
-		values := route.path.FindStringSubmatch(path)
-		if values == nil || route.verb != r.Method || route.api != api && route.api != "" {
+	for _, route := range routes() {
+		values := route.path.FindStringSubmatch(r.URL.Path)
+		if values == nil || route.verb != r.Method || route.api != apiOf(r.Host) && route.api != "" {
 			continue
 		}
-		request, err := route.decode(values[1:], r.URL.Query(), data)
+		request, err := route.decode(values[1:], r)
 		if err != nil {
-			answer(nil, status.Error(codes.InvalidArgument, err.Error()))
+			reply(w, nil, status.Error(codes.InvalidArgument, err.Error()))
 			return
 		}
-		response, err := g.call(api, route.method, request)
-		if err != nil {
-			answer(nil, err)
-			return
-		}
-		answer(asJSON(response), nil)
+		response, err := g.call(apiOf(r.Host), route, request)
+		reply(w, response, err)
 		return
 	}
 	g.t.Errorf("googletest: no method for %s %s%s", r.Method, r.Host, r.URL)
@@ -149,103 +113,62 @@ func (g *Google) serveREST(w http.ResponseWriter, r *http.Request) {
 }
 
 // decode makes the message of the request. It is an error if anything in it does not fit.
-func (r route) decode(values []string, query url.Values, body []byte) (proto.Message, error) {
-	tree := make(map[string]any)
-	if len(bytes.TrimSpace(body)) > 0 {
-		var content any
-		decoder := json.NewDecoder(bytes.NewReader(body))
-		decoder.UseNumber()
-		if err := decoder.Decode(&content); err != nil {
-			return nil, err
-		}
-		if object, ok := content.(map[string]any); ok && r.body == "*" {
-			tree = object
-		} else {
-			tree[r.body] = content
-		}
-	}
-	request := newMessage(r.method.Input())
-	for i, name := range r.variables {
-		set(tree, request.ProtoReflect().Descriptor(), name, values[i:i+1])
-	}
-	for name, values := range query {
-		if name != "alt" && name != "prettyPrint" && name[0] != '$' {
-			set(tree, request.ProtoReflect().Descriptor(), name, values)
-		}
-	}
-	text, err := json.Marshal(tree)
+func (r route) decode(values []string, from *http.Request) (proto.Message, error) {
+	body, err := io.ReadAll(from.Body)
 	if err != nil {
 		return nil, err
 	}
-	return request, protojson.Unmarshal(text, request)
+	request := newMessage(r.method.Input())
+	m := request.ProtoReflect()
+	if len(body) > 0 {
+		into := request
+		if r.body != "*" {
+			into = m.Mutable(field(m, r.body)).Message().Interface()
+		}
+		if err := protojson.Unmarshal(body, into); err != nil {
+			return nil, err
+		}
+	}
+	query := from.URL.Query()
+	query.Del("alt")
+	query.Del("prettyPrint")
+	for name := range query {
+		if first, _, _ := strings.Cut(name, "."); field(m, first) == nil {
+			return nil, fmt.Errorf("unknown name %q", name)
+		}
+	}
+	for i, name := range r.variables {
+		query.Set(name, values[i])
+	}
+	return request, runtime.PopulateQueryParameters(request, query, utilities.NewDoubleArray(nil))
 }
 
-// set sets the field of the name, such as function.name, to what JSON has for the values.
-func set(tree map[string]any, d protoreflect.MessageDescriptor, name string, values []string) {
-	first, rest, nested := strings.Cut(name, ".")
-	f := d.Fields().ByName(protoreflect.Name(first))
-	if f == nil {
-		f = d.Fields().ByJSONName(first)
+// reply answers with a message, with another thing as its JSON has it, or with an error as Google's REST
+// has it: https://google.aip.dev/193.
+func reply(w http.ResponseWriter, body any, err error) {
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	if err != nil {
+		s := status.Convert(err)
+		number := runtime.HTTPStatusFromCode(s.Code())
+		content := asJSON(s.Proto())
+		maps.Copy(content, map[string]any{"code": number, "status": code.Code(s.Code()).String()})
+		body = map[string]any{"error": content}
+		w.WriteHeader(number)
+	} else if m, ok := body.(proto.Message); ok {
+		body = asJSON(m)
 	}
-	if f != nil && tree[f.JSONName()] != nil { // as the body spells it
-		first = f.JSONName()
-	}
-	switch {
-	case f == nil:
-		tree[name] = values // which is refused
-	case nested && f.Message() != nil:
-		inner, ok := tree[first].(map[string]any)
-		if !ok {
-			inner = make(map[string]any)
-			tree[first] = inner
-		}
-		set(inner, f.Message(), rest, values)
-	case f.IsList():
-		tree[first] = values
-	case f.Kind() == protoreflect.BoolKind:
-		tree[first] = values[0] == "true"
-	case f.Message() != nil && f.Message().FullName() == "google.protobuf.FieldMask":
-		tree[first] = camel(values[0])
-	default:
-		tree[first] = values[0]
-	}
+	_ = json.NewEncoder(w).Encode(body)
 }
 
 // asJSON returns a message as its JSON has it.
-func asJSON(m proto.Message) any {
+func asJSON(m proto.Message) map[string]any {
 	text, err := protojson.Marshal(m)
 	if err != nil {
 		panic(err)
 	}
-	var tree any
+	var tree map[string]any
 	if err := json.Unmarshal(text, &tree); err != nil {
 		panic(err)
 	}
 	return tree
-}
-
-// httpCodes are those of https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto.
-var httpCodes = map[codes.Code]int{
-	codes.InvalidArgument: 400, codes.FailedPrecondition: 400, codes.Unauthenticated: 401, codes.PermissionDenied: 403, codes.NotFound: 404,
-	codes.AlreadyExists: 409, codes.Aborted: 409, codes.ResourceExhausted: 429, codes.Unimplemented: 501, codes.Unavailable: 503, codes.DeadlineExceeded: 504,
-}
-
-// refuse answers with an error as Google's REST does: https://google.aip.dev/193.
-func refuse(w http.ResponseWriter, err error) {
-	s := status.Convert(err)
-	number := httpCodes[s.Code()]
-	if number == 0 {
-		number = 500
-	}
-	body := map[string]any{"code": number, "message": s.Message(), "status": code.Code(s.Code()).String()}
-	var details []any
-	for _, d := range s.Proto().GetDetails() {
-		details = append(details, asJSON(d))
-	}
-	if details != nil {
-		body["details"] = details
-	}
-	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-	w.WriteHeader(number)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": body})
 }

@@ -3,12 +3,13 @@ package googletest
 import (
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"strings"
 
+	"cloud.google.com/go/run/apiv2/runpb"
 	"google.golang.org/api/cloudbuild/v1"
 	"google.golang.org/api/cloudresourcemanager/v1"
 	"google.golang.org/api/firebaserules/v1"
+	"google.golang.org/api/run/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -31,91 +32,80 @@ type RulesResult struct {
 	Asks  bool // for other documents
 }
 
-// restOnly are methods that Go has no protobuf messages for, by host and path.
-var restOnly = []struct {
-	name, verb string
-	path       *regexp.Regexp
-	answer     func(g *Google, values []string, body []byte) (any, error)
-}{
-	{"GetDefaultServiceAccount", "GET", regexp.MustCompile(`^cloudbuild[^/]*/v1/projects/[^/]+/locations/[^/]+/defaultServiceAccount$`), (*Google).buildAccount},
-	{"GetProject", "GET", regexp.MustCompile(`^cloudresourcemanager[^/]*/v1/projects/([^/:]+)$`), (*Google).projectV1},
-	{"GetRelease", "GET", regexp.MustCompile(`^firebaserules[^/]*/v1/projects/[^/]+/releases/(.+)$`), (*Google).release},
-	{"TestRuleset", "POST", regexp.MustCompile(`^firebaserules[^/]*/v1/projects/[^/]+/rulesets/(.+):test$`), (*Google).testRules},
-	{"GetRevision", "GET", regexp.MustCompile(`^([^/]+)-run[^/]*/apis/serving.knative.dev/v1/namespaces/[^/]+/revisions/((.+)-\d+-abc)$`), (*Google).getRevisionV1},
-	{"GetService", "GET", knativeService, (*Google).getServiceV1},
-	{"UpdateService", "PUT", knativeService, (*Google).updateServiceV1},
-	{"GenerateServiceIdentity", "POST", regexp.MustCompile(`^serviceusage[^/]*/v1beta1/projects/[^/]+/services/([^/]+):generateServiceIdentity$`), (*Google).identity},
-}
-
-var knativeService = regexp.MustCompile(`^([^/]+)-run[^/]*/apis/serving.knative.dev/v1/namespaces/[^/]+/services/([^/:]+)$`)
-
-// serveRESTOnly answers the request if it is for one of restOnly.
-func (g *Google) serveRESTOnly(r *http.Request, body []byte) (response any, is bool, err error) {
-	for _, m := range restOnly {
-		values := m.path.FindStringSubmatch(r.Host + r.URL.Path)
-		if values == nil || m.verb != r.Method {
-			continue
-		}
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if err := g.enter(apiOf(r.Host), m.name); err != nil {
-			return nil, true, err
-		}
-		response, err := m.answer(g, values[1:], body)
-		if err == nil {
-			err = g.failing(apiOf(r.Host), m.name, true)
-		}
-		return response, true, err
+// restOnly returns a mux of the methods that Go has no protobuf messages for.
+func (g *Google) restOnly() *http.ServeMux {
+	mux := http.NewServeMux()
+	for pattern, m := range map[string]struct {
+		name   string
+		answer func(*http.Request) (any, error)
+	}{
+		"GET cloudbuild.googleapis.com/v1/projects/{project}/locations/{location}/defaultServiceAccount": {"GetDefaultServiceAccount", g.buildAccount},
+		"GET cloudresourcemanager.googleapis.com/v1/projects/{project}":                                  {"GetProject", g.projectV1},
+		"GET firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}":                   {"GetRelease", g.release},
+		"POST firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}":                     {"TestRuleset", g.testRules},
+		"POST serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}":                 {"GenerateServiceIdentity", g.identity},
+		"GET /apis/serving.knative.dev/v1/namespaces/{project}/services/{service}":                       {"GetService", g.serviceV1},
+		"PUT /apis/serving.knative.dev/v1/namespaces/{project}/services/{service}":                       {"UpdateService", g.serviceV1},
+		"PUT storage.googleapis.com/{object}":                                                            {"Upload", func(*http.Request) (any, error) { return nil, nil }},
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			g.mu.Lock()
+			err := g.refused(apiOf(r.Host), m.name)
+			g.mu.Unlock()
+			var response any
+			if err == nil {
+				response, err = m.answer(r)
+			}
+			reply(w, response, err)
+		})
 	}
-	return nil, false, nil
+	return mux
 }
 
 // projectV1 is the project of resourcemanager v3.
-func (g *Google) projectV1(values []string, _ []byte) (any, error) {
-	if g.key("projects/"+values[0]) != "projects/"+g.project {
+func (g *Google) projectV1(r *http.Request) (any, error) {
+	if r.PathValue("project") != g.project {
 		return nil, status.Errorf(codes.PermissionDenied, "The caller does not have permission")
 	}
-	return &cloudresourcemanager.Project{ProjectId: g.project, ProjectNumber: 123456789, Name: g.project, LifecycleState: "ACTIVE"}, nil
+	return &cloudresourcemanager.Project{ProjectId: g.project, ProjectNumber: 123456789, LifecycleState: "ACTIVE"}, nil
 }
 
 // identity makes a service agent: serviceusage v1beta1.
-func (g *Google) identity(values []string, _ []byte) (any, error) {
-	api, _, _ := strings.Cut(values[0], ".")
+func (g *Google) identity(r *http.Request) (any, error) {
+	api, _, _ := strings.Cut(r.PathValue("service"), ".")
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	email := "service-" + Number + "@gcp-sa-" + api + ".iam.gserviceaccount.com"
 	g.agents[email] = true
-	g.changes = append(g.changes, "GenerateServiceIdentity "+values[0])
 	return map[string]any{"name": "operations/1", "done": true, "response": map[string]any{
 		"@type": "type.googleapis.com/google.api.serviceusage.v1beta1.ServiceIdentity", "email": email, "uniqueId": "1"}}, nil
 }
 
 // buildAccount is Cloud Build's of a new project.
 // https://cloud.google.com/build/docs/cloud-build-service-account-updates
-func (g *Google) buildAccount([]string, []byte) (any, error) {
+func (g *Google) buildAccount(*http.Request) (any, error) {
 	return &cloudbuild.DefaultServiceAccount{ServiceAccountEmail: "projects/" + g.project + "/serviceAccounts/" + Number + "-compute@developer.gserviceaccount.com"}, nil
 }
 
-func (g *Google) release(values []string, _ []byte) (any, error) {
-	g.mu.Unlock()
-	defer g.mu.Lock()
-	if g.Rules == nil || g.Rules(values[0], RulesCase{}) == nil {
+func (g *Google) release(r *http.Request) (any, error) {
+	release := r.PathValue("release")
+	if g.Rules == nil || g.Rules(release, RulesCase{}) == nil {
 		return nil, status.Error(codes.NotFound, "Requested entity was not found.")
 	}
-	name := "projects/" + g.project
-	return &firebaserules.Release{Name: name + "/releases/" + values[0], RulesetName: name + "/rulesets/" + strings.ReplaceAll(values[0], "/", "~")}, nil
+	return &firebaserules.Release{RulesetName: "projects/" + g.project + "/rulesets/" + strings.ReplaceAll(release, "/", "~")}, nil
 }
 
-func (g *Google) testRules(values []string, body []byte) (any, error) {
-	g.mu.Unlock()
-	defer g.mu.Lock()
+func (g *Google) testRules(r *http.Request) (any, error) {
 	var request struct {
 		TestSuite struct{ TestCases []RulesCase }
 	}
-	if err := json.Unmarshal(body, &request); err != nil {
+	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	release := strings.ReplaceAll(strings.TrimSuffix(r.PathValue("ruleset"), ":test"), "~", "/")
 	response := &firebaserules.TestRulesetResponse{}
 	for _, c := range request.TestSuite.TestCases {
-		says := g.Rules(strings.ReplaceAll(values[0], "~", "/"), c)
+		says := g.Rules(release, c)
 		result := &firebaserules.TestResult{State: "FAILURE"}
 		if says.Allow == (c.Expectation == "ALLOW") {
 			result.State = "SUCCESS"
@@ -126,4 +116,41 @@ func (g *Google) testRules(values []string, body []byte) (any, error) {
 		response.TestResults = append(response.TestResults, result)
 	}
 	return response, nil
+}
+
+// throttling is the annotation with which run v1 says whether an instance has its CPU only during
+// requests: https://cloud.google.com/run/docs/configuring/billing-settings.
+const throttling = "run.googleapis.com/cpu-throttling"
+
+// serviceV1 answers with the service of run v2 as the one of run v1, as far as gcloud reads it. A PUT sets
+// when its CPU is allocated.
+func (g *Google) serviceV1(r *http.Request) (any, error) {
+	region, _, _ := strings.Cut(r.Host, "-run.")
+	id := r.PathValue("service")
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m, err := g.find("projects/" + g.project + "/locations/" + region + "/services/" + id)
+	if err != nil {
+		return nil, err
+	}
+	container := m.(*runpb.Service).Template.Containers[0]
+	v1 := &run.Service{
+		ApiVersion: "serving.knative.dev/v1", Kind: "Service", Metadata: &run.ObjectMeta{Name: id, Namespace: Number},
+		Spec: &run.ServiceSpec{Template: &run.RevisionTemplate{
+			Metadata: &run.ObjectMeta{},
+			Spec:     &run.RevisionSpec{Containers: []*run.Container{{Image: container.Image}}},
+		}},
+		Status: &run.ServiceStatus{Conditions: []*run.GoogleCloudRunV1Condition{{Type: "Ready", Status: "True"}}},
+	}
+	if r.Method == "PUT" {
+		v1 = new(run.Service)
+		decoder := json.NewDecoder(r.Body)
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(v1); err != nil {
+			return nil, status.Error(codes.InvalidArgument, err.Error())
+		}
+		// gcloud writes "False", as Python does.
+		container.Resources.CpuIdle = !strings.EqualFold(v1.Spec.Template.Metadata.Annotations[throttling], "false")
+	}
+	return v1, nil
 }
