@@ -39,7 +39,7 @@ var unread = []struct {
 	{"accounts", "access", "", "the service accounts: the account needs iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy: The caller does not have permission",
 		mayDo + "iam.securityReviewer --condition=None", refuse("iam", "")},
 	{"repositories", "access surplus", "", "the repositories: the account needs artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy: The caller does not have permission",
-		mayDo + "iam.securityReviewer --condition=None", refuse("artifactregistry", "")},
+		mayDo + "artifactregistry.reader --condition=None", refuse("artifactregistry", "")},
 	{"policies of services", "access billing", "", "the services: the account needs run.services.get, run.services.getIamPolicy: The caller does not have permission",
 		mayDo + "run.viewer --condition=None", refuse("run", "GetIamPolicy")},
 	{"triggers", "triggers surplus", "", "the triggers: the account needs eventarc.triggers.list: The caller does not have permission",
@@ -112,7 +112,7 @@ func TestNothingRead(t *testing.T) {
 			mayDo + "iam.securityReviewer --condition=None", refuse("cloudresourcemanager", "")},
 		{"no such project", "the project could not be read: there is no project my-project, or the account may not see it\ngcloud projects list",
 			func(g *googletest.Google) { g.Delete("projects/my-project") }},
-		{"credentials of yesterday", "the APIs could not be read: there are no valid credentials: Request had invalid authentication credentials.\ngcloud auth application-default login",
+		{"credentials of yesterday", "the APIs could not be read: there are no valid credentials: Request had invalid authentication credentials.\ngcloud auth login",
 			func(g *googletest.Google) {
 				g.Fail("serviceusage.googleapis.com", "", status.Error(codes.Unauthenticated, "Request had invalid authentication credentials."), -1)
 			}},
