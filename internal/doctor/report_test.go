@@ -1,0 +1,111 @@
+package doctor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/deploy"
+	"github.com/google/go-cmp/cmp"
+)
+
+// findings are of each verdict.
+var findings = []Finding{
+	{Check: &Check{Name: "a", Claim: "the first is as it is to be, which takes so many words to say that they do not fit on one line"}, Verdict: Well},
+	{Check: &Check{Name: "second", Claim: "the second is", RestsOn: "All that is said of it here, which does not fit on a line, either, as it is too long for that."}, Verdict: Wrong,
+		Problems: []Problem{
+			{Wrong, "count: 1, want 2", nil},
+			{Wrong, "size: 3, want 4", []deploy.Command{
+				{Args: []string{"gcloud", "things", "update", "second", "--description=of many words", "--count=2", "--size=4", "--project=my-project"}},
+				{Args: []string{"gcloud", "things", "run", "second"}},
+			}},
+			{Unknown, "the color: nobody saw it", nil},
+		}},
+	{Check: &Check{Name: "third", Claim: "the third is"}, Verdict: Unknown, Problems: []Problem{{Unknown, "the third: it hides", []deploy.Command{{Args: []string{"gcloud", "seek"}}}}}},
+	{Check: &Check{Name: "fourth", Claim: "the fourth is"}, Verdict: Idle, Why: "there is no fourth"},
+}
+
+func TestPrint(t *testing.T) {
+	const want = `
+✓ a       the first is as it is to be, which takes so many words to say that they do not fit on one
+          line
+✗ second  the second is
+    count: 1, want 2
+    size: 3, want 4
+      gcloud things update second \
+        --description='of many words' \
+        --count=2 \
+        --size=4 \
+        --project=my-project &&
+      gcloud things run second
+    ? the color: nobody saw it
+    why: All that is said of it here, which does not fit on a line, either, as it is too long for
+         that.
+? third   the third is
+    the third: it hides
+      gcloud seek
+- fourth  the fourth is
+    not checked: there is no fourth
+
+1 well, 1 wrong, 2 could not be checked
+`
+	var b bytes.Buffer
+	if err := Print(&b, findings); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want[1:], b.String()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestPrintJSON(t *testing.T) {
+	const want = `{"project":"my-project","well":false,"counts":{"idle":1,"unknown":1,"well":0,"wrong":0},"checks":[` +
+		`{"name":"third","claim":"the third is","rests_on":"","verdict":"unknown","problems":[{"verdict":"unknown","text":"the third: it hides","remedy":["gcloud seek"]}]},` +
+		`{"name":"fourth","claim":"the fourth is","rests_on":"","verdict":"idle","why":"there is no fourth"}]}` + "\n"
+	var b bytes.Buffer
+	if err := PrintJSON(&b, "my-project", findings[2:]); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, b.String()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	b.Reset()
+	if err := PrintJSON(&b, "my-project", findings[:1]); err != nil || !strings.Contains(b.String(), `"well":true,`) {
+		t.Errorf("got %s, %v", b.String(), err)
+	}
+}
+
+// What is skipped is not among the findings.
+func TestSkip(t *testing.T) {
+	d := &Deployment{invalid: errors.New("no project")}
+	findings := d.Examine([]string{"configuration", "drift"})
+	if got, want := Count(findings)[Idle], len(Checks)-2; got != want || len(findings) != want || findings[0].Name != "databases" {
+		t.Errorf("%d findings, %d of them idle, the first %s; want %d", len(findings), got, findings[0].Name, want)
+	}
+}
+
+// docs/doctor.md has a row for each check: what it claims, what rests on it, and how it is mended.
+func TestDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/doctor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, c := range Checks {
+		want = append(want, fmt.Sprintf("| `%s` | %s | %s |", c.Name, c.Claim, c.RestsOn))
+	}
+	for line := range strings.Lines(string(page)) {
+		if cells := strings.Split(line, "|"); len(cells) == 6 && strings.HasPrefix(cells[1], " `") {
+			got = append(got, strings.Join(cells[:4], "|")+"|")
+			if strings.TrimSpace(cells[4]) == "" {
+				t.Errorf("%s: how is it mended?", cells[1])
+			}
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("docs/doctor.md (-want +got):\n%s", d)
+	}
+}
