@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,13 @@ func TestUnread(t *testing.T) {
 			}
 			if d := cmp.Diff(want, names); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
+			}
+			for _, f := range findings {
+				for i, p := range f.Problems {
+					if slices.ContainsFunc(f.Problems[:i], func(other Problem) bool { return other.Text == p.Text }) {
+						t.Errorf("%s says twice: %s", f.Name, p.Text)
+					}
+				}
 			}
 			first, _, _ := strings.Cut(test.unknown, " ")
 			said, remedy := findings[first].Problems[0].Text, ""
