@@ -42,6 +42,9 @@ import (
 	"google.golang.org/api/iterator"
 	"google.golang.org/api/option"
 	"google.golang.org/genproto/googleapis/cloud/location"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -95,11 +98,25 @@ type reader struct {
 	all     errgroup.Group // whose functions return nil
 }
 
+func newReader(ctx context.Context, s *State, o []option.ClientOption) *reader {
+	return &reader{State: s, ctx: ctx, options: append(slices.Clone(o), option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(failSoon)))}
+}
+
+// failSoon has a call end that cannot reach its API. The client would try again for a minute, and then tell no
+// more than that its time was over.
+func failSoon(ctx context.Context, method string, request, answer any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+	err := call(ctx, method, request, answer, c, o...)
+	if s := status.Convert(err); s.Code() == codes.Unavailable && unconnected(err) {
+		return status.Error(codes.FailedPrecondition, s.Message())
+	}
+	return err
+}
+
 // Read reads the project. It changes nothing. Parts that could not be read are told by State.Unread; the
 // error is of what all else rests on. What an API has that is not enabled is nothing. The options are of
 // Google's clients.
 func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, error) {
-	r := &reader{State: newState(id), ctx: ctx, options: o}
+	r := newReader(ctx, newState(id), o)
 	parent := "projects/" + id
 	anywhere := parent + "/locations/-"
 	use(r, Project, resourcemanager.NewProjectsClient, func(c *resourcemanager.ProjectsClient) {
@@ -204,7 +221,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 
 // ReadFor reads what only the description names: how fields are indexed, and the repository.
 func (s *State) ReadFor(ctx context.Context, d *Description, o ...option.ClientOption) {
-	r := &reader{State: s, ctx: ctx, options: o}
+	r := newReader(ctx, s, o)
 	r.repositories(d.only(Repository).Name)
 	use(r, Field, firestore.NewFirestoreAdminClient, func(c *firestore.FirestoreAdminClient) {
 		var fields errgroup.Group

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/googleapis/gax-go/v2/apierror"
@@ -92,33 +93,34 @@ const (
 	denied
 )
 
+// says reports whether an error's text has one of the parts.
+func says(err error, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(err.Error(), p) })
+}
+
+// unconnected reports whether an error says that no connection could be made.
+func unconnected(err error) bool {
+	return says(err, "no such host", "connection refused", "network is unreachable", "produced zero addresses", "no route to host", "i/o timeout")
+}
+
 func classify(err error) class {
 	if err == nil {
 		return none
-	}
-	text := err.Error()
-	has := func(parts ...string) bool {
-		for _, p := range parts {
-			if strings.Contains(text, p) {
-				return true
-			}
-		}
-		return false
 	}
 	reason, code := "", status.Code(err)
 	if a := new(apierror.APIError); errors.As(err, &a) {
 		reason = a.Reason()
 	}
 	switch {
-	case has("no such host", "connection refused", "network is unreachable", "produced zero addresses", "no route to host", "i/o timeout"):
+	case unconnected(err):
 		return offline // also where a token could not be fetched, whatever the code is
 	case errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded:
 		return late
 	case code == codes.Unavailable:
 		return offline
-	case has("quota project"):
+	case says(err, "quota project"):
 		return noQuotaProject
-	case code == codes.Unauthenticated || has("default credentials", "invalid_grant", "cannot fetch token"):
+	case code == codes.Unauthenticated || says(err, "default credentials", "invalid_grant", "cannot fetch token"):
 		return noCredentials
 	case reason == "SERVICE_DISABLED":
 		return disabled

@@ -107,17 +107,15 @@ func (e *examination) configuration() {
 	}
 }
 
-// problems returns the problems of an error, which may join several.
+// problems returns the problems that an error joins.
 func problems(err error) []string {
-	all := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		all = joined.Unwrap()
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
 	}
 	var texts []string
-	for _, err := range all {
-		if err != nil {
-			texts = append(texts, strings.NewReplacer(":\n ", ":", "\n", "; ").Replace(err.Error()))
-		}
+	for _, err := range joined.Unwrap() {
+		texts = append(texts, strings.NewReplacer(":\n ", ":", "\n", "; ").Replace(err.Error()))
 	}
 	return texts
 }

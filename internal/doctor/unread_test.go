@@ -1,0 +1,214 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/freeport"
+	"github.com/firestore-tally/tally/internal/googletest"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+)
+
+var denied = status.Error(codes.PermissionDenied, "The caller does not have permission")
+
+// refuse has calls of the API's method refused, or all of the API's.
+func refuse(api, method string) func(*googletest.Google) {
+	return func(g *googletest.Google) { g.Fail(api+".googleapis.com", method, denied, -1) }
+}
+
+const mayDo = "gcloud projects add-iam-policy-binding my-project --member=user:YOU --role=roles/"
+
+// unread are sound deployments of which something cannot be read, the checks that are unknown for it and those that
+// are wrong, and the remedy that the first of the unknown names.
+var unread = []struct {
+	name           string
+	unknown, wrong string
+	says, remedy   string
+	break_         func(*googletest.Google)
+}{
+	{"accounts", "access", "", "the service accounts: the account needs iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy: The caller does not have permission",
+		mayDo + "iam.securityReviewer --condition=None", refuse("iam", "")},
+	{"repositories", "access surplus", "", "the repositories: the account needs artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy: The caller does not have permission",
+		mayDo + "artifactregistry.reader --condition=None", refuse("artifactregistry", "")},
+	{"policies of services", "access billing", "", "the services: the account needs run.services.get, run.services.getIamPolicy: The caller does not have permission",
+		mayDo + "run.viewer --condition=None", refuse("run", "GetIamPolicy")},
+	{"triggers", "triggers surplus", "", "the triggers: the account needs eventarc.triggers.list: The caller does not have permission",
+		mayDo + "eventarc.viewer --condition=None", refuse("eventarc", "")},
+	{"subscriptions", "triggers", "", "the subscriptions: the account needs pubsub.subscriptions.get: The caller does not have permission",
+		mayDo + "pubsub.viewer --condition=None", refuse("pubsub", "")},
+	{"jobs", "schedule surplus last-tick", "", "the jobs: the account needs cloudscheduler.locations.list, cloudscheduler.jobs.list: The caller does not have permission",
+		mayDo + "cloudscheduler.viewer --condition=None", refuse("cloudscheduler", "ListJobs")},
+	{"fields", "fields", "", "the databases and their fields: the account needs datastore.databases.list, datastore.indexes.get: The caller does not have permission",
+		mayDo + "datastore.viewer --condition=None", refuse("firestore", "GetField")},
+	{"metrics of logs", "alerts", "", "the metrics: the account needs logging.logMetrics.list: The caller does not have permission",
+		mayDo + "logging.viewer --condition=None", refuse("logging", "")},
+	{"time series", "drift late billing", "", "the metric " + drifted + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
+		"monitoring.dashboards.list, monitoring.timeSeries.list: The caller does not have permission",
+		mayDo + "monitoring.viewer --condition=None", refuse("monitoring", "ListTimeSeries")},
+	{"rules", "rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the account needs firebaserules.releases.get, firebaserules.rulesets.test: The caller does not have permission",
+		mayDo + "firebaserules.viewer --condition=None", refuse("firebaserules", "TestRuleset")},
+	{"an API that is not enabled", "rules-rollups rules-readable rules-shards rules-own", "apis", "the rules of database (default): the API firebaserules.googleapis.com is not enabled",
+		"gcloud services enable firebaserules.googleapis.com --project=my-project",
+		func(g *googletest.Google) { g.Delete("projects/my-project/services/firebaserules.googleapis.com") }},
+	{"credentials without a quota project", "rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the credentials name no project for the API's quota",
+		"gcloud auth application-default set-quota-project my-project", func(g *googletest.Google) {
+			g.Fail("firebaserules.googleapis.com", "", status.Error(codes.PermissionDenied, "The firebaserules.googleapis.com API requires a quota project, which is not set by default."), -1)
+		}},
+	{"rules that ask for other documents", rulesRollUps, "", "the rules of database (default): other documents decide, and a trial has none: update rollups/{counter}; update posts/{post}/sums/hot; update pages/{page}/sums/all",
+		"", func(g *googletest.Google) {
+			g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
+				return &googletest.RulesResult{Allow: shipped(c), Asks: c.Request.Method == "update" && !strings.Contains(c.Request.Path, "/rollup_audit/") &&
+					!strings.Contains(c.Request.Path, "/increment_tokens/") && c.Request.Auth != nil}
+			}
+		}},
+}
+
+func TestUnread(t *testing.T) {
+	for _, test := range unread {
+		t.Run(test.name, func(t *testing.T) {
+			g := sound(t)
+			test.break_(g)
+			names, findings, err := examined(t.Context(), g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[Verdict]string{Unknown: test.unknown}
+			if test.wrong != "" {
+				want[Wrong] = test.wrong
+			}
+			if d := cmp.Diff(want, names); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+			first, _, _ := strings.Cut(test.unknown, " ")
+			said, remedy := findings[first].Problems[0].Text, ""
+			for _, c := range findings[first].Problems[0].Remedy {
+				remedy += c.String()
+			}
+			if said != test.says || remedy != test.remedy {
+				t.Errorf("%s:\n got %s\nwant %s\n got %s\nwant %s", first, said, test.says, remedy, test.remedy)
+			}
+		})
+	}
+}
+
+// Without the project, its APIs, its databases and the functions nothing can be said.
+func TestNothingRead(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		want   string
+		break_ func(*googletest.Google)
+	}{
+		{"the project", "the project could not be read: the account needs resourcemanager.projects.get, resourcemanager.projects.getIamPolicy: The caller does not have permission\n" +
+			mayDo + "iam.securityReviewer --condition=None", refuse("cloudresourcemanager", "")},
+		{"no such project", "the project could not be read: there is no project my-project, or the account may not see it\ngcloud projects list",
+			func(g *googletest.Google) { g.Delete("projects/my-project") }},
+		{"credentials of yesterday", "the APIs could not be read: there are no valid credentials: Request had invalid authentication credentials.\ngcloud auth login",
+			func(g *googletest.Google) {
+				g.Fail("serviceusage.googleapis.com", "", status.Error(codes.Unauthenticated, "Request had invalid authentication credentials."), -1)
+			}},
+		{"databases", "the databases and their fields could not be read: the account needs datastore.databases.list, datastore.indexes.get: The caller does not have permission\n" +
+			mayDo + "datastore.viewer --condition=None", refuse("firestore", "")},
+		{"functions", "the functions could not be read: the account needs cloudfunctions.functions.list: The caller does not have permission\n" +
+			mayDo + "cloudfunctions.viewer --condition=None", refuse("cloudfunctions", "")},
+	} {
+		g := sound(t)
+		test.break_(g)
+		if _, _, err := examined(t.Context(), g); err == nil || err.Error() != test.want {
+			t.Errorf("%s:\n got %v\nwant %s", test.name, err, test.want)
+		}
+	}
+}
+
+// What is in a region that does not answer may be there.
+func TestUnreachableRegion(t *testing.T) {
+	g := sound(t)
+	g.Unreachable = []string{"asia-east1"}
+	have, err := deploy.Read(t.Context(), project, g.GRPC()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []*deploy.Kind{deploy.Function, deploy.Trigger} {
+		if u := have.Unread[k]; u == nil || u.Why != "these regions did not answer: asia-east1" {
+			t.Errorf("%ss: %v", k.Noun, u)
+		}
+	}
+}
+
+// What answers late is unknown, and what answers is examined.
+func TestLate(t *testing.T) {
+	g := sound(t)
+	g.Rules = func(string, googletest.RulesCase) *googletest.RulesResult {
+		<-t.Context().Done() // which is before the server is stopped
+		return nil
+	}
+	patiently(t, func(ctx context.Context) error {
+		names, findings, err := examined(ctx, g)
+		if err != nil {
+			return err
+		}
+		if d := cmp.Diff(map[Verdict]string{Unknown: "rules-rollups rules-readable rules-shards rules-own"}, names); d != "" {
+			return fmt.Errorf("(-want +got):\n%s", d)
+		}
+		if got, want := findings[rulesOwn].Problems[0].Text, "the rules of database (default): firebaserules.googleapis.com did not answer in time; --timeout gives it longer"; got != want {
+			return fmt.Errorf("got %s, want %s", got, want)
+		}
+		return nil
+	})
+}
+
+// Nobody listens, or nobody answers.
+func TestUnreachable(t *testing.T) {
+	port, release, err := freeport.Hold(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	for _, test := range []struct {
+		ctx        context.Context
+		addr, want string
+	}{
+		{t.Context(), fmt.Sprintf("127.0.0.1:%d", port), "cloudresourcemanager.googleapis.com cannot be reached: connection error: "},
+		{soon, silent.Addr().String(), "cloudresourcemanager.googleapis.com did not answer in time; --timeout gives it longer"},
+	} {
+		_, err := Read(test.ctx, project, []option.ClientOption{option.WithEndpoint(test.addr), option.WithoutAuthentication(),
+			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))}, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "the project could not be read: "+test.want) {
+			t.Errorf("got %v, want %s", err, test.want)
+		}
+	}
+}
+
+// patiently calls try with more and more time until it succeeds. Try uses all of its time, because it asks somebody
+// who never answers; what does answer may take long on a machine with other work to do.
+func patiently(t *testing.T, try func(context.Context) error) {
+	t.Helper()
+	const most = time.Minute
+	for within := time.Second; ; within *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		err := try(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		if within > most {
+			t.Fatal(err)
+		}
+	}
+}
