@@ -1,9 +1,5 @@
-// Package deploy brings Tally's functions to a project of Google Cloud, and takes them away again.
-//
-//	Description   what there is to be: resources of Google's APIs and their settings, as data
-//	State         what there is, as Google's clients read it
-//	Plan          the user's own gcloud's commands that make the one into the other; none if they are equal
-//
-// So running it again changes nothing, goes on after a failure, or updates. tally doctor shows the same
-// Plan as findings, and a Description is also written as a Terraform configuration.
+// Package deploy brings Tally's functions to a project of Google Cloud, and takes them away again: a
+// Description is what there is to be, as data; a State is what there is, as Google's clients read it; a Plan is
+// the user's own gcloud's commands that make the one into the other, none if they are equal. tally doctor shows
+// the same Plan as findings, and a Description is also written as a Terraform configuration.
 package deploy

@@ -155,11 +155,7 @@ func (o Object) Get(path string) string {
 	case nil:
 		return ""
 	case []any:
-		var all []string
-		for _, e := range v {
-			all = append(all, fmt.Sprint(e))
-		}
-		return strings.Join(all, ",")
+		return strings.ReplaceAll(strings.Trim(fmt.Sprint(v), "[]"), " ", ",")
 	}
 	return fmt.Sprint(at)
 }
@@ -278,11 +274,7 @@ func (r *Resource) command(project string, have Object, changes []Change) Comman
 }
 
 // updating are flags that have other names in updates.
-var updating = [][2]string{
-	{"--labels=", "--update-labels="},
-	{"--user-labels=", "--update-user-labels="},
-	{"--notification-channels=", "--set-notification-channels="},
-}
+var updating = [][2]string{{"--labels=", "--update-labels="}, {"--user-labels=", "--update-user-labels="}, {"--notification-channels=", "--set-notification-channels="}}
 
 // pairs are flags whose values are pairs: said once, with all of them.
 var pairs = []string{"--update-env-vars=", "--update-labels=", "--labels=", "--user-labels=", "--update-user-labels=", "--event-filters=", "--remove-env-vars="}

@@ -144,10 +144,7 @@ func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-var installation = map[string]string{
-	"gcloud":   "https://cloud.google.com/sdk/docs/install",
-	"firebase": "https://firebase.google.com/docs/cli",
-}
+var installation = map[string]string{"gcloud": "https://cloud.google.com/sdk/docs/install", "firebase": "https://firebase.google.com/docs/cli"}
 
 // transient is what fails because something was made only just now and is not known everywhere yet.
 var transient = []struct {

@@ -19,20 +19,12 @@ import (
 
 // Options are what the user decides.
 type Options struct {
-	Project string // id
-
-	// Region is where the functions run. Empty, that is near the first database.
-	Region string
-
-	Databases []Database // at least one
-
-	// Config is what the functions take from their environment, and Env all variables that are named. Config
-	// takes precedence.
-	Config app.Config
-	Env    map[string]string
-
-	// Billing is how RollUpOnWrite's instances are billed: ByRequest or ByInstance.
-	Billing string
+	Project   string            // id
+	Region    string            // where the functions run; empty: near the first database
+	Databases []Database        // at least one
+	Config    app.Config        // what the functions take from their environment
+	Env       map[string]string // all variables that are named; Config takes precedence
+	Billing   string            // of RollUpOnWrite's instances: ByRequest or ByInstance
 }
 
 // What instances are billed for: https://cloud.google.com/run/docs/configuring/billing-settings

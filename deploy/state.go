@@ -29,13 +29,9 @@ func (s *State) Functions() []Object {
 // if there are no functions.
 func (s *State) Env() map[string]string {
 	env := make(map[string]string)
-	for i, f := range s.Functions() {
-		_, err := app.LoadConfig(Environment(f))
-		if i == 0 || err == nil {
+	for _, f := range slices.Backward(s.Functions()) {
+		if _, err := app.LoadConfig(Environment(f)); err == nil || len(env) == 0 {
 			env = Environment(f)
-		}
-		if err == nil {
-			break
 		}
 	}
 	return env

@@ -99,12 +99,9 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, nothing string) e
 	fmt.Fprintf(d.out, "In project %s:\n\n%s\n", d.project, plan.Summary())
 	if !d.yes {
 		fmt.Fprint(d.out, "Go on? [y/N] ")
-		answer, err := bufio.NewReader(d.in).ReadString('\n')
+		answer, _ := bufio.NewReader(d.in).ReadString('\n')
 		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-			if err != nil {
-				return errors.New("nobody answered, so nothing was changed; --yes goes on without being asked")
-			}
-			return errors.New("nothing was changed")
+			return errors.New("nothing was changed; --yes goes on without being asked")
 		}
 	}
 	return d.tools.Run(ctx, plan)
@@ -121,17 +118,13 @@ func deployCommand(at endpoints) *cobra.Command {
 		Use:   "deploy",
 		Short: "Bring the functions to a project, or bring them up to date",
 		Long: `Bring Tally's functions, their service accounts, triggers, schedule and alerts to a project, or bring them up to date. It reads what there is, shows what it
-would do, and does it by your own gcloud when you agree. Running it again changes nothing, or goes on after a failure, or updates. Run it in a clone of Tally,
-whose functions it deploys.
+would do, and does it by your own gcloud when you agree. Running it again changes nothing, goes on after a failure, or updates. Run it in a clone of Tally.
 
 What you do not name stays as it is deployed; at first it is the layout of Firebase's documentation in the database (default). The variables TALLY_ROUTES,
-TALLY_CADENCE and so on of docs/config.md are taken from --env or from this shell.
-
-The rules of the project stay as they are, unless --firebase names an app's firebase.json, whose rules hold Tally's. docs/deploy.md tells what is created and
-why, and which roles you need.`,
+TALLY_CADENCE and so on of docs/config.md are taken from --env or from this shell. The project's rules stay as they are, unless --firebase names an app's
+firebase.json, whose rules hold Tally's. docs/deploy.md tells what is created and why, and which roles you need.`,
 		Example: `  tally deploy --project my-project --dry-run --new
   tally deploy --project my-project --alert-email me@example.com
-  tally deploy --project my-project --databases '(default),orders'
   tally deploy --project my-project --routes 'pages/{page}/shards/{shard} -> page_totals/{page} : views : every 10s'
   tally deploy --project my-project --firebase ../my-app/firebase.json
   tally deploy --project my-project --terraform > main.tf.json`,

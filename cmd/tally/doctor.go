@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// errUnsound is how doctor ends when something is wrong.
-var errUnsound = errors.New("something is wrong; the commands above mend it, and docs/doctor.md tells more")
-
-// errUnchecked is how doctor ends when nothing is wrong that it could check.
-var errUnchecked = withStatus{errors.New("some checks could not be made"), unchecked}
+// How doctor ends when something is wrong, and when nothing is wrong that it could check.
+var (
+	errUnsound   = errors.New("something is wrong; the commands above mend it, and docs/doctor.md tells more")
+	errUnchecked = withStatus{errors.New("some checks could not be made"), unchecked}
+)
 
 // unchecked is the exit status of tally doctor when it could not check all, and nothing was wrong.
 const unchecked = 2
@@ -31,12 +31,10 @@ func doctorCommand(at endpoints) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what is deployed in a project",
-		Long: `Read what is deployed in a project, and check all that exact and cheap roll-ups rest on: functions, triggers, the schedule, who may call them, rules and
-indexes. It changes nothing. Each ✗ comes with the command that mends it; ? is what could not be read. It compares with what tally deploy would set for the
-variables of the deployed functions.
-
-The exit status is 0 if all is well, 1 if something is wrong, and 2 if nothing is wrong but not all could be checked. It signs in as gcloud is, or where there is no gcloud or GOOGLE_APPLICATION_CREDENTIALS is set, by application default credentials. docs/doctor.md
-lists the roles that suffice, and tells what each check rests on.`,
+		Long: `Compare what is deployed in a project with what tally deploy would set for the functions' variables, and check how it goes and what clients may. It changes
+nothing. Each ✗ comes with the command that mends it; ? is what could not be read. The exit status is 0 if all is well, 1 if something is wrong, and 2 if nothing
+is wrong but not all could be checked. It signs in as gcloud is, or where there is no gcloud or GOOGLE_APPLICATION_CREDENTIALS is set, by application default
+credentials. docs/doctor.md lists the roles that suffice, and tells what each check rests on.`,
 		Example: `  tally doctor --project my-project
   tally doctor --project my-project --json | jq -r '.checks[].problems[]?.remedy[]?'
   tally doctor --project my-project --skip rules-readable`,

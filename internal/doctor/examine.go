@@ -72,7 +72,7 @@ func (d *Deployment) Examine(skip []string) []Finding {
 		if slices.Contains(skip, c.Name) {
 			continue
 		}
-		e := &examination{d, &Finding{Check: c}}
+		e := &examination{d, &Finding{Check: c, Verdict: Well}}
 		switch {
 		case d.described != nil || c.Name == "configuration" || c.Name == "databases" && d.invalid == nil:
 			c.examine(e)
@@ -81,22 +81,13 @@ func (d *Deployment) Examine(skip []string) []Finding {
 		default:
 			e.idle("there is no database")
 		}
-		findings = append(findings, e.finding.judged())
+		slices.SortStableFunc(e.finding.Problems, func(a, b Problem) int { return strings.Compare(string(b.Verdict), string(a.Verdict)) })
+		if len(e.finding.Problems) > 0 {
+			e.finding.Verdict = e.finding.Problems[0].Verdict
+		}
+		findings = append(findings, *e.finding)
 	}
 	return findings
-}
-
-func (f *Finding) judged() Finding {
-	slices.SortStableFunc(f.Problems, func(a, b Problem) int { return strings.Compare(string(b.Verdict), string(a.Verdict)) })
-	switch {
-	case len(f.Problems) > 0:
-		f.Verdict = f.Problems[0].Verdict
-	case f.Why != "":
-		f.Verdict = Idle
-	default:
-		f.Verdict = Well
-	}
-	return *f
 }
 
 // An examination is a check at work.
@@ -131,7 +122,7 @@ func (e *examination) read(kinds ...*deploy.Kind) bool {
 }
 
 // idle notes that there is nothing to check.
-func (e *examination) idle(why string) { e.finding.Why = why }
+func (e *examination) idle(why string) { e.finding.Verdict, e.finding.Why = Idle, why }
 
 // deploy returns tally's own command, which a clone of Tally is needed for.
 func (e *examination) deploy(flags ...string) deploy.Command {

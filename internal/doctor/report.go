@@ -50,16 +50,12 @@ func Print(w io.Writer, findings []Finding) error {
 			if i < len(f.Problems)-1 && slices.EqualFunc(p.Remedy, f.Problems[i+1].Remedy, func(a, b deploy.Command) bool { return a.String() == b.String() }) {
 				continue // the next problem's mends both
 			}
-			for i, c := range p.Remedy {
+			for _, c := range p.Remedy {
 				line := c.String()
 				if utf8.RuneCountInString(line)+len(indent)+4 > width {
 					line = strings.ReplaceAll(c.Lines(), "\n", "\n"+indent)
 				}
-				then := ""
-				if i < len(p.Remedy)-1 {
-					then = " &&"
-				}
-				fmt.Fprintf(&b, "%s  %s%s\n", indent, line, then)
+				fmt.Fprintf(&b, "%s  %s\n", indent, line)
 			}
 		}
 		if f.Verdict == Wrong {

@@ -14,8 +14,10 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -149,7 +151,8 @@ func (d *database) path(relative string) string { return d.name + "/documents/" 
 // parent returns what the collections of a document are below, or those at the top if path is "".
 func (d *database) parent(path string) string { return strings.TrimSuffix(d.path(path), "/") }
 
-// commit sends writes as one commit, which is done whole or not at all.
+// commit sends writes as one commit, which is done whole or not at all. Now and then the emulator answers one
+// with UNKNOWN and no text, while others write; it is sent again.
 func (d *database) commit(u user, writes ...*firestorepb.Write) error {
 	d.t.Helper()
 	req := &firestorepb.CommitRequest{Database: d.name}
@@ -167,8 +170,11 @@ func (d *database) commit(u user, writes ...*firestorepb.Write) error {
 		}
 		req.Writes = append(req.Writes, w)
 	}
-	_, err := d.api.Commit(u.context(d.t.Context()), req)
-	return err
+	for tries := 1; ; tries++ {
+		if _, err := d.api.Commit(u.context(d.t.Context()), req); status.Code(err) != codes.Unknown || tries == 5 {
+			return err
+		}
+	}
 }
 
 // list returns the documents of a collection, below parent if that is not "", by id.
