@@ -102,8 +102,8 @@ func newReader(ctx context.Context, s *State, o []option.ClientOption) *reader {
 	return &reader{State: s, ctx: ctx, options: append(slices.Clone(o), option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(failSoon)))}
 }
 
-// failSoon has a call end that cannot reach its API. The client would try again for a minute, and then tell no
-// more than that its time was over.
+// failSoon has a call end that cannot reach its API. The client would try again for a minute, and then tell
+// no more than that its time was over.
 func failSoon(ctx context.Context, method string, request, answer any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
 	err := call(ctx, method, request, answer, c, o...)
 	if s := status.Convert(err); s.Code() == codes.Unavailable && unconnected(err) {
@@ -239,7 +239,8 @@ func (s *State) ReadFor(ctx context.Context, d *Description, o ...option.ClientO
 	}
 }
 
-// repositories reads those of the names that are not read yet. It comes before other reads, which add to what it looks at.
+// repositories reads those of the names that are not read yet. It comes before other reads, which add to what
+// it looks at.
 func (r *reader) repositories(names ...string) {
 	names = slices.DeleteFunc(names, func(n string) bool { return path.Base(n) != repositoryName || r.Find(Repository, n) != nil })
 	slices.Sort(names)
@@ -319,8 +320,8 @@ func tidy(o Object) Object {
 	return o
 }
 
-// everywhere returns what a List of all regions finds, by its iterator's Next and Response. That a region does
-// not answer is an error: what is missing may be there.
+// everywhere returns what a List of all regions finds, by its iterator's Next and Response. That a region
+// does not answer is an error: what is missing may be there.
 func everywhere[M proto.Message](next func() (M, error), response *any) iter.Seq2[M, error] {
 	return func(yield func(M, error) bool) {
 		for {

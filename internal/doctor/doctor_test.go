@@ -41,8 +41,9 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// broken are sound deployments with one thing wrong that is no setting, and the checks that find it: the first names
-// what it is, which is in testdata/broken.txt, and the others what follows from it. Settings are in cmd/tally's tests.
+// broken are sound deployments with one thing wrong that is no setting, and the checks that find it: the
+// first names what it is, which is in testdata/broken.txt, and the others what follows from it. Settings are
+// in cmd/tally's tests.
 var broken = []struct {
 	name   string
 	checks string

@@ -184,8 +184,8 @@ func condition(expression string) *expr.Expr {
 	return &expr.Expr{Title: "tally", Expression: expression}
 }
 
-// examined reads the project and returns the names of the checks of each verdict but Well, by the verdict, and the
-// findings by name.
+// examined reads the project and returns the names of the checks of each verdict but Well, by the verdict,
+// and the findings by name.
 func examined(ctx context.Context, g *googletest.Google) (map[Verdict]string, map[string]Finding, error) {
 	d, err := Read(ctx, project, g.GRPC(), g.REST())
 	if err != nil {
