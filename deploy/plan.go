@@ -71,7 +71,7 @@ func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 		}
 	}
 	if len(first.Steps) > 0 {
-		first.add(Trigger, "wait until events that failed have been delivered again", Command{Args: []string{"sleep", number(redelivery)}})
+		first.add(Trigger, fmt.Sprint("wait ", redelivery.Minutes(), " minutes, until events that failed have been delivered again"), Command{Args: []string{"sleep", number(redelivery)}})
 		p.Steps = append(first.Steps, p.Steps...)
 	}
 	name := d.Job()
@@ -222,15 +222,19 @@ func (p *Plan) grants(d *Description, k *Kind, have *State) {
 		for _, g := range have.grants(name) {
 			public := k != Project && (g.Member == "allUsers" || g.Member == "allAuthenticatedUsers")
 			otherwise := slices.ContainsFunc(d.Grants, func(w Grant) bool { return w.Name == g.Name && w.Role == g.Role && w.Member == g.Member })
-			if g.On == k && (public || otherwise) && !slices.Contains(d.Grants, g) {
+			switch {
+			case g.On != k || slices.Contains(d.Grants, g):
+			case otherwise:
+				p.take(d.Project, g, "the condition is "+orNone(g.Condition))
+			case public:
 				p.take(d.Project, g)
 			}
 		}
 	}
 }
 
-func (p *Plan) take(project string, g Grant) {
-	p.add(g.On, fmt.Sprintf("take %s from %s on %s", g.Role, short(g.Member), path.Base(g.Name)), g.command(project, "remove"))
+func (p *Plan) take(project string, g Grant, reasons ...string) {
+	p.add(g.On, fmt.Sprintf("take %s from %s on %s", g.Role, short(g.Member), path.Base(g.Name)), g.command(project, "remove"), reasons...)
 }
 
 // command returns the command that gives the role, or takes it: verb is add or remove.

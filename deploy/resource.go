@@ -89,7 +89,12 @@ var (
 	Alert = &Kind{api: MonitoringAPI, Noun: "alert", group: []string{"alpha", "monitoring", "policies"}, create: "create", update: "update", remove: "delete",
 		key: func(o Object) string { return o.Get("userLabels.tally") }, terraform: "google_monitoring_alert_policy"}
 	Dashboard = &Kind{api: MonitoringAPI, Noun: "dashboard", group: []string{"monitoring", "dashboards"}, create: "create", update: "update", remove: "delete",
-		key: func(o Object) string { return o.Get("displayName") }, terraform: "google_monitoring_dashboard"}
+		key: func(o Object) string {
+			if labels, _ := o["labels"].(map[string]any); labels[label] == nil {
+				return "" // somebody's own, of whatever name
+			}
+			return o.Get("displayName")
+		}, terraform: "google_monitoring_dashboard"}
 
 	kinds = []*Kind{API, Account, Project, Repository, Field, TTL, Function, Service, Trigger, Subscription, Job, Metric, Channel, Alert, Dashboard}
 )

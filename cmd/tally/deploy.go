@@ -89,6 +89,9 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, nothing string) e
 		if err != nil {
 			return err
 		}
+		if len(plan.Steps) == 0 {
+			fmt.Fprintln(d.out, "# "+nothing)
+		}
 		fmt.Fprint(d.out, plan.Script(dir))
 		return nil
 	}

@@ -5,9 +5,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +46,7 @@ func newCloud(t *testing.T) cloud {
 		t.Setenv(name, value)
 	}
 	t.Setenv("PATH", googletest.Gcloud(t)+":"+os.Getenv("PATH"))
+	t.Setenv("GOOGLE_CLOUD_PROJECT", "my-project")
 	t.Chdir("../..")
 	return c
 }
@@ -53,7 +56,7 @@ func (c cloud) tally(args ...string) (printed string, status int) {
 	c.t.Helper()
 	var out bytes.Buffer
 	call := func(t *testing.T) {
-		status = runAt(t.Context(), endpoints{grpc: c.GRPC(), rest: c.REST()}, append(args, "--project=my-project"), &out, &out)
+		status = runAt(t.Context(), endpoints{grpc: c.GRPC(), rest: c.REST()}, args, &out, &out)
 	}
 	if args[0] == "doctor" { // which waits for nothing, and whose connections stay open
 		call(c.t)
@@ -327,7 +330,7 @@ func TestUndeployAll(t *testing.T) {
 
 func write(t *testing.T, file string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, data, 0o600); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, data, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -202,7 +202,7 @@ func (g *Google) completeFunction(name string, f *functionspb.Function) {
 	s := f.ServiceConfig
 	f.State, f.Environment = functionspb.Function_ACTIVE, functionspb.Environment_GEN_2
 	s.Service = strings.Replace(name, "/functions/", "/services/", 1)
-	s.Uri = "https://" + path.Base(name) + "-abc123-uc.a.run.app"
+	s.Uri = "https://" + path.Base(name) + "-abc123-" + map[string]string{"us-central1": "uc", "europe-west1": "ew"}[strings.Split(name, "/")[3]] + ".a.run.app"
 	if g.resources[s.Service] != nil {
 		return
 	}

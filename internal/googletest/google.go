@@ -9,6 +9,7 @@ package googletest
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -237,6 +238,27 @@ func (g *Google) Fail(api, method string, err error, times int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.failures = append(g.failures, &failure{api, method, err, times})
+}
+
+// Snapshot returns a function that puts everything back as it is now, and ends all failures.
+func (g *Google) Snapshot() (restore func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	resources, policies, agents, last := cloned(g.resources), cloned(g.policies), maps.Clone(g.agents), g.last
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.resources, g.policies, g.agents, g.last = cloned(resources), cloned(policies), maps.Clone(agents), last
+		g.failures, g.Build = nil, nil
+	}
+}
+
+func cloned[M proto.Message](of map[string]M) map[string]M {
+	all := make(map[string]M)
+	for name, m := range of {
+		all[name] = proto.CloneOf(m)
+	}
+	return all
 }
 
 // projectOf is the project in a name, by its number or a wildcard.

@@ -1,0 +1,336 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/functions/apiv2/functionspb"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
+	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
+	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
+	"github.com/firestore-tally/tally/deploy"
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+var update = flag.Bool("update", false, "write testdata/deploy anew")
+
+// TestDeploy plays the stories of testdata/deploy, each of commands that are called one after the other.
+// first.txtar is of a new project, and each of the others of the project as first.txtar left it. A file of
+// a story is named after
+//
+//   - a command, and holds what it printed, and its exit status if that is not 0;
+//   - "answer", and holds what the user answers the next command;
+//   - "env NAME=VALUE", which is the user's from then on;
+//   - "edit FILE", and holds what a file of the clone has from then on, or "cat FILE", and holds what it has;
+//   - "tool NAME", and holds a script that is on PATH from then on; after "without gcloud" that is not;
+//   - "put NAME" or "change NAME", and holds what a resource has from then on, in JSON, or "delete NAME".
+//     What the server names may be named as it is displayed;
+//   - "get PATH of NAME", and holds what a resource has there;
+//   - "fail API METHOD TIMES", and holds the error with which so many calls fail. "fail build FUNCTION TIMES"
+//     is of builds.
+func TestDeploy(t *testing.T) {
+	folder, root := abs(t, "testdata/deploy"), abs(t, "../..")
+	c := newCloud(t)
+	tell := func(t *testing.T, file string) {
+		told, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := player{cloud: cloud{c.Google, t}, clone: leastClone(t, root), bin: t.TempDir()}
+		gcloud, err := exec.LookPath("gcloud")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", p.bin+":"+filepath.Dir(gcloud))
+		played := slices.Clone(told.Files)
+		for i, f := range told.Files {
+			played[i].Data = []byte(strings.NewReplacer(p.clone, "CLONE", os.Getenv("CLOUDSDK_CONFIG"), "CONFIG").Replace(string(p.play(f))))
+		}
+		if *update {
+			write(t, file, txtar.Format(&txtar.Archive{Comment: told.Comment, Files: played}))
+		}
+		for i, f := range told.Files {
+			if d := cmp.Diff(string(f.Data), string(played[i].Data)); d != "" && !*update {
+				t.Errorf("%s (-want +got):\n%s", f.Name, d)
+			}
+		}
+	}
+	first := filepath.Join(folder, "first.txtar")
+	tell(t, first)
+	restore := c.Snapshot()
+	files, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
+	if err != nil || len(files) < 2 {
+		t.Fatalf("no stories: %v", err)
+	}
+	for _, file := range files {
+		if file != first {
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+				restore()
+				tell(t, file)
+			})
+		}
+	}
+}
+
+// A player plays a story.
+type player struct {
+	cloud
+	clone, bin string // folders; bin is on PATH
+	answer     []byte
+}
+
+// play plays a file of a story and returns it as it came about.
+func (p *player) play(f txtar.File) []byte {
+	p.t.Helper()
+	verb, rest, _ := strings.Cut(f.Name, " ")
+	switch verb {
+	case "tally":
+		return p.transcript(shellWords(rest))
+	case "answer":
+		p.answer = f.Data
+	case "env":
+		name, value, _ := strings.Cut(rest, "=")
+		p.t.Setenv(name, value)
+	case "edit":
+		write(p.t, filepath.Join(p.clone, rest), f.Data)
+	case "cat":
+		data, err := os.ReadFile(filepath.Join(p.clone, rest))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return data
+	case "tool":
+		if err := os.WriteFile(filepath.Join(p.bin, rest), f.Data, 0o700); err != nil {
+			p.t.Fatal(err)
+		}
+	case "without":
+		p.t.Setenv("PATH", p.bin)
+	case "put", "change":
+		p.put(p.name(rest), f.Data, verb == "put")
+	case "delete":
+		p.Delete(p.name(rest))
+	case "get":
+		path, name, _ := strings.Cut(rest, " of ")
+		return []byte(p.get(p.name(name)).Get(path) + "\n")
+	case "fail":
+		p.fail(strings.Fields(rest), string(f.Data))
+	default:
+		p.t.Fatalf("file %q", f.Name)
+	}
+	return f.Data
+}
+
+func (p *player) transcript(args []string) []byte {
+	p.t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := w.Write(p.answer); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.answer = nil
+	stdin := os.Stdin
+	os.Stdin = r
+	printed, status := p.tally(args...)
+	os.Stdin = stdin
+	if err := r.Close(); err != nil {
+		p.t.Fatal(err)
+	}
+	if status != 0 {
+		printed += fmt.Sprintf("exit status %d\n", status)
+	}
+	return []byte(printed)
+}
+
+// put puts an object into what a resource has, as https://www.rfc-editor.org/rfc/rfc7396 says.
+func (p *player) put(name string, changes []byte, isNew bool) {
+	p.t.Helper()
+	m := p.Get(name)
+	if (m == nil) != isNew {
+		p.t.Fatalf("%s: %v", name, m)
+	}
+	if isNew {
+		m = map[string]proto.Message{"databases": &adminpb.Database{}, "functions": &functionspb.Function{}, "triggers": &eventarcpb.Trigger{},
+			"jobs": &schedulerpb.Job{}, "notificationChannels": &monitoringpb.NotificationChannel{}, "dashboards": &dashboardpb.Dashboard{}}[path.Base(path.Dir(name))]
+	}
+	var into func(all, more map[string]any)
+	into = func(all, more map[string]any) {
+		for key, value := range more {
+			inner, both := value.(map[string]any)
+			if old, ok := all[key].(map[string]any); ok && both {
+				into(old, inner)
+			} else if all[key] = value; value == nil {
+				delete(all, key)
+			}
+		}
+	}
+	var all, more map[string]any
+	data, err := protojson.Marshal(m)
+	if err := errors.Join(err, json.Unmarshal(data, &all), json.Unmarshal(changes, &more)); err != nil {
+		p.t.Fatal(err)
+	}
+	into(all, more)
+	data, err = json.Marshal(all)
+	if err := errors.Join(err, protojson.Unmarshal(data, m)); err != nil {
+		p.t.Fatal(err)
+	}
+	p.Put(name, m)
+}
+
+func (p *player) get(name string) (o deploy.Object) {
+	p.t.Helper()
+	data, err := protojson.Marshal(p.Get(name))
+	if err := errors.Join(err, json.Unmarshal(data, &o)); err != nil {
+		p.t.Fatal(err)
+	}
+	return o
+}
+
+// name returns the full name of a resource.
+func (p *player) name(name string) string {
+	name = "projects/my-project/" + name
+	for _, n := range p.Names(path.Base(path.Dir(name))) {
+		if p.get(n).Get("displayName") == path.Base(name) {
+			return n
+		}
+	}
+	return name
+}
+
+func (p *player) fail(words []string, text string) {
+	p.t.Helper()
+	var code codes.Code
+	name, message, _ := strings.Cut(strings.TrimSpace(text), ": ")
+	times, err := strconv.Atoi(words[2])
+	if err := errors.Join(err, code.UnmarshalJSON([]byte(strconv.Quote(name)))); err != nil {
+		p.t.Fatal(err)
+	}
+	err = status.Error(code, message)
+	if words[0] != "build" {
+		p.Fail(words[0]+".googleapis.com", words[1], err, times)
+		return
+	}
+	before := p.Build
+	p.Build = func(f *functionspb.Function) error {
+		if before != nil {
+			if err := before(f); err != nil {
+				return err
+			}
+		}
+		if times == 0 || path.Base(f.Name) != words[1] {
+			return nil
+		}
+		times--
+		return err
+	}
+}
+
+// A new project's plan needs no credentials, and no gcloud. docs/deploy.md links it.
+func TestDeployNew(t *testing.T) {
+	file, root := abs(t, "testdata/deploy/new.sh"), abs(t, "../..")
+	clone := leastClone(t, root)
+	var out strings.Builder
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", "")
+	if status := run(t.Context(), []string{"deploy", "--dry-run", "--new", "--project", "my-project"}, &out, &out); status != 0 {
+		t.Fatalf("exit status %d: %s", status, &out)
+	}
+	printed := strings.ReplaceAll(out.String(), clone, "CLONE")
+	if *update {
+		write(t, file, []byte(printed))
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), printed); d != "" {
+		t.Errorf("new.sh (-want +got):\n%s", d)
+	}
+	if out, err := exec.Command(sh, "-n", file).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// A Terraform configuration goes where a file may be, and what Terraform cannot say elsewhere.
+func TestDeployTerraform(t *testing.T) {
+	leastClone(t, abs(t, "../.."))
+	var out, notes bytes.Buffer
+	args := []string{"deploy", "--terraform", "--new", "--project", "my-project", "--billing", "instance"}
+	if status := run(t.Context(), args, &out, &notes); status != 0 {
+		t.Fatalf("exit status %d: %s", status, &notes)
+	}
+	if !json.Valid(out.Bytes()) {
+		t.Errorf("no JSON: %s", &out)
+	}
+	if !strings.Contains(notes.String(), "--no-cpu-throttling") {
+		t.Errorf("notes: %s", &notes)
+	}
+}
+
+// leastClone makes the least that looks like a clone of Tally, and an app's folder in it, and goes there.
+func leastClone(t *testing.T, root string) string {
+	t.Helper()
+	clone := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":        "module github.com/firestore-tally/tally\n\ngo 1.26.0\n",
+		"functions.go":  "package tally\n",
+		".gcloudignore": "**\n!/go.mod\n!/*.go\n",
+	} {
+		write(t, filepath.Join(clone, name), []byte(text))
+	}
+	monitoring := filepath.Join("deploy", "monitoring")
+	if err := os.CopyFS(filepath.Join(clone, monitoring), os.DirFS(filepath.Join(root, monitoring))); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(clone)
+	return clone
+}
+
+// shellWords splits a line at blanks, but for those between single quotes.
+func shellWords(line string) []string {
+	var words []string
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 0 {
+			words = append(words, strings.Fields(part)...)
+		} else {
+			words = append(words, part)
+		}
+	}
+	return words
+}
+
+func abs(t *testing.T, name string) string {
+	t.Helper()
+	name, err := filepath.Abs(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
