@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -30,9 +29,7 @@ func readApp(file string, databases []Database) ([]App, error) {
 	var config struct{ Firestore json.RawMessage }
 	err = json.Unmarshal(data, &config)
 	entries := make([]App, 1) // one, for the default database, or a list
-	if bytes.HasPrefix(bytes.TrimSpace(config.Firestore), []byte("[")) {
-		err = json.Unmarshal(config.Firestore, &entries)
-	} else if config.Firestore != nil {
+	if config.Firestore != nil && json.Unmarshal(config.Firestore, &entries) != nil {
 		err = json.Unmarshal(config.Firestore, &entries[0])
 	}
 	if err != nil {

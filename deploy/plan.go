@@ -222,12 +222,8 @@ func (p *Plan) grants(d *Description, k *Kind, have *State) {
 		for _, g := range have.grants(name) {
 			public := k != Project && (g.Member == "allUsers" || g.Member == "allAuthenticatedUsers")
 			otherwise := slices.ContainsFunc(d.Grants, func(w Grant) bool { return w.Name == g.Name && w.Role == g.Role && w.Member == g.Member })
-			switch {
-			case g.On != k || slices.Contains(d.Grants, g):
-			case otherwise:
-				p.take(d.Project, g, "the condition is "+orNone(g.Condition))
-			case public:
-				p.take(d.Project, g)
+			if g.On == k && (public || otherwise) && !slices.Contains(d.Grants, g) {
+				p.take(d.Project, g, "condition: "+orNone(g.Condition))
 			}
 		}
 	}
@@ -252,8 +248,7 @@ func (g *Grant) command(project, verb string) Command {
 	return c
 }
 
-// conditionTitle is that of the conditions on grants.
-const conditionTitle = "tally"
+const conditionTitle = "tally" // of the conditions on grants
 
 // grants returns who has which roles on a resource.
 func (s *State) grants(name string) []Grant {

@@ -74,9 +74,6 @@ const (
 	buildAccount     = "tally-build"
 )
 
-// EventType is what RollUpOnWrite is triggered by: any change of a document, its deletion included.
-const EventType = "google.cloud.firestore.document.v1.written"
-
 // Labels of functions, triggers, alerts and channels, of which Terraform gives the first too, and the
 // description of what tally deploy made and cannot label.
 const (
@@ -378,6 +375,7 @@ func value(path, want, flag string) Setting {
 // keeps the routes that say "every", so that their writes are billed no event.
 // https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
 func (d *Description) triggers(o *Options) {
+	const written = "google.cloud.firestore.document.v1.written" // any change of a document, its deletion included
 	for _, database := range o.Databases {
 		for _, r := range o.Config.Routes.Live() {
 			name := d.in(database.Location, "triggers", TriggerName(database.ID, r))
@@ -385,7 +383,7 @@ func (d *Description) triggers(o *Options) {
 				return Setting{Path: "eventFilters." + attribute, Want: want, Arg: flag + "=" + attribute + "=" + say, Fixed: true}
 			}
 			d.add(Resource{Kind: Trigger, Name: name, Settings: []Setting{
-				filter("--event-filters", "type", EventType, EventType),
+				filter("--event-filters", "type", written, written),
 				filter("--event-filters", "database", database.ID, database.ID),
 				filter("--event-filters-path-pattern", "document", anonymous(Pattern(r)), Pattern(r)),
 				// The functions read protobuf: https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore

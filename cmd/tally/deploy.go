@@ -129,7 +129,6 @@ firebase.json, whose rules hold Tally's. docs/deploy.md tells what is created an
 		Example: `  tally deploy --project my-project --dry-run --new
   tally deploy --project my-project --alert-email me@example.com
   tally deploy --project my-project --routes 'pages/{page}/shards/{shard} -> page_totals/{page} : views : every 10s'
-  tally deploy --project my-project --firebase ../my-app/firebase.json
   tally deploy --project my-project --terraform > main.tf.json`,
 	}
 	f := c.Flags()

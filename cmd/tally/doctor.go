@@ -36,8 +36,7 @@ nothing. Each ✗ comes with the command that mends it; ? is what could not be r
 is wrong but not all could be checked. It signs in as gcloud is, or where there is no gcloud or GOOGLE_APPLICATION_CREDENTIALS is set, by application default
 credentials. docs/doctor.md lists the roles that suffice, and tells what each check rests on.`,
 		Example: `  tally doctor --project my-project
-  tally doctor --project my-project --json | jq -r '.checks[].problems[]?.remedy[]?'
-  tally doctor --project my-project --skip rules-readable`,
+  tally doctor --project my-project --json | jq -r '.checks[].problems[]?.remedy[]?'`,
 		Args: cobra.NoArgs,
 	}
 	f := c.Flags()

@@ -41,7 +41,7 @@ type Finding struct {
 type Problem struct {
 	Verdict Verdict          `json:"verdict"` // Wrong or Unknown
 	Text    string           `json:"text"`
-	Remedy  []deploy.Command `json:"remedy,omitempty"` // to be run one after the other; none: there is none that is known
+	Remedy  []deploy.Command `json:"remedy,omitempty"` // none: there is none that is known
 }
 
 // A Deployment is what was read of a project.
