@@ -132,7 +132,8 @@ func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Dir = t.Dir
-	cmd.Env = append(os.Environ(), "CLOUDSDK_CORE_DISABLE_PROMPTS=1") // a plan says all that it wants
+	// A plan says all that it wants; an error is told without the progress before it.
+	cmd.Env = append(os.Environ(), "CLOUDSDK_CORE_DISABLE_PROMPTS=1", "CLOUDSDK_CORE_INTERACTIVE_UX_STYLE=OFF")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
