@@ -26,8 +26,7 @@ type Tools struct {
 	Progress io.Writer // a line for what is under way
 }
 
-// oldest is the major version of the Google Cloud CLI that the commands were checked with.
-const oldest = 528
+const oldest = 528 // major version of the Google Cloud CLI that the commands were checked with
 
 // Check checks that gcloud is there and new enough.
 func (t *Tools) Check(ctx context.Context) error {
@@ -105,8 +104,7 @@ var remedies = []struct {
 		"Sign in:\n  firebase login"},
 }
 
-// printedNothing stands for what a command that was to name something would have said.
-const printedNothing = "it printed nothing"
+const printedNothing = "it printed nothing" // what a command would have said that was to name something
 
 // output runs a command and returns what it prints to standard output.
 func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
