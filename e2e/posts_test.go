@@ -472,7 +472,8 @@ func TestEditCostsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.quiet()
-	if now := w.billed(); now.Reads < before.Reads+3 || now.Writes != before.Writes+1 {
+	// Twice that, if its acknowledgement is lost.
+	if now := w.billed(); now.Reads < before.Reads+3 || now.Writes < before.Writes+1 || now.Writes > before.Writes+2 {
 		t.Errorf("a deletion cost %+v, less %+v; want 3 reads and a write", now, before)
 	}
 	w.want("posts/0", map[string]any{"title": p.title(), "edits": int64(0), "likes": int64(len(w.documents("posts/0/likes"))), "comments": int64(0)})

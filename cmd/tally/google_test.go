@@ -197,8 +197,34 @@ func (c cloud) change(r deploy.Resource, have deploy.Object, s deploy.Setting) {
 	c.Put(name, m)
 }
 
-// Each setting that somebody changes by hand is found by doctor, mended by deploy, and gone after. One of
-// each resource is changed at a time.
+// batches are the settings of a resource that are changed at once: those that make it anew alone, and of a
+// file one, as it is one command. A subscription goes with its trigger, which the first three rounds make
+// anew, and the fourth has lead elsewhere.
+func batches(r deploy.Resource) (all [][]deploy.Setting) {
+	var rest []deploy.Setting
+	for _, s := range r.Settings {
+		switch {
+		case s.Path == "" || s.Mark || strings.HasSuffix(s.Path, "#") || strings.Contains(s.Path, "userLabels.tally"):
+		case strings.HasSuffix(s.Path, "TALLY_DATABASES"): // which a story changes
+		case strings.HasPrefix(s.Path, "serviceConfig.environmentVariables.TALLY_") && strings.HasSuffix(r.Name, deploy.OnScheduleName): // of both it would be what somebody wants
+		case s.Fixed, s.Path == "state":
+			all = append(all, []deploy.Setting{s})
+		default:
+			rest = append(rest, s)
+		}
+	}
+	switch r.Kind {
+	case deploy.Service: // what it says is the user's to decide
+		return nil
+	case deploy.Metric, deploy.Alert, deploy.Dashboard:
+		return [][]deploy.Setting{rest[1:2]} // a dashboard's first is its name
+	case deploy.Subscription:
+		all = make([][]deploy.Setting, 4)
+	}
+	return append(all, slices.Collect(slices.Chunk(rest, 8))...)
+}
+
+// Each setting that somebody changes by hand is found by doctor, mended by deploy, and gone after.
 func TestSettings(t *testing.T) {
 	c := newCloud(t)
 	c.Put("projects/my-project/databases/orders", &adminpb.Database{LocationId: "europe-west1", Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
@@ -206,40 +232,20 @@ func TestSettings(t *testing.T) {
 	deployAll := []string{"deploy", "--yes", "--alert-email=me@example.com"}
 	c.want(0, append(deployAll, "--databases=(default),orders", "--routes="+routes)...)
 	c.want(0, "doctor")
-	for round, changed := 0, 1; changed > 0; round++ {
-		changed = 0
+	for round := 0; ; round++ {
 		d, have := c.described()
 		var paths []string
 		for _, r := range d.Resources {
-			var settings []deploy.Setting
-			for _, s := range r.Settings {
-				if s.Path != "" && !s.Mark && !strings.HasSuffix(s.Path, "TALLY_DATABASES") && // which a story changes
-					!strings.HasSuffix(s.Path, "#") && !strings.Contains(s.Path, "userLabels.tally") {
-					settings = append(settings, s)
-				}
-			}
-			if r.Kind == deploy.Service { // what it says is the user's to decide
+			all := batches(r)
+			if round >= len(all) {
 				continue
 			}
-			if r.Kind == deploy.Metric || r.Kind == deploy.Alert || r.Kind == deploy.Dashboard {
-				settings = settings[1:2] // of a file, which is one command; a dashboard's first is its name
+			for _, s := range all[round] {
+				c.change(r, have.Find(r.Kind, r.Name), s)
+				paths = append(paths, s.Path)
 			}
-			at := round
-			if r.Kind == deploy.Subscription {
-				at -= 3 // it goes with its trigger, whose first three settings make it anew
-			}
-			if at < 0 || at >= len(settings) {
-				continue
-			}
-			if env := strings.HasPrefix(settings[at].Path, "serviceConfig.environmentVariables.TALLY_"); env && strings.HasSuffix(r.Name, deploy.OnScheduleName) {
-				continue // of both it would be what somebody wants
-			}
-			h := have.Find(r.Kind, r.Name)
-			c.change(r, h, settings[at])
-			paths = append(paths, settings[at].Path)
-			changed++
 		}
-		if changed == 0 {
+		if len(paths) == 0 {
 			break
 		}
 		t.Logf("round %d: %s", round, strings.Join(paths, ", "))
