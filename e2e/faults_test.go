@@ -223,7 +223,8 @@ func await[T any](w *world, from <-chan T) (v T) {
 	return v
 }
 
-// A functions process is frozen for 10 s at any moment.
+// A functions process is frozen for 10 s: by turns with a call on its way, so that it holds events, and at
+// any moment.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	freezes := form(1, 6)
@@ -234,7 +235,14 @@ func TestFrozen(t *testing.T) {
 			w.moveOn()
 			w.pass(time.Duration(w.random.Int64N(int64(2 * cadence))))
 			p := w.processes[n%len(w.processes)]
+			release := func() {}
+			if n%2 == 0 {
+				h := p.proxy.hold(methods[w.random.IntN(len(methods))], false)
+				await(w, h.arrived)
+				release = func() { close(h.release) }
+			}
 			p.freeze(t)
+			release()
 			w.pass(10 * time.Second)
 			p.thaw(t)
 			w.covered()
