@@ -27,17 +27,32 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// Functions processes are killed at random moments, and others take their places.
+// caught waits until a call of the process is on its way, so that the process holds events, and keeps the
+// call there until release.
+func (w *world) caught(p *process) (release func()) {
+	w.t.Helper()
+	h := p.proxy.hold(methods[w.random.IntN(len(methods))], false)
+	await(w, h.arrived)
+	return func() { close(h.release) }
+}
+
+// Functions processes are killed, by turns with a call on its way and at random moments, and others take
+// their places.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	kills := form(6, 50)
 	w := newWorld(t, options{counters: kills + 1, width: 1, proxies: []func(*proxy){near, near}})
 	w.during(func() {
-		for range kills {
+		for n := range kills {
 			w.pass(time.Duration(w.random.Int64N(int64(2 * cadence))))
 			w.moveOn()
 			w.pass(time.Duration(w.random.Int64N(int64(2 * cadence))))
-			w.kill(w.processes[w.random.IntN(len(w.processes))])
+			p, release := w.processes[w.random.IntN(len(w.processes))], func() {}
+			if n%2 == 0 {
+				release = w.caught(p)
+			}
+			w.kill(p)
+			release()
 		}
 		w.covered()
 	})
@@ -237,9 +252,7 @@ func TestFrozen(t *testing.T) {
 			p := w.processes[n%len(w.processes)]
 			release := func() {}
 			if n%2 == 0 {
-				h := p.proxy.hold(methods[w.random.IntN(len(methods))], false)
-				await(w, h.arrived)
-				release = func() { close(h.release) }
+				release = w.caught(p)
 			}
 			p.freeze(t)
 			release()

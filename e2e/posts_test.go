@@ -117,10 +117,9 @@ func (w *world) whileKilled(scenario func(kill func()), change change) {
 			w.kill(p)
 			return
 		}
-		h := p.proxy.hold(methods[w.random.IntN(len(methods))], false)
-		await(w, h.arrived)
+		release := w.caught(p)
 		w.kill(p)
-		close(h.release)
+		release()
 	})
 	cancel()
 	if err := load.Wait(); err != nil {
