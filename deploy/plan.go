@@ -116,7 +116,7 @@ func (d *Description) foreign(have *State) error {
 	var problems []error
 	for _, r := range d.Resources {
 		h := have.Find(r.Kind, r.Name)
-		if h == nil || (r.Kind != Function && r.Kind != Trigger && r.Kind != Job) || have.made(r.Kind, h) {
+		if h == nil || (r.Kind != Function && r.Kind != Trigger && r.Kind != Job) || made(h) {
 			continue
 		}
 		if r.Kind == Job && strings.TrimSuffix(h.Get("httpTarget.uri"), "/") == have.uri(r.Name) {
@@ -128,7 +128,7 @@ func (d *Description) foreign(have *State) error {
 }
 
 // made reports whether tally deploy made the resource.
-func (s *State) made(k *Kind, o Object) bool {
+func made(o Object) bool {
 	return o.Get("labels."+madeByLabel) != "" || o.Get("userLabels."+madeByLabel) != "" || o.Get("description") == madeBy
 }
 
@@ -324,7 +324,7 @@ func (d *Description) Surplus(have *State) []Surplus {
 				}
 			case k == Job && uri != "" && strings.HasPrefix(o.Get("httpTarget.uri"), uri):
 				s.Reason = "it calls RollUpOnSchedule too, and each call audits"
-			case k == Job && have.made(k, o), k == Function && ours(o), k == Repository && have.made(k, o):
+			case k == Job && made(o), k == Function && ours(o), k == Repository && made(o):
 				s.Reason = "it is in a region that the functions are not in"
 			default:
 				continue
@@ -352,7 +352,7 @@ func (p *Plan) remove(project string, s Surplus) {
 // no field's index, no database, no API and no service agent.
 func Undeploy(have *State, files []File) (Plan, error) {
 	var p Plan
-	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !have.made(Function, o) })
+	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !made(o) })
 	if others {
 		p.note("functions stay that something else made, such as Terraform, with the metrics and the dashboard that they may use")
 	}
@@ -362,7 +362,7 @@ func Undeploy(have *State, files []File) (Plan, error) {
 		}
 		for _, o := range have.have[k] {
 			unmarked := (k == Metric || k == Dashboard) && !others && slices.ContainsFunc(files, func(f File) bool { return f.Kind == k && have.Find(k, f.name).name() == o.name() })
-			if !unmarked && !have.made(k, o) {
+			if !unmarked && !made(o) {
 				continue
 			}
 			if k == Account {

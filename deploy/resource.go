@@ -52,7 +52,7 @@ type Kind struct {
 	place  string   // flag of where it is; empty: it is nowhere
 	always []string // arguments of create and update
 
-	// key tells resources apart, if not by their names; see State.find.
+	// key tells resources apart, if not by their names; see State.Find.
 	key func(Object) string
 
 	// missing is what a resource is like that appears by itself with another, before it does.
@@ -267,7 +267,7 @@ func (r *Resource) command(project string, have Object, changes []Change) Comman
 	if verb == r.update {
 		for i, a := range args {
 			for _, renamed := range updating {
-				if rest, ok := strings.CutPrefix(a, renamed[0]); ok && r.Kind != Function {
+				if rest, ok := strings.CutPrefix(a, renamed[0]); ok {
 					args[i] = renamed[1] + rest
 				}
 			}
