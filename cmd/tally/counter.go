@@ -37,8 +37,8 @@ get, watch and ls show how many there are, and no command changes them.`
 func (t *target) counter(arg string) (counter, error) {
 	routes := t.config.Routes
 	ids := strings.Split(arg, "/")
-	if slices.Contains(ids, "") || !utf8.ValidString(arg) { // with such bytes the SDK would try for ever
-		return counter{}, fmt.Errorf("%q is not a path; want one such as counters/likes", arg)
+	if err := checkIDs(arg, ids); err != nil {
+		return counter{}, err
 	}
 	source := arg // or a document of it
 	if len(ids)%2 == 1 {
@@ -70,6 +70,22 @@ func (t *target) counter(arg string) (counter, error) {
 		return counter{}, fmt.Errorf("%s has several counters: name the roll-up of one, such as %s or %s", arg, found[0].RollUp, found[1].RollUp)
 	}
 	return t.byID(arg, ids)
+}
+
+// checkIDs returns an error if an id of a path cannot be one in Firestore
+// (https://firebase.google.com/docs/firestore/quotas#collections_documents_and_fields).
+func checkIDs(path string, ids []string) error {
+	for _, id := range ids {
+		switch {
+		case id == "" || !utf8.ValidString(id): // with such bytes the SDK would try for ever
+			return fmt.Errorf("%q is not a path; want one such as counters/likes", path)
+		case len(id) > 1500:
+			return fmt.Errorf("an id of %d bytes is too long: Firestore takes up to 1,500", len(id))
+		case id == "." || id == ".." || len(id) >= 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__"):
+			return fmt.Errorf("%q cannot be an id: Firestore takes no . and no .., and keeps __names__ for itself", id)
+		}
+	}
+	return nil
 }
 
 // byID returns the counter whose roll-up's path has the ids.
@@ -111,6 +127,32 @@ func filled(segments []rollup.Segment, ids []string) string {
 	return strings.Join(path, "/")
 }
 
+// fitting returns a route that serves the counter, or the shards, whose path has the ids; "" if none comes
+// to mind.
+func fitting(ids []string) string {
+	var counter []string
+	shards, name := "shards", ""
+	for i := range ids {
+		switch {
+		case i == len(ids)-1 && i%2 == 0:
+			shards = ids[i]
+		case i%2 == 0:
+			name = strings.TrimSuffix(ids[i], "s")
+			counter = append(counter, ids[i], "{"+name+"}")
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	source := strings.Join(counter, "/") + "/" + shards + "/{shard}"
+	counter[len(counter)-2] = name + "_totals"
+	routes, err := rollup.ParseRoutes(source + " -> " + strings.Join(counter, "/") + " : count")
+	if err != nil {
+		return ""
+	}
+	return routes.String()
+}
+
 // noRoute returns the error for a path that no route serves. It names the nearest route.
 func (t *target) noRoute(arg string, ids []string) error {
 	type form struct {
@@ -135,6 +177,10 @@ func (t *target) noRoute(arg string, ids []string) error {
 		}
 	}
 	err := fmt.Errorf("no route serves %s; the nearest is %s", arg, nearest.route)
+	near := nearest.distance <= max(2, len(arg)/3)
+	if fits := fitting(ids); fits != "" && !near {
+		err = fmt.Errorf("no route serves %s; this one would: %s", arg, fits)
+	}
 	meant := make([]string, len(nearest.segments))
 	for i, s := range nearest.segments {
 		meant[i] = s.Name
@@ -143,7 +189,7 @@ func (t *target) noRoute(arg string, ids []string) error {
 		}
 	}
 	switch {
-	case nearest.distance <= max(2, len(arg)/3):
+	case near:
 		return fmt.Errorf("%w; did you mean %s?", err, strings.Join(meant, "/"))
 	case t.from == assumed:
 		return fmt.Errorf("%w; --routes or TALLY_ROUTES names others", err)
@@ -208,7 +254,7 @@ func (c counter) total(name string) (*rollup.Route, rollup.Total, error) {
 // its number of shards, which is n then.
 func (t *target) shards(c counter, r *rollup.Route, field string, n int) *shards.Counter {
 	collection := r.Shards(c.Counter)
-	doc, opts := above(collection), []shards.Option{shards.Collection(collection), shards.Field(field)}
+	doc, opts := above(collection), []shards.Option{shards.Collection(collection), shards.Field(field), shards.Progress(t.at)}
 	if doc == "" {
 		doc, opts = c.RollUp, append(opts, shards.NumShards(n))
 	}

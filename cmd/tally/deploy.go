@@ -51,7 +51,6 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 	f.StringVar(&d.source, "source", ".", "clone of Tally")
 	f.BoolVar(&d.dryRun, "dry-run", false, "print the commands, and change nothing")
 	f.BoolVarP(&d.yes, "yes", "y", false, "do not ask")
-	c.Args = cobra.NoArgs
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 		if d.project = cmp.Or(d.project, os.Getenv("GOOGLE_CLOUD_PROJECT")); d.project == "" {

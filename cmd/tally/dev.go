@@ -33,7 +33,6 @@ The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from t
 		Example: `  tally dev
   tally dev --web
   TALLY_ROUTES='posts/{post}/shards/{shard} -> rollups/{post} : likes, views' tally dev --instances 1`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			d.out, d.stack.logs = c.OutOrStdout(), c.ErrOrStderr()
 			return d.run(c.Context())

@@ -72,15 +72,16 @@ func runAt(ctx context.Context, at endpoints, args []string, stdout, stderr io.W
 		Short:         "Exact, live, cheap counters for Cloud Firestore",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       version(),
 	}
+	root.SetVersionTemplate("tally {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
-	})
-	root.AddCommand(devCommand(), demoCommand(), functionsCommand(), deployCommand(at), undeployCommand(at), doctorCommand(at), migrateCommand())
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(devCommand(), demoCommand(), functionsCommand(), deployCommand(at), undeployCommand(at), doctorCommand(at), migrateCommand(), versionCommand())
 	root.AddCommand(counterCommands()...)
-	root.SetArgs(args)
-	stdout, stderr = screen{stdout}, screen{stderr}
+	takeArguments(root)
+	root.SetArgs(negatives(root, args))
+	stdout, stderr = &screen{raw: stdout}, &screen{raw: stderr}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil {
