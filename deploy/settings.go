@@ -474,7 +474,6 @@ func (o *Options) env() map[string]string {
 	return env
 }
 
-
 // Pattern returns the pattern of the route's source, as a trigger and a route spell it.
 func Pattern(r *rollup.Route) string {
 	var segments []string
