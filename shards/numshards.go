@@ -30,7 +30,7 @@ const (
 )
 
 // ownFields are those of the counter document that say something about the counter.
-var ownFields = []string{fieldNumShards, fieldNumShardsCamel, fieldOncePerUser}
+var ownFields = []string{fieldNumShards, fieldNumShardsCamel, fieldOncePerUser, fieldFrozen}
 
 // numShardsIn returns the number of shards that a counter document says, or 0 if it
 // says none or does not exist.
