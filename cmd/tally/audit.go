@@ -124,7 +124,7 @@ func (t *target) tellRoutes() {
 
 // bar returns a progress bar, which shows only on a terminal.
 func (t *target) bar(most int64, what, unit string) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(most, progressbar.OptionSetWriter(t.logs), progressbar.OptionSetVisibility(isTerminal(t.logs)),
+	return progressbar.NewOptions64(most, progressbar.OptionSetWriter(raw(t.logs)), progressbar.OptionSetVisibility(isTerminal(t.logs)),
 		progressbar.OptionSetDescription(what), progressbar.OptionSetItsString(unit), progressbar.OptionShowIts(),
 		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 func demoCommand() *cobra.Command {
@@ -188,7 +186,7 @@ func (d *demo) seconds() float64 { return float64(d.increments) / d.rate }
 
 // progress returns a bar for the increments, which is seen on a terminal only.
 func (d *demo) progress() *progressbar.ProgressBar {
-	return progressbar.NewOptions(d.increments, progressbar.OptionSetWriter(d.stack.logs), progressbar.OptionSetVisibility(isTerminal(d.stack.logs)),
+	return progressbar.NewOptions(d.increments, progressbar.OptionSetWriter(raw(d.stack.logs)), progressbar.OptionSetVisibility(isTerminal(d.stack.logs)),
 		progressbar.OptionSetDescription("starting the emulator and the functions"), progressbar.OptionSetPredictTime(false),
 		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetRenderBlankState(true))
 }
@@ -203,11 +201,6 @@ type besideBar struct {
 func (b *besideBar) Write(p []byte) (int, error) {
 	_ = b.bar.Clear()
 	return b.out.Write(p)
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // report prints the result, and returns an error if it is not exact.

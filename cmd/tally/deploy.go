@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -100,12 +99,8 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, nothing string) e
 		return nil
 	}
 	fmt.Fprintf(d.out, "In project %s:\n\n%s\n", d.project, plan.Summary())
-	if !d.yes {
-		fmt.Fprint(d.out, "Go on? [y/N] ")
-		answer, _ := bufio.NewReader(d.in).ReadString('\n')
-		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-			return errors.New("nothing was changed; --yes goes on without being asked")
-		}
+	if err := confirm(ctx, d.in, d.logs, d.yes, "Go on?"); err != nil {
+		return err
 	}
 	return d.tools.Run(ctx, plan)
 }

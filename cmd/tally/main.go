@@ -80,6 +80,7 @@ func runAt(ctx context.Context, at endpoints, args []string, stdout, stderr io.W
 	root.AddCommand(devCommand(), demoCommand(), functionsCommand(), deployCommand(at), undeployCommand(at), doctorCommand(at), migrateCommand())
 	root.AddCommand(counterCommands()...)
 	root.SetArgs(args)
+	stdout, stderr = screen{stdout}, screen{stderr}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 // PATH, an emulator that runs and a project of the story's own. A line is a command of testscript
 // (https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript), or one of these:
 //
-//	put PATH JSON       write fields of a document, past the rules
+//	put PATH JSON       write fields of a document, past the rules; PATH is as in a Go string, as is SHARD
 //	doc PATH            print a document as JSON
 //	rollup SHARD        have the engine roll up the counter of a shard, by the default route
 //	await FILE REGEXP   until a file has that; $match is then the group in the expression, if any
@@ -50,7 +51,7 @@ func put(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	c := ts.Value("console").(*console)
-	_, err := c.client.Doc(args[0]).Set(c.t.Context(), fields, firestore.MergeAll)
+	_, err := c.client.Doc(unquoted(ts, args[0])).Set(c.t.Context(), fields, firestore.MergeAll)
 	ts.Check(err)
 }
 
@@ -62,7 +63,13 @@ func doc(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func rollUpShard(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Value("console").(*console).rollUp(args[0])
+	ts.Value("console").(*console).rollUp(unquoted(ts, args[0]))
+}
+
+func unquoted(ts *testscript.TestScript, path string) string {
+	path, err := strconv.Unquote(`"` + path + `"`)
+	ts.Check(err)
+	return path
 }
 
 func await(ts *testscript.TestScript, _ bool, args []string) {

@@ -38,6 +38,7 @@ type target struct {
 	timeout  time.Duration // 0: none
 	json     bool
 
+	in        io.Reader
 	out, logs io.Writer
 	dial      []grpc.DialOption
 	client    *firestore.Client
@@ -67,7 +68,7 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 	c.Long = strings.TrimSpace(c.Long + "\n\nWorks on the emulator that FIRESTORE_EMULATOR_HOST names, else on a real project with application default credentials, which need the role " + role + ".")
 	t.role = role
 	c.RunE = func(c *cobra.Command, args []string) error {
-		t.out, t.logs = c.OutOrStdout(), c.ErrOrStderr()
+		t.in, t.out, t.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 		if t.timeout < 0 {
 			return fmt.Errorf("--timeout %v: want 0 or more; 0 is without end", t.timeout)
 		}
