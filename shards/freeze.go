@@ -5,13 +5,10 @@ import (
 	"fmt"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
-
-// fieldFrozen of the counter document says that clients may not write the shards. Tally's
-// firestore.rules know it.
-const fieldFrozen = "frozen"
 
 // Freeze closes the counter to clients: it writes frozen: true into the counter document, and
 // creates that if it is missing. Tally's firestore.rules then refuse every client's write to the
@@ -31,7 +28,7 @@ const fieldFrozen = "frozen"
 // Freeze bills one write.
 func (c *Counter) Freeze(ctx context.Context) error {
 	return c.sayFrozen("freeze", func() error {
-		_, err := c.doc.Set(ctx, map[string]any{fieldFrozen: true}, firestore.MergeAll)
+		_, err := c.doc.Set(ctx, map[string]any{document.FrozenField: true}, firestore.MergeAll)
 		return err
 	})
 }
@@ -40,7 +37,7 @@ func (c *Counter) Freeze(ctx context.Context) error {
 // counter document stays. It does nothing to a counter that is not frozen. It bills one write.
 func (c *Counter) Unfreeze(ctx context.Context) error {
 	return c.sayFrozen("unfreeze", func() error {
-		_, err := c.doc.Update(ctx, []firestore.Update{{Path: fieldFrozen, Value: firestore.Delete}})
+		_, err := c.doc.Update(ctx, []firestore.Update{{Path: document.FrozenField, Value: firestore.Delete}})
 		if status.Code(err) == codes.NotFound {
 			return nil // without a document it is open
 		}
