@@ -181,15 +181,21 @@ func (t *target) counterCommand(c *cobra.Command, role string, run func(ctx cont
 		c.Long += changesLong
 	}
 	return t.command(c, role, func(ctx context.Context, args []string) error {
-		named, err := t.counter(args[0])
-		if err == nil && !t.makes {
-			err = t.exists(ctx, named)
-		}
+		c, err := t.named(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return run(ctx, named, args[1:])
+		return run(ctx, c, args[1:])
 	})
+}
+
+// named returns the counter of an argument, which must exist unless the command makes it.
+func (t *target) named(ctx context.Context, arg string) (counter, error) {
+	c, err := t.counter(arg)
+	if err == nil && !t.makes {
+		err = t.exists(ctx, &c)
+	}
+	return c, err
 }
 
 // sourceCommand makes c a command that changes the shards of one source of a counter.
