@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// takeArguments has every command below c take the arguments that its usage names.
+// takeArguments has every command below c that says nothing else take the arguments that its usage names.
 func takeArguments(c *cobra.Command) {
 	for _, c := range c.Commands() {
 		takeArguments(c)
-		if c.Runnable() {
+		if c.Args == nil && c.Runnable() {
 			c.Args = arguments
 		}
 	}

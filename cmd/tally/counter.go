@@ -11,6 +11,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/agext/levenshtein"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 	"google.golang.org/api/iterator"
@@ -21,6 +22,7 @@ type counter struct {
 	rollup.Counter
 	sources []*rollup.Route // that the argument names; all of the template's if it names none
 	path    string          // what messages call it: the document above the sources, or else the roll-up
+	frozen  bool            // as exists has read it
 }
 
 // counterLong says in a command's help how counters are named.
@@ -205,7 +207,7 @@ func newCounter(c rollup.Counter, sources ...*rollup.Route) counter {
 			path = ""
 		}
 	}
-	return counter{c, sources, cmp.Or(path, c.RollUp)}
+	return counter{Counter: c, sources: sources, path: cmp.Or(path, c.RollUp)}
 }
 
 // above returns the path of the document that a collection is in, "" if it is in none.
@@ -252,9 +254,9 @@ func (c counter) total(name string) (*rollup.Route, rollup.Total, error) {
 
 // shards returns the counter as package shards has it. A source that no document is above has no place for
 // its number of shards, which is n then.
-func (t *target) shards(c counter, r *rollup.Route, field string, n int) *shards.Counter {
+func (t *target) shards(c counter, r *rollup.Route, field string, n int, opts ...shards.Option) *shards.Counter {
 	collection := r.Shards(c.Counter)
-	doc, opts := above(collection), []shards.Option{shards.Collection(collection), shards.Field(field), shards.Progress(t.at)}
+	doc, opts := above(collection), append(opts, shards.Collection(collection), shards.Field(field))
 	if doc == "" {
 		doc, opts = c.RollUp, append(opts, shards.NumShards(n))
 	}
@@ -262,8 +264,8 @@ func (t *target) shards(c counter, r *rollup.Route, field string, n int) *shards
 }
 
 // exists returns an error if the counter does not exist: if there is no document above its sources, no
-// shard and no roll-up.
-func (t *target) exists(ctx context.Context, c counter) error {
+// shard and no roll-up. It notes whether the document says that the counter is frozen.
+func (t *target) exists(ctx context.Context, c *counter) error {
 	docs := []*firestore.DocumentRef{t.client.Doc(c.path)}
 	if c.path != c.RollUp {
 		docs = append(docs, t.client.Doc(c.RollUp))
@@ -272,6 +274,7 @@ func (t *target) exists(ctx context.Context, c counter) error {
 	if err != nil {
 		return err
 	}
+	c.frozen = found[0].Data()[document.FrozenField] == true
 	for _, d := range found {
 		if d.Exists() {
 			return nil
@@ -283,7 +286,7 @@ func (t *target) exists(ctx context.Context, c counter) error {
 			return err
 		}
 	}
-	return t.unknown(ctx, c, docs[0])
+	return t.unknown(ctx, *c, docs[0])
 }
 
 // errUnknown is what exists returns for a counter that does not exist.

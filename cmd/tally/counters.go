@@ -19,7 +19,7 @@ import (
 func counterCommands() []*cobra.Command {
 	return []*cobra.Command{
 		createCommand(), incrementCommand(), getCommand(), watchCommand(), listCommand(), resizeCommand(),
-		setCommand(), importCommand(), carryCommand(), deleteCommand(), auditCommand(), dashboardCommand(),
+		setCommand(), importCommand(), carryCommand(), freezeCommand(), unfreezeCommand(), deleteCommand(), auditCommand(), dashboardCommand(),
 	}
 }
 
@@ -59,7 +59,7 @@ shard, the user's own, to 1 and back to 0.`,
 		}
 		for _, field := range fields {
 			t.begin("creating", "shards", n, "The counter counts already. The same command makes the rest.")
-			if err := t.shards(c, r, field, n).Create(ctx, n); err != nil {
+			if err := t.shards(c, r, field, n, shards.Progress(t.report)).Create(ctx, n); err != nil {
 				return err
 			}
 		}
@@ -171,11 +171,14 @@ one read per 1,000 shards for each total, and a few more.`,
 		if sum.Malformed > 0 {
 			note = cells(fmt.Sprintf("\twithout %d that are no finite numbers", sum.Malformed))
 		}
+		if c.frozen {
+			note += "\tfrozen"
+		}
 		r := rollUpOf(snapshot.RollUp(), snapshot.ReadTime())
 		if r != nil {
 			text = r.cells()
 		}
-		return t.print(map[string]any{"counter": c.path, "totals": totals(sum.Sums), "malformed": sum.Malformed, "rollup": r},
+		return t.print(map[string]any{"counter": c.path, "totals": totals(sum.Sums), "malformed": sum.Malformed, "frozen": c.frozen, "rollup": r},
 			"%s\t%v%s\nroll-up\t%s", c.path, totals(sum.Sums), note, text)
 	})
 }
@@ -199,7 +202,7 @@ extension.`,
 		if err != nil {
 			return fmt.Errorf("%q is not a number of shards", args[0])
 		}
-		s := t.shards(c, r, r.Totals[0].Field, n)
+		s := t.shards(c, r, r.Totals[0].Field, n, shards.Progress(t.report))
 		was := 0
 		if above(r.Shards(c.Counter)) != "" { // else no document knows
 			was, _ = s.NumShards(ctx) // what is no number is replaced
@@ -272,28 +275,5 @@ deletes all votes.` + replaceLong,
 			return err
 		}
 		return t.printReplacement(c, r)
-	})
-}
-
-func deleteCommand() *cobra.Command {
-	var t target
-	var yes bool
-	c := &cobra.Command{
-		Use:   "delete COUNTER",
-		Short: "Delete a counter and its shards",
-		Long: `Delete a counter's document and all its shards. Its roll-up goes to 0 by Tally's functions. An increment that comes later creates a shard
-again and counts, so stop the clients first.`,
-		Example: `  tally delete likes --yes`,
-	}
-	c.Flags().BoolVar(&yes, "yes", false, "delete it without a question")
-	return t.sourceCommand(c, func(ctx context.Context, c counter, r *rollup.Route, _ []string) error {
-		if err := t.confirm(ctx, yes, "%s of project %s would be deleted. Go on?", c.path, t.project); err != nil {
-			return err
-		}
-		t.begin("deleting", "shards", unknown, "The same command deletes the rest.")
-		if err := t.shards(c, r, r.Totals[0].Field, shards.DefaultNumShards).Delete(ctx); err != nil {
-			return err
-		}
-		return t.print(map[string]any{"counter": c.path, "deleted": true}, "%s\tdeleted", c.path)
 	})
 }

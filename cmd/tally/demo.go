@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
@@ -131,8 +132,12 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.check(); err != nil {
 		return err
 	}
+	var err error
+	if d.stack.folder, err = here(); err != nil {
+		return err
+	}
 	d.stack.project = "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
-	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute}
+	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute, "TALLY_DATABASES=" + firestore.DefaultDatabaseID}
 	d.stack.billed = true
 	p := newProgress(d.stack.logs, "starting the emulator and the functions", "increments", d.increments)
 	defer p.stop()

@@ -77,7 +77,7 @@ func runAt(ctx context.Context, at endpoints, args []string, stdout, stderr io.W
 	root.SetVersionTemplate("tally {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(devCommand(), demoCommand(), functionsCommand(), deployCommand(at), undeployCommand(at), doctorCommand(at), migrateCommand(), versionCommand())
+	root.AddCommand(initCommand(), devCommand(), demoCommand(), functionsCommand(), deployCommand(at), undeployCommand(at), doctorCommand(at), migrateCommand(), versionCommand())
 	root.AddCommand(counterCommands()...)
 	takeArguments(root)
 	root.SetArgs(negatives(root, args))

@@ -87,7 +87,7 @@ if a document or a roll-up differs at the end.`,
 			return fmt.Errorf("--concurrency %d: want at least 1", m.concurrency)
 		}
 		if m.from == assumed {
-			return errors.New("name the routes by --routes or TALLY_ROUTES: one for each kind of document that the extension counts in")
+			return errors.New("name the routes, in tally.yaml or by --routes: one for each kind of document that the extension counts in")
 		}
 		m.grace = rollup.Grace(m.config.Cadence, m.config.HoldLimit)
 		m.tellRoutes()
@@ -145,7 +145,7 @@ Is the extension uninstalled?`, m.project, migration.Wait); err != nil {
 func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, error) {
 	m.begin(what, "reads", unknown, "They change nothing. The same command begins them again.")
 	defer m.stop()
-	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { m.at(int(reads), unknown) })
+	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { m.report(int(reads), unknown) })
 }
 
 // tellPlan says what there is to do; in a dry run, for each document too.
@@ -187,7 +187,7 @@ func (m *migrationRun) work(ctx context.Context) error {
 	m.begin("migrating", "documents", m.migrated.ToDo, "Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.")
 	err := m.plan.Run(ctx, m.client, m.concurrency, func(done int) {
 		m.migrated.Done = done
-		m.at(done, m.migrated.ToDo)
+		m.report(done, m.migrated.ToDo)
 	})
 	m.stop()
 	fmt.Fprintf(m.text, "done       %d documents\n", m.migrated.Done)
@@ -235,7 +235,7 @@ func (m *migrationRun) checkRollUps(ctx context.Context, after *migration.Plan) 
 	r, err := rollup.Audit(ctx, store, after.Routes, rollup.AuditOptions{
 		Options:     rollup.Options{Cadence: m.config.Cadence, Burst: m.config.Burst, Timeout: auditTimeout, Logger: logger},
 		Concurrency: m.concurrency, Grace: m.grace, DryRun: true, KeepRerouted: true, FromFirst: true,
-		Progress: func(r rollup.Report) { m.at(r.Counters, unknown) },
+		Progress: func(r rollup.Report) { m.report(r.Counters, unknown) },
 	})
 	m.stop()
 	m.migrated.RollUps = &r

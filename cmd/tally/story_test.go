@@ -3,14 +3,20 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -22,6 +28,7 @@ import (
 //	put PATH JSON       write fields of a document, past the rules; PATH is as in a Go string, as is SHARD
 //	doc PATH            print a document as JSON
 //	rollup SHARD        have the engine roll up the counter of a shard, by the default route
+//	client USER SHARD   add 1 to a shard as a signed-in user's app does, bound by firestore.rules
 //	await FILE REGEXP   until a file has that; $match is then the group in the expression, if any
 //
 // A command that runs beside the story is begun by exec sh -c 'exec tally dev > dev 2>&1' &dev&, and gets
@@ -38,7 +45,7 @@ func TestStory(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"put": put, "doc": doc, "rollup": rollUpShard, "await": await},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"put": put, "doc": doc, "rollup": rollUpShard, "client": client, "await": await},
 	})
 }
 
@@ -70,6 +77,31 @@ func unquoted(ts *testscript.TestScript, path string) string {
 	path, err := strconv.Unquote(`"` + path + `"`)
 	ts.Check(err)
 	return path
+}
+
+func client(ts *testscript.TestScript, refused bool, args []string) {
+	rules, err := os.ReadFile("../../firestore.rules")
+	ts.Check(err)
+	c := ts.Value("console").(*console)
+	ctx, addr := c.t.Context(), emulatortest.Addr()
+	ts.Check(emulator.SetRules(ctx, addr, c.project, string(rules)))
+	database := "projects/" + c.project + "/databases/(default)/documents"
+	body := fmt.Sprintf(`{"writes":[{"update":{"name":%q},"updateMask":{},"updateTransforms":[{"fieldPath":"count","increment":{"integerValue":1}}]}]}`,
+		database+"/"+args[1])
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/"+database+":commit", strings.NewReader(body))
+	ts.Check(err)
+	part := base64.RawURLEncoding.EncodeToString
+	token := part([]byte(`{"alg":"none"}`)) + "." + part(fmt.Appendf(nil, `{"sub":%q}`, args[0])) + "." // nobody signed it
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	if refused != (resp.StatusCode == http.StatusForbidden) {
+		ts.Fatalf("%s: %s", resp.Status, text)
+	}
+	fmt.Fprintf(ts.Stderr(), "%s", text)
 }
 
 func await(ts *testscript.TestScript, _ bool, args []string) {

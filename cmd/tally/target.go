@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
@@ -44,8 +44,11 @@ type target struct {
 	kept      string      // what is true if that is stopped, and how to go on
 	dial      []grpc.DialOption
 	client    *firestore.Client
-	config    app.Config // of the functions, as this process's environment and the flag have it
+	at        endpoints
+	folder    *appfolder.Folder
+	config    app.Config // of the functions
 	from      string     // where its routes are from
+	differs   error      // how the routes that were named differ from those of the functions; nil: not
 	role      string     // what the account needs
 }
 
@@ -62,9 +65,9 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 		timeout = 0
 	}
 	f := c.Flags()
-	f.StringVar(&t.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else that of the credentials, or demo-tally on an emulator)")
-	f.StringVar(&t.database, "database", firestore.DefaultDatabaseID, "database id")
-	f.StringVar(&t.routes, "routes", "", "routes, separated by semicolons (default $TALLY_ROUTES, else "+rollup.DefaultRoute+")")
+	f.StringVar(&t.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else that of the credentials, or demo-tally on an emulator)")
+	f.StringVar(&t.database, "database", "", "database id (default: the first of tally.yaml, else (default))")
+	f.StringVar(&t.routes, "routes", "", "routes, separated by semicolons (default: those of the functions that run, else of tally.yaml)")
 	f.BoolVar(&t.json, "json", false, "print JSON")
 	f.DurationVar(&t.timeout, "timeout", timeout, "give up after so long without progress; 0: never")
 	c.Long = strings.TrimSpace(c.Long + "\n\nWorks on the emulator that FIRESTORE_EMULATOR_HOST names, else on a real project with application default credentials, which need the role " + role + ".")
@@ -72,7 +75,7 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t.in, t.out, t.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 		if t.timeout < 0 {
-			return fmt.Errorf("--timeout %v: want 0 or more; 0 is without end", t.timeout)
+			return fmt.Errorf("--timeout %v: want 0 or more", t.timeout)
 		}
 		ctx, cancel := context.WithCancelCause(c.Context())
 		defer cancel(nil)
@@ -84,8 +87,13 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 			return t.explain(err)
 		}
 		defer t.client.Close()
-		if err := t.configure(); err != nil {
-			return err
+		if err := t.configure(ctx); err != nil {
+			return t.explain(err)
+		}
+		if role == user {
+			if err := t.mayWrite(); err != nil {
+				return err
+			}
 		}
 		err := run(ctx, args)
 		t.stop()
@@ -95,7 +103,7 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 				err = errors.Join(err, fmt.Errorf("%v. %s", t.progress, t.kept))
 			}
 		}
-		return t.explain(err)
+		return t.explain(t.told(err))
 	}
 	return c
 }
@@ -107,8 +115,8 @@ func (t *target) begin(what, unit string, total int, kept string) {
 	t.progress, t.kept = newProgress(t.logs, what, unit, total), kept
 }
 
-// at says how far what has begun is.
-func (t *target) at(done, total int) {
+// report says how far what has begun is.
+func (t *target) report(done, total int) {
 	if t.patience != nil {
 		t.patience.Reset(t.timeout)
 	}
@@ -134,8 +142,19 @@ func (t *target) confirm(ctx context.Context, yes bool, format string, args ...a
 }
 
 func (t *target) open(ctx context.Context) error {
+	var err error
+	if t.folder, err = here(); err != nil {
+		return err
+	}
 	host := os.Getenv(firestorestore.EmulatorHost)
-	t.project = cmp.Or(t.project, os.Getenv("GOOGLE_CLOUD_PROJECT"))
+	if t.project = cmp.Or(t.project, os.Getenv("GOOGLE_CLOUD_PROJECT")); t.project == "" && t.folder.Project != "" {
+		t.project = t.folder.Project
+		if host == "" {
+			fmt.Fprintf(t.logs, "tally: project %s, the default of .firebaserc\n", t.project)
+		}
+	}
+	first, _, _ := strings.Cut(named(t.folder)["TALLY_DATABASES"], ",")
+	t.database = cmp.Or(t.database, first, firestore.DefaultDatabaseID)
 	switch {
 	case host != "":
 		t.project = cmp.Or(t.project, "demo-tally")
@@ -149,8 +168,7 @@ func (t *target) open(ctx context.Context) error {
 	case t.project == "":
 		t.project = firestore.DetectProjectID
 	}
-	var err error
-	if t.client, err = firestorestore.Dial(ctx, host, t.project, t.database, t.dial...); err != nil {
+	if t.client, err = firestorestore.Dial(ctx, cmp.Or(host, t.at.firestore), t.project, t.database, t.dial...); err != nil {
 		return err
 	}
 	t.project = strings.Split(t.client.Doc("a/b").Path, "/")[1] // projects/{project}/databases/...
@@ -162,7 +180,6 @@ func (t *target) explain(err error) error {
 	remedy := ""
 	switch code := status.Code(err); {
 	case err == nil:
-		return nil
 	case errors.Is(err, context.Canceled):
 	case code == codes.PermissionDenied:
 		remedy = fmt.Sprintf("the account needs the role %s: gcloud projects add-iam-policy-binding %s --member=user:YOU --role=%s", t.role, t.project, t.role)
@@ -177,21 +194,29 @@ func (t *target) explain(err error) error {
 	case errors.Is(err, shards.ErrInDoubt):
 		remedy = "an increment with --once can be repeated safely"
 	}
-	told := explained{err, lines(err)}
-	if remedy != "" {
-		told.text += "\n" + remedy
+	if remedy == "" {
+		return err
 	}
-	return told
+	return fmt.Errorf("%w\n%s", err, remedy)
 }
 
-// An explained error says what it is and what helps, in lines of which none is from an id.
-type explained struct {
+// told returns an error that says what err says, in lines of which none is from an id, and with paths as
+// the user knows them.
+func (t *target) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.TrimPrefix(lines(err), "shards: ")
+	return toldError{err, strings.ReplaceAll(text, fmt.Sprintf("projects/%s/databases/%s/documents/", t.project, t.database), "")}
+}
+
+type toldError struct {
 	error
 	text string
 }
 
-func (e explained) Error() string { return e.text }
-func (e explained) Unwrap() error { return e.error }
+func (e toldError) Error() string { return e.text }
+func (e toldError) Unwrap() error { return e.error }
 
 // Cells are text whose tabs and newlines are not to be escaped.
 type cells string
@@ -205,31 +230,9 @@ func (t *target) print(object any, format string, args ...any) error {
 	return err
 }
 
-// assumed is where routes are from that nobody named.
-const assumed = "assumed: the default route"
-
-// configure takes the configuration of the functions from this process's environment, with the routes
-// of the flag if it is given.
-func (t *target) configure() (err error) {
-	environment := env.ToMap(os.Environ())
-	environment["GOOGLE_CLOUD_PROJECT"] = t.project
-	switch {
-	case t.routes != "":
-		environment["TALLY_ROUTES"], t.from = t.routes, "by --routes:"
-	case environment["TALLY_ROUTES"] != "":
-		t.from = "by TALLY_ROUTES:"
-	default:
-		t.from = assumed
-	}
-	if t.config, err = app.LoadConfig(environment); err != nil {
-		return fmt.Errorf("configuration: %w", err)
-	}
-	return nil
-}
-
 // store opens the engine's own view of the database.
 func (t *target) store(ctx context.Context, logger *slog.Logger) (*firestorestore.Store, error) {
-	return firestorestore.Open(ctx, os.Getenv(firestorestore.EmulatorHost), t.project, t.database, logger, t.dial...)
+	return firestorestore.Open(ctx, cmp.Or(os.Getenv(firestorestore.EmulatorHost), t.at.firestore), t.project, t.database, logger, t.dial...)
 }
 
 // counterCommand makes c a command on the counter that its first argument names.
@@ -239,15 +242,21 @@ func (t *target) counterCommand(c *cobra.Command, role string, run func(ctx cont
 		c.Long += changesLong
 	}
 	return t.command(c, role, func(ctx context.Context, args []string) error {
-		named, err := t.counter(args[0])
-		if err == nil && !t.makes {
-			err = t.exists(ctx, named)
-		}
+		c, err := t.named(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return run(ctx, named, args[1:])
+		return run(ctx, c, args[1:])
 	})
+}
+
+// named returns the counter of an argument, which must exist unless the command makes it.
+func (t *target) named(ctx context.Context, arg string) (counter, error) {
+	c, err := t.counter(arg)
+	if err == nil && !t.makes {
+		err = t.exists(ctx, &c)
+	}
+	return c, err
 }
 
 // sourceCommand makes c a command that changes the shards of one source of a counter.
@@ -269,7 +278,7 @@ func (t *target) totalCommand(c *cobra.Command, run func(ctx context.Context, c 
 		if err != nil {
 			return err
 		}
-		return run(ctx, c, t.shards(c, r, total.Field, shards.DefaultNumShards), args)
+		return run(ctx, c, t.shards(c, r, total.Field, shards.DefaultNumShards, shards.Progress(t.report)), args)
 	})
 }
 

@@ -128,8 +128,12 @@ func raw(w io.Writer) io.Writer {
 	return w
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := raw(w).(*os.File)
+// isTerminal reports whether an input or an output is a terminal.
+func isTerminal(stream any) bool {
+	if s, ok := stream.(*screen); ok {
+		stream = s.raw
+	}
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -201,7 +205,7 @@ func (p *progress) add() {
 }
 
 func (p *progress) set(done, total int) {
-	anew := total != p.total || done < p.done
+	anew := total != p.total
 	p.done, p.total = done, total
 	if p.bar == nil {
 		return

@@ -32,7 +32,7 @@ each version of the document. A counter without a roll-up is waited for.`,
 			if err != nil {
 				return err
 			}
-			if err := t.exists(ctx, c); errors.Is(err, errUnknown) {
+			if err := t.exists(ctx, &c); errors.Is(err, errUnknown) {
 				fmt.Fprintf(t.logs, "tally: %s; waiting for it\n", lines(err))
 			} else if err != nil {
 				return err
