@@ -129,32 +129,6 @@ func filled(segments []rollup.Segment, ids []string) string {
 	return strings.Join(path, "/")
 }
 
-// fitting returns a route that serves the counter, or the shards, whose path has the ids; "" if none comes
-// to mind.
-func fitting(ids []string) string {
-	var counter []string
-	shards, name := "shards", ""
-	for i := range ids {
-		switch {
-		case i == len(ids)-1 && i%2 == 0:
-			shards = ids[i]
-		case i%2 == 0:
-			name = strings.TrimSuffix(ids[i], "s")
-			counter = append(counter, ids[i], "{"+name+"}")
-		}
-	}
-	if name == "" {
-		return ""
-	}
-	source := strings.Join(counter, "/") + "/" + shards + "/{shard}"
-	counter[len(counter)-2] = name + "_totals"
-	routes, err := rollup.ParseRoutes(source + " -> " + strings.Join(counter, "/") + " : count")
-	if err != nil {
-		return ""
-	}
-	return routes.String()
-}
-
 // noRoute returns the error for a path that no route serves. It names the nearest route.
 func (t *target) noRoute(arg string, ids []string) error {
 	type form struct {
@@ -180,7 +154,8 @@ func (t *target) noRoute(arg string, ids []string) error {
 	}
 	err := fmt.Errorf("no route serves %s; the nearest is %s", arg, nearest.route)
 	near := nearest.distance <= max(2, len(arg)/3)
-	if fits := fitting(ids); fits != "" && !near {
+	shard := arg + []string{"/shards/shard", "/shard"}[len(ids)%2]
+	if fits, invalid := rollup.ParseRoutes(routeFor(shard, "count")); len(ids) > 1 && !near && invalid == nil {
 		err = fmt.Errorf("no route serves %s; this one would: %s", arg, fits)
 	}
 	meant := make([]string, len(nearest.segments))

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -171,6 +174,11 @@ one read per 1,000 shards for each total, and a few more.`,
 		if sum.Malformed > 0 {
 			note = cells(fmt.Sprintf("\twithout %d that are no finite numbers", sum.Malformed))
 		}
+		lack, err := t.lacking(ctx, c, sum)
+		if err != nil {
+			return err
+		}
+		note += lack
 		if c.frozen {
 			note += "\tfrozen"
 		}
@@ -181,6 +189,24 @@ one read per 1,000 shards for each total, and a few more.`,
 		return t.print(map[string]any{"counter": c.path, "totals": totals(sum.Sums), "malformed": sum.Malformed, "frozen": c.frozen, "rollup": r},
 			"%s\t%v%s\nroll-up\t%s", c.path, totals(sum.Sums), note, text)
 	})
+}
+
+// lacking says which fields no shard has, of sources that have shards all the same.
+func (t *target) lacking(ctx context.Context, c counter, sum rollup.Totals) (note cells, err error) {
+	for i, r := range c.Template.Routes {
+		if r.Counts() || sum.Shards[i] > 0 {
+			continue
+		}
+		shard, err := t.client.Collection(r.Shards(c.Counter)).Limit(1).Documents(ctx).GetAll()
+		if err != nil {
+			return "", err
+		}
+		if len(shard) > 0 {
+			has := slices.Sorted(maps.Keys(shard[0].Data()))
+			note += "\t" + cells(shown(fmt.Sprintf("no shard has the field %s; one has %s", strings.Join(r.Fields(), " or "), cmp.Or(strings.Join(has, ", "), "none"))))
+		}
+	}
+	return note, nil
 }
 
 func resizeCommand() *cobra.Command {

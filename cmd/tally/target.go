@@ -206,7 +206,7 @@ func (t *target) told(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := strings.TrimPrefix(lines(err), "shards: ")
+	text := strings.ReplaceAll(strings.TrimPrefix(lines(err), "shards: "), ": shards: ", ": ")
 	return toldError{err, strings.ReplaceAll(text, fmt.Sprintf("projects/%s/databases/%s/documents/", t.project, t.database), "")}
 }
 
