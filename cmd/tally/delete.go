@@ -34,8 +34,7 @@ func deleteCommand() *cobra.Command {
 shard again and counts, so freeze the counter first; it is frozen until its document is deleted, after the shards.
 
 --matching deletes all counters whose path, as tally ls prints it, matches a pattern, in which * stands for any text in one id (the syntax is that of Go's path.Match). Counters
-without a roll-up are found too; those with several sources are not. It lists them with what their shards add up to, says what it costs, and asks once. It wants the
-routes named.` + counterLong + changesLong,
+without a roll-up are found too; those with several sources are not. It lists them with what their shards add up to, says what it costs, and asks once.` + counterLong + changesLong,
 		Example: `  tally delete likes
   tally delete --matching 'counters/spam-*' --dry-run`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -53,6 +52,9 @@ routes named.` + counterLong + changesLong,
 	f.StringVar(&d.pattern, "matching", "", "all counters whose paths match, such as 'counters/spam-*'")
 	f.BoolVar(&d.dryRun, "dry-run", false, "list the counters that match, and delete nothing")
 	return d.command(c, user, func(ctx context.Context, args []string) error {
+		if err := d.mayDestroy(); err != nil && !d.dryRun {
+			return err
+		}
 		if d.pattern != "" {
 			return d.deleteMatching(ctx)
 		}
@@ -103,9 +105,6 @@ func (d *deletion) deleteMatching(ctx context.Context) error {
 		return fmt.Errorf("--matching %q: %w", d.pattern, err)
 	}
 	d.tellRoutes()
-	if d.from == assumed && !d.dryRun {
-		return errors.New("--matching: the routes are assumed; name those of the deployed functions by --routes or TALLY_ROUTES")
-	}
 	found, err := d.find(ctx)
 	if err != nil {
 		return err
