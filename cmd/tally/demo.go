@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -134,8 +135,12 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.check(); err != nil {
 		return err
 	}
+	var err error
+	if d.stack.folder, err = here(); err != nil {
+		return err
+	}
 	d.stack.project = "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
-	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute}
+	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute, "TALLY_DATABASES=" + firestore.DefaultDatabaseID}
 	d.stack.billed = true
 	bar := d.progress()
 	if isTerminal(d.stack.logs) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,7 +30,8 @@ func devCommand() *cobra.Command {
 		Long: `Run everything on this machine until Ctrl-C: Google's Firestore emulator with the security rules, functions processes, the events between
 them, the schedule, and a page that shows all counters live. With FIRESTORE_EMULATOR_HOST set, that emulator is used instead; security rules and port are then its own.
 
-The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from the environment; docs/config.md lists it.`,
+The functions take their configuration from tally.yaml, in this folder or one above it, and from variables of the environment, which win: docs/config.md. The project is that
+of .firebaserc, the security rules are those of firebase.json; without these files, demo-tally and Tally's own.`,
 		Example: `  tally dev
   tally dev --web
   TALLY_ROUTES='posts/{post}/shards/{shard} -> rollups/{post} : likes, views' tally dev --instances 1`,
@@ -40,7 +42,7 @@ The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from t
 		},
 	}
 	d.stack.flags(c)
-	c.Flags().StringVar(&d.stack.project, "project", "demo-tally", "project id; the emulator takes any, and one that begins with demo- is never a real project")
+	c.Flags().StringVar(&d.stack.project, "project", "", "project id (default: that of .firebaserc, else demo-tally); the emulator takes any, and touches none")
 	d.page.flags(c)
 	d.dashboard.flags(c)
 	c.Flags().DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule, which keeps the routes that say \"every\" from one to the next")
@@ -61,7 +63,11 @@ type dev struct {
 // (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
 var projectID = regexp.MustCompile(`^[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
 
-func (d *dev) run(ctx context.Context) error {
+func (d *dev) run(ctx context.Context) (err error) {
+	if d.stack.folder, err = here(); err != nil {
+		return err
+	}
+	d.stack.project = cmp.Or(d.stack.project, d.stack.folder.Project, "demo-tally")
 	if !projectID.MatchString(d.stack.project) {
 		return fmt.Errorf("--project %q is no project id: want 6 to 30 lower-case letters, digits and hyphens, a letter first and no hyphen last", d.stack.project)
 	}
@@ -132,6 +138,7 @@ func (d *dev) greet(s *stack) {
 	for _, route := range s.config.Routes {
 		fmt.Fprintf(d.out, "  route       %s\n", route)
 	}
+	fmt.Fprintf(d.out, "  rules       %s\n", s.rules())
 	if d.page.on {
 		fmt.Fprintf(d.out, "  web page    %s\n", d.page.url())
 	}

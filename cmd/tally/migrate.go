@@ -88,7 +88,7 @@ if a document or a roll-up differs at the end.`,
 			return fmt.Errorf("--concurrency %d: want at least 1", m.concurrency)
 		}
 		if m.from == assumed {
-			return errors.New("name the routes by --routes or TALLY_ROUTES: one for each kind of document that the extension counts in")
+			return errors.New("name the routes, in tally.yaml or by --routes: one for each kind of document that the extension counts in")
 		}
 		m.grace = rollup.Grace(m.config.Cadence, m.config.HoldLimit)
 		m.tellRoutes()

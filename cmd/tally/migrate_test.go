@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
@@ -201,8 +202,8 @@ func TestMigrateChecks(t *testing.T) {
 	c.pages()
 	var out, logs bytes.Buffer
 	m := migrationRun{meter: billing.NewMeter(nil), text: &out, concurrency: 2}
-	m.target = target{project: c.project, database: firestore.DefaultDatabaseID, routes: pagesRoute, client: c.client, out: &out, logs: &logs}
-	if err := m.configure(); err != nil {
+	m.target = target{project: c.project, database: firestore.DefaultDatabaseID, routes: pagesRoute, client: c.client, folder: &appfolder.Folder{}, out: &out, logs: &logs}
+	if err := m.configure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	scan := func() *migration.Plan {

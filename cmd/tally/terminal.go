@@ -60,8 +60,12 @@ func raw(w io.Writer) io.Writer {
 	return w
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := raw(w).(*os.File)
+// isTerminal reports whether an input or an output is a terminal.
+func isTerminal(stream any) bool {
+	if s, ok := stream.(screen); ok {
+		stream = s.raw
+	}
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
