@@ -154,7 +154,7 @@ func TestCounters(t *testing.T) {
 			tally := document.Tally{AsOf: time.Now().Add(-time.Second), NumShards: 1, Totals: []string{"views"}, Former: []string{"count"}}
 			c.set("rollups/rerouted", map[string]any{"count": 2, "views": 5, document.TallyField: tally.Encode()})
 		}},
-		{args: "delete likes --yes", want: "counters/likes  deleted  1 shards\n"},
+		{args: "delete likes --yes --routes counters/{counter}/shards/{shard}->rollups/{counter}:count", want: "counters/likes  deleted  1 shards\n"},
 		{args: "get likes", want: "counters/likes  0\nroll-up         0  0 shards  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
 	})
 }
