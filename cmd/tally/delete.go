@@ -34,7 +34,9 @@ func deleteCommand() *cobra.Command {
 shard again and counts, so freeze the counter first; it is frozen until its document is deleted, after the shards.
 
 --matching deletes all counters whose path, as tally ls prints it, matches a pattern, in which * stands for any text in one id (the syntax is that of Go's path.Match). Counters
-without a roll-up are found too; those with several sources are not. It lists them with what their shards add up to, says what it costs, and asks once.` + counterLong + changesLong,
+without a roll-up are found too; those with several sources are not. It lists them with what their shards add up to, says what it costs, and asks once.
+
+Nothing is deleted on routes that are assumed.` + counterLong + changesLong,
 		Example: `  tally delete likes
   tally delete --matching 'counters/spam-*' --dry-run`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -52,9 +54,6 @@ without a roll-up are found too; those with several sources are not. It lists th
 	f.StringVar(&d.pattern, "matching", "", "all counters whose paths match, such as 'counters/spam-*'")
 	f.BoolVar(&d.dryRun, "dry-run", false, "list the counters that match, and delete nothing")
 	return d.command(c, user, func(ctx context.Context, args []string) error {
-		if err := d.mayDestroy(); err != nil && !d.dryRun {
-			return err
-		}
 		if d.pattern != "" {
 			return d.deleteMatching(ctx)
 		}
@@ -69,6 +68,9 @@ func (d *deletion) deleteOne(ctx context.Context, arg string) error {
 	}
 	r, err := c.source()
 	if err != nil {
+		return err
+	}
+	if err := d.mayDestroy(); err != nil {
 		return err
 	}
 	if err := confirm(ctx, d.in, d.logs, d.yes, fmt.Sprintf("Delete the counter %s of project %s with all documents of %s, for ever?", shown(c.path), d.project, shown(r.Shards(c.Counter)))); err != nil {
@@ -104,7 +106,9 @@ func (d *deletion) deleteMatching(ctx context.Context) error {
 	if _, err := path.Match(d.pattern, ""); err != nil {
 		return fmt.Errorf("--matching %q: %w", d.pattern, err)
 	}
-	d.tellRoutes()
+	if err := d.mayDestroy(); err != nil && !d.dryRun {
+		return err
+	}
 	found, err := d.find(ctx)
 	if err != nil {
 		return err
