@@ -26,6 +26,7 @@ require (
 	github.com/googleapis/google-cloudevents-go v0.8.0
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0
 	github.com/mitchellh/go-wordwrap v1.0.1
+	github.com/rogpeppe/go-internal v1.16.0
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/spf13/cobra v1.10.2
 	go.opentelemetry.io/contrib/detectors/gcp v1.47.0

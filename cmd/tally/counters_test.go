@@ -29,12 +29,12 @@ import (
 
 // A console runs commands on a project of its own.
 type console struct {
-	t       *testing.T
+	t       testing.TB
 	project string
 	client  *firestore.Client
 }
 
-func newConsole(t *testing.T) *console {
+func newConsole(t testing.TB) *console {
 	t.Helper()
 	project := emulatortest.Project(t) // starts the emulator, and names it in the environment
 	return &console{t, project, emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)}
@@ -282,7 +282,7 @@ func (c *console) tell(steps []step) {
 
 // at returns what is at a path such as ".rollup.totals" of a JSON object, as JSON; "null" if nothing
 // is.
-func at(t *testing.T, printed []byte, path string) string {
+func at(t testing.TB, printed []byte, path string) string {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal(printed, &v); err != nil {

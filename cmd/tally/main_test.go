@@ -30,6 +30,7 @@ import (
 	"github.com/firestore-tally/tally/internal/framework"
 	"github.com/firestore-tally/tally/internal/freeport"
 	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // asTally makes the test binary the command itself, which runs its functions processes by running
@@ -40,8 +41,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asTally) != "" {
 		main()
 	}
-	emulatortest.Main(m, emulator.Options{})
+	testscript.Main(withEmulator{m}, map[string]func(){"tally": main})
 }
+
+type withEmulator struct{ *testing.M }
+
+func (m withEmulator) Run() int { return emulatortest.Run(m.M, emulator.Options{}) }
 
 // eventually bounds the waits; the machine may be slow.
 const eventually = 3 * time.Minute
