@@ -78,7 +78,7 @@ func (s *State) Locate(ids []string) ([]Database, error) {
 		case d == nil && len(s.Databases) == 0:
 			problems = append(problems, fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps for ever:\n  %s", s.Project, createDatabase(s.Project, id, "nam5")))
 		case d == nil:
-			problems = append(problems, fmt.Errorf("project %s has no database %s; --databases names those that it has: %s", s.Project, id, strings.Join(slices.Sorted(maps.Keys(s.Databases)), ", ")))
+			problems = append(problems, fmt.Errorf("project %s has no database %s; it has %s", s.Project, id, strings.Join(slices.Sorted(maps.Keys(s.Databases)), ", ")))
 		case d.Type != adminpb.Database_FIRESTORE_NATIVE:
 			problems = append(problems, fmt.Errorf("database %s is of type %s; Tally's events and rules need Firestore in native mode", id, d.Type))
 		case d.DatabaseEdition == adminpb.Database_ENTERPRISE:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -30,7 +31,7 @@ const (
 )
 
 // ownFields are those of the counter document that say something about the counter.
-var ownFields = []string{fieldNumShards, fieldNumShardsCamel, fieldOncePerUser}
+var ownFields = []string{fieldNumShards, fieldNumShardsCamel, fieldOncePerUser, document.FrozenField}
 
 // numShardsIn returns the number of shards that a counter document says, or 0 if it
 // says none or does not exist.

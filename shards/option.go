@@ -24,8 +24,8 @@ type options struct {
 // Field names the field that holds the number, in the shards and in the roll-up
 // document; the default is "count". It is the name of a top-level field: a dot is
 // part of the name. "tally" is refused, because it has another meaning in a roll-up
-// document; and so are "num_shards", "numShards" and "once_per_user" if the counter
-// document is the roll-up document.
+// document; and so are "num_shards", "numShards", "once_per_user" and "frozen" if the
+// counter document is the roll-up document.
 func Field(name string) Option {
 	return func(o *options) { o.field = name }
 }

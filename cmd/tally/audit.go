@@ -62,12 +62,12 @@ TALLY_ROUTES. The first line says which routes are taken. A roll-up that other r
 		if concurrency < 1 || grace < 0 {
 			return fmt.Errorf("--concurrency %d, --grace %v: want at least 1, and no less than 0", concurrency, grace)
 		}
+		t.tellRoutes()
 		if repair {
 			t.role = user
-		}
-		t.tellRoutes()
-		if repair && t.from == assumed {
-			return errAssumed
+			if err := errors.Join(t.mayWrite(), t.mayDestroy()); err != nil {
+				return err
+			}
 		}
 		if !f.Changed("grace") {
 			grace = rollup.Grace(t.config.Cadence, t.config.HoldLimit)
@@ -75,10 +75,6 @@ TALLY_ROUTES. The first line says which routes are taken. A roll-up that other r
 		return t.audit(ctx, meter, rollup.AuditOptions{Concurrency: concurrency, Grace: grace, DryRun: !repair, KeepRerouted: true, Prune: prune, FromFirst: true})
 	})
 }
-
-// errAssumed is how audit ends when it would repair by routes that may not be those of the functions.
-var errAssumed = errors.New("--repair: the routes are assumed, and totals of other routes could be set to 0; name all routes of the deployed functions, as in --routes '" +
-	rollup.DefaultRoute + "', or by TALLY_ROUTES")
 
 // auditTimeout bounds each look and each write of an audit, which nothing waits for. Firestore's own
 // limit is 60 s, and a write must follow its look within as long.
@@ -124,7 +120,7 @@ func (t *target) tellRoutes() {
 
 // bar returns a progress bar, which shows only on a terminal.
 func (t *target) bar(most int64, what, unit string) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(most, progressbar.OptionSetWriter(t.logs), progressbar.OptionSetVisibility(isTerminal(t.logs)),
+	return progressbar.NewOptions64(most, progressbar.OptionSetWriter(raw(t.logs)), progressbar.OptionSetVisibility(isTerminal(t.logs)),
 		progressbar.OptionSetDescription(what), progressbar.OptionSetItsString(unit), progressbar.OptionShowIts(),
 		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 }

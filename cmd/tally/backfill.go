@@ -90,7 +90,7 @@ With --check it changes nothing: it compares the two in one snapshot, and exits 
 
 // check compares a counter with the source.
 func (b *backfill) check(ctx context.Context, c counter, s *shards.Counter, source shards.Source) error {
-	if err := b.exists(ctx, c); err != nil {
+	if err := b.exists(ctx, &c); err != nil {
 		return err
 	}
 	v, err := s.Verify(ctx, source)

@@ -11,6 +11,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/agext/levenshtein"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 	"google.golang.org/api/iterator"
@@ -21,6 +22,7 @@ type counter struct {
 	rollup.Counter
 	sources []*rollup.Route // that the argument names; all of the template's if it names none
 	path    string          // what messages call it: the document above the sources, or else the roll-up
+	frozen  bool            // as exists has read it
 }
 
 // counterLong says in a command's help how counters are named.
@@ -159,7 +161,7 @@ func newCounter(c rollup.Counter, sources ...*rollup.Route) counter {
 			path = ""
 		}
 	}
-	return counter{c, sources, cmp.Or(path, c.RollUp)}
+	return counter{Counter: c, sources: sources, path: cmp.Or(path, c.RollUp)}
 }
 
 // above returns the path of the document that a collection is in, "" if it is in none.
@@ -216,8 +218,8 @@ func (t *target) shards(c counter, r *rollup.Route, field string, n int) *shards
 }
 
 // exists returns an error if the counter does not exist: if there is no document above its sources, no
-// shard and no roll-up.
-func (t *target) exists(ctx context.Context, c counter) error {
+// shard and no roll-up. It notes whether the document says that the counter is frozen.
+func (t *target) exists(ctx context.Context, c *counter) error {
 	docs := []*firestore.DocumentRef{t.client.Doc(c.path)}
 	if c.path != c.RollUp {
 		docs = append(docs, t.client.Doc(c.RollUp))
@@ -226,6 +228,7 @@ func (t *target) exists(ctx context.Context, c counter) error {
 	if err != nil {
 		return err
 	}
+	c.frozen = found[0].Data()[document.FrozenField] == true
 	for _, d := range found {
 		if d.Exists() {
 			return nil
@@ -237,7 +240,7 @@ func (t *target) exists(ctx context.Context, c counter) error {
 			return err
 		}
 	}
-	return t.unknown(ctx, c, docs[0])
+	return t.unknown(ctx, *c, docs[0])
 }
 
 // errUnknown is what exists returns for a counter that does not exist.

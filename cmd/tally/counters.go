@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
@@ -20,7 +18,7 @@ import (
 func counterCommands() []*cobra.Command {
 	return []*cobra.Command{
 		createCommand(), incrementCommand(), getCommand(), watchCommand(), listCommand(), resizeCommand(),
-		setCommand(), importCommand(), carryCommand(), deleteCommand(), auditCommand(), dashboardCommand(),
+		setCommand(), importCommand(), carryCommand(), freezeCommand(), unfreezeCommand(), deleteCommand(), auditCommand(), dashboardCommand(),
 	}
 }
 
@@ -150,11 +148,14 @@ one read per 1,000 shards for each total, and a few more.`,
 		if sum.Malformed > 0 {
 			note = fmt.Sprintf("\twithout %d that are no finite numbers", sum.Malformed)
 		}
+		if c.frozen {
+			note += "\tfrozen"
+		}
 		r := rollUpOf(snapshot.RollUp(), snapshot.ReadTime())
 		if r != nil {
 			text = r.String()
 		}
-		return t.print(map[string]any{"counter": c.path, "totals": totals(sum.Sums), "malformed": sum.Malformed, "rollup": r},
+		return t.print(map[string]any{"counter": c.path, "totals": totals(sum.Sums), "malformed": sum.Malformed, "frozen": c.frozen, "rollup": r},
 			"%s\t%v%s\nroll-up\t%s", c.path, totals(sum.Sums), note, text)
 	})
 }
@@ -227,28 +228,5 @@ deletes all votes.` + replaceLong,
 			return err
 		}
 		return t.printReplacement(c, r)
-	})
-}
-
-func deleteCommand() *cobra.Command {
-	var t target
-	var yes bool
-	c := &cobra.Command{
-		Use:   "delete COUNTER",
-		Short: "Delete a counter and its shards",
-		Long: `Delete a counter's document and all its shards. Its roll-up goes to 0 by Tally's functions. An increment that comes later creates a shard
-again and counts, so stop the clients first.`,
-		Example: `  tally delete likes --yes`,
-		Args:    cobra.ExactArgs(1),
-	}
-	c.Flags().BoolVar(&yes, "yes", false, "delete it; required, except on an emulator")
-	return t.sourceCommand(c, func(ctx context.Context, c counter, r *rollup.Route, _ []string) error {
-		if !yes && os.Getenv(firestorestore.EmulatorHost) == "" {
-			return fmt.Errorf("%s of project %s would be deleted for ever; say --yes", c.path, t.project)
-		}
-		if err := t.shards(c, r, r.Totals[0].Field, shards.DefaultNumShards).Delete(ctx); err != nil {
-			return err
-		}
-		return t.print(map[string]any{"counter": c.path, "deleted": true}, "%s\tdeleted", c.path)
 	})
 }

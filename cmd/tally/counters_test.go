@@ -120,11 +120,11 @@ func TestCounters(t *testing.T) {
 		{args: "increment likes --once order-1", want: "counters/likes  added 1  committed T  before: the token was known\n"},
 		{args: "increment likes --once order-1 --json", want: `{"applied":false,"by":1,"committed":"T","counter":"counters/likes"}` + "\n"},
 		{args: "get likes", want: "counters/likes  4\nroll-up         none; do Tally's functions run?\n"},
-		{args: "get likes --json", want: `{"counter":"counters/likes","malformed":0,"rollup":null,"totals":{"count":4}}` + "\n"},
+		{args: "get likes --json", want: `{"counter":"counters/likes","frozen":false,"malformed":0,"rollup":null,"totals":{"count":4}}` + "\n"},
 		{args: "resize likes 8", want: "counters/likes  8 shards\n"},
 		{args: "resize likes 1 --json", want: `{"counter":"counters/likes","num_shards":1}` + "\n"},
 		{args: "get likes", want: "counters/likes  4\nroll-up         4  1 shards  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
-		{args: "get likes --json", want: `{"counter":"counters/likes","malformed":0,"rollup":{"totals":{"count":4},"num_shards":1,"as_of":"T",T},"totals":{"count":4}}` + "\n"},
+		{args: "get likes --json", want: `{"counter":"counters/likes","frozen":false,"malformed":0,"rollup":{"totals":{"count":4},"num_shards":1,"as_of":"T",T},"totals":{"count":4}}` + "\n"},
 		{args: "set likes 9007199254740993", want: "counters/likes  9007199254740993  was 4  as of T\n"},
 		{args: "import likes --check --document posts/7 --from was", want: "counters/likes  9007199254740993\nposts/7 was     9007199254740993\nequal           as of T\n"},
 		{args: "set likes 0 --json", want: `{"as_of":"T","counter":"counters/likes","total":0,"was":9007199254740993}` + "\n"},
@@ -154,7 +154,7 @@ func TestCounters(t *testing.T) {
 			tally := document.Tally{AsOf: time.Now().Add(-time.Second), NumShards: 1, Totals: []string{"views"}, Former: []string{"count"}}
 			c.set("rollups/rerouted", map[string]any{"count": 2, "views": 5, document.TallyField: tally.Encode()})
 		}},
-		{args: "delete likes", want: "counters/likes  deleted\n"},
+		{args: "delete likes --yes", want: "counters/likes  deleted  1 shards\n"},
 		{args: "get likes", want: "counters/likes  0\nroll-up         0  0 shards  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
 	})
 }
@@ -194,7 +194,7 @@ func TestCountersByRoute(t *testing.T) {
 			before: func() { c.rollUp("posts/7/likes/ann") }},
 		{args: "get posts/7 --json | .rollup.totals", want: `{"likes":1,"unique":2,"views":3}`},
 		{args: "resize posts/7/views/0 1", want: "posts/7  1 shards\n"},
-		{args: "delete posts/7/views", want: "posts/7  deleted\n"},
+		{args: "delete posts/7/views --yes", want: "posts/7  deleted  1 shards\n"},
 		{args: "get posts/7 --json | .totals", want: `{"likes":1,"unique":0,"views":0}`},
 
 		// Sources below different documents.
@@ -223,7 +223,7 @@ func TestCountersByRoute(t *testing.T) {
 		}},
 		{args: "resize shards 1", want: "site/totals  1 shards\n"},
 		{args: "get shards/0", want: "site/totals  1\nroll-up      none; do Tally's functions run?\n"},
-		{args: "delete shards", want: "site/totals  deleted\n"},
+		{args: "delete shards --yes", want: "site/totals  deleted  1 shards\n"},
 	})
 	if _, err := c.client.Doc("pages/p/_counter_shards_/9f1c").Get(t.Context()); status.Code(err) != codes.NotFound {
 		t.Errorf("the shard with a random id: %v, want it folded", err)
@@ -598,10 +598,10 @@ func TestCounterMistakes(t *testing.T) {
 			}
 		})
 	}
-	if _, out, _ := c.run("get", "likes", "--json"); out != `{"counter":"counters/likes","malformed":0,"rollup":null,"totals":{"count":0}}`+"\n" {
+	if _, out, _ := c.run("get", "likes", "--json"); out != `{"counter":"counters/likes","frozen":false,"malformed":0,"rollup":null,"totals":{"count":0}}`+"\n" {
 		t.Errorf("a mistake counted: %s", out)
 	}
-	if _, out, _ := c.run("get", "visitors", "--json"); out != `{"counter":"counters/visitors","malformed":0,"rollup":null,"totals":{"count":1}}`+"\n" {
+	if _, out, _ := c.run("get", "visitors", "--json"); out != `{"counter":"counters/visitors","frozen":false,"malformed":0,"rollup":null,"totals":{"count":1}}`+"\n" {
 		t.Errorf("a mistake counted: %s", out)
 	}
 }

@@ -8,15 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 func demoCommand() *cobra.Command {
@@ -137,8 +136,12 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.check(); err != nil {
 		return err
 	}
+	var err error
+	if d.stack.folder, err = here(); err != nil {
+		return err
+	}
 	d.stack.project = "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
-	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute}
+	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute, "TALLY_DATABASES=" + firestore.DefaultDatabaseID}
 	d.stack.billed = true
 	bar := d.progress()
 	if isTerminal(d.stack.logs) {
@@ -192,7 +195,7 @@ func (d *demo) seconds() float64 { return float64(d.increments) / d.rate }
 
 // progress returns a bar for the increments, which is seen on a terminal only.
 func (d *demo) progress() *progressbar.ProgressBar {
-	return progressbar.NewOptions(d.increments, progressbar.OptionSetWriter(d.stack.logs), progressbar.OptionSetVisibility(isTerminal(d.stack.logs)),
+	return progressbar.NewOptions(d.increments, progressbar.OptionSetWriter(raw(d.stack.logs)), progressbar.OptionSetVisibility(isTerminal(d.stack.logs)),
 		progressbar.OptionSetDescription("starting the emulator and the functions"), progressbar.OptionSetPredictTime(false),
 		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetRenderBlankState(true))
 }
@@ -207,11 +210,6 @@ type besideBar struct {
 func (b *besideBar) Write(p []byte) (int, error) {
 	_ = b.bar.Clear()
 	return b.out.Write(p)
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // report prints the result, and returns an error if it is not exact.

@@ -30,7 +30,8 @@ func devCommand() *cobra.Command {
 		Long: `Run everything on this machine until Ctrl-C: Google's Firestore emulator with the security rules, functions processes, the events between
 them, the schedule, and a page that shows all counters live. With FIRESTORE_EMULATOR_HOST set, that emulator is used instead; security rules and port are then its own.
 
-The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from the environment; docs/config.md lists it.`,
+The functions take their configuration from tally.yaml, in this folder or one above it, and from variables of the environment, which win: docs/config.md. The project is that
+of .firebaserc, the security rules are those of firebase.json; without these files, demo-tally and Tally's own.`,
 		Example: `  tally dev
   tally dev --web
   TALLY_ROUTES='posts/{post}/shards/{shard} -> rollups/{post} : likes, views' tally dev --instances 1`,
@@ -41,7 +42,7 @@ The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from t
 		},
 	}
 	d.stack.flags(c)
-	c.Flags().StringVar(&d.stack.project, "project", "demo-tally", "project id; the emulator takes any, and one that begins with demo- is never a real project")
+	c.Flags().StringVar(&d.stack.project, "project", "", "project id (default: that of .firebaserc, else demo-tally); the emulator takes any, and touches none")
 	d.page.flags(c)
 	d.dashboard.flags(c)
 	c.Flags().DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule, which keeps the routes that say \"every\" from one to the next")
@@ -65,7 +66,11 @@ type dev struct {
 // (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
 var projectID = regexp.MustCompile(`^[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
 
-func (d *dev) run(ctx context.Context) error {
+func (d *dev) run(ctx context.Context) (err error) {
+	if d.stack.folder, err = here(); err != nil {
+		return err
+	}
+	d.stack.project = cmp.Or(d.stack.project, d.stack.folder.Project, "demo-tally")
 	if !projectID.MatchString(d.stack.project) {
 		return fmt.Errorf("--project %q is no project id: want 6 to 30 lower-case letters, digits and hyphens, a letter first and no hyphen last", d.stack.project)
 	}
@@ -115,7 +120,7 @@ func (d *dev) run(ctx context.Context) error {
 	}
 	if s.started != nil {
 		work.Go(func() {
-			err := s.started.Refusals(ctx, func(r emulator.Refusal) { d.hints.refused(filepath.Base(d.stack.rules), r) })
+			err := s.started.Refusals(ctx, func(r emulator.Refusal) { d.hints.refused(filepath.Base(s.options.rules), r) })
 			if err != nil && ctx.Err() == nil {
 				d.lines.print("refused requests are no longer shown: %v", err)
 			}
@@ -148,6 +153,7 @@ func (d *dev) greeting(s *stack) string {
 	for _, route := range s.config.Routes {
 		fmt.Fprintf(&b, "  route       %s\n", route)
 	}
+	fmt.Fprintf(&b, "  rules       %s\n", s.rules())
 	if d.page.on {
 		fmt.Fprintf(&b, "  web page    %s\n", d.page.url())
 	}
@@ -189,13 +195,13 @@ func addOne(routes rollup.Routes, database string) string {
 			ids[i] = "my-" + segment.Name
 		}
 	}
-	args := strings.Join(ids, "/")
-	args = shellQuoted(cmp.Or(above(args), args))
+	counter := strings.Join(ids, "/")
+	if len(routes) == 1 {
+		counter = cmp.Or(above(counter), counter)
+	}
+	args := shellQuoted(counter)
 	if database != firestore.DefaultDatabaseID {
 		args += " --database " + database
-	}
-	if routes.String() != rollup.DefaultRoute {
-		args += " --routes " + shellQuoted(route.String())
 	}
 	total := ""
 	if len(route.Totals) > 1 {

@@ -51,6 +51,13 @@ func newCloud(t *testing.T) cloud {
 	return c
 }
 
+// settings goes to an app's folder with that tally.yaml.
+func (c cloud) settings(text string) {
+	c.t.Helper()
+	c.t.Chdir(c.t.TempDir())
+	write(c.t, "tally.yaml", []byte(text))
+}
+
 // tally calls a command on the project and returns what it prints, and its exit status. Waiting takes no time.
 func (c cloud) tally(args ...string) (printed string, status int) {
 	c.t.Helper()
@@ -228,9 +235,16 @@ func batches(r deploy.Resource) (all [][]deploy.Setting) {
 func TestSettings(t *testing.T) {
 	c := newCloud(t)
 	c.Put("projects/my-project/databases/orders", &adminpb.Database{LocationId: "europe-west1", Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
-	const routes = "counters/{counter}/shards/{shard} -> rollups/{counter} : count; posts/{post}/hot/{n} -> posts/{post}/sums/hot : views : documents; pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s"
-	deployAll := []string{"deploy", "--yes", "--alert-email=me@example.com"}
-	c.want(0, append(deployAll, "--databases=(default),orders", "--routes="+routes)...)
+	c.settings(`
+routes: |
+  counters/{counter}/shards/{shard} -> rollups/{counter} : count
+  posts/{post}/hot/{n} -> posts/{post}/sums/hot : views : documents
+  pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s
+databases: [(default), orders]
+alert_email: me@example.com
+`)
+	deployAll := []string{"deploy", "--yes"}
+	c.want(0, deployAll...)
 	c.want(0, "doctor")
 	for round := 0; ; round++ {
 		d, have := c.described()
@@ -310,7 +324,8 @@ func TestUndeployAll(t *testing.T) {
 		return slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, ".googleapis.com") || strings.Contains(n, "gcp-sa") })
 	}
 	before := left()
-	c.want(0, "deploy", "--yes", "--alert-email=me@example.com")
+	c.settings("alert_email: me@example.com")
+	c.want(0, "deploy", "--yes")
 	made := make(map[string]bool)
 	for _, name := range left() {
 		made[strings.Split(name, "/")[len(strings.Split(name, "/"))-2]] = true

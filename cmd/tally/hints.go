@@ -72,7 +72,7 @@ func (h *hints) event(routes rollup.Routes, e eventrelay.Event) {
 	if fits(others, fitting) {
 		text += "; to sum it, the route is " + fitting
 	}
-	h.say("%s", visible(text))
+	h.say("%s", shown(text))
 }
 
 // fits reports whether the routes may be joined by another.
@@ -153,7 +153,7 @@ func (h *hints) uncovered(routes rollup.Routes, path string, fields []string) {
 	if route := pattern + " -> " + template + " : " + strings.Join(fields, ", "); fits(routes, route) {
 		text += "; to sum it, add the route " + route
 	}
-	h.say("%s", visible(text))
+	h.say("%s", shown(text))
 }
 
 // generalized returns a pattern for the documents like the one at path, and a template for their
@@ -199,7 +199,7 @@ func (h *hints) refused(file string, r emulator.Refusal) {
 	}
 	text := fmt.Sprintf("refused: %s of %s by %s; ", r.Method, path, who)
 	if len(r.Lines) == 0 {
-		h.say("%s", visible(text+"no rule of "+file+" allows it"))
+		h.say("%s", shown(text+"no rule of "+file+" allows it"))
 		return
 	}
 	rules := strings.Split(r.Rules, "\n")
@@ -212,7 +212,7 @@ func (h *hints) refused(file string, r emulator.Refusal) {
 			text += ": " + shortened(strings.TrimSpace(rules[n-1]))
 		}
 	}
-	h.say("%s", visible(text))
+	h.say("%s", shown(text))
 }
 
 // shortened returns the text if it is short, or its beginning.

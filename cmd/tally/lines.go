@@ -7,11 +7,9 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 )
 
 // clock is how times are shown.
@@ -108,7 +106,7 @@ func (l *lines) logged(line []byte) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.UseNumber()
 	if err := d.Decode(&record); err != nil {
-		l.print("%s", visible(string(line)))
+		l.print("%s", shown(string(line)))
 		return
 	}
 	message, severity := fmt.Sprint(record["message"]), fmt.Sprint(record["severity"])
@@ -131,7 +129,7 @@ func (l *lines) logged(line []byte) {
 			text += fmt.Sprintf("  %s %v", key, record[key])
 		}
 	}
-	l.often(t, fmt.Sprintf("lines like %q", message), visible(text))
+	l.often(t, fmt.Sprintf("lines like %q", message), shown(text))
 }
 
 // rolledUp returns what is printed of a roll-up that a functions process has written or removed.
@@ -150,23 +148,10 @@ func rolledUp(message string, line []byte) (string, error) {
 		text = r.Database + ": " + text
 	}
 	if message == "removed" {
-		return visible(text + "  removed"), nil
+		return shown(text + "  removed"), nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Totals)) {
 		text += "  " + name + " " + r.Totals[name]
 	}
-	return visible(fmt.Sprintf("%s  %d shards  as of %s", text, r.NumShards, r.AsOf.Local().Format(clock))), nil
-}
-
-// visible returns text with each character escaped that a terminal would obey or not show.
-func visible(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return b.String()
+	return shown(fmt.Sprintf("%s  %d shards  as of %s", text, r.NumShards, r.AsOf.Local().Format(clock))), nil
 }

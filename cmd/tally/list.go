@@ -19,7 +19,7 @@ type listed struct {
 
 // line returns the counter's line in a table of these totals.
 func (l listed) line(names []string) string {
-	cells := []string{l.Counter}
+	cells := []string{shown(l.Counter)}
 	for _, name := range names {
 		cell := "-"
 		if l.RollUp != nil {
@@ -67,29 +67,40 @@ first roll-up is yet to come is not listed; tally audit names it.`,
 		if err != nil {
 			return err
 		}
-		counters := make([]listed, len(found))
-		var lines []string
+		counters, table := t.table(found)
 		last := ""
-		for i, f := range found {
-			last = newCounter(f.Counter, f.Template.Routes...).path
-			if c, err := t.counter(last); err != nil || c.Counter != f.Counter { // the document has several counters
-				last = f.Counter.RollUp
-			}
-			counters[i] = listed{last, rollUpOf(f.RollUp, time.Time{})}
-			names := f.Template.Totals()
-			if i == 0 || f.Template != found[i-1].Template {
-				lines = append(lines, "COUNTER\t"+strings.Join(names, "\t")+"\tSHARDS\tAS OF")
-			}
-			lines = append(lines, counters[i].line(names))
-		}
-		if !more {
-			last = ""
+		if more {
+			last = counters[len(counters)-1].Counter
 		}
 		if more && !t.json {
 			defer fmt.Fprintf(t.logs, "more: --after %s\n", last)
 		}
-		return t.print(map[string]any{"counters": counters, "after": last}, "%s", strings.Join(lines, "\n"))
+		return t.print(map[string]any{"counters": counters, "after": last}, "%s", table)
 	})
+}
+
+// table returns the counters of roll-ups as ls lists them, and their table.
+func (t *target) table(found []rollup.Found) ([]listed, string) {
+	counters := make([]listed, len(found))
+	var lines []string
+	for i, f := range found {
+		counters[i] = listed{t.name(f.Counter), rollUpOf(f.RollUp, time.Time{})}
+		names := f.Template.Totals()
+		if i == 0 || f.Template != found[i-1].Template {
+			lines = append(lines, "COUNTER\t"+strings.Join(names, "\t")+"\tSHARDS\tAS OF")
+		}
+		lines = append(lines, counters[i].line(names))
+	}
+	return counters, strings.Join(lines, "\n")
+}
+
+// name returns an argument that names the counter.
+func (t *target) name(c rollup.Counter) string {
+	path := newCounter(c, c.Template.Routes...).path
+	if named, err := t.counter(path); err != nil || named.Counter != c { // the document has several counters
+		return c.RollUp
+	}
+	return path
 }
 
 // list returns up to limit roll-ups behind one, and whether there may be more; from the first on if that

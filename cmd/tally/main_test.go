@@ -370,7 +370,8 @@ func TestDevsParentIsKilled(t *testing.T) {
 	wantNoListeners(t, ports, 3)
 }
 
-// recordedJava returns the environment in which each start of Java leaves its process id in the file.
+// recordedJava returns the environment in which each start of Java leaves its process id in the file, a
+// line each.
 func recordedJava(t *testing.T, file string) []string {
 	t.Helper()
 	java, err := exec.LookPath(filepath.Join(os.Getenv("JAVA_HOME"), "bin", "java"))
@@ -384,21 +385,22 @@ func recordedJava(t *testing.T, file string) []string {
 	if err := os.Mkdir(filepath.Join(home, "bin"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	script := fmt.Sprintf("#!/bin/sh\necho $$ >'%s'\nexec '%s' \"$@\"\n", file, java)
+	script := fmt.Sprintf("#!/bin/sh\necho $$ >>'%s'\nexec '%s' \"$@\"\n", file, java)
 	if err := os.WriteFile(filepath.Join(home, "bin", "java"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return []string{"JAVA_HOME=" + home}
 }
 
-// killRecorded kills the process whose id is in the file.
+// killRecorded kills the process whose id is last in the file.
 func killRecorded(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	pids := strings.Fields(string(text))
+	pid, err := strconv.Atoi(pids[len(pids)-1])
 	if err == nil {
 		err = syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -458,6 +460,47 @@ func TestDemoIsInterrupted(t *testing.T) {
 		t.Errorf("it did not say why it ended: %s", &out.read)
 	}
 	wantNoListeners(t, ports, 2)
+}
+
+// A Ctrl-C while the emulator starts reaches every process of the terminal's. It ends all of them, and is
+// no error.
+func TestInterruptedAtStart(t *testing.T) {
+	for _, test := range []struct {
+		command string
+		starts  int // of Java: the first asks for its version, the second is the emulator
+		status  int
+		stderr  string
+	}{{"dev", 1, 0, ""}, {"dev", 2, 0, ""}, {"demo", 1, interrupted, "tally: interrupt signal received\n"}, {"demo", 2, interrupted, "tally: interrupt signal received\n"}} {
+		t.Run(fmt.Sprintf("%s, Java's start %d", test.command, test.starts), func(t *testing.T) {
+			ports, pids := freePorts(t, 3), filepath.Join(t.TempDir(), "pids")
+			c := tally(t, test.command, "--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports+1))
+			c.Env = append(c.Env, recordedJava(t, pids)...)
+			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			poll := time.NewTicker(time.Millisecond) // nothing tells when another process has written to a file
+			defer poll.Stop()
+			for deadline := time.After(eventually); ; {
+				if text, err := os.ReadFile(pids); err == nil && len(strings.Fields(string(text))) == test.starts {
+					break
+				}
+				select {
+				case <-poll.C:
+				case <-deadline:
+					t.Fatalf("no start of Java: %s", &c.stderr)
+				}
+			}
+			if err := syscall.Kill(-c.Process.Pid, syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			_ = c.Wait() // the status says how
+			if status := c.ProcessState.ExitCode(); status != test.status || c.stderr.String() != test.stderr || c.stdout.Len() > 0 {
+				t.Errorf("status %d, standard error %q, standard output %q; want %d, %q and nothing", status, &c.stderr, &c.stdout, test.status, test.stderr)
+			}
+			wantNoListeners(t, ports, 3)
+		})
+	}
 }
 
 // A Ctrl-C reaches every process of the terminal's, and a functions process leaves its end to its
@@ -589,7 +632,7 @@ func TestMistakes(t *testing.T) {
 		{"no Java", []string{"dev", "--firestore-port", free, "--functions-port", functions}, []string{"PATH=" + nothing, "JAVA_HOME="}, []string{"Java", "install"}},
 		{"no emulator", []string{"dev", "--firestore-port", free, "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_BINARY_PATH=" + nothing + "/none.jar"}, []string{"none.jar"}},
 		{"another emulator that is not there", []string{"demo", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=127.0.0.1:" + free},
-			[]string{"FIRESTORE_EMULATOR_HOST=127.0.0.1:" + free, "no Firestore emulator answers there", "unset"}},
+			[]string{"FIRESTORE_EMULATOR_HOST=127.0.0.1:" + free + ": no Firestore emulator answers there; start it, as tally dev does, or name the one that runs"}},
 		{"another program's port", []string{"demo", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=" + busyHost}, []string{"no Firestore emulator answers there"}},
 		{"an emulator without a port", []string{"dev", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=localhost"}, []string{"FIRESTORE_EMULATOR_HOST=localhost", "host:port"}},
 		{"an emulator's URL", []string{"dev", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=http://127.0.0.1:8080"}, []string{"host:port"}},

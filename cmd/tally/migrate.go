@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,6 @@ func migrateCommand() *cobra.Command {
 type migrationRun struct {
 	target
 	meter          *billing.Meter
-	in             io.Reader
 	text           io.Writer // standard output unless that gets JSON
 	dryRun, yes    bool
 	leaveUncounted bool
@@ -90,11 +88,11 @@ if a document or a roll-up differs at the end.`,
 			return fmt.Errorf("--concurrency %d: want at least 1", m.concurrency)
 		}
 		if m.from == assumed {
-			return errors.New("name the routes by --routes or TALLY_ROUTES: one for each kind of document that the extension counts in")
+			return errors.New("name the routes, in tally.yaml or by --routes: one for each kind of document that the extension counts in")
 		}
 		m.grace = rollup.Grace(m.config.Cadence, m.config.HoldLimit)
 		m.tellRoutes()
-		m.in, m.text = c.InOrStdin(), m.out
+		m.text = m.out
 		if m.json {
 			m.text = m.logs
 		}
@@ -109,8 +107,6 @@ if a document or a roll-up differs at the end.`,
 // How migrate ends when it does not begin, or when something differs.
 var (
 	errUncounted = errors.New("some amounts would not be counted: add routes for them, or leave them where they are by --leave-uncounted; nothing was changed")
-	errNotAsked  = errors.New("nobody answered, so nothing was changed; --yes says that the extension is uninstalled")
-	errDeclined  = errors.New("nothing was changed")
 	errMigrated  = errors.New("not everything is as it should be; run the command again, and see docs/migrate.md if that changes nothing")
 )
 
@@ -130,7 +126,10 @@ func (m *migrationRun) migrate(ctx context.Context) (err error) {
 	}
 	after := m.plan
 	if m.migrated.ToDo > 0 {
-		if err := m.ask(); err != nil {
+		if err := confirm(ctx, m.in, m.logs, m.yes, fmt.Sprintf(`
+The extension must have been uninstalled in project %s for %v, or it takes the shards away again.
+The documents' fields stand still from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
+Is the extension uninstalled?`, m.project, migration.Wait)); err != nil {
 			return err
 		}
 		if err := m.work(ctx); err != nil {
@@ -182,26 +181,6 @@ func (m *migrationRun) tellPlan() {
 	for _, u := range m.plan.Uncounted {
 		fmt.Fprintf(m.text, "NOT COUNTED: %s (shards: %d; such as %q)\n", u.What, u.Shards, u.Example)
 	}
-}
-
-// ask asks whether to go on.
-func (m *migrationRun) ask() error {
-	if m.yes {
-		return nil
-	}
-	fmt.Fprintf(m.text, `
-The extension must have been uninstalled in project %s for %v, or it takes the shards away again.
-The documents' fields stand still from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
-Is the extension uninstalled? [y/N] `, m.project, migration.Wait)
-	answer, err := bufio.NewReader(m.in).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
-		return nil
-	}
-	fmt.Fprintln(m.text)
-	if err != nil {
-		return errNotAsked
-	}
-	return errDeclined
 }
 
 // work does what is left.

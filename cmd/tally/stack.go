@@ -18,7 +18,9 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/caarlos0/env/v11"
+	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/eventrelay"
@@ -35,6 +37,7 @@ type stackOptions struct {
 	instances     int
 	rules         string
 	faults        eventrelay.Faults
+	folder        *appfolder.Folder
 	variables     []string                              // of the functions' environment, beside this process's own
 	billed        bool                                  // count what the functions are billed for
 	logLevel      string                                // of the functions, unless TALLY_LOG_LEVEL says another
@@ -49,7 +52,7 @@ func (o *stackOptions) flags(c *cobra.Command) {
 	f.IntVar(&o.firestorePort, "firestore-port", 8080, "port of the Firestore emulator; 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set")
 	f.IntVar(&o.functionsPort, "functions-port", 8081, "port of the first functions process; the others follow; 0: any that are free")
 	f.IntVar(&o.instances, "instances", 2, "functions processes")
-	f.StringVar(&o.rules, "rules", "firestore.rules", "file of security rules; no effect with FIRESTORE_EMULATOR_HOST set")
+	f.StringVar(&o.rules, "rules", "", "file of security rules (default: that of firebase.json, else those of Tally); no effect with FIRESTORE_EMULATOR_HOST set")
 }
 
 const highestPort = 65535
@@ -99,7 +102,7 @@ type stack struct {
 	started *emulator.Emulator  // nil when the emulator is somebody else's
 	clients []*firestore.Client // one for each database of config, in its order; past the rules
 	relay   *eventrelay.Relay
-	dir     string   // temporary; "" unless options.billed
+	dir     string   // temporary
 	closers []func() // in order of starting
 
 	mu        sync.Mutex
@@ -112,21 +115,25 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 	if o.lines.all = os.Getenv("TALLY_LOG_LEVEL") != ""; !o.lines.all {
 		o.variables = append(o.variables, "TALLY_LOG_LEVEL="+o.logLevel)
 	}
+	for name, value := range o.folder.Variables() {
+		if _, set := os.LookupEnv(name); !set && name != "TALLY_TELEMETRY" { // which is of what is deployed
+			o.variables = slices.Insert(o.variables, 0, name+"="+value) // what o says wins
+		}
+	}
 	o.variables = append(o.variables, "GOOGLE_CLOUD_PROJECT="+o.project)
 	s := &stack{options: o}
+	variables := env.ToMap(append(os.Environ(), o.variables...))
 	var err error
-	if s.config, err = app.LoadConfig(env.ToMap(append(os.Environ(), o.variables...))); err != nil {
+	if s.config, err = app.LoadConfig(variables); err != nil {
 		return s, fmt.Errorf("configuration: %w", err)
 	}
 	if err := o.check(s.config.EmulatorHost != ""); err != nil {
 		return s, err
 	}
-	if o.billed {
-		if s.dir, err = os.MkdirTemp("", "tally-"); err != nil {
-			return s, err
-		}
-		s.onStop(func() { _ = os.RemoveAll(s.dir) })
+	if s.dir, err = os.MkdirTemp("", "tally-"); err != nil {
+		return s, err
 	}
+	s.onStop(func() { _ = os.RemoveAll(s.dir) })
 	for n := range o.instances {
 		if err := checkPort(o.instancePort(n)); err != nil {
 			return s, fmt.Errorf("functions: %w; choose others with --functions-port", err)
@@ -146,6 +153,12 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 			return s, err
 		}
 	}
+	maps.DeleteFunc(variables, func(name, _ string) bool { return !strings.HasPrefix(name, "TALLY_") })
+	forget, err := noteDev(ctx, s.addr, o.project, variables)
+	if err != nil {
+		return s, err
+	}
+	s.onStop(forget)
 	return s, s.startEvents(ctx)
 }
 
@@ -195,8 +208,8 @@ func (s *stack) startFirestore(ctx context.Context) error {
 		if err := checkPort(s.options.firestorePort); err != nil {
 			return fmt.Errorf("firestore: %w; choose another with --firestore-port", err)
 		}
-		if _, err := os.Stat(s.options.rules); err != nil {
-			return fmt.Errorf("--rules: %w; run tally in the folder that holds firestore.rules, or name the file", err)
+		if err := s.chooseRules(); err != nil {
+			return err
 		}
 		// The emulator posts its events to the relay.
 		l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
@@ -224,6 +237,42 @@ func (s *stack) startFirestore(ctx context.Context) error {
 		s.clients = append(s.clients, client)
 	}
 	return nil
+}
+
+// builtIn is the name of the file of Tally's own rules.
+const builtIn = "firestore.rules"
+
+// chooseRules chooses the security rules: those of the flag, those of the app, or Tally's.
+func (s *stack) chooseRules() error {
+	o := &s.options
+	from := "--rules"
+	if o.rules == "" {
+		d, err := o.folder.Database(s.config.Databases[0])
+		if err != nil {
+			return err
+		}
+		o.rules, from = d.Rules, o.folder.Firebase
+	}
+	if o.rules == "" {
+		o.rules = filepath.Join(s.dir, builtIn)
+		return os.WriteFile(o.rules, []byte(root.Rules), 0o600)
+	}
+	if _, err := os.Stat(o.rules); err != nil {
+		return fmt.Errorf("%s: rules: %w", from, err)
+	}
+	return nil
+}
+
+// rules says which security rules there are.
+func (s *stack) rules() string {
+	switch rules := s.options.rules; {
+	case s.started == nil:
+		return "those of the emulator"
+	case filepath.Dir(rules) == s.dir:
+		return "Tally's own, built in; firebase.json or --rules name an app's"
+	default:
+		return rules
+	}
 }
 
 // checkEmulator returns an error, which ends in a remedy, unless an emulator answers at addr, the value

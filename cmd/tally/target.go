@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
@@ -38,11 +38,15 @@ type target struct {
 	timeout  time.Duration // 0: none
 	json     bool
 
+	in        io.Reader
 	out, logs io.Writer
 	dial      []grpc.DialOption
 	client    *firestore.Client
-	config    app.Config // of the functions, as this process's environment and the flag have it
+	at        endpoints
+	folder    *appfolder.Folder
+	config    app.Config // of the functions
 	from      string     // where its routes are from
+	differs   error      // how the routes that were named differ from those of the functions; nil: not
 	role      string     // what the account needs
 }
 
@@ -59,15 +63,15 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 		timeout = 0
 	}
 	f := c.Flags()
-	f.StringVar(&t.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else that of the credentials, or demo-tally on an emulator)")
-	f.StringVar(&t.database, "database", firestore.DefaultDatabaseID, "database id")
-	f.StringVar(&t.routes, "routes", "", "routes, separated by semicolons (default $TALLY_ROUTES, else "+rollup.DefaultRoute+")")
+	f.StringVar(&t.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else that of the credentials, or demo-tally on an emulator)")
+	f.StringVar(&t.database, "database", "", "database id (default: the first of tally.yaml, else (default))")
+	f.StringVar(&t.routes, "routes", "", "routes, separated by semicolons (default: those of the functions that run, else of tally.yaml)")
 	f.BoolVar(&t.json, "json", false, "print JSON")
 	f.DurationVar(&t.timeout, "timeout", timeout, "how long to try; 0: without end")
 	c.Long = strings.TrimSpace(c.Long + "\n\nWorks on the emulator that FIRESTORE_EMULATOR_HOST names, else on a real project with application default credentials, which need the role " + role + ".")
 	t.role = role
 	c.RunE = func(c *cobra.Command, args []string) error {
-		t.out, t.logs = c.OutOrStdout(), c.ErrOrStderr()
+		t.in, t.out, t.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 		if t.timeout < 0 {
 			return fmt.Errorf("--timeout %v: want 0 or more; 0 is without end", t.timeout)
 		}
@@ -81,8 +85,13 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 			return t.explain(err)
 		}
 		defer t.client.Close()
-		if err := t.configure(); err != nil {
-			return err
+		if err := t.configure(ctx); err != nil {
+			return t.explain(err)
+		}
+		if role == user {
+			if err := t.mayWrite(); err != nil {
+				return err
+			}
 		}
 		return t.explain(run(ctx, args))
 	}
@@ -90,8 +99,19 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 }
 
 func (t *target) open(ctx context.Context) error {
+	var err error
+	if t.folder, err = here(); err != nil {
+		return err
+	}
 	host := os.Getenv(firestorestore.EmulatorHost)
-	t.project = cmp.Or(t.project, os.Getenv("GOOGLE_CLOUD_PROJECT"))
+	if t.project = cmp.Or(t.project, os.Getenv("GOOGLE_CLOUD_PROJECT")); t.project == "" && t.folder.Project != "" {
+		t.project = t.folder.Project
+		if host == "" {
+			fmt.Fprintf(t.logs, "tally: project %s, the default of .firebaserc\n", t.project)
+		}
+	}
+	first, _, _ := strings.Cut(named(t.folder)["TALLY_DATABASES"], ",")
+	t.database = cmp.Or(t.database, first, firestore.DefaultDatabaseID)
 	switch {
 	case host != "":
 		t.project = cmp.Or(t.project, "demo-tally")
@@ -105,8 +125,7 @@ func (t *target) open(ctx context.Context) error {
 	case t.project == "":
 		t.project = firestore.DetectProjectID
 	}
-	var err error
-	if t.client, err = firestorestore.Dial(ctx, host, t.project, t.database, t.dial...); err != nil {
+	if t.client, err = firestorestore.Dial(ctx, cmp.Or(host, t.at.firestore), t.project, t.database, t.dial...); err != nil {
 		return err
 	}
 	t.project = strings.Split(t.client.Doc("a/b").Path, "/")[1] // projects/{project}/databases/...
@@ -150,31 +169,9 @@ func (t *target) print(object any, format string, args ...any) error {
 	return w.Flush()
 }
 
-// assumed is where routes are from that nobody named.
-const assumed = "assumed: the default route"
-
-// configure takes the configuration of the functions from this process's environment, with the routes
-// of the flag if it is given.
-func (t *target) configure() (err error) {
-	environment := env.ToMap(os.Environ())
-	environment["GOOGLE_CLOUD_PROJECT"] = t.project
-	switch {
-	case t.routes != "":
-		environment["TALLY_ROUTES"], t.from = t.routes, "by --routes:"
-	case environment["TALLY_ROUTES"] != "":
-		t.from = "by TALLY_ROUTES:"
-	default:
-		t.from = assumed
-	}
-	if t.config, err = app.LoadConfig(environment); err != nil {
-		return fmt.Errorf("configuration: %w", err)
-	}
-	return nil
-}
-
 // store opens the engine's own view of the database.
 func (t *target) store(ctx context.Context, logger *slog.Logger) (*firestorestore.Store, error) {
-	return firestorestore.Open(ctx, os.Getenv(firestorestore.EmulatorHost), t.project, t.database, logger, t.dial...)
+	return firestorestore.Open(ctx, cmp.Or(os.Getenv(firestorestore.EmulatorHost), t.at.firestore), t.project, t.database, logger, t.dial...)
 }
 
 // counterCommand makes c a command on the counter that its first argument names.
@@ -184,15 +181,21 @@ func (t *target) counterCommand(c *cobra.Command, role string, run func(ctx cont
 		c.Long += changesLong
 	}
 	return t.command(c, role, func(ctx context.Context, args []string) error {
-		named, err := t.counter(args[0])
-		if err == nil && !t.makes {
-			err = t.exists(ctx, named)
-		}
+		c, err := t.named(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return run(ctx, named, args[1:])
+		return run(ctx, c, args[1:])
 	})
+}
+
+// named returns the counter of an argument, which must exist unless the command makes it.
+func (t *target) named(ctx context.Context, arg string) (counter, error) {
+	c, err := t.counter(arg)
+	if err == nil && !t.makes {
+		err = t.exists(ctx, &c)
+	}
+	return c, err
 }
 
 // sourceCommand makes c a command that changes the shards of one source of a counter.

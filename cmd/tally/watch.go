@@ -33,7 +33,7 @@ each version of the document. A counter without a roll-up is waited for.`,
 			if err != nil {
 				return err
 			}
-			if err := t.exists(ctx, c); errors.Is(err, errUnknown) {
+			if err := t.exists(ctx, &c); errors.Is(err, errUnknown) {
 				fmt.Fprintf(t.logs, "tally: %v; waiting for it\n", err)
 			} else if err != nil {
 				return err

@@ -54,7 +54,7 @@ type Database struct {
 type Board struct {
 	line  line
 	looks looks
-	reads atomic.Int64 // billed to this board's listeners
+	reads atomic.Int64 // that this board's listeners are billed
 
 	// Set by Run before anything that uses them begins:
 	options Options
@@ -75,7 +75,7 @@ const leastWindow = 10 * time.Second
 // New returns a Board that Run can run, once.
 func New() *Board {
 	b := &Board{}
-	b.looks = looks{open: make(map[lookKey]*look), bill: b.bill}
+	b.looks = looks{board: b, open: make(map[lookKey]*look)}
 	return b
 }
 
@@ -83,14 +83,13 @@ func New() *Board {
 // Firestore's time, and whether it answers.
 func (b *Board) DialOptions() []grpc.DialOption { return b.line.dialOptions() }
 
-// bill counts what Firestore bills for a snapshot: a read for each document that is new or changed,
-// and one for a query that finds nothing
+// bill counts what Firestore bills for the changes that a listener is told of: a read for each document
+// that is new or changed, and one for a query that finds nothing
 // (https://cloud.google.com/firestore/pricing). What it sends again after an interruption, though
-// unchanged, is not counted. What comes over the connection would tell that too, but the emulator
-// sends every document again for each change.
-func (b *Board) bill(snapshot *firestore.QuerySnapshot, first bool) {
+// unchanged, is not counted.
+func (b *Board) bill(changes []firestore.DocumentChange, first bool) {
 	var reads int64
-	for _, change := range snapshot.Changes {
+	for _, change := range changes {
 		if change.Kind != firestore.DocumentRemoved {
 			reads++
 		}
@@ -188,56 +187,13 @@ func queries(database Database, routes rollup.Routes) []*query {
 	return all
 }
 
-// The pause before a listener that Firestore has ended is opened again: what ends one, such as a
-// missing permission, takes a person to mend.
-const (
-	firstPause   = 2 * time.Second
-	longestPause = 30 * time.Second
-)
-
-// follow hands the snapshots of a query to note until ctx ends. When Firestore ends the listener, it says
-// why to failed, and opens another after a pause.
-func follow(ctx context.Context, q firestore.Query, note func(_ *firestore.QuerySnapshot, first bool), failed func(error)) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := listen(ctx, q, func(snapshot *firestore.QuerySnapshot, first bool) {
-			note(snapshot, first)
-			if first {
-				pause = firstPause
-			}
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		failed(err)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-	}
-}
-
-// listen hands the snapshots of a query to note until one fails.
-func listen(ctx context.Context, q firestore.Query, note func(_ *firestore.QuerySnapshot, first bool)) error {
-	snapshots := q.Snapshots(ctx)
-	defer snapshots.Stop()
-	for first := true; ; first = false {
-		snapshot, err := snapshots.Next()
-		if err != nil {
-			return err
-		}
-		note(snapshot, first)
-	}
-}
-
 // watch keeps the model at what the query finds until ctx ends.
 func (b *Board) watch(ctx context.Context, q *query) {
-	follow(ctx, q.query, func(snapshot *firestore.QuerySnapshot, first bool) {
-		b.bill(snapshot, first)
+	b.follow(ctx, q.query, pollRollUps, func(changes []firestore.DocumentChange, first bool) {
 		now := b.line.serverTime(time.Now())
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.note(q, snapshot, first, now)
+		b.note(q, changes, first, now)
 	}, func(err error) {
 		b.mu.Lock()
 		again := q.err != nil
@@ -259,14 +215,14 @@ func (b *Board) report(err error) error {
 	return b.options.Report(err)
 }
 
-// note brings the model up to date with a snapshot.
-func (b *Board) note(q *query, snapshot *firestore.QuerySnapshot, first bool, now time.Time) {
+// note brings the model up to date with what has changed; first: with all there is.
+func (b *Board) note(q *query, changes []firestore.DocumentChange, first bool, now time.Time) {
 	if b.model.began == 0 {
 		b.model.began = now.UnixMicro()
 	}
 	q.ready, q.err = true, nil
 	seen := make(map[rowKey]bool)
-	for _, change := range snapshot.Changes {
+	for _, change := range changes {
 		b.noteDocument(q, change, first, now, seen)
 	}
 	if !first {

@@ -11,10 +11,12 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +45,7 @@ type world struct {
 	board   *Board
 	project string
 	client  *firestore.Client // not the board's
+	listens bool              // as on a real project
 	url     string
 	stop    func() // ends the board and waits for its end
 	reports func() []string
@@ -57,6 +60,18 @@ func newWorld(t *testing.T) *world {
 	w.pages, w.leave = context.WithTimeout(context.Background(), eventually)
 	t.Cleanup(w.leave)
 	return w
+}
+
+// everyWay runs a test on a board that polls, as of an emulator, and on one that listens.
+func everyWay(t *testing.T, test func(*testing.T, *world)) {
+	for _, listens := range []bool{false, true} {
+		t.Run(fmt.Sprintf("listens=%v", listens), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.listens = listens
+			test(t, w)
+		})
+	}
 }
 
 // run runs the board. Its connection has the further dial options.
@@ -76,6 +91,10 @@ func (w *world) run(dial ...grpc.DialOption) {
 		t.Fatal(err)
 	}
 	w.url = "http://" + l.Addr().String()
+	emulator := emulatortest.Addr()
+	if w.listens {
+		emulator = ""
+	}
 	var mu sync.Mutex
 	var reports []string
 	w.reports = func() []string {
@@ -87,7 +106,7 @@ func (w *world) run(dial ...grpc.DialOption) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- w.board.Run(ctx, l, Options{
-			Databases: []Database{{ID: "(default)", Client: client}}, Emulator: emulatortest.Addr(), Routes: routes, Cadence: time.Second,
+			Databases: []Database{{ID: "(default)", Client: client}}, Emulator: emulator, Routes: routes, Cadence: time.Second,
 			Functions: func() (Functions, error) {
 				return Functions{Billed: billing.Counts{Reads: 100_000, Writes: 200_000}, Events: 7, Waiting: 2, Redelivered: 1}, nil
 			},
@@ -240,9 +259,9 @@ func (p *page) totals() map[string]string {
 
 func (p *page) has(counter, total string) bool { return p.totals()[counter] == total }
 
-func TestCounters(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
+func TestCounters(t *testing.T) { everyWay(t, testCounters) }
+
+func testCounters(t *testing.T, w *world) {
 	at := time.UnixMicro(time.Now().Add(-time.Hour).UnixMicro())
 	w.rollUp("rollups/a", at, 3, map[string]any{"count": 5})
 	w.rollUp("posts/7/likes/x", at, 1, map[string]any{"likes": 1, "views": int64(1<<53 + 1)})
@@ -306,9 +325,9 @@ func TestCounters(t *testing.T) {
 
 // The app's own writes of a roll-up document are no roll-ups. Of a total that it does not name any more
 // tally says nothing.
-func TestAppsDocument(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
+func TestAppsDocument(t *testing.T) { everyWay(t, testAppsDocument) }
+
+func testAppsDocument(t *testing.T, w *world) {
 	w.run()
 	await := w.follow()
 	reads := await(func(p *page) bool { return p.last.Ready }).last.Watching.Reads
@@ -345,9 +364,9 @@ func TestAppsDocument(t *testing.T) {
 	}
 }
 
-func TestShards(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
+func TestShards(t *testing.T) { everyWay(t, testShards) }
+
+func testShards(t *testing.T, w *world) {
 	w.rollUp("rollups/a", time.Now(), 3, map[string]any{"count": 5})
 	shard := func(id string, count any) {
 		t.Helper()
@@ -483,10 +502,10 @@ func (s *refusedStream) RecvMsg(msg any) error {
 
 // What Firestore refuses is shown with its remedy, said once, and tried again; and what went away
 // meanwhile is gone.
-func TestRefused(t *testing.T) {
-	t.Parallel()
+func TestRefused(t *testing.T) { everyWay(t, testRefused) }
+
+func testRefused(t *testing.T, w *world) {
 	var refusal refusal
-	w := newWorld(t)
 	w.rollUp("rollups/a", time.Now(), 1, map[string]any{"count": 1})
 	w.run(grpc.WithChainStreamInterceptor(refusal.open))
 	await := w.follow()
@@ -494,8 +513,16 @@ func TestRefused(t *testing.T) {
 
 	refusal.set(true)
 	w.rollUp("rollups/b", time.Now(), 1, map[string]any{"count": 2})
-	p := await(func(p *page) bool { return len(p.last.Problems) > 0 && refusal.times() >= 3 })
-	if got := p.last.Problems[0]; !strings.Contains(got, "roll-ups in rollups of database (default)") || !strings.Contains(got, "insufficient permissions") || !strings.HasSuffix(got, "\nremedy") {
+	const mine = "roll-ups in rollups of database (default)"
+	times := 3
+	if !w.listens {
+		times = 6 // polls of the other two queries are refused too
+	}
+	ofMine := func(said []string) []string {
+		return slices.DeleteFunc(said, func(s string) bool { return !strings.Contains(s, mine) })
+	}
+	p := await(func(p *page) bool { return len(ofMine(p.last.Problems)) > 0 && refusal.times() >= times })
+	if got := ofMine(p.last.Problems)[0]; !strings.Contains(got, "insufficient permissions") || !strings.HasSuffix(got, "\nremedy") {
 		t.Errorf("got problem %q", got)
 	}
 	if d := cmp.Diff(map[string]string{"counters/a count": "1"}, p.totals()); d != "" {
@@ -507,16 +534,16 @@ func TestRefused(t *testing.T) {
 	if d := cmp.Diff(map[string]string{"counters/b count": "2"}, p.totals()); d != "" {
 		t.Errorf("totals afterwards (-want +got):\n%s", d)
 	}
-	if got := w.reports(); len(got) != 1 {
+	if got := ofMine(w.reports()); len(got) != 1 {
 		t.Errorf("said %q, want it once", got)
 	}
 }
 
 // Shards that Firestore refuses to tell are asked for again.
-func TestRefusedShards(t *testing.T) {
-	t.Parallel()
+func TestRefusedShards(t *testing.T) { everyWay(t, testRefusedShards) }
+
+func testRefusedShards(t *testing.T, w *world) {
 	var refusal refusal
-	w := newWorld(t)
 	w.rollUp("rollups/a", time.Now(), 1, map[string]any{"count": 1})
 	w.run(grpc.WithChainStreamInterceptor(refusal.open))
 	p := w.follow()(func(p *page) bool { return len(p.rows) == 1 })
@@ -537,6 +564,59 @@ func TestRefusedShards(t *testing.T) {
 	for d.Problem != "" || d.Sum != "1" {
 		d = detail{}
 		next(&d)
+	}
+}
+
+// An emulator is asked, and not listened to: its listeners keep clients' writes waiting. Only a real
+// project bills what is asked again.
+func TestPolls(t *testing.T) {
+	everyWay(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		streams := make(map[string]int)
+		w.rollUp("rollups/a", time.Now(), 1, map[string]any{"count": 1})
+		w.run(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			streams[path.Base(method)]++
+			return open(ctx, desc, conn, method, opts...)
+		}))
+		await := w.follow()
+		p := await(func(p *page) bool { return p.last.Ready })
+		var d detail
+		for next := w.events("/counters/1"); d.Shards == nil; {
+			next(&d)
+		}
+		reads := p.last.Watching.Reads + 1 // for shards that are not there
+		for range 3 {                      // heartbeats
+			p = await(func(*page) bool { return true })
+		}
+		if p.last.Watching.Reads != reads {
+			t.Errorf("%d reads are counted though nothing has changed, want %d", p.last.Watching.Reads, reads)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if w.listens != (streams["Listen"] > 0) || w.listens == (streams["RunQuery"] > 0) {
+			t.Errorf("listens: %v, but it called %v", w.listens, streams)
+		}
+	})
+}
+
+// Errors that pass interrupt a poll as little as a listener.
+func TestPollGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var failures atomic.Int32
+	failures.Store(2)
+	w.rollUp("rollups/a", time.Now(), 1, map[string]any{"count": 1})
+	w.run(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		if failures.Add(-1) >= 0 {
+			return nil, status.Error(codes.Unknown, "")
+		}
+		return open(ctx, desc, conn, method, opts...)
+	}))
+	w.follow()(func(p *page) bool { return p.last.Ready && p.has("counters/a count", "1") })
+	if got := w.reports(); len(got) > 0 {
+		t.Errorf("said %q", got)
 	}
 }
 
@@ -804,7 +884,7 @@ func TestBroken(t *testing.T) {
 	lost := status.Error(codes.Unavailable, "connection refused")
 	l.failed(status.Error(codes.Canceled, "closed"))
 	l.failed(io.EOF)
-	l.failed(status.Error(codes.PermissionDenied, "a listener tells this"))
+	l.failed(status.Error(codes.PermissionDenied, "follow tells this"))
 	if err := l.broken(time.Now().Add(time.Hour)); err != nil {
 		t.Errorf("a stream that ended is %v", err)
 	}

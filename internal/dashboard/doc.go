@@ -5,6 +5,8 @@
 //
 //	Firestore ──snapshot listeners──▶ model ──server-sent events, 4 a second──▶ page
 //
+// An emulator it asks once a second instead, because listeners there keep clients' writes waiting.
+//
 // It only reads. What it shows of a counter comes from the roll-up document alone; the shards of a
 // counter are listened to only while somebody looks at that counter, because that bills a read for
 // each write to a shard. Counters that have no roll-up yet are not shown.

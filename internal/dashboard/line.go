@@ -2,16 +2,16 @@ package dashboard
 
 import (
 	"context"
+	"io"
 	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// A line is what is known of the connection to Firestore, seen from the listeners' streams: whether
+// A line is what is known of the connection to Firestore, seen from the answers' streams: whether
 // it works, which the SDK does not tell while it tries again by itself, and what time it is at the
 // other end.
 type line struct {
@@ -47,18 +47,22 @@ func (s *lineStream) RecvMsg(msg any) error {
 		return err
 	}
 	s.line.answered()
-	if res, ok := msg.(*firestorepb.ListenResponse); ok && res.GetTargetChange().GetReadTime() != nil {
-		s.line.tell(res.GetTargetChange().GetReadTime().AsTime(), time.Now())
+	var read *timestamppb.Timestamp
+	switch res := msg.(type) {
+	case *firestorepb.ListenResponse:
+		read = res.GetTargetChange().GetReadTime()
+	case *firestorepb.RunQueryResponse:
+		read = res.GetReadTime()
+	}
+	if read != nil {
+		s.line.tell(read.AsTime(), time.Now())
 	}
 	return nil
 }
 
-// failed notes an error after which the SDK opens the stream again by itself. Others end a listener, which
-// tells them, or are how streams end.
+// failed notes an error that passes. Others end a listener, which tells them, or are how streams end.
 func (l *line) failed(err error) {
-	switch status.Code(err) {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.ResourceExhausted, codes.Unauthenticated:
-	default:
+	if err == io.EOF || !passes(err) {
 		return
 	}
 	l.mu.Lock()

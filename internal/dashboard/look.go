@@ -21,9 +21,9 @@ const heatWindow = 10 * time.Second
 // looks are the counters whose shards are listened to, because somebody looks at them. However many
 // look, a counter has one listener.
 type looks struct {
-	bill func(_ *firestore.QuerySnapshot, first bool)
-	mu   sync.Mutex
-	open map[lookKey]*look
+	board *Board
+	mu    sync.Mutex
+	open  map[lookKey]*look
 }
 
 type lookKey struct{ database, shards string }
@@ -59,7 +59,7 @@ func (ls *looks) at(ctx context.Context, r *row) (*look, func()) {
 		go func() {
 			defer close(k.ended)
 			shards := r.source.database.Client.Collection(r.from.shards)
-			k.watch(ctx, ls.bill, shards.OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards))
+			ls.board.follow(ctx, shards.OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards), pollShards, k.note, k.failed)
 		}()
 	}
 	k.lookers++
@@ -78,26 +78,21 @@ func (ls *looks) at(ctx context.Context, r *row) (*look, func()) {
 	}
 }
 
-// watch follows the shards until ctx ends.
-func (k *look) watch(ctx context.Context, bill func(_ *firestore.QuerySnapshot, first bool), q firestore.Query) {
-	follow(ctx, q, func(snapshot *firestore.QuerySnapshot, first bool) {
-		bill(snapshot, first)
-		k.note(snapshot, first, time.Now())
-	}, func(err error) {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.err = err
-	})
+func (k *look) failed(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.err = err
 }
 
-func (k *look) note(snapshot *firestore.QuerySnapshot, first bool, now time.Time) {
+func (k *look) note(changes []firestore.DocumentChange, first bool) {
+	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if first {
 		k.began, k.err = now, nil
 		clear(k.shards) // what was known before an interruption
 	}
-	for _, change := range snapshot.Changes {
+	for _, change := range changes {
 		id := change.Doc.Ref.ID
 		if change.Kind == firestore.DocumentRemoved {
 			delete(k.shards, id)
