@@ -197,22 +197,20 @@ func (h *hints) refused(file string, r emulator.Refusal) {
 	if r.Database != firestore.DefaultDatabaseID {
 		path = r.Database + ": " + path
 	}
-	text := fmt.Sprintf("refused: %s of %s by %s; ", r.Method, path, who)
-	if len(r.Lines) == 0 {
-		h.say("%s", shown(text+"no rule of "+file+" allows it"))
-		return
+	by := "no rule of " + file + " allows it"
+	if len(r.Lines) > 0 {
+		by = file
 	}
-	rules := strings.Split(r.Rules, "\n")
 	for i, n := range r.Lines {
 		if i > 0 {
-			text += ", "
+			by += ","
 		}
-		text += fmt.Sprintf("%s line %d", file, n)
-		if 1 <= n && n <= len(rules) {
-			text += ": " + shortened(strings.TrimSpace(rules[n-1]))
+		by += fmt.Sprintf(" line %d", n)
+		if rules := strings.Split(r.Rules, "\n"); 1 <= n && n <= len(rules) {
+			by += ": " + shortened(strings.TrimSpace(rules[n-1]))
 		}
 	}
-	h.say("%s", shown(text))
+	h.say("%s", shown(fmt.Sprintf("refused: %s of %s by %s; %s", r.Method, path, who, by)))
 }
 
 // shortened returns the text if it is short, or its beginning.

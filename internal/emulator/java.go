@@ -84,7 +84,6 @@ func runTool(ctx context.Context, name string, args ...string) (stdout, stderr s
 	var out, errs strings.Builder
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	inOwnGroup(cmd)
 	cmd.WaitDelay = time.Second // for a killed script whose own children keep the output open
 	err = cmd.Run()
 	return out.String(), errs.String(), err

@@ -28,6 +28,3 @@ func startProcess(to io.Writer, name string, args ...string) (*process, error) {
 	}()
 	return p, nil
 }
-
-// inOwnGroup does nothing: a Ctrl-C reaches every process of the console.
-func inOwnGroup(*exec.Cmd) {}

@@ -95,6 +95,3 @@ func startProcess(to io.Writer, name string, args ...string) (*process, error) {
 	}
 	return p, nil
 }
-
-// inOwnGroup keeps a terminal's Ctrl-C from cmd: it is the context that ends it.
-func inOwnGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
