@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -146,10 +147,13 @@ func (d *demo) run(ctx context.Context) error {
 	if isTerminal(d.stack.logs) {
 		d.stack.logs = &besideBar{bar, d.stack.logs}
 	}
+	d.stack.logLevel, d.stack.lines = "WARN", new(lines) // what goes well needs no line
+	d.stack.lines.open(d.stack.logs, "")
 	s, err := startStack(ctx, d.stack)
 	defer s.stop()
 	if err != nil {
-		return err
+		_ = bar.Clear()
+		return cmp.Or(context.Cause(ctx), err) // an interrupted start fails in many ways
 	}
 	limit := d.limit(s.config.Cadence)
 	late := fmt.Errorf("not done after %v", limit)

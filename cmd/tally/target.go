@@ -120,7 +120,7 @@ func (t *target) open(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			return fmt.Errorf("%s=%s: %w, as tally dev does, or unset the variable", firestorestore.EmulatorHost, host, err)
+			return fmt.Errorf("%s=%s: %w", firestorestore.EmulatorHost, host, err)
 		}
 	case t.project == "":
 		t.project = firestore.DetectProjectID
