@@ -123,7 +123,7 @@ incremented once. The total bills one read per 1,000 shards.`,
 		}
 		total, err := s.Get(ctx)
 		if err != nil { // it is added all the same, and must not be added again
-			fmt.Fprintf(t.logs, "tally: the total is not known: %s\n", lines(err))
+			fmt.Fprintf(t.logs, "tally: the total is not known: %s\n", said(err))
 			return t.print(map[string]any{"counter": c.path, "total": nil, "by": amount, "applied": applied, "committed": committed},
 				"%s\tadded %v\tcommitted %s%s", c.path, amount, committed.Format(time.RFC3339Nano), note)
 		}

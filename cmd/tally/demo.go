@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -141,10 +142,12 @@ func (d *demo) run(ctx context.Context) error {
 	d.stack.billed = true
 	p := newProgress(d.stack.logs, "starting the emulator and the functions", "increments", d.increments)
 	defer p.stop()
+	d.stack.logLevel, d.stack.lines = "WARN", new(lines) // what goes well needs no line
+	d.stack.lines.open(d.stack.logs, "")
 	s, err := startStack(ctx, d.stack)
 	defer s.stop()
 	if err != nil {
-		return err
+		return cmp.Or(context.Cause(ctx), err) // an interrupted start fails in many ways
 	}
 	limit := d.limit(s.config.Cadence)
 	late := fmt.Errorf("not done after %v", limit)

@@ -21,8 +21,7 @@ func functionsCommand() *cobra.Command {
 		Short:  "Serve the functions, for tally dev and tally demo",
 		Hidden: true,
 		RunE: func(c *cobra.Command, _ []string) error {
-			// A Ctrl-C reaches every process of the terminal's. The parent decides when this one
-			// ends.
+			// A Ctrl-C may reach every process of the terminal's. The parent decides when this one ends.
 			signal.Ignore(os.Interrupt, syscall.SIGHUP)
 			go func() {
 				_, _ = io.Copy(io.Discard, c.InOrStdin())

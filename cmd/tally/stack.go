@@ -25,6 +25,7 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
 
@@ -37,8 +38,11 @@ type stackOptions struct {
 	rules         string
 	faults        eventrelay.Faults
 	folder        *appfolder.Folder
-	variables     []string // of the functions' environment, beside this process's own
-	billed        bool     // count what the functions are billed for
+	variables     []string                              // of the functions' environment, beside this process's own
+	billed        bool                                  // count what the functions are billed for
+	logLevel      string                                // of the functions, unless TALLY_LOG_LEVEL says another
+	lines         *lines                                // where the functions log to
+	saw           func(rollup.Routes, eventrelay.Event) // called with each event; nil: nobody asks
 	logs          io.Writer
 }
 
@@ -108,8 +112,8 @@ type stack struct {
 
 // startStack starts a stack. The caller stops it, also after an error.
 func startStack(ctx context.Context, o stackOptions) (*stack, error) {
-	if os.Getenv("TALLY_LOG_LEVEL") == "" {
-		o.variables = append(o.variables, "TALLY_LOG_LEVEL=WARN") // what goes well needs no line
+	if o.lines.all = os.Getenv("TALLY_LOG_LEVEL") != ""; !o.lines.all {
+		o.variables = append(o.variables, "TALLY_LOG_LEVEL="+o.logLevel)
 	}
 	for name, value := range o.folder.Variables() {
 		if _, set := os.LookupEnv(name); !set && name != "TALLY_TELEMETRY" { // which is of what is deployed
@@ -135,7 +139,11 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 			return s, fmt.Errorf("functions: %w; choose others with --functions-port", err)
 		}
 	}
-	s.relay = eventrelay.New(eventrelay.Options{Faults: o.faults, Timeout: deliveryTimeout(s.config), Logger: slog.New(slog.NewTextHandler(o.logs, &slog.HandlerOptions{Level: slog.LevelError}))})
+	relay := eventrelay.Options{Faults: o.faults, Timeout: deliveryTimeout(s.config), Logger: slog.New(slog.DiscardHandler)}
+	if o.saw != nil {
+		relay.Saw = func(e eventrelay.Event) { o.saw(s.config.Routes, e) }
+	}
+	s.relay = eventrelay.New(relay)
 	s.onStop(s.relay.Close)
 	if err := s.startFirestore(ctx); err != nil {
 		return s, err
@@ -194,7 +202,7 @@ func (s *stack) whileUp(ctx context.Context) (context.Context, context.CancelFun
 func (s *stack) startFirestore(ctx context.Context) error {
 	if s.addr = s.config.EmulatorHost; s.addr != "" {
 		if err := checkEmulator(ctx, s.addr); err != nil {
-			return fmt.Errorf("%s=%s: %w, or unset the variable to have one started", firestorestore.EmulatorHost, s.addr, err)
+			return fmt.Errorf("%s=%s: %w", firestorestore.EmulatorHost, s.addr, err)
 		}
 	} else {
 		if err := checkPort(s.options.firestorePort); err != nil {
@@ -267,15 +275,21 @@ func (s *stack) rules() string {
 	}
 }
 
-// checkEmulator returns an error, which ends in a remedy, unless an emulator answers at addr.
+// checkEmulator returns an error, which ends in a remedy, unless an emulator answers at addr, the value
+// of FIRESTORE_EMULATOR_HOST. The remedy is never to unset that: the next command would go to a real
+// project.
 func checkEmulator(ctx context.Context, addr string) error {
-	switch host, port, err := net.SplitHostPort(addr); {
-	case err != nil || host == "" || port == "":
+	if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
 		return errors.New("is not of the form host:port; set it to one such as 127.0.0.1:8080")
-	case !emulator.Answers(ctx, addr):
-		return errors.New("no Firestore emulator answers there; start it")
 	}
-	return nil
+	switch err := emulator.Check(ctx, addr); err {
+	case nil:
+		return nil
+	case emulator.ErrBusy:
+		return fmt.Errorf("%w; try again when it has less to do", err)
+	default:
+		return fmt.Errorf("%w; start it, as tally dev does, or name the one that runs", err)
+	}
 }
 
 // startInstance starts the n-th functions process, in place of one that has ended.
@@ -288,7 +302,7 @@ func (s *stack) startInstance(ctx context.Context, n int) error {
 		s.mu.Unlock()
 		variables = append(variables, "TALLY_USAGE_FILE="+usage)
 	}
-	i, err := startInstance(ctx, s.options.instancePort(n), variables, s.options.logs)
+	i, err := startInstance(ctx, s.options.instancePort(n), variables, s.options.lines.of())
 	if err != nil {
 		return err
 	}

@@ -163,7 +163,7 @@ func (t *target) open(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			return fmt.Errorf("%s=%s: %w, as tally dev does, or unset the variable", firestorestore.EmulatorHost, host, err)
+			return fmt.Errorf("%s=%s: %w", firestorestore.EmulatorHost, host, err)
 		}
 	case t.project == "":
 		t.project = firestore.DetectProjectID
@@ -206,7 +206,7 @@ func (t *target) told(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := strings.ReplaceAll(strings.TrimPrefix(lines(err), "shards: "), ": shards: ", ": ")
+	text := strings.ReplaceAll(strings.TrimPrefix(said(err), "shards: "), ": shards: ", ": ")
 	return toldError{err, strings.ReplaceAll(text, fmt.Sprintf("projects/%s/databases/%s/documents/", t.project, t.database), "")}
 }
 

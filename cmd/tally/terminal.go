@@ -58,12 +58,12 @@ func escape(text, keep string) string {
 	return b.String()
 }
 
-// lines returns what an error says, with a line for each of several errors that are joined.
-func lines(err error) string {
+// said returns what an error says, with a line for each of several errors that are joined.
+func said(err error) string {
 	if many, ok := err.(interface{ Unwrap() []error }); ok && err.Error() == errors.Join(many.Unwrap()...).Error() {
 		var all []string
 		for _, err := range many.Unwrap() {
-			all = append(all, lines(err))
+			all = append(all, said(err))
 		}
 		return strings.Join(all, "\n")
 	}

@@ -33,7 +33,7 @@ each version of the document. A counter without a roll-up is waited for.`,
 				return err
 			}
 			if err := t.exists(ctx, &c); errors.Is(err, errUnknown) {
-				fmt.Fprintf(t.logs, "tally: %s; waiting for it\n", lines(err))
+				fmt.Fprintf(t.logs, "tally: %s; waiting for it\n", said(err))
 			} else if err != nil {
 				return err
 			}
