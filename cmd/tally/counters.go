@@ -220,7 +220,7 @@ another; a client that still uses the old number may create one again, which cou
 numbers stay, but with --renumber they are folded too: for apps in which each client writes a shard of its own, such as those of Firebase's firestore-counter
 extension.`,
 		Example: `  tally resize likes 50
-  tally resize pages/hello 10 --renumber`,
+  tally resize pages/hello 10 --renumber --routes 'pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits'`,
 	}
 	c.Flags().BoolVar(&renumber, "renumber", false, "fold all shards but 0 to NUM_SHARDS-1, whatever their ids")
 	return t.sourceCommand(c, func(ctx context.Context, c counter, r *rollup.Route, args []string) error {

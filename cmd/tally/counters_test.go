@@ -640,11 +640,31 @@ func shows(t *testing.T, c *cobra.Command, printed []byte) {
 	}
 }
 
-// Every command on counters shows examples, and which role it needs.
+// Every command on counters shows examples, which the route serves that they are for, and which role it
+// needs.
 func TestCounterHelp(t *testing.T) {
 	for _, command := range counterCommands() {
 		if !strings.Contains(command.Example, "tally "+command.Name()) || !strings.Contains(command.Long, "roles/datastore.") || command.Flags().Lookup("json") == nil {
 			t.Errorf("tally %s: want examples, the role and --json", command.Name())
+		}
+		if !strings.Contains(command.Use, "COUNTER") {
+			continue
+		}
+		for line := range strings.Lines(command.Example) {
+			routes := rollup.DefaultRoute
+			if named := regexp.MustCompile(`--routes '([^']*)'`).FindStringSubmatch(line); named != nil {
+				routes = named[1]
+			}
+			var served target
+			var err error
+			if served.config.Routes, err = rollup.ParseRoutes(routes); err != nil {
+				t.Errorf("%s: %v", line, err)
+			}
+			if named := strings.Fields(line)[2]; !strings.HasPrefix(named, "-") {
+				if _, err = served.counter(named); err != nil {
+					t.Errorf("%s: %v", line, err)
+				}
+			}
 		}
 	}
 }
