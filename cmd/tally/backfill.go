@@ -89,7 +89,7 @@ With --check it changes nothing: it compares the two in one snapshot, and exits 
 			b.role = viewer
 			return b.check(ctx, c, s, source)
 		}
-		b.begin("importing", "writes", unknown, replaceKept)
+		b.begin("importing: writes", "writes", unknown, replaceKept)
 		r, err := s.Import(ctx, source, func(r shards.Replacement) error {
 			if b.documents == "" || r.Now.Float64() != 0 || r.Was.Float64() == 0 {
 				return nil
