@@ -35,7 +35,6 @@ of .firebaserc, the security rules are those of firebase.json; without these fil
 		Example: `  tally dev
   tally dev --web
   TALLY_ROUTES='posts/{post}/shards/{shard} -> rollups/{post} : likes, views' tally dev --instances 1`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			d.out, d.stack.logs = c.OutOrStdout(), c.ErrOrStderr()
 			return d.run(c.Context())

@@ -28,7 +28,6 @@ func initCommand() *cobra.Command {
 the default. Every command reads the file, in the folder that it runs in or the nearest above.`,
 		Example: `  tally init
   tally init --routes 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'`,
-		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
 	f.StringVar(&routes, "routes", rollup.DefaultRoute, "routes, separated by semicolons")
