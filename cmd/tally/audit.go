@@ -45,11 +45,10 @@ reads a counter.
 
 A difference may be a change whose event is on its way, so it is looked at again when --grace is over. With --repair the account needs the role ` + user + `.
 
-The routes must be those of the deployed functions, all of them: a roll-up that no route here has shards for would be set to 0. So --repair wants them named, by --routes or
-TALLY_ROUTES. The first line says which routes are taken. A roll-up that other routes made is counted as rerouted, and left alone.`,
+The routes are those of the functions that run: of the deployed ones, or of tally dev. If nobody can tell, they are those of tally.yaml; they are never assumed for a repair, because a roll-up
+that no route has shards for is set to 0. The first line says which routes are taken. A roll-up that other routes made is counted as rerouted, and left alone.`,
 		Example: `  tally audit --project my-project
-  tally audit --project my-project --repair --routes '` + rollup.DefaultRoute + `'
-  TALLY_ROUTES='posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views' tally audit --repair
+  tally audit --project my-project --repair
   tally audit --json | jq .drift`,
 		Args: cobra.NoArgs,
 	}
@@ -115,6 +114,9 @@ func (t *target) audit(ctx context.Context, meter *billing.Meter, o rollup.Audit
 
 // tellRoutes says which routes are taken.
 func (t *target) tellRoutes() {
+	if t.from == assumed {
+		return // configure has said so
+	}
 	fmt.Fprintf(t.logs, "routes, %s %s\n", t.from, strings.ReplaceAll(t.config.Routes.String(), "\n", "; "))
 }
 

@@ -29,7 +29,7 @@ type counter struct {
 const counterLong = `
 
 COUNTER is a path: the counter's document (counters/likes), its shards' collection or a shard (counters/likes/shards), or its roll-up (rollups/likes). Where
-all routes make one kind of roll-up, the bare id is enough (likes). --routes or TALLY_ROUTES say where the rest is.`
+all routes make one kind of roll-up, the bare id is enough (likes). tally.yaml says where the rest is.`
 
 // changesLong is what commands that change shards say too.
 const changesLong = ` Documents that a route counts by count() are the app's:
@@ -148,7 +148,7 @@ func (t *target) noRoute(arg string, ids []string) error {
 	case nearest.distance <= max(2, len(arg)/3):
 		return fmt.Errorf("%w; did you mean %s?", err, strings.Join(meant, "/"))
 	case t.from == assumed:
-		return fmt.Errorf("%w; --routes or TALLY_ROUTES names others", err)
+		return fmt.Errorf("%w; tally.yaml names others", err)
 	}
 	return err
 }

@@ -154,7 +154,7 @@ func TestCounters(t *testing.T) {
 			tally := document.Tally{AsOf: time.Now().Add(-time.Second), NumShards: 1, Totals: []string{"views"}, Former: []string{"count"}}
 			c.set("rollups/rerouted", map[string]any{"count": 2, "views": 5, document.TallyField: tally.Encode()})
 		}},
-		{args: "delete likes --yes", want: "counters/likes  deleted  1 shards\n"},
+		{args: "delete likes --yes --routes counters/{counter}/shards/{shard}->rollups/{counter}:count", want: "counters/likes  deleted  1 shards\n"},
 		{args: "get likes", want: "counters/likes  0\nroll-up         0  0 shards  as of T  T\n", before: func() { c.rollUp("counters/likes/shards/0") }},
 	})
 }
@@ -320,10 +320,10 @@ func TestList(t *testing.T) {
 		{args: "ls --after d", want: "\n"},
 		{args: "ls --after posts/7", status: 1},
 	})
-	if _, _, more := c.run("ls", "--limit", "2"); more != "more: --after counters/c\n" {
+	if _, _, more := c.run("ls", "--limit", "2"); !strings.HasSuffix(more, "\nmore: --after counters/c\n") {
 		t.Errorf("after the first page: %q", more)
 	}
-	if _, _, more := c.run("ls", "--limit", "3"); more != "" {
+	if _, _, more := c.run("ls", "--limit", "3"); strings.Contains(more, "more") {
 		t.Errorf("after the only page: %q", more)
 	}
 
@@ -447,22 +447,8 @@ func TestAuditAssumesRoutes(t *testing.T) {
 	first(stderr, "routes, by --routes: "+route)
 	wantTotal(7)
 
-	status, stdout, stderr := repair()
-	if status != 1 || stdout != "" || !strings.Contains(stderr, "--repair") || !strings.Contains(stderr, "--routes '") || !strings.Contains(stderr, "TALLY_ROUTES") {
-		t.Errorf("assumed routes: status %d, %s%s; want it refused, and how to name the routes", status, stdout, stderr)
-	}
-	first(stderr, "routes, assumed: the default route "+rollup.DefaultRoute)
-	wantTotal(7)
-
-	status, stdout, stderr = c.run("audit", "--grace", "0") // compares
-	if status != 1 || !strings.Contains(stdout, "rerouted   1\n") {
-		t.Errorf("a comparison: status %d, %s%s; want one rerouted", status, stdout, stderr)
-	}
-	first(stderr, "routes, assumed: the default route "+rollup.DefaultRoute)
-	wantTotal(7)
-
 	// Named, but not those that made the roll-up.
-	status, stdout, stderr = repair("--routes", rollup.DefaultRoute)
+	status, stdout, stderr := repair("--routes", rollup.DefaultRoute)
 	if status != 1 || !strings.Contains(stdout, "differing  1\n") || !strings.Contains(stderr, "left alone") {
 		t.Errorf("other routes: status %d, %s%s; want one that differs, and is left alone", status, stdout, stderr)
 	}
@@ -539,7 +525,7 @@ func TestCounterMistakes(t *testing.T) {
 		{"get lieks", []string{"no such counter: counters/lieks; did you mean counters/likes?"}},
 		{"set Visitor 0", []string{"did you mean counters/visitors?"}},
 		{"increment quite-another", []string{"no such counter: counters/quite-another; tally create makes it, tally ls lists"}},
-		{"delete posts/7/counters/likes", []string{"no route serves posts/7/counters/likes; the nearest is counters/{counter}/shards/{shard} -> rollups/{counter} : count; --routes or TALLY_ROUTES names others"}},
+		{"resize posts/7/counters/likes 9", []string{"no route serves posts/7/counters/likes; the nearest is counters/{counter}/shards/{shard} -> rollups/{counter} : count; tally.yaml names others"}},
 		{"get counter/likes", []string{"no route serves counter/likes; the nearest is counters/", "; did you mean counters/likes?"}},
 		{"get counters/likes/shard/0", []string{"did you mean counters/likes/shards/0?"}},
 		{"get counters/likes/shard", []string{"did you mean counters/likes/shards?"}},

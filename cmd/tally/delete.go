@@ -34,8 +34,9 @@ func deleteCommand() *cobra.Command {
 shard again and counts, so freeze the counter first; it is frozen until its document is deleted, after the shards.
 
 --matching deletes all counters whose path, as tally ls prints it, matches a pattern, in which * stands for any text in one id (the syntax is that of Go's path.Match). Counters
-without a roll-up are found too; those with several sources are not. It lists them with what their shards add up to, says what it costs, and asks once. It wants the
-routes named.` + counterLong + changesLong,
+without a roll-up are found too; those with several sources are not. It lists them with what their shards add up to, says what it costs, and asks once.
+
+Nothing is deleted on routes that are assumed.` + counterLong + changesLong,
 		Example: `  tally delete likes
   tally delete --matching 'counters/spam-*' --dry-run`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -67,6 +68,9 @@ func (d *deletion) deleteOne(ctx context.Context, arg string) error {
 	}
 	r, err := c.source()
 	if err != nil {
+		return err
+	}
+	if err := d.mayDestroy(); err != nil {
 		return err
 	}
 	if err := confirm(ctx, d.in, d.logs, d.yes, fmt.Sprintf("Delete the counter %s of project %s with all documents of %s, for ever?", shown(c.path), d.project, shown(r.Shards(c.Counter)))); err != nil {
@@ -102,9 +106,8 @@ func (d *deletion) deleteMatching(ctx context.Context) error {
 	if _, err := path.Match(d.pattern, ""); err != nil {
 		return fmt.Errorf("--matching %q: %w", d.pattern, err)
 	}
-	d.tellRoutes()
-	if d.from == assumed && !d.dryRun {
-		return errors.New("--matching: the routes are assumed; name those of the deployed functions by --routes or TALLY_ROUTES")
+	if err := d.mayDestroy(); err != nil && !d.dryRun {
+		return err
 	}
 	found, err := d.find(ctx)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path"
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/shards"
@@ -33,7 +34,8 @@ func frozenCommand(frozen bool, say func(*shards.Counter, context.Context) error
 	c.Args = cobra.ExactArgs(1)
 	return t.counterCommand(c, user, func(ctx context.Context, c counter, _ []string) error {
 		r, err := c.source()
-		switch collection := c.sources[0].Shards(c.Counter); {
+		collection := c.sources[0].Shards(c.Counter)
+		switch {
 		case c.sources[0].Counts() && len(c.sources) == 1:
 			return fmt.Errorf("%s holds documents of the app, which are counted: close it by your own security rules", collection)
 		case err != nil:
@@ -44,6 +46,9 @@ func frozenCommand(frozen bool, say func(*shards.Counter, context.Context) error
 		if err := say(t.shards(c, r, r.Totals[0].Field, 0), ctx); err != nil {
 			return err
 		}
-		return t.print(map[string]any{"counter": c.path, document.FrozenField: frozen}, "%s\t%s", c.path, map[bool]string{true: "frozen", false: "open"}[frozen])
+		if shipped, _ := path.Match("counters/*/shards", collection); !shipped {
+			fmt.Fprintf(t.logs, "clients are bound only if your rules for %s read %q in %s: docs/rules.md\n", shown(collection), document.FrozenField, shown(c.path))
+		}
+		return t.print(map[string]any{"counter": c.path, document.FrozenField: frozen}, "%s\t%s", shown(c.path), map[bool]string{true: "frozen", false: "open"}[frozen])
 	})
 }

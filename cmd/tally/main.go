@@ -10,7 +10,8 @@
 //
 // It also manages counters, of an emulator or of a real project:
 //
-//	tally create | increment | get | watch | ls | resize | set | import | carry | delete
+//	tally create | increment | get | watch | ls | resize | set | import | carry
+//	tally freeze | unfreeze | delete
 //	tally audit | dashboard
 //
 // It takes counters over from what counted until now:

@@ -99,7 +99,7 @@ func devVariables(ctx context.Context, addr, project string) (map[string]string,
 }
 
 // assumed is where routes are from that nobody named, and that no functions have.
-const assumed = "assumed: the default route"
+const assumed = "assumed"
 
 // configure finds out how the functions are configured. The functions that run know: those of tally dev on
 // an emulator, and those that are deployed. Where none run, tally.yaml, the environment or --routes say it.
@@ -139,7 +139,7 @@ func (t *target) configure(ctx context.Context) error {
 		}
 	}
 	if t.from == assumed {
-		fmt.Fprintf(t.logs, "tally: there is no %s here or above, and no functions run: the route is assumed: %s\n", appfolder.FileName, rollup.DefaultRoute)
+		fmt.Fprintf(t.logs, "routes, assumed, for there is no %s here or above and no functions run: %s\n", appfolder.FileName, rollup.DefaultRoute)
 	}
 	return nil
 }

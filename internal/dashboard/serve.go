@@ -324,7 +324,7 @@ func (b *Board) streamCounter(s *stream, r *http.Request) error {
 		d.Shards, d.Sum, err = look.state(row.from.field, time.Now())
 		if err != nil {
 			if !reported {
-				err = b.report(fmt.Errorf("shards in %s: %w", row.from.shards, err))
+				err = b.report(fmt.Errorf("shards in %q: %w", row.from.shards, err))
 				reported = true
 			}
 			d.Problem = err.Error()

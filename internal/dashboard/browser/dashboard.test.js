@@ -54,6 +54,18 @@ const awaitTotal = (page, name, total) =>
     { timeout },
   );
 
+/** Waits until the rows from the top are the counters of these ids. */
+const awaitNames = (page, ids) =>
+  page.waitForFunction(
+    (ids) =>
+      [...document.querySelectorAll('#rows .row:not([hidden])')]
+        .sort((a, b) => a.getAttribute('aria-rowindex') - b.getAttribute('aria-rowindex'))
+        .map((row) => row.children[0].textContent.replace('counters/', ''))
+        .join() === ids,
+    ids,
+    { timeout },
+  );
+
 const awaitText = (page, selector, pattern) =>
   page.waitForFunction(([selector, pattern]) => new RegExp(pattern).test(document.querySelector(selector).textContent), [selector, pattern], { timeout });
 
@@ -75,7 +87,7 @@ test('totals move live, with what they cost', async (t) => {
   await page.click('#rows .row');
   await awaitText(page, '.heat', '^2 shards');
   await increment(stack.host, stack.project, 'likes', 7, -7);
-  await awaitText(page, '.heat', '^3 shards; the hottest, 7, takes [01].[0-9] writes a second');
+  await awaitText(page, '.heat', '^3 shards; the hottest takes [01].[0-9] writes a second: 7$');
   await awaitText(page, '.big', '^1,230$');
   await awaitText(page, '.now-sum', '^1,230, as rolled up$');
   await page.click('summary');
@@ -109,17 +121,33 @@ test('filter, sort and keyboard', async (t) => {
   t.after(board.stop);
   const page = await open(t, board.url);
   await awaitTotal(page, 'counters/b2', '5');
-  const awaitOrder = (ids) =>
-    page.waitForFunction(
-      (ids) =>
-        [...document.querySelectorAll('#rows .row:not([hidden])')]
-          .sort((a, b) => a.getAttribute('aria-rowindex') - b.getAttribute('aria-rowindex'))
-          .map((row) => row.children[0].textContent.replace('counters/', ''))
-          .join() === ids,
-      ids,
-      { timeout },
-    );
-  await awaitOrder('a9,a10,b1,b2'); // numbers in names by value
+  const awaitOrder = (ids) => awaitNames(page, ids);
+  await awaitOrder('a9,a10,b1,b2'); // equally busy; numbers in names by value
+
+  // On a fresh page, without a click.
+  const active = () => page.evaluate(() => document.getElementById(document.getElementById('grid').getAttribute('aria-activedescendant'))?.children[0].textContent);
+  const awaitActive = (name) =>
+    page.waitForFunction((name) => document.getElementById(document.getElementById('grid').getAttribute('aria-activedescendant'))?.children[0].textContent === name, name, { timeout });
+  await page.keyboard.press('ArrowDown');
+  await awaitActive('counters/a9');
+  await page.keyboard.press('ArrowDown');
+  await awaitActive('counters/a10');
+  await page.keyboard.press('Escape');
+  assert.equal(await page.evaluate(() => document.activeElement === document.body), true);
+  await page.reload();
+  await awaitOrder('a9,a10,b1,b2');
+  await page.keyboard.press('T');
+  await awaitOrder('b1,a9,a10,b2');
+  await page.keyboard.press('Enter');
+  await awaitText(page, '#detail-name', '^counters/b1$');
+  await page.keyboard.press('Escape');
+  assert.equal(await page.isVisible('#detail'), false);
+  await page.focus('#theme');
+  await page.keyboard.press('Enter'); // a button's own
+  assert.equal(await page.textContent('#theme'), 'Theme: light');
+  assert.equal(await page.isVisible('#detail'), false);
+  await page.reload();
+  await awaitOrder('a9,a10,b1,b2');
 
   for (const [column, once, twice] of [
     ['total', 'b1,a9,a10,b2', 'a10,b2,a9,b1'], // equal totals in the order of their names, either way
@@ -141,9 +169,6 @@ test('filter, sort and keyboard', async (t) => {
   await awaitText(page, '#shown', '^2 of 4 counters$');
   await awaitText(page, '#said', '^2 of 4 counters$');
   await page.keyboard.press('ArrowDown');
-  const active = () => page.evaluate(() => document.getElementById(document.getElementById('grid').getAttribute('aria-activedescendant'))?.children[0].textContent);
-  const awaitActive = (name) =>
-    page.waitForFunction((name) => document.getElementById(document.getElementById('grid').getAttribute('aria-activedescendant'))?.children[0].textContent === name, name, { timeout });
   await awaitActive('counters/a10');
   await page.keyboard.press('End');
   await awaitActive('counters/a9');
@@ -161,6 +186,131 @@ test('filter, sort and keyboard', async (t) => {
   await page.keyboard.type('zebra');
   await awaitText(page, '#empty', 'No counter matches');
   assert.deepEqual(await names(page), []);
+});
+
+test('the busiest are first, and rows stay under the hand', async (t) => {
+  const project = 'demo-busy';
+  const totals = { a: 0, b: 0, c: 0 };
+  let second = Date.now() / 1000 + 3600; // recent, however slow the machine is
+  const add = (id, n) => rollUp(stack.host, project, [[id, (totals[id] = (totals[id] ?? 0) + n), new Date(++second * 1000), 1]]);
+  for (const id of Object.keys(totals)) await add(id, 0);
+  const board = await dashboard(tally.binary, stack.host, project);
+  t.after(board.stop);
+  const page = await open(t, board.url);
+  await awaitNames(page, 'a,b,c');
+  assert.equal(await page.getAttribute('[aria-sort]', 'aria-sort'), 'descending');
+  // When the order changes.
+  await page.evaluate(() => {
+    globalThis.orders = [];
+    let last = '';
+    const frame = (now) => {
+      const order = [...document.querySelectorAll('#rows .row:not([hidden])')].sort((a, b) => a.getAttribute('aria-rowindex') - b.getAttribute('aria-rowindex')).map((row) => row.children[0].textContent).join();
+      if (order !== last) orders.push(now);
+      last = order;
+      requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
+  });
+  await add('b', 100);
+  await awaitNames(page, 'b,a,c');
+  await add('c', 1000);
+  await awaitNames(page, 'c,b,a');
+  await add('a', 10_000);
+  await awaitNames(page, 'a,c,b');
+  const orders = await page.evaluate(() => orders);
+  assert.ok(orders.slice(2).every((at, i) => at - orders[i + 1] > 2900), `in order at ${orders}`);
+
+  // While somebody points at them they stay; what is new comes after them.
+  await page.hover('#rows .row');
+  await add('b', 1e6);
+  await add('d', 1e7);
+  await awaitNames(page, 'a,c,b,d');
+  await page.waitForFunction(() => performance.now() - orders.at(-1) > 4000, null, { timeout });
+  await awaitNames(page, 'a,c,b,d');
+  await page.mouse.move(1, 1);
+  await awaitNames(page, 'd,b,a,c');
+  // And while they go from row to row.
+  await page.keyboard.press('ArrowDown');
+  await add('c', 1e8);
+  await awaitTotal(page, 'counters/c', totals.c.toLocaleString('en'));
+  const held = await page.evaluate(() => performance.now());
+  await page.waitForFunction((held) => performance.now() - held > 4000, held, { timeout });
+  await awaitNames(page, 'd,b,a,c');
+  await page.keyboard.press('Escape');
+  await awaitNames(page, 'c,d,b,a');
+});
+
+test('counters that are gone are hidden until they are asked for', async (t) => {
+  const project = 'demo-gone', now = new Date();
+  await rollUp(stack.host, project, [['left', 0, now, 3], ['odd', 1, now, 0], ['gone1', 0, now, 0], ['gone2', 0, now, 0]]);
+  const board = await dashboard(tally.binary, stack.host, project);
+  t.after(board.stop);
+  const page = await open(t, board.url);
+  await awaitNames(page, 'left,odd');
+  assert.equal(await page.innerText('#gone-text'), 'Show 2 that are gone');
+  assert.equal(await page.textContent('#counters'), '2');
+  await page.check('#all');
+  await awaitNames(page, 'gone1,gone2,left,odd');
+  await awaitText(page, '#shown', '^4 counters$');
+  await page.uncheck('#all');
+  await awaitNames(page, 'left,odd');
+  await rollUp(stack.host, project, [['gone1', 1, new Date(now.getTime() + 1000), 1], ['gone2', 1, new Date(now.getTime() + 1000), 1]]);
+  await awaitText(page, '#shown', '^4 counters$');
+  assert.equal(await page.isVisible('#gone'), false);
+});
+
+test('a line begins with two samples, and is as wide as its chart', async (t) => {
+  const project = 'demo-lines';
+  await rollUp(stack.host, project, [['a', 1, new Date(), 1]]);
+  const board = await dashboard(tally.binary, stack.host, project);
+  t.after(board.stop);
+  const page = await open(t, board.url);
+  await page.waitForSelector('#rows .row:not([hidden])');
+  const line = (selector) => page.$eval(selector, (svg) => svg.querySelector('.line')?.getAttribute('d') ?? '');
+  await page.click('#rows .row');
+  await awaitText(page, '.heat', 'no shards');
+  assert.equal(await line('.chart.total'), '');
+  assert.equal(await line('.chart.rate'), '');
+  await page.reload();
+  await page.evaluate(() => {
+    globalThis.lines = new Set();
+    new MutationObserver((all) => all.forEach(({ target }) => target.closest('.spark') && lines.add(target.getAttribute('d')))).observe(document.body, { subtree: true, attributeFilter: ['d'] });
+  });
+  await page.waitForFunction(() => [...lines].some((d) => d.includes('H')), null, { timeout });
+  for (const d of await page.evaluate(() => [...lines])) assert.match(d, /^$|^M0\.0 .*V.*H300/);
+});
+
+test('ids of any script and with any characters leave the page as it is', async (t) => {
+  const project = 'demo-ids';
+  const ids = { turned: 'a\u202egnp.exe', broken: 'b\n\u0007\u2028c', hebrew: '!שלום', markup: '<img src=x onerror=alert(1)>' };
+  const shown = { turned: 'counters/a\\u202egnp.exe', broken: 'counters/b\\u000a\\u0007\\u2028c', hebrew: 'counters/!שלום', markup: `counters/${ids.markup}` };
+  await rollUp(stack.host, project, Object.values(ids).map((id) => [id, 1, new Date(), 1]));
+  for (const id of Object.values(ids)) await increment(stack.host, project, id, `s${id}`);
+  const board = await dashboard(tally.binary, stack.host, project);
+  t.after(board.stop);
+  const page = await open(t, board.url);
+  await awaitText(page, '#shown', '^4 counters$');
+  assert.deepEqual((await names(page)).sort(), Object.values(shown).sort());
+  for (const name of Object.values(shown)) {
+    const row = page.locator('#rows .row', { has: page.getByText(name.replace('counters/', ''), { exact: true }) });
+    // Each part of a name has the direction of its own script.
+    const [mark, letter] = await row.locator('.last').evaluate(({ firstChild }) =>
+      [0, 1].map((at) => {
+        const range = document.createRange();
+        range.setStart(firstChild, at);
+        range.setEnd(firstChild, at + 1);
+        return range.getBoundingClientRect().left;
+      }),
+    );
+    assert.equal(mark > letter, name === shown.hebrew, name);
+    await row.click();
+    await awaitText(page, '.heat', '^1 shard');
+    const texts = await page.$$eval('#detail h2, #detail .rollup, #detail .heat, #detail .axis span', (elements) => elements.map((e) => e.textContent));
+    texts.push(await row.locator('.name').getAttribute('title'), ...(await page.$$eval('[aria-label]', (elements) => elements.map((e) => e.getAttribute('aria-label')))));
+    assert.equal(texts[0], name);
+    for (const text of texts) assert.doesNotMatch(text, /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u);
+  }
+  assert.equal(await page.$$eval('main img', (images) => images.length), 0);
 });
 
 for (const colorScheme of ['light', 'dark']) {
@@ -210,6 +360,8 @@ test('5,000 counters: a bounded page, and nothing is missed', async (t) => {
   const page = await open(t, board.url);
   await awaitText(page, '#counters', '^5,000$');
   await page.waitForSelector('#rows .row:not([hidden])');
+  await page.keyboard.press('n');
+  await awaitTotal(page, 'counters/c0', '0');
   await page.evaluate(() => {
     globalThis.seen = { tasks: [], rows: 0, frames: 0, jumps: 0 };
     new PerformanceObserver((list) => seen.tasks.push(...list.getEntries().map((e) => e.duration))).observe({ entryTypes: ['longtask'] });

@@ -20,17 +20,17 @@ function size(svg, width, height) {
 
 /**
  * Draws points [time, value] from one time to another as steps: each value holds until the next. The scale is that of the points,
- * and begins at 0 with fromZero.
+ * and begins at 0 with fromZero. Of fewer than two points nothing is drawn.
  */
 export function steps(svg, points, from, to, fromZero) {
   const width = 300, height = 60, edge = 2;
   size(svg, width, height);
-  const seen = points.filter(([t], i) => t >= from || points[i + 1]?.[0] > from || i === points.length - 1);
-  if (seen.length === 0) {
+  if (points.length < 2) {
     path(svg, 'area').setAttribute('d', '');
     path(svg, 'line').setAttribute('d', '');
     return;
   }
+  const seen = points.filter(([t], i) => t >= from || points[i + 1]?.[0] > from || i === points.length - 1);
   const values = seen.map(([, v]) => v);
   let low = Math.min(...values), high = Math.max(...values);
   if (fromZero) {

@@ -1,5 +1,7 @@
 // What the page knows of all counters, and their order.
 
+import { visible } from './format.js';
+
 const byName = new Intl.Collator('en', { numeric: true }).compare;
 
 /** What a column is sorted by. Counters that are equal there are in the order of their names. */
@@ -11,13 +13,18 @@ const columns = {
   shards: (r) => r.shards,
 };
 
+/** Whether a counter is gone, but for its roll-up, which an audit removes. */
+const gone = (r) => r.shards === 0 && r.number === 0;
+
 export class Counters {
   rows = new Map(); // by id
   shown = []; // those that the filter lets through, in order
+  gone = 0; // how many are gone; they are shown only with all
+  all = false;
   fastest = 0; // the highest rate
   filter = '';
-  column = 'name';
-  descending = false;
+  column = 'rate';
+  descending = true;
   #whole = 0n; // the sum of integer totals
   #real = 0; // of all others
   prefixes = new Set(); // what comes before the ids of counters
@@ -35,9 +42,10 @@ export class Counters {
   add(row) {
     const name = this.several ? `${row.database}: ${row.name}` : row.name;
     const label = row.field === 'count' ? name : `${name} · ${row.field}`;
+    const end = name.lastIndexOf('/') + 1;
     const r = {
-      ...row, label, key: JSON.stringify([row.database, row.rollup, row.field]), prefix: name.slice(0, name.lastIndexOf('/') + 1),
-      search: label.toLowerCase(), rank: 0, changed: -Infinity,
+      ...row, label, key: JSON.stringify([row.database, row.rollup, row.field]), search: label.toLowerCase(), rank: 0, changed: -Infinity,
+      prefix: visible(name.slice(0, end)), last: visible(name.slice(end)), suffix: visible(label.slice(name.length)),
     };
     this.#set(r, row.total, row.rate, row.as_of, row.shards);
     this.rows.set(row.id, r);
@@ -78,27 +86,27 @@ export class Counters {
     return this.#real === 0 ? String(this.#whole) : String(Number(this.#whole) + this.#real);
   }
 
-  /** Filters and sorts anew. */
-  order() {
+  /** Filters and sorts anew. With keep, rows that are shown stay in their order, and new ones come after them. */
+  order(keep) {
     if (this.#unranked) {
       [...this.rows.values()].sort((a, b) => byName(a.label, b.label) || byName(a.key, b.key)).forEach((r, i) => (r.rank = i));
       this.prefixes = new Set([...this.rows.values()].map((r) => r.prefix));
       this.#unranked = false;
     }
     const words = this.filter.toLowerCase().split(/\s+/).filter(Boolean);
-    this.shown = [...this.rows.values()].filter((r) => words.every((w) => r.search.includes(w)));
+    const place = new Map(keep ? this.shown.map((r, i) => [r.key, i]) : []);
+    const rows = [...this.rows.values()], there = rows.filter((r) => !gone(r));
+    this.gone = rows.length - there.length;
+    this.shown = (this.all ? rows : there).filter((r) => words.every((w) => r.search.includes(w)));
     const value = columns[this.column], sign = this.descending ? -1 : 1;
     this.shown.sort((a, b) => {
+      const i = place.get(a.key) ?? Infinity, j = place.get(b.key) ?? Infinity;
+      if (i !== j) return i - j;
       const x = value(a), y = value(b);
       if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y) || a.rank - b.rank; // a total that is no number: last
       return (x < y ? -sign : x > y ? sign : 0) || a.rank - b.rank;
     });
     this.fastest = 0;
     for (const r of this.shown) this.fastest = Math.max(this.fastest, Math.abs(r.rate));
-  }
-
-  /** Whether the order depends on what moves. */
-  get restless() {
-    return this.column !== 'name';
   }
 }

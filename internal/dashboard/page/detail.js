@@ -1,7 +1,7 @@
 // The panel of the counter that is looked at.
 
 import { bars, steps } from './charts.js';
-import { age, decimal, integer, plural, rate, time } from './format.js';
+import { age, decimal, integer, plural, rate, time, visible } from './format.js';
 
 const span = 120; // seconds of history
 const idle = 3; // seconds without a roll-up after which nothing seems to change
@@ -59,9 +59,9 @@ export class Detail {
     this.row = row;
     this.#told = this.#drawn = null;
     this.#panel.hidden = false;
-    this.find('h2').textContent = row.name;
-    this.find('.field').textContent = `field ${row.field}`;
-    this.find('.rollup').textContent = row.rollup;
+    this.find('h2').textContent = visible(row.name);
+    this.find('.field').textContent = `field ${visible(row.field)}`;
+    this.find('.rollup').textContent = visible(row.rollup);
     this.find('.route').textContent = about.routes[row.route];
     this.find('.database').hidden = about.databases.length < 2;
     this.find('.database dd').textContent = row.database;
@@ -138,14 +138,14 @@ export class Detail {
     const writes = shards.map((s) => s.writes), counts = shards.map((s) => finite(s.count));
     const hottest = shards.reduce((a, b) => (b.writes > a.writes ? b : a), { writes: 0 });
     const many = shards.length >= limit ? `the first ${integer(limit)} shards` : plural(shards.length, 'shard');
-    const summary = hottest.writes > 0 ? `${many}; the hottest, ${hottest.id}, takes ${rate(hottest.writes)} writes a second.` : `${many}; none was written to in the last ten seconds.`;
+    const summary = hottest.writes > 0 ? `${many}; the hottest takes ${rate(hottest.writes)} writes a second: ${visible(hottest.id)}` : `${many}; none was written to in the last ten seconds.`;
     text(heat, summary[0].toUpperCase() + summary.slice(1));
     const kind = (v) => (v > sustained ? 'hot' : v > sustained / 2 ? 'warm' : 'cool');
     bars(this.find('.chart.writes'), writes, kind, sustained);
     bars(this.find('.chart.counts'), counts, () => 'cool');
     this.find('.chart.writes').setAttribute('aria-label', `Writes a second to each shard: ${summary}`);
     this.find('.chart.counts').setAttribute('aria-label', `Count of each shard: from ${integer(Math.min(...counts, Infinity))} to ${integer(Math.max(...counts, -Infinity))}`);
-    const ids = shards.length <= 20 ? shards.map((s) => s.id) : [shards[0].id, shards.at(-1).id];
+    const ids = shards.length <= 20 ? shards.map((s) => visible(s.id)) : [visible(shards[0].id), visible(shards.at(-1).id)];
     for (const axis of this.#panel.querySelectorAll('.axis')) label(axis, ids, shards.length === ids.length);
     if (this.find('details').open) this.#table(shards);
   }
@@ -159,7 +159,7 @@ export class Detail {
     }
     shards.forEach((s, i) => {
       const [id, count, writes] = body.rows[i].cells;
-      text(id, s.id);
+      text(id, visible(s.id));
       text(count, s.count === '' ? 'no number' : decimal(s.count));
       text(writes, rate(s.writes));
     });

@@ -22,6 +22,9 @@ export const rate = (n) => (n === 0 ? '0' : Math.abs(n) >= 1e6 ? compact.format(
 /** List prices: a cent is a lot here. */
 export const dollars = (n) => (n === 0 ? '$0' : n < 0.00005 ? '< $0.0001' : n < 1 ? `$${n.toFixed(4)}` : `$${n.toFixed(2)}`);
 
+/** An id as it may be shown: what breaks a line or turns the direction of the text is escaped. */
+export const visible = (id) => id.replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, (c) => `\\u${c.codePointAt(0).toString(16).padStart(4, '0')}`);
+
 /** How long ago, in seconds. Firestore's clock and its answers are not that exact, so a little in the future is now. */
 export function age(seconds) {
   const s = Math.max(0, seconds);

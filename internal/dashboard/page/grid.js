@@ -24,16 +24,7 @@ export class Grid {
     new ResizeObserver(draw).observe(grid);
     grid.addEventListener('focus', draw);
     grid.addEventListener('blur', draw);
-    grid.addEventListener('keydown', (e) => {
-      if (e.target !== grid || e.ctrlKey || e.metaKey || e.altKey) return;
-      const shown = this.counters.shown, at = this.#index(), page = Math.max(1, Math.floor(this.#room() / this.#height) - 1);
-      const to = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: shown.length - 1 }[e.key];
-      if (to !== undefined && shown.length > 0) this.activate(Math.min(Math.max(to, 0), shown.length - 1));
-      else if ((e.key === 'Enter' || e.key === ' ') && shown[at]) open(shown[at], true);
-      else return;
-      e.preventDefault();
-      draw();
-    });
+    this.open = open;
     rows.addEventListener('click', (e) => {
       const r = this.counters.shown[e.target.closest('.row')?.index];
       if (!r) return;
@@ -41,6 +32,22 @@ export class Grid {
       open(r, false);
       draw();
     });
+  }
+
+  /** Does what a key is for, and reports whether it is for anything. */
+  key(key) {
+    const shown = this.counters.shown, at = this.#index(), page = Math.max(1, Math.floor(this.#room() / this.#height) - 1);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: shown.length - 1 }[key];
+    if (shown.length === 0 || (to === undefined && key !== 'Enter' && key !== ' ')) return false;
+    this.#grid.focus({ preventScroll: true });
+    this.activate(Math.min(Math.max(to ?? at, 0), shown.length - 1));
+    if (to === undefined) this.open(shown[Math.max(at, 0)], true);
+    return true;
+  }
+
+  /** Whether somebody points at a row, or is at one by keyboard. */
+  get held() {
+    return this.#rows.matches(':hover') || this.#grid.matches(':focus-visible');
   }
 
   /** The index of the row that the keyboard is at, or -1. */
@@ -103,7 +110,9 @@ export class Grid {
     set(slot, 'active', active);
     set(slot, 'fresh', now - r.changed < fresh);
     set(slot, 'prefix', r.prefix);
-    set(slot, 'name', r.label);
+    set(slot, 'last', r.last);
+    set(slot, 'suffix', r.suffix);
+    set(slot, 'title', r.prefix + r.last + r.suffix);
     set(slot, 'total', r.total);
     set(slot, 'rate', r.rate);
     set(slot, 'bar', this.counters.fastest > 0 ? Math.round((Math.abs(r.rate) / this.counters.fastest) * 100) : 0);
@@ -124,12 +133,15 @@ function makeRow() {
     element.append(cell);
     return cell;
   });
-  const prefix = cells[0].appendChild(document.createElement('span'));
-  prefix.className = 'prefix';
+  const name = ['prefix', 'last', 'suffix'].map((part) => {
+    const element = cells[0].appendChild(document.createElement('bdi')); // an id may be of any script
+    element.className = part;
+    return element;
+  });
   const text = cells.map((cell) => cell.appendChild(document.createTextNode('')));
   const bar = cells[2].appendChild(document.createElement('span'));
   bar.className = 'bar';
-  return { element, cells, prefix, text, bar, was: {} };
+  return { element, cells, name, text, bar, was: {} };
 }
 
 /** How each property of a row is shown. */
@@ -141,11 +153,10 @@ const show = {
   selected: (s, v) => s.element.setAttribute('aria-selected', v),
   active: (s, v) => s.element.classList.toggle('active', v),
   fresh: (s, v) => s.cells[1].classList.toggle('fresh', v),
-  prefix: (s, v) => (s.prefix.textContent = v),
-  name: (s, v) => {
-    s.text[0].data = v.slice(s.was.prefix.length);
-    s.cells[0].title = v;
-  },
+  prefix: (s, v) => (s.name[0].textContent = v),
+  last: (s, v) => (s.name[1].textContent = v),
+  suffix: (s, v) => (s.name[2].textContent = v),
+  title: (s, v) => (s.cells[0].title = v),
   total: (s, v) => (s.text[1].data = decimal(v)),
   rate: (s, v) => (s.text[2].data = rate(v)),
   bar: (s, v) => (s.bar.style.transform = `scaleX(${v / 100})`),

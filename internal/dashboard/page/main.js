@@ -6,6 +6,8 @@ import { Detail } from './detail.js';
 import { decimal, dollars, integer, plural, rate } from './format.js';
 import { Grid } from './grid.js';
 
+const beat = 3000; // milliseconds between two orders of the rows
+
 const $ = (id) => document.getElementById(id);
 const counters = new Counters();
 const grid = new Grid($('grid'), $('rows'), counters, { open, draw });
@@ -14,9 +16,9 @@ const detail = new Detail($('detail'), { close, draw });
 let about = null;
 let last = null; // the last message
 let offset = 0; // Firestore's time less the page's, in microseconds
-let unordered = false;
-let ordered = 0; // when the rows were last put in order
-let held = -Infinity; // until when the rows stay in place
+let came = false; // rows have come or gone
+let moved = false; // and what others are sorted by has changed
+let ordered = -Infinity; // when the rows were last put in order
 const past = []; // [seconds, rate, roll-ups] of the last two minutes
 
 /** Firestore's time now, in microseconds. */
@@ -31,30 +33,33 @@ function draw() {
   drawing = true;
   requestAnimationFrame((now) => {
     drawing = false;
-    // Rows that move about cannot be read or pointed at, so what moves is put in order once a second, and not while somebody points or
-    // goes from row to row.
-    if (unordered && (!counters.restless || (now - ordered > 1000 && now > held))) order();
+    // Rows that move about cannot be read or pointed at, so they are put in order every few seconds, and not while somebody points at
+    // them or goes from one to the next.
+    if ((came || moved) && now - ordered > beat && !grid.held) order(false);
+    else if (came) order(true);
     grid.draw(micros(), now);
     detail.draw(micros());
   });
 }
 
-function order() {
-  unordered = false;
-  ordered = performance.now();
-  counters.order();
-  const { rows, shown, filter } = counters;
+function order(keep) {
+  came = false;
+  if (!keep) {
+    moved = false;
+    ordered = performance.now();
+  }
+  counters.order(keep);
+  const { shown, filter, gone } = counters, size = counters.rows.size - (counters.all ? 0 : gone);
+  put('counters', integer(size));
+  $('gone').hidden = gone === 0;
+  put('gone-text', `Show ${integer(gone)} that ${gone === 1 ? 'is' : 'are'} gone`);
   $('grid').classList.toggle('one', counters.prefixes.size < 2);
-  $('shown').textContent = shown.length === rows.size ? plural(rows.size, 'counter') : `${integer(shown.length)} of ${plural(rows.size, 'counter')}`;
+  $('shown').textContent = shown.length === size ? plural(size, 'counter') : `${integer(shown.length)} of ${plural(size, 'counter')}`;
   $('empty').hidden = shown.length > 0;
-  $('empty').textContent = !last?.ready ? 'Waiting for Firestore.' : rows.size === 0 ? 'No roll-ups yet. A counter is here once it was rolled up.' : `No counter matches “${filter}”.`;
+  $('empty').textContent = !last?.ready ? 'Waiting for Firestore.' : size === 0 ? 'No roll-ups yet. A counter is here once it was rolled up.' : `No counter matches “${filter}”.`;
 }
 
 setInterval(draw, 500); // counters age
-
-$('rows').addEventListener('pointermove', () => (held = performance.now() + 2000), { passive: true });
-$('rows').addEventListener('pointerleave', () => (held = -Infinity));
-$('grid').addEventListener('keydown', () => (held = performance.now() + 5000));
 
 // What comes from the stream
 
@@ -77,7 +82,8 @@ function receive(message) {
   for (const row of message.rows ?? []) counters.add(row);
   for (const moved of message.moved ?? []) counters.move(moved, now);
   for (const id of message.removed ?? []) counters.remove(id);
-  if (message.about || message.rows || message.removed || message.moved || message.ready !== last?.ready) unordered = true;
+  came ||= Boolean(message.about || message.rows || message.removed || message.ready !== last?.ready);
+  moved ||= Boolean(message.moved);
   last = message;
   if (message.about || message.rows || message.removed) follow();
   linked(message.problems ? 'broken' : message.ready ? 'live' : 'connecting', message.problems ? 'Not live' : message.ready ? 'Live' : 'Waiting for Firestore');
@@ -110,7 +116,6 @@ function linked(state, words) {
 }
 
 function figures(m) {
-  put('counters', integer(counters.rows.size));
   put('sum', `sum of totals ${decimal(counters.sum())}`);
   put('rate', rate(m.rate));
   put('rollups', rate(m.rollups));
@@ -127,8 +132,8 @@ function figures(m) {
   if (past.length === 0 || to - past.at(-1)[0] >= 1 || to < past.at(-1)[0]) {
     past.push([to, m.rate, m.rollups]);
     if (past.length > 121) past.shift();
-    steps($('rate-line'), past.map(([t, v]) => [t, v]), to - 120, to, true);
-    steps($('rollups-line'), past.map(([t, , v]) => [t, v]), to - 120, to, true);
+    steps($('rate-line'), past.map(([t, v]) => [t, v]), past[0][0], to, true);
+    steps($('rollups-line'), past.map(([t, , v]) => [t, v]), past[0][0], to, true);
   }
 }
 
@@ -205,7 +210,7 @@ function sortBy(column) {
     if (button.dataset.sort === column) cell.setAttribute('aria-sort', counters.descending ? 'descending' : 'ascending');
     else cell.removeAttribute('aria-sort');
   }
-  order();
+  order(false);
   say(`Sorted by ${document.querySelector(`[data-sort=${column}]`).textContent}, ${counters.descending ? 'descending' : 'ascending'}`);
   draw();
 }
@@ -216,10 +221,16 @@ let saying = 0;
 
 $('filter').addEventListener('input', () => {
   counters.filter = $('filter').value.trim();
-  order();
+  order(false);
   $('grid').scrollTop = 0;
   clearTimeout(saying);
   saying = setTimeout(() => say($('shown').textContent), 600); // once the typing pauses
+  draw();
+});
+
+$('all').addEventListener('change', () => {
+  counters.all = $('all').checked;
+  order(false);
   draw();
 });
 
@@ -236,11 +247,13 @@ const letters = { n: 'name', t: 'total', p: 'rate', a: 'age', s: 'shards' };
 
 document.addEventListener('keydown', (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target === $('filter')) return;
+  const free = e.target === document.body || e.target === $('grid'); // no button, and nothing that scrolls
   if (e.key === '/') $('filter').select();
-  else if (e.key === 'Escape') close();
-  else if (e.target === $('grid') && letters[e.key]) sortBy(letters[e.key]);
-  else return;
+  else if (e.key === 'Escape') grid.selected === null ? document.activeElement.blur() : close();
+  else if (letters[e.key.toLowerCase()]) sortBy(letters[e.key.toLowerCase()]);
+  else if (!free || !grid.key(e.key)) return;
   e.preventDefault();
+  draw();
 });
 
 // Light and dark
