@@ -28,7 +28,10 @@ func BenchmarkDev(b *testing.B) {
 		start func(b *testing.B) (addr, project string)
 	}{
 		{"nobody", benchStack},
-		{"dev", func(b *testing.B) (string, string) { addr, _ := benchDev(b, "--dashboard=false"); return addr, "demo-tally" }},
+		{"dev", func(b *testing.B) (string, string) {
+			addr, _ := benchDev(b, "--dashboard=false")
+			return addr, "demo-tally"
+		}},
 		{"dashboard", func(b *testing.B) (string, string) {
 			addr, page := benchDev(b, "--dashboard-port=0")
 			stream, err := http.Get(page + "counters")
