@@ -82,13 +82,13 @@ func runAt(ctx context.Context, at endpoints, args []string, stdout, stderr io.W
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(initCommand(), devCommand(), demoCommand(), functionsCommand(), deployCommand(at), undeployCommand(at), doctorCommand(at), migrateCommand())
+	root.AddCommand(initCommand(), devCommand(), demoCommand(), functionsCommand(), deployCommand(), undeployCommand(), doctorCommand(), migrateCommand())
 	root.AddCommand(counterCommands()...)
 	root.SetArgs(args)
 	stdout, stderr = screen{stdout}, screen{stderr}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	if err := root.ExecuteContext(ctx); err != nil {
+	if err := root.ExecuteContext(context.WithValue(ctx, endpointsKey{}, at)); err != nil {
 		fmt.Fprintf(stderr, "tally: %v\n", err)
 		if ctx.Err() != nil {
 			return interrupted
