@@ -79,13 +79,12 @@ type model struct {
 	began   int64         // when the watching began, by Firestore's clock, in microseconds; 0: not yet
 	ids     int64
 	rows    map[rowKey]*row
-	active  map[*row]bool
 	rate    float64 // of all rows
 	rollUps recent
 }
 
 func newModel(window time.Duration) *model {
-	return &model{window: window, rows: make(map[rowKey]*row), active: make(map[*row]bool), rollUps: newRecent(window)}
+	return &model{window: window, rows: make(map[rowKey]*row), rollUps: newRecent(window)}
 }
 
 // put notes what a roll-up document says of a field, and reports whether it was not known. With known,
@@ -110,7 +109,6 @@ func (m *model) put(key rowKey, source *query, from origin, s sample, numShards 
 	r.samples = append(r.samples, s)
 	r.shards = numShards
 	r.version++
-	m.active[r] = true
 	return true
 }
 
@@ -121,7 +119,6 @@ func (m *model) remove(key rowKey) {
 		return
 	}
 	delete(m.rows, key)
-	delete(m.active, r)
 	r.samples = nil
 }
 
@@ -134,7 +131,7 @@ func (m *model) tick(now time.Time) {
 	}
 	watched := min(max(time.Duration(at-m.began)*time.Microsecond, time.Second), m.window)
 	from := at - m.window.Microseconds()
-	for r := range m.active {
+	for _, r := range m.rows {
 		rate := change(r.totalAt(from), r.latest().total) / watched.Seconds()
 		rate = math.Round(rate*1000) / 1000 // digits enough, and no more to send
 		if rate != r.rate {
@@ -142,8 +139,5 @@ func (m *model) tick(now time.Time) {
 			r.version++
 		}
 		m.rate += rate
-		if r.latest().asOf <= from {
-			delete(m.active, r)
-		}
 	}
 }
