@@ -31,7 +31,7 @@ func TestImports(t *testing.T) {
 		"internal/framework":      {"internal/freeport"},
 		"internal/freeport":       nil,
 		"internal/googletest":     nil,
-		"internal/doctor":         {"deploy", "internal/app", "internal/document", "rollup"},
+		"internal/doctor":         {"deploy", "internal/app", "internal/appfolder", "internal/document", "rollup"},
 		"internal/dashboard":      {"internal/billing", "internal/document", "rollup"},
 	} {
 		p, err := build.ImportDir(path, 0)

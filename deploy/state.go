@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/appfolder"
 )
 
 // Functions returns the functions that tally deploy or Terraform made, the one that was deployed last
@@ -34,6 +35,17 @@ func (s *State) Env() map[string]string {
 			env = Environment(f)
 		}
 	}
+	return env
+}
+
+// Wanted returns the variables that the functions are to have: those of tally.yaml, or, where there is none,
+// those that they have.
+func (s *State) Wanted(f *appfolder.Folder) map[string]string {
+	env := f.Variables()
+	if f.File == "" {
+		env = s.Env()
+	}
+	env["GOOGLE_CLOUD_PROJECT"] = s.Project
 	return env
 }
 

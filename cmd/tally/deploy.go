@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
@@ -22,6 +24,15 @@ import (
 type endpoints struct {
 	grpc, rest []option.ClientOption
 	firestore  string
+}
+
+// endpointsKey is the key of a command's endpoints in its context, which only tests set.
+type endpointsKey struct{}
+
+// endpointsOf returns where Google's APIs are for a command.
+func endpointsOf(ctx context.Context) endpoints {
+	at, _ := ctx.Value(endpointsKey{}).(endpoints)
+	return at
 }
 
 // signIn returns the options with which Google's clients sign in.
@@ -54,6 +65,7 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 	f.BoolVar(&d.dryRun, "dry-run", false, "print the commands, and change nothing")
 	f.BoolVarP(&d.yes, "yes", "y", false, "do not ask")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		d.at = endpointsOf(c.Context())
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 		var err error
 		if d.folder, err = here(); err != nil {
@@ -110,8 +122,8 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, nothing string) e
 	return d.tools.Run(ctx, plan)
 }
 
-func deployCommand(at endpoints) *cobra.Command {
-	d := deployment{at: at}
+func deployCommand() *cobra.Command {
+	var d deployment
 	var location string
 	var rules, prune, isNew, terraform bool
 	c := &cobra.Command{
@@ -141,23 +153,17 @@ The project's rules stay as they are without --rules. docs/deploy.md tells what 
 			return err
 		}
 		settings := d.folder.Settings
-		environment := d.folder.Variables()
-		if !isNew {
-			if err := d.read(ctx); err != nil {
-				return err
-			}
-			if d.folder.File == "" {
-				environment = d.have.Env()
-			}
+		var creation deploy.Plan
+		if isNew {
+			ids := cmp.Or(d.folder.Variables()["TALLY_DATABASES"], firestore.DefaultDatabaseID)
+			d.have, creation = deploy.NewProject(d.project, strings.Split(ids, ","), location)
+		} else if err := d.read(ctx); err != nil {
+			return err
 		}
-		environment["GOOGLE_CLOUD_PROJECT"] = d.project
+		environment := d.have.Wanted(d.folder)
 		config, err := app.LoadConfig(environment)
 		if err != nil {
 			return fmt.Errorf("%s: %w", cmp.Or(d.folder.File, "configuration"), err)
-		}
-		var creation deploy.Plan
-		if isNew {
-			d.have, creation = deploy.NewProject(d.project, config.Databases, location)
 		}
 		databases, err := d.have.Locate(config.Databases)
 		if err != nil {
@@ -204,8 +210,8 @@ The project's rules stay as they are without --rules. docs/deploy.md tells what 
 	})
 }
 
-func undeployCommand(at endpoints) *cobra.Command {
-	d := deployment{at: at}
+func undeployCommand() *cobra.Command {
+	var d deployment
 	c := &cobra.Command{
 		Use:   "undeploy",
 		Short: "Take away what tally deploy brought to a project",

@@ -56,7 +56,7 @@ func TestDeploy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := player{cloud: cloud{c.Google, t}, clone: leastClone(t, root), bin: t.TempDir()}
+		p := player{cloud: cloud{Google: c.Google, t: t}, clone: leastClone(t, root), bin: t.TempDir()}
 		gcloud, err := exec.LookPath("gcloud")
 		if err != nil {
 			t.Fatal(err)

@@ -120,3 +120,20 @@ func (q questions) route() (string, error) {
 		fmt.Fprintln(q.out, err)
 	}
 }
+
+// routeFor returns a route for the documents like the one at path: it sums their field, or without one
+// it counts them into the documents that they are below.
+func routeFor(path, field string) string {
+	pattern, template := generalized(path)
+	ids := strings.Split(pattern, "/")
+	above, collection := strings.Join(ids[:len(ids)-2], "/"), ids[len(ids)-2]
+	switch {
+	case field == "" && above == "":
+		return pattern + " -> " + template + " : count() as " + collection
+	case field == "":
+		return pattern + " -> " + above + " : count() as " + collection + " : existing"
+	case strings.HasPrefix(rollup.DefaultRoute, pattern+" -> "):
+		template = "rollups/" + ids[1]
+	}
+	return pattern + " -> " + template + " : " + field
+}

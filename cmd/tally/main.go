@@ -82,14 +82,14 @@ func runAt(ctx context.Context, at endpoints, args []string, stdout, stderr io.W
 	root.SetVersionTemplate("tally {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(initCommand(), devCommand(), demoCommand(), functionsCommand(), deployCommand(at), undeployCommand(at), doctorCommand(at), migrateCommand(), versionCommand())
+	root.AddCommand(initCommand(), devCommand(), demoCommand(), functionsCommand(), deployCommand(), undeployCommand(), doctorCommand(), migrateCommand(), versionCommand())
 	root.AddCommand(counterCommands()...)
 	takeArguments(root)
 	root.SetArgs(negatives(root, args))
 	stdout, stderr = &screen{raw: stdout}, &screen{raw: stderr}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	if err := root.ExecuteContext(ctx); err != nil {
+	if err := root.ExecuteContext(context.WithValue(ctx, endpointsKey{}, at)); err != nil {
 		fmt.Fprintf(stderr, "tally: %v\n", err)
 		if ctx.Err() != nil {
 			return interrupted

@@ -74,6 +74,11 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 	t.role = role
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t.in, t.out, t.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+		t.at = endpointsOf(c.Context())
+		var err error
+		if t.folder, err = here(); err != nil {
+			return err
+		}
 		if t.timeout < 0 {
 			return fmt.Errorf("--timeout %v: want 0 or more", t.timeout)
 		}
@@ -95,7 +100,7 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 				return err
 			}
 		}
-		err := run(ctx, args)
+		err = run(ctx, args)
 		t.stop()
 		if err != nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -142,10 +147,6 @@ func (t *target) confirm(ctx context.Context, yes bool, format string, args ...a
 }
 
 func (t *target) open(ctx context.Context) error {
-	var err error
-	if t.folder, err = here(); err != nil {
-		return err
-	}
 	host := os.Getenv(firestorestore.EmulatorHost)
 	if t.project = cmp.Or(t.project, os.Getenv("GOOGLE_CLOUD_PROJECT")); t.project == "" && t.folder.Project != "" {
 		t.project = t.folder.Project
@@ -168,6 +169,7 @@ func (t *target) open(ctx context.Context) error {
 	case t.project == "":
 		t.project = firestore.DetectProjectID
 	}
+	var err error
 	if t.client, err = firestorestore.Dial(ctx, cmp.Or(host, t.at.firestore), t.project, t.database, t.dial...); err != nil {
 		return err
 	}
