@@ -521,7 +521,7 @@ func TestCounterMistakes(t *testing.T) {
 		{"get lieks", []string{"no such counter: counters/lieks; did you mean counters/likes?"}},
 		{"set Visitor 0", []string{"did you mean counters/visitors?"}},
 		{"increment quite-another", []string{"no such counter: counters/quite-another; tally create makes it, tally ls lists"}},
-		{"resize posts/7/counters/likes 9", []string{"no route serves posts/7/counters/likes; this one would: posts/{post}/counters/{counter}/shards/{shard} -> posts/{post}/counter_totals/{counter} : count; tally.yaml names others"}},
+		{"resize posts/7/counters/likes 9", []string{"no route serves posts/7/counters/likes; this one would: posts/{post}/counters/{counter}/shards/{shard} -> post_totals/{post}/counters/{counter} : count; tally.yaml names others"}},
 		{"get counter/likes", []string{"no route serves counter/likes; the nearest is counters/", "; did you mean counters/likes?"}},
 		{"get counters/likes/shard/0", []string{"did you mean counters/likes/shards/0?"}},
 		{"get counters/likes/shard", []string{"did you mean counters/likes/shards?"}},
