@@ -210,7 +210,7 @@ func TestImportAndVerify(t *testing.T) {
 		source Source
 		want   string
 	}{
-		{FieldOf(client.Doc("posts/8"), "likes"), `posts/8 has no field "likes"`},
+		{FieldOf(client.Doc("posts/8"), "likes"), "there is no document"},
 		{FieldOf(client.Doc("posts/7"), "like"), `posts/7 has no field "like"`},
 		{FieldOf(client.Doc("posts/7"), "title"), `"x", not a number`},
 		{FieldOf(client.Doc("posts"), "likes"), "nil document"},
