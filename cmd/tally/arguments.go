@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime/debug"
 	"strings"
 
@@ -53,6 +54,8 @@ func flagError(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 }
 
+var negative = regexp.MustCompile(`^-[.\d]`)
+
 // negatives returns the arguments with those that are negative numbers behind a "--", or they would be
 // taken for flags.
 func negatives(root *cobra.Command, args []string) []string {
@@ -65,7 +68,7 @@ func negatives(root *cobra.Command, args []string) []string {
 		switch {
 		case arg == "--":
 			return args
-		case len(arg) > 1 && arg[0] == '-' && strings.ContainsRune(".0123456789", rune(arg[1])) && !takesValue(c, args[max(0, i-1)]):
+		case negative.MatchString(arg) && !takesValue(c, args[max(0, i-1)]):
 			numbers = append(numbers, arg)
 		default:
 			others = append(others, arg)
@@ -84,19 +87,13 @@ func takesValue(c *cobra.Command, arg string) bool {
 	return long && f != nil && f.NoOptDefVal == ""
 }
 
-// version returns the version of the module, and of Go.
+// version returns the version of the module, which names the revision that it was built from, and of Go.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown" // not reached: the go command builds it with modules
 	}
-	v := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && v == "(devel)" {
-			v = s.Value
-		}
-	}
-	return v + " " + info.GoVersion
+	return info.Main.Version + " " + info.GoVersion
 }
 
 func versionCommand() *cobra.Command {
@@ -104,9 +101,6 @@ func versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Show which version of Tally this is",
 		Example: "  tally version",
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(c.OutOrStdout(), "tally %s\n", version())
-			return err
-		},
+		Run:     func(c *cobra.Command, _ []string) { fmt.Fprintf(c.OutOrStdout(), "tally %s\n", version()) },
 	}
 }

@@ -77,12 +77,12 @@ that no route has shards for is set to 0. The first line says which routes are t
 const auditTimeout = 45 * time.Second
 
 func (t *target) audit(ctx context.Context, meter *billing.Meter, o rollup.AuditOptions) error {
-	t.begin("auditing", "counters", unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
+	t.begin("auditing counters", "counters", unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
 	logger := slog.New(slog.NewTextHandler(t.logs, nil))
 	o.Options = rollup.Options{Cadence: t.config.Cadence, Burst: t.config.Burst, Timeout: auditTimeout, Logger: logger}
 	o.Progress = func(r rollup.Report) {
 		if r.Waiting > 0 {
-			t.progress.describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
+			t.progress.describe(fmt.Sprintf("auditing counters; %d that differ are looked at again", r.Waiting))
 		}
 		t.report(r.Counters, unknown)
 	}

@@ -89,12 +89,14 @@ With --check it changes nothing: it compares the two in one snapshot, and exits 
 			b.role = viewer
 			return b.check(ctx, c, s, source)
 		}
-		b.begin("importing", "writes", unknown, replaceKept)
 		r, err := s.Import(ctx, source, func(r shards.Replacement) error {
-			if b.documents == "" || r.Now.Float64() != 0 || r.Was.Float64() == 0 {
-				return nil
+			if b.documents != "" && r.Now.Float64() == 0 && r.Was.Float64() != 0 {
+				if err := b.confirm(ctx, yes, "%s holds no documents. %s is %v, and would be 0. Go on?", b.documents, c.path, r.Was); err != nil {
+					return err
+				}
 			}
-			return b.confirm(ctx, yes, "%s holds no documents. %s is %v, and would be 0. Go on?", b.documents, c.path, r.Was)
+			b.begin("importing: writes", "writes", unknown, replaceKept)
+			return nil
 		})
 		if err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -521,7 +522,7 @@ func TestCounterMistakes(t *testing.T) {
 		{"get lieks", []string{"no such counter: counters/lieks; did you mean counters/likes?"}},
 		{"set Visitor 0", []string{"did you mean counters/visitors?"}},
 		{"increment quite-another", []string{"no such counter: counters/quite-another; tally create makes it, tally ls lists"}},
-		{"resize posts/7/counters/likes 9", []string{"no route serves posts/7/counters/likes; this one would: posts/{post}/counters/{counter}/shards/{shard} -> posts/{post}/counter_totals/{counter} : count; tally.yaml names others"}},
+		{"resize posts/7/counters/likes 9", []string{"no route serves posts/7/counters/likes; this one would: posts/{post}/counters/{counter}/shards/{shard} -> post_totals/{post}/counters/{counter} : count; tally.yaml names others"}},
 		{"get counter/likes", []string{"no route serves counter/likes; the nearest is counters/", "; did you mean counters/likes?"}},
 		{"get counters/likes/shard/0", []string{"did you mean counters/likes/shards/0?"}},
 		{"get counters/likes/shard", []string{"did you mean counters/likes/shards?"}},
@@ -689,6 +690,26 @@ func TestNoCredentials(t *testing.T) {
 			t.Errorf("tally %v: status %d: %s", args, status, &logs)
 		}
 	}
+}
+
+// The time limit of a command is without progress.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		patient := target{timeout: time.Minute}
+		ctx, stop := patient.patient(t.Context())
+		defer stop()
+		for range 3 {
+			time.Sleep(59 * time.Second)
+			patient.report(1, 10)
+		}
+		if ctx.Err() != nil {
+			t.Errorf("given up while it went on: %v", context.Cause(ctx))
+		}
+		time.Sleep(61 * time.Second)
+		if err := context.Cause(ctx); err == nil || err.Error() != "no progress for 1m0s; --timeout gives it longer" {
+			t.Errorf("without progress: %v", err)
+		}
+	})
 }
 
 // What Firestore answers on a real project, which the emulator never does.

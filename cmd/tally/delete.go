@@ -77,7 +77,7 @@ func (d *deletion) deleteOne(ctx context.Context, arg string) error {
 	if err := d.confirm(ctx, d.yes, "Delete the counter %s of project %s with all documents of %s, for ever?", c.path, d.project, r.Shards(c.Counter)); err != nil {
 		return err
 	}
-	d.begin("deleting", "shards", unknown, "The total is that of the rest. The same command goes on from here.")
+	d.begin("deleting shards", "shards", unknown, "The total is that of the rest. The same command goes on from here.")
 	n, declared, err := d.shards(c, r, r.Totals[0].Field, 1, shards.Progress(d.report)).Delete(ctx)
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func (d *deletion) find(ctx context.Context) ([]rollup.Found, error) {
 		return nil, err
 	}
 	defer store.Close()
-	d.begin("looking", "counters", unknown, "Looking changes nothing.")
+	d.begin("looking through counters", "counters", unknown, "Looking changes nothing.")
 	defer d.stop()
 	looked := 0
 	var matching []rollup.Found
@@ -205,7 +205,7 @@ func sum(ctx context.Context, store *firestorestore.Store, f *rollup.Found) erro
 
 // deleteAll deletes counters, and returns how many, with how many shards. When ctx ends it finishes those in work.
 func (d *deletion) deleteAll(ctx context.Context, found []rollup.Found) (counters, numShards int64, err error) {
-	d.begin("deleting", "counters", len(found), "None is deleted by half. The same command goes on from here.")
+	d.begin("deleting counters", "counters", len(found), "None is deleted by half. The same command goes on from here.")
 	defer d.stop()
 	var done, gone atomic.Int64
 	var group errgroup.Group

@@ -6,23 +6,21 @@ import (
 	"io"
 
 	"github.com/firestore-tally/tally/internal/emulator"
-	"github.com/schollz/progressbar/v3"
 )
 
 // fetchEmulator returns a function that downloads the emulator, on a machine that has none.
 func fetchEmulator(out io.Writer) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		var bar *progressbar.ProgressBar
+		var p *progress
 		jar, err := emulator.Download(ctx, func(done, total int64) {
-			if bar == nil {
+			if p == nil {
 				fmt.Fprintf(out, "tally: downloading Google's Firestore emulator, %d MB, once\n", total/1e6)
-				bar = progressbar.NewOptions64(total, progressbar.OptionSetDescription("Firestore emulator"),
-					progressbar.OptionSetWriter(raw(out)), progressbar.OptionSetVisibility(isTerminal(out)), progressbar.OptionShowBytes(true))
+				p = newProgress(out, "downloading MB", "MB", int(total/1e6))
 			}
-			_ = bar.Set64(done)
+			p.at(int(done/1e6), int(total/1e6))
 		})
-		if bar != nil {
-			_ = bar.Exit()
+		if p != nil {
+			p.stop()
 		}
 		return jar, err
 	}

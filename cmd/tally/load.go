@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
@@ -24,6 +25,7 @@ type load struct {
 	stack    *stack
 	counters []*watched
 	progress *progress
+	made     atomic.Int64 // increments
 }
 
 // usage is what a stack was used for until some moment.
@@ -183,11 +185,11 @@ func (l *load) increment(ctx context.Context, w *watched) error {
 		switch {
 		case err == nil:
 			w.incremented(committed)
-			l.progress.add()
+			l.progress.at(int(l.made.Add(1)), l.demo.increments)
 			return nil
 		case errors.Is(err, shards.ErrInDoubt):
 			w.doubted()
-			l.progress.add()
+			l.progress.at(int(l.made.Add(1)), l.demo.increments)
 			return nil
 		}
 		if ctx.Err() == nil {

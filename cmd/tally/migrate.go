@@ -143,7 +143,7 @@ Is the extension uninstalled?`, m.project, migration.Wait); err != nil {
 
 // scan scans, with a progress bar.
 func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, error) {
-	m.begin(what, "reads", unknown, "They change nothing. The same command begins them again.")
+	m.begin(what+": reads", "reads", unknown, "They change nothing. The same command begins them again.")
 	defer m.stop()
 	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { m.report(int(reads), unknown) })
 }
@@ -184,7 +184,7 @@ func (m *migrationRun) tellPlan() {
 
 // work does what is left.
 func (m *migrationRun) work(ctx context.Context) error {
-	m.begin("migrating", "documents", m.migrated.ToDo, "Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.")
+	m.begin("migrating documents", "documents", m.migrated.ToDo, "Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.")
 	err := m.plan.Run(ctx, m.client, m.concurrency, func(done int) {
 		m.migrated.Done = done
 		m.report(done, m.migrated.ToDo)
@@ -231,7 +231,7 @@ func (m *migrationRun) checkRollUps(ctx context.Context, after *migration.Plan) 
 		return err
 	}
 	defer store.Close()
-	m.begin("comparing", "roll-ups", unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
+	m.begin("comparing roll-ups", "roll-ups", unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
 	r, err := rollup.Audit(ctx, store, after.Routes, rollup.AuditOptions{
 		Options:     rollup.Options{Cadence: m.config.Cadence, Burst: m.config.Burst, Timeout: auditTimeout, Logger: logger},
 		Concurrency: m.concurrency, Grace: m.grace, DryRun: true, KeepRerouted: true, FromFirst: true,

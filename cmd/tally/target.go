@@ -82,12 +82,8 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 		if t.timeout < 0 {
 			return fmt.Errorf("--timeout %v: want 0 or more", t.timeout)
 		}
-		ctx, cancel := context.WithCancelCause(c.Context())
-		defer cancel(nil)
-		if t.timeout > 0 {
-			t.patience = time.AfterFunc(t.timeout, func() { cancel(fmt.Errorf("no progress for %v; --timeout gives it longer", t.timeout)) })
-			defer t.patience.Stop()
-		}
+		ctx, stop := t.patient(c.Context())
+		defer stop()
 		if err := t.open(ctx); err != nil {
 			return t.explain(err)
 		}
@@ -111,6 +107,16 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 		return t.explain(t.told(err))
 	}
 	return c
+}
+
+// patient returns a context that ends after the timeout, unless report, which begins it anew, is called
+// until then.
+func (t *target) patient(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if t.timeout > 0 {
+		t.patience = time.AfterFunc(t.timeout, func() { cancel(fmt.Errorf("no progress for %v; --timeout gives it longer", t.timeout)) })
+	}
+	return ctx, func() { cancel(nil) }
 }
 
 // begin says what the command does from now on, which may take long: its unit, how many there are if that

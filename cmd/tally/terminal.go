@@ -120,12 +120,11 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// raw returns where the writer of a screen writes to, for progress bars.
-func raw(w io.Writer) io.Writer {
-	if s, ok := w.(*screen); ok {
-		return s.raw
-	}
-	return w
+// has says whether there is a bar on the screen.
+func (s *screen) has(bar bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bar = bar
 }
 
 // isTerminal reports whether an input or an output is a terminal.
@@ -140,81 +139,59 @@ func isTerminal(stream any) bool {
 // A progress is how far a command is. On a terminal a bar shows it, once the first second is over. It
 // may be used by many goroutines.
 type progress struct {
-	logs  io.Writer
-	unit  string
-	timer *time.Timer
+	screen *screen
+	unit   string
 
 	mu          sync.Mutex
 	what        string
 	done, total int
-	bar         *progressbar.ProgressBar // nil where there is no terminal
-	out         io.Writer                // of the bar: nothing in the first second
+	timer       *time.Timer              // nil where there is no terminal, and once it is stopped
+	bar         *progressbar.ProgressBar // nil in the first second
 }
 
 // unknown is the total of a progress whose end nobody knows.
 const unknown = -1
 
 func newProgress(logs io.Writer, what, unit string, total int) *progress {
-	p := &progress{logs: logs, unit: unit, what: what, total: total, out: io.Discard}
-	if isTerminal(logs) {
-		p.begin()
-		p.timer = time.AfterFunc(time.Second, p.show)
+	p := &progress{unit: unit, what: what, total: total}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s, ok := logs.(*screen); ok && isTerminal(s) {
+		p.screen = s
+		p.timer = time.AfterFunc(time.Second, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.timer != nil {
+				p.draw()
+			}
+		})
 	}
 	return p
 }
 
-// begin begins a bar.
-func (p *progress) begin() {
-	p.bar = progressbar.NewOptions(p.total, progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(p.what),
-		progressbar.OptionSetItsString(p.unit), progressbar.OptionShowIts(), progressbar.OptionShowCount(), progressbar.OptionShowTotalBytes(p.total != unknown),
-		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetSpinnerChangeInterval(0), progressbar.OptionClearOnFinish(), progressbar.OptionSetRenderBlankState(true))
-}
-
-// show has the bar seen.
-func (p *progress) show() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.out = raw(p.logs); p.bar != nil {
-		p.seen(true)
-		progressbar.OptionSetWriter(p.out)(p.bar)
-		_ = p.bar.RenderBlank()
-	}
-}
-
-// seen tells the screen whether a bar is on it.
-func (p *progress) seen(bar bool) {
-	if s, ok := p.logs.(*screen); ok {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.bar = bar
-	}
+// draw begins a bar.
+func (p *progress) draw() {
+	p.screen.has(true)
+	p.bar = progressbar.NewOptions(p.total, progressbar.OptionSetWriter(p.screen.raw), progressbar.OptionSetDescription(p.what),
+		progressbar.OptionShowCount(), progressbar.OptionShowTotalBytes(p.total != unknown), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetSpinnerChangeInterval(0), progressbar.OptionClearOnFinish(), progressbar.OptionSetRenderBlankState(true))
+	_ = p.bar.Set(p.done)
 }
 
 // at says that so much is done, out of a total. Another total is another bar.
 func (p *progress) at(done, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.set(done, total)
-}
-
-// add says that one more is done.
-func (p *progress) add() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.set(p.done+1, p.total)
-}
-
-func (p *progress) set(done, total int) {
 	anew := total != p.total
 	p.done, p.total = done, total
-	if p.bar == nil {
-		return
-	}
-	if anew {
+	switch {
+	case p.bar == nil:
+	case anew:
 		_ = p.bar.Finish()
-		p.begin()
+		p.draw()
+	default:
+		_ = p.bar.Set(done)
 	}
-	_ = p.bar.Set(done)
 }
 
 // describe says what is done from now on.
@@ -240,11 +217,14 @@ func (p *progress) String() string {
 func (p *progress) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bar != nil {
+	if p.timer != nil {
 		p.timer.Stop()
+		p.timer = nil
+	}
+	if p.bar != nil {
 		_ = p.bar.Finish()
 		p.bar = nil
-		p.seen(false)
+		p.screen.has(false)
 	}
 }
 
