@@ -24,13 +24,14 @@ func TestImports(t *testing.T) {
 		"internal/telemetry":      {"rollup"},
 		"rollup":                  {"internal/document"},
 		"shards":                  {"internal/document"},
-		"deploy":                  {"internal/app", "internal/document", "rollup"},
+		"deploy":                  {"internal/app", "internal/appfolder", "internal/document", "rollup"},
+		"internal/appfolder":      nil,
 		"internal/emulator":       {"internal/freeport"},
 		"internal/eventrelay":     nil,
 		"internal/framework":      {"internal/freeport"},
 		"internal/freeport":       nil,
 		"internal/googletest":     nil,
-		"internal/doctor":         {"deploy", "internal/app", "internal/document", "rollup"},
+		"internal/doctor":         {"deploy", "internal/app", "internal/appfolder", "internal/document", "rollup"},
 		"internal/dashboard":      {"internal/billing", "internal/document", "rollup"},
 	} {
 		p, err := build.ImportDir(path, 0)

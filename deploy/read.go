@@ -145,10 +145,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 			return p.InternalProto, nil
 		})
 	})
-	use(r, Function, functions.NewFunctionClient, func(c *functions.FunctionClient) {
-		all := c.ListFunctions(ctx, &functionspb.ListFunctionsRequest{Parent: anywhere})
-		each(r, Function, everywhere(all.Next, &all.Response))
-	})
+	r.functions()
 	use(r, Trigger, eventarc.NewClient, func(c *eventarc.Client) {
 		all := c.ListTriggers(ctx, &eventarcpb.ListTriggersRequest{Parent: anywhere})
 		each(r, Trigger, everywhere(all.Next, &all.Response))
@@ -237,6 +234,29 @@ func (s *State) ReadFor(ctx context.Context, d *Description, o ...option.ClientO
 	if u := s.Unread[Field]; u != nil {
 		s.Unread[TTL] = u
 	}
+}
+
+// Deployed returns the variables that a project's functions are deployed with, nil if there are no functions.
+// The options are of Google's clients.
+func Deployed(ctx context.Context, project string, o ...option.ClientOption) (map[string]string, error) {
+	r := newReader(ctx, newState(project), o)
+	r.functions()
+	_ = r.all.Wait()
+	if u := r.Unread[Function]; u != nil {
+		return nil, u
+	}
+	if len(r.Functions()) == 0 {
+		return nil, nil
+	}
+	return r.Env(), nil
+}
+
+// functions reads the functions of all regions.
+func (r *reader) functions() {
+	use(r, Function, functions.NewFunctionClient, func(c *functions.FunctionClient) {
+		all := c.ListFunctions(r.ctx, &functionspb.ListFunctionsRequest{Parent: "projects/" + r.Project + "/locations/-"})
+		each(r, Function, everywhere(all.Next, &all.Response))
+	})
 }
 
 // repositories reads those of the names that are not read yet. It comes before other reads, which add to what

@@ -145,7 +145,7 @@ func Describe(o Options, number, source string) (*Description, error) {
 	case o.Config.HoldLimit >= onWriteTimeout:
 		return nil, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the timeout of the function, %v", o.Config.HoldLimit, onWriteTimeout)
 	case o.Billing != ByRequest && o.Billing != ByInstance:
-		return nil, fmt.Errorf("--billing %q: want %s or %s", o.Billing, ByRequest, ByInstance)
+		return nil, fmt.Errorf("billing: %q: want %s or %s", o.Billing, ByRequest, ByInstance)
 	}
 	d := &Description{Project: o.Project, APIs: slices.Clone(apis), Routes: o.Config.Routes, Databases: slices.Clone(o.Databases)}
 	d.accounts(&o, number)
@@ -473,9 +473,6 @@ func (o *Options) env() map[string]string {
 	})
 	return env
 }
-
-// Variables are those of app.Config that a shell may hold.
-var Variables = []string{"TALLY_ROUTES", "TALLY_CADENCE", "TALLY_BURST", "TALLY_HOLD_LIMIT", "TALLY_LOG_LEVEL", "TALLY_DATABASES", "TALLY_AUDIT_READS_PER_TICK"}
 
 // Pattern returns the pattern of the route's source, as a trigger and a route spell it.
 func Pattern(r *rollup.Route) string {

@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/appfolder"
 )
 
 // Functions returns the functions that tally deploy or Terraform made, the one that was deployed last
@@ -34,6 +35,17 @@ func (s *State) Env() map[string]string {
 			env = Environment(f)
 		}
 	}
+	return env
+}
+
+// Wanted returns the variables that the functions are to have: those of tally.yaml, or, where there is none,
+// those that they have.
+func (s *State) Wanted(f *appfolder.Folder) map[string]string {
+	env := f.Variables()
+	if f.File == "" {
+		env = s.Env()
+	}
+	env["GOOGLE_CLOUD_PROJECT"] = s.Project
 	return env
 }
 
@@ -78,7 +90,7 @@ func (s *State) Locate(ids []string) ([]Database, error) {
 		case d == nil && len(s.Databases) == 0:
 			problems = append(problems, fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps for ever:\n  %s", s.Project, createDatabase(s.Project, id, "nam5")))
 		case d == nil:
-			problems = append(problems, fmt.Errorf("project %s has no database %s; --databases names those that it has: %s", s.Project, id, strings.Join(slices.Sorted(maps.Keys(s.Databases)), ", ")))
+			problems = append(problems, fmt.Errorf("project %s has no database %s; it has %s", s.Project, id, strings.Join(slices.Sorted(maps.Keys(s.Databases)), ", ")))
 		case d.Type != adminpb.Database_FIRESTORE_NATIVE:
 			problems = append(problems, fmt.Errorf("database %s is of type %s; Tally's events and rules need Firestore in native mode", id, d.Type))
 		case d.DatabaseEdition == adminpb.Database_ENTERPRISE:

@@ -399,7 +399,7 @@ func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, 
 	p := a.paceOf(c.Template)
 	switch did = k.after(&l); {
 	case did == remove:
-		err = a.store.Remove(looking, c, l.rollUp)
+		err = a.remove(looking, a.store, &l)
 	case did != repair:
 	case p.due(&l) <= 0:
 		err = a.write(ctx, &l, p)

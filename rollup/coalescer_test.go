@@ -1001,8 +1001,13 @@ func TestLogLevels(t *testing.T) {
 				return write()
 			}
 			w.acknowledged(w.deliver(c, "e7"))
-			if log := w.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, test.want) || !strings.Contains(log, "event_id=e7") {
-				t.Errorf("logged %s", log)
+			failed, rolledUp, _ := strings.Cut(w.log.String(), "\n")
+			if !strings.Contains(failed, test.want) || !strings.Contains(failed, "event_id=e7") {
+				t.Errorf("logged %s", failed)
+			}
+			const want = `level=DEBUG msg="rolled up" counter=rollups/likes event_id=e7 totals=map[count:0] num_shards=0 as_of=2000-`
+			if strings.Count(rolledUp, "\n") != 1 || !strings.Contains(rolledUp, want) {
+				t.Errorf("logged %s, want %s", rolledUp, want)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ var ownPaths = [][]Segment{
 }
 
 // counterFields are the fields that a counter's own document has for clients and rules.
-var counterFields = []string{"num_shards", "numShards", "once_per_user"}
+var counterFields = []string{"num_shards", "numShards", "once_per_user", document.FrozenField}
 
 // conflicts returns what makes the routes unsafe together.
 func (rs Routes) conflicts() []error {

@@ -149,7 +149,7 @@ func (k *keeper) visit(ctx context.Context, c Counter) (next time.Time, err erro
 	case repair:
 		did, err = &k.report.RolledUp, k.write(ctx, &l, p)
 	case remove:
-		did, err = &k.report.Removed, k.store.Remove(looking, c, l.rollUp)
+		did, err = &k.report.Removed, k.remove(looking, k.store, &l)
 	}
 	if err != nil {
 		return next, err

@@ -548,11 +548,11 @@ var mutations = []mutation{
 		`l.totals.NumShards() == 0 && !l.asOf.IsZero() && l.read`,
 		`l.totals.Sums["count"] == Int(0) && !l.asOf.IsZero() && l.read`, "TestAuditKeepsCountersAtZero"},
 	{"a roll-up is removed whatever was written meanwhile", "audit.go",
-		`		err = a.store.Remove(looking, c, l.rollUp)`,
+		`		err = a.remove(looking, a.store, &l)`,
 		`		if v, err := a.store.View(looking, c); err == nil {
 			l.rollUp = v.RollUp()
 		}
-		err = a.store.Remove(looking, c, l.rollUp)`, "TestRemovalHasItsPrecondition"},
+		err = a.remove(looking, a.store, &l)`, "TestRemovalHasItsPrecondition"},
 	{"a removal takes the app's fields along", "../internal/memstore/memstore.go",
 		`if len(fields) > 0 {`,
 		`if false {`, "TestRemovalKeepsTheAppsFields"},

@@ -188,6 +188,31 @@ func (r *roller) write(ctx context.Context, l *look, p pace) error {
 	if r.Wrote != nil {
 		r.Wrote(ctx, Attempt{Counter: l.counter, Unchanged: l.rollUp.Exists() && l.agrees(), Err: err, AsOf: l.readTime})
 	}
+	if err == nil {
+		r.logTotals(ctx, "rolled up", l)
+	}
+	return err
+}
+
+// logTotals logs what became of a roll-up at level DEBUG. tally dev shows these lines.
+func (r *roller) logTotals(ctx context.Context, message string, l *look) {
+	if !r.Logger.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	totals := make(map[string]string, len(l.totals.Sums))
+	for name, sum := range l.totals.Sums {
+		totals[name] = sum.String()
+	}
+	r.Logger.DebugContext(ctx, message, "counter", l.counter.RollUp, "event_id", l.eventID,
+		"totals", totals, "num_shards", l.totals.NumShards(), "as_of", l.readTime)
+}
+
+// remove removes the roll-up that the look saw.
+func (r *roller) remove(ctx context.Context, store AuditStore, l *look) error {
+	err := store.Remove(ctx, l.counter, l.rollUp)
+	if err == nil {
+		r.logTotals(ctx, "removed", l)
+	}
 	return err
 }
 

@@ -97,7 +97,7 @@ func TestCarryAfter(t *testing.T) {
 			_, err := c.Import(t.Context(), FieldOf(c.client.Doc("pages/p"), "visits"))
 			return err
 		}, 10},
-		{"Delete", func(c *Counter) error { return c.Delete(t.Context()) }, 0},
+		{"Delete", func(c *Counter) error { _, _, err := c.Delete(t.Context()); return err }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -35,6 +35,7 @@ func TestNewRefuses(t *testing.T) {
 		{"the field tally", "counters/a", []Option{Field("tally")}, "another meaning"},
 		{"the number of shards", "counters/a", []Option{Field("num_shards"), RollUpAt("counters/a")}, "another meaning in the counter document"},
 		{"its other spelling", "counters/a", []Option{Field("numShards"), RollUpAt("counters/a")}, "another meaning in the counter document"},
+		{"frozen", "counters/a", []Option{Field("frozen"), RollUpAt("counters/a")}, "another meaning in the counter document"},
 		{"once per user", "counters/a", []Option{Field("once_per_user"), RollUpAt("counters/a")}, "another meaning in the counter document"},
 		{"a negative number of shards", "counters/a", []Option{NumShards(-1)}, "number of shards is -1"},
 	}
@@ -61,12 +62,14 @@ func wantEverywhere(t *testing.T, c *Counter, want string) {
 	_, _, errOnce := c.IncrementOnce(t.Context(), "token", 1)
 	_, errSet := c.Set(t.Context(), 1)
 	_, errVerify := c.Verify(t.Context(), constant(Total{}))
+	_, _, errDelete := c.Delete(t.Context())
 	var errRollUps error
 	for _, errRollUps = range c.RollUps(t.Context()) {
 		break
 	}
 	for method, err := range map[string]error{
-		"Create": c.Create(t.Context(), 1), "Resize": c.Resize(t.Context(), 1), "Delete": c.Delete(t.Context()),
+		"Create": c.Create(t.Context(), 1), "Resize": c.Resize(t.Context(), 1), "Delete": errDelete,
+		"Freeze": c.Freeze(t.Context()), "Unfreeze": c.Unfreeze(t.Context()),
 		"IncrementOnce": errOnce, "Set": errSet, "Verify": errVerify, "RollUps": errRollUps,
 		"Increment": errIncrement, "IncrementFloat": errFloat, "Get": errGet, "RollUp": errRollUp,
 	} {

@@ -30,30 +30,36 @@ import (
 //
 // With [NumShards] the counter document is left alone, as it may be anything.
 //
-// Delete bills one read and one delete per document.
-func (c *Counter) Delete(ctx context.Context) error {
+// Delete returns how many shards it deleted, and whether the counter document said anything about
+// the counter; 0 and false after an error, although some may be deleted. Delete bills one read and
+// one delete per document.
+func (c *Counter) Delete(ctx context.Context) (shards int, declared bool, err error) {
 	if c.err != nil {
-		return c.err
+		return 0, false, c.err
 	}
 	docs, err := c.shards.Select().Documents(ctx).GetAll()
 	if err != nil {
-		return fmt.Errorf("shards: delete %s: list %s: %w", c.doc.Path, c.shards.Path, err)
+		return 0, false, fmt.Errorf("shards: delete %s: list %s: %w", c.doc.Path, c.shards.Path, err)
 	}
 	err = c.deleteAll(ctx, refs(docs))
 	if err == nil && c.fixed == 0 {
-		err = c.client.RunTransaction(ctx, c.undeclare)
+		err = c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) (err error) {
+			declared, err = c.undeclare(tx)
+			return err
+		})
 	}
 	if err != nil {
-		return fmt.Errorf("shards: delete %s: %w", c.doc.Path, err)
+		return 0, false, fmt.Errorf("shards: delete %s: %w", c.doc.Path, err)
 	}
-	return nil
+	return len(docs), declared, nil
 }
 
-// undeclare deletes the counter document, or what it says about the counter.
-func (c *Counter) undeclare(_ context.Context, tx *firestore.Transaction) error {
+// undeclare deletes the counter document, or what it says about the counter. It reports whether there was
+// anything to delete.
+func (c *Counter) undeclare(tx *firestore.Transaction) (bool, error) {
 	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
-	if err != nil {
-		return err
+	if err != nil || !docs[0].Exists() {
+		return false, err
 	}
 	left := docs[0].Data()
 	own := map[string]any{}
@@ -63,10 +69,13 @@ func (c *Counter) undeclare(_ context.Context, tx *firestore.Transaction) error 
 			delete(left, field)
 		}
 	}
-	if len(left) == 0 {
-		return tx.Delete(c.doc)
+	switch {
+	case len(left) == 0:
+		return true, tx.Delete(c.doc)
+	case len(own) == 0:
+		return false, nil
 	}
-	return tx.Set(c.doc, own, firestore.MergeAll)
+	return true, tx.Set(c.doc, own, firestore.MergeAll)
 }
 
 func refs(docs []*firestore.DocumentSnapshot) []*firestore.DocumentRef {
@@ -92,6 +101,7 @@ func (c *Counter) deleteAll(ctx context.Context, doomed []*firestore.DocumentRef
 		if err != nil {
 			return fmt.Errorf("%d of %d documents are deleted, the next %d perhaps: %w", done, len(doomed), len(batch), err)
 		}
+		c.progress(done+len(batch), len(doomed))
 	}
 	return nil
 }

@@ -61,6 +61,13 @@
 //	counters/votes              once_per_user: true
 //	counters/votes/shards/ann   count: 1
 //
+// # Frozen
+//
+// [Counter.Freeze] closes a counter to clients, and [Counter.Unfreeze] opens it again: Tally's
+// firestore.rules refuse their writes while the counter document says frozen. Servers go on.
+//
+//	counters/visitors   num_shards: 3   frozen: true
+//
 // # Later
 //
 // These are safe while clients go on incrementing and Tally rolls up; the comment of each

@@ -415,7 +415,7 @@ func TestDeleteUnderLoad(t *testing.T) {
 	l.create(5)
 	l.watch()
 	l.increment(l.plainly(5))
-	l.during(l.counter.Delete)
+	l.during(func(ctx context.Context) error { _, _, err := l.counter.Delete(ctx); return err })
 	at := deleted.Load()
 	if at == nil {
 		t.Fatal("nothing was deleted")
@@ -429,7 +429,7 @@ func TestDeleteUnderLoad(t *testing.T) {
 	})
 
 	// Once the clients are quiet, nothing is left, and the roll-up says so.
-	if err := l.counter.Delete(t.Context()); err != nil {
+	if _, _, err := l.counter.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	l.event()

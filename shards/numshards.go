@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -30,7 +31,7 @@ const (
 )
 
 // ownFields are those of the counter document that say something about the counter.
-var ownFields = []string{fieldNumShards, fieldNumShardsCamel, fieldOncePerUser}
+var ownFields = []string{fieldNumShards, fieldNumShardsCamel, fieldOncePerUser, document.FrozenField}
 
 // numShardsIn returns the number of shards that a counter document says, or 0 if it
 // says none or does not exist.
@@ -53,6 +54,16 @@ func numShardsIn(doc *firestore.DocumentSnapshot) (int64, error) {
 		return n, nil
 	}
 	return 0, nil
+}
+
+// NumShards returns over how many shards increments spread, as [Counter.Increment] finds it: by one read
+// of the counter document a minute, none with the option [NumShards].
+func (c *Counter) NumShards(ctx context.Context) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	n, err := c.spread(ctx)
+	return int(n), err
 }
 
 // readNumShards reads the number of shards from the counter document.

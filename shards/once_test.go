@@ -45,7 +45,7 @@ func TestIncrementOnce(t *testing.T) {
 	if applied, _, err := New(client, "counters/c", Field("likes")).IncrementOnce(t.Context(), "order 8", 2); applied || !errors.Is(err, ErrToken) {
 		t.Errorf("another field: %v, %v; want ErrToken", applied, err)
 	}
-	if err := c.Delete(t.Context()); err != nil {
+	if _, _, err := c.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if applied, _, err := c.IncrementOnce(t.Context(), "order 8", 2); applied || err != nil {

@@ -280,9 +280,9 @@ func TestDelete(t *testing.T) {
 	rollUp := map[string]any{"count": int64(5)}
 	others := map[string]map[string]any{"counters/c/shards/eu": {"count": int64(1)}, "rollups/c": rollUp, "counters/c/notes/n": {}, "counters/d": {}}
 	set(t, client, others)
-	for range 2 { // again is harmless
-		if err := c.Delete(t.Context()); err != nil {
-			t.Fatal(err)
+	for _, want := range []int{2*maxWritesPerCommit + 1, 0} { // again is harmless
+		if n, declared, err := c.Delete(t.Context()); n != want || declared != (want > 0) || err != nil {
+			t.Fatalf("deleted %d shards, declared %t, %v; want %d", n, declared, err, want)
 		}
 	}
 	if w.most > maxWritesPerCommit {
@@ -308,7 +308,7 @@ func TestDelete(t *testing.T) {
 		}
 		return nil
 	}
-	if err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "0 of 1 documents are deleted") {
+	if _, _, err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "0 of 1 documents are deleted") {
 		t.Errorf("error %v, want PermissionDenied and how far it came", err)
 	}
 }
@@ -316,16 +316,19 @@ func TestDelete(t *testing.T) {
 // TestDeleteDocument: a document of the app's own stays, without what it says about the counter.
 func TestDeleteDocument(t *testing.T) {
 	client := emulatortest.Client(t)
-	for _, tt := range []struct{ has, want map[string]any }{
-		{map[string]any{"num_shards": 3, "numShards": 3, "once_per_user": false}, nil},
-		{map[string]any{}, nil},
-		{map[string]any{"title": "x"}, map[string]any{"title": "x"}},
-		{map[string]any{"num_shards": 3, "title": "x"}, map[string]any{"title": "x"}},
-		{map[string]any{"numShards": 3, "count": 7, "tally": map[string]any{}}, map[string]any{"count": int64(7), "tally": map[string]any{}}},
+	for _, tt := range []struct {
+		has, want map[string]any
+		declared  bool
+	}{
+		{map[string]any{"num_shards": 3, "numShards": 3, "once_per_user": false, "frozen": true}, nil, true},
+		{map[string]any{}, nil, true},
+		{map[string]any{"title": "x"}, map[string]any{"title": "x"}, false},
+		{map[string]any{"num_shards": 3, "title": "x"}, map[string]any{"title": "x"}, true},
+		{map[string]any{"numShards": 3, "count": 7, "tally": map[string]any{}}, map[string]any{"count": int64(7), "tally": map[string]any{}}, true},
 	} {
 		set(t, client, map[string]map[string]any{"posts/7": tt.has, "posts/7/views/0": {"count": 1}})
-		if err := New(client, "posts/7", Collection("posts/7/views")).Delete(t.Context()); err != nil {
-			t.Fatal(err)
+		if n, declared, err := New(client, "posts/7", Collection("posts/7/views")).Delete(t.Context()); n != 1 || declared != tt.declared || err != nil {
+			t.Errorf("%v: deleted %d shards, declared %t, %v", tt.has, n, declared, err)
 		}
 		if diff := cmp.Diff(tt.want, read(t, client, "posts/7")); diff != "" || len(list(t, client, "posts/7/views")) > 0 {
 			t.Errorf("%v: left (-want +got):\n%s", tt.has, diff)
@@ -336,8 +339,8 @@ func TestDeleteDocument(t *testing.T) {
 func TestDeleteFixed(t *testing.T) {
 	client := emulatortest.Client(t)
 	set(t, client, map[string]map[string]any{"samples/php": {"title": "x"}, "samples/php/distributedCounters/0": {"count": 1}})
-	if err := New(client, "samples/php", Collection("samples/php/distributedCounters"), NumShards(1)).Delete(t.Context()); err != nil {
-		t.Fatal(err)
+	if n, declared, err := New(client, "samples/php", Collection("samples/php/distributedCounters"), NumShards(1)).Delete(t.Context()); n != 1 || declared || err != nil {
+		t.Fatalf("deleted %d shards, declared %t, %v", n, declared, err)
 	}
 	if read(t, client, "samples/php") == nil || len(list(t, client, "samples/php/distributedCounters")) > 0 {
 		t.Error("want the shards deleted and the document left")

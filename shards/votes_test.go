@@ -189,11 +189,11 @@ func TestDeleteVotes(t *testing.T) {
 		}
 		return nil
 	}
-	if err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied || read(t, client, "counters/c") == nil {
+	if _, _, err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied || read(t, client, "counters/c") == nil {
 		t.Fatalf("error %v, want PermissionDenied while the counter document is there", err)
 	}
 	wantTotal(t, c, int64(1))
-	if err := c.Delete(t.Context()); err != nil {
+	if _, _, err := c.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if left := list(t, client, "counters/c/shards"); len(left) > 0 || read(t, client, "counters/c") != nil {

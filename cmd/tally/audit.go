@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/rollup"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 )
 
@@ -45,13 +43,11 @@ reads a counter.
 
 A difference may be a change whose event is on its way, so it is looked at again when --grace is over. With --repair the account needs the role ` + user + `.
 
-The routes must be those of the deployed functions, all of them: a roll-up that no route here has shards for would be set to 0. So --repair wants them named, by --routes or
-TALLY_ROUTES. The first line says which routes are taken. A roll-up that other routes made is counted as rerouted, and left alone.`,
+The routes are those of the functions that run: of the deployed ones, or of tally dev. If nobody can tell, they are those of tally.yaml; they are never assumed for a repair, because a roll-up
+that no route has shards for is set to 0. The first line says which routes are taken. A roll-up that other routes made is counted as rerouted, and left alone.`,
 		Example: `  tally audit --project my-project
-  tally audit --project my-project --repair --routes '` + rollup.DefaultRoute + `'
-  TALLY_ROUTES='posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views' tally audit --repair
+  tally audit --project my-project --repair
   tally audit --json | jq .drift`,
-		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
 	f.BoolVar(&repair, "repair", false, "repair what differs")
@@ -62,12 +58,12 @@ TALLY_ROUTES. The first line says which routes are taken. A roll-up that other r
 		if concurrency < 1 || grace < 0 {
 			return fmt.Errorf("--concurrency %d, --grace %v: want at least 1, and no less than 0", concurrency, grace)
 		}
+		t.tellRoutes()
 		if repair {
 			t.role = user
-		}
-		t.tellRoutes()
-		if repair && t.from == assumed {
-			return errAssumed
+			if err := errors.Join(t.mayWrite(), t.mayDestroy()); err != nil {
+				return err
+			}
 		}
 		if !f.Changed("grace") {
 			grace = rollup.Grace(t.config.Cadence, t.config.HoldLimit)
@@ -76,23 +72,19 @@ TALLY_ROUTES. The first line says which routes are taken. A roll-up that other r
 	})
 }
 
-// errAssumed is how audit ends when it would repair by routes that may not be those of the functions.
-var errAssumed = errors.New("--repair: the routes are assumed, and totals of other routes could be set to 0; name all routes of the deployed functions, as in --routes '" +
-	rollup.DefaultRoute + "', or by TALLY_ROUTES")
-
 // auditTimeout bounds each look and each write of an audit, which nothing waits for. Firestore's own
 // limit is 60 s, and a write must follow its look within as long.
 const auditTimeout = 45 * time.Second
 
 func (t *target) audit(ctx context.Context, meter *billing.Meter, o rollup.AuditOptions) error {
-	bar := t.bar(-1, "auditing", "counters")
-	logger := slog.New(slog.NewTextHandler(beside{t.logs, bar}, nil))
+	t.begin("auditing", "counters", unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
+	logger := slog.New(slog.NewTextHandler(t.logs, nil))
 	o.Options = rollup.Options{Cadence: t.config.Cadence, Burst: t.config.Burst, Timeout: auditTimeout, Logger: logger}
 	o.Progress = func(r rollup.Report) {
 		if r.Waiting > 0 {
-			bar.Describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
+			t.progress.describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
 		}
-		_ = bar.Set(r.Counters)
+		t.report(r.Counters, unknown)
 	}
 	store, err := t.store(ctx, logger)
 	if err != nil {
@@ -101,7 +93,7 @@ func (t *target) audit(ctx context.Context, meter *billing.Meter, o rollup.Audit
 	defer store.Close()
 	began := time.Now()
 	r, err := rollup.Audit(ctx, store, t.config.Routes, o)
-	_ = bar.Finish()
+	t.stop()
 	a := audited{Report: r, DryRun: o.DryRun, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
 	a.Dollars = a.Billed.Cost()
 	printed := t.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\ndrift\t%d\nmissing\t%d\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\n\nbilled\t%d reads, %d writes, %d deletes: $%.4f at list price",
@@ -119,23 +111,8 @@ func (t *target) audit(ctx context.Context, meter *billing.Meter, o rollup.Audit
 
 // tellRoutes says which routes are taken.
 func (t *target) tellRoutes() {
+	if t.from == assumed {
+		return // configure has said so
+	}
 	fmt.Fprintf(t.logs, "routes, %s %s\n", t.from, strings.ReplaceAll(t.config.Routes.String(), "\n", "; "))
-}
-
-// bar returns a progress bar, which shows only on a terminal.
-func (t *target) bar(most int64, what, unit string) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(most, progressbar.OptionSetWriter(t.logs), progressbar.OptionSetVisibility(isTerminal(t.logs)),
-		progressbar.OptionSetDescription(what), progressbar.OptionSetItsString(unit), progressbar.OptionShowIts(),
-		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-}
-
-// beside writes lines where a progress bar is.
-type beside struct {
-	io.Writer
-	bar *progressbar.ProgressBar
-}
-
-func (b beside) Write(p []byte) (int, error) {
-	_ = b.bar.Clear()
-	return b.Writer.Write(p)
 }

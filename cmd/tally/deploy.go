@@ -1,28 +1,39 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/spf13/cobra"
 	"google.golang.org/api/option"
 )
 
 // endpoints are where Google's APIs are, if not at their own addresses: clients' options for gRPC and for
-// REST.
-type endpoints struct{ grpc, rest []option.ClientOption }
+// REST, and the address of Firestore.
+type endpoints struct {
+	grpc, rest []option.ClientOption
+	firestore  string
+}
+
+// endpointsKey is the key of a command's endpoints in its context, which only tests set.
+type endpointsKey struct{}
+
+// endpointsOf returns where Google's APIs are for a command.
+func endpointsOf(ctx context.Context) endpoints {
+	at, _ := ctx.Value(endpointsKey{}).(endpoints)
+	return at
+}
 
 // signIn returns the options with which Google's clients sign in.
 func (at endpoints) signIn(ctx context.Context, project string) (endpoints, error) {
@@ -30,7 +41,7 @@ func (at endpoints) signIn(ctx context.Context, project string) (endpoints, erro
 	if at.grpc != nil || err != nil {
 		return at, err
 	}
-	return endpoints{o, append(o, option.WithQuotaProject(project))}, nil
+	return endpoints{grpc: o, rest: append(o, option.WithQuotaProject(project))}, nil
 }
 
 // A deployment is what deploy and undeploy have in common.
@@ -39,6 +50,7 @@ type deployment struct {
 	project, source string
 	dryRun, yes     bool
 
+	folder    *appfolder.Folder
 	in        io.Reader
 	out, logs io.Writer
 	tools     deploy.Tools
@@ -48,18 +60,22 @@ type deployment struct {
 
 func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) error) *cobra.Command {
 	f := c.Flags()
-	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT)")
-	f.StringVar(&d.source, "source", ".", "clone of Tally")
+	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
+	f.StringVar(&d.source, "source", "", "clone of Tally (default: this folder if it is one, else where tally was built)")
 	f.BoolVar(&d.dryRun, "dry-run", false, "print the commands, and change nothing")
 	f.BoolVarP(&d.yes, "yes", "y", false, "do not ask")
-	c.Args = cobra.NoArgs
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		d.at = endpointsOf(c.Context())
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
-		if d.project = cmp.Or(d.project, os.Getenv("GOOGLE_CLOUD_PROJECT")); d.project == "" {
+		var err error
+		if d.folder, err = here(); err != nil {
+			return err
+		}
+		if d.project = cmp.Or(d.project, os.Getenv("GOOGLE_CLOUD_PROJECT"), d.folder.Project); d.project == "" {
 			return errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
 		}
+		d.source = cmp.Or(d.source, cloneDir())
 		d.tools = deploy.Tools{Project: d.project, Dir: d.source, Progress: d.logs}
-		var err error
 		if d.files, err = deploy.Monitoring(); err != nil {
 			return err
 		}
@@ -100,110 +116,74 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, nothing string) e
 		return nil
 	}
 	fmt.Fprintf(d.out, "In project %s:\n\n%s\n", d.project, plan.Summary())
-	if !d.yes {
-		fmt.Fprint(d.out, "Go on? [y/N] ")
-		answer, _ := bufio.NewReader(d.in).ReadString('\n')
-		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-			return errors.New("nothing was changed; --yes goes on without being asked")
-		}
+	if err := confirm(ctx, d.in, d.logs, d.yes, "Go on?"); err != nil {
+		return err
 	}
 	return d.tools.Run(ctx, plan)
 }
 
-func deployCommand(at endpoints) *cobra.Command {
-	d := deployment{at: at}
-	var o struct {
-		region, routes, databases, cadence, alertEmail, firebase, billing, location string
-		env                                                                         []string
-		prune, isNew, terraform                                                     bool
-	}
+func deployCommand() *cobra.Command {
+	var d deployment
+	var location string
+	var rules, prune, isNew, terraform bool
 	c := &cobra.Command{
 		Use:   "deploy",
 		Short: "Bring the functions to a project, or bring them up to date",
 		Long: `Bring Tally's functions, their service accounts, triggers, schedule and alerts to a project, or bring them up to date. It reads what there is, shows what it
-would do, and does it by your own gcloud when you agree. Running it again changes nothing, goes on after a failure, or updates. Run it in a clone of Tally.
+would do, and does it by your own gcloud when you agree. Running it again changes nothing, goes on after a failure, or updates.
 
-What you do not name stays as it is deployed; at first it is the layout of Firebase's documentation in the database (default). The variables TALLY_ROUTES,
-TALLY_CADENCE and so on of docs/config.md are taken from --env or from this shell. The project's rules stay as they are, unless --firebase names an app's
-firebase.json, whose rules hold Tally's. docs/deploy.md tells what is created and why, and which roles you need.`,
+It takes the routes and all other settings from tally.yaml. Without that file they stay as they are deployed; at first they are the layout of Firebase's documentation in the database (default).
+The project's rules stay as they are without --rules. docs/deploy.md tells what is created and why, and which roles you need.`,
 		Example: `  tally deploy --project my-project --dry-run --new
-  tally deploy --project my-project --alert-email me@example.com
-  tally deploy --project my-project --routes 'pages/{page}/shards/{shard} -> page_totals/{page} : views : every 10s'
+  tally deploy --project my-project
   tally deploy --project my-project --terraform > main.tf.json`,
 	}
 	f := c.Flags()
-	f.StringVar(&o.region, "region", "", "region of the functions (default as deployed, else near the first database)")
-	f.StringVar(&o.routes, "routes", "", "routes, separated by semicolons (default $TALLY_ROUTES, else as deployed, else "+rollup.DefaultRoute+")")
-	f.StringVar(&o.databases, "databases", "", "database ids, separated by commas (default $TALLY_DATABASES, else as deployed, else (default))")
-	f.StringVar(&o.cadence, "cadence", "", "how often a counter is rolled up while it changes (default $TALLY_CADENCE, else as deployed, else 1s)")
-	f.StringArrayVar(&o.env, "env", nil, "a further variable of the functions, `NAME=VALUE`; may be repeated")
-	f.StringVar(&o.billing, "billing", "", "what RollUpOnWrite's instances are billed for, request or instance (default as deployed, else request)")
-	f.StringVar(&o.alertEmail, "alert-email", "", "address that alerts are mailed to")
-	f.StringVar(&o.firebase, "firebase", "", "an app's `firebase.json`: replace the project's rules by those that it names")
-	f.BoolVar(&o.prune, "prune", false, "take away routes and databases that are not named any more, and what is in other regions")
-	f.BoolVar(&o.isNew, "new", false, "with --dry-run or --terraform: as for a project in which there is nothing; needs no credentials")
-	f.StringVar(&o.location, "location", "nam5", "with --new: where its databases are")
-	f.BoolVar(&o.terraform, "terraform", false, "print a Terraform configuration, and change nothing")
+	f.BoolVar(&rules, "rules", false, "replace the project's rules by those that the app's firebase.json names, which hold Tally's")
+	f.BoolVar(&prune, "prune", false, "take away routes and databases that are not named any more, and what is in other regions")
+	f.BoolVar(&isNew, "new", false, "with --dry-run or --terraform: as for a project in which there is nothing; needs no credentials")
+	f.StringVar(&location, "location", "nam5", "with --new: where its databases are")
+	f.BoolVar(&terraform, "terraform", false, "print a Terraform configuration, and change nothing")
 	return d.command(c, func(ctx context.Context) error {
-		if o.isNew && !d.dryRun && !o.terraform {
+		if isNew && !d.dryRun && !terraform {
 			return errors.New("--new is for --dry-run and --terraform; tally deploy sees by itself what is new")
 		}
 		source, err := deploy.SourceHash(d.source)
 		if err != nil {
 			return err
 		}
-		environment := make(map[string]string)
-		if !o.isNew {
-			if err := d.read(ctx); err != nil {
-				return err
-			}
-			environment = d.have.Env()
+		settings := d.folder.Settings
+		var creation deploy.Plan
+		if isNew {
+			ids := cmp.Or(d.folder.Variables()["TALLY_DATABASES"], firestore.DefaultDatabaseID)
+			d.have, creation = deploy.NewProject(d.project, strings.Split(ids, ","), location)
+		} else if err := d.read(ctx); err != nil {
+			return err
 		}
-		for _, name := range deploy.Variables {
-			if value, ok := os.LookupEnv(name); ok {
-				environment[name] = value
-			}
-		}
-		for _, pair := range o.env {
-			name, value, ok := strings.Cut(pair, "=")
-			if !ok || name == "" {
-				return fmt.Errorf("--env %q: want NAME=VALUE", pair)
-			}
-			environment[name] = value
-		}
-		maps.Copy(environment, map[string]string{
-			"GOOGLE_CLOUD_PROJECT": d.project,
-			"TALLY_ROUTES":         cmp.Or(o.routes, environment["TALLY_ROUTES"]),
-			"TALLY_DATABASES":      cmp.Or(o.databases, environment["TALLY_DATABASES"]),
-			"TALLY_CADENCE":        cmp.Or(o.cadence, environment["TALLY_CADENCE"]),
-		})
+		environment := d.have.Wanted(d.folder)
 		config, err := app.LoadConfig(environment)
 		if err != nil {
-			return fmt.Errorf("configuration: %w", err)
-		}
-		var creation deploy.Plan
-		if o.isNew {
-			d.have, creation = deploy.NewProject(d.project, config.Databases, o.location)
+			return fmt.Errorf("%s: %w", cmp.Or(d.folder.File, "configuration"), err)
 		}
 		databases, err := d.have.Locate(config.Databases)
 		if err != nil {
 			return err
 		}
 		options := deploy.Options{Project: d.project, Databases: databases, Config: config, Env: environment,
-			Region: cmp.Or(o.region, d.have.Region()), Billing: cmp.Or(o.billing, d.have.Billing())}
+			Region: cmp.Or(settings.Region, d.have.Region()), Billing: cmp.Or(settings.Billing, d.have.Billing())}
 		number := d.have.Number
-		if o.terraform {
+		if terraform {
 			number = deploy.TerraformNumber
 		}
 		described, err := deploy.Describe(options, number, source)
 		if err != nil {
 			return err
 		}
-		if !o.isNew {
+		if !isNew {
 			d.have.ReadFor(ctx, described, d.at.grpc...)
 		}
-		silent := described.Monitor(d.files, d.have, o.alertEmail)
-		if o.terraform {
+		silent := described.Monitor(d.files, d.have, settings.AlertEmail)
+		if terraform {
 			text, notes, err := described.Terraform(d.source)
 			for _, note := range notes {
 				fmt.Fprintln(d.logs, note)
@@ -213,20 +193,16 @@ firebase.json, whose rules hold Tally's. docs/deploy.md tells what is created an
 			}
 			return err
 		}
-		plan, err := described.Deploy(d.have, o.prune)
+		plan, err := described.Deploy(d.have, prune)
 		if err != nil {
 			return err
 		}
 		plan.Steps = slices.Insert(plan.Steps, min(1, len(plan.Steps)), creation.Steps...) // once the APIs are enabled
 		if silent {
-			plan.Notes = append(plan.Notes, "alerts tell nobody yet: --alert-email ADDRESS has them mailed")
+			plan.Notes = append(plan.Notes, "alerts tell nobody yet: alert_email in tally.yaml has them mailed")
 		}
-		if o.firebase != "" {
-			file, err := filepath.Abs(o.firebase)
-			if err == nil {
-				err = plan.PlanRules(described, file)
-			}
-			if err != nil {
+		if rules {
+			if err := plan.PlanRules(described, d.folder); err != nil {
 				return err
 			}
 		}
@@ -234,8 +210,8 @@ firebase.json, whose rules hold Tally's. docs/deploy.md tells what is created an
 	})
 }
 
-func undeployCommand(at endpoints) *cobra.Command {
-	d := deployment{at: at}
+func undeployCommand() *cobra.Command {
+	var d deployment
 	c := &cobra.Command{
 		Use:   "undeploy",
 		Short: "Take away what tally deploy brought to a project",

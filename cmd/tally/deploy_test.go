@@ -56,7 +56,7 @@ func TestDeploy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := player{cloud: cloud{c.Google, t}, clone: leastClone(t, root), bin: t.TempDir()}
+		p := player{cloud: cloud{Google: c.Google, t: t}, clone: leastClone(t, root), bin: t.TempDir()}
 		gcloud, err := exec.LookPath("gcloud")
 		if err != nil {
 			t.Fatal(err)
@@ -281,8 +281,9 @@ func TestDeployNew(t *testing.T) {
 // A Terraform configuration goes where a file may be, and what Terraform cannot say elsewhere.
 func TestDeployTerraform(t *testing.T) {
 	leastClone(t, abs(t, "../.."))
+	write(t, "tally.yaml", []byte("billing: instance"))
 	var out, notes bytes.Buffer
-	args := []string{"deploy", "--terraform", "--new", "--project", "my-project", "--billing", "instance"}
+	args := []string{"deploy", "--terraform", "--new", "--project", "my-project"}
 	if status := run(t.Context(), args, &out, &notes); status != 0 {
 		t.Fatalf("exit status %d: %s", status, &notes)
 	}

@@ -1,13 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,8 +17,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
@@ -29,18 +30,18 @@ func devCommand() *cobra.Command {
 		Long: `Run everything on this machine until Ctrl-C: Google's Firestore emulator with the security rules, functions processes, the events between
 them, the schedule, and a page that shows all counters live. With FIRESTORE_EMULATOR_HOST set, that emulator is used instead; security rules and port are then its own.
 
-The functions take their configuration (TALLY_ROUTES, TALLY_CADENCE, ...) from the environment; docs/config.md lists it.`,
+The functions take their configuration from tally.yaml, in this folder or one above it, and from variables of the environment, which win: docs/config.md. The project is that
+of .firebaserc, the security rules are those of firebase.json; without these files, demo-tally and Tally's own.`,
 		Example: `  tally dev
   tally dev --web
   TALLY_ROUTES='posts/{post}/shards/{shard} -> rollups/{post} : likes, views' tally dev --instances 1`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			d.out, d.stack.logs = c.OutOrStdout(), c.ErrOrStderr()
 			return d.run(c.Context())
 		},
 	}
 	d.stack.flags(c)
-	c.Flags().StringVar(&d.stack.project, "project", "demo-tally", "project id; the emulator takes any, and one that begins with demo- is never a real project")
+	c.Flags().StringVar(&d.stack.project, "project", "", "project id (default: that of .firebaserc, else demo-tally); the emulator takes any, and touches none")
 	d.page.flags(c)
 	d.dashboard.flags(c)
 	c.Flags().DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule, which keeps the routes that say \"every\" from one to the next")
@@ -53,6 +54,9 @@ type dev struct {
 	every time.Duration
 	out   io.Writer
 
+	lines *lines
+	hints hints
+
 	page      examplePage
 	dashboard devDashboard
 }
@@ -61,7 +65,11 @@ type dev struct {
 // (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
 var projectID = regexp.MustCompile(`^[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
 
-func (d *dev) run(ctx context.Context) error {
+func (d *dev) run(ctx context.Context) (err error) {
+	if d.stack.folder, err = here(); err != nil {
+		return err
+	}
+	d.stack.project = cmp.Or(d.stack.project, d.stack.folder.Project, "demo-tally")
 	if !projectID.MatchString(d.stack.project) {
 		return fmt.Errorf("--project %q is no project id: want 6 to 30 lower-case letters, digits and hyphens, a letter first and no hyphen last", d.stack.project)
 	}
@@ -81,12 +89,15 @@ func (d *dev) run(ctx context.Context) error {
 		}
 	}
 	d.stack.variables = []string{"TALLY_SCHEDULE_PERIOD=" + d.every.String()}
+	d.lines, d.hints.say = new(lines), func(format string, args ...any) { d.lines.print(format, args...) }
+	d.stack.logLevel, d.stack.lines, d.stack.saw = "DEBUG", d.lines, d.hints.event // roll-ups are logged at DEBUG
 	s, err := startStack(ctx, d.stack)
 	defer s.stop()
 	if err == nil && d.page.on {
 		err = d.page.start(ctx, s)
 	}
 	if err != nil {
+		d.lines.open(d.stack.logs, "")
 		return ended(ctx, err)
 	}
 	ctx, cancel := s.whileUp(ctx)
@@ -94,18 +105,26 @@ func (d *dev) run(ctx context.Context) error {
 	defer work.Wait()
 	defer cancel()
 	if d.dashboard.on {
-		if err := d.dashboard.start(ctx, s, &work, func(err error) { d.print("%v", err) }); err != nil {
+		if err := d.dashboard.start(ctx, s, &work, func(err error) { d.lines.print("%v", err) }); err != nil {
 			return ended(ctx, err)
 		}
 	}
-	greeted := make(chan struct{})
-	d.watch(ctx, s, &work, greeted)
-	d.greet(s)
-	close(greeted)
+	d.lines.open(d.out, d.greeting(s))
 	for n := range d.stack.instances {
 		work.Go(func() { d.keep(ctx, s, n) })
 	}
 	work.Go(func() { d.schedule(ctx, s) })
+	for _, client := range s.clients {
+		work.Go(func() { d.hints.lookAround(ctx, client, s.config.Routes) })
+	}
+	if s.started != nil {
+		work.Go(func() {
+			err := s.started.Refusals(ctx, func(r emulator.Refusal) { d.hints.refused(filepath.Base(s.options.rules), r) })
+			if err != nil && ctx.Err() == nil {
+				d.lines.print("refused requests are no longer shown: %v", err)
+			}
+		})
+	}
 	<-ctx.Done()
 	if err := context.Cause(ctx); errors.Is(err, errEmulator) {
 		return err
@@ -121,58 +140,100 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// greet says what runs and how to use it.
-func (d *dev) greet(s *stack) {
+// greeting says what runs and how to use it.
+func (d *dev) greeting(s *stack) string {
 	host, port, _ := net.SplitHostPort(s.addr) // no error: something answers there
-	fmt.Fprintf(d.out, "\nTally runs. Stop it with Ctrl-C.\n\n  Firestore   %s, project %s\n", s.addr, d.stack.project)
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nTally runs. Stop it with Ctrl-C.\n\n  Firestore   %s, project %s\n", s.addr, d.stack.project)
 	for n := range d.stack.instances {
 		i := s.instance(n)
-		fmt.Fprintf(d.out, "  functions   process %d: %s\n              %s\n", i.cmd.Process.Pid, i.url("RollUpOnWrite"), i.url("RollUpOnSchedule"))
+		fmt.Fprintf(&b, "  functions   process %d: %s\n              %s\n", i.cmd.Process.Pid, i.url("RollUpOnWrite"), i.url("RollUpOnSchedule"))
 	}
 	for _, route := range s.config.Routes {
-		fmt.Fprintf(d.out, "  route       %s\n", route)
+		fmt.Fprintf(&b, "  route       %s\n", route)
 	}
+	fmt.Fprintf(&b, "  rules       %s\n", s.rules())
 	if d.page.on {
-		fmt.Fprintf(d.out, "  web page    %s\n", d.page.url())
+		fmt.Fprintf(&b, "  web page    %s\n", d.page.url())
 	}
 	if d.dashboard.on {
-		fmt.Fprintf(d.out, "  dashboard   %s\n", dashboardURL(d.dashboard.listener))
+		fmt.Fprintf(&b, "  dashboard   %s\n", dashboardURL(d.dashboard.listener))
 	}
-	fmt.Fprintf(d.out, `
+	database := ""
+	if id := s.config.Databases[0]; id != firestore.DefaultDatabaseID {
+		database = ", '" + id + "'"
+	}
+	fmt.Fprintf(&b, `
 Point an app at it:
-  Web         connectFirestoreEmulator(getFirestore(app), '%s', %s)   // initializeApp({ projectId: '%s' })
-  servers     export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%[3]s
+  Web         const db = getFirestore(initializeApp({ projectId: '%s' })%s);
+              connectFirestoreEmulator(db, '%s', %s, { mockUserToken: { sub: 'ann' } }); // ann is signed in
+  servers     export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%[1]s
 
-Add 1 from here:
-  %[5]s
+To sign users in yourself, run firebase emulators:start --only auth --project %[1]s, leave mockUserToken out, add apiKey: 'any' to
+initializeApp, and call connectAuthEmulator(getAuth(), 'http://127.0.0.1:9099').
 
-`, host, port, d.stack.project, s.addr, addOne(s.addr, d.stack.project, s.config.Databases[0], s.config.Routes[0]))
+`, d.stack.project, database, host, port, s.addr)
+	if command := addOne(s.config.Routes, s.config.Databases[0]); command != "" {
+		fmt.Fprintf(&b, "Add 1 from here:\n  export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%s\n  %s\n\n", s.addr, d.stack.project, command)
+	}
+	return b.String()
 }
 
-// addOne returns a shell command that adds 1 to a counter of the route, named after its captures.
-func addOne(addr, project, database string, route *rollup.Route) string {
+// addOne returns a shell command that adds 1 to a counter of the first route whose totals are all sums,
+// named after its captures; "" if there is none.
+func addOne(routes rollup.Routes, database string) string {
+	i := slices.IndexFunc(routes, func(r *rollup.Route) bool { return !r.Counts() })
+	if i < 0 {
+		return ""
+	}
+	route := routes[i]
 	pattern := route.Pattern()
-	ids := make([]string, len(pattern))
-	for i, segment := range pattern {
+	ids := make([]string, len(pattern)-1)
+	for i, segment := range pattern[:len(ids)] {
 		ids[i] = segment.Name
 		if segment.Capture {
 			ids[i] = "my-" + segment.Name
 		}
 	}
-	ids[len(ids)-1] = "0"
-	type object map[string]any
-	root := "projects/" + project + "/databases/" + database + "/documents"
-	name := root + "/" + strings.Join(ids, "/")
-	write := object{"update": object{"name": name}} // a document more
-	if field := route.Totals[0].Field; field != "" {
-		write = object{"transform": object{"document": name, "fieldTransforms": []object{{"fieldPath": "`" + field + "`", "increment": object{"integerValue": 1}}}}}
+	counter := strings.Join(ids, "/")
+	if len(routes) == 1 {
+		counter = cmp.Or(above(counter), counter)
 	}
-	body, err := json.Marshal(object{"writes": []object{write}})
-	if err != nil {
-		return err.Error() // not reached: strings and integers can be encoded
+	args := shellQuoted(counter)
+	if database != firestore.DefaultDatabaseID {
+		args += " --database " + database
 	}
-	quoted := strings.ReplaceAll(string(body), "'", `'\''`)
-	return fmt.Sprintf("curl -s -H 'Authorization: Bearer owner' -H 'Content-Type: application/json' \\\n    'http://%s/v1/%s:commit' -d '%s'", addr, root, quoted)
+	total := ""
+	if len(route.Totals) > 1 {
+		total = " --total " + shellQuoted(route.Totals[0].Name)
+	}
+	return fmt.Sprintf("%s create %s &&\n  %[1]s increment %[2]s%s", thisCommand(), args, total)
+}
+
+// thisCommand is how a user who started this process starts tally.
+func thisCommand() string {
+	executable, err := os.Executable()
+	if err != nil || fromGoRun(executable) {
+		return "go run ./cmd/tally"
+	}
+	if found, err := exec.LookPath("tally"); err == nil {
+		onPath, err := os.Stat(found)
+		this, thisErr := os.Stat(executable)
+		if err == nil && thisErr == nil && os.SameFile(onPath, this) {
+			return "tally"
+		}
+	}
+	return shellQuoted(executable)
+}
+
+var plainWord = regexp.MustCompile(`^[\w/.-]+$`)
+
+// shellQuoted returns the text as one word of a shell command.
+func shellQuoted(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // restartPause keeps a functions process that cannot live from being started without end.
@@ -187,12 +248,12 @@ func (d *dev) keep(ctx context.Context, s *stack, n int) {
 			return
 		case <-i.ended:
 		}
-		d.print("functions process at port %d ended (%v); starting another", i.port, i.reason)
+		d.lines.print("functions process at port %d ended (%v); starting another", i.port, i.reason)
 		if sleep(ctx, restartPause) != nil {
 			return
 		}
 		if err := s.startInstance(ctx, n); err != nil {
-			d.print("%v", err)
+			d.lines.print("%v", err)
 		}
 	}
 }
@@ -204,7 +265,7 @@ func (d *dev) schedule(ctx context.Context, s *stack) {
 	for due := len(s.config.Routes.Scheduled()) > 0; ; due = true {
 		if due {
 			if err := s.instance(0).callSchedule(ctx); err != nil && ctx.Err() == nil {
-				d.print("RollUpOnSchedule failed: %v", err)
+				d.lines.print("RollUpOnSchedule failed: %v", err)
 			}
 		}
 		select {
@@ -213,76 +274,4 @@ func (d *dev) schedule(ctx context.Context, s *stack) {
 		case <-tick.C:
 		}
 	}
-}
-
-// watch prints a line for each roll-up that changes, after the greeting. It returns when the listeners have
-// started.
-func (d *dev) watch(ctx context.Context, s *stack, work *sync.WaitGroup, greeted <-chan struct{}) {
-	var starting sync.WaitGroup
-	collections := make(map[string]bool)
-	for _, t := range s.config.Routes.Templates() {
-		template := t.Segments()
-		collections[template[len(template)-2].Name] = true
-	}
-	for n, client := range s.clients {
-		var prefix string // tells the databases apart
-		if len(s.clients) > 1 {
-			prefix = s.config.Databases[n] + ": "
-		}
-		for collection := range maps.Keys(collections) {
-			starting.Add(1)
-			work.Go(func() {
-				started := sync.OnceFunc(starting.Done)
-				defer started()
-				snapshots := client.CollectionGroup(collection).Snapshots(ctx)
-				defer snapshots.Stop()
-				for {
-					snapshot, err := snapshots.Next()
-					if err != nil {
-						if ctx.Err() == nil {
-							d.print("%sroll-ups in %s are no longer shown: %v", prefix, collection, err)
-						}
-						return
-					}
-					started()
-					<-greeted
-					for _, change := range snapshot.Changes {
-						d.show(s.config.Routes, prefix, change)
-					}
-				}
-			})
-		}
-	}
-	starting.Wait()
-}
-
-// show prints one line for a document that is a roll-up.
-func (d *dev) show(routes rollup.Routes, prefix string, change firestore.DocumentChange) {
-	path := firestorestore.Path(change.Doc.Ref)
-	fields := change.Doc.Data()
-	value, isRollUp := fields[document.TallyField]
-	ours := slices.ContainsFunc(routes.Templates(), func(t *rollup.Template) bool {
-		_, ok := t.Counter(path)
-		return ok
-	})
-	switch {
-	case !ours || !isRollUp:
-	case change.Kind == firestore.DocumentRemoved:
-		d.print("%s%s  removed", prefix, path)
-	default:
-		tally := document.DecodeTally(value)
-		var totals strings.Builder
-		for _, name := range slices.Sorted(slices.Values(tally.Totals)) {
-			fmt.Fprintf(&totals, "  %s %v", name, fields[name])
-		}
-		d.print("%s%s%s  %d shards  as of %s", prefix, path, &totals, tally.NumShards, tally.AsOf.Local().Format(clock))
-	}
-}
-
-// clock is how times are shown.
-const clock = "15:04:05.000"
-
-// print prints a line with the time.
-func (d *dev) print(format string, args ...any) {
-	fmt.Fprintf(d.out, "%s  %s\n", time.Now().Format(clock), fmt.Sprintf(format, args...))
 }

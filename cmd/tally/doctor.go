@@ -23,7 +23,7 @@ var (
 // unchecked is the exit status of tally doctor when it could not check all, and nothing was wrong.
 const unchecked = 2
 
-func doctorCommand(at endpoints) *cobra.Command {
+func doctorCommand() *cobra.Command {
 	var project string
 	var skip []string
 	var asJSON bool
@@ -31,21 +31,24 @@ func doctorCommand(at endpoints) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what is deployed in a project",
-		Long: `Compare what is deployed in a project with what tally deploy would set for the functions' variables, and check how it goes and what clients may. It changes
+		Long: `Compare what is deployed in a project with what tally deploy would set, by tally.yaml or else by the functions' variables, and check how it goes and what clients may. It changes
 nothing. Each ✗ comes with the command that mends it; ? is what could not be read. The exit status is 0 if all is well, 1 if something is wrong, and 2 if nothing
 is wrong but not all could be checked. It signs in as gcloud is, or where there is no gcloud or GOOGLE_APPLICATION_CREDENTIALS is set, by application default
 credentials. docs/doctor.md lists the roles that suffice, and tells what each check rests on.`,
 		Example: `  tally doctor --project my-project
   tally doctor --project my-project --json | jq -r '.checks[].problems[]?.remedy[]?'`,
-		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
-	f.StringVar(&project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT)")
+	f.StringVar(&project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
 	f.StringSliceVar(&skip, "skip", nil, "names of checks to leave out")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.DurationVar(&timeout, "timeout", time.Minute, "how long to try")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		project = cmp.Or(project, os.Getenv("GOOGLE_CLOUD_PROJECT"))
+		folder, err := here()
+		if err != nil {
+			return withStatus{err, unchecked}
+		}
+		project = cmp.Or(project, os.Getenv("GOOGLE_CLOUD_PROJECT"), folder.Project)
 		if project == "" {
 			return withStatus{errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT"), unchecked}
 		}
@@ -61,11 +64,11 @@ credentials. docs/doctor.md lists the roles that suffice, and tells what each ch
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()
-		at, err := at.signIn(ctx, project)
+		at, err := endpointsOf(ctx).signIn(ctx, project)
 		if err != nil {
 			return withStatus{err, unchecked}
 		}
-		d, err := doctor.Read(ctx, project, at.grpc, at.rest)
+		d, err := doctor.Read(ctx, project, folder, at.grpc, at.rest)
 		if err != nil {
 			return withStatus{err, unchecked}
 		}

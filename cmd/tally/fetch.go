@@ -17,7 +17,7 @@ func fetchEmulator(out io.Writer) func(context.Context) (string, error) {
 			if bar == nil {
 				fmt.Fprintf(out, "tally: downloading Google's Firestore emulator, %d MB, once\n", total/1e6)
 				bar = progressbar.NewOptions64(total, progressbar.OptionSetDescription("Firestore emulator"),
-					progressbar.OptionSetWriter(out), progressbar.OptionSetVisibility(isTerminal(out)), progressbar.OptionShowBytes(true))
+					progressbar.OptionSetWriter(raw(out)), progressbar.OptionSetVisibility(isTerminal(out)), progressbar.OptionShowBytes(true))
 			}
 			_ = bar.Set64(done)
 		})

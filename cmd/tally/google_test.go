@@ -22,7 +22,10 @@ import (
 	"cloud.google.com/go/iam/apiv1/iampb"
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/googletest"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
@@ -30,13 +33,14 @@ import (
 // A cloud is Google with a project, on which tally works by the machine's own gcloud.
 type cloud struct {
 	*googletest.Google
-	t *testing.T
+	t         *testing.T
+	firestore string // address, for commands on counters
 }
 
 // newCloud returns a cloud with a new project, my-project. The current folder is that of a clone of Tally.
 func newCloud(t *testing.T) cloud {
 	t.Helper()
-	c := cloud{googletest.Start(t, "my-project"), t}
+	c := cloud{Google: googletest.Start(t, "my-project"), t: t}
 	c.Rules = func(_ string, of googletest.RulesCase) *googletest.RulesResult { // those that Tally ships, in short
 		path := of.Request.Path
 		return &googletest.RulesResult{Allow: of.Request.Method == "get" && !strings.Contains(path, "/increment_tokens/") && !strings.Contains(path, "/rollup_audit/")}
@@ -51,12 +55,19 @@ func newCloud(t *testing.T) cloud {
 	return c
 }
 
+// settings goes to an app's folder with that tally.yaml.
+func (c cloud) settings(text string) {
+	c.t.Helper()
+	c.t.Chdir(c.t.TempDir())
+	write(c.t, "tally.yaml", []byte(text))
+}
+
 // tally calls a command on the project and returns what it prints, and its exit status. Waiting takes no time.
 func (c cloud) tally(args ...string) (printed string, status int) {
 	c.t.Helper()
 	var out bytes.Buffer
 	call := func(t *testing.T) {
-		status = runAt(t.Context(), endpoints{grpc: c.GRPC(), rest: c.REST()}, args, &out, &out)
+		status = runAt(t.Context(), endpoints{grpc: c.GRPC(), rest: c.REST(), firestore: c.firestore}, args, &out, &out)
 	}
 	if args[0] == "doctor" { // which waits for nothing, and whose connections stay open
 		call(c.t)
@@ -228,9 +239,16 @@ func batches(r deploy.Resource) (all [][]deploy.Setting) {
 func TestSettings(t *testing.T) {
 	c := newCloud(t)
 	c.Put("projects/my-project/databases/orders", &adminpb.Database{LocationId: "europe-west1", Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
-	const routes = "counters/{counter}/shards/{shard} -> rollups/{counter} : count; posts/{post}/hot/{n} -> posts/{post}/sums/hot : views : documents; pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s"
-	deployAll := []string{"deploy", "--yes", "--alert-email=me@example.com"}
-	c.want(0, append(deployAll, "--databases=(default),orders", "--routes="+routes)...)
+	c.settings(`
+routes: |
+  counters/{counter}/shards/{shard} -> rollups/{counter} : count
+  posts/{post}/hot/{n} -> posts/{post}/sums/hot : views : documents
+  pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s
+databases: [(default), orders]
+alert_email: me@example.com
+`)
+	deployAll := []string{"deploy", "--yes"}
+	c.want(0, deployAll...)
 	c.want(0, "doctor")
 	for round := 0; ; round++ {
 		d, have := c.described()
@@ -310,7 +328,8 @@ func TestUndeployAll(t *testing.T) {
 		return slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, ".googleapis.com") || strings.Contains(n, "gcp-sa") })
 	}
 	before := left()
-	c.want(0, "deploy", "--yes", "--alert-email=me@example.com")
+	c.settings("alert_email: me@example.com")
+	c.want(0, "deploy", "--yes")
 	made := make(map[string]bool)
 	for _, name := range left() {
 		made[strings.Split(name, "/")[len(strings.Split(name, "/"))-2]] = true
@@ -338,5 +357,49 @@ func write(t *testing.T, file string, data []byte) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, data, 0o600)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// On a project the routes of the deployed functions win. A command that would write by others says where
+// they differ, and stops.
+func TestDeployedRoutesWin(t *testing.T) {
+	c := newCloud(t)
+	const deployed, other = "counters/{counter}/shards/{shard} -> rollups/{counter} : count", "pages/{page}/shards/{shard} -> page_totals/{page} : views"
+	c.settings("routes: |\n  " + deployed)
+	c.want(0, "deploy", "--yes")
+	c.firestore = emulatortest.Addr()
+	t.Setenv("FIRESTORE_EMULATOR_HOST", "")
+	c.want(0, "create", "likes")
+	c.want(0, "increment", "likes", "--by", "3")
+	repaired := c.want(0, "audit", "--repair", "--grace", "0")
+
+	c.settings("routes: |\n  " + other)
+	refused := c.want(1, "increment", "likes")
+	audit := c.want(1, "audit", "--repair")
+	read := c.want(0, "get", "likes")
+	examined := c.want(1, "doctor", "--json")
+	explicit := c.want(1, "get", "likes", "--routes", other)
+
+	t.Chdir(t.TempDir())
+	unnamed := c.want(0, "audit", "--repair", "--grace", "0")
+	deleted := c.want(0, "delete", "likes", "--yes")
+	c.Fail("cloudfunctions.googleapis.com", "ListFunctions", status.Error(codes.PermissionDenied, "no"), -1)
+	unknown := c.want(1, "delete", "likes", "--yes")
+
+	for _, told := range []struct{ name, printed, want string }{
+		{"repair", repaired, "routes, of the deployed functions: " + deployed},
+		{"a command that writes", refused, "  only named:  " + other + "\n  only there:  " + deployed},
+		{"audit --repair", audit, "nothing was changed"},
+		{"a command that reads", read, "counters/likes  3\nroll-up         3"},
+		{"--routes", explicit, "no such counter: pages/likes"},
+		{"doctor", examined, "environmentVariables.TALLY_ROUTES: counters/{counter}"},
+		{"without tally.yaml", unnamed, "routes, of the deployed functions: " + deployed},
+		{"delete", deleted, "deleted"},
+		{"nobody may know", unknown, "the routes are assumed"},
+		{"why nobody may know", unknown, "the functions could not be read: "},
+	} {
+		if !strings.Contains(told.printed, told.want) {
+			t.Errorf("%s printed\n%s\nwant %q in it", told.name, told.printed, told.want)
+		}
 	}
 }

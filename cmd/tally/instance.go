@@ -43,6 +43,7 @@ func startInstance(ctx context.Context, port int, variables []string, logs io.Wr
 	i.cmd = exec.Command(executable, "functions", "--port", strconv.Itoa(port)) // not CommandContext: stop decides when it ends
 	i.cmd.Env = append(functionsEnvironment(os.Environ()), variables...)
 	i.cmd.Stdout, i.cmd.Stderr = output, logs
+	inOwnGroup(i.cmd)
 	if i.life, err = i.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}

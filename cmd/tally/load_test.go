@@ -89,24 +89,6 @@ func TestDeliverShard(t *testing.T) {
 	}
 }
 
-func TestAddOne(t *testing.T) {
-	for route, want := range map[string][]string{
-		"counters/{counter}/shards/{shard} -> rollups/{counter} : count": {"http://h:1/v1/projects/p/databases/d/documents:commit", "documents/counters/my-counter/shards/0", "`count`"},
-		"a/b/c/{d} -> e/f : it's, n":                                     {"documents/a/b/c/0", "`it'\\''s`"},
-	} {
-		routes, err := rollup.ParseRoutes(route)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := addOne("h:1", "p", "d", routes[0])
-		for _, want := range want {
-			if !strings.Contains(got, want) {
-				t.Errorf("%s: %s lacks %s", route, got, want)
-			}
-		}
-	}
-}
-
 func TestPercentile(t *testing.T) {
 	var lags []time.Duration
 	for i := range 100 {

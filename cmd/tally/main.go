@@ -10,7 +10,8 @@
 //
 // It also manages counters, of an emulator or of a real project:
 //
-//	tally create | increment | get | watch | ls | resize | set | import | carry | delete
+//	tally create | increment | get | watch | ls | resize | set | import | carry
+//	tally freeze | unfreeze | delete
 //	tally audit | dashboard
 //
 // It takes counters over from what counted until now:
@@ -35,7 +36,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // so that a second Ctrl-C ends the command at once
-	if executable, err := os.Executable(); err == nil && strings.Contains(executable, "go-build") {
+	if executable, err := os.Executable(); err == nil && fromGoRun(executable) {
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		go watchParent(cancel)
@@ -45,8 +46,12 @@ func main() {
 	os.Exit(status)
 }
 
-// watchParent calls cancel when the parent process has ended. "go run" is such a parent: it builds into
-// a folder named go-build, and when it is killed it tells the command nothing.
+// fromGoRun reports whether "go run" built the executable, or "go test", which is no other: each builds
+// into a folder named go-build.
+func fromGoRun(executable string) bool { return strings.Contains(executable, "go-build") }
+
+// watchParent calls cancel when the parent process has ended. "go run" is a parent that tells the command
+// nothing when it is killed.
 func watchParent(cancel context.CancelCauseFunc) {
 	parent := os.Getppid()
 	for range time.Tick(200 * time.Millisecond) {
@@ -72,17 +77,19 @@ func runAt(ctx context.Context, at endpoints, args []string, stdout, stderr io.W
 		Short:         "Exact, live, cheap counters for Cloud Firestore",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       version(),
 	}
+	root.SetVersionTemplate("tally {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
-	})
-	root.AddCommand(devCommand(), demoCommand(), functionsCommand(), deployCommand(at), undeployCommand(at), doctorCommand(at), migrateCommand())
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(initCommand(), devCommand(), demoCommand(), functionsCommand(), deployCommand(), undeployCommand(), doctorCommand(), migrateCommand(), versionCommand())
 	root.AddCommand(counterCommands()...)
-	root.SetArgs(args)
+	takeArguments(root)
+	root.SetArgs(negatives(root, args))
+	stdout, stderr = &screen{raw: stdout}, &screen{raw: stderr}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	if err := root.ExecuteContext(ctx); err != nil {
+	if err := root.ExecuteContext(context.WithValue(ctx, endpointsKey{}, at)); err != nil {
 		fmt.Fprintf(stderr, "tally: %v\n", err)
 		if ctx.Err() != nil {
 			return interrupted

@@ -19,17 +19,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/framework"
 	"github.com/firestore-tally/tally/internal/freeport"
 	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // asTally makes the test binary the command itself, which runs its functions processes by running
@@ -40,8 +39,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asTally) != "" {
 		main()
 	}
-	emulatortest.Main(m, emulator.Options{})
+	testscript.Main(withEmulator{m}, map[string]func(){"tally": main})
 }
+
+type withEmulator struct{ *testing.M }
+
+func (m withEmulator) Run() int { return emulatortest.Run(m.M, emulator.Options{}) }
 
 // eventually bounds the waits; the machine may be slow.
 const eventually = 3 * time.Minute
@@ -93,7 +96,7 @@ func tally(t *testing.T, args ...string) *command {
 func TestDemo(t *testing.T) {
 	t.Parallel() // it waits more than it works
 	ports := freePorts(t, 3)
-	c := tally(t, "demo", "--json", "--kill", "--lost-acks", "0.2", "--counters", "2", "--shards", "40", "--increments", "300", "--rate", "150",
+	c := tally(t, "demo", "--json", "--kill", "--lost-acks", "0.2", "--counters", "2", "--num-shards", "40", "--increments", "300", "--rate", "150",
 		"--clients", "4", "--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports+1))
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &c.stderr)
@@ -154,7 +157,7 @@ func wantNoListeners(t *testing.T, first, n int) {
 // With an emulator that somebody else started, the events come from listeners.
 func TestDemoOnAnotherEmulator(t *testing.T) {
 	t.Parallel() // it waits more than it works
-	c := tally(t, "demo", "--counters", "1", "--shards", "30", "--increments", "60", "--rate", "100", "--instances", "1", "--duplicates", "0.5",
+	c := tally(t, "demo", "--counters", "1", "--num-shards", "30", "--increments", "60", "--rate", "100", "--instances", "1", "--duplicates", "0.5",
 		"--functions-port", strconv.Itoa(freePorts(t, 1)))
 	c.Env = append(c.Env, "FIRESTORE_EMULATOR_HOST="+emulatortest.Addr())
 	if err := c.Run(); err != nil {
@@ -187,9 +190,7 @@ func startDev(t *testing.T, ports int, args ...string) (*command, *follower) {
 
 func devAt(t *testing.T, ports int, args ...string) *command {
 	t.Helper()
-	c := tally(t, append([]string{"dev", "--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports + 1), "--instances", "2"}, args...)...)
-	c.Env = append(c.Env, "TALLY_LOG_LEVEL=INFO")
-	return c
+	return tally(t, append([]string{"dev", "--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports + 1), "--instances", "2"}, args...)...)
 }
 
 // follow starts the command and returns when it says that it runs.
@@ -283,25 +284,10 @@ func commit(t *testing.T, address, body string) {
 	}
 }
 
-// A sighting is seen once the text is written in one piece.
-type sighting struct {
-	text []byte
-	seen chan struct{}
-	once sync.Once
-}
-
-func (s *sighting) Write(p []byte) (int, error) {
-	if bytes.Contains(p, s.text) {
-		s.once.Do(func() { close(s.seen) })
-	}
-	return len(p), nil
-}
-
 func TestDev(t *testing.T) {
 	ports := freePorts(t, 3)
 	c := devAt(t, ports, "--every", "100ms")
-	audited := &sighting{text: []byte(`"message":"audited"`), seen: make(chan struct{})}
-	c.Stderr = io.MultiWriter(&c.stderr, audited)
+	c.Env = append(c.Env, "TALLY_LOG_LEVEL=DEBUG") // by the user: then all lines are shown
 	out := c.follow(t)
 	for _, want := range []string{fmt.Sprintf("127.0.0.1:%d, project demo-tally", ports), fmt.Sprintf("http://127.0.0.1:%d/RollUpOnWrite", ports+2), "connectFirestoreEmulator", "FIRESTORE_EMULATOR_HOST"} {
 		out.await(want)
@@ -324,18 +310,13 @@ func TestDev(t *testing.T) {
 	increment(t, ports, "demo-tally", "(default)", "likes")
 	out.await("rollups/likes  count 3  1 shards  as of ")
 
-	select {
-	case <-audited.seen:
-	case <-time.After(eventually):
-	}
+	out.await("INFO  audited  report map[")
 	if err := c.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Wait(); err != nil {
-		t.Errorf("Ctrl-C ended it with %v\n%s", err, &c.stderr)
-	}
-	if !strings.Contains(c.stderr.String(), `"message":"audited"`) {
-		t.Errorf("RollUpOnSchedule was not called: %s", &c.stderr)
+	out.awaitExit(0)
+	if c.stderr.Len() > 0 {
+		t.Errorf("standard error: %s", &c.stderr)
 	}
 	wantNoListeners(t, ports, 3)
 }
@@ -356,26 +337,6 @@ func TestDevKeepsScheduledRoutes(t *testing.T) {
 	read := out.readDashboard(func(read string) bool { return strings.Count(read, `"events":`) > 4 })
 	if all := strings.Count(read, `"events":`); strings.Count(read, `"events":0,`) != all {
 		t.Errorf("there were events: %s", read)
-	}
-	if err := c.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	out.awaitExit(0)
-}
-
-// What there is already is shown below the greeting.
-func TestDevGreetsFirst(t *testing.T) {
-	project := emulatortest.Project(t)
-	client := emulatortest.ClientDatabase(t, project, "(default)")
-	if _, err := client.Doc("rollups/old").Set(t.Context(), map[string]any{"count": 7, "tally": document.Tally{AsOf: time.Now(), NumShards: 1, Totals: []string{"count"}}.Encode()}); err != nil {
-		t.Fatal(err)
-	}
-	c := tally(t, "dev", "--instances", "1", "--functions-port", strconv.Itoa(freePorts(t, 1)), "--project", project)
-	c.Env = append(c.Env, "FIRESTORE_EMULATOR_HOST="+emulatortest.Addr())
-	out := c.follow(t)
-	out.await("rollups/old  count 7")
-	if text := out.read.String(); strings.Index(text, "rollups/old") < strings.Index(text, "Tally runs") {
-		t.Errorf("a roll-up is above the greeting:\n%s", text)
 	}
 	if err := c.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -409,7 +370,8 @@ func TestDevsParentIsKilled(t *testing.T) {
 	wantNoListeners(t, ports, 3)
 }
 
-// recordedJava returns the environment in which each start of Java leaves its process id in the file.
+// recordedJava returns the environment in which each start of Java leaves its process id in the file, a
+// line each.
 func recordedJava(t *testing.T, file string) []string {
 	t.Helper()
 	java, err := exec.LookPath(filepath.Join(os.Getenv("JAVA_HOME"), "bin", "java"))
@@ -423,21 +385,22 @@ func recordedJava(t *testing.T, file string) []string {
 	if err := os.Mkdir(filepath.Join(home, "bin"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	script := fmt.Sprintf("#!/bin/sh\necho $$ >'%s'\nexec '%s' \"$@\"\n", file, java)
+	script := fmt.Sprintf("#!/bin/sh\necho $$ >>'%s'\nexec '%s' \"$@\"\n", file, java)
 	if err := os.WriteFile(filepath.Join(home, "bin", "java"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return []string{"JAVA_HOME=" + home}
 }
 
-// killRecorded kills the process whose id is in the file.
+// killRecorded kills the process whose id is last in the file.
 func killRecorded(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	pids := strings.Fields(string(text))
+	pid, err := strconv.Atoi(pids[len(pids)-1])
 	if err == nil {
 		err = syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -465,7 +428,7 @@ func TestDevsEmulatorEnds(t *testing.T) {
 // slowDemo starts a demo and returns in the middle of its load, which would go on for minutes.
 func slowDemo(t *testing.T, ports int, env ...string) *follower {
 	t.Helper()
-	c := tally(t, "demo", "--kill", "--counters", "1", "--shards", "1", "--increments", "5", "--rate", "0.005", "--instances", "1",
+	c := tally(t, "demo", "--kill", "--counters", "1", "--num-shards", "1", "--increments", "5", "--rate", "0.005", "--instances", "1",
 		"--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports+1))
 	c.Env = append(c.Env, env...)
 	out := c.followErrors(t)
@@ -497,6 +460,47 @@ func TestDemoIsInterrupted(t *testing.T) {
 		t.Errorf("it did not say why it ended: %s", &out.read)
 	}
 	wantNoListeners(t, ports, 2)
+}
+
+// A Ctrl-C while the emulator starts reaches every process of the terminal's. It ends all of them, and is
+// no error.
+func TestInterruptedAtStart(t *testing.T) {
+	for _, test := range []struct {
+		command string
+		starts  int // of Java: the first asks for its version, the second is the emulator
+		status  int
+		stderr  string
+	}{{"dev", 1, 0, ""}, {"dev", 2, 0, ""}, {"demo", 1, interrupted, "tally: interrupt signal received\n"}, {"demo", 2, interrupted, "tally: interrupt signal received\n"}} {
+		t.Run(fmt.Sprintf("%s, Java's start %d", test.command, test.starts), func(t *testing.T) {
+			ports, pids := freePorts(t, 3), filepath.Join(t.TempDir(), "pids")
+			c := tally(t, test.command, "--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports+1))
+			c.Env = append(c.Env, recordedJava(t, pids)...)
+			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			poll := time.NewTicker(time.Millisecond) // nothing tells when another process has written to a file
+			defer poll.Stop()
+			for deadline := time.After(eventually); ; {
+				if text, err := os.ReadFile(pids); err == nil && len(strings.Fields(string(text))) == test.starts {
+					break
+				}
+				select {
+				case <-poll.C:
+				case <-deadline:
+					t.Fatalf("no start of Java: %s", &c.stderr)
+				}
+			}
+			if err := syscall.Kill(-c.Process.Pid, syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			_ = c.Wait() // the status says how
+			if status := c.ProcessState.ExitCode(); status != test.status || c.stderr.String() != test.stderr || c.stdout.Len() > 0 {
+				t.Errorf("status %d, standard error %q, standard output %q; want %d, %q and nothing", status, &c.stderr, &c.stdout, test.status, test.stderr)
+			}
+			wantNoListeners(t, ports, 3)
+		})
+	}
 }
 
 // A Ctrl-C reaches every process of the terminal's, and a functions process leaves its end to its
@@ -537,21 +541,56 @@ func TestDevRoutesAndDatabases(t *testing.T) {
 	c.Env = append(c.Env, "TALLY_DATABASES=(default),other", "TALLY_ROUTES=posts/{post}/shards/{shard} -> rollups/{post} : likes; counters/{c}/shards/{s} -> totals/{c} : count")
 	out := c.follow(t)
 	out.await("Add 1 from here")
-	out.await("}]}'")
-	// The command that it shows, without a shell.
-	_, address, _ := strings.Cut(out.read.String(), "'http://")
-	address, body, _ := strings.Cut(address, "' -d '")
-	body, _, _ = strings.Cut(body, "'")
-	commit(t, "http://"+address, body)
-	out.await("(default): rollups/my-post  likes 1  1 shards  as of ")
+	out.await("increment ")
+	out.await("\n\n")
 	increment(t, ports, "demo-tally", "(default)", "c")
-	out.await("(default): totals/c  count 1  1 shards  as of ")
+	out.await("  totals/c  count 1  1 shards  as of ")
 	increment(t, ports, "demo-tally", "other", "c")
-	out.await("other: totals/c  count 1  1 shards  as of ")
+	out.await("  other: totals/c  count 1  1 shards  as of ")
 	if err := c.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	out.awaitExit(0)
+}
+
+// tally dev says once what a newcomer gets wrong: a field that is not the route's, and a client that the
+// rules refuse.
+func TestDevHints(t *testing.T) {
+	ports := freePorts(t, 3)
+	c, out := startDev(t, ports, "--dashboard=false")
+	out.await("Add 1 from here")
+	const root = "projects/demo-tally/databases/(default)/documents"
+	address := fmt.Sprintf("http://127.0.0.1:%d/v1/%s:commit", ports, root)
+	add := func(path, field string) string {
+		return fmt.Sprintf(`{"writes": [{"transform": {"document": "%s/%s", "fieldTransforms": [{"fieldPath": "%s", "increment": {"integerValue": 1}}]}}]}`, root, path, field)
+	}
+	for range 2 {
+		commit(t, address, add("counters/likes/shards/3", "Count"))
+		out.await("counters/likes/shards/3 has Count, not count; to sum it, the route is counters/{counter}/shards/{shard} -> rollups/{counter} : Count\n")
+		for _, path := range []string{"counters/likes/shards/4", "posts/7/shards/0"} {
+			res, err := http.Post(address, "application/json", strings.NewReader(add(path, "count")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if res.StatusCode != http.StatusForbidden {
+				t.Errorf("%s: %s, want it refused", path, res.Status)
+			}
+		}
+		out.await("refused: create or update of counters/likes/shards/4 by nobody signed in; firestore.rules line 25: allow create, update: if mayWrite() && ")
+		out.await("refused: create or update of posts/7/shards/0 by nobody signed in; no rule of firestore.rules allows it\n")
+	}
+	increment(t, ports, "demo-tally", "(default)", "last")
+	out.await("rollups/last  count 1")
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	out.awaitExit(0)
+	for _, once := range []string{" has Count", "refused: create or update of counters", "refused: create or update of posts"} {
+		if n := strings.Count(out.read.String(), once); n != 1 {
+			t.Errorf("%q was said %d times:\n%s", once, n, &out.read)
+		}
+	}
 }
 
 // What a user can get wrong, and what the error says.
@@ -571,7 +610,6 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"unknown command", []string{"deomo"}, nil, []string{`unknown command "deomo"`, "demo"}},
 		{"unknown flag", []string{"demo", "--couners", "3"}, nil, []string{"unknown flag: --couners", "tally demo --help"}},
-		{"flag's type", []string{"demo", "--shards", "many"}, nil, []string{`"many"`, "--shards", "tally demo --help"}},
 		{"an argument", []string{"dev", "now"}, nil, []string{`"now"`}},
 		{"no counters", []string{"demo", "--counters", "0"}, nil, []string{"--counters 0: want at least 1"}},
 		{"no rate", []string{"demo", "--rate", "0"}, nil, []string{"--rate 0: want more than 0"}},
@@ -593,7 +631,7 @@ func TestMistakes(t *testing.T) {
 		{"no Java", []string{"dev", "--firestore-port", free, "--functions-port", functions}, []string{"PATH=" + nothing, "JAVA_HOME="}, []string{"Java", "install"}},
 		{"no emulator", []string{"dev", "--firestore-port", free, "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_BINARY_PATH=" + nothing + "/none.jar"}, []string{"none.jar"}},
 		{"another emulator that is not there", []string{"demo", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=127.0.0.1:" + free},
-			[]string{"FIRESTORE_EMULATOR_HOST=127.0.0.1:" + free, "no Firestore emulator answers there", "unset"}},
+			[]string{"FIRESTORE_EMULATOR_HOST=127.0.0.1:" + free + ": no Firestore emulator answers there; start it, as tally dev does, or name the one that runs"}},
 		{"another program's port", []string{"demo", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=" + busyHost}, []string{"no Firestore emulator answers there"}},
 		{"an emulator without a port", []string{"dev", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=localhost"}, []string{"FIRESTORE_EMULATOR_HOST=localhost", "host:port"}},
 		{"an emulator's URL", []string{"dev", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=http://127.0.0.1:8080"}, []string{"host:port"}},

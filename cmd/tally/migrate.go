@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,6 @@ func migrateCommand() *cobra.Command {
 type migrationRun struct {
 	target
 	meter          *billing.Meter
-	in             io.Reader
 	text           io.Writer // standard output unless that gets JSON
 	dryRun, yes    bool
 	leaveUncounted bool
@@ -78,7 +76,6 @@ At each moment the totals are right, and nothing is ever carried twice. So the c
 if a document or a roll-up differs at the end.`,
 		Example: `  tally migrate firestore-counter --routes 'pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits, likes' --dry-run
   TALLY_ROUTES='…' tally migrate firestore-counter --project my-project`,
-		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
 	f.BoolVar(&m.dryRun, "dry-run", false, "say what would be done for each document and in all, and change nothing")
@@ -90,11 +87,11 @@ if a document or a roll-up differs at the end.`,
 			return fmt.Errorf("--concurrency %d: want at least 1", m.concurrency)
 		}
 		if m.from == assumed {
-			return errors.New("name the routes by --routes or TALLY_ROUTES: one for each kind of document that the extension counts in")
+			return errors.New("name the routes, in tally.yaml or by --routes: one for each kind of document that the extension counts in")
 		}
 		m.grace = rollup.Grace(m.config.Cadence, m.config.HoldLimit)
 		m.tellRoutes()
-		m.in, m.text = c.InOrStdin(), m.out
+		m.text = m.out
 		if m.json {
 			m.text = m.logs
 		}
@@ -109,8 +106,6 @@ if a document or a roll-up differs at the end.`,
 // How migrate ends when it does not begin, or when something differs.
 var (
 	errUncounted = errors.New("some amounts would not be counted: add routes for them, or leave them where they are by --leave-uncounted; nothing was changed")
-	errNotAsked  = errors.New("nobody answered, so nothing was changed; --yes says that the extension is uninstalled")
-	errDeclined  = errors.New("nothing was changed")
 	errMigrated  = errors.New("not everything is as it should be; run the command again, and see docs/migrate.md if that changes nothing")
 )
 
@@ -130,7 +125,10 @@ func (m *migrationRun) migrate(ctx context.Context) (err error) {
 	}
 	after := m.plan
 	if m.migrated.ToDo > 0 {
-		if err := m.ask(); err != nil {
+		if err := m.confirm(ctx, m.yes, `
+The extension must have been uninstalled in project %s for %v, or it takes the shards away again.
+The documents' fields stand still from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
+Is the extension uninstalled?`, m.project, migration.Wait); err != nil {
 			return err
 		}
 		if err := m.work(ctx); err != nil {
@@ -145,9 +143,9 @@ func (m *migrationRun) migrate(ctx context.Context) (err error) {
 
 // scan scans, with a progress bar.
 func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, error) {
-	bar := m.bar(-1, what, "reads")
-	defer bar.Finish()
-	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { _ = bar.Set64(reads) })
+	m.begin(what, "reads", unknown, "They change nothing. The same command begins them again.")
+	defer m.stop()
+	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { m.report(int(reads), unknown) })
 }
 
 // tellPlan says what there is to do; in a dry run, for each document too.
@@ -167,7 +165,7 @@ func (m *migrationRun) tellPlan() {
 				t := &d.Totals[i]
 				carry, then = append(carry, fmt.Sprintf("%s %v", t.Field, t.Left)), append(then, fmt.Sprintf("%s %v", t.Field, t.Expected()))
 			}
-			fmt.Fprintf(m.text, "%s: fold %d of %d shards; carry %s; then %s\n", d.Path, d.Fold, d.Shards, strings.Join(carry, ", "), strings.Join(then, ", "))
+			fmt.Fprintf(m.text, "%s: fold %d of %d shards; carry %s; then %s\n", shown(d.Path), d.Fold, d.Shards, strings.Join(carry, ", "), strings.Join(then, ", "))
 		}
 	}
 	fmt.Fprintf(m.text, "documents  %d, with something left to do for %d\n", len(m.plan.Documents), len(toDo))
@@ -180,47 +178,19 @@ func (m *migrationRun) tellPlan() {
 		fmt.Fprintf(m.text, "extension  left no sign of when it ran\n")
 	}
 	for _, u := range m.plan.Uncounted {
-		fmt.Fprintf(m.text, "NOT COUNTED: %s (shards: %d; such as %q)\n", u.What, u.Shards, u.Example)
+		fmt.Fprintf(m.text, "NOT COUNTED: %s (shards: %d; such as %q)\n", shown(u.What), u.Shards, u.Example)
 	}
-}
-
-// ask asks whether to go on.
-func (m *migrationRun) ask() error {
-	if m.yes {
-		return nil
-	}
-	fmt.Fprintf(m.text, `
-The extension must have been uninstalled in project %s for %v, or it takes the shards away again.
-The documents' fields stand still from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
-Is the extension uninstalled? [y/N] `, m.project, migration.Wait)
-	answer, err := bufio.NewReader(m.in).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
-		return nil
-	}
-	fmt.Fprintln(m.text)
-	if err != nil {
-		return errNotAsked
-	}
-	return errDeclined
 }
 
 // work does what is left.
 func (m *migrationRun) work(ctx context.Context) error {
-	bar := m.bar(int64(m.migrated.ToDo), "migrating", "documents")
+	m.begin("migrating", "documents", m.migrated.ToDo, "Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.")
 	err := m.plan.Run(ctx, m.client, m.concurrency, func(done int) {
 		m.migrated.Done = done
-		_ = bar.Set(done)
+		m.report(done, m.migrated.ToDo)
 	})
-	_ = bar.Finish()
-	if ctx.Err() != nil {
-		fmt.Fprintf(m.logs, "stopped: %d of %d documents are done. Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.\n",
-			m.migrated.Done, m.migrated.ToDo)
-		return err
-	}
+	m.stop()
 	fmt.Fprintf(m.text, "done       %d documents\n", m.migrated.Done)
-	if err != nil {
-		fmt.Fprintln(m.logs, "not all documents are done; the same command goes on from here")
-	}
 	return err
 }
 
@@ -229,7 +199,7 @@ func (m *migrationRun) check(ctx context.Context, after *migration.Plan) error {
 	c := m.plan.Compare(after)
 	m.migrated.Differing, m.migrated.Moved = append(m.migrated.Differing, c.Differing...), values(c.By)
 	for _, d := range c.Differing {
-		fmt.Fprintf(m.text, "DIFFERENT: %s: %s\n", d.Document, d.Why)
+		fmt.Fprintf(m.text, "DIFFERENT: %s: %s\n", shown(d.Document), shown(d.Why))
 	}
 	fmt.Fprintf(m.text, "exact      %d of %d documents\n", c.Exact, len(after.Documents))
 	if c.Moved > 0 {
@@ -261,13 +231,13 @@ func (m *migrationRun) checkRollUps(ctx context.Context, after *migration.Plan) 
 		return err
 	}
 	defer store.Close()
-	bar := m.bar(-1, "comparing roll-ups", "roll-ups")
+	m.begin("comparing", "roll-ups", unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
 	r, err := rollup.Audit(ctx, store, after.Routes, rollup.AuditOptions{
 		Options:     rollup.Options{Cadence: m.config.Cadence, Burst: m.config.Burst, Timeout: auditTimeout, Logger: logger},
 		Concurrency: m.concurrency, Grace: m.grace, DryRun: true, KeepRerouted: true, FromFirst: true,
-		Progress: func(r rollup.Report) { _ = bar.Set(r.Counters) },
+		Progress: func(r rollup.Report) { m.report(r.Counters, unknown) },
 	})
-	_ = bar.Finish()
+	m.stop()
 	m.migrated.RollUps = &r
 	fmt.Fprintf(m.text, "roll-ups   %d, of which %d differ from their shards\n", r.Counters, r.Differing)
 	if err == nil && r.Differing > 0 {

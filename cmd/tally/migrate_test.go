@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
@@ -84,14 +85,14 @@ Is the extension uninstalled? [y/N] `
 		logged string
 		writes bool
 	}{
-		{name: "no routes", logged: "tally: name the routes by --routes or TALLY_ROUTES"},
+		{name: "no routes", logged: "tally: name the routes, in tally.yaml or by --routes"},
 		{name: "no route of the extension", args: "--routes=counters/{counter}/shards/{shard}->rollups/{counter}:count", logged: "tally: no route has its shards in _counter_shards_"},
 		{name: "concurrency", args: "--routes=ROUTE --concurrency=0", logged: "tally: --concurrency 0"},
 		{name: "dry run", args: "--routes=ROUTE --dry-run", want: `pages/a: fold 4 of 4 shards; carry visits 1000, likes 10; then visits 1023, likes 10
 pages/b: fold 0 of 0 shards; carry visits 7, likes 0; then visits 7, likes 0
 ` + found},
-		{name: "nobody answers", args: "--routes=ROUTE", want: found + asked + "\n", logged: "tally: nobody answered"},
-		{name: "no", args: "--routes=ROUTE", answer: "n\n", want: found + asked + "\n", logged: "tally: nothing was changed"},
+		{name: "nobody answers", args: "--routes=ROUTE", want: found, logged: asked + "\ntally: nothing was changed; --yes goes on without a question"},
+		{name: "no", args: "--routes=ROUTE", answer: "n\n", want: found, logged: asked + "tally: nothing was changed; --yes goes on without a question"},
 		{name: "the extension runs", args: "--routes=ROUTE --yes", before: func() { c.set("_firebase_ext_/sharded_counter", map[string]any{"workers": 0}) },
 			want: strings.Replace(found, "left no sign of when it ran", "ran AGO ago", 1), logged: "tally: the extension ran AGO ago: uninstall it, and begin 3m0s after its last run; nothing was changed"},
 		{name: "uncounted", args: "--routes=ROUTE --yes", before: func() {
@@ -101,7 +102,7 @@ pages/b: fold 0 of 0 shards; carry visits 7, likes 0; then visits 7, likes 0
 `, logged: "tally: some amounts would not be counted"},
 		{name: "yes", args: "--routes=ROUTE --leave-uncounted", answer: "y\n", writes: true, want: strings.Replace(found, "28 reads", "29 reads", 1) +
 			`NOT COUNTED: no route serves sites/*/pages/*/_counter_shards_ (shards: 1; such as "sites/s/pages/p/_counter_shards_/0")
-` + asked + `done       2 documents
+done       2 documents
 exact      2 of 2 documents
 roll-ups   none yet: when Tally's functions are deployed, tally audit compares them
 `},
@@ -201,8 +202,8 @@ func TestMigrateChecks(t *testing.T) {
 	c.pages()
 	var out, logs bytes.Buffer
 	m := migrationRun{meter: billing.NewMeter(nil), text: &out, concurrency: 2}
-	m.target = target{project: c.project, database: firestore.DefaultDatabaseID, routes: pagesRoute, client: c.client, out: &out, logs: &logs}
-	if err := m.configure(); err != nil {
+	m.target = target{project: c.project, database: firestore.DefaultDatabaseID, routes: pagesRoute, client: c.client, folder: &appfolder.Folder{}, out: &out, logs: &logs}
+	if err := m.configure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	scan := func() *migration.Plan {

@@ -12,3 +12,6 @@ import (
 func endWithChildren(c *exec.Cmd) {
 	c.Cancel = func() error { return exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(c.Process.Pid)).Run() }
 }
+
+// inOwnGroup does nothing: a Ctrl-C reaches every process of the console.
+func inOwnGroup(*exec.Cmd) {}

@@ -18,11 +18,14 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/caarlos0/env/v11"
+	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
 
@@ -34,8 +37,12 @@ type stackOptions struct {
 	instances     int
 	rules         string
 	faults        eventrelay.Faults
-	variables     []string // of the functions' environment, beside this process's own
-	billed        bool     // count what the functions are billed for
+	folder        *appfolder.Folder
+	variables     []string                              // of the functions' environment, beside this process's own
+	billed        bool                                  // count what the functions are billed for
+	logLevel      string                                // of the functions, unless TALLY_LOG_LEVEL says another
+	lines         *lines                                // where the functions log to
+	saw           func(rollup.Routes, eventrelay.Event) // called with each event; nil: nobody asks
 	logs          io.Writer
 }
 
@@ -45,7 +52,7 @@ func (o *stackOptions) flags(c *cobra.Command) {
 	f.IntVar(&o.firestorePort, "firestore-port", 8080, "port of the Firestore emulator; 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set")
 	f.IntVar(&o.functionsPort, "functions-port", 8081, "port of the first functions process; the others follow; 0: any that are free")
 	f.IntVar(&o.instances, "instances", 2, "functions processes")
-	f.StringVar(&o.rules, "rules", "firestore.rules", "file of security rules; no effect with FIRESTORE_EMULATOR_HOST set")
+	f.StringVar(&o.rules, "rules", "", "file of security rules (default: that of firebase.json, else those of Tally); no effect with FIRESTORE_EMULATOR_HOST set")
 }
 
 const highestPort = 65535
@@ -95,7 +102,7 @@ type stack struct {
 	started *emulator.Emulator  // nil when the emulator is somebody else's
 	clients []*firestore.Client // one for each database of config, in its order; past the rules
 	relay   *eventrelay.Relay
-	dir     string   // temporary; "" unless options.billed
+	dir     string   // temporary
 	closers []func() // in order of starting
 
 	mu        sync.Mutex
@@ -105,30 +112,38 @@ type stack struct {
 
 // startStack starts a stack. The caller stops it, also after an error.
 func startStack(ctx context.Context, o stackOptions) (*stack, error) {
-	if os.Getenv("TALLY_LOG_LEVEL") == "" {
-		o.variables = append(o.variables, "TALLY_LOG_LEVEL=WARN") // what goes well needs no line
+	if o.lines.all = os.Getenv("TALLY_LOG_LEVEL") != ""; !o.lines.all {
+		o.variables = append(o.variables, "TALLY_LOG_LEVEL="+o.logLevel)
+	}
+	for name, value := range o.folder.Variables() {
+		if _, set := os.LookupEnv(name); !set && name != "TALLY_TELEMETRY" { // which is of what is deployed
+			o.variables = slices.Insert(o.variables, 0, name+"="+value) // what o says wins
+		}
 	}
 	o.variables = append(o.variables, "GOOGLE_CLOUD_PROJECT="+o.project)
 	s := &stack{options: o}
+	variables := env.ToMap(append(os.Environ(), o.variables...))
 	var err error
-	if s.config, err = app.LoadConfig(env.ToMap(append(os.Environ(), o.variables...))); err != nil {
+	if s.config, err = app.LoadConfig(variables); err != nil {
 		return s, fmt.Errorf("configuration: %w", err)
 	}
 	if err := o.check(s.config.EmulatorHost != ""); err != nil {
 		return s, err
 	}
-	if o.billed {
-		if s.dir, err = os.MkdirTemp("", "tally-"); err != nil {
-			return s, err
-		}
-		s.onStop(func() { _ = os.RemoveAll(s.dir) })
+	if s.dir, err = os.MkdirTemp("", "tally-"); err != nil {
+		return s, err
 	}
+	s.onStop(func() { _ = os.RemoveAll(s.dir) })
 	for n := range o.instances {
 		if err := checkPort(o.instancePort(n)); err != nil {
 			return s, fmt.Errorf("functions: %w; choose others with --functions-port", err)
 		}
 	}
-	s.relay = eventrelay.New(eventrelay.Options{Faults: o.faults, Timeout: deliveryTimeout(s.config), Logger: slog.New(slog.NewTextHandler(o.logs, &slog.HandlerOptions{Level: slog.LevelError}))})
+	relay := eventrelay.Options{Faults: o.faults, Timeout: deliveryTimeout(s.config), Logger: slog.New(slog.DiscardHandler)}
+	if o.saw != nil {
+		relay.Saw = func(e eventrelay.Event) { o.saw(s.config.Routes, e) }
+	}
+	s.relay = eventrelay.New(relay)
 	s.onStop(s.relay.Close)
 	if err := s.startFirestore(ctx); err != nil {
 		return s, err
@@ -138,6 +153,12 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 			return s, err
 		}
 	}
+	maps.DeleteFunc(variables, func(name, _ string) bool { return !strings.HasPrefix(name, "TALLY_") })
+	forget, err := noteDev(ctx, s.addr, o.project, variables)
+	if err != nil {
+		return s, err
+	}
+	s.onStop(forget)
 	return s, s.startEvents(ctx)
 }
 
@@ -181,14 +202,14 @@ func (s *stack) whileUp(ctx context.Context) (context.Context, context.CancelFun
 func (s *stack) startFirestore(ctx context.Context) error {
 	if s.addr = s.config.EmulatorHost; s.addr != "" {
 		if err := checkEmulator(ctx, s.addr); err != nil {
-			return fmt.Errorf("%s=%s: %w, or unset the variable to have one started", firestorestore.EmulatorHost, s.addr, err)
+			return fmt.Errorf("%s=%s: %w", firestorestore.EmulatorHost, s.addr, err)
 		}
 	} else {
 		if err := checkPort(s.options.firestorePort); err != nil {
 			return fmt.Errorf("firestore: %w; choose another with --firestore-port", err)
 		}
-		if _, err := os.Stat(s.options.rules); err != nil {
-			return fmt.Errorf("--rules: %w; run tally in the folder that holds firestore.rules, or name the file", err)
+		if err := s.chooseRules(); err != nil {
+			return err
 		}
 		// The emulator posts its events to the relay.
 		l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
@@ -218,15 +239,57 @@ func (s *stack) startFirestore(ctx context.Context) error {
 	return nil
 }
 
-// checkEmulator returns an error, which ends in a remedy, unless an emulator answers at addr.
-func checkEmulator(ctx context.Context, addr string) error {
-	switch host, port, err := net.SplitHostPort(addr); {
-	case err != nil || host == "" || port == "":
-		return errors.New("is not of the form host:port; set it to one such as 127.0.0.1:8080")
-	case !emulator.Answers(ctx, addr):
-		return errors.New("no Firestore emulator answers there; start it")
+// builtIn is the name of the file of Tally's own rules.
+const builtIn = "firestore.rules"
+
+// chooseRules chooses the security rules: those of the flag, those of the app, or Tally's.
+func (s *stack) chooseRules() error {
+	o := &s.options
+	from := "--rules"
+	if o.rules == "" {
+		d, err := o.folder.Database(s.config.Databases[0])
+		if err != nil {
+			return err
+		}
+		o.rules, from = d.Rules, o.folder.Firebase
+	}
+	if o.rules == "" {
+		o.rules = filepath.Join(s.dir, builtIn)
+		return os.WriteFile(o.rules, []byte(root.Rules), 0o600)
+	}
+	if _, err := os.Stat(o.rules); err != nil {
+		return fmt.Errorf("%s: rules: %w", from, err)
 	}
 	return nil
+}
+
+// rules says which security rules there are.
+func (s *stack) rules() string {
+	switch rules := s.options.rules; {
+	case s.started == nil:
+		return "those of the emulator"
+	case filepath.Dir(rules) == s.dir:
+		return "Tally's own, built in; firebase.json or --rules name an app's"
+	default:
+		return rules
+	}
+}
+
+// checkEmulator returns an error, which ends in a remedy, unless an emulator answers at addr, the value
+// of FIRESTORE_EMULATOR_HOST. The remedy is never to unset that: the next command would go to a real
+// project.
+func checkEmulator(ctx context.Context, addr string) error {
+	if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+		return errors.New("is not of the form host:port; set it to one such as 127.0.0.1:8080")
+	}
+	switch err := emulator.Check(ctx, addr); err {
+	case nil:
+		return nil
+	case emulator.ErrBusy:
+		return fmt.Errorf("%w; try again when it has less to do", err)
+	default:
+		return fmt.Errorf("%w; start it, as tally dev does, or name the one that runs", err)
+	}
 }
 
 // startInstance starts the n-th functions process, in place of one that has ended.
@@ -239,7 +302,7 @@ func (s *stack) startInstance(ctx context.Context, n int) error {
 		s.mu.Unlock()
 		variables = append(variables, "TALLY_USAGE_FILE="+usage)
 	}
-	i, err := startInstance(ctx, s.options.instancePort(n), variables, s.options.logs)
+	i, err := startInstance(ctx, s.options.instancePort(n), variables, s.options.lines.of())
 	if err != nil {
 		return err
 	}

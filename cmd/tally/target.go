@@ -12,12 +12,11 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
@@ -38,11 +37,18 @@ type target struct {
 	timeout  time.Duration // 0: none
 	json     bool
 
+	in        io.Reader
 	out, logs io.Writer
+	patience  *time.Timer // nil: without end
+	progress  *progress   // nil: nothing that takes long has begun
+	kept      string      // what is true if that is stopped, and how to go on
 	dial      []grpc.DialOption
 	client    *firestore.Client
-	config    app.Config // of the functions, as this process's environment and the flag have it
+	at        endpoints
+	folder    *appfolder.Folder
+	config    app.Config // of the functions
 	from      string     // where its routes are from
+	differs   error      // how the routes that were named differ from those of the functions; nil: not
 	role      string     // what the account needs
 }
 
@@ -59,39 +65,97 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 		timeout = 0
 	}
 	f := c.Flags()
-	f.StringVar(&t.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else that of the credentials, or demo-tally on an emulator)")
-	f.StringVar(&t.database, "database", firestore.DefaultDatabaseID, "database id")
-	f.StringVar(&t.routes, "routes", "", "routes, separated by semicolons (default $TALLY_ROUTES, else "+rollup.DefaultRoute+")")
+	f.StringVar(&t.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else that of the credentials, or demo-tally on an emulator)")
+	f.StringVar(&t.database, "database", "", "database id (default: the first of tally.yaml, else (default))")
+	f.StringVar(&t.routes, "routes", "", "routes, separated by semicolons (default: those of the functions that run, else of tally.yaml)")
 	f.BoolVar(&t.json, "json", false, "print JSON")
-	f.DurationVar(&t.timeout, "timeout", timeout, "how long to try; 0: without end")
+	f.DurationVar(&t.timeout, "timeout", timeout, "give up after so long without progress; 0: never")
 	c.Long = strings.TrimSpace(c.Long + "\n\nWorks on the emulator that FIRESTORE_EMULATOR_HOST names, else on a real project with application default credentials, which need the role " + role + ".")
 	t.role = role
 	c.RunE = func(c *cobra.Command, args []string) error {
-		t.out, t.logs = c.OutOrStdout(), c.ErrOrStderr()
-		if t.timeout < 0 {
-			return fmt.Errorf("--timeout %v: want 0 or more; 0 is without end", t.timeout)
+		t.in, t.out, t.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+		t.at = endpointsOf(c.Context())
+		var err error
+		if t.folder, err = here(); err != nil {
+			return err
 		}
-		ctx := c.Context()
+		if t.timeout < 0 {
+			return fmt.Errorf("--timeout %v: want 0 or more", t.timeout)
+		}
+		ctx, cancel := context.WithCancelCause(c.Context())
+		defer cancel(nil)
 		if t.timeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, t.timeout)
-			defer cancel()
+			t.patience = time.AfterFunc(t.timeout, func() { cancel(fmt.Errorf("no progress for %v; --timeout gives it longer", t.timeout)) })
+			defer t.patience.Stop()
 		}
 		if err := t.open(ctx); err != nil {
 			return t.explain(err)
 		}
 		defer t.client.Close()
-		if err := t.configure(); err != nil {
-			return err
+		if err := t.configure(ctx); err != nil {
+			return t.explain(err)
 		}
-		return t.explain(run(ctx, args))
+		if role == user {
+			if err := t.mayWrite(); err != nil {
+				return err
+			}
+		}
+		err = run(ctx, args)
+		t.stop()
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+			if t.progress != nil {
+				err = errors.Join(err, fmt.Errorf("%v. %s", t.progress, t.kept))
+			}
+		}
+		return t.explain(t.told(err))
 	}
 	return c
 }
 
+// begin says what the command does from now on, which may take long: its unit, how many there are if that
+// is known, and what is true if it is stopped.
+func (t *target) begin(what, unit string, total int, kept string) {
+	t.stop()
+	t.progress, t.kept = newProgress(t.logs, what, unit, total), kept
+}
+
+// report says how far what has begun is.
+func (t *target) report(done, total int) {
+	if t.patience != nil {
+		t.patience.Reset(t.timeout)
+	}
+	if t.progress != nil {
+		t.progress.at(done, total)
+	}
+}
+
+// stop takes the progress bar away.
+func (t *target) stop() {
+	if t.progress != nil {
+		t.progress.stop()
+	}
+}
+
+// confirm asks whether to go on, unless yes. The user may take time.
+func (t *target) confirm(ctx context.Context, yes bool, format string, args ...any) error {
+	if t.patience != nil {
+		t.patience.Stop()
+		defer t.patience.Reset(t.timeout)
+	}
+	return confirm(ctx, t.in, t.logs, yes, fmt.Sprintf(format, escaped(args)...))
+}
+
 func (t *target) open(ctx context.Context) error {
 	host := os.Getenv(firestorestore.EmulatorHost)
-	t.project = cmp.Or(t.project, os.Getenv("GOOGLE_CLOUD_PROJECT"))
+	if t.project = cmp.Or(t.project, os.Getenv("GOOGLE_CLOUD_PROJECT")); t.project == "" && t.folder.Project != "" {
+		t.project = t.folder.Project
+		if host == "" {
+			fmt.Fprintf(t.logs, "tally: project %s, the default of .firebaserc\n", t.project)
+		}
+	}
+	first, _, _ := strings.Cut(named(t.folder)["TALLY_DATABASES"], ",")
+	t.database = cmp.Or(t.database, first, firestore.DefaultDatabaseID)
 	switch {
 	case host != "":
 		t.project = cmp.Or(t.project, "demo-tally")
@@ -100,13 +164,13 @@ func (t *target) open(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			return fmt.Errorf("%s=%s: %w, as tally dev does, or unset the variable", firestorestore.EmulatorHost, host, err)
+			return fmt.Errorf("%s=%s: %w", firestorestore.EmulatorHost, host, err)
 		}
 	case t.project == "":
 		t.project = firestore.DetectProjectID
 	}
 	var err error
-	if t.client, err = firestorestore.Dial(ctx, host, t.project, t.database, t.dial...); err != nil {
+	if t.client, err = firestorestore.Dial(ctx, cmp.Or(host, t.at.firestore), t.project, t.database, t.dial...); err != nil {
 		return err
 	}
 	t.project = strings.Split(t.client.Doc("a/b").Path, "/")[1] // projects/{project}/databases/...
@@ -119,8 +183,6 @@ func (t *target) explain(err error) error {
 	switch code := status.Code(err); {
 	case err == nil:
 	case errors.Is(err, context.Canceled):
-	case errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded:
-		remedy = fmt.Sprintf("no end after %v; --timeout gives it longer", t.timeout)
 	case code == codes.PermissionDenied:
 		remedy = fmt.Sprintf("the account needs the role %s: gcloud projects add-iam-policy-binding %s --member=user:YOU --role=%s", t.role, t.project, t.role)
 	case code == codes.NotFound && strings.Contains(err.Error(), "database"):
@@ -140,41 +202,39 @@ func (t *target) explain(err error) error {
 	return fmt.Errorf("%w\n%s", err, remedy)
 }
 
-// print prints the object if JSON is wanted, else the text.
+// told returns an error that says what err says, in lines of which none is from an id, and with paths as
+// the user knows them.
+func (t *target) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.ReplaceAll(strings.TrimPrefix(said(err), "shards: "), ": shards: ", ": ")
+	return toldError{err, strings.ReplaceAll(text, fmt.Sprintf("projects/%s/databases/%s/documents/", t.project, t.database), "")}
+}
+
+type toldError struct {
+	error
+	text string
+}
+
+func (e toldError) Error() string { return e.text }
+func (e toldError) Unwrap() error { return e.error }
+
+// Cells are text whose tabs and newlines are not to be escaped.
+type cells string
+
+// print prints the object if JSON is wanted, else the text: lines of cells, which tabs separate.
 func (t *target) print(object any, format string, args ...any) error {
 	if t.json {
 		return json.NewEncoder(t.out).Encode(object)
 	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, format+"\n", args...)
-	return w.Flush()
-}
-
-// assumed is where routes are from that nobody named.
-const assumed = "assumed: the default route"
-
-// configure takes the configuration of the functions from this process's environment, with the routes
-// of the flag if it is given.
-func (t *target) configure() (err error) {
-	environment := env.ToMap(os.Environ())
-	environment["GOOGLE_CLOUD_PROJECT"] = t.project
-	switch {
-	case t.routes != "":
-		environment["TALLY_ROUTES"], t.from = t.routes, "by --routes:"
-	case environment["TALLY_ROUTES"] != "":
-		t.from = "by TALLY_ROUTES:"
-	default:
-		t.from = assumed
-	}
-	if t.config, err = app.LoadConfig(environment); err != nil {
-		return fmt.Errorf("configuration: %w", err)
-	}
-	return nil
+	_, err := io.WriteString(t.out, table(fmt.Sprintf(format+"\n", escaped(args)...)))
+	return err
 }
 
 // store opens the engine's own view of the database.
 func (t *target) store(ctx context.Context, logger *slog.Logger) (*firestorestore.Store, error) {
-	return firestorestore.Open(ctx, os.Getenv(firestorestore.EmulatorHost), t.project, t.database, logger, t.dial...)
+	return firestorestore.Open(ctx, cmp.Or(os.Getenv(firestorestore.EmulatorHost), t.at.firestore), t.project, t.database, logger, t.dial...)
 }
 
 // counterCommand makes c a command on the counter that its first argument names.
@@ -184,15 +244,21 @@ func (t *target) counterCommand(c *cobra.Command, role string, run func(ctx cont
 		c.Long += changesLong
 	}
 	return t.command(c, role, func(ctx context.Context, args []string) error {
-		named, err := t.counter(args[0])
-		if err == nil && !t.makes {
-			err = t.exists(ctx, named)
-		}
+		c, err := t.named(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return run(ctx, named, args[1:])
+		return run(ctx, c, args[1:])
 	})
+}
+
+// named returns the counter of an argument, which must exist unless the command makes it.
+func (t *target) named(ctx context.Context, arg string) (counter, error) {
+	c, err := t.counter(arg)
+	if err == nil && !t.makes {
+		err = t.exists(ctx, &c)
+	}
+	return c, err
 }
 
 // sourceCommand makes c a command that changes the shards of one source of a counter.
@@ -214,7 +280,7 @@ func (t *target) totalCommand(c *cobra.Command, run func(ctx context.Context, c 
 		if err != nil {
 			return err
 		}
-		return run(ctx, c, t.shards(c, r, total.Field, shards.DefaultNumShards), args)
+		return run(ctx, c, t.shards(c, r, total.Field, shards.DefaultNumShards, shards.Progress(t.report)), args)
 	})
 }
 
@@ -275,7 +341,8 @@ func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
 	return shown
 }
 
-func (r *rollUp) String() string {
-	return fmt.Sprintf("%v\t%d shards\tas of %s\t%v old", r.Totals, r.NumShards, r.AsOf.Format(time.RFC3339Nano),
-		time.Duration(r.AgeMS*float64(time.Millisecond)).Round(time.Millisecond))
+// cells returns the roll-up as cells of a table.
+func (r *rollUp) cells() cells {
+	return cells(fmt.Sprintf("%s\t%d shards\tas of %s\t%v old", shown(r.Totals.String()), r.NumShards, r.AsOf.Format(time.RFC3339Nano),
+		time.Duration(r.AgeMS*float64(time.Millisecond)).Round(time.Millisecond)))
 }

@@ -184,6 +184,7 @@ type service struct {
 // A database is one that is open.
 type database struct {
 	store     rollup.AuditStore
+	logger    *slog.Logger
 	coalescer *rollup.Coalescer
 }
 
@@ -204,7 +205,8 @@ func (s *service) database(ctx context.Context, id string) (*database, error) {
 			return nil, err
 		}
 		store = s.telemetry.Store(store, firestorestore.Class)
-		d := &database{store, rollup.NewCoalescer(store, s.options())}
+		logger := s.logger.With("database", id)
+		d := &database{store, logger, rollup.NewCoalescer(store, s.options(logger))}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.databases[id] = d
@@ -235,9 +237,9 @@ func (s *service) dialStore(ctx context.Context, id string) (rollup.AuditStore, 
 	return store, nil
 }
 
-func (s *service) options() rollup.Options {
+func (s *service) options(logger *slog.Logger) rollup.Options {
 	// Half the hold limit, so that an event outlives one call that never answers.
-	return rollup.Options{Cadence: s.config.Cadence, Burst: s.config.Burst, Timeout: s.config.HoldLimit / 2, Hold: s.config.HoldLimit, Logger: s.logger, Wrote: s.telemetry.Wrote}
+	return rollup.Options{Cadence: s.config.Cadence, Burst: s.config.Burst, Timeout: s.config.HoldLimit / 2, Hold: s.config.HoldLimit, Logger: logger, Wrote: s.telemetry.Wrote}
 }
 
 var (

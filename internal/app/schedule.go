@@ -130,14 +130,14 @@ func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Cont
 }
 
 // options are those of work for which no event waits.
-func (t *tick) options() rollup.Options {
-	o := t.service.options()
+func (t *tick) options(d *database) rollup.Options {
+	o := t.service.options(d.logger)
 	o.Timeout = t.reserve
 	return o
 }
 
 func (t *tick) keep(ctx context.Context, d *database, r *databaseReport, routes rollup.Routes, until time.Time) error {
-	report, err := rollup.Keep(ctx, d.store, routes, concurrency, until, t.options())
+	report, err := rollup.Keep(ctx, d.store, routes, concurrency, until, t.options(d))
 	r.Every = &report
 	return err
 }
@@ -149,7 +149,7 @@ func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until 
 		routes = routes.Live()
 	}
 	r.Report, err = rollup.Audit(ctx, d.store, routes, rollup.AuditOptions{
-		Options:     t.options(),
+		Options:     t.options(d),
 		Concurrency: concurrency,
 		Grace:       rollup.Grace(t.config.Cadence, t.config.HoldLimit),
 		Until:       until,

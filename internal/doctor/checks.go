@@ -122,15 +122,16 @@ func problems(err error) []string {
 
 func (e *examination) databases() {
 	var remedy []deploy.Command
+	mend := ""
 	if e.described != nil { // of those that are left
 		var left []string
 		for _, d := range e.described.Databases {
 			left = append(left, d.ID)
 		}
-		remedy = append(remedy, e.deploy("--databases="+strings.Join(left, ","), "--prune"))
+		remedy, mend = []deploy.Command{e.deploy("--prune")}, "; write databases: ["+strings.Join(left, ", ")+"] into tally.yaml"
 	}
 	for _, problem := range problems(e.noDatabase) {
-		e.wrong(remedy, "%s", problem)
+		e.wrong(remedy, "%s%s", problem, mend)
 	}
 }
 
@@ -212,7 +213,7 @@ func (e *examination) billing() {
 		now, other, better = other, now, deploy.ByRequest
 	}
 	if saved := now - other; saved > worthSum && saved > now*worthPart {
-		e.wrong([]deploy.Command{e.deploy("--billing=" + better)}, "by the last day's traffic, instances cost $%.2f a month billed by %s, and $%.2f by %s (list prices of us-central1)",
+		e.wrong([]deploy.Command{e.deploy()}, "by the last day's traffic, instances cost $%.2f a month billed by %s, and $%.2f by %s (list prices of us-central1); write billing: %[4]s into tally.yaml",
 			now, e.Have.Billing(), other, better)
 	}
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -12,16 +13,17 @@ import (
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"google.golang.org/api/firebaserules/v1"
 	"google.golang.org/api/option"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Read reads what there is in the project, until ctx is done, with the options of Google's clients over gRPC
+// Read reads what there is in the project of an app, until ctx is done, with the options of Google's clients over gRPC
 // and over REST. The error says why not even the functions could be read; all else that could not be read is
 // said in the Deployment.
-func Read(ctx context.Context, project string, grpc, rest []option.ClientOption) (*Deployment, error) {
+func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest []option.ClientOption) (*Deployment, error) {
 	have, err := deploy.Read(ctx, project, grpc...)
 	if err != nil {
 		return nil, err
@@ -30,7 +32,7 @@ func Read(ctx context.Context, project string, grpc, rest []option.ClientOption)
 		return nil, u
 	}
 	d := &Deployment{AsOf: time.Now(), Have: have, Rules: make(map[string]Fact[Rules]), Measured: make(map[string]Fact[float64])}
-	if err := d.describe(); err != nil || d.described == nil {
+	if err := d.describe(f); err != nil || d.described == nil {
 		return d, err
 	}
 	have.ReadFor(ctx, d.described, grpc...)
@@ -67,9 +69,13 @@ func Read(ctx context.Context, project string, grpc, rest []option.ClientOption)
 	return d, nil
 }
 
-// describe describes the deployment as tally deploy would repeat it, by the variables of its functions.
-func (d *Deployment) describe() error {
+// describe describes the deployment as tally deploy would have it, by tally.yaml or by the variables of its
+// functions.
+func (d *Deployment) describe(f *appfolder.Folder) error {
 	env := d.Have.Env()
+	if len(env) > 0 {
+		env = d.Have.Wanted(f)
+	}
 	if d.config, d.invalid = app.LoadConfig(env); d.invalid != nil {
 		return nil
 	}
@@ -78,7 +84,7 @@ func (d *Deployment) describe() error {
 	if len(databases) == 0 {
 		return nil
 	}
-	described, err := deploy.Describe(deploy.Options{Project: d.Have.Project, Region: d.Have.Region(), Databases: databases, Config: d.config, Env: env, Billing: d.Have.Billing()}, d.Have.Number, "")
+	described, err := deploy.Describe(deploy.Options{Project: d.Have.Project, Region: cmp.Or(f.Settings.Region, d.Have.Region()), Databases: databases, Config: d.config, Env: env, Billing: cmp.Or(f.Settings.Billing, d.Have.Billing())}, d.Have.Number, "")
 	if err != nil {
 		d.invalid = err
 		return nil
@@ -87,7 +93,7 @@ func (d *Deployment) describe() error {
 	if err != nil {
 		return err
 	}
-	described.Monitor(monitoring, d.Have, "")
+	described.Monitor(monitoring, d.Have, f.Settings.AlertEmail)
 	d.described = described
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/googletest"
 	"google.golang.org/genproto/googleapis/type/expr"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -187,7 +188,7 @@ func condition(expression string) *expr.Expr {
 // examined reads the project and returns the names of the checks of each verdict but Well, by the verdict,
 // and the findings by name.
 func examined(ctx context.Context, g *googletest.Google) (map[Verdict]string, map[string]Finding, error) {
-	d, err := Read(ctx, project, g.GRPC(), g.REST())
+	d, err := Read(ctx, project, &appfolder.Folder{}, g.GRPC(), g.REST())
 	if err != nil {
 		return nil, nil, err
 	}

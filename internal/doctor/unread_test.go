@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/freeport"
 	"github.com/firestore-tally/tally/internal/googletest"
 	"github.com/google/go-cmp/cmp"
@@ -195,7 +196,7 @@ func TestUnreachable(t *testing.T) {
 		{t.Context(), fmt.Sprintf("127.0.0.1:%d", port), "cloudresourcemanager.googleapis.com cannot be reached: connection error: "},
 		{soon, silent.Addr().String(), "cloudresourcemanager.googleapis.com did not answer in time; --timeout gives it longer"},
 	} {
-		_, err := Read(test.ctx, project, []option.ClientOption{option.WithEndpoint(test.addr), option.WithoutAuthentication(),
+		_, err := Read(test.ctx, project, &appfolder.Folder{}, []option.ClientOption{option.WithEndpoint(test.addr), option.WithoutAuthentication(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))}, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "the project could not be read: "+test.want) {
 			t.Errorf("got %v, want %s", err, test.want)

@@ -14,6 +14,10 @@ import (
 // (https://firebase.google.com/docs/firestore/solutions/shard-timestamp).
 const TallyField = "tally"
 
+// FrozenField of a counter's own document says, if it is true, that clients may not write the shards.
+// Tally's firestore.rules know it.
+const FrozenField = "frozen"
+
 // Collections that Tally keeps for itself.
 const (
 	AuditCollection  = "rollup_audit"     // at the database's root: the place of the audit

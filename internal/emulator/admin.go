@@ -101,12 +101,26 @@ func checkRules(ctx context.Context, addr, file, content string) error {
 // emulator that runs may take long too, on a machine that has much other work to do.
 const readyTimeout = 30 * time.Second
 
-// Answers reports whether an emulator, whoever started it, answers at addr, a host:port. It takes half a minute at most.
-func Answers(ctx context.Context, addr string) bool {
+// What [Check] finds where no emulator answers.
+var (
+	ErrAbsent = errors.New("no Firestore emulator answers there")
+	ErrBusy   = errors.New("what listens there is too busy to answer")
+)
+
+// Check returns nil when an emulator, whoever started it, answers at addr, a host:port. It returns ErrBusy, after half a
+// minute or when ctx ends, if something listens there that has not answered by then; and ErrAbsent at once if nothing
+// listens there, or another program.
+func Check(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	answer, err := send(ctx, http.MethodGet, addr, "/", nil)
-	return err == nil && strings.TrimSpace(string(answer)) == "Ok"
+	switch {
+	case err == nil && strings.TrimSpace(string(answer)) == "Ok":
+		return nil
+	case ctx.Err() != nil:
+		return ErrBusy
+	}
+	return ErrAbsent
 }
 
 // call makes one administrative call; body becomes JSON, unless it is nil.

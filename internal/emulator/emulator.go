@@ -7,7 +7,8 @@
 //   - a child process that cannot outlive its parent, however the parent dies (process_unix.go);
 //   - the wait until the emulator answers, and an error that names the remedy when it does not (this file, diagnose.go).
 //
-// [Clear] and [RegisterTrigger] are calls that only the emulator has, and no Firestore SDK offers (admin.go).
+// [Clear] and [RegisterTrigger] are calls that only the emulator has, and no Firestore SDK offers (admin.go). It also tells
+// which requests of clients its rules refused (refusals.go).
 //
 // An emulator keeps its documents in memory and starts empty. Project ids are separate databases in it, so parallel tests
 // share an emulator and take a project each; see package emulatortest.
@@ -67,6 +68,7 @@ type Options struct {
 // Its methods may be called from any goroutine.
 type Emulator struct {
 	addr    string
+	feed    string // address of the feed of clients' requests; "": it has none
 	process *process
 }
 
@@ -160,7 +162,7 @@ func launch(ctx context.Context, java javaRuntime, jar jarFile, o Options, rules
 		_ = p.stop() // err is the news; how the process ended is its consequence or already in it
 		return nil, err
 	}
-	return &Emulator{addr: addr, process: p}, nil
+	return &Emulator{addr: addr, feed: feedAddress.FindString(p.output.String()), process: p}, nil
 }
 
 // awaitReady returns nil once p answers at addr as an emulator does, or an error when p ends or ctx does.
@@ -176,7 +178,7 @@ func awaitReady(ctx context.Context, p *process, addr string, port int) error {
 		case <-ctx.Done():
 			return fmt.Errorf("emulator: not started: %w%s", context.Cause(ctx), p.output.quote())
 		case <-poll.C:
-			if listens(p.output.String(), addr) && Answers(ctx, addr) {
+			if listens(p.output.String(), addr) && Check(ctx, addr) == nil {
 				return nil
 			}
 		}

@@ -67,8 +67,8 @@ func TestStartAndStop(t *testing.T) {
 	if got, want := e.Addr(), fmt.Sprintf("127.0.0.1:%d", port); got != want {
 		t.Errorf("Addr() = %s, want %s", got, want)
 	}
-	if !Answers(t.Context(), e.Addr()) {
-		t.Errorf("no answer at %s", e.Addr())
+	if err := Check(t.Context(), e.Addr()); err != nil {
+		t.Error(err)
 	}
 	_, err = Start(t.Context(), Options{Port: port})
 	wantError(t, err, fmt.Sprintf("port %d is not free", port), "choose another port")
@@ -84,8 +84,8 @@ func TestStartAndStop(t *testing.T) {
 	if err := e.Stop(); err != nil {
 		t.Errorf("Stop again: %v", err)
 	}
-	if Answers(t.Context(), e.Addr()) {
-		t.Error("it answers after Stop")
+	if err := Check(t.Context(), e.Addr()); err != ErrAbsent {
+		t.Errorf("after Stop: %v, want %v", err, ErrAbsent)
 	}
 	if got, want := out.String(), e.Addr(); !strings.Contains(got, want) {
 		t.Errorf("output does not name %s:\n%s", want, got)

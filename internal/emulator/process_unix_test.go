@@ -88,8 +88,8 @@ func TestEmulatorPaused(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if Answers(ctx, e.Addr()) {
-		t.Error("a paused emulator answers: Pid is not the emulator's")
+	if err := Check(ctx, e.Addr()); err != ErrBusy {
+		t.Errorf("a paused emulator: %v, want %v", err, ErrBusy)
 	}
 	if err := e.Stop(); err != nil {
 		t.Errorf("Stop of a paused emulator: %v", err)

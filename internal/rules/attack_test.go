@@ -52,6 +52,14 @@ var seed = map[string]fields{
 	// It became once per user although it had counted.
 	"counters/late":          {"num_shards": 10, "once_per_user": true},
 	"counters/late/shards/3": {"count": 40},
+	// Frozen, with and without a number of shards, and once per user; and open again.
+	"counters/frozen":          {"num_shards": 10, "frozen": true},
+	"counters/frozen/shards/0": {"count": 5},
+	"counters/banned":          {"frozen": true},
+	"counters/over":            {"once_per_user": true, "frozen": true},
+	"counters/over/shards/bob": {"count": 1},
+	"counters/thawed":          {"num_shards": 10, "frozen": false},
+	"counters/icy":             {"num_shards": 10, "frozen": "yes"},
 
 	"rollups/free":                     {"count": 2, "tally": fields{"as_of": time.Unix(1, 0), "num_shards": 4}},
 	"rollup_audit/cursor":              {"at": "x"},
@@ -97,6 +105,7 @@ func TestHonest(t *testing.T) {
 		{"of a counter that does not say its shards", ann, writes(add("counters/untold/shards/9", 1))},
 		{"of a counter without a document", ann, writes(add("counters/new/shards/9", 1))},
 		{"of a counter that was once per user", ann, writes(add("counters/former/shards/3", 1))},
+		{"of a counter that was frozen", ann, writes(add("counters/thawed/shards/9", 1))},
 		{"several shards", ann, writes(add(free+"0", 1), add(free+"1", 1), add(free+"4", 1))},
 		{"several counters", ann, writes(add(free+"0", 1), add("counters/camel/shards/0", 1), add("counters/new/shards/0", 1))},
 		{"of a counter of increments, in the shard of one's own number", "3", writes(add(free+"3", 1))},
@@ -325,6 +334,18 @@ func attacks() []attack {
 		{"increment where votes have begun, in the shard of one's own number", "0 or 1", "3", writes(add("counters/late/shards/3", 1))},
 		{"increment where once_per_user is no boolean", "once_per_user is a boolean", ann, writes(add("counters/maybe/shards/0", 1))},
 		{"vote where once_per_user is no boolean", "once_per_user is a boolean + shard id", ann, writes(vote("counters/maybe/shards/ann", 1))},
+
+		// In counters that are frozen.
+		{"increment a frozen counter", "frozen", ann, writes(add("counters/frozen/shards/0", 1))},
+		{"create a shard of a frozen counter", "frozen", ann, writes(set("counters/frozen/shards/4", fields{"count": 1}))},
+		{"begin a counter that is frozen", "frozen", ann, writes(add("counters/banned/shards/0", 1))},
+		{"vote in a frozen counter", "frozen", ann, writes(vote("counters/over/shards/ann", 1))},
+		{"take a vote back in a frozen counter", "frozen", bob, writes(vote("counters/over/shards/bob", 0))},
+		{"increment a counter, and a frozen one", "frozen", ann, writes(add(free+"0", 1), add("counters/frozen/shards/0", 1))},
+		{"unfreeze", "counters are the servers'", ann, writes(merge("counters/frozen", nil, "frozen"))},
+		{"unfreeze and increment", "counters are the servers' + frozen", ann, writes(merge("counters/frozen", fields{"frozen": false}, "frozen"), add("counters/frozen/shards/0", 1))},
+		{"freeze", "counters are the servers'", ann, writes(merge("counters/free", fields{"frozen": true}, "frozen"))},
+		{"increment where frozen is no boolean", "frozen is a boolean", ann, writes(add("counters/icy/shards/0", 1))},
 	}
 	for name, v := range map[string]any{
 		"text": "6", "null": nil, "a boolean": true, "a time": time.Unix(6, 0), "a map": fields{"count": 6}, "an array": array(6),

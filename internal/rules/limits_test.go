@@ -16,6 +16,7 @@ func TestLimits(t *testing.T) {
 	documents := map[string]fields{}
 	for i := range 30 {
 		documents[fmt.Sprintf("counters/free%d", i)] = fields{"num_shards": 100}
+		documents[fmt.Sprintf("counters/open%d", i)] = fields{"num_shards": 100, "frozen": false}
 		documents[fmt.Sprintf("counters/once%d", i)] = fields{"once_per_user": true}
 	}
 	for _, test := range []struct {
@@ -25,6 +26,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{"increments of counters with documents", 10, func(i int) *firestorepb.Write { return add(fmt.Sprintf("counters/free%d/shards/0", i), 1) }},
 		{"increments of counters without documents", 20, func(i int) *firestorepb.Write { return add(fmt.Sprintf("counters/new%d/shards/0", i), 1) }},
+		{"increments of counters, frozen false", 10, func(i int) *firestorepb.Write { return add(fmt.Sprintf("counters/open%d/shards/0", i), 1) }},
 		{"votes", 10, func(i int) *firestorepb.Write { return vote(fmt.Sprintf("counters/once%d/shards/ann", i), 1) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -39,9 +39,10 @@ func TestAnyCommits(t *testing.T) {
 	amounts := map[string]int{} // by counter: the sum of the accepted ones
 	var honest, accepted, refused int
 	for i := range *propertyCommits {
-		if i%50 == 49 { // a server gives the counter another number of shards
+		if i%50 == 49 { // a server gives a counter another number of shards, and freezes another or opens it again
 			g.docs["counters/a"] = fields{"num_shards": 1 + g.rand.IntN(5)}
-			d.seed(map[string]fields{"counters/a": g.docs["counters/a"]})
+			g.docs["counters/w"] = fields{"once_per_user": true, "frozen": i%100 == 49}
+			d.seed(map[string]fields{"counters/a": g.docs["counters/a"], "counters/w": g.docs["counters/w"]})
 		}
 		u, ws, good := g.commit()
 		err := d.commit(u, ws...)
@@ -96,6 +97,9 @@ func allowed(before, after map[string]fields, u user, amounts map[string]int) er
 		count, ok := after[path]["count"].(int)
 		if !ok || len(after[path]) != 1 {
 			return fmt.Errorf("%s became %v", path, after[path])
+		}
+		if before[counter]["frozen"] == true {
+			return fmt.Errorf("%s is frozen", counter)
 		}
 		was, _ := before[path]["count"].(int)
 		amounts[counter] += count - was
@@ -226,7 +230,9 @@ func (g *generator) commit() (u user, ws []*firestorepb.Write, good bool) {
 	u = pick(g, users...)
 	ws = g.honest(u)
 	if g.rand.IntN(3) == 0 {
-		return u, ws, true
+		return u, ws, !slices.ContainsFunc(ws, func(w *firestorepb.Write) bool {
+			return strings.HasPrefix(target(w), "counters/w/") && g.docs["counters/w"]["frozen"] == true
+		})
 	}
 	ws = g.twist(u, ws)
 	for g.rand.IntN(3) == 0 {

@@ -40,6 +40,7 @@ func TestReads(t *testing.T) {
 		{"all shards of a counter", nobody, query("counters/free", "shards", 0), ""},
 		{"the sum of a counter's shards", nobody, sum("counters/free", "shards", 0, false), ""},
 		{"the sum of the shards of a counter without a document", nobody, sum("counters/new", "shards", 0, false), ""},
+		{"all shards of a frozen counter", nobody, query("counters/frozen", "shards", 0), ""},
 		{"one's own vote", bob, get(votes + "bob"), ""},
 		{"that one has no vote", ann, get(votes + "ann"), ""},
 

@@ -15,6 +15,8 @@ var softenings = []softening{
 	{"signed in", "return request.auth != null;", "return true;"},
 	{"only 1", "return amount == 1;", "return true;"},
 	{"integers stay", "(after is int || before is float)", "true"},
+	{"frozen", " && !frozen()", ""},
+	{"frozen is a boolean", "return declared('frozen', false);", "return declared('frozen', false) == true;"},
 	{"adds", " && adds('count')", ""},
 	{"only count", " && changesOnly(['count'])", ""},
 	{"10 shards", "'numShards', 10)", "'numShards', 1000)"},

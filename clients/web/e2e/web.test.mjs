@@ -206,6 +206,8 @@ test('errors say what to do', async () => {
   const path = newCounter();
   const votes = newCounter();
   await stack.set(votes, { num_shards: 5, once_per_user: true });
+  const frozen = newCounter();
+  await stack.set(frozen, { num_shards: 5, frozen: true });
   const [ann, nobody] = [await open(path, { show: false }), await open(path, { show: false, uid: null })];
   const fails = async (page, code, message, path, options, method, ...args) => {
     const got = await page.evaluate((args) => tally.call(...args), [path, options, method, ...args]);
@@ -219,6 +221,7 @@ test('errors say what to do', async () => {
   for (const n of [2, -1]) await fails(ann, 'permission-denied', /add 1 and nothing else/, path, {}, 'increment', n);
   await fails(ann, 'permission-denied', /only a server may/, votes, { uid: 'ann' }, 'exact');
   await fails(ann, 'permission-denied', /Use vote\(\)/, votes, {}, 'increment');
+  await fails(ann, 'permission-denied', /says frozen: true/, frozen, {}, 'increment');
   await fails(ann, 'permission-denied', /once_per_user: true/, path, { uid: 'ann' }, 'vote');
   for (const n of [0, 1.5, NaN, Infinity, '1', 2 ** 60])
     await fails(ann, 'invalid-argument', /whole number/, path, {}, 'increment', n);

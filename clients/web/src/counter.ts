@@ -220,7 +220,7 @@ class SharedCounter implements Counter {
    * after the refusal.
    */
   #denial(cause: unknown, call: string, n?: number): TallyError {
-    const { places, oncePerUser } = this.state;
+    const { places, oncePerUser, frozen } = this.state;
     const what = `${call} of ${places.counter} was refused`;
     if (this.uid && !this.uid()) {
       const why = 'nobody is signed in, as far as the option uid says. Sign a user in first.';
@@ -228,7 +228,9 @@ class SharedCounter implements Counter {
     }
     let why =
       'most likely nobody is signed in, or App Check is enforced and the app has no token. Else compare firestore.rules with what the app writes.';
-    if (n === undefined && !oncePerUser) {
+    if (frozen) {
+      why = `the counter's document says frozen: true. tally unfreeze opens it again.`;
+    } else if (n === undefined && !oncePerUser) {
       why = `the counter's document has no once_per_user: true. Set it, from a server or the console, or use increment().`;
     } else if (n !== undefined && oncePerUser) {
       why = `the counter's document says once_per_user: true. Use vote() and unvote().`;

@@ -374,6 +374,11 @@ export class State {
     return this.#counter?.['once_per_user'] === true;
   }
 
+  /** Whether no client is known to be allowed to write. */
+  get frozen(): boolean {
+    return this.#counter?.['frozen'] === true;
+  }
+
   /** Reads the counter's document from the server; without an answer, what was known stays. */
   readCounter(): Promise<void> {
     this.#counterReadAt = performance.now();

@@ -33,13 +33,16 @@ import (
 // shared is the emulator of this test binary. A package variable, because TestMain has no other way to give the tests something.
 var shared struct {
 	mu       sync.Mutex
-	options  *emulator.Options  // nil until Main is called
+	options  *emulator.Options  // nil until Run is called
 	emulator *emulator.Emulator // nil until a test asks for it
 }
 
-// Main runs the tests, stops the emulator if they started it, and exits. An emulator that ended by itself fails the run.
+// Main runs the tests as [Run] does, and exits.
+func Main(m *testing.M, o emulator.Options) { os.Exit(Run(m, o)) }
+
+// Run runs the tests, stops the emulator if they started it, and returns the exit status. An emulator that ended by itself fails the run.
 // Should the binary be killed or end in a panic, a test's time limit included, the emulator ends with it.
-func Main(m *testing.M, o emulator.Options) {
+func Run(m *testing.M, o emulator.Options) int {
 	shared.options = &o
 	code := m.Run()
 	shared.mu.Lock()
@@ -50,7 +53,7 @@ func Main(m *testing.M, o emulator.Options) {
 			code = max(code, 1)
 		}
 	}
-	os.Exit(code)
+	return code
 }
 
 // Addr returns the emulator's host:port, starting it if need be. From then on FIRESTORE_EMULATOR_HOST is set to it, for

@@ -305,4 +305,4 @@ gcloud scheduler jobs run tally \
     --location=us-central1 \
     --project=my-project
 
-# Note: alerts tell nobody yet: --alert-email ADDRESS has them mailed
+# Note: alerts tell nobody yet: alert_email in tally.yaml has them mailed

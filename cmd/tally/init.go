@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/template"
+
+	"github.com/firestore-tally/tally/internal/appfolder"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/spf13/cobra"
+)
+
+//go:embed tally.yaml.tmpl
+var settingsTemplate string
+
+func initCommand() *cobra.Command {
+	var routes, alertEmail string
+	c := &cobra.Command{
+		Use:   "init",
+		Short: "Write tally.yaml, which says what Tally keeps for an app",
+		Long: `Write tally.yaml into this folder, best the one that holds the app's firebase.json. On a terminal it asks for what no flag says; else that is
+the default. Every command reads the file, in the folder that it runs in or the nearest above.`,
+		Example: `  tally init
+  tally init --routes 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'`,
+	}
+	f := c.Flags()
+	f.StringVar(&routes, "routes", rollup.DefaultRoute, "routes, separated by semicolons")
+	f.StringVar(&alertEmail, "alert-email", "", "address that alerts are mailed to")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if _, err := os.Stat(appfolder.FileName); err == nil {
+			return fmt.Errorf("%s is here already; edit it", appfolder.FileName)
+		}
+		if isTerminal(c.InOrStdin()) {
+			q := questions{bufio.NewReader(c.InOrStdin()), c.OutOrStdout()}
+			var err error
+			if !f.Changed("routes") {
+				routes, err = q.route()
+			}
+			if err == nil && !f.Changed("alert-email") {
+				alertEmail, err = q.ask("Address that alerts are mailed to, for when it is deployed", "none")
+				alertEmail = strings.TrimSuffix(alertEmail, "none")
+			}
+			if err != nil {
+				return err
+			}
+		}
+		parsed, err := rollup.ParseRoutes(routes)
+		if err != nil {
+			return err
+		}
+		var text bytes.Buffer
+		err = template.Must(template.New("").Parse(settingsTemplate)).Execute(&text, map[string]any{"Routes": parsed, "AlertEmail": alertEmail})
+		if err == nil {
+			err = os.WriteFile(appfolder.FileName, text.Bytes(), 0o644)
+		}
+		if err == nil {
+			fmt.Fprintf(c.OutOrStdout(), "wrote %s; tally dev runs it on this machine\n", appfolder.FileName)
+		}
+		return err
+	}
+	return c
+}
+
+// questions are asked on a terminal.
+type questions struct {
+	in  *bufio.Reader
+	out io.Writer
+}
+
+// ask asks a question, to which there is an answer when only Enter is pressed.
+func (q questions) ask(question, otherwise string) (string, error) {
+	fmt.Fprintf(q.out, "%s [%s]: ", question, otherwise)
+	answer, err := q.in.ReadString('\n')
+	if answer = strings.TrimSpace(answer); answer == "" {
+		answer = otherwise
+	}
+	if errors.Is(err, io.EOF) {
+		err = errors.New("nobody answered, so nothing was written")
+	}
+	return answer, err
+}
+
+// route asks for a route until there is one.
+func (q questions) route() (string, error) {
+	fmt.Fprint(q.out, `What does the app count?
+  1  what it adds to shards, such as counters/likes/shards/3
+  2  documents, such as posts/7/likes/ann; their number goes into posts/7
+  or a route of your own
+`)
+	for {
+		answer, err := q.ask("1, 2 or a route", "1")
+		if err != nil {
+			return "", err
+		}
+		var example, total string
+		switch answer {
+		case "1":
+			if example, err = q.ask("Path of a shard", "counters/likes/shards/3"); err == nil {
+				total, err = q.ask("Its field", "count")
+			}
+		case "2":
+			example, err = q.ask("Path of such a document", "posts/7/likes/ann")
+		}
+		if err != nil {
+			return "", err
+		}
+		if example != "" {
+			answer = routeFor(example, total)
+		}
+		_, err = rollup.ParseRoutes(answer)
+		if err == nil {
+			return answer, nil
+		}
+		fmt.Fprintln(q.out, err)
+	}
+}
+
+// routeFor returns a route for the documents like the one at path: it sums their field, or without one
+// it counts them into the documents that they are below.
+func routeFor(path, field string) string {
+	pattern, template := generalized(path)
+	ids := strings.Split(pattern, "/")
+	above, collection := strings.Join(ids[:len(ids)-2], "/"), ids[len(ids)-2]
+	switch {
+	case field == "" && above == "":
+		return pattern + " -> " + template + " : count() as " + collection
+	case field == "":
+		return pattern + " -> " + above + " : count() as " + collection + " : existing"
+	case strings.HasPrefix(rollup.DefaultRoute, pattern+" -> "):
+		template = "rollups/" + ids[1]
+	}
+	return pattern + " -> " + template + " : " + field
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func rolledUpLine(database, counter string, n int) string {
+	now := time.Now().UTC().Format(time.RFC3339Nano)
+	return fmt.Sprintf(`{"time":%q,"severity":"DEBUG","message":"rolled up","database":%q,"counter":%q,"event_id":"e","totals":{"b":"2","a":"%d"},"num_shards":10,"as_of":%[1]q}`+"\n", now, database, counter, n)
+}
+
+// The functions' log is shown in lines that a person reads, and a burst of one kind in one.
+func TestLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		defer func(local *time.Location) { time.Local = local }(time.Local)
+		time.Local = time.UTC // at the bubble's begin it is midnight there
+		var out bytes.Buffer
+		l := new(lines)
+		log := l.of()
+		_, _ = io.WriteString(log, rolledUpLine("(default)", "rollups/early", 1))
+		l.open(&out, "Hello.\n")
+		_, _ = io.WriteString(log, rolledUpLine("other", "rollups/\x1b\u202e", 2)[:30])
+		_, _ = io.WriteString(log, rolledUpLine("other", `rollups/\u001b\u202e`, 2)[30:]+`{"time":"2000-01-01T00:00:00.5Z","severity":"INFO","message":"configured"}`+"\n")
+		_, _ = io.WriteString(log, `{"time":"2000-01-01T00:00:00.5Z","severity":"WARNING","message":"rolled up late","database":"(default)","counter":"rollups/x","lag_seconds":9007199254740993,"logging.googleapis.com/trace":"t"}`+"\n")
+		_, _ = io.WriteString(log, "panic: \x1b\n")
+		for range 2 {
+			for n := range 500 {
+				_, _ = io.WriteString(log, rolledUpLine("(default)", "rollups/busy", n))
+			}
+			time.Sleep(burst + time.Millisecond)
+		}
+		_, _ = io.WriteString(log, `{"time":"2000-01-01T00:00:02.5Z","severity":"DEBUG","message":"removed","database":"(default)","counter":"rollups/x","totals":{},"as_of":"2000-01-01T00:00:02Z"}`+"\n")
+		want := `Hello.
+00:00:00.000  rollups/early  a 1  b 2  10 shards  as of 00:00:00.000
+00:00:00.000  other: rollups/\u001b\u202e  a 2  b 2  10 shards  as of 00:00:00.000
+00:00:00.500  WARNING  rolled up late  counter rollups/x  lag_seconds 9007199254740993
+00:00:00.000  panic: \u001b
+00:00:00.000  rollups/busy  a 0  b 2  10 shards  as of 00:00:00.000
+00:00:00.000  rollups/busy  a 1  b 2  10 shards  as of 00:00:00.000
+00:00:01.000  … and 498 roll-ups more
+00:00:01.001  rollups/busy  a 0  b 2  10 shards  as of 00:00:01.001
+00:00:01.001  rollups/busy  a 1  b 2  10 shards  as of 00:00:01.001
+00:00:01.001  rollups/busy  a 2  b 2  10 shards  as of 00:00:01.001
+00:00:01.001  rollups/busy  a 3  b 2  10 shards  as of 00:00:01.001
+00:00:02.001  … and 496 roll-ups more
+00:00:02.500  rollups/x  removed
+`
+		if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(out.String(), "\n")); diff != "" {
+			t.Errorf("printed (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/caarlos0/env/v11"
+	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/appfolder"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/rollup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// here reads the files of the app in whose folder the command runs.
+func here() (*appfolder.Folder, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	return appfolder.Find(dir)
+}
+
+// cloneDir returns the folder of a clone of Tally: the current one if it is one, else the one that this
+// command was built in, as far as that is known.
+func cloneDir() string {
+	_, file, _, ok := runtime.Caller(0)
+	_, err := os.Stat(filepath.Join(filepath.Dir(file), "..", "..", "functions.go"))
+	_, isHere := os.Stat("functions.go")
+	if isHere == nil || !ok || err != nil {
+		return "."
+	}
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// named returns the variables of the functions that tally.yaml and this process's environment set. The
+// environment wins.
+func named(folder *appfolder.Folder) map[string]string {
+	variables := folder.Variables()
+	for name, value := range env.ToMap(os.Environ()) {
+		if value != "" && (strings.HasPrefix(name, "TALLY_")) {
+			variables[name] = value
+		}
+	}
+	return variables
+}
+
+// devProject is a project of tally dev's own on its emulator. There it keeps the variables of its
+// functions, by the id of the project that they serve, so that a command finds them by the emulator's
+// address alone.
+const devProject = "demo-tally-dev"
+
+// noteDev keeps the variables of the functions on the emulator until the returned function is called.
+func noteDev(ctx context.Context, addr, project string, variables map[string]string) (forget func(), err error) {
+	client, err := firestorestore.Dial(ctx, addr, devProject, firestore.DefaultDatabaseID)
+	if err != nil {
+		return nil, err
+	}
+	note := client.Doc("dev/" + project)
+	if _, err := note.Set(ctx, variables); err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_, _ = note.Delete(ctx) // the emulator may have ended
+		_ = client.Close()
+	}, nil
+}
+
+// devVariables returns the variables of the functions that tally dev runs on the emulator, nil if it
+// runs none for the project.
+func devVariables(ctx context.Context, addr, project string) (map[string]string, error) {
+	client, err := firestorestore.Dial(ctx, addr, devProject, firestore.DefaultDatabaseID)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	note, err := client.Doc("dev/" + project).Get(ctx)
+	if status.Code(err) == codes.NotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var variables map[string]string
+	return variables, note.DataTo(&variables)
+}
+
+// assumed is where routes are from that nobody named, and that no functions have.
+const assumed = "assumed"
+
+// configure finds out how the functions are configured. The functions that run know: those of tally dev on
+// an emulator, and those that are deployed. Where none run, tally.yaml, the environment or --routes say it.
+// Where these name other routes than the functions have, t.differs says so.
+func (t *target) configure(ctx context.Context) error {
+	variables := named(t.folder)
+	explicit := true // named for this command
+	switch {
+	case t.routes != "":
+		variables["TALLY_ROUTES"], t.from = t.routes, "by --routes:"
+	case os.Getenv("TALLY_ROUTES") != "":
+		t.from = "by TALLY_ROUTES:"
+	case variables["TALLY_ROUTES"] != "":
+		t.from, explicit = "by "+t.folder.File+":", false
+	default:
+		t.from, explicit = assumed, false
+	}
+	if err := t.load(variables); err != nil {
+		return err
+	}
+	running, of, err := t.running(ctx)
+	if err != nil {
+		fmt.Fprintf(t.logs, "tally: nobody knows the routes of %s: %v\n", of, err)
+	}
+	if running != nil {
+		wanted, from := t.config.Routes, t.from
+		if err := t.load(running); err != nil {
+			return fmt.Errorf("%s: %w", of, err)
+		}
+		t.from = "of " + of + ":"
+		if only := differing(wanted, t.config.Routes); from != assumed && only != "" {
+			t.differs = fmt.Errorf("the routes %s differ from those of %s:\n%s", strings.TrimSuffix(from, ":"), of, only)
+			if explicit {
+				t.from = from
+				return t.load(variables)
+			}
+		}
+	}
+	if t.from == assumed {
+		fmt.Fprintf(t.logs, "routes, assumed, for there is no %s here or above and no functions run: %s\n", appfolder.FileName, rollup.DefaultRoute)
+	}
+	return nil
+}
+
+// load takes the configuration of the functions from their variables.
+func (t *target) load(variables map[string]string) (err error) {
+	variables = maps.Clone(variables)
+	variables["GOOGLE_CLOUD_PROJECT"] = t.project
+	if t.config, err = app.LoadConfig(variables); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	return nil
+}
+
+// running returns the variables of the functions that run, nil if none do, and what these are called.
+func (t *target) running(ctx context.Context) (variables map[string]string, of string, err error) {
+	if host := os.Getenv(firestorestore.EmulatorHost); host != "" {
+		variables, err = devVariables(ctx, host, t.project)
+		return variables, "tally dev", err
+	}
+	variables, err = deploy.Deployed(ctx, t.project, t.at.grpc...)
+	return variables, "the deployed functions", err
+}
+
+// differing returns the routes that only one of the two has, a line each.
+func differing(named, running rollup.Routes) string {
+	var lines []string
+	only := func(mark string, these, those rollup.Routes) {
+		for _, r := range these {
+			if !slices.ContainsFunc(those, func(o *rollup.Route) bool { return o.String() == r.String() }) {
+				lines = append(lines, "  "+mark+r.String())
+			}
+		}
+	}
+	only("only named:  ", named, running)
+	only("only there:  ", running, named)
+	return strings.Join(lines, "\n")
+}
+
+// mayWrite returns an error if the routes that were named are not those of the functions that run.
+func (t *target) mayWrite() error {
+	if t.differs == nil {
+		return nil
+	}
+	return fmt.Errorf("%w\nnothing was changed; tally deploy brings those of %s to a project, and a new tally dev takes them", t.differs, appfolder.FileName)
+}
+
+// mayDestroy returns an error if the routes are assumed: by wrong ones, the wrong documents would be
+// taken for a counter's.
+func (t *target) mayDestroy() error {
+	if t.from == assumed {
+		return fmt.Errorf("nothing was changed, because the routes are assumed; tally init writes them into %s, and --routes names them", appfolder.FileName)
+	}
+	return nil
+}

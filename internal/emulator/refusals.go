@@ -1,0 +1,175 @@
+package emulator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// A Refusal is a client's request that the security rules refused.
+type Refusal struct {
+	Method   string // as rules name it: get, list, create, update or delete; or "create or update"
+	Database string
+	Path     string // of the document below the database's root; of a list, the collection's and "/*"
+	User     string // the uid; "": nobody is signed in
+	Lines    []int  // of the rules, where the statements begin that might have allowed it and did not
+	Rules    string // the content of the rules file
+}
+
+// Refusals calls f with each refusal, one after another, until ctx ends, whose error it then returns, or
+// the emulator does. It knows of them by the feed that the emulator has for its user interface, which
+// versions without one do not have: then it returns nil at once. Servers are past the rules, and not in
+// the feed.
+func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
+	if e.feed == "" {
+		return nil
+	}
+	conn, _, err := websocket.Dial(ctx, e.feed+"/requests", nil)
+	if err != nil {
+		return fmt.Errorf("emulator: its feed of requests: %w", err)
+	}
+	defer func() { _ = conn.CloseNow() }()
+	conn.SetReadLimit(-1) // each request comes with all the rules
+	messages, ended := make(chan []byte), make(chan error, 1)
+	go func() {
+		for {
+			_, message, err := conn.Read(ctx)
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case messages <- message:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	var j judge
+	for {
+		var quiet <-chan time.Time
+		if j.doubt != nil {
+			quiet = time.After(doubtFor)
+		}
+		select {
+		case message := <-messages:
+			for _, r := range j.hear(message) {
+				f(r)
+			}
+		case <-quiet:
+			f(j.settle())
+		case err := <-ended:
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("emulator: its feed of requests: %w", err)
+		}
+	}
+}
+
+// feedAddress finds in what an emulator printed at its start where its feed is.
+var feedAddress = regexp.MustCompile(`ws://127\.0\.0\.1:\d+`)
+
+// doubtFor is how long a refused create waits for the update that the emulator may try next, which takes
+// it a few milliseconds.
+const doubtFor = time.Second
+
+// A judge tells which requests were refused. The emulator tries a write before it knows the document,
+// as a create, as an update or as both, whichever its precondition allows; when that is no refusal, or
+// when the rules ask for the document, it tries it again.
+type judge struct {
+	doubt *trial // a create that was refused; an update may be tried next
+}
+
+// A trial is one evaluation of the rules, as the feed has it.
+type trial struct {
+	Rules    string
+	Outcome  string // allow, deny or error
+	Outcomes []struct {
+		Line    int
+		Outcome bool
+	} `json:"granularAllowOutcomes"`
+	Context struct {
+		Method, Path, Time string // the time is the request's: a trial again has the same
+		Resource           struct {
+			Undefined *struct{} // the document is not known yet
+		}
+		Request struct {
+			MapValue struct {
+				Fields struct {
+					Auth struct {
+						MapValue struct {
+							Fields struct {
+								UID struct{ StringValue string }
+							}
+						}
+					}
+				}
+			}
+		}
+	} `json:"rulesContext"`
+}
+
+// hear returns the requests that a message of the feed, a trial or several, says were refused.
+func (j *judge) hear(message []byte) (refused []Refusal) {
+	if bytes.HasSuffix(message, []byte(`"outcome":"allow"}`)) && j.doubt == nil {
+		return nil
+	}
+	var trials []trial
+	if !bytes.HasPrefix(message, []byte("[")) {
+		message = slices.Concat([]byte("["), message, []byte("]"))
+	}
+	if json.Unmarshal(message, &trials) != nil {
+		return nil // another version's feed
+	}
+	for _, t := range trials {
+		known, again := t.Context.Resource.Undefined == nil, false
+		if d := j.doubt; d != nil {
+			again = t.Context.Method == "update" && t.Context.Path == d.Context.Path && t.Context.Time == d.Context.Time
+			switch {
+			case !again:
+				refused = append(refused, j.settle())
+			case t.Outcome == "deny":
+				d.Context.Method = "create or update"
+				d.Outcomes = append(d.Outcomes, t.Outcomes...)
+				refused = append(refused, j.settle())
+			default: // tried again once the document is known
+				j.doubt = nil
+			}
+		}
+		switch {
+		case again, t.Outcome == "allow", t.Outcome == "error" && !known:
+		case t.Context.Method == "create" && !known:
+			j.doubt = &t
+		default:
+			refused = append(refused, t.refusal())
+		}
+	}
+	return refused
+}
+
+// settle ends the doubt: the create was refused.
+func (j *judge) settle() Refusal {
+	r := j.doubt.refusal()
+	j.doubt = nil
+	return r
+}
+
+func (t *trial) refusal() Refusal {
+	r := Refusal{Method: t.Context.Method, User: t.Context.Request.MapValue.Fields.Auth.MapValue.Fields.UID.StringValue, Rules: t.Rules}
+	if parts := strings.SplitN(t.Context.Path, "/", 5); len(parts) == 5 { // /databases/(default)/documents/…
+		r.Database, r.Path = parts[2], parts[4]
+	}
+	for _, o := range t.Outcomes {
+		if !slices.Contains(r.Lines, o.Line) {
+			r.Lines = append(r.Lines, o.Line)
+		}
+	}
+	return r
+}

@@ -1,0 +1,109 @@
+package emulator
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Each request that is refused is told once, and none that is allowed, although the emulator tries a write
+// several times, and refuses some of the tries.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	rules := filepath.Join(t.TempDir(), "firestore.rules")
+	content := `rules_version = '2';
+service cloud.firestore {
+  match /databases/{database}/documents {
+    match /own/{uid} {
+      allow read: if request.auth.uid == uid;
+      allow create: if false;
+      allow update: if resource.data.n == 1;
+      allow update: if resource.data.n == 2;
+    }
+    match /signed/{id} {
+      allow write: if request.auth != null;
+    }
+  }
+}
+`
+	if err := os.WriteFile(rules, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := start(t, Options{Rules: rules})
+	const root = "projects/demo-refusals/databases/(default)/documents"
+	request := func(user, method, path, body string) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+e.Addr()+"/v1/"+root+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		switch user {
+		case "":
+		case "owner":
+			req.Header.Set("Authorization", "Bearer owner")
+		default:
+			part := base64.RawURLEncoding.EncodeToString
+			req.Header.Set("Authorization", "Bearer "+part([]byte(`{"alg":"none"}`))+"."+part(fmt.Appendf(nil, `{"sub":%q}`, user))+".")
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	set := func(user, path, precondition string) int {
+		t.Helper()
+		return request(user, http.MethodPost, ":commit", fmt.Sprintf(`{"writes": [{"update": {"name": "%s/%s", "fields": {"n": {"integerValue": 1}}} %s}]}`, root, path, precondition))
+	}
+	const exists, isNew = `, "currentDocument": {"exists": true}`, `, "currentDocument": {"exists": false}`
+
+	ctx, cancel := context.WithCancel(t.Context())
+	refusals, ended := make(chan Refusal), make(chan error, 1)
+	go func() { ended <- e.Refusals(ctx, func(r Refusal) { refusals <- r }) }()
+	for _, test := range []struct {
+		status int
+		want   *Refusal
+	}{
+		{set("owner", "own/ann", ""), nil},
+		{set("ann", "own/ann", ""), nil}, // a create would be refused
+		{set("ann", "own/ann", exists), nil},
+		{set("", "own/new", ""), &Refusal{Method: "create", Path: "own/new", Lines: []int{6, 7, 8}}}, // it was tried as an update too
+		{set("ann", "signed/1", ""), nil},
+		{set("", "signed/1", ""), &Refusal{Method: "create or update", Path: "signed/1", Lines: []int{11}}},
+		{set("", "signed/2", isNew), &Refusal{Method: "create", Path: "signed/2", Lines: []int{11}}},
+		{set("bob", "other/1/shards/2", exists), &Refusal{Method: "update", Path: "other/1/shards/2", User: "bob"}},
+		{request("owner", http.MethodGet, "/other/1", ""), nil},
+		{request("ann", http.MethodGet, "/own/ann", ""), nil},
+		{request("", http.MethodGet, "/own/ann", ""), &Refusal{Method: "get", Path: "own/ann", Lines: []int{5}}},
+		{request("bob", http.MethodGet, "/own/ann", ""), &Refusal{Method: "get", Path: "own/ann", Lines: []int{5}, User: "bob"}},
+		{request("bob", http.MethodGet, "/own", ""), &Refusal{Method: "list", Path: "own/*", Lines: []int{5}, User: "bob"}},
+		{request("bob", http.MethodDelete, "/own/ann", ""), &Refusal{Method: "delete", Path: "own/ann", User: "bob"}},
+	} {
+		if test.want == nil {
+			if test.status == http.StatusForbidden {
+				t.Errorf("refused, want allowed")
+			}
+			continue
+		}
+		test.want.Database, test.want.Rules = DefaultDatabase, content
+		if test.status != http.StatusForbidden {
+			t.Errorf("status %d, want it refused: %+v", test.status, test.want)
+		}
+		if diff := cmp.Diff(*test.want, <-refusals); diff != "" {
+			t.Errorf("refusal (-want +got):\n%s", diff)
+		}
+	}
+	cancel()
+	if err := <-ended; err != context.Canceled {
+		t.Errorf("ended with %v", err)
+	}
+}
