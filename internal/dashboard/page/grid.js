@@ -111,7 +111,8 @@ export class Grid {
     element.classList.toggle('active', active);
     cells[0].title = r.prefix + r.last + r.suffix;
     cells[1].classList.toggle('fresh', now - r.changed < fresh);
-    bar.style.transform = `scaleX(${this.counters.fastest > 0 ? Math.abs(r.rate) / this.counters.fastest : 0})`;
+    const share = Math.abs(r.rate) / (this.counters.fastest || 1);
+    bar.style.transform = `scaleX(${share < 0.05 ? 0 : share})`; // a shorter one is a dot
     [r.prefix, r.last, r.suffix, decimal(r.total), rate(r.rate), age((micros - r.asOf) / 1e6), integer(r.shards)].forEach((value, i) => text(texts[i], value));
   }
 }
