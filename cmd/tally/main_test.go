@@ -654,3 +654,18 @@ func TestMistakes(t *testing.T) {
 		})
 	}
 }
+
+// An emulator that is busy is not called absent.
+func TestBusyEmulator(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	const want = "what listens there is too busy to answer; try again when it has less to do"
+	if err := checkEmulator(ctx, busy.Addr().String()); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
