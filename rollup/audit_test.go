@@ -509,6 +509,9 @@ func TestRemovalKeepsTheAppsFields(t *testing.T) {
 		if d := cmp.Diff(map[string]any{"title": "x"}, w.store.Get(likes.RollUp)); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}
+		if want := "level=DEBUG msg=removed counter=" + likes.RollUp; !strings.Contains(w.log.String(), want) {
+			t.Errorf("not logged: %s\n%s", want, &w.log)
+		}
 		w.wantAudit(w.patient(), rollup.Report{})
 	})
 }

@@ -27,6 +27,7 @@ type Counter struct {
 	field     string                   // holds the number, in each shard and in the roll-up
 	fixed     int64                    // number of shards, as the app's code gives it; 0: ask numShards
 	numShards numShardsCache
+	progress  func(done, total int)
 	err       error // what is wrong with New's arguments; every method returns it
 }
 
@@ -48,7 +49,7 @@ func New(client *firestore.Client, counter string, opts ...Option) *Counter {
 }
 
 func newCounter(client *firestore.Client, counter string, opts []Option) (*Counter, error) {
-	o := options{field: "count", now: time.Now}
+	o := options{field: "count", progress: func(int, int) {}, now: time.Now}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -59,7 +60,7 @@ func newCounter(client *firestore.Client, counter string, opts []Option) (*Count
 		return nil, errors.New("shards: nil Firestore client")
 	}
 
-	c := &Counter{client: client, field: o.field, fixed: int64(o.numShards)}
+	c := &Counter{client: client, field: o.field, fixed: int64(o.numShards), progress: o.progress}
 	c.numShards = numShardsCache{read: c.readNumShards, now: o.now}
 	var err error
 	if c.doc, err = documentAt(client, counter); err != nil {

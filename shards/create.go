@@ -68,6 +68,7 @@ func (c *Counter) Create(ctx context.Context, numShards int) error {
 		}); err != nil {
 			return fmt.Errorf("shards: create %s: %w", c.doc.Path, err)
 		}
+		c.progress(int(first), numShards)
 	}
 	return c.createShards(ctx, first, n)
 }
@@ -83,6 +84,7 @@ func (c *Counter) createShards(ctx context.Context, first, n int64) error {
 			return fmt.Errorf("shards: create shards %d to %d of %d of %s: %w", first, end-1, n, c.doc.Path, err)
 		}
 		first = end
+		c.progress(int(end), int(n))
 	}
 	return nil
 }

@@ -101,6 +101,7 @@ func (c *Counter) deleteAll(ctx context.Context, doomed []*firestore.DocumentRef
 		if err != nil {
 			return fmt.Errorf("%d of %d documents are deleted, the next %d perhaps: %w", done, len(doomed), len(batch), err)
 		}
+		c.progress(done+len(batch), len(doomed))
 	}
 	return nil
 }

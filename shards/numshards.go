@@ -56,6 +56,16 @@ func numShardsIn(doc *firestore.DocumentSnapshot) (int64, error) {
 	return 0, nil
 }
 
+// NumShards returns over how many shards increments spread, as [Counter.Increment] finds it: by one read
+// of the counter document a minute, none with the option [NumShards].
+func (c *Counter) NumShards(ctx context.Context) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	n, err := c.spread(ctx)
+	return int(n), err
+}
+
 // readNumShards reads the number of shards from the counter document.
 func (c *Counter) readNumShards(ctx context.Context) (int64, error) {
 	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.doc})

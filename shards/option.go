@@ -18,6 +18,7 @@ type options struct {
 	collection string // "": the counter document's subcollection "shards"
 	rollUp     string // "": rollups/{id} for counters/{id}, else none
 	numShards  int    // 0: the counter document knows
+	progress   func(done, total int)
 	now        func() time.Time
 }
 
@@ -50,6 +51,14 @@ func NumShards(n int) Option {
 // place needs no RollUpAt; its roll-up is "rollups/{id}".
 func RollUpAt(path string) Option {
 	return func(o *options) { o.rollUp = path }
+}
+
+// Progress has f called when the commits of a method that may need many are through, one call at a
+// time: how many shards are done, and out of how many. [Counter.Create] and [Counter.Delete] begin at
+// 0, [Counter.Resize] and [Counter.Renumber] with the shards that there are, and then anew with those to
+// fold. [Counter.Set] and its kin count the shards that they write or delete.
+func Progress(f func(done, total int)) Option {
+	return func(o *options) { o.progress = f }
 }
 
 // withClock replaces time.Now, for tests.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"cloud.google.com/go/firestore"
@@ -106,22 +107,29 @@ func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 		return fmt.Errorf("shards: resize %s: list %s: %w", c.doc.Path, c.shards.Path, err)
 	}
 	var left []error
-	for i, doc := range ids {
-		number, err := strconv.ParseInt(doc.Ref.ID, 10, 64)
-		decimal := err == nil && number >= 0 && strconv.FormatInt(number, 10) == doc.Ref.ID
-		switch {
-		case decimal && number < n, !decimal && !every:
-			continue
-		case !decimal:
+	surplus := slices.DeleteFunc(refs(ids), func(shard *firestore.DocumentRef) bool {
+		number, decimal := shardNumber(shard)
+		return decimal && number < n || !decimal && !every
+	})
+	for i, shard := range surplus {
+		number, decimal := shardNumber(shard)
+		if !decimal {
 			number = int64(i) // spreads them
 		}
-		err = c.fold(ctx, doc.Ref, number, n)
+		err = c.fold(ctx, shard, number, n)
 		if err != nil && !errors.Is(err, ErrNotFolded) {
-			return fmt.Errorf("shards: fold %s: %w", doc.Ref.Path, err)
+			return fmt.Errorf("shards: fold %s: %w", shard.Path, err)
 		}
 		left = append(left, err)
+		c.progress(i+1, len(surplus))
 	}
 	return errors.Join(left...)
+}
+
+// shardNumber returns the number that is a shard's id, and false if the id is none.
+func shardNumber(shard *firestore.DocumentRef) (int64, bool) {
+	number, err := strconv.ParseInt(shard.ID, 10, 64)
+	return number, err == nil && number >= 0 && strconv.FormatInt(number, 10) == shard.ID
 }
 
 // redeclared is what to merge into the counter document so that it says n in each field in

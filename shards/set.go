@@ -152,6 +152,7 @@ func (c *Counter) replace(ctx context.Context, source Source, empties bool, chec
 			return Replacement{}, fmt.Errorf("shards: replace the total of %s: %d of %d writes are done, the next %d perhaps: %w",
 				c.doc.Path, done, len(additions), len(chunk), err)
 		}
+		c.progress(done+len(chunk), len(additions))
 	}
 	return r, nil
 }

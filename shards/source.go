@@ -47,6 +47,9 @@ func FieldOf(doc *firestore.DocumentRef, field string) Source {
 // numberOf returns the number in a document's field.
 func numberOf(doc *firestore.DocumentSnapshot, field string) (Total, error) {
 	v, ok := doc.Data()[field]
+	if !doc.Exists() {
+		return Total{}, fmt.Errorf("shards: there is no document %s", doc.Ref.Path)
+	}
 	if !ok {
 		return Total{}, fmt.Errorf("shards: %s has no field %q", doc.Ref.Path, field)
 	}

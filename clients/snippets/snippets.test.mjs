@@ -148,14 +148,16 @@ const story = [
   ['cid', true],
 ];
 
-test("The README's first snippet, and its vote, as a user who is signed in", async (t) => {
+test("The README's first snippet, and its vote, after the lines that tally dev prints", async (t) => {
   const code = ['a random shard', 'takes it back'].map((having) => block('Use it', 'js', having, readme));
-  const { use } = await imported(
-    `import { doc, increment, onSnapshot, setDoc } from 'firebase/firestore';\nexport async function use(db, user, show) {\n${code.join('\n')}\n}`,
-  );
+  const [connect] = stack.output().match(/const db = .*\n.*connectFirestoreEmulator\(.*/);
+  const { use } = await imported(`import { initializeApp } from 'firebase/app';
+import { connectFirestoreEmulator, doc, getFirestore, increment, onSnapshot, setDoc } from 'firebase/firestore';
+export async function use(user, show) {\n${[connect, ...code].join('\n')}\nreturn db.app;\n}`);
   await stack.set('counters/votes', { once_per_user: true });
   const totals = [];
-  await use(web(t, 'ann'), { uid: 'ann' }, (total) => totals.push(total));
+  const app = await use({ uid: 'ann' }, (total) => totals.push(total));
+  t.after(() => deleteApp(app));
   await until(() => totals.at(-1) === 1, () => `it shows ${totals}, want 1 at last`);
   await exact(counter('likes'), 1);
   await exact(counter('votes'), 1);

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/rollup"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 )
 
@@ -50,7 +48,6 @@ that no route has shards for is set to 0. The first line says which routes are t
 		Example: `  tally audit --project my-project
   tally audit --project my-project --repair
   tally audit --json | jq .drift`,
-		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
 	f.BoolVar(&repair, "repair", false, "repair what differs")
@@ -80,14 +77,14 @@ that no route has shards for is set to 0. The first line says which routes are t
 const auditTimeout = 45 * time.Second
 
 func (t *target) audit(ctx context.Context, meter *billing.Meter, o rollup.AuditOptions) error {
-	bar := t.bar(-1, "auditing", "counters")
-	logger := slog.New(slog.NewTextHandler(beside{t.logs, bar}, nil))
+	t.begin("auditing", "counters", unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
+	logger := slog.New(slog.NewTextHandler(t.logs, nil))
 	o.Options = rollup.Options{Cadence: t.config.Cadence, Burst: t.config.Burst, Timeout: auditTimeout, Logger: logger}
 	o.Progress = func(r rollup.Report) {
 		if r.Waiting > 0 {
-			bar.Describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
+			t.progress.describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
 		}
-		_ = bar.Set(r.Counters)
+		t.report(r.Counters, unknown)
 	}
 	store, err := t.store(ctx, logger)
 	if err != nil {
@@ -96,7 +93,7 @@ func (t *target) audit(ctx context.Context, meter *billing.Meter, o rollup.Audit
 	defer store.Close()
 	began := time.Now()
 	r, err := rollup.Audit(ctx, store, t.config.Routes, o)
-	_ = bar.Finish()
+	t.stop()
 	a := audited{Report: r, DryRun: o.DryRun, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
 	a.Dollars = a.Billed.Cost()
 	printed := t.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\ndrift\t%d\nmissing\t%d\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\n\nbilled\t%d reads, %d writes, %d deletes: $%.4f at list price",
@@ -118,22 +115,4 @@ func (t *target) tellRoutes() {
 		return // configure has said so
 	}
 	fmt.Fprintf(t.logs, "routes, %s %s\n", t.from, strings.ReplaceAll(t.config.Routes.String(), "\n", "; "))
-}
-
-// bar returns a progress bar, which shows only on a terminal.
-func (t *target) bar(most int64, what, unit string) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(most, progressbar.OptionSetWriter(raw(t.logs)), progressbar.OptionSetVisibility(isTerminal(t.logs)),
-		progressbar.OptionSetDescription(what), progressbar.OptionSetItsString(unit), progressbar.OptionShowIts(),
-		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-}
-
-// beside writes lines where a progress bar is.
-type beside struct {
-	io.Writer
-	bar *progressbar.ProgressBar
-}
-
-func (b beside) Write(p []byte) (int, error) {
-	_ = b.bar.Clear()
-	return b.Writer.Write(p)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 )
@@ -30,17 +31,31 @@ func (b *backfill) flags(c *cobra.Command) {
 
 func (b *backfill) source() (shards.Source, error) {
 	if b.document != "" {
-		doc := b.client.Doc(b.document)
-		if doc == nil {
-			return shards.Source{}, fmt.Errorf("--document %q is not the path of a document", b.document)
+		doc, err := b.doc(b.document)
+		if err != nil {
+			return shards.Source{}, err
 		}
 		return shards.FieldOf(doc, b.from), nil
+	}
+	if err := checkIDs(b.documents, strings.Split(b.documents, "/")); err != nil {
+		return shards.Source{}, fmt.Errorf("--documents: %w", err)
 	}
 	collection := b.client.Collection(b.documents)
 	if collection == nil {
 		return shards.Source{}, fmt.Errorf("--documents %q is not the path of a collection", b.documents)
 	}
 	return shards.CountOf(collection.Query), nil
+}
+
+// doc returns the document that --document names.
+func (t *target) doc(path string) (*firestore.DocumentRef, error) {
+	if err := checkIDs(path, strings.Split(path, "/")); err != nil {
+		return nil, fmt.Errorf("--document: %w", err)
+	}
+	if doc := t.client.Doc(path); doc != nil {
+		return doc, nil
+	}
+	return nil, fmt.Errorf("--document %q is not the path of a document", path)
 }
 
 // errDiffer is how import --check ends when the totals differ.
@@ -55,16 +70,15 @@ func importCommand() *cobra.Command {
 		Long: `Set a counter to the number of documents in a collection, or to a number that a document holds, for an app that begins with Tally late. The counter need
 not exist. Both are read in one snapshot: if clients write the documents and the shards in one batch or transaction, they need not stop. To import a
 number of another origin, use tally set. Importing again replaces, and never adds. A collection without documents, which may be
-a mistyped one, replaces a total other than 0 only with --yes.` + replaceLong + `
+a mistyped one, replaces a total other than 0 only if you agree.` + replaceLong + `
 
 With --check it changes nothing: it compares the two in one snapshot, and exits with status 1 if they differ. That needs only the role ` + viewer + `.`,
 		Example: `  tally import likes --documents posts/7/likes
   tally import likes --documents posts/7/likes --check
-  tally import posts/7/counters/likes --document posts/7 --from likes`,
-		Args: cobra.ExactArgs(1),
+  tally import likes --document posts/7 --from likes`,
 	}
 	b.flags(c)
-	c.Flags().BoolVar(&yes, "yes", false, "replace the total by 0 if the collection is empty")
+	c.Flags().BoolVar(&yes, "yes", false, "replace the total by 0 without a question if the collection is empty")
 	c.Flags().BoolVar(&check, "check", false, "compare, and change nothing; exit status 1 if they differ")
 	return b.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, _ []string) error {
 		source, err := b.source()
@@ -75,11 +89,12 @@ With --check it changes nothing: it compares the two in one snapshot, and exits 
 			b.role = viewer
 			return b.check(ctx, c, s, source)
 		}
+		b.begin("importing", "writes", unknown, replaceKept)
 		r, err := s.Import(ctx, source, func(r shards.Replacement) error {
-			if yes || b.documents == "" || r.Now.Float64() != 0 || r.Was.Float64() == 0 {
+			if b.documents == "" || r.Now.Float64() != 0 || r.Was.Float64() == 0 {
 				return nil
 			}
-			return fmt.Errorf("%s holds no documents, and %s is %v, which --yes replaces by 0; nothing was changed", b.documents, c.path, r.Was)
+			return b.confirm(ctx, yes, "%s holds no documents. %s is %v, and would be 0. Go on?", b.documents, c.path, r.Was)
 		})
 		if err != nil {
 			return err
@@ -118,16 +133,15 @@ clients already increment the shards. tally import replaces the counter's total;
 the field has changed since, the change is added. docs/migrate.md shows when to use it. The counter need not exist.`,
 		Example: `  tally carry likes --document posts/7 --from likes
   tally carry hello --document pages/hello --from visits --routes 'pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits'`,
-		Args: cobra.ExactArgs(1),
 	}
 	c.Flags().StringVar(&document, "document", "", "the document, such as posts/7")
 	c.Flags().StringVar(&from, "from", "", "its field")
 	c.MarkFlagsRequiredTogether("document", "from")
 	c.MarkFlagsOneRequired("document")
 	return t.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, _ []string) error {
-		doc := t.client.Doc(document)
-		if doc == nil {
-			return fmt.Errorf("--document %q is not the path of a document", document)
+		doc, err := t.doc(document)
+		if err != nil {
+			return err
 		}
 		carried, err := s.Carry(ctx, doc, from)
 		if err != nil {

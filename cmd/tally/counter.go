@@ -39,8 +39,8 @@ get, watch and ls show how many there are, and no command changes them.`
 func (t *target) counter(arg string) (counter, error) {
 	routes := t.config.Routes
 	ids := strings.Split(arg, "/")
-	if slices.Contains(ids, "") || !utf8.ValidString(arg) { // with such bytes the SDK would try for ever
-		return counter{}, fmt.Errorf("%q is not a path; want one such as counters/likes", arg)
+	if err := checkIDs(arg, ids); err != nil {
+		return counter{}, err
 	}
 	source := arg // or a document of it
 	if len(ids)%2 == 1 {
@@ -72,6 +72,22 @@ func (t *target) counter(arg string) (counter, error) {
 		return counter{}, fmt.Errorf("%s has several counters: name the roll-up of one, such as %s or %s", arg, found[0].RollUp, found[1].RollUp)
 	}
 	return t.byID(arg, ids)
+}
+
+// checkIDs returns an error if an id of a path cannot be one in Firestore
+// (https://firebase.google.com/docs/firestore/quotas#collections_documents_and_fields).
+func checkIDs(path string, ids []string) error {
+	for _, id := range ids {
+		switch {
+		case id == "" || !utf8.ValidString(id): // with such bytes the SDK would try for ever
+			return fmt.Errorf("%q is not a path; want one such as counters/likes", path)
+		case len(id) > 1500:
+			return fmt.Errorf("an id of %d bytes is too long: Firestore takes up to 1,500", len(id))
+		case id == "." || id == ".." || len(id) >= 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__"):
+			return fmt.Errorf("%q cannot be an id: Firestore takes no . and no .., and keeps __names__ for itself", id)
+		}
+	}
+	return nil
 }
 
 // byID returns the counter whose roll-up's path has the ids.
@@ -137,6 +153,11 @@ func (t *target) noRoute(arg string, ids []string) error {
 		}
 	}
 	err := fmt.Errorf("no route serves %s; the nearest is %s", arg, nearest.route)
+	near := nearest.distance <= max(2, len(arg)/3)
+	shard := arg + []string{"/shards/shard", "/shard"}[len(ids)%2]
+	if fits, invalid := rollup.ParseRoutes(routeFor(shard, "count")); len(ids) > 1 && !near && invalid == nil {
+		err = fmt.Errorf("no route serves %s; this one would: %s", arg, fits)
+	}
 	meant := make([]string, len(nearest.segments))
 	for i, s := range nearest.segments {
 		meant[i] = s.Name
@@ -145,7 +166,7 @@ func (t *target) noRoute(arg string, ids []string) error {
 		}
 	}
 	switch {
-	case nearest.distance <= max(2, len(arg)/3):
+	case near:
 		return fmt.Errorf("%w; did you mean %s?", err, strings.Join(meant, "/"))
 	case t.from == assumed:
 		return fmt.Errorf("%w; tally.yaml names others", err)
@@ -208,9 +229,9 @@ func (c counter) total(name string) (*rollup.Route, rollup.Total, error) {
 
 // shards returns the counter as package shards has it. A source that no document is above has no place for
 // its number of shards, which is n then.
-func (t *target) shards(c counter, r *rollup.Route, field string, n int) *shards.Counter {
+func (t *target) shards(c counter, r *rollup.Route, field string, n int, opts ...shards.Option) *shards.Counter {
 	collection := r.Shards(c.Counter)
-	doc, opts := above(collection), []shards.Option{shards.Collection(collection), shards.Field(field)}
+	doc, opts := above(collection), append(opts, shards.Collection(collection), shards.Field(field))
 	if doc == "" {
 		doc, opts = c.RollUp, append(opts, shards.NumShards(n))
 	}

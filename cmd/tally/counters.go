@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
@@ -25,7 +29,7 @@ func counterCommands() []*cobra.Command {
 func createCommand() *cobra.Command {
 	t := target{makes: true}
 	var n int
-	var oncePerUser bool
+	var oncePerUser, yes bool
 	c := &cobra.Command{
 		Use:   "create COUNTER",
 		Short: "Create a counter and its shards",
@@ -33,12 +37,13 @@ func createCommand() *cobra.Command {
 Apps that create shards when they are first needed do not need it, but for votes: with --once-per-user, firestore.rules let each user write one
 shard, the user's own, to 1 and back to 0.`,
 		Example: `  tally create likes
-  tally create posts/7/counters/likes --num-shards 50
+  tally create likes --num-shards 50
+  tally create posts/7/counters/likes --routes 'posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : count'
   tally create votes --once-per-user`,
-		Args: cobra.ExactArgs(1),
 	}
 	c.Flags().IntVar(&n, "num-shards", shards.DefaultNumShards, "number of shards; each sustains about one increment a second")
 	c.Flags().BoolVar(&oncePerUser, "once-per-user", false, "a counter of votes: each user has one; not for a counter that has counted anything")
+	c.Flags().BoolVar(&yes, "yes", false, fmt.Sprintf("create more than %d shards without a question", manyShards))
 	c.MarkFlagsMutuallyExclusive("num-shards", "once-per-user")
 	return t.sourceCommand(c, func(ctx context.Context, c counter, r *rollup.Route, _ []string) error {
 		if oncePerUser {
@@ -47,8 +52,17 @@ shard, the user's own, to 1 and back to 0.`,
 			}
 			return t.print(map[string]any{"counter": c.path, "once_per_user": true}, "%s\tonce per user", c.path)
 		}
-		for _, field := range r.Fields() {
-			if err := t.shards(c, r, field, n).Create(ctx, n); err != nil {
+		fields := r.Fields()
+		cost := billing.Counts{Reads: 1, Writes: int64(n*len(fields) + 1)}
+		if n > manyShards {
+			if err := t.confirm(ctx, yes, "%s would get %d shards: %d writes, $%.4f at list price; and each roll-up, up to one a second while the counter changes, would bill %d reads. Go on?",
+				c.path, n, cost.Writes, cost.Cost(), (n+indexEntriesPerRead-1)/indexEntriesPerRead*len(fields)); err != nil {
+				return err
+			}
+		}
+		for _, field := range fields {
+			t.begin("creating", "shards", n, "The counter counts already. The same command makes the rest.")
+			if err := t.shards(c, r, field, n, shards.Progress(t.report)).Create(ctx, n); err != nil {
 				return err
 			}
 		}
@@ -56,18 +70,25 @@ shard, the user's own, to 1 and back to 0.`,
 	})
 }
 
+// manyShards is from how many shards on create asks: 1,000 carry about 1,000 increments a second, and
+// are a read for each roll-up.
+const manyShards = 1000
+
+// indexEntriesPerRead is how many shards an aggregation reads for the price of one document.
+const indexEntriesPerRead = 1000
+
 func incrementCommand() *cobra.Command {
 	var t target
 	var by, token string
 	c := &cobra.Command{
 		Use:   "increment COUNTER",
 		Short: "Add to a counter",
-		Long:  `Add to one shard of a counter, picked at random. With --once, however often the command is repeated with one token, the counter is incremented once.`,
+		Long: `Add to one shard of a counter, picked at random, and show the total of all. With --once, however often the command is repeated with one token, the counter is
+incremented once. The total bills one read per 1,000 shards.`,
 		Example: `  tally increment likes
   tally increment likes --by -3
   tally increment likes --once order-4711
-  tally increment posts/7/counters/reactions --total views`,
-		Args: cobra.ExactArgs(1),
+  tally increment posts/7 --total views --routes 'posts/{post}/shards/{shard} -> posts/{post} : likes, views : existing'`,
 	}
 	c.Flags().StringVar(&by, "by", "1", "how much to add; an integer, or a decimal with a point, such as 0.5, which makes the total a double")
 	c.Flags().StringVar(&token, "once", "", "token of this increment; it is remembered for a week, and longer without a TTL policy on increment_tokens")
@@ -96,12 +117,18 @@ func incrementCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		note := ""
+		note := cells("")
 		if !applied {
 			note = "\tbefore: the token was known"
 		}
-		return t.print(map[string]any{"counter": c.path, "by": amount, "applied": applied, "committed": committed},
-			"%s\tadded %v\tcommitted %s%s", c.path, amount, committed.Format(time.RFC3339Nano), note)
+		total, err := s.Get(ctx)
+		if err != nil { // it is added all the same, and must not be added again
+			fmt.Fprintf(t.logs, "tally: the total is not known: %s\n", said(err))
+			return t.print(map[string]any{"counter": c.path, "total": nil, "by": amount, "applied": applied, "committed": committed},
+				"%s\tadded %v\tcommitted %s%s", c.path, amount, committed.Format(time.RFC3339Nano), note)
+		}
+		return t.print(map[string]any{"counter": c.path, "total": number(total), "by": amount, "applied": applied, "committed": committed},
+			"%s\t%v\tadded %v\tcommitted %s%s", c.path, total, amount, committed.Format(time.RFC3339Nano), note)
 	})
 }
 
@@ -128,7 +155,6 @@ one read per 1,000 shards for each total, and a few more.`,
 		Example: `  tally get likes
   tally get posts/7 --routes 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'
   tally get likes --json | jq .totals.count`,
-		Args: cobra.ExactArgs(1),
 	}
 	return t.counterCommand(c, viewer, func(ctx context.Context, c counter, _ []string) error {
 		store, err := t.store(ctx, slog.New(slog.NewTextHandler(t.logs, nil)))
@@ -144,20 +170,43 @@ one read per 1,000 shards for each total, and a few more.`,
 		if err != nil {
 			return err
 		}
-		note, text := "", "none; do Tally's functions run?"
+		note, text := cells(""), cells("none; do Tally's functions run?")
 		if sum.Malformed > 0 {
-			note = fmt.Sprintf("\twithout %d that are no finite numbers", sum.Malformed)
+			note = cells(fmt.Sprintf("\twithout %d that are no finite numbers", sum.Malformed))
 		}
+		lack, err := t.lacking(ctx, c, sum)
+		if err != nil {
+			return err
+		}
+		note += lack
 		if c.frozen {
 			note += "\tfrozen"
 		}
 		r := rollUpOf(snapshot.RollUp(), snapshot.ReadTime())
 		if r != nil {
-			text = r.String()
+			text = r.cells()
 		}
 		return t.print(map[string]any{"counter": c.path, "totals": totals(sum.Sums), "malformed": sum.Malformed, "frozen": c.frozen, "rollup": r},
 			"%s\t%v%s\nroll-up\t%s", c.path, totals(sum.Sums), note, text)
 	})
+}
+
+// lacking says which fields no shard has, of sources that have shards all the same.
+func (t *target) lacking(ctx context.Context, c counter, sum rollup.Totals) (note cells, err error) {
+	for i, r := range c.Template.Routes {
+		if r.Counts() || sum.Shards[i] > 0 {
+			continue
+		}
+		shard, err := t.client.Collection(r.Shards(c.Counter)).Limit(1).Documents(ctx).GetAll()
+		if err != nil {
+			return "", err
+		}
+		if len(shard) > 0 {
+			has := slices.Sorted(maps.Keys(shard[0].Data()))
+			note += "\t" + cells(shown(fmt.Sprintf("no shard has the field %s; one has %s", strings.Join(r.Fields(), " or "), cmp.Or(strings.Join(has, ", "), "none"))))
+		}
+	}
+	return note, nil
 }
 
 func resizeCommand() *cobra.Command {
@@ -171,8 +220,7 @@ another; a client that still uses the old number may create one again, which cou
 numbers stay, but with --renumber they are folded too: for apps in which each client writes a shard of its own, such as those of Firebase's firestore-counter
 extension.`,
 		Example: `  tally resize likes 50
-  tally resize pages/hello 10 --renumber`,
-		Args: cobra.ExactArgs(2),
+  tally resize pages/hello 10 --renumber --routes 'pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits'`,
 	}
 	c.Flags().BoolVar(&renumber, "renumber", false, "fold all shards but 0 to NUM_SHARDS-1, whatever their ids")
 	return t.sourceCommand(c, func(ctx context.Context, c counter, r *rollup.Route, args []string) error {
@@ -180,7 +228,12 @@ extension.`,
 		if err != nil {
 			return fmt.Errorf("%q is not a number of shards", args[0])
 		}
-		s := t.shards(c, r, r.Totals[0].Field, n)
+		s := t.shards(c, r, r.Totals[0].Field, n, shards.Progress(t.report))
+		was := 0
+		if above(r.Shards(c.Counter)) != "" { // else no document knows
+			was, _ = s.NumShards(ctx) // what is no number is replaced
+		}
+		t.begin("resizing", "shards", unknown, "The total is right at every step, and so it is now. The same command goes on from here.")
 		resize := s.Resize
 		if renumber {
 			resize = s.Renumber
@@ -188,7 +241,11 @@ extension.`,
 		if err := resize(ctx, n); err != nil {
 			return err
 		}
-		return t.print(map[string]any{"counter": c.path, "num_shards": n}, "%s\t%d shards", c.path, n)
+		note := cells("")
+		if was > 0 {
+			note = cells(fmt.Sprintf("\twas %d", was))
+		}
+		return t.print(map[string]any{"counter": c.path, "num_shards": n, "was": was}, "%s\t%d shards%s", c.path, n, note)
 	})
 }
 
@@ -198,26 +255,42 @@ func (t *target) printReplacement(c counter, r shards.Replacement) error {
 		"%s\t%v\twas %v\tas of %s", c.path, r.Now, r.Was, r.AsOf.Format(time.RFC3339Nano))
 }
 
+// replaceKept is what is true of a total that was being replaced.
+const replaceKept = "The total may be one in between, until the same command has come to its end."
+
 const replaceLong = ` Increments that land meanwhile count on top. Atomic up to 498 shards; a larger counter shows
 totals in between until it is done.`
 
 func setCommand() *cobra.Command {
 	var t target
+	var yes bool
 	c := &cobra.Command{
 		Use:   "set COUNTER NUMBER",
 		Short: "Give a counter another total",
 		Long: `Give a counter another total, an integer or a decimal with a point, by compensating increments, and say what it was. Of a counter that is once per user, 0
 deletes all votes.` + replaceLong,
 		Example: `  tally set likes 1200
-  tally set likes 0
-  tally set likes -- -5`,
-		Args: cobra.ExactArgs(2),
+  tally set likes 0 --yes
+  tally set likes -5`,
 	}
+	c.Flags().BoolVar(&yes, "yes", false, "set a total to 0 without a question")
 	return t.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, args []string) error {
 		total, err := numberIn(args[0])
 		if err != nil {
 			return fmt.Errorf("%q is not a total: %w", args[0], err)
 		}
+		if total == int64(0) || total == 0.0 {
+			was, err := s.Get(ctx)
+			if err != nil {
+				return err
+			}
+			if was.Float64() != 0 {
+				if err := t.confirm(ctx, yes, "%s of project %s is %v, and would be 0. Go on?", c.path, t.project, was); err != nil {
+					return err
+				}
+			}
+		}
+		t.begin("setting", "writes", unknown, replaceKept)
 		var r shards.Replacement
 		if n, ok := total.(int64); ok {
 			r, err = s.Set(ctx, n)

@@ -29,7 +29,6 @@ It bills one read for each counter when it starts, then one for each roll-up tha
 time 86,400 a day, $0.03. A counter that you look at bills one read for each of its shards, and one for each write to them. The page shows what it has cost.`,
 		Example: `  tally dashboard --project my-project
   tally dashboard --routes 'posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views'`,
-		Args: cobra.NoArgs,
 	}
 	c.Flags().IntVar(&port, "port", dashboardPort, "port of the page; 0: any that is free")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {

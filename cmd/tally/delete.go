@@ -12,6 +12,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 )
@@ -73,10 +74,11 @@ func (d *deletion) deleteOne(ctx context.Context, arg string) error {
 	if err := d.mayDestroy(); err != nil {
 		return err
 	}
-	if err := confirm(ctx, d.in, d.logs, d.yes, fmt.Sprintf("Delete the counter %s of project %s with all documents of %s, for ever?", shown(c.path), d.project, shown(r.Shards(c.Counter)))); err != nil {
+	if err := d.confirm(ctx, d.yes, "Delete the counter %s of project %s with all documents of %s, for ever?", c.path, d.project, r.Shards(c.Counter)); err != nil {
 		return err
 	}
-	n, declared, err := d.shards(c, r, r.Totals[0].Field, 1).Delete(ctx)
+	d.begin("deleting", "shards", unknown, "The total is that of the rest. The same command goes on from here.")
+	n, declared, err := d.shards(c, r, r.Totals[0].Field, 1, shards.Progress(d.report)).Delete(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func (d *deletion) deleteOne(ctx context.Context, arg string) error {
 	if n == 0 && !declared {
 		text = "nothing was left to delete"
 	}
-	return d.print(map[string]any{"counter": c.path, "deleted": n > 0 || declared, "shards": n}, "%s\t%s", shown(c.path), text)
+	return d.print(map[string]any{"counter": c.path, "deleted": n > 0 || declared, "shards": n}, "%s\t%s", c.path, cells(text))
 }
 
 // A deleted is what tally delete --matching answers in JSON.
@@ -114,7 +116,7 @@ func (d *deletion) deleteMatching(ctx context.Context) error {
 		return err
 	}
 	if len(found) == 0 && !d.json {
-		return d.print(nil, "no counter with shards matches %s", shown(d.pattern))
+		return d.print(nil, "no counter with shards matches %s", d.pattern)
 	}
 	counters, table := d.table(found)
 	result := deleted{Counters: counters, DryRun: d.dryRun}
@@ -132,7 +134,7 @@ func (d *deletion) deleteMatching(ctx context.Context) error {
 		fmt.Fprintf(d.out, "%d counters with %d shards; to delete them bills %s, without the roll-ups that follow\n", len(found), numShards, price(result.Cost))
 	}
 	if len(found) > 0 && !d.dryRun {
-		if err = confirm(ctx, d.in, d.logs, d.yes, fmt.Sprintf("Delete these %d counters of project %s, for ever?", len(found), d.project)); err != nil {
+		if err = d.confirm(ctx, d.yes, "Delete these %d counters of project %s, for ever?", len(found), d.project); err != nil {
 			return err
 		}
 		result.Deleted, result.Shards, err = d.deleteAll(ctx, found)
@@ -150,8 +152,9 @@ func (d *deletion) find(ctx context.Context) ([]rollup.Found, error) {
 		return nil, err
 	}
 	defer store.Close()
-	bar := d.bar(-1, "looking", "counters")
-	defer bar.Finish()
+	d.begin("looking", "counters", unknown, "Looking changes nothing.")
+	defer d.stop()
+	looked := 0
 	var matching []rollup.Found
 	for _, r := range d.config.Routes {
 		if len(r.Template.Routes) > 1 || r.Counts() {
@@ -167,7 +170,8 @@ func (d *deletion) find(ctx context.Context) ([]rollup.Found, error) {
 					matching = append(matching, f)
 				}
 			}
-			_ = bar.Add(len(page.Found))
+			looked += len(page.Found)
+			d.report(looked, unknown)
 			from, more = page.Next, page.Next != ""
 		}
 	}
@@ -201,7 +205,8 @@ func sum(ctx context.Context, store *firestorestore.Store, f *rollup.Found) erro
 
 // deleteAll deletes counters, and returns how many, with how many shards. When ctx ends it finishes those in work.
 func (d *deletion) deleteAll(ctx context.Context, found []rollup.Found) (counters, numShards int64, err error) {
-	bar := d.bar(int64(len(found)), "deleting", "counters")
+	d.begin("deleting", "counters", len(found), "None is deleted by half. The same command goes on from here.")
+	defer d.stop()
 	var done, gone atomic.Int64
 	var group errgroup.Group
 	group.SetLimit(deletedAtOnce)
@@ -216,17 +221,15 @@ func (d *deletion) deleteAll(ctx context.Context, found []rollup.Found) (counter
 				return err
 			}
 			gone.Add(int64(n))
-			_ = bar.Set64(done.Add(1))
+			d.report(int(done.Add(1)), len(found))
 			return nil
 		})
 	}
 	err = group.Wait()
-	_ = bar.Finish()
 	switch left := len(found) - int(done.Load()); {
 	case err != nil:
 		err = fmt.Errorf("%d of %d counters are left; the same command goes on from here: %w", left, len(found), err)
 	case left > 0:
-		fmt.Fprintf(d.logs, "stopped: %d of %d counters are deleted, none by half. The same command goes on from here.\n", done.Load(), len(found))
 		err = context.Cause(ctx)
 	}
 	return done.Load(), gone.Load(), err

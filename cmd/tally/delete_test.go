@@ -42,7 +42,7 @@ func TestDeleteMatchingGoesOn(t *testing.T) {
 	stop()
 	status := <-ended
 	counters, shards := left()
-	want := fmt.Sprintf("stopped: %d of 300 counters are deleted, none by half. The same command goes on from here.\n", n-counters)
+	want := fmt.Sprintf("%d of 300 counters are done. None is deleted by half. The same command goes on from here.\n", n-counters)
 	if status != interrupted || counters == 0 || shards != counters || !strings.Contains(logs.String(), want) {
 		t.Errorf("status %d with %d counters and %d shards left: %s\nwant %d and %s", status, counters, shards, &logs, interrupted, want)
 	}

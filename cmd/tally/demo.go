@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/rollup"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 )
 
@@ -28,7 +26,6 @@ acknowledged. Exits with status 0 only if all are equal. The defaults take about
 		Example: `  tally demo
   tally demo --kill --duplicates 0.1 --lost-acks 0.1
   tally demo --counters 1 --rate 100 --json | jq .lag_ms`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			d.out, d.stack.logs = c.OutOrStdout(), c.ErrOrStderr()
 			return d.run(c.Context())
@@ -37,7 +34,7 @@ acknowledged. Exits with status 0 only if all are equal. The defaults take about
 	d.stack.flags(c)
 	f := c.Flags()
 	f.IntVar(&d.counters, "counters", 5, "counters")
-	f.IntVar(&d.shards, "shards", 10, "shards of each counter")
+	f.IntVar(&d.shards, "num-shards", 10, "shards of each counter")
 	f.IntVar(&d.increments, "increments", 2000, "increments in all, each by 1")
 	f.IntVar(&d.clients, "clients", 16, "clients that increment at once")
 	f.Float64Var(&d.rate, "rate", 200, "increments a second, of all clients together")
@@ -105,7 +102,7 @@ func (d *demo) check() error {
 	for _, flag := range []struct {
 		name  string
 		value int
-	}{{"counters", d.counters}, {"shards", d.shards}, {"increments", d.increments}, {"clients", d.clients}} {
+	}{{"counters", d.counters}, {"num-shards", d.shards}, {"increments", d.increments}, {"clients", d.clients}} {
 		if flag.value < 1 {
 			return fmt.Errorf("--%s %d: want at least 1", flag.name, flag.value)
 		}
@@ -143,16 +140,13 @@ func (d *demo) run(ctx context.Context) error {
 	d.stack.project = "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
 	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute, "TALLY_DATABASES=" + firestore.DefaultDatabaseID}
 	d.stack.billed = true
-	bar := d.progress()
-	if isTerminal(d.stack.logs) {
-		d.stack.logs = &besideBar{bar, d.stack.logs}
-	}
+	p := newProgress(d.stack.logs, "starting the emulator and the functions", "increments", d.increments)
+	defer p.stop()
 	d.stack.logLevel, d.stack.lines = "WARN", new(lines) // what goes well needs no line
 	d.stack.lines.open(d.stack.logs, "")
 	s, err := startStack(ctx, d.stack)
 	defer s.stop()
 	if err != nil {
-		_ = bar.Clear()
 		return cmp.Or(context.Cause(ctx), err) // an interrupted start fails in many ways
 	}
 	limit := d.limit(s.config.Cadence)
@@ -161,9 +155,9 @@ func (d *demo) run(ctx context.Context) error {
 	defer cancel()
 	ctx, down := s.whileUp(ctx)
 	defer down()
-	l := newLoad(d, s, bar)
+	l := newLoad(d, s, p)
 	r, err := l.run(ctx)
-	_ = bar.Clear()
+	p.stop()
 	if err != nil {
 		switch cause := context.Cause(ctx); cause {
 		case nil:
@@ -193,25 +187,6 @@ func (d *demo) load() int { return d.increments - d.counters*d.quietRounds() }
 // seconds is how long the load takes at its rate.
 func (d *demo) seconds() float64 { return float64(d.increments) / d.rate }
 
-// progress returns a bar for the increments, which is seen on a terminal only.
-func (d *demo) progress() *progressbar.ProgressBar {
-	return progressbar.NewOptions(d.increments, progressbar.OptionSetWriter(raw(d.stack.logs)), progressbar.OptionSetVisibility(isTerminal(d.stack.logs)),
-		progressbar.OptionSetDescription("starting the emulator and the functions"), progressbar.OptionSetPredictTime(false),
-		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetRenderBlankState(true))
-}
-
-// besideBar writes to a terminal on which a bar is shown: each line takes the bar's place, and the bar
-// is drawn again below.
-type besideBar struct {
-	bar *progressbar.ProgressBar
-	out io.Writer
-}
-
-func (b *besideBar) Write(p []byte) (int, error) {
-	_ = b.bar.Clear()
-	return b.out.Write(p)
-}
-
 // report prints the result, and returns an error if it is not exact.
 func (d *demo) report(r result) error {
 	print := d.printTable
@@ -228,7 +203,7 @@ func (d *demo) report(r result) error {
 }
 
 func (d *demo) printTable(r result) error {
-	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
+	w := new(strings.Builder)
 	fmt.Fprintln(w, "COUNTER\tINCREMENTS\tROLLED UP")
 	for _, id := range sortedKeys(r.Expected) {
 		mark := "exact"
@@ -254,5 +229,6 @@ func (d *demo) printTable(r result) error {
 	fmt.Fprintf(w, "billed\t%d reads, %d writes: %.2f reads and %.2f writes per increment\n", r.Reads, r.RollUps,
 		float64(r.Reads)/float64(r.Acknowledged), float64(r.RollUps)/float64(r.Acknowledged))
 	fmt.Fprintf(w, "roll-ups\t%d of %d seen by listeners; of those at most %d of a counter within a second\n", r.Seen, r.RollUps, r.WritesPerSecond)
-	return w.Flush()
+	_, err := io.WriteString(d.out, table(w.String()))
+	return err
 }

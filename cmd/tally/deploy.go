@@ -64,7 +64,6 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 	f.StringVar(&d.source, "source", "", "clone of Tally (default: this folder if it is one, else where tally was built)")
 	f.BoolVar(&d.dryRun, "dry-run", false, "print the commands, and change nothing")
 	f.BoolVarP(&d.yes, "yes", "y", false, "do not ask")
-	c.Args = cobra.NoArgs
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.at = endpointsOf(c.Context())
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()

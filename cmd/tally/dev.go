@@ -35,7 +35,6 @@ of .firebaserc, the security rules are those of firebase.json; without these fil
 		Example: `  tally dev
   tally dev --web
   TALLY_ROUTES='posts/{post}/shards/{shard} -> rollups/{post} : likes, views' tally dev --instances 1`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			d.out, d.stack.logs = c.OutOrStdout(), c.ErrOrStderr()
 			return d.run(c.Context())
@@ -170,7 +169,8 @@ Point an app at it:
               connectFirestoreEmulator(db, '%s', %s, { mockUserToken: { sub: 'ann' } }); // ann is signed in
   servers     export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%[1]s
 
-To sign users in with the Auth emulator (firebase emulators:start --only auth --project %[1]s), leave mockUserToken out, and connectAuthEmulator(getAuth(), 'http://127.0.0.1:9099').
+To sign users in yourself, run firebase emulators:start --only auth --project %[1]s, leave mockUserToken out, add apiKey: 'any' to
+initializeApp, and call connectAuthEmulator(getAuth(), 'http://127.0.0.1:9099').
 
 `, d.stack.project, database, host, port, s.addr)
 	if command := addOne(s.config.Routes, s.config.Databases[0]); command != "" {

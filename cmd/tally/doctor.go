@@ -37,7 +37,6 @@ is wrong but not all could be checked. It signs in as gcloud is, or where there 
 credentials. docs/doctor.md lists the roles that suffice, and tells what each check rests on.`,
 		Example: `  tally doctor --project my-project
   tally doctor --project my-project --json | jq -r '.checks[].problems[]?.remedy[]?'`,
-		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
 	f.StringVar(&project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")

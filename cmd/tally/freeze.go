@@ -31,7 +31,6 @@ func unfreezeCommand() *cobra.Command {
 
 func frozenCommand(frozen bool, say func(*shards.Counter, context.Context) error, c *cobra.Command) *cobra.Command {
 	var t target
-	c.Args = cobra.ExactArgs(1)
 	return t.counterCommand(c, user, func(ctx context.Context, c counter, _ []string) error {
 		r, err := c.source()
 		collection := c.sources[0].Shards(c.Counter)

@@ -20,7 +20,6 @@ func functionsCommand() *cobra.Command {
 		Use:    "functions",
 		Short:  "Serve the functions, for tally dev and tally demo",
 		Hidden: true,
-		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			// A Ctrl-C may reach every process of the terminal's. The parent decides when this one ends.
 			signal.Ignore(os.Interrupt, syscall.SIGHUP)

@@ -377,7 +377,7 @@ func TestDeployedRoutesWin(t *testing.T) {
 	refused := c.want(1, "increment", "likes")
 	audit := c.want(1, "audit", "--repair")
 	read := c.want(0, "get", "likes")
-	examined := c.want(1, "doctor")
+	examined := c.want(1, "doctor", "--json")
 	explicit := c.want(1, "get", "likes", "--routes", other)
 
 	t.Chdir(t.TempDir())
@@ -392,7 +392,7 @@ func TestDeployedRoutesWin(t *testing.T) {
 		{"audit --repair", audit, "nothing was changed"},
 		{"a command that reads", read, "counters/likes  3\nroll-up         3"},
 		{"--routes", explicit, "no such counter: pages/likes"},
-		{"doctor", examined, "TALLY_ROUTES: " + deployed + ", want " + other},
+		{"doctor", examined, "environmentVariables.TALLY_ROUTES: counters/{counter}"},
 		{"without tally.yaml", unnamed, "routes, of the deployed functions: " + deployed},
 		{"delete", deleted, "deleted"},
 		{"nobody may know", unknown, "the routes are assumed"},

@@ -103,38 +103,38 @@ func (h *hints) lookAround(ctx context.Context, client *firestore.Client, routes
 	}
 }
 
-// look looks at the first document of each of the collections, and of those below it.
-func (h *hints) look(ctx context.Context, collections *firestore.CollectionIterator, routes rollup.Routes, depth int) {
+// look looks at the first document of each of the collections, and of those below it. It reports whether
+// there are any.
+func (h *hints) look(ctx context.Context, collections *firestore.CollectionIterator, routes rollup.Routes, depth int) (any bool) {
 	for {
 		collection, err := collections.Next()
 		if err != nil {
-			return
+			return any
 		}
+		any = true
 		documents := collection.DocumentRefs(ctx) // also those that are missing and have collections
 		documents.PageInfo().MaxSize = 1
 		ref, err := documents.Next()
-		if err != nil {
-			continue
+		if err != nil || depth < deepest && h.look(ctx, ref.Collections(ctx), routes, depth+1) {
+			continue // a shard has no collections
 		}
 		path := firestorestore.Path(ref)
-		if _, _, ok := routes.Match(path); !ok {
-			if doc, err := ref.Get(ctx); err == nil && isShard(path, doc.Data()) {
-				h.uncovered(routes, path, slices.Sorted(maps.Keys(doc.Data())))
-			}
+		if _, _, ok := routes.Match(path); ok {
+			continue
 		}
-		if depth < deepest {
-			h.look(ctx, ref.Collections(ctx), routes, depth+1)
+		if doc, err := ref.Get(ctx); err == nil && isShard(path, doc.Data()) {
+			h.uncovered(routes, path, slices.Sorted(maps.Keys(doc.Data())))
 		}
 	}
 }
 
 var wholeNumber = regexp.MustCompile(`^\d+$`)
 
-// isShard reports whether a document looks like a shard: it has numbers and nothing else, and a number
-// for its id, or its collection calls it a shard.
+// isShard reports whether a document looks like a shard: it has numbers and nothing else, not that of its
+// shards, and a number for its id, or its collection calls it a shard.
 func isShard(path string, fields map[string]any) bool {
-	for _, value := range fields {
-		if _, ok := rollup.NumberOf(value); !ok {
+	for name, value := range fields {
+		if _, ok := rollup.NumberOf(value); !ok || name == "num_shards" || name == "numShards" {
 			return false
 		}
 	}

@@ -28,7 +28,6 @@ func initCommand() *cobra.Command {
 the default. Every command reads the file, in the folder that it runs in or the nearest above.`,
 		Example: `  tally init
   tally init --routes 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'`,
-		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
 	f.StringVar(&routes, "routes", rollup.DefaultRoute, "routes, separated by semicolons")
@@ -120,4 +119,21 @@ func (q questions) route() (string, error) {
 		}
 		fmt.Fprintln(q.out, err)
 	}
+}
+
+// routeFor returns a route for the documents like the one at path: it sums their field, or without one
+// it counts them into the documents that they are below.
+func routeFor(path, field string) string {
+	pattern, template := generalized(path)
+	ids := strings.Split(pattern, "/")
+	above, collection := strings.Join(ids[:len(ids)-2], "/"), ids[len(ids)-2]
+	switch {
+	case field == "" && above == "":
+		return pattern + " -> " + template + " : count() as " + collection
+	case field == "":
+		return pattern + " -> " + above + " : count() as " + collection + " : existing"
+	case strings.HasPrefix(rollup.DefaultRoute, pattern+" -> "):
+		template = "rollups/" + ids[1]
+	}
+	return pattern + " -> " + template + " : " + field
 }

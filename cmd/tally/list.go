@@ -19,7 +19,7 @@ type listed struct {
 
 // line returns the counter's line in a table of these totals.
 func (l listed) line(names []string) string {
-	cells := []string{shown(l.Counter)}
+	row := []string{shown(l.Counter)}
 	for _, name := range names {
 		cell := "-"
 		if l.RollUp != nil {
@@ -27,12 +27,12 @@ func (l listed) line(names []string) string {
 				cell = sum.String()
 			}
 		}
-		cells = append(cells, cell)
+		row = append(row, cell)
 	}
 	if l.RollUp == nil {
-		return strings.Join(append(cells, "-", "-"), "\t")
+		return strings.Join(append(row, "-", "-"), "\t")
 	}
-	return strings.Join(append(cells, fmt.Sprint(l.RollUp.NumShards), l.RollUp.AsOf.Format(time.RFC3339Nano)), "\t")
+	return strings.Join(append(row, fmt.Sprint(l.RollUp.NumShards), l.RollUp.AsOf.Format(time.RFC3339Nano)), "\t")
 }
 
 func listCommand() *cobra.Command {
@@ -48,7 +48,6 @@ first roll-up is yet to come is not listed; tally audit names it.`,
 		Example: `  tally ls
   tally ls --limit 20 --after counters/likes
   tally ls --json | jq '.counters[] | select(.rollup.totals.count > 1000)'`,
-		Args: cobra.NoArgs,
 	}
 	c.Flags().IntVar(&limit, "limit", 100, "counters on a page, up to 300")
 	c.Flags().StringVar(&after, "after", "", "last counter of the page before")
@@ -73,25 +72,29 @@ first roll-up is yet to come is not listed; tally audit names it.`,
 			last = counters[len(counters)-1].Counter
 		}
 		if more && !t.json {
-			defer fmt.Fprintf(t.logs, "more: --after %s\n", last)
+			defer fmt.Fprintf(t.logs, "more: --after %s\n", shown(last))
 		}
 		return t.print(map[string]any{"counters": counters, "after": last}, "%s", table)
 	})
 }
 
 // table returns the counters of roll-ups as ls lists them, and their table.
-func (t *target) table(found []rollup.Found) ([]listed, string) {
+func (t *target) table(found []rollup.Found) ([]listed, cells) {
 	counters := make([]listed, len(found))
 	var lines []string
 	for i, f := range found {
 		counters[i] = listed{t.name(f.Counter), rollUpOf(f.RollUp, time.Time{})}
 		names := f.Template.Totals()
+		heads := make([]string, len(names))
+		for i, name := range names {
+			heads[i] = shown(name)
+		}
 		if i == 0 || f.Template != found[i-1].Template {
-			lines = append(lines, "COUNTER\t"+strings.Join(names, "\t")+"\tSHARDS\tAS OF")
+			lines = append(lines, "COUNTER\t"+strings.Join(heads, "\t")+"\tSHARDS\tAS OF")
 		}
 		lines = append(lines, counters[i].line(names))
 	}
-	return counters, strings.Join(lines, "\n")
+	return counters, cells(strings.Join(lines, "\n"))
 }
 
 // name returns an argument that names the counter.

@@ -14,7 +14,6 @@ import (
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/shards"
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 )
@@ -24,7 +23,7 @@ type load struct {
 	demo     *demo
 	stack    *stack
 	counters []*watched
-	progress *progressbar.ProgressBar
+	progress *progress
 }
 
 // usage is what a stack was used for until some moment.
@@ -33,7 +32,7 @@ type usage struct {
 	billed billing.Counts
 }
 
-func newLoad(d *demo, s *stack, progress *progressbar.ProgressBar) *load {
+func newLoad(d *demo, s *stack, progress *progress) *load {
 	l := &load{demo: d, stack: s, progress: progress}
 	for n := range d.counters {
 		id := fmt.Sprintf("demo-%0*d", len(strconv.Itoa(d.counters)), n+1) // of one length, to be sorted
@@ -75,16 +74,16 @@ func (l *load) run(ctx context.Context) (result, error) {
 		for _, w := range l.counters {
 			w.forgetRollUps()
 		}
-		l.progress.Describe("lone increments on idle counters")
+		l.progress.describe("lone increments on idle counters")
 		if quiet, err = l.quiet(working); err != nil {
 			return err
 		}
-		l.progress.Describe("increments from all clients")
+		l.progress.describe("increments from all clients")
 		began = time.Now()
 		if err := l.busy(working, l.demo.load()); err != nil {
 			return err
 		}
-		l.progress.Describe("waiting for the last roll-ups")
+		l.progress.describe("waiting for the last roll-ups")
 		return l.settle(working)
 	})
 	if err := work.Wait(); err != nil {
@@ -184,11 +183,11 @@ func (l *load) increment(ctx context.Context, w *watched) error {
 		switch {
 		case err == nil:
 			w.incremented(committed)
-			_ = l.progress.Add(1)
+			l.progress.add()
 			return nil
 		case errors.Is(err, shards.ErrInDoubt):
 			w.doubted()
-			_ = l.progress.Add(1)
+			l.progress.add()
 			return nil
 		}
 		if ctx.Err() == nil {

@@ -77,15 +77,16 @@ func runAt(ctx context.Context, at endpoints, args []string, stdout, stderr io.W
 		Short:         "Exact, live, cheap counters for Cloud Firestore",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       version(),
 	}
+	root.SetVersionTemplate("tally {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
-	})
-	root.AddCommand(initCommand(), devCommand(), demoCommand(), functionsCommand(), deployCommand(), undeployCommand(), doctorCommand(), migrateCommand())
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(initCommand(), devCommand(), demoCommand(), functionsCommand(), deployCommand(), undeployCommand(), doctorCommand(), migrateCommand(), versionCommand())
 	root.AddCommand(counterCommands()...)
-	root.SetArgs(args)
-	stdout, stderr = screen{stdout}, screen{stderr}
+	takeArguments(root)
+	root.SetArgs(negatives(root, args))
+	stdout, stderr = &screen{raw: stdout}, &screen{raw: stderr}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(context.WithValue(ctx, endpointsKey{}, at)); err != nil {

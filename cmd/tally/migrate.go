@@ -76,7 +76,6 @@ At each moment the totals are right, and nothing is ever carried twice. So the c
 if a document or a roll-up differs at the end.`,
 		Example: `  tally migrate firestore-counter --routes 'pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits, likes' --dry-run
   TALLY_ROUTES='…' tally migrate firestore-counter --project my-project`,
-		Args: cobra.NoArgs,
 	}
 	f := c.Flags()
 	f.BoolVar(&m.dryRun, "dry-run", false, "say what would be done for each document and in all, and change nothing")
@@ -126,10 +125,10 @@ func (m *migrationRun) migrate(ctx context.Context) (err error) {
 	}
 	after := m.plan
 	if m.migrated.ToDo > 0 {
-		if err := confirm(ctx, m.in, m.logs, m.yes, fmt.Sprintf(`
+		if err := m.confirm(ctx, m.yes, `
 The extension must have been uninstalled in project %s for %v, or it takes the shards away again.
 The documents' fields stand still from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
-Is the extension uninstalled?`, m.project, migration.Wait)); err != nil {
+Is the extension uninstalled?`, m.project, migration.Wait); err != nil {
 			return err
 		}
 		if err := m.work(ctx); err != nil {
@@ -144,9 +143,9 @@ Is the extension uninstalled?`, m.project, migration.Wait)); err != nil {
 
 // scan scans, with a progress bar.
 func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, error) {
-	bar := m.bar(-1, what, "reads")
-	defer bar.Finish()
-	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { _ = bar.Set64(reads) })
+	m.begin(what, "reads", unknown, "They change nothing. The same command begins them again.")
+	defer m.stop()
+	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { m.report(int(reads), unknown) })
 }
 
 // tellPlan says what there is to do; in a dry run, for each document too.
@@ -166,7 +165,7 @@ func (m *migrationRun) tellPlan() {
 				t := &d.Totals[i]
 				carry, then = append(carry, fmt.Sprintf("%s %v", t.Field, t.Left)), append(then, fmt.Sprintf("%s %v", t.Field, t.Expected()))
 			}
-			fmt.Fprintf(m.text, "%s: fold %d of %d shards; carry %s; then %s\n", d.Path, d.Fold, d.Shards, strings.Join(carry, ", "), strings.Join(then, ", "))
+			fmt.Fprintf(m.text, "%s: fold %d of %d shards; carry %s; then %s\n", shown(d.Path), d.Fold, d.Shards, strings.Join(carry, ", "), strings.Join(then, ", "))
 		}
 	}
 	fmt.Fprintf(m.text, "documents  %d, with something left to do for %d\n", len(m.plan.Documents), len(toDo))
@@ -179,27 +178,19 @@ func (m *migrationRun) tellPlan() {
 		fmt.Fprintf(m.text, "extension  left no sign of when it ran\n")
 	}
 	for _, u := range m.plan.Uncounted {
-		fmt.Fprintf(m.text, "NOT COUNTED: %s (shards: %d; such as %q)\n", u.What, u.Shards, u.Example)
+		fmt.Fprintf(m.text, "NOT COUNTED: %s (shards: %d; such as %q)\n", shown(u.What), u.Shards, u.Example)
 	}
 }
 
 // work does what is left.
 func (m *migrationRun) work(ctx context.Context) error {
-	bar := m.bar(int64(m.migrated.ToDo), "migrating", "documents")
+	m.begin("migrating", "documents", m.migrated.ToDo, "Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.")
 	err := m.plan.Run(ctx, m.client, m.concurrency, func(done int) {
 		m.migrated.Done = done
-		_ = bar.Set(done)
+		m.report(done, m.migrated.ToDo)
 	})
-	_ = bar.Finish()
-	if ctx.Err() != nil {
-		fmt.Fprintf(m.logs, "stopped: %d of %d documents are done. Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.\n",
-			m.migrated.Done, m.migrated.ToDo)
-		return err
-	}
+	m.stop()
 	fmt.Fprintf(m.text, "done       %d documents\n", m.migrated.Done)
-	if err != nil {
-		fmt.Fprintln(m.logs, "not all documents are done; the same command goes on from here")
-	}
 	return err
 }
 
@@ -208,7 +199,7 @@ func (m *migrationRun) check(ctx context.Context, after *migration.Plan) error {
 	c := m.plan.Compare(after)
 	m.migrated.Differing, m.migrated.Moved = append(m.migrated.Differing, c.Differing...), values(c.By)
 	for _, d := range c.Differing {
-		fmt.Fprintf(m.text, "DIFFERENT: %s: %s\n", d.Document, d.Why)
+		fmt.Fprintf(m.text, "DIFFERENT: %s: %s\n", shown(d.Document), shown(d.Why))
 	}
 	fmt.Fprintf(m.text, "exact      %d of %d documents\n", c.Exact, len(after.Documents))
 	if c.Moved > 0 {
@@ -240,13 +231,13 @@ func (m *migrationRun) checkRollUps(ctx context.Context, after *migration.Plan) 
 		return err
 	}
 	defer store.Close()
-	bar := m.bar(-1, "comparing roll-ups", "roll-ups")
+	m.begin("comparing", "roll-ups", unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
 	r, err := rollup.Audit(ctx, store, after.Routes, rollup.AuditOptions{
 		Options:     rollup.Options{Cadence: m.config.Cadence, Burst: m.config.Burst, Timeout: auditTimeout, Logger: logger},
 		Concurrency: m.concurrency, Grace: m.grace, DryRun: true, KeepRerouted: true, FromFirst: true,
-		Progress: func(r rollup.Report) { _ = bar.Set(r.Counters) },
+		Progress: func(r rollup.Report) { m.report(r.Counters, unknown) },
 	})
-	_ = bar.Finish()
+	m.stop()
 	m.migrated.RollUps = &r
 	fmt.Fprintf(m.text, "roll-ups   %d, of which %d differ from their shards\n", r.Counters, r.Differing)
 	if err == nil && r.Differing > 0 {

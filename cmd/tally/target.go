@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -40,6 +39,9 @@ type target struct {
 
 	in        io.Reader
 	out, logs io.Writer
+	patience  *time.Timer // nil: without end
+	progress  *progress   // nil: nothing that takes long has begun
+	kept      string      // what is true if that is stopped, and how to go on
 	dial      []grpc.DialOption
 	client    *firestore.Client
 	at        endpoints
@@ -67,7 +69,7 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 	f.StringVar(&t.database, "database", "", "database id (default: the first of tally.yaml, else (default))")
 	f.StringVar(&t.routes, "routes", "", "routes, separated by semicolons (default: those of the functions that run, else of tally.yaml)")
 	f.BoolVar(&t.json, "json", false, "print JSON")
-	f.DurationVar(&t.timeout, "timeout", timeout, "how long to try; 0: without end")
+	f.DurationVar(&t.timeout, "timeout", timeout, "give up after so long without progress; 0: never")
 	c.Long = strings.TrimSpace(c.Long + "\n\nWorks on the emulator that FIRESTORE_EMULATOR_HOST names, else on a real project with application default credentials, which need the role " + role + ".")
 	t.role = role
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -78,13 +80,13 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 			return err
 		}
 		if t.timeout < 0 {
-			return fmt.Errorf("--timeout %v: want 0 or more; 0 is without end", t.timeout)
+			return fmt.Errorf("--timeout %v: want 0 or more", t.timeout)
 		}
-		ctx := c.Context()
+		ctx, cancel := context.WithCancelCause(c.Context())
+		defer cancel(nil)
 		if t.timeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, t.timeout)
-			defer cancel()
+			t.patience = time.AfterFunc(t.timeout, func() { cancel(fmt.Errorf("no progress for %v; --timeout gives it longer", t.timeout)) })
+			defer t.patience.Stop()
 		}
 		if err := t.open(ctx); err != nil {
 			return t.explain(err)
@@ -98,9 +100,50 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 				return err
 			}
 		}
-		return t.explain(run(ctx, args))
+		err = run(ctx, args)
+		t.stop()
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+			if t.progress != nil {
+				err = errors.Join(err, fmt.Errorf("%v. %s", t.progress, t.kept))
+			}
+		}
+		return t.explain(t.told(err))
 	}
 	return c
+}
+
+// begin says what the command does from now on, which may take long: its unit, how many there are if that
+// is known, and what is true if it is stopped.
+func (t *target) begin(what, unit string, total int, kept string) {
+	t.stop()
+	t.progress, t.kept = newProgress(t.logs, what, unit, total), kept
+}
+
+// report says how far what has begun is.
+func (t *target) report(done, total int) {
+	if t.patience != nil {
+		t.patience.Reset(t.timeout)
+	}
+	if t.progress != nil {
+		t.progress.at(done, total)
+	}
+}
+
+// stop takes the progress bar away.
+func (t *target) stop() {
+	if t.progress != nil {
+		t.progress.stop()
+	}
+}
+
+// confirm asks whether to go on, unless yes. The user may take time.
+func (t *target) confirm(ctx context.Context, yes bool, format string, args ...any) error {
+	if t.patience != nil {
+		t.patience.Stop()
+		defer t.patience.Reset(t.timeout)
+	}
+	return confirm(ctx, t.in, t.logs, yes, fmt.Sprintf(format, escaped(args)...))
 }
 
 func (t *target) open(ctx context.Context) error {
@@ -140,8 +183,6 @@ func (t *target) explain(err error) error {
 	switch code := status.Code(err); {
 	case err == nil:
 	case errors.Is(err, context.Canceled):
-	case errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded:
-		remedy = fmt.Sprintf("no end after %v; --timeout gives it longer", t.timeout)
 	case code == codes.PermissionDenied:
 		remedy = fmt.Sprintf("the account needs the role %s: gcloud projects add-iam-policy-binding %s --member=user:YOU --role=%s", t.role, t.project, t.role)
 	case code == codes.NotFound && strings.Contains(err.Error(), "database"):
@@ -161,14 +202,34 @@ func (t *target) explain(err error) error {
 	return fmt.Errorf("%w\n%s", err, remedy)
 }
 
-// print prints the object if JSON is wanted, else the text.
+// told returns an error that says what err says, in lines of which none is from an id, and with paths as
+// the user knows them.
+func (t *target) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.ReplaceAll(strings.TrimPrefix(said(err), "shards: "), ": shards: ", ": ")
+	return toldError{err, strings.ReplaceAll(text, fmt.Sprintf("projects/%s/databases/%s/documents/", t.project, t.database), "")}
+}
+
+type toldError struct {
+	error
+	text string
+}
+
+func (e toldError) Error() string { return e.text }
+func (e toldError) Unwrap() error { return e.error }
+
+// Cells are text whose tabs and newlines are not to be escaped.
+type cells string
+
+// print prints the object if JSON is wanted, else the text: lines of cells, which tabs separate.
 func (t *target) print(object any, format string, args ...any) error {
 	if t.json {
 		return json.NewEncoder(t.out).Encode(object)
 	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, format+"\n", args...)
-	return w.Flush()
+	_, err := io.WriteString(t.out, table(fmt.Sprintf(format+"\n", escaped(args)...)))
+	return err
 }
 
 // store opens the engine's own view of the database.
@@ -219,7 +280,7 @@ func (t *target) totalCommand(c *cobra.Command, run func(ctx context.Context, c 
 		if err != nil {
 			return err
 		}
-		return run(ctx, c, t.shards(c, r, total.Field, shards.DefaultNumShards), args)
+		return run(ctx, c, t.shards(c, r, total.Field, shards.DefaultNumShards, shards.Progress(t.report)), args)
 	})
 }
 
@@ -280,7 +341,8 @@ func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
 	return shown
 }
 
-func (r *rollUp) String() string {
-	return fmt.Sprintf("%v\t%d shards\tas of %s\t%v old", r.Totals, r.NumShards, r.AsOf.Format(time.RFC3339Nano),
-		time.Duration(r.AgeMS*float64(time.Millisecond)).Round(time.Millisecond))
+// cells returns the roll-up as cells of a table.
+func (r *rollUp) cells() cells {
+	return cells(fmt.Sprintf("%s\t%d shards\tas of %s\t%v old", shown(r.Totals.String()), r.NumShards, r.AsOf.Format(time.RFC3339Nano),
+		time.Duration(r.AgeMS*float64(time.Millisecond)).Round(time.Millisecond)))
 }

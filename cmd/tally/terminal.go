@@ -8,10 +8,14 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
+	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
+	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
@@ -19,6 +23,19 @@ import (
 // column. Control characters, marks that change the direction of writing, whatever else has no look
 // of its own, and bytes that are not UTF-8 are escaped.
 func shown(text string) string { return escape(text, "") }
+
+// escaped has the texts among the arguments shown.
+func escaped(args []any) []any {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			args[i] = shown(arg)
+		case fmt.Stringer:
+			args[i] = shown(arg.String())
+		}
+	}
+	return args
+}
 
 // escape escapes what a terminal must not get, but for the characters that are kept. An escaped
 // string of JSON has the same value.
@@ -41,12 +58,63 @@ func escape(text, keep string) string {
 	return b.String()
 }
 
-// A screen is an output of a command. It escapes what a terminal must not get but newlines and tabs,
-// which the caller escapes by shown where they are not its own.
-type screen struct{ raw io.Writer }
+// said returns what an error says, with a line for each of several errors that are joined.
+func said(err error) string {
+	if many, ok := err.(interface{ Unwrap() []error }); ok && err.Error() == errors.Join(many.Unwrap()...).Error() {
+		var all []string
+		for _, err := range many.Unwrap() {
+			all = append(all, said(err))
+		}
+		return strings.Join(all, "\n")
+	}
+	return shown(err.Error())
+}
 
-func (s screen) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(s.raw, escape(string(p), "\n\t")); err != nil {
+// table puts the cells of lines, which tabs separate, below each other, as wide as a terminal shows
+// them. An empty line ends a table.
+func table(text string) string {
+	blocks := strings.Split(text, "\n\n")
+	for i, block := range blocks {
+		var widths []int
+		rows := strings.Split(block, "\n")
+		for _, row := range rows {
+			cells := strings.Split(row, "\t")
+			for j, cell := range cells[:len(cells)-1] {
+				if j == len(widths) {
+					widths = append(widths, 0)
+				}
+				widths[j] = max(widths[j], uniseg.StringWidth(cell))
+			}
+		}
+		for n, row := range rows {
+			cells := strings.Split(row, "\t")
+			for j, cell := range cells[:len(cells)-1] {
+				cells[j] += strings.Repeat(" ", widths[j]-uniseg.StringWidth(cell)+2)
+			}
+			rows[n] = strings.Join(cells, "")
+		}
+		blocks[i] = strings.Join(rows, "\n")
+	}
+	return strings.Join(blocks, "\n\n")
+}
+
+// A screen is an output of a command. It escapes what a terminal must not get but newlines and tabs,
+// which the caller escapes by shown where they are not its own. Lines take the place of a progress
+// bar, which is drawn again below.
+type screen struct {
+	raw io.Writer
+	mu  sync.Mutex
+	bar bool // is there
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	text := escape(string(p), "\n\t")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bar {
+		text = "\r\x1b[K" + text
+	}
+	if _, err := io.WriteString(s.raw, text); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -54,7 +122,7 @@ func (s screen) Write(p []byte) (int, error) {
 
 // raw returns where the writer of a screen writes to, for progress bars.
 func raw(w io.Writer) io.Writer {
-	if s, ok := w.(screen); ok {
+	if s, ok := w.(*screen); ok {
 		return s.raw
 	}
 	return w
@@ -62,11 +130,122 @@ func raw(w io.Writer) io.Writer {
 
 // isTerminal reports whether an input or an output is a terminal.
 func isTerminal(stream any) bool {
-	if s, ok := stream.(screen); ok {
+	if s, ok := stream.(*screen); ok {
 		stream = s.raw
 	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// A progress is how far a command is. On a terminal a bar shows it, once the first second is over. It
+// may be used by many goroutines.
+type progress struct {
+	logs  io.Writer
+	unit  string
+	timer *time.Timer
+
+	mu          sync.Mutex
+	what        string
+	done, total int
+	bar         *progressbar.ProgressBar // nil where there is no terminal
+	out         io.Writer                // of the bar: nothing in the first second
+}
+
+// unknown is the total of a progress whose end nobody knows.
+const unknown = -1
+
+func newProgress(logs io.Writer, what, unit string, total int) *progress {
+	p := &progress{logs: logs, unit: unit, what: what, total: total, out: io.Discard}
+	if isTerminal(logs) {
+		p.begin()
+		p.timer = time.AfterFunc(time.Second, p.show)
+	}
+	return p
+}
+
+// begin begins a bar.
+func (p *progress) begin() {
+	p.bar = progressbar.NewOptions(p.total, progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(p.what),
+		progressbar.OptionSetItsString(p.unit), progressbar.OptionShowIts(), progressbar.OptionShowCount(), progressbar.OptionShowTotalBytes(p.total != unknown),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetSpinnerChangeInterval(0), progressbar.OptionClearOnFinish(), progressbar.OptionSetRenderBlankState(true))
+}
+
+// show has the bar seen.
+func (p *progress) show() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.out = raw(p.logs); p.bar != nil {
+		p.seen(true)
+		progressbar.OptionSetWriter(p.out)(p.bar)
+		_ = p.bar.RenderBlank()
+	}
+}
+
+// seen tells the screen whether a bar is on it.
+func (p *progress) seen(bar bool) {
+	if s, ok := p.logs.(*screen); ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.bar = bar
+	}
+}
+
+// at says that so much is done, out of a total. Another total is another bar.
+func (p *progress) at(done, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.set(done, total)
+}
+
+// add says that one more is done.
+func (p *progress) add() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.set(p.done+1, p.total)
+}
+
+func (p *progress) set(done, total int) {
+	anew := total != p.total
+	p.done, p.total = done, total
+	if p.bar == nil {
+		return
+	}
+	if anew {
+		_ = p.bar.Finish()
+		p.begin()
+	}
+	_ = p.bar.Set(done)
+}
+
+// describe says what is done from now on.
+func (p *progress) describe(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.what = what; p.bar != nil {
+		p.bar.Describe(what)
+	}
+}
+
+// String says how far the command is.
+func (p *progress) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.total == unknown {
+		return fmt.Sprintf("%d %s are done", p.done, p.unit)
+	}
+	return fmt.Sprintf("%d of %d %s are done", p.done, p.total, p.unit)
+}
+
+// stop takes the bar away.
+func (p *progress) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		p.timer.Stop()
+		_ = p.bar.Finish()
+		p.bar = nil
+		p.seen(false)
+	}
 }
 
 // errUnconfirmed is how a command ends that was not allowed to go on.
@@ -89,6 +268,7 @@ func confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool, questi
 	}()
 	select {
 	case <-ctx.Done():
+		fmt.Fprintln(logs)
 		return context.Cause(ctx)
 	case a := <-answer:
 		if a != "y" && a != "yes" {

@@ -23,7 +23,6 @@ each version of the document. A counter without a roll-up is waited for.`,
 		Example: `  tally watch likes
   tally watch likes views
   tally watch likes --json | jq .rollup.totals.count`,
-		Args: cobra.MinimumNArgs(1),
 	}
 	return t.command(c, viewer, func(ctx context.Context, args []string) error {
 		counters, ctx := errgroup.WithContext(ctx)
@@ -34,7 +33,7 @@ each version of the document. A counter without a roll-up is waited for.`,
 				return err
 			}
 			if err := t.exists(ctx, &c); errors.Is(err, errUnknown) {
-				fmt.Fprintf(t.logs, "tally: %v; waiting for it\n", err)
+				fmt.Fprintf(t.logs, "tally: %s; waiting for it\n", said(err))
 			} else if err != nil {
 				return err
 			}
@@ -67,9 +66,9 @@ func (t *target) watch(ctx context.Context, c counter, mu *sync.Mutex) error {
 			continue
 		}
 		last = version.Tally.AsOf
-		r, text := rollUpOf(version, doc.ReadTime), "no roll-up yet"
+		r, text := rollUpOf(version, doc.ReadTime), cells("no roll-up yet")
 		if r != nil {
-			text = r.String()
+			text = r.cells()
 		}
 		mu.Lock()
 		err = t.print(map[string]any{"counter": c.path, "rollup": r}, "%s\t%s", c.path, text)

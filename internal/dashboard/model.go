@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"container/list"
 	"math"
 	"strings"
 	"time"
@@ -19,10 +18,7 @@ type row struct {
 	samples []sample // of the last roll-ups, the oldest first
 	shards  int64    // documents counted
 	rate    float64  // change of the total per second
-	born    uint64   // version of the model when it came
-	version uint64   // of its last change
-	place   *list.Element
-	removed bool
+	version int      // raised with each change
 }
 
 type rowKey struct{ database, rollUp, total string }
@@ -77,38 +73,18 @@ func change(from, to rollup.Number) float64 {
 	return d
 }
 
-// maxRemoved is how many removed rows are remembered for pages that still show them. A page that has
-// missed more is sent everything.
-const maxRemoved = 1024
-
 // A model is what is known of all counters. It is not safe for concurrent use.
-//
-// Each change of a row raises the version, and moves the row to the front of the order. So the rows
-// that changed since a version are at the front, however many there are, and nothing is kept for a
-// page but the version that it has.
 type model struct {
 	window  time.Duration // over which rates are means
 	began   int64         // when the watching began, by Firestore's clock, in microseconds; 0: not yet
-	version uint64
 	ids     int64
 	rows    map[rowKey]*row
-	order   *list.List // of *row, the last changed first; removed ones too
-	removed int        // of them
-	missing uint64     // version of the last removed row that is no longer remembered
-	active  map[*row]bool
 	rate    float64 // of all rows
 	rollUps recent
 }
 
 func newModel(window time.Duration) *model {
-	return &model{window: window, rows: make(map[rowKey]*row), order: list.New(), active: make(map[*row]bool), rollUps: newRecent(window)}
-}
-
-// touch makes r the last changed row.
-func (m *model) touch(r *row) {
-	m.version++
-	r.version = m.version
-	m.order.MoveToFront(r.place)
+	return &model{window: window, rows: make(map[rowKey]*row), rollUps: newRecent(window)}
 }
 
 // put notes what a roll-up document says of a field, and reports whether it was not known. With known,
@@ -118,9 +94,7 @@ func (m *model) put(key rowKey, source *query, from origin, s sample, numShards 
 	if !ok {
 		m.ids++
 		r = &row{id: m.ids, key: key, source: source, from: from, known: known}
-		r.place = m.order.PushFront(r)
 		m.rows[key] = r
-		r.born = m.version + 1
 	} else if r.latest() == s && r.shards == numShards {
 		return false
 	}
@@ -134,8 +108,7 @@ func (m *model) put(key rowKey, source *query, from origin, s sample, numShards 
 	}
 	r.samples = append(r.samples, s)
 	r.shards = numShards
-	m.active[r] = true
-	m.touch(r)
+	r.version++
 	return true
 }
 
@@ -146,19 +119,7 @@ func (m *model) remove(key rowKey) {
 		return
 	}
 	delete(m.rows, key)
-	delete(m.active, r)
-	r.removed, r.samples = true, nil
-	m.touch(r)
-	m.removed++
-	for e := m.order.Back(); e != nil && m.removed > maxRemoved; {
-		before := e.Prev()
-		if r := e.Value.(*row); r.removed {
-			m.missing = max(m.missing, r.version)
-			m.order.Remove(e)
-			m.removed--
-		}
-		e = before
-	}
+	r.samples = nil
 }
 
 // tick brings the rates up to now, a time of Firestore's clock.
@@ -170,33 +131,13 @@ func (m *model) tick(now time.Time) {
 	}
 	watched := min(max(time.Duration(at-m.began)*time.Microsecond, time.Second), m.window)
 	from := at - m.window.Microseconds()
-	for r := range m.active {
+	for _, r := range m.rows {
 		rate := change(r.totalAt(from), r.latest().total) / watched.Seconds()
 		rate = math.Round(rate*1000) / 1000 // digits enough, and no more to send
 		if rate != r.rate {
 			r.rate = rate
-			m.touch(r)
+			r.version++
 		}
 		m.rate += rate
-		if r.latest().asOf <= from {
-			delete(m.active, r)
-		}
 	}
-}
-
-// since returns the rows that changed after the version, the last changed first, and false if that is
-// not known any more.
-func (m *model) since(version uint64) ([]*row, bool) {
-	if version < m.missing {
-		return nil, false
-	}
-	var rows []*row
-	for e := m.order.Front(); e != nil; e = e.Next() {
-		r := e.Value.(*row)
-		if r.version <= version {
-			break
-		}
-		rows = append(rows, r)
-	}
-	return rows, true
 }

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -141,15 +139,14 @@ func (s *stream) begin() error {
 
 // A message is what the page is sent of all counters.
 type message struct {
-	About    *about     `json:"about,omitempty"` // in the first message only; then rows are all there are
-	Now      int64      `json:"now"`             // Firestore's time, in microseconds since 1970
-	Ready    bool       `json:"ready"`           // all counters are known
-	Rows     []newRow   `json:"rows,omitempty"`
-	Moved    [][5]any   `json:"moved,omitempty"` // rows that the page has: id, total, rate, as_of in microseconds, shards
-	Removed  []int64    `json:"removed,omitempty"`
-	Rate     float64    `json:"rate"`     // change of all totals a second
-	RollUps  float64    `json:"rollups"`  // a second
-	Watching bill       `json:"watching"` // what this board costs
+	About    *about     `json:"about,omitempty"`   // in the first message only; then rows are all there are
+	Now      int64      `json:"now"`               // Firestore's time, in microseconds since 1970
+	Ready    bool       `json:"ready"`             // all counters are known
+	Rows     []rowState `json:"rows,omitempty"`    // new and changed
+	Removed  []int64    `json:"removed,omitempty"` // ids of rows
+	Rate     float64    `json:"rate"`              // change of all totals a second
+	RollUps  float64    `json:"rollups"`           // a second
+	Watching bill       `json:"watching"`          // what this board costs
 	Local    *functions `json:"functions,omitempty"`
 	Problems []string   `json:"problems,omitempty"`
 }
@@ -164,7 +161,7 @@ type about struct {
 	Functions bool     `json:"functions"`
 }
 
-type newRow struct {
+type rowState struct {
 	ID       int64   `json:"id"`
 	Database string  `json:"database"`
 	Name     string  `json:"name"`
@@ -189,14 +186,9 @@ type functions struct {
 	Redelivered int  `json:"redelivered"`
 }
 
-// A reader is what a page has been sent.
-type reader struct {
-	began   bool
-	version uint64
-}
-
-// next returns what to send to a page, and notes that it was sent.
-func (b *Board) next(p *reader, local time.Time) *message {
+// next returns what to send to a page that has been sent rows of these versions, and notes that it was
+// sent. Nil: it was sent nothing.
+func (b *Board) next(sent map[*row]int, local time.Time) (*message, map[*row]int) {
 	own := billing.Counts{Reads: b.reads.Load()}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,27 +208,23 @@ func (b *Board) next(p *reader, local time.Time) *message {
 	if b.trouble != nil {
 		m.Problems = append(m.Problems, "operations of the functions: "+b.trouble.Error())
 	}
-	rows, known := b.model.since(p.version)
-	if !p.began || !known {
-		*p = reader{began: true}
-		m.About = b.about()
-		rows = slices.Collect(maps.Values(b.model.rows))
+	if sent == nil {
+		m.About, sent = b.about(), make(map[*row]int)
 	}
-	for _, r := range rows {
-		switch has := r.born <= p.version; {
-		case r.removed && has:
-			m.Removed = append(m.Removed, r.id)
-		case r.removed:
-		case has:
+	for _, r := range b.model.rows {
+		if sent[r] != r.version {
 			l := r.latest()
-			m.Moved = append(m.Moved, [5]any{r.id, l.total.String(), r.rate, l.asOf, r.shards})
-		default:
-			l := r.latest()
-			m.Rows = append(m.Rows, newRow{r.id, r.key.database, r.name(), r.key.total, r.key.rollUp, r.from.route, l.total.String(), r.rate, l.asOf, r.shards})
+			m.Rows = append(m.Rows, rowState{r.id, r.key.database, r.name(), r.key.total, r.key.rollUp, r.from.route, l.total.String(), r.rate, l.asOf, r.shards})
+			sent[r] = r.version
 		}
 	}
-	p.version = b.model.version
-	return m
+	for r := range sent {
+		if b.model.rows[r.key] != r {
+			m.Removed = append(m.Removed, r.id)
+			delete(sent, r)
+		}
+	}
+	return m, sent
 }
 
 func (b *Board) rollUpsPerSecond(local time.Time) float64 {
@@ -260,7 +248,7 @@ func (b *Board) about() *about {
 }
 
 // news reports whether a message says more than the time.
-func (m *message) news() bool { return m.About != nil || len(m.Rows)+len(m.Moved)+len(m.Removed) > 0 }
+func (m *message) news() bool { return m.About != nil || len(m.Rows)+len(m.Removed) > 0 }
 
 // streamCounters sends all counters, and then what changes.
 func (b *Board) streamCounters(s *stream, r *http.Request) error {
@@ -269,11 +257,12 @@ func (b *Board) streamCounters(s *stream, r *http.Request) error {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	var page reader
+	var rows map[*row]int
 	var sent time.Time
 	for {
 		now := time.Now()
-		if m := b.next(&page, now); m.news() || now.Sub(sent) >= heartbeat {
+		var m *message
+		if m, rows = b.next(rows, now); m.news() || now.Sub(sent) >= heartbeat {
 			if err := s.send(m); err != nil {
 				return err
 			}

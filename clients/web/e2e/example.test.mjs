@@ -121,6 +121,17 @@ async function wantExact(page, id, want) {
   );
 }
 
+/** Wants nothing on the page that only a developer understands. */
+async function plain(page) {
+  const said = await page.evaluate(() => {
+    const labelled = [...document.querySelectorAll('[placeholder], [aria-label]')];
+    return [document.title, document.body.innerText, ...labelled.flatMap((e) => [e.placeholder, e.ariaLabel])].join(
+      '\n',
+    );
+  });
+  assert.doesNotMatch(said, /shard|roll|document|firestore|emulator|project|rules|option|uid/i);
+}
+
 const rolledUp = (document) => Number(document?.fields.count.integerValue ?? 0);
 
 const ascends = (numbers) => numbers.every((n, i) => i === 0 || n > numbers[i - 1]);
@@ -154,7 +165,7 @@ test('two browsers see each other’s likes, and no number ever decreases', { ti
     assert.ok(ascends(likes), `it decreased: ${likes}`);
     assert.ok(likes.length > taps / 2, `hardly sampled: ${likes}`);
     await wantExact(page, 'likes', start + 2 * taps);
-    assert.match(await text(page, '#likes .age'), /^as of /);
+    assert.match(await text(page, '#likes .age'), /^Counted /);
     assert.equal(await text(page, '#problem'), '');
     assert.deepEqual(page.errors, []);
   }
@@ -198,21 +209,24 @@ test('each user has one vote, may take it back and vote again', { timeout }, asy
 test('a page that is signed out sees all, is refused, and says why', { timeout }, async () => {
   const page = await open('?user=');
   const [likes, votes] = [await total(page, 'likes'), await total(page, 'vote')];
+  const logged = page.waitForEvent('console', (message) => message.type() === 'warning');
   await tap(page, 'likes');
-  await untilText(page, '#problem', /^You are signed out/);
+  await untilText(page, '#problem', /^Please enter your name below first\.$/);
+  assert.match((await logged).text(), /Sign a user in/); // for developers
+  await plain(page);
   await untilTotal(page, 'likes', likes);
   await page.reload();
   await untilTotal(page, 'vote', votes);
   assert.equal(await text(page, '#problem'), '');
   await tap(page, 'vote');
-  await untilText(page, '#problem', /^You are signed out/);
+  await untilText(page, '#problem', /^Please enter your name/);
   assert.equal(await label(page), 'Vote');
   await wantExact(page, 'likes', likes);
   await wantExact(page, 'vote', votes);
 
   // The form signs in, and what is done right takes the message away.
-  await page.getByLabel('You are').fill('carol');
-  await page.getByRole('button', { name: 'Switch' }).click();
+  await page.getByLabel('Your name').fill('carol');
+  await page.getByRole('button', { name: 'That’s me' }).click();
   await page.waitForURL('**/?user=carol');
   await untilTotal(page, 'likes', likes);
   await tap(page, 'likes');
@@ -224,7 +238,7 @@ test('a page that is signed out sees all, is refused, and says why', { timeout }
 test('a browser profile is one user, another is another', { timeout }, async () => {
   const [one, other] = [await open(''), await open('')];
   const again = await open('', { beside: one });
-  const user = (page) => page.getByLabel('You are').inputValue();
+  const user = (page) => page.getByLabel('Your name').inputValue();
   assert.match(await user(one), /^guest-\w{8}$/);
   assert.equal(await user(again), await user(one));
   assert.notEqual(await user(other), await user(one));
@@ -239,7 +253,8 @@ test('offline, taps count at once and wait; online, they are sent', { timeout },
     await tap(alice, 'likes');
     assert.equal(await total(alice, 'likes'), start + i);
   }
-  assert.equal(await text(alice, '#likes .pending'), '3 of yours waiting for a connection');
+  assert.equal(await text(alice, '#likes .pending'), '3 of yours waiting until you’re back online');
+  await plain(alice);
   assert.equal(await stack.sum('counters/example-likes'), start);
   await tap(bob, 'likes');
   await untilTotal(bob, 'likes', start + 1);

@@ -31,8 +31,7 @@ export async function startStack({ project = 'demo-tally', instances = 1, flags 
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', (data) => {
         output += data;
-        // The greeting ends with the command that adds 1.
-        if (/^Add 1 from here:[^]*\n\n/m.test(output)) resolve();
+        if (/^Point an app at it:[^]*\n\n/m.test(output)) resolve();
       });
     }
     child.once('error', reject);

@@ -71,8 +71,8 @@ function showTotal(section, shown, unit) {
   let last = null;
   const showRest = () => {
     if (!last) return;
-    find('.age').textContent = last.asOf ? `as of ${age(last.asOf.toDate())}` : 'not rolled up yet';
-    const where = navigator.onLine ? 'on the way' : 'waiting for a connection';
+    find('.age').textContent = last.asOf ? `Counted ${age(last.asOf.toDate())}` : 'Not counted yet';
+    const where = navigator.onLine ? 'on the way' : 'waiting until you’re back online';
     find('.pending').textContent = last.pending ? `${last.pending} of yours ${where}` : '';
   };
   shown.onTotal((total) => {
@@ -90,10 +90,10 @@ function showTotal(section, shown, unit) {
 /** How long ago a time was, by this device's clock. */
 function age(time) {
   const seconds = Math.max(0, (Date.now() - time) / 1000);
-  if (seconds < 2) return 'now';
-  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
+  if (seconds < 2) return 'just now';
+  if (seconds < 60) return `${Math.floor(seconds)} seconds ago`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
-  return time.toLocaleString();
+  return `on ${time.toLocaleString()}`;
 }
 
 /** Does something, and says so if it fails. Returns whether it went well. */
@@ -108,21 +108,19 @@ async function attempt(what) {
   }
 }
 
-/** What to tell people, by the code of a TallyError. */
+/** What to tell visitors, by the code of a TallyError. */
 const sentences = {
-  'not-signed-in': 'You are signed out. Say below who you are, and switch.',
-  'permission-denied': 'That was refused.',
-  unavailable: 'There is no connection.',
+  'not-signed-in': 'Please enter your name below first.',
+  'permission-denied': 'Sorry, that isn’t allowed.',
+  unavailable: 'You seem to be offline. Please try again in a moment.',
 };
 
-/** Shows an error: what to tell people, and below it what to tell the app's developers. Null: none. */
+/** Tells visitors of an error, and the app's developers on the console. Null: none. */
 function complain(error) {
-  const problem = document.querySelector('#problem');
-  if (!error) return problem.replaceChildren();
-  const [sentence, detail] = [document.createElement('p'), document.createElement('small')];
-  sentence.textContent = sentences[error.code] ?? 'That did not work.';
-  detail.textContent = error.message;
-  problem.replaceChildren(sentence, detail);
+  document.querySelector('#problem').textContent = error
+    ? (sentences[error.code] ?? 'Sorry, that didn’t work. Please try again.')
+    : '';
+  if (error) console.warn(error);
 }
 
 /** The user of ?user=, else one for each browser profile; "" is nobody. */

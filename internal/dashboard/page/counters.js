@@ -25,8 +25,6 @@ export class Counters {
   filter = '';
   column = 'rate';
   descending = true;
-  #whole = 0n; // the sum of integer totals
-  #real = 0; // of all others
   prefixes = new Set(); // what comes before the ids of counters
   #unranked = false;
 
@@ -34,56 +32,40 @@ export class Counters {
   clear(several) {
     this.several = several;
     this.rows.clear();
-    this.#whole = 0n;
-    this.#real = 0;
     this.#unranked = true;
   }
 
-  add(row) {
-    const name = this.several ? `${row.database}: ${row.name}` : row.name;
-    const label = row.field === 'count' ? name : `${name} · ${row.field}`;
-    const end = name.lastIndexOf('/') + 1;
-    const r = {
-      ...row, label, key: JSON.stringify([row.database, row.rollup, row.field]), search: label.toLowerCase(), rank: 0, changed: -Infinity,
-      prefix: visible(name.slice(0, end)), last: visible(name.slice(end)), suffix: visible(label.slice(name.length)),
+  /** Notes a row that is new or changed at now. */
+  put(row, now) {
+    let r = this.rows.get(row.id);
+    if (!r) this.rows.set(row.id, (r = this.#make(row)));
+    else if (r.total !== row.total) r.changed = now;
+    Object.assign(r, { total: row.total, number: Number(row.total), rate: row.rate, asOf: row.as_of, shards: row.shards });
+  }
+
+  #make({ id, database, name, field, rollup, route }) {
+    const full = this.several ? `${database}: ${name}` : name;
+    const label = field === 'count' ? full : `${full} · ${field}`;
+    const end = full.lastIndexOf('/') + 1;
+    this.#unranked = true;
+    return {
+      id, database, name, field, rollup, route, label, key: JSON.stringify([database, rollup, field]), search: label.toLowerCase(), changed: -Infinity,
+      prefix: visible(full.slice(0, end)), last: visible(full.slice(end)), suffix: visible(label.slice(full.length)),
     };
-    this.#set(r, row.total, row.rate, row.as_of, row.shards);
-    this.rows.set(row.id, r);
-    this.#unranked = true;
-  }
-
-  move([id, total, rate, asOf, shards], now) {
-    const r = this.rows.get(id);
-    if (r.total !== total) r.changed = now;
-    this.#count(r, -1);
-    this.#set(r, total, rate, asOf, shards);
   }
 
   remove(id) {
-    const r = this.rows.get(id);
-    if (!r) return;
-    this.#count(r, -1);
-    this.rows.delete(id);
-    this.#unranked = true;
-  }
-
-  #set(r, total, rate, asOf, shards) {
-    r.total = total;
-    r.number = Number(total);
-    r.rate = rate;
-    r.asOf = asOf;
-    r.shards = shards;
-    this.#count(r, 1);
-  }
-
-  #count(r, sign) {
-    if (/^-?\d+$/.test(r.total)) this.#whole += BigInt(sign) * BigInt(r.total);
-    else if (Number.isFinite(r.number)) this.#real += sign * r.number;
+    if (this.rows.delete(id)) this.#unranked = true;
   }
 
   /** The sum of all totals, in decimal. */
   sum() {
-    return this.#real === 0 ? String(this.#whole) : String(Number(this.#whole) + this.#real);
+    let whole = 0n, real = 0;
+    for (const { total, number } of this.rows.values()) {
+      if (/^-?\d+$/.test(total)) whole += BigInt(total);
+      else if (Number.isFinite(number)) real += number;
+    }
+    return real === 0 ? String(whole) : String(Number(whole) + real);
   }
 
   /** Filters and sorts anew. With keep, rows that are shown stay in their order, and new ones come after them. */

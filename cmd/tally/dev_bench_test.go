@@ -1,0 +1,165 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+)
+
+// BenchmarkDev is how long clients wait for their increments while somebody watches: 500 counters of 10
+// shards, each incremented once in 5 s, on schedule. Nobody watches; tally dev prints the roll-ups; its
+// dashboard is open too; and, for contrast, one listener follows the collection of roll-ups.
+func BenchmarkDev(b *testing.B) {
+	b.Setenv(asTally, "1") // the functions processes are this executable
+	for _, test := range []struct {
+		name  string
+		start func(b *testing.B) (addr, project string)
+	}{
+		{"nobody", benchStack},
+		{"dev", func(b *testing.B) (string, string) {
+			addr, _ := benchDev(b, "--dashboard=false")
+			return addr, "demo-tally"
+		}},
+		{"dashboard", func(b *testing.B) (string, string) {
+			addr, page := benchDev(b, "--dashboard-port=0")
+			stream, err := http.Get(page + "counters")
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { stream.Body.Close() })
+			go func() { _, _ = io.Copy(io.Discard, stream.Body) }()
+			return addr, "demo-tally"
+		}},
+		{"listener", func(b *testing.B) (string, string) {
+			addr, project := benchStack(b)
+			client := benchClient(b, addr, project)
+			go func() {
+				for snapshots := client.CollectionGroup("rollups").Snapshots(b.Context()); ; {
+					if _, err := snapshots.Next(); err != nil {
+						return
+					}
+				}
+			}()
+			return addr, project
+		}},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			addr, project := test.start(b)
+			var clients []*firestore.Client
+			for range 8 {
+				clients = append(clients, benchClient(b, addr, project))
+			}
+			for range b.N {
+				latencies, refused := benchLoad(b, clients)
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(float64(refused), "refused")
+				b.ReportMetric(percentile(latencies, 0.5), "p50-ms")
+				b.ReportMetric(percentile(latencies, 0.99), "p99-ms")
+			}
+		})
+	}
+}
+
+// benchStack starts a stack that nobody watches.
+func benchStack(b *testing.B) (addr, project string) {
+	folder, err := here()
+	if err != nil {
+		b.Fatal(err)
+	}
+	project = "demo-bench"
+	s, err := startStack(b.Context(), stackOptions{project: project, instances: 2, folder: folder, logLevel: "WARN", lines: new(lines), logs: io.Discard})
+	b.Cleanup(s.stop)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s.addr, project
+}
+
+// benchDev runs tally dev, and returns the addresses that it greets with.
+func benchDev(b *testing.B, flag string) (addr, page string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	out, in := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer in.Close()
+		run(ctx, []string{"dev", "--firestore-port=0", "--functions-port=0", flag}, in, in)
+	}()
+	b.Cleanup(func() { cancel(); <-ended })
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if m := regexp.MustCompile(`^  Firestore +(\S+),`).FindStringSubmatch(lines.Text()); m != nil {
+			addr = m[1]
+		}
+		if m := regexp.MustCompile(`^  dashboard +(\S+)`).FindStringSubmatch(lines.Text()); m != nil {
+			page = m[1]
+		}
+		if lines.Text() == "Point an app at it:" {
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return addr, page
+		}
+	}
+	b.Fatal("tally dev ended")
+	return "", ""
+}
+
+func benchClient(b *testing.B, addr, project string) *firestore.Client {
+	client, err := firestorestore.Dial(b.Context(), addr, project, firestore.DefaultDatabaseID)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// benchLoad increments counters for 20 s, and returns how long each increment took, from when it was due,
+// and how many were refused. What comes before is not measured: the counters' first increments, and 5 s
+// of the load.
+func benchLoad(b *testing.B, clients []*firestore.Client) (latencies []time.Duration, refused int) {
+	const counters, each, warmUp, measured = 500, 5 * time.Second, 5 * time.Second, 20 * time.Second
+	increment := func(n int) error {
+		shard := clients[n%len(clients)].Doc(fmt.Sprintf("counters/%d/shards/%d", n%counters, rand.IntN(10)))
+		_, err := shard.Set(b.Context(), map[string]any{"count": firestore.Increment(1)}, firestore.MergeAll)
+		return err
+	}
+	for n := range counters {
+		if err := increment(n); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	began := time.Now()
+	turns := rand.Perm(counters)
+	for n := range int((warmUp + measured) * counters / each) {
+		due := began.Add(time.Duration(n) * each / counters)
+		time.Sleep(time.Until(due))
+		all.Go(func() {
+			err := increment(turns[n%counters])
+			took := time.Since(due)
+			mu.Lock()
+			defer mu.Unlock()
+			if due.Sub(began) < warmUp {
+				return
+			}
+			latencies = append(latencies, took)
+			if err != nil {
+				refused++
+			}
+		})
+	}
+	all.Wait()
+	return latencies, refused
+}

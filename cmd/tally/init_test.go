@@ -1,0 +1,23 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+func TestRouteFor(t *testing.T) {
+	for _, test := range []struct{ path, field, want string }{
+		{"counters/likes/shards/3", "count", rollup.DefaultRoute},
+		{"counters/likes/shards/3", "Count", "counters/{counter}/shards/{shard} -> rollups/{counter} : Count"},
+		{"posts/7/shards/0", "likes", "posts/{post}/shards/{shard} -> post_totals/{post} : likes"},
+		{"posts/7/likes/ann", "", "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing"},
+		{"orders/1", "", "orders/{order} -> totals/orders : count() as orders"},
+		{"orders/1", "amount", "orders/{order} -> totals/orders : amount"},
+	} {
+		got := routeFor(test.path, test.field)
+		if _, err := rollup.ParseRoutes(got); got != test.want || err != nil {
+			t.Errorf("routeFor(%q, %q) = %q, %v; want %q", test.path, test.field, got, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package appfolder
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// write writes files into a new folder, of which it returns the path.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func find(t *testing.T, dir string) *Folder {
+	t.Helper()
+	f, err := Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestFind(t *testing.T) {
+	dir := write(t, map[string]string{
+		"tally.yaml":      "# all of it\nroutes: |\n  # likes\n  a/{a}/b/{b} -> a/{a} : count() as b : existing\n\n  c/{c}/d/{d} -> e/{c} : f\ncadence: 500ms\ndatabases: [(default), orders]\nregion: r\nbilling: instance\nalert_email: me@example.com\nenv:\n  TALLY_BURST: 3\n",
+		"firebase.json":   `{"firestore": [{"rules": "a.rules", "indexes": "x/i.json"}, {"database": "orders", "rules": "/o.rules"}]}`,
+		".firebaserc":     `{"projects": {"default": "shop", "staging": "shop-staging"}}`,
+		"web/src/main.js": "",
+	})
+	f := find(t, filepath.Join(dir, "web", "src"))
+	want := &Folder{File: filepath.Join(dir, "tally.yaml"), Firebase: filepath.Join(dir, "firebase.json"), Project: "shop", Settings: Settings{
+		Routes:  "# likes\na/{a}/b/{b} -> a/{a} : count() as b : existing\n\nc/{c}/d/{d} -> e/{c} : f\n",
+		Cadence: "500ms", Databases: []string{"(default)", "orders"}, Region: "r", Billing: "instance", AlertEmail: "me@example.com", Env: map[string]string{"TALLY_BURST": "3"},
+	}}
+	if d := cmp.Diff(want, f); d != "" {
+		t.Errorf("Find (-want +got):\n%s", d)
+	}
+	variables := map[string]string{
+		"TALLY_ROUTES":  "a/{a}/b/{b} -> a/{a} : count() as b : existing; c/{c}/d/{d} -> e/{c} : f",
+		"TALLY_CADENCE": "500ms", "TALLY_DATABASES": "(default),orders", "TALLY_BURST": "3",
+	}
+	if d := cmp.Diff(variables, f.Variables()); d != "" {
+		t.Errorf("Variables (-want +got):\n%s", d)
+	}
+	for id, want := range map[string]Database{
+		"(default)": {Rules: filepath.Join(dir, "a.rules"), Indexes: filepath.Join(dir, "x", "i.json")},
+		"orders":    {ID: "orders", Rules: filepath.Join(dir, "o.rules")},
+		"other":     {},
+	} {
+		if d, err := f.Database(id); err != nil || d != want {
+			t.Errorf("Database(%q) = %+v, %v; want %+v", id, d, err, want)
+		}
+	}
+}
+
+func TestNothingFound(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"an empty folder":          nil,
+		"an empty file":            {"tally.yaml": ""},
+		"firebase.json of hosting": {"firebase.json": `{"hosting": {}}`},
+	} {
+		f := find(t, write(t, files))
+		d, err := f.Database("(default)")
+		if len(f.Variables()) > 0 || f.Project != "" || d != (Database{}) || err != nil {
+			t.Errorf("%s: %+v, %+v, %v; want nothing", name, f, d, err)
+		}
+	}
+}
+
+// What cannot be read is named, and a route without a place of its own gets a hint.
+func TestMistakes(t *testing.T) {
+	for text, files := range map[string]map[string]string{
+		`write "routes: |"`:       {"tally.yaml": "routes: a/{a} -> b/{a} : c"},
+		`unknown field "route"`:   {"tally.yaml": "route: x"},
+		".firebaserc: unexpected": {".firebaserc": "{", "firebase.json": "{}"},
+	} {
+		if _, err := Find(write(t, files)); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v: %v; want %q in it", files, err, text)
+		}
+	}
+	f := find(t, write(t, map[string]string{"firebase.json": `{"firestore": 1}`}))
+	if _, err := f.Database("(default)"); err == nil || !strings.Contains(err.Error(), "firebase.json: firestore: ") {
+		t.Errorf("firestore: 1: %v; want an error that names it", err)
+	}
+}
