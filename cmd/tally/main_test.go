@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asTally) != "" {
 		main()
 	}
-	testscript.Main(withEmulator{m}, map[string]func(){"tally": main})
+	testscript.Main(withEmulator{m}, map[string]func(){"tally": mainOfTests})
 }
 
 type withEmulator struct{ *testing.M }

@@ -297,8 +297,8 @@ func testCounters(t *testing.T, w *world) {
 		t.Errorf("a change was sent as more than that: %+v", p.last)
 	}
 	w.rollUp("rollups/b", later, 1, map[string]any{"count": 30})
-	p = await(func(p *page) bool { return p.has("counters/b count", "30") && p.last.Rate > 0 && p.last.RollUps > 0 })
-	if rate := p.last.Rate; rate < 1 || rate > 33 {
+	p = await(func(p *page) bool { return p.has("counters/b count", "30") && p.last.Rate > 3 && p.last.RollUps > 0 }) // the first 3 alone are at most 3 a second
+	if rate := p.last.Rate; rate > 33 {
 		t.Errorf("33 increments are %v a second", rate)
 	}
 

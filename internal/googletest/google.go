@@ -152,11 +152,25 @@ func (g *Google) Environ() []string {
 		"CLOUDSDK_PROXY_TYPE=http",
 		"CLOUDSDK_PROXY_ADDRESS="+g.rest.Hostname(),
 		"CLOUDSDK_PROXY_PORT="+g.rest.Port(),
+		environ+"="+g.grpc+" "+g.rest.String(),
 	)
 	for _, api := range apis {
 		env = append(env, "CLOUDSDK_API_ENDPOINT_OVERRIDES_"+strings.ToUpper(api)+"=http://"+api+".googleapis.com/")
 	}
 	return env
+}
+
+// environ names what Environ adds for Started.
+const environ = "GOOGLETEST"
+
+// Started returns the Google whose Environ this process has, of which only GRPC and REST work here, or nil.
+func Started() *Google {
+	addr, rest, _ := strings.Cut(os.Getenv(environ), " ")
+	u, err := url.Parse(rest)
+	if addr == "" || err != nil {
+		return nil
+	}
+	return &Google{grpc: addr, rest: u}
 }
 
 // Get returns a copy of a resource of the full name, such as projects/p/locations/l/functions/f: nil if

@@ -213,9 +213,11 @@ test('the busiest are first, and rows stay under the hand', async (t) => {
   });
   await add('b', 100);
   await awaitNames(page, 'b,a,c');
-  await add('c', 1000);
+  await add('c', 10_000);
   await awaitNames(page, 'c,b,a');
-  await add('a', 10_000);
+  const bars = await page.$$eval('#rows .row:not([hidden]) .bar', (bars) => bars.map((bar) => Number(bar.style.transform.match(/scaleX\((.*)\)/)[1])));
+  assert.deepEqual(bars.sort(), [0, 0, 1]); // a hundredth is a bar of a dot: none
+  await add('a', 1e5);
   await awaitNames(page, 'a,c,b');
   const orders = await page.evaluate(() => orders);
   assert.ok(orders.slice(2).every((at, i) => at - orders[i + 1] > 2900), `in order at ${orders}`);
@@ -326,6 +328,7 @@ for (const colorScheme of ['light', 'dark']) {
         assert.deepEqual(violations.map((v) => `${v.impact} ${v.id}: ${v.nodes.map((n) => `${n.html} ${n.failureSummary}`).join('; ')}`), [], where);
       };
       await check('the list');
+      assert.deepEqual(await page.$$eval('.head button', (buttons) => buttons.filter((b) => b.offsetParent && b.scrollWidth > b.offsetWidth).map((b) => b.textContent)), []);
       await page.click('#rows .row');
       await awaitText(page, '.heat', '^[1-9].* shard');
       await check('the panel');

@@ -1,7 +1,7 @@
 // The panel of the counter that is looked at.
 
 import { bars, steps } from './charts.js';
-import { age, decimal, integer, plural, rate, time, visible } from './format.js';
+import { age, decimal, integer, plural, rate, text, time, visible } from './format.js';
 
 const span = 120; // seconds of history
 const idle = 3; // seconds without a roll-up after which nothing seems to change
@@ -186,8 +186,4 @@ function label(axis, ids, each) {
       return span;
     }),
   );
-}
-
-function text(element, value) {
-  if (element.textContent !== value) element.textContent = value;
 }

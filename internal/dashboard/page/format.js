@@ -1,4 +1,4 @@
-// How numbers and times are shown.
+// How numbers, times and ids are shown.
 
 const whole = new Intl.NumberFormat('en');
 const real = new Intl.NumberFormat('en', { maximumFractionDigits: 3 });
@@ -6,10 +6,10 @@ const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFracti
 const tenths = new Intl.NumberFormat('en', { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
 /** A decimal as Firestore holds it, exact also beyond 2^53. */
-export function decimal(text) {
-  if (/^-?\d+$/.test(text)) return whole.format(BigInt(text));
-  const n = Number(text);
-  return Number.isFinite(n) ? real.format(n) : text;
+export function decimal(digits) {
+  if (/^-?\d+$/.test(digits)) return whole.format(BigInt(digits));
+  const n = Number(digits);
+  return Number.isFinite(n) ? real.format(n) : digits;
 }
 
 export const integer = (n) => whole.format(n);
@@ -43,4 +43,9 @@ export function time(micros, now) {
   const pad = (n, width = 2) => String(n).padStart(width, '0');
   const clock = `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}.${pad(at.getMilliseconds(), 3)}`;
   return at.toDateString() === new Date(now / 1000).toDateString() ? clock : `${day.format(at)} ${clock}`;
+}
+
+/** Sets what a node says, unless it says that already: most do. */
+export function text(node, value) {
+  if (node.textContent !== value) node.textContent = value;
 }

@@ -2,7 +2,7 @@
 // list is scrolled. The row that the keyboard is at is named by aria-activedescendant, so the focus stays where it is while rows
 // come and go.
 
-import { age, decimal, integer, rate } from './format.js';
+import { age, decimal, integer, rate, text } from './format.js';
 
 const spare = 6; // rows beyond the edges, so that scrolling shows no gap before the next frame
 const fresh = 500; // milliseconds for which a changed total stands out
@@ -92,7 +92,7 @@ export class Grid {
     let activeID = '';
     for (let i = first; i < first + count; i++) {
       const slot = this.#slots[i % count], r = shown[i];
-      set(slot, 'hidden', !r);
+      slot.element.hidden = !r;
       slot.element.index = i;
       if (!r) continue;
       this.#fill(slot, r, i, micros, now, r.key === active);
@@ -103,21 +103,17 @@ export class Grid {
   }
 
   #fill(slot, r, i, micros, now, active) {
-    set(slot, 'top', i * this.#height);
-    set(slot, 'id', `row-${r.id}`);
-    set(slot, 'rowindex', i + 2);
-    set(slot, 'selected', r.key === this.selected);
-    set(slot, 'active', active);
-    set(slot, 'fresh', now - r.changed < fresh);
-    set(slot, 'prefix', r.prefix);
-    set(slot, 'last', r.last);
-    set(slot, 'suffix', r.suffix);
-    set(slot, 'title', r.prefix + r.last + r.suffix);
-    set(slot, 'total', r.total);
-    set(slot, 'rate', r.rate);
-    set(slot, 'bar', this.counters.fastest > 0 ? Math.round((Math.abs(r.rate) / this.counters.fastest) * 100) : 0);
-    set(slot, 'age', age((micros - r.asOf) / 1e6));
-    set(slot, 'shards', r.shards);
+    const { element, cells, texts, bar } = slot;
+    element.style.transform = `translateY(${i * this.#height}px)`;
+    element.id = `row-${r.id}`;
+    element.ariaRowIndex = i + 2;
+    element.ariaSelected = r.key === this.selected;
+    element.classList.toggle('active', active);
+    cells[0].title = r.prefix + r.last + r.suffix;
+    cells[1].classList.toggle('fresh', now - r.changed < fresh);
+    const share = Math.abs(r.rate) / (this.counters.fastest || 1);
+    bar.style.transform = `scaleX(${share < 0.05 ? 0 : share})`; // a shorter one is a dot
+    [r.prefix, r.last, r.suffix, decimal(r.total), rate(r.rate), age((micros - r.asOf) / 1e6), integer(r.shards)].forEach((value, i) => text(texts[i], value));
   }
 }
 
@@ -133,40 +129,13 @@ function makeRow() {
     element.append(cell);
     return cell;
   });
-  const name = ['prefix', 'last', 'suffix'].map((part) => {
+  const texts = ['prefix', 'last', 'suffix'].map((part) => {
     const element = cells[0].appendChild(document.createElement('bdi')); // an id may be of any script
     element.className = part;
     return element;
   });
-  const text = cells.map((cell) => cell.appendChild(document.createTextNode('')));
+  texts.push(...cells.slice(1).map((cell) => cell.appendChild(document.createTextNode(''))));
   const bar = cells[2].appendChild(document.createElement('span'));
   bar.className = 'bar';
-  return { element, cells, name, text, bar, was: {} };
-}
-
-/** How each property of a row is shown. */
-const show = {
-  hidden: (s, v) => (s.element.hidden = v),
-  top: (s, v) => (s.element.style.transform = `translateY(${v}px)`),
-  id: (s, v) => (s.element.id = v),
-  rowindex: (s, v) => s.element.setAttribute('aria-rowindex', v),
-  selected: (s, v) => s.element.setAttribute('aria-selected', v),
-  active: (s, v) => s.element.classList.toggle('active', v),
-  fresh: (s, v) => s.cells[1].classList.toggle('fresh', v),
-  prefix: (s, v) => (s.name[0].textContent = v),
-  last: (s, v) => (s.name[1].textContent = v),
-  suffix: (s, v) => (s.name[2].textContent = v),
-  title: (s, v) => (s.cells[0].title = v),
-  total: (s, v) => (s.text[1].data = decimal(v)),
-  rate: (s, v) => (s.text[2].data = rate(v)),
-  bar: (s, v) => (s.bar.style.transform = `scaleX(${v / 100})`),
-  age: (s, v) => (s.text[3].data = v),
-  shards: (s, v) => (s.text[4].data = integer(v)),
-};
-
-/** Sets a property of a row, unless it has that value already: most have. */
-function set(slot, name, value) {
-  if (slot.was[name] === value) return;
-  slot.was[name] = value;
-  show[name](slot, value);
+  return { element, cells, texts, bar };
 }

@@ -3,7 +3,7 @@
 import { steps } from './charts.js';
 import { Counters } from './counters.js';
 import { Detail } from './detail.js';
-import { decimal, dollars, integer, plural, rate } from './format.js';
+import { decimal, dollars, integer, plural, rate, text } from './format.js';
 import { Grid } from './grid.js';
 
 const beat = 3000; // milliseconds between two orders of the rows
@@ -50,9 +50,9 @@ function order(keep) {
   }
   counters.order(keep);
   const { shown, filter, gone } = counters, size = counters.rows.size - (counters.all ? 0 : gone);
-  put('counters', integer(size));
+  text($('counters'), integer(size));
   $('gone').hidden = gone === 0;
-  put('gone-text', `Show ${integer(gone)} that ${gone === 1 ? 'is' : 'are'} gone`);
+  text($('gone-text'), `Show ${integer(gone)} that ${gone === 1 ? 'is' : 'are'} gone`);
   $('grid').classList.toggle('one', counters.prefixes.size < 2);
   $('shown').textContent = shown.length === size ? plural(size, 'counter') : `${integer(shown.length)} of ${plural(size, 'counter')}`;
   $('empty').hidden = shown.length > 0;
@@ -112,22 +112,22 @@ function linked(state, words) {
   if ($('link').dataset.state === state && $('link-text').textContent === words) return;
   const was = $('link').dataset.state;
   $('link').dataset.state = state;
-  $('link-text').textContent = words;
+  text($('link-text'), words);
   if (state === 'broken' || (was === 'broken' && state === 'live')) say(words);
 }
 
 function figures(m) {
-  put('sum', `sum of totals ${decimal(counters.sum())}`);
-  put('rate', rate(m.rate));
-  put('rollups', rate(m.rollups));
+  text($('sum'), `sum of totals ${decimal(counters.sum())}`);
+  text($('rate'), rate(m.rate));
+  text($('rollups'), rate(m.rollups));
   bill('watching', m.watching);
   if (m.functions) {
-    put('events', integer(m.functions.events));
-    put('events-more', `${integer(m.functions.redelivered)} redelivered, ${integer(m.functions.waiting)} on the way`);
+    text($('events'), integer(m.functions.events));
+    text($('events-more'), `${integer(m.functions.redelivered)} redelivered, ${integer(m.functions.waiting)} on the way`);
     bill('billed', m.functions.billed);
   } else if (!about.functions) {
-    put('events-more', 'known only to tally dev');
-    put('billed-more', 'known only to tally dev');
+    text($('events-more'), 'known only to tally dev');
+    text($('billed-more'), 'known only to tally dev');
   }
   const to = m.now / 1e6;
   if (past.length === 0 || to - past.at(-1)[0] >= 1 || to < past.at(-1)[0]) {
@@ -139,21 +139,14 @@ function figures(m) {
 }
 
 function bill(id, { reads, writes, deletes, dollars: price }) {
-  put(id, dollars(price));
+  text($(id), dollars(price));
   const parts = [plural(reads, 'read'), writes > 0 && plural(writes, 'write'), deletes > 0 && plural(deletes, 'delete')];
-  put(`${id}-more`, parts.filter(Boolean).join(', '));
-}
-
-function put(id, value) {
-  const element = $(id);
-  if (element.textContent !== value) element.textContent = value;
+  text($(`${id}-more`), parts.filter(Boolean).join(', '));
 }
 
 function problems(list) {
-  const box = $('problems'), text = list.join('\n\n');
-  if (box.textContent === text) return;
-  box.textContent = text;
-  box.hidden = text === '';
+  text($('problems'), list.join('\n\n'));
+  $('problems').hidden = list.length === 0;
 }
 
 /** Says something to a screen reader. What moves all the time is not said. */
