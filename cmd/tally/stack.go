@@ -115,8 +115,8 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 	if o.lines.all = os.Getenv("TALLY_LOG_LEVEL") != ""; !o.lines.all {
 		o.variables = append(o.variables, "TALLY_LOG_LEVEL="+o.logLevel)
 	}
-	for name, value := range o.folder.Variables() {
-		if _, set := os.LookupEnv(name); !set && name != "TALLY_TELEMETRY" { // which is of what is deployed
+	for name, value := range named(o.folder) {
+		if name != "TALLY_TELEMETRY" || os.Getenv(name) != "" { // the file's is of what is deployed
 			o.variables = slices.Insert(o.variables, 0, name+"="+value) // what o says wins
 		}
 	}
