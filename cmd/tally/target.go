@@ -188,6 +188,7 @@ func (t *target) open(ctx context.Context) error {
 			return fmt.Errorf("%s=%s: %w", firestorestore.EmulatorHost, host, err)
 		}
 	}
+	t.dial = append(t.dial, t.at.dial...)
 	var err error
 	if t.client, err = firestorestore.Dial(ctx, cmp.Or(host, t.at.firestore), t.project, t.database, t.dial...); err != nil {
 		return err
