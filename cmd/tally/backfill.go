@@ -62,7 +62,7 @@ func (t *target) doc(path string) (*firestore.DocumentRef, error) {
 var errDiffer = errors.New("the totals differ")
 
 func importCommand() *cobra.Command {
-	b := backfill{target: target{makes: true}}
+	b := backfill{target: target{makes: true, endless: true}}
 	var yes, check bool
 	c := &cobra.Command{
 		Use:   "import COUNTER",

@@ -60,16 +60,15 @@ const (
 
 // command makes c a command on the target, which run is called with once it is open.
 func (t *target) command(c *cobra.Command, role string, run func(ctx context.Context, args []string) error) *cobra.Command {
-	timeout := time.Minute
-	if t.endless {
-		timeout = 0
-	}
 	f := c.Flags()
 	f.StringVar(&t.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else that of the credentials, or demo-tally on an emulator)")
 	f.StringVar(&t.database, "database", "", "database id (default: the first of tally.yaml, else (default))")
 	f.StringVar(&t.routes, "routes", "", "routes, separated by semicolons (default: those of the functions that run, else of tally.yaml)")
 	f.BoolVar(&t.json, "json", false, "print JSON")
-	f.DurationVar(&t.timeout, "timeout", timeout, "give up after so long without progress; 0: never")
+	f.DurationVar(&t.timeout, "timeout", time.Minute, "give up after so long without progress; 0: never")
+	if t.endless {
+		t.timeout, f.Lookup("timeout").DefValue = 0, "never"
+	}
 	c.Long = strings.TrimSpace(c.Long + "\n\nWorks on the emulator that FIRESTORE_EMULATOR_HOST names, else on a real project with application default credentials, which need the role " + role + ".")
 	t.role = role
 	c.RunE = func(c *cobra.Command, args []string) error {
