@@ -63,7 +63,7 @@ var errDiffer = errors.New("the totals differ")
 
 func importCommand() *cobra.Command {
 	var yes, check bool
-	b := backfill{target: target{makes: true, reads: func() bool { return check }}}
+	b := backfill{target: target{makes: true, endless: true, reads: func() bool { return check }}}
 	c := &cobra.Command{
 		Use:   "import COUNTER",
 		Short: "Set a counter to a total that the database already knows, or compare them",

@@ -16,13 +16,15 @@ import (
 	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/spf13/cobra"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 )
 
 // endpoints are where Google's APIs are, if not at their own addresses: clients' options for gRPC and for
-// REST, and the address of Firestore.
+// REST, and the address of Firestore, with options of its connections.
 type endpoints struct {
 	grpc, rest []option.ClientOption
 	firestore  string
+	dial       []grpc.DialOption
 }
 
 // endpointsKey is the key of a command's endpoints in its context, which only tests set.

@@ -64,16 +64,15 @@ const (
 
 // command makes c a command on the target, which run is called with once it is open.
 func (t *target) command(c *cobra.Command, role string, run func(ctx context.Context, args []string) error) *cobra.Command {
-	timeout := time.Minute
-	if t.endless {
-		timeout = 0
-	}
 	f := c.Flags()
 	f.StringVar(&t.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else that of the credentials, or demo-tally on an emulator)")
 	f.StringVar(&t.database, "database", "", "database id (default: the first of tally.yaml, else (default))")
 	f.StringVar(&t.routes, "routes", "", "routes, separated by semicolons (default: those of the functions that run, else of tally.yaml)")
 	f.BoolVar(&t.json, "json", false, "print JSON")
-	f.DurationVar(&t.timeout, "timeout", timeout, "give up after so long without progress; 0: never")
+	f.DurationVar(&t.timeout, "timeout", time.Minute, "give up after so long without progress; 0: never")
+	if t.endless {
+		t.timeout, f.Lookup("timeout").DefValue = 0, "never"
+	}
 	c.Long = strings.TrimSpace(c.Long + "\n\nWorks on the emulator that FIRESTORE_EMULATOR_HOST names, else on a real project with application default credentials, which need the role " + role + ".")
 	t.role = role
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -177,6 +176,7 @@ func (t *target) open(ctx context.Context) error {
 	} else if from == ".firebaserc" && id != "" {
 		fmt.Fprintf(t.logs, "tally: project %s, the default of .firebaserc\n", id)
 	}
+	t.dial = append(t.dial, t.at.dial...)
 	if t.project == "" {
 		if err := t.connect(ctx, firestore.DetectProjectID); err != nil {
 			return err
@@ -248,8 +248,10 @@ func (e toldError) Unwrap() error { return e.error }
 // Cells are text whose tabs and newlines are not to be escaped.
 type cells string
 
-// print prints the object if JSON is wanted, else the text: lines of cells, which tabs separate.
+// print prints the object if JSON is wanted, else the text: lines of cells, which tabs separate. A bar is taken
+// away first: it is on the same terminal.
 func (t *target) print(object any, format string, args ...any) error {
+	t.stop()
 	if t.json {
 		return json.NewEncoder(t.out).Encode(object)
 	}
