@@ -61,17 +61,13 @@ type dev struct {
 	dashboard devDashboard
 }
 
-// projectID is what a project id looks like
-// (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
-var projectID = regexp.MustCompile(`^[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
-
 func (d *dev) run(ctx context.Context) (err error) {
 	if d.stack.folder, err = here(); err != nil {
 		return err
 	}
 	d.stack.project = cmp.Or(d.stack.project, d.stack.folder.Project, "demo-tally")
-	if !projectID.MatchString(d.stack.project) {
-		return fmt.Errorf("--project %q is no project id: want 6 to 30 lower-case letters, digits and hyphens, a letter first and no hyphen last", d.stack.project)
+	if err := checkProject(d.stack.project); err != nil {
+		return err
 	}
 	if d.every <= 0 {
 		return fmt.Errorf("--every %v: want more than 0", d.every)

@@ -622,7 +622,7 @@ func TestMistakes(t *testing.T) {
 		{"a chance", []string{"demo", "--lost-acks", "1"}, nil, []string{"--lost-acks 1: want a chance"}},
 		{"no instances", []string{"demo", "--instances", "0"}, nil, []string{"--instances 0: want at least 1"}},
 		{"schedule", []string{"dev", "--every", "0s"}, nil, []string{"--every 0s: want more than 0"}},
-		{"project id", []string{"dev", "--project", "My Project"}, nil, []string{`--project "My Project" is no project id`, "lower-case"}},
+		{"project id", []string{"dev", "--project", "My Project"}, nil, []string{`"My Project" is no project id`, "lower-case"}},
 		{"route", []string{"dev"}, []string{"TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{s} : count"}, []string{"TALLY_ROUTES=", "uses the last capture {s}"}},
 		{"a cadence that cannot be held", []string{"demo"}, []string{"TALLY_CADENCE=1m"}, []string{"TALLY_CADENCE=1m0s: want at most 1s", ": every 1m0s"}},
 		{"Firestore's port", []string{"dev", "--firestore-port", busy, "--functions-port", functions}, nil, []string{busy, "in use", "--firestore-port"}},

@@ -21,7 +21,7 @@ func migrateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "migrate",
 		Short: "Move to Tally what something else counted until now",
-		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(migrateExtensionCommand())
 	return c

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -29,6 +30,17 @@ func here() (*appfolder.Folder, error) {
 		return nil, err
 	}
 	return appfolder.Find(dir)
+}
+
+// projectID is what a project's id looks like; some begin with a domain
+// (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
+var projectID = regexp.MustCompile(`^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
+
+func checkProject(id string) error {
+	if !projectID.MatchString(id) {
+		return fmt.Errorf("%q is no project id: want 6 to 30 lower-case letters, digits and hyphens, a letter first and no hyphen last", id)
+	}
+	return nil
 }
 
 // cloneDir returns the folder of a clone of Tally: the current one if it is one, else the one that this

@@ -79,6 +79,9 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 		if t.folder, err = here(); err != nil {
 			return err
 		}
+		if err := t.choose(); err != nil {
+			return err
+		}
 		if t.timeout < 0 {
 			return fmt.Errorf("--timeout %v: want 0 or more", t.timeout)
 		}
@@ -152,7 +155,8 @@ func (t *target) confirm(ctx context.Context, yes bool, format string, args ...a
 	return confirm(ctx, t.in, t.logs, yes, fmt.Sprintf(format, escaped(args)...))
 }
 
-func (t *target) open(ctx context.Context) error {
+// choose decides on the project, as far as it is known before there is a client, and the database.
+func (t *target) choose() error {
 	host := os.Getenv(firestorestore.EmulatorHost)
 	if t.project = cmp.Or(t.project, os.Getenv("GOOGLE_CLOUD_PROJECT")); t.project == "" && t.folder.Project != "" {
 		t.project = t.folder.Project
@@ -163,8 +167,19 @@ func (t *target) open(ctx context.Context) error {
 	first, _, _ := strings.Cut(named(t.folder)["TALLY_DATABASES"], ",")
 	t.database = cmp.Or(t.database, first, firestore.DefaultDatabaseID)
 	switch {
+	case t.project != "":
+		return checkProject(t.project)
 	case host != "":
-		t.project = cmp.Or(t.project, "demo-tally")
+		t.project = "demo-tally"
+	default:
+		t.project = firestore.DetectProjectID
+	}
+	return nil
+}
+
+func (t *target) open(ctx context.Context) error {
+	host := os.Getenv(firestorestore.EmulatorHost)
+	if host != "" {
 		err := checkEmulator(ctx, host) // the SDK would try for ever
 		switch {
 		case ctx.Err() != nil:
@@ -172,8 +187,6 @@ func (t *target) open(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("%s=%s: %w", firestorestore.EmulatorHost, host, err)
 		}
-	case t.project == "":
-		t.project = firestore.DetectProjectID
 	}
 	var err error
 	if t.client, err = firestorestore.Dial(ctx, cmp.Or(host, t.at.firestore), t.project, t.database, t.dial...); err != nil {
