@@ -36,6 +36,7 @@ var notRun = []struct{ start, why string }{
 	{"(cd clients/snippets && npm audit", "it asks the internet"},
 	{"(cd internal/dashboard/browser && npm audit", "it asks the internet"},
 	{"npm ", "checks of the web client in a clone, which .ci/run runs"},
+	{"tally dev --web", "npm builds the page for a minute; clients/web/e2e/example.test.mjs runs it, in a browser"},
 	{"firebase firestore:delete", "the Firebase CLI is not here"},
 	{"tally deploy --project my-project --rules", "it calls the Firebase CLI"},
 	{"terraform init", "it downloads Google's provider"},
@@ -43,13 +44,13 @@ var notRun = []struct{ start, why string }{
 }
 
 // refused are the commands, by how they begin, that internal/googletest cannot answer, or refuses because
-// the database is there. The real gcloud takes them: for a command or a flag that it does not know, its
+// what they make is there. The real gcloud takes them: for a command or a flag that it does not know, its
 // exit status is 2.
-var refused = []string{"gcloud logging read", "gcloud billing", "gcloud run services list", "gcloud firestore databases restore", "gcloud firestore databases create"}
+var refused = []string{"gcloud billing", "gcloud firestore databases", "gcloud logging metrics create"}
 
-// unawaited are the commands, by how they begin, that nothing that follows on the page needs. They run one
-// after the other beside those.
-var unawaited = []string{"go install", "(cd ../tally/clients/web", "npm install", "go mod edit"}
+// unawaited are the commands, by how they begin, that only the next of them need. They run one after the
+// other beside the others.
+var unawaited = []string{"tally demo", "go install", "(cd ../tally/clients/web", "npm install", "go mod edit"}
 
 // endless are the commands that run until Ctrl-C, by how they begin, and what they print first.
 var endless = []struct{ start, prints string }{
@@ -58,7 +59,7 @@ var endless = []struct{ start, prints string }{
 
 // adapted are the commands, by how they begin, that get more flags here: ports of their own and a smaller load.
 var adapted = []struct{ start, flags string }{
-	{"tally dev", " --firestore-port=0 --functions-port=0 --dashboard-port=0 --web-port=0"},
+	{"tally dev", " --firestore-port=0 --functions-port=0 --dashboard-port=0"},
 	{"tally demo", " --firestore-port=0 --functions-port=0 --increments=300"},
 	{"tally dashboard", " --port=0"},
 }
@@ -97,6 +98,8 @@ func TestDocs(t *testing.T) {
 			t.Errorf("no page links to %s", page)
 		}
 	}
+	r.beside.Lock() // until all have ended
+	defer r.beside.Unlock()
 	for _, c := range notRun {
 		if !r.met[c.start] {
 			t.Errorf("no page has a command that begins with %q", c.start)
@@ -106,7 +109,7 @@ func TestDocs(t *testing.T) {
 
 // A reader is somebody who tries the docs.
 type reader struct {
-	t              *testing.T // of the page
+	all, t         *testing.T // t is of the page
 	root, dir, app string     // folders: this clone, the reader's, and the app's
 	terminal       string     // folder that keeps the terminal's variables and current folder
 	env            []string
@@ -127,19 +130,20 @@ func newReader(t *testing.T) *reader {
 	for _, id := range []string{"orders", "restored"} {
 		g.Put("projects/my-project/databases/"+id, &adminpb.Database{LocationId: "nam5", Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
 	}
-	r := &reader{t: t, root: abs(t, "../.."), dir: t.TempDir(), terminal: t.TempDir(), google: g,
+	r := &reader{all: t, t: t, root: abs(t, "../.."), dir: t.TempDir(), terminal: t.TempDir(), google: g,
 		done: map[string]bool{}, met: map[string]bool{}, withoutIt: g.Snapshot()}
 	r.app = filepath.Join(r.dir, "my-app")
 	upstream := filepath.Join(t.TempDir(), "tally")
 	r.env = append(g.Environ(), "PATH="+googletest.Gcloud(t)+":"+os.Getenv("PATH"), firestoreOfTests+"="+emulatortest.Addr(), firestorestore.EmulatorHost+"=",
-		"PROJECT=my-project", "REGION=us-central1", "GOBIN="+t.TempDir(), "TERMINAL="+r.terminal,
+		"CLOUDSDK_CORE_PROJECT=my-project", "PROJECT=my-project", "REGION=us-central1", "GOBIN="+t.TempDir(), "TERMINAL="+r.terminal,
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+upstream+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/firestore-tally/tally")
 	commit := exec.Command("sh", "-ec", `git init --quiet --initial-branch=main "$0" && export GIT_DIR="$0"/.git GIT_WORK_TREE="$1"
 git add --all && git -c user.name=Tally -c user.email=tally@example.com commit --quiet --message=Tally && git tag v1.2.3`, upstream, r.root)
 	if out, err := commit.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r.post(emulatortest.Addr(), "my-project")
+	r.put(emulatortest.Addr(), "my-project", posts)
+	r.put(emulatortest.Addr(), "my-project", map[string]map[string]any{"counters/likes": {"num_shards": 10}})
 	write(t, filepath.Join(r.terminal, "main.go"), []byte("package main\n\nimport \"github.com/firestore-tally/tally/shards\"\n\nfunc main() { shards.New(nil, \"counters/likes\") }\n"))
 	return r
 }
@@ -159,8 +163,15 @@ func (r *reader) read(t *testing.T, page, text string) {
 	}
 	write(t, filepath.Join(r.terminal, "variables"), nil)
 	write(t, filepath.Join(r.terminal, "folder"), []byte(folder))
-	defer r.beside.Unlock()
-	defer r.beside.Lock() // until all have ended
+	begin := func() { // a section
+		r.readmeLeft()
+		if page == "docs/migrate.md" {
+			r.withoutIt()
+		}
+	}
+	if !first {
+		begin()
+	}
 	defer r.stopDev()
 	fenced, language, block, command := false, "", "", ""
 	for n, line := range strings.Split(text, "\n") {
@@ -175,10 +186,7 @@ func (r *reader) read(t *testing.T, page, text string) {
 		case fenced:
 			block += line + "\n"
 		case heading.MatchString(line) && !first:
-			r.readmeLeft()
-			if page == "docs/migrate.md" {
-				r.withoutIt()
-			}
+			begin()
 		case strings.HasPrefix(line, "    ") && strings.TrimSpace(line) != "":
 			var more bool
 			if command, more = strings.CutSuffix(command+strings.TrimSpace(line), `\`); more {
@@ -218,9 +226,9 @@ func (r *reader) set(keys string) {
 
 // try runs a command of a page.
 func (r *reader) try(at, command string) {
-	t, line := r.t, strings.ReplaceAll(command, "127.0.0.1:8080", r.addr)
+	line := strings.ReplaceAll(command, "127.0.0.1:8080", r.addr)
 	begins := func(start string) bool { return strings.HasPrefix(command, start) }
-	run := func(sh *exec.Cmd) {
+	run := func(t *testing.T, sh *exec.Cmd) {
 		began := time.Now()
 		out, err := sh.CombinedOutput()
 		if err != nil && (sh.ProcessState.ExitCode() != 1 || !slices.ContainsFunc(refused, begins)) {
@@ -247,7 +255,7 @@ func (r *reader) try(at, command string) {
 		}
 	}
 	if !slices.ContainsFunc(unawaited, begins) {
-		run(r.sh(line + "\nstatus=$?; export -p >\"$TERMINAL\"/variables; pwd >\"$TERMINAL\"/folder; exit $status"))
+		run(r.t, r.sh(line+"\nstatus=$?; export -p >\"$TERMINAL\"/variables; pwd >\"$TERMINAL\"/folder; exit $status"))
 		return
 	}
 	if r.done[command] {
@@ -263,7 +271,7 @@ func (r *reader) try(at, command string) {
 		r.beside.Lock()
 		defer r.beside.Unlock()
 		close(began)
-		run(sh)
+		run(r.all, sh)
 	}()
 	<-began
 }
@@ -301,17 +309,20 @@ func (r *reader) follow(line, prints string) {
 		return
 	}
 	r.dev, r.addr = f, regexp.MustCompile(`Firestore +(\S+),`).FindStringSubmatch(f.read.String())[1]
-	r.post(r.addr, "demo-tally")
+	r.put(r.addr, "demo-tally", posts)
 }
 
-// post writes a post with two likes, which the app has.
-func (r *reader) post(addr, project string) {
+// posts are what the app has: a post with two likes.
+var posts = map[string]map[string]any{"posts/7": {"likes": 2}, "posts/7/likes/ann": {}, "posts/7/likes/bob": {}}
+
+// put writes documents.
+func (r *reader) put(addr, project string, documents map[string]map[string]any) {
 	app, err := firestorestore.Dial(r.t.Context(), addr, project, firestore.DefaultDatabaseID)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer app.Close()
-	for path, fields := range map[string]map[string]any{"posts/7": {"likes": 2}, "posts/7/likes/ann": {}, "posts/7/likes/bob": {}} {
+	for path, fields := range documents {
 		if _, err := app.Doc(path).Set(r.t.Context(), fields); err != nil {
 			r.t.Fatal(err)
 		}
