@@ -27,7 +27,7 @@ func counterCommands() []*cobra.Command {
 }
 
 func createCommand() *cobra.Command {
-	t := target{makes: true}
+	t := target{makes: true, adds: true, endless: true}
 	var n int
 	var oncePerUser, yes bool
 	c := &cobra.Command{
@@ -54,11 +54,8 @@ shard, the user's own, to 1 and back to 0.`,
 		}
 		fields := r.Fields()
 		cost := billing.Counts{Reads: 1, Writes: int64(n*len(fields) + 1)}
-		if n > manyShards {
-			if err := t.confirm(ctx, yes, "%s would get %d shards: %d writes, $%.4f at list price; and each roll-up, up to one a second while the counter changes, would bill %d reads. Go on?",
-				c.path, n, cost.Writes, cost.Cost(), (n+indexEntriesPerRead-1)/indexEntriesPerRead*len(fields)); err != nil {
-				return err
-			}
+		if err := t.mayGrow(ctx, yes, c, r, n, cost); err != nil {
+			return err
 		}
 		for _, field := range fields {
 			t.begin("creating shards", "shards", n, "The counter counts already. The same command makes the rest.")
@@ -70,7 +67,13 @@ shard, the user's own, to 1 and back to 0.`,
 	})
 }
 
-// manyShards is from how many shards on create asks: 1,000 carry about 1,000 increments a second, and
+// mayGrow asks before a counter gets many shards, which costs so much.
+func (t *target) mayGrow(ctx context.Context, yes bool, c counter, r *rollup.Route, n int, cost billing.Counts) error {
+	return t.confirm(ctx, yes || n <= manyShards, "%s would get %d shards: %d writes, $%.4f at list price; and each roll-up, up to one a second while the counter changes, would bill %d reads. Go on?",
+		c.path, n, cost.Writes, cost.Cost(), (n+indexEntriesPerRead-1)/indexEntriesPerRead*len(r.Fields()))
+}
+
+// manyShards is beyond how many shards create and resize ask: 1,000 carry about 1,000 increments a second, and
 // are a read for each roll-up.
 const manyShards = 1000
 
@@ -78,7 +81,7 @@ const manyShards = 1000
 const indexEntriesPerRead = 1000
 
 func incrementCommand() *cobra.Command {
-	var t target
+	t := target{adds: true}
 	var by, token string
 	c := &cobra.Command{
 		Use:   "increment COUNTER",
@@ -208,8 +211,8 @@ func (t *target) lacking(ctx context.Context, c counter, sum rollup.Totals) (not
 }
 
 func resizeCommand() *cobra.Command {
-	var t target
-	var renumber bool
+	t := target{endless: true}
+	var renumber, yes bool
 	c := &cobra.Command{
 		Use:   "resize COUNTER NUM_SHARDS",
 		Short: "Change the number of shards, up or down",
@@ -220,6 +223,7 @@ extension.`,
 		Example: `  tally resize likes 50
   tally resize pages/hello 10 --renumber --routes 'pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits'`,
 	}
+	c.Flags().BoolVar(&yes, "yes", false, fmt.Sprintf("grow beyond %d shards without a question", manyShards))
 	c.Flags().BoolVar(&renumber, "renumber", false, "fold all shards but 0 to NUM_SHARDS-1, whatever their ids")
 	return t.sourceCommand(c, func(ctx context.Context, c counter, r *rollup.Route, args []string) error {
 		n, err := strconv.Atoi(args[0])
@@ -230,6 +234,9 @@ extension.`,
 		was := 0
 		if above(r.Shards(c.Counter)) != "" { // else no document knows
 			was, _ = s.NumShards(ctx) // what is no number is replaced
+			if err := t.mayGrow(ctx, yes || n <= was, c, r, n, billing.Counts{Reads: int64(n + 1), Writes: int64(n - was + 1)}); err != nil {
+				return err
+			}
 		}
 		t.begin("resizing: shards", "shards", unknown, "The total is right at every step, and so it is now. The same command goes on from here.")
 		resize := s.Resize
@@ -260,7 +267,7 @@ const replaceLong = ` Increments that land meanwhile count on top. Atomic up to 
 totals in between until it is done.`
 
 func setCommand() *cobra.Command {
-	var t target
+	t := target{endless: true}
 	var yes bool
 	c := &cobra.Command{
 		Use:   "set COUNTER NUMBER",

@@ -27,7 +27,7 @@ type deletion struct {
 
 func deleteCommand() *cobra.Command {
 	d := deletion{meter: billing.NewMeter(nil)}
-	d.target = target{endless: true, dial: d.meter.DialOptions()}
+	d.target = target{endless: true, dial: d.meter.DialOptions(), reads: func() bool { return d.dryRun }}
 	c := &cobra.Command{
 		Use:   "delete [COUNTER]",
 		Short: "Delete a counter and its shards, or all counters of a pattern",
@@ -71,9 +71,6 @@ func (d *deletion) deleteOne(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.mayDestroy(); err != nil {
-		return err
-	}
 	if err := d.confirm(ctx, d.yes, "Delete the counter %s of project %s with all documents of %s, for ever?", c.path, d.project, r.Shards(c.Counter)); err != nil {
 		return err
 	}
@@ -108,9 +105,6 @@ func (d *deletion) deleteMatching(ctx context.Context) error {
 	if _, err := path.Match(d.pattern, ""); err != nil {
 		return fmt.Errorf("--matching %q: %w", d.pattern, err)
 	}
-	if err := d.mayDestroy(); err != nil && !d.dryRun {
-		return err
-	}
 	found, err := d.find(ctx)
 	if err != nil {
 		return err
@@ -118,7 +112,7 @@ func (d *deletion) deleteMatching(ctx context.Context) error {
 	if len(found) == 0 && !d.json {
 		return d.print(nil, "no counter with shards matches %s", d.pattern)
 	}
-	counters, table := d.table(found)
+	counters, text := d.table(found)
 	result := deleted{Counters: counters, DryRun: d.dryRun}
 	var numShards int64
 	for _, f := range found {
@@ -127,13 +121,15 @@ func (d *deletion) deleteMatching(ctx context.Context) error {
 		result.Cost = result.Cost.Add(billing.Counts{Reads: n + 1, Deletes: n + 1})
 	}
 	result.Dollars = result.Cost.Cost()
-	if !d.json {
-		if err := d.print(nil, "%s", table); err != nil {
-			return err
-		}
-		fmt.Fprintf(d.out, "%d counters with %d shards; to delete them bills %s, without the roll-ups that follow\n", len(found), numShards, price(result.Cost))
+	deletes, out := len(found) > 0 && !d.dryRun, d.out
+	if d.json {
+		out = d.logs
 	}
-	if len(found) > 0 && !d.dryRun {
+	if !d.json || deletes && !d.yes {
+		fmt.Fprintf(out, "%s\n%d counters with %d shards; to delete them bills %s, without the roll-ups that follow\n",
+			table(string(text)), len(found), numShards, price(result.Cost))
+	}
+	if deletes {
 		if err = d.confirm(ctx, d.yes, "Delete these %d counters of project %s, for ever?", len(found), d.project); err != nil {
 			return err
 		}
@@ -175,10 +171,18 @@ func (d *deletion) find(ctx context.Context) ([]rollup.Found, error) {
 			from, more = page.Next, page.Next != ""
 		}
 	}
+	d.begin("summing counters", "counters", len(matching), "Looking changes nothing.")
+	var done atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(deletedAtOnce)
 	for i := range matching {
-		group.Go(func() error { return sum(ctx, store, &matching[i]) })
+		group.Go(func() error {
+			if err := sum(ctx, store, &matching[i]); err != nil {
+				return err
+			}
+			d.report(int(done.Add(1)), len(matching))
+			return nil
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err

@@ -140,10 +140,9 @@ func (d *demo) run(ctx context.Context) error {
 	d.stack.project = "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
 	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute, "TALLY_DATABASES=" + firestore.DefaultDatabaseID}
 	d.stack.billed = true
-	p := newProgress(d.stack.logs, "starting the emulator and the functions", "increments", d.increments)
-	defer p.stop()
 	d.stack.logLevel, d.stack.lines = "WARN", new(lines) // what goes well needs no line
 	d.stack.lines.open(d.stack.logs, "")
+	defer d.stack.lines.close()
 	s, err := startStack(ctx, d.stack)
 	defer s.stop()
 	if err != nil {
@@ -155,6 +154,8 @@ func (d *demo) run(ctx context.Context) error {
 	defer cancel()
 	ctx, down := s.whileUp(ctx)
 	defer down()
+	p := newProgress(d.stack.logs, "creating counters", "increments", d.increments)
+	defer p.stop()
 	l := newLoad(d, s, p)
 	r, err := l.run(ctx)
 	p.stop()

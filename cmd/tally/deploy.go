@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,13 +16,15 @@ import (
 	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/spf13/cobra"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc"
 )
 
 // endpoints are where Google's APIs are, if not at their own addresses: clients' options for gRPC and for
-// REST, and the address of Firestore.
+// REST, and the address of Firestore, with options of its connections.
 type endpoints struct {
 	grpc, rest []option.ClientOption
 	firestore  string
+	dial       []grpc.DialOption
 }
 
 // endpointsKey is the key of a command's endpoints in its context, which only tests set.
@@ -71,7 +72,10 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 		if d.folder, err = here(); err != nil {
 			return err
 		}
-		if d.project = cmp.Or(d.project, os.Getenv("GOOGLE_CLOUD_PROJECT"), d.folder.Project); d.project == "" {
+		if d.project, _, err = projectOf(d.project, d.folder); err != nil {
+			return err
+		}
+		if d.project == "" {
 			return errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
 		}
 		d.source = cmp.Or(d.source, cloneDir())

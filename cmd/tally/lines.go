@@ -35,6 +35,16 @@ func (l *lines) open(out io.Writer, text string) {
 	_, _ = l.held.WriteTo(out)
 }
 
+// close ends all bursts. Nothing is printed any more.
+func (l *lines) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, more := range slices.Sorted(maps.Keys(l.seen)) {
+		l.sum(more)
+	}
+	l.out = io.Discard
+}
+
 // print prints a line with the time.
 func (l *lines) print(format string, args ...any) {
 	l.mu.Lock()
@@ -71,12 +81,17 @@ func (l *lines) often(t time.Time, more, text string) {
 		time.AfterFunc(burst, func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			if n := l.seen[more] - few; n > 0 {
-				l.write(time.Now(), fmt.Sprintf("… and %d %s more", n, more))
-			}
-			delete(l.seen, more)
+			l.sum(more)
 		})
 	}
+}
+
+// sum ends a kind's burst.
+func (l *lines) sum(more string) {
+	if n := l.seen[more] - few; n > 0 {
+		l.write(time.Now(), fmt.Sprintf("… and %d %s more", n, more))
+	}
+	delete(l.seen, more)
 }
 
 // of returns a writer for the log of a functions process.

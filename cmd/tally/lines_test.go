@@ -38,6 +38,11 @@ func TestLines(t *testing.T) {
 			time.Sleep(burst + time.Millisecond)
 		}
 		_, _ = io.WriteString(log, `{"time":"2000-01-01T00:00:02.5Z","severity":"DEBUG","message":"removed","database":"(default)","counter":"rollups/x","totals":{},"as_of":"2000-01-01T00:00:02Z"}`+"\n")
+		for n := range 5 {
+			_, _ = io.WriteString(log, rolledUpLine("(default)", "rollups/busy", n))
+		}
+		l.close()
+		_, _ = io.WriteString(log, rolledUpLine("(default)", "rollups/late", 1))
 		want := `Hello.
 00:00:00.000  rollups/early  a 1  b 2  10 shards  as of 00:00:00.000
 00:00:00.000  other: rollups/\u001b\u202e  a 2  b 2  10 shards  as of 00:00:00.000
@@ -52,6 +57,10 @@ func TestLines(t *testing.T) {
 00:00:01.001  rollups/busy  a 3  b 2  10 shards  as of 00:00:01.001
 00:00:02.001  … and 496 roll-ups more
 00:00:02.500  rollups/x  removed
+00:00:02.002  rollups/busy  a 0  b 2  10 shards  as of 00:00:02.002
+00:00:02.002  rollups/busy  a 1  b 2  10 shards  as of 00:00:02.002
+00:00:02.002  rollups/busy  a 2  b 2  10 shards  as of 00:00:02.002
+00:00:02.002  … and 2 roll-ups more
 `
 		if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(out.String(), "\n")); diff != "" {
 			t.Errorf("printed (-want +got):\n%s", diff)

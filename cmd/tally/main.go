@@ -86,7 +86,7 @@ func runAt(ctx context.Context, at endpoints, args []string, stdout, stderr io.W
 	root.AddCommand(counterCommands()...)
 	takeArguments(root)
 	root.SetArgs(negatives(root, args))
-	stdout, stderr = &screen{raw: stdout}, &screen{raw: stderr}
+	stdout, stderr = &screen{raw: stdout, terminal: isTerminal(stdout)}, &screen{raw: stderr, terminal: isTerminal(stderr)}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(context.WithValue(ctx, endpointsKey{}, at)); err != nil {

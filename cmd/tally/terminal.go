@@ -102,9 +102,10 @@ func table(text string) string {
 // which the caller escapes by shown where they are not its own. Lines take the place of a progress
 // bar, which is drawn again below.
 type screen struct {
-	raw io.Writer
-	mu  sync.Mutex
-	bar bool // is there
+	raw      io.Writer
+	terminal bool
+	mu       sync.Mutex
+	bar      bool // is there
 }
 
 func (s *screen) Write(p []byte) (int, error) {
@@ -120,18 +121,8 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// has says whether there is a bar on the screen.
-func (s *screen) has(bar bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.bar = bar
-}
-
 // isTerminal reports whether an input or an output is a terminal.
 func isTerminal(stream any) bool {
-	if s, ok := stream.(*screen); ok {
-		stream = s.raw
-	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
@@ -139,13 +130,13 @@ func isTerminal(stream any) bool {
 // A progress is how far a command is. On a terminal a bar shows it, once the first second is over. It
 // may be used by many goroutines.
 type progress struct {
-	screen *screen
+	screen *screen // nil where there is no terminal
 	unit   string
 
-	mu          sync.Mutex
+	mu          *sync.Mutex // the screen's, if there is one
 	what        string
 	done, total int
-	timer       *time.Timer              // nil where there is no terminal, and once it is stopped
+	timer       *time.Timer              // nil once it is stopped
 	bar         *progressbar.ProgressBar // nil in the first second
 }
 
@@ -153,11 +144,11 @@ type progress struct {
 const unknown = -1
 
 func newProgress(logs io.Writer, what, unit string, total int) *progress {
-	p := &progress{unit: unit, what: what, total: total}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s, ok := logs.(*screen); ok && isTerminal(s) {
-		p.screen = s
+	p := &progress{unit: unit, what: what, total: total, mu: new(sync.Mutex)}
+	if s, ok := logs.(*screen); ok && s.terminal {
+		p.screen, p.mu = s, &s.mu
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.timer = time.AfterFunc(time.Second, func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -171,7 +162,7 @@ func newProgress(logs io.Writer, what, unit string, total int) *progress {
 
 // draw begins a bar.
 func (p *progress) draw() {
-	p.screen.has(true)
+	p.screen.bar = true
 	p.bar = progressbar.NewOptions(p.total, progressbar.OptionSetWriter(p.screen.raw), progressbar.OptionSetDescription(p.what),
 		progressbar.OptionShowCount(), progressbar.OptionShowTotalBytes(p.total != unknown), progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionSetSpinnerChangeInterval(0), progressbar.OptionClearOnFinish(), progressbar.OptionSetRenderBlankState(true))
@@ -224,18 +215,26 @@ func (p *progress) stop() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
 		p.bar = nil
-		p.screen.has(false)
+		p.screen.bar = false
 	}
 }
 
 // errUnconfirmed is how a command ends that was not allowed to go on.
 var errUnconfirmed = errors.New("nothing was changed; --yes goes on without a question")
 
+// answerWithin is how long a question waits where there is no terminal, and so perhaps nobody.
+const answerWithin = time.Minute
+
 // confirm asks the user whether to go on, unless yes says so. It returns errUnconfirmed if the answer
-// is no, or if there is none because in has ended.
+// is no, or if there is none because in has ended, or is no terminal and says nothing.
 func confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool, question string) error {
 	if yes {
 		return nil
+	}
+	if !isTerminal(in) {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, answerWithin, errUnconfirmed)
+		defer stop()
 	}
 	fmt.Fprintf(logs, "%s [y/N] ", question)
 	answer := make(chan string, 1)

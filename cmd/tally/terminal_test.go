@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// On a terminal, what takes longer than a second has a bar, which leaves no trace in what else is printed.
+func TestBar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var terminal bytes.Buffer
+		s := &screen{raw: &terminal, terminal: true}
+		slow := target{out: &screen{raw: &terminal, terminal: true}, logs: s}
+		slow.begin("resizing: shards", "shards", unknown, "")
+		slow.report(1, 1000)
+		time.Sleep(time.Second - 1)
+		s.mu.Lock()
+		early := terminal.String()
+		s.mu.Unlock()
+		time.Sleep(time.Second)
+		var line sync.WaitGroup
+		line.Go(func() { _, _ = io.WriteString(s, "a line\n") }) // while the bar is drawn
+		slow.report(700, 1000)
+		line.Wait()
+		if err := slow.print(nil, "likes"); err != nil {
+			t.Fatal(err)
+		}
+		want := regexp.MustCompile(`(?s)^\rresizing: shards +0% \|.*\(0/1000\).*\r\x1b\[Ka line\n.*\r +\rlikes\n$`)
+		if got := terminal.String(); early != "" || !want.MatchString(got) || !strings.Contains(got, "(700/1000)") {
+			t.Errorf("in the first second %q; got %q, want %s", early, got, want)
+		}
+	})
+}
+
+// A question to a pipe that stays open and says nothing is answered by no.
+func TestNobodyAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, user := io.Pipe()
+		defer user.Close()
+		var logs bytes.Buffer
+		asking := target{in: in, logs: &logs}
+		asked := time.Now()
+		if err := asking.confirm(t.Context(), false, "Go on?"); !errors.Is(err, errUnconfirmed) || time.Since(asked) > time.Hour {
+			t.Errorf("got %v after %v", err, time.Since(asked))
+		}
+		answer := strings.NewReader("y\n")
+		if err := confirm(t.Context(), answer, &logs, false, "Go on?"); err != nil {
+			t.Error(err)
+		}
+	})
+}
