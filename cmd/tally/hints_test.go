@@ -64,6 +64,7 @@ func TestHints(t *testing.T) {
 		"no route covers posts/7/shards/0, which looks like a shard",
 		"no route covers Shards/x, which looks like a shard; to sum it, add the route Shards/{Shard} -> totals/Shards : n",
 		"refused: update of a/1 by nobody signed in; my.rules line 2: allow write: if false;",
+		"refused: update of a/2 by nobody signed in; my.rules line 2: allow write: if false;",
 		"refused: update of other: a/\\u000a by user ann; my.rules line 2: allow write: if false;, line 9",
 		"refused: list of a/* by nobody signed in; no rule of my.rules allows it",
 	}
