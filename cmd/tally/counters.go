@@ -217,7 +217,7 @@ func resizeCommand() *cobra.Command {
 		Use:   "resize COUNTER NUM_SHARDS",
 		Short: "Change the number of shards, up or down",
 		Long: `Change a counter's number of shards while clients go on incrementing. The total never changes. Downwards, each surplus shard is folded into
-another; a client that still uses the old number may create one again, which counts, and which resizing again folds. Shards with other ids than
+another. Clients must know the new number: firestore.rules refuse them other shards. Under other rules they may create a surplus shard again, which counts, and which resizing again folds. Shards with other ids than
 numbers stay, but with --renumber they are folded too: for apps in which each client writes a shard of its own, such as those of Firebase's firestore-counter
 extension.`,
 		Example: `  tally resize likes 50
