@@ -24,9 +24,10 @@ const (
 
 // A world is one database, in virtual time, and what one instance does to it.
 type world struct {
-	t     *testing.T
-	store *memstore.Store
-	log   strings.Builder
+	t      *testing.T
+	store  *memstore.Store
+	log    strings.Builder
+	logger *slog.Logger // writes to log
 
 	// What the instances called, and what happens in their calls: set before the first event, n
 	// counts the calls from 1.
@@ -53,8 +54,10 @@ func (w *world) instance(random float64) *rollup.Coalescer {
 }
 
 func (w *world) options(random float64) rollup.Options {
-	logger := slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	return rollup.Options{Cadence: cadence, Timeout: hold, Logger: logger, Random: func() float64 { return random }}
+	if w.logger == nil { // one for all instances: they write to one log
+		w.logger = slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return rollup.Options{Cadence: cadence, Timeout: hold, Logger: w.logger, Random: func() float64 { return random }}
 }
 
 // traced is the world's store as the instance under test sees it.

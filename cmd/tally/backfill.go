@@ -62,8 +62,8 @@ func (t *target) doc(path string) (*firestore.DocumentRef, error) {
 var errDiffer = errors.New("the totals differ")
 
 func importCommand() *cobra.Command {
-	b := backfill{target: target{makes: true, endless: true}}
 	var yes, check bool
+	b := backfill{target: target{makes: true, endless: true, reads: func() bool { return check }}}
 	c := &cobra.Command{
 		Use:   "import COUNTER",
 		Short: "Set a counter to a total that the database already knows, or compare them",

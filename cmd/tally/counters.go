@@ -27,7 +27,7 @@ func counterCommands() []*cobra.Command {
 }
 
 func createCommand() *cobra.Command {
-	t := target{makes: true, endless: true}
+	t := target{makes: true, adds: true, endless: true}
 	var n int
 	var oncePerUser, yes bool
 	c := &cobra.Command{
@@ -81,7 +81,7 @@ const manyShards = 1000
 const indexEntriesPerRead = 1000
 
 func incrementCommand() *cobra.Command {
-	var t target
+	t := target{adds: true}
 	var by, token string
 	c := &cobra.Command{
 		Use:   "increment COUNTER",

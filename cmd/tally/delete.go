@@ -27,7 +27,7 @@ type deletion struct {
 
 func deleteCommand() *cobra.Command {
 	d := deletion{meter: billing.NewMeter(nil)}
-	d.target = target{endless: true, dial: d.meter.DialOptions()}
+	d.target = target{endless: true, dial: d.meter.DialOptions(), reads: func() bool { return d.dryRun }}
 	c := &cobra.Command{
 		Use:   "delete [COUNTER]",
 		Short: "Delete a counter and its shards, or all counters of a pattern",
@@ -71,9 +71,6 @@ func (d *deletion) deleteOne(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.mayDestroy(); err != nil {
-		return err
-	}
 	if err := d.confirm(ctx, d.yes, "Delete the counter %s of project %s with all documents of %s, for ever?", c.path, d.project, r.Shards(c.Counter)); err != nil {
 		return err
 	}
@@ -107,9 +104,6 @@ const deletedAtOnce = 16
 func (d *deletion) deleteMatching(ctx context.Context) error {
 	if _, err := path.Match(d.pattern, ""); err != nil {
 		return fmt.Errorf("--matching %q: %w", d.pattern, err)
-	}
-	if err := d.mayDestroy(); err != nil && !d.dryRun {
-		return err
 	}
 	found, err := d.find(ctx)
 	if err != nil {

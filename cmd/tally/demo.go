@@ -59,7 +59,7 @@ type demo struct {
 	out        io.Writer
 }
 
-// A result is what a demo found. Its JSON form is documented in README.md.
+// A result is what a demo found. Its JSON form is documented in docs/cli.md.
 type result struct {
 	Increments   int              `json:"increments"`
 	Acknowledged int              `json:"acknowledged"`

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,7 +72,10 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 		if d.folder, err = here(); err != nil {
 			return err
 		}
-		if d.project = cmp.Or(d.project, os.Getenv("GOOGLE_CLOUD_PROJECT"), d.folder.Project); d.project == "" {
+		if d.project, _, err = projectOf(d.project, d.folder); err != nil {
+			return err
+		}
+		if d.project == "" {
 			return errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
 		}
 		d.source = cmp.Or(d.source, cloneDir())

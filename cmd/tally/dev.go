@@ -41,7 +41,7 @@ of .firebaserc, the security rules are those of firebase.json; without these fil
 		},
 	}
 	d.stack.flags(c)
-	c.Flags().StringVar(&d.stack.project, "project", "", "project id (default: that of .firebaserc, else demo-tally); the emulator takes any, and touches none")
+	c.Flags().StringVar(&d.stack.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else demo-tally); the emulator takes any, and touches none")
 	d.page.flags(c)
 	d.dashboard.flags(c)
 	c.Flags().DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule, which keeps the routes that say \"every\" from one to the next")
@@ -65,10 +65,10 @@ func (d *dev) run(ctx context.Context) (err error) {
 	if d.stack.folder, err = here(); err != nil {
 		return err
 	}
-	d.stack.project = cmp.Or(d.stack.project, d.stack.folder.Project, "demo-tally")
-	if err := checkProject(d.stack.project); err != nil {
+	if d.stack.project, _, err = projectOf(d.stack.project, d.stack.folder); err != nil {
 		return err
 	}
+	d.stack.project = cmp.Or(d.stack.project, "demo-tally")
 	if d.every <= 0 {
 		return fmt.Errorf("--every %v: want more than 0", d.every)
 	}
@@ -87,7 +87,7 @@ func (d *dev) run(ctx context.Context) (err error) {
 	d.stack.variables = []string{"TALLY_SCHEDULE_PERIOD=" + d.every.String()}
 	d.lines, d.hints.say = new(lines), func(format string, args ...any) { d.lines.print(format, args...) }
 	defer d.lines.close()
-	d.stack.logLevel, d.stack.lines, d.stack.saw = "DEBUG", d.lines, d.hints.event // roll-ups are logged at DEBUG
+	d.stack.logLevel, d.stack.lines = "DEBUG", d.lines // roll-ups are logged at DEBUG
 	s, err := startStack(ctx, d.stack)
 	defer s.stop()
 	if err == nil && d.page.on {

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,45 +27,52 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// notRun are the commands of the docs that are not run, by how they begin, and why.
-var notRun = map[string]string{
-	".ci/run":                         "it runs this test",
-	"go test":                         "tests run by themselves, and benchmarks for minutes; that they exist is checked",
-	"go tool -modfile=tools/go.mod":   "govulncheck asks the internet",
-	"(cd clients/web && npm audit":    "it asks the internet",
-	"(cd clients/snippets && npm":     "likewise",
-	"(cd internal/dashboard/browser ": "likewise",
-	"npm run":                         "the web client's own checks, which .ci/run runs",
-	"firebase firestore:delete":       "the Firebase CLI is not here",
-	"terraform init":                  "it downloads Google's provider",
-	"curl -X PATCH":                   "it writes to Google's own Firestore",
+// notRun are the commands of the docs that are not run, by how they begin.
+var notRun = []struct{ start, why string }{
+	{".ci/run", "it runs this test"},
+	{"go test", "tests run by themselves, and benchmarks for minutes; whether they exist is looked up"},
+	{"go tool -modfile=tools/go.mod", "govulncheck asks the internet"},
+	{"(cd clients/web && npm audit", "it asks the internet"},
+	{"(cd clients/snippets && npm audit", "it asks the internet"},
+	{"(cd internal/dashboard/browser && npm audit", "it asks the internet"},
+	{"npm ci", "the web client's own tests in a clone, which .ci/run runs"},
+	{"npm run", "likewise"},
+	{"tally dev --web", "npm builds the page for a minute; clients/web/e2e/example.test.mjs runs it, in a browser"},
+	{"firebase firestore:delete", "the Firebase CLI is not here"},
+	{"tally deploy --project my-project --rules", "it calls the Firebase CLI"},
+	{"terraform init", "it downloads Google's provider"},
+	{"curl -X PATCH", "it writes to Google's own Firestore"},
 }
 
-// notServed are the gcloud commands that the stand-in for Google's APIs cannot answer, by how they begin.
-// gcloud itself accepts them: it ends with status 2 where it does not know a command or a flag.
-var notServed = []string{"gcloud logging read", "gcloud billing", "gcloud run services list", "gcloud firestore databases restore"}
+// refused are the commands, by how they begin, that internal/googletest cannot answer, or refuses because
+// what they make is there. The real gcloud takes them: for a command or a flag that it does not know, its
+// exit status is 2.
+var refused = []string{"gcloud billing", "gcloud firestore databases", "gcloud logging metrics create"}
+
+// unawaited are the commands, by how they begin, that only the next of them need. They run one after the
+// other beside the others.
+var unawaited = []string{"tally demo", "go install", "(cd ../tally/clients/web", "npm install", "go mod edit"}
 
 // endless are the commands that run until Ctrl-C, by how they begin, and what they print first.
-var endless = map[string]string{"tally dev": "Add 1 from here", "tally watch": " as of ", "tally dashboard": "http://"}
-
-// adapted are the commands that get more flags here, by how they begin: ports that nobody else has, and a
-// load that takes less time.
-var adapted = map[string]string{
-	"tally dev":       "tally dev --firestore-port=0 --functions-port=0 --dashboard-port=0 --web-port=0",
-	"tally demo":      "tally demo --firestore-port=0 --functions-port=0 --increments=300",
-	"tally dashboard": "tally dashboard --port=0",
+var endless = []struct{ start, prints string }{
+	{"tally dev", "Point an app at it"}, {"tally watch", " as of "}, {"tally dashboard", "http://"},
 }
 
-// address is that of the emulator in the docs.
-const address = "127.0.0.1:8080"
+// adapted are the commands, by how they begin, that get more flags here: ports of their own and a smaller load.
+var adapted = []struct{ start, flags string }{
+	{"tally dev", " --firestore-port=0 --functions-port=0 --dashboard-port=0"},
+	{"tally demo", " --firestore-port=0 --functions-port=0 --increments=300"},
+	{"tally dashboard", " --port=0"},
+}
 
-// TestDocs reads the README and then the pages that it links to, as a reader does who tries everything: in
-// an empty folder outside the clone it runs each command of their code blocks by sh, where it must end with
-// status 0. A block of YAML goes into tally.yaml.
+// TestDocs tries the docs as a reader does: the README, and then the pages that it links to. In an empty
+// folder outside the clone it has sh run each command of their code blocks, which are indented by four
+// spaces. Each must end with status 0. What a block of YAML says goes into tally.yaml.
 //
-// Each section of a page but the README begins with the project and the tally.yaml that the README left,
-// those of docs/migrate.md with a project without Tally. Each page begins in a new terminal, in the app's folder.
+// Each page begins in a new terminal, in the app's folder. Each of its sections begins with the project and
+// the tally.yaml that the README left; those of docs/migrate.md with a project without Tally.
 func TestDocs(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	r := newReader(t)
 	seen := map[string]bool{}
 	for pages := []string{"README.md"}; len(pages) > 0; pages = pages[1:] {
@@ -72,65 +81,71 @@ func TestDocs(t *testing.T) {
 			continue
 		}
 		seen[page] = true
-		text, err := os.ReadFile(filepath.Join(r.root, page))
+		data, err := os.ReadFile(filepath.Join(r.root, page))
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(page, func(t *testing.T) { r.read(t, page, string(text)) })
-		for _, link := range regexp.MustCompile(`\]\(([^):#]+\.md)`).FindAllStringSubmatch(string(text), -1) {
+		t.Run(page, func(t *testing.T) { r.read(t, page, string(data)) })
+		for _, link := range regexp.MustCompile(`\]\(([^):#]+\.md)`).FindAllStringSubmatch(string(data), -1) {
 			pages = append(pages, filepath.Join(filepath.Dir(page), link[1]))
 		}
 	}
-	docs, err := filepath.Glob(filepath.Join(r.root, "docs", "*.md"))
+	pages, err := filepath.Glob(filepath.Join(r.root, "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range docs {
+	for _, page := range pages {
 		if page = "docs/" + filepath.Base(page); !seen[page] {
 			t.Errorf("no page links to %s", page)
 		}
 	}
-	for start := range notRun {
-		if !r.met[start] {
-			t.Errorf("no page has a command that begins with %q", start)
+	r.beside.Lock() // until all have ended
+	defer r.beside.Unlock()
+	for _, c := range notRun {
+		if !r.met[c.start] {
+			t.Errorf("no page has a command that begins with %q", c.start)
 		}
 	}
 }
 
 // A reader is somebody who tries the docs.
 type reader struct {
-	cloud
-	root, dir, app string // folders: this clone, the reader's, and the app's
-	terminal       string // folder that keeps the terminal's variables and current folder
+	all, t         *testing.T // t is of the page
+	root, dir, app string     // folders: this clone, the reader's, and the app's
+	terminal       string     // folder that keeps the terminal's variables and current folder
+	env            []string
+	google         *googletest.Google
 
-	addr     string          // of the emulator of tally dev
-	dev      *follower       // tally dev, nil if it does not run
-	anew     func()          // puts the project back as it was without Tally
-	restore  func()          // likewise, as the README left it
-	settings []byte          // tally.yaml as the README left it
-	met      map[string]bool // of notRun
+	addr       string          // of the emulator of tally dev
+	dev        *follower       // tally dev, nil if it does not run
+	beside     sync.Mutex      // held while an unawaited command runs
+	done       map[string]bool // unawaited commands that were begun
+	met        map[string]bool // of notRun
+	withoutIt  func()          // puts the project back as it was without Tally
+	readmeLeft func()          // puts the project and tally.yaml back as the README left them
 }
 
 func newReader(t *testing.T) *reader {
-	r := &reader{cloud: newCloud(t), root: abs(t, "."), dir: t.TempDir(), terminal: t.TempDir(), met: map[string]bool{}}
-	r.firestore = emulatortest.Addr()
-	r.app = filepath.Join(r.dir, "my-app")
-	r.Put("projects/my-project/databases/orders", &adminpb.Database{LocationId: "nam5", Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
-	r.anew = r.Snapshot()
-	upstream := filepath.Join(t.TempDir(), "tally")
-	for name, value := range map[string]string{
-		"PROJECT": "my-project", "REGION": "us-central1", "GOBIN": t.TempDir(), firestoreOfTests: r.firestore,
-		"GOOGLE_CLOUD_PROJECT": "", firestorestore.EmulatorHost: "",
-		"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "url." + upstream + ".insteadOf", "GIT_CONFIG_VALUE_0": "https://github.com/firestore-tally/tally",
-	} {
-		t.Setenv(name, value)
+	g := googletest.Start(t, "my-project")
+	g.Rules = shippedRules
+	for _, id := range []string{"orders", "restored"} {
+		g.Put("projects/my-project/databases/"+id, &adminpb.Database{LocationId: "nam5", Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
 	}
-	write(t, filepath.Join(r.terminal, "main.go"), []byte("package main\n\nimport \"github.com/firestore-tally/tally/shards\"\n\nfunc main() { shards.New(nil, \"counters/likes\") }\n"))
+	r := &reader{all: t, t: t, root: abs(t, "../.."), dir: t.TempDir(), terminal: t.TempDir(), google: g,
+		done: map[string]bool{}, met: map[string]bool{}, withoutIt: g.Snapshot()}
+	r.app = filepath.Join(r.dir, "my-app")
+	upstream := filepath.Join(t.TempDir(), "tally")
+	r.env = append(g.Environ(), "PATH="+googletest.Gcloud(t)+":"+os.Getenv("PATH"), firestoreOfTests+"="+emulatortest.Addr(), firestorestore.EmulatorHost+"=",
+		"CLOUDSDK_CORE_PROJECT=my-project", "PROJECT=my-project", "REGION=us-central1", "GOBIN="+t.TempDir(), "TERMINAL="+r.terminal,
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+upstream+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/firestore-tally/tally")
 	commit := exec.Command("sh", "-ec", `git init --quiet --initial-branch=main "$0" && export GIT_DIR="$0"/.git GIT_WORK_TREE="$1"
 git add --all && git -c user.name=Tally -c user.email=tally@example.com commit --quiet --message=Tally && git tag v1.2.3`, upstream, r.root)
 	if out, err := commit.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	r.put(emulatortest.Addr(), "my-project", posts)
+	r.put(emulatortest.Addr(), "my-project", map[string]map[string]any{"counters/likes": {"num_shards": 10}})
+	write(t, filepath.Join(r.terminal, "main.go"), []byte("package main\n\nimport \"github.com/firestore-tally/tally/shards\"\n\nfunc main() { shards.New(nil, \"counters/likes\") }\n"))
 	return r
 }
 
@@ -141,202 +156,224 @@ var (
 
 // read reads a page.
 func (r *reader) read(t *testing.T, page, text string) {
-	first := page == "README.md"
 	r.t = t
+	first := page == "README.md"
 	folder := r.app
 	if first {
 		folder = r.dir
 	}
-	write(t, filepath.Join(r.terminal, "environment"), nil)
+	write(t, filepath.Join(r.terminal, "variables"), nil)
 	write(t, filepath.Join(r.terminal, "folder"), []byte(folder))
+	begin := func() { // a section
+		r.readmeLeft()
+		if page == "docs/migrate.md" {
+			r.withoutIt()
+		}
+	}
+	if !first {
+		begin()
+	}
 	defer r.stopDev()
-	language, block, command := "", "", ""
+	fenced, language, block, command := false, "", "", ""
 	for n, line := range strings.Split(text, "\n") {
-		is := fence.FindStringSubmatch(line)
-		switch {
-		case heading.MatchString(line) && block == "" && !first:
-			r.begin(page)
-		case is != nil && block == "":
-			language, block = is[1], "\n"
-		case is != nil:
-			if language == "yaml" {
+		if f := fence.FindStringSubmatch(line); f != nil {
+			if fenced && language == "yaml" {
 				r.set(block)
 			}
-			block = ""
-		case block != "":
+			fenced, language, block = !fenced, f[1], ""
+			continue
+		}
+		switch {
+		case fenced:
 			block += line + "\n"
+		case heading.MatchString(line) && !first:
+			begin()
 		case strings.HasPrefix(line, "    ") && strings.TrimSpace(line) != "":
-			command += strings.TrimSpace(line)
-			if more, ok := strings.CutSuffix(command, `\`); ok {
-				command = more
+			var more bool
+			if command, more = strings.CutSuffix(command+strings.TrimSpace(line), `\`); more {
 				continue
 			}
-			began := time.Now()
-			if err := r.run(command); err != nil {
-				t.Errorf("%s:%d: %s\n%v", page, n+1, command, err)
-			}
-			t.Logf("%.1f s: %s", time.Since(began).Seconds(), command)
+			r.try(fmt.Sprintf("%s:%d", page, n+1), command)
 			command = ""
 		}
 	}
 	if first {
-		r.restore = r.Snapshot()
-		var err error
-		if r.settings, err = os.ReadFile(filepath.Join(r.app, "tally.yaml")); err != nil {
+		restore, file := r.google.Snapshot(), filepath.Join(r.app, "tally.yaml")
+		settings, err := os.ReadFile(file)
+		if err != nil {
 			t.Fatal(err)
 		}
+		r.readmeLeft = func() {
+			restore()
+			write(r.t, file, settings)
+		}
 	}
-}
-
-// begin begins a section.
-func (r *reader) begin(page string) {
-	r.restore()
-	if page == "docs/migrate.md" {
-		r.anew()
-	}
-	write(r.t, filepath.Join(r.app, "tally.yaml"), r.settings)
 }
 
 // set puts keys into tally.yaml.
 func (r *reader) set(keys string) {
 	file := filepath.Join(r.app, "tally.yaml")
-	var all map[string]any
+	var all, more map[string]any
 	text, err := os.ReadFile(file)
-	if err := errors.Join(err, yaml.Unmarshal(text, &all), yaml.Unmarshal([]byte(keys), &all)); err != nil {
+	if err := errors.Join(err, yaml.Unmarshal(text, &all), yaml.Unmarshal([]byte(keys), &more)); err != nil {
 		r.t.Fatal(err)
 	}
+	maps.Copy(all, more)
 	if text, err = yaml.Marshal(all); err != nil {
 		r.t.Fatal(err)
 	}
 	write(r.t, file, text)
 }
 
-// run runs a line of a page.
-func (r *reader) run(line string) error {
-	begins := func(start string) bool { return strings.HasPrefix(line, start) }
-	for start := range notRun {
-		if begins(start) {
-			r.met[start] = true
-			return r.checkTests(line)
+// try runs a command of a page.
+func (r *reader) try(at, command string) {
+	line := strings.ReplaceAll(command, "127.0.0.1:8080", r.addr)
+	begins := func(start string) bool { return strings.HasPrefix(command, start) }
+	run := func(t *testing.T, sh *exec.Cmd) {
+		began := time.Now()
+		out, err := sh.CombinedOutput()
+		if err != nil && (sh.ProcessState.ExitCode() != 1 || !slices.ContainsFunc(refused, begins)) {
+			t.Errorf("%s: %s\n%v\n%s", at, command, err, out)
+		}
+		t.Logf("%5.1f s  %s: %s", time.Since(began).Seconds(), at, command)
+	}
+	for _, c := range notRun {
+		if begins(c.start) {
+			r.met[c.start] = true
+			r.lookUp(at, command)
+			return
 		}
 	}
-	_, loop := pick(endless, begins)
-	if with, start := pick(adapted, begins); start != "" {
-		line = strings.Replace(line, start, with, 1)
+	for _, c := range adapted {
+		if begins(c.start) {
+			line = c.start + c.flags + strings.TrimPrefix(line, c.start)
+		}
 	}
-	line = strings.ReplaceAll(line, address, r.addr)
-	if loop != "" {
-		return r.follow(line, endless[loop])
+	for _, c := range endless {
+		if begins(c.start) {
+			r.follow(line, c.prints)
+			return
+		}
 	}
-	if strings.HasPrefix(line, "go mod edit") { // of a server of the app's
-		line = `cp "$TERMINAL/main.go" . && go mod init example.com/my-app && ` + line + " && go build -o /dev/null ."
+	if !slices.ContainsFunc(unawaited, begins) {
+		run(r.t, r.sh(line+"\nstatus=$?; export -p >\"$TERMINAL\"/variables; pwd >\"$TERMINAL\"/folder; exit $status"))
+		return
 	}
-	sh := r.sh(line + "\ns=$?; export -p >\"$TERMINAL/environment\"; pwd >\"$TERMINAL/folder\"; exit $s")
-	out, err := sh.CombinedOutput()
-	if sh.ProcessState.ExitCode() == 1 && slices.ContainsFunc(notServed, begins) {
-		return nil
+	if r.done[command] {
+		return
 	}
-	if err != nil {
-		return errors.New(err.Error() + "\n" + string(out))
+	r.done[command] = true
+	if begins("go mod edit") { // in the module of a server of the app's
+		line = `cp "$TERMINAL"/main.go . && go mod init example.com/my-app && ` + line + " && go build -o /dev/null ."
 	}
-	return nil
+	sh := r.sh(line)
+	began := make(chan struct{})
+	go func() {
+		r.beside.Lock()
+		defer r.beside.Unlock()
+		close(began)
+		run(r.all, sh)
+	}()
+	<-began
 }
 
-// sh returns a command that goes on in the reader's terminal.
+// sh returns a command that goes on in the reader's terminal. It answers questions by y.
 func (r *reader) sh(script string) *exec.Cmd {
-	cmd := exec.Command("sh", "-c", `. "$TERMINAL/environment" && cd "$(cat "$TERMINAL/folder")"`+"\n"+script)
-	cmd.Env = append(os.Environ(), "TERMINAL="+r.terminal)
-	cmd.Stdin = strings.NewReader(strings.Repeat("y\n", 9))
-	return cmd
+	folder, err := os.ReadFile(filepath.Join(r.terminal, "folder"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	sh := exec.Command("sh", "-c", `. "$TERMINAL"/variables`+"\n"+script)
+	sh.Dir, sh.Env = strings.TrimSpace(string(folder)), r.env
+	sh.Stdin = strings.NewReader(strings.Repeat("y\n", 9))
+	return sh
 }
 
-// follow starts a command that runs until Ctrl-C. tally dev goes on beside the others.
-func (r *reader) follow(line, prints string) error {
+// follow starts a command that runs until Ctrl-C. tally dev goes on until the next one, or the page's end.
+func (r *reader) follow(line, prints string) {
 	isDev := strings.HasPrefix(line, "tally dev")
 	if isDev {
 		r.stopDev()
 	}
 	c := &command{Cmd: r.sh("exec " + line)}
-	c.Stderr = &c.stderr
+	c.Stdin, c.Stderr = nil, &c.stderr
 	out, err := c.StdoutPipe()
 	if err != nil {
-		return err
+		r.t.Fatal(err)
 	}
 	f := c.start(r.t, out)
 	kill := time.AfterFunc(eventually, func() { _ = c.Process.Kill() })
 	f.await(prints)
 	kill.Stop()
 	if !isDev {
-		return r.interrupt(f)
+		f.interrupt()
+		return
 	}
-	r.dev = f
-	r.addr = regexp.MustCompile(`Firestore +(\S+),`).FindStringSubmatch(f.read.String())[1]
-	app, err := firestorestore.Dial(r.t.Context(), r.addr, "demo-tally", firestore.DefaultDatabaseID)
-	if err != nil {
-		return err
-	}
-	defer app.Close()
-	batch := app.BulkWriter(r.t.Context())
-	for path, fields := range map[string]map[string]any{"posts/7": {"likes": 2}, "posts/7/likes/ann": {}, "posts/7/likes/bob": {}} {
-		_, err = batch.Set(app.Doc(path), fields)
-	}
-	batch.End()
-	return err
+	r.dev, r.addr = f, regexp.MustCompile(`Firestore +(\S+),`).FindStringSubmatch(f.read.String())[1]
+	r.put(r.addr, "demo-tally", posts)
 }
 
-func (r *reader) interrupt(f *follower) error {
-	err := f.command.Process.Signal(os.Interrupt)
-	f.awaitExit(0)
-	return err
+// posts are what the app has: a post with two likes.
+var posts = map[string]map[string]any{"posts/7": {"likes": 2}, "posts/7/likes/ann": {}, "posts/7/likes/bob": {}}
+
+// put writes documents.
+func (r *reader) put(addr, project string, documents map[string]map[string]any) {
+	app, err := firestorestore.Dial(r.t.Context(), addr, project, firestore.DefaultDatabaseID)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer app.Close()
+	for path, fields := range documents {
+		if _, err := app.Doc(path).Set(r.t.Context(), fields); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 }
 
 func (r *reader) stopDev() {
 	if r.dev != nil {
-		if err := r.interrupt(r.dev); err != nil {
-			r.t.Error(err)
-		}
+		r.dev.interrupt()
 		r.dev = nil
 	}
 }
 
-// checkTests returns an error if a go test -run or -bench names no test.
-func (r *reader) checkTests(line string) error {
-	named := regexp.MustCompile(`^go test (\S+) .*?-(?:bench|run) '?([^' ^][^' ]*)`).FindStringSubmatch(line)
+func (f *follower) interrupt() {
+	f.t.Helper()
+	if err := f.command.Process.Signal(os.Interrupt); err != nil {
+		f.t.Error(err)
+	}
+	f.awaitExit(0)
+}
+
+// lookUp looks up whether there are tests of the name that go test is to run.
+func (r *reader) lookUp(at, command string) {
+	named := regexp.MustCompile(`^go test (\S+) .*?-(?:bench|run)[ =]'?([^' ^][^' ]*)`).FindStringSubmatch(command)
 	if named == nil {
-		return nil // it runs them all
+		return
 	}
 	files, err := filepath.Glob(filepath.Join(r.root, named[1], "*_test.go"))
 	if err != nil {
-		return err
+		r.t.Fatal(err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return err
+			r.t.Fatal(err)
 		}
 		for _, test := range regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w*)\(`).FindAllSubmatch(text, -1) {
 			if regexp.MustCompile(named[2]).Match(test[1]) {
-				return nil
+				return
 			}
 		}
 	}
-	return errors.New("there is no such test")
+	r.t.Errorf("%s: %s\nthere is no such test", at, command)
 }
 
-// pick returns the value and the key that is right, "" if there is none.
-func pick(of map[string]string, is func(string) bool) (value, key string) {
-	for _, key := range slices.Sorted(maps.Keys(of)) {
-		if is(key) {
-			return of[key], key
-		}
-	}
-	return "", ""
-}
-
-// firestoreOfTests names the emulator that stands for Firestore where the Google of a test does for Google.
+// firestoreOfTests names the emulator that stands for the Firestore of a googletest.Google.
 const firestoreOfTests = "TALLY_TEST_FIRESTORE"
 
-// mainOfTests is main for the tally on the PATH of tests. In their Google's environment it works on that.
+// mainOfTests is main of the tally on the PATH of tests. In the environment of a googletest.Google it
+// works on that.
 func mainOfTests() {
 	g := googletest.Started()
 	if g == nil {

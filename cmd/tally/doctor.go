@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +46,9 @@ credentials. docs/doctor.md lists the roles that suffice, and tells what each ch
 		if err != nil {
 			return withStatus{err, unchecked}
 		}
-		project = cmp.Or(project, os.Getenv("GOOGLE_CLOUD_PROJECT"), folder.Project)
+		if project, _, err = projectOf(project, folder); err != nil {
+			return withStatus{err, unchecked}
+		}
 		if project == "" {
 			return withStatus{errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT"), unchecked}
 		}

@@ -30,7 +30,7 @@ func unfreezeCommand() *cobra.Command {
 }
 
 func frozenCommand(frozen bool, say func(*shards.Counter, context.Context) error, c *cobra.Command) *cobra.Command {
-	var t target
+	t := target{adds: true}
 	return t.counterCommand(c, user, func(ctx context.Context, c counter, _ []string) error {
 		r, err := c.source()
 		collection := c.sources[0].Shards(c.Counter)

@@ -41,10 +41,7 @@ type cloud struct {
 func newCloud(t *testing.T) cloud {
 	t.Helper()
 	c := cloud{Google: googletest.Start(t, "my-project"), t: t}
-	c.Rules = func(_ string, of googletest.RulesCase) *googletest.RulesResult { // those that Tally ships, in short
-		path := of.Request.Path
-		return &googletest.RulesResult{Allow: of.Request.Method == "get" && !strings.Contains(path, "/increment_tokens/") && !strings.Contains(path, "/rollup_audit/")}
-	}
+	c.Rules = shippedRules
 	for _, v := range c.Environ() {
 		name, value, _ := strings.Cut(v, "=")
 		t.Setenv(name, value)
@@ -53,6 +50,12 @@ func newCloud(t *testing.T) cloud {
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "my-project")
 	t.Chdir("../..")
 	return c
+}
+
+// shippedRules are those that Tally ships, in short.
+func shippedRules(_ string, of googletest.RulesCase) *googletest.RulesResult {
+	path := of.Request.Path
+	return &googletest.RulesResult{Allow: of.Request.Method == "get" && !strings.Contains(path, "/increment_tokens/") && !strings.Contains(path, "/rollup_audit/")}
 }
 
 // settings goes to an app's folder with that tally.yaml.

@@ -12,11 +12,9 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/emulator"
-	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
-	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/api/iterator"
 )
 
 // hints say once, in a sentence, what a newcomer gets wrong.
@@ -40,37 +38,35 @@ func (h *hints) first(about ...any) bool {
 	return !said
 }
 
-// event says so when a shard has numbers, and none that its route sums.
-func (h *hints) event(routes rollup.Routes, e eventrelay.Event) {
-	path := e.Header.Get("Ce-Document")
-	_, route, ok := routes.Match(path)
-	if !ok || route.Counts() {
+// document says so when a document looks like a shard that no route covers, or when it has numbers, and
+// none that its route sums.
+func (h *hints) document(routes rollup.Routes, path string, fields map[string]any) {
+	_, route, covered := routes.Match(path)
+	if !covered {
+		if isShard(path, fields) {
+			h.uncovered(routes, path, slices.Sorted(maps.Keys(fields)))
+		}
 		return
 	}
-	var data firestoredata.DocumentEventData
-	if proto.Unmarshal(e.Body, &data) != nil {
-		return
-	}
+	fitting := *route
+	fitting.Totals = nil
 	var has []string
-	for name, value := range data.GetValue().GetFields() {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if slices.Contains(route.Fields(), name) {
 			return
 		}
-		switch value.GetValueType().(type) {
-		case *firestoredata.Value_IntegerValue, *firestoredata.Value_DoubleValue:
+		if _, ok := rollup.NumberOf(fields[name]); ok {
 			has = append(has, name)
+			fitting.Totals = append(fitting.Totals, rollup.Total{Field: name, Name: name})
 		}
 	}
-	slices.Sort(has)
-	if len(has) == 0 || !h.first("fields", route, has) {
+	if route.Counts() || len(has) == 0 || !h.first("fields", route, has) {
 		return
 	}
 	text := fmt.Sprintf("%s has %s, not %s", path, strings.Join(has, ", "), strings.Join(route.Fields(), ", "))
-	source, _, _ := strings.Cut(route.String(), " : ")
-	fitting := source + " : " + strings.Join(has, ", ")
 	others := slices.DeleteFunc(slices.Clone(routes), func(r *rollup.Route) bool { return r == route })
-	if fits(others, fitting) {
-		text += "; to sum it, the route is " + fitting
+	if fits(others, fitting.String()) {
+		text += "; to sum it, the route is " + fitting.String()
 	}
 	h.say("%s", shown(text))
 }
@@ -82,48 +78,49 @@ func fits(routes rollup.Routes, another string) bool {
 }
 
 const (
-	// lookEvery is the shortest time between two looks for shards without a route. lookShare keeps it to a
+	// lookEvery is the shortest time between two looks. lookShare keeps it to a
 	// hundredth of the emulator's time: with 10,000 documents a look takes some 0.3 s.
 	lookEvery = 5 * time.Second
 	lookShare = 100
 
-	// deepest is how many collections below each other are looked at.
+	// deepest is how many collections below each other are looked at, and looked how many documents of each.
 	deepest = 3
+	looked  = 10
 )
 
-// lookAround looks for shards without a route, again and again until ctx ends. Nothing else would tell of
-// them: there are no events for what no route covers, and servers are past the rules.
+// lookAround looks for what document tells, again and again until ctx ends. Nothing else would: there are
+// no events for what no route covers, or every so often, and servers are past the rules.
 func (h *hints) lookAround(ctx context.Context, client *firestore.Client, routes rollup.Routes) {
 	for {
 		began := time.Now()
-		h.look(ctx, client.Collections(ctx), routes, 1) // what fails is looked at next time
+		h.look(ctx, client, client.Collections(ctx), routes, 1) // what fails is looked at next time
 		if sleep(ctx, max(lookEvery, lookShare*time.Since(began))) != nil {
 			return
 		}
 	}
 }
 
-// look looks at the first document of each of the collections, and of those below it. It reports whether
-// there are any.
-func (h *hints) look(ctx context.Context, collections *firestore.CollectionIterator, routes rollup.Routes, depth int) (any bool) {
+// look looks at the first documents of each of the collections, and of those below them. It reports
+// whether there are any.
+func (h *hints) look(ctx context.Context, client *firestore.Client, collections *firestore.CollectionIterator, routes rollup.Routes, depth int) (any bool) {
 	for {
 		collection, err := collections.Next()
 		if err != nil {
 			return any
 		}
 		any = true
-		documents := collection.DocumentRefs(ctx) // also those that are missing and have collections
-		documents.PageInfo().MaxSize = 1
-		ref, err := documents.Next()
-		if err != nil || depth < deepest && h.look(ctx, ref.Collections(ctx), routes, depth+1) {
-			continue // a shard has no collections
-		}
-		path := firestorestore.Path(ref)
-		if _, _, ok := routes.Match(path); ok {
+		var refs []*firestore.DocumentRef // also of those that are missing and have collections
+		if _, err := iterator.NewPager(collection.DocumentRefs(ctx), looked, "").NextPage(&refs); err != nil {
 			continue
 		}
-		if doc, err := ref.Get(ctx); err == nil && isShard(path, doc.Data()) {
-			h.uncovered(routes, path, slices.Sorted(maps.Keys(doc.Data())))
+		docs, err := client.GetAll(ctx, refs)
+		if err != nil {
+			continue
+		}
+		for _, doc := range docs {
+			if depth == deepest || !h.look(ctx, client, doc.Ref.Collections(ctx), routes, depth+1) { // a shard has no collections
+				h.document(routes, firestorestore.Path(doc.Ref), doc.Data())
+			}
 		}
 	}
 }
@@ -131,7 +128,7 @@ func (h *hints) look(ctx context.Context, collections *firestore.CollectionItera
 var wholeNumber = regexp.MustCompile(`^\d+$`)
 
 // isShard reports whether a document looks like a shard: it has numbers and nothing else, not that of its
-// shards, and a number for its id, or its collection calls it a shard.
+// shards, and its collection calls it a shard, or it is below another document and has a number for its id.
 func isShard(path string, fields map[string]any) bool {
 	for name, value := range fields {
 		if _, ok := rollup.NumberOf(value); !ok || name == "num_shards" || name == "numShards" {
@@ -140,7 +137,7 @@ func isShard(path string, fields map[string]any) bool {
 	}
 	ids := strings.Split(path, "/")
 	id, collection := ids[len(ids)-1], ids[len(ids)-2]
-	return len(fields) > 0 && (wholeNumber.MatchString(id) || strings.Contains(strings.ToLower(collection), "shard"))
+	return len(fields) > 0 && (len(ids) > 2 && wholeNumber.MatchString(id) || strings.Contains(strings.ToLower(collection), "shard"))
 }
 
 // uncovered says that no route covers what looks like a shard, and which one would.

@@ -3,13 +3,10 @@ package main
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/firestore-tally/tally/internal/emulator"
-	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
-	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 )
 
 func parsed(t *testing.T, text string) rollup.Routes {
@@ -25,28 +22,30 @@ func parsed(t *testing.T, text string) rollup.Routes {
 func TestHints(t *testing.T) {
 	var said []string
 	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
-	routes := parsed(t, rollup.DefaultRoute+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes")
+	routes := parsed(t, rollup.DefaultRoute+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h")
+	for _, doc := range []struct {
+		path   string
+		fields map[string]any
+	}{
+		{"counters/a/shards/0", map[string]any{"count": "x", "Count": int64(1)}}, // the log says what is malformed
+		{"counters/a/shards/0", map[string]any{"name": "x"}},
+		{"counters/a/shards/0", nil},
+		{"posts/a/likes/ann", map[string]any{"n": int64(1)}},
+		{"counters/a/shards/1", map[string]any{"n": int64(1), "m": 0.5, "name": "x"}},
+		{"counters/b/shards/1", map[string]any{"n": int64(1), "m": 0.5}},
+		{"counters/a/shards/2", map[string]any{"tally": int64(1)}}, // no route may sum it
+		{"a/1/s/0", map[string]any{"N": int64(1)}},
 
-	integer := &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: 1}}
-	text := &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: "x"}}
-	write := func(path string, fields map[string]*firestoredata.Value) {
-		e, err := eventrelay.NewEvent("e", time.Now(), nil, &firestoredata.Document{Name: "projects/p/databases/(default)/documents/" + path, Fields: fields})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.event(routes, e)
+		{"a/1/a/2/shards/3", map[string]any{"n": int64(1)}},
+		{"a/2/a/3/shards/4", map[string]any{"n": int64(1)}},
+		{"posts/7/shards/0", map[string]any{"likes": int64(1)}}, // its roll-up would be another's
+		{"own/0", map[string]any{"n": int64(1)}},
+		{"posts/7/notes/1", map[string]any{"text": "one", "n": int64(1)}},
+		{"Shards/likes", map[string]any{"num_shards": int64(1)}},
+		{"Shards/x", map[string]any{"n": int64(1)}},
+	} {
+		h.document(routes, doc.path, doc.fields)
 	}
-	write("counters/a/shards/0", map[string]*firestoredata.Value{"count": text, "Count": integer}) // the log says what is malformed
-	write("counters/a/shards/0", map[string]*firestoredata.Value{"name": text})
-	write("counters/a/shards/0", nil)
-	write("posts/a/likes/ann", map[string]*firestoredata.Value{"n": integer})
-	write("counters/a/shards/1", map[string]*firestoredata.Value{"n": integer, "m": integer})
-	write("counters/b/shards/1", map[string]*firestoredata.Value{"n": integer, "m": integer})
-	write("counters/a/shards/2", map[string]*firestoredata.Value{"tally": integer}) // no route may sum it
-
-	h.uncovered(routes, "a/1/a/2/shards/3", []string{"n"})
-	h.uncovered(routes, "a/2/a/3/shards/4", []string{"n"})
-	h.uncovered(routes, "posts/7/shards/0", []string{"likes"}) // its roll-up would be another's
 
 	rules := "rules_version = '2';\n  allow write: if false;\n"
 	for _, r := range []emulator.Refusal{
@@ -60,8 +59,10 @@ func TestHints(t *testing.T) {
 	want := []string{
 		"counters/a/shards/1 has m, n, not count; to sum it, the route is counters/{counter}/shards/{shard} -> rollups/{counter} : m, n",
 		"counters/a/shards/2 has tally, not count",
+		"a/1/s/0 has N, not n; to sum it, the route is a/{a}/s/{s} -> a/{a} : N : documents : existing : every 1h0m0s",
 		"no route covers a/1/a/2/shards/3, which looks like a shard; to sum it, add the route a/{a}/a/{a2}/shards/{shard} -> a_totals/{a}/a/{a2} : n",
 		"no route covers posts/7/shards/0, which looks like a shard",
+		"no route covers Shards/x, which looks like a shard; to sum it, add the route Shards/{Shard} -> totals/Shards : n",
 		"refused: update of a/1 by nobody signed in; my.rules line 2: allow write: if false;",
 		"refused: update of other: a/\\u000a by user ann; my.rules line 2: allow write: if false;, line 9",
 		"refused: list of a/* by nobody signed in; no rule of my.rules allows it",

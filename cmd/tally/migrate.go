@@ -61,7 +61,7 @@ type migrated struct {
 
 func migrateExtensionCommand() *cobra.Command {
 	m := migrationRun{meter: billing.NewMeter(nil)}
-	m.target = target{endless: true, dial: m.meter.DialOptions()}
+	m.target = target{endless: true, dial: m.meter.DialOptions(), reads: func() bool { return m.dryRun }}
 	c := &cobra.Command{
 		Use:   "firestore-counter",
 		Short: "Take over all counters of Firebase's firestore-counter extension",

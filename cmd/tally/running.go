@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,11 +39,29 @@ func here() (*appfolder.Folder, error) {
 // (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
 var projectID = regexp.MustCompile(`^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
 
-func checkProject(id string) error {
-	if !projectID.MatchString(id) {
-		return fmt.Errorf("%q is no project id: want 6 to 30 lower-case letters, digits and hyphens, a letter first and no hyphen last", id)
+// emulatorID is what an emulator takes.
+var emulatorID = regexp.MustCompile(`^[a-z0-9.:-]+$`)
+
+// projectOf returns the id of the project that a flag names, or else the environment or .firebaserc, and
+// where it is from; "" if none does.
+func projectOf(flag string, folder *appfolder.Folder) (id, from string, err error) {
+	switch {
+	case flag != "":
+		id, from = flag, "--project"
+	case os.Getenv("GOOGLE_CLOUD_PROJECT") != "":
+		id, from = os.Getenv("GOOGLE_CLOUD_PROJECT"), "GOOGLE_CLOUD_PROJECT"
+	default:
+		id, err = folder.Project()
+		from = ".firebaserc"
 	}
-	return nil
+	form := projectID
+	if os.Getenv(firestorestore.EmulatorHost) != "" {
+		form = emulatorID
+	}
+	if err == nil && id != "" && !form.MatchString(id) {
+		err = fmt.Errorf("%s: %q is no project id: want 6 to 30 lower-case letters, digits and hyphens, a letter first and no hyphen last", from, id)
+	}
+	return id, from, err
 }
 
 // cloneDir returns the folder of a clone of Tally: the current one if it is one, else the one that this
@@ -72,22 +93,32 @@ func named(folder *appfolder.Folder) map[string]string {
 // address alone.
 const devProject = "demo-tally-dev"
 
+// aliveAt is beside the variables: the address at which tally dev listens for as long as it runs.
+const aliveAt = "alive_at"
+
 // noteDev keeps the variables of the functions on the emulator until the returned function is called.
 func noteDev(ctx context.Context, addr, project string, variables map[string]string) (forget func(), err error) {
+	alive, err := listen(0)
+	if err != nil {
+		return nil, err
+	}
+	variables[aliveAt] = alive.Addr().String()
 	client, err := firestorestore.Dial(ctx, addr, devProject, firestore.DefaultDatabaseID)
 	if err != nil {
 		return nil, err
 	}
 	note := client.Doc("dev/" + project)
-	if _, err := note.Set(ctx, variables); err != nil {
+	noted, err := note.Set(ctx, variables)
+	if err != nil {
 		_ = client.Close()
-		return nil, err
+		return nil, errors.Join(err, alive.Close())
 	}
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_, _ = note.Delete(ctx) // the emulator may have ended
+		_, _ = note.Delete(ctx, firestore.LastUpdateTime(noted.UpdateTime)) // it may be another's now, or the emulator's end
 		_ = client.Close()
+		_ = alive.Close()
 	}, nil
 }
 
@@ -107,34 +138,45 @@ func devVariables(ctx context.Context, addr, project string) (map[string]string,
 		return nil, err
 	}
 	var variables map[string]string
-	return variables, note.DataTo(&variables)
+	if err := note.DataTo(&variables); err != nil {
+		return nil, err
+	}
+	alive, err := net.DialTimeout("tcp", variables[aliveAt], time.Second)
+	if err != nil {
+		return nil, nil // it was killed
+	}
+	return variables, alive.Close()
 }
 
 // assumed is where routes are from that nobody named, and that no functions have.
 const assumed = "assumed"
 
 // configure finds out how the functions are configured. The functions that run know: those of tally dev on
-// an emulator, and those that are deployed. Where none run, tally.yaml, the environment or --routes say it.
-// Where these name other routes than the functions have, t.differs says so.
+// an emulator, and those that are deployed. Where none run, the flag, the environment or tally.yaml say it.
 func (t *target) configure(ctx context.Context) error {
 	variables := named(t.folder)
-	explicit := true // named for this command
 	switch {
 	case t.routes != "":
-		variables["TALLY_ROUTES"], t.from = t.routes, "by --routes:"
+		variables["TALLY_ROUTES"], t.from, t.explicit = t.routes, "by --routes:", true
 	case os.Getenv("TALLY_ROUTES") != "":
-		t.from = "by TALLY_ROUTES:"
-	case variables["TALLY_ROUTES"] != "":
-		t.from, explicit = "by "+t.folder.File+":", false
+		t.from, t.explicit = "by TALLY_ROUTES:", true
+	case t.folder.File != "":
+		t.from = "by " + t.folder.File + ":"
 	default:
-		t.from, explicit = assumed, false
+		t.from = assumed
 	}
 	if err := t.load(variables); err != nil {
 		return err
 	}
-	running, of, err := t.running(ctx)
-	if err != nil {
-		fmt.Fprintf(t.logs, "tally: nobody knows the routes of %s: %v\n", of, err)
+	running, of, unread := t.running(ctx)
+	none := "no functions run for project " + t.project
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if unread != nil {
+		first, _, _ := strings.Cut(unread.Error(), "\n")
+		t.unread = fmt.Errorf("nobody could ask %s for their routes: %s", of, first)
+		none = t.unread.Error()
 	}
 	if running != nil {
 		wanted, from := t.config.Routes, t.from
@@ -144,14 +186,23 @@ func (t *target) configure(ctx context.Context) error {
 		t.from = "of " + of + ":"
 		if only := differing(wanted, t.config.Routes); from != assumed && only != "" {
 			t.differs = fmt.Errorf("the routes %s differ from those of %s:\n%s", strings.TrimSuffix(from, ":"), of, only)
-			if explicit {
+			if t.explicit {
 				t.from = from
-				return t.load(variables)
+				if err := t.load(variables); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	if t.from == assumed {
-		fmt.Fprintf(t.logs, "routes, assumed, for there is no %s here or above and no functions run: %s\n", appfolder.FileName, rollup.DefaultRoute)
+	t.database = cmp.Or(t.database, t.config.Databases[0])
+	if running != nil && !slices.Contains(t.config.Databases, t.database) {
+		t.differs = errors.Join(t.differs, fmt.Errorf("%s serve the database %s, not %s", of, strings.Join(t.config.Databases, ", "), t.database))
+	}
+	switch {
+	case t.from == assumed:
+		fmt.Fprintf(t.logs, "routes, assumed, for there is no %s here or above, and %s: %s\n", appfolder.FileName, none, rollup.DefaultRoute)
+	case t.unread != nil:
+		fmt.Fprintln(t.logs, "tally: "+none)
 	}
 	return nil
 }
@@ -199,11 +250,14 @@ func (t *target) mayWrite() error {
 	return fmt.Errorf("%w\nnothing was changed; tally deploy brings those of %s to a project, and a new tally dev takes them", t.differs, appfolder.FileName)
 }
 
-// mayDestroy returns an error if the routes are assumed: by wrong ones, the wrong documents would be
-// taken for a counter's.
+// mayDestroy returns an error if the routes may be wrong ones, by which other documents would be taken for
+// a counter's: if they are assumed, or if nobody could ask those functions that are deployed.
 func (t *target) mayDestroy() error {
-	if t.from == assumed {
+	switch {
+	case t.from == assumed:
 		return fmt.Errorf("nothing was changed, because the routes are assumed; tally init writes them into %s, and --routes names them", appfolder.FileName)
+	case t.unread != nil && !t.explicit:
+		return fmt.Errorf("%w; nothing was changed; --routes names them for sure", t.unread)
 	}
 	return nil
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
 
@@ -38,11 +37,10 @@ type stackOptions struct {
 	rules         string
 	faults        eventrelay.Faults
 	folder        *appfolder.Folder
-	variables     []string                              // of the functions' environment, beside this process's own
-	billed        bool                                  // count what the functions are billed for
-	logLevel      string                                // of the functions, unless TALLY_LOG_LEVEL says another
-	lines         *lines                                // where the functions log to
-	saw           func(rollup.Routes, eventrelay.Event) // called with each event; nil: nobody asks
+	variables     []string // of the functions' environment, beside this process's own
+	billed        bool     // count what the functions are billed for
+	logLevel      string   // of the functions, unless TALLY_LOG_LEVEL says another
+	lines         *lines   // where the functions log to
 	logs          io.Writer
 }
 
@@ -115,8 +113,8 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 	if o.lines.all = os.Getenv("TALLY_LOG_LEVEL") != ""; !o.lines.all {
 		o.variables = append(o.variables, "TALLY_LOG_LEVEL="+o.logLevel)
 	}
-	for name, value := range o.folder.Variables() {
-		if _, set := os.LookupEnv(name); !set && name != "TALLY_TELEMETRY" { // which is of what is deployed
+	for name, value := range named(o.folder) {
+		if name != "TALLY_TELEMETRY" || os.Getenv(name) != "" { // the file's is of what is deployed
 			o.variables = slices.Insert(o.variables, 0, name+"="+value) // what o says wins
 		}
 	}
@@ -139,11 +137,7 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 			return s, fmt.Errorf("functions: %w; choose others with --functions-port", err)
 		}
 	}
-	relay := eventrelay.Options{Faults: o.faults, Timeout: deliveryTimeout(s.config), Logger: slog.New(slog.DiscardHandler)}
-	if o.saw != nil {
-		relay.Saw = func(e eventrelay.Event) { o.saw(s.config.Routes, e) }
-	}
-	s.relay = eventrelay.New(relay)
+	s.relay = eventrelay.New(eventrelay.Options{Faults: o.faults, Timeout: deliveryTimeout(s.config), Logger: slog.New(slog.DiscardHandler)})
 	s.onStop(s.relay.Close)
 	if err := s.startFirestore(ctx); err != nil {
 		return s, err

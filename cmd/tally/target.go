@@ -46,10 +46,14 @@ type target struct {
 	client    *firestore.Client
 	at        endpoints
 	folder    *appfolder.Folder
-	config    app.Config // of the functions
-	from      string     // where its routes are from
-	differs   error      // how the routes that were named differ from those of the functions; nil: not
-	role      string     // what the account needs
+	config    app.Config  // of the functions
+	from      string      // where its routes are from
+	explicit  bool        // the routes were named for this command
+	differs   error       // how what was named differs from what the functions serve; nil: not
+	unread    error       // why nobody knows what the deployed functions serve; nil: somebody does
+	adds      bool        // the command only adds, which is safe on assumed routes
+	reads     func() bool // the command, as it was called, changes nothing; nil: it does
+	role      string      // what the account needs
 }
 
 // Roles of Identity and Access Management.
@@ -78,9 +82,6 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 		if t.folder, err = here(); err != nil {
 			return err
 		}
-		if err := t.choose(); err != nil {
-			return err
-		}
 		if t.timeout < 0 {
 			return fmt.Errorf("--timeout %v: want 0 or more", t.timeout)
 		}
@@ -90,11 +91,11 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 			return t.explain(err)
 		}
 		defer t.client.Close()
-		if err := t.configure(ctx); err != nil {
-			return t.explain(err)
-		}
-		if role == user {
+		if role == user && (t.reads == nil || !t.reads()) {
 			if err := t.mayWrite(); err != nil {
+				return err
+			}
+			if err := t.mayDestroy(); err != nil && !t.adds {
 				return err
 			}
 		}
@@ -154,30 +155,15 @@ func (t *target) confirm(ctx context.Context, yes bool, format string, args ...a
 	return confirm(ctx, t.in, t.logs, yes, fmt.Sprintf(format, escaped(args)...))
 }
 
-// choose decides on the project, as far as it is known before there is a client, and the database.
-func (t *target) choose() error {
-	host := os.Getenv(firestorestore.EmulatorHost)
-	if t.project = cmp.Or(t.project, os.Getenv("GOOGLE_CLOUD_PROJECT")); t.project == "" && t.folder.Project != "" {
-		t.project = t.folder.Project
-		if host == "" {
-			fmt.Fprintf(t.logs, "tally: project %s, the default of .firebaserc\n", t.project)
-		}
-	}
-	first, _, _ := strings.Cut(named(t.folder)["TALLY_DATABASES"], ",")
-	t.database = cmp.Or(t.database, first, firestore.DefaultDatabaseID)
-	switch {
-	case t.project != "":
-		return checkProject(t.project)
-	case host != "":
-		t.project = "demo-tally"
-	default:
-		t.project = firestore.DetectProjectID
-	}
-	return nil
-}
-
+// open finds out on which project, with which routes and on which database the command works, and opens a
+// client.
 func (t *target) open(ctx context.Context) error {
 	host := os.Getenv(firestorestore.EmulatorHost)
+	id, from, err := projectOf(t.project, t.folder)
+	if err != nil {
+		return err
+	}
+	t.project = id
 	if host != "" {
 		err := checkEmulator(ctx, host) // the SDK would try for ever
 		switch {
@@ -186,13 +172,33 @@ func (t *target) open(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("%s=%s: %w", firestorestore.EmulatorHost, host, err)
 		}
+		t.project = cmp.Or(t.project, "demo-tally")
+	} else if from == ".firebaserc" && id != "" {
+		fmt.Fprintf(t.logs, "tally: project %s, the default of .firebaserc\n", id)
 	}
 	t.dial = append(t.dial, t.at.dial...)
-	var err error
-	if t.client, err = firestorestore.Dial(ctx, cmp.Or(host, t.at.firestore), t.project, t.database, t.dial...); err != nil {
+	if t.project == "" {
+		if err := t.connect(ctx, firestore.DetectProjectID); err != nil {
+			return err
+		}
+		t.project = strings.Split(t.client.Doc("a/b").Path, "/")[1] // projects/{project}/databases/...
+		_ = t.client.Close()
+	}
+	if err := t.configure(ctx); err != nil {
 		return err
 	}
-	t.project = strings.Split(t.client.Doc("a/b").Path, "/")[1] // projects/{project}/databases/...
+	return t.connect(ctx, t.project)
+}
+
+// errDial is about a client that could not be opened.
+var errDial = errors.New("Firestore cannot be reached")
+
+func (t *target) connect(ctx context.Context, project string) (err error) {
+	t.client, err = firestorestore.Dial(ctx, cmp.Or(os.Getenv(firestorestore.EmulatorHost), t.at.firestore), project, cmp.Or(t.database, firestore.DefaultDatabaseID), t.dial...)
+	if err != nil {
+		t.client = nil
+		return fmt.Errorf("%w: %w", errDial, err)
+	}
 	return nil
 }
 
@@ -206,9 +212,9 @@ func (t *target) explain(err error) error {
 		remedy = fmt.Sprintf("the account needs the role %s: gcloud projects add-iam-policy-binding %s --member=user:YOU --role=%s", t.role, t.project, t.role)
 	case code == codes.NotFound && strings.Contains(err.Error(), "database"):
 		remedy = fmt.Sprintf("gcloud firestore databases list --project=%s tells which databases there are, and --database names one", t.project)
-	case t.project == firestore.DetectProjectID && strings.Contains(err.Error(), "detect projectID"):
+	case t.project == "" && strings.Contains(err.Error(), "detect projectID"):
 		remedy = "name the project by --project or GOOGLE_CLOUD_PROJECT"
-	case code == codes.Unauthenticated || t.client == nil && os.Getenv(firestorestore.EmulatorHost) == "": // nothing is sent before there are credentials
+	case code == codes.Unauthenticated || errors.Is(err, errDial) && os.Getenv(firestorestore.EmulatorHost) == "": // nothing is sent before there are credentials
 		remedy = "gcloud auth application-default login provides credentials; FIRESTORE_EMULATOR_HOST=127.0.0.1:8080 chooses an emulator instead"
 	case errors.Is(err, shards.ErrNumShards):
 		remedy = "tally resize changes it"

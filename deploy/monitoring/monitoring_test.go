@@ -262,7 +262,7 @@ func TestMetricsExist(t *testing.T) {
 	for _, file := range slices.Concat([]string{"dashboard.json", "../../docs/observability.md"}, files(t, "alerts/*.json"), files(t, playbooks+"/*.md")) {
 		content := strings.ReplaceAll(text(t, file), `\"`, `"`)
 		for _, m := range ofCode.FindAllStringSubmatch(content, -1) {
-			if used[m[1]] = true; !slices.Contains(code, m[1]) {
+			if used[m[1]] = true; m[1] != "tally.yaml" && !slices.Contains(code, m[1]) {
 				t.Errorf("%s: no code records %s", file, m[1])
 			}
 		}

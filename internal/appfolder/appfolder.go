@@ -14,6 +14,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/goccy/go-yaml"
+	"github.com/tailscale/hujson"
 )
 
 // FileName is the name of the file that says what Tally keeps.
@@ -24,7 +25,6 @@ type Folder struct {
 	File     string // path of tally.yaml; "": there is none
 	Settings Settings
 	Firebase string // path of firebase.json; "": there is none
-	Project  string // default project of the .firebaserc beside firebase.json; "": none
 }
 
 // Settings are what tally.yaml says. docs/config.md describes them.
@@ -51,16 +51,20 @@ func Find(dir string) (*Folder, error) {
 			return nil, fmt.Errorf("%s: %w\na route holds a colon: write \"routes: |\" on a line, and each route on a line of its own below, indented", f.File, err)
 		}
 	}
-	if f.Firebase == "" {
-		return f, nil
-	}
-	file := filepath.Join(filepath.Dir(f.Firebase), ".firebaserc")
-	var config struct{ Projects struct{ Default string } }
-	if err := readJSON(file, &config); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	f.Project = config.Projects.Default
 	return f, nil
+}
+
+// Project returns the default project of the .firebaserc beside firebase.json, "" if there is none.
+func (f *Folder) Project() (string, error) {
+	if f.Firebase == "" {
+		return "", nil
+	}
+	var config struct{ Projects struct{ Default string } }
+	err := readJSON(filepath.Join(filepath.Dir(f.Firebase), ".firebaserc"), &config)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return config.Projects.Default, err
 }
 
 // above returns the path of the nearest file of the name, "" if there is none.
@@ -78,8 +82,12 @@ func above(dir, name string) string {
 	}
 }
 
+// readJSON reads a file of the Firebase CLI's, in which there may be comments.
 func readJSON(file string, into any) error {
 	data, err := os.ReadFile(file)
+	if err == nil {
+		data, err = hujson.Standardize(data)
+	}
 	if err == nil {
 		err = json.Unmarshal(data, into)
 	}

@@ -3,6 +3,7 @@ package appfolder
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -37,17 +38,20 @@ func find(t *testing.T, dir string) *Folder {
 func TestFind(t *testing.T) {
 	dir := write(t, map[string]string{
 		"tally.yaml":      "# all of it\nroutes: |\n  # likes\n  a/{a}/b/{b} -> a/{a} : count() as b : existing\n\n  c/{c}/d/{d} -> e/{c} : f\ncadence: 500ms\ndatabases: [(default), orders]\nregion: r\nbilling: instance\nalert_email: me@example.com\nenv:\n  TALLY_BURST: 3\n",
-		"firebase.json":   `{"firestore": [{"rules": "a.rules", "indexes": "x/i.json"}, {"database": "orders", "rules": "/o.rules"}]}`,
+		"firebase.json":   "{\n  // two databases\n  \"firestore\": [" + `{"rules": "a.rules", "indexes": "x/i.json"}, {"database": "orders", "rules": "/o.rules"}]}`,
 		".firebaserc":     `{"projects": {"default": "shop", "staging": "shop-staging"}}`,
 		"web/src/main.js": "",
 	})
 	f := find(t, filepath.Join(dir, "web", "src"))
-	want := &Folder{File: filepath.Join(dir, "tally.yaml"), Firebase: filepath.Join(dir, "firebase.json"), Project: "shop", Settings: Settings{
+	want := &Folder{File: filepath.Join(dir, "tally.yaml"), Firebase: filepath.Join(dir, "firebase.json"), Settings: Settings{
 		Routes:  "# likes\na/{a}/b/{b} -> a/{a} : count() as b : existing\n\nc/{c}/d/{d} -> e/{c} : f\n",
 		Cadence: "500ms", Databases: []string{"(default)", "orders"}, Region: "r", Billing: "instance", AlertEmail: "me@example.com", Env: map[string]string{"TALLY_BURST": "3"},
 	}}
 	if d := cmp.Diff(want, f); d != "" {
 		t.Errorf("Find (-want +got):\n%s", d)
+	}
+	if project, err := f.Project(); project != "shop" || err != nil {
+		t.Errorf("Project: %q, %v", project, err)
 	}
 	variables := map[string]string{
 		"TALLY_ROUTES":  "a/{a}/b/{b} -> a/{a} : count() as b : existing; c/{c}/d/{d} -> e/{c} : f",
@@ -75,7 +79,8 @@ func TestNothingFound(t *testing.T) {
 	} {
 		f := find(t, write(t, files))
 		d, err := f.Database("(default)")
-		if len(f.Variables()) > 0 || f.Project != "" || d != (Database{}) || err != nil {
+		project, _ := f.Project()
+		if len(f.Variables()) > 0 || project != "" || d != (Database{}) || err != nil {
 			t.Errorf("%s: %+v, %+v, %v; want nothing", name, f, d, err)
 		}
 	}
@@ -86,14 +91,38 @@ func TestMistakes(t *testing.T) {
 	for text, files := range map[string]map[string]string{
 		`write "routes: |"`:       {"tally.yaml": "routes: a/{a} -> b/{a} : c"},
 		`unknown field "route"`:   {"tally.yaml": "route: x"},
-		".firebaserc: unexpected": {".firebaserc": "{", "firebase.json": "{}"},
 	} {
 		if _, err := Find(write(t, files)); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v: %v; want %q in it", files, err, text)
 		}
 	}
-	f := find(t, write(t, map[string]string{"firebase.json": `{"firestore": 1}`}))
+	f := find(t, write(t, map[string]string{"firebase.json": `{"firestore": 1}`, ".firebaserc": "{"}))
+	if _, err := f.Project(); err == nil || !strings.Contains(err.Error(), ".firebaserc: ") {
+		t.Errorf(".firebaserc: %v; want an error that names it", err)
+	}
 	if _, err := f.Database("(default)"); err == nil || !strings.Contains(err.Error(), "firebase.json: firestore: ") {
 		t.Errorf("firestore: 1: %v; want an error that names it", err)
+	}
+}
+
+// docs/config.md has a row of two columns for each key of tally.yaml, and no other.
+func TestSettingsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Settings]()) {
+		want = append(want, f.Tag.Get("yaml"))
+	}
+	_, section, _ := strings.Cut(string(page), "\n## tally.yaml\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for line := range strings.Lines(section) {
+		if key, ok := strings.CutPrefix(line, "| `"); ok {
+			got = append(got, key[:strings.Index(key, "`")])
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("docs/config.md (-want +got):\n%s", d)
 	}
 }

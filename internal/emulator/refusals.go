@@ -54,8 +54,8 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 	var j judge
 	for {
 		var quiet <-chan time.Time
-		if j.doubt != nil {
-			quiet = time.After(doubtFor)
+		if len(j.doubts) > 0 {
+			quiet = time.After(time.Until(j.doubts[0].until))
 		}
 		select {
 		case message := <-messages:
@@ -63,7 +63,8 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 				f(r)
 			}
 		case <-quiet:
-			f(j.settle())
+			f(j.doubts[0].refusal())
+			j.doubts = j.doubts[1:]
 		case err := <-ended:
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -84,11 +85,12 @@ const doubtFor = time.Second
 // as a create, as an update or as both, whichever its precondition allows; when that is no refusal, or
 // when the rules ask for the document, it tries it again.
 type judge struct {
-	doubt *trial // a create that was refused; an update may be tried next
+	doubts []*trial // creates that were refused, the oldest first; an update may be tried next
 }
 
 // A trial is one evaluation of the rules, as the feed has it.
 type trial struct {
+	until    time.Time // how long a doubt waits
 	Rules    string
 	Outcome  string // allow, deny or error
 	Outcomes []struct {
@@ -118,7 +120,7 @@ type trial struct {
 
 // hear returns the requests that a message of the feed, a trial or several, says were refused.
 func (j *judge) hear(message []byte) (refused []Refusal) {
-	if bytes.HasSuffix(message, []byte(`"outcome":"allow"}`)) && j.doubt == nil {
+	if bytes.HasSuffix(message, []byte(`"outcome":"allow"}`)) && len(j.doubts) == 0 {
 		return nil
 	}
 	var trials []trial
@@ -129,36 +131,28 @@ func (j *judge) hear(message []byte) (refused []Refusal) {
 		return nil // another version's feed
 	}
 	for _, t := range trials {
-		known, again := t.Context.Resource.Undefined == nil, false
-		if d := j.doubt; d != nil {
-			again = t.Context.Method == "update" && t.Context.Path == d.Context.Path && t.Context.Time == d.Context.Time
-			switch {
-			case !again:
-				refused = append(refused, j.settle())
-			case t.Outcome == "deny":
+		known := t.Context.Resource.Undefined == nil
+		doubt := slices.IndexFunc(j.doubts, func(d *trial) bool {
+			return t.Context.Method == "update" && t.Context.Path == d.Context.Path && t.Context.Time == d.Context.Time
+		})
+		switch {
+		case doubt >= 0:
+			d := j.doubts[doubt]
+			j.doubts = slices.Delete(j.doubts, doubt, doubt+1)
+			if t.Outcome == "deny" { // else it is tried again once the document is known
 				d.Context.Method = "create or update"
 				d.Outcomes = append(d.Outcomes, t.Outcomes...)
-				refused = append(refused, j.settle())
-			default: // tried again once the document is known
-				j.doubt = nil
+				refused = append(refused, d.refusal())
 			}
-		}
-		switch {
-		case again, t.Outcome == "allow", t.Outcome == "error" && !known:
+		case t.Outcome == "allow", t.Outcome == "error" && !known:
 		case t.Context.Method == "create" && !known:
-			j.doubt = &t
+			t.until = time.Now().Add(doubtFor)
+			j.doubts = append(j.doubts, &t)
 		default:
 			refused = append(refused, t.refusal())
 		}
 	}
 	return refused
-}
-
-// settle ends the doubt: the create was refused.
-func (j *judge) settle() Refusal {
-	r := j.doubt.refusal()
-	j.doubt = nil
-	return r
 }
 
 func (t *trial) refusal() Refusal {

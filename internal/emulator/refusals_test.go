@@ -10,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // Each request that is refused is told once, and none that is allowed, although the emulator tries a write
@@ -29,6 +31,10 @@ service cloud.firestore {
       allow update: if resource.data.n == 1;
       allow update: if resource.data.n == 2;
     }
+    match /updates/{id} {
+      allow create: if false;
+      allow update: if true;
+    }
     match /signed/{id} {
       allow write: if request.auth != null;
     }
@@ -44,7 +50,8 @@ service cloud.firestore {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+e.Addr()+"/v1/"+root+path, strings.NewReader(body))
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
+			return 0
 		}
 		req.Header.Set("Content-Type", "application/json")
 		switch user {
@@ -57,7 +64,8 @@ service cloud.firestore {
 		}
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
+			return 0
 		}
 		res.Body.Close()
 		return res.StatusCode
@@ -70,7 +78,25 @@ service cloud.firestore {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	refusals, ended := make(chan Refusal), make(chan error, 1)
-	go func() { ended <- e.Refusals(ctx, func(r Refusal) { refusals <- r }) }()
+	go func() {
+		ended <- e.Refusals(ctx, func(r Refusal) {
+			select {
+			case refusals <- r:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	next := func() Refusal {
+		t.Helper()
+		var r Refusal
+		select {
+		case r = <-refusals:
+		case err := <-ended:
+			t.Fatalf("ended with %v", err)
+		}
+		return r
+	}
+	var want, got []Refusal
 	for _, test := range []struct {
 		status int
 		want   *Refusal
@@ -80,8 +106,8 @@ service cloud.firestore {
 		{set("ann", "own/ann", exists), nil},
 		{set("", "own/new", ""), &Refusal{Method: "create", Path: "own/new", Lines: []int{6, 7, 8}}}, // it was tried as an update too
 		{set("ann", "signed/1", ""), nil},
-		{set("", "signed/1", ""), &Refusal{Method: "create or update", Path: "signed/1", Lines: []int{11}}},
-		{set("", "signed/2", isNew), &Refusal{Method: "create", Path: "signed/2", Lines: []int{11}}},
+		{set("", "signed/1", ""), &Refusal{Method: "create or update", Path: "signed/1", Lines: []int{15}}},
+		{set("", "signed/2", isNew), &Refusal{Method: "create", Path: "signed/2", Lines: []int{15}}},
 		{set("bob", "other/1/shards/2", exists), &Refusal{Method: "update", Path: "other/1/shards/2", User: "bob"}},
 		{request("owner", http.MethodGet, "/other/1", ""), nil},
 		{request("ann", http.MethodGet, "/own/ann", ""), nil},
@@ -97,12 +123,36 @@ service cloud.firestore {
 			continue
 		}
 		test.want.Database, test.want.Rules = DefaultDatabase, content
+		want = append(want, *test.want)
 		if test.status != http.StatusForbidden {
 			t.Errorf("status %d, want it refused: %+v", test.status, test.want)
 		}
-		if diff := cmp.Diff(*test.want, <-refusals); diff != "" {
-			t.Errorf("refusal (-want +got):\n%s", diff)
-		}
+	}
+	for range want {
+		got = append(got, next())
+	}
+	order := cmpopts.SortSlices(func(a, b Refusal) bool { return a.Path+a.Method+a.User < b.Path+b.Method+b.User })
+	if diff := cmp.Diff(want, got, order); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
+
+	// The trials of requests at once come in any order.
+	var clients sync.WaitGroup
+	for id := range 16 {
+		clients.Go(func() {
+			path := fmt.Sprintf("updates/%d", id)
+			set("owner", path, "")
+			for range 10 {
+				if status := set("", path, ""); status != http.StatusOK {
+					t.Errorf("%s: status %d, want it allowed", path, status)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	set("", "signed/last", isNew)
+	if r := next(); r.Path != "signed/last" {
+		t.Errorf("refused: %+v, want it allowed", r)
 	}
 	cancel()
 	if err := <-ended; err != context.Canceled {

@@ -35,10 +35,6 @@ type Options struct {
 	// Default: slog.Default().
 	Logger *slog.Logger
 
-	// Saw, unless nil, is called with each event that is accepted. It must be quick, and safe for
-	// concurrent use.
-	Saw func(Event)
-
 	// Initial and Max bound the wait before a redelivery, which doubles from Initial
 	// (default 100 ms) to Max (default 5 s). Eventarc waits 10 to 600 s and gives up
 	// after 24 h; a Relay does not give up.
@@ -176,9 +172,6 @@ func (r *Relay) Deliver(e Event) error {
 	}
 	m := &message{event: e, acknowledged: make(chan struct{})}
 	n := r.options.Faults.copies(e.ID())
-	if r.options.Saw != nil {
-		r.options.Saw(e)
-	}
 
 	r.mu.Lock()
 	defer r.mu.Unlock()

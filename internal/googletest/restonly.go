@@ -43,8 +43,10 @@ func (g *Google) restOnly() *http.ServeMux {
 		"GET cloudresourcemanager.googleapis.com/v1/projects/{project}":                                  {"GetProject", g.projectV1},
 		"GET firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}":                   {"GetRelease", g.release},
 		"POST firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}":                     {"TestRuleset", g.testRules},
+		"POST logging.googleapis.com/v2/entries:list":                                                    {"ListLogEntries", func(*http.Request) (any, error) { return struct{}{}, nil }},
 		"POST serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}":                 {"GenerateServiceIdentity", g.identity},
 		"GET /apis/serving.knative.dev/v1/namespaces/{project}/services/{service}":                       {"GetService", g.serviceV1},
+		"GET /apis/serving.knative.dev/v1/namespaces/{project}/services":                                 {"ListServices", func(*http.Request) (any, error) { return struct{}{}, nil }},
 		"PUT /apis/serving.knative.dev/v1/namespaces/{project}/services/{service}":                       {"UpdateService", g.serviceV1},
 		"PUT storage.googleapis.com/{object}":                                                            {"Upload", func(*http.Request) (any, error) { return nil, nil }},
 	} {

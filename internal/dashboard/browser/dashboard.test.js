@@ -197,6 +197,8 @@ test('the busiest are first, and rows stay under the hand', async (t) => {
   const board = await dashboard(tally.binary, stack.host, project);
   t.after(board.stop);
   const page = await open(t, board.url);
+  await page.clock.install();
+  await page.reload();
   await awaitNames(page, 'a,b,c');
   assert.equal(await page.getAttribute('[aria-sort]', 'aria-sort'), 'descending');
   // When the order changes.
@@ -222,24 +224,46 @@ test('the busiest are first, and rows stay under the hand', async (t) => {
   const orders = await page.evaluate(() => orders);
   assert.ok(orders.slice(2).every((at, i) => at - orders[i + 1] > 2900), `in order at ${orders}`);
 
-  // While somebody points at them they stay; what is new comes after them.
-  await page.hover('#rows .row');
+  // While somebody points at them they stay, until the pointer leaves or rests; what is new comes after them.
+  await page.clock.pauseAt(Date.now() + 60_000);
+  const added = async (id, n) => {
+    await add(id, n);
+    const came = (n) => {
+      const text = document.getElementById('rate').textContent.replaceAll(',', '');
+      return parseFloat(text) * ({ M: 1e6, B: 1e9 }[text.at(-1)] ?? 1) > n / 11; // a mean of ten seconds
+    };
+    await page.waitForFunction(came, n, { timeout });
+  };
+  const after = async (ms, ids) => {
+    await page.clock.runFor(ms);
+    assert.equal((await names(page)).join().replaceAll('counters/', ''), ids);
+  };
+  const row = await page.locator('#rows .row').first().boundingBox();
+  await page.mouse.move(row.x + 20, row.y + 20);
   await add('b', 1e6);
-  await add('d', 1e7);
-  await awaitNames(page, 'a,c,b,d');
-  await page.waitForFunction(() => performance.now() - orders.at(-1) > 4000, null, { timeout });
-  await awaitNames(page, 'a,c,b,d');
+  await added('d', 1e7);
+  await after(4000, 'a,c,b,d');
   await page.mouse.move(1, 1);
-  await awaitNames(page, 'd,b,a,c');
+  await after(600, 'd,b,a,c');
+  await page.mouse.move(row.x + 20, row.y + 20);
+  await added('c', 1e8);
+  await after(4000, 'd,b,a,c');
+  await page.mouse.move(row.x + 30, row.y + 20);
+  await after(4000, 'd,b,a,c');
+  await after(1600, 'c,d,b,a');
   // And while they go from row to row.
+  await page.mouse.move(1, 1);
   await page.keyboard.press('ArrowDown');
-  await add('c', 1e8);
-  await awaitTotal(page, 'counters/c', totals.c.toLocaleString('en'));
-  const held = await page.evaluate(() => performance.now());
-  await page.waitForFunction((held) => performance.now() - held > 4000, held, { timeout });
-  await awaitNames(page, 'd,b,a,c');
+  await added('a', 1e9);
+  await after(4000, 'c,d,b,a');
+  await page.keyboard.press('ArrowDown');
+  await after(4000, 'c,d,b,a');
+  await after(1600, 'a,c,d,b');
+  await page.keyboard.press('ArrowDown');
+  await added('b', 1e10);
+  await after(4000, 'a,c,d,b');
   await page.keyboard.press('Escape');
-  await awaitNames(page, 'c,d,b,a');
+  await after(600, 'b,a,c,d');
 });
 
 test('counters that are gone are hidden until they are asked for', async (t) => {

@@ -6,6 +6,7 @@ import { age, decimal, integer, rate, text } from './format.js';
 
 const spare = 6; // rows beyond the edges, so that scrolling shows no gap before the next frame
 const fresh = 500; // milliseconds for which a changed total stands out
+const pause = 5000; // milliseconds without a hand on pointer, keys or wheel after which rows may move
 
 export class Grid {
   #grid;
@@ -13,6 +14,7 @@ export class Grid {
   #slots = []; // elements, each for the rows whose index has the same remainder
   #active = null; // key of a counter
   #height;
+  #used = -Infinity; // when the pointer, a key or the wheel was last used
 
   /** open is called with the counter that is to be shown, and with whether by the keyboard. */
   constructor(grid, rows, counters, { open, draw }) {
@@ -24,6 +26,7 @@ export class Grid {
     new ResizeObserver(draw).observe(grid);
     grid.addEventListener('focus', draw);
     grid.addEventListener('blur', draw);
+    for (const type of ['pointermove', 'keydown', 'scroll']) document.addEventListener(type, () => (this.#used = performance.now()), { capture: true, passive: true });
     this.open = open;
     rows.addEventListener('click', (e) => {
       const r = this.counters.shown[e.target.closest('.row')?.index];
@@ -45,9 +48,9 @@ export class Grid {
     return true;
   }
 
-  /** Whether somebody points at a row, or is at one by keyboard. */
+  /** Whether somebody points at a row, or is at one by keyboard, and did something a moment ago. */
   get held() {
-    return this.#rows.matches(':hover') || this.#grid.matches(':focus-visible');
+    return performance.now() - this.#used < pause && (this.#rows.matches(':hover') || this.#grid.matches(':focus-visible'));
   }
 
   /** The index of the row that the keyboard is at, or -1. */
