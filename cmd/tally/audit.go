@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
@@ -79,9 +80,13 @@ const auditTimeout = 45 * time.Second
 func (t *target) audit(ctx context.Context, meter *billing.Meter, o rollup.AuditOptions) error {
 	t.begin("auditing counters", "counters", unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
 	logger := slog.New(slog.NewTextHandler(t.logs, nil))
+	var waiting sync.Once
 	o.Options = rollup.Options{Cadence: t.config.Cadence, Burst: t.config.Burst, Timeout: auditTimeout, Logger: logger}
 	o.Progress = func(r rollup.Report) {
 		if r.Waiting > 0 {
+			waiting.Do(func() {
+				fmt.Fprintf(t.logs, "some roll-ups differ, perhaps by events on their way: looking again in %v; --grace shortens it\n", o.Grace)
+			})
 			t.progress.describe(fmt.Sprintf("auditing counters; %d that differ are looked at again", r.Waiting))
 		}
 		t.report(r.Counters, unknown)

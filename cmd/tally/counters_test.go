@@ -314,7 +314,7 @@ func TestList(t *testing.T) {
 		{args: "ls --limit 2 --json | .after", want: `"counters/c"`},
 		{args: "ls --limit 1 --after counters/c", want: "COUNTER     count  SHARDS  AS OF\ncounters/d  -      1       T\n"},
 		{args: "ls --limit 2 --after c --json", want: `{"after":"","counters":[{"counter":"counters/d","rollup":{"totals":{},"num_shards":1,"as_of":"T"}}]}` + "\n"},
-		{args: "ls --after d", want: "\n"},
+		{args: "ls --after d", want: "no counters\n"},
 		{args: "ls --after posts/7", status: 1},
 	})
 	if _, _, more := c.run("ls", "--limit", "2"); !strings.HasSuffix(more, "\nmore: --after counters/c\n") {

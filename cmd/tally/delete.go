@@ -71,7 +71,11 @@ func (d *deletion) deleteOne(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.confirm(ctx, d.yes, "Delete the counter %s of project %s with all documents of %s, for ever?", c.path, d.project, r.Shards(c.Counter)); err != nil {
+	what := "the counter %s of project %s with all documents of %s"
+	if c.Template.Existing {
+		what = "the shards of %s of project %s, all documents of %s"
+	}
+	if err := d.confirm(ctx, d.yes, "Delete "+what+", for ever?", c.path, d.project, r.Shards(c.Counter)); err != nil {
 		return err
 	}
 	d.begin("deleting shards", "shards", unknown, "The total is that of the rest. The same command goes on from here.")

@@ -85,7 +85,8 @@ func (d *dev) run(ctx context.Context) (err error) {
 		}
 	}
 	d.stack.variables = []string{"TALLY_SCHEDULE_PERIOD=" + d.every.String()}
-	d.lines, d.hints.say = new(lines), func(format string, args ...any) { d.lines.print(format, args...) }
+	d.lines = new(lines)
+	d.hints.say, d.hints.often = d.lines.print, func(more, text string) { d.lines.often(time.Now(), more, text) }
 	defer d.lines.close()
 	d.stack.logLevel, d.stack.lines = "DEBUG", d.lines // roll-ups are logged at DEBUG
 	s, err := startStack(ctx, d.stack)

@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -99,8 +98,6 @@ func TestDocs(t *testing.T) {
 			t.Errorf("no page links to %s", page)
 		}
 	}
-	r.beside.Lock() // until all have ended
-	defer r.beside.Unlock()
 	for _, c := range notRun {
 		if !r.met[c.start] {
 			t.Errorf("no page has a command that begins with %q", c.start)
@@ -118,8 +115,8 @@ type reader struct {
 
 	addr       string          // of the emulator of tally dev
 	dev        *follower       // tally dev, nil if it does not run
-	beside     sync.Mutex      // held while an unawaited command runs
-	done       map[string]bool // unawaited commands that were begun
+	begun      map[string]bool // unawaited commands
+	last       chan struct{}   // closed when the last of them has ended
 	met        map[string]bool // of notRun
 	withoutIt  func()          // puts the project back as it was without Tally
 	readmeLeft func()          // puts the project and tally.yaml back as the README left them
@@ -132,7 +129,9 @@ func newReader(t *testing.T) *reader {
 		g.Put("projects/my-project/databases/"+id, &adminpb.Database{LocationId: "nam5", Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
 	}
 	r := &reader{all: t, t: t, root: abs(t, "../.."), dir: t.TempDir(), terminal: t.TempDir(), google: g,
-		done: map[string]bool{}, met: map[string]bool{}, withoutIt: g.Snapshot()}
+		begun: map[string]bool{}, last: make(chan struct{}), met: map[string]bool{}, withoutIt: g.Snapshot()}
+	close(r.last)
+	t.Cleanup(func() { <-r.last })
 	r.app = filepath.Join(r.dir, "my-app")
 	upstream := filepath.Join(t.TempDir(), "tally")
 	r.env = append(g.Environ(), "PATH="+googletest.Gcloud(t)+":"+os.Getenv("PATH"), firestoreOfTests+"="+emulatortest.Addr(), firestorestore.EmulatorHost+"=",
@@ -259,22 +258,21 @@ func (r *reader) try(at, command string) {
 		run(r.t, r.sh(line+"\nstatus=$?; export -p >\"$TERMINAL\"/variables; pwd >\"$TERMINAL\"/folder; exit $status"))
 		return
 	}
-	if r.done[command] {
+	if r.begun[command] {
 		return
 	}
-	r.done[command] = true
+	r.begun[command] = true
 	if begins("go mod edit") { // in the module of a server of the app's
 		line = `cp "$TERMINAL"/main.go . && go mod init example.com/my-app && ` + line + " && go build -o /dev/null ."
 	}
 	sh := r.sh(line)
-	began := make(chan struct{})
+	before, ended := r.last, make(chan struct{})
+	r.last = ended
 	go func() {
-		r.beside.Lock()
-		defer r.beside.Unlock()
-		close(began)
+		defer close(ended)
+		<-before
 		run(r.all, sh)
 	}()
-	<-began
 }
 
 // sh returns a command that goes on in the reader's terminal. It answers questions by y.

@@ -19,7 +19,8 @@ import (
 
 // hints say once, in a sentence, what a newcomer gets wrong.
 type hints struct {
-	say func(format string, args ...any)
+	say   func(format string, args ...any)
+	often func(more, text string) // says what there may be many of
 
 	mu   sync.Mutex
 	said map[string]bool // by what it is about
@@ -183,14 +184,13 @@ func (h *hints) refused(file string, r emulator.Refusal) {
 	if r.User != "" {
 		who = "user " + r.User
 	}
-	ids := strings.Split(r.Path, "/")
-	for i := 1; i < len(ids); i += 2 {
-		ids[i] = "*"
-	}
-	if !h.first("refused", r.Method, r.Database, ids, r.Lines, r.User != "") {
+	if !h.first("refused", r.Method, r.Database, r.Path, r.Fields, r.Lines, r.User != "") {
 		return
 	}
 	path := r.Path
+	if r.Fields != "" {
+		path += ", " + r.Fields + ","
+	}
 	if r.Database != firestore.DefaultDatabaseID {
 		path = r.Database + ": " + path
 	}
@@ -207,7 +207,7 @@ func (h *hints) refused(file string, r emulator.Refusal) {
 			by += ": " + shortened(strings.TrimSpace(rules[n-1]))
 		}
 	}
-	h.say("%s", shown(fmt.Sprintf("refused: %s of %s by %s; %s", r.Method, path, who, by)))
+	h.often("refused requests", shown(fmt.Sprintf("refused: %s of %s by %s; %s", r.Method, path, who, by)))
 }
 
 // shortened returns the text if it is short, or its beginning.

@@ -21,7 +21,7 @@ func parsed(t *testing.T, text string) rollup.Routes {
 // A hint is said once, about what is wrong for sure, and suggests only routes that fit the others.
 func TestHints(t *testing.T) {
 	var said []string
-	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }, often: func(_, text string) { said = append(said, text) }}
 	routes := parsed(t, rollup.DefaultRoute+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h")
 	for _, doc := range []struct {
 		path   string

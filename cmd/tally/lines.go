@@ -21,9 +21,9 @@ type lines struct {
 	all bool // the functions' lines of every severity; else roll-ups and warnings only
 
 	mu   sync.Mutex
-	out  io.Writer      // nil until open
-	held bytes.Buffer   // until then
-	seen map[string]int // lines of a kind, for a second from the first on
+	out  io.Writer        // nil until open
+	held bytes.Buffer     // until then
+	seen map[string]*kind // for a second from the first line on
 }
 
 // open prints the text, and from now on what was printed until now and is printed later.
@@ -67,17 +67,30 @@ const (
 	few   = 4
 )
 
+// A kind of lines.
+type kind struct {
+	n    int
+	last string // of those that were not printed
+}
+
 // often prints a line of a kind of which there may be many; more is what they are called.
 func (l *lines) often(t time.Time, more, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seen == nil {
-		l.seen = make(map[string]int)
+		l.seen = make(map[string]*kind)
 	}
-	if l.seen[more]++; l.seen[more] <= few {
+	k := l.seen[more]
+	if k == nil {
+		k = new(kind)
+		l.seen[more] = k
+	}
+	if k.n++; k.n <= few {
 		l.write(t, text)
+	} else {
+		k.last = text
 	}
-	if l.seen[more] == 1 {
+	if k.n == 1 {
 		time.AfterFunc(burst, func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -86,10 +99,17 @@ func (l *lines) often(t time.Time, more, text string) {
 	}
 }
 
-// sum ends a kind's burst.
+// sum ends a kind's burst. What was last is shown, for a roll-up is then the latest.
 func (l *lines) sum(more string) {
-	if n := l.seen[more] - few; n > 0 {
-		l.write(time.Now(), fmt.Sprintf("… and %d %s more", n, more))
+	k := l.seen[more]
+	if k == nil {
+		return // closed
+	}
+	if n := k.n - few - 1; n > 0 {
+		l.write(time.Now(), fmt.Sprintf("… and %d %s more, then", n, more))
+	}
+	if k.n > few {
+		l.write(time.Now(), k.last)
 	}
 	delete(l.seen, more)
 }

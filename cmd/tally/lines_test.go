@@ -50,17 +50,20 @@ func TestLines(t *testing.T) {
 00:00:00.000  panic: \u001b
 00:00:00.000  rollups/busy  a 0  b 2  10 shards  as of 00:00:00.000
 00:00:00.000  rollups/busy  a 1  b 2  10 shards  as of 00:00:00.000
-00:00:01.000  … and 498 roll-ups more
+00:00:01.000  … and 497 roll-ups more, then
+00:00:01.000  rollups/busy  a 499  b 2  10 shards  as of 00:00:00.000
 00:00:01.001  rollups/busy  a 0  b 2  10 shards  as of 00:00:01.001
 00:00:01.001  rollups/busy  a 1  b 2  10 shards  as of 00:00:01.001
 00:00:01.001  rollups/busy  a 2  b 2  10 shards  as of 00:00:01.001
 00:00:01.001  rollups/busy  a 3  b 2  10 shards  as of 00:00:01.001
-00:00:02.001  … and 496 roll-ups more
+00:00:02.001  … and 495 roll-ups more, then
+00:00:02.001  rollups/busy  a 499  b 2  10 shards  as of 00:00:01.001
 00:00:02.500  rollups/x  removed
 00:00:02.002  rollups/busy  a 0  b 2  10 shards  as of 00:00:02.002
 00:00:02.002  rollups/busy  a 1  b 2  10 shards  as of 00:00:02.002
 00:00:02.002  rollups/busy  a 2  b 2  10 shards  as of 00:00:02.002
-00:00:02.002  … and 2 roll-ups more
+00:00:02.002  … and 1 roll-ups more, then
+00:00:02.002  rollups/busy  a 4  b 2  10 shards  as of 00:00:02.002
 `
 		if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(out.String(), "\n")); diff != "" {
 			t.Errorf("printed (-want +got):\n%s", diff)

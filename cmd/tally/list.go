@@ -94,6 +94,9 @@ func (t *target) table(found []rollup.Found) ([]listed, cells) {
 		}
 		lines = append(lines, counters[i].line(names))
 	}
+	if len(found) == 0 {
+		lines = []string{"no counters"}
+	}
 	return counters, cells(strings.Join(lines, "\n"))
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,7 +135,7 @@ func startStack(ctx context.Context, o stackOptions) (*stack, error) {
 	s.onStop(func() { _ = os.RemoveAll(s.dir) })
 	for n := range o.instances {
 		if err := checkPort(o.instancePort(n)); err != nil {
-			return s, fmt.Errorf("functions: %w; choose others with --functions-port", err)
+			return s, fmt.Errorf("functions: %w, by another tally dev perhaps; choose others with --functions-port", err)
 		}
 	}
 	s.relay = eventrelay.New(eventrelay.Options{Faults: o.faults, Timeout: deliveryTimeout(s.config), Logger: slog.New(slog.DiscardHandler)})
@@ -196,7 +197,10 @@ func (s *stack) whileUp(ctx context.Context) (context.Context, context.CancelFun
 func (s *stack) startFirestore(ctx context.Context) error {
 	if s.addr = s.config.EmulatorHost; s.addr != "" {
 		if err := checkEmulator(ctx, s.addr); err != nil {
-			return fmt.Errorf("%s=%s: %w", firestorestore.EmulatorHost, s.addr, err)
+			return fmt.Errorf("%s=%s: %w; without the variable, an emulator is started", firestorestore.EmulatorHost, s.addr, err)
+		}
+		if other, err := devVariables(ctx, s.addr, s.options.project); err != nil || other != nil {
+			return cmp.Or(err, fmt.Errorf("another tally dev runs on %s for project %s", s.addr, s.options.project))
 		}
 	} else {
 		if err := checkPort(s.options.firestorePort); err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/mail"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,7 +49,16 @@ func Find(dir string) (*Folder, error) {
 			return nil, err
 		}
 		if err := yaml.UnmarshalWithOptions(data, &f.Settings, yaml.Strict()); err != nil {
-			return nil, fmt.Errorf("%s: %w\na route holds a colon: write \"routes: |\" on a line, and each route on a line of its own below, indented", f.File, err)
+			err = fmt.Errorf("%s: %w", f.File, err)
+			if strings.Contains(string(data), "->") && f.Settings.Routes == "" {
+				err = fmt.Errorf("%w\nwrite \"routes: |\" on a line, and each route on a line of its own below, indented", err)
+			}
+			return nil, err
+		}
+		if a := f.Settings.AlertEmail; a != "" {
+			if _, err := mail.ParseAddress(a); err != nil {
+				return nil, fmt.Errorf("%s: alert_email: %q is no address: %w", f.File, a, err)
+			}
 		}
 	}
 	return f, nil

@@ -19,6 +19,7 @@ type Refusal struct {
 	Database string
 	Path     string // of the document below the database's root; of a list, the collection's and "/*"
 	User     string // the uid; "": nobody is signed in
+	Fields   string // that the request would have written, joined by ", "
 	Lines    []int  // of the rules, where the statements begin that might have allowed it and did not
 	Rules    string // the content of the rules file
 }
@@ -112,6 +113,11 @@ type trial struct {
 							}
 						}
 					}
+					WriteFields struct {
+						ListValue struct {
+							Values []struct{ StringValue string }
+						}
+					}
 				}
 			}
 		}
@@ -159,6 +165,12 @@ func (t *trial) refusal() Refusal {
 	r := Refusal{Method: t.Context.Method, User: t.Context.Request.MapValue.Fields.Auth.MapValue.Fields.UID.StringValue, Rules: t.Rules}
 	if parts := strings.SplitN(t.Context.Path, "/", 5); len(parts) == 5 { // /databases/(default)/documents/…
 		r.Database, r.Path = parts[2], parts[4]
+	}
+	for i, v := range t.Context.Request.MapValue.Fields.WriteFields.ListValue.Values {
+		if i > 0 {
+			r.Fields += ", "
+		}
+		r.Fields += v.StringValue
 	}
 	for _, o := range t.Outcomes {
 		if !slices.Contains(r.Lines, o.Line) {
