@@ -67,14 +67,14 @@ shard, the user's own, to 1 and back to 0.`,
 	})
 }
 
-// mayGrow asks before a counter gets many shards, which costs so much.
+// mayGrow asks before a counter gets many shards at that cost.
 func (t *target) mayGrow(ctx context.Context, yes bool, c counter, r *rollup.Route, n int, cost billing.Counts) error {
 	return t.confirm(ctx, yes || n <= manyShards, "%s would get %d shards: %d writes, $%.4f at list price; and each roll-up, up to one a second while the counter changes, would bill %d reads. Go on?",
 		c.path, n, cost.Writes, cost.Cost(), (n+indexEntriesPerRead-1)/indexEntriesPerRead*len(r.Fields()))
 }
 
-// manyShards is beyond how many shards create and resize ask: 1,000 carry about 1,000 increments a second, and
-// are a read for each roll-up.
+// manyShards is beyond how many shards create and resize ask: 1,000 carry about 1,000 increments a
+// second, and are a read for each roll-up.
 const manyShards = 1000
 
 // indexEntriesPerRead is how many shards an aggregation reads for the price of one document.

@@ -130,8 +130,10 @@ func (d *deletion) deleteMatching(ctx context.Context) error {
 		out = d.logs
 	}
 	if !d.json || deletes && !d.yes {
-		fmt.Fprintf(out, "%s\n%d counters with %d shards; to delete them bills %s, without the roll-ups that follow\n",
-			table(string(text)), len(found), numShards, price(result.Cost))
+		if _, err := fmt.Fprintf(out, "%s\n%d counters with %d shards; to delete them bills %s, without the roll-ups that follow\n",
+			table(string(text)), len(found), numShards, price(result.Cost)); err != nil {
+			return err
+		}
 	}
 	if deletes {
 		if err = d.confirm(ctx, d.yes, "Delete these %d counters of project %s, for ever?", len(found), d.project); err != nil {

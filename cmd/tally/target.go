@@ -248,8 +248,8 @@ func (e toldError) Unwrap() error { return e.error }
 // Cells are text whose tabs and newlines are not to be escaped.
 type cells string
 
-// print prints the object if JSON is wanted, else the text: lines of cells, which tabs separate. A bar is taken
-// away first: it is on the same terminal.
+// print prints the object if JSON is wanted, else the text: lines of cells, which tabs
+// separate. A bar is taken away first: it is on the same terminal.
 func (t *target) print(object any, format string, args ...any) error {
 	t.stop()
 	if t.json {
