@@ -191,7 +191,7 @@ func (t *target) open(ctx context.Context) error {
 }
 
 // errDial is about a client that could not be opened.
-var errDial = errors.New("Firestore cannot be reached")
+var errDial = errors.New("cannot reach Firestore")
 
 func (t *target) connect(ctx context.Context, project string) (err error) {
 	t.client, err = firestorestore.Dial(ctx, cmp.Or(os.Getenv(firestorestore.EmulatorHost), t.at.firestore), project, cmp.Or(t.database, firestore.DefaultDatabaseID), t.dial...)
