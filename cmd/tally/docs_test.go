@@ -99,7 +99,7 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	for _, c := range notRun {
-		if !r.met[c.start] {
+		if r.pages == len(seen) && !r.met[c.start] { // else -run left pages out
 			t.Errorf("no page has a command that begins with %q", c.start)
 		}
 	}
@@ -115,6 +115,7 @@ type reader struct {
 
 	addr       string          // of the emulator of tally dev
 	dev        *follower       // tally dev, nil if it does not run
+	pages      int             // that were read
 	begun      map[string]bool // unawaited commands
 	last       chan struct{}   // closed when the last of them has ended
 	met        map[string]bool // of notRun
@@ -156,6 +157,7 @@ var (
 // read reads a page.
 func (r *reader) read(t *testing.T, page, text string) {
 	r.t = t
+	r.pages++
 	first := page == "README.md"
 	folder := r.app
 	if first {
