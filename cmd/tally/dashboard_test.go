@@ -72,7 +72,7 @@ func TestDashboardRefuses(t *testing.T) {
 		{fmt.Sprintf("dashboard --port %d", taken), fmt.Sprintf("port %d is in use; choose another with --port", taken)},
 		{"dashboard --port -1", "--port -1: want a port up to 65535, or 0 for any that is free"},
 		{"dashboard --routes likes", "configuration: TALLY_ROUTES"},
-		{"dashboard likes", `"likes" is too much`},
+		{"dashboard likes", `"likes" is one argument too many`},
 		{fmt.Sprintf("dev --dashboard-port %d", taken), fmt.Sprintf("port %d is in use; choose another with --dashboard-port", taken)},
 		{"dev --dashboard-port 65536", "--dashboard-port 65536: want a port up to 65535"},
 	} {

@@ -192,7 +192,7 @@ func (h *hints) refused(file string, r emulator.Refusal) {
 	}
 	path := r.Path
 	if r.Fields != "" {
-		path += ", " + r.Fields + ","
+		path += " (" + r.Fields + ")"
 	}
 	if r.Database != firestore.DefaultDatabaseID {
 		path = r.Database + ": " + path

@@ -577,8 +577,8 @@ func TestDevHints(t *testing.T) {
 				t.Errorf("%s: %s, want it refused", path, res.Status)
 			}
 		}
-		out.await("refused: create or update of counters/likes/shards/4 by nobody signed in; firestore.rules line 25: allow create, update: if mayWrite() && ")
-		out.await("refused: create or update of posts/7/shards/0 by nobody signed in; no rule of firestore.rules allows it\n")
+		out.await("refused: create or update of counters/likes/shards/4 (count) by nobody signed in; firestore.rules line 25: allow create, update: if mayWrite() && ")
+		out.await("refused: create or update of posts/7/shards/0 (count) by nobody signed in; no rule of firestore.rules allows it\n")
 	}
 	increment(t, ports, "demo-tally", "(default)", "last")
 	out.await("rollups/last  count 1")

@@ -85,7 +85,7 @@ Is the extension uninstalled? [y/N] `
 		logged string
 		writes bool
 	}{
-		{name: "no routes", logged: "tally: name the routes, in tally.yaml or by --routes"},
+		{name: "no routes", logged: "the routes are assumed"},
 		{name: "no route of the extension", args: "--routes=counters/{counter}/shards/{shard}->rollups/{counter}:count", logged: "tally: no route has its shards in _counter_shards_"},
 		{name: "concurrency", args: "--routes=ROUTE --concurrency=0", logged: "tally: --concurrency 0"},
 		{name: "dry run", args: "--routes=ROUTE --dry-run", want: `pages/a: fold 4 of 4 shards; carry visits 1000, likes 10; then visits 1023, likes 10
