@@ -277,13 +277,14 @@ func (r *reader) try(at, command string) {
 	}()
 }
 
-// sh returns a command that goes on in the reader's terminal. It answers questions by y.
+// sh returns a command that goes on in the reader's terminal as it is now. It answers questions by y.
 func (r *reader) sh(script string) *exec.Cmd {
 	folder, err := os.ReadFile(filepath.Join(r.terminal, "folder"))
-	if err != nil {
+	variables, errVariables := os.ReadFile(filepath.Join(r.terminal, "variables"))
+	if err := errors.Join(err, errVariables); err != nil {
 		r.t.Fatal(err)
 	}
-	sh := exec.Command("sh", "-c", `. "$TERMINAL"/variables`+"\n"+script)
+	sh := exec.Command("sh", "-c", string(variables)+script)
 	sh.Dir, sh.Env = strings.TrimSpace(string(folder)), r.env
 	sh.Stdin = strings.NewReader(strings.Repeat("y\n", 9))
 	return sh
