@@ -85,7 +85,7 @@ before(async () => {
   const shipped = await readFile(at('../../firestore.rules'), 'utf8');
   await writeFile(join(dir, 'firestore.rules'), shipped.replace(place, `${blocks.join('\n')}\n${place}`));
   try {
-    stack = await startStack({ env: { TALLY_ROUTES: [...routes].join('; ') }, dir });
+    stack = await startStack({ env: { TALLY_ROUTES: [...routes].join('; ') }, flags: ['--rules', join(dir, 'firestore.rules')] });
   } finally {
     await rm(dir, { recursive: true });
   }
@@ -267,7 +267,7 @@ for (const [name, id, write, document] of [
 }
 
 test('Node.js, a trigger of one event that comes twice', async (t) => {
-  const { count } = await imported(block('From a trigger that adds to a total', 'js', '', migration));
+  const { count } = await imported(block('Where it counts what leaves no documents', 'js', '', migration));
   const db = server(t);
   for (const event of ['a', 'b', 'a']) await count(db, 'p', event);
   const shards = await db.collection('posts/p/shards').get();
