@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -40,10 +42,10 @@ the default. Every command reads the file, in the folder that it runs in or the 
 			q := questions{bufio.NewReader(c.InOrStdin()), c.OutOrStdout()}
 			var err error
 			if !f.Changed("routes") {
-				routes, err = q.route()
+				routes, err = q.route(c.Context())
 			}
 			if err == nil && !f.Changed("alert-email") {
-				alertEmail, err = q.ask("Address that alerts are mailed to, for when it is deployed", "none")
+				alertEmail, err = q.ask(c.Context(), "Address that alerts are mailed to, for when it is deployed", "none")
 				alertEmail = strings.TrimSuffix(alertEmail, "none")
 			}
 			if err != nil {
@@ -74,38 +76,38 @@ type questions struct {
 }
 
 // ask asks a question, to which there is an answer when only Enter is pressed.
-func (q questions) ask(question, otherwise string) (string, error) {
+func (q questions) ask(ctx context.Context, question, otherwise string) (string, error) {
 	fmt.Fprintf(q.out, "%s [%s]: ", question, otherwise)
-	answer, err := q.in.ReadString('\n')
-	if answer = strings.TrimSpace(answer); answer == "" {
-		answer = otherwise
+	answer, err := readLine(ctx, q.in)
+	if err != nil {
+		fmt.Fprintln(q.out)
 	}
 	if errors.Is(err, io.EOF) {
 		err = errors.New("nobody answered, so nothing was written")
 	}
-	return answer, err
+	return cmp.Or(answer, otherwise), err
 }
 
 // route asks for a route until there is one.
-func (q questions) route() (string, error) {
+func (q questions) route(ctx context.Context) (string, error) {
 	fmt.Fprint(q.out, `What does the app count?
   1  what it adds to shards, such as counters/likes/shards/3
   2  documents, such as posts/7/likes/ann; their number goes into posts/7
   or a route of your own
 `)
 	for {
-		answer, err := q.ask("1, 2 or a route", "1")
+		answer, err := q.ask(ctx, "1, 2 or a route", "1")
 		if err != nil {
 			return "", err
 		}
 		var example, total string
 		switch answer {
 		case "1":
-			if example, err = q.ask("Path of a shard", "counters/likes/shards/3"); err == nil {
-				total, err = q.ask("Its field", "count")
+			if example, err = q.ask(ctx, "Path of a shard", "counters/likes/shards/3"); err == nil {
+				total, err = q.ask(ctx, "Its field", "count")
 			}
 		case "2":
-			example, err = q.ask("Path of such a document", "posts/7/likes/ann")
+			example, err = q.ask(ctx, "Path of such a document", "posts/7/likes/ann")
 		}
 		if err != nil {
 			return "", err

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
 	"testing"
 
 	"github.com/firestore-tally/tally/rollup"
@@ -19,5 +23,18 @@ func TestRouteFor(t *testing.T) {
 		if _, err := rollup.ParseRoutes(got); got != test.want || err != nil {
 			t.Errorf("routeFor(%q, %q) = %q, %v; want %q", test.path, test.field, got, err, test.want)
 		}
+	}
+}
+
+// Ctrl-C at a question ends the command, and nothing is written.
+func TestQuestionIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	in, typed := io.Pipe()
+	defer typed.Close()
+	stopped := errors.New("Ctrl-C")
+	cancel(stopped)
+	q := questions{bufio.NewReader(in), io.Discard}
+	if _, err := q.route(ctx); !errors.Is(err, stopped) {
+		t.Errorf("route: %v, want %v", err, stopped)
 	}
 }

@@ -237,22 +237,33 @@ func confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool, questi
 		defer stop()
 	}
 	fmt.Fprintf(logs, "%s [y/N] ", question)
-	answer := make(chan string, 1)
-	go func() { // it is left behind when ctx ends, as a command soon does
-		line, err := bufio.NewReader(in).ReadString('\n')
-		if err != nil {
-			fmt.Fprintln(logs)
-		}
-		answer <- strings.ToLower(strings.TrimSpace(line))
+	line, err := readLine(ctx, bufio.NewReader(in))
+	if err != nil {
+		fmt.Fprintln(logs)
+	}
+	switch a := strings.ToLower(line); {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case a != "y" && a != "yes":
+		return errUnconfirmed
+	}
+	return nil
+}
+
+// readLine returns the next line without the blanks around it. It returns early when ctx ends, and leaves
+// the reading behind then, as a command soon ends.
+func readLine(ctx context.Context, in *bufio.Reader) (line string, err error) {
+	read := make(chan struct{})
+	var text string
+	var failed error
+	go func() {
+		text, failed = in.ReadString('\n')
+		close(read)
 	}()
 	select {
 	case <-ctx.Done():
-		fmt.Fprintln(logs)
-		return context.Cause(ctx)
-	case a := <-answer:
-		if a != "y" && a != "yes" {
-			return errUnconfirmed
-		}
-		return nil
+		return "", context.Cause(ctx)
+	case <-read:
+		return strings.TrimSpace(text), failed
 	}
 }
