@@ -62,7 +62,7 @@ that no route has shards for is set to 0. The first line says which routes are t
 		t.tellRoutes()
 		if repair {
 			t.role = user
-			if err := errors.Join(t.mayWrite(), t.mayDestroy()); err != nil {
+			if err := t.mayChange(); err != nil {
 				return err
 			}
 		}

@@ -48,6 +48,6 @@ func frozenCommand(frozen bool, say func(*shards.Counter, context.Context) error
 		if shipped, _ := path.Match("counters/*/shards", collection); !shipped {
 			fmt.Fprintf(t.logs, "clients are bound only if your rules for %s read %q in %s: docs/rules.md\n", shown(collection), document.FrozenField, shown(c.path))
 		}
-		return t.print(map[string]any{"counter": c.path, document.FrozenField: frozen}, "%s\t%s", shown(c.path), map[bool]string{true: "frozen", false: "open"}[frozen])
+		return t.print(map[string]any{"counter": c.path, document.FrozenField: frozen}, "%s\t%s", c.path, map[bool]string{true: "frozen", false: "open"}[frozen])
 	})
 }

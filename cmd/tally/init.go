@@ -21,6 +21,9 @@ import (
 //go:embed tally.yaml.tmpl
 var settingsTemplate string
 
+// nobody is the answer to who is mailed when only Enter is pressed.
+const nobody = "none"
+
 func initCommand() *cobra.Command {
 	var routes, alertEmail string
 	c := &cobra.Command{
@@ -45,8 +48,10 @@ the default. Every command reads the file, in the folder that it runs in or the 
 				routes, err = q.route(c.Context())
 			}
 			if err == nil && !f.Changed("alert-email") {
-				alertEmail, err = q.ask(c.Context(), "Address that alerts are mailed to, for when it is deployed", "none")
-				alertEmail = strings.TrimSuffix(alertEmail, "none")
+				alertEmail, err = q.ask(c.Context(), "Address that alerts are mailed to, for when it is deployed", nobody)
+				if alertEmail == nobody {
+					alertEmail = ""
+				}
 			}
 			if err != nil {
 				return err

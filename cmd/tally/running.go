@@ -67,13 +67,13 @@ func projectOf(flag string, folder *appfolder.Folder) (id, from string, err erro
 // cloneDir returns the folder of a clone of Tally: the current one if it is one, else the one that this
 // command was built in, as far as that is known.
 func cloneDir() string {
-	_, file, _, ok := runtime.Caller(0)
-	_, err := os.Stat(filepath.Join(filepath.Dir(file), "..", "..", "functions.go"))
-	_, isHere := os.Stat("functions.go")
-	if isHere == nil || !ok || err != nil {
-		return "."
+	_, file, _, _ := runtime.Caller(0)
+	for _, dir := range []string{".", filepath.Join(filepath.Dir(file), "..", "..")} {
+		if _, err := os.Stat(filepath.Join(dir, "functions.go")); err == nil {
+			return dir
+		}
 	}
-	return filepath.Join(filepath.Dir(file), "..", "..")
+	return "."
 }
 
 // named returns the variables of the functions that tally.yaml and this process's environment set. The
@@ -81,7 +81,7 @@ func cloneDir() string {
 func named(folder *appfolder.Folder) map[string]string {
 	variables := folder.Variables()
 	for name, value := range env.ToMap(os.Environ()) {
-		if value != "" && (strings.HasPrefix(name, "TALLY_")) {
+		if value != "" && strings.HasPrefix(name, "TALLY_") && name != "TALLY_USAGE_FILE" { // which is one process's own
 			variables[name] = value
 		}
 	}
@@ -98,20 +98,19 @@ const aliveAt = "alive_at"
 
 // noteDev keeps the variables of the functions on the emulator until the returned function is called.
 func noteDev(ctx context.Context, addr, project string, variables map[string]string) (forget func(), err error) {
-	alive, err := listen(0)
-	if err != nil {
-		return nil, err
-	}
-	variables[aliveAt] = alive.Addr().String()
 	client, err := firestorestore.Dial(ctx, addr, devProject, firestore.DefaultDatabaseID)
 	if err != nil {
 		return nil, err
 	}
+	alive, err := listen(0)
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	variables[aliveAt] = alive.Addr().String()
 	note := client.Doc("dev/" + project)
 	noted, err := note.Set(ctx, variables)
 	if err != nil {
-		_ = client.Close()
-		return nil, errors.Join(err, alive.Close())
+		return nil, errors.Join(err, client.Close(), alive.Close())
 	}
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -240,6 +239,15 @@ func differing(named, running rollup.Routes) string {
 	only("only named:  ", named, running)
 	only("only there:  ", running, named)
 	return strings.Join(lines, "\n")
+}
+
+// mayChange returns an error if the command may change nothing by its routes.
+func (t *target) mayChange() error {
+	err := t.mayWrite()
+	if err == nil && !t.adds {
+		err = t.mayDestroy()
+	}
+	return err
 }
 
 // mayWrite returns an error if the routes that were named are not those of the functions that run.

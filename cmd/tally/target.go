@@ -92,10 +92,7 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 		}
 		defer t.client.Close()
 		if role == user && (t.reads == nil || !t.reads()) {
-			if err := t.mayWrite(); err != nil {
-				return err
-			}
-			if err := t.mayDestroy(); err != nil && !t.adds {
+			if err := t.mayChange(); err != nil {
 				return err
 			}
 		}
