@@ -1,22 +1,6 @@
-// Command tally runs Tally on one machine: Google's own Firestore emulator, functions processes,
-// events and the schedule.
-//
-//	tally dev    until Ctrl-C, for apps under development
-//	tally demo   for as long as a load takes, as a proof that the roll-ups are exact
-//
-// It brings the functions to a project, checks what is deployed, and takes it away:
-//
-//	tally deploy | doctor | undeploy
-//
-// It also manages counters, of an emulator or of a real project:
-//
-//	tally create | increment | get | watch | ls | resize | set | import | carry
-//	tally freeze | unfreeze | delete
-//	tally audit | dashboard
-//
-// It takes counters over from what counted until now:
-//
-//	tally migrate firestore-counter
+// Command tally is Tally's command line. It runs Tally on one machine (dev, demo), brings it to a project
+// and checks it there (deploy, doctor, undeploy), and manages counters of an emulator or of a project.
+// tally --help lists the commands; docs/cli.md is made from what they say of themselves.
 package main
 
 import (
