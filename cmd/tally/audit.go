@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
@@ -55,7 +56,7 @@ route has shards for is set to 0. A roll-up that other routes made is counted as
 	f.BoolVar(&repair, "repair", false, "repair what differs")
 	f.BoolVar(&prune, "prune", false, "find totals that earlier routes left too; with --repair they are deleted, so first see that no revision with those routes runs, and that the app has not taken such a field over")
 	f.DurationVar(&grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
-	f.IntVar(&concurrency, "concurrency", 32, "counters in work at once")
+	f.IntVar(&concurrency, "concurrency", app.AuditConcurrency, "counters in work at once")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
 		if concurrency < 1 || grace < 0 {
 			return fmt.Errorf("--concurrency %d, --grace %v: want at least 1, and no less than 0", concurrency, grace)
@@ -67,12 +68,14 @@ route has shards for is set to 0. A roll-up that other routes made is counted as
 				return err
 			}
 		}
-		if !f.Changed("grace") {
-			grace = rollup.Grace(t.config.Cadence, t.config.HoldLimit)
+		o := t.auditOptions()
+		o.Concurrency, o.DryRun, o.Prune = concurrency, !repair, prune
+		if f.Changed("grace") {
+			o.Grace = grace
 		}
 		t.begin("auditing", "counters", unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
 		began := time.Now()
-		r, err := t.audit(ctx, t.config.Routes, rollup.AuditOptions{Concurrency: concurrency, Grace: grace, DryRun: !repair, Prune: prune})
+		r, err := t.audit(ctx, t.config.Routes, o)
 		a := audited{Report: r, DryRun: !repair, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
 		a.Dollars = a.Billed.Cost()
 		if err == nil && r.Differing > 0 && repair {
@@ -85,17 +88,17 @@ route has shards for is set to 0. A roll-up that other routes made is counted as
 	})
 }
 
-// auditTimeout bounds each look and each write of an audit, which nothing waits for. Firestore's own
-// limit is 60 s, and a write must follow its look within as long.
-const auditTimeout = 45 * time.Second
+// auditOptions returns how the scheduled function audits, but from the first counter on.
+func (t *target) auditOptions() rollup.AuditOptions {
+	o := t.config.AuditOptions(slog.New(slog.NewTextHandler(t.logs, nil)))
+	o.KeepRerouted, o.FromFirst = true, true
+	return o
+}
 
 // audit compares all roll-ups of the routes with their shards. In a dry run the error is errDiffering if
 // any differs.
 func (t *target) audit(ctx context.Context, routes rollup.Routes, o rollup.AuditOptions) (rollup.Report, error) {
 	defer t.stop()
-	logger := slog.New(slog.NewTextHandler(t.logs, nil))
-	o.Options = rollup.Options{Cadence: t.config.Cadence, Burst: t.config.Burst, Timeout: auditTimeout, Logger: logger}
-	o.KeepRerouted, o.FromFirst = true, true
 	var waiting sync.Once
 	o.Progress = func(r rollup.Report) {
 		if r.Waiting > 0 {

@@ -400,6 +400,15 @@ billed  25 reads, 0 writes, 0 deletes: $0.0000 at list price
 			}
 		}
 	}
+	c.set("rollups/right", map[string]any{"count": 8})
+	t.Setenv("TALLY_CADENCE", "20m") // no audit has time for a grace
+	t.Setenv("TALLY_HOLD_LIMIT", "70m")
+	c.tell([]step{
+		{args: "audit --timeout 20s --json | .differing", want: "1", status: 1},
+		{args: "audit --timeout 20s --repair --json --routes counters/{counter}/shards/{shard}->rollups/{counter}:count | .rolled_up", want: "1"},
+	})
+	t.Setenv("TALLY_CADENCE", "")
+	t.Setenv("TALLY_HOLD_LIMIT", "")
 	c.set("rollups/right", map[string]any{"old": 5, document.TallyField: map[string]any{"former": []any{"old"}}})
 	c.tell([]step{
 		{args: "audit --grace 0 --json | .differing", want: "0"},

@@ -31,7 +31,6 @@ type migrationRun struct {
 	dryRun         bool
 	leaveUncounted bool
 	concurrency    int
-	grace          time.Duration // of a roll-up that differs
 
 	plan     *migration.Plan
 	migrated migrated
@@ -89,7 +88,6 @@ run it again and it does what is left. It exits with status 1 if a document or a
 		if m.from == assumed {
 			return errors.New("name the routes, in tally.yaml or by --routes: one for each kind of document that the extension counts in")
 		}
-		m.grace = rollup.Grace(m.config.Cadence, m.config.HoldLimit)
 		m.tellRoutes()
 		m.text = m.out
 		if m.json {
@@ -221,8 +219,10 @@ func (m *migrationRun) check(ctx context.Context, after *migration.Plan) error {
 		m.say("roll-ups   none yet: when Tally's functions are deployed, tally audit compares them")
 	default:
 		m.begin("comparing", "roll-ups", unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
+		o := m.auditOptions()
+		o.Concurrency, o.DryRun = m.concurrency, true
 		var r rollup.Report
-		r, err = m.audit(ctx, after.Routes, rollup.AuditOptions{Concurrency: m.concurrency, Grace: m.grace, DryRun: true})
+		r, err = m.audit(ctx, after.Routes, o)
 		m.migrated.RollUps = &r
 		m.say("roll-ups   %d, of which %d differ from their shards", r.Counters, r.Differing)
 	}

@@ -210,6 +210,7 @@ func TestMigrateChecks(t *testing.T) {
 	if err := m.configure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	m.config.FunctionTimeout = 1 // too short for a grace
 	scan := func() *migration.Plan {
 		t.Helper()
 		p, err := m.scan(t.Context(), "")
