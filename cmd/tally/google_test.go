@@ -284,10 +284,26 @@ alert_email: me@example.com
 	}
 }
 
-// Each role that somebody takes away, and each that somebody adds, is found, mended, and gone after.
-func TestGrants(t *testing.T) {
+// What deploy brings to a project is mended, obeyed and taken away.
+func TestDeployed(t *testing.T) {
 	c := newCloud(t)
+	c.settings("alert_email: me@example.com")
+	before := c.own()
 	c.want(0, "deploy", "--yes")
+	restore := c.Snapshot()
+	for _, test := range []struct {
+		name string
+		run  func(cloud)
+	}{{"grants", cloud.grants}, {"routes win", cloud.deployedRoutesWin}, {"undeploy", func(c cloud) { c.undeploy(before) }}} {
+		t.Run(test.name, func(t *testing.T) {
+			restore()
+			test.run(cloud{Google: c.Google, t: t})
+		})
+	}
+}
+
+// Each role that somebody takes away, and each that somebody adds, is found, mended, and gone after.
+func (c cloud) grants() {
 	d, _ := c.described()
 	for _, g := range d.Grants {
 		p := c.Policy(g.Name)
@@ -305,73 +321,63 @@ func TestGrants(t *testing.T) {
 	found := c.want(1, "doctor")
 	for _, want := range []string{"take roles/run.invoker from allUsers on tally-on-write", "take roles/datastore.user from tally-functions on my-project"} {
 		if !strings.Contains(found, want) {
-			t.Errorf("doctor does not find: %s", want)
+			c.t.Errorf("doctor does not find: %s", want)
 		}
 	}
 	for _, g := range d.Grants {
 		if !strings.Contains(found, "give "+g.Role+" to ") {
-			t.Errorf("doctor does not find that %s lacks %s", g.Member, g.Role)
+			c.t.Errorf("doctor does not find that %s lacks %s", g.Member, g.Role)
 		}
 	}
 	c.want(0, "deploy", "--yes")
 	c.want(0, "doctor")
 	if _, status := c.tally("deploy"); status != 0 {
-		t.Error("a last deploy has something to do")
+		c.t.Error("a last deploy has something to do")
 	}
 }
 
-// Undeploy leaves nothing that deploy made, but what it says.
-func TestUndeployAll(t *testing.T) {
-	c := newCloud(t)
-	collections := []string{"functions", "services", "triggers", "subscriptions", "jobs", "repositories", "serviceAccounts", "metrics", "alertPolicies", "notificationChannels", "dashboards"}
-	left := func() (names []string) {
-		for _, of := range collections {
-			names = append(names, c.Names(of)...)
-		}
-		return slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, ".googleapis.com") || strings.Contains(n, "gcp-sa") })
+// ours are the collections of what deploy makes.
+var ours = []string{"functions", "services", "triggers", "subscriptions", "jobs", "repositories", "serviceAccounts", "metrics", "alertPolicies", "notificationChannels", "dashboards"}
+
+// own returns the names of what is in these collections and not Google's.
+func (c cloud) own() (names []string) {
+	for _, of := range ours {
+		names = append(names, c.Names(of)...)
 	}
-	before := left()
-	c.settings("alert_email: me@example.com")
-	c.want(0, "deploy", "--yes")
+	return slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, ".googleapis.com") || strings.Contains(n, "gcp-sa") })
+}
+
+// Undeploy leaves nothing that deploy made, but what it says.
+func (c cloud) undeploy(before []string) {
 	made := make(map[string]bool)
-	for _, name := range left() {
+	for _, name := range c.own() {
 		made[strings.Split(name, "/")[len(strings.Split(name, "/"))-2]] = true
 	}
-	if got := slices.Sorted(maps.Keys(made)); len(got) != len(collections) {
-		t.Fatalf("deploy made only %v", got)
+	if got := slices.Sorted(maps.Keys(made)); len(got) != len(ours) {
+		c.t.Fatalf("deploy made only %v", got)
 	}
 	c.want(0, "undeploy", "--yes")
-	if after := left(); !slices.Equal(before, after) {
-		t.Errorf("left: %v", after)
+	if after := c.own(); !slices.Equal(before, after) {
+		c.t.Errorf("left: %v", after)
 	}
 	for _, b := range c.Policy("projects/my-project").Bindings {
 		for _, m := range b.Members {
 			if strings.Contains(m, "tally-") {
-				t.Errorf("%s still has %s", m, b.Role)
+				c.t.Errorf("%s still has %s", m, b.Role)
 			}
 		}
 	}
 	if printed := c.want(0, "undeploy"); !strings.Contains(printed, "There is nothing that tally deploy made.") {
-		t.Errorf("a second undeploy:\n%s", printed)
-	}
-}
-
-func write(t *testing.T, file string, data []byte) {
-	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, data, 0o600)); err != nil {
-		t.Fatal(err)
+		c.t.Errorf("a second undeploy:\n%s", printed)
 	}
 }
 
 // On a project the routes of the deployed functions win. A command that would write by others says where
 // they differ, and stops.
-func TestDeployedRoutesWin(t *testing.T) {
-	c := newCloud(t)
+func (c cloud) deployedRoutesWin() {
 	const deployed, other = "counters/{counter}/shards/{shard} -> rollups/{counter} : count", "pages/{page}/shards/{shard} -> page_totals/{page} : views"
-	c.settings("routes: |\n  " + deployed)
-	c.want(0, "deploy", "--yes")
 	c.firestore = emulatortest.Addr()
-	t.Setenv("FIRESTORE_EMULATOR_HOST", "")
+	c.t.Setenv("FIRESTORE_EMULATOR_HOST", "")
 	c.want(0, "create", "likes")
 	c.want(0, "increment", "likes", "--by", "3")
 	repaired := c.want(0, "audit", "--repair", "--grace", "0")
@@ -383,7 +389,7 @@ func TestDeployedRoutesWin(t *testing.T) {
 	examined := c.want(1, "doctor", "--json")
 	explicit := c.want(1, "get", "likes", "--routes", other)
 
-	t.Chdir(t.TempDir())
+	c.t.Chdir(c.t.TempDir())
 	unnamed := c.want(0, "audit", "--repair", "--grace", "0")
 	deleted := c.want(0, "delete", "likes", "--yes")
 	c.Fail("cloudfunctions.googleapis.com", "ListFunctions", status.Error(codes.PermissionDenied, "no"), -1)
@@ -402,7 +408,14 @@ func TestDeployedRoutesWin(t *testing.T) {
 		{"why nobody may know", unknown, "the functions could not be read: "},
 	} {
 		if !strings.Contains(told.printed, told.want) {
-			t.Errorf("%s printed\n%s\nwant %q in it", told.name, told.printed, told.want)
+			c.t.Errorf("%s printed\n%s\nwant %q in it", told.name, told.printed, told.want)
 		}
+	}
+}
+
+func write(t *testing.T, file string, data []byte) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, data, 0o600)); err != nil {
+		t.Fatal(err)
 	}
 }
