@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// takeArguments has every command below c that says nothing else take the arguments that its usage names.
+// takeArguments has every command below c that says nothing else take the arguments that its usage
+// names.
 func takeArguments(c *cobra.Command) {
 	for _, c := range c.Commands() {
 		takeArguments(c)
@@ -62,8 +63,8 @@ func flagError(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 }
 
-// negatives returns the arguments with a blank before those that are negative numbers, or they would be
-// taken for flags. Values of flags are left alone.
+// negatives returns the arguments with a blank before those that are negative numbers, or they
+// would be taken for flags. Values of flags are left alone.
 func negatives(root *cobra.Command, args []string) []string {
 	c, _, err := root.Find(args)
 	if err != nil {
@@ -81,7 +82,8 @@ func negatives(root *cobra.Command, args []string) []string {
 	return args
 }
 
-// version returns the version of the module, which names the revision that it was built from, and of Go.
+// version returns the version of the module, which names the revision that it was built from, and
+// of Go.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -95,8 +95,8 @@ func (t *target) auditOptions() rollup.AuditOptions {
 	return o
 }
 
-// audit compares all roll-ups of the routes with their shards. In a dry run the error is errDiffering if
-// any differs.
+// audit compares all roll-ups of the routes with their shards. In a dry run the error is
+// errDiffering if any differs.
 func (t *target) audit(ctx context.Context, routes rollup.Routes, o rollup.AuditOptions) (rollup.Report, error) {
 	defer t.stop()
 	var waiting sync.Once

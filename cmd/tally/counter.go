@@ -100,8 +100,8 @@ func (t *target) byID(arg string, ids []string) (counter, error) {
 	return counter{}, t.noRoute(arg, ids)
 }
 
-// filled returns the path that the segments become with the ids for their captures, "" unless there are
-// as many.
+// filled returns the path that the segments become with the ids for their captures, "" unless there
+// are as many.
 func filled(segments []rollup.Segment, ids []string) string {
 	var path []string
 	for _, s := range segments {
@@ -119,8 +119,8 @@ func filled(segments []rollup.Segment, ids []string) string {
 	return strings.Join(path, "/")
 }
 
-// noRoute returns the error for a path that no route serves. It names the nearest route, or one that
-// would serve the path.
+// noRoute returns the error for a path that no route serves. It names the nearest route, or one
+// that would serve the path.
 func (t *target) noRoute(arg string, ids []string) error {
 	var nearest *rollup.Route
 	meant, distance := "", math.MaxInt
@@ -184,8 +184,8 @@ func (c counter) source() (*rollup.Route, error) {
 	return r, nil
 }
 
-// total returns the one total of that name, or the only one if the name is "", and its source, for a
-// command that changes its shards.
+// total returns the one total of that name, or the only one if the name is "", and its source, for
+// a command that changes its shards.
 func (c counter) total(name string) (*rollup.Route, rollup.Total, error) {
 	var names []string
 	var found rollup.Total
@@ -207,8 +207,8 @@ func (c counter) total(name string) (*rollup.Route, rollup.Total, error) {
 	return r, found, err
 }
 
-// shards returns the counter as package shards has it. A source that no document is above has no place for
-// its number of shards, which is n then.
+// shards returns the counter as package shards has it. A source that no document is above has no
+// place for its number of shards, which is n then.
 func (t *target) shards(c counter, r *rollup.Route, field string, n int, opts ...shards.Option) *shards.Counter {
 	collection := r.Shards(c.Counter)
 	doc := above(collection)
@@ -219,8 +219,8 @@ func (t *target) shards(c counter, r *rollup.Route, field string, n int, opts ..
 	return shards.New(t.client, doc, opts...)
 }
 
-// exists returns an error if the counter does not exist: if there is no document above its sources, no
-// shard and no roll-up. It notes whether the document says that the counter is frozen.
+// exists returns an error if the counter does not exist: if there is no document above its sources,
+// no shard and no roll-up. It notes whether the document says that the counter is frozen.
 func (t *target) exists(ctx context.Context, c *counter) error {
 	found, err := t.client.GetAll(ctx, []*firestore.DocumentRef{t.client.Doc(c.path), t.client.Doc(c.RollUp)})
 	if err != nil {

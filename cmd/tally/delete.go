@@ -144,8 +144,8 @@ func (d *deletion) deleteMatching(ctx context.Context) error {
 	return errors.Join(err, d.print(result, "deleted\t%d counters\t%d shards\nbilled\t%s", result.Deleted, result.Shards, price(result.Billed)))
 }
 
-// find returns the counters that match the pattern and have shards. The roll-up of each is what its shards
-// add up to.
+// find returns the counters that match the pattern and have shards. The roll-up of each is what its
+// shards add up to.
 func (d *deletion) find(ctx context.Context) (matching []rollup.Found, err error) {
 	d.begin("looking through", "counters", unknown, "Looking changes nothing.")
 	defer d.stop()
@@ -189,8 +189,8 @@ func (d *deletion) sum(ctx context.Context, f *rollup.Found) error {
 	return err
 }
 
-// deleteAll deletes counters, and returns how many, with how many shards. When ctx ends it finishes those
-// in work.
+// deleteAll deletes counters, and returns how many, with how many shards. When ctx ends it finishes
+// those in work.
 func (d *deletion) deleteAll(ctx context.Context, found []rollup.Found) (counters, numShards int64, err error) {
 	d.begin("deleting", "counters", len(found), "None is deleted by half. The same command goes on from here.")
 	defer d.stop()

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// endpoints are where Google's APIs are, if not at their own addresses: clients' options for gRPC and for
-// REST, and the address of Firestore, with options of its connections.
+// endpoints are where Google's APIs are, if not at their own addresses: clients' options for gRPC
+// and for REST, and the address of Firestore, with options of its connections.
 type endpoints struct {
 	grpc, rest []option.ClientOption
 	firestore  string

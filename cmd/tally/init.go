@@ -122,8 +122,8 @@ func (q questions) route(ctx context.Context) (string, error) {
 	}
 }
 
-// routeFor returns a route for the documents like the one at path: it sums their field, or without one
-// it counts them into the documents that they are below.
+// routeFor returns a route for the documents like the one at path: it sums their field, or without
+// one it counts them into the documents that they are below.
 func routeFor(path, field string) string {
 	pattern, template := generalized(path)
 	ids := strings.Split(pattern, "/")

@@ -62,8 +62,8 @@ type rollUp struct {
 	AgeMS     float64   `json:"age_ms,omitempty"` // when it was read, if that is known
 }
 
-// rollUpOf returns what a roll-up document says of the totals that its as_of speaks for, nil if it is
-// no roll-up. The document was read at a time; zero if that is not known.
+// rollUpOf returns what a roll-up document says of the totals that its as_of speaks for, nil if it
+// is no roll-up. The document was read at a time; zero if that is not known.
 func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
 	if r.Tally.AsOf.IsZero() {
 		return nil
@@ -182,8 +182,8 @@ func (t *target) name(c rollup.Counter) string {
 	return path
 }
 
-// list returns up to limit roll-ups behind one, and whether there may be more; from the first on if that
-// is the zero Counter.
+// list returns up to limit roll-ups behind one, and whether there may be more; from the first on if
+// that is the zero Counter.
 func (t *target) list(ctx context.Context, from rollup.Counter, limit int) (found []rollup.Found, more bool, err error) {
 	for _, template := range t.config.Routes.Templates() {
 		if from.Template != nil && from.Template != template {

@@ -1,6 +1,6 @@
-// Command tally is Tally's command line. It runs Tally on one machine (dev, demo), brings it to a project
-// and checks it there (deploy, doctor, undeploy), and manages counters of an emulator or of a project.
-// tally --help lists the commands; docs/cli.md is made from what they say of themselves.
+// Command tally is Tally's command line. It runs Tally on one machine (dev, demo), brings it to a
+// project and checks it there (deploy, doctor, undeploy), and manages counters of an emulator or of
+// a project. tally --help lists the commands; docs/cli.md is made from what they say of themselves.
 package main
 
 import (
@@ -30,12 +30,12 @@ func main() {
 	os.Exit(status)
 }
 
-// fromGoRun reports whether "go run" built the executable, or "go test", which is no other: each builds
-// into a folder named go-build.
+// fromGoRun reports whether "go run" built the executable, or "go test", which is no other: each
+// builds into a folder named go-build.
 func fromGoRun(executable string) bool { return strings.Contains(executable, "go-build") }
 
-// watchParent calls cancel when the parent process has ended. "go run" is a parent that tells the command
-// nothing when it is killed.
+// watchParent calls cancel when the parent process has ended. "go run" is a parent that tells the
+// command nothing when it is killed.
 func watchParent(cancel context.CancelCauseFunc) {
 	parent := os.Getppid()
 	for range time.Tick(200 * time.Millisecond) {
@@ -46,27 +46,13 @@ func watchParent(cancel context.CancelCauseFunc) {
 	}
 }
 
-// interrupted is the exit status of a command that was stopped before it was done, as shells have it
-// for Ctrl-C.
+// interrupted is the exit status of a command that was stopped before it was done, as shells have
+// it for Ctrl-C.
 const interrupted = 130
 
 // run runs the command line and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return runAt(ctx, endpoints{}, args, stdout, stderr)
-}
-
-// groups are the commands by where they work.
-func groups() []group {
-	return []group{
-		{"machine", "On this machine", []*cobra.Command{initCommand(), devCommand(), demoCommand(), functionsCommand(), versionCommand()}},
-		{"counters", "Counters", counterCommands()},
-		{"projects", "Projects", []*cobra.Command{deployCommand(), undeployCommand(), doctorCommand(), migrateCommand()}},
-	}
-}
-
-type group struct {
-	id, title string
-	commands  []*cobra.Command
 }
 
 func rootCommand() *cobra.Command {
@@ -116,13 +102,16 @@ the same command does the rest.`,
 	root.SetVersionTemplate("tally {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
-	for _, g := range groups() {
-		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title + ":"})
-		for _, c := range g.commands {
-			c.GroupID = g.id
+	add := func(group string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: group, Title: group + ":"})
+		for _, c := range commands {
+			c.GroupID = group
 		}
-		root.AddCommand(g.commands...)
+		root.AddCommand(commands...)
 	}
+	add("On this machine", initCommand(), devCommand(), demoCommand(), functionsCommand(), versionCommand())
+	add("Counters", counterCommands()...)
+	add("Projects", deployCommand(), undeployCommand(), doctorCommand(), migrateCommand())
 	takeArguments(root)
 	return root
 }

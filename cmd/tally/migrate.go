@@ -197,8 +197,8 @@ func (m *migrationRun) work(ctx context.Context) error {
 	return err
 }
 
-// check compares what there is now with what was expected, and the roll-ups with the shards, if Tally's
-// functions make any.
+// check compares what there is now with what was expected, and the roll-ups with the shards, if
+// Tally's functions make any.
 func (m *migrationRun) check(ctx context.Context, after *migration.Plan) error {
 	c := m.plan.Compare(after)
 	m.migrated.Differing, m.migrated.Moved = append(m.migrated.Differing, c.Differing...), totalsOf(c.By)

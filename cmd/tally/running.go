@@ -53,8 +53,8 @@ var projectID = regexp.MustCompile(`^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]
 // emulatorID is what an emulator takes.
 var emulatorID = regexp.MustCompile(`^[a-z0-9.:-]+$`)
 
-// projectOf returns the id of the project that a flag names, or else the environment or .firebaserc, and
-// where it is from; "" if none does.
+// projectOf returns the id of the project that a flag names, or else the environment or
+// .firebaserc, and where it is from; "" if none does.
 func projectOf(flag string, folder *appfolder.Folder) (id, from string, err error) {
 	id, from = flag, "--project"
 	if id == "" {
@@ -74,8 +74,8 @@ func projectOf(flag string, folder *appfolder.Folder) (id, from string, err erro
 	return id, from, err
 }
 
-// realProject returns the app's folder, and the id of the project that a flag of a command names which
-// works on what is deployed.
+// realProject returns the app's folder, and the id of the project that a flag of a command names
+// which works on what is deployed.
 func realProject(flag string) (folder *appfolder.Folder, id string, err error) {
 	if folder, err = here(); err != nil {
 		return nil, "", err
@@ -87,8 +87,8 @@ func realProject(flag string) (folder *appfolder.Folder, id string, err error) {
 	return folder, id, err
 }
 
-// cloneDir returns the folder of a clone of Tally: the current one if it is one, else the one that this
-// command was built in, as far as that is known.
+// cloneDir returns the folder of a clone of Tally: the current one if it is one, else the one that
+// this command was built in, as far as that is known.
 func cloneDir() string {
 	_, file, _, _ := runtime.Caller(0)
 	for _, dir := range []string{".", filepath.Join(filepath.Dir(file), "..", "..")} {
@@ -99,8 +99,8 @@ func cloneDir() string {
 	return "."
 }
 
-// named returns the variables of the functions that tally.yaml and this process's environment set. The
-// environment wins.
+// named returns the variables of the functions that tally.yaml and this process's environment set.
+// The environment wins.
 func named(folder *appfolder.Folder) map[string]string {
 	variables := folder.Variables()
 	for name, value := range env.ToMap(os.Environ()) {
@@ -112,8 +112,8 @@ func named(folder *appfolder.Folder) map[string]string {
 }
 
 // devProject is a project of tally dev's own on its emulator. There it keeps the variables of its
-// functions, by the id of the project that they serve, so that a command finds them by the emulator's
-// address alone.
+// functions, by the id of the project that they serve, so that a command finds them by the
+// emulator's address alone.
 const devProject = "demo-tally-dev"
 
 // aliveAt is beside the variables: the address at which tally dev listens for as long as it runs.
@@ -128,7 +128,8 @@ func devNote(ctx context.Context, addr, project string) (*firestore.Client, *fir
 	return client, client.Doc("dev/" + project), nil
 }
 
-// noteDev keeps the variables of the functions on the emulator until the returned function is called.
+// noteDev keeps the variables of the functions on the emulator until the returned function is
+// called.
 func noteDev(ctx context.Context, addr, project string, variables map[string]string) (forget func(), err error) {
 	client, note, err := devNote(ctx, addr, project)
 	if err != nil {
@@ -152,8 +153,8 @@ func noteDev(ctx context.Context, addr, project string, variables map[string]str
 	}, nil
 }
 
-// devVariables returns the variables of the functions that tally dev runs on the emulator, nil if it
-// runs none for the project.
+// devVariables returns the variables of the functions that tally dev runs on the emulator, nil if
+// it runs none for the project.
 func devVariables(ctx context.Context, addr, project string) (variables map[string]string, err error) {
 	client, note, err := devNote(ctx, addr, project)
 	if err != nil {
@@ -180,8 +181,9 @@ func devVariables(ctx context.Context, addr, project string) (variables map[stri
 // assumed is where routes are from that nobody named, and that no functions have.
 const assumed = "assumed"
 
-// configure finds out how the functions are configured. The functions that run know: those of tally dev on
-// an emulator, and those that are deployed. Where none run, the flag, the environment or tally.yaml say it.
+// configure finds out how the functions are configured. The functions that run know: those of tally
+// dev on an emulator, and those that are deployed. Where none run, the flag, the environment or
+// tally.yaml say it.
 func (t *target) configure(ctx context.Context) error {
 	variables := named(t.folder)
 	t.from = assumed
@@ -223,16 +225,16 @@ func (t *target) configure(ctx context.Context) error {
 	return nil
 }
 
-// compare takes the configuration of the functions that run, unless the command was told others. It notes
-// how these differ.
+// compare takes the configuration of the functions that run, unless the command was told others. It
+// notes how these differ.
 func (t *target) compare(running map[string]string, of string) error {
 	wanted, from := t.config, t.from
 	if err := t.load(running); err != nil {
 		return fmt.Errorf("%s: %w", of, err)
 	}
 	t.from = "of " + of
-	if only := differing(wanted.Routes, t.config.Routes); from != assumed && only != "" {
-		t.differs = fmt.Errorf("the routes %s differ from those of %s:\n%s", from, of, only)
+	if only := differing(wanted.Routes, t.config.Routes); from != assumed && only != nil {
+		t.differs = errors.Join(append([]error{fmt.Errorf("the routes %s differ from those of %s:", from, of)}, only...)...)
 		if t.explicit {
 			t.config, t.from = wanted, from
 		}
@@ -250,7 +252,8 @@ func (t *target) load(variables map[string]string) (err error) {
 	return nil
 }
 
-// running returns the variables of the functions that run, nil if none do, and what these are called.
+// running returns the variables of the functions that run, nil if none do, and what these are
+// called.
 func (t *target) running(ctx context.Context) (variables map[string]string, of string, err error) {
 	if host := os.Getenv(firestorestore.EmulatorHost); host != "" {
 		variables, err = devVariables(ctx, host, t.project)
@@ -260,30 +263,29 @@ func (t *target) running(ctx context.Context) (variables map[string]string, of s
 	return variables, "the deployed functions", err
 }
 
-// differing returns the routes that only one of the two has, a line each.
-func differing(named, running rollup.Routes) string {
+// differing returns the routes that only one of the two has, each as an error's line.
+func differing(named, running rollup.Routes) (lines []error) {
 	here, there := strings.Split(named.String(), "\n"), strings.Split(running.String(), "\n")
-	var lines []string
 	for _, r := range here {
 		if !slices.Contains(there, r) {
-			lines = append(lines, "  only named:  "+r)
+			lines = append(lines, errors.New("  only named:  "+r))
 		}
 	}
 	for _, r := range there {
 		if !slices.Contains(here, r) {
-			lines = append(lines, "  only there:  "+r)
+			lines = append(lines, errors.New("  only there:  "+r))
 		}
 	}
-	return strings.Join(lines, "\n")
+	return lines
 }
 
-// mayChange returns an error if the command may change nothing by its routes: if those that were named are
-// not those of the functions that run; and unless it only adds, if they may be wrong ones, by which other
-// documents would be taken for a counter's.
+// mayChange returns an error if the command may change nothing by its routes: if those that were
+// named are not those of the functions that run; and unless it only adds, if they may be wrong
+// ones, by which other documents would be taken for a counter's.
 func (t *target) mayChange() error {
 	switch {
 	case t.differs != nil:
-		return fmt.Errorf("%w\nnothing was changed; tally deploy brings those of %s to a project, and a new tally dev takes them", t.differs, appfolder.FileName)
+		return errors.Join(t.differs, fmt.Errorf("nothing was changed; tally deploy brings those of %s to a project, and a new tally dev takes them", appfolder.FileName))
 	case t.adds:
 		return nil
 	case t.from == assumed:

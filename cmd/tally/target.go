@@ -104,7 +104,7 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 				err = errors.Join(err, fmt.Errorf("%v. %s", t.progress, t.kept))
 			}
 		}
-		return t.explain(t.told(err))
+		return t.told(t.explain(err))
 	}
 	return c
 }
@@ -114,8 +114,8 @@ func (t *target) asks(c *cobra.Command, usage string) {
 	c.Flags().BoolVar(&t.yes, "yes", false, usage)
 }
 
-// patient returns a context that ends after the timeout, unless report, which begins it anew, is called
-// until then.
+// patient returns a context that ends after the timeout, unless report, which begins it anew, is
+// called until then.
 func (t *target) patient(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if t.timeout > 0 {
@@ -126,8 +126,8 @@ func (t *target) patient(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// begin says what the command does from now on, which may take long: its unit, how many there are if that
-// is known, and what is true if it is stopped.
+// begin says what the command does from now on, which may take long: its unit, how many there are
+// if that is known, and what is true if it is stopped.
 func (t *target) begin(what, unit string, total int, kept string) {
 	t.stop()
 	t.progress, t.kept = newProgress(t.logs, what, unit, total), kept
@@ -159,8 +159,8 @@ func (t *target) confirm(ctx context.Context, format string, args ...any) error 
 	return confirm(ctx, t.in, t.logs, t.yes, fmt.Sprintf(format, escaped(args)...))
 }
 
-// open finds out on which project, with which routes and on which database the command works, and opens
-// its clients.
+// open finds out on which project, with which routes and on which database the command works, and
+// opens its clients.
 func (t *target) open(ctx context.Context) (err error) {
 	if t.folder, err = here(); err != nil {
 		return err
@@ -231,27 +231,18 @@ func (t *target) explain(err error) error {
 	default:
 		return err
 	}
-	return fmt.Errorf("%w\n%s", err, remedy)
+	return errors.Join(err, errors.New(remedy))
 }
 
-// told returns an error that says what err says, in lines of which none is from an id, and with paths as
-// the user knows them.
+// told returns an error that says what err says, in lines of which none is from an id, and with
+// paths as the user knows them.
 func (t *target) told(err error) error {
 	if err == nil {
 		return nil
 	}
 	text := strings.ReplaceAll(strings.TrimPrefix(said(err), "shards: "), ": shards: ", ": ")
-	root := fmt.Sprintf("projects/%s/databases/%s/documents/", t.project, t.database)
-	return toldError{err, strings.ReplaceAll(text, root, "")}
+	return errors.New(strings.ReplaceAll(text, fmt.Sprintf("projects/%s/databases/%s/documents/", t.project, t.database), ""))
 }
-
-type toldError struct {
-	error
-	text string
-}
-
-func (e toldError) Error() string { return e.text }
-func (e toldError) Unwrap() error { return e.error }
 
 // Cells are text whose tabs and newlines are not to be escaped.
 type cells string

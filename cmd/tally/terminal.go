@@ -37,8 +37,8 @@ func escaped(args []any) []any {
 	return args
 }
 
-// escape escapes what a terminal must not get, but for the characters that are kept. An escaped string
-// of JSON has the same value.
+// escape escapes what a terminal must not get, but for the characters that are kept. An escaped
+// string of JSON has the same value.
 func escape(text, keep string) string {
 	var b strings.Builder
 	for i, size := 0, 0; i < len(text); i += size {
@@ -98,9 +98,9 @@ func table(text string) string {
 	return strings.Join(blocks, "\n\n")
 }
 
-// A screen is an output of a command. It escapes what a terminal must not get but newlines and tabs,
-// which the caller escapes by shown where they are not its own. What is written takes the place of a
-// progress, which is drawn again below.
+// A screen is an output of a command. It escapes what a terminal must not get but newlines and
+// tabs, which the caller escapes by shown where they are not its own. What is written takes the
+// place of a progress, which is drawn again below.
 type screen struct {
 	raw      io.Writer
 	terminal bool
@@ -132,8 +132,8 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// A progress is how far a command is. On a terminal the last line shows it, once the first second is
-// over. It may be used by many goroutines.
+// A progress is how far a command is. On a terminal the last line shows it, once the first second
+// is over. It may be used by many goroutines.
 type progress struct {
 	screen      *screen
 	what, unit  string // what is guarded by the screen's lock
@@ -213,8 +213,8 @@ var errUnconfirmed = errors.New("nothing was changed; --yes goes on without a qu
 // answerWithin is how long a question waits where there is no terminal, and so perhaps nobody.
 const answerWithin = time.Minute
 
-// confirm asks the user whether to go on, unless yes says so. It returns errUnconfirmed if the answer
-// is no, or if there is none because in has ended, or is no terminal and says nothing.
+// confirm asks the user whether to go on, unless yes says so. It returns errUnconfirmed if the
+// answer is no, or if there is none because in has ended, or is no terminal and says nothing.
 func confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool, question string) error {
 	if yes {
 		return nil
@@ -234,8 +234,8 @@ func confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool, questi
 	return nil
 }
 
-// ask asks a question and returns the next line, without the blanks around it. It returns early when
-// ctx ends, and leaves the reading behind then, as a command soon ends.
+// ask asks a question and returns the next line, without the blanks around it. It returns early
+// when ctx ends, and leaves the reading behind then, as a command soon ends.
 func ask(ctx context.Context, in *bufio.Reader, out io.Writer, question string) (answer string, err error) {
 	type line struct {
 		text string
