@@ -234,7 +234,10 @@ func (t *target) compare(running map[string]string, of string) error {
 	}
 	t.from = "of " + of
 	if only := differing(wanted.Routes, t.config.Routes); from != assumed && only != nil {
-		t.differs = errors.Join(append([]error{fmt.Errorf("the routes %s differ from those of %s:", from, of)}, only...)...)
+		t.differs = errors.New(fmt.Sprintf("the routes %s differ from those of %s:", from, of))
+		for _, line := range only {
+			t.differs = errors.Join(t.differs, errors.New(line))
+		}
 		if t.explicit {
 			t.config, t.from = wanted, from
 		}
@@ -263,17 +266,17 @@ func (t *target) running(ctx context.Context) (variables map[string]string, of s
 	return variables, "the deployed functions", err
 }
 
-// differing returns the routes that only one of the two has, each as an error's line.
-func differing(named, running rollup.Routes) (lines []error) {
+// differing returns the routes that only one of the two has, a line each.
+func differing(named, running rollup.Routes) (lines []string) {
 	here, there := strings.Split(named.String(), "\n"), strings.Split(running.String(), "\n")
 	for _, r := range here {
 		if !slices.Contains(there, r) {
-			lines = append(lines, errors.New("  only named:  "+r))
+			lines = append(lines, "  only named:  "+r)
 		}
 	}
 	for _, r := range there {
 		if !slices.Contains(here, r) {
-			lines = append(lines, errors.New("  only there:  "+r))
+			lines = append(lines, "  only there:  "+r)
 		}
 	}
 	return lines
