@@ -234,7 +234,7 @@ func (t *target) compare(running map[string]string, of string) error {
 	}
 	t.from = "of " + of
 	if only := differing(wanted.Routes, t.config.Routes); from != assumed && only != nil {
-		t.differs = errors.New(fmt.Sprintf("the routes %s differ from those of %s:", from, of))
+		only = slices.Insert(only, 0, fmt.Sprintf("the routes %s differ from those of %s:", from, of))
 		for _, line := range only {
 			t.differs = errors.Join(t.differs, errors.New(line))
 		}
