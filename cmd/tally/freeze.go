@@ -25,6 +25,7 @@ func unfreezeCommand() *cobra.Command {
 	return frozenCommand(false, (*shards.Counter).Unfreeze, &cobra.Command{
 		Use:     "unfreeze COUNTER",
 		Short:   "Open a frozen counter to clients again",
+		Long:    "Open a counter to clients again that tally freeze has closed.",
 		Example: `  tally unfreeze votes`,
 	})
 }
