@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -184,13 +185,51 @@ func TestBroken(t *testing.T) {
 			if err := Print(&b, []Finding{findings[first]}); err != nil {
 				t.Fatal(err)
 			}
-			// The claim and why it matters are in docs/doctor.md.
+			explained(t, findings)
+			// The claim and why it matters are in testdata/explain.txt.
 			_, problems, _ := strings.Cut(b.String(), "\n    ")
 			problems, _, _ = strings.Cut(problems, "\n    why: ")
 			said.WriteString("== " + test.name + "\n    " + problems + "\n")
 		})
 	}
 	golden(t, "testdata/broken.txt", said.String())
+}
+
+// The explanation names the commands that mend a deployment of which only the functions are left.
+func TestExplained(t *testing.T) {
+	g := sound(t)
+	for _, of := range []string{"triggers", "jobs", "serviceAccounts", "metrics", "alertPolicies", "dashboards", "fields", "services"} {
+		for _, name := range g.Names(of) {
+			if g.SetPolicy(name, nil); of != "services" || strings.HasSuffix(name, "firebaserules.googleapis.com") {
+				g.Delete(name)
+			}
+		}
+	}
+	g.SetPolicy("projects/"+project, nil)
+	names, findings, err := examined(t.Context(), g)
+	if want := "apis access triggers schedule fields alerts"; err != nil || names[Wrong] != want {
+		t.Errorf("wrong are %s, %v, want %s", names[Wrong], err, want)
+	}
+	explained(t, findings)
+}
+
+// explained checks that the explanation of each check names the commands that mend what it found.
+func explained(t *testing.T, findings map[string]Finding) {
+	t.Helper()
+	for _, f := range findings {
+		for _, p := range f.Problems {
+			for _, command := range p.Remedy {
+				if p.Verdict == Wrong && !slices.ContainsFunc(f.Remedies(), func(remedy string) bool {
+					group, verbs, _ := strings.Cut(strings.TrimSuffix(remedy, ")"), " (")
+					return slices.ContainsFunc(strings.Split(verbs, ", "), func(verb string) bool {
+						return strings.HasPrefix(command.String(), strings.TrimSpace(group+" "+verb))
+					})
+				}) {
+					t.Errorf("the explanation of %s does not name %s", f.Name, command)
+				}
+			}
+		}
+	}
 }
 
 // golden compares with a file that -update writes.

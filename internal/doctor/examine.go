@@ -27,6 +27,8 @@ type Check struct {
 	RestsOn string `json:"rests_on"` // what rests on it
 
 	examine func(*examination)
+	kinds   []*deploy.Kind // the resources that a check of settings compares
+	mends   []string       // the commands that mend it, beside those of its kinds, or words
 }
 
 // A Finding is what a check found.
