@@ -350,7 +350,7 @@ func (p *Plan) remove(project string, s Surplus) {
 
 // Undeploy returns the commands that take away what Deploy's made, and nothing else: no document, no rule,
 // no field's index, no database, no API and no service agent.
-func Undeploy(have *State, files []File) (Plan, error) {
+func Undeploy(have *State) (Plan, error) {
 	var p Plan
 	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !made(o) })
 	if others {
@@ -361,8 +361,11 @@ func Undeploy(have *State, files []File) (Plan, error) {
 			return Plan{}, u
 		}
 		for _, o := range have.have[k] {
-			unmarked := (k == Metric || k == Dashboard) && !others && slices.ContainsFunc(files, func(f File) bool { return f.Kind == k && have.Find(k, f.name).name() == o.name() })
-			if !unmarked && !made(o) {
+			unmarked := k == Dashboard && o.name() == have.Find(k, dashboardName).name()
+			for _, m := range logMetrics {
+				unmarked = unmarked || k == Metric && o.name() == m.name
+			}
+			if (others || !unmarked) && !made(o) {
 				continue
 			}
 			if k == Account {

@@ -20,7 +20,7 @@ type Resource struct {
 	Name     string // as the API has it, such as "projects/p/locations/us-central1/jobs/tally"
 	Settings []Setting
 
-	content Object // of the file that says all of it; nil: there is none
+	Content Object // all that it has, if one argument says all of it
 
 	of string // of a subscription: the id of its trigger
 

@@ -200,10 +200,7 @@ func TestSourceHash(t *testing.T) {
 }
 
 func TestDiffers(t *testing.T) {
-	content, err := decode([]byte(`{"a": 1, "b": {"c": ["x", {"d": false}]}, "e": ""}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := Object{"a": 1, "b": Object{"c": []any{"x", Object{"d": false}}}, "e": ""}
 	r := Resource{Settings: append(leaves("", content, "--file"), Setting{Path: "mark", Want: "m", Mark: true})}
 	for _, test := range []struct{ have, want string }{
 		{`{"a": 1, "b": {"c": ["x", {"d": false, "more": 1}]}, "name": "n"}`, ""},

@@ -174,17 +174,15 @@ func (t *terraform) resource(r Resource) {
 	case Channel:
 		id = "email"
 		b = block{"display_name": "Tally", "type": "email", "labels": block{"email_address": r.Name}, "user_labels": block{label: "alerts"}}
-	case Metric, Alert:
-		b = snake(r.content).(block)
-		if r.Kind == Alert && t.resources[Channel.terraform] != nil {
+	case Metric:
+		b["name"] = id
+	case Alert:
+		b = snake(r.Content).(block)
+		if t.resources[Channel.terraform] != nil {
 			b["notification_channels"] = []string{"${google_monitoring_notification_channel.email.name}"}
 		}
 	case Dashboard:
-		data, err := json.Marshal(r.content)
-		if err != nil {
-			panic(err) // it was decoded from JSON
-		}
-		b = block{"dashboard_json": escape(string(data))}
+		b = block{"dashboard_json": escape(r.Content.text())}
 	}
 	t.add(r.terraform, identifier(id), b)
 }
@@ -226,12 +224,10 @@ func set(b block, path string, value any) {
 	set(inner, rest, value)
 }
 
-// snake returns the content of a file with the names of Terraform. Keys of labels have no upper case.
+// snake returns the content with the names of Terraform. Keys of labels have no upper case.
 func snake(content any) any {
 	switch c := content.(type) {
 	case Object:
-		return snake(map[string]any(c))
-	case map[string]any:
 		b := make(block)
 		for name, value := range c {
 			b[snakeCase(name)] = snake(value)

@@ -47,11 +47,7 @@ func TestTerraform(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				m, err := Monitoring()
-				if err != nil {
-					t.Fatal(err)
-				}
-				d.Monitor(m, newState("p"), test.email)
+				d.Monitor(newState("p"), test.email)
 				return d
 			}
 			text, notes, err := describe(TerraformNumber).Terraform("..")

@@ -109,11 +109,7 @@ func (c cloud) described() (*deploy.Description, *deploy.State) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	m, err := deploy.Monitoring()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	d.Monitor(m, have, "me@example.com")
+	d.Monitor(have, "me@example.com")
 	d.Mend(have) // which looks up names
 	return d, have
 }

@@ -32,8 +32,8 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest [
 		return nil, u
 	}
 	d := &Deployment{AsOf: time.Now(), Have: have, Rules: make(map[string]Fact[Rules]), Measured: make(map[string]Fact[float64])}
-	if err := d.describe(f); err != nil || d.described == nil {
-		return d, err
+	if d.describe(f); d.described == nil {
+		return d, nil
 	}
 	have.ReadFor(ctx, d.described, grpc...)
 	d.mend = d.described.Mend(have)
@@ -71,31 +71,26 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest [
 
 // describe describes the deployment as tally deploy would have it, by tally.yaml or by the variables of its
 // functions.
-func (d *Deployment) describe(f *appfolder.Folder) error {
+func (d *Deployment) describe(f *appfolder.Folder) {
 	env := d.Have.Env()
 	if len(env) > 0 {
 		env = d.Have.Wanted(f)
 	}
 	if d.config, d.invalid = app.LoadConfig(env); d.invalid != nil {
-		return nil
+		return
 	}
 	var databases []deploy.Database
 	databases, d.noDatabase = d.Have.Locate(d.config.Databases)
 	if len(databases) == 0 {
-		return nil
+		return
 	}
 	described, err := deploy.Describe(deploy.Options{Project: d.Have.Project, Region: cmp.Or(f.Settings.Region, d.Have.Region()), Databases: databases, Config: d.config, Env: env, Billing: cmp.Or(f.Settings.Billing, d.Have.Billing())}, d.Have.Number, "")
 	if err != nil {
 		d.invalid = err
-		return nil
+		return
 	}
-	monitoring, err := deploy.Monitoring()
-	if err != nil {
-		return err
-	}
-	described.Monitor(monitoring, d.Have, f.Settings.AlertEmail)
+	described.Monitor(d.Have, f.Settings.AlertEmail)
 	d.described = described
-	return nil
 }
 
 // What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z), and how a day's

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -67,6 +66,8 @@ func sound(t *testing.T) *googletest.Google {
 	if err != nil {
 		t.Fatal(err)
 	}
+	nothing, _ := deploy.NewProject(project, nil, "")
+	d.Monitor(nothing, "")
 	g.Enable(d.APIs...)
 	for i := range d.Resources {
 		put(t, g, &d.Resources[i])
@@ -74,21 +75,6 @@ func sound(t *testing.T) *googletest.Google {
 	googletest.Change(g, jobIs, func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.Now() })
 	for _, of := range d.Grants {
 		grant(g, of.Name, &iampb.Binding{Role: of.Role, Members: []string{of.Member}, Condition: condition(of.Condition)})
-	}
-	files, err := deploy.Monitoring()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, f := range files {
-		parent, id := "projects/"+project, fmt.Sprint(i)
-		switch f.Kind {
-		case deploy.Metric:
-			g.Put(parent+"/metrics/"+f.Content.Get("name"), message(t, new(loggingpb.LogMetric), f.Content))
-		case deploy.Alert:
-			g.Put(parent+"/alertPolicies/"+id, message(t, new(monitoringpb.AlertPolicy), f.Content))
-		case deploy.Dashboard:
-			g.Put(parent+"/dashboards/"+id, message(t, new(dashboardpb.Dashboard), f.Content))
-		}
 	}
 	g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
 		return &googletest.RulesResult{Allow: shipped(c)}
@@ -135,6 +121,12 @@ func put(t *testing.T, g *googletest.Google, r *deploy.Resource) {
 		googletest.Change(g, r.Name, func(f *adminpb.Field) {
 			f.TtlConfig = &adminpb.Field_TtlConfig{State: adminpb.Field_TtlConfig_ACTIVE}
 		})
+	case deploy.Metric:
+		g.Put("projects/"+project+"/metrics/"+r.Name, message(t, new(loggingpb.LogMetric), all))
+	case deploy.Alert:
+		g.Put("projects/"+project+"/alertPolicies/"+r.Name, message(t, new(monitoringpb.AlertPolicy), r.Content))
+	case deploy.Dashboard:
+		g.Put("projects/"+project+"/dashboards/"+r.Name, message(t, new(dashboardpb.Dashboard), r.Content))
 	case deploy.Function:
 		g.Put(r.Name, message(t, new(functionspb.Function), all))
 	case deploy.Trigger:
