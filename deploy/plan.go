@@ -74,6 +74,9 @@ func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 		first.add(Trigger, fmt.Sprint("wait ", redelivery.Minutes(), " minutes, until events that failed have been delivered again"), Command{Args: []string{"sleep", number(redelivery)}})
 		p.Steps = append(first.Steps, p.Steps...)
 	}
+	if d.unreported != nil {
+		p.note("%v", d.unreported)
+	}
 	name := d.Job()
 	switch touched := func(s Step) bool { return s.Of == Function || s.Of == Trigger }; {
 	case have.Find(Job, name).Get("state") == "PAUSED":
@@ -319,8 +322,8 @@ func (d *Description) Surplus(have *State) []Surplus {
 				at := slices.IndexFunc(d.Routes, func(r *rollup.Route) bool { return anonymous(Pattern(r)) == pattern })
 				if served := slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == database }); at < 0 || !served {
 					s.lost, s.Reason = true, fmt.Sprintf("no route has the documents %s of database %s", pattern, database)
-				} else if every := d.Routes[at].Template.Every; every > 0 {
-					s.Reason = fmt.Sprintf("the schedule keeps %s every %v, and each event is billed for nothing", pattern, every)
+				} else if t := d.Routes[at].Template; t.Scheduled() {
+					s.Reason = fmt.Sprintf("the schedule keeps %s every %v, and each event is billed for nothing", pattern, t.Every)
 				}
 			case k == Job && uri != "" && strings.HasPrefix(o.Get("httpTarget.uri"), uri):
 				s.Reason = "it calls RollUpOnSchedule too, and each call audits"

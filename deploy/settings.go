@@ -47,6 +47,8 @@ type Description struct {
 	Grants    []Grant
 	Routes    rollup.Routes
 	Databases []Database
+
+	unreported error // why audits cannot report drift; nil: they can
 }
 
 // A Grant is a role of a member on a resource, and on nothing else.
@@ -102,31 +104,12 @@ var apis = []string{
 	"storage.googleapis.com", // keeps their source
 }
 
-const (
-	// runtime is the Go version of go.mod (https://cloud.google.com/run/docs/runtimes/go).
-	runtime = "go126"
+// runtime is the Go version of go.mod (https://cloud.google.com/run/docs/runtimes/go).
+const runtime = "go126"
 
-	// onWriteTimeout is above any TALLY_HOLD_LIMIT below 60 s; the limit, not the timeout, ends an
-	// event. It leaves time for a cold start.
-	onWriteTimeout = 60 * time.Second
-
-	// schedule is how often RollUpOnSchedule is called, and schedulePeriod the same.
-	schedule       = "*/10 * * * *"
-	schedulePeriod = 10 * time.Minute
-
-	// onScheduleTimeout lets a call keep the routes that say "every" until the next is due, and end
-	// what it has begun then, for which it reserves 45 s. Cloud Scheduler delays the next call until
-	// this one has ended (https://cloud.google.com/scheduler/docs/reference/rest/v1/projects.locations.jobs).
-	onScheduleTimeout = schedulePeriod + time.Minute
-
-	// LongestSilence is how long ago the job's last call may be: two periods, so that one late or skipped
-	// call is no alarm.
-	LongestSilence = 2*schedulePeriod + onScheduleTimeout
-
-	// ackDeadline is Eventarc's own, of the subscriptions that it makes
-	// (https://cloud.google.com/eventarc/docs/retry-events).
-	ackDeadline = 10 * time.Second
-)
+// LongestSilence is how long ago the job's last call may be: two periods, so that one late or skipped
+// call is no alarm.
+const LongestSilence = 2*app.SchedulePeriod + app.OnScheduleTimeout
 
 // multiRegions are the regions for functions on databases in multi-regions: those that Eventarc maps
 // them to (https://firebase.google.com/docs/firestore/eventarc, "Eventarc and Firestore locations").
@@ -141,13 +124,13 @@ func (o *Options) region() string {
 // Describe returns the description for the options. number is the project's number, and source the
 // hash of the functions' source, "" if any will do.
 func Describe(o Options, number, source string) (*Description, error) {
-	switch {
-	case o.Config.HoldLimit >= onWriteTimeout:
-		return nil, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the timeout of the function, %v", o.Config.HoldLimit, onWriteTimeout)
-	case o.Billing != ByRequest && o.Billing != ByInstance:
+	if err := o.Config.CheckHoldLimit(app.OnWriteTimeout); err != nil {
+		return nil, err
+	}
+	if o.Billing != ByRequest && o.Billing != ByInstance {
 		return nil, fmt.Errorf("billing: %q: want %s or %s", o.Billing, ByRequest, ByInstance)
 	}
-	d := &Description{Project: o.Project, APIs: slices.Clone(apis), Routes: o.Config.Routes, Databases: slices.Clone(o.Databases)}
+	d := &Description{Project: o.Project, APIs: slices.Clone(apis), Routes: o.Config.Routes, Databases: slices.Clone(o.Databases), unreported: o.Config.CheckGrace()}
 	d.accounts(&o, number)
 	d.add(Resource{Kind: Repository, Name: d.in(o.region(), "repositories", repositoryName), Settings: []Setting{
 		{Arg: "--repository-format=docker"},
@@ -342,7 +325,7 @@ func (d *Description) functions(o *Options, source string) {
 		value("serviceConfig.maxInstanceRequestConcurrency", strconv.Itoa(rollup.Concurrency), "--concurrency"),
 		// The least that allows a concurrency above 1: https://cloud.google.com/run/docs/configuring/services/cpu
 		value("serviceConfig.availableCpu", "1", "--cpu"),
-		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(onWriteTimeout), Arg: "--timeout=" + seconds(onWriteTimeout)},
+		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(app.OnWriteTimeout), Arg: "--timeout=" + seconds(app.OnWriteTimeout)},
 		// Bounds the bill of a run-away client, and the reads of a hot counter: one for each instance and
 		// cadence. 100 instances were simulated (docs/scale.md). What they cannot take is delivered again.
 		// https://cloud.google.com/run/docs/configuring/max-instances
@@ -355,7 +338,7 @@ func (d *Description) functions(o *Options, source string) {
 		value("serviceConfig.availableCpu", "0.333", "--cpu"),
 		value("serviceConfig.maxInstanceCount", "1", "--max-instances"),
 		// https://cloud.google.com/run/docs/configuring/request-timeout
-		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(onScheduleTimeout), Arg: "--timeout=" + seconds(onScheduleTimeout)})
+		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(app.OnScheduleTimeout), Arg: "--timeout=" + seconds(app.OnScheduleTimeout)})
 
 	// Cloud Functions cannot say it.
 	// https://cloud.google.com/run/docs/configuring/billing-settings
@@ -396,7 +379,7 @@ func (d *Description) triggers(o *Options) {
 			}})
 			// A delivery that lasts longer is made a second time meanwhile. Pub/Sub's longest is 600 s:
 			// https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline
-			deadline := max(ackDeadline, o.Config.HoldLimit.Truncate(time.Second)+2*time.Second)
+			deadline := o.Config.AckDeadline()
 			lookup := Trigger.Command(d.Project, "describe", name, "--format=value(transport.pubsub.subscription)")
 			d.add(Resource{Kind: Subscription, Name: Placeholder + name, of: path.Base(name), lookup: &lookup, Settings: []Setting{value("ackDeadlineSeconds", number(deadline), "--ack-deadline")}})
 		}
@@ -420,7 +403,7 @@ func (d *Description) schedule(o *Options) {
 	lookup := Function.Command(d.Project, "describe", d.in(o.region(), "functions", OnScheduleName), "--format=value(serviceConfig.uri)")
 	period := func(path, flag string, want time.Duration) Setting { return value(path, seconds(want), flag) }
 	d.add(Resource{Kind: Job, Name: d.in(o.region(), "jobs", jobName), lookup: &lookup, Settings: []Setting{
-		value("schedule", schedule, "--schedule"),
+		value("schedule", fmt.Sprintf("*/%d * * * *", app.SchedulePeriod/time.Minute), "--schedule"),
 		value("timeZone", "Etc/UTC", "--time-zone"), // knows no summer time, so that no hour comes twice or never
 		{Path: "httpTarget.uri", Want: Placeholder, Arg: "--uri=" + Placeholder},
 		value("httpTarget.httpMethod", "POST", "--http-method"),
@@ -428,7 +411,7 @@ func (d *Description) schedule(o *Options) {
 		{Path: "httpTarget.oidcToken.serviceAccountEmail", Want: d.email(schedulerAccount), Arg: "--oidc-service-account-email=" + d.email(schedulerAccount), Always: true},
 		{Path: "httpTarget.oidcToken.audience", Want: Placeholder, Arg: "--oidc-token-audience=" + Placeholder},
 		// The job waits as long as the function may take, or it would call it again.
-		period("attemptDeadline", "--attempt-deadline", onScheduleTimeout),
+		period("attemptDeadline", "--attempt-deadline", app.OnScheduleTimeout),
 		// A call that failed is tried again, twice, soon; the next one is due anyway.
 		// https://cloud.google.com/scheduler/docs/configuring/retry-jobs
 		value("retryConfig.retryCount", "2", "--max-retry-attempts"),
@@ -468,7 +451,7 @@ func (o *Options) env() map[string]string {
 		"TALLY_HOLD_LIMIT":           o.Config.HoldLimit.String(),
 		"TALLY_LOG_LEVEL":            o.Config.LogLevel.String(),
 		"TALLY_DATABASES":            strings.Join(databases, ","),
-		"TALLY_SCHEDULE_PERIOD":      schedulePeriod.String(),
+		"TALLY_SCHEDULE_PERIOD":      app.SchedulePeriod.String(),
 		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(o.Config.AuditReads, 10),
 	})
 	return env

@@ -73,7 +73,7 @@ var Checks = []Check{
 		mends:   []string{"gcloud scheduler jobs resume", "gcloud scheduler jobs run", "gcloud functions logs read"}},
 	{Name: "drift", Claim: "no audit of the last day found a roll-up that lacked a change",
 		RestsOn: "A healthy system has no drift. The audit repaired it, but events are lost or come very late.",
-		examine: (*examination).drift, mends: []string{"docs/playbooks/drift.md"}},
+		examine: (*examination).drift, mends: []string{editSettings, tallyDeploy, "docs/playbooks/drift.md"}},
 	{Name: "late", Claim: "no roll-up of the last day came later than an event that fails once may take",
 		RestsOn: "Late roll-ups point to failing deliveries, too many counters for the instances, or Firestore.",
 		examine: (*examination).late, mends: []string{"docs/playbooks/lag.md"}},
@@ -212,6 +212,9 @@ func (e *examination) lastTick() {
 }
 
 func (e *examination) drift() {
+	if err := e.config.CheckGrace(); err != nil {
+		e.wrong([]deploy.Command{e.deploy()}, "%v", err)
+	}
 	e.none(drifted, "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
 }
 

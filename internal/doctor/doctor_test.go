@@ -195,6 +195,17 @@ func TestBroken(t *testing.T) {
 	golden(t, "testdata/broken.txt", said.String())
 }
 
+// Nine databases share a call of RollUpOnSchedule, which is too short for their audits to tell drift.
+func TestDriftThatNobodyTells(t *testing.T) {
+	names, findings, err := examined(t.Context(), sound(t, "base-3", "base-4", "base-5", "base-6", "base-7", "base-8", "base-9"))
+	if err != nil || names[Wrong] != "drift" {
+		t.Fatalf("wrong are %q, %v, want drift", names[Wrong], err)
+	}
+	if got := findings["drift"].Problems[0].Text; !strings.HasPrefix(got, "audits cannot report drift: 9 databases share") {
+		t.Errorf("got %q", got)
+	}
+}
+
 // The explanation names the commands that mend a deployment of which only the functions are left.
 func TestExplained(t *testing.T) {
 	g := sound(t)

@@ -39,12 +39,17 @@ const (
 	triggerIs  = "projects/" + project + "/locations/nam5/triggers/tally-counters-shards-78fea5"
 )
 
-// options are those of a deployment with a route of each kind, in databases of two places.
-func options(t *testing.T) deploy.Options {
+// options are those of a deployment with a route of each kind, in databases of two places, or in more.
+func options(t *testing.T, more ...string) deploy.Options {
 	t.Helper()
+	databases, ids := []deploy.Database{{ID: "(default)", Location: "nam5"}}, "(default)"
+	for _, id := range append([]string{"orders"}, more...) {
+		databases = append(databases, deploy.Database{ID: id, Location: "europe-west1"})
+		ids += "," + id
+	}
 	env := map[string]string{
 		"GOOGLE_CLOUD_PROJECT": project,
-		"TALLY_DATABASES":      "(default),orders",
+		"TALLY_DATABASES":      ids,
 		"TALLY_HOLD_LIMIT":     "20s", // for which an acknowledgement deadline must be set
 		"TALLY_ROUTES": "counters/{counter}/shards/{shard} -> rollups/{counter} : count;" +
 			"posts/{post}/hot/{n} -> posts/{post}/sums/hot : likes : documents; pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s",
@@ -53,16 +58,19 @@ func options(t *testing.T) deploy.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return deploy.Options{Project: project, Databases: []deploy.Database{{ID: "(default)", Location: "nam5"}, {ID: "orders", Location: "europe-west1"}},
-		Config: config, Env: env, Billing: deploy.ByRequest}
+	return deploy.Options{Project: project, Databases: databases, Config: config, Env: env, Billing: deploy.ByRequest}
 }
 
-// sound returns Google with a project in which everything is as package deploy describes it.
-func sound(t *testing.T) *googletest.Google {
+// sound returns Google with a project in which everything is as package deploy describes it, with more
+// databases than two.
+func sound(t *testing.T, more ...string) *googletest.Google {
 	t.Helper()
 	g := googletest.Start(t, project)
-	g.Put(ordersIs, &adminpb.Database{LocationId: "europe-west1", Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
-	d, err := deploy.Describe(options(t), googletest.Number, "")
+	for _, id := range append([]string{"orders"}, more...) {
+		g.Put("projects/"+project+"/databases/"+id, &adminpb.Database{LocationId: "europe-west1",
+			Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
+	}
+	d, err := deploy.Describe(options(t, more...), googletest.Number, "")
 	if err != nil {
 		t.Fatal(err)
 	}
