@@ -11,8 +11,8 @@ import (
 type Command struct {
 	Args []string // the tool's name first
 
-	// Output, if not nil, is a command whose output stands in Args where Placeholder does. It is for
-	// what only an earlier command brings into the world.
+	// Output, if not nil, is a command whose output stands in Args where Placeholder does. It is
+	// for what only an earlier command brings into the world.
 	Output *Command
 }
 

@@ -39,8 +39,8 @@ func (o Object) text() string {
 	return strings.TrimSpace(b.String())
 }
 
-// Monitor adds the metrics, the alerts and the dashboard, and has alerts mail to the address if there
-// is one. Channels that an alert has stay. It reports whether an alert tells nobody.
+// Monitor adds the metrics, the alerts and the dashboard, and has alerts mail to the address if
+// there is one. Channels that an alert has stay. It reports whether an alert tells nobody.
 func (d *Description) Monitor(have *State, email string) (silent bool) {
 	for _, m := range logMetrics {
 		d.add(Resource{Kind: Metric, Name: m.name, Settings: []Setting{

@@ -236,8 +236,8 @@ func TestPushMetrics(t *testing.T) {
 	}
 }
 
-// Each metric that the dashboard, an alert, a playbook or the page on them names is one of the code's,
-// or is defined here; and so are the attributes by which the dashboard groups.
+// Each metric that the dashboard, an alert, a playbook or the page on them names is one of the
+// code's, or is defined here; and so are the attributes by which the dashboard groups.
 func TestMetricsExist(t *testing.T) {
 	code := literals(t, "../internal/telemetry")
 	var defined []string

@@ -39,10 +39,10 @@ func (p *Plan) note(format string, args ...any) {
 // (https://cloud.google.com/eventarc/docs/retry-events).
 const redelivery = 10 * time.Minute
 
-// Deploy returns the commands that make the state into the description, in an order in which each finds
-// what it needs, and says what else there is of Tally's: prune deletes it. It is an error if something
-// could not be read, if what something else made has the name of a function, trigger or job, or if a
-// source of a route that is served now would be served no more without prune.
+// Deploy returns the commands that make the state into the description, in an order in which each
+// finds what it needs, and says what else there is of Tally's: prune deletes it. It is an error if
+// something could not be read, if what something else made has the name of a function, trigger or
+// job, or if a source of a route that is served now would be served no more without prune.
 func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 	for _, k := range kinds {
 		if u := have.Unread[k]; u != nil {
@@ -58,7 +58,8 @@ func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 	}
 	p := d.Mend(have)
 	surplus := d.Surplus(have)
-	// A source that goes loses its trigger first, and what that has set off ends before the routes change.
+	// A source that goes loses its trigger first, and what that has set off ends before the routes
+	// change.
 	var first Plan
 	for _, s := range surplus {
 		switch {
@@ -92,7 +93,8 @@ func (d *Description) only(k *Kind) *Resource {
 	return &d.Resources[slices.IndexFunc(d.Resources, func(r Resource) bool { return r.Kind == k })]
 }
 
-// lost returns the sources that the deployed functions serve and that no route of the description has.
+// lost returns the sources that the deployed functions serve and that no route of the description
+// has.
 func (d *Description) lost(have *State) []string {
 	env := have.Env()
 	routes, err := rollup.ParseRoutes(env["TALLY_ROUTES"])
@@ -113,8 +115,8 @@ func (d *Description) lost(have *State) []string {
 	return lost
 }
 
-// foreign refuses what tally deploy would overwrite and did not make. The job may be somebody's own if
-// it calls RollUpOnSchedule.
+// foreign refuses what tally deploy would overwrite and did not make. The job may be somebody's own
+// if it calls RollUpOnSchedule.
 func (d *Description) foreign(have *State) error {
 	var problems []error
 	for _, r := range d.Resources {
@@ -135,8 +137,8 @@ func made(o Object) bool {
 	return o.Get("labels."+madeByLabel) != "" || o.Get("userLabels."+madeByLabel) != "" || o.Get("description") == madeBy
 }
 
-// Mend returns the commands that make what there is into the description. What could not be read is left
-// out, and what else there is.
+// Mend returns the commands that make what there is into the description. What could not be read is
+// left out, and what else there is.
 func (d *Description) Mend(have *State) Plan {
 	d.resolve(have)
 	var p Plan
@@ -209,8 +211,8 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 	p.add(r.Kind, verb+r.Noun+" "+r.label(), r.command(project, h, changes), reasons...)
 }
 
-// grants gives roles that are missing, and takes calls from anybody, and roles that are given on another
-// condition.
+// grants gives roles that are missing, and takes calls from anybody, and roles that are given on
+// another condition.
 func (p *Plan) grants(d *Description, k *Kind, have *State) {
 	for _, g := range d.Grants {
 		if g.On != k || slices.Contains(have.grants(g.Name), g) {
@@ -277,7 +279,8 @@ func kindOf(name string) *Kind {
 	return Project
 }
 
-// agent returns the API whose service agent, an account of Google's own, the member is; "" if it is none.
+// agent returns the API whose service agent, an account of Google's own, the member is; "" if it is
+// none.
 func agent(member string) string {
 	_, of, _ := strings.Cut(member, "@gcp-sa-")
 	api, _, _ := strings.Cut(of, ".")
@@ -303,8 +306,8 @@ type Surplus struct {
 	lost bool // a trigger of documents that are no route's
 }
 
-// Surplus returns what serves, calls or triggers the functions, or was made for them, and is not of the
-// description.
+// Surplus returns what serves, calls or triggers the functions, or was made for them, and is not of
+// the description.
 func (d *Description) Surplus(have *State) []Surplus {
 	d.resolve(have)
 	var surplus []Surplus
@@ -351,8 +354,8 @@ func (p *Plan) remove(project string, s Surplus) {
 	p.add(s.Kind, "delete "+s.Noun+" "+name, s.Delete(project), slices.DeleteFunc([]string{s.Reason}, func(r string) bool { return r == "" })...)
 }
 
-// Undeploy returns the commands that take away what Deploy's made, and nothing else: no document, no rule,
-// no field's index, no database, no API and no service agent.
+// Undeploy returns the commands that take away what Deploy's made, and nothing else: no document,
+// no rule, no field's index, no database, no API and no service agent.
 func Undeploy(have *State) (Plan, error) {
 	var p Plan
 	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !made(o) })
@@ -372,7 +375,8 @@ func Undeploy(have *State) (Plan, error) {
 				continue
 			}
 			if k == Account {
-				// A policy keeps the roles of an account that is gone. Those on what is gone went with it.
+				// A policy keeps the roles of an account that is gone. Those on what is gone went
+				// with it.
 				member := "serviceAccount:" + path.Base(o.name())
 				for _, g := range have.grants("projects/" + have.Project) {
 					if g.Member == member {

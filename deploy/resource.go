@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A Resource is one thing that a deployment consists of: a resource of one of Google's APIs, with what
-// is to be said of it.
+// A Resource is one thing that a deployment consists of: a resource of one of Google's APIs, with
+// what is to be said of it.
 type Resource struct {
 	*Kind
 	Name     string // as the API has it, such as "projects/p/locations/us-central1/jobs/tally"
@@ -30,8 +30,8 @@ type Resource struct {
 
 // A Setting is one field of a resource.
 type Setting struct {
-	// Path is where the API has it, in JSON: "serviceConfig.timeoutSeconds". A number is an index in a
-	// list, and # the list's length.
+	// Path is where the API has it, in JSON: "serviceConfig.timeoutSeconds". A number is an index
+	// in a list, and # the list's length.
 	Path string
 
 	Want string // without quotes. What is empty, 0 or false may also be absent
@@ -99,8 +99,8 @@ var (
 	kinds = []*Kind{API, Account, Project, Repository, Field, TTL, Function, Service, Trigger, Subscription, Job, Metric, Channel, Alert, Dashboard}
 )
 
-// Mends returns the beginnings of the commands that mend resources of the kind: gcloud's group, and its
-// verbs in parentheses.
+// Mends returns the beginnings of the commands that mend resources of the kind: gcloud's group, and
+// its verbs in parentheses.
 func (k *Kind) Mends() string {
 	verbs := []string{k.create, k.update}
 	switch k {

@@ -50,8 +50,8 @@ func (t *Tools) Check(ctx context.Context) error {
 }
 
 // SignIn returns the options with which Google's clients sign in as gcloud is. Where
-// GOOGLE_APPLICATION_CREDENTIALS names others, or there is no gcloud, there are none: application default
-// credentials are taken.
+// GOOGLE_APPLICATION_CREDENTIALS names others, or there is no gcloud, there are none: application
+// default credentials are taken.
 func SignIn(ctx context.Context) ([]option.ClientOption, error) {
 	if _, err := exec.LookPath("gcloud"); err != nil || os.Getenv("GOOGLE_APPLICATION_CREDENTIALS") != "" {
 		return nil, nil
@@ -205,8 +205,8 @@ func (t *Tools) run(ctx context.Context, c Command) error {
 	}
 }
 
-// again is a shell's function that tries a command for ten minutes: what was made just now, such as a role,
-// is not known everywhere yet.
+// again is a shell's function that tries a command for ten minutes: what was made just now, such as
+// a role, is not known everywhere yet.
 const again = "again() { for i in $(seq 20); do \"$@\" && return; sleep 30; done; \"$@\"; }"
 
 // Script returns the plan as a script for a POSIX shell, to be run anywhere. It ends at the first

@@ -2,18 +2,14 @@ package deploy
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/app"
-	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -76,8 +72,8 @@ const (
 	buildAccount     = "tally-build"
 )
 
-// Labels of functions, triggers, alerts and channels, of which Terraform gives the first too, and the
-// description of what tally deploy made and cannot label.
+// Labels of functions, triggers, alerts and channels, of which Terraform gives the first too, and
+// the description of what tally deploy made and cannot label.
 const (
 	label       = "tally"        // what it is for
 	madeByLabel = "tally-deploy" // what made it
@@ -107,13 +103,13 @@ var apis = []string{
 // runtime is the Go version of go.mod (https://cloud.google.com/run/docs/runtimes/go).
 const runtime = "go126"
 
-// LongestSilence is how long ago the job's last call may be: two periods, so that one late or skipped
-// call is no alarm.
+// LongestSilence is how long ago the job's last call may be: two periods, so that one late or
+// skipped call is no alarm.
 const LongestSilence = 2*app.SchedulePeriod + app.OnScheduleTimeout
 
-// multiRegions are the regions for functions on databases in multi-regions: those that Eventarc maps
-// them to (https://firebase.google.com/docs/firestore/eventarc, "Eventarc and Firestore locations").
-// It says nothing of nam7; the region is the one that the Firebase CLI takes.
+// multiRegions are the regions for functions on databases in multi-regions: those that Eventarc
+// maps them to (https://firebase.google.com/docs/firestore/eventarc, "Eventarc and Firestore
+// locations"). It says nothing of nam7; the region is the one that the Firebase CLI takes.
 var multiRegions = map[string]string{"nam5": "us-central1", "nam7": "us-central1", "eur3": "europe-west4"}
 
 // region returns the region of the functions.
@@ -178,12 +174,12 @@ func (d *Description) accounts(o *Options, number string) {
 		return &d.Grants[len(d.Grants)-1]
 	}
 	all, trigger, build := "projects/"+o.Project, d.email(triggerAccount), d.email(buildAccount)
-	// Eventarc makes its service agent when it is first needed, and the first trigger fails until the
-	// agent's role is known everywhere. Made here, it has the time of a build.
+	// Eventarc makes its service agent when it is first needed, and the first trigger fails until
+	// the agent's role is known everywhere. Made here, it has the time of a build.
 	// https://cloud.google.com/eventarc/docs/access-control
 	give(Project, all, "roles/eventarc.serviceAgent", agent("eventarc"))
-	// Reads and writes documents of the databases in use; Firestore has no narrower role that may write.
-	// https://cloud.google.com/firestore/docs/security/iam#conditions
+	// Reads and writes documents of the databases in use; Firestore has no narrower role that may
+	// write. https://cloud.google.com/firestore/docs/security/iam#conditions
 	var databases []string
 	for _, database := range o.Databases {
 		databases = append(databases, fmt.Sprintf(`resource.name == "%s/databases/%s"`, all, database.ID))
@@ -196,93 +192,25 @@ func (d *Description) accounts(o *Options, number string) {
 	}
 	// Receives Firestore's events: https://cloud.google.com/eventarc/docs/roles-permissions
 	give(Project, all, "roles/eventarc.eventReceiver", trigger)
-	// What a build needs. Projects since July 2024 have no default account that may. Cloud Functions keeps
-	// the source in the bucket: https://cloud.google.com/functions/docs/securing/build-custom-sa,
-	// https://cloud.google.com/functions/docs/building, https://cloud.google.com/iam/docs/conditions-resource-attributes
+	// What a build needs. Projects since July 2024 have no default account that may. Cloud
+	// Functions keeps the source in the bucket:
+	// https://cloud.google.com/functions/docs/securing/build-custom-sa,
+	// https://cloud.google.com/functions/docs/building,
+	// https://cloud.google.com/iam/docs/conditions-resource-attributes
 	give(Project, all, "roles/logging.logWriter", build)
 	give(Project, all, "roles/storage.objectViewer", build).Condition = fmt.Sprintf(`resource.name.startsWith("projects/_/buckets/gcf-v2-sources-%s-%s")`, number, o.region())
 	give(Repository, d.in(o.region(), "repositories", repositoryName), "roles/artifactregistry.writer", build)
-	// Pub/Sub signs the tokens that its pushes carry. Where its agent is from before April 2021 it needs to be
-	// told so: https://cloud.google.com/eventarc/docs/roles-permissions. Here it may do that as the trigger, not
-	// as every account of the project.
+	// Pub/Sub signs the tokens that its pushes carry. Where its agent is from before April 2021 it
+	// needs to be told so: https://cloud.google.com/eventarc/docs/roles-permissions. Here it may do
+	// that as the trigger, not as every account of the project.
 	give(Account, all+"/serviceAccounts/"+trigger, "roles/iam.serviceAccountTokenCreator", agent("pubsub"))
 	// Each service has one caller: https://cloud.google.com/run/docs/securing/managing-access
 	give(Service, d.in(o.region(), "services", OnWriteName), "roles/run.invoker", trigger)
 	give(Service, d.in(o.region(), "services", OnScheduleName), "roles/run.invoker", d.email(schedulerAccount))
 }
 
-// A FieldConfig is a field of all collections of one id, and how it is indexed, as firestore.indexes.json has
-// one that is exempt.
-type FieldConfig struct {
-	CollectionGroup string `json:"collectionGroup"`
-	Path            string `json:"fieldPath"`
-	TTL             bool   `json:"ttl,omitempty"` // its time is that at which Firestore deletes the document
-	Indexes         []any  `json:"indexes"`       // none
-	Indexed         bool   `json:"-"`             // a sum needs the index
-}
-
-// Fields returns the fields that need an index, and those that must have none.
-//
-// Times only grow, no query asks for them, and their index would limit a collection group to about 500
-// writes a second (https://firebase.google.com/docs/firestore/solutions/shard-timestamp). They are the
-// expiry of tokens of IncrementOnce, which Firestore then deletes, and what Tally adds to the roll-ups of
-// each route. A field that is summed needs its index, which is there by default; one of a route that
-// reads documents has none, because its index is what limits it.
-func Fields(routes rollup.Routes) []FieldConfig {
-	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true, Indexes: []any{}}}
-	add := func(f FieldConfig) {
-		f.Indexes = []any{}
-		i := slices.IndexFunc(fields, func(has FieldConfig) bool { return has.CollectionGroup == f.CollectionGroup && has.Path == f.Path })
-		if i < 0 {
-			fields = append(fields, f)
-		} else if f.Indexed { // of another route whose collections have the same name
-			fields[i].Indexed = true
-		}
-	}
-	for _, t := range routes.Templates() {
-		template := t.Segments()
-		add(FieldConfig{CollectionGroup: template[len(template)-2].Name, Path: document.TallyField})
-	}
-	for _, r := range routes {
-		pattern := r.Pattern()
-		for _, f := range r.Fields() {
-			add(FieldConfig{CollectionGroup: pattern[len(pattern)-2].Name, Path: f, Indexed: !r.Documents})
-		}
-	}
-	return fields
-}
-
-// Exempt returns the fields that must have no index.
-func Exempt(routes rollup.Routes) []FieldConfig {
-	return slices.DeleteFunc(Fields(routes), func(f FieldConfig) bool { return f.Indexed })
-}
-
-// fields are those of each database, each a command that touches the one field only.
-func (d *Description) fields() {
-	for _, database := range d.Databases {
-		for _, f := range Fields(d.Routes) {
-			r := Resource{Kind: Field, Name: "projects/" + d.Project + "/databases/" + database.ID + "/collectionGroups/" + f.CollectionGroup + "/fields/" + f.Path}
-			at := []Setting{{Arg: "--collection-group=" + f.CollectionGroup, Always: true}, {Arg: "--database=" + database.ID, Always: true}}
-			// https://cloud.google.com/firestore/docs/query-data/index-overview#indexing_exemptions
-			indexes := Setting{Path: "indexed", Want: "false", Arg: "--disable-indexes"}
-			if f.Indexed {
-				indexes = Setting{Path: "summable", Want: "true", Arg: "--clear-exemption"}
-			}
-			r.Settings = append(slices.Clone(at), indexes)
-			d.add(r)
-			if f.TTL {
-				// It takes minutes or more, and nothing here waits for it.
-				// https://cloud.google.com/firestore/docs/ttl
-				r.Kind = TTL
-				r.Settings = append(at, Setting{Path: "expires", Want: "true", Arg: "--enable-ttl"}, Setting{Arg: "--async", Always: true})
-				d.add(r)
-			}
-		}
-	}
-}
-
-// functions are RollUpOnWrite, for all live routes and databases, and RollUpOnSchedule. Their flags are
-// those of https://cloud.google.com/sdk/gcloud/reference/functions/deploy.
+// functions are RollUpOnWrite, for all live routes and databases, and RollUpOnSchedule. Their flags
+// are those of https://cloud.google.com/sdk/gcloud/reference/functions/deploy.
 func (d *Description) functions(o *Options, source string) {
 	env := o.env()
 	add := func(name, entryPoint, kind string, settings ...Setting) {
@@ -292,15 +220,17 @@ func (d *Description) functions(o *Options, source string) {
 			Setting{Path: "buildConfig.entryPoint", Want: entryPoint, Arg: "--entry-point=" + entryPoint},
 			// https://cloud.google.com/functions/docs/securing/build-custom-sa
 			value("buildConfig.serviceAccount", "projects/"+d.Project+"/serviceAccounts/"+d.email(buildAccount), "--build-service-account"),
-			// A repository of its own, which the build's account may write: https://cloud.google.com/functions/docs/building#image_registry
+			// A repository of its own, which the build's account may write:
+			// https://cloud.google.com/functions/docs/building#image_registry
 			value("buildConfig.dockerRepository", d.in(o.region(), "repositories", repositoryName), "--docker-repository"),
 			// https://cloud.google.com/functions/docs/securing/function-identity
 			value("serviceConfig.serviceAccountEmail", d.email(functionsAccount), "--service-account"),
 			// The least of the second generation execution environment:
-			// https://cloud.google.com/run/docs/configuring/services/memory-limits. gcloud takes no --cpu without it.
+			// https://cloud.google.com/run/docs/configuring/services/memory-limits. gcloud takes no
+			// --cpu without it.
 			Setting{Path: "serviceConfig.availableMemory", Want: "512Mi", Arg: "--memory=512Mi", Always: true},
-			// No instance waits for work: that would cost, and a cold start only delays the first event.
-			// https://cloud.google.com/functions/docs/configuring/min-instances
+			// No instance waits for work: that would cost, and a cold start only delays the first
+			// event. https://cloud.google.com/functions/docs/configuring/min-instances
 			value("serviceConfig.minInstanceCount", "0", "--min-instances"),
 			// Eventarc and Cloud Scheduler call from inside; nobody else can even try:
 			// https://cloud.google.com/run/docs/securing/ingress
@@ -323,17 +253,19 @@ func (d *Description) functions(o *Options, source string) {
 	}
 	add(OnWriteName, "RollUpOnWrite", "on-write",
 		value("serviceConfig.maxInstanceRequestConcurrency", strconv.Itoa(rollup.Concurrency), "--concurrency"),
-		// The least that allows a concurrency above 1: https://cloud.google.com/run/docs/configuring/services/cpu
+		// The least that allows a concurrency above 1:
+		// https://cloud.google.com/run/docs/configuring/services/cpu
 		value("serviceConfig.availableCpu", "1", "--cpu"),
 		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(app.OnWriteTimeout), Arg: "--timeout=" + seconds(app.OnWriteTimeout)},
-		// Bounds the bill of a run-away client, and the reads of a hot counter: one for each instance and
-		// cadence. 100 instances were simulated (docs/scale.md). What they cannot take is delivered again.
-		// https://cloud.google.com/run/docs/configuring/max-instances
+		// Bounds the bill of a run-away client, and the reads of a hot counter: one for each
+		// instance and cadence. 100 instances were simulated (docs/scale.md). What they cannot take
+		// is delivered again. https://cloud.google.com/run/docs/configuring/max-instances
 		value("serviceConfig.maxInstanceCount", "100", "--max-instances"))
 	add(OnScheduleName, "RollUpOnSchedule", "on-schedule",
-		// One call at a time, by one instance: more would only read the same. With one at a time an instance
-		// may have less than a processor; this is what the platform gives to 512 MiB, and serves some hundred
-		// roll-ups a second (docs/costs.md). https://cloud.google.com/run/docs/configuring/services/cpu
+		// One call at a time, by one instance: more would only read the same. With one at a time an
+		// instance may have less than a processor; this is what the platform gives to 512 MiB, and
+		// serves some hundred roll-ups a second (docs/costs.md).
+		// https://cloud.google.com/run/docs/configuring/services/cpu
 		value("serviceConfig.maxInstanceRequestConcurrency", "1", "--concurrency"),
 		value("serviceConfig.availableCpu", "0.333", "--cpu"),
 		value("serviceConfig.maxInstanceCount", "1", "--max-instances"),
@@ -352,49 +284,6 @@ func (d *Description) functions(o *Options, source string) {
 // value is a setting that gcloud has as the API has it.
 func value(path, want, flag string) Setting {
 	return Setting{Path: path, Want: want, Arg: flag + "=" + want}
-}
-
-// triggers are one for each source of a live route and database, all of them RollUpOnWrite's: the schedule
-// keeps the routes that say "every", so that their writes are billed no event.
-// https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
-func (d *Description) triggers(o *Options) {
-	const written = "google.cloud.firestore.document.v1.written" // any change of a document, its deletion included
-	for _, database := range o.Databases {
-		for _, r := range o.Config.Routes.Live() {
-			name := d.in(database.Location, "triggers", TriggerName(database.ID, r))
-			filter := func(flag, attribute, want, say string) Setting {
-				return Setting{Path: "eventFilters." + attribute, Want: want, Arg: flag + "=" + attribute + "=" + say, Fixed: true}
-			}
-			d.add(Resource{Kind: Trigger, Name: name, Settings: []Setting{
-				filter("--event-filters", "type", written, written),
-				filter("--event-filters", "database", database.ID, database.ID),
-				filter("--event-filters-path-pattern", "document", anonymous(Pattern(r)), Pattern(r)),
-				// The functions read protobuf: https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
-				value("eventDataContentType", "application/protobuf", "--event-data-content-type"),
-				value("destination.cloudRun.service", OnWriteName, "--destination-run-service"),
-				value("destination.cloudRun.region", o.region(), "--destination-run-region"),
-				value("serviceAccount", d.email(triggerAccount), "--service-account"),
-				{Path: "labels." + label, Want: "on-write", Arg: "--labels=" + label + "=on-write"},
-				{Path: "labels." + madeByLabel, Want: "true", Arg: "--labels=" + madeByLabel + "=true", Mark: true},
-			}})
-			// A delivery that lasts longer is made a second time meanwhile. Pub/Sub's longest is 600 s:
-			// https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline
-			deadline := o.Config.AckDeadline()
-			lookup := Trigger.Command(d.Project, "describe", name, "--format=value(transport.pubsub.subscription)")
-			d.add(Resource{Kind: Subscription, Name: Placeholder + name, of: path.Base(name), lookup: &lookup, Settings: []Setting{value("ackDeadlineSeconds", number(deadline), "--ack-deadline")}})
-		}
-	}
-}
-
-// anonymous returns a pattern without the names of its captures, which say nothing.
-func anonymous(pattern string) string {
-	segments := strings.Split(pattern, "/")
-	for i, s := range segments {
-		if strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") && !strings.Contains(s, "**") || s == "*" {
-			segments[i] = "{}"
-		}
-	}
-	return strings.Join(segments, "/")
 }
 
 // schedule calls RollUpOnSchedule. Its flags are those of
@@ -455,41 +344,4 @@ func (o *Options) env() map[string]string {
 		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(o.Config.AuditReads, 10),
 	})
 	return env
-}
-
-// Pattern returns the pattern of the route's source, as a trigger and a route spell it.
-func Pattern(r *rollup.Route) string {
-	var segments []string
-	for _, s := range r.Pattern() {
-		segments = append(segments, s.String())
-	}
-	return strings.Join(segments, "/")
-}
-
-// maxName is how long the name of a trigger can be
-// (https://cloud.google.com/eventarc/docs/reference/rest/v1/projects.locations.triggers/create).
-const maxName = 63
-
-// TriggerName returns the name of the trigger of a database and a route, such as
-// "tally-counters-shards-1a2b3c". It depends on nothing but the database's id and on which documents are
-// the route's shards: not on other routes or their order, on fields, on where the roll-ups are, nor on how
-// captures are named.
-func TriggerName(database string, r *rollup.Route) string {
-	words := ""
-	if database != "(default)" {
-		words = database
-	}
-	for _, s := range r.Pattern() {
-		if !s.Capture {
-			words += "-" + s.Name
-		}
-	}
-	hash := sha256.Sum256([]byte(database + "/" + anonymous(Pattern(r))))
-	const prefix, suffix = "tally", 6 // hexadecimal digits: 16 million, for some dozens of triggers
-	readable := strings.Join(strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }), "-")
-	readable = strings.TrimSuffix(readable[:min(len(readable), maxName-len(prefix)-1-1-suffix)], "-")
-	if readable != "" {
-		readable = "-" + readable
-	}
-	return prefix + readable + "-" + hex.EncodeToString(hash[:])[:suffix]
 }

@@ -50,8 +50,9 @@ func TestTriggerName(t *testing.T) {
 	}
 }
 
-// The description exempts the same fields as firestore.indexes.json, and what Tally adds to the roll-ups of
-// each route, once for each collection group. A field that is summed in one place is indexed.
+// The description exempts the same fields as firestore.indexes.json, and what Tally adds to the
+// roll-ups of each route, once for each collection group. A field that is summed in one place is
+// indexed.
 func TestFields(t *testing.T) {
 	data, err := os.ReadFile("../firestore.indexes.json")
 	if err != nil {
@@ -80,7 +81,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// No event keeps what the schedule keeps. Cron can say the schedule's period, and a job waits for a call.
+// No event keeps what the schedule keeps. Cron can say the schedule's period, and a job waits for a
+// call.
 func TestEvery(t *testing.T) {
 	d, err := Describe(options(t, rollup.DefaultRoute+"; b/{b}/s/{s} -> x/{b} : n : every 1m"), "1", "")
 	if err != nil {
@@ -101,7 +103,8 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// A plan says that nine databases share a call of RollUpOnSchedule, too short for audits to tell drift.
+// A plan says that nine databases share a call of RollUpOnSchedule, too short for audits to tell
+// drift.
 func TestDriftThatNobodyTells(t *testing.T) {
 	for limit, want := range map[string]int{"8s": 0, "10s": 1} {
 		o := options(t, rollup.DefaultRoute)

@@ -14,9 +14,10 @@ import (
 const TerraformNumber = "${data.google_project.project.number}"
 
 // Terraform returns the description as a configuration in Terraform's JSON syntax
-// (https://developer.hashicorp.com/terraform/language/syntax/json), and notes of what Terraform cannot say.
-// clone is the folder of Tally's clone. Arguments have the names of the API's fields, in snake case, unless
-// resource says otherwise (https://registry.terraform.io/providers/hashicorp/google/latest/docs).
+// (https://developer.hashicorp.com/terraform/language/syntax/json), and notes of what Terraform
+// cannot say. clone is the folder of Tally's clone. Arguments have the names of the API's fields,
+// in snake case, unless resource says otherwise
+// (https://registry.terraform.io/providers/hashicorp/google/latest/docs).
 func (d *Description) Terraform(clone string) ([]byte, []string, error) {
 	files, err := sourceFiles(clone)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Terraform makes what the description says, by arguments that Google's provider takes, each thing after
-// what it needs. Where the provider can be had, Terraform itself says so:
+// Terraform makes what the description says, by arguments that Google's provider takes, each thing
+// after what it needs. Where the provider can be had, Terraform itself says so:
 //
 //	tally deploy --terraform --new --project my-project > main.tf.json && terraform init && terraform validate
 func TestTerraform(t *testing.T) {
@@ -120,10 +120,12 @@ func readConfiguration(t *testing.T, text []byte) *configuration {
 // kind returns the type of the block at the address.
 func kind(address string) string { return strings.TrimSuffix(address, path.Ext(address)) }
 
-// template is what is not literal in a text: an escape, an expression of those that are used, or an error.
+// template is what is not literal in a text: an escape, an expression of those that are used, or an
+// error.
 var template = regexp.MustCompile(`\$\$\{|%%\{|\$\{(?:each\.value|path\.module|toset\(\[[^$]*\]\)|file\("\$\{var\.clone\}/[^$"]+"\)|((?:data\.)?\w+\.[\w-]+)\.([\w.[\]]+))\}|[$%]\{`)
 
-// text returns what a text of the block at the address is, with Placeholder for what only Google knows.
+// text returns what a text of the block at the address is, with Placeholder for what only Google
+// knows.
 func (c *configuration) text(address, text string) string {
 	return template.ReplaceAllStringFunc(text, func(s string) string {
 		switch m := template.FindStringSubmatch(s); {
@@ -301,8 +303,8 @@ func camelCase(name string) string {
 	return regexp.MustCompile("_[a-z]").ReplaceAllStringFunc(name, func(s string) string { return strings.ToUpper(s[1:]) })
 }
 
-// checkDescription checks that Terraform makes what the description says, and nothing else. It returns how
-// many resources differ that Terraform cannot change.
+// checkDescription checks that Terraform makes what the description says, and nothing else. It
+// returns how many resources differ that Terraform cannot change.
 func (c *configuration) checkDescription(d *Description) (noted int) {
 	have := make(map[string]Object) // by kind and name
 	var grants, apis []string

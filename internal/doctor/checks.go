@@ -238,7 +238,8 @@ const (
 	worthSum  = 1
 )
 
-// billing compares list prices of us-central1 (https://cloud.google.com/run/pricing), for 1 vCPU and 512 MiB.
+// billing compares list prices of us-central1 (https://cloud.google.com/run/pricing), for 1 vCPU
+// and 512 MiB.
 func (e *examination) billing() {
 	if !e.read(deploy.Service) {
 		return

@@ -42,9 +42,9 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// broken are sound deployments with one thing wrong that is no setting, and the checks that find it: the
-// first names what it is, which is in testdata/broken.txt, and the others what follows from it. Settings are
-// in cmd/tally's tests.
+// broken are sound deployments with one thing wrong that is no setting, and the checks that find
+// it: the first names what it is, which is in testdata/broken.txt, and the others what follows from
+// it. Settings are in cmd/tally's tests.
 var broken = []struct {
 	name   string
 	checks string
@@ -195,7 +195,8 @@ func TestBroken(t *testing.T) {
 	golden(t, "testdata/broken.txt", said.String())
 }
 
-// Nine databases share a call of RollUpOnSchedule, which is too short for their audits to tell drift.
+// Nine databases share a call of RollUpOnSchedule, which is too short for their audits to tell
+// drift.
 func TestDriftThatNobodyTells(t *testing.T) {
 	names, findings, err := examined(t.Context(), sound(t, "base-3", "base-4", "base-5", "base-6", "base-7", "base-8", "base-9"))
 	if err != nil || names[Wrong] != "drift" {

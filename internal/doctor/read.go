@@ -20,9 +20,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Read reads what there is in the project of an app, until ctx is done, with the options of Google's clients over gRPC
-// and over REST. The error says why not even the functions could be read; all else that could not be read is
-// said in the Deployment.
+// Read reads what there is in the project of an app, until ctx is done, with the options of
+// Google's clients over gRPC and over REST. The error says why not even the functions could be
+// read; all else that could not be read is said in the Deployment.
 func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest []option.ClientOption) (*Deployment, error) {
 	have, err := deploy.Read(ctx, project, grpc...)
 	if err != nil {
@@ -69,8 +69,8 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest [
 	return d, nil
 }
 
-// describe describes the deployment as tally deploy would have it, by tally.yaml or by the variables of its
-// functions.
+// describe describes the deployment as tally deploy would have it, by tally.yaml or by the
+// variables of its functions.
 func (d *Deployment) describe(f *appfolder.Folder) {
 	env := d.Have.Env()
 	if len(env) > 0 {
@@ -93,8 +93,8 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 	d.described = described
 }
 
-// What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z), and how a day's
-// values of one series become one.
+// What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z), and
+// how a day's values of one series become one.
 const (
 	drifted   = "logging.googleapis.com/user/tally_drift"
 	late      = "logging.googleapis.com/user/tally_events_late"
@@ -110,7 +110,8 @@ var metrics = map[string]monitoringpb.Aggregation_Aligner{
 
 const day = 24 * time.Hour
 
-// measure returns the sum of a metric's series over the last day, of Cloud Run's those of RollUpOnWrite.
+// measure returns the sum of a metric's series over the last day, of Cloud Run's those of
+// RollUpOnWrite.
 func (d *Deployment) measure(ctx context.Context, c *monitoring.MetricClient, metric string) Fact[float64] {
 	filter := fmt.Sprintf("metric.type = %q", metric)
 	if strings.HasPrefix(metric, "run.") {

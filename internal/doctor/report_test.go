@@ -83,7 +83,8 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// The explanation has all checks. TestBroken, and tests of cmd/tally, check that it has all remedies.
+// The explanation has all checks. TestBroken, and tests of cmd/tally, check that it has all
+// remedies.
 func TestExplain(t *testing.T) {
 	var b bytes.Buffer
 	if err := Explain(&b); err != nil {

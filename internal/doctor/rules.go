@@ -9,8 +9,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A RuleCase is a request of a client that rules should allow or refuse. Rules are code, so cases are
-// samples: that these are refused does not prove that no other is allowed.
+// A RuleCase is a request of a client that rules should allow or refuse. Rules are code, so cases
+// are samples: that these are refused does not prove that no other is allowed.
 type RuleCase struct {
 	Check    string // name of the check that it is of
 	Says     string // the request in words, such as "update rollups/{counter}"
@@ -35,7 +35,8 @@ const someID = "tally-doctor"
 // ruleCases returns the cases that matter to the routes.
 func ruleCases(routes rollup.Routes) []RuleCase {
 	var cases []RuleCase
-	// add adds a case for each of the methods, by a user and by nobody, on a document or to become another.
+	// add adds a case for each of the methods, by a user and by nobody, on a document or to become
+	// another.
 	add := func(check, where, path string, document, other map[string]any, allow bool, methods ...string) {
 		for _, method := range methods {
 			for _, signedIn := range []bool{true, false} {

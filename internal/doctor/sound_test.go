@@ -39,7 +39,8 @@ const (
 	triggerIs  = "projects/" + project + "/locations/nam5/triggers/tally-counters-shards-78fea5"
 )
 
-// options are those of a deployment with a route of each kind, in databases of two places, or in more.
+// options are those of a deployment with a route of each kind, in databases of two places, or in
+// more.
 func options(t *testing.T, more ...string) deploy.Options {
 	t.Helper()
 	databases, ids := []deploy.Database{{ID: "(default)", Location: "nam5"}}, "(default)"
@@ -61,8 +62,8 @@ func options(t *testing.T, more ...string) deploy.Options {
 	return deploy.Options{Project: project, Databases: databases, Config: config, Env: env, Billing: deploy.ByRequest}
 }
 
-// sound returns Google with a project in which everything is as package deploy describes it, with more
-// databases than two.
+// sound returns Google with a project in which everything is as package deploy describes it, with
+// more databases than two.
 func sound(t *testing.T, more ...string) *googletest.Google {
 	t.Helper()
 	g := googletest.Start(t, project)
@@ -185,8 +186,8 @@ func condition(expression string) *expr.Expr {
 	return &expr.Expr{Title: "tally", Expression: expression}
 }
 
-// examined reads the project and returns the names of the checks of each verdict but Well, by the verdict,
-// and the findings by name.
+// examined reads the project and returns the names of the checks of each verdict but Well, by the
+// verdict, and the findings by name.
 func examined(ctx context.Context, g *googletest.Google) (map[Verdict]string, map[string]Finding, error) {
 	d, err := Read(ctx, project, &appfolder.Folder{}, g.GRPC(), g.REST())
 	if err != nil {

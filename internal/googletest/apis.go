@@ -182,7 +182,8 @@ func (g *Google) enable(apis []string) {
 	}
 }
 
-// Cloud Run functions: https://cloud.google.com/functions/docs/reference/rest/v2/projects.locations.functions
+// Cloud Run functions:
+// https://cloud.google.com/functions/docs/reference/rest/v2/projects.locations.functions
 
 // deploy leaves a new function that was not built without a service, and an old one as it was.
 func (c *call) deploy(f *functionspb.Function) (proto.Message, error) {
@@ -254,7 +255,8 @@ func (g *Google) completeTrigger(name string, t *eventarcpb.Trigger) {
 	g.put(s, &pubsubpb.Subscription{AckDeadlineSeconds: 10})
 }
 
-// Firestore: https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields
+// Firestore:
+// https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields
 
 // byDefault is how a database indexes its fields, as far as sums need it.
 var byDefault = []*adminpb.Index{{QueryScope: adminpb.Index_COLLECTION, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{

@@ -13,14 +13,24 @@ import (
 //go:embed gcloud.py
 var gcloudPy string
 
-// Gcloud returns a folder for PATH with an executable gcloud that runs the machine's own, without
-// starting it each time. It ends with the test.
-func Gcloud(t testing.TB) string {
+// machines returns the machine's own gcloud. Short tests, which need no gcloud, end here.
+func machines(t testing.TB) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs gcloud")
+	}
 	gcloud, err := exec.LookPath("gcloud")
 	if err != nil {
 		t.Fatalf("%v: install the Google Cloud CLI, https://cloud.google.com/sdk/docs/install", err)
 	}
+	return gcloud
+}
+
+// Gcloud returns a folder for PATH with an executable gcloud that runs the machine's own, without
+// starting it each time. It ends with the test.
+func Gcloud(t testing.TB) string {
+	t.Helper()
+	gcloud := machines(t)
 	out, err := exec.Command(gcloud, "info", "--format=value(basic.python_location,installation.sdk_root)").Output()
 	python, root, ok := strings.Cut(strings.TrimSpace(string(out)), "\t")
 	if err != nil || !ok {

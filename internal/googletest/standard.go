@@ -137,8 +137,8 @@ func (c *call) list() (proto.Message, error) {
 	return c.page(found)
 }
 
-// page answers a List with those of the resources that its filter lets through, one to the page, so that
-// clients must page.
+// page answers a List with those of the resources that its filter lets through, one to the page, so
+// that clients must page.
 func (c *call) page(all []proto.Message) (proto.Message, error) {
 	request, response := c.request.ProtoReflect(), newMessage(c.method.Output()).ProtoReflect()
 	found, err := filtered(all, text(request, "filter"))
@@ -172,7 +172,8 @@ func (c *call) page(all []proto.Message) (proto.Message, error) {
 // term is one of a filter, such as state:ENABLED and labels.a = "b".
 var term = regexp.MustCompile(`^([\w.]+)\s*[=:]\s*"?([^"]*)"?$`)
 
-// filtered returns those that a filter lets through: https://google.aip.dev/160, as far as it goes here.
+// filtered returns those that a filter lets through: https://google.aip.dev/160, as far as it goes
+// here.
 func filtered(all []proto.Message, filter string) ([]proto.Message, error) {
 	if filter == "" {
 		return all, nil
@@ -201,8 +202,8 @@ func lookUp(tree any, path string) string {
 	return fmt.Sprint(tree)
 }
 
-// given returns the resource in the request of a Create or an Update: its first message, and the id, if
-// the request says one.
+// given returns the resource in the request of a Create or an Update: its first message, and the
+// id, if the request says one.
 func (c *call) given() (m proto.Message, id string) {
 	request := c.request.ProtoReflect()
 	fields := request.Descriptor().Fields()
@@ -307,7 +308,8 @@ func setText(m protoreflect.Message, name, value string) {
 	}
 }
 
-// put keeps a resource, with what each API adds: a name, a time and an etag, and what complete adds.
+// put keeps a resource, with what each API adds: a name, a time and an etag, and what complete
+// adds.
 func (g *Google) put(name string, m proto.Message) {
 	r := m.ProtoReflect()
 	setText(r, "name", name)
