@@ -9,7 +9,7 @@ type tile struct {
 	text          string
 }
 
-// A line is a query in PromQL and what its result is called; empty: by its labels.
+// A line is a query in PromQL, and the name of its result; the labels name it if there is none.
 type line struct{ query, legend string }
 
 const (
@@ -18,7 +18,7 @@ const (
 	curves  = "LINE"
 	columns = 48
 
-	// interval is what a chart has for its resolution.
+	// interval is the variable that holds a chart's resolution.
 	interval = "${__interval}"
 )
 

@@ -57,7 +57,7 @@ func Exempt(routes rollup.Routes) []FieldConfig {
 	return slices.DeleteFunc(Fields(routes), func(f FieldConfig) bool { return f.Indexed })
 }
 
-// fields are those of each database, each a command that touches the one field only.
+// fields adds the fields of each database. Each is one command, which changes no other field.
 func (d *Description) fields() {
 	for _, database := range d.Databases {
 		for _, f := range Fields(d.Routes) {

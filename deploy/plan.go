@@ -13,15 +13,15 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A Step is one command of a plan, and what is not as it is to be without it.
+// A Step is one command of a plan, and why it is needed.
 type Step struct {
 	Title   string   // such as "create trigger tally-counters-shards-78fea5"
-	Of      *Kind    // of what it mends; nil: of something else
-	Reasons []string // what is so without it, such as "concurrency: 80, want 1000"
+	Of      *Kind    // kind of the resource that it mends; nil: another
+	Reasons []string // why, such as "concurrency: 80, want 1000"
 	Command Command
 }
 
-// A Plan is what is to be done.
+// A Plan lists what tally deploy or undeploy does.
 type Plan struct {
 	Steps []Step
 	Notes []string // what the user should know or do
@@ -165,7 +165,7 @@ func (d *Description) Mend(have *State) Plan {
 	return p
 }
 
-// resolve puts what the state says in the place of what only commands could look up.
+// resolve replaces the placeholders that the state has values for.
 func (d *Description) resolve(have *State) {
 	for i := range d.Resources {
 		r := &d.Resources[i]
@@ -297,7 +297,7 @@ func short(member string) string {
 	return name
 }
 
-// A Surplus is a resource like those of a deployment that is not of it.
+// A Surplus is a resource that looks like part of a deployment and is not.
 type Surplus struct {
 	*Kind
 	Object

@@ -47,7 +47,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A State is what there is in a project.
+// A State holds the resources of a project.
 type State struct {
 	Project   string
 	Number    string // of the project
@@ -89,7 +89,7 @@ func (s *State) Find(k *Kind, name string) Object {
 	return k.missing
 }
 
-// A reader reads one project, many things at once. What could not be read it tells by State.Unread.
+// A reader reads one project, many things at once. State.Unread tells what it could not read.
 type reader struct {
 	*State
 	ctx     context.Context
@@ -184,7 +184,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 		}
 	}
 
-	// What is read of what was found.
+	// These have names that only the functions and triggers tell.
 	if u := r.Unread[Trigger]; u != nil {
 		r.Unread[Subscription] = u
 	}
@@ -307,10 +307,10 @@ func (r *reader) add(k *Kind, m proto.Message, err error) {
 	if err == nil && m != nil {
 		o, err = object(m)
 	}
-	switch c := classify(err); {
-	case c == none && m != nil:
+	switch {
+	case err == nil && m != nil:
 		r.have[k] = append(r.have[k], tidy(o))
-	case c == none, k != Project && (c == disabled || c == missing):
+	case err == nil, k != Project && (NotFound(err) || reason(err) == disabled):
 	case r.Unread[k] == nil:
 		r.Unread[k] = ReadError(k.api, r.Project, k.all(), err)
 	}

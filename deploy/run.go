@@ -84,7 +84,7 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// remedies are for what a user meets first. The symptoms are what gcloud and Google's APIs say.
+// remedies are for the problems that users meet first, by the words of gcloud and Google's APIs.
 var remedies = []struct {
 	symptom *regexp.Regexp
 	remedy  string
@@ -104,7 +104,7 @@ var remedies = []struct {
 		"Sign in:\n  firebase login"},
 }
 
-const printedNothing = "it printed nothing" // what a command would have said that was to name something
+const printedNothing = "it printed nothing" // the text of a failure to look up a name
 
 // output runs a command and returns what it prints to standard output.
 func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
@@ -145,7 +145,7 @@ func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 
 var installation = map[string]string{"gcloud": "https://cloud.google.com/sdk/docs/install", "firebase": "https://firebase.google.com/docs/cli"}
 
-// transient is what fails because something was made only just now and is not known everywhere yet.
+// transient lists failures that pass: something is new, and not known everywhere yet.
 var transient = []struct {
 	symptom *regexp.Regexp
 	reason  string

@@ -13,7 +13,7 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// Options are what the user decides.
+// Options are the user's decisions.
 type Options struct {
 	Project   string            // id
 	Region    string            // where the functions run; empty: near the first database
@@ -23,7 +23,7 @@ type Options struct {
 	Billing   string            // of RollUpOnWrite's instances: ByRequest or ByInstance
 }
 
-// What instances are billed for: https://cloud.google.com/run/docs/configuring/billing-settings
+// Ways to bill instances: https://cloud.google.com/run/docs/configuring/billing-settings
 const (
 	ByRequest  = "request"  // the time in which they serve, and each request
 	ByInstance = "instance" // all of their time, at a lower rate, and no request
@@ -56,7 +56,7 @@ type Grant struct {
 	Condition string // in CEL, of IAM; empty: none
 }
 
-// Names of what there is one of in a project.
+// Names of resources that a project has one of.
 const (
 	OnWriteName    = "tally-on-write"
 	OnScheduleName = "tally-on-schedule"
@@ -75,8 +75,8 @@ const (
 // Labels of functions, triggers, alerts and channels, of which Terraform gives the first too, and
 // the description of what tally deploy made and cannot label.
 const (
-	label       = "tally"        // what it is for
-	madeByLabel = "tally-deploy" // what made it
+	label       = "tally"        // its purpose
+	madeByLabel = "tally-deploy" // its maker
 	sourceLabel = "tally-source" // of functions: which source
 	madeBy      = "Made by tally deploy"
 )
@@ -153,7 +153,7 @@ func (d *Description) in(location, collection, id string) string {
 	return "projects/" + d.Project + "/locations/" + location + "/" + collection + "/" + id
 }
 
-// accounts are the service accounts, Google's own included, and what each may.
+// accounts adds the service accounts, Google's own included, and their roles.
 func (d *Description) accounts(o *Options, number string) {
 	for _, a := range [][2]string{
 		{functionsAccount, "Tally: runs the functions"},

@@ -22,14 +22,14 @@ type RuleCase struct {
 	Allow    bool
 }
 
-// A RuleResult is what became of a case.
+// A RuleResult is the outcome of a case.
 type RuleResult struct {
 	RuleCase
 	AsWanted bool
 	Looked   bool // the rules asked for other documents, which there are none of in a trial
 }
 
-// someID is what captures are in the cases. Nothing of that name needs to exist.
+// someID replaces the captures of a path. Nothing of that name needs to exist.
 const someID = "tally-doctor"
 
 // ruleCases returns the cases that matter to the routes.

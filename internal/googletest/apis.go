@@ -67,7 +67,7 @@ func (c *call) answer() (proto.Message, error) {
 	return c.standard()
 }
 
-// refusal is why an API refuses what a resource is to be.
+// refusal returns the error with which an API refuses a resource.
 func (c *call) refusal(m proto.Message) error {
 	switch m := m.(type) {
 	case *dashboardpb.Dashboard:
@@ -84,7 +84,7 @@ func (c *call) refusal(m proto.Message) error {
 	return nil
 }
 
-// complete adds to a resource what its API does.
+// complete adds the fields that an API fills in.
 func (g *Google) complete(name string, m proto.Message) {
 	switch m := m.(type) {
 	case *adminpb.Field:
@@ -104,7 +104,7 @@ func (g *Google) complete(name string, m proto.Message) {
 	}
 }
 
-// remove makes a resource be gone, with what its API made for it.
+// remove deletes a resource, and those that its API made for it.
 func (g *Google) remove(name string) {
 	m := g.resources[name]
 	delete(g.resources, name)

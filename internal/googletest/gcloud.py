@@ -3,7 +3,7 @@
 # modules its command imported; the server then imports them for the next forks, because that is
 # most of what a command does. Otherwise, called as gcloud is, this hands its arguments, folder,
 # environment and files over to the server.
-import importlib, json, os, select, signal, socket, sys, threading, time, traceback
+import importlib, json, os, select, shutil, signal, socket, sys, threading, time, traceback
 
 address = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), 'socket')
 
@@ -37,6 +37,7 @@ def serve(root):
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 run(cli, caller, tell)
             caller.close()
+    shutil.rmtree(os.path.dirname(address))
 
 
 def learn(names):

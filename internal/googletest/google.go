@@ -222,7 +222,7 @@ func Change[T proto.Message](g *Google, name string, change func(T)) {
 	change(m)
 }
 
-// Delete makes a resource be gone, with its policy and what the API made for it.
+// Delete deletes a resource, its policy, and the resources that its API made for it.
 func (g *Google) Delete(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -188,7 +188,7 @@ func filtered(all []proto.Message, filter string) ([]proto.Message, error) {
 	return all, nil
 }
 
-// lookUp returns what JSON has at a path, as text.
+// lookUp returns the value at a path of JSON, as text.
 func lookUp(tree any, path string) string {
 	for key := range strings.SplitSeq(path, ".") {
 		switch in := tree.(type) {
@@ -256,7 +256,7 @@ func (c *call) update() (proto.Message, error) {
 	return c.keep(m)
 }
 
-// keep keeps what a resource is to be, if nothing speaks against it.
+// keep stores a resource, unless its API refuses it.
 func (c *call) keep(m proto.Message) (proto.Message, error) {
 	if err := c.refusal(m); err != nil {
 		return nil, err
@@ -265,7 +265,7 @@ func (c *call) keep(m proto.Message) (proto.Message, error) {
 	return m, nil
 }
 
-// merge sets the field of the path to what it is in the other message.
+// merge copies the field of the path from the other message.
 func merge(to, from protoreflect.Message, path string) error {
 	first, rest, nested := strings.Cut(path, ".")
 	switch f := field(to, first); {
