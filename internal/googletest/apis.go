@@ -48,12 +48,6 @@ func (c *call) answer() (proto.Message, error) {
 			all = append(all, s)
 		}
 		return c.page(all)
-	case *schedulerpb.PauseJobRequest:
-		m, err := c.find(c.resource)
-		if j, ok := m.(*schedulerpb.Job); ok {
-			j.State = schedulerpb.Job_PAUSED
-		}
-		return m, err
 	case *schedulerpb.RunJobRequest:
 		m, err := c.find(c.resource)
 		if j, ok := m.(*schedulerpb.Job); ok {
