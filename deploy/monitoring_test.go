@@ -28,9 +28,13 @@ func fits(t *testing.T, name string, o Object, m proto.Message) {
 	}
 }
 
-// definitions are the dashboard, the alerts and pages of docs, by their names.
-func definitions(t *testing.T, pages ...string) map[string]string {
+// definitions are the dashboard, the alerts, the playbooks and the page on metrics, by their names.
+func definitions(t *testing.T) map[string]string {
 	t.Helper()
+	pages := slices.DeleteFunc(files(t, "../docs/*.md"), func(page string) bool { return !strings.Contains(text(t, page), "`tally.audited`") })
+	if len(pages) != 1 {
+		t.Fatalf("the metrics are on %v, want one page", pages)
+	}
 	all := map[string]string{"dashboard": dashboard().text()}
 	for _, a := range alerts {
 		all[a.name] = a.policy().text()
@@ -250,7 +254,7 @@ func TestMetricsExist(t *testing.T) {
 		grouping = regexp.MustCompile(`by \(([^)]*)\)`)
 	)
 	used := make(map[string]bool)
-	for file, content := range definitions(t, "../docs/observability.md") {
+	for file, content := range definitions(t) {
 		for _, m := range ofCode.FindAllStringSubmatch(content, -1) {
 			if used[m[1]] = true; m[1] != "tally.yaml" && !slices.Contains(code, m[1]) {
 				t.Errorf("%s: no code records %s", file, m[1])

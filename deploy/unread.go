@@ -33,6 +33,15 @@ var (
 	RulesAPI        = Source{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
 )
 
+// Sources are all APIs that are asked.
+var Sources = []Source{projectsAPI, servicesAPI, accountsAPI, repositoriesAPI, firestoreAPI, functionsAPI, runAPI,
+	eventarcAPI, pubsubAPI, schedulerAPI, loggingAPI, MonitoringAPI, RulesAPI}
+
+// String returns the API's name, the permissions, and the role.
+func (a Source) String() string {
+	return a.name + ".googleapis.com: " + a.permissions + " (in " + a.role + ")"
+}
+
 // An Unread says why something could not be read.
 type Unread struct {
 	What   string // such as "the triggers"
