@@ -50,8 +50,8 @@ type Problem struct {
 type Deployment struct {
 	AsOf     time.Time
 	Have     *deploy.State
-	Rules    map[string]Fact[Rules]   // by database
-	Measured map[string]Fact[float64] // in the last day, by metric
+	Rules    map[string]Fact[[]RuleCase] // tried, by database; none: no rules are deployed
+	Measured map[string]Fact[float64]    // in the last day, by metric
 
 	config     app.Config // that all is judged by: of the function that was deployed last, else of another
 	invalid    error      // why no function's variables can be used; nil: they can

@@ -31,7 +31,7 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest [
 	if u := have.Unread[deploy.Function]; u != nil {
 		return nil, u
 	}
-	d := &Deployment{AsOf: time.Now(), Have: have, Rules: make(map[string]Fact[Rules]), Measured: make(map[string]Fact[float64])}
+	d := &Deployment{AsOf: time.Now(), Have: have, Rules: make(map[string]Fact[[]RuleCase]), Measured: make(map[string]Fact[float64])}
 	if d.describe(f); d.described == nil {
 		return d, nil
 	}
@@ -137,7 +137,7 @@ func (d *Deployment) measure(ctx context.Context, c *monitoring.MetricClient, me
 }
 
 // rulesOf tries the rules of a database on the cases.
-func rulesOf(ctx context.Context, rules *firebaserules.Service, project, database string, cases []RuleCase) Fact[Rules] {
+func rulesOf(ctx context.Context, rules *firebaserules.Service, project, database string, cases []RuleCase) Fact[[]RuleCase] {
 	what := "the rules of database " + database
 	release := "projects/" + project + "/releases/cloud.firestore"
 	if database != firestore.DefaultDatabaseID {
@@ -145,7 +145,7 @@ func rulesOf(ctx context.Context, rules *firebaserules.Service, project, databas
 	}
 	deployed, err := rules.Projects.Releases.Get(release).Context(ctx).Do()
 	if deploy.NotFound(err) {
-		return Fact[Rules]{}
+		return Fact[[]RuleCase]{}
 	}
 	var answer *firebaserules.TestRulesetResponse
 	if err == nil {
@@ -159,14 +159,12 @@ func rulesOf(ctx context.Context, rules *firebaserules.Service, project, databas
 		err = fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
 	}
 	if err != nil {
-		return Fact[Rules]{Unread: deploy.ReadError(deploy.RulesAPI, project, what, err)}
+		return Fact[[]RuleCase]{Unread: deploy.ReadError(deploy.RulesAPI, project, what, err)}
 	}
-	tried := Rules{Deployed: true}
-	for i, c := range cases {
-		result := answer.TestResults[i]
-		tried.Results = append(tried.Results, RuleResult{c, result.State == "SUCCESS", len(result.FunctionCalls) > 0})
+	for i, result := range answer.TestResults {
+		cases[i].AsWanted, cases[i].Looked = result.State == "SUCCESS", len(result.FunctionCalls) > 0
 	}
-	return Fact[Rules]{Value: tried}
+	return Fact[[]RuleCase]{Value: cases}
 }
 
 // trial returns the case as the Firebase Rules API takes it.

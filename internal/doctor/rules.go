@@ -20,13 +20,9 @@ type RuleCase struct {
 	Before   map[string]any // the document's fields; nil: it does not exist
 	After    map[string]any // what is written
 	Allow    bool
-}
 
-// A RuleResult is the outcome of a case.
-type RuleResult struct {
-	RuleCase
-	AsWanted bool
-	Looked   bool // the rules asked for other documents, which there are none of in a trial
+	AsWanted bool // the outcome
+	Looked   bool // the rules asked for other documents, which a trial has none of
 }
 
 // someID replaces the captures of a path. Nothing of that name needs to exist.
@@ -114,12 +110,6 @@ func spell(segments []rollup.Segment) (where, path string) {
 	return strings.Join(spelled, "/"), strings.Join(ids, "/")
 }
 
-// Rules are the security rules that bind clients, tried.
-type Rules struct {
-	Deployed bool
-	Results  []RuleResult
-}
-
 // rules judges the results of the cases that are of the check at work.
 func (e *examination) rules() {
 	mend := []deploy.Command{{Args: []string{"firebase", "deploy", "--only=firestore:rules", "--project=" + e.Have.Project}}}
@@ -129,14 +119,14 @@ func (e *examination) rules() {
 			e.unknown(rules.Unread)
 			continue
 		}
-		if !rules.Value.Deployed {
+		if rules.Value == nil {
 			if e.finding.Name == rulesReadable { // all else is refused without rules
 				e.wrong(mend, "database %s has no rules: all is refused. Take the rules of firestore.rules, then deploy them", d.ID)
 			}
 			continue
 		}
 		var failed, unsure []string
-		for _, r := range rules.Value.Results {
+		for _, r := range rules.Value {
 			switch {
 			case r.Check != e.finding.Name:
 			case r.Looked:
