@@ -60,7 +60,7 @@ func Exempt(routes rollup.Routes) []FieldConfig {
 // fields adds the fields of each database. Each is one command, which changes no other field.
 func (d *Description) fields() {
 	for _, database := range d.Databases {
-		for _, f := range Fields(d.Routes) {
+		for _, f := range Fields(d.Config.Routes) {
 			r := Resource{Kind: Field, Name: "projects/" + d.Project + "/databases/" + database.ID + "/collectionGroups/" + f.CollectionGroup + "/fields/" + f.Path}
 			at := []Setting{{Arg: "--collection-group=" + f.CollectionGroup, Always: true}, {Arg: "--database=" + database.ID, Always: true}}
 			// https://cloud.google.com/firestore/docs/query-data/index-overview#indexing_exemptions

@@ -72,8 +72,8 @@ func (p *Plan) PlanRules(d *Description, f *appfolder.Folder) error {
 		if err != nil {
 			return err
 		}
-		missing, err := missingFields(a, Exempt(d.Routes))
-		if err := errors.Join(err, checkRules(a, d.Routes)); err != nil {
+		missing, err := missingFields(a, Exempt(d.Config.Routes))
+		if err := errors.Join(err, checkRules(a, d.Config.Routes)); err != nil {
 			return err
 		}
 		if len(missing) > 0 {

@@ -75,8 +75,8 @@ func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 		first.add(Trigger, fmt.Sprint("wait ", redelivery.Minutes(), " minutes, until events that failed have been delivered again"), Command{Args: []string{"sleep", number(redelivery)}})
 		p.Steps = append(first.Steps, p.Steps...)
 	}
-	if d.unreported != nil {
-		p.note("%v", d.unreported)
+	if err := d.Config.CheckGrace(); err != nil {
+		p.note("%v", err)
 	}
 	name := d.Job()
 	switch touched := func(s Step) bool { return s.Of == Function || s.Of == Trigger }; {
@@ -103,7 +103,7 @@ func (d *Description) lost(have *State) []string {
 	}
 	var lost []string
 	for _, r := range routes {
-		if !slices.ContainsFunc(d.Routes, func(has *rollup.Route) bool { return anonymous(Pattern(has)) == anonymous(Pattern(r)) }) {
+		if !slices.ContainsFunc(d.Config.Routes, func(has *rollup.Route) bool { return anonymous(Pattern(has)) == anonymous(Pattern(r)) }) {
 			lost = append(lost, Pattern(r))
 		}
 	}
@@ -322,10 +322,10 @@ func (d *Description) Surplus(have *State) []Surplus {
 			case k == Trigger && o.Get("destination.cloudRun.service") == OnWriteName:
 				database, pattern := o.Get("eventFilters.database"), o.Get("eventFilters.document")
 				s.Reason = fmt.Sprintf("another has the documents %s of database %s, and their events come twice", pattern, database)
-				at := slices.IndexFunc(d.Routes, func(r *rollup.Route) bool { return anonymous(Pattern(r)) == pattern })
+				at := slices.IndexFunc(d.Config.Routes, func(r *rollup.Route) bool { return anonymous(Pattern(r)) == pattern })
 				if served := slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == database }); at < 0 || !served {
 					s.lost, s.Reason = true, fmt.Sprintf("no route has the documents %s of database %s", pattern, database)
-				} else if t := d.Routes[at].Template; t.Scheduled() {
+				} else if t := d.Config.Routes[at].Template; t.Scheduled() {
 					s.Reason = fmt.Sprintf("the schedule keeps %s every %v, and each event is billed for nothing", pattern, t.Every)
 				}
 			case k == Job && uri != "" && strings.HasPrefix(o.Get("httpTarget.uri"), uri):

@@ -37,14 +37,10 @@ type Database struct {
 
 // A Description is all that a deployment consists of.
 type Description struct {
-	Project   string
+	Options
 	APIs      []string
 	Resources []Resource
 	Grants    []Grant
-	Routes    rollup.Routes
-	Databases []Database
-
-	unreported error // why audits cannot report drift; nil: they can
 }
 
 // A Grant is a role of a member on a resource, and on nothing else.
@@ -126,16 +122,16 @@ func Describe(o Options, number, source string) (*Description, error) {
 	if o.Billing != ByRequest && o.Billing != ByInstance {
 		return nil, fmt.Errorf("billing: %q: want %s or %s", o.Billing, ByRequest, ByInstance)
 	}
-	d := &Description{Project: o.Project, APIs: slices.Clone(apis), Routes: o.Config.Routes, Databases: slices.Clone(o.Databases), unreported: o.Config.CheckGrace()}
-	d.accounts(&o, number)
-	d.add(Resource{Kind: Repository, Name: d.in(o.region(), "repositories", repositoryName), Settings: []Setting{
+	d := &Description{Options: o, APIs: slices.Clone(apis)}
+	d.accounts(number)
+	d.add(Resource{Kind: Repository, Name: d.in(d.region(), "repositories", repositoryName), Settings: []Setting{
 		{Arg: "--repository-format=docker"},
 		{Path: "description", Want: madeBy, Arg: "--description=" + madeBy, Mark: true},
 	}})
 	d.fields()
-	d.functions(&o, source)
-	d.triggers(&o)
-	d.schedule(&o)
+	d.functions(source)
+	d.triggers()
+	d.schedule()
 	return d, nil
 }
 
@@ -154,14 +150,14 @@ func (d *Description) in(location, collection, id string) string {
 }
 
 // accounts adds the service accounts, Google's own included, and their roles.
-func (d *Description) accounts(o *Options, number string) {
+func (d *Description) accounts(number string) {
 	for _, a := range [][2]string{
 		{functionsAccount, "Tally: runs the functions"},
 		{triggerAccount, "Tally: delivers events to RollUpOnWrite"},
 		{schedulerAccount, "Tally: calls RollUpOnSchedule"},
 		{buildAccount, "Tally: builds the functions"},
 	} {
-		d.add(Resource{Kind: Account, Name: "projects/" + o.Project + "/serviceAccounts/" + d.email(a[0]), Settings: []Setting{
+		d.add(Resource{Kind: Account, Name: "projects/" + d.Project + "/serviceAccounts/" + d.email(a[0]), Settings: []Setting{
 			{Path: "displayName", Want: a[1], Arg: "--display-name=" + a[1]},
 			{Path: "description", Want: madeBy, Arg: "--description=" + madeBy, Mark: true},
 		}})
@@ -173,7 +169,7 @@ func (d *Description) accounts(o *Options, number string) {
 		d.Grants = append(d.Grants, Grant{On: on, Name: name, Role: role, Member: "serviceAccount:" + account})
 		return &d.Grants[len(d.Grants)-1]
 	}
-	all, trigger, build := "projects/"+o.Project, d.email(triggerAccount), d.email(buildAccount)
+	all, trigger, build := "projects/"+d.Project, d.email(triggerAccount), d.email(buildAccount)
 	// Eventarc makes its service agent when it is first needed, and the first trigger fails until
 	// the agent's role is known everywhere. Made here, it has the time of a build.
 	// https://cloud.google.com/eventarc/docs/access-control
@@ -181,11 +177,11 @@ func (d *Description) accounts(o *Options, number string) {
 	// Reads and writes documents of the databases in use; Firestore has no narrower role that may
 	// write. https://cloud.google.com/firestore/docs/security/iam#conditions
 	var databases []string
-	for _, database := range o.Databases {
+	for _, database := range d.Databases {
 		databases = append(databases, fmt.Sprintf(`resource.name == "%s/databases/%s"`, all, database.ID))
 	}
 	give(Project, all, "roles/datastore.user", d.email(functionsAccount)).Condition = strings.Join(databases, " || ")
-	if o.Env["TALLY_TELEMETRY"] == "gcp" {
+	if d.Env["TALLY_TELEMETRY"] == "gcp" {
 		// https://cloud.google.com/stackdriver/docs/otlp/overview
 		d.APIs = append(d.APIs, "telemetry.googleapis.com")
 		give(Project, all, "roles/telemetry.writer", d.email(functionsAccount))
@@ -198,21 +194,21 @@ func (d *Description) accounts(o *Options, number string) {
 	// https://cloud.google.com/functions/docs/building,
 	// https://cloud.google.com/iam/docs/conditions-resource-attributes
 	give(Project, all, "roles/logging.logWriter", build)
-	give(Project, all, "roles/storage.objectViewer", build).Condition = fmt.Sprintf(`resource.name.startsWith("projects/_/buckets/gcf-v2-sources-%s-%s")`, number, o.region())
-	give(Repository, d.in(o.region(), "repositories", repositoryName), "roles/artifactregistry.writer", build)
+	give(Project, all, "roles/storage.objectViewer", build).Condition = fmt.Sprintf(`resource.name.startsWith("projects/_/buckets/gcf-v2-sources-%s-%s")`, number, d.region())
+	give(Repository, d.in(d.region(), "repositories", repositoryName), "roles/artifactregistry.writer", build)
 	// Pub/Sub signs the tokens that its pushes carry. Where its agent is from before April 2021 it
 	// needs to be told so: https://cloud.google.com/eventarc/docs/roles-permissions. Here it may do
 	// that as the trigger, not as every account of the project.
 	give(Account, all+"/serviceAccounts/"+trigger, "roles/iam.serviceAccountTokenCreator", agent("pubsub"))
 	// Each service has one caller: https://cloud.google.com/run/docs/securing/managing-access
-	give(Service, d.in(o.region(), "services", OnWriteName), "roles/run.invoker", trigger)
-	give(Service, d.in(o.region(), "services", OnScheduleName), "roles/run.invoker", d.email(schedulerAccount))
+	give(Service, d.in(d.region(), "services", OnWriteName), "roles/run.invoker", trigger)
+	give(Service, d.in(d.region(), "services", OnScheduleName), "roles/run.invoker", d.email(schedulerAccount))
 }
 
 // functions are RollUpOnWrite, for all live routes and databases, and RollUpOnSchedule. Their flags
 // are those of https://cloud.google.com/sdk/gcloud/reference/functions/deploy.
-func (d *Description) functions(o *Options, source string) {
-	env := o.env()
+func (d *Description) functions(source string) {
+	env := d.env()
 	add := func(name, entryPoint, kind string, settings ...Setting) {
 		settings = append(settings,
 			Setting{Path: "state", Want: "ACTIVE"},
@@ -222,7 +218,7 @@ func (d *Description) functions(o *Options, source string) {
 			value("buildConfig.serviceAccount", "projects/"+d.Project+"/serviceAccounts/"+d.email(buildAccount), "--build-service-account"),
 			// A repository of its own, which the build's account may write:
 			// https://cloud.google.com/functions/docs/building#image_registry
-			value("buildConfig.dockerRepository", d.in(o.region(), "repositories", repositoryName), "--docker-repository"),
+			value("buildConfig.dockerRepository", d.in(d.region(), "repositories", repositoryName), "--docker-repository"),
 			// https://cloud.google.com/functions/docs/securing/function-identity
 			value("serviceConfig.serviceAccountEmail", d.email(functionsAccount), "--service-account"),
 			// The least of the second generation execution environment:
@@ -249,7 +245,7 @@ func (d *Description) functions(o *Options, source string) {
 		for _, name := range development {
 			settings = append(settings, Setting{Path: "serviceConfig.environmentVariables." + name, Arg: "--remove-env-vars=" + name})
 		}
-		d.add(Resource{Kind: Function, Name: d.in(o.region(), "functions", name), Settings: settings})
+		d.add(Resource{Kind: Function, Name: d.in(d.region(), "functions", name), Settings: settings})
 	}
 	add(OnWriteName, "RollUpOnWrite", "on-write",
 		value("serviceConfig.maxInstanceRequestConcurrency", strconv.Itoa(rollup.Concurrency), "--concurrency"),
@@ -275,10 +271,10 @@ func (d *Description) functions(o *Options, source string) {
 	// Cloud Functions cannot say it.
 	// https://cloud.google.com/run/docs/configuring/billing-settings
 	billing := Setting{Path: "template.containers.0.resources.cpuIdle", Want: "true", Arg: "--cpu-throttling"}
-	if o.Billing == ByInstance {
+	if d.Billing == ByInstance {
 		billing.Want, billing.Arg = "false", "--no-cpu-throttling"
 	}
-	d.add(Resource{Kind: Service, Name: d.in(o.region(), "services", OnWriteName), Settings: []Setting{billing}})
+	d.add(Resource{Kind: Service, Name: d.in(d.region(), "services", OnWriteName), Settings: []Setting{billing}})
 }
 
 // value is a setting that gcloud has as the API has it.
@@ -288,10 +284,10 @@ func value(path, want, flag string) Setting {
 
 // schedule calls RollUpOnSchedule. Its flags are those of
 // https://cloud.google.com/sdk/gcloud/reference/scheduler/jobs/create/http.
-func (d *Description) schedule(o *Options) {
-	lookup := Function.Command(d.Project, "describe", d.in(o.region(), "functions", OnScheduleName), "--format=value(serviceConfig.uri)")
+func (d *Description) schedule() {
+	lookup := Function.Command(d.Project, "describe", d.in(d.region(), "functions", OnScheduleName), "--format=value(serviceConfig.uri)")
 	period := func(path, flag string, want time.Duration) Setting { return value(path, seconds(want), flag) }
-	d.add(Resource{Kind: Job, Name: d.in(o.region(), "jobs", jobName), lookup: &lookup, Settings: []Setting{
+	d.add(Resource{Kind: Job, Name: d.in(d.region(), "jobs", jobName), lookup: &lookup, Settings: []Setting{
 		value("schedule", fmt.Sprintf("*/%d * * * *", app.SchedulePeriod/time.Minute), "--schedule"),
 		value("timeZone", "Etc/UTC", "--time-zone"), // knows no summer time, so that no hour comes twice or never
 		{Path: "httpTarget.uri", Want: Placeholder, Arg: "--uri=" + Placeholder},

@@ -12,10 +12,10 @@ import (
 // triggers are one for each source of a live route and database, all of them RollUpOnWrite's: the
 // schedule keeps the routes that say "every", so that their writes are billed no event.
 // https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
-func (d *Description) triggers(o *Options) {
+func (d *Description) triggers() {
 	const written = "google.cloud.firestore.document.v1.written" // any change of a document, its deletion included
-	for _, database := range o.Databases {
-		for _, r := range o.Config.Routes.Live() {
+	for _, database := range d.Databases {
+		for _, r := range d.Config.Routes.Live() {
 			name := d.in(database.Location, "triggers", TriggerName(database.ID, r))
 			filter := func(flag, attribute, want, say string) Setting {
 				return Setting{Path: "eventFilters." + attribute, Want: want, Arg: flag + "=" + attribute + "=" + say, Fixed: true}
@@ -28,14 +28,14 @@ func (d *Description) triggers(o *Options) {
 				// https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
 				value("eventDataContentType", "application/protobuf", "--event-data-content-type"),
 				value("destination.cloudRun.service", OnWriteName, "--destination-run-service"),
-				value("destination.cloudRun.region", o.region(), "--destination-run-region"),
+				value("destination.cloudRun.region", d.region(), "--destination-run-region"),
 				value("serviceAccount", d.email(triggerAccount), "--service-account"),
 				{Path: "labels." + label, Want: "on-write", Arg: "--labels=" + label + "=on-write"},
 				{Path: "labels." + madeByLabel, Want: "true", Arg: "--labels=" + madeByLabel + "=true", Mark: true},
 			}})
 			// A delivery that lasts longer is made a second time meanwhile. Pub/Sub's longest is
 			// 600 s: https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline
-			deadline := o.Config.AckDeadline()
+			deadline := d.Config.AckDeadline()
 			lookup := Trigger.Command(d.Project, "describe", name, "--format=value(transport.pubsub.subscription)")
 			d.add(Resource{Kind: Subscription, Name: Placeholder + name, of: path.Base(name), lookup: &lookup, Settings: []Setting{value("ackDeadlineSeconds", number(deadline), "--ack-deadline")}})
 		}
