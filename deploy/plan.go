@@ -39,10 +39,10 @@ func (p *Plan) note(format string, args ...any) {
 // (https://cloud.google.com/eventarc/docs/retry-events).
 const redelivery = 10 * time.Minute
 
-// Deploy returns the commands that make the state into the description, in an order in which each
-// finds what it needs, and says what else there is of Tally's: prune deletes it. It is an error if
-// something could not be read, if what something else made has the name of a function, trigger or
-// job, or if a source of a route that is served now would be served no more without prune.
+// Deploy returns the commands that turn the state into the description, each after those that it
+// needs. It notes the surplus of Tally's resources; prune deletes them. It fails if something could
+// not be read, if something else made a function, trigger or job of the same name, or if a source
+// that is served now would no longer be, unless prune is set.
 func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 	for _, k := range kinds {
 		if u := have.Unread[k]; u != nil {
@@ -115,8 +115,8 @@ func (d *Description) lost(have *State) []string {
 	return lost
 }
 
-// foreign refuses what tally deploy would overwrite and did not make. The job may be somebody's own
-// if it calls RollUpOnSchedule.
+// foreign refuses to overwrite a resource that something else made. The job may be somebody's own if
+// it calls RollUpOnSchedule.
 func (d *Description) foreign(have *State) error {
 	var problems []error
 	for _, r := range d.Resources {
@@ -137,8 +137,8 @@ func made(o Object) bool {
 	return o.Get("labels."+madeByLabel) != "" || o.Get("userLabels."+madeByLabel) != "" || o.Get("description") == madeBy
 }
 
-// Mend returns the commands that make what there is into the description. What could not be read is
-// left out, and what else there is.
+// Mend returns the commands that turn the state into the description. It leaves out resources that
+// could not be read, and surplus ones.
 func (d *Description) Mend(have *State) Plan {
 	d.resolve(have)
 	var p Plan
@@ -306,8 +306,8 @@ type Surplus struct {
 	lost bool // a trigger of documents that are no route's
 }
 
-// Surplus returns what serves, calls or triggers the functions, or was made for them, and is not of
-// the description.
+// Surplus returns the resources that trigger or call the functions, or were made for them, and that
+// the description lacks.
 func (d *Description) Surplus(have *State) []Surplus {
 	d.resolve(have)
 	var surplus []Surplus
@@ -354,8 +354,8 @@ func (p *Plan) remove(project string, s Surplus) {
 	p.add(s.Kind, "delete "+s.Noun+" "+name, s.Delete(project), slices.DeleteFunc([]string{s.Reason}, func(r string) bool { return r == "" })...)
 }
 
-// Undeploy returns the commands that take away what Deploy's made, and nothing else: no document,
-// no rule, no field's index, no database, no API and no service agent.
+// Undeploy returns the commands that delete the resources that Deploy's commands made, and nothing
+// else: no document, no rule, no field's index, no database, no API and no service agent.
 func Undeploy(have *State) (Plan, error) {
 	var p Plan
 	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !made(o) })

@@ -111,9 +111,9 @@ func failSoon(ctx context.Context, method string, request, answer any, c *grpc.C
 	return err
 }
 
-// Read reads the project. It changes nothing. Parts that could not be read are told by
-// State.Unread; the error is of what all else rests on. What an API has that is not enabled is
-// nothing. The options are of Google's clients.
+// Read reads the project. It changes nothing. State.Unread tells which parts could not be read; it
+// is an error if one of them is needed for everything else. An API that is not enabled has nothing.
+// The options are those of Google's clients.
 func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, error) {
 	r := newReader(ctx, newState(id), o)
 	parent := "projects/" + id
@@ -215,7 +215,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	return r.State, nil
 }
 
-// ReadFor reads what only the description names: how fields are indexed, and the repository.
+// ReadFor reads the resources that only the description names: fields and the repository.
 func (s *State) ReadFor(ctx context.Context, d *Description, o ...option.ClientOption) {
 	r := newReader(ctx, s, o)
 	r.repositories(d.only(Repository).Name)

@@ -80,7 +80,7 @@ func (s *State) Billing() string {
 	return ByRequest
 }
 
-// Locate returns the databases with their locations. The error says of which Tally cannot be used.
+// Locate returns the databases with their locations. The error lists those that Tally cannot serve.
 func (s *State) Locate(ids []string) ([]Database, error) {
 	var found []Database
 	var problems []error

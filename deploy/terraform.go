@@ -85,10 +85,10 @@ type block = map[string]any
 type terraform struct {
 	*Description
 	resources   map[string]map[string]block // by type and name
-	needs, made []string                    // addresses of what is waited for, and of what was added since
+	needs, made []string                    // addresses: the next wait for needs, and made came since
 }
 
-// next has what is added from now on wait for what was added before, in the order of tally deploy.
+// next makes the following resources wait for the ones before, in the order of tally deploy.
 func (t *terraform) next() {
 	if len(t.made) > 0 {
 		t.needs, t.made = t.made, nil
