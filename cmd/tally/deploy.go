@@ -56,7 +56,6 @@ type deployment struct {
 	out, logs io.Writer
 	tools     deploy.Tools
 	have      *deploy.State
-	files     []deploy.File
 }
 
 func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) error) *cobra.Command {
@@ -74,9 +73,6 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 		}
 		d.source = cmp.Or(d.source, cloneDir())
 		d.tools = deploy.Tools{Project: d.project, Dir: d.source, Progress: d.logs}
-		if d.files, err = deploy.Monitoring(); err != nil {
-			return err
-		}
 		return run(c.Context())
 	}
 	return c
@@ -182,7 +178,7 @@ as they are without --rules. docs/deploy.md tells what is created and why, and w
 		if !isNew {
 			d.have.ReadFor(ctx, described, d.at.grpc...)
 		}
-		silent := described.Monitor(d.files, d.have, settings.AlertEmail)
+		silent := described.Monitor(d.have, settings.AlertEmail)
 		if terraform {
 			text, notes, err := described.Terraform(d.source)
 			for _, note := range notes {
@@ -226,7 +222,7 @@ tally deploy brings them up to date again.`,
 		if err := d.read(ctx); err != nil {
 			return err
 		}
-		plan, err := deploy.Undeploy(d.have, d.files)
+		plan, err := deploy.Undeploy(d.have)
 		if err != nil {
 			return err
 		}

@@ -1,3 +1,3 @@
-// Package doctor tells whether Tally is deployed in a project of Google Cloud as its exactness and its price
-// need it: as tally deploy, or its Terraform, would make it, and going well. It reads, and changes nothing.
+// Package doctor checks that Tally is deployed in a project of Google Cloud as tally deploy or its
+// Terraform would deploy it, and that it works. Exactness and the price rest on both. It only reads.
 package doctor

@@ -20,9 +20,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Read reads what there is in the project of an app, until ctx is done, with the options of Google's clients over gRPC
-// and over REST. The error says why not even the functions could be read; all else that could not be read is
-// said in the Deployment.
+// Read reads what there is in the project of an app, until ctx is done, with the options of
+// Google's clients over gRPC and over REST. The error says why not even the functions could be
+// read; all else that could not be read is said in the Deployment.
 func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest []option.ClientOption) (*Deployment, error) {
 	have, err := deploy.Read(ctx, project, grpc...)
 	if err != nil {
@@ -31,9 +31,9 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest [
 	if u := have.Unread[deploy.Function]; u != nil {
 		return nil, u
 	}
-	d := &Deployment{AsOf: time.Now(), Have: have, Rules: make(map[string]Fact[Rules]), Measured: make(map[string]Fact[float64])}
-	if err := d.describe(f); err != nil || d.described == nil {
-		return d, err
+	d := &Deployment{AsOf: time.Now(), Have: have, Rules: make(map[string]Fact[[]RuleCase]), Measured: make(map[string]Fact[float64])}
+	if d.describe(f); d.described == nil {
+		return d, nil
 	}
 	have.ReadFor(ctx, d.described, grpc...)
 	d.mend = d.described.Mend(have)
@@ -69,37 +69,32 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest [
 	return d, nil
 }
 
-// describe describes the deployment as tally deploy would have it, by tally.yaml or by the variables of its
-// functions.
-func (d *Deployment) describe(f *appfolder.Folder) error {
+// describe describes the deployment as tally deploy would have it, by tally.yaml or by the
+// variables of its functions.
+func (d *Deployment) describe(f *appfolder.Folder) {
 	env := d.Have.Env()
 	if len(env) > 0 {
 		env = d.Have.Wanted(f)
 	}
 	if d.config, d.invalid = app.LoadConfig(env); d.invalid != nil {
-		return nil
+		return
 	}
 	var databases []deploy.Database
 	databases, d.noDatabase = d.Have.Locate(d.config.Databases)
 	if len(databases) == 0 {
-		return nil
+		return
 	}
 	described, err := deploy.Describe(deploy.Options{Project: d.Have.Project, Region: cmp.Or(f.Settings.Region, d.Have.Region()), Databases: databases, Config: d.config, Env: env, Billing: cmp.Or(f.Settings.Billing, d.Have.Billing())}, d.Have.Number, "")
 	if err != nil {
 		d.invalid = err
-		return nil
+		return
 	}
-	monitoring, err := deploy.Monitoring()
-	if err != nil {
-		return err
-	}
-	described.Monitor(monitoring, d.Have, f.Settings.AlertEmail)
+	described.Monitor(d.Have, f.Settings.AlertEmail)
 	d.described = described
-	return nil
 }
 
-// What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z), and how a day's
-// values of one series become one.
+// What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z), and
+// how a day's values of one series become one.
 const (
 	drifted   = "logging.googleapis.com/user/tally_drift"
 	late      = "logging.googleapis.com/user/tally_events_late"
@@ -115,7 +110,8 @@ var metrics = map[string]monitoringpb.Aggregation_Aligner{
 
 const day = 24 * time.Hour
 
-// measure returns the sum of a metric's series over the last day, of Cloud Run's those of RollUpOnWrite.
+// measure returns the sum of a metric's series over the last day, of Cloud Run's those of
+// RollUpOnWrite.
 func (d *Deployment) measure(ctx context.Context, c *monitoring.MetricClient, metric string) Fact[float64] {
 	filter := fmt.Sprintf("metric.type = %q", metric)
 	if strings.HasPrefix(metric, "run.") {
@@ -141,7 +137,7 @@ func (d *Deployment) measure(ctx context.Context, c *monitoring.MetricClient, me
 }
 
 // rulesOf tries the rules of a database on the cases.
-func rulesOf(ctx context.Context, rules *firebaserules.Service, project, database string, cases []RuleCase) Fact[Rules] {
+func rulesOf(ctx context.Context, rules *firebaserules.Service, project, database string, cases []RuleCase) Fact[[]RuleCase] {
 	what := "the rules of database " + database
 	release := "projects/" + project + "/releases/cloud.firestore"
 	if database != firestore.DefaultDatabaseID {
@@ -149,7 +145,7 @@ func rulesOf(ctx context.Context, rules *firebaserules.Service, project, databas
 	}
 	deployed, err := rules.Projects.Releases.Get(release).Context(ctx).Do()
 	if deploy.NotFound(err) {
-		return Fact[Rules]{}
+		return Fact[[]RuleCase]{}
 	}
 	var answer *firebaserules.TestRulesetResponse
 	if err == nil {
@@ -163,14 +159,12 @@ func rulesOf(ctx context.Context, rules *firebaserules.Service, project, databas
 		err = fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
 	}
 	if err != nil {
-		return Fact[Rules]{Unread: deploy.ReadError(deploy.RulesAPI, project, what, err)}
+		return Fact[[]RuleCase]{Unread: deploy.ReadError(deploy.RulesAPI, project, what, err)}
 	}
-	tried := Rules{Deployed: true}
-	for i, c := range cases {
-		result := answer.TestResults[i]
-		tried.Results = append(tried.Results, RuleResult{c, result.State == "SUCCESS", len(result.FunctionCalls) > 0})
+	for i, result := range answer.TestResults {
+		cases[i].AsWanted, cases[i].Looked = result.State == "SUCCESS", len(result.FunctionCalls) > 0
 	}
-	return Fact[Rules]{Value: tried}
+	return Fact[[]RuleCase]{Value: cases}
 }
 
 // trial returns the case as the Firebase Rules API takes it.

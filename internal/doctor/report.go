@@ -28,7 +28,7 @@ var marks = map[Verdict]string{Well: "✓", Wrong: "✗", Unknown: "?", Idle: "-
 // backslash, so that they can be copied as they are.
 const width = 100
 
-// Print writes the findings for a reader: a line for each check, and what mends it below.
+// Print writes the findings for a reader: a line for each check, and the commands that mend it below.
 func Print(w io.Writer, findings []Finding) error {
 	name := 0
 	for _, f := range findings {
@@ -65,6 +65,24 @@ func Print(w io.Writer, findings []Finding) error {
 	c := Count(findings)
 	fmt.Fprintf(&b, "\n%d well, %d wrong, %d could not be checked", c[Well], c[Wrong], c[Unknown]+c[Idle])
 	_, err := fmt.Fprintln(w, b.String())
+	return err
+}
+
+// Explain writes each check for a reader: what it claims, why that matters and what mends it. The
+// permissions that all checks take follow.
+func Explain(w io.Writer) error {
+	var b strings.Builder
+	for i := range Checks {
+		c := &Checks[i]
+		wrap(&b, c.Name+": ", c.Claim)
+		wrap(&b, "    why:   ", c.RestsOn)
+		wrap(&b, "    mends: ", strings.Join(c.Remedies(), "; "))
+	}
+	b.WriteString("\nAll of it takes these permissions, which only read:\n")
+	for _, a := range deploy.Sources {
+		wrap(&b, "    ", a.String())
+	}
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 

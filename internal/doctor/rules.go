@@ -9,8 +9,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A RuleCase is a request of a client that rules should allow or refuse. Rules are code, so cases are
-// samples: that these are refused does not prove that no other is allowed.
+// A RuleCase is a request of a client that rules should allow or refuse. Rules are code, so cases
+// are samples: that these are refused does not prove that no other is allowed.
 type RuleCase struct {
 	Check    string // name of the check that it is of
 	Says     string // the request in words, such as "update rollups/{counter}"
@@ -20,22 +20,19 @@ type RuleCase struct {
 	Before   map[string]any // the document's fields; nil: it does not exist
 	After    map[string]any // what is written
 	Allow    bool
+
+	AsWanted bool // the outcome
+	Looked   bool // the rules asked for other documents, which a trial has none of
 }
 
-// A RuleResult is what became of a case.
-type RuleResult struct {
-	RuleCase
-	AsWanted bool
-	Looked   bool // the rules asked for other documents, which there are none of in a trial
-}
-
-// someID is what captures are in the cases. Nothing of that name needs to exist.
+// someID replaces the captures of a path. Nothing of that name needs to exist.
 const someID = "tally-doctor"
 
 // ruleCases returns the cases that matter to the routes.
 func ruleCases(routes rollup.Routes) []RuleCase {
 	var cases []RuleCase
-	// add adds a case for each of the methods, by a user and by nobody, on a document or to become another.
+	// add adds a case for each of the methods, by a user and by nobody, on a document or to become
+	// another.
 	add := func(check, where, path string, document, other map[string]any, allow bool, methods ...string) {
 		for _, method := range methods {
 			for _, signedIn := range []bool{true, false} {
@@ -113,12 +110,6 @@ func spell(segments []rollup.Segment) (where, path string) {
 	return strings.Join(spelled, "/"), strings.Join(ids, "/")
 }
 
-// Rules are the security rules that bind clients, tried.
-type Rules struct {
-	Deployed bool
-	Results  []RuleResult
-}
-
 // rules judges the results of the cases that are of the check at work.
 func (e *examination) rules() {
 	mend := []deploy.Command{{Args: []string{"firebase", "deploy", "--only=firestore:rules", "--project=" + e.Have.Project}}}
@@ -128,14 +119,14 @@ func (e *examination) rules() {
 			e.unknown(rules.Unread)
 			continue
 		}
-		if !rules.Value.Deployed {
+		if rules.Value == nil {
 			if e.finding.Name == rulesReadable { // all else is refused without rules
 				e.wrong(mend, "database %s has no rules: all is refused. Take the rules of firestore.rules, then deploy them", d.ID)
 			}
 			continue
 		}
 		var failed, unsure []string
-		for _, r := range rules.Value.Results {
+		for _, r := range rules.Value {
 			switch {
 			case r.Check != e.finding.Name:
 			case r.Looked:
