@@ -14,7 +14,7 @@ import (
 
 // How doctor ends when something is wrong, and when nothing is wrong that it could check.
 var (
-	errUnsound   = errors.New("something is wrong; the commands above mend it, and docs/doctor.md tells more")
+	errUnsound   = errors.New("something is wrong; the commands above mend it, and tally doctor --explain tells more")
 	errUnchecked = withStatus{errors.New("some checks could not be made"), unchecked}
 )
 
@@ -24,7 +24,7 @@ const unchecked = 2
 func doctorCommand() *cobra.Command {
 	var project string
 	var skip []string
-	var asJSON bool
+	var asJSON, explain bool
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -33,17 +33,21 @@ func doctorCommand() *cobra.Command {
 functions' variables, and check how it goes and what clients may. It changes nothing. Each ✗ comes with the
 command that mends it; ? is what could not be read. The exit status is 0 if all is well, 1 if something is
 wrong, and 2 if nothing is wrong but not all could be checked. It signs in as gcloud is, or where there is no
-gcloud or GOOGLE_APPLICATION_CREDENTIALS is set, by application default credentials. docs/doctor.md lists the
-roles that suffice, and tells what each check rests on.`,
+gcloud or GOOGLE_APPLICATION_CREDENTIALS is set, by application default credentials.`,
 		Example: `  tally doctor --project my-project
-  tally doctor --project my-project --json | jq -r '.checks[].problems[]?.remedy[]?'`,
+  tally doctor --project my-project --json | jq -r '.checks[].problems[]?.remedy[]?'
+  tally doctor --explain`,
 	}
 	f := c.Flags()
 	f.StringVar(&project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
 	f.StringSliceVar(&skip, "skip", nil, "names of checks to leave out")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.BoolVar(&explain, "explain", false, "say what each check claims, why, and what mends it, and the permissions that they take; ask no project")
 	f.DurationVar(&timeout, "timeout", time.Minute, "how long to try")
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		if explain {
+			return doctor.Explain(c.OutOrStdout())
+		}
 		if timeout <= 0 {
 			return withStatus{fmt.Errorf("--timeout %v: want more than 0", timeout), unchecked}
 		}
