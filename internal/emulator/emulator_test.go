@@ -228,11 +228,11 @@ func TestExitBeforeReady(t *testing.T) {
 		{"unknown", `echo something odd; exit 3`, []string{"ended before it was ready: exit status 3", "something odd"}},
 		{"silent", `exit 0`, []string{"exit status 0"}},
 		{"class version", `echo 'java.lang.UnsupportedClassVersionError: X has been compiled by a more recent version of the Java Runtime (class file version 65.0)' >&2; exit 1`,
-			[]string{"emulator: this emulator needs Java 21: install", "65.0"}},
+			[]string{"emulator: this jar cannot be used", "emulator.jar needs Java 21, but", "is Java 17: install", "openjdk-21-jre-headless", "65.0"}},
 		{"rules", `echo 'Error compiling rules: L1'; exit 1`, []string{"emulator: the rules file does not compile", "L1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fakeJava(t, 21, c.script)
+			fakeJava(t, 17, c.script)
 			_, err := Start(t.Context(), Options{})
 			wantError(t, err, c.want...)
 		})
@@ -364,10 +364,6 @@ func writeFile(t *testing.T, name, content string) (path string) {
 	}
 	return path
 }
-
-type writerFunc func(p []byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 type lockedBuffer struct {
 	mu sync.Mutex

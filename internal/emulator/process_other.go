@@ -3,13 +3,12 @@
 package emulator
 
 import (
-	"errors"
 	"io"
 	"os/exec"
 )
 
-// startProcess starts the program as a plain child. Where there is no POSIX shell there is no guard: the program ends by
-// stop, but outlives a parent that is killed.
+// startProcess starts the program as a plain child. Without a POSIX shell there is no guard: stop
+// ends the program, but it outlives a parent that is killed.
 func startProcess(to io.Writer, name string, args ...string) (*process, error) {
 	p := &process{output: &output{next: to}, done: make(chan struct{})}
 	cmd := exec.Command(name, args...)
@@ -19,12 +18,6 @@ func startProcess(to io.Writer, name string, args ...string) (*process, error) {
 	}
 	p.pid = cmd.Process.Pid
 	p.kill = func() { _ = cmd.Process.Kill() } // fails only if the program has ended
-	go func() {
-		err := cmd.Wait()
-		if err == nil {
-			err = errors.New("exit status 0")
-		}
-		p.finish(err)
-	}()
+	go func() { p.finish(cmd.Wait()) }()
 	return p, nil
 }

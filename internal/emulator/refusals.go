@@ -24,10 +24,10 @@ type Refusal struct {
 	Rules    string // the content of the rules file
 }
 
-// Refusals calls f with each refusal, one after another, until ctx ends, whose error it then returns, or
-// the emulator does. It knows of them by the feed that the emulator has for its user interface, which
-// versions without one do not have: then it returns nil at once. Servers are past the rules, and not in
-// the feed.
+// Refusals calls f with each refusal, one after another, until ctx or the emulator ends; it returns
+// ctx's error in the first case. It listens to the feed that the emulator has for its user
+// interface. Without such a feed, in older versions, it returns nil at once. Rules do not bind
+// servers, so these are not in the feed.
 func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 	if e.feed == "" {
 		return nil
@@ -75,16 +75,16 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 	}
 }
 
-// feedAddress finds in what an emulator printed at its start where its feed is.
+// feedAddress finds the feed's address in what an emulator printed at its start.
 var feedAddress = regexp.MustCompile(`ws://127\.0\.0\.1:\d+`)
 
-// doubtFor is how long a refused create waits for the update that the emulator may try next, which takes
-// it a few milliseconds.
+// doubtFor is how long a refused create waits for the update that the emulator may try next, which
+// takes it a few milliseconds.
 const doubtFor = time.Second
 
-// A judge tells which requests were refused. The emulator tries a write before it knows the document,
-// as a create, as an update or as both, whichever its precondition allows; when that is no refusal, or
-// when the rules ask for the document, it tries it again.
+// A judge tells which requests were refused. The emulator tries a write before it knows the
+// document, as a create, as an update or as both, whichever its precondition allows. It tries it
+// again if that is no refusal, or if the rules ask for the document.
 type judge struct {
 	doubts []*trial // creates that were refused, the oldest first; an update may be tried next
 }
@@ -166,12 +166,11 @@ func (t *trial) refusal() Refusal {
 	if parts := strings.SplitN(t.Context.Path, "/", 5); len(parts) == 5 { // /databases/(default)/documents/…
 		r.Database, r.Path = parts[2], parts[4]
 	}
-	for i, v := range t.Context.Request.MapValue.Fields.WriteFields.ListValue.Values {
-		if i > 0 {
-			r.Fields += ", "
-		}
-		r.Fields += v.StringValue
+	var fields []string
+	for _, v := range t.Context.Request.MapValue.Fields.WriteFields.ListValue.Values {
+		fields = append(fields, v.StringValue)
 	}
+	r.Fields = strings.Join(fields, ", ")
 	for _, o := range t.Outcomes {
 		if !slices.Contains(r.Lines, o.Line) {
 			r.Lines = append(r.Lines, o.Line)
