@@ -87,12 +87,12 @@ func hang(_ int, req *http.Request) int {
 // unless o says otherwise. It is closed when the test ends.
 func newRelay(t *testing.T, n *network, o Options) *Relay {
 	t.Helper()
-	o.Client = &http.Client{Transport: n}
 	o.Logger = slog.New(slog.DiscardHandler)
 	if o.Targets == nil {
 		o.Targets = []string{"http://a", "http://b"}
 	}
 	r := New(o)
+	r.client.Transport = n
 	t.Cleanup(r.Close)
 	return r
 }
@@ -255,7 +255,8 @@ func TestInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		n := newNetwork(func(int, *http.Request) int { <-release; return 200 })
-		r := newRelay(t, n, Options{InFlight: 3, Timeout: time.Hour})
+		r := newRelay(t, n, Options{Timeout: time.Hour})
+		r.slots = make(chan struct{}, 3)
 		deliver(t, r, ids(10)...)
 		synctest.Wait()
 		if got, want := r.Stats(), (Stats{Events: 10, Deliveries: 3, InFlight: 3}); got != want {
@@ -429,7 +430,8 @@ func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(hang)
 		// One event under way, one that waits its turn, one that waits for time to pass.
-		r := newRelay(t, n, Options{InFlight: 1, Timeout: time.Hour})
+		r := newRelay(t, n, Options{Timeout: time.Hour})
+		r.slots = make(chan struct{}, 1)
 		deliver(t, r, "under way", "waiting")
 		delayed := newRelay(t, n, Options{Faults: Faults{Delay: time.Hour}})
 		deliver(t, delayed, "delayed")
@@ -467,7 +469,6 @@ func TestLog(t *testing.T) {
 		})
 		r := New(Options{
 			Targets: []string{"http://a/f"},
-			Client:  &http.Client{Transport: n},
 			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{
 				ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 					if a.Key == slog.TimeKey {
@@ -477,6 +478,7 @@ func TestLog(t *testing.T) {
 				},
 			})),
 		})
+		r.client.Transport = n
 		deliver(t, r, "e")
 		time.Sleep(time.Second) // the second delivery hangs
 		req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}"))

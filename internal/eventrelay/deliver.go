@@ -1,0 +1,147 @@
+package eventrelay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+var (
+	errNoTarget = errors.New("eventrelay: no target")
+	errAckLost  = errors.New("eventrelay: acknowledgement lost on purpose")
+)
+
+// A message is an accepted event with all its copies. One acknowledgement ends it.
+type message struct {
+	event        Event
+	acknowledged chan struct{} // closed by Relay.finish
+}
+
+// deliver brings copy c of the message to one target after another until the message is
+// acknowledged. It makes at least one delivery, even if another copy is acknowledged first: what
+// has left cannot be recalled.
+func (r *Relay) deliver(ctx context.Context, m *message, c int) {
+	defer r.end()
+	id, faults := m.event.ID(), r.options.Faults
+
+	var (
+		target  string
+		acks    int             // 2xx answers to this copy
+		done    <-chan struct{} // nil, so never ready, until the first delivery
+		wait    = faults.lag(id, c, r.options.Max)
+		backoff = min(r.options.Initial, r.options.Max)
+	)
+	for n := 0; ; n++ {
+		select {
+		case <-time.After(wait + faults.delay(id, c, n)):
+		case <-done:
+			return
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case r.slots <- struct{}{}:
+		case <-done:
+			return
+		case <-ctx.Done():
+			return
+		}
+		target = r.begin(target, n)
+		err := r.post(ctx, target, m.event)
+		if err == nil {
+			if faults.loses(id, c, acks) {
+				err = errAckLost
+			}
+			acks++
+		}
+		r.finish(m, err)
+		<-r.slots
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		r.options.Logger.WarnContext(ctx, "event not delivered",
+			"event_id", id, "document", m.event.Header.Get("Ce-Document"),
+			"target", target, "delivery", n+1, "error", err)
+
+		done = m.acknowledged
+		wait = faults.jitter(id, c, n, backoff)
+		backoff = min(2*backoff, r.options.Max)
+	}
+}
+
+// begin counts the nth delivery of a copy and returns the target whose turn it is, but not the one
+// that has just failed if there is another. It returns "" if there is none.
+func (r *Relay) begin(failed string, n int) (target string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stats.Deliveries++
+	r.stats.InFlight++
+	if n > 0 {
+		r.stats.Redelivered++
+	}
+	for range min(2, len(r.targets)) {
+		target = r.targets[r.turn%len(r.targets)]
+		r.turn++
+		if target != failed {
+			break
+		}
+	}
+	return target
+}
+
+// post sends the event to the target. It returns nil if the answer is 2xx and comes in time.
+func (r *Relay) post(ctx context.Context, target string, e Event) error {
+	if target == "" {
+		return errNoTarget
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(e.Body))
+	if err != nil {
+		return err
+	}
+	req.Header = e.Header.Clone()
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // a connection whose answer was read is used again
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("eventrelay: answered %s", resp.Status)
+	}
+	return nil
+}
+
+// finish counts the end of a delivery, and the message as acknowledged if this delivery is the
+// first that did not fail.
+func (r *Relay) finish(m *message, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stats.InFlight--
+	if errors.Is(err, errAckLost) {
+		r.stats.LostAcks++
+	}
+	if err != nil {
+		return
+	}
+	select {
+	case <-m.acknowledged: // by the other copy
+	default:
+		close(m.acknowledged)
+		r.stats.Acknowledged++
+	}
+}
+
+// end counts the end of a copy.
+func (r *Relay) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.copies--; r.copies == 0 {
+		close(r.idle)
+	}
+}
