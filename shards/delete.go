@@ -17,16 +17,16 @@ import (
 //
 // # Atomicity and retries
 //
-// 500 shards are deleted in one commit, and the counter document after them: who voted stays
-// hidden until the last vote is deleted. Between commits a snapshot shows the sum of what is left.
+// 499 shards are deleted in one commit, and the counter document after them: who voted stays hidden
+// until the last vote is deleted. Between commits a snapshot shows the sum of what is left.
 //
-// An increment that is committed before its shard is deleted goes with it. A later one
-// creates its shard again, and is rolled up again rather than lost silently: to be rid of
-// a counter, stop its clients first. Such a shard is left alone by the call that is under
-// way, so Delete ends although clients do not.
+// An increment that is committed before its shard is deleted goes with it. A later one creates its
+// shard again, and is rolled up again rather than lost silently: to be rid of a counter, stop its
+// clients first. Such a shard is left alone by the call that is under way, so Delete ends although
+// clients do not.
 //
-// After an error some commits may have been applied. Calling again deletes what is left,
-// increments that came meanwhile included.
+// After an error some commits may have been applied. Calling again deletes what is left, increments
+// that came meanwhile included.
 //
 // With [NumShards] the counter document is left alone, as it may be anything.
 //
@@ -37,25 +37,24 @@ func (c *Counter) Delete(ctx context.Context) (shards int, declared bool, err er
 	if c.err != nil {
 		return 0, false, c.err
 	}
-	docs, err := c.shards.Select().Documents(ctx).GetAll()
-	if err != nil {
-		return 0, false, fmt.Errorf("shards: delete %s: list %s: %w", c.doc.Path, c.shards.Path, err)
+	all, err := c.list(ctx)
+	if err == nil {
+		err = c.deleteShards(ctx, all)
 	}
-	err = c.deleteAll(ctx, refs(docs))
 	if err == nil && c.fixed == 0 {
-		err = c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) (err error) {
+		err = c.transact(ctx, func(tx *firestore.Transaction) (err error) {
 			declared, err = c.undeclare(tx)
 			return err
 		})
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("shards: delete %s: %w", c.doc.Path, err)
+		return 0, false, c.failed("delete", err)
 	}
-	return len(docs), declared, nil
+	return len(all), declared, nil
 }
 
-// undeclare deletes the counter document, or what it says about the counter. It reports whether there was
-// anything to delete.
+// undeclare deletes the counter document, or what it says about the counter. It reports whether
+// there was anything to delete.
 func (c *Counter) undeclare(tx *firestore.Transaction) (bool, error) {
 	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
 	if err != nil || !docs[0].Exists() {
@@ -78,6 +77,15 @@ func (c *Counter) undeclare(tx *firestore.Transaction) (bool, error) {
 	return true, tx.Set(c.doc, own, firestore.MergeAll)
 }
 
+// list returns the documents of the shards' collection.
+func (c *Counter) list(ctx context.Context) ([]*firestore.DocumentRef, error) {
+	docs, err := c.shards.Select().Documents(ctx).GetAll()
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", c.shards.Path, err)
+	}
+	return refs(docs), nil
+}
+
 func refs(docs []*firestore.DocumentSnapshot) []*firestore.DocumentRef {
 	all := make([]*firestore.DocumentRef, len(docs))
 	for i, doc := range docs {
@@ -86,22 +94,16 @@ func refs(docs []*firestore.DocumentSnapshot) []*firestore.DocumentRef {
 	return all
 }
 
-// deleteAll deletes documents in order, in commits of at most maxWritesPerCommit.
-func (c *Counter) deleteAll(ctx context.Context, doomed []*firestore.DocumentRef) error {
-	for done := 0; done < len(doomed); done += maxWritesPerCommit {
-		batch := doomed[done:min(done+maxWritesPerCommit, len(doomed))]
-		err := c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
-			for _, doc := range batch {
-				if err := tx.Delete(doc); err != nil {
+// deleteShards deletes shards in order.
+func (c *Counter) deleteShards(ctx context.Context, doomed []*firestore.DocumentRef) error {
+	return inCommits(c, 0, doomed, func(some []*firestore.DocumentRef) error {
+		return c.transact(ctx, func(tx *firestore.Transaction) error {
+			for _, shard := range some {
+				if err := tx.Delete(shard); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
-		if err != nil {
-			return fmt.Errorf("%d of %d documents are deleted, the next %d perhaps: %w", done, len(doomed), len(batch), err)
-		}
-		c.progress(done+len(batch), len(doomed))
-	}
-	return nil
+	})
 }

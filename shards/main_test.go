@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -130,10 +131,16 @@ func asOwner(ctx context.Context) context.Context {
 // set writes documents by path.
 func set(t *testing.T, client *firestore.Client, docs map[string]map[string]any) {
 	t.Helper()
+	var writes errgroup.Group
+	writes.SetLimit(20)
 	for path, data := range docs {
-		if _, err := client.Doc(path).Set(t.Context(), data); err != nil {
-			t.Fatal(err)
-		}
+		writes.Go(func() error {
+			_, err := client.Doc(path).Set(t.Context(), data)
+			return err
+		})
+	}
+	if err := writes.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }
 
