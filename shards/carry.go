@@ -51,13 +51,13 @@ type Carrying struct {
 // # Atomicity and retries
 //
 // The shard's increment and the note of what was carried are one commit, on the condition that the
-// note is as it was read. Nothing is locked, also not the document, and whoever writes it does not
-// wait. After any error calling again is safe. Concurrent calls add once. The note is
+// note is as it was read. Nothing is locked. After any error calling again is safe. Concurrent
+// calls add once. The note has no expiry:
 //
 //	counters/visitors/increment_tokens/carried-…   field: "count"   document: "pages/hello"   from: "visits"   amount: 1234
 //
-// and has no expiry. Delete leaves it too. Without it Carry begins anew, and adds everything again:
-// delete it to carry everything to a counter that was made anew.
+// Delete leaves it. Without it Carry begins anew, and adds everything again: delete it to carry
+// everything to a counter that was made anew.
 //
 // Carry bills two reads, and two writes if there is something to add.
 func (c *Counter) Carry(ctx context.Context, doc *firestore.DocumentRef, field string) (Carrying, error) {

@@ -38,27 +38,23 @@ const (
 var ownFields = []string{fieldNumShards, fieldNumShardsCamel, fieldOncePerUser, document.FrozenField}
 
 // Create makes the counter: it writes num_shards into the counter document and creates the shards
-// "0" to numShards-1, each with the integer 0.
+// "0" to numShards-1, each with the integer 0. It is for apps whose clients update shards that must
+// exist, or learn the number of shards from the counter document. An app that only increments
+// through this package needs it merely to have another number of shards than [DefaultNumShards].
 //
-// Create is for apps whose clients update shards that must exist, or are to learn the number of
-// shards from the counter document. An app that only increments through this package needs it
-// merely to have another number of shards than [DefaultNumShards].
-//
-// A counter that exists loses nothing: Create adds 0 to each shard instead of setting it, whatever
-// others write meanwhile; a counter document that lacks num_shards is given it and keeps its other
-// fields. Calling Create again with the same number is harmless, and finishes what a call that
-// failed left unfinished. If the counter document has another number, Create writes nothing and
-// returns an error that matches [ErrNumShards] ([Counter.Resize] changes the number); of two
-// concurrent calls with different numbers, one gets it. A counter of votes has no number of shards:
-// [ErrOncePerUser].
+// A counter that exists loses nothing: Create adds 0 to each shard instead of setting it, and the
+// counter document keeps its other fields. Calling Create again with the same number is harmless,
+// and finishes what a failed call left unfinished. If the counter document has another number,
+// Create writes nothing and returns an error that matches [ErrNumShards] ([Counter.Resize] changes
+// the number); of two concurrent calls with different numbers, one gets it. A counter of votes has
+// no number of shards: [ErrOncePerUser].
 //
 // The counter document and the first 499 shards are one transaction: all or none. Each 499 further
-// shards are another transaction, in order. After an error, the transactions before it are done, its
-// own may be, and none after it. The counter works in that state: increments create the shards that
-// they need.
+// shards are another, in order. After an error, the transactions before it are done, its own may
+// be, and none after it. The counter works in that state.
 //
-// With [NumShards] there is no counter document to read or write; numShards must be the number given
-// there.
+// With [NumShards] there is no counter document to read or write; numShards must be the number
+// given there.
 //
 // Create bills one read and one write for the counter document and one write per shard, more if a
 // transaction meets another and has to run again.
@@ -129,26 +125,23 @@ func (c *Counter) declare(tx *firestore.Transaction, n int64) error {
 }
 
 // CreateOncePerUser makes a counter of votes: it writes once_per_user: true into the counter
-// document. Each user's vote is the shard whose id is the user's, and holds 1, or 0 once the vote is
-// taken back:
+// document. Each user's vote is the shard whose id is the user's, and holds 1, or 0 once the vote
+// is taken back:
 //
 //	counters/votes              once_per_user: true
 //	counters/votes/shards/ann   count: 1
 //
 // Tally's firestore.rules let a user write that one document and no other, so the total is the
-// number of users whose vote is 1. A vote that is sent twice counts once.
+// number of users whose vote is 1. A vote that is sent twice counts once. A server votes for a user
+// by a plain Set of the user's shard, and deletes the shard of an account that is gone.
 //
 // A counter that has any shard is refused with an error that matches [ErrNotOncePerUser], unless it
-// is once per user already: what it has counted is no user's vote. So is one with [NumShards], which
-// has no counter document. Calling again is harmless.
+// is once per user already: what it has counted is no user's vote. So is one with [NumShards],
+// which has no counter document. Calling again is harmless.
 //
-// [Counter.Get], [Counter.RollUp], [Counter.Verify] and [Counter.Delete] work as for any counter.
 // [Counter.Set] to 0 deletes all votes. The methods that would mix other amounts with the votes
-// return an error that matches [ErrOncePerUser]. A Counter with [NumShards] does not know that, nor,
-// for up to a minute, one that read the counter document before.
-//
-// A server votes for a user by a plain Set of the user's shard, and takes the vote of an account
-// that is gone back by deleting it.
+// return an error that matches [ErrOncePerUser]. A Counter with [NumShards] does not know that,
+// nor, for up to a minute, one that read the counter document before.
 //
 // CreateOncePerUser bills two reads and one write.
 func (c *Counter) CreateOncePerUser(ctx context.Context) error {
@@ -193,15 +186,13 @@ func (c *Counter) notVotes(doc *firestore.DocumentSnapshot) error {
 // shards, increments and votes alike. Totals stay readable. Rules do not bind servers: this package
 // and the Admin SDKs go on writing.
 //
-// A client's write that is committed before Freeze returns may still be accepted, and counts. One
-// that a device kept while it was offline is refused when it is sent.
+// A client's write that is committed before Freeze returns may still be accepted, and counts. A
+// write that a device kept while it was offline is refused when it is sent.
 //
-// Freeze can be called again, and several calls of Freeze and [Counter.Unfreeze] may run at once:
-// the last to be committed holds. After an error the counter may be frozen or not. [Counter.Delete]
-// deletes the counter document, so it opens the counter.
-//
-// A counter with [NumShards] is refused: it has no counter document. Rules that do not read the
-// counter document, as those of an app may, cannot know that it is frozen.
+// Of several calls of Freeze and [Counter.Unfreeze] at once the last to be committed holds. After
+// an error the counter may be frozen or not. [Counter.Delete] deletes the counter document, so it
+// opens the counter. A counter with [NumShards] is refused: it has no counter document. An app's
+// own rules must read the counter document to know that it is frozen.
 //
 // Freeze bills one write.
 func (c *Counter) Freeze(ctx context.Context) error {

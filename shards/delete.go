@@ -9,26 +9,23 @@ import (
 
 // Delete deletes all shards, every document of the shards' collection, with whatever fields, and
 // then the counter document. If that has fields of the app's own, it stays, and only what it says
-// about the counter goes. The roll-up document stays. It goes to a total of 0 and 0 shards by
-// Tally's functions, as after any other write; nothing else may delete it, because a roll-up that
-// is on its way could bring an old total back. Tokens of [Counter.IncrementOnce] stay until they
-// expire. The notes of [Counter.Carry] stay, and so do documents below the counter that are not
-// Tally's.
+// about the counter goes. With [NumShards] the counter document is left alone, as it may be
+// anything.
+//
+// The roll-up document stays. Tally's functions bring it to a total of 0 and 0 shards; nothing else
+// may delete it, because a roll-up that is on its way could bring an old total back. Tokens of
+// [Counter.IncrementOnce] stay until they expire. The notes of [Counter.Carry] stay, and so do
+// documents below the counter that are not Tally's.
 //
 // # Atomicity and retries
 //
 // 499 shards are deleted in one commit, and the counter document after them: who voted stays hidden
-// until the last vote is deleted. Between commits a snapshot shows the sum of what is left.
+// until the last vote is deleted. Between commits a snapshot shows the sum of what is left. After
+// an error some commits may have been applied. Calling again deletes what is left.
 //
 // An increment that is committed before its shard is deleted goes with it. A later one creates its
-// shard again, and is rolled up again rather than lost silently: to be rid of a counter, stop its
-// clients first. Such a shard is left alone by the call that is under way, so Delete ends although
-// clients do not.
-//
-// After an error some commits may have been applied. Calling again deletes what is left, increments
-// that came meanwhile included.
-//
-// With [NumShards] the counter document is left alone, as it may be anything.
+// shard again, and is rolled up: to be rid of a counter, stop its clients first. The call that is
+// under way leaves such a shard alone, so Delete ends although clients do not.
 //
 // Delete returns how many shards it deleted, and whether the counter document said anything about
 // the counter; 0 and false after an error, although some may be deleted. Delete bills one read and

@@ -1,8 +1,6 @@
 // Package shards is a distributed counter's whole life on the Firestore SDK, for Go servers:
 // create, increment, read, resize, set, import and delete.
 //
-// # What a distributed counter is
-//
 // Firestore sustains about one write per second to one document. A distributed counter spreads its
 // writes over several documents, its shards; its value is their sum. Package shards keeps to the
 // layout of Firebase's own guide, https://firebase.google.com/docs/firestore/solutions/counters, so
@@ -14,21 +12,15 @@
 //	counters/visitors/shards/2   count: 5       the value is 42
 //
 // The counter document may be absent, and so may any shard: an increment creates the shard that it
-// needs. Every document in the collection counts, also one whose name is not a number from 0 to
-// num_shards-1.
+// needs. Every document in the collection counts, whatever its id.
 //
 // # Writing
 //
-// [New] names a counter; it sends nothing. [Counter.Create] makes all shards in advance, for clients
-// that only update. [Counter.Increment] and [Counter.IncrementFloat] add to one shard picked at
-// random. A call never counts twice, although the SDK may send a commit twice: Increment's comment
-// says why, and what a caller knows after an error.
-//
-// A server that may do its work twice, a queue's handler say, increments by [Counter.IncrementOnce].
-// Each such increment has a token, whose document is created in the same commit as the shard is
-// incremented, so that a second commit is refused:
-//
-//	counters/visitors/increment_tokens/order-7   field: "count"   amount: 1   expire_at: 2026-05-08T09:30:00Z
+// [New] names a counter; it sends nothing. [Counter.Increment] and [Counter.IncrementFloat] add to
+// one shard picked at random. A call never counts twice, although the SDK may send a commit twice.
+// A server that may do its work twice, a queue's handler say, increments by
+// [Counter.IncrementOnce]. [Counter.Create] makes all shards in advance, for clients that only
+// update.
 //
 // # Reading
 //
@@ -38,19 +30,6 @@
 // alone writes the roll-up document:
 //
 //	rollups/visitors   count: 42   tally: {as_of: 2026-05-01T09:30:00.123456Z, totals: ["count"], num_shards: 3, …}
-//
-// Every shard write committed at or before as_of is in the totals that the map names, and none
-// after. Its num_shards is how many documents were counted, and never a number of shards to write
-// to.
-//
-// # Votes, and frozen counters
-//
-// [Counter.CreateOncePerUser] makes a counter in which each user has one vote: the shard whose id is
-// the user's holds 1 or 0. [Counter.Freeze] closes a counter to clients, and [Counter.Unfreeze] opens
-// it again. Tally's firestore.rules know both; servers go on writing.
-//
-//	counters/votes              once_per_user: true   frozen: true
-//	counters/votes/shards/ann   count: 1
 //
 // # Later
 //
@@ -63,7 +42,10 @@
 //     return; increments committed later count on top.
 //   - [Counter.Carry] adds a total that something else has counted until now, once.
 //   - [Counter.Verify] compares the counter with another number in one snapshot.
+//   - [Counter.Freeze] closes a counter to clients, and [Counter.Unfreeze] opens it again.
 //   - [Counter.Delete] deletes the shards and the counter document.
+//
+// [Counter.CreateOncePerUser] makes a counter in which each user has one vote.
 //
 // # Other layouts
 //

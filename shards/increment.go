@@ -33,19 +33,18 @@ var ErrInDoubt = errors.New("shards: the increment may have been applied")
 //
 // When a commit is answered UNAVAILABLE or RESOURCE_EXHAUSTED, the SDK sends it again by itself;
 // see Commit in the default call options of cloud.google.com/go/firestore/apiv1. UNAVAILABLE is
-// also what a lost answer looks like, so that a plain increment is then applied twice and reported
-// as a success (a test of this package shows it). Increment commits in a transaction of its own
-// instead, because a transaction can be committed only once: the second sending is refused, and
-// Increment returns ErrInDoubt. The price is one more round trip. Nothing is read; Firestore bills
-// one write, as for a plain increment.
+// also what a lost answer looks like, so a plain increment is then applied twice and reported as a
+// success (a test of this package shows it). Increment commits in a transaction of its own instead,
+// because a transaction can be committed only once: the second sending is refused, and Increment
+// returns ErrInDoubt. The price is one more round trip. Nothing is read; Firestore bills one write,
+// as for a plain increment.
 //
 // # Number of shards
 //
 // It is what [NumShards] says, else what the counter document says, else [DefaultNumShards]. The
 // counter document is read at most once a minute, one read for all goroutines; if that fails,
-// Increment returns its error. A Counter may therefore use an outdated number for up to a minute,
-// which only changes how writes spread: all shards count. A counter of votes is refused with
-// [ErrOncePerUser].
+// Increment returns its error. An outdated number only changes how writes spread: all shards count.
+// A counter of votes is refused with [ErrOncePerUser].
 //
 // # Limits
 //

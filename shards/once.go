@@ -44,20 +44,16 @@ const (
 //
 // # How it works
 //
-// The shard's increment and the creation of the token document are one commit, atomic. A second
-// such commit is refused, because the document exists. It is
+// The shard's increment and the creation of the token document are one commit. A second such commit
+// is refused, because the document exists. No roll-up counts it:
 //
 //	counters/visitors/increment_tokens/{token}   field: "count"   amount: 1   expire_at: 2026-05-08T09:30:00Z
 //
-// which no roll-up counts. Tokens are remembered for [TokenLife], by the clock of this machine, and
-// then until something deletes them, best a TTL policy:
-//
-//	gcloud firestore fields ttls update expire_at --collection-group=increment_tokens --enable-ttl --database='(default)'
-//
-// expire_at need not be indexed, and its index would limit all counters together to about 500 such
-// increments a second; Tally's firestore.indexes.json has the policy and the exemption, for
-// firebase deploy --only firestore:indexes. [Counter.Delete] leaves the tokens, so that a late call
-// does not count in a counter that was made anew.
+// Tokens are remembered for [TokenLife], by the clock of this machine, and then until something
+// deletes them, best a TTL policy on expire_at. An index of that field would limit all counters
+// together to about 500 such increments a second. Tally's firestore.indexes.json has the policy and
+// the exemption, for firebase deploy --only firestore:indexes. [Counter.Delete] leaves the tokens,
+// so that a late call does not count in a counter that was made anew.
 //
 // IncrementOnce bills two writes, one more delete when the token expires, and one read if the token
 // is known.

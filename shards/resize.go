@@ -24,24 +24,20 @@ var ErrNotFolded = errors.New("shards: surplus shard not folded")
 // update; then num_shards is written. Clients that still use the old number lose nothing.
 //
 // Down: first num_shards is written; then each shard whose id is a decimal number from numShards on
-// is folded into one below it: one atomic commit deletes it, on the condition that it is still as
-// it was read, and adds to the other shard what it held in all its fields, also those of other
-// counters in the same shards. If a client was faster, the shard is read again. No lock is held
-// while anything is read. Shards with other ids, an app's own, are left alone; [Counter.Renumber]
-// folds them too.
+// is folded into one below it. One commit deletes it, on the condition that it is still as it was
+// read, and adds to the other shard what it held in all its fields, also those of other counters in
+// the same shards. No lock is held while anything is read. Shards with other ids, an app's own, are
+// left alone; [Counter.Renumber] folds them too.
 //
-// A client that still uses the old number and sets with merge, as this package does, creates a
-// surplus shard again. It counts like any other, and the next Resize with the same number folds it:
-// a Counter uses an outdated number for a minute at most. A client that only updates a shard which
-// is gone gets NOT_FOUND, loses nothing unnoticed, and has to read num_shards again.
-//
-// Integers stay integers. A sum of doubles is rounded as always, so folding may change it in the
-// last digits.
+// A client that still uses the old number and sets with merge, as this package does for up to a
+// minute, creates a surplus shard again. It counts like any other, and the next Resize with the
+// same number folds it. A client that only updates a shard which is gone gets NOT_FOUND, loses
+// nothing unnoticed, and has to read num_shards again.
 //
 // A shard is not folded if that would lose something: if one of its fields is not a finite number
 // (subcollections do not count), or if each shard below would leave the range of an int64, or holds
 // something else than a number. Resize folds all others and returns an error that matches
-// [ErrNotFolded].
+// [ErrNotFolded]. Integers stay integers; a sum of doubles is rounded as always.
 //
 // # Atomicity and retries
 //
@@ -53,9 +49,8 @@ var ErrNotFolded = errors.New("shards: surplus shard not folded")
 //
 // The counter document gets num_shards, or numShards if that is what it has, or both; a value that
 // is no number of shards is replaced. With [NumShards] there is no counter document to write:
-// numShards must be the number given there, and only the folding is done.
-//
-// A counter of votes is refused with [ErrOncePerUser]: folding would make one shard of many.
+// numShards must be the number given there, and only the folding is done. A counter of votes is
+// refused with [ErrOncePerUser].
 //
 // Resize bills one read and one write for the counter document; up, one write per new shard; then
 // one read per shard, and for each that it folds two reads, one write and one delete.
@@ -70,11 +65,9 @@ func (c *Counter) Resize(ctx context.Context, numShards int) error {
 // it.
 //
 // The extension's own partial sums, documents whose field _updates_ lists amounts, are folded as
-// what they add up to. Whatever else is not made of finite numbers, a map with nested fields say,
-// is left where it is, and named by the error that matches [ErrNotFolded].
-//
-// The extension must not be installed any more, or it takes the numbered shards away as well;
-// nothing is lost then either.
+// what they add up to. A shard with anything but finite numbers, nested fields say, is left where
+// it is, and named by the error that matches [ErrNotFolded]. Uninstall the extension first, or it
+// takes the numbered shards away as well; nothing is lost then either.
 func (c *Counter) Renumber(ctx context.Context, numShards int) error {
 	return c.resize(ctx, numShards, true)
 }

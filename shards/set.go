@@ -40,24 +40,22 @@ type Replacement struct {
 // # Errors and retries
 //
 // Each commit is applied once at most, however often it is sent, by a token document like those of
-// [Counter.IncrementOnce]; so Set itself sends again what was answered by nothing. After an error
-// all the same (ctx ended, say), some of the commits may have been applied. Calling again is the
-// remedy: it takes a new snapshot, whose time is the new AsOf. Concurrent calls with different
-// totals leave a total that is neither's; call again.
+// [Counter.IncrementOnce]; so Set itself sends a commit again that nothing answered. If it returns
+// an error all the same (ctx ended, say), some of the commits may have been applied. Call again:
+// that takes a new snapshot, whose time is the new AsOf. Concurrent calls with different totals
+// leave a total that is neither's; call again.
 //
 // [ErrOutOfRange] says that nothing was sent, because something could be lost: a total beyond ±2^62
 // leaves increments too little room in an int64; a shard that is the smallest int64, NaN or
-// infinite cannot be brought to 0 by increments. Such a shard must be overwritten or deleted. A
-// field that is no number counts nothing.
+// infinite cannot be brought to 0 by increments, and must be overwritten or deleted. A field that
+// is no number counts nothing.
 //
 // A shard that holds a double is a double 0 afterwards, and the counter's total a double then;
 // doubles are rounded, so a shard that is incremented meanwhile may be off in the last digits.
 //
-// # Votes
-//
 // Of a counter that is once per user, Set to 0 deletes all shards, 499 a commit, so that everybody
 // may vote again; any other total is refused with [ErrOncePerUser]. A vote that is cast meanwhile
-// may be deleted too. If a commit fails, votes are left; call again.
+// may be deleted too.
 //
 // Set bills one read per shard and one more, one write per shard that is not 0, one for total and,
 // for each commit, a write and a delete.
