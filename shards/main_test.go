@@ -84,7 +84,7 @@ func (w *wire) unary(ctx context.Context, method string, req, reply any, conn *g
 		copied, answer := proto.Clone(req.(proto.Message)), proto.Clone(reply.(proto.Message))
 		outgoing := asOwner(context.WithoutCancel(ctx))
 		if w.late(name, nth, func() error { return invoke(outgoing, method, copied, answer, conn, opts...) }) {
-			return status.Error(codes.Internal, "no answer")
+			return status.Error(codes.Unknown, "no answer") // which the SDK does not send again
 		}
 	}
 	if err := invoke(asOwner(ctx), method, req, reply, conn, opts...); err != nil {

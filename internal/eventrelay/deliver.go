@@ -27,17 +27,17 @@ type message struct {
 func (r *Relay) deliver(ctx context.Context, m *message, c int) {
 	defer r.end()
 	id, faults := m.event.ID(), r.options.Faults
-
+	draws := faults.draws(id, c)
 	var (
 		target  string
-		acks    int             // 2xx answers to this copy
 		done    <-chan struct{} // nil, so never ready, until the first delivery
-		wait    = faults.lag(id, c, r.options.Max)
+		wait    = faults.lag(draws, c, r.options.Max)
 		backoff = min(r.options.Initial, r.options.Max)
 	)
 	for n := 0; ; n++ {
+		delay, lost, next := faults.delivery(draws, backoff)
 		select {
-		case <-time.After(wait + faults.delay(id, c, n)):
+		case <-time.After(wait + delay):
 		case <-done:
 			return
 		case <-ctx.Done():
@@ -52,11 +52,8 @@ func (r *Relay) deliver(ctx context.Context, m *message, c int) {
 		}
 		target = r.begin(target, n)
 		err := r.post(ctx, target, m.event)
-		if err == nil {
-			if faults.loses(id, c, acks) {
-				err = errAckLost
-			}
-			acks++
+		if err == nil && lost {
+			err = errAckLost
 		}
 		r.finish(m, err)
 		<-r.slots
@@ -68,8 +65,7 @@ func (r *Relay) deliver(ctx context.Context, m *message, c int) {
 			"target", target, "delivery", n+1, "error", err)
 
 		done = m.acknowledged
-		wait = faults.jitter(id, c, n, backoff)
-		backoff = min(2*backoff, r.options.Max)
+		wait, backoff = next, min(2*backoff, r.options.Max)
 	}
 }
 
@@ -79,7 +75,6 @@ func (r *Relay) begin(failed string, n int) (target string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stats.Deliveries++
-	r.stats.InFlight++
 	if n > 0 {
 		r.stats.Redelivered++
 	}
@@ -122,7 +117,6 @@ func (r *Relay) post(ctx context.Context, target string, e Event) error {
 func (r *Relay) finish(m *message, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stats.InFlight--
 	if errors.Is(err, errAckLost) {
 		r.stats.LostAcks++
 	}

@@ -9,10 +9,10 @@ import (
 
 // Faults is what the network may do to events. The zero value does nothing.
 //
-// Each decision depends on the seed, the event's id and the question, not on the order in which
-// things happen: one seed treats the same ids in the same way whenever they come. (The effect of a
-// decision still depends on time: a redelivery that the seed asks for is spared if another copy is
-// acknowledged first.)
+// All of it depends on the seed, the event's id, its copy and how often that was delivered, and not
+// on the order in which things happen: one seed treats the same ids in the same way whenever they
+// come. (How it ends still depends on time: a redelivery that the seed asks for is spared if another
+// copy is acknowledged first.)
 type Faults struct {
 	Seed uint64
 
@@ -29,46 +29,36 @@ type Faults struct {
 	Delay time.Duration
 }
 
-// In the methods c is the copy of the event (0 is the first) and n counts from 0.
-
 // copies returns how many copies of the event are published.
 func (f Faults) copies(id string) int {
-	if f.draw(id, "duplicate", 0, 0) < f.Duplicates {
+	if f.draws(id, -1).Float64() < f.Duplicates {
 		return 2
 	}
 	return 1
 }
 
-// lag returns how long after the event copy c of it leaves: at most longest.
-func (f Faults) lag(id string, c int, longest time.Duration) time.Duration {
-	if c == 0 || f.draw(id, "together", c, 0) < 0.5 {
+// lag returns how long after the event copy c of it leaves: at most longest. The first has number 0.
+func (f Faults) lag(draws *rand.Rand, c int, longest time.Duration) time.Duration {
+	if together := draws.IntN(2) == 0; c == 0 || together {
 		return 0
 	}
-	return scale(longest, f.draw(id, "lag", c, 0))
+	return scale(longest, draws.Float64())
 }
 
-// delay returns how long the nth delivery of a copy is held back.
-func (f Faults) delay(id string, c, n int) time.Duration {
-	return scale(f.Delay, f.draw(id, "delay", c, n))
+// delivery returns how long a delivery is held back, whether its 2xx answer is lost, and the wait
+// before the next: backoff, spread evenly over its upper half, so that events that failed together do
+// not return together.
+func (f Faults) delivery(draws *rand.Rand, backoff time.Duration) (delay time.Duration, lost bool, wait time.Duration) {
+	delay = scale(f.Delay, draws.Float64())
+	lost = draws.Float64() < f.LostAcks
+	return delay, lost, backoff/2 + scale(backoff/2, draws.Float64())
 }
 
-// loses reports whether the nth 2xx answer to a copy is lost.
-func (f Faults) loses(id string, c, n int) bool {
-	return f.draw(id, "ack", c, n) < f.LostAcks
-}
-
-// jitter spreads the nth backoff of a copy evenly over its upper half, so that events that failed
-// together do not return together.
-func (f Faults) jitter(id string, c, n int, backoff time.Duration) time.Duration {
-	return backoff/2 + scale(backoff/2, f.draw(id, "backoff", c, n))
-}
-
-// draw returns a number in [0, 1) for the nth question of its kind about a copy of an event.
-// Different questions get independent numbers.
-func (f Faults) draw(id, question string, c, n int) float64 {
+// draws returns the random numbers for copy c of an event.
+func (f Faults) draws(id string, c int) *rand.Rand {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s\x00%s\x00%d\x00%d", id, question, c, n)
-	return rand.New(rand.NewPCG(f.Seed, h.Sum64())).Float64()
+	fmt.Fprintf(h, "%s\x00%d", id, c)
+	return rand.New(rand.NewPCG(f.Seed, h.Sum64()))
 }
 
 func scale(d time.Duration, x float64) time.Duration {

@@ -14,11 +14,12 @@ func TestFaultsZeroValue(t *testing.T) {
 		if got := f.copies(id); got != 1 {
 			t.Fatalf("copies(%s) = %d, want 1", id, got)
 		}
-		if got := f.lag(id, 0, time.Hour) + f.delay(id, 0, 0); got != 0 {
-			t.Fatalf("%s waits %v", id, got)
+		draws := f.draws(id, 0)
+		if lag := f.lag(draws, 0, time.Hour); lag != 0 {
+			t.Fatalf("%s leaves after %v", id, lag)
 		}
-		if f.loses(id, 0, 0) {
-			t.Fatalf("the acknowledgement of %s is lost", id)
+		if delay, lost, _ := f.delivery(draws, time.Second); delay != 0 || lost {
+			t.Fatalf("%s waits %v, its acknowledgement is lost: %v", id, delay, lost)
 		}
 	}
 }
@@ -26,25 +27,27 @@ func TestFaultsZeroValue(t *testing.T) {
 func TestFaultsRates(t *testing.T) {
 	const events = 20_000
 	f := Faults{Seed: 1, Duplicates: 0.1, LostAcks: 0.3, Delay: time.Second}
-	var twice, lost, lostAgain, together, delay float64
+	var twice, lost, lostAgain, together, delays float64
 	for i := range events {
 		id := fmt.Sprint("event-", i)
 		twice += float64(f.copies(id) - 1)
-		delay += f.delay(id, 0, 0).Seconds()
-		if f.loses(id, 0, 0) {
-			lost++
-			if f.loses(id, 0, 1) {
-				lostAgain++
-			}
-		}
-		switch lag := f.lag(id, 1, time.Minute); {
+		draws := f.draws(id, 1)
+		switch lag := f.lag(draws, 1, time.Minute); {
 		case lag == 0:
 			together++
 		case lag < 0 || lag > time.Minute:
 			t.Fatalf("lag %v, want at most 1m", lag)
 		}
-		if got := f.jitter(id, 0, 0, time.Second); got < time.Second/2 || got > time.Second {
-			t.Fatalf("jitter of 1s = %v, want 0.5s to 1s", got)
+		delay, first, wait := f.delivery(draws, time.Second)
+		delays += delay.Seconds()
+		if wait < time.Second/2 || wait > time.Second {
+			t.Fatalf("wait %v after 1s, want 0.5s to 1s", wait)
+		}
+		if _, second, _ := f.delivery(draws, time.Second); first {
+			lost++
+			if second {
+				lostAgain++
+			}
 		}
 	}
 	for _, test := range []struct {
@@ -55,7 +58,7 @@ func TestFaultsRates(t *testing.T) {
 		{"lost acknowledgements", lost / events, 0.3},
 		{"lost again, of those lost", lostAgain / lost, 0.3},
 		{"second copies that leave with the first", together / events, 0.5},
-		{"mean delay in s", delay / events, 0.5},
+		{"mean delay in s", delays / events, 0.5},
 	} {
 		if math.Abs(test.got-test.want) > 0.02 {
 			t.Errorf("%s: %.3f, want %.2f", test.what, test.got, test.want)
@@ -68,10 +71,11 @@ func TestFaultsSeed(t *testing.T) {
 	same := 0
 	for i := range 1000 {
 		id := fmt.Sprint("event-", i)
-		if x, y := a.draw(id, "ack", 0, 0), a.draw(id, "ack", 0, 0); x != y {
-			t.Fatalf("%s: %v, then %v from one seed", id, x, y)
+		x := a.draws(id, 0).Float64()
+		if again := a.draws(id, 0).Float64(); x != again {
+			t.Fatalf("%s: %v, then %v from one seed", id, x, again)
 		}
-		if a.draw(id, "ack", 0, 0) < 0.5 == (b.draw(id, "ack", 0, 0) < 0.5) {
+		if x < 0.5 == (b.draws(id, 0).Float64() < 0.5) {
 			same++
 		}
 	}

@@ -98,7 +98,6 @@ type Stats struct {
 	Redelivered  int // deliveries of a copy after its first
 	LostAcks     int // 2xx answers lost on purpose
 	Acknowledged int // events that were answered 2xx
-	InFlight     int // deliveries under way now
 }
 
 // New returns a running Relay.
