@@ -175,26 +175,25 @@ func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, numb
 			continue
 		}
 
+		increments := map[string]any{}
+		var updates []firestore.Update
+		for field, amount := range amounts {
+			increments[field] = firestore.Increment(amount.value())
+			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: increments[field]})
+		}
+		var unchanged []firestore.Precondition
+		if near {
+			unchanged = []firestore.Precondition{firestore.LastUpdateTime(docs[1].UpdateTime)}
+		}
 		err = c.transact(ctx, func(tx *firestore.Transaction) error {
-			if err := tx.Delete(surplus, firestore.LastUpdateTime(docs[0].UpdateTime)); err != nil {
-				return err
-			}
-			increments := map[string]any{}
-			var updates []firestore.Update
-			for field, amount := range amounts {
-				increments[field] = firestore.Increment(amount.value())
-				updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: increments[field]})
-			}
+			err := tx.Delete(surplus, firestore.LastUpdateTime(docs[0].UpdateTime))
 			switch {
-			case len(amounts) == 0:
-				return nil
-			case !near:
-				return tx.Set(kept, increments, firestore.MergeAll)
+			case err != nil || len(amounts) == 0:
+				return err
 			case docs[1].Exists():
-				return tx.Update(kept, updates, firestore.LastUpdateTime(docs[1].UpdateTime))
-			default:
-				return tx.Create(kept, increments)
+				return tx.Update(kept, updates, unchanged...)
 			}
+			return tx.Create(kept, increments)
 		})
 		switch status.Code(err) {
 		case codes.OK:
