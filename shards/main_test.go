@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
 
-// A wire is a connection to the emulator that sees each request, also those that the
-// SDK sends again by itself.
+// A wire is a connection to the emulator that sees each request, also those that the SDK sends
+// again by itself.
 type wire struct {
 	mu    sync.Mutex
 	calls map[string]int // by method, such as "Commit"
@@ -39,8 +39,8 @@ type wire struct {
 	late func(method string, nth int, send func() error) bool
 }
 
-// fail has requests fail with what fault returns: with lost once they were carried out, else instead
-// of being sent.
+// fail has requests fail with what fault returns: with lost once they were carried out, else
+// instead of being sent.
 func (w *wire) fail(lost bool, fault func(method string, nth int) error) {
 	if lost {
 		w.after = fault
@@ -61,8 +61,8 @@ func newWire(t *testing.T) (*wire, *firestore.Client) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	// This connection takes the place of the one that the SDK makes for an emulator,
-	// which ignores dial options.
+	// This connection takes the place of the one that the SDK makes for an emulator, which ignores
+	// dial options.
 	client, err := firestore.NewClient(t.Context(), emulatortest.Project(t), option.WithGRPCConn(conn))
 	if err != nil {
 		t.Fatal(err)

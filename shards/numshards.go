@@ -91,8 +91,8 @@ type numShardsCache struct {
 // readLimit bounds a read, which does not end with the context of who asked first.
 const readLimit = 10 * time.Second
 
-// keep replaces the number by one that was true at a time. A read that is under way may still put an
-// older number in its place, for numShardsLife at most.
+// keep replaces the number by one that was true at a time. A read that is under way may still put
+// an older number in its place, for numShardsLife at most.
 func (s *numShardsCache) keep(n int64, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -106,8 +106,8 @@ const onceAttempts = 3
 
 // commitOnce commits the additions together with a token document of those fields. So they are
 // applied once at most, however often the commit is sent. It returns when they were committed, and
-// whether that commit is the only one that it sent. An error with the code ALREADY_EXISTS means that
-// the token is known. After any other the commit may have been applied.
+// whether that commit is the only one that it sent. An error with the code ALREADY_EXISTS means
+// that the token is known. After any other the commit may have been applied.
 func (c *Counter) commitOnce(ctx context.Context, token *firestore.DocumentRef, fields map[string]any, additions ...addition) (committed time.Time, only bool, err error) {
 	fields[fieldExpireAt] = time.Now().Add(TokenLife)
 	for attempt := 1; ; attempt++ {

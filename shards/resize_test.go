@@ -148,8 +148,8 @@ func TestResizeLarge(t *testing.T) {
 	}
 }
 
-// TestResizeFaults has each commit fail, or lose its answer, in turn: the total stays, and a
-// second call finishes.
+// TestResizeFaults has each commit fail, or lose its answer, in turn: the total stays, and a second
+// call finishes.
 func TestResizeFaults(t *testing.T) {
 	for _, code := range []codes.Code{codes.Unavailable, codes.Internal, codes.Aborted} {
 		for nth := 1; nth <= 3; nth++ { // num_shards and two folds
@@ -203,8 +203,8 @@ func TestResizeFaults(t *testing.T) {
 	})
 }
 
-// TestResizeUpCutShort: whenever it is cut short, all the shards exist that the counter document tells
-// clients of, who may only update.
+// TestResizeUpCutShort: whenever it is cut short, all the shards exist that the counter document
+// tells clients of, who may only update.
 func TestResizeUpCutShort(t *testing.T) {
 	const had, want = 2, shardsPerCommit + 7 // in two commits, and then num_shards
 	for commits := range 3 {

@@ -144,8 +144,8 @@ func TestSetFaults(t *testing.T) {
 	})
 }
 
-// TestSetSentLate: a commit that was not answered may arrive when Set has returned. Its token is there
-// then, and refuses it.
+// TestSetSentLate: a commit that was not answered may arrive when Set has returned. Its token is
+// there then, and refuses it.
 func TestSetSentLate(t *testing.T) {
 	w, client := newWire(t)
 	c := New(client, "counters/c")

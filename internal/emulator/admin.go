@@ -17,8 +17,8 @@ import (
 // DefaultDatabase is the id of the database that a project has without asking for one.
 const DefaultDatabase = "(default)"
 
-// Clear deletes all documents of a database in the emulator at addr, whoever started it. It works on
-// a database that was never used, and emits an event for every document. An empty database means
+// Clear deletes all documents of a database in the emulator at addr, whoever started it. It works
+// on a database that was never used, and emits an event for every document. An empty database means
 // DefaultDatabase.
 func Clear(ctx context.Context, addr, project, database string) error {
 	database = databaseID(database)
@@ -42,9 +42,9 @@ type Trigger struct {
 //
 //	http://HOST:PORT/functions/projects/PROJECT/triggers/NAME
 //
-// where HOST:PORT is [Options].Functions of its start. Without that it accepts triggers and delivers
-// nothing. It delivers each event once, whatever the answer. Registering the same name again
-// replaces the trigger.
+// where HOST:PORT is [Options].Functions of its start. Without that it accepts triggers and
+// delivers nothing. It delivers each event once, whatever the answer. Registering the same name
+// again replaces the trigger.
 //
 // The emulator accepts any pattern, but as long as a malformed one is registered, with a brace that
 // is not closed or an empty segment, it refuses every write to that project: status 500, code
@@ -104,11 +104,12 @@ func Check(ctx context.Context, addr string) error {
 // connection: an idle one would hold a goroutine, which a test that looks for leaks would find.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// maxAnswer is how much of an answer is read, in bytes. None of those that are looked at comes close.
+// maxAnswer is how much of an answer is read, in bytes. None of those that are looked at comes
+// close.
 const maxAnswer = 64 << 10
 
-// call makes one HTTP request and returns the answer; body becomes JSON, unless it is nil. Any status
-// but 200 is an error that holds the emulator's own words.
+// call makes one HTTP request and returns the answer; body becomes JSON, unless it is nil. Any
+// status but 200 is an error that holds the emulator's own words.
 func call(ctx context.Context, method, addr, path string, body any) (answer []byte, err error) {
 	var data []byte
 	if body != nil {

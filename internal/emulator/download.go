@@ -33,8 +33,8 @@ var official = release{
 // and with the right checksum; several downloads at once do each other no harm. It looks for a Java
 // that can run it first. Only ctx bounds the time it takes.
 //
-// While it goes on, progress, if not nil, is called with the number of bytes so far and in all, from
-// one goroutine and often.
+// While it goes on, progress, if not nil, is called with the number of bytes so far and in all,
+// from one goroutine and often.
 func Download(ctx context.Context, progress func(done, total int64)) (jar string, err error) {
 	java, err := findJava(ctx)
 	if err != nil {

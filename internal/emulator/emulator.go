@@ -1,10 +1,10 @@
 // Package emulator finds, starts and stops Google's own Firestore emulator.
 //
-// The emulator is a Java program of one jar file. [Start] runs a jar that is on the machine already,
-// the Google Cloud CLI's, the Firebase CLI's or one that [Download] fetched, as a child process that
-// cannot outlive its parent, however the parent dies (process_unix.go). [Clear], [RegisterTrigger]
-// and [SetRules] are calls that only the emulator has, and no Firestore SDK offers. The emulator also
-// tells which requests of clients its rules refused (refusals.go).
+// The emulator is a Java program of one jar file. [Start] runs a jar that is on the machine
+// already, the Google Cloud CLI's, the Firebase CLI's or one that [Download] fetched, as a child
+// process that cannot outlive its parent, however the parent dies (process_unix.go). [Clear],
+// [RegisterTrigger] and [SetRules] are calls that only the emulator has, and no Firestore SDK
+// offers. The emulator also tells which requests of clients its rules refused (refusals.go).
 //
 // An emulator keeps its documents in memory and starts empty. Project ids are separate databases in
 // it, so parallel tests share an emulator and take a project each; see package emulatortest.
@@ -68,17 +68,17 @@ type Options struct {
 	Fetch func(ctx context.Context) (jar string, err error)
 }
 
-// An Emulator is a running emulator, from [Start] until it is stopped or ends by itself.
-// Its methods may be called from any goroutine.
+// An Emulator is a running emulator, from [Start] until it is stopped or ends by itself. Its
+// methods may be called from any goroutine.
 type Emulator struct {
 	addr    string
 	feed    string // address of the feed of clients' requests; "": it has none
 	process *process
 }
 
-// Start starts an emulator and returns when it answers, which takes about a second and at most three
-// minutes, Fetch not counted. The caller stops it. If the caller's process dies first, even by
-// SIGKILL, the emulator ends with it (on Unix only, see process_other.go).
+// Start starts an emulator and returns when it answers, which takes about a second and at most
+// three minutes, Fetch not counted. The caller stops it. If the caller's process dies first, even
+// by SIGKILL, the emulator ends with it (on Unix only, see process_other.go).
 //
 // Start returns [ErrNoJava] or [ErrNotFound] when the machine lacks one of them. Every error says
 // what to do about it, and holds the last lines that the emulator printed, if it printed any.
@@ -135,9 +135,9 @@ func (e *Emulator) Pid() int { return e.process.pid }
 // output is written.
 func (e *Emulator) Done() <-chan struct{} { return e.process.done }
 
-// Stop ends the emulator, with all that it holds, and returns when it is gone. It returns nil if the
-// emulator ran until then, or else an error that says how the emulator ended by itself. Calling it
-// again changes nothing and returns the same.
+// Stop ends the emulator, with all that it holds, and returns when it is gone. It returns nil if
+// the emulator ran until then, or else an error that says how the emulator ended by itself. Calling
+// it again changes nothing and returns the same.
 func (e *Emulator) Stop() error { return e.process.stop() }
 
 // launch starts Java once and waits until it serves the rules. If it returns an error, it has ended
@@ -187,8 +187,8 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 	return &Emulator{addr: addr, feed: feedAddress.FindString(p.output.String()), process: p}, nil
 }
 
-// awaitReady waits until p answers at addr as an emulator does, or ended before. It returns an error
-// when ctx ends.
+// awaitReady waits until p answers at addr as an emulator does, or ended before. It returns an
+// error when ctx ends.
 //
 // Another emulator may have taken the port and answer there. So p must have printed that it listens
 // at addr, by telling how SDKs are pointed at it.

@@ -22,8 +22,8 @@ import (
 	"github.com/firestore-tally/tally/internal/freeport"
 )
 
-// These tests run the real emulator of the machine, and fail if there is none. Where they need another machine, they put
-// shell scripts in the place of its programs.
+// These tests run the real emulator of the machine, and fail if there is none. Where they need
+// another machine, they put shell scripts in the place of its programs.
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
@@ -152,8 +152,8 @@ func TestEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// next writes two documents and returns the triggers that fired: events come in the order of writes,
-	// so when that of the last write is here, all of the first are.
+	// next writes two documents and returns the triggers that fired: events come in the order of
+	// writes, so when that of the last write is here, all of the first are.
 	next := func(path string) (fired []string) {
 		t.Helper()
 		for _, p := range []string{path, "fence/1"} {
@@ -263,7 +263,8 @@ func TestPortTakenAtTheLastMoment(t *testing.T) {
 	}
 }
 
-// Another emulator takes the port after it was seen to be free, and is not taken for the one that was started.
+// Another emulator takes the port after it was seen to be free, and is not taken for the one that
+// was started.
 func TestPortTakenByAnotherEmulator(t *testing.T) {
 	port := hold(t)
 	another := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "Ok") }))
@@ -285,7 +286,8 @@ func TestPortTakenByAnotherEmulator(t *testing.T) {
 	wantError(t, err, fmt.Sprintf("emulator: port %d is in use", port))
 }
 
-// A program that listens but is no emulator, or a start that takes too long, leaves Start waiting; here ctx ends it.
+// A program that listens but is no emulator, or a start that takes too long, leaves Start waiting;
+// here ctx ends it.
 func TestStartCancelled(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	fakeJava(t, 21, `echo $$ >`+pidFile+`; echo waiting; exec sleep 1000`)

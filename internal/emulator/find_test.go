@@ -16,7 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// emptyMachine takes away all that Start looks for: it leaves a home directory with nothing in it, and nothing on PATH.
+// emptyMachine takes away all that Start looks for: it leaves a home directory with nothing in it,
+// and nothing on PATH.
 func emptyMachine(t *testing.T) (home string) {
 	t.Helper()
 	home = t.TempDir()
@@ -49,7 +50,8 @@ func fakeTool(t *testing.T, home, name, script string) (path string) {
 	return path
 }
 
-// fakeJava empties the machine but for a Java of some version, which runs the script as any program, and an emulator for it.
+// fakeJava empties the machine but for a Java of some version, which runs the script as any
+// program, and an emulator for it.
 func fakeJava(t *testing.T, version int, script string) (home string) {
 	t.Helper()
 	home = emptyMachine(t)

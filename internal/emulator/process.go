@@ -45,8 +45,8 @@ func (p *process) finish(err error) {
 // to print.
 const tailSize = 8 << 10
 
-// output passes on what a process prints and remembers the tail of it. It never fails: a process must
-// not be held up, or ended by a closed pipe, because nobody wants to read it.
+// output passes on what a process prints and remembers the tail of it. It never fails: a process
+// must not be held up, or ended by a closed pipe, because nobody wants to read it.
 type output struct {
 	mu   sync.Mutex
 	tail []byte
@@ -58,7 +58,8 @@ func (o *output) Write(p []byte) (int, error) {
 	o.tail = append(o.tail, p...)
 	o.tail = o.tail[max(0, len(o.tail)-tailSize):]
 	o.mu.Unlock()
-	// Outside the lock: a blocked writer must not block the error message. Only one goroutine writes.
+	// Outside the lock: a blocked writer must not block the error message. Only one goroutine
+	// writes.
 	if o.next != nil {
 		if _, err := o.next.Write(p); err != nil {
 			o.next = nil

@@ -20,8 +20,9 @@ import (
 // closed, by Stop or by death; then it kills the program.
 //
 // The guard is the program's parent, so at no instant the program runs and nobody would end it, and
-// it reaps what it ends. The program's shell prints its process id, which it then becomes. The guard
-// keeps no copy of the output pipe: the end of the output tells that the program has ended by itself.
+// it reaps what it ends. The program's shell prints its process id, which it then becomes. The
+// guard keeps no copy of the output pipe: the end of the output tells that the program has ended by
+// itself.
 const guard = `
 /bin/sh -c 'echo $$; exec "$@"' program "$@" </dev/null &
 exec >/dev/null 2>&1

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// childVariable makes the test binary a program that starts an emulator, prints the process ids of emulator and guard,
-// and waits to be killed.
+// childVariable makes the test binary a program that starts an emulator, prints the process ids of
+// emulator and guard, and waits to be killed.
 const childVariable = "EMULATOR_TEST_CHILD"
 
 func childMain() {
@@ -171,7 +171,8 @@ func waitGone(t *testing.T, pid int) {
 	}
 }
 
-// isZombie reports, on Linux, that a process has ended and is not reaped: some containers have a process 1 that never does.
+// isZombie reports, on Linux, that a process has ended and is not reaped: some containers have a
+// process 1 that never does.
 func isZombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

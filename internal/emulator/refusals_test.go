@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// Each request that is refused is told once, and none that is allowed, although the emulator tries a write
-// several times, and refuses some of the tries.
+// Each request that is refused is told once, and none that is allowed, although the emulator tries
+// a write several times, and refuses some of the tries.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	rules := filepath.Join(t.TempDir(), "firestore.rules")

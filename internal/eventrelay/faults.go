@@ -11,8 +11,8 @@ import (
 //
 // All of it depends on the seed, the event's id, its copy and how often that was delivered, and not
 // on the order in which things happen: one seed treats the same ids in the same way whenever they
-// come. (How it ends still depends on time: a redelivery that the seed asks for is spared if another
-// copy is acknowledged first.)
+// come. (How it ends still depends on time: a redelivery that the seed asks for is spared if
+// another copy is acknowledged first.)
 type Faults struct {
 	Seed uint64
 
@@ -25,7 +25,8 @@ type Faults struct {
 	// work, and the event is delivered again. With 1 no event is ever acknowledged.
 	LostAcks float64
 
-	// Delay holds each delivery back for a uniform time from 0 to Delay, which also reorders events.
+	// Delay holds each delivery back for a uniform time from 0 to Delay, which also reorders
+	// events.
 	Delay time.Duration
 }
 
@@ -37,7 +38,8 @@ func (f Faults) copies(id string) int {
 	return 1
 }
 
-// lag returns how long after the event copy c of it leaves: at most longest. The first has number 0.
+// lag returns how long after the event copy c of it leaves: at most longest. The first has number
+// 0.
 func (f Faults) lag(draws *rand.Rand, c int, longest time.Duration) time.Duration {
 	if together := draws.IntN(2) == 0; c == 0 || together {
 		return 0
@@ -46,8 +48,8 @@ func (f Faults) lag(draws *rand.Rand, c int, longest time.Duration) time.Duratio
 }
 
 // delivery returns how long a delivery is held back, whether its 2xx answer is lost, and the wait
-// before the next: backoff, spread evenly over its upper half, so that events that failed together do
-// not return together.
+// before the next: backoff, spread evenly over its upper half, so that events that failed together
+// do not return together.
 func (f Faults) delivery(draws *rand.Rand, backoff time.Duration) (delay time.Duration, lost bool, wait time.Duration) {
 	delay = scale(f.Delay, draws.Float64())
 	lost = draws.Float64() < f.LostAcks

@@ -35,9 +35,9 @@ const (
 	pollEvery = 5 * time.Millisecond
 )
 
-// Serve serves the registered functions at a port of the loopback address, or at any that is free if
-// port is 0, and calls ready with the port when this process serves there. It returns an error when
-// it cannot serve, or no longer can. A process calls it once.
+// Serve serves the registered functions at a port of the loopback address, or at any that is free
+// if port is 0, and calls ready with the port when this process serves there. It returns an error
+// when it cannot serve, or no longer can. A process calls it once.
 func Serve(port int, ready func(port int)) error {
 	if os.Getenv("FUNCTION_TARGET") != "" {
 		return errors.New("framework: FUNCTION_TARGET is set, so one function would be served at every path; unset it")
