@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"regexp"
@@ -57,11 +56,6 @@ type Options struct {
 	// Functions is the host:port to which the emulator posts document events, once a trigger is
 	// registered. Empty: events go nowhere.
 	Functions string
-
-	// Output receives what the emulator prints. Writes come from one goroutine; an error from
-	// Output ends the copying, not the emulator. A writer that blocks will in time block the
-	// emulator. Nil keeps only the tail that a failed start reports.
-	Output io.Writer
 
 	// Fetch is called when there is no emulator on the machine, and returns the path of one;
 	// [Download] is the usual content. Nil: Start returns ErrNotFound instead.
@@ -163,48 +157,46 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 	if o.Functions != "" {
 		args = append(args, "--functions_emulator="+o.Functions)
 	}
-	p, err := startProcess(o.Output, java.path, args...)
+	p, err := startProcess(java.path, args...)
 	if err != nil {
 		return nil, fmt.Errorf("emulator: start %s: %w", java.path, err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no answer from %s within %v", addr, startTimeout))
 	defer cancel()
-	ended, err := awaitReady(ctx, p, addr)
-	switch {
-	case ended:
-		err = fmt.Errorf("emulator: %w", diagnose(p, java, jar, port))
-	case err == nil && o.Rules != "":
+	err = awaitReady(ctx, p, addr)
+	if err == nil && o.Rules != "" {
 		// The emulator compiles rules only when the first request comes, and then refuses all. The
 		// only call that compiles them puts them in force for one project, here one of nobody's.
 		if err = SetRules(ctx, addr, "demo-tally-check-rules", rules); err != nil {
-			err = fmt.Errorf("emulator: rules file %s: %w", o.Rules, err)
+			err = fmt.Errorf("rules file %s: %w", o.Rules, err)
 		}
 	}
-	if err != nil {
-		_ = p.stop() // err is the news; how the process ended is its consequence or already in it
-		return nil, err
+	if err == nil {
+		return &Emulator{addr: addr, feed: feedAddress.FindString(p.output.String()), process: p}, nil
 	}
-	return &Emulator{addr: addr, feed: feedAddress.FindString(p.output.String()), process: p}, nil
+	if exit := p.stop(); exit != nil {
+		err = fmt.Errorf("%w\nit ended before it was ready: %w", diagnose(p.output.String(), java, jar, port), exit)
+	}
+	return nil, fmt.Errorf("emulator: %w%s", err, p.output.quote())
 }
 
-// awaitReady waits until p answers at addr as an emulator does, or ended before. It returns an
-// error when ctx ends.
+// awaitReady returns nil when p answers at addr as an emulator does, or an error when p or ctx ends.
 //
 // Another emulator may have taken the port and answer there. So p must have printed that it listens
 // at addr, by telling how SDKs are pointed at it.
-func awaitReady(ctx context.Context, p *process, addr string) (ended bool, err error) {
+func awaitReady(ctx context.Context, p *process, addr string) error {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	for {
 		select {
 		case <-p.done:
-			return true, nil
+			return p.exit
 		case <-ctx.Done():
-			return false, fmt.Errorf("emulator: not started: %w%s", context.Cause(ctx), p.output.quote())
+			return fmt.Errorf("not started: %w", context.Cause(ctx))
 		case <-poll.C:
 			printed := strings.Fields(p.output.String())
 			if slices.Contains(printed, "FIRESTORE_EMULATOR_HOST="+addr) && Check(ctx, addr) == nil {
-				return false, nil
+				return nil
 			}
 		}
 	}
@@ -218,14 +210,12 @@ var (
 
 var classVersion = regexp.MustCompile(`class file version (\d+)`)
 
-// diagnose explains the end of an emulator before it was ready: the reason and its remedy first, if
-// its output tells them.
-func diagnose(p *process, java javaRuntime, jar string, port int) error {
-	end := fmt.Sprintf("it ended before it was ready: %v%s", p.exit, p.output.quote())
-	output := p.output.String()
+// diagnose returns the reason why an emulator that printed this ended before it was ready, and the
+// remedy, if its output tells them.
+func diagnose(output string, java javaRuntime, jar string, port int) error {
 	switch {
 	case strings.Contains(strings.ToLower(output), "address already in use"):
-		return fmt.Errorf("port %d %w: stop what listens there or choose another port\n%s", port, errPortInUse, end)
+		return fmt.Errorf("port %d %w: stop what listens there or choose another port", port, errPortInUse)
 	case strings.Contains(output, "UnsupportedClassVersionError"):
 		needed := supportedJava
 		if m := classVersion.FindStringSubmatch(output); m != nil {
@@ -233,14 +223,14 @@ func diagnose(p *process, java javaRuntime, jar string, port int) error {
 				needed = major - 44 // 55 came with Java 11, 61 with 17, 65 with 21
 			}
 		}
-		return fmt.Errorf("%w: %s needs Java %d, but %s is Java %d: %s\n%s",
-			errUnusable, jar, needed, java.path, java.version, installJava(needed), end)
+		return fmt.Errorf("%w: %s needs Java %d, but %s is Java %d: %s",
+			errUnusable, jar, needed, java.path, java.version, installJava(needed))
 	case strings.Contains(output, "Could not find or load main class"):
-		return fmt.Errorf("%w: %s is not a Firestore emulator\n%s", errUnusable, jar, end)
+		return fmt.Errorf("%w: %s is not a Firestore emulator", errUnusable, jar)
 	case strings.Contains(output, "compiling rules"):
-		return fmt.Errorf("the rules file does not compile: correct it where the output says\n%s", end)
+		return errors.New("the rules file does not compile: correct it where the output says")
 	}
-	return errors.New(end)
+	return errors.New("not started")
 }
 
 // checkPort returns an error if something listens on the port. Port 0 is any that is free.

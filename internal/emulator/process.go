@@ -3,7 +3,6 @@ package emulator
 import (
 	"bytes"
 	"errors"
-	"io"
 	"sync"
 	"sync/atomic"
 )
@@ -13,7 +12,7 @@ import (
 type process struct {
 	pid    int    // of the program itself, not of its guard
 	kill   func() // ends the program, soon; may be called at any time, more than once
-	output *output
+	output output
 
 	// done is closed when the program has ended, everything it printed is written, and exit is set.
 	done chan struct{}
@@ -45,26 +44,17 @@ func (p *process) finish(err error) {
 // to print.
 const tailSize = 8 << 10
 
-// output passes on what a process prints and remembers the tail of it. It never fails: a process
-// must not be held up, or ended by a closed pipe, because nobody wants to read it.
+// output remembers the tail of what a process prints.
 type output struct {
 	mu   sync.Mutex
 	tail []byte
-	next io.Writer // nil: nowhere
 }
 
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.tail = append(o.tail, p...)
 	o.tail = o.tail[max(0, len(o.tail)-tailSize):]
-	o.mu.Unlock()
-	// Outside the lock: a blocked writer must not block the error message. Only one goroutine
-	// writes.
-	if o.next != nil {
-		if _, err := o.next.Write(p); err != nil {
-			o.next = nil
-		}
-	}
 	return len(p), nil
 }
 

@@ -2,17 +2,14 @@
 
 package emulator
 
-import (
-	"io"
-	"os/exec"
-)
+import "os/exec"
 
 // startProcess starts the program as a plain child. Without a POSIX shell there is no guard: stop
 // ends the program, but it outlives a parent that is killed.
-func startProcess(to io.Writer, name string, args ...string) (*process, error) {
-	p := &process{output: &output{next: to}, done: make(chan struct{})}
+func startProcess(name string, args ...string) (*process, error) {
+	p := &process{done: make(chan struct{})}
 	cmd := exec.Command(name, args...)
-	cmd.Stdout, cmd.Stderr = p.output, p.output
+	cmd.Stdout, cmd.Stderr = &p.output, &p.output
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

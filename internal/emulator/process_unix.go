@@ -33,7 +33,7 @@ wait $!
 
 // startProcess starts the program under its guard. Both are in a process group of their own, so a
 // Ctrl-C in the terminal does not reach the program before the parent has decided what to do.
-func startProcess(to io.Writer, name string, args ...string) (*process, error) {
+func startProcess(name string, args ...string) (*process, error) {
 	printed, out, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -52,9 +52,8 @@ func startProcess(to io.Writer, name string, args ...string) (*process, error) {
 	}
 
 	p := &process{
-		kill:   sync.OnceFunc(func() { lifeline.Close() }),
-		output: &output{next: to},
-		done:   make(chan struct{}),
+		kill: sync.OnceFunc(func() { lifeline.Close() }),
+		done: make(chan struct{}),
 	}
 	text := bufio.NewReader(printed)
 	line, err := text.ReadString('\n')
@@ -65,8 +64,8 @@ func startProcess(to io.Writer, name string, args ...string) (*process, error) {
 	go func() {
 		defer close(drained)
 		defer printed.Close()
-		_, _ = io.Copy(p.output, text) // neither end fails, but by closing
-		p.kill()                       // the program has ended: so shall its guard
+		_, _ = io.Copy(&p.output, text) // neither end fails, but by closing
+		p.kill()                        // the program has ended: so shall its guard
 	}()
 	go func() {
 		err := cmd.Wait()

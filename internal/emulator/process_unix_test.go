@@ -98,7 +98,7 @@ func TestEmulatorPaused(t *testing.T) {
 }
 
 func TestGuardKilled(t *testing.T) {
-	p, err := startProcess(nil, "/bin/sh", "-c", "echo up; exec sleep 1000")
+	p, err := startProcess("/bin/sh", "-c", "echo up; exec sleep 1000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestGuardKilled(t *testing.T) {
 }
 
 func TestProcessLeavesNothing(t *testing.T) {
-	p, err := startProcess(nil, "/bin/sh", "-c", "echo up; exec sleep 1000")
+	p, err := startProcess("/bin/sh", "-c", "echo up; exec sleep 1000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestProcessLeavesNothing(t *testing.T) {
 }
 
 func TestProgramNotExecutable(t *testing.T) {
-	p, err := startProcess(nil, writeFile(t, "java", ""))
+	p, err := startProcess(writeFile(t, "java", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
