@@ -76,10 +76,19 @@ func TestStartAndStop(t *testing.T) {
 		t.Error("done while it runs")
 	default:
 	}
+	if err := syscall.Kill(e.Pid(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	paused, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := Check(paused, e.Addr()); err != ErrBusy {
+		t.Errorf("a paused emulator: %v, want %v", err, ErrBusy)
+	}
 	if err := e.Stop(); err != nil {
-		t.Errorf("Stop: %v", err)
+		t.Errorf("Stop of a paused emulator: %v", err)
 	}
 	<-e.Done()
+	waitGone(t, e.Pid())
 	if err := e.Stop(); err != nil {
 		t.Errorf("Stop again: %v", err)
 	}
@@ -105,33 +114,13 @@ func TestBrokenRules(t *testing.T) {
 	wantError(t, err, path, "compiling rules", "L3")
 }
 
-func TestRules(t *testing.T) {
-	t.Parallel()
-	path := writeFile(t, "firestore.rules", `rules_version = '2';
-service cloud.firestore {
-  match /databases/{database}/documents {
-    match /open/{id} { allow read, write; }
-  }
-}
-`)
-	e := start(t, Options{Rules: path})
-	if got := request(t, e, http.MethodPatch, "demo-rules", "open/1", ""); got != http.StatusOK {
-		t.Errorf("write to what the rules open: %d", got)
-	}
-	if got := request(t, e, http.MethodPatch, "demo-rules", "closed/1", ""); got != http.StatusForbidden {
-		t.Errorf("write to what the rules close: %d", got)
-	}
-	if got := request(t, e, http.MethodPatch, "demo-rules", "closed/1", "owner"); got != http.StatusOK {
-		t.Errorf("write as owner: %d", got)
-	}
-}
-
 func TestFunctionsMalformed(t *testing.T) {
 	_, err := Start(t.Context(), Options{Functions: "localhost"})
 	wantError(t, err, "host:port", "localhost")
 }
 
-func TestEvents(t *testing.T) {
+// One emulator with rules posts events.
+func TestRulesAndEvents(t *testing.T) {
 	t.Parallel()
 	paths := make(chan string, 100)
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -139,7 +128,22 @@ func TestEvents(t *testing.T) {
 		paths <- r.URL.Path
 	}))
 	defer sink.Close()
-	e := start(t, Options{Functions: sink.Listener.Addr().String()})
+	path := writeFile(t, "firestore.rules", `rules_version = '2';
+service cloud.firestore {
+  match /databases/{database}/documents {
+    match /open/{id} { allow read, write; }
+  }
+}
+`)
+	e := start(t, Options{Rules: path, Functions: sink.Listener.Addr().String()})
+	for _, c := range []struct {
+		path, token string
+		want        int
+	}{{"open/1", "", http.StatusOK}, {"closed/1", "", http.StatusForbidden}, {"closed/1", "owner", http.StatusOK}} {
+		if got := request(t, e, http.MethodPatch, "demo-rules", c.path, c.token); got != c.want {
+			t.Errorf("write to %s as %q: %d, want %d", c.path, c.token, got, c.want)
+		}
+	}
 
 	const project = "demo-events"
 	register := func(name, pattern string) {
@@ -153,7 +157,7 @@ func TestEvents(t *testing.T) {
 	next := func(path string) (fired []string) {
 		t.Helper()
 		for _, p := range []string{path, "fence/1"} {
-			if got := request(t, e, http.MethodPatch, project, p, ""); got != http.StatusOK {
+			if got := request(t, e, http.MethodPatch, project, p, "owner"); got != http.StatusOK {
 				t.Fatalf("write %s: %d", p, got)
 			}
 		}
@@ -180,7 +184,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("after the trigger was replaced, write of a shard fired %q", got)
 	}
 	register("shards", "counters/{counter/shards/{shard}")
-	if got := request(t, e, http.MethodPatch, project, "other/1", ""); got != http.StatusInternalServerError {
+	if got := request(t, e, http.MethodPatch, project, "other/1", "owner"); got != http.StatusInternalServerError {
 		t.Errorf("write with a malformed trigger: %d; RegisterTrigger says that it is refused", got)
 	}
 
@@ -188,7 +192,7 @@ func TestEvents(t *testing.T) {
 	if err := Clear(t.Context(), e.Addr(), project, ""); err != nil {
 		t.Fatal(err)
 	}
-	if got := request(t, e, http.MethodGet, project, "counters/a/shards/0", ""); got != http.StatusNotFound {
+	if got := request(t, e, http.MethodGet, project, "counters/a/shards/0", "owner"); got != http.StatusNotFound {
 		t.Errorf("read after Clear: %d", got)
 	}
 	if got := next("other/1"); len(got) != 0 {

@@ -80,23 +80,6 @@ func TestEmulatorKilled(t *testing.T) {
 	waitGone(t, guard)
 }
 
-func TestEmulatorPaused(t *testing.T) {
-	t.Parallel()
-	e := start(t, Options{})
-	if err := syscall.Kill(e.Pid(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := Check(ctx, e.Addr()); err != ErrBusy {
-		t.Errorf("a paused emulator: %v, want %v", err, ErrBusy)
-	}
-	if err := e.Stop(); err != nil {
-		t.Errorf("Stop of a paused emulator: %v", err)
-	}
-	waitGone(t, e.Pid())
-}
-
 func TestGuardKilled(t *testing.T) {
 	p, err := startProcess("/bin/sh", "-c", "echo up; exec sleep 1000")
 	if err != nil {
