@@ -41,10 +41,10 @@ var ErrInDoubt = errors.New("shards: the increment may have been applied")
 //
 // # Number of shards
 //
-// It is what [NumShards] says, else what the counter document says, else [DefaultNumShards]. The
-// counter document is read at most once a minute, one read for all goroutines; if that fails,
-// Increment returns its error. An outdated number only changes how writes spread: all shards count.
-// A counter of votes is refused with [ErrOncePerUser].
+// [NumShards] gives it, else the counter document, else it is [DefaultNumShards]. The counter
+// document is read at most once a minute, one read for all goroutines; if that fails, Increment
+// returns its error. An outdated number only changes how writes spread: all shards count. A counter
+// of votes is refused with [ErrOncePerUser].
 //
 // # Limits
 //

@@ -22,8 +22,8 @@ type message struct {
 }
 
 // deliver brings copy c of the message to one target after another until the message is
-// acknowledged. It makes at least one delivery, even if another copy is acknowledged first: what
-// has left cannot be recalled.
+// acknowledged. It makes at least one delivery, even if another copy is acknowledged first: a copy
+// that has left cannot be recalled.
 func (r *Relay) deliver(ctx context.Context, m *message, c int) {
 	defer r.end()
 	id, faults := m.event.ID(), r.options.Faults

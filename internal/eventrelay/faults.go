@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Faults is what the network may do to events. The zero value does nothing.
+// Faults says how the network treats events. The zero value delivers each once and at once.
 //
 // All of it depends on the seed, the event's id, its copy and how often that was delivered, and not
 // on the order in which things happen: one seed treats the same ids in the same way whenever they

@@ -63,7 +63,7 @@ func Listen(ctx context.Context, client *firestore.Client, collectionID string, 
 	}
 }
 
-// document is what an event of Listen says of a document.
+// document returns a document without its fields.
 func document(d *firestore.DocumentSnapshot) *firestoredata.Document {
 	return &firestoredata.Document{
 		Name:       d.Ref.Path,

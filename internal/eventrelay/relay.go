@@ -61,7 +61,7 @@ type Options struct {
 	// again. Default 10 s, Pub/Sub's acknowledgement deadline.
 	Timeout time.Duration
 
-	// Faults is what goes wrong on the way. Default: nothing.
+	// Faults makes deliveries go wrong. Default: none does.
 	Faults Faults
 }
 

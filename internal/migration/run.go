@@ -126,7 +126,7 @@ type Difference struct {
 	Why      string `json:"why"`
 }
 
-// A Comparison is what became of a plan.
+// A Comparison tells what became of a plan.
 type Comparison struct {
 	Differing []Difference
 	Exact     int // documents that are there now and do not differ

@@ -35,7 +35,7 @@ const (
 // takes 2 minutes at most, and it begins one each minute.
 const Wait = 3 * time.Minute
 
-// A Plan is what a scan found.
+// A Plan lists the documents that a scan found.
 type Plan struct {
 	Routes    rollup.Routes // those whose shards are in _counter_shards_
 	Documents []*Document   // in the order of their paths
@@ -64,14 +64,14 @@ type Document struct {
 // A Total is one field of a document.
 type Total struct {
 	Field string
-	Left  rollup.Number // what the document's field holds beyond what was carried from it
+	Left  rollup.Number // what the document's field holds less what was carried from it
 
 	held   bool       // the document has the field
 	rollUp bool       // Tally writes the field by now
 	shards rollup.Sum // of what shards and partial sums hold
 }
 
-// Expected is the truth: what the shards hold when nothing is left to do.
+// Expected is the true total, which the shards hold when nothing is left to do.
 func (t *Total) Expected() rollup.Number { return sum(t.shards.Total(), t.Left) }
 
 // Done reports whether nothing is left to do for the document.
