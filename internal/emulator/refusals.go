@@ -109,29 +109,21 @@ type trial struct {
 	} `json:"granularAllowOutcomes"`
 	Context struct {
 		Method, Path, Time string // the time is the request's: a trial again has the same
-		Resource           struct {
-			Undefined *struct{} // the document is not known yet
-		}
-		Request struct {
-			MapValue struct {
-				Fields struct {
-					Auth struct {
-						MapValue struct {
-							Fields struct {
-								UID struct{ StringValue string }
-							}
-						}
-					}
-					WriteFields struct {
-						ListValue struct {
-							Values []struct{ StringValue string }
-						}
-					}
-				}
-			}
-		}
+		Resource, Request  value
 	} `json:"rulesContext"`
 }
+
+// A value is one of the rules language, as the feed has it. A document that is not known yet is
+// undefined.
+type value struct {
+	Undefined   *struct{}
+	StringValue string
+	ListValue   struct{ Values []value }
+	MapValue    struct{ Fields map[string]value }
+}
+
+// field returns a field of a map, an empty value if there is none.
+func (v value) field(name string) value { return v.MapValue.Fields[name] }
 
 // hear returns the requests that a message of the feed, a trial or several, says were refused.
 func (j *judge) hear(message []byte) (refused []Refusal) {
@@ -171,12 +163,12 @@ func (j *judge) hear(message []byte) (refused []Refusal) {
 }
 
 func (t *trial) refusal() Refusal {
-	r := Refusal{Method: t.Context.Method, User: t.Context.Request.MapValue.Fields.Auth.MapValue.Fields.UID.StringValue, Rules: t.Rules}
+	r := Refusal{Method: t.Context.Method, User: t.Context.Request.field("auth").field("uid").StringValue, Rules: t.Rules}
 	if parts := strings.SplitN(t.Context.Path, "/", 5); len(parts) == 5 { // /databases/(default)/documents/…
 		r.Database, r.Path = parts[2], parts[4]
 	}
 	var fields []string
-	for _, v := range t.Context.Request.MapValue.Fields.WriteFields.ListValue.Values {
+	for _, v := range t.Context.Request.field("writeFields").ListValue.Values {
 		fields = append(fields, v.StringValue)
 	}
 	r.Fields = strings.Join(fields, ", ")
