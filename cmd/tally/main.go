@@ -89,11 +89,11 @@ the same command does the rest.`,
   tally get counters/likes                               # the sum now, and what the roll-up says
   tally watch counters/likes                             # a line for each new roll-up
   tally ls
+  tally audit                                            # compares all roll-ups with their shards
   tally resize counters/likes 50                         # the total stays
   tally set counters/likes 1200
   tally freeze counters/likes                            # clients write it no more
   tally import counters/likes --documents posts/7/likes  # how many documents there are
-  tally audit
   tally delete counters/likes`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
