@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -22,7 +23,7 @@ type mutation struct {
 	name     string
 	file     string // in this folder
 	old, new string // old is there once
-	test     string // of this package; of the file's when that is the store on Firestore, the app or shards; with "../" of the root's
+	test     string // of this package, or of the file's if that has tests; with a folder, of that
 }
 
 // TestMutations shows that the tests notice when a rule is broken. A mutation that no test notices is
@@ -44,7 +45,7 @@ func TestMutations(t *testing.T) {
 			alone = append(alone, n)
 		}
 	}
-	together.build(t, ".", "..", "../internal/app", "../internal/firestorestore", "../shards")
+	together.build(t, ".", "..", "../internal/app", "../internal/firestorestore", "../internal/storetest", "../shards")
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for n, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
@@ -59,7 +60,7 @@ func TestMutations(t *testing.T) {
 			}
 			if out, err := built.run(t, n, m); err == nil {
 				t.Errorf("survived %s", m.test)
-			} else if !strings.Contains(string(out), "--- FAIL: "+strings.TrimPrefix(m.test, "../")) {
+			} else if !strings.Contains(string(out), "--- FAIL: "+path.Base(m.test)) {
 				t.Errorf("%s did not fail, but:\n%s", m.test, out)
 			}
 		})
@@ -68,9 +69,10 @@ func TestMutations(t *testing.T) {
 
 // dir is the folder of the mutation's test.
 func (m *mutation) dir() string {
+	folder, _ := path.Split(m.test)
 	switch dir := filepath.Dir(m.file); {
-	case strings.HasPrefix(m.test, "../"):
-		return ".."
+	case folder != "":
+		return path.Clean(folder)
 	case slices.Contains([]string{"firestorestore", "app", "shards"}, filepath.Base(dir)):
 		return dir
 	default:
@@ -201,7 +203,7 @@ func (b *mutants) build(t *testing.T, dirs ...string) {
 
 // run runs a mutation's test on its mutant.
 func (b *mutants) run(t *testing.T, n int, m mutation) ([]byte, error) {
-	args := []string{"-test.failfast", "-test.timeout=2m", "-test.run=^" + strings.TrimPrefix(m.test, "../") + "$"}
+	args := []string{"-test.failfast", "-test.timeout=2m", "-test.run=^" + path.Base(m.test) + "$"}
 	if m.dir() == "." {
 		args = append(args, "-sim.shrink=0")
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/storetest"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
@@ -25,44 +24,6 @@ import (
 )
 
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
-
-func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Backend {
-		client := dial(t)
-		return backend(client, open(t, client))
-	})
-}
-
-func backend(client *firestore.Client, store rollup.AuditStore) storetest.Backend {
-	return storetest.Backend{
-		AuditStore: store,
-		Put: func(t *testing.T, path string, fields map[string]any) time.Time {
-			t.Helper()
-			result, err := client.Doc(path).Set(t.Context(), fields)
-			if err != nil {
-				t.Fatalf("writing %s: %v", path, err)
-			}
-			return result.UpdateTime
-		},
-		Delete: func(t *testing.T, path string) {
-			t.Helper()
-			if _, err := client.Doc(path).Delete(t.Context()); err != nil {
-				t.Fatalf("deleting %s: %v", path, err)
-			}
-		},
-		Get: func(t *testing.T, path string) map[string]any {
-			t.Helper()
-			doc, err := client.Doc(path).Get(t.Context())
-			if status.Code(err) == codes.NotFound {
-				return nil
-			}
-			if err != nil {
-				t.Fatalf("reading %s: %v", path, err)
-			}
-			return doc.Data()
-		},
-	}
-}
 
 // dial opens the default database of a new project.
 func dial(t *testing.T, opts ...grpc.DialOption) *firestore.Client {

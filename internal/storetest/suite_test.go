@@ -1,4 +1,3 @@
-// Package storetest is the suite that every rollup.AuditStore passes.
 package storetest
 
 import (
@@ -18,20 +17,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A Backend is a store together with the means to write and read documents beside it, as apps do.
+// A backend is a store together with the means to write and read documents beside it, as apps do.
 // Paths are below the database's root.
-type Backend struct {
+type backend struct {
 	rollup.AuditStore
 	Put    func(t *testing.T, path string, fields map[string]any) time.Time // sets the whole document; returns the commit time
 	Delete func(t *testing.T, path string)
 	Get    func(t *testing.T, path string) map[string]any // nil: no such document
 }
 
-// Run runs the suite. Each call of open returns an empty database.
-func Run(t *testing.T, open func(t *testing.T) Backend) {
+// run runs the suite. Each call of open returns an empty database.
+func run(t *testing.T, open func(t *testing.T) backend) {
 	for _, test := range []struct {
 		name string
-		f    func(*testing.T, Backend)
+		f    func(*testing.T, backend)
 	}{
 		{"View of nothing", testViewOfNothing},
 		{"View reads a roll-up", testViewReadsRollUp},
@@ -97,7 +96,7 @@ type view struct {
 	malformed []rollup.Malformed
 }
 
-func look(t *testing.T, b Backend, c rollup.Counter) view {
+func look(t *testing.T, b backend, c rollup.Counter) view {
 	t.Helper()
 	s := open(t, b, c)
 	v := view{readTime: s.ReadTime(), rollUp: s.RollUp(), totals: sumOf(t, s)}
@@ -108,7 +107,7 @@ func look(t *testing.T, b Backend, c rollup.Counter) view {
 	return v
 }
 
-func open(t *testing.T, b Backend, c rollup.Counter) rollup.Snapshot {
+func open(t *testing.T, b backend, c rollup.Counter) rollup.Snapshot {
 	t.Helper()
 	s, err := b.View(t.Context(), c)
 	if err != nil {
@@ -126,7 +125,7 @@ func sumOf(t *testing.T, s rollup.Snapshot) rollup.Totals {
 	return totals
 }
 
-func write(t *testing.T, b Backend, c rollup.Counter, r rollup.RollUp) {
+func write(t *testing.T, b backend, c rollup.Counter, r rollup.RollUp) {
 	t.Helper()
 	if err := b.Write(t.Context(), c, r); err != nil {
 		t.Fatalf("Write(%s): %v", c.RollUp, err)
@@ -151,7 +150,7 @@ func diff(want, got any) string {
 
 var someTime = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 
-func testViewOfNothing(t *testing.T, b Backend) {
+func testViewOfNothing(t *testing.T, b backend) {
 	before := b.Put(t, "other/document", map[string]any{"count": 1})
 	v := look(t, b, likes)
 	if v.rollUp.Exists() {
@@ -168,7 +167,7 @@ func testViewOfNothing(t *testing.T, b Backend) {
 	}
 }
 
-func testViewReadsRollUp(t *testing.T, b Backend) {
+func testViewReadsRollUp(t *testing.T, b backend) {
 	two := counter("c/{c}/s/{s} -> r/{c} : likes, views", "c/x/s")
 	tally := document.Tally{AsOf: someTime, NumShards: 7, PacedUntil: someTime.Add(time.Second), Routes: "5f0c", Totals: []string{"likes", "views"}, Former: []string{"count"}}
 	for _, test := range []struct {
@@ -191,7 +190,7 @@ func testViewReadsRollUp(t *testing.T, b Backend) {
 }
 
 // testReadTime takes a snapshot's time between what was committed before it and after it.
-func testReadTime(t *testing.T, b Backend) {
+func testReadTime(t *testing.T, b backend) {
 	before := b.Put(t, source(likes)+"/0", map[string]any{"count": 1})
 	s := open(t, b, likes)
 	after := b.Put(t, source(likes)+"/0", map[string]any{"count": 2})
@@ -200,7 +199,7 @@ func testReadTime(t *testing.T, b Backend) {
 	}
 }
 
-func testViewEnds(t *testing.T, b Backend) {
+func testViewEnds(t *testing.T, b backend) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.View(ctx, likes); err == nil {
@@ -214,7 +213,7 @@ func testViewEnds(t *testing.T, b Backend) {
 	}
 }
 
-func testSnapshot(t *testing.T, b Backend) {
+func testSnapshot(t *testing.T, b backend) {
 	for read, option := range reads {
 		c := counter(rollup.DefaultRoute+", other"+option, "counters/"+read+"/shards")
 		b.Put(t, source(c)+"/0", map[string]any{"count": 1, "other": 1})
@@ -231,7 +230,7 @@ func testSnapshot(t *testing.T, b Backend) {
 	}
 }
 
-func testViewSeesCommits(t *testing.T, b Backend) {
+func testViewSeesCommits(t *testing.T, b backend) {
 	for i := range 20 {
 		committed := b.Put(t, source(likes)+"/0", map[string]any{"count": i})
 		v := look(t, b, likes)
@@ -245,7 +244,7 @@ func testViewSeesCommits(t *testing.T, b Backend) {
 }
 
 // testViewDoesNotBlock writes shards and the roll-up while a snapshot is open that has read them.
-func testViewDoesNotBlock(t *testing.T, b Backend) {
+func testViewDoesNotBlock(t *testing.T, b backend) {
 	b.Put(t, source(likes)+"/0", map[string]any{"count": 1})
 	write(t, b, likes, rolledUp(rollup.Int(1), 1, someTime))
 	s := open(t, b, likes)
@@ -258,7 +257,7 @@ func testViewDoesNotBlock(t *testing.T, b Backend) {
 	write(t, b, likes, r)
 }
 
-func testWriteCreates(t *testing.T, b Backend) {
+func testWriteCreates(t *testing.T, b backend) {
 	r := rolledUp(rollup.Int(math.MaxInt64), 3, someTime)
 	r.Tally.Former = []string{"b", "a"}
 	write(t, b, likes, r)
@@ -273,7 +272,7 @@ func testWriteCreates(t *testing.T, b Backend) {
 	}
 }
 
-func testWriteReplaces(t *testing.T, b Backend) {
+func testWriteReplaces(t *testing.T, b backend) {
 	read := rollup.RollUp{UpdateTime: b.Put(t, likes.RollUp, map[string]any{"count": 1, "tally": map[string]any{"as_of": "never", "other": 1}, "title": "kept"})}
 	for i := range 3 {
 		r := rolledUp(rollup.Double(0.5), int64(i), someTime.Add(time.Duration(i)*time.Microsecond))
@@ -294,7 +293,7 @@ func testWriteReplaces(t *testing.T, b Backend) {
 	}
 }
 
-func testWriteRefused(t *testing.T, b Backend) {
+func testWriteRefused(t *testing.T, b backend) {
 	created := b.Put(t, likes.RollUp, map[string]any{"count": 1})
 	b.Put(t, likes.RollUp, map[string]any{"count": 2})
 	gone := b.Put(t, "rollups/gone", map[string]any{"count": 1})
@@ -326,7 +325,7 @@ func testWriteRefused(t *testing.T, b Backend) {
 	}
 }
 
-func testWriteByMany(t *testing.T, b Backend) {
+func testWriteByMany(t *testing.T, b backend) {
 	for round := range 3 {
 		read := look(t, b, likes).rollUp
 		var (
@@ -356,7 +355,7 @@ func testWriteByMany(t *testing.T, b Backend) {
 }
 
 // testIDs takes a counter with ids of every kind that Firestore allows through a roll-up.
-func testIDs(t *testing.T, b Backend) {
+func testIDs(t *testing.T, b backend) {
 	var want []string
 	for _, id := range []string{
 		"a b", "größe", "三", "👍🏽", "a.b", "a:b", "a\\b", "`a`", "a'b\"c", "a%2Fb", "a?b#c&d=e", "{a}", "(a)", "[a]", "a*b", "a,b;c", "->", "~!@$^+|<>",
@@ -451,7 +450,7 @@ var sums = []sum{
 	{name: "a field of many characters", fields: "a b-c’é😀", shards: []map[string]any{{"a b-c’é😀": 3}}, want: map[string]rollup.Number{"a b-c’é😀": rollup.Int(3)}, numShards: 1},
 }
 
-func (s sum) run(t *testing.T, b Backend, option string) {
+func (s sum) run(t *testing.T, b backend, option string) {
 	fields := s.fields
 	if fields == "" {
 		fields = "count"
@@ -480,7 +479,7 @@ func (s sum) run(t *testing.T, b Backend, option string) {
 
 // testSeveralRoutes: the totals of routes of one template are summed in one snapshot, each over its own
 // source. count() counts documents, whatever they hold.
-func testSeveralRoutes(t *testing.T, b Backend) {
+func testSeveralRoutes(t *testing.T, b backend) {
 	routes, err := rollup.ParseRoutes(`
 		posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
 		posts/{p}/ratings/{user} -> posts/{p} : count() as ratings, stars, half as halves : existing
