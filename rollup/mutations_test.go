@@ -31,11 +31,11 @@ var mutations = []mutation{
 		`if err := c.write(ctx, &l, p); err != nil {`,
 		`if err := c.write(ctx, &l, p); err != nil && !errors.Is(err, ErrConflict) {`, "TestSimulation"},
 	{"a refused write is forced", "rollup.go",
-		`	return r.store.Write(ctx, l.counter, written)`,
+		`	return r.call(ctx, "write", func(`,
 		`	if v, err := r.store.View(ctx, l.counter); err == nil {
 		written.UpdateTime = v.RollUp().UpdateTime
 	}
-	return r.store.Write(ctx, l.counter, written)`, "TestSimulation"},
+	return r.call(ctx, "write", func(`, "TestSimulation"},
 	{"an event is acknowledged because the roll-up is newer than its commit", "coalescer.go",
 		`g.from = l.readTime`,
 		`g.from = l.asOf`, "TestSimulation"},
@@ -641,7 +641,7 @@ var mutations = []mutation{
 `, "TestForeignCollections"},
 
 	{"the app sets no hold limit", "../internal/app/app.go",
-		`Hold: s.config.HoldLimit, `,
+		`Hold:    s.config.HoldLimit,`,
 		``, "TestHoldLimit"},
 	{"a call may take as long as an event is held", "../internal/app/app.go",
 		`Timeout: s.config.HoldLimit / 2`,

@@ -40,6 +40,11 @@ type Options struct {
 	// Wrote, unless nil, is called after each attempt to write a roll-up, with the context of the
 	// attempt. It must be safe for concurrent use, and quick: events wait for it.
 	Wrote func(context.Context, Attempt)
+
+	// Calling, unless nil, is called before each call of the Store but those of walks and cursors, by the
+	// name "look", "sum", "write" or "remove". The call is made with the context that it returns, and
+	// then the function that it returns is called with the call's error.
+	Calling func(ctx context.Context, name string) (context.Context, func(error))
 }
 
 // An Attempt is one attempt to write a roll-up.
@@ -63,6 +68,17 @@ func newRoller(store Store, o Options) roller {
 		o.Random = rand.Float64
 	}
 	return roller{store: store, Options: o, named: new(named)}
+}
+
+// call makes a call of the Store.
+func (r *roller) call(ctx context.Context, name string, f func(context.Context) error) error {
+	if r.Calling == nil {
+		return f(ctx)
+	}
+	ctx, called := r.Calling(ctx, name)
+	err := f(ctx)
+	called(err)
+	return err
 }
 
 // A look is one attempt at a roll-up: one snapshot and what was read in it.
@@ -99,8 +115,11 @@ func (l *look) rerouted() bool {
 // look opens a snapshot of c.
 func (r *roller) look(ctx context.Context, c Counter, eventID string) (look, error) {
 	l := look{counter: c, eventID: eventID, began: time.Now()}
-	var err error
-	if l.snapshot, err = r.store.View(ctx, c); err != nil {
+	err := r.call(ctx, "look", func(ctx context.Context) (err error) {
+		l.snapshot, err = r.store.View(ctx, c)
+		return err
+	})
+	if err != nil {
 		return l, err
 	}
 	l.received = time.Now()
@@ -129,8 +148,12 @@ func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
 }
 
 // sum adds up the sources in the look's snapshot.
-func (r *roller) sum(ctx context.Context, l *look) (err error) {
-	if l.totals, err = l.snapshot.Sum(ctx); err == nil && l.totals.Malformed > 0 {
+func (r *roller) sum(ctx context.Context, l *look) error {
+	err := r.call(ctx, "sum", func(ctx context.Context) (err error) {
+		l.totals, err = l.snapshot.Sum(ctx)
+		return err
+	})
+	if err == nil && l.totals.Malformed > 0 {
 		r.nameMalformed(ctx, l)
 	}
 	return err
@@ -209,7 +232,7 @@ func (r *roller) logTotals(ctx context.Context, message string, l *look) {
 
 // remove removes the roll-up that the look saw.
 func (r *roller) remove(ctx context.Context, store AuditStore, l *look) error {
-	err := store.Remove(ctx, l.counter, l.rollUp)
+	err := r.call(ctx, "remove", func(ctx context.Context) error { return store.Remove(ctx, l.counter, l.rollUp) })
 	if err == nil {
 		r.logTotals(ctx, "removed", l)
 	}
@@ -235,7 +258,7 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 	if r.prune {
 		written.Gone, written.Tally.Former = written.Tally.Former, nil
 	}
-	return r.store.Write(ctx, l.counter, written)
+	return r.call(ctx, "write", func(ctx context.Context) error { return r.store.Write(ctx, l.counter, written) })
 }
 
 // former returns the names that earlier routes kept. No event's write takes their totals away: while a

@@ -24,6 +24,8 @@ import (
 	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/firestore-tally/tally/rollup"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc"
 )
@@ -91,7 +93,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	s.ending.RLock()
 	defer s.ending.RUnlock()
 	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end as soon as it is unlocked
-	ctx, span := s.telemetry.StartEvent(ctx, r.Header)
+	ctx, span := s.telemetry.Start(ctx, "event", r.Header)
 	e := ended{began: time.Now()}
 	e.change, e.err = s.receive(r)
 	if e.err == nil {
@@ -204,7 +206,6 @@ func (s *service) database(ctx context.Context, id string) (*database, error) {
 		if err != nil {
 			return nil, err
 		}
-		store = s.telemetry.Store(store, firestorestore.Class)
 		logger := s.logger.With("database", id)
 		d := &database{store, logger, rollup.NewCoalescer(store, s.options(logger))}
 		s.mu.Lock()
@@ -238,8 +239,15 @@ func (s *service) dialStore(ctx context.Context, id string) (rollup.AuditStore, 
 }
 
 func (s *service) options(logger *slog.Logger) rollup.Options {
-	// Half the hold limit, so that an event outlives one call that never answers.
-	return rollup.Options{Cadence: s.config.Cadence, Burst: s.config.Burst, Timeout: s.config.HoldLimit / 2, Hold: s.config.HoldLimit, Logger: logger, Wrote: s.telemetry.Wrote}
+	return rollup.Options{
+		Cadence: s.config.Cadence,
+		Burst:   s.config.Burst,
+		Timeout: s.config.HoldLimit / 2, // an event outlives one call that never answers
+		Hold:    s.config.HoldLimit,
+		Logger:  logger,
+		Wrote:   s.telemetry.Wrote,
+		Calling: s.telemetry.Calling(true, firestorestore.Class),
+	}
 }
 
 var (
@@ -276,7 +284,7 @@ type ended struct {
 
 // record notes how an event ended, and warns when its roll-up came late. It exports telemetry if that
 // is due, unless the event was absorbed: then another, which is held, will do so.
-func (s *service) record(ctx context.Context, span telemetry.Span, e ended) {
+func (s *service) record(ctx context.Context, span trace.Span, e ended) {
 	held := time.Duration(-1)
 	if e.ending.Held {
 		held = time.Since(e.began)
@@ -289,10 +297,11 @@ func (s *service) record(ctx context.Context, span telemetry.Span, e ended) {
 		}
 	}
 	s.telemetry.Event(ctx, e.outcome, held)
-	span.Set("tally.outcome", string(e.outcome))
-	span.Set("tally.counter", e.counter)
-	span.Set("tally.event_id", e.change.ID)
-	span.End(e.err)
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("tally.outcome", string(e.outcome)),
+			attribute.String("tally.counter", e.counter), attribute.String("tally.event_id", e.change.ID))
+	}
+	telemetry.End(span, e.err)
 	if e.outcome != telemetry.Absorbed {
 		s.telemetry.Flush(ctx)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -52,7 +54,7 @@ type tick struct {
 }
 
 func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun bool) scheduleReport {
-	ctx, span := s.telemetry.StartTick(ctx, header)
+	ctx, span := s.telemetry.Start(ctx, "tick", header)
 	began := time.Now()
 	work, reserve := s.config.TickTime()
 	t := &tick{service: s, dryRun: dryRun, end: began.Add(work), reserve: reserve}
@@ -87,7 +89,7 @@ func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun boo
 	if !dryRun {
 		s.telemetry.Tick(ctx, len(t.problems) == 0)
 	}
-	span.End(errors.Join(t.problems...))
+	telemetry.End(span, errors.Join(t.problems...))
 	s.telemetry.FlushNow(ctx)
 	return t.report
 }
@@ -116,6 +118,7 @@ func (t *tick) options(d *database) rollup.AuditOptions {
 	o := t.config.AuditOptions(d.logger)
 	o.Timeout = t.reserve
 	o.Wrote = t.telemetry.Wrote
+	o.Calling = t.telemetry.Calling(false, firestorestore.Class) // a tick makes too many calls for spans
 	return o
 }
 

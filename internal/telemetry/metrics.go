@@ -145,8 +145,3 @@ func (t *Telemetry) Audited(ctx context.Context, r rollup.Report) {
 	}
 	t.drift.Add(ctx, int64(r.Drift))
 }
-
-// failed counts a failed call of Firestore.
-func (t *Telemetry) failed(ctx context.Context, operation, class string) {
-	t.errors.Add(ctx, 1, metric.WithAttributeSet(attribute.NewSet(attribute.String("operation", operation), attribute.String("error.type", class))))
-}
