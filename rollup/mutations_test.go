@@ -423,13 +423,13 @@ var mutations = []mutation{
 		c.mu.Unlock()
 		return Ending{}, nil
 	}
-	if g := s.open; g != nil {`, "TestSimulation"},
+	if g := s.open; g != nil {`, "TestEventDuringLookWaitsForTheNext"},
 	{"a roll-up older than the covered-from time releases", "coalescer.go",
 		`if g.from.After(asOf) {`,
 		`if g.from.After(asOf.Add(time.Second)) {`, "TestSimulation"},
 	{"an anchor that fails leaves its generation open", "coalescer.go",
 		`if !anchor {`,
-		`if true {`, "TestSimulation"},
+		`if true {`, "TestDeadlineOfOpenGeneration"},
 	{"a failed look releases", "coalescer.go",
 		`			c.failed(oldest.values, s, oldest.anchor, err)
 `,
