@@ -219,12 +219,12 @@ func (w *world) commit(write func(*firestore.Transaction) error) {
 // eventually bounds the waits; the machine may be slow.
 const eventually = 60 * time.Second
 
-// askAgain is how often a document that is waited for is read. A listener would not do: Google's emulator tells
-// it nothing of a commit that falls into its beginning.
+// askAgain is how often a document that is waited for is read. A listener would not do: Google's
+// emulator tells it nothing of a commit that falls into its beginning.
 const askAgain = 10 * time.Millisecond
 
-// wantRollUp waits until the roll-up covers the last write, and compares its totals, and num_shards of
-// its tally.
+// wantRollUp waits until the roll-up covers the last write, and compares its totals, and num_shards
+// of its tally.
 func (w *world) wantRollUp(path string, want map[string]any) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), eventually)
@@ -449,8 +449,8 @@ func TestCallersGoAway(t *testing.T) {
 	t.Parallel()
 	client := emulatortest.Client(t)
 	project := strings.Split(client.Doc("a/b").Path, "/")[1]
-	// A connection that a caller leaves must not be met again by another: net/http may tell that one the
-	// first one's error.
+	// A connection that a caller leaves must not be met again by another: net/http may tell that
+	// one the first one's error.
 	send := func(ctx context.Context, c *http.Client, id, counter string) error {
 		e := newEvent(t, id, project, "counters/"+counter+"/shards/0")
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, at(callers, project), bytes.NewReader(e.Body))
@@ -615,7 +615,8 @@ func TestSchedule(t *testing.T) {
 	}
 	w.wantRollUp("posts/p/rollups/c", map[string]any{"likes": int64(1), "views": int64(0), "num_shards": int64(1)})
 	(&world{t: t, client: other}).wantRollUp("rollups/c", count(int64(7), 1))
-	// the cursor; two walks that find no roll-up; the counter, the end behind it, twice; its roll-up and sum
+	// the cursor; two walks that find no roll-up; the counter, the end behind it, twice; its
+	// roll-up and sum
 	if want := (billing.Counts{Reads: 1 + 2 + 3 + 2, Writes: 2}); second.Billed != want {
 		t.Errorf("billed %+v, want %+v", second.Billed, want)
 	}
@@ -642,8 +643,8 @@ func TestSchedule(t *testing.T) {
 	if err != nil || !cmp.Equal(app.Data(), map[string]any{"title": "x"}) {
 		t.Errorf("rollups/app: %v, %v", app.Data(), err)
 	}
-	// the cursor; its roll-up found, the end behind it, no roll-up of the other route; its roll-up and sum;
-	// its shards found, the end behind them, twice; its roll-up
+	// the cursor; its roll-up found, the end behind it, no roll-up of the other route; its roll-up
+	// and sum; its shards found, the end behind them, twice; its roll-up
 	if want := int64(1 + 3 + 2 + 3 + 1); second.Billed.Reads != want || second.Billed.Writes != 1 {
 		t.Errorf("billed %+v, want %d reads and the cursor's write", second.Billed, want)
 	}

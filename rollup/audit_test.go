@@ -244,7 +244,8 @@ func TestAuditTriesAgain(t *testing.T) {
 	}
 }
 
-// A counter that never rests is the trigger's: the first roll-up as of the audit's first look or later is enough.
+// A counter that never rests is the trigger's: the first roll-up as of the audit's first look or
+// later is enough.
 func TestAuditOfBusyCounter(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)
@@ -339,8 +340,8 @@ func (w *world) patient() rollup.AuditOptions {
 	return o
 }
 
-// A difference that no event of a shard explains is drift, and repaired; one whose event comes within
-// the grace is none.
+// A difference that no event of a shard explains is drift, and repaired; one whose event comes
+// within the grace is none.
 func TestDrift(t *testing.T) {
 	for name, test := range map[string]struct {
 		after time.Duration // when the trigger rolls up; 0: never
@@ -911,8 +912,8 @@ func (s failingRoute) RollUps(ctx context.Context, t *rollup.Template, from stri
 }
 
 // A page that cannot be read keeps its walk's place, and the audit is not complete. The other walks
-// go on, begin anew with the next audit, and so on until the page can be read; then the walk goes on
-// where it was.
+// go on, begin anew with the next audit, and so on until the page can be read; then the walk goes
+// on where it was.
 func TestFailedPageKeepsItsPlace(t *testing.T) {
 	const n = 250 // for each of three routes; a page holds 100
 	for name, test := range map[string]struct {
@@ -1063,8 +1064,8 @@ func TestCycle(t *testing.T) {
 	})
 }
 
-// What another has written since the first look is no proof that an event was lost, even if it is of
-// an older snapshot: the change that it lacks may have come just before that look.
+// What another has written since the first look is no proof that an event was lost, even if it is
+// of an older snapshot: the change that it lacks may have come just before that look.
 func TestNoDriftAfterAnothersRollUp(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)
@@ -1149,8 +1150,8 @@ func TestOverlappedAuditLeavesTheCursor(t *testing.T) {
 	})
 }
 
-// A roll-up that other routes made is rewritten at once and is not drift, whatever it holds. Its pace
-// holds.
+// A roll-up that other routes made is rewritten at once and is not drift, whatever it holds. Its
+// pace holds.
 func TestRerouted(t *testing.T) {
 	for name, test := range map[string]struct {
 		total  int64
@@ -1219,8 +1220,8 @@ func TestWaitingDifferenceKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// The cursor holds on the very routes that it was saved for, with a place for each. On others an audit
-// begins anew.
+// The cursor holds on the very routes that it was saved for, with a place for each. On others an
+// audit begins anew.
 func TestCursorHoldsOnItsRoutes(t *testing.T) {
 	place := rollup.Place{From: "rollups/3"}
 	for name, test := range map[string]struct {
@@ -1358,8 +1359,8 @@ func TestCallsThatHang(t *testing.T) {
 	}
 }
 
-// Nothing is expected of events of a route that says "every": its differences have no grace. They are
-// repaired at the pace of D.
+// Nothing is expected of events of a route that says "every": its differences have no grace. They
+// are repaired at the pace of D.
 func TestAuditOfScheduledRoute(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)
@@ -1378,7 +1379,8 @@ func TestAuditOfScheduledRoute(t *testing.T) {
 	})
 }
 
-// The next audit goes on with the route that the last has not finished; one that is done waits for it.
+// The next audit goes on with the route that the last has not finished; one that is done waits for
+// it.
 func TestRoutesTakeTurns(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count; " + rollup.DefaultRoute)
@@ -1408,8 +1410,8 @@ func TestRoutesTakeTurns(t *testing.T) {
 	})
 }
 
-// The grace is longer than an event may be held, come again and be held again: Eventarc delivers again
-// after 10 s at least.
+// The grace is longer than an event may be held, come again and be held again: Eventarc delivers
+// again after 10 s at least.
 func TestGrace(t *testing.T) {
 	for _, test := range []struct{ cadence, hold time.Duration }{{time.Second, 8 * time.Second}, {time.Minute, 200 * time.Second}} {
 		got, least := rollup.Grace(test.cadence, test.hold), test.cadence+2*test.hold+10*time.Second

@@ -64,7 +64,8 @@ func (o *outcome) add(other outcome) {
 	o.repaired += other.repaired
 }
 
-// A holder is what may stand for an event: the other deliveries of its counter at the same instance.
+// A holder is what may stand for an event: the other deliveries of its counter at the same
+// instance.
 type holder struct {
 	*instance
 	*simulatedCounter
@@ -312,8 +313,8 @@ func (s *simulation) committed(c *simulatedCounter, at time.Time) {
 	s.outcome.events++
 }
 
-// send delivers a copy of a message until the message is acknowledged. A further copy comes once even
-// after that.
+// send delivers a copy of a message until the message is acknowledged. A further copy comes once
+// even after that.
 func (s *simulation) send(m *message, copy int) {
 	for attempt := 1; ; attempt++ {
 		name := fmt.Sprintf("event %d.%d.%d", m.n, copy, attempt)
@@ -531,7 +532,8 @@ const (
 	faults
 )
 
-// A call is one call of an instance's store: a request on its way there and an answer on its way back.
+// A call is one call of an instance's store: a request on its way there and an answer on its way
+// back.
 type call struct {
 	*instance
 	name   string
@@ -785,8 +787,8 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 	return nil
 }
 
-// tooMany checks the pace's promise for the windows that end with the last roll-up: in a window w there
-// are at most burst + w/cadence.
+// tooMany checks the pace's promise for the windows that end with the last roll-up: in a window w
+// there are at most burst + w/cadence.
 func tooMany(asOfs []time.Time, cadence time.Duration, burst int) (n int, window time.Duration, ok bool) {
 	last := asOfs[len(asOfs)-1]
 	for i := range asOfs {
@@ -848,7 +850,8 @@ func (s *simulation) check() {
 	}
 }
 
-// exact reports whether a counter's roll-up is the sum of its shards, or was removed and there are none.
+// exact reports whether a counter's roll-up is the sum of its shards, or was removed and there are
+// none.
 func (s *simulation) exact(c *simulatedCounter) bool {
 	if len(c.truth) == 0 {
 		return true
@@ -872,9 +875,9 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 	return document.DecodeTally(fields["tally"]).NumShards == is.documents()
 }
 
-// explained reports whether an acknowledged event that nothing covers is a remainder that the design
-// names: what stood for it failed, and was not delivered again, because another copy had been
-// acknowledged before or because its retries were exhausted.
+// explained reports whether an acknowledged event that nothing covers is a remainder that the
+// design names: what stood for it failed, and was not delivered again, because another copy had
+// been acknowledged before or because its retries were exhausted.
 func (s *simulation) explained(d *simulatedDelivery) bool {
 	for _, stood := range s.deliveries {
 		if stood.to != d.to || stood.counter != d.counter || stood.message == d.message || stood.nil ||

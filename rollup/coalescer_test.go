@@ -753,7 +753,8 @@ func TestManyInstances(t *testing.T) {
 	})
 }
 
-// An anchor whose time is up before its generation is even closed takes it along: what comes later must not be absorbed by it.
+// An anchor whose time is up before its generation is even closed takes it along: what comes later
+// must not be absorbed by it.
 func TestDeadlineOfOpenGeneration(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.acknowledged(w.deliver(c, "first"))
@@ -891,8 +892,9 @@ func TestFailureOfSum(t *testing.T) {
 	})
 }
 
-// The pauses between failures: none, then from half of 50 ms, doubled, up to the cadence; and afresh
-// after a roll-up. A refusal without another's roll-up is the app's doing, and gets a pause at once.
+// The pauses between failures: none, then from half of 50 ms, doubled, up to the cadence; and
+// afresh after a roll-up. A refusal without another's roll-up is the app's doing, and gets a pause
+// at once.
 func TestPausesBetweenFailures(t *testing.T) {
 	for name, test := range map[string]struct {
 		lost  error
@@ -961,7 +963,8 @@ func TestRowOfFailuresEnds(t *testing.T) {
 	})
 }
 
-// One roll-up releases every generation that it covers, and a look closes the open one while others still wait.
+// One roll-up releases every generation that it covers, and a look closes the open one while others
+// still wait.
 func TestRollUpReleasesAllThatItCovers(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.rollUpElsewhere()
@@ -1030,7 +1033,8 @@ func TestSpreadIsCapped(t *testing.T) {
 	})
 }
 
-// What is due is counted from the receipt of the roll-up document, not from the begin of the look nor from the end of the write.
+// What is due is counted from the receipt of the roll-up document, not from the begin of the look
+// nor from the end of the write.
 func TestDueCountsFromTheAnswer(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		inWorld(t, func(w *world, c *rollup.Coalescer) {

@@ -58,7 +58,8 @@ func (rs Routes) conflicts() []error {
 	return problems
 }
 
-// conflict reports what makes r's roll-ups unsafe beside the source of a route, which may be r's own.
+// conflict reports what makes r's roll-ups unsafe beside the source of a route, which may be r's
+// own.
 func (r *Route) conflict(other *Route, report func(format string, args ...any)) {
 	if overlap(r.template, other.pattern) {
 		report("the roll-up %s matches the source %s; writing it would trigger another roll-up, without end",

@@ -62,8 +62,8 @@ func TestRoutesOfOneTemplate(t *testing.T) {
 	})
 }
 
-// A document of the app's own that is not there covers its events like a roll-up, is looked at once a
-// cadence, and is never created. When it comes, the next change fills it in.
+// A document of the app's own that is not there covers its events like a roll-up, is looked at once
+// a cadence, and is never created. When it comes, the next change fills it in.
 func TestMissingDocument(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		var deliveries []*delivery
@@ -236,7 +236,8 @@ func TestKeepOfExisting(t *testing.T) {
 	})
 }
 
-// An event that changes no total costs nothing, for five seconds of the server's time after its commit.
+// An event that changes no total costs nothing, for five seconds of the server's time after its
+// commit.
 func TestUnchangedCostsNothing(t *testing.T) {
 	for _, skew := range []time.Duration{0, time.Hour, -time.Hour} {
 		inWorld(t, func(w *world, c *rollup.Coalescer) {
@@ -270,8 +271,8 @@ func TestUnchangedCostsNothing(t *testing.T) {
 	}
 }
 
-// It opens no generation of a counter that is active, and its age counts from before the look that tells
-// what time it is.
+// It opens no generation of a counter that is active, and its age counts from before the look that
+// tells what time it is.
 func TestUnchangedBesideLooks(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		w.store.Put("posts/7", map[string]any{})
@@ -313,7 +314,8 @@ func TestUnchangedIsNoAnchor(t *testing.T) {
 		}
 		w.acknowledged(old, older, anchor, copied, absorbed, edit)
 	})
-	// An older one, which may be an anchor that was delivered again, relies on none that is younger.
+	// An older one, which may be an anchor that was delivered again, relies on none that is
+	// younger.
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		edit := func(id string, ago time.Duration) *delivery {
 			return w.changed(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-ago), Unchanged: true})

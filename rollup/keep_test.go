@@ -131,8 +131,8 @@ func (w *world) wantKeep(until time.Time, want rollup.KeepReport) {
 	}
 }
 
-// Every counter is rolled up once in D, from the one with the oldest roll-up on, until the tick's time
-// is over. The tick lists them once.
+// Every counter is rolled up once in D, from the one with the oldest roll-up on, until the tick's
+// time is over. The tick lists them once.
 func TestKeepGoesRound(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		for name, age := range map[string]time.Duration{"a": time.Hour, "b": 3 * time.Hour, "c": 2 * time.Hour} {
@@ -241,8 +241,8 @@ func TestKeepLeavesUnchangedTotals(t *testing.T) {
 	})
 }
 
-// A +1 and a −1 between two ticks leave the total as it was. Both clients wait for an as_of that covers
-// them, so it is written all the same once it is 10 D old, and not more often.
+// A +1 and a −1 between two ticks leave the total as it was. Both clients wait for an as_of that
+// covers them, so it is written all the same once it is 10 D old, and not more often.
 func TestKeepRenewsAsOf(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(3)
@@ -260,8 +260,8 @@ func TestKeepRenewsAsOf(t *testing.T) {
 	})
 }
 
-// When the sources are deleted the totals go to zeros, and an hour later the roll-up goes. Zeros are
-// not written again, or that hour would never be over.
+// When the sources are deleted the totals go to zeros, and an hour later the roll-up goes. Zeros
+// are not written again, or that hour would never be over.
 func TestKeepWithoutSources(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(3)
@@ -328,8 +328,8 @@ func TestKeepsOverlap(t *testing.T) {
 	})
 }
 
-// A tick that is cut off ends at once, says which counters it did not keep, and leaves the rest to the
-// next.
+// A tick that is cut off ends at once, says which counters it did not keep, and leaves the rest to
+// the next.
 func TestKeepIsCutOff(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		for i := range 10 {
@@ -439,8 +439,8 @@ func TestKeepRemovesWhatItSaw(t *testing.T) {
 	})
 }
 
-// A counter that fails all the time is tried at a decent rate, and once it works again no failure is
-// left of it.
+// A counter that fails all the time is tried at a decent rate, and once it works again no failure
+// is left of it.
 func TestKeepRecovers(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)
@@ -500,8 +500,8 @@ func TestKeepGoesOnAfterAPage(t *testing.T) {
 	})
 }
 
-// Events that come all the same are rolled up as on a live route and not by D, and the schedule keeps
-// to D beside them.
+// Events that come all the same are rolled up as on a live route and not by D, and the schedule
+// keeps to D beside them.
 func TestEventsOfScheduledRoute(t *testing.T) {
 	for _, burst := range []int{1, 5} {
 		t.Run(fmt.Sprint("burst ", burst), func(t *testing.T) {
@@ -545,9 +545,10 @@ func TestEventsOfScheduledRoute(t *testing.T) {
 	}
 }
 
-// A route goes from live to "every" and back under load, whatever the order of the deployments: old and
-// new instances run side by side, events get lost because there is no trigger, and for a while neither
-// or both of the trigger and the schedule are at work. After the next tick the total is exact.
+// A route goes from live to "every" and back under load, whatever the order of the deployments: old
+// and new instances run side by side, events get lost because there is no trigger, and for a while
+// neither or both of the trigger and the schedule are at work. After the next tick the total is
+// exact.
 func TestSwitchingBetweenLiveAndEvery(t *testing.T) {
 	orders := [][3]string{
 		{"trigger", "functions", "schedule"}, {"trigger", "schedule", "functions"}, {"functions", "trigger", "schedule"},
@@ -614,8 +615,8 @@ func (w *world) switchRoutes(toEvery bool, order [3]string) {
 	w.wantTotal(events)
 }
 
-// However often a counter with malformed shards is visited, it is counted once. It is counted even if
-// its first visit failed, or found that another tick had just rolled it up.
+// However often a counter with malformed shards is visited, it is counted once. It is counted even
+// if its first visit failed, or found that another tick had just rolled it up.
 func TestKeepCountsMalformedCounters(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)
@@ -700,8 +701,8 @@ func TestKeepNamesMalformedShards(t *testing.T) {
 	})
 }
 
-// What a write leaves in tally: the names of its routes' totals, and as former those that other routes
-// kept, whose fields stay.
+// What a write leaves in tally: the names of its routes' totals, and as former those that other
+// routes kept, whose fields stay.
 func TestFormerTotals(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		old := document.Tally{AsOf: time.Now().Add(-time.Hour), NumShards: 1, Routes: "old", Totals: []string{"count", "views"}, Former: []string{"ratings", "views", "count"}}

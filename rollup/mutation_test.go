@@ -18,7 +18,8 @@ import (
 	"testing"
 )
 
-// A mutation is a change of the engine that breaks one of its rules. The test named must fail on it.
+// A mutation is a change of the engine that breaks one of its rules. The test named must fail on
+// it.
 type mutation struct {
 	name     string
 	file     string // in this folder
@@ -26,13 +27,14 @@ type mutation struct {
 	test     string // of this package, or of the file's if that has tests; with a folder, of that
 }
 
-// TestMutations shows that the tests notice when a rule is broken. A mutation that no test notices is
-// a missing test.
+// TestMutations shows that the tests notice when a rule is broken. A mutation that no test notices
+// is a missing test.
 //
 //	go test -tags=mutations -run=TestMutations ./rollup
 //
-// One build holds all the mutants: each function that a mutation changes begins by calling its mutant
-// if an environment variable says so. A mutation outside of functions takes a build of its own.
+// One build holds all the mutants: each function that a mutation changes begins by calling its
+// mutant if an environment variable says so. A mutation outside of functions takes a build of its
+// own.
 func TestMutations(t *testing.T) {
 	together := newMutants()
 	var alone []int

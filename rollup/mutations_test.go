@@ -92,7 +92,7 @@ var mutations = []mutation{
 	{"a write has no time-out", "rollup.go",
 		`context.WithTimeout(ctx, min(left, r.Timeout))`,
 		`context.WithTimeout(ctx, left)`, "TestWriteThatNeverAnswersIsLeft"},
-	{"an audit's look has no time-out", "audit.go",
+	{"an audit's look has no time-out", "compare.go",
 		`looking, cancel := context.WithTimeout(ctx, a.Timeout)`,
 		`looking, cancel := context.WithCancel(ctx)`, "TestCallsThatHang"},
 	{"a walk's page has no time-out", "cursor.go",
@@ -391,7 +391,7 @@ var mutations = []mutation{
 	{"generations close one after the other while looks fail", "coalescer.go",
 		`if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {`,
 		`if s.open != nil {`, "TestBackOffOfTheSubscription"},
-	{"an event that fails is acknowledged", "coalescer.go",
+	{"an event that fails is acknowledged", "generation.go",
 		`g.err = err
 	close(g.done)`,
 		`g.err = nil
@@ -424,7 +424,7 @@ var mutations = []mutation{
 		return Ending{}, nil
 	}
 	if g := s.open; g != nil {`, "TestEventDuringLookWaitsForTheNext"},
-	{"a roll-up older than the covered-from time releases", "coalescer.go",
+	{"a roll-up older than the covered-from time releases", "generation.go",
 		`if g.from.After(asOf) {`,
 		`if g.from.After(asOf.Add(time.Second)) {`, "TestSimulation"},
 	{"an anchor that fails leaves its generation open", "coalescer.go",
@@ -468,7 +468,7 @@ var mutations = []mutation{
 	{"a counter is not forgotten", "coalescer.go",
 		`delete(c.counters, s.counter.RollUp)`,
 		``, "TestSimulation"},
-	{"an event is said to be covered as of its look, not as of the roll-up", "coalescer.go",
+	{"an event is said to be covered as of its look, not as of the roll-up", "generation.go",
 		`g.asOf = asOf`,
 		`g.asOf = g.from`, "TestEndings"},
 	{"a look ends with the request of its anchor", "coalescer.go",
@@ -481,7 +481,7 @@ var mutations = []mutation{
 		`codes.NotFound, codes.Aborted:`,
 		`codes.NotFound:`, "TestWriteErrors"},
 
-	{"an audit writes over a young roll-up", "audit.go",
+	{"an audit writes over a young roll-up", "compare.go",
 		`case p.due(&l) <= 0:`,
 		`case true:`, "TestAuditKeepsToTheCadence"},
 	{"an audit and a tick pace scheduled routes by the cadence", "pace.go",
@@ -496,7 +496,7 @@ var mutations = []mutation{
 	{"an audit waits for events of scheduled routes", "audit.go",
 		`a.o.Grace > 0 && !f.Template.Scheduled()`,
 		`a.o.Grace > 0`, "TestAuditOfScheduledRoute"},
-	{"an audit tries a counter for ever", "audit.go",
+	{"an audit tries a counter for ever", "compare.go",
 		`if try == maxTries || ctx.Err() != nil {`,
 		`if ctx.Err() != nil {`, "TestAuditGoesOnAfterFailures"},
 	{"an audit leaves what differs", "decide.go",
@@ -528,7 +528,7 @@ var mutations = []mutation{
 	{"a counter at zero is removed", "decide.go",
 		`l.totals.NumShards() == 0 && !l.asOf.IsZero() && l.read`,
 		`l.totals.Sums["count"] == Int(0) && !l.asOf.IsZero() && l.read`, "TestAuditKeepsCountersAtZero"},
-	{"a roll-up is removed whatever was written meanwhile", "audit.go",
+	{"a roll-up is removed whatever was written meanwhile", "compare.go",
 		`		err = a.remove(looking, a.store, &l)`,
 		`		if v, err := a.store.View(looking, c); err == nil {
 			l.rollUp = v.RollUp()

@@ -29,15 +29,15 @@ func (s Segment) String() string {
 //
 // such as "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing". A total is the
 // sum of a top-level field, or count(), how many documents there are; "as" names it in the roll-up.
-// The options, in any order, are "documents", and for all routes of one template alike "existing" and
-// "every" with a duration such as 10s. A route is immutable.
+// The options, in any order, are "documents", and for all routes of one template alike "existing"
+// and "every" with a duration such as 10s. A route is immutable.
 type Route struct {
 	Template *Template // of the roll-ups; routes whose templates are equal share it
 	Totals   []Total
 
-	// Documents has every document read, one billed read each, where an aggregation query bills one for
-	// each 1,000. It needs no index. It is for a counter so hot that writing the field's index entries is
-	// its limit: exempt the field from indexing and read it this way.
+	// Documents has every document read, one billed read each, where an aggregation query bills one
+	// for each 1,000. It needs no index. It is for a counter so hot that writing the field's index
+	// entries is its limit: exempt the field from indexing and read it this way.
 	Documents bool
 
 	pattern  []Segment // of a source document; the last segment is a capture
@@ -100,8 +100,8 @@ func (r *Route) Counts() bool {
 	return slices.ContainsFunc(r.Totals, func(t Total) bool { return t.Field == "" })
 }
 
-// Counter returns the counter that the documents of the collection at path (below the database's root)
-// belong to, if the route covers them.
+// Counter returns the counter that the documents of the collection at path (below the database's
+// root) belong to, if the route covers them.
 func (r *Route) Counter(path string) (Counter, bool) {
 	rest := path
 	matched := make([]string, 0, 8)
@@ -138,8 +138,8 @@ func (r *Route) Shards(c Counter) string {
 	return strings.Join(path, "/")
 }
 
-// Routes are the active routes. No document is a source of two of them, and no two templates give one
-// roll-up document.
+// Routes are the active routes. No document is a source of two of them, and no two templates give
+// one roll-up document.
 type Routes []*Route
 
 // Live returns the routes that events keep.
@@ -182,8 +182,8 @@ func (rs Routes) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Match returns the counter that the source document at path (below the database's root) belongs to,
-// and the route that says so, if any covers it.
+// Match returns the counter that the source document at path (below the database's root) belongs
+// to, and the route that says so, if any covers it.
 func (rs Routes) Match(path string) (Counter, *Route, bool) {
 	end := strings.LastIndexByte(path, '/')
 	if end < 0 || end == len(path)-1 {

@@ -237,8 +237,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// Routes whose templates are equal but for the names of captures share one, whose hash is the same in
-// whatever order they come.
+// Routes whose templates are equal but for the names of captures share one, whose hash is the same
+// in whatever order they come.
 func TestTemplate(t *testing.T) {
 	const likes, comments, other = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", "posts/{p}/comments/{c} -> posts/{p} : count() as comments, words : existing",
 		"x/{x}/y/{y} -> posts/{x}/of/{x} : n"

@@ -17,8 +17,8 @@ type Template struct {
 	// Every is how often the schedule rolls the counters up. Zero: events do, live.
 	Every time.Duration
 
-	// Existing says that the documents are the app's own: Tally updates the totals in one that exists,
-	// and never creates or removes one.
+	// Existing says that the documents are the app's own: Tally updates the totals in one that
+	// exists, and never creates or removes one.
 	Existing bool
 
 	segments []Segment // as the first route spells it
@@ -37,8 +37,8 @@ type Counter struct {
 // roll-up and the totals, not over the options nor over what the captures are called.
 func (t *Template) Hash() string { return t.hash }
 
-// Scheduled reports whether the schedule keeps the roll-ups, as the routes say by "every". Events keep
-// all others.
+// Scheduled reports whether the schedule keeps the roll-ups, as the routes say by "every". Events
+// keep all others.
 func (t *Template) Scheduled() bool { return t.Every > 0 }
 
 // Segments returns the segments of the roll-ups' paths.
@@ -80,8 +80,8 @@ func (t *Template) seal() {
 	t.hash = hex.EncodeToString(sum[:8])
 }
 
-// spell spells segments with their captures renamed by their positions in a template, which does not
-// have the last of a pattern.
+// spell spells segments with their captures renamed by their positions in a template, which does
+// not have the last of a pattern.
 func spell(segments, template []Segment) string {
 	var b strings.Builder
 	for _, s := range segments {

@@ -119,7 +119,8 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// receive returns what an event's request tells. The body is not kept: very many events may be held.
+// receive returns what an event's request tells. The body is not kept: very many events may be
+// held.
 func (s *service) receive(r *http.Request) (trigger.Change, error) {
 	e, err := trigger.FromRequest(r)
 	if err != nil {
@@ -134,9 +135,9 @@ func (s *service) receive(r *http.Request) (trigger.Change, error) {
 	})
 }
 
-// OnSchedule serves a request of Cloud Scheduler: it audits the counters of every database. With the
-// query parameter dry_run=true it only reports. It answers a scheduleReport as JSON, with status 500
-// when anything failed, so that Scheduler retries.
+// OnSchedule serves a request of Cloud Scheduler: it audits the counters of every database. With
+// the query parameter dry_run=true it only reports. It answers a scheduleReport as JSON, with
+// status 500 when anything failed, so that Scheduler retries.
 func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost && r.Method != http.MethodGet {
 		w.Header().Set("Allow", "GET, POST")
@@ -190,8 +191,8 @@ type database struct {
 	coalescer *rollup.Coalescer
 }
 
-// database returns a database, which it opens on first use. It waits for that for the hold limit at most,
-// and keeps no other database waiting. A failed open is not remembered.
+// database returns a database, which it opens on first use. It waits for that for the hold limit at
+// most, and keeps no other database waiting. A failed open is not remembered.
 func (s *service) database(ctx context.Context, id string) (*database, error) {
 	if d := s.opened(id); d != nil {
 		return d, nil
@@ -282,8 +283,8 @@ type ended struct {
 	err     error
 }
 
-// record notes how an event ended, and warns when its roll-up came late. It exports telemetry if that
-// is due, unless the event was absorbed: then another, which is held, will do so.
+// record notes how an event ended, and warns when its roll-up came late. It exports telemetry if
+// that is due, unless the event was absorbed: then another, which is held, will do so.
 func (s *service) record(ctx context.Context, span trace.Span, e ended) {
 	held := time.Duration(-1)
 	if e.ending.Held {

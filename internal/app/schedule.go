@@ -26,18 +26,18 @@ type scheduleReport struct {
 type databaseReport struct {
 	rollup.Report
 
-	// Every says what became of the routes that say "every". Null if there are none, and in a dry run,
-	// whose audit compares their counters too.
+	// Every says what became of the routes that say "every". Null if there are none, and in a dry
+	// run, whose audit compares their counters too.
 	Every *rollup.KeepReport `json:"every"`
 
 	Billed billing.Counts `json:"billed"`
 
-	// CycleSeconds is how long the last walk of all counters took, in as many calls as it needed. Null
-	// until audits have come to the last counter twice.
+	// CycleSeconds is how long the last walk of all counters took, in as many calls as it needed.
+	// Null until audits have come to the last counter twice.
 	CycleSeconds *float64 `json:"cycle_seconds"`
 
-	// DollarsPerDay is the list price of a day of calls like this one, as often as the call before was
-	// ago. Null on the first call.
+	// DollarsPerDay is the list price of a day of calls like this one, as often as the call before
+	// was ago. Null on the first call.
 	DollarsPerDay *float64 `json:"dollars_per_day"`
 }
 

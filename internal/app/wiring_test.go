@@ -231,8 +231,8 @@ func (w *world) tick(query string) (report scheduleReport, status int, after tim
 	return report, answer.Code, time.Since(began)
 }
 
-// Firestore never answers. The event fails when it was held for the hold limit, although its request
-// has more time, and the log says so.
+// Firestore never answers. The event fails when it was held for the hold limit, although its
+// request has more time, and the log says so.
 func TestHoldLimit(t *testing.T) {
 	w := newWorld(t)
 	w.run(func() {
@@ -249,8 +249,8 @@ func TestHoldLimit(t *testing.T) {
 	}
 }
 
-// An event that changes no total costs no call once its database was looked at: of a route, the fields
-// that it sums say so.
+// An event that changes no total costs no call once its database was looked at: of a route, the
+// fields that it sums say so.
 func TestEditsCostNothing(t *testing.T) {
 	w := newWorld(t, "TALLY_DATABASES=(default),other", "TALLY_ROUTES=posts/{p}/comments/{c} -> posts/{p} : count() as comments : existing; posts/{p}/ratings/{u} -> posts/{p} : stars : existing")
 	w.run(func() {
@@ -379,8 +379,8 @@ func TestSlowOpen(t *testing.T) {
 	}
 }
 
-// A function serves its own project and the databases that it is configured for. Whatever else comes
-// is logged with its id, counted and acknowledged: a retry cannot help.
+// A function serves its own project and the databases that it is configured for. Whatever else
+// comes is logged with its id, counted and acknowledged: a retry cannot help.
 func TestUnserved(t *testing.T) {
 	w := newWorld(t, "TALLY_DATABASES=(default),other")
 	w.run(func() {
@@ -610,7 +610,8 @@ func TestTickEndsInTime(t *testing.T) {
 	})
 }
 
-// Routes that say "every" are kept until the next tick is due, beside the audit, which ends then too.
+// Routes that say "every" are kept until the next tick is due, beside the audit, which ends then
+// too.
 func TestEveryBesideTheAudit(t *testing.T) {
 	w := newWorld(t, "CLOUD_RUN_TIMEOUT_SECONDS=540", "TALLY_SCHEDULE_PERIOD=40s",
 		"TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : count; hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s; warm/{c}/shards/{s} -> warm_rollups/{c} : count : every 10s")
@@ -741,8 +742,8 @@ func TestTickLeavesAGrace(t *testing.T) {
 	})
 }
 
-// No event waits for a tick's calls, so they may take up to 45 s, but not more than a quarter of the
-// function's timeout, which is what is left when the tick begins nothing more.
+// No event waits for a tick's calls, so they may take up to 45 s, but not more than a quarter of
+// the function's timeout, which is what is left when the tick begins nothing more.
 func TestTicksLooksMayTakeLong(t *testing.T) {
 	for _, test := range []struct {
 		timeout string

@@ -115,7 +115,8 @@ func TestBilledOperations(t *testing.T) {
 	}
 }
 
-// A total of 0 says nothing of how many shards are numbers; that alone must not cost a read of each.
+// A total of 0 says nothing of how many shards are numbers; that alone must not cost a read of
+// each.
 func TestBilledAtZero(t *testing.T) {
 	client := dial(t)
 	fill(t, client, 20)
@@ -168,8 +169,8 @@ func sum(t *testing.T, s rollup.Snapshot) rollup.Totals {
 	return totals
 }
 
-// noIndex fails aggregation queries as those on a field without an index, and counts them. Other calls
-// fail too while broken.
+// noIndex fails aggregation queries as those on a field without an index, and counts them. Other
+// calls fail too while broken.
 type noIndex struct {
 	queries atomic.Int32
 	broken  atomic.Bool
@@ -187,8 +188,9 @@ func (n *noIndex) dialOption() grpc.DialOption {
 	})
 }
 
-// A field without an index: the query fails, the shards are read one by one in the same snapshot, and
-// the log says so once. The index is asked for again with each roll-up: it may be built meanwhile.
+// A field without an index: the query fails, the shards are read one by one in the same snapshot,
+// and the log says so once. The index is asked for again with each roll-up: it may be built
+// meanwhile.
 func TestMissingIndex(t *testing.T) {
 	client := dial(t)
 	fill(t, client, 3)
@@ -212,8 +214,8 @@ func TestMissingIndex(t *testing.T) {
 	}
 }
 
-// count() needs no index, so nothing is read in its stead. What is said of a field beside it is what a
-// route may say.
+// count() needs no index, so nothing is read in its stead. What is said of a field beside it is
+// what a route may say.
 func TestMissingIndexBesideCount(t *testing.T) {
 	client := dial(t)
 	fill(t, client, 3)

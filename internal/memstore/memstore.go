@@ -1,5 +1,5 @@
-// Package memstore is a rollup.AuditStore in memory, for the engine's tests. It passes the same suite
-// as the store on Firestore.
+// Package memstore is a rollup.AuditStore in memory, for the engine's tests. It passes the same
+// suite as the store on Firestore.
 package memstore
 
 import (

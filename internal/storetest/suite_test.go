@@ -477,8 +477,8 @@ func (s sum) run(t *testing.T, b backend, option string) {
 	}
 }
 
-// testSeveralRoutes: the totals of routes of one template are summed in one snapshot, each over its own
-// source. count() counts documents, whatever they hold.
+// testSeveralRoutes: the totals of routes of one template are summed in one snapshot, each over its
+// own source. count() counts documents, whatever they hold.
 func testSeveralRoutes(t *testing.T, b backend) {
 	routes, err := rollup.ParseRoutes(`
 		posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing

@@ -98,8 +98,8 @@ func (t *Telemetry) Event(ctx context.Context, o Outcome, held time.Duration) {
 	}
 }
 
-// Lag records how much later than the commit of an event's change as_of is of the roll-up that covers
-// the event. Both times are Firestore's.
+// Lag records how much later than the commit of an event's change as_of is of the roll-up that
+// covers the event. Both times are Firestore's.
 func (t *Telemetry) Lag(ctx context.Context, lag time.Duration) {
 	if t != nil {
 		t.lag.Record(ctx, lag.Seconds())

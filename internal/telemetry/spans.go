@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Start starts the span of a request, as a child of the trace that the request's header names. Off, it
-// returns ctx and a span that is not recorded.
+// Start starts the span of a request, as a child of the trace that the request's header names. Off,
+// it returns ctx and a span that is not recorded.
 func (t *Telemetry) Start(ctx context.Context, name string, header http.Header) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, trace.SpanFromContext(ctx)
@@ -31,15 +31,15 @@ func End(span trace.Span, err error) {
 	span.End()
 }
 
-// Parent returns the span that a request's header names as its parent, in W3C's traceparent; an invalid
-// one if there is none.
+// Parent returns the span that a request's header names as its parent, in W3C's traceparent; an
+// invalid one if there is none.
 func Parent(header http.Header) trace.SpanContext {
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(header))
 	return trace.SpanContextFromContext(ctx)
 }
 
-// Calling returns what records calls of Firestore, for rollup.Options: their failures, by the class of
-// the error, and if spans, a span each. Off, it returns nil.
+// Calling returns what records calls of Firestore, for rollup.Options: their failures, by the class
+// of the error, and if spans, a span each. Off, it returns nil.
 func (t *Telemetry) Calling(spans bool, class func(error) string) func(context.Context, string) (context.Context, func(error)) {
 	if t == nil {
 		return nil
