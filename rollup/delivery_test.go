@@ -213,6 +213,7 @@ func TestSlots(t *testing.T) {
 		{300, 10, 3, 10, 3},
 	} {
 		t.Run(fmt.Sprintf("%d counters, %d events a second each", test.counters, test.rate), func(t *testing.T) {
+			t.Parallel()
 			serve := func(concurrency int) (s *subscription) {
 				synctest.Test(t, func(t *testing.T) {
 					s = newSubscription(t, test.counters, concurrency)
