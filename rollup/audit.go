@@ -94,7 +94,8 @@ type Report struct {
 }
 
 const (
-	// maxWaiting is how many differences an audit remembers while their grace lasts.
+	// maxWaiting is how many differences an audit remembers while their grace lasts: if there are more,
+	// it waits until they are done with.
 	maxWaiting = 1000
 
 	// saveEvery is how often the cursor is saved, at most: what an audit that is killed loses.
@@ -139,13 +140,13 @@ func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions)
 	for i := range a.walks {
 		a.walk(ctx, i)
 	}
-	a.settle(ctx, 0)
+	a.doubts.Wait()
 	end := a.resume()
 	if a.report.Complete = end.complete(); a.report.Complete {
 		a.cursor.completed(time.Now())
 	}
 	a.save(ctx)
-	a.report.Cursor, a.report.Cycle = end.describe(routes), a.cursor.Cycle
+	a.report.Cursor, a.report.Cycle, a.report.Overlapped = end.describe(routes), a.cursor.Cycle, a.overlapped
 	if ctx.Err() != nil {
 		a.problems = append(a.problems, context.Cause(ctx))
 	}
@@ -166,22 +167,23 @@ type audit struct {
 	slots  chan struct{}
 
 	// of the goroutine that walks
-	cursor   Cursor
-	saved    time.Time // local
-	problems []error
+	cursor     Cursor
+	saved      time.Time // local
+	problems   []error
+	overlapped bool
 
 	mu      sync.Mutex
 	report  Report
-	waiting []doubt // in the order of the pages they were found on
+	waiting []*doubt // in the order of the pages they were found on
+	doubts  sync.WaitGroup
 }
 
 // A doubt is a counter that differs and waits for its grace.
 type doubt struct {
 	counter    Counter
 	comparison comparison
-	due        time.Time // local
-	walk       int       // that it was found on
-	before     Place     // of the page it was found on
+	walk       int   // that it was found on
+	before     Place // of the page it was found on
 }
 
 // load takes up the cursor.
@@ -206,7 +208,7 @@ func (a *audit) load(ctx context.Context) error {
 // save saves where the next audit goes on. When another audit has saved its own cursor, this one
 // leaves the rest to it.
 func (a *audit) save(ctx context.Context) {
-	if a.o.DryRun || a.o.FromFirst || a.report.Overlapped || ctx.Err() != nil {
+	if a.o.DryRun || a.o.FromFirst || a.overlapped || ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
@@ -214,7 +216,7 @@ func (a *audit) save(ctx context.Context) {
 	at, err := a.store.SaveCursor(ctx, a.resume())
 	switch {
 	case errors.Is(err, ErrConflict):
-		a.report.Overlapped = true
+		a.overlapped = true
 	case err != nil: // perhaps it was saved, and the next attempt will be refused
 		a.problems = append(a.problems, fmt.Errorf("rollup: saving the audit's cursor: %w", err))
 	default:
@@ -227,15 +229,24 @@ func (a *audit) save(ctx context.Context) {
 func (a *audit) resume() Cursor {
 	c := a.cursor
 	c.Places = slices.Clone(c.Places)
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, d := range slices.Backward(a.waiting) {
 		c.Places[d.walk] = d.before
 	}
 	return c
 }
 
+// waits returns how many differences wait for their grace.
+func (a *audit) waits() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.waiting)
+}
+
 // over reports whether to begin no more counters.
 func (a *audit) over(ctx context.Context) bool {
-	return ctx.Err() != nil || a.report.Overlapped || !a.enough.IsZero() && !time.Now().Before(a.enough) ||
+	return ctx.Err() != nil || a.overlapped || !a.enough.IsZero() && !time.Now().Before(a.enough) ||
 		a.o.MaxReads > 0 && a.o.Reads() >= a.o.MaxReads
 }
 
@@ -265,7 +276,9 @@ func (a *audit) walk(ctx context.Context, n int) {
 		default:
 			*place = Place{Done: true}
 		}
-		a.settle(ctx, maxWaiting)
+		if a.waits() > maxWaiting {
+			a.doubts.Wait()
+		}
 		if time.Since(a.saved) >= saveEvery {
 			a.save(ctx)
 		}
@@ -287,7 +300,7 @@ func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int
 		a.slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-a.slots }()
-			a.examine(ctx, doubt{counter: f.Counter, walk: n, before: before, comparison: comparison{
+			a.examine(ctx, &doubt{counter: f.Counter, walk: n, before: before, comparison: comparison{
 				found: route, grace: a.o.Grace > 0 && !f.Template.Scheduled(), dryRun: a.o.DryRun, keepRerouted: a.o.KeepRerouted, prune: a.o.Prune,
 			}})
 		})
@@ -295,41 +308,26 @@ func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int
 	return len(found)
 }
 
-// settle looks again at the differences whose grace is over, and waits until at most keep are left.
-func (a *audit) settle(ctx context.Context, keep int) {
-	for len(a.waiting) > 0 {
-		if len(a.waiting) > keep {
-			a.progress()
-			if sleep(ctx, time.Until(a.waiting[0].due)) != nil {
-				return
-			}
-		}
-		now := time.Now()
-		n := slices.IndexFunc(a.waiting, func(d doubt) bool { return d.due.After(now) })
-		if n == 0 {
+// lookAgain looks at a counter that differs once more, when its grace is over. The mutex is held.
+func (a *audit) lookAgain(ctx context.Context, d *doubt) {
+	a.waiting = append(a.waiting, d)
+	a.doubts.Go(func() {
+		if sleep(ctx, a.o.Grace) != nil {
 			return
 		}
-		if n < 0 {
-			n = len(a.waiting)
+		a.slots <- struct{}{}
+		defer func() { <-a.slots }()
+		d.comparison.graceOver, d.comparison.found = true, nil
+		a.examine(ctx, d)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if ctx.Err() == nil { // else it is not done with
+			a.waiting = slices.DeleteFunc(a.waiting, func(w *doubt) bool { return w == d })
 		}
-		var work sync.WaitGroup
-		for _, d := range a.waiting[:n] {
-			d.comparison.graceOver, d.comparison.found = true, nil
-			a.slots <- struct{}{}
-			work.Go(func() {
-				defer func() { <-a.slots }()
-				a.examine(ctx, d)
-			})
-		}
-		work.Wait()
-		if ctx.Err() != nil {
-			return // they are not done with
-		}
-		a.waiting = slices.Delete(a.waiting, 0, n)
-	}
+	})
 }
 
-// progress tells how far the audit has come. The mutex is held, or nothing is in work.
+// progress tells how far the audit has come. The mutex is held.
 func (a *audit) progress() {
 	if a.o.Progress != nil {
 		a.report.Waiting = len(a.waiting)

@@ -8,7 +8,7 @@ import (
 )
 
 // examine compares a counter, and counts what came of it.
-func (a *audit) examine(ctx context.Context, d doubt) {
+func (a *audit) examine(ctx context.Context, d *doubt) {
 	did, l, err := a.compare(ctx, d.counter, &d.comparison)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -20,8 +20,8 @@ func (a *audit) examine(ctx context.Context, d doubt) {
 	case did == skip:
 		return
 	case did == wait:
-		d.due = time.Now().Add(a.o.Grace)
-		a.waiting = append(a.waiting, d)
+		a.lookAgain(ctx, d)
+		a.progress()
 		return
 	case did == repair:
 		a.report.RolledUp++

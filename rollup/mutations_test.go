@@ -589,7 +589,7 @@ var mutations = []mutation{
 		`c.Cycle = at.Sub(c.Tick)`, "TestCycle"},
 	{"an audit goes on although another is at work", "audit.go",
 		`	case errors.Is(err, ErrConflict):
-		a.report.Overlapped = true
+		a.overlapped = true
 `,
 		`	case errors.Is(err, ErrConflict):
 `, "TestAuditsOverlap"},
