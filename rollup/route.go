@@ -23,6 +23,18 @@ func (s Segment) String() string {
 	return s.Name
 }
 
+// A Path is the path of documents below the database's root, in segments.
+type Path []Segment
+
+// String returns the path as a route spells it.
+func (p Path) String() string {
+	parts := make([]string, len(p))
+	for i, s := range p {
+		parts[i] = s.String()
+	}
+	return strings.Join(parts, "/")
+}
+
 // A Route says which documents make which totals. It is parsed from
 //
 //	<source pattern> -> <roll-up template> : <total>[, <total>]… [: <option>]…
@@ -40,9 +52,9 @@ type Route struct {
 	// entries is its limit: exempt the field from indexing and read it this way.
 	Documents bool
 
-	pattern  []Segment // of a source document; the last segment is a capture
-	template []Segment // with this route's names of the captures, which are the pattern's but for the last
-	fields   []string  // of the totals; each event asks for them
+	pattern  Path     // of a source document; the last segment is a capture
+	template Path     // with this route's names of the captures, which are the pattern's but for the last
+	fields   []string // of the totals; each event asks for them
 }
 
 // A Total is one number that a route keeps.
@@ -76,7 +88,7 @@ func (r *Route) String() string {
 	for i, t := range r.Totals {
 		totals[i] = t.String()
 	}
-	s := joinSegments(r.pattern) + " -> " + joinSegments(r.template) + " : " + strings.Join(totals, ", ")
+	s := r.pattern.String() + " -> " + r.template.String() + " : " + strings.Join(totals, ", ")
 	if r.Documents {
 		s += " : documents"
 	}
@@ -89,8 +101,8 @@ func (r *Route) String() string {
 	return s
 }
 
-// Pattern returns the segments of the pattern of the source documents' paths.
-func (r *Route) Pattern() []Segment { return slices.Clone(r.pattern) }
+// Pattern returns the pattern of the source documents' paths.
+func (r *Route) Pattern() Path { return slices.Clone(r.pattern) }
 
 // Fields returns the fields that the route sums, each once. Callers must not change them.
 func (r *Route) Fields() []string { return r.fields }
@@ -195,12 +207,4 @@ func (rs Routes) Match(path string) (Counter, *Route, bool) {
 		}
 	}
 	return Counter{}, nil, false
-}
-
-func joinSegments(segments []Segment) string {
-	parts := make([]string, len(segments))
-	for i, s := range segments {
-		parts[i] = s.String()
-	}
-	return strings.Join(parts, "/")
 }

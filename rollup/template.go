@@ -21,8 +21,8 @@ type Template struct {
 	// exists, and never creates or removes one.
 	Existing bool
 
-	segments []Segment // as the first route spells it
-	names    []string  // of the totals, sorted
+	segments Path     // as the first route spells it
+	names    []string // of the totals, sorted
 	hash     string
 }
 
@@ -42,13 +42,13 @@ func (t *Template) Hash() string { return t.hash }
 func (t *Template) Scheduled() bool { return t.Every > 0 }
 
 // Segments returns the segments of the roll-ups' paths.
-func (t *Template) Segments() []Segment { return slices.Clone(t.segments) }
+func (t *Template) Segments() Path { return slices.Clone(t.segments) }
 
 // Totals returns the names of the totals, sorted.
 func (t *Template) Totals() []string { return slices.Clone(t.names) }
 
 // String returns the template as a route spells it.
-func (t *Template) String() string { return joinSegments(t.segments) }
+func (t *Template) String() string { return t.segments.String() }
 
 // Counter returns the counter whose roll-up document is at path (below the database's root), if the
 // template gives it.
@@ -82,7 +82,7 @@ func (t *Template) seal() {
 
 // spell spells segments with their captures renamed by their positions in a template, which does
 // not have the last of a pattern.
-func spell(segments, template []Segment) string {
+func spell(segments, template Path) string {
 	var b strings.Builder
 	for _, s := range segments {
 		if s.Capture {

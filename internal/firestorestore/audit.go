@@ -22,7 +22,7 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 	pattern := route.Pattern()
 	collection := pattern[:len(pattern)-1]
 	if lastCapture(collection) < 0 { // one counter
-		c, _ := route.Counter(join(collection))
+		c, _ := route.Counter(collection.String())
 		return rollup.Page{Found: []rollup.Found{{Counter: c}}}, nil
 	}
 	query := s.client.CollectionGroup(collection[len(collection)-1].Name).Select()
@@ -68,7 +68,7 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 // segments, one for those that are the same in the first n segments. A place is the path from which
 // on the next query looks. One page makes at most two queries for each counter that it may hold:
 // documents of other collections of the same name, which lie between, end it sooner.
-func (s *Store) walk(ctx context.Context, group firestore.Query, segments []rollup.Segment, n int, from string, limit int, find func(*firestore.DocumentSnapshot) (rollup.Found, bool)) (rollup.Page, error) {
+func (s *Store) walk(ctx context.Context, group firestore.Query, segments rollup.Path, n int, from string, limit int, find func(*firestore.DocumentSnapshot) (rollup.Found, bool)) (rollup.Page, error) {
 	start := first(segments)
 	end := start[:strings.LastIndexByte(start, '/')] + "\x00/" + firstID
 	if from == "" {
@@ -174,7 +174,7 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 const firstID = "__id-9223372036854775808__"
 
 // first returns where the documents begin whose path is like the segments, which hold a capture.
-func first(segments []rollup.Segment) string {
+func first(segments rollup.Path) string {
 	var path []string
 	for _, s := range segments {
 		if s.Capture {
@@ -187,7 +187,7 @@ func first(segments []rollup.Segment) string {
 
 // behind returns the first document path that differs from ids in a capture among the first n
 // segments and comes after it; "" if there is none.
-func behind(segments []rollup.Segment, ids []string, n int) string {
+func behind(segments rollup.Path, ids []string, n int) string {
 	for i := lastCapture(segments[:n]); i >= 0; i = lastCapture(segments[:i]) {
 		if id, ok := after(ids[i]); ok {
 			return strings.Join(ids[:i], "/") + "/" + id
@@ -225,7 +225,7 @@ func after(id string) (string, bool) {
 
 // next returns where behind path, which is not like the segments, the documents go on whose paths
 // are; "" if nowhere.
-func next(segments []rollup.Segment, path string) string {
+func next(segments rollup.Path, path string) string {
 	ids := strings.Split(path, "/")
 	for i, s := range segments {
 		if i < len(ids) && (s.Capture || s.Name == ids[i]) {
@@ -244,19 +244,11 @@ func next(segments []rollup.Segment, path string) string {
 }
 
 // lastCapture returns the index of the last capture, -1 if there is none.
-func lastCapture(segments []rollup.Segment) int {
+func lastCapture(segments rollup.Path) int {
 	for i := len(segments) - 1; i >= 0; i-- {
 		if segments[i].Capture {
 			return i
 		}
 	}
 	return -1
-}
-
-func join(segments []rollup.Segment) string {
-	names := make([]string, len(segments))
-	for i, s := range segments {
-		names[i] = s.String()
-	}
-	return strings.Join(names, "/")
 }
