@@ -32,8 +32,8 @@ type AuditOptions struct {
 	// DryRun reports and changes nothing, the cursor included.
 	DryRun bool
 
-	// KeepRerouted leaves roll-ups alone that other routes made. Whoever does not know the routes
-	// of the deployed functions must not take theirs for wrong.
+	// KeepRerouted leaves roll-ups alone that other routes made. A caller that does not know the
+	// routes of the deployed functions must set it, or it would take their roll-ups for wrong.
 	KeepRerouted bool
 
 	// Prune takes away totals that earlier routes kept. Routes that are not those of every revision

@@ -308,8 +308,8 @@ func (s *service) record(ctx context.Context, span trace.Span, e ended) {
 	}
 }
 
-// classify decides what an event ends in. Whatever happened at run time is Failed: the event is
-// delivered again.
+// classify decides what an event ends in. Everything that goes wrong at run time is Failed:
+// the event is delivered again.
 func classify(ending rollup.Ending, err error) telemetry.Outcome {
 	switch {
 	case err == nil && ending.Held:

@@ -94,7 +94,7 @@ func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun boo
 	return t.report
 }
 
-// inDatabase works in one database. What fails there does not keep the tick from the others.
+// inDatabase works in one database. A failure there does not keep the tick from the others.
 func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Context, *database, *databaseReport) error) {
 	r := t.report.Databases[id]
 	meter := billing.NewMeter(nil)

@@ -64,8 +64,8 @@ func (t Tally) Encode() map[string]any {
 	}
 }
 
-// DecodeTally returns what the value of TallyField says. Whatever is missing or of another type is
-// zero.
+// DecodeTally returns what the value of TallyField says. A part that is missing or of
+// another type is zero.
 func DecodeTally(value any) Tally {
 	fields, _ := value.(map[string]any)
 	var t Tally

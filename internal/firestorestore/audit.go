@@ -167,10 +167,10 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 	return outcome(err, "removing", c.RollUp)
 }
 
-// Firestore orders paths segment by segment: numeric ids, such as __id7__, which an import from
-// Datastore makes, by their numbers, and behind them the others by their bytes. What a query begins
-// or ends at need not exist, nor be allowed to: firstID sorts before every id, and an id with a
-// zero byte more is the next after that id.
+// Firestore orders paths segment by segment. Numeric ids, such as __id7__, come first, by their
+// numbers: an import from Datastore makes them. The others follow by their bytes. A query may begin
+// or end at an id that does not exist, and even at one that cannot: firstID sorts before every id,
+// and an id with a zero byte more is the next after that id.
 const firstID = "__id-9223372036854775808__"
 
 // first returns where the documents begin whose path is like the segments, which hold a capture.

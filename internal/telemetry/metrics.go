@@ -87,7 +87,7 @@ var outcomes = func() map[Outcome]metric.MeasurementOption {
 	return made
 }()
 
-// Event records how an event ended. Held is how long it was held, negative if it was not.
+// Event records how an event ended. The duration held is negative if it was not held.
 func (t *Telemetry) Event(ctx context.Context, o Outcome, held time.Duration) {
 	if t == nil {
 		return

@@ -48,8 +48,8 @@ type Change struct {
 	Unchanged bool
 }
 
-// Decode returns the change that e tells. Of a document at a path, only the fields that fields
-// returns count.
+// Decode returns the change that e tells. For a document at a path, fields returns the names of the
+// fields that count.
 func Decode(e event.Event, fields func(path string) []string) (Change, error) {
 	if !strings.HasPrefix(e.Type(), typePrefix) {
 		return Change{}, fmt.Errorf("%w: its type is %q, not %swritten", ErrMalformed, e.Type(), typePrefix)
@@ -92,7 +92,7 @@ func fieldNumber(m proto.Message, name protoreflect.Name) protowire.Number {
 	return m.ProtoReflect().Descriptor().Fields().ByName(name).Number()
 }
 
-// A data is a DocumentEventData. Whatever it holds twice is merged, as in protocol buffers. The
+// A data is a DocumentEventData. Fields that it holds twice are merged, as in protocol buffers. The
 // documents' fields are not decoded: whatever they are, the document was written.
 type data struct {
 	value, oldValue document
@@ -156,7 +156,7 @@ func (d *data) name() string {
 	return string(d.oldValue.name)
 }
 
-// changed reports whether any of the fields may be another than before. What cannot be read may be.
+// changed reports whether any of the fields may be another than before. A field that cannot be read may be.
 func (d *data) changed(fields []string) bool {
 	for _, field := range fields {
 		old, oldErr := d.oldValue.field(field)
