@@ -57,11 +57,10 @@ const redelivery = 15 * time.Second
 // again and be held again. Later than that only an event that failed twice can still be on its way.
 func Grace(cadence, holdLimit time.Duration) time.Duration { return cadence + 2*holdLimit + redelivery }
 
-// FittingGrace returns the grace that an audit keeps which has this much time: all of it if it
-// takes no more than half of the time, else none. Without a grace a difference is never called
-// drift.
-func FittingGrace(grace, time time.Duration) time.Duration {
-	if time < 2*grace {
+// FittingGrace returns the grace that an audit keeps if it has this much time left: all of it if it
+// takes no more than half of the time, else none. Without a grace no difference is called drift.
+func FittingGrace(grace, left time.Duration) time.Duration {
+	if left < 2*grace {
 		return 0
 	}
 	return grace
