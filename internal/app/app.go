@@ -55,7 +55,7 @@ func (a *App) load() (*service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel, config.Project), databases: make(map[string]*database)}
+	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel, config.Project)}
 	s.open = s.dialStore
 	var observer func(billing.Counts)
 	if config.UsageFile != "" {
@@ -180,8 +180,7 @@ type service struct {
 	ending  sync.RWMutex // held for reading while an event is held; see endGracefully
 
 	opening   singleflight.Group
-	mu        sync.Mutex
-	databases map[string]*database // by id
+	databases sync.Map // *database by id, of those that are open
 }
 
 // A database is one that is open.
@@ -194,13 +193,13 @@ type database struct {
 // database returns a database, which it opens on first use. It waits for that for the hold limit at
 // most, and keeps no other database waiting. A failed open is not remembered.
 func (s *service) database(ctx context.Context, id string) (*database, error) {
-	if d := s.opened(id); d != nil {
-		return d, nil
+	if d, ok := s.databases.Load(id); ok {
+		return d.(*database), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.HoldLimit)
 	defer cancel()
 	opened := s.opening.DoChan(id, func() (any, error) {
-		if d := s.opened(id); d != nil { // by the call before
+		if d, ok := s.databases.Load(id); ok { // by the call before
 			return d, nil
 		}
 		store, err := s.open(context.WithoutCancel(ctx), id) // the client outlives the request that opens it
@@ -209,9 +208,7 @@ func (s *service) database(ctx context.Context, id string) (*database, error) {
 		}
 		logger := s.logger.With("database", id)
 		d := &database{store, logger, rollup.NewCoalescer(store, s.options(logger))}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.databases[id] = d
+		s.databases.Store(id, d)
 		return d, nil
 	})
 	select {
@@ -221,13 +218,6 @@ func (s *service) database(ctx context.Context, id string) (*database, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("database %s is not open yet: %w", id, context.Cause(ctx))
 	}
-}
-
-// opened returns a database that is open; nil: it is not.
-func (s *service) opened(id string) *database {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.databases[id]
 }
 
 // dialStore opens a database's store.

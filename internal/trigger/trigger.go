@@ -215,34 +215,23 @@ func merged(first, second []byte) []byte {
 // eachField calls f for each field of a message that holds a message or text.
 func eachField(message []byte, f func(number protowire.Number, content []byte) error) error {
 	for len(message) > 0 {
-		number, content, rest, err := nextField(message)
-		if err != nil {
-			return err
+		number, kind, n := protowire.ConsumeTag(message)
+		if n >= 0 {
+			message = message[n:]
+			n = protowire.ConsumeFieldValue(number, kind, message)
 		}
-		if err := f(number, content); err != nil {
-			return err
+		if n < 0 {
+			return fmt.Errorf("its data is no protocol buffer: %w", protowire.ParseError(n))
 		}
-		message = rest
+		if kind == protowire.BytesType {
+			content, _ := protowire.ConsumeBytes(message)
+			if err := f(number, content); err != nil {
+				return err
+			}
+		}
+		message = message[n:]
 	}
 	return nil
-}
-
-// nextField splits the first field off a message. It returns number 0 for a field that holds neither
-// a message nor text.
-func nextField(message []byte) (number protowire.Number, content, rest []byte, err error) {
-	number, kind, n := protowire.ConsumeTag(message)
-	if n < 0 {
-		return 0, nil, nil, fmt.Errorf("its data is no protocol buffer: %w", protowire.ParseError(n))
-	}
-	rest = message[n:]
-	if n = protowire.ConsumeFieldValue(number, kind, rest); n < 0 {
-		return 0, nil, nil, fmt.Errorf("its data is no protocol buffer: %w", protowire.ParseError(n))
-	}
-	if kind != protowire.BytesType {
-		return 0, nil, rest[n:], nil
-	}
-	content, _ = protowire.ConsumeBytes(rest)
-	return number, content, rest[n:], nil
 }
 
 // parseName parses a document's resource name,
