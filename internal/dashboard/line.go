@@ -26,11 +26,8 @@ type line struct {
 func (l *line) dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		s, err := open(ctx, desc, conn, method, opts...)
-		if err != nil {
-			l.failed(err)
-			return nil, err
-		}
-		return &lineStream{s, l}, nil
+		l.heard(err)
+		return &lineStream{s, l}, err
 	})}
 }
 
@@ -42,11 +39,7 @@ type lineStream struct {
 
 func (s *lineStream) RecvMsg(msg any) error {
 	err := s.ClientStream.RecvMsg(msg)
-	if err != nil {
-		s.line.failed(err)
-		return err
-	}
-	s.line.answered()
+	s.line.heard(err)
 	var read *timestamppb.Timestamp
 	switch res := msg.(type) {
 	case *firestorepb.ListenResponse:
@@ -57,12 +50,13 @@ func (s *lineStream) RecvMsg(msg any) error {
 	if read != nil {
 		s.line.tell(read.AsTime(), time.Now())
 	}
-	return nil
+	return err
 }
 
-// failed notes an error that passes. Others end a listener, which tells them, or are how streams end.
-func (l *line) failed(err error) {
-	if err == io.EOF || !passes(err) {
+// heard notes an answer, or an error that passes. Other errors end a feed, which tells them, or are
+// how streams end.
+func (l *line) heard(err error) {
+	if err != nil && (err == io.EOF || !passes(err)) {
 		return
 	}
 	l.mu.Lock()
@@ -71,12 +65,6 @@ func (l *line) failed(err error) {
 		l.since = time.Now()
 	}
 	l.err = err
-}
-
-func (l *line) answered() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.err = nil
 }
 
 // patience is how long a broken connection is not worth a word: Firestore ends a listener's stream
