@@ -60,7 +60,7 @@ type Board struct {
 
 	mu        sync.Mutex
 	model     *model
-	looks     map[lookKey]*look
+	looks     map[string]*look // by the path of the shards\' collection
 	pages     map[string]*page
 	reads     int64 // that this board is billed
 	functions *Functions
@@ -74,7 +74,7 @@ const leastWindow = 10 * time.Second
 
 // New returns a Board that Run can run, once.
 func New() *Board {
-	return &Board{looks: make(map[lookKey]*look), pages: make(map[string]*page)}
+	return &Board{looks: make(map[string]*look), pages: make(map[string]*page)}
 }
 
 // DialOptions returns the options to open the clients of the databases with. By them the board knows
@@ -221,7 +221,9 @@ func (b *Board) keepTime(ctx context.Context) {
 		var trouble error
 		if b.options.Functions != nil {
 			f, err := b.options.Functions()
-			functions, trouble = &f, err
+			if functions = &f; err != nil {
+				trouble = fmt.Errorf("operations of the functions: %w", err)
+			}
 		}
 		now := time.Now()
 		broken := b.line.broken(now)

@@ -223,7 +223,7 @@ func testCounters(t *testing.T, w *world) {
 	if d := cmp.Diff(want, s.totals()); d != "" {
 		t.Errorf("totals (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(rowState{s.Rows[0].ID, [3]string{"counters/", "a"}, "5", 0, at.UnixMicro(), 3, false}, s.Rows[0]); d != "" {
+	if d := cmp.Diff(row{ID: s.Rows[0].ID, Label: [3]string{"counters/", "a"}, Total: "5", AsOf: at.UnixMicro(), Shards: 3}, s.Rows[0], cmpopts.IgnoreUnexported(row{})); d != "" {
 		t.Errorf("counters/a (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(&Functions{Events: 7, Waiting: 2, Redelivered: 1}, s.Functions); d != "" {
@@ -306,21 +306,16 @@ func TestShards(t *testing.T) { everyWay(t, testShards) }
 
 func testShards(t *testing.T, w *world) {
 	w.rollUp("rollups/a", time.Now(), 3, map[string]any{"count": 5})
-	shard := func(id string, count any) {
-		t.Helper()
-		if _, err := w.client.Doc("counters/a/shards/"+id).Set(t.Context(), map[string]any{"count": count}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	shard("10", 1)
-	shard("9", 4)
-	shard("x", "text")
+	write := func(id string, count any) { w.set("counters/a/shards/"+id, map[string]any{"count": count}) }
+	write("10", 1)
+	write("9", 4)
+	write("x", "text")
 	w.run()
 	s := w.await("", has(1))
 	id, reads := s.Rows[0].ID, s.Watching.Reads
 	s = w.await(id, func(s *state) bool { return s.Open.Parts != nil })
-	want := []shardState{{ID: "9", Count: "4"}, {ID: "10", Count: "1"}, {ID: "x"}}
-	if d := cmp.Diff(want, s.Open.Parts, cmpopts.IgnoreUnexported(shardState{})); d != "" {
+	want := []shard{{ID: "9", Count: "4"}, {ID: "10", Count: "1"}, {ID: "x"}}
+	if d := cmp.Diff(want, s.Open.Parts, cmpopts.IgnoreUnexported(shard{})); d != "" {
 		t.Errorf("shards (-want +got):\n%s", d)
 	}
 	if s.Open.Sum != "5" || len(s.Open.History) != 1 || s.Open.History[0][1] != "5" {
@@ -329,7 +324,7 @@ func testShards(t *testing.T, w *world) {
 	if got := s.Watching.Reads - reads; got != 3 {
 		t.Errorf("looking at 3 shards has cost %d reads", got)
 	}
-	shard("9", 6)
+	write("9", 6)
 	s = w.await(id, func(s *state) bool { return s.Open.Sum == "7" })
 	if part := s.Open.Parts[0]; part.ID != "9" || part.Writes <= 0 || part.Writes > 1 {
 		t.Errorf("a write to shard 9 shows as %+v", s.Open.Parts)

@@ -66,7 +66,12 @@ func (b *Board) follow(ctx context.Context, f *feed) {
 		if ctx.Err() != nil {
 			return
 		}
-		b.failed(f, err)
+		if f.err == nil { // only this goroutine changes it
+			err = b.options.Report(fmt.Errorf("%s: %w", f.name, err))
+			b.mu.Lock()
+			f.err = err
+			b.mu.Unlock()
+		}
 		if !rest(ctx, pause) {
 			return
 		}
@@ -88,20 +93,6 @@ func (b *Board) bill(changes []firestore.DocumentChange, first bool) {
 		reads = max(1, reads)
 	}
 	b.reads += reads
-}
-
-// failed notes why a feed was interrupted, and reports it unless it failed before.
-func (b *Board) failed(f *feed, err error) {
-	b.mu.Lock()
-	again := f.err != nil
-	b.mu.Unlock()
-	if again {
-		return
-	}
-	err = b.options.Report(fmt.Errorf("%s: %w", f.name, err))
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	f.err = err
 }
 
 // rest waits, and reports whether ctx goes on.
@@ -139,14 +130,13 @@ func poll(ctx context.Context, q firestore.Query, interval time.Duration, note n
 		began := time.Now()
 		docs, err := q.Documents(ctx).GetAll()
 		if err == nil {
-			found := make(map[string]*firestore.DocumentSnapshot, len(docs))
-			for _, doc := range docs {
-				found[doc.Ref.Path] = doc
-			}
-			if changes := difference(known, found); len(changes) > 0 || known == nil {
+			if changes := difference(known, docs); len(changes) > 0 || known == nil {
 				note(changes, known == nil)
 			}
-			known = found
+			known = make(map[string]*firestore.DocumentSnapshot, len(docs))
+			for _, doc := range docs {
+				known[doc.Ref.Path] = doc
+			}
 		} else if !passes(err) {
 			return err
 		}
@@ -156,21 +146,17 @@ func poll(ctx context.Context, q firestore.Query, interval time.Duration, note n
 	}
 }
 
-// difference returns the changes from the documents known to those found.
-func difference(known, found map[string]*firestore.DocumentSnapshot) []firestore.DocumentChange {
+// difference returns the changes from the documents known, which it uses up, to those found.
+func difference(known map[string]*firestore.DocumentSnapshot, found []*firestore.DocumentSnapshot) []firestore.DocumentChange {
 	var changes []firestore.DocumentChange
-	for path, doc := range found {
-		switch before, ok := known[path]; {
-		case !ok:
-			changes = append(changes, firestore.DocumentChange{Kind: firestore.DocumentAdded, Doc: doc})
-		case !before.UpdateTime.Equal(doc.UpdateTime):
+	for _, doc := range found {
+		if before := known[doc.Ref.Path]; before == nil || !before.UpdateTime.Equal(doc.UpdateTime) {
 			changes = append(changes, firestore.DocumentChange{Kind: firestore.DocumentModified, Doc: doc})
 		}
+		delete(known, doc.Ref.Path)
 	}
-	for path, doc := range known {
-		if _, ok := found[path]; !ok {
-			changes = append(changes, firestore.DocumentChange{Kind: firestore.DocumentRemoved, Doc: doc})
-		}
+	for _, doc := range known {
+		changes = append(changes, firestore.DocumentChange{Kind: firestore.DocumentRemoved, Doc: doc})
 	}
 	return changes
 }

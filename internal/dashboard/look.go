@@ -16,8 +16,6 @@ const maxShards = 1000
 // heatWindow is the time over which the writes to a shard are counted.
 const heatWindow = 10 * time.Second
 
-type lookKey struct{ database, shards string }
-
 // A look follows the shards of a counter that a page has open. However many pages have it open, a
 // counter has one look.
 type look struct {
@@ -31,23 +29,27 @@ type look struct {
 type shard struct {
 	rank   []byte
 	fields map[string]any
-	writes recent
+	recent recent // writes
+
+	// What the page is told:
+	ID     string  `json:"id"`
+	Count  string  `json:"count"`  // decimal; "": no number
+	Writes float64 `json:"writes"` // a second, as far as the feed was told of each
 }
 
 // lookAt returns the look at the shards of a row, and begins it unless there is one. It ends when
 // nobody has asked for it for a while. The caller holds the board's mutex.
 func (b *Board) lookAt(r *row, now time.Time) *look {
-	key := lookKey{r.key.database, r.shards}
-	k, ok := b.looks[key]
+	shards := r.source.database.Client.Collection(r.shards)
+	k, ok := b.looks[shards.Path]
 	if !ok {
 		k = &look{shards: make(map[string]*shard)}
-		shards := r.source.database.Client.Collection(r.shards)
 		k.feed = feed{
 			name: fmt.Sprintf("shards in %q", r.shards), interval: pollShards,
 			query: shards.OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards),
 			note:  func(changes []firestore.DocumentChange, first bool) { b.noteShards(k, changes, first) },
 		}
-		b.looks[key] = k
+		b.looks[shards.Path] = k
 		k.end = b.begin(&k.feed)
 	}
 	k.asked = now
@@ -66,36 +68,28 @@ func (b *Board) noteShards(k *look, changes []firestore.DocumentChange, first bo
 		}
 		s, ok := k.shards[id]
 		if !ok {
-			s = &shard{rank: b.model.rank(id)}
+			s = &shard{ID: id, rank: b.model.rank(id)}
 			k.shards[id] = s
 		}
 		s.fields = change.Doc.Data()
 		if !first {
-			s.writes = append(s.writes, time.Now())
+			s.recent = append(s.recent, time.Now())
 		}
 	}
-}
-
-// A shardState is a shard as the page is told.
-type shardState struct {
-	ID     string  `json:"id"`
-	Count  string  `json:"count"`  // decimal; "": no number
-	Writes float64 `json:"writes"` // a second, as far as the feed was told of each
-
-	rank []byte
 }
 
 // state returns the shards in the order of their ids, and the sum of their field in decimal; without
 // a field, how many they are. The sum is "" before the shards are known, and if they are too many to
 // know them all.
-func (k *look) state(field string, now time.Time) (states []shardState, sum string) {
+func (k *look) state(field string, now time.Time) (states []shard, sum string) {
 	if k.began.IsZero() {
 		return nil, ""
 	}
 	var total rollup.Sum
-	states = make([]shardState, 0, len(k.shards))
-	for id, s := range k.shards {
-		state := shardState{ID: id, Writes: s.writes.perSecond(now, heatWindow, now.Sub(k.began)), rank: s.rank}
+	states = make([]shard, 0, len(k.shards))
+	for _, s := range k.shards {
+		state := *s
+		state.Writes = s.recent.perSecond(now, heatWindow, now.Sub(k.began))
 		n, ok := rollup.NumberOf(s.fields[field])
 		if field == "" {
 			n, ok = rollup.Int(1), true
@@ -106,7 +100,7 @@ func (k *look) state(field string, now time.Time) (states []shardState, sum stri
 		}
 		states = append(states, state)
 	}
-	slices.SortFunc(states, func(a, b shardState) int { return bytes.Compare(a.rank, b.rank) })
+	slices.SortFunc(states, func(a, b shard) int { return bytes.Compare(a.rank, b.rank) })
 	if len(states) < maxShards {
 		sum = total.Total().String()
 	}

@@ -20,16 +20,21 @@ type row struct {
 	shards string // path of the collection of the documents that make the total
 	field  string // of them, which is summed; "": they are counted
 
-	id     string    // no other row has it, and the row has it again in the next run
-	label  [3]string // what the page calls it: what comes before the counter's own id, that, and what comes after it
-	search string    // label in lower case
-	rank   []byte    // rows are in the order of their names if they are in that of their ranks
+	search string // label in lower case
+	rank   []byte // rows are in the order of their names if they are in that of their ranks
 
-	known     bool     // the total that was first seen is older than the watching
-	samples   []sample // of the last roll-ups, the oldest first
-	changed   time.Time
-	numShards int64
-	rate      float64 // change of the total per second
+	known   bool     // the total that was first seen is older than the watching
+	samples []sample // of the last roll-ups, the oldest first
+	changed time.Time
+
+	// What the page is told:
+	ID     string    `json:"id"`    // no other row has it, and the row has it again in the next run
+	Label  [3]string `json:"label"` // the counter's own id is in the middle
+	Total  string    `json:"total"`
+	AsOf   int64     `json:"as_of"`
+	Shards int64     `json:"shards"` // documents counted
+	Rate   float64   `json:"rate"`   // change of the total per second
+	Fresh  bool      `json:"fresh"`  // the total has just changed
 }
 
 type rowKey struct{ database, rollUp, total string }
@@ -51,7 +56,7 @@ func (r *row) name() string { return strings.TrimSuffix(r.shards, "/shards") }
 func (r *row) latest() sample { return r.samples[len(r.samples)-1] }
 
 // gone reports whether only the counter's roll-up is left, which an audit will remove.
-func (r *row) gone() bool { return r.numShards == 0 && r.latest().total.Float() == 0 }
+func (r *row) gone() bool { return r.Shards == 0 && r.latest().total.Float() == 0 }
 
 // totalAt returns the total that the counter's roll-up had at a time.
 func (r *row) totalAt(at int64) rollup.Number {
@@ -110,12 +115,12 @@ func (m *model) put(fresh row, s sample, numShards int64) (news bool) {
 		r = &fresh
 		m.name(r)
 		m.rows[r.key] = r
-	case r.latest() == s && r.numShards == numShards:
+	case r.latest() == s && r.Shards == numShards:
 		return false
 	case r.latest().total != s.total:
 		r.changed = time.Now()
 	}
-	if len(r.samples) > 0 && r.latest().asOf >= s.asOf {
+	if len(r.samples) > 0 && r.AsOf >= s.asOf {
 		// The document was created again, or written by hand: another history begins.
 		r.samples, r.known = nil, true
 	}
@@ -123,24 +128,24 @@ func (m *model) put(fresh row, s sample, numShards int64) (news bool) {
 		r.samples = slices.Delete(r.samples, 0, 1)
 	}
 	r.samples = append(r.samples, s)
-	r.numShards = numShards
+	r.Total, r.AsOf, r.Shards = s.total.String(), s.asOf, numShards
 	return true
 }
 
 // name gives a row the names that it has for good.
 func (m *model) name(r *row) {
-	r.id = fmt.Sprintf("%q %q %q", r.key.database, r.key.rollUp, r.key.total)
+	r.ID = fmt.Sprintf("%q %q %q", r.key.database, r.key.rollUp, r.key.total)
 	own := strings.LastIndex(r.name(), "/") + 1
-	r.label = [3]string{r.name()[:own], r.name()[own:]}
+	r.Label = [3]string{r.name()[:own], r.name()[own:]}
 	if m.several {
-		r.label[0] = r.key.database + ": " + r.label[0]
+		r.Label[0] = r.key.database + ": " + r.Label[0]
 	}
 	if r.key.total != "count" {
-		r.label[2] = " · " + r.key.total
+		r.Label[2] = " · " + r.key.total
 	}
-	label := strings.Join(r.label[:], "")
+	label := strings.Join(r.Label[:], "")
 	r.search = strings.ToLower(label)
-	r.rank = append(m.rank(label), r.id...)
+	r.rank = append(m.rank(label), r.ID...)
 }
 
 // rank returns the key that sorts a name.
@@ -160,8 +165,8 @@ func (m *model) tick(now time.Time) {
 	m.rate = 0
 	from := at - m.window.Microseconds()
 	for _, r := range m.rows {
-		r.rate = change(r.totalAt(from), r.latest().total) / watched.Seconds()
-		m.rate += r.rate
+		r.Rate = change(r.totalAt(from), r.latest().total) / watched.Seconds()
+		m.rate += r.Rate
 	}
 }
 

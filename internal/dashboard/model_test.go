@@ -52,7 +52,7 @@ func TestRate(t *testing.T) {
 				m.put(row{key: key, known: test.known}, sample{at(p.asOf), total}, 1)
 			}
 			m.tick(time.UnixMicro(at(test.now)))
-			if got := m.rows[key].rate; got != test.want || m.rate != test.want {
+			if got := m.rows[key].Rate; got != test.want || m.rate != test.want {
 				t.Errorf("got %v, of all %v, want %v", got, m.rate, test.want)
 			}
 		})

@@ -3,8 +3,6 @@ package dashboard
 import (
 	"bytes"
 	"cmp"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -44,9 +42,9 @@ type view struct {
 var columns = map[string]func(a, b *row) int{
 	"name":   func(a, b *row) int { return bytes.Compare(a.rank, b.rank) },
 	"total":  func(a, b *row) int { return cmp.Compare(a.latest().total.Float(), b.latest().total.Float()) },
-	"rate":   func(a, b *row) int { return cmp.Compare(a.rate, b.rate) },
-	"age":    func(a, b *row) int { return cmp.Compare(b.latest().asOf, a.latest().asOf) },
-	"shards": func(a, b *row) int { return cmp.Compare(a.numShards, b.numShards) },
+	"rate":   func(a, b *row) int { return cmp.Compare(a.Rate, b.Rate) },
+	"age":    func(a, b *row) int { return cmp.Compare(b.AsOf, a.AsOf) },
+	"shards": func(a, b *row) int { return cmp.Compare(a.Shards, b.Shards) },
 }
 
 // A state is the answer: all that a page shows.
@@ -68,19 +66,9 @@ type state struct {
 	Shown     int        `json:"shown"`     // rows that the filter lets through
 	Fastest   float64    `json:"fastest"`   // the highest rate of them, up or down
 	First     int        `json:"first"`     // index of the first of rows
-	Rows      []rowState `json:"rows"`
+	Rows      []row      `json:"rows"`
 	Active    int        `json:"active"` // index of the row that the keyboard is at, or -1
 	Open      *detail    `json:"open"`   // null: the view names no row that is there
-}
-
-type rowState struct {
-	ID     string    `json:"id"`
-	Label  [3]string `json:"label"` // see row
-	Total  string    `json:"total"`
-	Rate   float64   `json:"rate"`
-	AsOf   int64     `json:"as_of"`
-	Shards int64     `json:"shards"`
-	Fresh  bool      `json:"fresh"` // the total has just changed
 }
 
 type bill struct {
@@ -92,34 +80,30 @@ func billOf(c billing.Counts) bill { return bill{c, c.Cost()} }
 
 // A detail is the counter that a page has open.
 type detail struct {
-	rowState
-	Name     string       `json:"name"` // of the counter
-	Field    string       `json:"field"`
-	RollUp   string       `json:"rollup"`
-	Database string       `json:"database"` // "": there is only one
-	Route    string       `json:"route"`
-	History  [][2]any     `json:"history"` // as_of in microseconds, total; the oldest first
-	Parts    []shardState `json:"parts"`   // the shards now; null: not known yet
-	Sum      string       `json:"sum"`     // of them; "": not known
-	Limit    int          `json:"limit"`   // of the shards that are followed
-	Problem  string       `json:"problem"`
+	row
+	Name     string   `json:"name"` // of the counter
+	Field    string   `json:"field"`
+	RollUp   string   `json:"rollup"`
+	Database string   `json:"database"` // "": there is only one
+	Route    string   `json:"route"`
+	History  [][2]any `json:"history"` // as_of in microseconds, total; the oldest first
+	Parts    []shard  `json:"parts"`   // the shards now; null: not known yet
+	Sum      string   `json:"sum"`     // of them; "": not known
+	Problem  string   `json:"problem"`
 }
 
-var (
-	errManyPages = fmt.Errorf("tally: %d pages are open already; close one", maxPages)
-	errView      = errors.New("tally: this is no view of the page")
-)
+// valid reports whether a page may ask for it.
+func (v view) valid() bool {
+	return columns[v.Sort] != nil && v.Page != "" && v.First >= 0 && v.Count >= 0
+}
 
-// show returns what a page asks for.
-func (b *Board) show(v view, local time.Time) (*state, error) {
-	if columns[v.Sort] == nil || v.Page == "" || v.First < 0 || v.Count < 0 {
-		return nil, errView
-	}
+// show returns what a page asks for in a view that is valid, or nil if too many others are open.
+func (b *Board) show(v view, local time.Time) *state {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p, ok := b.pages[v.Page]
 	if !ok && len(b.pages) >= maxPages {
-		return nil, errManyPages
+		return nil
 	} else if !ok {
 		p = &page{}
 		b.pages[v.Page] = p
@@ -130,22 +114,22 @@ func (b *Board) show(v view, local time.Time) (*state, error) {
 	s := b.figures(local)
 	s.Shown, s.First = len(p.rows), min(v.First, len(p.rows))
 	for _, r := range p.rows[s.First:min(s.First+min(v.Count, maxRows), len(p.rows))] {
-		s.Rows = append(s.Rows, r.state(local))
+		s.Rows = append(s.Rows, r.at(local))
 	}
 	for _, r := range p.rows {
-		s.Fastest = max(s.Fastest, r.rate, -r.rate)
+		s.Fastest = max(s.Fastest, r.Rate, -r.Rate)
 	}
 	s.Counters = len(b.model.rows)
 	if !v.Gone {
 		s.Counters -= s.Gone
 	}
-	s.Active = slices.IndexFunc(p.rows, func(r *row) bool { return r.id == v.Active })
+	s.Active = slices.IndexFunc(p.rows, func(r *row) bool { return r.ID == v.Active })
 	for _, r := range b.model.rows {
-		if r.id == v.Open {
+		if r.ID == v.Open {
 			s.Open = b.detail(r, local)
 		}
 	}
-	return s, nil
+	return s
 }
 
 // order brings the rows that a page may scroll through up to date. If rows keep their order, new ones come after
@@ -177,19 +161,23 @@ func (b *Board) figures(local time.Time) *state {
 	s := &state{
 		Emulator: b.options.Emulator, Window: b.model.window.Seconds(),
 		Now: b.line.serverTime(local).UnixMicro(), Ready: true,
-		Problems: []string{}, Rows: []rowState{},
+		Problems: []string{}, Rows: []row{},
 		Rate: b.model.rate, RollUps: b.model.rollUpRate, Watching: billOf(billing.Counts{Reads: b.reads}),
 	}
 	if f := b.functions; f != nil {
 		s.Functions, s.Billed = f, billOf(f.Billed)
 	}
+	problems := []error{b.broken, b.trouble}
 	for _, q := range b.queries {
 		s.Project = strings.Split(q.database.Client.Doc("a/b").Path, "/")[1] // projects/{project}/databases/...
 		s.Ready = s.Ready && !q.began.IsZero()
-		s.problem("", q.err)
+		problems = append(problems, q.err)
 	}
-	s.problem("", b.broken)
-	s.problem("operations of the functions: ", b.trouble)
+	for _, err := range problems {
+		if err != nil {
+			s.Problems = append(s.Problems, err.Error())
+		}
+	}
 	var sum rollup.Sum
 	for _, r := range b.model.rows {
 		sum.Add(r.latest().total)
@@ -201,26 +189,22 @@ func (b *Board) figures(local time.Time) *state {
 	return s
 }
 
-func (s *state) problem(what string, err error) {
-	if err != nil {
-		s.Problems = append(s.Problems, what+err.Error())
-	}
-}
-
 // freshFor is how long a total that changed is marked.
 const freshFor = 500 * time.Millisecond
 
-func (r *row) state(local time.Time) rowState {
-	l := r.latest()
-	return rowState{r.id, r.label, l.total.String(), r.rate, l.asOf, r.numShards, local.Sub(r.changed) < freshFor}
+// at returns the row as it is to be shown at a time.
+func (r *row) at(local time.Time) row {
+	shown := *r
+	shown.Fresh = local.Sub(r.changed) < freshFor
+	return shown
 }
 
 // detail returns what there is to say of one counter, and follows its shards.
 func (b *Board) detail(r *row, local time.Time) *detail {
 	look := b.lookAt(r, local)
 	d := &detail{
-		rowState: r.state(local), Name: r.name(), Field: r.key.total,
-		RollUp: r.key.rollUp, Route: r.route.String(), Limit: maxShards,
+		row: r.at(local), Name: r.name(), Field: r.key.total,
+		RollUp: r.key.rollUp, Route: r.route.String(),
 	}
 	if b.model.several {
 		d.Database = r.key.database
@@ -238,7 +222,7 @@ func (b *Board) detail(r *row, local time.Time) *detail {
 // forget ends what no page has asked for in a while.
 func (b *Board) forget(local time.Time) {
 	maps.DeleteFunc(b.pages, func(_ string, p *page) bool { return local.Sub(p.asked) > absence })
-	maps.DeleteFunc(b.looks, func(_ lookKey, k *look) bool {
+	maps.DeleteFunc(b.looks, func(_ string, k *look) bool {
 		over := local.Sub(k.asked) > absence
 		if over {
 			k.end()

@@ -3,7 +3,7 @@ package dashboard
 import (
 	"embed"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -62,21 +62,15 @@ func (b *Board) serveState(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var v view
-	err := json.Unmarshal([]byte(r.FormValue("view")), &v)
-	if err != nil {
-		err = errView
+	if err := json.Unmarshal([]byte(r.FormValue("view")), &v); err != nil || !v.valid() {
+		http.Error(w, "tally: this is no view of the page", http.StatusBadRequest)
+		return
 	}
-	var s *state
-	if err == nil {
-		s, err = b.show(v, time.Now())
+	s := b.show(v, time.Now())
+	if s == nil {
+		http.Error(w, fmt.Sprintf("tally: %d pages are open already; close one", maxPages), http.StatusServiceUnavailable)
+		return
 	}
-	switch {
-	case errors.Is(err, errManyPages):
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusBadRequest)
-	default:
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(s) // the page may have gone away
-	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(s) // the page may have gone away
 }

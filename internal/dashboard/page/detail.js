@@ -49,7 +49,7 @@ function history(r, to) {
 
 const say = (chart, words) => find(`.chart${chart}`).setAttribute('aria-label', words);
 
-function shards({ parts, limit, problem }) {
+function shards({ parts, sum, problem }) {
   const heat = find('.heat');
   heat.classList.toggle('problem', problem !== '');
   const there = parts?.length > 0;
@@ -60,7 +60,7 @@ function shards({ parts, limit, problem }) {
   }
   const writes = parts.map((s) => s.writes), counts = parts.map((s) => finite(s.count));
   const hottest = parts.reduce((a, b) => (b.writes > a.writes ? b : a));
-  const many = parts.length >= limit ? `The first ${integer(limit)} shards` : plural(parts.length, 'shard');
+  const many = sum === '' ? `The first ${integer(parts.length)} shards` : plural(parts.length, 'shard');
   const heats = `the hottest takes ${rate(hottest.writes)} writes a second: ${visible(hottest.id)}`;
   const summary = `${many}; ${hottest.writes > 0 ? heats : 'none was written to in the last ten seconds.'}`;
   text(heat, summary);

@@ -30,6 +30,7 @@ function ask() {
 }
 
 async function questions() {
+  await null; // so that asking is this promise
   let answered;
   while (again && !document.hidden) {
     again = false;
@@ -168,35 +169,36 @@ narrow.addEventListener('change', cover);
 
 // Sorting and filtering
 
-async function sortBy(to) {
-  down = column === to ? !down : ['total', 'rate', 'shards'].includes(to);
-  column = to;
-  for (const button of document.querySelectorAll('[data-sort]')) {
-    const cell = button.parentElement;
-    if (button.dataset.sort === to) cell.setAttribute('aria-sort', down ? 'descending' : 'ascending');
-    else cell.removeAttribute('aria-sort');
-  }
+const columns = [...document.querySelectorAll('[data-sort]')];
+
+/** Has the rows put in order now. */
+function reorder() {
   anew = true;
-  say(`Sorted by ${document.querySelector(`[data-sort=${to}]`).textContent}, ${down ? 'descending' : 'ascending'}`);
-  await ask();
+  return ask();
 }
 
-for (const button of document.querySelectorAll('[data-sort]')) button.addEventListener('click', () => sortBy(button.dataset.sort));
+function sortBy(to) {
+  down = column === to ? !down : ['total', 'rate', 'shards'].includes(to);
+  column = to;
+  for (const button of columns) {
+    button.parentElement.ariaSort = button.dataset.sort !== to ? null : down ? 'descending' : 'ascending';
+  }
+  say(`Sorted by ${columns.find((button) => button.dataset.sort === to).textContent}, ${down ? 'descending' : 'ascending'}`);
+  return reorder();
+}
+
+for (const button of columns) button.addEventListener('click', () => sortBy(button.dataset.sort));
 
 let saying = 0;
 
 $('filter').addEventListener('input', () => {
   $('grid').scrollTop = 0;
-  anew = true;
-  ask();
+  reorder();
   clearTimeout(saying);
   saying = setTimeout(() => say($('shown').textContent), 600); // once the typing pauses
 });
 
-$('all').addEventListener('change', () => {
-  anew = true;
-  ask();
-});
+$('all').addEventListener('change', reorder);
 
 $('filter').addEventListener('keydown', (e) => {
   if (e.key !== 'ArrowDown' && e.key !== 'Enter' && (e.key !== 'Escape' || $('filter').value !== '')) return;

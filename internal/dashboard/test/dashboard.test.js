@@ -389,11 +389,9 @@ test('5,000 counters: a bounded page, and nothing is missed', async (t) => {
     };
     frame();
   });
-  // Meanwhile every counter is rolled up anew, in ten batches, twice.
-  for (const round of [1, 2]) {
-    for (let i = 0; i < many; i += atOnce) {
-      await rollUp(stack.host, project, Array.from({ length: atOnce }, (_, j) => [`c${i + j}`, (i + j) * 10 + round, new Date(now + round * 1000), 10]));
-    }
+  // Meanwhile every counter is rolled up anew, in ten batches.
+  for (let i = 0; i < many; i += atOnce) {
+    await rollUp(stack.host, project, Array.from({ length: atOnce }, (_, j) => [`c${i + j}`, (i + j) * 10 + 2, new Date(now + 1000), 10]));
   }
   await page.waitForFunction((sum) => document.getElementById('sum').textContent.includes(sum), '124,985,000'); // Σ 10·i + 2
   await page.waitForFunction(() => seen.steps > 100, null);
