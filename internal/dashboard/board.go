@@ -30,12 +30,13 @@ type Options struct {
 	// Functions returns what the functions have done so far. Nil: that is not known here.
 	Functions func() (Functions, error)
 
-	// Report is called with each new problem, such as a permission that is missing. The page shows the
-	// error that it returns, such as one with a remedy. Calls may overlap.
+	// Report is called with each new problem, such as a permission that is missing. The page shows
+	// the error that it returns, such as one with a remedy. Calls may overlap.
 	Report func(error) error
 }
 
-// Functions is what functions processes on this machine, and the delivery of their events, have done.
+// Functions is what functions processes on this machine, and the delivery of their events, have
+// done.
 type Functions struct {
 	Billed      billing.Counts `json:"-"`
 	Events      int            `json:"events"`      // accepted for delivery
@@ -60,7 +61,7 @@ type Board struct {
 
 	mu        sync.Mutex
 	model     *model
-	looks     map[string]*look // by the path of the shards\' collection
+	looks     map[string]*look // by the path of the shards' collection
 	pages     map[string]*page
 	reads     int64 // that this board is billed
 	functions *Functions
@@ -68,8 +69,8 @@ type Board struct {
 	broken    error // of the line
 }
 
-// leastWindow is the least time over which a rate is a mean: long enough that a counter that is rolled up once
-// a second has a steady one.
+// leastWindow is the least time over which a rate is a mean: long enough that a counter that is
+// rolled up once a second has a steady one.
 const leastWindow = 10 * time.Second
 
 // New returns a Board that Run can run, once.
@@ -77,13 +78,13 @@ func New() *Board {
 	return &Board{looks: make(map[string]*look), pages: make(map[string]*page)}
 }
 
-// DialOptions returns the options to open the clients of the databases with. By them the board knows
-// Firestore's time, and whether it answers.
+// DialOptions returns the options to open the clients of the databases with. By them the board
+// knows Firestore's time, and whether it answers.
 func (b *Board) DialOptions() []grpc.DialOption { return b.line.dialOptions() }
 
 // Run follows the databases and serves the page at l, which it closes, until ctx ends. Then it
-// returns nil, after everything that it started has ended. Problems with Firestore do not end it: it
-// tries again.
+// returns nil, after everything that it started has ended. Problems with Firestore do not end it:
+// it tries again.
 func (b *Board) Run(ctx context.Context, l net.Listener, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
@@ -131,9 +132,9 @@ type query struct {
 	database Database
 }
 
-// findRollUps returns the queries that find the roll-ups of all routes in a database, each once: of a
-// collection if the route names it, of one document if it names that, else of all collections of a
-// name.
+// findRollUps returns the queries that find the roll-ups of all routes in a database, each once: of
+// a collection if the route names it, of one document if it names that, else of all collections of
+// a name.
 func (b *Board) findRollUps(database Database) []*query {
 	templates := b.options.Routes.Templates()
 	found := make(map[string]firestore.Query)
@@ -182,8 +183,8 @@ func (b *Board) note(q *query, changes []firestore.DocumentChange, first bool) {
 	}
 }
 
-// noteDocument brings the rows of a document up to date. Of an app's own document only what Tally writes
-// is news.
+// noteDocument brings the rows of a document up to date. Of an app's own document only what Tally
+// writes is news.
 func (b *Board) noteDocument(q *query, change firestore.DocumentChange, first bool, now time.Time, seen map[rowKey]bool) {
 	_, rollUp, _ := strings.Cut(change.Doc.Ref.Path, "/documents/")
 	fields := change.Doc.Data()

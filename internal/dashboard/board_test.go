@@ -146,8 +146,8 @@ func (w *world) delete(path string) {
 	})
 }
 
-// write does a write, which may be done twice. Now and then the emulator answers one with UNKNOWN and no
-// text, while others write.
+// write does a write, which may be done twice. Now and then the emulator answers one with UNKNOWN
+// and no text, while others write.
 func (w *world) write(do func() error) {
 	w.t.Helper()
 	err := do()
@@ -235,7 +235,8 @@ func testCounters(t *testing.T, w *world) {
 	if want := "9.007199254741e+15"; s.Sum != want { // 1.5 makes the sum a double
 		t.Errorf("the sum of all is %s, want %s", s.Sum, want)
 	}
-	// Read are the documents that its queries find, a roll-up or not; php_rollups/other and what is elsewhere are in none.
+	// Read are the documents that its queries find, a roll-up or not; php_rollups/other and what is
+	// elsewhere are in none.
 	if got, want := s.Watching.Counts, (billing.Counts{Reads: 5}); got != want {
 		t.Errorf("watching has cost %+v, want %+v", got, want)
 	}
@@ -265,8 +266,8 @@ func testCounters(t *testing.T, w *world) {
 	}
 }
 
-// The app's own writes of a roll-up document are no roll-ups. Of a total that it does not name any more
-// tally says nothing.
+// The app's own writes of a roll-up document are no roll-ups. Of a total that it does not name any
+// more tally says nothing.
 func TestAppsDocument(t *testing.T) { everyWay(t, testAppsDocument) }
 
 func testAppsDocument(t *testing.T, w *world) {
@@ -334,8 +335,8 @@ func testShards(t *testing.T, w *world) {
 	}
 }
 
-// Nobody pays for shards that nobody looks at, and a counter that several pages have open is followed
-// once.
+// Nobody pays for shards that nobody looks at, and a counter that several pages have open is
+// followed once.
 func TestLooksEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -39,11 +39,11 @@ const (
 	pollShards  = 300 * time.Millisecond
 )
 
-// follow keeps up with a feed, and counts what it bills, until ctx ends. If Firestore refuses, follow
-// reports that once and begins again after a pause.
+// follow keeps up with a feed, and counts what it bills, until ctx ends. If Firestore refuses,
+// follow reports that once and begins again after a pause.
 //
-// It polls an emulator: Google's sends a listener every document of the query again for each change,
-// and clients' writes wait meanwhile (14 s, with 500 active counters). It listens to a real
+// It polls an emulator: Google's sends a listener every document of the query again for each
+// change, and clients' writes wait meanwhile (14 s, with 500 active counters). It listens to a real
 // Firestore, which bills a poll for each document and a listener for each change.
 func (b *Board) follow(ctx context.Context, f *feed) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -118,12 +118,12 @@ func listen(ctx context.Context, q firestore.Query, note noter) error {
 	}
 }
 
-// pollShare bounds how much of an emulator's time polls take, however many documents there are: after
-// each poll the emulator is left alone for so many times as long as the poll took.
+// pollShare bounds how much of an emulator's time polls take, however many documents there are:
+// after each poll the emulator is left alone for so many times as long as the poll took.
 const pollShare = 4
 
-// poll asks again and again, and notes what a listener would be told, until Firestore refuses. As the
-// SDK does for a listener, it goes on after errors that pass, which the [line] notes.
+// poll asks again and again, and notes what a listener would be told, until Firestore refuses. As
+// the SDK does for a listener, it goes on after errors that pass, which the [line] notes.
 func poll(ctx context.Context, q firestore.Query, interval time.Duration, note noter) error {
 	var known map[string]*firestore.DocumentSnapshot // by path; nil: no poll has succeeded
 	for {

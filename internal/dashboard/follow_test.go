@@ -123,8 +123,8 @@ func testRefusedShards(t *testing.T, w *world) {
 	w.await(id, func(s *state) bool { return s.Open.Problem == "" && s.Open.Sum == "1" })
 }
 
-// An emulator is asked, and not listened to: its listeners keep clients' writes waiting. Only a real
-// project bills what is asked again.
+// An emulator is asked, and not listened to: its listeners keep clients' writes waiting. Only a
+// real project bills what is asked again.
 func TestPolls(t *testing.T) {
 	everyWay(t, func(t *testing.T, w *world) {
 		var mu sync.Mutex

@@ -78,9 +78,9 @@ func (b *Board) noteShards(k *look, changes []firestore.DocumentChange, first bo
 	}
 }
 
-// state returns the shards in the order of their ids, and the sum of their field in decimal; without
-// a field, how many they are. The sum is "" before the shards are known, and if they are too many to
-// know them all.
+// state returns the shards in the order of their ids, and the sum of their field in decimal;
+// without a field, how many they are. The sum is "" before the shards are known, and if they are
+// too many to know them all.
 func (k *look) state(field string, now time.Time) (states []shard, sum string) {
 	if k.began.IsZero() {
 		return nil, ""

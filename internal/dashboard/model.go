@@ -45,12 +45,12 @@ type sample struct {
 	total rollup.Number
 }
 
-// maxSamples is how many roll-ups of a counter are kept: two minutes of a counter that is rolled up every
-// second.
+// maxSamples is how many roll-ups of a counter are kept: two minutes of a counter that is rolled up
+// every second.
 const maxSamples = 120
 
-// name is what the counter is called: the document that its shards are below, or their collection if
-// that is not named shards.
+// name is what the counter is called: the document that its shards are below, or their collection
+// if that is not named shards.
 func (r *row) name() string { return strings.TrimSuffix(r.shards, "/shards") }
 
 func (r *row) latest() sample { return r.samples[len(r.samples)-1] }

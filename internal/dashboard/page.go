@@ -132,8 +132,8 @@ func (b *Board) show(v view, local time.Time) *state {
 	return s
 }
 
-// order brings the rows that a page may scroll through up to date. If rows keep their order, new ones come after
-// them.
+// order brings the rows that a page may scroll through up to date. If rows keep their order, new
+// ones come after them.
 func (p *page) order(v view, all map[rowKey]*row) {
 	words := strings.Fields(strings.ToLower(v.Filter))
 	shown := make(map[*row]bool)

@@ -16,8 +16,8 @@ function draw(svg, width, height, paths) {
 }
 
 /**
- * Draws points [time, value] from one time to another as steps: each value holds until the next. The scale is that of the points, and
- * includes 0 with fromZero. A line needs two points.
+ * Draws points [time, value] from one time to another as steps: each value holds until the next. The
+ * scale is that of the points, and includes 0 with fromZero. A line needs two points.
  */
 export function steps(svg, points, from, to, fromZero) {
   const width = 300, height = 60, edge = 2;
@@ -33,7 +33,10 @@ export function steps(svg, points, from, to, fromZero) {
   draw(svg, width, height, { area: `${line}V${height}H${first[0]}Z`, line });
 }
 
-/** Draws a bar for each value up from 0, or down if it is below, and a line at mark if there is one. kind names the class of a bar. */
+/**
+ * Draws a bar for each value up from 0, or down if it is below, and a line at mark if there is one. kind
+ * names the class of a bar.
+ */
 export function bars(svg, values, kind, mark) {
   const height = 80, step = 10, gap = values.length > 150 ? 0 : 1.5;
   const width = Math.max(step, values.length * step);

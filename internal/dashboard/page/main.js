@@ -1,16 +1,16 @@
-// The page asks the server for what it shows, four times a second and whenever something else is in view, and draws each answer.
+// The page asks the server for what it shows, four times a second and whenever something else is in
+// view, and draws each answer.
 
 import { steps } from './charts.js';
 import * as detail from './detail.js';
 import { decimal, dollars, integer, plural, rate, text } from './format.js';
-import { Grid } from './grid.js';
+import * as grid from './grid.js';
 
 const pause = 250; // milliseconds between two questions
 const retry = 1000; // after one without an answer
 const beat = 3000; // milliseconds between two orders of the rows: rows that move about cannot be read or pointed at
 
 const $ = (id) => document.getElementById(id);
-const grid = new Grid($('grid'), $('rows'), $('row'), { ask, open });
 
 // What is asked
 
@@ -43,11 +43,11 @@ async function questions() {
 
 /** Asks once, and reports whether there was an answer. */
 async function question() {
-  const keep = !anew && (performance.now() - ordered < beat || grid.held);
+  const keep = !anew && (performance.now() - ordered < beat || grid.held());
   anew = false;
   if (!keep) ordered = performance.now();
   let state;
-  const view = { page, sort: column, down, filter: $('filter').value, gone: $('all').checked, keep, ...grid.view, active: grid.active, open: grid.chosen };
+  const view = { page, sort: column, down, filter: $('filter').value, gone: $('all').checked, keep, ...grid.view(), ...grid.at };
   try {
     const response = await fetch(`state?view=${encodeURIComponent(JSON.stringify(view))}`, { signal: AbortSignal.timeout(10_000) });
     if (!response.ok) throw new Error(await response.text());
@@ -66,7 +66,7 @@ document.addEventListener('visibilitychange', ask);
 // What is answered
 
 function receive(state, view) {
-  grid.receive(state, view.active);
+  grid.draw(state, view.active);
   figures(state);
   lists(state, view);
   text($('problems'), state.problems.join('\n\n'));
@@ -74,7 +74,7 @@ function receive(state, view) {
   if (state.problems.length > 0) linked('broken', 'Not live');
   else if (state.ready) linked('live', 'Live');
   else linked('connecting', 'Waiting for Firestore');
-  if (view.open !== grid.chosen || view.open === '') return;
+  if (view.open !== grid.at.open || view.open === '') return;
   if (state.open) {
     $('detail').hidden = false;
     detail.draw(state.open, state.now);
@@ -139,31 +139,43 @@ function bill(id, { reads, writes, deletes, dollars: price }) {
   text($(`${id}-more`), parts.filter(Boolean).join(', '));
 }
 
+// The table
+
+$('grid').addEventListener('scroll', ask, { passive: true });
+new ResizeObserver(ask).observe($('grid'));
+
+$('rows').addEventListener('click', (e) => {
+  const id = e.target.closest('.row')?.counter;
+  if (!id) return;
+  grid.at.active = id;
+  open(id, false);
+});
+
 // The panel
 
 const narrow = matchMedia('(max-width: 60rem)');
 
 async function open(id, byKeyboard) {
-  grid.chosen = id;
+  grid.at.open = id;
   $('detail').scrollTop = 0;
   cover();
   await ask();
-  if ((byKeyboard || narrow.matches) && grid.chosen === id) $('detail-name').focus();
+  if ((byKeyboard || narrow.matches) && grid.at.open === id) $('detail-name').focus();
 }
 
 function close() {
-  if (grid.chosen === '') return;
-  grid.chosen = '';
+  if (grid.at.open === '') return;
+  grid.at.open = '';
   $('detail').hidden = true;
   cover();
-  grid.focus();
+  grid.focus(ask);
   ask();
 }
 $('close').addEventListener('click', close);
 
 /** On a narrow screen the panel covers the list. */
 function cover() {
-  $('list').inert = narrow.matches && grid.chosen !== '';
+  $('list').inert = narrow.matches && grid.at.open !== '';
 }
 narrow.addEventListener('change', cover);
 
@@ -204,7 +216,7 @@ $('filter').addEventListener('keydown', (e) => {
   if (e.key !== 'ArrowDown' && e.key !== 'Enter' && (e.key !== 'Escape' || $('filter').value !== '')) return;
   e.preventDefault();
   e.stopPropagation();
-  pressed = pressed.then(ask).then(() => grid.focus());
+  pressed = pressed.then(ask).then(() => grid.focus(ask));
 });
 
 const letters = { n: 'name', t: 'total', p: 'rate', a: 'age', s: 'shards' };
@@ -215,9 +227,9 @@ document.addEventListener('keydown', (e) => {
   const free = e.target === document.body || e.target === $('grid'); // no button, and nothing that scrolls
   const sort = letters[e.key.toLowerCase()];
   if (e.key === '/') $('filter').select();
-  else if (e.key === 'Escape') grid.chosen === '' ? document.activeElement.blur() : close();
+  else if (e.key === 'Escape') grid.at.open === '' ? document.activeElement.blur() : close();
   else if (sort) pressed = pressed.then(() => sortBy(sort));
-  else if (free && Grid.keys.has(e.key)) pressed = pressed.then(() => grid.press(e.key));
+  else if (free && grid.takes(e.key)) pressed = pressed.then(() => grid.press(e.key, { ask, open }));
   else return;
   e.preventDefault();
 });
