@@ -17,7 +17,6 @@ import (
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
-	"google.golang.org/grpc"
 )
 
 // Options say what a [Board] shows.
@@ -56,7 +55,7 @@ type Board struct {
 
 	// Set by Run before anything that uses them begins:
 	options Options
-	queries []*query
+	queries []*feed                  // that find all roll-ups
 	begin   func(*feed) (end func()) // follows a feed until its end is called, or Run's context ends
 
 	mu        sync.Mutex
@@ -77,10 +76,6 @@ const leastWindow = 10 * time.Second
 func New() *Board {
 	return &Board{looks: make(map[string]*look), pages: make(map[string]*page)}
 }
-
-// DialOptions returns the options to open the clients of the databases with. By them the board
-// knows Firestore's time, and whether it answers.
-func (b *Board) DialOptions() []grpc.DialOption { return b.line.dialOptions() }
 
 // Run follows the databases and serves the page at l, which it closes, until ctx ends. Then it
 // returns nil, after everything that it started has ended. Problems with Firestore do not end it:
@@ -107,7 +102,7 @@ func (b *Board) Run(ctx context.Context, l net.Listener, o Options) error {
 		b.queries = append(b.queries, b.findRollUps(database)...)
 	}
 	for _, q := range b.queries {
-		b.begin(&q.feed)
+		b.begin(q)
 	}
 	work.Go(func() { b.keepTime(ctx) })
 
@@ -126,16 +121,10 @@ func (b *Board) Run(ctx context.Context, l net.Listener, o Options) error {
 	return fmt.Errorf("dashboard: %w", err)
 }
 
-// A query is one of those that find all roll-up documents.
-type query struct {
-	feed
-	database Database
-}
-
 // findRollUps returns the queries that find the roll-ups of all routes in a database, each once: of
 // a collection if the route names it, of one document if it names that, else of all collections of
 // a name.
-func (b *Board) findRollUps(database Database) []*query {
+func (b *Board) findRollUps(database Database) []*feed {
 	templates := b.options.Routes.Templates()
 	found := make(map[string]firestore.Query)
 	for _, t := range templates {
@@ -155,21 +144,21 @@ func (b *Board) findRollUps(database Database) []*query {
 			found[t.String()] = collection.Where(firestore.DocumentID, "==", collection.Doc(id))
 		}
 	}
-	var all []*query
+	var all []*feed
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		q := &query{database: database}
-		q.feed = feed{
-			name:  fmt.Sprintf("roll-ups in %s of database %s", name, database.ID),
-			query: found[name], interval: pollRollUps,
-			note: func(changes []firestore.DocumentChange, first bool) { b.note(q, changes, first) },
+		q := &feed{
+			database: database,
+			name:     fmt.Sprintf("roll-ups in %s of database %s", name, database.ID),
+			query:    found[name], interval: pollRollUps,
 		}
+		q.note = func(changes []firestore.DocumentChange, first bool) { b.note(q, changes, first) }
 		all = append(all, q)
 	}
 	return all
 }
 
 // note brings the model up to date with what has changed; first: with all there is.
-func (b *Board) note(q *query, changes []firestore.DocumentChange, first bool) {
+func (b *Board) note(q *feed, changes []firestore.DocumentChange, first bool) {
 	now := b.line.serverTime(time.Now())
 	if b.model.began == 0 {
 		b.model.began = now.UnixMicro()
@@ -185,7 +174,7 @@ func (b *Board) note(q *query, changes []firestore.DocumentChange, first bool) {
 
 // noteDocument brings the rows of a document up to date. Of an app's own document only what Tally
 // writes is news.
-func (b *Board) noteDocument(q *query, change firestore.DocumentChange, first bool, now time.Time, seen map[rowKey]bool) {
+func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first bool, now time.Time, seen map[rowKey]bool) {
 	_, rollUp, _ := strings.Cut(change.Doc.Ref.Path, "/documents/")
 	fields := change.Doc.Data()
 	tally := document.DecodeTally(fields[document.TallyField])

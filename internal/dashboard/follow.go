@@ -16,6 +16,7 @@ type noter func(changes []firestore.DocumentChange, first bool)
 
 // A feed tells what a query finds.
 type feed struct {
+	database Database
 	name     string // for errors
 	query    firestore.Query
 	interval time.Duration // between two polls of an emulator

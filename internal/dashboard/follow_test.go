@@ -22,6 +22,8 @@ import (
 // A refusal has Firestore refuse listeners, those that are open too once they are to receive
 // something.
 type refusal struct {
+	code codes.Code // OK: PermissionDenied, also of listeners that begin
+
 	mu      sync.Mutex
 	on      bool
 	refused int
@@ -40,6 +42,9 @@ func (r *refusal) err() error {
 		return nil
 	}
 	r.refused++
+	if r.code != codes.OK {
+		return status.Error(r.code, "no answer")
+	}
 	return status.Error(codes.PermissionDenied, "Missing or insufficient permissions.")
 }
 
@@ -51,7 +56,7 @@ func (r *refusal) times() int {
 }
 
 func (r *refusal) open(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	if err := r.err(); err != nil {
+	if err := r.err(); err != nil && r.code == codes.OK {
 		return nil, err
 	}
 	s, err := open(ctx, desc, conn, method, opts...)
@@ -104,6 +109,28 @@ func testRefused(t *testing.T, w *world) {
 		t.Errorf("totals afterwards (-want +got):\n%s", d)
 	}
 	if got := ofMine(w.reports()); len(got) != 1 {
+		t.Errorf("said %q, want it once", got)
+	}
+}
+
+// If no answer comes the page says so, though the SDK tries again by itself and streams can be
+// opened.
+func TestNoAnswer(t *testing.T) { everyWay(t, testNoAnswer) }
+
+func testNoAnswer(t *testing.T, w *world) {
+	refusal := refusal{code: codes.Unavailable}
+	w.rollUp("rollups/a", time.Now(), 1, map[string]any{"count": 1})
+	w.run(grpc.WithChainStreamInterceptor(refusal.open))
+	w.await("", func(s *state) bool { return s.Ready && len(s.Rows) == 1 })
+	refusal.set(true)
+	w.rollUp("rollups/a", time.Now(), 1, map[string]any{"count": 2})
+	s := w.await("", func(s *state) bool { return len(s.Problems) > 0 })
+	if got := s.Problems[0]; len(s.Problems) != 1 || !strings.HasPrefix(got, "no answer from Firestore, trying again: ") || !strings.HasSuffix(got, "\nremedy") {
+		t.Errorf("got %q", s.Problems)
+	}
+	refusal.set(false)
+	w.await("", func(s *state) bool { return len(s.Problems) == 0 && s.Rows[0].Total == "2" })
+	if got := w.reports(); len(got) != 1 {
 		t.Errorf("said %q, want it once", got)
 	}
 }

@@ -16,18 +16,21 @@ import (
 // other end.
 type line struct {
 	mu     sync.Mutex
-	err    error     // of the last answer; nil: it was one
-	since  time.Time // when err began, by the local clock
-	offset time.Duration
-	timed  bool // offset is known
+	err    error         // of the last answer; nil: it was one
+	since  time.Time     // when err began, by the local clock
+	offset time.Duration // of Firestore's clock from the local one; 0: not known
 }
 
-// dialOptions returns the options with which a connection is watched.
-func (l *line) dialOptions() []grpc.DialOption {
+// DialOptions returns the options to open the clients of the databases with. By them the board knows
+// Firestore's time, and whether it answers.
+func (b *Board) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		s, err := open(ctx, desc, conn, method, opts...)
-		l.heard(err)
-		return &lineStream{s, l}, err
+		if err != nil {
+			b.line.heard(err)
+			return nil, err
+		}
+		return &lineStream{s, &b.line}, nil
 	})}
 }
 
@@ -40,6 +43,9 @@ type lineStream struct {
 func (s *lineStream) RecvMsg(msg any) error {
 	err := s.ClientStream.RecvMsg(msg)
 	s.line.heard(err)
+	if err != nil {
+		return err
+	}
 	var read *timestamppb.Timestamp
 	switch res := msg.(type) {
 	case *firestorepb.ListenResponse:
@@ -50,7 +56,7 @@ func (s *lineStream) RecvMsg(msg any) error {
 	if read != nil {
 		s.line.tell(read.AsTime(), time.Now())
 	}
-	return err
+	return nil
 }
 
 // heard notes an answer, or an error that passes. Other errors end a feed, which tells them, or are
@@ -91,8 +97,8 @@ func (l *line) tell(server, local time.Time) {
 	offset := server.Sub(local.Round(0)) // without the monotonic clock, which stands still while the machine sleeps
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.timed || offset > l.offset || offset < l.offset-jitter {
-		l.offset, l.timed = offset, true
+	if l.offset == 0 || offset > l.offset || offset < l.offset-jitter {
+		l.offset = offset
 	}
 }
 

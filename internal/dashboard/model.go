@@ -15,7 +15,7 @@ import (
 // A row is one line of the page: one total of a roll-up document.
 type row struct {
 	key    rowKey
-	source *query // that found it
+	source *feed // that found it
 	route  *rollup.Route
 	shards string // path of the collection of the documents that make the total
 	field  string // of them, which is summed; "": they are counted
