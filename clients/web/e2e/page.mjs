@@ -2,7 +2,7 @@
 import { initializeApp } from 'firebase/app';
 import { CustomProvider, initializeAppCheck } from 'firebase/app-check';
 import * as firestore from 'firebase/firestore';
-import { counter } from '../dist/index.js';
+import { counter } from '../src/index.js';
 
 const { initializeFirestore, memoryLocalCache, persistentLocalCache, persistentMultipleTabManager } = firestore;
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deleteApp, initializeApp } from 'firebase/app';
 import { connectFirestoreEmulator, getFirestore } from 'firebase/firestore';
-import { counter } from '../dist/index.js';
+import { counter } from '../src/index.js';
 import {
   endsAt,
   entries,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Coverage } from '../dist/coverage.js';
+import { Coverage } from '../src/coverage.js';
 
 /** A coverage that has seen a roll-up. */
 function seen(total, asOf) {
