@@ -127,7 +127,9 @@ class SharedCounter {
   async #vote(vote) {
     const state = this.#state;
     const uid = this.#user();
-    const before = await state.ballot(uid);
+    await state.ballot(uid);
+    // Nothing waits between the two, or another vote comes between.
+    const before = state.votes.get(uid) ?? 0;
     state.votes.set(uid, vote);
     // The write is sent also if it seems to change nothing: another device may have voted since.
     const write = vote === before ? null : state.tap(vote - before, uid);

@@ -393,15 +393,14 @@ export class State {
   }
 
   /**
-   * Resolves to the vote that is known, in the order of the calls. Where nothing is known, it is 0.
+   * Resolves when a vote is in `votes`: in the order of the calls. Where nothing is known, it counts as 0.
    *
    * @param {string} uid
    */
-  async ballot(uid) {
-    let known = this.#ballots.get(uid);
-    if (!known) this.#ballots.set(uid, (known = this.#readBallot(uid)));
-    await known;
-    return this.votes.get(uid) ?? 0;
+  ballot(uid) {
+    const known = this.#ballots.get(uid) ?? this.#readBallot(uid);
+    this.#ballots.set(uid, known);
+    return known;
   }
 
   /** @param {string} uid */
