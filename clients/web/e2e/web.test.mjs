@@ -14,7 +14,6 @@ import {
   rolledUp,
   rollUpOf,
   shown,
-  shows,
   stack,
   tap,
   versions,

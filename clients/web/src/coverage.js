@@ -55,11 +55,7 @@ export class Coverage {
    */
   votes = new Map();
 
-  /**
-   * The number to show; null before the first roll-up.
-   *
-   * @type {number | null}
-   */
+  /** @type {number | null} The number to show; null before the first roll-up. */
   shown = null;
 
   /**

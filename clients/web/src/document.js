@@ -33,7 +33,9 @@ export class CounterDocument {
       const snapshot = await fromCache(this.#ref);
       this.#data ??= snapshot?.data() ?? null;
     }
-    if (this.#data === null && reading && globalThis.navigator?.onLine !== false) {
+    // Node.js has no navigator, or one that does not say.
+    const offline = typeof navigator === 'object' && 'onLine' in navigator && !navigator.onLine;
+    if (this.#data === null && reading && !offline) {
       await Promise.race([reading, new Promise((resolve) => setTimeout(resolve, PATIENCE))]);
     }
     return this.knownShards;
@@ -41,8 +43,9 @@ export class CounterDocument {
 
   /** The number of shards that the document said last; 0: not known. */
   get knownShards() {
+    /** @type {unknown} */
     const n = this.#data?.['num_shards'] ?? this.#data?.['numShards'];
-    return Number.isInteger(n) && n > 0 ? Number(n) : 0;
+    return typeof n === 'number' && Number.isInteger(n) && n > 0 ? n : 0;
   }
 
   /** Whether the counter is known to take votes only. */

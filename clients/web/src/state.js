@@ -140,7 +140,9 @@ export class State {
   /** @param {DocumentData} data */
   #rollUp(data) {
     const { field } = this.places;
+    /** @type {unknown} */
     const total = data[field];
+    /** @type {{ as_of?: unknown, totals?: unknown }} */
     const { as_of: asOf, totals } = data['tally'] ?? {};
     // It speaks for these totals alone.
     this.#asOf = Array.isArray(totals) && totals.includes(field) && isTimestamp(asOf) ? asOf : null;
@@ -296,7 +298,10 @@ export class State {
     const snapshot = await fromCache(this.shard(shard));
     if (snapshot?.metadata.hasPendingWrites) return void this.#settleLater(shard);
     const version = snapshot?.exists() ? versionOf(snapshot) : null;
-    if (version === undefined) return this.#fail(unsupported());
+    if (version === undefined) {
+      this.#fail(unsupported());
+      return;
+    }
     const alone = this.#writesTo(shard).length === 1;
     for (const write of settling) {
       if (!this.#writes.has(write)) continue;
@@ -434,6 +439,7 @@ export function stateOf(db, places) {
   const { databaseId } = db.toJSON();
   const { counter, shards, rollUp, field } = places;
   const name = [db.app.name, db.app.options.projectId, databaseId?.database, counter, shards, rollUp, field].join('|');
+  /** @type {Map<string, State>} */
   const ofDb = states.get(db) ?? new Map();
   states.set(db, ofDb);
   const state = ofDb.get(name) ?? new State(db, places, name);

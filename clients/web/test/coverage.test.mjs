@@ -457,8 +457,8 @@ class Votes {
   }
 
   finish() {
-    for (const _ of this.moves) this.commit();
-    for (const _ of this.moves) this.acknowledge();
+    this.moves.forEach(() => this.commit());
+    this.moves.forEach(() => this.acknowledge());
     this.snapshot();
     while (this.read.length > 0) this.deliver();
     const { others, v } = this.at(this.time);
