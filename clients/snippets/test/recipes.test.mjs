@@ -16,18 +16,16 @@ import {
   getDocs,
   getFirestore,
   increment,
-  limit,
   onSnapshot,
-  query,
   runTransaction,
   setDoc,
   setLogLevel,
   updateDoc,
 } from 'firebase/firestore';
-import { startStack, until } from '../web/e2e/stack.mjs';
+import { startStack, until } from '../../web/e2e/stack.mjs';
 import { startLine } from './line.mjs';
 
-const read = (path) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
+const read = (path) => readFile(new URL(`../../../${path}`, import.meta.url), 'utf8');
 const [page, rulesPage, rulesFile] = await Promise.all(['docs/recipes.md', 'docs/rules.md', 'firestore.rules'].map(read));
 
 /** The blocks of code in a text; those of the language '' are routes. */
