@@ -98,8 +98,8 @@ test('whether the user has voted is one document', async () => {
   ]);
 });
 
-for (const cache of ['memory', 'persistent']) {
-  test(`given, taken back and given, as roll-ups come: the number is the vote, ${cache} cache`, async () => {
+test('given, taken back and given, as roll-ups come: the number is the vote, with each cache', async () => {
+  const moved = async (cache) => {
     const path = await newVote();
     const page = await open(path, { ...ann, cache });
     for (let round = 0; round < 8; round++) {
@@ -111,8 +111,9 @@ for (const cache of ['memory', 'persistent']) {
     await agree(path, 1, page);
     const calls = Array.from({ length: 50 }, (_, n) => n % 2);
     assert.deepEqual((await shown(page)).calls, calls, 'roll-ups made no difference');
-  });
-}
+  };
+  await Promise.all(['memory', 'persistent'].map(moved));
+});
 
 test('a vote whose answer is lost is a vote, and so is one that is taken back', async () => {
   const path = await newVote();
