@@ -11,7 +11,8 @@ import (
 var files embed.FS
 
 // Example serves the example page at / and the client at /src/. The page fetches config.json, which
-// the caller serves. A browser takes the Firebase SDK from Google's CDN, as the page's import map says.
+// the caller serves. A browser takes the Firebase SDK from Google's CDN, as the page's import map
+// says.
 func Example() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /src/", http.FileServerFS(files))

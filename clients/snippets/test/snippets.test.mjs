@@ -1,5 +1,6 @@
-// Runs the snippets of the README and of docs/clients.md that have an SDK here, and a trigger of docs/migrate.md, as they stand
-// there, against the whole stack; and what Firebase's samples write with these SDKs. Go's are run by clients_test.go, at the root.
+// Runs the snippets of the README and of docs/clients.md that have an SDK here, and a trigger of
+// docs/migrate.md, as they stand there, against the whole stack; and what Firebase's samples write
+// with these SDKs. Go's are run by clients_test.go, at the root.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -47,7 +48,10 @@ async function imported(code) {
 }
 let files = 0;
 
-/** Runs programs, each until it ends well. `commands` names them, given a folder with the code in it. */
+/**
+ * Runs programs, each until it ends well. `commands` names them, given a folder with the code in
+ * it.
+ */
 async function run(t, code, commands) {
   const dir = await mkdtemp(join(tmpdir(), 'tally-snippet-'));
   t.after(() => rm(dir, { recursive: true }));
@@ -65,7 +69,10 @@ const java = (t, story, code = {}) =>
     ];
   });
 
-/** Watches a total by the snippet. Once it is shown at all, resolves to a function that waits until it is shown as `want`. */
+/**
+ * Watches a total by the snippet. Once it is shown at all, resolves to a function that waits until
+ * it is shown as `want`.
+ */
 async function watched(watch, db, path, field) {
   const totals = [];
   const end = watch(db, path, field, (total) => totals.push(total));
@@ -234,7 +241,10 @@ for (const [name, id, tell] of [
   });
 }
 
-/** Runs sample.mjs in Chromium (that of CHROMIUM, or Debian's), with the SDK that Google's CDN has, too. */
+/**
+ * Runs sample.mjs in Chromium (that of CHROMIUM, or Debian's), with the SDK that Google's CDN has,
+ * too.
+ */
 async function browser(t) {
   const cdn = `https://www.gstatic.com/firebasejs/${SDK_VERSION}`;
   const imports = { 'firebase/app': `${cdn}/firebase-app.js`, 'firebase/firestore': `${cdn}/firebase-firestore.js` };

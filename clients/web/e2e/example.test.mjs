@@ -1,5 +1,6 @@
-// The example page as people use it, served by `tally dev --web`: several browsers, the rules, the functions.
-// TALLY_SCREENSHOTS=DIR keeps pictures of the page; a test that fails leaves some in any case, and says where.
+// The example page as people use it, served by `tally dev --web`: several browsers, the rules, the
+// functions. TALLY_SCREENSHOTS=DIR keeps pictures of the page; a test that fails leaves some in any
+// case, and says where.
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -39,7 +40,10 @@ afterEach(async (t) => {
   pages = [];
 });
 
-/** Opens the page in a browser profile of its own, or in that of another page, and waits for its totals. With a line, it reaches Firestore through that. */
+/**
+ * Opens the page in a browser profile of its own, or in that of another page, and waits for its
+ * totals. With a line, it reaches Firestore through that.
+ */
 async function open(query, { beside, line, ...options } = {}) {
   const context = beside?.context() ?? (await browser.newContext(options));
   // The SDK of Google's CDN, from the npm package, which has the same files.
@@ -110,7 +114,10 @@ async function untilText(page, selector, want) {
   );
 }
 
-/** Wants everything to say the number: the page, the sum of the shards past the rules and, of likes, by the page's button, and the roll-up. */
+/**
+ * Wants everything to say the number: the page, the sum of the shards past the rules and, of likes,
+ * by the page's button, and the roll-up.
+ */
 async function wantExact(page, id, want) {
   assert.equal(await total(page, id), want);
   if (id === 'likes') {

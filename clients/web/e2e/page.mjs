@@ -33,8 +33,8 @@ window.tally = {
   db: () => db,
 
   /**
-   * Shows a counter's total. `calls` are the totals that it called back with, `frames` those that an animation frame
-   * painted, each without repetitions.
+   * Shows a counter's total. `calls` are the totals that it called back with, `frames` those that
+   * an animation frame painted, each without repetitions.
    */
   show(path, options) {
     const shown = { calls: [], frames: [], last: null, error: null };

@@ -1,4 +1,5 @@
-// Everything that Tally needs, for tests: `tally dev` on ports that are free, with firestore.rules enforced.
+// Everything that Tally needs, for tests: `tally dev` on ports that are free, with firestore.rules
+// enforced.
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
@@ -51,7 +52,10 @@ export async function startStack({ project = 'demo-tally', instances = 1, flags 
       await ended;
       clearTimeout(timer);
     },
-    /** Makes a REST request past the rules: method, path below documents, body. Returns the answer; null: not found. */
+    /**
+     * Makes a REST request past the rules: method, path below documents, body. Returns the answer;
+     * null: not found.
+     */
     async rest(method, path, body) {
       const url = `http://${stack.host}:${stack.port}/v1/projects/${project}/databases/(default)/documents${path}`;
       const headers = { Authorization: 'Bearer owner', 'Content-Type': 'application/json' };

@@ -54,7 +54,10 @@ async function agree(path, total, ...pages) {
   }
 }
 
-/** Moves the vote several times in a row, without waiting. Returns what resolves when all have arrived. */
+/**
+ * Moves the vote several times in a row, without waiting. Returns what resolves when all have
+ * arrived.
+ */
 const moves = (page, ...methods) =>
   page.evaluate((methods) => Promise.all(methods.map((method) => shown.counter[method]())), methods);
 

@@ -136,7 +136,8 @@ test('fewer shards while the page is open: increments move to those that are lef
   };
   const before = await beyond();
   await stack.set(path, { num_shards: 2 });
-  // One by one: the emulator applies what is on its way behind a refused write, and the SDK sends it again.
+  // One by one: the emulator applies what is on its way behind a refused write, and the SDK sends
+  // it again.
   for (let i = 0; i < 10; i++) await tap(page);
   await endsAt(path, 30, page);
   assert.deepEqual(await beyond(), before);

@@ -30,7 +30,8 @@ export function counter(db, path, options = {}) {
 }
 
 /**
- * Throws if a path is not one of a document, or with an odd number of segments that of a collection.
+ * Throws if a path is not one of a document, or with an odd number of segments that of a
+ * collection.
  *
  * @param {string} what
  * @param {string} path
@@ -159,15 +160,11 @@ class SharedCounter {
     return shards || DEFAULT_SHARDS;
   }
 
-  /**
-   * Sends an increment. If it is refused and has another shard by the number that the server says now,
-   * it is sent there.
-   *
-   * @param {Write} write
-   */
+  /** Sends an increment; if refused, again to a shard that the server has now. @param {Write} write */
   async #send(write) {
     const state = this.#state;
-    // Nothing waits between the choice of a shard and the write, or another increment chooses the same.
+    // Nothing waits between the choice of a shard and the write, or another increment chooses the
+    // same.
     const shard = state.free(await this.#shards(), write.shard);
     try {
       await this.#sendTo(shard, write);
@@ -180,10 +177,7 @@ class SharedCounter {
     }
   }
 
-  /**
-   * @param {string} shard
-   * @param {Write} write
-   */
+  /** @type {(shard: string, write: Write) => Promise<void>} */
   #sendTo(shard, write) {
     const state = this.#state;
     state.sending(write, shard);

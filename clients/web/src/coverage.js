@@ -10,25 +10,21 @@
  *   sent. It was committed later.
  * - `by`: the version of its shard once the server has acknowledged the write; null until then.
  *
- * So it is covered if asOf >= by, not covered if asOf <= after, and unknown between. Unknown entries
- * make a range, lo to hi, of what the number can be. A tap adds its amount to the number shown;
- * anything else moves the number only as far as the range asks.
+ * So it is covered if asOf >= by, not covered if asOf <= after, and unknown between. Unknown
+ * entries make a range, lo to hi, of what the number can be. A tap adds its amount to the number
+ * shown; anything else moves the number only as far as the range asks.
  *
  * Why it never dips while there are only increments: let truth be total plus one's own that it does
- * not cover. A tap raises shown and truth alike, a new roll-up never lowers truth, and
- * lo <= truth <= hi. So shown <= truth always: clamping takes shown up to lo at most, never down to hi.
+ * not cover. A tap raises shown and truth alike, a new roll-up never lowers truth, and truth lies
+ * between lo and hi. So shown <= truth always: clamping takes shown up to lo, never down to hi.
  *
- * A vote is a document that says 1 or 0, so an entry of it adds the new value less the old one. Other
- * devices of the user write it too: then an amount may be wrong, and a write that changed nothing has
- * the version of the write that did. But total has the value of asOf in it, 1 or 0. So all entries of
- * one voter together add between v-1 and v, where v is the value now.
+ * A vote is a document that says 1 or 0, so an entry of it adds the new value less the old one.
+ * Other devices of the user write it too: then an amount may be wrong, and a write that changed
+ * nothing has the version of the write that did. But total has the value of asOf in it, 1 or 0. So
+ * all entries of one voter together add between v-1 and v, where v is the value now.
  */
 
-/**
- * A server time in microseconds since 1970. Whole, and exact as a number until the year 2255.
- *
- * @typedef {number} Micros
- */
+/** A server time in microseconds since 1970, exact until the year 2255. @typedef {number} Micros */
 
 /**
  * An own increment, or a vote given or taken back.
@@ -37,41 +33,31 @@
  * @property {string} id
  * @property {number} n The amount.
  * @property {Micros | null} after It was committed later than this; null: nothing is known.
- * @property {Micros | null} by It was committed at or before this; null: not known, or not committed.
+ * @property {Micros | null} by It was committed at or before this; null: not known.
  * @property {string | null} voter Whose vote it is; null: an increment.
  */
 
 /**
- * A roll-up: the total, and the time up to which it is complete; null: of no time, so it covers nothing.
+ * A roll-up: the total, and the time up to which it is complete; null: it covers nothing.
  *
  * @typedef {{ total: number, asOf: Micros | null }} RollUp
  */
 
 export class Coverage {
-  /**
-   * The votes that are known, 1 or 0, by voter: own ones as soon as they are made.
-   *
-   * @type {Map<string, number>}
-   */
+  /** @type {Map<string, number>} The votes that are known, 1 or 0, by voter. */
   votes = new Map();
 
   /** @type {number | null} The number to show; null before the first roll-up. */
   shown = null;
 
-  /**
-   * The newest asOf seen: what is committed from now on is committed later.
-   *
-   * @type {Micros | null}
-   */
+  /** @type {Micros | null} The newest asOf seen: what is committed now is committed later. */
   newest = null;
 
-  /** @type {Map<string, Entry>} */
-  #entries = new Map();
-  /** @type {RollUp | null} */
-  #rollUp = null;
+  /** @type {Map<string, Entry>} */ #entries = new Map();
+  /** @type {RollUp | null} */ #rollUp = null;
   #onCovered;
 
-  /** @param {(entry: Entry) => void} [onCovered] is told each entry that a roll-up covers; it is forgotten then. */
+  /** @param {(entry: Entry) => void} [onCovered] is told each entry that a roll-up covers. */
   constructor(onCovered) {
     this.#onCovered = onCovered;
   }
@@ -101,11 +87,7 @@ export class Coverage {
     return entry;
   }
 
-  /**
-   * An entry of an earlier page that may not be covered yet.
-   *
-   * @param {Entry} entry
-   */
+  /** An entry of an earlier page that may not be covered yet. @param {Entry} entry */
   restore(entry) {
     this.#entries.set(entry.id, entry);
     this.#settle();
@@ -126,11 +108,7 @@ export class Coverage {
     this.#settle();
   }
 
-  /**
-   * The entry was refused, or never sent: the one case in which the number goes down.
-   *
-   * @param {string} id
-   */
+  /** The entry was refused, or never sent: only this lowers the number. @param {string} id */
   refuse(id) {
     const entry = this.#entries.get(id);
     if (!entry) return;
@@ -139,20 +117,12 @@ export class Coverage {
     this.#settle();
   }
 
-  /**
-   * Forgets an entry without a change of the number shown now.
-   *
-   * @param {string} id
-   */
+  /** Forgets an entry without a change of the number shown now. @param {string} id */
   forget(id) {
     this.#entries.delete(id);
   }
 
-  /**
-   * A roll-up was read.
-   *
-   * @param {RollUp} rollUp
-   */
+  /** A roll-up was read. @param {RollUp} rollUp */
   rollUp(rollUp) {
     this.#rollUp = rollUp;
     if (isLater(rollUp.asOf, this.newest)) this.newest = rollUp.asOf;

@@ -12,10 +12,8 @@ const PATIENCE = 1_000;
 /** The counter's own document: how many shards it has, and who may write them. */
 export class CounterDocument {
   #ref;
-  /** @type {DocumentData | null} */
-  #data = null;
-  /** @type {Promise<void> | null} */
-  #reading = null;
+  /** @type {DocumentData | null} */ #data = null;
+  /** @type {Promise<void> | null} */ #reading = null;
   #readAt = -Infinity;
 
   /** @param {DocumentReference} ref */

@@ -15,21 +15,12 @@ export class TallyError extends Error {
   }
 }
 
-/**
- * Whether Firestore refused for want of permission.
- *
- * @param {unknown} error
- */
+/** Whether Firestore refused for want of permission. @param {unknown} error */
 export function denied(error) {
   return codeOf(error) === 'permission-denied';
 }
 
-/**
- * The error of a counter for one of Firestore's that is told nothing more about.
- *
- * @param {unknown} error
- * @returns {TallyError}
- */
+/** The counter's error for one of Firestore's. @param {unknown} error */
 export function failure(error) {
   if (error instanceof TallyError) return error;
   const text = error instanceof Error ? error.message : String(error);
@@ -47,11 +38,7 @@ export function failure(error) {
   }
 }
 
-/**
- * Firestore's code of an error, such as "permission-denied".
- *
- * @param {unknown} error
- */
+/** Firestore's code of an error, such as "permission-denied". @param {unknown} error */
 function codeOf(error) {
   return error instanceof Error && 'code' in error ? error.code : undefined;
 }

@@ -12,7 +12,9 @@ export interface CounterOptions {
   field?: string;
   /** The path of the roll-up document. Default: the counter's, in the collection "rollups". */
   rollUp?: string;
-  /** The number of shards, if the app's code fixes it. Default: what the counter's document says. */
+  /**
+   * The number of shards, if the app's code fixes it. Default: what the counter's document says.
+   */
   shards?: number;
   /** The path of the collection of shards. Default: the counter's path and "/shards". */
   collection?: string;
@@ -37,8 +39,8 @@ export interface Counter {
   total(): Promise<Total>;
   /**
    * Votes: the user's own shard is 1 then. It may be called again, also from another device: nobody
-   * counts twice. It is in the total as soon as the SDK's cache has told whether the user has voted;
-   * otherwise like increment. Needs the option uid, and a counter with once_per_user.
+   * counts twice. It is in the total as soon as the SDK's cache has told whether the user has
+   * voted; otherwise like increment. Needs the option uid, and a counter with once_per_user.
    */
   vote(): Promise<void>;
   /** Takes the user's vote back: the shard is 0 then. Also if there is none. */
@@ -69,7 +71,9 @@ export interface Total {
 export type TallyErrorCode =
   'invalid-argument' | 'not-signed-in' | 'permission-denied' | 'unavailable' | 'unsupported-sdk' | 'failed';
 
-/** The error that every method of a counter fails with. `cause` is Firestore's own, if there is one. */
+/**
+ * The error that every method of a counter fails with. `cause` is Firestore's own, if there is one.
+ */
 export class TallyError extends Error {
   readonly code: TallyErrorCode;
   constructor(code: TallyErrorCode, message: string, cause?: unknown);

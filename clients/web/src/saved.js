@@ -1,8 +1,8 @@
 /** @import { Entry } from './coverage.js' */
 
 /**
- * What is kept of an own increment over a reload. `at` is when it was saved, by this device's clock:
- * only to clear away what nobody will ever ask for.
+ * What is kept of an own increment over a reload. `at` is when it was saved, by this device's
+ * clock: only to clear away what nobody will ever ask for.
  *
  * @typedef {Entry & { shard: string, at: number }} Saved
  */
@@ -11,13 +11,12 @@
 const KEPT = 7 * 24 * 60 * 60 * 1000;
 
 /**
- * Own increments of one counter in localStorage, which all tabs of an origin share. Each has a key of
- * its own, so that tabs do not overwrite each other's. Where there is no storage (a worker, a server,
- * a browser that forbids it) it keeps nothing.
+ * Own increments of one counter in localStorage, which all tabs of an origin share. Each has a key
+ * of its own, so that tabs do not overwrite each other's. Where there is no storage (a worker, a
+ * server, a browser that forbids it) it keeps nothing.
  */
 export class SavedEntries {
-  /** @type {Storage | null} */
-  #storage = null;
+  /** @type {Storage | null} */ #storage = null;
   #prefix;
 
   /** @param {string} counter */
@@ -42,10 +41,7 @@ export class SavedEntries {
     return found;
   }
 
-  /**
-   * @param {Entry} entry
-   * @param {string} shard
-   */
+  /** @type {(entry: Entry, shard: string) => void} */
   save(entry, shard) {
     try {
       this.#storage?.setItem(this.#prefix + entry.id, JSON.stringify({ ...entry, shard, at: Date.now() }));
@@ -69,10 +65,7 @@ export class SavedEntries {
   }
 }
 
-/**
- * @param {string | null | undefined} text
- * @returns {Saved | null}
- */
+/** @param {string | null | undefined} text */
 function parse(text) {
   try {
     /** @type {Saved} */

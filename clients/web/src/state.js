@@ -32,7 +32,10 @@ import { fromCache, isTimestamp, micros, versionOf } from './sdk.js';
 /** So many settled increments are remembered while nobody is shown the total. */
 const REMEMBERED = 100;
 
-/** What all counters of one path on a page share: the roll-up, one's own increments, the counter's document. */
+/**
+ * What all counters of one path on a page share: the roll-up, one's own increments, the counter's
+ * document.
+ */
 export class State {
   /** @readonly */
   document;
@@ -40,22 +43,14 @@ export class State {
   #saved;
   /** @type {Map<string, Promise<void>>} By uid: what resolves when the vote is known. */
   #ballots = new Map();
-  /** @type {Set<Write>} */
-  #writes = new Set();
-  /** @type {Map<string, Unsubscribe>} */
-  #watched = new Map();
-  /** @type {Set<string>} The shards that #settleLater cares for. */
-  #later = new Set();
-  /** @type {Set<Observer>} */
-  #observers = new Set();
-  /** @type {Timestamp | null} */
-  #asOf = null;
-  /** @type {Total | null} */
-  #told = null;
-  /** @type {Unsubscribe | null} */
-  #stop = null;
-  /** @type {Promise<unknown> | null} */
-  #restored = null;
+  /** @type {Set<Write>} */ #writes = new Set();
+  /** @type {Map<string, Unsubscribe>} */ #watched = new Map();
+  /** @type {Set<string>} The shards that #settleLater cares for. */ #later = new Set();
+  /** @type {Set<Observer>} */ #observers = new Set();
+  /** @type {Timestamp | null} */ #asOf = null;
+  /** @type {Total | null} */ #told = null;
+  /** @type {Unsubscribe | null} */ #stop = null;
+  /** @type {Promise<unknown> | null} */ #restored = null;
 
   /**
    * @param {Firestore} db
@@ -83,10 +78,7 @@ export class State {
 
   // The number to show.
 
-  /**
-   * @param {Observer} observer
-   * @returns {Unsubscribe}
-   */
+  /** @param {Observer} observer */
   observe(observer) {
     this.#observers.add(observer);
     if (this.#stop) queueMicrotask(() => this.#observers.has(observer) && this.#tell(observer));
@@ -112,11 +104,7 @@ export class State {
     this.#told = null;
   }
 
-  /**
-   * Ends all subscriptions with an error.
-   *
-   * @param {unknown} error
-   */
+  /** Ends all subscriptions with an error. @param {unknown} error */
   #fail(error) {
     this.#quit();
     const observers = [...this.#observers];
@@ -124,11 +112,7 @@ export class State {
     for (const observer of observers) outside(() => observer.error(error));
   }
 
-  /**
-   * Takes a snapshot of the roll-up document.
-   *
-   * @param {DocumentSnapshot} snapshot
-   */
+  /** Takes a snapshot of the roll-up document. @param {DocumentSnapshot} snapshot */
   take(snapshot) {
     // Offline, the SDK says that a document is missing if its cache has dropped it.
     const dropped = !snapshot.exists() && snapshot.metadata.fromCache;
@@ -152,10 +136,7 @@ export class State {
     this.#coverage.rollUp({ total: typeof total === 'number' ? total : 0, asOf: time });
   }
 
-  /**
-   * @param {number} total
-   * @returns {Total}
-   */
+  /** @param {number} total */
   #total(total) {
     return { total, asOf: this.#asOf, pending: [...this.#writes].filter((write) => !write.acknowledged).length };
   }
@@ -196,8 +177,8 @@ export class State {
   }
 
   /**
-   * The shard for a write: `now` if that is one, else at random one that no other write is on its way
-   * to, if there is any.
+   * The shard for a write: `now` if that is one, else at random one that no other write is on its
+   * way to, if there is any.
    *
    * @param {number} shards
    * @param {string | null} now
@@ -226,22 +207,14 @@ export class State {
     this.#saved.save(write.entry, shard);
   }
 
-  /**
-   * Says that the server has acknowledged a write.
-   *
-   * @param {Write} write
-   */
+  /** Says that the server has acknowledged a write. @param {Write} write */
   acknowledged(write) {
     write.acknowledged = true;
     this.#tellAll();
     if (write.shard !== null) void this.#settle(write.shard);
   }
 
-  /**
-   * Says that a write was refused, or could not be sent.
-   *
-   * @param {Write} write
-   */
+  /** Says that a write was refused, or could not be sent. @param {Write} write */
   refused(write) {
     this.#done(write);
     this.#saved.remove(write.entry.id);
@@ -261,9 +234,9 @@ export class State {
   }
 
   /**
-   * Keeps a shard in the SDK's cache: a memory cache drops a document with the acknowledgement of its
-   * last write, unless it is listened to. A listener with source "cache" opens no target at the server
-   * and bills nothing.
+   * Keeps a shard in the SDK's cache: a memory cache drops a document with the acknowledgement of
+   * its last write, unless it is listened to. A listener with source "cache" opens no target at the
+   * server and bills nothing.
    *
    * @param {string} shard
    */
@@ -285,12 +258,7 @@ export class State {
     this.#watched.delete(shard);
   }
 
-  /**
-   * Finds out when the acknowledged writes to a shard were committed: at or before the version that
-   * the cache has now.
-   *
-   * @param {string} shard
-   */
+  /** Finds out when the acknowledged writes to a shard were committed. @param {string} shard */
   async #settle(shard) {
     // Only those of which it is known before the version is read.
     const settling = this.#writesTo(shard).filter((write) => write.acknowledged || write.orphan);
@@ -316,8 +284,8 @@ export class State {
   }
 
   /**
-   * The write was committed at or before a version of its shard: exactly then, unless another write to
-   * the shard may have come between, of this page, of another tab, or since an earlier page.
+   * The write was committed at or before a version of its shard: exactly then, unless another write
+   * to the shard may have come between, of this page, of another tab, or since an earlier page.
    *
    * @param {Write} write
    * @param {string} shard
@@ -333,12 +301,7 @@ export class State {
     if (this.#coverage.has(entry.id)) this.#saved.save(entry, shard);
   }
 
-  /**
-   * Settles when what is pending now is not any more. The SDK tells no version of a document with a
-   * write pending.
-   *
-   * @param {string} shard
-   */
+  /** Settles once nothing is pending: until then the SDK tells no version. @param {string} shard */
   async #settleLater(shard) {
     if (this.#later.has(shard)) return;
     this.#later.add(shard);
@@ -373,9 +336,9 @@ export class State {
     const { n, after, by, voter, shard } = entry;
     const snapshot = await fromCache(this.shard(shard));
     const orphan = by === null;
-    // A write outlives its page only in a persistent cache. Then its shard is in there: with a write
-    // pending, or with a version from after the tap. Else the write died with its page, or its page
-    // lives and cares for it.
+    // A write outlives its page only in a persistent cache. Then its shard is in there: with a
+    // write pending, or with a version from after the tap. Else the write died with its page, or
+    // its page lives and cares for it.
     if (orphan) {
       if (!snapshot?.exists()) return;
       if (!snapshot.metadata.hasPendingWrites && !isLater(versionOf(snapshot) ?? null, after)) return;
@@ -397,11 +360,7 @@ export class State {
     return this.#coverage.votes;
   }
 
-  /**
-   * Resolves when a vote is in `votes`: in the order of the calls. Where nothing is known, it counts as 0.
-   *
-   * @param {string} uid
-   */
+  /** Resolves, in the order of the calls, when a vote is known; else it is 0. @param {string} uid */
   ballot(uid) {
     const known = this.#ballots.get(uid) ?? this.#readBallot(uid);
     this.#ballots.set(uid, known);
@@ -415,11 +374,7 @@ export class State {
     if (!this.votes.has(uid)) this.votes.set(uid, this.voteOf(cached));
   }
 
-  /**
-   * The vote that its document says.
-   *
-   * @param {DocumentSnapshot | null} snapshot
-   */
+  /** The vote that its document says. @param {DocumentSnapshot | null} snapshot */
   voteOf(snapshot) {
     return Number(snapshot?.data()?.[this.places.field] === 1);
   }
@@ -457,11 +412,7 @@ function newId() {
   return Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(36)).join('-');
 }
 
-/**
- * Calls the app's code: an error in it is the app's, as one in an event listener is.
- *
- * @param {() => void} call
- */
+/** Calls the app's code. An error there is not the client's. @param {() => void} call */
 function outside(call) {
   try {
     call();

@@ -170,9 +170,9 @@ function vote(coverage, id, v, voter = 'ann') {
 }
 
 /**
- * A server with commits and roll-ups, and one client. What it does is checked after each step: with increments only,
- * the number shown is never above the truth and never falls, but for a refusal; and it is the truth where nothing is
- * unknown.
+ * A server with commits and roll-ups, and one client. What it does is checked after each step: with
+ * increments only, the number shown is never above the truth and never falls, but for a refusal;
+ * and it is the truth where nothing is unknown.
  */
 class World {
   time = 100;
@@ -358,9 +358,9 @@ for (const onlyIncrements of [true, false]) {
 }
 
 /**
- * A server, and a device of a user who votes, as state.ts has it: the sets of one page arrive in order, one that changes
- * nothing keeps the version, and the version is known once none of them is on the way. Another device of the user and
- * other users may vote, too.
+ * A server, and a device of a user who votes, as state.js has it: the sets of one page arrive in
+ * order, one that changes nothing keeps the version, and the version is known once none of them is
+ * on the way. Another device of the user and other users may vote, too.
  */
 class Votes {
   time = 100;

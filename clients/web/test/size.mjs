@@ -5,7 +5,10 @@ import { fileURLToPath } from 'node:url';
 
 const directory = fileURLToPath(new URL('..', import.meta.url));
 
-/** The bytes of an app, by default one that uses all of the package, bundled and minified, and gzipped. */
+/**
+ * The bytes of an app, by default one that uses all of the package, bundled and minified, and
+ * gzipped.
+ */
 export async function size(app = `export * from './src/index.js';`) {
   const { outputFiles } = await build({
     stdin: { contents: app, resolveDir: directory },
