@@ -1,10 +1,10 @@
 import { collection, getAggregateFromServer, getDoc, increment, setDoc, sum, FieldPath } from 'firebase/firestore';
 import { TallyError, denied, failure } from './errors.js';
-import { stateOf } from './state.js';
+import { State } from './state.js';
 
 /** @import { Firestore } from 'firebase/firestore' */
 /** @import { Counter, CounterOptions } from './index.js' */
-/** @import { State, Write } from './state.js' */
+/** @import { Places, Write } from './state.js' */
 
 /** The number of shards to use when it is not known: that of Firebase's documentation. */
 const DEFAULT_SHARDS = 10;
@@ -42,6 +42,28 @@ function checkPath(what, path, odd) {
   if (segments.length % 2 === odd && !segments.includes('')) return;
   const want = odd ? 'a collection, such as "counters/likes/shards"' : 'a document, such as "counters/likes"';
   throw new TallyError('invalid-argument', `${what} is ${JSON.stringify(path)}: want the path of ${want}`);
+}
+
+/** @type {WeakMap<Firestore, Map<string, State>>} */
+const states = new WeakMap();
+
+/**
+ * The state of the counter at these places, one for each Firestore instance.
+ *
+ * @param {Firestore} db
+ * @param {Places} places
+ */
+export function stateOf(db, places) {
+  /** @type {{ databaseId?: { database?: string } }} */
+  const { databaseId } = db.toJSON();
+  const { counter, shards, rollUp, field } = places;
+  const name = [db.app.name, db.app.options.projectId, databaseId?.database, counter, shards, rollUp, field].join('|');
+  /** @type {Map<string, State>} */
+  const ofDb = states.get(db) ?? new Map();
+  states.set(db, ofDb);
+  const state = ofDb.get(name) ?? new State(db, places, name);
+  ofDb.set(name, state);
+  return state;
 }
 
 /** @implements {Counter} */

@@ -267,7 +267,9 @@ export class State {
     if (snapshot?.metadata.hasPendingWrites) return void this.#settleLater(shard);
     const version = snapshot?.exists() ? versionOf(snapshot) : null;
     if (version === undefined) {
-      this.#fail(unsupported());
+      const why = 'This firebase does not tell the versions of documents.';
+      const what = 'Use one that the README of @firestore-tally/web names.';
+      this.#fail(new TallyError('unsupported-sdk', `${why} ${what}`));
       return;
     }
     const alone = this.#writesTo(shard).length === 1;
@@ -379,34 +381,6 @@ export class State {
     return Number(snapshot?.data()?.[this.places.field] === 1);
   }
 }
-
-/** @type {WeakMap<Firestore, Map<string, State>>} */
-const states = new WeakMap();
-
-/**
- * The state of the counter at these places, one for each Firestore instance.
- *
- * @param {Firestore} db
- * @param {Places} places
- */
-export function stateOf(db, places) {
-  /** @type {{ databaseId?: { database?: string } }} */
-  const { databaseId } = db.toJSON();
-  const { counter, shards, rollUp, field } = places;
-  const name = [db.app.name, db.app.options.projectId, databaseId?.database, counter, shards, rollUp, field].join('|');
-  /** @type {Map<string, State>} */
-  const ofDb = states.get(db) ?? new Map();
-  states.set(db, ofDb);
-  const state = ofDb.get(name) ?? new State(db, places, name);
-  ofDb.set(name, state);
-  return state;
-}
-
-const unsupported = () =>
-  new TallyError(
-    'unsupported-sdk',
-    'This firebase does not tell the versions of documents. Use one that the README of @firestore-tally/web names.',
-  );
 
 function newId() {
   return Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(36)).join('-');
