@@ -1,6 +1,6 @@
 // Runs the snippets of the README and of docs/clients.md that have an SDK here, and a trigger of
 // docs/migrate.md, as they stand there, against the whole stack; and what Firebase's samples write
-// with these SDKs. Go's are run by clients_test.go, at the root.
+// with these SDKs. Go's are run by e2e/clients_test.go.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
