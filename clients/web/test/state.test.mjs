@@ -13,8 +13,8 @@ import {
   setLogLevel,
   Timestamp,
 } from 'firebase/firestore';
-import { counter } from '../dist/index.js';
-import { State, stateOf } from '../dist/state.js';
+import { counter, stateOf } from '../src/counter.js';
+import { State } from '../src/state.js';
 
 setLogLevel('silent');
 

@@ -1,0 +1,297 @@
+// Runs the recipes of docs/recipes.md as they stand there: all routes of the page, and the web SDK
+// under firestore.rules with the blocks that the page holds and links to. internal/rules attacks
+// those blocks.
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
+import { deleteApp, initializeApp } from 'firebase/app';
+import {
+  collection,
+  connectFirestoreEmulator,
+  deleteDoc,
+  doc,
+  getDoc,
+  getDocs,
+  getFirestore,
+  increment,
+  onSnapshot,
+  runTransaction,
+  setDoc,
+  setLogLevel,
+  updateDoc,
+} from 'firebase/firestore';
+import { startStack, until } from '../../web/e2e/stack.mjs';
+import { startLine } from './line.mjs';
+
+const read = (path) => readFile(new URL(`../../../${path}`, import.meta.url), 'utf8');
+const [page, rulesPage, rulesFile] = await Promise.all(['docs/recipes.md', 'docs/rules.md', 'firestore.rules'].map(read));
+
+/** The blocks of code in a text; those of the language '' are routes. */
+function blocks(text, language) {
+  const all = [...text.matchAll(/^```(.*?)\n(.*?)^```$/gms)];
+  return all.filter(([, name]) => name === language).map(([, , code]) => code);
+}
+
+/** What stands below a heading, until the next one. */
+function below(heading, text) {
+  return text.split(/^##+ /m).find((section) => section.startsWith(`${heading}\n`)) ?? '';
+}
+
+/** Imports the only JavaScript below a heading. Packages resolve from this folder. */
+async function recipe(heading) {
+  const code = blocks(below(heading, page), 'js').filter((block) => block.startsWith('import '));
+  assert.equal(code.length, 1, `blocks of JavaScript below ${heading}`);
+  const file = new URL(`.recipe-${process.pid}-${++files}.mjs`, import.meta.url);
+  await writeFile(file, code[0]);
+  try {
+    return await import(file);
+  } finally {
+    await rm(file);
+  }
+}
+let files = 0;
+
+/** firestore.rules with the blocks that the page links to and holds. */
+function rules() {
+  const slug = (heading) => heading.toLowerCase().replace(/[^a-z ]/g, '').replaceAll(' ', '-');
+  const linked = new Set([...page.matchAll(/\]\(rules\.md#([a-z-]+)\)/g)].map(([, anchor]) => anchor));
+  const headings = [...rulesPage.matchAll(/^##+ (.+)$/gm)].map(([, heading]) => heading);
+  const found = headings.filter((heading) => linked.delete(slug(heading)));
+  assert.deepEqual([...linked], [], 'links that docs/rules.md has no heading for');
+  const sections = [...found.map((heading) => below(heading, rulesPage)), page];
+  const all = sections.flatMap((text) => blocks(text, 'js')).filter((block) => block.startsWith('match '));
+  const rollUps = '    match /rollups/{counter} {\n';
+  assert.equal(rulesFile.split(rollUps).length, 2);
+  return rulesFile.replace(rollUps, () => all.join('\n') + rollUps);
+}
+
+let stack, dir;
+before(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'tally-recipes-'));
+  await writeFile(join(dir, 'firestore.rules'), rules());
+  stack = await startStack({
+    project: 'demo-recipes',
+    flags: ['--rules', join(dir, 'firestore.rules')],
+    env: { TALLY_ROUTES: blocks(page, '').join('') },
+  });
+});
+after(async () => {
+  await stack?.stop();
+  await rm(dir, { recursive: true });
+});
+
+/** A database as the user sees it; 'owner' is past the rules, as servers are. */
+function web(t, user, port = stack.port) {
+  const db = getFirestore(initializeApp({ projectId: stack.project }, `${t.name} ${user}`));
+  connectFirestoreEmulator(db, stack.host, port, { mockUserToken: user === 'owner' ? user : { sub: user } });
+  t.after(() => deleteApp(db.app));
+  return db;
+}
+
+/** Watches until the end of the test. Returns a function that waits until it shows want. */
+async function watching(t, watch) {
+  let last, shown, notify;
+  await new Promise((began) => {
+    notify = began;
+    t.after(watch((...values) => ((last = values), (shown = true), notify())));
+  });
+  assert.ok(shown);
+  return async (...want) => {
+    const deadline = setTimeout(() => notify(new Error('too late')), 60_000);
+    try {
+      while (!isDeepStrictEqual(last, want)) {
+        const late = await new Promise((resolve) => (notify = resolve));
+        if (late) assert.deepEqual(last, want);
+      }
+    } finally {
+      clearTimeout(deadline);
+    }
+  };
+}
+
+setLogLevel('silent'); // refusals and lost connections are expected
+const denied = { code: 'permission-denied' };
+
+test('likes and comments in a post', async (t) => {
+  const { like, unlike, comment, mostLiked } = await recipe('Likes and comments in a post');
+  const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
+  const shows = await watching(t, (show) =>
+    mostLiked(bob, (posts) => show(posts.map(({ id, title, likes, comments = 0 }) => [id, title, likes, comments]))),
+  );
+  for (const id of ['p', 'q', 'r']) await setDoc(doc(alice, 'posts', id), { title: id, likes: 0 });
+  await Promise.all([like(alice, 'p', 'alice'), like(bob, 'p', 'bob'), like(bob, 'q', 'bob'), like(bob, 'q', 'bob')]);
+  const said = await comment(alice, 'p', 'alice', 'First!');
+  await shows([['p', 'p', 2, 1], ['q', 'q', 1, 0], ['r', 'r', 0, 0]]);
+
+  await updateDoc(doc(alice, 'posts', 'p'), { title: 'edited' });
+  await unlike(alice, 'p', 'alice');
+  await like(alice, 'q', 'alice');
+  await shows([['q', 'q', 2, 0], ['p', 'edited', 1, 1], ['r', 'r', 0, 0]]);
+
+  for (const attack of [
+    () => updateDoc(doc(alice, 'posts', 'p'), { likes: 1000 }),
+    () => updateDoc(doc(alice, 'posts', 'p'), { comments: increment(1) }),
+    () => updateDoc(doc(bob, said.path), { text: 'Second!' }),
+    () => like(alice, 'r', 'bob'),
+  ])
+    await assert.rejects(attack, denied);
+  await deleteDoc(said);
+  await shows([['q', 'q', 2, 0], ['p', 'edited', 1, 0], ['r', 'r', 0, 0]]);
+});
+
+test('a leaderboard', async (t) => {
+  const { topTen, rank } = await recipe('Leaderboard');
+  const [alice, owner] = [web(t, 'alice'), web(t, 'owner')];
+  const shows = await watching(t, (show) => topTen(alice, (best) => show(best.map(({ name, points }) => [name, points]))));
+  await setDoc(doc(alice, 'players/alice'), { name: 'Alice', points: 0 });
+  const score = (player, points) => setDoc(doc(collection(owner, 'players', player, 'rounds')), { points });
+  for (let i = 1; i <= 12; i++) {
+    await setDoc(doc(owner, `players/${i}`), { name: `${i}` });
+    await Promise.all([score(`${i}`, 10 * i), score(`${i}`, -i)]);
+  }
+  const best = [12, 11, 10, 9, 8, 7, 6, 5, 4, 3].map((i) => [`${i}`, 9 * i]);
+  await shows(best);
+  await score('alice', 95);
+  await shows([best[0], best[1], ['Alice', 95], ...best.slice(2, 9)]);
+  assert.deepEqual(await Promise.all([108, 95, 90, 0].map((points) => rank(alice, points))), [1, 3, 4, 14]);
+
+  for (const attack of [
+    () => updateDoc(doc(alice, 'players/alice'), { points: 1000 }),
+    () => setDoc(doc(collection(alice, 'players/alice/rounds')), { points: 1000 }),
+    () => getDocs(collection(alice, 'players')),
+  ])
+    await assert.rejects(attack, denied);
+});
+
+test('totals per day and per hour', async (t) => {
+  const { add, totals } = await recipe('Totals per day and per hour');
+  const alice = web(t, 'alice');
+  const times = ['16T09:59:59', '16T10:00:00', '16T10:30:00', '18T10:00:00', '22T23:59:59', '23T00:00:00'];
+  for (const time of times) await add(alice, 'sales', new Date(`2025-11-${time}Z`));
+  const day = (n) => `sales-day-2025-11-${n}`;
+  const hour = (n) => `sales-hour-2025-11-16T${n}`;
+  for (const [first, last, want] of [
+    [day(16), day(22), [[day(16), 3], [day(18), 1], [day(22), 1]]],
+    [hour('00'), hour(23), [[hour('09'), 1], [hour(10), 2]]],
+  ])
+    await until(
+      async () => isDeepStrictEqual([...(await totals(alice, first, last))], want),
+      async () => JSON.stringify([...(await totals(alice, first, last))]),
+    );
+  await add(alice, 'now');
+  await until(
+    async () => (await totals(alice, 'now-day-', 'now-hour-~')).size === 2,
+    () => 'no totals of today',
+  );
+});
+
+test('average rating', async (t) => {
+  const { rate, watchAverage } = await recipe('Average rating');
+  const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
+  const shows = await watching(t, (show) => watchAverage(bob, 's', show));
+  await shows(null, 0);
+  await Promise.all([rate(alice, 's', 'alice', 5), rate(bob, 's', 'bob', 2)]);
+  await shows(3.5, 2);
+  await rate(bob, 's', 'bob', 4);
+  await shows(4.5, 2);
+  await assert.rejects(rate(bob, 's', 'bob', 6), denied);
+  await Promise.all(['alice', 'bob'].map((user) => deleteDoc(doc(user === 'bob' ? bob : alice, 'shops/s/ratings', user))));
+  await shows(null, 0);
+});
+
+test('a poll with several options', async (t) => {
+  const { choose, watchPoll } = await recipe('Poll with several options');
+  const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
+  const shows = await watching(t, (show) => watchPoll(alice, 'p', show));
+  await shows({ red: 0, green: 0, blue: 0 });
+  await Promise.all([choose(alice, 'p', 'alice', 'red'), choose(bob, 'p', 'bob', 'red')]);
+  await shows({ red: 2, green: 0, blue: 0 });
+  await choose(bob, 'p', 'bob', 'blue');
+  await shows({ red: 1, green: 0, blue: 1 });
+  await assert.rejects(choose(bob, 'p', 'bob', 'pink'), denied);
+  await assert.rejects(choose(bob, 'p', 'alice', 'blue'), denied);
+});
+
+test('unique visitors', async (t) => {
+  const { visit } = await recipe('Unique visitors');
+  const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
+  const DAY = 24 * 60 * 60 * 1000;
+  const today = Date.now();
+  const date = (time) => new Date(time).toISOString().slice(0, 10);
+  /** A visit at a time by the phone's clock. */
+  function visitAt(time, db, user) {
+    t.mock.timers.enable({ apis: ['Date'], now: time });
+    try {
+      return visit(db, user);
+    } finally {
+      t.mock.timers.reset();
+    }
+  }
+  const shows = await watching(t, (show) =>
+    onSnapshot(doc(bob, 'visitor_totals', date(today)), (totals) => show(totals.data()?.visitors ?? 0)),
+  );
+  for (const [db, user] of [[alice, 'alice'], [alice, 'alice'], [bob, 'bob']]) await visitAt(today, db, user);
+  await shows(2);
+  for (const days of [-9, 2]) await assert.rejects(visitAt(today + days * DAY, alice, 'alice'), denied);
+  await assert.rejects(visitAt(today, alice, 'bob'), denied);
+});
+
+test('increments: a lost answer', async (t) => {
+  const { addOnce } = await recipe('Increments that count once');
+  const line = await startLine(stack.port);
+  t.after(() => line.close());
+  const alice = web(t, 'alice', line.port);
+  const shard = (counter) => doc(alice, 'counters', counter, 'shards', '0');
+
+  /**
+   * Adds 1 to a counter by add(counter, lose), which calls lose before it is answered. Returns the
+   * total.
+   */
+  async function afterALostAnswer(counter, add) {
+    await setDoc(shard('other'), { count: increment(1) }, { merge: true }); // the SDK is connected
+    let lost = 0;
+    const done = add(counter, () => ++lost === 1 && line.lose());
+    await until(
+      async () => (await stack.sum(`counters/${counter}`)) === 1,
+      () => `the increment of ${counter} does not arrive`,
+    );
+    const before = line.connections();
+    line.mend();
+    await done;
+    assert.ok(line.connections() > before, 'the SDK connects again');
+    return stack.sum(`counters/${counter}`);
+  }
+
+  async function plain(counter, lose) {
+    lose();
+    await setDoc(shard(counter), { count: increment(1) }, { merge: true });
+  }
+  function transaction(counter, lose) {
+    return runTransaction(alice, async (tx) => {
+      const count = (await tx.get(shard(counter))).data()?.count ?? 0;
+      lose();
+      tx.set(shard(counter), { count: count + 1 }, { merge: true });
+    });
+  }
+  async function once(counter, lose) {
+    lose();
+    await addOnce(alice, counter);
+  }
+  const got = {};
+  for (const add of [plain, transaction, once]) got[add.name] = await afterALostAnswer(add.name, add);
+  assert.deepEqual(got, { plain: 2, transaction: 2, once: 1 });
+
+  await addOnce(alice, 'once');
+  await until(
+    async () => (await getDoc(doc(alice, 'rollups/once'))).data()?.count === 2,
+    async () => JSON.stringify(await stack.rest('GET', '/rollups/once')),
+  );
+  const { documents } = await stack.rest('GET', '/counters/once/tokens');
+  assert.equal(documents.length, 2);
+  // What is refused for another reason is an error.
+  await stack.set('counters/none', { num_shards: 0 });
+  await assert.rejects(addOnce(alice, 'none'), denied);
+});

@@ -1,0 +1,289 @@
+// Runs the snippets of the README and of docs/clients.md that have an SDK here, and a trigger of
+// docs/migrate.md, as they stand there, against the whole stack; and what Firebase's samples write
+// with these SDKs. Go's are run by e2e/clients_test.go.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { basename, delimiter, join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { Firestore } from '@google-cloud/firestore';
+import { SDK_VERSION, deleteApp, initializeApp } from 'firebase/app';
+import { connectFirestoreEmulator, getFirestore, setLogLevel } from 'firebase/firestore';
+import { chromium } from 'playwright-core';
+import { startStack, until } from '../../web/e2e/stack.mjs';
+
+const at = (path) => fileURLToPath(new URL(path, import.meta.url));
+const read = (name) => readFile(at(`../../../docs/${name}`), 'utf8');
+const [page, migration, rules, readme] = await Promise.all(['clients.md', 'migrate.md', 'rules.md', '../README.md'].map(read));
+
+/** The route of a sample, from the page's table. */
+function routeOf(sample) {
+  const row = page.match(new RegExp(`^\\| \\[${sample.replaceAll('.', '\\.')}\\]\\(.+?\\) \\| \`([^\`]+)\``, 'm'));
+  assert.ok(row, `no route of ${sample} in docs/clients.md`);
+  return row[1];
+}
+
+/** The only block of code below a heading that has the text in it. */
+function block(heading, language, having = '', text = page) {
+  const section = text.split(/^##+ /m).find((section) => section.startsWith(`${heading}\n`)) ?? '';
+  const blocks = [...section.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, code]) => code);
+  const found = blocks.filter((code) => code.includes(having));
+  assert.equal(found.length, 1, `blocks of ${language} with ${having} below ${heading}`);
+  return found[0];
+}
+
+/** Imports JavaScript. Packages resolve from this folder. */
+async function imported(code) {
+  const file = new URL(`.snippet-${process.pid}-${++files}.mjs`, import.meta.url);
+  await writeFile(file, code);
+  try {
+    return await import(file);
+  } finally {
+    await rm(file);
+  }
+}
+let files = 0;
+
+/**
+ * Runs programs, each until it ends well. `commands` names them, given a folder with the code in
+ * it.
+ */
+async function run(t, code, commands) {
+  const dir = await mkdtemp(join(tmpdir(), 'tally-snippet-'));
+  t.after(() => rm(dir, { recursive: true }));
+  for (const [name, text] of Object.entries(code)) await writeFile(join(dir, name), text);
+  const env = { ...process.env, FIRESTORE_EMULATOR_HOST: `${stack.host}:${stack.port}`, GOOGLE_CLOUD_PROJECT: stack.project, PYTHONPATH: dir };
+  for (const [program, ...args] of commands(dir)) await promisify(execFile)(program, args, { env, signal: t.signal });
+}
+const python = (t, story, code = {}) => run(t, code, () => [[at('../python/.venv/bin/python'), at(`${story}.py`)]]);
+const java = (t, story, code = {}) =>
+  run(t, code, (dir) => {
+    const path = [dir, at('../java/target/dependency/*')].join(delimiter);
+    return [
+      ['javac', '-cp', path, '-d', dir, at(`${story}.java`), ...Object.keys(code).map((name) => join(dir, name))],
+      ['java', '-cp', path, story],
+    ];
+  });
+
+/**
+ * Watches a total by the snippet. Once it is shown at all, resolves to a function that waits until
+ * it is shown as `want`.
+ */
+async function watched(watch, db, path, field) {
+  const totals = [];
+  const end = watch(db, path, field, (total) => totals.push(total));
+  await until(() => totals.length > 0, () => `${path} shows nothing`);
+  return (want) => until(() => totals.at(-1) === want, () => `${path} shows ${totals}, want ${want} at last`).finally(end);
+}
+
+let stack;
+before(async () => {
+  const [, likes] = page.match(/`(posts\/[^`]+ -> [^`]+)`/);
+  const routes = new Set([...['Web', 'Kotlin and Java', 'Python', 'Node.js'].map(routeOf), likes]);
+  // firestore.rules with the blocks that docs/rules.md has for likes, where it says to put them.
+  const dir = await mkdtemp(join(tmpdir(), 'tally-snippets-'));
+  const blocks = ['Likes as documents', "Totals in the app's own documents"].map((heading) => block(heading, 'js', '', rules));
+  const place = 'match /rollups/{counter}';
+  const shipped = await readFile(at('../../../firestore.rules'), 'utf8');
+  await writeFile(join(dir, 'firestore.rules'), shipped.replace(place, `${blocks.join('\n')}\n${place}`));
+  try {
+    stack = await startStack({ env: { TALLY_ROUTES: [...routes].join('; ') }, flags: ['--rules', join(dir, 'firestore.rules')] });
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+});
+after(() => stack?.stop());
+
+const counter = (id) => ({ source: `counters/${id}/shards`, path: `rollups/${id}`, field: 'count' });
+const likes = (post) => ({ source: `posts/${post}/likes`, path: `posts/${post}`, field: 'likes' });
+
+/** Checks a total whose source nobody writes any more, as soon as it covers all documents there. */
+async function exact({ source, path, field }, want) {
+  const { documents } = await stack.rest('GET', `/${source}?pageSize=300`);
+  const last = documents.map(({ updateTime }) => micros(updateTime)).sort().at(-1);
+  let total;
+  await until(
+    async () => {
+      total = await stack.rest('GET', `/${path}`);
+      const { tally } = total?.fields ?? {};
+      return tally && micros(tally.mapValue.fields.as_of.timestampValue) >= last;
+    },
+    () => `${path} does not cover ${last}: ${JSON.stringify(total)}`,
+  );
+  const number = (fields, name) => Number(fields[name].integerValue);
+  assert.equal(documents.reduce((sum, { fields }) => sum + (field === 'count' ? number(fields, field) : 1), 0), want);
+  const { tally } = total.fields;
+  const got = { total: number(total.fields, field), numShards: number(tally.mapValue.fields, 'num_shards') };
+  assert.deepEqual(got, { total: want, numShards: documents.length });
+  return got;
+}
+
+/** A time with six digits of fraction, so that later times sort later. */
+const micros = (time) => time.replace(/(\.\d*)?Z$/, (_, fraction = '.') => fraction.padEnd(7, '0').slice(0, 7));
+
+/** A database as the user sees it; null is not signed in. */
+function web(t, user) {
+  const db = getFirestore(initializeApp({ projectId: stack.project }, `${t.name} ${user}`));
+  connectFirestoreEmulator(db, stack.host, stack.port, { mockUserToken: user && { sub: user } });
+  t.after(() => deleteApp(db.app));
+  return db;
+}
+
+/** A database as a server sees it. */
+function server(t) {
+  process.env.METADATA_SERVER_DETECTION = 'none'; // there is none here, and looking for it takes seconds
+  process.env.FIRESTORE_EMULATOR_HOST = `${stack.host}:${stack.port}`;
+  const db = new Firestore({ projectId: stack.project });
+  t.after(() => db.terminate());
+  return db;
+}
+
+setLogLevel('silent'); // refusals are expected
+const denied = { code: 'permission-denied' };
+
+/** What users do in a counter that is once per user, and with likes: two of three are left. */
+const story = [
+  ['ann', true],
+  ['bob', true],
+  ['bob', true],
+  ['ann', false],
+  ['cid', true],
+];
+
+test("The README's first snippet, and its vote, after the lines that tally dev prints", async (t) => {
+  const code = ['a random shard', 'takes it back'].map((having) => block('Use it', 'js', having, readme));
+  const [connect] = stack.output().match(/const db = .*\n.*connectFirestoreEmulator\(.*/);
+  const { use } = await imported(`import { initializeApp } from 'firebase/app';
+import { connectFirestoreEmulator, doc, getFirestore, increment, onSnapshot, setDoc } from 'firebase/firestore';
+export async function use(user, show) {\n${[connect, ...code].join('\n')}\nreturn db.app;\n}`);
+  await stack.set('counters/votes', { once_per_user: true });
+  const totals = [];
+  const app = await use({ uid: 'ann' }, (total) => totals.push(total));
+  t.after(() => deleteApp(app));
+  await until(() => totals.at(-1) === 1, () => `it shows ${totals}, want 1 at last`);
+  await exact(counter('likes'), 1);
+  await exact(counter('votes'), 1);
+});
+
+test('Web', async (t) => {
+  const { add, vote, like, watch } = await imported(block('Web', 'js'));
+  const [ann, bob, cid, nobody] = ['ann', 'bob', 'cid', null].map((user) => web(t, user));
+  await stack.set('counters/web', { num_shards: 3 });
+  const shows = await watched(watch, nobody, 'rollups/web', 'count');
+  for (let i = 0; i < 5; i++) await Promise.all([add(ann, 'web'), add(bob, 'web')]);
+  await shows(10);
+  await assert.rejects(add(nobody, 'web'), denied);
+  await assert.rejects(add(ann, 'web', 2), denied);
+  await exact(counter('web'), 10);
+
+  await stack.set('counters/web-votes', { num_shards: 3, once_per_user: true });
+  await stack.set('posts/web', {});
+  const showsLikes = await watched(watch, nobody, 'posts/web', 'likes');
+  for (const [uid, yes] of story) {
+    await vote({ ann, bob, cid }[uid], 'web-votes', uid, yes);
+    await like({ ann, bob, cid }[uid], 'web', uid, yes);
+  }
+  for (const write of [(db, uid) => vote(db, 'web-votes', uid), (db, uid) => like(db, 'web', uid)]) {
+    await assert.rejects(write(bob, 'ann'), denied);
+    await assert.rejects(write(nobody, 'nobody'), denied);
+  }
+  await showsLikes(2);
+  await exact(counter('web-votes'), 2);
+  await exact(likes('web'), 2);
+});
+
+test('Web, a counter without a document, and one of the Swift sample', async (t) => {
+  const { add } = await imported(block('Web', 'js'));
+  const db = web(t, 'ann');
+  await stack.set('counters/swift', { numShards: 2 });
+  for (const id of ['undeclared', 'swift']) {
+    for (let i = 0; i < 3; i++) await add(db, id);
+    await exact(counter(id), 3);
+  }
+});
+
+test('Node.js, whose shards appear as they are incremented', async (t) => {
+  const { add, vote, like, watch } = await imported(block('Node.js', 'js'));
+  const db = server(t);
+  const shows = await watched(watch, db, 'rollups/node', 'count');
+  await add(db, 'node', -2);
+  await Promise.all([1, 1, 1, 1, 1, 1, 5].map((n) => add(db, 'node', n)));
+  await shows(9);
+  await exact(counter('node'), 9);
+
+  await stack.set('posts/node', {});
+  const showsLikes = await watched(watch, db, 'posts/node', 'likes');
+  for (const [uid, yes] of story) {
+    await vote(db, 'node-votes', uid, yes);
+    await like(db, 'node', uid, yes);
+  }
+  await showsLikes(2);
+  await exact(counter('node-votes'), 2);
+  await exact(likes('node'), 2);
+});
+
+// The stories of the other languages are told in files of theirs.
+for (const [name, id, tell] of [
+  ['Python', 'python', (t) => python(t, 'story', { 'snippet.py': block('Python', 'python', 'firestore.Client') })],
+  ['Python, async', 'python-async', (t) => python(t, 'story_async', { 'snippet.py': block('Python', 'python', 'firestore.AsyncClient') })],
+  ['Java, on a server', 'java', (t) => java(t, 'Story', { 'Totals.java': block('Java', 'java', 'com.google.cloud.firestore') })],
+]) {
+  test(name, { timeout: 120_000 }, async (t) => {
+    await stack.set(`posts/${id}`, {});
+    await tell(t);
+    await exact(counter(id), 7);
+    await exact(counter(`${id}-votes`), 2);
+    await exact(likes(id), 2);
+  });
+}
+
+/**
+ * Runs sample.mjs in Chromium (that of CHROMIUM, or Debian's), with the SDK that Google's CDN has,
+ * too.
+ */
+async function browser(t) {
+  const cdn = `https://www.gstatic.com/firebasejs/${SDK_VERSION}`;
+  const imports = { 'firebase/app': `${cdn}/firebase-app.js`, 'firebase/firestore': `${cdn}/firebase-firestore.js` };
+  const html = `<!doctype html><script type="importmap">${JSON.stringify({ imports })}</script>`;
+  const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(html));
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
+  t.after(() => browser.close());
+  const page = await browser.newPage();
+  await page.route(`${cdn}/*`, (route) =>
+    route.fulfill({ path: at(`../node_modules/firebase/${basename(route.request().url())}`) }),
+  );
+  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+  await page.addScriptTag({ type: 'module', content: await readFile(at('sample.mjs'), 'utf8') });
+  await page.waitForFunction(() => window.sample);
+  await page.evaluate((where) => sample(...where), [stack.project, stack.host, stack.port]);
+}
+
+// What Firebase's samples write. That of Node.js is what the page has, too.
+for (const [name, id, write, document] of [
+  ['Web, in a browser', 'web-sample', browser, { num_shards: { integerValue: '3' } }],
+  ['Python', 'python-sample', (t) => python(t, 'sample'), undefined],
+  ['Python, async', 'python-async-sample', (t) => python(t, 'sample_async'), undefined],
+  ['Java', 'java-sample', (t) => java(t, 'Sample'), { numShards: { integerValue: '3' } }],
+]) {
+  test(`Firebase's sample: ${name}`, { timeout: 120_000 }, async (t) => {
+    await write(t);
+    const { numShards } = await exact(counter(id), 7);
+    assert.equal(numShards, 3);
+    assert.deepEqual((await stack.rest('GET', `/counters/${id}`))?.fields, document);
+  });
+}
+
+test('Node.js, a trigger of one event that comes twice', async (t) => {
+  const { count } = await imported(block('Where it counts what leaves no documents', 'js', '', migration));
+  const db = server(t);
+  for (const event of ['a', 'b', 'a']) await count(db, 'p', event);
+  const shards = await db.collection('posts/p/shards').get();
+  assert.equal(shards.docs.reduce((sum, shard) => sum + shard.get('likes'), 0), 2);
+});

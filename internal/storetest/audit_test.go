@@ -1,0 +1,205 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+)
+
+func route(t *testing.T, text string) *rollup.Route {
+	t.Helper()
+	routes, err := rollup.ParseRoutes(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return routes[0]
+}
+
+// walk finds all counters and all roll-ups of the route, limit at a time, and returns their paths
+// sorted.
+func walk(t *testing.T, b backend, r *rollup.Route, limit int) (shards, rollUps []string) {
+	t.Helper()
+	rollUp := func(c rollup.Counter) string { return c.RollUp }
+	for _, by := range []struct {
+		paths *[]string
+		page  func(from string) (rollup.Page, error)
+		path  func(rollup.Counter) string
+		again func(path string) (rollup.Counter, bool)
+	}{
+		{&shards, func(from string) (rollup.Page, error) { return b.Counters(t.Context(), r, from, limit) }, r.Shards, r.Counter},
+		{&rollUps, func(from string) (rollup.Page, error) { return b.RollUps(t.Context(), r.Template, from, limit) }, rollUp, r.Template.Counter},
+	} {
+		for from, more := "", true; more; {
+			p, err := by.page(from)
+			if err != nil || len(p.Found) > limit {
+				t.Fatalf("%s: from %q: %d found, want at most %d: %v", r, from, len(p.Found), limit, err)
+			}
+			for _, f := range p.Found {
+				if again, ok := by.again(by.path(f.Counter)); !ok || again != f.Counter {
+					t.Errorf("%s: found %+v, want %+v", r, f.Counter, again)
+				}
+				*by.paths = append(*by.paths, by.path(f.Counter))
+			}
+			from, more = p.Next, p.Next != ""
+			if n := len(p.Found); n > 1 && limit == 3 { // a walk may go on behind any of those found
+				*by.paths, from, more = (*by.paths)[:len(*by.paths)-n+1], p.Found[0].Next, true
+			}
+		}
+		slices.Sort(*by.paths)
+	}
+	return shards, rollUps
+}
+
+func testWalks(t *testing.T, b backend) {
+	for _, path := range []string{
+		"counters/missing parent/shards/0", "counters/parent", "counters/parent/shards/0", "counters/parent/shards/1", "counters/parent!/shards/0",
+		"counters/a/shards/0", "counters/a b/shards/0", "counters/a-b/shards/0",
+		"posts/p/counters/likes/shards/0", "posts/p/counters/likes/shards/1", "posts/p/counters/views/shards/0", "posts/q", "posts/q/counters/likes/shards/0",
+		"shards/0", "samples/php/distributedCounters/0", "samples/a/distributedCounters/0",
+		// documents of the same collection groups that are no shards and no roll-ups
+		"aaa/x/shards/0", "zzz/x/shards/0", "counters/b/other/x/shards/0", "counters/b/zother/x/shards/0", "counters/b/shards/0", "counters/c/shards/gone/shards/0",
+		"counters/c/shards/here", "posts/p/shards/0", "posts/r/drafts/1/counters/2/shards/0", "posts/s/counters/likes/shards/0",
+		"rollups/a", "rollups/parent", "rollups/lone", "rollups/a/rollups/deeper", "posts/p/rollups/likes", "posts/p/drafts/1/rollups/likes", "posts/r/rollups/views",
+		"rollups_of/php", "rollups_of/others", "sums/a/totals/count", "sums/a/totals/other", "sums/b/totals/aaa", "sums/c/totals/count", "sums/c/totals/zzz", "totals/count",
+	} {
+		b.Put(t, path, map[string]any{"count": 1})
+	}
+	for _, test := range []struct {
+		route           string
+		shards, rollUps []string
+	}{
+		{"counters/{c}/shards/{s} -> rollups/{c} : count",
+			[]string{"counters/a b/shards", "counters/a-b/shards", "counters/a/shards", "counters/b/shards", "counters/c/shards", "counters/missing parent/shards",
+				"counters/parent!/shards", "counters/parent/shards"},
+			[]string{"rollups/a", "rollups/lone", "rollups/parent"}},
+		{"posts/{p}/counters/{c}/shards/{s} -> posts/{p}/rollups/{c} : count",
+			[]string{"posts/p/counters/likes/shards", "posts/p/counters/views/shards", "posts/q/counters/likes/shards", "posts/s/counters/likes/shards"},
+			[]string{"posts/p/rollups/likes", "posts/r/rollups/views"}},
+		{"posts/p/counters/{c}/shards/{s} -> sums/{c}/totals/count : count",
+			[]string{"posts/p/counters/likes/shards", "posts/p/counters/views/shards"}, []string{"sums/a/totals/count", "sums/c/totals/count"}},
+		{"posts/{p}/counters/likes/shards/{s} -> sums/{p}/totals/zzz : count",
+			[]string{"posts/p/counters/likes/shards", "posts/q/counters/likes/shards", "posts/s/counters/likes/shards"}, []string{"sums/c/totals/zzz"}},
+		{"shards/{s} -> rollups/all : count", []string{"shards"}, nil},
+		{"samples/php/distributedCounters/{s} -> rollups_of/php : count", []string{"samples/php/distributedCounters"}, []string{"rollups_of/php"}},
+		{"none/{c}/shards/{s} -> noRollups/{c} : count", nil, nil},
+	} {
+		for _, limit := range []int{1, 3, 1000} {
+			shards, rollUps := walk(t, b, route(t, test.route), limit)
+			if d := cmp.Diff(test.shards, shards); d != "" {
+				t.Errorf("%s: counters, %d at a time (-want +got):\n%s", test.route, limit, d)
+			}
+			if d := cmp.Diff(test.rollUps, rollUps); d != "" {
+				t.Errorf("%s: roll-ups, %d at a time (-want +got):\n%s", test.route, limit, d)
+			}
+		}
+	}
+}
+
+func testLongWalks(t *testing.T, b backend) {
+	var shards, rollUps []string
+	for i := range 350 { // more than a page of Firestore's listings
+		shards = append(shards, fmt.Sprintf("many/%03d/shards", i))
+		rollUps = append(rollUps, fmt.Sprintf("rollups/%03d", i))
+		b.Put(t, shards[i]+"/0", map[string]any{"count": 1})
+		b.Put(t, rollUps[i], map[string]any{"count": 1})
+	}
+	gotShards, gotRollUps := walk(t, b, route(t, "many/{c}/shards/{s} -> rollups/{c} : count"), 100)
+	if d := cmp.Diff(shards, gotShards); d != "" {
+		t.Errorf("counters (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(rollUps, gotRollUps); d != "" {
+		t.Errorf("roll-ups (-want +got):\n%s", d)
+	}
+}
+
+func testRollUpsReads(t *testing.T, b backend) {
+	for _, r := range []*rollup.Template{likes.Template, route(t, "shards/{s} -> rollups/likes : count").Template} {
+		for _, test := range []struct {
+			fields map[string]any
+			want   rollup.RollUp
+		}{
+			{map[string]any{"count": 7, "tally": rolledUp(rollup.Int(7), 2, someTime).Tally.Encode()}, rolledUp(rollup.Int(7), 2, someTime)},
+			{map[string]any{"title": "x", "tally": "never"}, rollup.RollUp{Sums: map[string]rollup.Number{}}},
+		} {
+			test.want.UpdateTime = b.Put(t, likes.RollUp, test.fields)
+			p, err := b.RollUps(t.Context(), r, "", 10)
+			if err != nil || len(p.Found) != 1 || p.Next != "" {
+				t.Fatalf("%s: found %+v, %v; want one", r, p, err)
+			}
+			if d := diff(test.want, p.Found[0].RollUp); d != "" {
+				t.Errorf("%s (-want +got):\n%s", r, d)
+			}
+		}
+	}
+}
+
+func testRemove(t *testing.T, b backend) {
+	two := counter("c/{c}/s/{s} -> r/{c} : likes, views", "c/x/s")
+	for _, test := range []struct{ fields, want map[string]any }{
+		{map[string]any{"likes": 0, "views": 0, "tally": map[string]any{"as_of": someTime}}, nil},
+		{map[string]any{"tally": map[string]any{}}, nil},
+		{map[string]any{"old": 7, "tally": map[string]any{"former": []any{"old"}}}, nil},
+		{map[string]any{"likes": 0, "tally": map[string]any{"num_shards": 0}, "title": "kept", "count": 1}, map[string]any{"title": "kept", "count": int64(1)}},
+	} {
+		b.Put(t, two.RollUp, test.fields)
+		if err := b.Remove(t.Context(), two, look(t, b, two).rollUp); err != nil {
+			t.Fatalf("%v: %v", test.fields, err)
+		}
+		if d := cmp.Diff(test.want, b.Get(t, two.RollUp)); d != "" {
+			t.Errorf("document of %v (-want +got):\n%s", test.fields, d)
+		}
+	}
+}
+
+func testRemoveRefused(t *testing.T, b backend) {
+	for _, fields := range []map[string]any{{"count": 1}, {"count": 1, "title": "x"}} {
+		old := rollup.RollUp{UpdateTime: b.Put(t, likes.RollUp, fields)}
+		b.Delete(t, likes.RollUp)
+		if err := b.Remove(t.Context(), likes, old); !errors.Is(err, rollup.ErrConflict) {
+			t.Errorf("removed since it was read: got %v, want ErrConflict", err)
+		}
+		b.Put(t, likes.RollUp, fields)
+		if err := b.Remove(t.Context(), likes, old); !errors.Is(err, rollup.ErrConflict) {
+			t.Errorf("written since it was read: got %v, want ErrConflict", err)
+		}
+		if b.Get(t, likes.RollUp)["count"] != int64(1) {
+			t.Errorf("a refused removal left %v", b.Get(t, likes.RollUp))
+		}
+	}
+}
+
+func testCursor(t *testing.T, b backend) {
+	c, err := b.LoadCursor(t.Context())
+	if d := cmp.Diff(rollup.Cursor{}, c); d != "" || err != nil {
+		t.Errorf("an empty database's: %v (-want +got):\n%s", err, d)
+	}
+	first := rollup.Cursor{Routes: "a\nb"}
+	first.UpdateTime, err = b.SaveCursor(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := rollup.Cursor{
+		Routes: rollup.DefaultRoute,
+		Places: []rollup.Place{{From: "counters/größe 三\x00/shards"}, {Done: true}, {Failed: true}},
+		Tick:   someTime, Complete: someTime.Add(time.Hour), Cycle: 90 * time.Second, UpdateTime: first.UpdateTime,
+	}
+	second.UpdateTime, err = b.SaveCursor(t.Context(), second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stale := range []time.Time{first.UpdateTime, {}} {
+		c := rollup.Cursor{UpdateTime: stale}
+		if _, err := b.SaveCursor(t.Context(), c); !errors.Is(err, rollup.ErrConflict) {
+			t.Errorf("saving on what was there before: got %v, want ErrConflict", err)
+		}
+	}
+	c, err = b.LoadCursor(t.Context())
+	if d := cmp.Diff(second, c); d != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
+}
