@@ -295,8 +295,7 @@ func TestDeployTerraform(t *testing.T) {
 	}
 }
 
-// leastClone makes the least that looks like a clone of Tally, and an app's folder in it, and goes
-// there.
+// leastClone makes the least that looks like a clone of Tally, and an app's folder in it, and goes there.
 func leastClone(t *testing.T) string {
 	t.Helper()
 	clone := t.TempDir()

@@ -37,8 +37,7 @@ type cloud struct {
 	firestore string // address, for commands on counters
 }
 
-// newCloud returns a cloud with a new project, my-project. The current folder is that of a clone of
-// Tally.
+// newCloud returns a cloud with a new project, my-project. The current folder is that of a clone of Tally.
 func newCloud(t *testing.T) cloud {
 	t.Helper()
 	c := cloud{Google: googletest.Start(t, "my-project"), t: t}
@@ -66,8 +65,7 @@ func (c cloud) settings(text string) {
 	write(c.t, "tally.yaml", []byte(text))
 }
 
-// tally calls a command on the project and returns what it prints, and its exit status. Waiting
-// takes no time.
+// tally calls a command on the project and returns what it prints, and its exit status. Waiting takes no time.
 func (c cloud) tally(args ...string) (printed string, status int) {
 	c.t.Helper()
 	var out bytes.Buffer
@@ -209,10 +207,9 @@ func (c cloud) change(r deploy.Resource, have deploy.Object, s deploy.Setting) {
 	c.Put(name, m)
 }
 
-// batches returns the settings of the nth resource that are changed at once. The first batch of a
-// trigger is one that makes it anew, another one for each of three triggers. Its subscription goes
-// with it, and so has its batch third. One setting stands for all of an alert or the dashboard,
-// which one argument says.
+// batches returns the settings of the nth resource that are changed at once. The first batch of a trigger
+// is one that makes it anew, another one for each of three triggers. Its subscription goes with it, and
+// so has its batch third. One setting stands for all of an alert or the dashboard, which one argument says.
 func batches(n int, r deploy.Resource) (all [][]deploy.Setting) {
 	var rest, fixed []deploy.Setting
 	for _, s := range r.Settings {
@@ -287,8 +284,7 @@ alert_email: me@example.com
 	}
 }
 
-// Each role that somebody takes away, and each that somebody adds, is found, mended, and gone
-// after.
+// Each role that somebody takes away, and each that somebody adds, is found, mended, and gone after.
 func TestGrants(t *testing.T) {
 	c := newCloud(t)
 	c.want(0, "deploy", "--yes")
@@ -367,8 +363,8 @@ func write(t *testing.T, file string, data []byte) {
 	}
 }
 
-// On a project the routes of the deployed functions win. A command that would write by others says
-// where they differ, and stops.
+// On a project the routes of the deployed functions win. A command that would write by others says where
+// they differ, and stops.
 func TestDeployedRoutesWin(t *testing.T) {
 	c := newCloud(t)
 	const deployed, other = "counters/{counter}/shards/{shard} -> rollups/{counter} : count", "pages/{page}/shards/{shard} -> page_totals/{page} : views"
