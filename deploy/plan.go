@@ -115,8 +115,8 @@ func (d *Description) lost(have *State) []string {
 	return lost
 }
 
-// foreign refuses to overwrite a resource that something else made. The job may be somebody's own if
-// it calls RollUpOnSchedule.
+// foreign refuses to overwrite a resource that something else made. The job may be somebody's own
+// if it calls RollUpOnSchedule.
 func (d *Description) foreign(have *State) error {
 	var problems []error
 	for _, r := range d.Resources {

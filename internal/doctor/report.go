@@ -28,7 +28,8 @@ var marks = map[Verdict]string{Well: "✓", Wrong: "✗", Unknown: "?", Idle: "-
 // backslash, so that they can be copied as they are.
 const width = 100
 
-// Print writes the findings for a reader: a line for each check, and the commands that mend it below.
+// Print writes the findings for a reader: a line for each check, and the commands that mend it
+// below.
 func Print(w io.Writer, findings []Finding) error {
 	name := 0
 	for _, f := range findings {

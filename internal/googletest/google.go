@@ -3,8 +3,8 @@
 //
 // A store keeps resources as the APIs' own protobuf messages, by their full names. The standard
 // methods (Get, List, Create, Update, Delete) follow the services' descriptors; apis.go adds the
-// particulars of each API. A request over REST becomes the message of the method that google.api.http
-// gives for its path, and is refused if it does not fit the message.
+// particulars of each API. A request over REST becomes the message of the method that
+// google.api.http gives for its path, and is refused if it does not fit the message.
 package googletest
 
 import (

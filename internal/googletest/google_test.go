@@ -18,15 +18,9 @@ const project = "my-project"
 func TestCommands(t *testing.T) {
 	g := Start(t, project)
 	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"go.mod":       "module example.com/m\n",
-		"metric.json":  `{"name": "tally_ticks", "filter": "resource.type=\"cloud_run_revision\"", "metricDescriptor": {"metricKind": "DELTA", "valueType": "INT64"}}`,
-		"metric2.json": `{"name": "tally_ticks", "filter": "severity=ERROR"}`,
-		"alert.json":   `{"displayName": "Lag", "combiner": "OR", "conditions": [{"displayName": "c", "conditionMatchedLog": {"filter": "severity=ERROR"}}]}`,
-	} {
-		check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	env := append(g.Environ(), "PATH="+Gcloud(t)+":"+os.Getenv("PATH"))
+	check(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/m\n"), 0o600))
+	env := append(g.Environ(), "PATH="+Gcloud(t)+":"+os.Getenv("PATH"),
+		`ALERT={"displayName": "Lag", "combiner": "OR", "conditions": [{"displayName": "c", "conditionMatchedLog": {"filter": "severity=ERROR"}}]}`)
 	commands, err := os.ReadFile("testdata/commands.txt")
 	check(t, err)
 	var line, out string
