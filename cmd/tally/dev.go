@@ -136,7 +136,10 @@ func (d *dev) run(ctx context.Context) error {
 		})
 	}
 	work.Go(func() { s.Keep(ctx, d.every) })
-	h := &hints{routes: s.Config.Routes, rules: filepath.Base(d.stack.Rules), say: func(kind, text string) { lines.add(time.Now(), kind, text) }}
+	h := &hints{
+		routes: s.Config.Routes, file: filepath.Base(d.stack.Rules), rules: strings.Split(string(d.stack.text), "\n"),
+		say: func(kind, text string) { lines.add(time.Now(), kind, text) },
+	}
 	for _, client := range s.Clients {
 		work.Go(func() { h.lookAround(ctx, client) })
 	}

@@ -21,7 +21,8 @@ import (
 // hints say once, in a sentence, what a newcomer gets wrong.
 type hints struct {
 	routes rollup.Routes
-	rules  string                  // name of their file
+	file   string                  // name of that of the security rules
+	rules  []string                // its lines
 	say    func(kind, text string) // kind: see lines.add
 
 	said sync.Map // keys: what was said
@@ -174,18 +175,17 @@ func (h *hints) refused(r emulator.Refusal) {
 	if r.Database != firestore.DefaultDatabaseID {
 		path = r.Database + ": " + path
 	}
-	rules := strings.Split(r.Rules, "\n")
 	var lines []string
 	for _, n := range r.Lines {
 		line := fmt.Sprintf(" line %d", n)
-		if 1 <= n && n <= len(rules) {
-			line += ": " + shortened(strings.TrimSpace(rules[n-1]))
+		if 1 <= n && n <= len(h.rules) {
+			line += ": " + shortened(strings.TrimSpace(h.rules[n-1]))
 		}
 		lines = append(lines, line)
 	}
-	by := h.rules + strings.Join(lines, ",")
+	by := h.file + strings.Join(lines, ",")
 	if lines == nil {
-		by = "no rule of " + h.rules + " allows it"
+		by = "no rule of " + h.file + " allows it"
 	}
 	h.say("refused requests", shown(fmt.Sprintf("refused: %s of %s by %s; %s", r.Method, path, who, by)))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/firestore-tally/tally/internal/emulator"
@@ -20,7 +21,7 @@ func parsed(t *testing.T, text string) rollup.Routes {
 // A hint is said once, about what is wrong for sure, and suggests only routes that fit the others.
 func TestHints(t *testing.T) {
 	var said []string
-	h := hints{rules: "my.rules", say: func(_, text string) { said = append(said, text) }}
+	h := hints{file: "my.rules", rules: strings.Split("rules_version = '2';\n  allow write: if false;\n", "\n"), say: func(_, text string) { said = append(said, text) }}
 	h.routes = parsed(t, rollup.DefaultRoute+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h")
 	for _, doc := range []struct {
 		path   string
@@ -46,11 +47,10 @@ func TestHints(t *testing.T) {
 		h.document(doc.path, doc.fields)
 	}
 
-	rules := "rules_version = '2';\n  allow write: if false;\n"
 	for _, r := range []emulator.Refusal{
-		{Method: "update", Database: "(default)", Path: "a/1", Lines: []int{2}, Rules: rules},
-		{Method: "update", Database: "(default)", Path: "a/2", Lines: []int{2}, Rules: rules},
-		{Method: "update", Database: "other", Path: "a/\n", User: "ann", Lines: []int{2, 9}, Rules: rules},
+		{Method: "update", Database: "(default)", Path: "a/1", Lines: []int{2}},
+		{Method: "update", Database: "(default)", Path: "a/2", Lines: []int{2}},
+		{Method: "update", Database: "other", Path: "a/\n", User: "ann", Lines: []int{2, 9}},
 		{Method: "list", Database: "(default)", Path: "a/*"},
 	} {
 		h.refused(r)

@@ -28,7 +28,8 @@ const loopback = "127.0.0.1"
 type stackFlags struct {
 	localstack.Options
 	lines lines
-	dir   string // temporary
+	text  []byte // of the rules
+	dir   string // of Tally's own rules, temporary; "": they are the app's
 }
 
 func (f *stackFlags) define(c *cobra.Command) {
@@ -91,18 +92,18 @@ func (f *stackFlags) chooseRules(folder *appfolder.Folder) error {
 		}
 		f.Rules, from = d.Rules, folder.Firebase
 	}
-	if f.Rules != "" {
-		if _, err := os.Stat(f.Rules); err != nil {
-			return fmt.Errorf("%s: rules: %w", from, err)
-		}
-		return nil
-	}
 	var err error
+	if f.Rules != "" {
+		if f.text, err = os.ReadFile(f.Rules); err != nil {
+			err = fmt.Errorf("%s: rules: %w", from, err)
+		}
+		return err
+	}
 	if f.dir, err = os.MkdirTemp("", "tally-"); err != nil {
 		return err
 	}
-	f.Rules = filepath.Join(f.dir, "firestore.rules")
-	return os.WriteFile(f.Rules, []byte(root.Rules), 0o600)
+	f.Rules, f.text = filepath.Join(f.dir, "firestore.rules"), []byte(root.Rules)
+	return os.WriteFile(f.Rules, f.text, 0o600)
 }
 
 // clean removes the file of Tally's own rules.
