@@ -81,7 +81,7 @@ func (f *follower) readDashboard(enough func(read string) bool) string {
 		n, err := stream.Body.Read(chunk)
 		read.Write(chunk[:n])
 		if err != nil {
-			f.t.Fatalf("%v\n%s", err, &read)
+			f.t.Fatalf("%v\n%s\n%s", err, &read, &f.read)
 		}
 	}
 	return read.String()

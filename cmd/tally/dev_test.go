@@ -83,7 +83,7 @@ func TestDev(t *testing.T) {
 	t.Parallel()
 	first := freePorts(t, 3)
 	out := startDev(t, []string{"TALLY_LOG_LEVEL=DEBUG"}, // set by the user: then all lines are shown
-		"--every=100ms", "--firestore-port="+strconv.Itoa(first), "--functions-port="+strconv.Itoa(first+1))
+		"--every=2s", "--firestore-port="+strconv.Itoa(first), "--functions-port="+strconv.Itoa(first+1))
 	for _, want := range []string{`Firestore +127\.0\.0\.1:\d+, project demo-tally`, `http://127\.0\.0\.1:\d+/RollUpOnWrite`, "connectFirestoreEmulator", "FIRESTORE_EMULATOR_HOST"} {
 		out.greeted(want)
 	}
