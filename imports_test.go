@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"shards": {"internal/document"},
 
 	// The command line.
-	"cmd/tally": {".", "clients/web", "deploy", "internal/app", "internal/appfolder", "internal/dashboard", "internal/doctor", "internal/document", "internal/emulator",
+	"cmd/tally": {".", "clients/web", "deploy", "internal/app", "internal/appfolder", "internal/billing", "internal/dashboard", "internal/doctor", "internal/document", "internal/emulator",
 		"internal/firestorestore", "internal/localstack", "internal/migration", "rollup", "shards"},
 	"internal/localstack": {"internal/app", "internal/billing", "internal/emulator", "internal/eventrelay", "internal/firestorestore", "internal/framework", "shards"},
 	"clients/web":         {},
