@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
 func TestDashboard(t *testing.T) {
@@ -59,7 +61,7 @@ func TestDashboardRefuses(t *testing.T) {
 		}
 	}
 	// A port that nobody chose may be in use: another one does.
-	unchosen := page{flag: "port", first: taken, chosen: func() bool { return false }}
+	unchosen := page{flag: &pflag.Flag{Name: "port"}, first: taken}
 	if another := unchosen.port(); another.first != 0 {
 		t.Errorf("got port %d, want any", another.first)
 	}

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 
 	"github.com/caarlos0/env/v11"
 	root "github.com/firestore-tally/tally"
@@ -21,8 +20,6 @@ import (
 	"github.com/firestore-tally/tally/internal/localstack"
 	"github.com/spf13/cobra"
 )
-
-const loopback = "127.0.0.1"
 
 // A stackFlags is what the flags of dev and demo say of the stack that they start.
 type stackFlags struct {
@@ -123,49 +120,6 @@ func (f *stackFlags) rules() string {
 	default:
 		return f.Rules
 	}
-}
-
-// A port is a flag that names the first of n ports.
-type port struct {
-	flag     string
-	first, n int
-}
-
-const highestPort = 65535
-
-// check returns an error unless each of the ports is one, is free, and is named once.
-func check(ports ...port) error {
-	taken := make(map[int]string)
-	for _, p := range ports {
-		last := p.first + p.n - 1
-		if p.first < 0 || p.first > 0 && last > highestPort {
-			return fmt.Errorf("--%s %d: want a port up to %d, or 0 for any that is free", p.flag, p.first, highestPort-p.n+1)
-		}
-		for n := p.first; 0 < n && n <= last; n++ {
-			if taken[n] != "" {
-				return fmt.Errorf("--%s %d: port %d is one of --%s too; choose another", p.flag, p.first, n, taken[n])
-			}
-			taken[n] = p.flag
-			if l, err := listen(n); err != nil {
-				return fmt.Errorf("%w; choose another with --%s", err, p.flag)
-			} else if err := l.Close(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// listen listens at a port, or at any that is free if it is 0.
-func listen(port int) (net.Listener, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("port %d is in use", port)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("port %d: %w", port, err)
-	}
-	return l, nil
 }
 
 // checkEmulator returns an error, which ends in a remedy, unless an emulator answers at addr, the value

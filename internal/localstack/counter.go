@@ -12,13 +12,6 @@ import (
 	"github.com/firestore-tally/tally/shards"
 )
 
-// An Increment is one of a client's.
-type Increment struct {
-	Amount       int64
-	Committed    time.Time // by Firestore's clock; of one in doubt, when it was sent
-	Acknowledged time.Time // by the local clock
-}
-
 // A RollUp is a version of a roll-up document that a listener saw.
 type RollUp struct {
 	shards.RollUp
@@ -29,8 +22,8 @@ type RollUp struct {
 // A History is all that is known of a counter. The clock of the emulator is this machine's, so all
 // its times compare.
 type History struct {
-	Acknowledged []Increment
-	InDoubt      []Increment // nobody knows whether they were applied
+	Acknowledged []time.Time // when each increment was committed
+	InDoubt      int         // increments of which nobody knows whether they were applied
 	RollUps      []RollUp    // in the order in which they were seen; the listener may miss some
 }
 
@@ -41,14 +34,13 @@ type Counter struct {
 
 	mu      sync.Mutex
 	history History
-	latest  time.Time     // commit of an increment
 	failed  error         // of the listener
 	changed chan struct{} // closed when the listener sees something more, or fails
 }
 
 // Listen returns a counter whose roll-up is listened to until ctx ends.
-func Listen(ctx context.Context, client *firestore.Client, id string, options ...shards.Option) (*Counter, error) {
-	c := &Counter{Counter: shards.New(client, "counters/"+id, options...), ID: id, changed: make(chan struct{})}
+func Listen(ctx context.Context, client *firestore.Client, id string) (*Counter, error) {
+	c := &Counter{Counter: shards.New(client, "counters/"+id), ID: id, changed: make(chan struct{})}
 	snapshots := client.Doc("rollups/" + id).Snapshots(ctx)
 	// The emulator tells a listener nothing of a commit that falls into its beginning.
 	first, err := snapshots.Next()
@@ -84,18 +76,17 @@ func (c *Counter) see(doc *firestore.DocumentSnapshot, err error) {
 func (c *Counter) History() History {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return History{slices.Clone(c.history.Acknowledged), slices.Clone(c.history.InDoubt), slices.Clone(c.history.RollUps)}
+	return History{slices.Clone(c.history.Acknowledged), c.history.InDoubt, slices.Clone(c.history.RollUps)}
 }
 
 // retryPause is the time between an increment that Firestore refused and the next try.
 const retryPause = 200 * time.Millisecond
 
-// Add increments the counter once. What Firestore refused for sure is sent again until ctx ends.
-func (c *Counter) Add(ctx context.Context, amount int64) error {
+// Add adds 1. What Firestore refused for sure is sent again until ctx ends.
+func (c *Counter) Add(ctx context.Context) error {
 	for {
-		sent := time.Now()
-		committed, err := c.Increment(ctx, amount)
-		if c.note(Increment{amount, committed, time.Now()}, sent, err) {
+		committed, err := c.Increment(ctx, 1)
+		if c.note(committed, err) {
 			return nil
 		}
 		if cause := Sleep(ctx, retryPause); cause != nil {
@@ -105,18 +96,14 @@ func (c *Counter) Add(ctx context.Context, amount int64) error {
 }
 
 // note notes an increment, and reports whether it need not be sent again.
-func (c *Counter) note(i Increment, sent time.Time, err error) bool {
+func (c *Counter) note(committed time.Time, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case err == nil:
-		c.history.Acknowledged = append(c.history.Acknowledged, i)
-		if i.Committed.After(c.latest) {
-			c.latest = i.Committed
-		}
+		c.history.Acknowledged = append(c.history.Acknowledged, committed)
 	case errors.Is(err, shards.ErrInDoubt):
-		i.Committed = sent
-		c.history.InDoubt = append(c.history.InDoubt, i)
+		c.history.InDoubt++
 	default:
 		return false
 	}
@@ -149,9 +136,12 @@ func (c *Counter) Await(ctx context.Context, t time.Time) error {
 
 // covered waits until a roll-up is seen that covers every increment.
 func (c *Counter) covered(ctx context.Context) error {
-	c.mu.Lock()
-	latest := c.latest
-	c.mu.Unlock()
+	var latest time.Time
+	for _, committed := range c.History().Acknowledged {
+		if committed.After(latest) {
+			latest = committed
+		}
+	}
 	return c.Await(ctx, latest)
 }
 
@@ -165,14 +155,14 @@ func (h History) last() RollUp {
 	return h.RollUps[len(h.RollUps)-1]
 }
 
-// Lags returns, of each increment committed from one time until before another, how long after its
+// lags returns, of each increment committed from one time until before another, how long after its
 // commit a roll-up was seen that covers it.
-func (h History) Lags(from, until time.Time) []time.Duration {
+func (h History) lags(from, until time.Time) []time.Duration {
 	var lags []time.Duration
-	for _, i := range h.Acknowledged {
-		n, _ := slices.BinarySearchFunc(h.RollUps, i.Committed, func(r RollUp, t time.Time) int { return r.AsOf.Compare(t) })
-		if n < len(h.RollUps) && !i.Committed.Before(from) && i.Committed.Before(until) {
-			lags = append(lags, h.RollUps[n].Seen.Sub(i.Committed))
+	for _, committed := range h.Acknowledged {
+		n, _ := slices.BinarySearchFunc(h.RollUps, committed, func(r RollUp, t time.Time) int { return r.AsOf.Compare(t) })
+		if n < len(h.RollUps) && !committed.Before(from) && committed.Before(until) {
+			lags = append(lags, h.RollUps[n].Seen.Sub(committed))
 		}
 	}
 	return lags

@@ -214,7 +214,7 @@ func (r *running) together(ctx context.Context) error {
 }
 
 func (r *running) increment(ctx context.Context, c *Counter) error {
-	if err := c.Add(ctx, 1); err != nil {
+	if err := c.Add(ctx); err != nil {
 		return err
 	}
 	r.Progress(r.stage, int(r.made.Add(1)))
@@ -237,8 +237,8 @@ func (r *running) result(created usage, began time.Time, end usage) Result {
 	for _, c := range r.counters {
 		h := c.History()
 		result.compare(c.ID, h)
-		quiet = append(quiet, h.Lags(created.at, began)...)
-		lags = append(lags, h.Lags(created.at, end.at)...)
+		quiet = append(quiet, h.lags(created.at, began)...)
+		lags = append(lags, h.lags(created.at, end.at)...)
 		result.Seconds = max(result.Seconds, h.last().Seen.Sub(began).Seconds())
 		h.RollUps = slices.DeleteFunc(h.RollUps, func(r RollUp) bool { return r.Seen.Before(created.at) })
 		result.Seen += len(h.RollUps)
@@ -255,7 +255,7 @@ func (r *running) result(created usage, began time.Time, end usage) Result {
 
 // compare adds a counter to the result. Each increment in doubt may be in the total or not.
 func (r *Result) compare(id string, h History) {
-	acknowledged, inDoubt := int64(len(h.Acknowledged)), int64(len(h.InDoubt))
+	acknowledged, inDoubt := int64(len(h.Acknowledged)), int64(h.InDoubt)
 	total, isInteger := h.last().Total.Int64()
 	r.Expected[id], r.RolledUp[id] = acknowledged, total
 	r.Acknowledged += acknowledged

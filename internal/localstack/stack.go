@@ -1,18 +1,13 @@
 // Package localstack runs all that Tally needs on one machine: Google's Firestore emulator, the
 // functions in processes of their own, the events between them, the schedule, and a load of
-// increments. tally dev, tally demo and the end-to-end tests share it.
-//
-//	             ┌──────────────────────────── Stack ───────────────────────────┐
-//	Load ──────▶ │ emulator ──events──▶ relay ──▶ Process (RollUpOnWrite) ...   │
-//	Counter ◀─── │    ▲  └─────────────────────── Schedule ──▶ RollUpOnSchedule │
-//	             └────┴─────────────────────────────────────────────────────────┘
+// increments. tally dev and tally demo share it.
 //
 // From the bottom up:
 //
 //   - A [Process] (process.go) is one functions process. It runs [Serve], and ends with its parent.
 //   - A [Stack] (stack.go) is the emulator, the relay of its events and the processes. If somebody
-//     else runs the emulator, it posts no events; listeners make them (events.go).
-//   - A [Counter] (counter.go) is incremented and listened to. It remembers all that it sees.
+//     else runs the emulator, it posts no events, and listeners make them (events.go).
+//   - A [Counter] (counter.go) is incremented and listened to. It remembers what it sees.
 //   - A [Load] (load.go) increments counters on a stack and says whether the roll-ups are exact.
 package localstack
 
