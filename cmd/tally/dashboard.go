@@ -38,7 +38,7 @@ time 86,400 a day, $0.03. A counter that you look at bills one read for each of 
 		if err := p.open(); err != nil {
 			return err
 		}
-		if err := t.print(map[string]string{"url": p.url()}, "The dashboard is at %s\nStop it with Ctrl-C.", p.url()); err != nil {
+		if err := t.print(map[string]string{"url": p.url() + "/"}, "The dashboard is at %s/\nStop it with Ctrl-C.", p.url()); err != nil {
 			return err
 		}
 		return board.Run(ctx, p.listener, dashboard.Options{

@@ -99,14 +99,19 @@ func (d *dev) run(ctx context.Context) error {
 			return err
 		}
 	}
-	lines := &d.stack.lines
-	defer lines.close(d.logs)
-	d.stack.Fetch, d.stack.Say = fetchEmulator(d.logs), lines.print
+	defer d.stack.lines.close(d.logs)
+	d.stack.Fetch, d.stack.Say = fetchEmulator(d.logs), d.stack.lines.print
 	s, err := localstack.Start(ctx, d.stack.Options)
 	if err != nil {
 		return err
 	}
 	defer s.Stop()
+	return d.serve(ctx, s)
+}
+
+// serve runs what belongs to the stack until ctx ends.
+func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
+	lines := &d.stack.lines
 	variables := maps.Clone(s.Environment)
 	maps.DeleteFunc(variables, func(name, _ string) bool { return !strings.HasPrefix(name, "TALLY_") })
 	forget, err := noteDev(ctx, s.Addr, d.project, variables)
@@ -171,7 +176,7 @@ func (d *dev) greeting(s *localstack.Stack) string {
 		fmt.Fprintf(&b, "  web page    %s\n", d.example.url())
 	}
 	if d.dashboard.on {
-		fmt.Fprintf(&b, "  dashboard   %s\n", d.dashboard.url())
+		fmt.Fprintf(&b, "  dashboard   %s/\n", d.dashboard.url())
 	}
 	database := ""
 	if id := s.Config.Databases[0]; id != firestore.DefaultDatabaseID {

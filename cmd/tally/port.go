@@ -90,4 +90,4 @@ func (p *page) close() {
 	}
 }
 
-func (p *page) url() string { return "http://" + p.listener.Addr().String() + "/" }
+func (p *page) url() string { return "http://" + p.listener.Addr().String() }

@@ -47,7 +47,7 @@ func TestDevWeb(t *testing.T) {
 	if !strings.Contains(body, "<title>Likes and a vote</title>") || header.Get("Cache-Control") != "no-store" {
 		t.Errorf("got page %q, %v", body, header)
 	}
-	body, header = get(t, page+"config.json")
+	body, header = get(t, page+"/config.json")
 	var got map[string]any
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
 		t.Fatal(err)

@@ -13,13 +13,10 @@ import (
 // registerTriggers has the emulator post each write of a shard of a live route to the relay.
 func (s *Stack) registerTriggers(ctx context.Context) error {
 	for n, route := range s.Config.Routes.Live() {
-		var pattern []string
-		for _, segment := range route.Pattern() {
-			pattern = append(pattern, segment.String())
-		}
+		pattern, _, _ := strings.Cut(route.String(), " -> ")
 		for d, database := range s.Config.Databases {
 			err := emulator.RegisterTrigger(ctx, s.Addr, emulator.Trigger{
-				Project: s.Config.Project, Database: database, Name: fmt.Sprintf("tally-%d-%d", d, n), Pattern: strings.Join(pattern, "/"),
+				Project: s.Config.Project, Database: database, Name: fmt.Sprintf("tally-%d-%d", d, n), Pattern: pattern,
 			})
 			if err != nil {
 				return err
