@@ -84,8 +84,8 @@ func (d *dev) run(ctx context.Context) error {
 		}
 	}
 	defer d.stack.clean()
-	err = d.stack.configure(ctx, folder, d.project, "DEBUG", map[string]string{"TALLY_SCHEDULE_PERIOD": d.every.String()}, ports...) // roll-ups are logged at DEBUG
-	if err != nil {
+	variables := map[string]string{"TALLY_SCHEDULE_PERIOD": d.every.String()}
+	if err := d.stack.configure(ctx, folder, d.project, "DEBUG", variables, ports...); err != nil { // roll-ups are DEBUG
 		return err
 	}
 	if host := d.stack.Config.EmulatorHost; host != "" {
@@ -128,7 +128,8 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 		if err != nil {
 			return fmt.Errorf("--web: %w", err)
 		}
-		server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+		server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: quiet}
 		defer server.Close()
 		go func() { _ = server.Serve(d.example.listener) }() // until Close
 	}

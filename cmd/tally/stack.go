@@ -37,11 +37,13 @@ func (f *stackFlags) define(c *cobra.Command) {
 	flags.StringVar(&f.Rules, "rules", "", "file of security rules (default: that of firebase.json, else those of Tally); no effect with FIRESTORE_EMULATOR_HOST set")
 }
 
-// configure takes the functions' configuration from the app's folder, the environment and further
-// variables, which win, and checks what can be checked before anything is started. The functions log
-// from the severity on, unless TALLY_LOG_LEVEL says another. The command has further ports. The caller
-// calls clean, also after an error.
-func (f *stackFlags) configure(ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string, ports ...port) (err error) {
+// configure takes the functions' configuration from the app's folder, the environment and variables
+// of the command's own, which win, and checks what can be checked before anything is started. The
+// functions log from the severity on, unless TALLY_LOG_LEVEL says another. The ports are those that the
+// command needs beside the stack's. The caller calls clean, also after an error.
+func (f *stackFlags) configure(
+	ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string, ports ...port,
+) (err error) {
 	f.lines.all = os.Getenv("TALLY_LOG_LEVEL") != ""
 	f.Environment = env.ToMap(os.Environ())
 	for name, value := range named(folder) {

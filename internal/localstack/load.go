@@ -45,7 +45,8 @@ func idleAfter(cadence time.Duration) time.Duration { return cadence * 5 / 2 }
 // Limit is how long the load may take: twice the time that its increments should take, the lone
 // increments' waits, and some for slow machines and the last roll-ups.
 func (l Load) Limit(cadence time.Duration) time.Duration {
-	return 2*time.Duration(l.Seconds()*float64(time.Second)) + time.Duration(l.Lone())*idleAfter(cadence) + 10*cadence + 2*time.Minute
+	load := time.Duration(l.Seconds() * float64(time.Second))
+	return 2*load + time.Duration(l.Lone())*idleAfter(cadence) + 10*cadence + 2*time.Minute
 }
 
 // A Result is what became of a load. Its JSON form is documented in docs/cli.md.
@@ -119,7 +120,8 @@ func (l Load) Run(ctx context.Context, s *Stack) (Result, error) {
 	}
 	if err != nil {
 		events := s.Relay.Stats()
-		return Result{}, fmt.Errorf("%w; %d of %d increments were made, and %d of %d events are acknowledged", err, r.made.Load(), l.Increments, events.Acknowledged, events.Events)
+		return Result{}, fmt.Errorf("%w; %d of %d increments were made, and %d of %d events are acknowledged",
+			err, r.made.Load(), l.Increments, events.Acknowledged, events.Events)
 	}
 	return r.result(created, began, end), nil
 }
@@ -224,14 +226,15 @@ func (r *running) increment(ctx context.Context, c *Counter) error {
 // result compares what was acknowledged with what was rolled up.
 func (r *running) result(created usage, began time.Time, end usage) Result {
 	result := Result{
-		Increments:  r.Increments,
-		Expected:    make(map[string]int64),
-		RolledUp:    make(map[string]int64),
-		Wrong:       make(map[string]bool),
-		Events:      end.events.Events - created.events.Events,
-		Redelivered: end.events.Redelivered + end.events.Duplicated - created.events.Redelivered - created.events.Duplicated,
-		RollUps:     end.billed.Writes - created.billed.Writes,
-		Reads:       end.billed.Reads - created.billed.Reads,
+		Increments: r.Increments,
+		Expected:   make(map[string]int64),
+		RolledUp:   make(map[string]int64),
+		Wrong:      make(map[string]bool),
+		Events:     end.events.Events - created.events.Events,
+		Redelivered: end.events.Redelivered + end.events.Duplicated - created.events.Redelivered -
+			created.events.Duplicated,
+		RollUps: end.billed.Writes - created.billed.Writes,
+		Reads:   end.billed.Reads - created.billed.Reads,
 	}
 	var quiet, lags []time.Duration
 	for _, c := range r.counters {

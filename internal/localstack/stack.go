@@ -81,7 +81,9 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 		return nil, err
 	}
 	s.onStop(func() { _ = os.RemoveAll(s.dir) })
-	s.Relay = eventrelay.New(eventrelay.Options{Faults: o.Faults, Timeout: deliveryTimeout(o.Config), Logger: slog.New(slog.DiscardHandler)})
+	s.Relay = eventrelay.New(eventrelay.Options{
+		Faults: o.Faults, Timeout: deliveryTimeout(o.Config), Logger: slog.New(slog.DiscardHandler),
+	})
 	s.onStop(s.Relay.Close)
 	if s.Addr = o.Config.EmulatorHost; s.Addr == "" {
 		if err := s.startEmulator(ctx); err != nil {
@@ -132,7 +134,9 @@ func (s *Stack) startEmulator(ctx context.Context) error {
 	server := &http.Server{Handler: s.Relay, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	go func() { _ = server.Serve(l) }() // until Close
 	s.onStop(func() { _ = server.Close() })
-	s.Emulator, err = emulator.Start(ctx, emulator.Options{Port: s.FirestorePort, Rules: s.Rules, Functions: l.Addr().String(), Fetch: s.Fetch})
+	s.Emulator, err = emulator.Start(ctx, emulator.Options{
+		Port: s.FirestorePort, Rules: s.Rules, Functions: l.Addr().String(), Fetch: s.Fetch,
+	})
 	if err != nil {
 		return err
 	}
