@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"cloud.google.com/go/firestore"
 	"google.golang.org/grpc/codes"
@@ -22,12 +21,12 @@ const (
 
 // A Carrying is what [Counter.Carry] did.
 type Carrying struct {
-	// Amount is how much of the counter's total was carried over from the document, by this
-	// call and all before: what its field holds.
+	// Amount is how much of the counter's total was carried over from the document, by this call
+	// and all before: what its field holds.
 	Amount Total
 
-	// Added is by how much this call changed the counter's total. It is 0 if nothing was left
-	// to carry, and also if the answer to its own commit was lost.
+	// Added is by how much this call changed the counter's total. It is 0 if nothing was left to
+	// carry, and also if the answer to its own commit was lost.
 	Added Total
 }
 
@@ -42,23 +41,23 @@ type Carrying struct {
 // and calling it once more, after whatever counted in the document has ended for certain, leaves
 // nothing behind. To be done with the field, delete it: a field set to 0 is carried too.
 //
-// [Counter.Set] and its kin replace what was carried before, and [Counter.Delete] deletes it.
-// After them Carry still adds only what the field has changed by since it was last carried.
+// [Counter.Set] and its kin replace what was carried before, and [Counter.Delete] deletes it. After
+// them Carry still adds only what the field has changed by since it was last carried.
 //
-// A document or a field that is missing, or is no number, is an error, and so is an amount that
-// is not finite or beyond ±2^62 ([ErrOutOfRange]), and a counter of votes ([ErrOncePerUser]);
-// nothing is changed then.
+// A document or a field that is missing, or is no number, is an error, and so is an amount that is
+// not finite or beyond ±2^62 ([ErrOutOfRange]), and a counter of votes ([ErrOncePerUser]); nothing
+// is changed then.
 //
 // # Atomicity and retries
 //
 // The shard's increment and the note of what was carried are one commit, on the condition that the
-// note is as it was read. Nothing is locked, also not the document, and whoever writes it does not
-// wait. After any error calling again is safe. Concurrent calls add once. The note is
+// note is as it was read. Nothing is locked. After any error calling again is safe. Concurrent
+// calls add once. The note has no expiry:
 //
 //	counters/visitors/increment_tokens/carried-…   field: "count"   document: "pages/hello"   from: "visits"   amount: 1234
 //
-// and has no expiry. Delete leaves it too. Without it Carry begins anew, and adds everything again:
-// delete it to carry everything to a counter that was made anew.
+// Delete leaves it. Without it Carry begins anew, and adds everything again: delete it to carry
+// everything to a counter that was made anew.
 //
 // Carry bills two reads, and two writes if there is something to add.
 func (c *Counter) Carry(ctx context.Context, doc *firestore.DocumentRef, field string) (Carrying, error) {
@@ -68,29 +67,25 @@ func (c *Counter) Carry(ctx context.Context, doc *firestore.DocumentRef, field s
 	if doc == nil {
 		return Carrying{}, fmt.Errorf("shards: nil document for field %q", field)
 	}
-	n, err := c.spread(ctx)
+	shard, err := c.anyShard(ctx)
 	if err != nil {
 		return Carrying{}, err
 	}
-	shard := c.shard(rand.Int64N(n))
 	for attempt := 1; ; attempt++ {
-		carried, commit, err := c.carry(ctx, doc, field)
-		if err != nil || commit == nil {
+		carried, refused, err := c.carry(ctx, doc, field, shard)
+		if err != nil || refused == nil {
 			return carried, err
 		}
-		if err = commit(shard); err == nil {
-			return carried, nil
-		}
 		// Another call may have been faster, or the answer was lost.
-		if definite(err) && status.Code(err) != codes.AlreadyExists || attempt == carryAttempts || ctx.Err() != nil {
-			return Carrying{}, fmt.Errorf("shards: carry to %s: %w", c.doc.Path, err)
+		if definite(refused) && status.Code(refused) != codes.AlreadyExists || attempt == carryAttempts || ctx.Err() != nil {
+			return Carrying{}, c.failed("carry to", refused)
 		}
 	}
 }
 
-// CarriedNote returns the document in which Carry notes what it carried from a document's field, for
-// programs that look at many of them at once. It returns nil if New was given what no counter can
-// have.
+// CarriedNote returns the document in which Carry notes what it carried from a document's field,
+// for programs that look at many of them at once. It returns nil if New was given what no counter
+// can have.
 func (c *Counter) CarriedNote(doc *firestore.DocumentRef, field string) *firestore.DocumentRef {
 	if c.err != nil {
 		return nil
@@ -102,9 +97,9 @@ func (c *Counter) CarriedNote(doc *firestore.DocumentRef, field string) *firesto
 // one did not.
 const carryAttempts = 10
 
-// carry returns what there is to carry, and what commits it; nil if there is nothing. An amount that
-// is outdated by then does no harm: the note says which it is.
-func (c *Counter) carry(ctx context.Context, doc *firestore.DocumentRef, field string) (carried Carrying, commit func(*firestore.DocumentRef) error, err error) {
+// carry carries what there is to carry to the shard. refused is the commit's error. An amount that
+// is outdated by then does no harm: the condition on the note refuses it.
+func (c *Counter) carry(ctx context.Context, doc *firestore.DocumentRef, field string, shard *firestore.DocumentRef) (carried Carrying, refused, err error) {
 	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{doc, c.CarriedNote(doc, field)})
 	if err != nil {
 		return Carrying{}, nil, fmt.Errorf("shards: carry from %s: %w", doc.Path, err)
@@ -113,9 +108,11 @@ func (c *Counter) carry(ctx context.Context, doc *firestore.DocumentRef, field s
 	if carried.Amount, err = numberOf(docs[0], field); err != nil {
 		return Carrying{}, nil, err
 	}
-	before, ok := totalOf(note.Data()[fieldAmount])
-	if note.Exists() && !ok {
-		return Carrying{}, nil, fmt.Errorf("shards: field %q of %s is %#v, not a number", fieldAmount, note.Ref.Path, note.Data()[fieldAmount])
+	var before Total
+	if note.Exists() {
+		if before, err = numberOf(note, fieldAmount); err != nil {
+			return Carrying{}, nil, err
+		}
 	}
 	if carried.Added, err = carried.Amount.beyond(before); err != nil {
 		return Carrying{}, nil, fmt.Errorf("%w: field %q of %s is %v, of which %v were carried", err, field, doc.Path, carried.Amount, before)
@@ -123,19 +120,16 @@ func (c *Counter) carry(ctx context.Context, doc *firestore.DocumentRef, field s
 	if carried.Added.Float64() == 0 {
 		return carried, nil, nil
 	}
-	return carried, func(shard *firestore.DocumentRef) error {
-		return c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
-			var err error
-			if note.Exists() {
-				err = tx.Update(note.Ref, []firestore.Update{{Path: fieldAmount, Value: carried.Amount.value()}}, firestore.LastUpdateTime(note.UpdateTime))
-			} else {
-				err = tx.Create(note.Ref, map[string]any{
-					fieldField: c.field, fieldAmount: carried.Amount.value(), fieldDocument: doc.Path, fieldFrom: field,
-				})
-			}
-			return errors.Join(err, tx.Set(shard, c.plus(carried.Added.value()), firestore.MergeAll))
-		}, firestore.MaxAttempts(1))
-	}, nil
+	amount := carried.Amount.value()
+	return carried, c.transact(ctx, func(tx *firestore.Transaction) error {
+		var err error
+		if note.Exists() {
+			err = tx.Update(note.Ref, []firestore.Update{{Path: fieldAmount, Value: amount}}, firestore.LastUpdateTime(note.UpdateTime))
+		} else {
+			err = tx.Create(note.Ref, map[string]any{fieldField: c.field, fieldAmount: amount, fieldDocument: doc.Path, fieldFrom: field})
+		}
+		return errors.Join(err, c.add(tx, addition{shard, carried.Added}))
+	}, firestore.MaxAttempts(1)), nil
 }
 
 // beyond returns t less before, or ErrOutOfRange if a shard cannot be incremented by that without
@@ -144,7 +138,7 @@ func (t Total) beyond(before Total) (Total, error) {
 	if !before.isDouble && before.integer == math.MinInt64 {
 		return Total{}, ErrOutOfRange
 	}
-	d := t.plus(Total{-before.integer, -before.double, before.isDouble})
+	d := t.plus(before.negative())
 	if !d.finite() || d.isDouble && !t.isDouble && !before.isDouble || d.integer > maxTotal || d.integer < -maxTotal {
 		return Total{}, ErrOutOfRange
 	}

@@ -83,8 +83,8 @@ func TestCarryApart(t *testing.T) {
 	}
 }
 
-// What was carried goes with the total that is replaced or deleted. Only what the field has changed by
-// since counts on top, until the note is deleted.
+// What was carried goes with the total that is replaced or deleted. Only what the field has changed
+// by since counts on top, until the note is deleted.
 func TestCarryAfter(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -2,9 +2,11 @@ package shards
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -13,11 +15,10 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// A Counter is one distributed counter. Make it with [New]; the zero value is not
-// usable.
+// A Counter is one distributed counter. Make it with [New]; the zero value is not usable.
 //
-// Any number of goroutines may share a Counter. Keep it for as long as the counter
-// is in use: it remembers the number of shards, which a new Counter has to read.
+// Any number of goroutines may share a Counter. Keep it for as long as the counter is in use: it
+// remembers the number of shards, which a new Counter has to read.
 type Counter struct {
 	client    *firestore.Client
 	doc       *firestore.DocumentRef   // may hold num_shards; may not exist
@@ -31,15 +32,63 @@ type Counter struct {
 	err       error // what is wrong with New's arguments; every method returns it
 }
 
-// New returns the counter whose document has the given path, such as
-// "counters/visitors" or "posts/7/counters/likes". The document need not exist.
-// Without options, the counter's shards are the documents of its subcollection
-// "shards", each keeps its part of the count in the field "count", and the roll-up
-// of "counters/visitors" is "rollups/visitors".
+// An Option tells [New] how a counter differs from the default layout.
+type Option func(*options)
+
+// options is what New is told beside the counter's path.
+type options struct {
+	field      string
+	collection string // "": the counter document's subcollection "shards"
+	rollUp     string // "": rollups/{id} for counters/{id}, else none
+	numShards  int    // 0: the counter document knows
+	progress   func(done, total int)
+}
+
+// Field names the field that holds the number, in the shards and in the roll-up document; the
+// default is "count". It is the name of a top-level field: a dot is part of the name. "tally" is
+// refused, because it has another meaning in a roll-up document; and so are "num_shards",
+// "numShards", "once_per_user" and "frozen" if the counter document is the roll-up document.
+func Field(name string) Option {
+	return func(o *options) { o.field = name }
+}
+
+// Collection is the path of the collection that holds the shards, for layouts in which that is not
+// the counter document's subcollection "shards". All documents of the collection are this counter's
+// shards.
+func Collection(path string) Option {
+	return func(o *options) { o.collection = path }
+}
+
+// NumShards says that the app keeps the number of shards, n, in its code. The counter document is
+// then neither read nor written, which saves one read per [Counter] and minute: worthwhile where
+// counters are many and each is incremented rarely. NumShards(0) is the default: the counter
+// document knows.
+func NumShards(n int) Option {
+	return func(o *options) { o.numShards = n }
+}
+
+// RollUpAt is the path of the counter's roll-up document, where Tally's route for this counter puts
+// it. Only "counters/{id}" with its shards in the default place needs no RollUpAt; its roll-up is
+// "rollups/{id}".
+func RollUpAt(path string) Option {
+	return func(o *options) { o.rollUp = path }
+}
+
+// Progress has f called when the commits of a method that may need many are through, one call at a
+// time: how many shards are done, and out of how many. [Counter.Create] and [Counter.Delete] begin
+// at 0, [Counter.Resize] and [Counter.Renumber] with the shards that there are, and then anew with
+// those to fold. [Counter.Set] and its kin count the shards that they write or delete.
+func Progress(f func(done, total int)) Option {
+	return func(o *options) { o.progress = f }
+}
+
+// New returns the counter whose document has the given path, such as "counters/visitors" or
+// "posts/7/counters/likes". The document need not exist. Without options, the counter's shards are
+// the documents of its subcollection "shards", each keeps its part of the count in the field
+// "count", and the roll-up of "counters/visitors" is "rollups/visitors".
 //
-// New sends nothing. Arguments that no counter can have (a path that is not a
-// document's, say) are reported by every method of the Counter, before anything is
-// sent.
+// New sends nothing. Arguments that no counter can have (a path that is not a document's, say) are
+// reported by every method of the Counter, before anything is sent.
 func New(client *firestore.Client, counter string, opts ...Option) *Counter {
 	c, err := newCounter(client, counter, opts)
 	if err != nil {
@@ -49,53 +98,53 @@ func New(client *firestore.Client, counter string, opts ...Option) *Counter {
 }
 
 func newCounter(client *firestore.Client, counter string, opts []Option) (*Counter, error) {
-	o := options{field: "count", progress: func(int, int) {}, now: time.Now}
+	o := options{field: "count", progress: func(int, int) {}}
 	for _, opt := range opts {
 		opt(&o)
 	}
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	if client == nil {
+	switch {
+	case o.field == "":
+		return nil, errors.New("shards: empty field name")
+	case !utf8.ValidString(o.field): // see documentAt
+		return nil, fmt.Errorf("shards: field %q is not UTF-8", o.field)
+	case o.field == document.TallyField:
+		return nil, fmt.Errorf("shards: field %q has another meaning in the roll-up document", o.field)
+	case o.numShards < 0:
+		return nil, fmt.Errorf("shards: number of shards is %d, want at least 1", o.numShards)
+	case client == nil:
 		return nil, errors.New("shards: nil Firestore client")
 	}
 
 	c := &Counter{client: client, field: o.field, fixed: int64(o.numShards), progress: o.progress}
-	c.numShards = numShardsCache{read: c.readNumShards, now: o.now}
+	c.numShards = numShardsCache{read: c.readNumShards, now: time.Now}
 	var err error
 	if c.doc, err = documentAt(client, counter); err != nil {
 		return nil, err
 	}
-	if c.shards, err = collectionAt(client, cmp.Or(o.collection, counter+"/shards")); err != nil {
-		return nil, err
+	shards := cmp.Or(o.collection, counter+"/shards")
+	if c.shards = client.Collection(shards); c.shards == nil || !utf8.ValidString(shards) {
+		return nil, fmt.Errorf("shards: %q is not the path of a collection", shards)
 	}
 	if c.tokens = c.doc.Collection(document.TokensCollection); c.tokens.Path == c.shards.Path {
 		return nil, fmt.Errorf("shards: collection %q is for the tokens of IncrementOnce, not for shards", o.collection)
 	}
-	if path := cmp.Or(o.rollUp, defaultRollUp(counter, o.collection)); path != "" {
-		if c.rollUp, err = documentAt(client, path); err != nil {
-			return nil, err
-		}
-		if path == counter && slices.Contains(ownFields, o.field) {
-			return nil, fmt.Errorf("shards: field %q has another meaning in the counter document, which is the roll-up document", o.field)
-		}
-	}
-	return c, nil
-}
-
-// defaultRollUp is where Tally's default route rolls the counter up, or "" if that
-// route does not serve it.
-func defaultRollUp(counter, collection string) string {
+	rollUp := o.rollUp
 	id, ok := strings.CutPrefix(counter, "counters/")
-	if !ok || strings.Contains(id, "/") || collection != "" {
-		return ""
+	if rollUp == "" && ok && !strings.Contains(id, "/") && o.collection == "" {
+		rollUp = "rollups/" + id // by Tally's default route
 	}
-	return "rollups/" + id
+	if rollUp == "" {
+		return c, nil
+	}
+	if rollUp == counter && slices.Contains(ownFields, o.field) {
+		return nil, fmt.Errorf("shards: field %q has another meaning in the counter document, which is the roll-up document", o.field)
+	}
+	c.rollUp, err = documentAt(client, rollUp)
+	return c, err
 }
 
-// documentAt returns the document at path. It refuses what is not UTF-8, because the SDK
-// takes the failure to encode that for a passing one: a read would hang until its
-// context ends.
+// documentAt returns the document at path. It refuses a path that is not UTF-8, because the SDK
+// takes the failure to encode it for a passing one: a read would hang until its context ends.
 func documentAt(client *firestore.Client, path string) (*firestore.DocumentRef, error) {
 	if doc := client.Doc(path); doc != nil && utf8.ValidString(path) {
 		return doc, nil
@@ -103,10 +152,57 @@ func documentAt(client *firestore.Client, path string) (*firestore.DocumentRef, 
 	return nil, fmt.Errorf("shards: %q is not the path of a document", path)
 }
 
-// collectionAt returns the collection at path.
-func collectionAt(client *firestore.Client, path string) (*firestore.CollectionRef, error) {
-	if coll := client.Collection(path); coll != nil && utf8.ValidString(path) {
-		return coll, nil
+// shard returns the shard of the given number.
+func (c *Counter) shard(n int64) *firestore.DocumentRef {
+	return c.shards.Doc(strconv.FormatInt(n, 10))
+}
+
+// failed returns err with the operation and the counter, nil if it is nil.
+func (c *Counter) failed(operation string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil, fmt.Errorf("shards: %q is not the path of a collection", path)
+	return fmt.Errorf("shards: %s %s: %w", operation, c.doc.Path, err)
+}
+
+// transact runs a transaction.
+func (c *Counter) transact(ctx context.Context, f func(*firestore.Transaction) error, opts ...firestore.TransactionOption) error {
+	return c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error { return f(tx) }, opts...)
+}
+
+// shardsPerCommit is the most shards that this package writes in one commit. Firestore's SDKs
+// document a limit of 500 writes for a batch; one is for the counter document or a token.
+// Firestore's own list of limits, https://firebase.google.com/docs/firestore/quotas, no longer has
+// the limit, but nothing is gained from larger commits.
+const shardsPerCommit = 499
+
+// inCommits calls commit with at most shardsPerCommit of the writes at a time, in order. Of the
+// shards in all, done are done before.
+func inCommits[T any](c *Counter, done int, writes []T, commit func([]T) error) error {
+	total := done + len(writes)
+	for chunk := range slices.Chunk(writes, shardsPerCommit) {
+		if err := commit(chunk); err != nil {
+			return fmt.Errorf("%d of %d writes are done, the next %d perhaps: %w", done, total, len(chunk), err)
+		}
+		done += len(chunk)
+		c.progress(done, total)
+	}
+	return nil
+}
+
+// An addition is an increment of one shard.
+type addition struct {
+	shard  *firestore.DocumentRef
+	amount Total
+}
+
+// add makes the additions in a transaction. Each creates its shard if that is missing.
+func (c *Counter) add(tx *firestore.Transaction, additions ...addition) error {
+	for _, a := range additions {
+		fields := map[string]any{c.field: firestore.Increment(a.amount.value())}
+		if err := tx.Set(a.shard, fields, firestore.MergeAll); err != nil {
+			return err
+		}
+	}
+	return nil
 }

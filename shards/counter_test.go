@@ -61,7 +61,7 @@ func wantEverywhere(t *testing.T, c *Counter, want string) {
 	_, errRollUp := c.RollUp(t.Context())
 	_, _, errOnce := c.IncrementOnce(t.Context(), "token", 1)
 	_, errSet := c.Set(t.Context(), 1)
-	_, errVerify := c.Verify(t.Context(), constant(Total{}))
+	_, errVerify := c.Verify(t.Context(), Source{})
 	_, _, errDelete := c.Delete(t.Context())
 	var errRollUps error
 	for _, errRollUps = range c.RollUps(t.Context()) {

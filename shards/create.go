@@ -4,89 +4,104 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
-// ErrNumShards is returned by [Counter.Create] when the counter already has another
-// number of shards. The text of the error names both numbers.
-var ErrNumShards = errors.New("shards: the counter has another number of shards")
+var (
+	// ErrNumShards is returned by [Counter.Create] when the counter already has another number of
+	// shards. The text of the error names both numbers.
+	ErrNumShards = errors.New("shards: the counter has another number of shards")
 
-// maxWritesPerCommit is the most writes that this package puts into one commit. 500 is
-// the limit that Firestore's SDKs document for a batch. Firestore's own list of
-// limits, https://firebase.google.com/docs/firestore/quotas, no longer has it, but
-// nothing is gained from larger commits.
-const maxWritesPerCommit = 500
+	// ErrOncePerUser is returned by the methods that add to a counter or fold its shards, if it is
+	// once per user: they would mix amounts with its votes. Nothing was changed.
+	ErrOncePerUser = errors.New("shards: the counter is once per user")
 
-// Create makes the counter: it writes num_shards into the counter document and
-// creates the shards "0" to numShards-1, each with the integer 0.
+	// ErrNotOncePerUser is returned by [Counter.CreateOncePerUser] for a counter that cannot become
+	// one of votes. Nothing was changed.
+	ErrNotOncePerUser = errors.New("shards: the counter cannot become once per user")
+)
+
+// Fields of the counter document. Firebase's Swift, Objective-C, Kotlin and Java samples write the
+// number of shards into the second; Tally's firestore.rules know the third, which says that each
+// user has one vote, and [document.FrozenField].
+const (
+	fieldNumShards      = "num_shards"
+	fieldNumShardsCamel = "numShards"
+	fieldOncePerUser    = "once_per_user"
+)
+
+// ownFields are those of the counter document that say something about the counter.
+var ownFields = []string{fieldNumShards, fieldNumShardsCamel, fieldOncePerUser, document.FrozenField}
+
+// Create makes the counter: it writes num_shards into the counter document and creates the shards
+// "0" to numShards-1, each with the integer 0. It is for apps whose clients update shards that must
+// exist, or learn the number of shards from the counter document. An app that only increments
+// through this package needs it merely to have another number of shards than [DefaultNumShards].
 //
-// Create is for apps whose clients update shards that must exist, or are to learn
-// the number of shards from the counter document. An app that only increments
-// through this package needs it merely to have another number of shards than
-// [DefaultNumShards].
+// A counter that exists loses nothing: Create adds 0 to each shard instead of setting it, and the
+// counter document keeps its other fields. Calling Create again with the same number is harmless,
+// and finishes what a failed call left unfinished. If the counter document has another number,
+// Create writes nothing and returns an error that matches [ErrNumShards] ([Counter.Resize] changes
+// the number); of two concurrent calls with different numbers, one gets it. A counter of votes has
+// no number of shards: [ErrOncePerUser].
 //
-// A counter that exists loses nothing: Create adds 0 to each shard instead of
-// setting it, whatever others write meanwhile; a counter document that lacks
-// num_shards is given it and keeps its other fields. Calling Create again with the
-// same number is harmless, and finishes what a call that failed left unfinished. If
-// the counter document has another number, Create writes nothing and returns an
-// error that matches [ErrNumShards] ([Counter.Resize] changes the number); of two concurrent calls with different numbers,
-// one gets it. A counter of votes has no number of shards: [ErrOncePerUser].
+// The counter document and the first 499 shards are one transaction: all or none. Each 499 further
+// shards are another, in order. After an error, the transactions before it are done, its own may
+// be, and none after it. The counter works in that state.
 //
-// The counter document and the first 499 shards are one transaction: all or none.
-// Each 500 further shards are another transaction, in order. After an error, the
-// transactions before it are done, its own may be, and none after it. The counter
-// works in that state: increments create the shards that they need.
+// With [NumShards] there is no counter document to read or write; numShards must be the number
+// given there.
 //
-// With [NumShards] there is no counter document to read or write; numShards must be
-// the number given there.
-//
-// Create bills one read and one write for the counter document and one write per
-// shard, more if a transaction meets another and has to run again.
+// Create bills one read and one write for the counter document and one write per shard, more if a
+// transaction meets another and has to run again.
 func (c *Counter) Create(ctx context.Context, numShards int) error {
 	n := int64(numShards)
-	if c.err != nil {
-		return c.err
+	if err := c.checkNumShards("create", n); err != nil {
+		return err
 	}
-	if n < 1 {
-		return fmt.Errorf("shards: create %s: number of shards is %d, want at least 1", c.doc.Path, n)
+	declare := func(tx *firestore.Transaction) error { return c.declare(tx, n) }
+	if c.fixed != 0 {
+		declare = nil
 	}
-	if c.fixed != 0 && c.fixed != n {
-		return fmt.Errorf("%w: %s has %d by option, not %d", ErrNumShards, c.doc.Path, c.fixed, n)
-	}
-
-	first := int64(0) // shard that is not created yet
-	if c.fixed == 0 {
-		first = min(n, maxWritesPerCommit-1)
-		if err := c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
-			if err := c.declare(tx, n); err != nil {
-				return err
-			}
-			return c.addZero(tx, 0, first)
-		}); err != nil {
-			return fmt.Errorf("shards: create %s: %w", c.doc.Path, err)
-		}
-		c.progress(int(first), numShards)
-	}
-	return c.createShards(ctx, first, n)
+	return c.failed("create", c.createShards(ctx, 0, n, declare))
 }
 
-// createShards creates those of the shards first to n-1 that are missing, each with the
-// integer 0, in transactions of at most maxWritesPerCommit.
-func (c *Counter) createShards(ctx context.Context, first, n int64) error {
-	for first < n {
-		end := min(n, first+maxWritesPerCommit)
-		if err := c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
-			return c.addZero(tx, first, end)
-		}); err != nil {
-			return fmt.Errorf("shards: create shards %d to %d of %d of %s: %w", first, end-1, n, c.doc.Path, err)
-		}
-		first = end
-		c.progress(int(end), int(n))
+// checkNumShards returns an error if the counter cannot be given n shards by the operation.
+func (c *Counter) checkNumShards(operation string, n int64) error {
+	switch {
+	case c.err != nil:
+		return c.err
+	case n < 1:
+		return c.failed(operation, fmt.Errorf("number of shards is %d, want at least 1", n))
+	case c.fixed != 0 && c.fixed != n:
+		return fmt.Errorf("%w: %s has %d by option, not %d", ErrNumShards, c.doc.Path, c.fixed, n)
 	}
 	return nil
+}
+
+// createShards creates those of the shards first to n-1 that are missing, each with the integer 0.
+// The first commit makes the declaration too, unless that is nil.
+func (c *Counter) createShards(ctx context.Context, first, n int64, declare func(*firestore.Transaction) error) error {
+	var zeros []addition
+	for number := first; number < n; number++ {
+		zeros = append(zeros, addition{shard: c.shard(number)})
+	}
+	return inCommits(c, int(first), zeros, func(some []addition) error {
+		err := c.transact(ctx, func(tx *firestore.Transaction) error {
+			if declare != nil {
+				if err := declare(tx); err != nil {
+					return err
+				}
+			}
+			return c.add(tx, some...)
+		})
+		declare = nil
+		return err
+	})
 }
 
 // declare has the counter document say that there are n shards.
@@ -109,23 +124,101 @@ func (c *Counter) declare(tx *firestore.Transaction, n int64) error {
 	return tx.Set(c.doc, map[string]any{fieldNumShards: n}, firestore.MergeAll)
 }
 
-// addZero adds 0 to the shards from first to end-1, which creates those that are
-// missing and changes no other.
-func (c *Counter) addZero(tx *firestore.Transaction, first, end int64) error {
-	for n := first; n < end; n++ {
-		if err := tx.Set(c.shard(n), c.plus(int64(0)), firestore.MergeAll); err != nil {
+// CreateOncePerUser makes a counter of votes: it writes once_per_user: true into the counter
+// document. Each user's vote is the shard whose id is the user's, and holds 1, or 0 once the vote
+// is taken back:
+//
+//	counters/votes              once_per_user: true
+//	counters/votes/shards/ann   count: 1
+//
+// Tally's firestore.rules let a user write that one document and no other, so the total is the
+// number of users whose vote is 1. A vote that is sent twice counts once. A server votes for a user
+// by a plain Set of the user's shard, and deletes the shard of an account that is gone.
+//
+// A counter that has any shard is refused with an error that matches [ErrNotOncePerUser], unless it
+// is once per user already: what it has counted is no user's vote. So is one with [NumShards],
+// which has no counter document. Calling again is harmless.
+//
+// [Counter.Set] to 0 deletes all votes. The methods that would mix other amounts with the votes
+// return an error that matches [ErrOncePerUser]. A Counter with [NumShards] does not know that,
+// nor, for up to a minute, one that read the counter document before.
+//
+// CreateOncePerUser bills two reads and one write.
+func (c *Counter) CreateOncePerUser(ctx context.Context) error {
+	if c.err != nil {
+		return c.err
+	}
+	if c.fixed != 0 {
+		return fmt.Errorf("%w: by option %s has no counter document to say it in", ErrNotOncePerUser, c.doc.Path)
+	}
+	return c.failed("create once per user", c.transact(ctx, func(tx *firestore.Transaction) error {
+		docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
+		if err != nil || isOncePerUser(docs[0]) {
 			return err
 		}
+		counted, err := tx.Documents(c.shards.Select().Limit(1)).GetAll()
+		if err != nil {
+			return err
+		}
+		if len(counted) > 0 {
+			return fmt.Errorf("%w: it has the shard %s, which is no user's vote; delete the counter first, or take another name", ErrNotOncePerUser, counted[0].Ref.ID)
+		}
+		return tx.Set(c.doc, map[string]any{fieldOncePerUser: true}, firestore.MergeAll)
+	}))
+}
+
+// isOncePerUser reports whether a counter document says that each user has one vote.
+func isOncePerUser(doc *firestore.DocumentSnapshot) bool {
+	return doc.Data()[fieldOncePerUser] == true
+}
+
+// notVotes returns ErrOncePerUser if the counter document says that each user has one vote.
+func (c *Counter) notVotes(doc *firestore.DocumentSnapshot) error {
+	if !isOncePerUser(doc) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: each shard of %s is the vote of the user whose id it has; set that to 0 or 1, or the counter to 0, which deletes all votes",
+		ErrOncePerUser, c.doc.Path)
 }
 
-// shard returns the shard of the given number.
-func (c *Counter) shard(n int64) *firestore.DocumentRef {
-	return c.shards.Doc(strconv.FormatInt(n, 10))
+// Freeze closes the counter to clients: it writes frozen: true into the counter document, and
+// creates that if it is missing. Tally's firestore.rules then refuse every client's write to the
+// shards, increments and votes alike. Totals stay readable. Rules do not bind servers: this package
+// and the Admin SDKs go on writing.
+//
+// A client's write that is committed before Freeze returns may still be accepted, and counts. A
+// write that a device kept while it was offline is refused when it is sent.
+//
+// Of several calls of Freeze and [Counter.Unfreeze] at once the last to be committed holds. After
+// an error the counter may be frozen or not. [Counter.Delete] deletes the counter document, so it
+// opens the counter. A counter with [NumShards] is refused: it has no counter document. An app's
+// own rules must read the counter document to know that it is frozen.
+//
+// Freeze bills one write.
+func (c *Counter) Freeze(ctx context.Context) error {
+	if err := c.checkFreezable("freeze"); err != nil {
+		return err
+	}
+	_, err := c.doc.Set(ctx, map[string]any{document.FrozenField: true}, firestore.MergeAll)
+	return c.failed("freeze", err)
 }
 
-// plus is what to merge into a shard to add amount, an int64 or a float64, to it.
-func (c *Counter) plus(amount any) map[string]any {
-	return map[string]any{c.field: firestore.Increment(amount)}
+// Unfreeze opens the counter to clients again: it takes away what [Counter.Freeze] wrote. The
+// counter document stays. It does nothing to a counter that is not frozen. It bills one write.
+func (c *Counter) Unfreeze(ctx context.Context) error {
+	if err := c.checkFreezable("unfreeze"); err != nil {
+		return err
+	}
+	_, err := c.doc.Update(ctx, []firestore.Update{{Path: document.FrozenField, Value: firestore.Delete}})
+	if status.Code(err) == codes.NotFound {
+		return nil // without a document it is open
+	}
+	return c.failed("unfreeze", err)
+}
+
+func (c *Counter) checkFreezable(operation string) error {
+	if c.err == nil && c.fixed != 0 {
+		return c.failed(operation, errors.New("by option the counter has no counter document to say it in"))
+	}
+	return c.err
 }

@@ -9,26 +9,23 @@ import (
 
 // Delete deletes all shards, every document of the shards' collection, with whatever fields, and
 // then the counter document. If that has fields of the app's own, it stays, and only what it says
-// about the counter goes. The roll-up document stays. It goes to a total of 0 and 0 shards by
-// Tally's functions, as after any other write; nothing else may delete it, because a roll-up that
-// is on its way could bring an old total back. Tokens of [Counter.IncrementOnce] stay until they
-// expire. The notes of [Counter.Carry] stay, and so do documents below the counter that are not
-// Tally's.
+// about the counter goes. With [NumShards] the counter document is left alone, as it may be
+// anything.
+//
+// The roll-up document stays. Tally's functions bring it to a total of 0 and 0 shards; nothing else
+// may delete it, because a roll-up that is on its way could bring an old total back. Tokens of
+// [Counter.IncrementOnce] stay until they expire. The notes of [Counter.Carry] stay, and so do
+// documents below the counter that are not Tally's.
 //
 // # Atomicity and retries
 //
-// 500 shards are deleted in one commit, and the counter document after them: who voted stays
-// hidden until the last vote is deleted. Between commits a snapshot shows the sum of what is left.
+// 499 shards are deleted in one commit, and the counter document after them: who voted stays hidden
+// until the last vote is deleted. Between commits a snapshot shows the sum of what is left. After
+// an error some commits may have been applied. Calling again deletes what is left.
 //
-// An increment that is committed before its shard is deleted goes with it. A later one
-// creates its shard again, and is rolled up again rather than lost silently: to be rid of
-// a counter, stop its clients first. Such a shard is left alone by the call that is under
-// way, so Delete ends although clients do not.
-//
-// After an error some commits may have been applied. Calling again deletes what is left,
-// increments that came meanwhile included.
-//
-// With [NumShards] the counter document is left alone, as it may be anything.
+// An increment that is committed before its shard is deleted goes with it. A later one creates its
+// shard again, and is rolled up: to be rid of a counter, stop its clients first. The call that is
+// under way leaves such a shard alone, so Delete ends although clients do not.
 //
 // Delete returns how many shards it deleted, and whether the counter document said anything about
 // the counter; 0 and false after an error, although some may be deleted. Delete bills one read and
@@ -37,25 +34,24 @@ func (c *Counter) Delete(ctx context.Context) (shards int, declared bool, err er
 	if c.err != nil {
 		return 0, false, c.err
 	}
-	docs, err := c.shards.Select().Documents(ctx).GetAll()
-	if err != nil {
-		return 0, false, fmt.Errorf("shards: delete %s: list %s: %w", c.doc.Path, c.shards.Path, err)
+	all, err := c.list(ctx)
+	if err == nil {
+		err = c.deleteShards(ctx, all)
 	}
-	err = c.deleteAll(ctx, refs(docs))
 	if err == nil && c.fixed == 0 {
-		err = c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) (err error) {
+		err = c.transact(ctx, func(tx *firestore.Transaction) (err error) {
 			declared, err = c.undeclare(tx)
 			return err
 		})
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("shards: delete %s: %w", c.doc.Path, err)
+		return 0, false, c.failed("delete", err)
 	}
-	return len(docs), declared, nil
+	return len(all), declared, nil
 }
 
-// undeclare deletes the counter document, or what it says about the counter. It reports whether there was
-// anything to delete.
+// undeclare deletes the counter document, or what it says about the counter. It reports whether
+// there was anything to delete.
 func (c *Counter) undeclare(tx *firestore.Transaction) (bool, error) {
 	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
 	if err != nil || !docs[0].Exists() {
@@ -78,6 +74,15 @@ func (c *Counter) undeclare(tx *firestore.Transaction) (bool, error) {
 	return true, tx.Set(c.doc, own, firestore.MergeAll)
 }
 
+// list returns the documents of the shards' collection.
+func (c *Counter) list(ctx context.Context) ([]*firestore.DocumentRef, error) {
+	docs, err := c.shards.Select().Documents(ctx).GetAll()
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", c.shards.Path, err)
+	}
+	return refs(docs), nil
+}
+
 func refs(docs []*firestore.DocumentSnapshot) []*firestore.DocumentRef {
 	all := make([]*firestore.DocumentRef, len(docs))
 	for i, doc := range docs {
@@ -86,22 +91,16 @@ func refs(docs []*firestore.DocumentSnapshot) []*firestore.DocumentRef {
 	return all
 }
 
-// deleteAll deletes documents in order, in commits of at most maxWritesPerCommit.
-func (c *Counter) deleteAll(ctx context.Context, doomed []*firestore.DocumentRef) error {
-	for done := 0; done < len(doomed); done += maxWritesPerCommit {
-		batch := doomed[done:min(done+maxWritesPerCommit, len(doomed))]
-		err := c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
-			for _, doc := range batch {
-				if err := tx.Delete(doc); err != nil {
+// deleteShards deletes shards in order.
+func (c *Counter) deleteShards(ctx context.Context, doomed []*firestore.DocumentRef) error {
+	return inCommits(c, 0, doomed, func(some []*firestore.DocumentRef) error {
+		return c.transact(ctx, func(tx *firestore.Transaction) error {
+			for _, shard := range some {
+				if err := tx.Delete(shard); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
-		if err != nil {
-			return fmt.Errorf("%d of %d documents are deleted, the next %d perhaps: %w", done, len(doomed), len(batch), err)
-		}
-		c.progress(done+len(batch), len(doomed))
-	}
-	return nil
+	})
 }

@@ -1,89 +1,55 @@
-// Package shards is a distributed counter's whole life on the Firestore SDK, for Go
-// servers: create, increment, read, resize, set, import and delete.
+// Package shards is a distributed counter's whole life on the Firestore SDK, for Go servers:
+// create, increment, read, resize, set, import and delete.
 //
-// # What a distributed counter is
-//
-// Firestore sustains about one write per second to one document. A distributed
-// counter spreads its writes over several documents, its shards; its value is
-// their sum. Package shards keeps to the layout of Firebase's own guide,
-// https://firebase.google.com/docs/firestore/solutions/counters, so that a Go
-// server and the app's other clients share one counter:
+// Firestore sustains about one write per second to one document. A distributed counter spreads its
+// writes over several documents, its shards; its value is their sum. Package shards keeps to the
+// layout of Firebase's own guide, https://firebase.google.com/docs/firestore/solutions/counters, so
+// that a Go server and the app's other clients share one counter:
 //
 //	counters/visitors            num_shards: 3
 //	counters/visitors/shards/0   count: 17
 //	counters/visitors/shards/1   count: 20
 //	counters/visitors/shards/2   count: 5       the value is 42
 //
-// The counter document may be absent, and so may any shard: an increment creates
-// the shard that it needs. Every document in the collection counts, also one whose
-// name is not a number from 0 to num_shards-1.
+// The counter document may be absent, and so may any shard: an increment creates the shard that it
+// needs. Every document in the collection counts, whatever its id.
 //
 // # Writing
 //
-// [New] names a counter; it sends nothing. [Counter.Create] makes all shards in
-// advance, for clients that only update. [Counter.Increment] and
-// [Counter.IncrementFloat] add to one shard picked at random. A call never counts
-// twice, although the SDK may send a commit twice: Increment's comment says why,
-// and what a caller knows after an error.
+// [New] names a counter; it sends nothing. [Counter.Increment] and [Counter.IncrementFloat] add to
+// one shard picked at random. A call never counts twice, although the SDK may send a commit twice.
+// A server that may do its work twice, a queue's handler say, increments by
+// [Counter.IncrementOnce]. [Counter.Create] makes all shards in advance, for clients that only
+// update.
 //
 // # Reading
 //
-// Two ways, one price each:
-//
-//   - [Counter.Get] has Firestore add up the shards: exact at that instant, for
-//     one billed read per 1,000 shards.
-//   - [Counter.RollUp] reads the one document that Tally's functions keep up to
-//     date: one billed read, and the answer says exactly how old it is.
-//
-// The roll-up document is written by Tally alone:
+// [Counter.Get] has Firestore add up the shards: exact at that instant, for one billed read per
+// 1,000 shards. [Counter.RollUp] reads the one document that Tally's functions keep up to date: one
+// billed read, and the answer says exactly how old it is. [Counter.RollUps] listens to it. Tally
+// alone writes the roll-up document:
 //
 //	rollups/visitors   count: 42   tally: {as_of: 2026-05-01T09:30:00.123456Z, totals: ["count"], num_shards: 3, …}
 //
-// Every shard write committed at or before as_of is in the totals that the map names, and none
-// after. Its num_shards is how many documents were counted, and never a number of shards to
-// write to.
-//
-// [Counter.RollUps] listens to it.
-//
-// # Once
-//
-// A server that may do its work twice, a queue's handler say, increments by
-// [Counter.IncrementOnce]. Each such increment has a token, whose document is created in
-// the same commit as the shard is incremented, so that a second commit is refused:
-//
-//	counters/visitors/increment_tokens/order-7   field: "count"   amount: 1   expire_at: 2026-05-08T09:30:00Z
-//
-// # Votes
-//
-// [Counter.CreateOncePerUser] makes a counter in which each user has one vote. A vote is its
-// user's own shard, 1 or 0, and Tally's firestore.rules let each user write that one only:
-//
-//	counters/votes              once_per_user: true
-//	counters/votes/shards/ann   count: 1
-//
-// # Frozen
-//
-// [Counter.Freeze] closes a counter to clients, and [Counter.Unfreeze] opens it again: Tally's
-// firestore.rules refuse their writes while the counter document says frozen. Servers go on.
-//
-//	counters/visitors   num_shards: 3   frozen: true
-//
 // # Later
 //
-// These are safe while clients go on incrementing and Tally rolls up; the comment of each
-// says what is atomic, and what a retry does:
+// These are safe while clients go on incrementing and Tally rolls up; the comment of each says what
+// is atomic, and what a retry does:
 //
 //   - [Counter.Resize] changes the number of shards. The total never changes. [Counter.Renumber]
 //     folds shards with random ids into numbered ones.
-//   - [Counter.Set] and [Counter.Import] replace the total as it was at one instant, which
-//     they return; increments committed later count on top.
+//   - [Counter.Set] and [Counter.Import] replace the total as it was at one instant, which they
+//     return; increments committed later count on top.
 //   - [Counter.Carry] adds a total that something else has counted until now, once.
 //   - [Counter.Verify] compares the counter with another number in one snapshot.
+//   - [Counter.Freeze] closes a counter to clients, and [Counter.Unfreeze] opens it again.
 //   - [Counter.Delete] deletes the shards and the counter document.
+//
+// [Counter.CreateOncePerUser] makes a counter in which each user has one vote.
 //
 // # Other layouts
 //
-// Apps that copied Firebase's samples keep their shards in different places and
-// under different field names. [Field], [Collection], [NumShards] and [RollUpAt]
-// name what differs; the example of [New] shows the samples that need them.
+// Apps that copied Firebase's samples keep their shards in different places and under different
+// field names. [Field], [Collection], [NumShards] and [RollUpAt] name the differences; the example
+// of [New] shows the samples that need them.
 package shards

@@ -11,7 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// TestFreeze: one field of the counter document, and nothing else. internal/rules shows what it does to clients.
+// TestFreeze: one field of the counter document, and nothing else. internal/rules shows what it
+// does to clients.
 func TestFreeze(t *testing.T) {
 	type doc = map[string]any
 	for _, tt := range []struct {
@@ -56,7 +57,8 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// TestFreezeRefused: without a counter document nothing can be said, and a failure says what was tried.
+// TestFreezeRefused: without a counter document nothing can be said, and a failure says what was
+// tried.
 func TestFreezeRefused(t *testing.T) {
 	w, client := newWire(t)
 	w.before = func(method string, _ int) error {

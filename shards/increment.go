@@ -4,21 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"time"
 
 	"cloud.google.com/go/firestore"
 )
 
-// ErrInDoubt is returned by [Counter.Increment] and [Counter.IncrementFloat] when
-// the increment was sent and no answer tells its fate: it was applied once or not at
-// all. Calling again may count it twice; [Counter.IncrementOnce] leaves no such doubt.
+// ErrInDoubt is returned by [Counter.Increment] and [Counter.IncrementFloat] when the increment was
+// sent and no answer tells its fate: it was applied once or not at all. Calling again may count it
+// twice; [Counter.IncrementOnce] leaves no such doubt.
 var ErrInDoubt = errors.New("shards: the increment may have been applied")
 
-// Increment adds amount, which may be negative, to one shard picked at random, and
-// creates the shard if need be. It returns the time at which Firestore committed it:
-// a roll-up contains the increment if its AsOf is not before that time.
+// Increment adds amount, which may be negative, to one shard picked at random, and creates the
+// shard if need be. It returns the time at which Firestore committed it: a roll-up contains the
+// increment if its AsOf is not before that time.
 //
 // # What the error tells
 //
@@ -27,69 +26,64 @@ var ErrInDoubt = errors.New("shards: the increment may have been applied")
 //     may count it twice; not calling again may leave it uncounted.
 //   - Any other: it was not applied. Calling again is safe.
 //
-// ErrInDoubt wraps Firestore's own error, whose code says more. ABORTED, the answer
-// to more writes than a shard can take, means that nothing was applied unless the SDK
-// had sent the commit before.
+// ErrInDoubt wraps Firestore's own error, whose code says more. ABORTED, the answer to more writes
+// than a shard can take, means that nothing was applied unless the SDK had sent the commit before.
 //
 // # Why it never counts twice
 //
-// When a commit is answered UNAVAILABLE or RESOURCE_EXHAUSTED, the SDK sends it again
-// by itself; see Commit in the default call options of
-// cloud.google.com/go/firestore/apiv1. UNAVAILABLE is also what a lost answer looks
-// like, so that a plain increment is then applied twice and reported as a success (a
-// test of this package shows it). Increment commits in a transaction of its own
-// instead, because a transaction can be committed only once: the second sending is
-// refused, and Increment returns ErrInDoubt. The price is one more round trip. Nothing
-// is read; Firestore bills one write, as for a plain increment.
+// When a commit is answered UNAVAILABLE or RESOURCE_EXHAUSTED, the SDK sends it again by itself;
+// see Commit in the default call options of cloud.google.com/go/firestore/apiv1. UNAVAILABLE is
+// also what a lost answer looks like, so a plain increment is then applied twice and reported as a
+// success (a test of this package shows it). Increment commits in a transaction of its own instead,
+// because a transaction can be committed only once: the second sending is refused, and Increment
+// returns ErrInDoubt. The price is one more round trip. Nothing is read; Firestore bills one write,
+// as for a plain increment.
 //
 // # Number of shards
 //
-// It is what [NumShards] says, else what the counter document says, else
-// [DefaultNumShards]. The counter document is read at most once a minute, one read
-// for all goroutines; if that fails, Increment returns its error. A Counter may
-// therefore use an outdated number for up to a minute, which only changes how writes
-// spread: all shards count. A counter of votes is refused with [ErrOncePerUser].
+// [NumShards] gives it, else the counter document, else it is [DefaultNumShards]. The counter
+// document is read at most once a minute, one read for all goroutines; if that fails, Increment
+// returns its error. An outdated number only changes how writes spread: all shards count. A counter
+// of votes is refused with [ErrOncePerUser].
 //
 // # Limits
 //
-// A shard that holds an integer stays within int64: Firestore leaves it at the bound
-// that an increment would cross. A field that is not a number is set to amount.
+// A shard that holds an integer stays within int64: Firestore leaves it at the bound that an
+// increment would cross. A field that is not a number is set to amount.
 //
-// Increment fails when it is called with the context that
-// [firestore.Client.RunTransaction] hands to its function, which may run more than
-// once. Without a deadline in ctx the SDK gives each request 60 s. If ctx ends during
-// the commit, Increment may take up to 5 s more, in which the SDK rolls back.
+// Increment fails when it is called with the context that [firestore.Client.RunTransaction] hands
+// to its function, which may run more than once. Without a deadline in ctx the SDK gives each
+// request 60 s. If ctx ends during the commit, Increment may take up to 5 s more, in which the SDK
+// rolls back.
 func (c *Counter) Increment(ctx context.Context, amount int64) (committed time.Time, err error) {
-	return c.increment(ctx, amount)
+	return c.increment(ctx, Total{integer: amount})
 }
 
-// IncrementFloat is [Counter.Increment] by a double. The shard holds a double from
-// then on, and so does the total; above 2^53 doubles no longer hold every integer.
-// An amount that is NaN or infinite is refused before anything is sent, because the
-// counter could never lose it again.
+// IncrementFloat is [Counter.Increment] by a double. The shard holds a double from then on, and so
+// does the total; above 2^53 doubles no longer hold every integer. An amount that is NaN or
+// infinite is refused before anything is sent, because the counter could never lose it again.
 func (c *Counter) IncrementFloat(ctx context.Context, amount float64) (committed time.Time, err error) {
-	if math.IsNaN(amount) || math.IsInf(amount, 0) {
+	total := Total{double: amount, isDouble: true}
+	if !total.finite() {
 		return time.Time{}, fmt.Errorf("shards: increment by %v", amount)
 	}
-	return c.increment(ctx, amount)
+	return c.increment(ctx, total)
 }
 
-// increment adds amount, an int64 or a float64.
-func (c *Counter) increment(ctx context.Context, amount any) (time.Time, error) {
+// increment adds amount.
+func (c *Counter) increment(ctx context.Context, amount Total) (time.Time, error) {
 	if c.err != nil {
 		return time.Time{}, c.err
 	}
-	n, err := c.spread(ctx)
+	shard, err := c.anyShard(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-
-	shard := c.shard(rand.Int64N(n))
 	var commit firestore.CommitResponse
 	sent := false
 	// One attempt: a refused commit may be the second sending of one that was applied.
-	err = c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
-		err := tx.Set(shard, c.plus(amount), firestore.MergeAll)
+	err = c.transact(ctx, func(tx *firestore.Transaction) error {
+		err := c.add(tx, addition{shard, amount})
 		sent = err == nil // the SDK commits next
 		return err
 	}, firestore.MaxAttempts(1), firestore.WithCommitResponseTo(&commit))
@@ -103,17 +97,11 @@ func (c *Counter) increment(ctx context.Context, amount any) (time.Time, error) 
 	}
 }
 
-// spread returns over how many shards increments go.
-func (c *Counter) spread(ctx context.Context) (int64, error) {
-	if c.fixed != 0 {
-		return c.fixed, nil
-	}
-	n, err := c.numShards.get(ctx)
-	if errors.Is(err, ErrOncePerUser) {
-		return 0, err
-	}
+// anyShard returns one of the shards over which increments spread, at random.
+func (c *Counter) anyShard(ctx context.Context) (*firestore.DocumentRef, error) {
+	n, err := c.spread(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("shards: read the number of shards: %w", err)
+		return nil, err
 	}
-	return n, nil
+	return c.shard(rand.Int64N(n)), nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
 
-// A wire is a connection to the emulator that sees each request, also those that the
-// SDK sends again by itself.
+// A wire is a connection to the emulator that sees each request, also those that the SDK sends
+// again by itself.
 type wire struct {
 	mu    sync.Mutex
 	calls map[string]int // by method, such as "Commit"
@@ -38,8 +39,8 @@ type wire struct {
 	late func(method string, nth int, send func() error) bool
 }
 
-// fail has requests fail with what fault returns: with lost once they were carried out, else instead
-// of being sent.
+// fail has requests fail with what fault returns: with lost once they were carried out, else
+// instead of being sent.
 func (w *wire) fail(lost bool, fault func(method string, nth int) error) {
 	if lost {
 		w.after = fault
@@ -60,8 +61,8 @@ func newWire(t *testing.T) (*wire, *firestore.Client) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	// This connection takes the place of the one that the SDK makes for an emulator,
-	// which ignores dial options.
+	// This connection takes the place of the one that the SDK makes for an emulator, which ignores
+	// dial options.
 	client, err := firestore.NewClient(t.Context(), emulatortest.Project(t), option.WithGRPCConn(conn))
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +84,7 @@ func (w *wire) unary(ctx context.Context, method string, req, reply any, conn *g
 		copied, answer := proto.Clone(req.(proto.Message)), proto.Clone(reply.(proto.Message))
 		outgoing := asOwner(context.WithoutCancel(ctx))
 		if w.late(name, nth, func() error { return invoke(outgoing, method, copied, answer, conn, opts...) }) {
-			return status.Error(codes.Internal, "no answer")
+			return status.Error(codes.Unknown, "no answer") // which the SDK does not send again
 		}
 	}
 	if err := invoke(asOwner(ctx), method, req, reply, conn, opts...); err != nil {
@@ -130,10 +131,16 @@ func asOwner(ctx context.Context) context.Context {
 // set writes documents by path.
 func set(t *testing.T, client *firestore.Client, docs map[string]map[string]any) {
 	t.Helper()
+	var writes errgroup.Group
+	writes.SetLimit(20)
 	for path, data := range docs {
-		if _, err := client.Doc(path).Set(t.Context(), data); err != nil {
-			t.Fatal(err)
-		}
+		writes.Go(func() error {
+			_, err := client.Doc(path).Set(t.Context(), data)
+			return err
+		})
+	}
+	if err := writes.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,44 +9,27 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/document"
 	"golang.org/x/sync/singleflight"
 )
 
-// DefaultNumShards is how many shards increments spread over when nothing else says
-// it: neither [NumShards] nor the counter document. At Firestore's one sustained
-// write per second and document, 10 shards carry about 10 increments per second.
+// DefaultNumShards is how many shards increments spread over when nothing else says it: neither
+// [NumShards] nor the counter document. At Firestore's one sustained write per second and document,
+// 10 shards carry about 10 increments per second.
 const DefaultNumShards = 10
 
-// numShardsLife is how long a Counter uses the number of shards that it has read. An
-// outdated number does no harm, because all shards count; it only delays the relief
-// that more shards bring to a hot counter. One minute bounds that delay, at 1,440
-// reads a day for a Counter that is always in use.
+// numShardsLife is how long a Counter uses the number of shards that it has read. An outdated
+// number does no harm, because all shards count; it only delays the relief that more shards bring
+// to a hot counter. One minute bounds that delay, at 1,440 reads a day for a Counter that is always
+// in use.
 const numShardsLife = time.Minute
 
-// Fields that hold the number of shards. Firebase's Swift, Objective-C, Kotlin and
-// Java samples write the second into the counter document.
-const (
-	fieldNumShards      = "num_shards"
-	fieldNumShardsCamel = "numShards"
-)
-
-// ownFields are those of the counter document that say something about the counter.
-var ownFields = []string{fieldNumShards, fieldNumShardsCamel, fieldOncePerUser, document.FrozenField}
-
-// numShardsIn returns the number of shards that a counter document says, or 0 if it
-// says none or does not exist.
+// numShardsIn returns the number of shards that a counter document says, or 0 if it says none or
+// does not exist.
 func numShardsIn(doc *firestore.DocumentSnapshot) (int64, error) {
-	if !doc.Exists() {
-		return 0, nil
-	}
 	for _, field := range []string{fieldNumShards, fieldNumShardsCamel} {
-		v, err := doc.DataAtPath(firestore.FieldPath{field})
-		if errors.As(err, new(*firestore.FieldNotFoundError)) {
+		v, has := doc.Data()[field]
+		if !has {
 			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("field %s of %s: %w", field, doc.Ref.Path, err)
 		}
 		n, ok := v.(int64)
 		if !ok || n < 1 {
@@ -56,14 +40,26 @@ func numShardsIn(doc *firestore.DocumentSnapshot) (int64, error) {
 	return 0, nil
 }
 
-// NumShards returns over how many shards increments spread, as [Counter.Increment] finds it: by one read
-// of the counter document a minute, none with the option [NumShards].
+// NumShards returns over how many shards increments spread, as [Counter.Increment] finds it: by one
+// read of the counter document a minute, none with the option [NumShards].
 func (c *Counter) NumShards(ctx context.Context) (int, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
 	n, err := c.spread(ctx)
 	return int(n), err
+}
+
+// spread returns over how many shards increments go.
+func (c *Counter) spread(ctx context.Context) (int64, error) {
+	if c.fixed != 0 {
+		return c.fixed, nil
+	}
+	n, err := c.numShards.get(ctx)
+	if err != nil && !errors.Is(err, ErrOncePerUser) {
+		err = fmt.Errorf("shards: read the number of shards: %w", err)
+	}
+	return n, err
 }
 
 // readNumShards reads the number of shards from the counter document.
@@ -76,18 +72,12 @@ func (c *Counter) readNumShards(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	n, err := numShardsIn(docs[0])
-	if err != nil {
-		return 0, err
-	}
-	if n == 0 {
-		n = DefaultNumShards
-	}
-	return n, nil
+	return cmp.Or(n, DefaultNumShards), err
 }
 
-// A numShardsCache knows a counter's number of shards. It reads it when asked, for all
-// who ask at that time, and keeps it for numShardsLife. A failed read is not kept:
-// those who wait for it get its error, and the next to ask reads again.
+// A numShardsCache knows a counter's number of shards. It reads it when asked, for all who ask at
+// that time, and keeps it for numShardsLife. A failed read is not kept: those who wait for it get
+// its error, and the next to ask reads again.
 type numShardsCache struct {
 	read    func(context.Context) (int64, error)
 	now     func() time.Time
@@ -101,11 +91,8 @@ type numShardsCache struct {
 // readLimit bounds a read, which does not end with the context of who asked first.
 const readLimit = 10 * time.Second
 
-// set replaces what is known. A read that is under way may still put an older number in
-// its place, for numShardsLife at most.
-func (s *numShardsCache) set(n int64) { s.keep(n, s.now()) }
-
-// keep keeps a number that was true at a time.
+// keep replaces the number by one that was true at a time. A read that is under way may still put
+// an older number in its place, for numShardsLife at most.
 func (s *numShardsCache) keep(n int64, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

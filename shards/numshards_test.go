@@ -16,7 +16,8 @@ import (
 func TestNumShardsReads(t *testing.T) {
 	w, client := newWire(t)
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
-	c := New(client, "counters/c", withClock(func() time.Time { return now }))
+	c := New(client, "counters/c")
+	c.numShards.now = func() time.Time { return now }
 	increments := func(wantReads int) {
 		t.Helper()
 		var wg sync.WaitGroup

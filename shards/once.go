@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -14,12 +13,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrToken is returned by [Counter.IncrementOnce] when the token cannot be the id of a
-// document, or was already used for another field or another amount.
+// ErrToken is returned by [Counter.IncrementOnce] when the token cannot be the id of a document, or
+// was already used for another field or another amount.
 var ErrToken = errors.New("shards: unusable token")
 
-// TokenLife is how long at least a token of [Counter.IncrementOnce] is remembered. A week
-// is longer than Google Cloud's queues deliver a message again by default.
+// TokenLife is how long at least a token of [Counter.IncrementOnce] is remembered. A week is longer
+// than Google Cloud's queues deliver a message again by default.
 const TokenLife = 7 * 24 * time.Hour
 
 // Fields of a token document.
@@ -29,40 +28,35 @@ const (
 	fieldAmount   = "amount"    // integer: by how much
 )
 
-// IncrementOnce is [Counter.Increment] for a server that may do its work twice: the
-// handler of a queue's message, say, with the message's id as the token. However often it
-// is called with one token, by however many processes, the amount is added once.
+// IncrementOnce is [Counter.Increment] for a server that may do its work twice: the handler of a
+// queue's message, say, with the message's id as the token. However often it is called with one
+// token, by however many processes, the amount is added once.
 //
-// applied says that this call added the amount. If it is false and there is no error, the
-// token was known already: from an earlier call, or from this one, when the answer to an
-// earlier sending was lost. In either case committed is when the amount was added.
+// applied says that this call added the amount. If it is false and there is no error, the token was
+// known already: from an earlier call, or from this one, when the answer to an earlier sending was
+// lost. In either case committed is when the amount was added.
 //
-// After any error but [ErrToken], calling again with the same token is safe and is the way
-// to learn the increment's fate. ErrToken means that nothing was added, and that nothing
-// ever will be: the token cannot be a document's id (it is empty, is "." or "..", holds a
-// slash, is not UTF-8, is longer than 1,500 bytes or is like __x__), or was used for
-// another field or amount. Tokens are the counter document's: use different ones for
-// different fields.
+// After any error but [ErrToken], calling again with the same token is safe and is the way to learn
+// the increment's fate. ErrToken means that nothing was added, and that nothing ever will be: the
+// token cannot be a document's id (it is empty, is "." or "..", holds a slash, is not UTF-8, is
+// longer than 1,500 bytes or is like __x__), or was used for another field or amount. Tokens are
+// the counter document's: use different ones for different fields.
 //
 // # How it works
 //
-// The shard's increment and the creation of the token document are one commit, atomic. A
-// second such commit is refused, because the document exists. It is
+// The shard's increment and the creation of the token document are one commit. A second such commit
+// is refused, because the document exists. No roll-up counts it:
 //
 //	counters/visitors/increment_tokens/{token}   field: "count"   amount: 1   expire_at: 2026-05-08T09:30:00Z
 //
-// which no roll-up counts. Tokens are remembered for [TokenLife], by the clock of this
-// machine, and then until something deletes them, best a TTL policy:
+// Tokens are remembered for [TokenLife], by the clock of this machine, and then until something
+// deletes them, best a TTL policy on expire_at. An index of that field would limit all counters
+// together to about 500 such increments a second. Tally's firestore.indexes.json has the policy and
+// the exemption, for firebase deploy --only firestore:indexes. [Counter.Delete] leaves the tokens,
+// so that a late call does not count in a counter that was made anew.
 //
-//	gcloud firestore fields ttls update expire_at --collection-group=increment_tokens --enable-ttl --database='(default)'
-//
-// expire_at need not be indexed, and its index would limit all counters together to about
-// 500 such increments a second; Tally's firestore.indexes.json has the policy and the
-// exemption, for firebase deploy --only firestore:indexes. [Counter.Delete] leaves the
-// tokens, so that a late call does not count in a counter that was made anew.
-//
-// IncrementOnce bills two writes, one more delete when the token expires, and one read if
-// the token is known.
+// IncrementOnce bills two writes, one more delete when the token expires, and one read if the token
+// is known.
 func (c *Counter) IncrementOnce(ctx context.Context, token string, amount int64) (applied bool, committed time.Time, err error) {
 	if c.err != nil {
 		return false, time.Time{}, c.err
@@ -70,16 +64,13 @@ func (c *Counter) IncrementOnce(ctx context.Context, token string, amount int64)
 	if !validID(token) {
 		return false, time.Time{}, fmt.Errorf("%w: %q cannot be the id of a document", ErrToken, token)
 	}
-	n, err := c.spread(ctx)
+	shard, err := c.anyShard(ctx)
 	if err != nil {
 		return false, time.Time{}, err
 	}
 	doc := c.tokens.Doc(token)
-	shard := c.shard(rand.Int64N(n))
-	once := commitOnce{token: doc, fields: map[string]any{fieldField: c.field, fieldAmount: amount}}
-	committed, err = once.run(ctx, c.client, func(tx *firestore.Transaction) error {
-		return tx.Set(shard, c.plus(amount), firestore.MergeAll)
-	})
+	fields := map[string]any{fieldField: c.field, fieldAmount: amount}
+	committed, _, err = c.commitOnce(ctx, doc, fields, addition{shard, Total{integer: amount}})
 	if err == nil {
 		return true, committed, nil
 	}
@@ -102,48 +93,33 @@ func (c *Counter) IncrementOnce(ctx context.Context, token string, amount int64)
 	return false, docs[0].CreateTime, nil
 }
 
-// validID reports whether a document may have the id.
-// See https://firebase.google.com/docs/firestore/quotas#collections_documents_and_fields.
+// validID reports whether a document may have the id. See
+// https://firebase.google.com/docs/firestore/quotas#collections_documents_and_fields.
 func validID(id string) bool {
 	reserved := len(id) >= 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__")
 	return id != "" && id != "." && id != ".." && !reserved && !strings.Contains(id, "/") && utf8.ValidString(id) && len(id) <= 1500
 }
 
-// A commitOnce is a commit that is applied once at most, however often it is sent, because
-// it creates a token document.
-type commitOnce struct {
-	token  *firestore.DocumentRef
-	fields map[string]any // of the token document, beside expire_at
-
-	answered bool // set by run: the commit that it made is the only one that it sent
-}
-
-// onceAttempts is how often a commit is sent when no answer tells its fate. The SDK has
-// sent each several times by then, if sending it again could help.
+// onceAttempts is how often a commit is sent when no answer tells its fate. The SDK has sent each
+// several times by then, if sending it again could help.
 const onceAttempts = 3
 
-// run commits the token document together with what write adds, and returns when that was
-// committed. An error with the code ALREADY_EXISTS means that the token is known. After any
-// other the commit may have been applied.
-func (o *commitOnce) run(ctx context.Context, client *firestore.Client, write func(*firestore.Transaction) error) (committed time.Time, err error) {
-	fields := map[string]any{fieldExpireAt: time.Now().Add(TokenLife)}
-	for name, value := range o.fields {
-		fields[name] = value
-	}
+// commitOnce commits the additions together with a token document of those fields. So they are
+// applied once at most, however often the commit is sent. It returns when they were committed, and
+// whether that commit is the only one that it sent. An error with the code ALREADY_EXISTS means
+// that the token is known. After any other the commit may have been applied.
+func (c *Counter) commitOnce(ctx context.Context, token *firestore.DocumentRef, fields map[string]any, additions ...addition) (committed time.Time, only bool, err error) {
+	fields[fieldExpireAt] = time.Now().Add(TokenLife)
 	for attempt := 1; ; attempt++ {
 		var commit firestore.CommitResponse
-		err = client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
-			if err := tx.Create(o.token, fields); err != nil {
-				return err
-			}
-			return write(tx)
+		err = c.transact(ctx, func(tx *firestore.Transaction) error {
+			return errors.Join(tx.Create(token, fields), c.add(tx, additions...))
 		}, firestore.WithCommitResponseTo(&commit))
 		if err == nil {
-			o.answered = attempt == 1
-			return commit.CommitTime(), nil
+			return commit.CommitTime(), attempt == 1, nil
 		}
 		if attempt == onceAttempts || ctx.Err() != nil || definite(err) {
-			return time.Time{}, err
+			return time.Time{}, false, err
 		}
 	}
 }

@@ -12,111 +12,93 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrNotFolded is returned by [Counter.Resize] when shards above the new number were left
-// where they are, because folding them would lose something. They count as before. The
-// text of the error names each and why.
+// ErrNotFolded is returned by [Counter.Resize] when shards above the new number were left where
+// they are, because folding them would lose something. They count as before. The text of the error
+// names each and why.
 var ErrNotFolded = errors.New("shards: surplus shard not folded")
 
-// Resize changes the number of shards, up or down, while clients go on incrementing. The
-// counter's total does not change: no snapshot, and so no roll-up, ever shows another.
+// Resize changes the number of shards, up or down, while clients go on incrementing. The counter's
+// total does not change: no snapshot, and so no roll-up, ever shows another.
 //
-// Up: first the shards that will be new are created, each with the integer 0, for clients
-// that only update; then num_shards is written. Clients that still use the old number lose
-// nothing.
+// Up: first the shards that will be new are created, each with the integer 0, for clients that only
+// update; then num_shards is written. Clients that still use the old number lose nothing.
 //
-// Down: first num_shards is written; then each shard whose id is a decimal number from
-// numShards on is folded into one below it: one atomic commit deletes it, on the condition
-// that it is still as it was read, and adds to the other shard what it held in all its
-// fields, also those of other counters in the same shards. If a client was faster, the
-// shard is read again. No lock is held while anything is read. Shards with other ids, an
-// app's own, are left alone; [Counter.Renumber] folds them too.
+// Down: first num_shards is written; then each shard whose id is a decimal number from numShards on
+// is folded into one below it. One commit deletes it, on the condition that it is still as it was
+// read, and adds to the other shard what it held in all its fields, also those of other counters in
+// the same shards. No lock is held while anything is read. Shards with other ids, an app's own, are
+// left alone; [Counter.Renumber] folds them too.
 //
-// A client that still uses the old number and sets with merge, as this package does,
-// creates a surplus shard again. It counts like any other, and the next Resize with the
-// same number folds it: a Counter uses an outdated number for a minute at most. A client
-// that only updates a shard which is gone gets NOT_FOUND, loses nothing unnoticed, and has
-// to read num_shards again.
+// A client that still uses the old number and sets with merge, as this package does for up to a
+// minute, creates a surplus shard again. It counts like any other, and the next Resize with the
+// same number folds it. A client that only updates a shard which is gone gets NOT_FOUND, loses
+// nothing unnoticed, and has to read num_shards again.
 //
-// Integers stay integers. A sum of doubles is rounded as always, so folding may change it
-// in the last digits.
-//
-// A shard is not folded if that would lose something: if one of its fields is not a finite
-// number (subcollections do not count), or if each shard below would leave the range of an
-// int64, or holds something else than a number. Resize folds all others and returns an
-// error that matches [ErrNotFolded].
+// A shard is not folded if that would lose something: if one of its fields is not a finite number
+// (subcollections do not count), or if each shard below would leave the range of an int64, or holds
+// something else than a number. Resize folds all others and returns an error that matches
+// [ErrNotFolded]. Integers stay integers; a sum of doubles is rounded as always.
 //
 // # Atomicity and retries
 //
-// Each fold is atomic, the whole is not: after an error some shards may be created or
-// folded, and the total is right. Calling again with the same number is harmless and
-// finishes the work. A lost answer is harmless too: a fold cannot be applied twice.
-// Concurrent calls with different numbers leave the total right and either number
-// declared; call again once they are done. If a surplus shard is written all the time,
-// Resize tries until ctx ends.
+// Each fold is atomic, the whole is not: after an error some shards may be created or folded, and
+// the total is right. Calling again with the same number is harmless and finishes the work. A lost
+// answer is harmless too: a fold cannot be applied twice. Concurrent calls with different numbers
+// leave the total right and either number declared; call again once they are done. If a surplus
+// shard is written all the time, Resize tries until ctx ends.
 //
-// The counter document gets num_shards, or numShards if that is what it has, or both; a
-// value that is no number of shards is replaced. With [NumShards] there is no counter
-// document to write: numShards must be the number given there, and only the folding is
-// done.
+// The counter document gets num_shards, or numShards if that is what it has, or both; a value that
+// is no number of shards is replaced. With [NumShards] there is no counter document to write:
+// numShards must be the number given there, and only the folding is done. A counter of votes is
+// refused with [ErrOncePerUser].
 //
-// A counter of votes is refused with [ErrOncePerUser]: folding would make one shard of many.
-//
-// Resize bills one read and one write for the counter document; up, one write per new
-// shard; then one read per shard, and for each that it folds two reads, one write and one
-// delete.
+// Resize bills one read and one write for the counter document; up, one write per new shard; then
+// one read per shard, and for each that it folds two reads, one write and one delete.
 func (c *Counter) Resize(ctx context.Context, numShards int) error {
 	return c.resize(ctx, numShards, false)
 }
 
-// resize changes the number of shards. It folds surplus shards, and with every also those whose
-// ids are no decimal numbers.
+// Renumber is [Counter.Resize] that folds shards of every id: afterwards all shards are 0 to
+// numShards-1, but for those that clients have written since. It is for counters whose shards have
+// random ids, more with each client, such as those of Firebase's firestore-counter extension. A
+// client that goes on writing such a shard creates it again; it counts, and the next Renumber folds
+// it.
+//
+// The extension's own partial sums, documents whose field _updates_ lists amounts, are folded as
+// what they add up to. A shard with anything but finite numbers, nested fields say, is left where
+// it is, and named by the error that matches [ErrNotFolded]. Uninstall the extension first, or it
+// takes the numbered shards away as well; nothing is lost then either.
+func (c *Counter) Renumber(ctx context.Context, numShards int) error {
+	return c.resize(ctx, numShards, true)
+}
+
+// resize changes the number of shards. It folds surplus shards, and with every also those whose ids
+// are no decimal numbers.
 func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
-	if c.err != nil {
-		return c.err
-	}
 	n := int64(numShards)
-	if n < 1 {
-		return fmt.Errorf("shards: resize %s: number of shards is %d, want at least 1", c.doc.Path, n)
-	}
-	if c.fixed != 0 && c.fixed != n {
-		return fmt.Errorf("%w: %s has %d by option, not %d", ErrNumShards, c.doc.Path, c.fixed, n)
+	if err := c.checkNumShards("resize", n); err != nil {
+		return err
 	}
 	if c.fixed == 0 {
-		docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.doc})
-		if err != nil {
-			return fmt.Errorf("shards: resize %s: %w", c.doc.Path, err)
+		if err := c.redeclare(ctx, n); err != nil {
+			return c.failed("resize", err)
 		}
-		if err := c.notVotes(docs[0]); err != nil {
-			return err
-		}
-		has, err := numShardsIn(docs[0])
-		if err != nil {
-			has = 0 // it is replaced
-		}
-		if err := c.createShards(ctx, has, n); err != nil {
-			return err
-		}
-		if _, err := c.doc.Set(ctx, redeclared(docs[0], n), firestore.MergeAll); err != nil {
-			return fmt.Errorf("shards: resize %s: %w", c.doc.Path, err)
-		}
-		c.numShards.set(n)
 	}
-
-	ids, err := c.shards.Select().Documents(ctx).GetAll()
+	surplus, err := c.list(ctx)
 	if err != nil {
-		return fmt.Errorf("shards: resize %s: list %s: %w", c.doc.Path, c.shards.Path, err)
+		return c.failed("resize", err)
 	}
-	var left []error
-	surplus := slices.DeleteFunc(refs(ids), func(shard *firestore.DocumentRef) bool {
+	surplus = slices.DeleteFunc(surplus, func(shard *firestore.DocumentRef) bool {
 		number, decimal := shardNumber(shard)
 		return decimal && number < n || !decimal && !every
 	})
+	var left []error
 	for i, shard := range surplus {
 		number, decimal := shardNumber(shard)
 		if !decimal {
 			number = int64(i) // spreads them
 		}
-		err = c.fold(ctx, shard, number, n)
+		err := c.fold(ctx, shard, number, n)
 		if err != nil && !errors.Is(err, ErrNotFolded) {
 			return fmt.Errorf("shards: fold %s: %w", shard.Path, err)
 		}
@@ -126,29 +108,47 @@ func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 	return errors.Join(left...)
 }
 
-// shardNumber returns the number that is a shard's id, and false if the id is none.
-func shardNumber(shard *firestore.DocumentRef) (int64, bool) {
-	number, err := strconv.ParseInt(shard.ID, 10, 64)
-	return number, err == nil && number >= 0 && strconv.FormatInt(number, 10) == shard.ID
-}
-
-// redeclared is what to merge into the counter document so that it says n in each field in
-// which it says a number of shards.
-func redeclared(doc *firestore.DocumentSnapshot, n int64) map[string]any {
+// redeclare creates the shards that will be new, and then has the counter document say n in each
+// field in which it says a number of shards.
+func (c *Counter) redeclare(ctx context.Context, n int64) error {
+	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.doc})
+	if err != nil {
+		return err
+	}
+	if err := c.notVotes(docs[0]); err != nil {
+		return err
+	}
+	has, err := numShardsIn(docs[0])
+	if err != nil {
+		has = 0 // it is replaced
+	}
+	if err := c.createShards(ctx, has, n, nil); err != nil {
+		return err
+	}
 	fields := map[string]any{}
 	for _, name := range []string{fieldNumShards, fieldNumShardsCamel} {
-		if _, ok := doc.Data()[name]; ok {
+		if _, ok := docs[0].Data()[name]; ok {
 			fields[name] = n
 		}
 	}
 	if len(fields) == 0 {
 		fields[fieldNumShards] = n
 	}
-	return fields
+	if _, err := c.doc.Set(ctx, fields, firestore.MergeAll); err != nil {
+		return err
+	}
+	c.numShards.keep(n, c.numShards.now())
+	return nil
 }
 
-// foldAttempts is how often a fold is tried when it fails for another reason than that a
-// client was faster.
+// shardNumber returns the number that is a shard's id, and false if the id is none.
+func shardNumber(shard *firestore.DocumentRef) (int64, bool) {
+	number, err := strconv.ParseInt(shard.ID, 10, 64)
+	return number, err == nil && number >= 0 && strconv.FormatInt(number, 10) == shard.ID
+}
+
+// foldAttempts is how often a fold is tried when it fails for another reason than that a client was
+// faster.
 const foldAttempts = 3
 
 // fold moves what a shard holds into one below n.
@@ -175,26 +175,25 @@ func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, numb
 			continue
 		}
 
-		err = c.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
-			if err := tx.Delete(surplus, firestore.LastUpdateTime(docs[0].UpdateTime)); err != nil {
-				return err
-			}
-			increments := map[string]any{}
-			var updates []firestore.Update
-			for field, amount := range amounts {
-				increments[field] = firestore.Increment(amount.value())
-				updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: increments[field]})
-			}
+		increments := map[string]any{}
+		var updates []firestore.Update
+		for field, amount := range amounts {
+			increments[field] = firestore.Increment(amount.value())
+			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: increments[field]})
+		}
+		var unchanged []firestore.Precondition
+		if near {
+			unchanged = []firestore.Precondition{firestore.LastUpdateTime(docs[1].UpdateTime)}
+		}
+		err = c.transact(ctx, func(tx *firestore.Transaction) error {
+			err := tx.Delete(surplus, firestore.LastUpdateTime(docs[0].UpdateTime))
 			switch {
-			case len(amounts) == 0:
-				return nil
-			case !near:
-				return tx.Set(kept, increments, firestore.MergeAll)
+			case err != nil || len(amounts) == 0:
+				return err
 			case docs[1].Exists():
-				return tx.Update(kept, updates, firestore.LastUpdateTime(docs[1].UpdateTime))
-			default:
-				return tx.Create(kept, increments)
+				return tx.Update(kept, updates, unchanged...)
 			}
+			return tx.Create(kept, increments)
 		})
 		switch status.Code(err) {
 		case codes.OK:
@@ -209,8 +208,8 @@ func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, numb
 	}
 }
 
-// numbers returns the fields of a surplus shard, all of which must be finite numbers, or what a
-// partial sum adds up to.
+// numbers returns the fields of a surplus shard, all of which must be finite numbers, or the sums of
+// a partial sum.
 func numbers(surplus *firestore.DocumentSnapshot) (map[string]Total, error) {
 	if amounts, ok := partialSum(surplus); ok {
 		return amounts, nil
@@ -226,13 +225,13 @@ func numbers(surplus *firestore.DocumentSnapshot) (map[string]Total, error) {
 	return amounts, nil
 }
 
-// farFromBounds is how far from 0 an integer may come without its shard being watched for
-// the bounds of int64, at which Firestore's increments saturate: clients cannot add the
-// rest while a fold is on its way.
+// farFromBounds is how far from 0 an integer may come without its shard being watched for the
+// bounds of int64, at which Firestore's increments saturate: clients cannot add the rest while a
+// fold is on its way.
 const farFromBounds = 1 << 62
 
-// room reports, by an error, whether the shard kept cannot take the amounts without loss,
-// and whether it would come near the bounds of int64, so that it must stay as it was read.
+// room reports, by an error, whether the shard kept cannot take the amounts without loss, and
+// whether it would come near the bounds of int64, so that it must stay as it was read.
 func room(amounts map[string]Total, kept *firestore.DocumentSnapshot) (near bool, err error) {
 	for field, amount := range amounts {
 		held, ok := totalOf(kept.Data()[field])
@@ -249,4 +248,42 @@ func room(amounts map[string]Total, kept *firestore.DocumentSnapshot) (near bool
 		near = near || sum.integer > farFromBounds || sum.integer < -farFromBounds
 	}
 	return near, nil
+}
+
+// A partial sum of the extension
+// (https://github.com/firebase/extensions/blob/next/firestore-counter/functions/src/aggregator.ts)
+// is a document with this field alone, a list of maps with an id and the amounts by field.
+const (
+	fieldUpdates = "_updates_"
+	fieldData    = "_data_"
+)
+
+// partialSum returns the amounts of a partial sum of the extension, without those that are 0, and
+// false if the document is none, or has other amounts than numbers.
+func partialSum(doc *firestore.DocumentSnapshot) (map[string]Total, bool) {
+	updates, ok := doc.Data()[fieldUpdates].([]any)
+	if !ok || len(doc.Data()) != 1 {
+		return nil, false
+	}
+	sums := map[string]Total{}
+	for _, u := range updates {
+		update, _ := u.(map[string]any)
+		data, ok := update[fieldData].(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		for field, v := range data {
+			amount, ok := totalOf(v)
+			if !ok {
+				return nil, false
+			}
+			sums[field] = sums[field].plus(amount)
+		}
+	}
+	for field, sum := range sums {
+		if sum.Float64() == 0 {
+			delete(sums, field)
+		}
+	}
+	return sums, true
 }

@@ -139,17 +139,17 @@ func TestResizeFixed(t *testing.T) {
 func TestResizeLarge(t *testing.T) {
 	w, client := newWire(t)
 	c := New(client, "counters/c")
-	const large = 2*maxWritesPerCommit + 7
+	const large = 2*shardsPerCommit + 7
 	if err := c.Resize(t.Context(), large); err != nil {
 		t.Fatal(err)
 	}
-	if got := len(list(t, client, "counters/c/shards")); got != large || w.most > maxWritesPerCommit {
-		t.Errorf("%d shards, at most %d writes in a commit; want %d and %d", got, w.most, large, maxWritesPerCommit)
+	if got := len(list(t, client, "counters/c/shards")); got != large || w.most > shardsPerCommit {
+		t.Errorf("%d shards, at most %d writes in a commit; want %d and %d", got, w.most, large, shardsPerCommit)
 	}
 }
 
-// TestResizeFaults has each commit fail, or lose its answer, in turn: the total stays, and a
-// second call finishes.
+// TestResizeFaults has each commit fail, or lose its answer, in turn: the total stays, and a second
+// call finishes.
 func TestResizeFaults(t *testing.T) {
 	for _, code := range []codes.Code{codes.Unavailable, codes.Internal, codes.Aborted} {
 		for nth := 1; nth <= 3; nth++ { // num_shards and two folds
@@ -203,10 +203,10 @@ func TestResizeFaults(t *testing.T) {
 	})
 }
 
-// TestResizeUpCutShort: whenever it is cut short, all the shards exist that the counter document tells
-// clients of, who may only update.
+// TestResizeUpCutShort: whenever it is cut short, all the shards exist that the counter document
+// tells clients of, who may only update.
 func TestResizeUpCutShort(t *testing.T) {
-	const had, want = 2, maxWritesPerCommit + 7 // in two commits, and then num_shards
+	const had, want = 2, shardsPerCommit + 7 // in two commits, and then num_shards
 	for commits := range 3 {
 		t.Run(fmt.Sprintf("after %d commits", commits), func(t *testing.T) {
 			t.Parallel()

@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// ErrNoRollUp is returned by [Counter.RollUp] when there is no roll-up document, or Tally
-// has not written it: nothing was counted yet, the counter is gone, or no route of Tally
-// serves it.
+// ErrNoRollUp is returned by [Counter.RollUp] when there is no roll-up document, or Tally has not
+// written it: nothing was counted yet, the counter is gone, or no route of Tally serves it.
 var ErrNoRollUp = errors.New("shards: no roll-up")
 
 // A RollUp is what a counter's roll-up document says.
@@ -20,30 +20,28 @@ type RollUp struct {
 	// Total is the sum of the shards at AsOf.
 	Total Total
 
-	// NumShards is how many documents were counted at AsOf. 0 means that there was no
-	// counter then. It is not the number of shards that the counter document declares:
-	// shards that were never created are not in it, and documents of other sources of
-	// the same roll-up are.
+	// NumShards is how many documents were counted at AsOf. 0 means that there was no counter then.
+	// It is not the number of shards that the counter document declares: shards that were never
+	// created are not in it, and documents of other sources of the same roll-up are.
 	NumShards int
 
-	// AsOf says how old Total is: every shard write committed at or before AsOf is
-	// in it, and none after. It is a time of Firestore's own clock, to the
-	// microsecond, comparable with the commit times that [Counter.Increment] returns.
+	// AsOf says how old Total is: every shard write committed at or before AsOf is in it, and none
+	// after. It is a time of Firestore's own clock, to the microsecond, comparable with the commit
+	// times that [Counter.Increment] returns.
 	AsOf time.Time
 
-	// ReadTime is when Firestore read the document, by the same clock: ReadTime less
-	// AsOf is how old Total was then.
+	// ReadTime is when Firestore read the document, by the same clock: ReadTime less AsOf is how
+	// old Total was then.
 	ReadTime time.Time
 }
 
-// RollUp reads the counter's roll-up document, which Tally's functions keep about one
-// second behind the shards (their cadence). It bills one read, whatever the number of
-// shards.
+// RollUp reads the counter's roll-up document, which Tally's functions keep about one second behind
+// the shards (their cadence). It bills one read, whatever the number of shards.
 //
-// If there is no such document, or it lacks the map "tally", the error matches
-// [ErrNoRollUp]. Any other error reports a total that the map does not name, because its
-// as_of says nothing about that; a total or an as_of of another type; and a counter whose
-// roll-up is unknown because New was not told by [RollUpAt].
+// If there is no such document, or it lacks the map "tally", the error matches [ErrNoRollUp]. Any
+// other error reports a total that the map does not name, because its as_of says nothing about
+// that; a total or an as_of of another type; and a counter whose roll-up is unknown because New was
+// not told by [RollUpAt].
 //
 // RollUp changes nothing, so the SDK's retries and the caller's are harmless.
 func (c *Counter) RollUp(ctx context.Context) (RollUp, error) {
@@ -65,8 +63,8 @@ func (c *Counter) rollUpKnown() error {
 	return c.err
 }
 
-// RollUpIn returns what a roll-up document says of the field of that name, for programs
-// that read many of them at once, or query them. Its errors are those of [Counter.RollUp].
+// RollUpIn returns what a roll-up document says of the field of that name, for programs that read
+// many of them at once, or query them. Its errors are those of [Counter.RollUp].
 func RollUpIn(doc *firestore.DocumentSnapshot, field string) (RollUp, error) {
 	if !doc.Exists() {
 		return RollUp{}, fmt.Errorf("%w: %s", ErrNoRollUp, doc.Ref.Path)
@@ -90,4 +88,32 @@ func RollUpIn(doc *firestore.DocumentSnapshot, field string) (RollUp, error) {
 		return RollUp{}, fmt.Errorf("shards: roll-up %s: field %q is %#v, want a number", doc.Ref.Path, field, value(field))
 	}
 	return RollUp{Total: total, NumShards: int(tally.NumShards), AsOf: tally.AsOf, ReadTime: doc.ReadTime}, nil
+}
+
+// RollUps listens to the counter's roll-up document and yields what it says, at once and whenever
+// it changes, until ctx ends or the caller stops. It bills one read for each version. Versions that
+// follow one another faster than they are taken may be left out.
+//
+// While there is no roll-up document it yields an error that matches [ErrNoRollUp], and goes on; so
+// it does after an error about one version, as [Counter.RollUp] returns. Any other error, the end
+// of ctx included, is the last pair. The SDK connects again by itself when the connection breaks.
+func (c *Counter) RollUps(ctx context.Context) iter.Seq2[RollUp, error] {
+	return func(yield func(RollUp, error) bool) {
+		if err := c.rollUpKnown(); err != nil {
+			yield(RollUp{}, err)
+			return
+		}
+		versions := c.rollUp.Snapshots(ctx)
+		defer versions.Stop()
+		for {
+			doc, err := versions.Next()
+			if err != nil {
+				yield(RollUp{}, fmt.Errorf("shards: listen to roll-up %s: %w", c.rollUp.Path, errors.Join(err, ctx.Err())))
+				return
+			}
+			if !yield(RollUpIn(doc, c.field)) {
+				return
+			}
+		}
+	}
 }

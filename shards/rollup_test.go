@@ -70,8 +70,8 @@ func with(fields map[string]any, name string, value any) map[string]any {
 	return fields
 }
 
-// TestRollUpCoversNothing: nothing is said of a total of which tally.as_of says nothing, whatever the
-// document holds.
+// TestRollUpCoversNothing: nothing is said of a total of which tally.as_of says nothing, whatever
+// the document holds.
 func TestRollUpCoversNothing(t *testing.T) {
 	tally := func() map[string]any { return tallyOf(time.Now(), 3, "count") }
 	tests := []struct {

@@ -14,76 +14,71 @@ import (
 )
 
 // ErrOutOfRange is returned by [Counter.Set], [Counter.SetFloat] and [Counter.Import] when
-// increments cannot bring the counter to the wanted total without losing something. Nothing
-// was changed.
+// increments cannot bring the counter to the wanted total without losing something. Nothing was
+// changed.
 var ErrOutOfRange = errors.New("shards: out of range")
 
-// A Replacement is what [Counter.Set] and its kin did: at AsOf the counter's total was Was,
-// and it is as if it had been Now. Every increment committed at or before AsOf is replaced,
-// and every later one is added to Now.
+// A Replacement is what [Counter.Set] and its kin did: at AsOf the counter's total was Was, and it
+// is as if it had been Now. Every increment committed at or before AsOf is replaced, and every
+// later one is added to Now.
 type Replacement struct {
 	Was  Total
 	Now  Total
 	AsOf time.Time // of Firestore's own clock, to the microsecond
 }
 
-// Set gives the counter another total, while clients go on incrementing. It reads all
-// shards in one snapshot and adds to each what brings it to 0, and total to one of them. An
-// increment that lands meanwhile is not erased: it counts on top of total, as the
-// [Replacement] says.
+// Set gives the counter another total, while clients go on incrementing. It reads all shards in one
+// snapshot and adds to each what brings it to 0, and total to one of them. An increment that lands
+// meanwhile is not erased: it counts on top of total, as the [Replacement] says.
 //
 // # Atomicity
 //
-// A counter of up to 498 shards that are not 0 is changed in one commit: a snapshot shows
-// the old total or the new one, and so does the roll-up. A larger one takes one commit for
-// each 499 shards, and shows totals in between until the last.
+// A counter of up to 498 shards that are not 0 is changed in one commit: a snapshot shows the old
+// total or the new one, and so does the roll-up. A larger one takes one commit for each 499 shards,
+// and shows totals in between until the last.
 //
 // # Errors and retries
 //
-// Each commit is applied once at most, however often it is sent, by a token document like
-// those of [Counter.IncrementOnce]; so Set itself sends again what was answered by nothing.
-// After an error all the same (ctx ended, say), some of the commits may have been applied.
-// Calling again is the remedy: it takes a new snapshot, whose time is the new AsOf.
-// Concurrent calls with different totals leave a total that is neither's; call again.
+// Each commit is applied once at most, however often it is sent, by a token document like those of
+// [Counter.IncrementOnce]; so Set itself sends a commit again that nothing answered. If it returns
+// an error all the same (ctx ended, say), some of the commits may have been applied. Call again:
+// that takes a new snapshot, whose time is the new AsOf. Concurrent calls with different totals
+// leave a total that is neither's; call again.
 //
-// [ErrOutOfRange] says that nothing was sent, because something could be lost: a total
-// beyond ±2^62 leaves increments too little room in an int64; a shard that is the smallest
-// int64, NaN or infinite cannot be brought to 0 by increments. Such a shard must be
-// overwritten or deleted. A field that is no number counts nothing.
+// [ErrOutOfRange] says that nothing was sent, because something could be lost: a total beyond ±2^62
+// leaves increments too little room in an int64; a shard that is the smallest int64, NaN or
+// infinite cannot be brought to 0 by increments, and must be overwritten or deleted. A field that
+// is no number counts nothing.
 //
-// A shard that holds a double is a double 0 afterwards, and the counter's total a double
-// then; doubles are rounded, so a shard that is incremented meanwhile may be off in the
-// last digits.
+// A shard that holds a double is a double 0 afterwards, and the counter's total a double then;
+// doubles are rounded, so a shard that is incremented meanwhile may be off in the last digits.
 //
-// # Votes
+// Of a counter that is once per user, Set to 0 deletes all shards, 499 a commit, so that everybody
+// may vote again; any other total is refused with [ErrOncePerUser]. A vote that is cast meanwhile
+// may be deleted too.
 //
-// Of a counter that is once per user, Set to 0 deletes all shards, 500 a commit, so that
-// everybody may vote again; any other total is refused with [ErrOncePerUser]. A vote that is
-// cast meanwhile may be deleted too. If a commit fails, votes are left; call again.
-//
-// Set bills one read per shard and one more, one write per shard that is not 0, one for
-// total and, for each commit, a write and a delete.
+// Set bills one read per shard and one more, one write per shard that is not 0, one for total and,
+// for each commit, a write and a delete.
 func (c *Counter) Set(ctx context.Context, total int64) (Replacement, error) {
 	return c.set(ctx, Total{integer: total})
 }
 
-// SetFloat is [Counter.Set] to a double. NaN and infinite totals are refused with
-// [ErrOutOfRange].
+// SetFloat is [Counter.Set] to a double. NaN and infinite totals are refused with [ErrOutOfRange].
 func (c *Counter) SetFloat(ctx context.Context, total float64) (Replacement, error) {
 	return c.set(ctx, Total{double: total, isDouble: true})
 }
 
 func (c *Counter) set(ctx context.Context, total Total) (Replacement, error) {
-	return c.replace(ctx, constant(total), total.Float64() == 0)
+	constant := Source{func(context.Context, *firestore.Transaction) (Total, error) { return total, nil }}
+	return c.replace(ctx, constant, total.Float64() == 0)
 }
 
-// Import is [Counter.Set] to the source's number, for an app that begins with a distributed
-// counter late. The source is read in the same snapshot as the shards. So if clients
-// already write the source's documents and the shards in one transaction or batch, counter
-// and source agree from then on, although clients never stopped. If they write them one
-// after the other, whatever is under way at AsOf is counted in neither or both: stop them,
-// or [Counter.Verify] and import again at a quiet time. Importing again is harmless: it
-// replaces, and never adds.
+// Import is [Counter.Set] to the source's number, for an app that begins with a distributed counter
+// late. The source is read in the same snapshot as the shards. So if clients already write the
+// source's documents and the shards in one transaction or batch, counter and source agree from then
+// on, although clients never stopped. If they write them one after the other, whatever is under way
+// at AsOf is counted in neither or both: stop them, or [Counter.Verify] and import again at a quiet
+// time. Importing again is harmless: it replaces, and never adds.
 //
 // Each check gets what Import is about to do, once, after the snapshot and before anything is
 // written. If one returns an error, Import returns that, and nothing was changed.
@@ -93,15 +88,9 @@ func (c *Counter) Import(ctx context.Context, source Source, checks ...func(Repl
 	return c.replace(ctx, source, false, checks...)
 }
 
-// maxTotal is the largest total that Set accepts: the shard that gets it is still 2^62
-// increments from the bound of int64, at which they saturate.
+// maxTotal is the largest total that Set accepts: the shard that gets it is still 2^62 increments
+// from the bound of int64, at which they saturate.
 const maxTotal = 1 << 62
-
-// An addition is an increment of one shard.
-type addition struct {
-	shard  *firestore.DocumentRef
-	amount Total
-}
 
 // replace makes the counter's total what the source says, if the checks return no error. A counter
 // of votes it empties, if that is allowed, and else refuses.
@@ -142,17 +131,12 @@ func (c *Counter) replace(ctx context.Context, source Source, empties bool, chec
 		}
 	}
 
-	if err := c.deleteAll(ctx, refs(votes)); err != nil {
-		return Replacement{}, fmt.Errorf("shards: delete the votes of %s: %w", c.doc.Path, err)
+	if err := c.deleteShards(ctx, refs(votes)); err != nil {
+		return Replacement{}, c.failed("delete the votes of", err)
 	}
-	const most = maxWritesPerCommit - 1 // one is the token's
-	for done := 0; done < len(additions); done += most {
-		chunk := additions[done:min(done+most, len(additions))]
-		if err := c.addOnce(ctx, chunk); err != nil {
-			return Replacement{}, fmt.Errorf("shards: replace the total of %s: %d of %d writes are done, the next %d perhaps: %w",
-				c.doc.Path, done, len(additions), len(chunk), err)
-		}
-		c.progress(done+len(chunk), len(additions))
+	err = inCommits(c, 0, additions, func(some []addition) error { return c.addOnce(ctx, some) })
+	if err != nil {
+		return Replacement{}, c.failed("replace the total of", err)
 	}
 	return r, nil
 }
@@ -164,8 +148,7 @@ func (c *Counter) replacing(docs []*firestore.DocumentSnapshot, total Total) (wa
 	}
 	var to *firestore.DocumentRef // gets the total
 	for _, doc := range docs {
-		v := doc.Data()[c.field]
-		held, ok := totalOf(v)
+		held, ok := totalOf(doc.Data()[c.field])
 		if !ok {
 			continue
 		}
@@ -177,7 +160,7 @@ func (c *Counter) replacing(docs []*firestore.DocumentSnapshot, total Total) (wa
 		}
 		was = was.plus(held)
 		if held.Float64() != 0 {
-			additions = append(additions, addition{doc.Ref, Total{-held.integer, -held.double, held.isDouble}})
+			additions = append(additions, addition{doc.Ref, held.negative()})
 		}
 	}
 	if to == nil {
@@ -191,21 +174,13 @@ func (c *Counter) replacing(docs []*firestore.DocumentSnapshot, total Total) (wa
 
 // addOnce commits the additions, once.
 func (c *Counter) addOnce(ctx context.Context, additions []addition) error {
-	once := commitOnce{token: c.tokens.Doc("set-" + rand.Text())}
-	_, err := once.run(ctx, c.client, func(tx *firestore.Transaction) error {
-		for _, a := range additions {
-			if err := tx.Set(a.shard, c.plus(a.amount.value()), firestore.MergeAll); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	token := c.tokens.Doc("set-" + rand.Text())
+	_, only, err := c.commitOnce(ctx, token, map[string]any{}, additions...)
 	switch {
-	case err == nil && once.answered:
-		// No other sending of the commit can be on its way. If the token stays, it only
-		// waits for its expiry like any other.
-		_, _ = once.token.Delete(ctx)
-		return nil
+	case err == nil && only:
+		// No other sending of the commit can be on its way. If the token stays, it only waits for
+		// its expiry like any other.
+		_, _ = token.Delete(ctx)
 	case status.Code(err) == codes.AlreadyExists:
 		return nil // an earlier sending was applied
 	}

@@ -144,8 +144,8 @@ func TestSetFaults(t *testing.T) {
 	})
 }
 
-// TestSetSentLate: a commit that was not answered may arrive when Set has returned. Its token is there
-// then, and refuses it.
+// TestSetSentLate: a commit that was not answered may arrive when Set has returned. Its token is
+// there then, and refuses it.
 func TestSetSentLate(t *testing.T) {
 	w, client := newWire(t)
 	c := New(client, "counters/c")
@@ -274,18 +274,18 @@ func TestVerificationEqual(t *testing.T) {
 func TestDelete(t *testing.T) {
 	w, client := newWire(t)
 	c := New(client, "counters/c")
-	if err := c.Resize(t.Context(), 2*maxWritesPerCommit); err != nil {
+	if err := c.Resize(t.Context(), 2*shardsPerCommit); err != nil {
 		t.Fatal(err)
 	}
 	rollUp := map[string]any{"count": int64(5)}
 	others := map[string]map[string]any{"counters/c/shards/eu": {"count": int64(1)}, "rollups/c": rollUp, "counters/c/notes/n": {}, "counters/d": {}}
 	set(t, client, others)
-	for _, want := range []int{2*maxWritesPerCommit + 1, 0} { // again is harmless
+	for _, want := range []int{2*shardsPerCommit + 1, 0} { // again is harmless
 		if n, declared, err := c.Delete(t.Context()); n != want || declared != (want > 0) || err != nil {
 			t.Fatalf("deleted %d shards, declared %t, %v; want %d", n, declared, err, want)
 		}
 	}
-	if w.most > maxWritesPerCommit {
+	if w.most > shardsPerCommit {
 		t.Errorf("%d writes in a commit", w.most)
 	}
 	if doc, left := read(t, client, "counters/c"), list(t, client, "counters/c/shards"); doc != nil || len(left) > 0 {
@@ -308,7 +308,7 @@ func TestDelete(t *testing.T) {
 		}
 		return nil
 	}
-	if _, _, err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "0 of 1 documents are deleted") {
+	if _, _, err := c.Delete(t.Context()); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "0 of 1 writes are done") {
 		t.Errorf("error %v, want PermissionDenied and how far it came", err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"cloud.google.com/go/firestore"
 )
 
-// A Total is the value of a counter, as Firestore holds it: a 64-bit integer or a
-// double. The zero value is the integer 0. Totals can be compared with ==.
+// A Total is the value of a counter, as Firestore holds it: a 64-bit integer or a double. The zero
+// value is the integer 0. Totals can be compared with ==.
 type Total struct {
 	integer  int64
 	double   float64
@@ -28,9 +28,9 @@ func totalOf(v any) (Total, bool) {
 	return Total{}, false
 }
 
-// Int64 returns the total as an integer, exact in the whole range of an int64. If the
-// total is a double it returns 0 and false: when a shard holds a double, or when the
-// shards' integers add up to more than an int64 can hold.
+// Int64 returns the total as an integer, exact in the whole range of an int64. If the total is a
+// double it returns 0 and false: when a shard holds a double, or when the shards' integers add up
+// to more than an int64 can hold.
 func (t Total) Int64() (n int64, ok bool) {
 	return t.integer, !t.isDouble
 }
@@ -43,8 +43,7 @@ func (t Total) Float64() float64 {
 	return float64(t.integer)
 }
 
-// plus returns the sum of t and u: an integer if both are and it fits an int64, else a
-// double.
+// plus returns the sum of t and u: an integer if both are and it fits an int64, else a double.
 func (t Total) plus(u Total) Total {
 	if !t.isDouble && !u.isDouble {
 		if sum := t.integer + u.integer; (sum > t.integer) == (u.integer > 0) {
@@ -52,6 +51,11 @@ func (t Total) plus(u Total) Total {
 		}
 	}
 	return Total{double: t.Float64() + u.Float64(), isDouble: true}
+}
+
+// negative returns the total with the other sign. The smallest integer has none: it stays.
+func (t Total) negative() Total {
+	return Total{-t.integer, -t.double, t.isDouble}
 }
 
 // finite reports whether the total is neither NaN nor infinite.
@@ -67,8 +71,8 @@ func (t Total) value() any {
 	return t.integer
 }
 
-// String returns the total in decimal; a double in the shortest form that reads back
-// as the same double.
+// String returns the total in decimal; a double in the shortest form that reads back as the same
+// double.
 func (t Total) String() string {
 	if t.isDouble {
 		return strconv.FormatFloat(t.double, 'g', -1, 64)
@@ -76,21 +80,18 @@ func (t Total) String() string {
 	return strconv.FormatInt(t.integer, 10)
 }
 
-// Get has Firestore add up the shards and returns their sum at one instant, not
-// before the call: every increment that returned before is in it. A counter without
-// shards has the total 0.
+// Get has Firestore add up the shards and returns their sum at one instant, not before the call:
+// every increment that returned before is in it. A counter without shards has the total 0.
 //
-// The sum is an integer as long as all shards hold integers and it fits an int64,
-// else a double. Doubles are rounded as they are added. A shard without the field, or
-// with something else than a number in it, adds nothing. One shard that is NaN or
-// infinite makes the sum NaN or infinite, and Get returns that as it is: the total
-// that Tally publishes leaves such a shard out.
+// The sum is an integer as long as all shards hold integers and it fits an int64, else a double.
+// Doubles are rounded as they are added. A shard without the field, or with something else than a
+// number in it, adds nothing. One shard that is NaN or infinite makes the sum NaN or infinite, and
+// Get returns that as it is: the total that Tally publishes leaves such a shard out.
 //
 // Get bills one read per 1,000 index entries, that is shards, and at least one:
-// https://firebase.google.com/docs/firestore/query-data/aggregation-queries#pricing.
-// It needs the field to be indexed, as fields are unless exempted; otherwise
-// Firestore answers FAILED_PRECONDITION. It changes nothing, so the SDK's retries and
-// the caller's are harmless.
+// https://firebase.google.com/docs/firestore/query-data/aggregation-queries#pricing. It needs the
+// field to be indexed, as fields are unless exempted; otherwise Firestore answers
+// FAILED_PRECONDITION. It changes nothing, so the SDK's retries and the caller's are harmless.
 func (c *Counter) Get(ctx context.Context) (Total, error) {
 	if c.err != nil {
 		return Total{}, c.err

@@ -126,7 +126,7 @@ func TestSetVotes(t *testing.T) {
 				t.Fatal(err)
 			}
 			votes := map[string]map[string]any{"counters/c/shards/odd": {"count": "1"}}
-			for i := range maxWritesPerCommit {
+			for i := range shardsPerCommit {
 				votes[fmt.Sprintf("counters/c/shards/user%d", i)] = map[string]any{"count": i % 2}
 			}
 			set(t, client, votes)
@@ -140,7 +140,7 @@ func TestSetVotes(t *testing.T) {
 				return nil
 			}
 			_, err := empty(c, t.Context())
-			if want := fmt.Sprintf("%d of %d documents are deleted", maxWritesPerCommit, maxWritesPerCommit+1); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), want) {
+			if want := fmt.Sprintf("%d of %d writes are done", shardsPerCommit, shardsPerCommit+1); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want PermissionDenied and %q", err, want)
 			}
 			left := list(t, client, "counters/c/shards")
@@ -176,7 +176,7 @@ func TestDeleteVotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	votes := map[string]map[string]any{}
-	for i := range maxWritesPerCommit + 1 {
+	for i := range shardsPerCommit + 1 {
 		votes[fmt.Sprintf("counters/c/shards/user%d", i)] = map[string]any{"count": 1}
 	}
 	set(t, client, votes)

@@ -17,32 +17,32 @@ type release struct {
 	url     string
 	size    int64  // bytes
 	sha256  string // of the file, in hexadecimal
-	java    int    // the oldest Java it is supported on
 }
 
-// official is the release that the Firebase CLI 15.34.2 downloads: all of it as in downloadableEmulatorInfo.json there,
-// but the Java version, which is the one that CLI demands.
+// official is the release that the Firebase CLI 15.34.2 downloads, as in its
+// downloadableEmulatorInfo.json.
 var official = release{
 	version: "1.22.0",
 	url:     "https://storage.googleapis.com/firebase-preview-drop/emulator/cloud-firestore-emulator-v1.22.0.jar",
 	size:    136707194,
 	sha256:  "9b6498b7f62714d67f48f59b3818883cd682dbcd46b9f59511de81c97bb5166c",
-	java:    supportedJava,
 }
 
-// Download fetches the official emulator, about 137 MB, into the user's cache directory, where [Start] finds it from then
-// on, and returns the path of the jar. The file appears there only whole and with the right checksum; several downloads at once do
-// each other no harm. It looks for a Java that can run it first. Only ctx bounds the time it takes.
+// Download fetches the official emulator, about 137 MB, into the user's cache directory, where
+// [Start] finds it from then on, and returns the path of the jar. The file appears there only whole
+// and with the right checksum; several downloads at once do each other no harm. It looks for a Java
+// that can run it first. Only ctx bounds the time it takes.
 //
-// While it goes on, progress, if not nil, is called with the number of bytes so far and in all, from one goroutine and often.
+// While it goes on, progress, if not nil, is called with the number of bytes so far and in all,
+// from one goroutine and often.
 func Download(ctx context.Context, progress func(done, total int64)) (jar string, err error) {
 	java, err := findJava(ctx)
 	if err != nil {
 		return "", err
 	}
-	if java.version < official.java {
+	if java.version < supportedJava {
 		return "", fmt.Errorf("emulator: version %s needs Java %d, but %s is Java %d: %s",
-			official.version, official.java, java.path, java.version, installJava(official.java))
+			official.version, supportedJava, java.path, java.version, installJava(supportedJava))
 	}
 	dir, err := ownCache()
 	if err != nil {
@@ -85,35 +85,26 @@ func (r release) download(ctx context.Context, dir string, progress func(done, t
 	defer os.Remove(part.Name()) // no such file any more once it is renamed
 	defer part.Close()           // closed already if nothing failed
 
-	sum := sha256.New()
-	body := &countingReader{r: io.LimitReader(resp.Body, r.size+1), total: r.size, report: progress}
-	if _, err := io.Copy(io.MultiWriter(part, sum), body); err != nil {
+	sum, done := sha256.New(), int64(0)
+	count := writerFunc(func(p []byte) (int, error) {
+		done += int64(len(p))
+		if progress != nil {
+			progress(done, r.size)
+		}
+		return len(p), nil
+	})
+	if _, err := io.Copy(io.MultiWriter(part, sum, count), io.LimitReader(resp.Body, r.size+1)); err != nil {
 		return "", err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != r.sha256 {
-		return "", fmt.Errorf("not the file expected: its SHA-256 is %s after %d bytes, not %s after %d", got, body.done, r.sha256, r.size)
+		return "", fmt.Errorf("not the file expected: its SHA-256 is %s after %d bytes, not %s after %d", got, done, r.sha256, r.size)
 	}
 	if err := part.Close(); err != nil {
 		return "", err
 	}
-	if err := os.Rename(part.Name(), jar); err != nil {
-		return "", err
-	}
-	return jar, nil
+	return jar, os.Rename(part.Name(), jar)
 }
 
-// A countingReader reports how much was read through it.
-type countingReader struct {
-	r           io.Reader
-	done, total int64
-	report      func(done, total int64)
-}
+type writerFunc func(p []byte) (int, error)
 
-func (c *countingReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.done += int64(n)
-	if c.report != nil && n > 0 {
-		c.report(c.done, c.total)
-	}
-	return n, err
-}
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -143,7 +143,8 @@ func TestDownloadUnwritable(t *testing.T) {
 	wantError(t, err, file)
 }
 
-// The official release is fetched only for a Java that can run it. That it can be fetched is not tested: tests need no internet.
+// The official release is fetched only for a Java that can run it. That it can be fetched is not
+// tested: tests need no internet.
 func TestDownloadForOldJava(t *testing.T) {
 	fakeJava(t, 17, "exit 1")
 	_, err := Download(t.Context(), nil)

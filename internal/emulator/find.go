@@ -11,10 +11,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// ErrNotFound says that there is no emulator on the machine, in any of the places where one is installed.
-var ErrNotFound = errors.New("emulator: no Firestore emulator on this machine")
+var (
+	// ErrNotFound says that there is no emulator on the machine, in any of the usual places.
+	ErrNotFound = errors.New("emulator: no Firestore emulator on this machine")
+
+	// ErrNoJava says that there is no Java on the machine, neither below JAVA_HOME nor on PATH.
+	ErrNoJava = errors.New("emulator: no Java")
+)
 
 // pathVariable names a jar to use instead of any other. The Firebase CLI honours the same variable.
 const pathVariable = "FIRESTORE_EMULATOR_BINARY_PATH"
@@ -24,47 +30,10 @@ const installEmulator = "install one with `gcloud components install cloud-fires
 	"`sudo apt-get install google-cloud-cli-firestore-emulator` or `firebase setup:emulators:firestore`, " +
 	"or set " + pathVariable + " to the path of its jar"
 
-// findJar returns the first emulator on the machine that java can run. It calls fetch, if not nil, when there is none at all.
-func findJar(ctx context.Context, java javaRuntime, fetch func(context.Context) (string, error)) (jarFile, error) {
-	paths, err := installedJars(ctx)
-	if err != nil {
-		return jarFile{}, err
-	}
-	if len(paths) == 0 {
-		if fetch == nil {
-			return jarFile{}, fmt.Errorf("%w: %s", ErrNotFound, installEmulator)
-		}
-		path, err := fetch(ctx)
-		if err != nil {
-			return jarFile{}, err
-		}
-		paths = []string{path}
-	}
-	return chooseJar(paths, java)
-}
-
-// chooseJar returns the first of the jars that java can run. If there is none, the error is about the first jar.
-func chooseJar(paths []string, java javaRuntime) (jarFile, error) {
-	var first error
-	for _, path := range paths {
-		jar, err := openJar(path)
-		if err == nil && jar.java > java.version {
-			err = fmt.Errorf("emulator: %s needs Java %d, but %s is Java %d: %s",
-				path, jar.java, java.path, java.version, installJava(jar.java))
-		}
-		if err == nil {
-			return jar, nil
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return jarFile{}, first
-}
-
-// installedJars returns the emulators on this machine, the preferred ones first: the one that pathVariable names and no
-// other; or the Google Cloud CLI's, those in the Firebase CLI's cache and those in our own, the newest first in each cache.
-func installedJars(ctx context.Context) ([]string, error) {
+// findJars returns the emulators on this machine, the preferred ones first: the one that
+// pathVariable names and no other; or the Google Cloud CLI's, those in the Firebase CLI's cache and
+// those in our own, the newest first in each cache. If there is none, it calls fetch, unless nil.
+func findJars(ctx context.Context, fetch func(context.Context) (string, error)) ([]string, error) {
 	if path := os.Getenv(pathVariable); path != "" {
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("emulator: %s is set: %w", pathVariable, err)
@@ -78,12 +47,18 @@ func installedJars(ctx context.Context) ([]string, error) {
 			jars = append(jars, jar)
 		}
 	}
-	for _, dir := range []func() (string, error){firebaseCache, ownCache} {
-		if dir, err := dir(); err == nil { // or else there is no home directory, and nothing below it
-			jars = append(jars, cachedJars(dir)...)
-		}
+	jars = append(jars, cachedJars(firebaseCache())...)
+	if own, err := ownCache(); err == nil { // or else there is no home directory, and nothing below it
+		jars = append(jars, cachedJars(own)...)
 	}
-	return jars, nil
+	switch {
+	case len(jars) > 0:
+		return jars, nil
+	case fetch == nil:
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, installEmulator)
+	}
+	jar, err := fetch(ctx)
+	return []string{jar}, err
 }
 
 // cloudSDK returns the root directory of the Google Cloud CLI, "" if there is none.
@@ -109,13 +84,17 @@ func cloudSDK(ctx context.Context) string {
 	return strings.TrimSpace(root)
 }
 
-// firebaseCache returns the directory where the Firebase CLI keeps the emulators that it downloads, on every system.
-func firebaseCache() (string, error) {
+// firebaseCache returns the directory where the Firebase CLI keeps the emulators that it downloads,
+// on every system; "" if there is no home directory.
+func firebaseCache() string {
 	if dir := os.Getenv("FIREBASE_EMULATORS_PATH"); dir != "" {
-		return dir, nil
+		return dir
 	}
 	home, err := os.UserHomeDir()
-	return filepath.Join(home, ".cache", "firebase", "emulators"), err
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".cache", "firebase", "emulators")
 }
 
 // ownCache returns the directory where Download keeps emulators.
@@ -129,35 +108,97 @@ var jarName = regexp.MustCompile(`^cloud-firestore-emulator-v(\d+)\.(\d+)\.(\d+)
 
 // cachedJars returns the emulators in a cache directory, the newest first.
 func cachedJars(dir string) []string {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil // mostly there is no such cache; one that cannot be read has nothing to offer either
-	}
-	type jar struct {
-		path    string
-		version [3]int
-	}
-	var jars []jar
+	entries, _ := os.ReadDir(dir) // mostly there is no such cache; one that cannot be read offers nothing
+	versions := map[string][]int{}
+	var jars []string
 	for _, entry := range entries {
 		m := jarName.FindStringSubmatch(entry.Name())
 		if m == nil {
 			continue
 		}
-		j := jar{path: filepath.Join(dir, entry.Name())}
-		for i, digits := range m[1:] {
-			j.version[i], _ = strconv.Atoi(digits) // digits only; one too large for an int counts as the largest
+		jar := filepath.Join(dir, entry.Name())
+		jars = append(jars, jar)
+		for _, digits := range m[1:] {
+			n, _ := strconv.Atoi(digits) // digits only; one too large for an int counts as the largest
+			versions[jar] = append(versions[jar], n)
 		}
-		jars = append(jars, j)
 	}
-	slices.SortFunc(jars, func(a, b jar) int { return -slices.Compare(a.version[:], b.version[:]) })
-	paths := make([]string, len(jars))
-	for i, j := range jars {
-		paths[i] = j.path
-	}
-	return paths
+	slices.SortFunc(jars, func(a, b string) int { return slices.Compare(versions[b], versions[a]) })
+	return jars
 }
 
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
+}
+
+// supportedJava is the oldest Java that Google's current emulators support: the Google Cloud CLI's
+// since its version 523, the Firebase CLI's since its version 15. Older ones run on Java 11.
+const supportedJava = 21
+
+// A javaRuntime is a Java on this machine.
+type javaRuntime struct {
+	path    string
+	version int // 17 for Java 17, 8 for what calls itself 1.8
+}
+
+// findJava returns the Java of JAVA_HOME or else the first one on PATH, if it runs. The error wraps
+// ErrNoJava.
+func findJava(ctx context.Context) (javaRuntime, error) {
+	names := []string{"java"}
+	if home := os.Getenv("JAVA_HOME"); home != "" {
+		names = []string{filepath.Join(home, "bin", "java"), "java"}
+	}
+	var tried []error
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			var version int
+			if version, err = javaVersion(ctx, path); err == nil {
+				return javaRuntime{path, version}, nil
+			}
+		}
+		if ctx.Err() != nil {
+			return javaRuntime{}, fmt.Errorf("emulator: %w", context.Cause(ctx))
+		}
+		tried = append(tried, err)
+	}
+	return javaRuntime{}, fmt.Errorf("%w: %s\n%w", ErrNoJava, installJava(supportedJava), errors.Join(tried...))
+}
+
+var versionLine = regexp.MustCompile(`version "(?:1\.)?(\d+)`)
+
+// javaVersion asks a Java for its version. The java of a macOS without Java exists, but fails.
+func javaVersion(ctx context.Context, path string) (int, error) {
+	_, out, err := runTool(ctx, path, "-version") // which Java prints as an error
+	if err != nil {
+		return 0, fmt.Errorf("%s -version: %w\n%s", path, err, strings.TrimSpace(out))
+	}
+	m := versionLine.FindStringSubmatch(out)
+	if m == nil {
+		return 0, fmt.Errorf("%s -version names no version: %q", path, out)
+	}
+	return strconv.Atoi(m[1])
+}
+
+// installJava is the remedy for a Java that is missing or too old.
+func installJava(version int) string {
+	return fmt.Sprintf("install Java %d or newer (Debian, Ubuntu: sudo apt-get install openjdk-%[1]d-jre-headless; "+
+		"macOS: brew install openjdk@%[1]d; or https://adoptium.net), and set JAVA_HOME if it is not on PATH", version)
+}
+
+// toolTimeout bounds the run of a program that only prints a fact: Java its version, gcloud its
+// root. They take a second or two, more on a busy machine.
+const toolTimeout = time.Minute
+
+// runTool runs a program and returns what it prints.
+func runTool(ctx context.Context, name string, args ...string) (stdout, stderr string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
+	defer cancel()
+	var out, errs strings.Builder
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = time.Second // for a killed script whose own children keep the output open
+	err = cmd.Run()
+	return out.String(), errs.String(), err
 }

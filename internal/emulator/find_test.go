@@ -4,6 +4,7 @@ package emulator
 
 import (
 	"archive/zip"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// emptyMachine takes away all that Start looks for: it leaves a home directory with nothing in it, and nothing on PATH.
+// emptyMachine takes away all that Start looks for: it leaves a home directory with nothing in it,
+// and nothing on PATH.
 func emptyMachine(t *testing.T) (home string) {
 	t.Helper()
 	home = t.TempDir()
@@ -48,51 +50,15 @@ func fakeTool(t *testing.T, home, name, script string) (path string) {
 	return path
 }
 
-// fakeJava empties the machine but for a Java of some version, which runs the script as any program, and an emulator for it.
+// fakeJava empties the machine but for a Java of some version, which runs the script as any
+// program, and an emulator for it.
 func fakeJava(t *testing.T, version int, script string) (home string) {
 	t.Helper()
 	home = emptyMachine(t)
 	fakeTool(t, home, "java", fmt.Sprintf(`[ "$1" != -version ] || { echo 'openjdk version "%d.0.2" 2022-01-18' >&2; exit 0; }
 %s`, version, script))
-	t.Setenv(pathVariable, writeJar(t, filepath.Join(home, "emulator.jar"), version, ""))
+	t.Setenv(pathVariable, writeFileAt(t, filepath.Join(home, "emulator.jar"), ""))
 	return home
-}
-
-// writeJar writes a jar whose emulator was compiled for some Java.
-func writeJar(t *testing.T, path string, java int, manifest string) string {
-	t.Helper()
-	class := string([]byte{0xCA, 0xFE, 0xBA, 0xBE, 0, 0, 0, byte(java + 44)})
-	files := map[string]string{"com/google/cloud/datastore/emulator/firestore/CloudFirestore.class": class}
-	if manifest != "" {
-		files["META-INF/MANIFEST.MF"] = manifest
-		files["other/Main.class"] = class
-	}
-	return writeZip(t, path, files)
-}
-
-func writeZip(t *testing.T, path string, files map[string]string) string {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z := zip.NewWriter(f)
-	for name, content := range files {
-		w, err := z.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(content)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(z.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 func TestNoJava(t *testing.T) {
@@ -143,14 +109,6 @@ func TestFindJava(t *testing.T) {
 	}
 }
 
-func TestJavaTooOld(t *testing.T) {
-	home := fakeJava(t, 17, `echo started >&2; exit 1`)
-	jar := writeJar(t, filepath.Join(home, "new.jar"), 21, "")
-	t.Setenv(pathVariable, jar)
-	_, err := Start(t.Context(), Options{})
-	wantError(t, err, jar+" needs Java 21", "is Java 17", "openjdk-21-jre-headless")
-}
-
 func TestNoEmulator(t *testing.T) {
 	home := fakeJava(t, 21, `echo started >&2; exit 1`)
 	t.Setenv(pathVariable, "")
@@ -166,12 +124,12 @@ func TestNoEmulator(t *testing.T) {
 		t.Errorf("error of Fetch is lost: %v", err)
 	}
 
-	jar := writeJar(t, filepath.Join(home, "fetched.jar"), 21, "")
+	jar := writeFileAt(t, filepath.Join(home, "fetched.jar"), "")
 	fakeTool(t, home, "java", `[ "$1" != -version ] || { echo 'openjdk version "21.0.2"' >&2; exit 0; }; echo "$@"; exit 1`)
 	_, err = Start(t.Context(), Options{Fetch: func(context.Context) (string, error) { return jar, nil }})
 	wantError(t, err, "-cp "+jar+" "+mainClass+" --host=127.0.0.1 --port=")
 
-	writeJar(t, filepath.Join(home, ".cache/firebase/emulators/cloud-firestore-emulator-v1.0.0.jar"), 21, "")
+	writeFileAt(t, filepath.Join(home, ".cache/firebase/emulators/cloud-firestore-emulator-v1.0.0.jar"), "")
 	_, err = Start(t.Context(), Options{Fetch: func(context.Context) (string, error) {
 		t.Error("Fetch was called though there is an emulator")
 		return jar, nil
@@ -179,12 +137,12 @@ func TestNoEmulator(t *testing.T) {
 	wantError(t, err, "v1.0.0.jar")
 }
 
-func TestInstalledJars(t *testing.T) {
+func TestFindJars(t *testing.T) {
 	home := emptyMachine(t)
 	check := func(what string, want ...string) {
 		t.Helper()
-		got, err := installedJars(t.Context())
-		if err != nil {
+		got, err := findJars(t.Context(), nil)
+		if err != nil && !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -197,18 +155,18 @@ func TestInstalledJars(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ownJar := writeJar(t, filepath.Join(own, "cloud-firestore-emulator-v1.22.0.jar"), 21, "")
+	ownJar := writeFileAt(t, filepath.Join(own, "cloud-firestore-emulator-v1.22.0.jar"), "")
 	writeFileAt(t, filepath.Join(own, "cloud-firestore-emulator-v1.23.0.jar.123.part"), "")
 	check("own cache", ownJar)
 
 	firebase := filepath.Join(home, ".cache/firebase/emulators")
-	fb9 := writeJar(t, filepath.Join(firebase, "cloud-firestore-emulator-v1.9.10.jar"), 21, "")
-	fb20 := writeJar(t, filepath.Join(firebase, "cloud-firestore-emulator-v1.20.4.jar"), 21, "")
+	fb9 := writeFileAt(t, filepath.Join(firebase, "cloud-firestore-emulator-v1.9.10.jar"), "")
+	fb20 := writeFileAt(t, filepath.Join(firebase, "cloud-firestore-emulator-v1.20.4.jar"), "")
 	writeFileAt(t, filepath.Join(firebase, "firebase-database-emulator-v4.11.2.jar"), "")
 	check("Firebase's cache, newest first", fb20, fb9, ownJar)
 
 	elsewhere := filepath.Join(home, "elsewhere")
-	fb21 := writeJar(t, filepath.Join(elsewhere, "cloud-firestore-emulator-v1.21.0.jar"), 21, "")
+	fb21 := writeFileAt(t, filepath.Join(elsewhere, "cloud-firestore-emulator-v1.21.0.jar"), "")
 	t.Setenv("FIREBASE_EMULATORS_PATH", elsewhere)
 	check("Firebase's cache elsewhere", fb21, ownJar)
 	t.Setenv("FIREBASE_EMULATORS_PATH", "")
@@ -222,7 +180,7 @@ func TestInstalledJars(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("Cloud CLI without the component", fb20, fb9, ownJar)
-	sdkJar := writeJar(t, filepath.Join(sdk, component), 11, "")
+	sdkJar := writeFileAt(t, filepath.Join(sdk, component), "")
 	check("Cloud CLI, by link", resolved(t, sdkJar), fb20, fb9, ownJar)
 
 	if err := os.Remove(gcloud); err != nil {
@@ -238,82 +196,61 @@ func TestInstalledJars(t *testing.T) {
 	t.Setenv(pathVariable, fb9)
 	check("named", fb9)
 	t.Setenv(pathVariable, filepath.Join(home, "gone.jar"))
-	_, err = installedJars(t.Context())
+	_, err = findJars(t.Context(), nil)
 	wantError(t, err, pathVariable, "gone.jar")
 }
 
-func TestChooseJar(t *testing.T) {
-	dir := t.TempDir()
-	java11 := writeJar(t, filepath.Join(dir, "11.jar"), 11, "")
-	java21 := writeJar(t, filepath.Join(dir, "21.jar"), 21, "")
-	java25 := writeJar(t, filepath.Join(dir, "25.jar"), 25, "")
-	garbage := filepath.Join(dir, "garbage.jar")
-	writeFileAt(t, garbage, "not a zip file")
-	for _, c := range []struct {
-		name  string
-		paths []string
-		java  int
-		want  string
-		err   string
-	}{
-		{"the first", []string{java21, java11}, 21, java21, ""},
-		{"the first that runs", []string{java25, java21, java11}, 17, java11, ""},
-		{"the first that is one", []string{garbage, java11}, 17, java11, ""},
-		{"none that runs", []string{java25, java21}, 17, "", "25.jar needs Java 25"},
-		{"none that is one", []string{garbage}, 17, "", "garbage.jar: zip: not a valid zip file"},
-	} {
-		got, err := chooseJar(c.paths, javaRuntime{"java", c.java})
-		if got.path != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got.path, c.want)
-		}
-		if c.err != "" {
-			wantError(t, err, c.err)
-		} else if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
+// A jar that the machine's real Java cannot run, or that is no emulator, is passed over.
+func TestUnusableJars(t *testing.T) {
+	jars, err := findJars(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	cache := t.TempDir()
+	for name, value := range map[string]string{"CLOUDSDK_ROOT_DIR": cache, "FIREBASE_EMULATORS_PATH": cache, "XDG_CACHE_HOME": cache, pathVariable: ""} {
+		t.Setenv(name, value)
+	}
+	tooNew := writeJar(t, filepath.Join(cache, "cloud-firestore-emulator-v3.0.0.jar"), 143)
+	writeFileAt(t, filepath.Join(cache, "cloud-firestore-emulator-v2.0.0.jar"), "not a zip file")
+	_, err = Start(t.Context(), Options{})
+	wantError(t, err, "this jar cannot be used: "+tooNew+" needs Java 99, but", "openjdk-99-jre-headless")
+
+	if err := os.Symlink(jars[0], filepath.Join(cache, "cloud-firestore-emulator-v1.0.0.jar")); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(t, Options{}).Stop(); err != nil {
+		t.Error(err)
+	}
+
+	t.Setenv(pathVariable, filepath.Join(cache, "cloud-firestore-emulator-v2.0.0.jar"))
+	_, err = Start(t.Context(), Options{})
+	wantError(t, err, "v2.0.0.jar is not a Firestore emulator")
 }
 
-func TestOpenJar(t *testing.T) {
-	dir := t.TempDir()
-	plain := writeJar(t, filepath.Join(dir, "plain.jar"), 17, "Manifest-Version: 1.0\r\n\r\n")
-	executable := writeJar(t, filepath.Join(dir, "executable.jar"), 21,
-		"Manifest-Version: 1.0\r\nMain-Class: oth\r\n er.Main\r\n\r\nName: x/\r\nMain-Class: wrong\r\n")
-	for _, c := range []struct {
-		path, args string
-		java       int
-	}{
-		{plain, "-cp " + plain + " " + mainClass, 17},
-		{executable, "-jar " + executable, 21},
-	} {
-		got, err := openJar(c.path)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if args := strings.Join(got.arguments(), " "); args != c.args || got.java != c.java {
-			t.Errorf("%s: got %q, Java %d, want %q, Java %d", c.path, args, got.java, c.args, c.java)
-		}
+// writeJar writes a jar whose emulator is a class file of some major version.
+func writeJar(t *testing.T, path string, major byte) string {
+	t.Helper()
+	var jar bytes.Buffer
+	z := zip.NewWriter(&jar)
+	w, err := z.Create(strings.ReplaceAll(mainClass, ".", "/") + ".class")
+	if err != nil {
+		t.Fatal(err)
 	}
-
-	class := "com/google/cloud/datastore/emulator/firestore/CloudFirestore.class"
-	for name, files := range map[string]map[string]string{
-		"no class":        {"README": "hello"},
-		"truncated class": {class: "\xCA\xFE"},
-		"no class file":   {class: "hello, world"},
-	} {
-		_, err := openJar(writeZip(t, filepath.Join(dir, "wrong.jar"), files))
-		if err == nil || !strings.Contains(err.Error(), "wrong.jar is not a Firestore emulator") {
-			t.Errorf("%s: %v", name, err)
-		}
+	if _, err := w.Write([]byte{0xCA, 0xFE, 0xBA, 0xBE, 0, 0, 0, major}); err != nil {
+		t.Fatal(err)
 	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return writeFileAt(t, path, jar.String())
 }
 
-func writeFileAt(t *testing.T, path, content string) {
+func writeFileAt(t *testing.T, path, content string) string {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	return path
 }
 
 // resolved returns path without symbolic links: on macOS the temporary directory is behind one.

@@ -2,20 +2,21 @@ package emulator
 
 import (
 	"bytes"
-	"io"
+	"errors"
 	"sync"
 	"sync/atomic"
 )
 
-// A process is a running child. How one is started, and what ends it when the parent dies, is the operating system's part:
-// startProcess in process_unix.go and process_other.go.
+// A process is a running child. startProcess, in process_unix.go and process_other.go, starts one
+// and sees to its end when the parent dies.
 type process struct {
 	pid    int    // of the program itself, not of its guard
 	kill   func() // ends the program, soon; may be called at any time, more than once
-	output *output
+	output output
 
-	done chan struct{} // closed when the program has ended, everything it printed is written, and exit is set
-	exit error         // how it ended, if not by stop; read after done
+	// done is closed when the program has ended, everything it printed is written, and exit is set.
+	done chan struct{}
+	exit error // how it ended, if not by stop; read after done
 
 	stopped atomic.Bool
 }
@@ -28,38 +29,32 @@ func (p *process) stop() error {
 	return p.exit
 }
 
-// finish records the end of the program.
-func (p *process) finish(exit error) {
+// finish records the end of the program: err is what waiting for it returned.
+func (p *process) finish(err error) {
+	if err == nil {
+		err = errors.New("exit status 0")
+	}
 	if !p.stopped.Load() {
-		p.exit = exit
+		p.exit = err
 	}
 	close(p.done)
 }
 
-// tailSize is how much of the output is kept: more than the longest stack trace seen, little enough to print.
+// tailSize is how much of the output is kept: more than the longest stack trace seen, little enough
+// to print.
 const tailSize = 8 << 10
 
-// output passes on what a process prints and remembers the tail of it. It never fails: a process must not be held up,
-// or ended by a closed pipe, because nobody wants to read it.
+// output remembers the tail of what a process prints.
 type output struct {
 	mu   sync.Mutex
 	tail []byte
-	next io.Writer // nil: nowhere
 }
 
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.tail = append(o.tail, p...)
-	if excess := len(o.tail) - tailSize; excess > 0 {
-		o.tail = append(o.tail[:0], o.tail[excess:]...)
-	}
-	o.mu.Unlock()
-	// Outside the lock: a blocked writer must not block the error message. There is only one goroutine that writes.
-	if o.next != nil {
-		if _, err := o.next.Write(p); err != nil {
-			o.next = nil
-		}
-	}
+	o.tail = o.tail[max(0, len(o.tail)-tailSize):]
 	return len(p), nil
 }
 

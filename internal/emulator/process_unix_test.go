@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// childVariable makes the test binary a program that starts an emulator, prints the process ids of emulator and guard,
-// and waits to be killed.
+// childVariable makes the test binary a program that starts an emulator, prints the process ids of
+// emulator and guard, and waits to be killed.
 const childVariable = "EMULATOR_TEST_CHILD"
 
 func childMain() {
@@ -80,25 +80,8 @@ func TestEmulatorKilled(t *testing.T) {
 	waitGone(t, guard)
 }
 
-func TestEmulatorPaused(t *testing.T) {
-	t.Parallel()
-	e := start(t, Options{})
-	if err := syscall.Kill(e.Pid(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := Check(ctx, e.Addr()); err != ErrBusy {
-		t.Errorf("a paused emulator: %v, want %v", err, ErrBusy)
-	}
-	if err := e.Stop(); err != nil {
-		t.Errorf("Stop of a paused emulator: %v", err)
-	}
-	waitGone(t, e.Pid())
-}
-
 func TestGuardKilled(t *testing.T) {
-	p, err := startProcess(nil, "/bin/sh", "-c", "echo up; exec sleep 1000")
+	p, err := startProcess("/bin/sh", "-c", "echo up; exec sleep 1000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +92,7 @@ func TestGuardKilled(t *testing.T) {
 }
 
 func TestProcessLeavesNothing(t *testing.T) {
-	p, err := startProcess(nil, "/bin/sh", "-c", "echo up; exec sleep 1000")
+	p, err := startProcess("/bin/sh", "-c", "echo up; exec sleep 1000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +109,7 @@ func TestProcessLeavesNothing(t *testing.T) {
 }
 
 func TestProgramNotExecutable(t *testing.T) {
-	p, err := startProcess(nil, writeFile(t, "java", ""))
+	p, err := startProcess(writeFile(t, "java", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +154,8 @@ func waitGone(t *testing.T, pid int) {
 	}
 }
 
-// isZombie reports, on Linux, that a process has ended and is not reaped: some containers have a process 1 that never does.
+// isZombie reports, on Linux, that a process has ended and is not reaped: some containers have a
+// process 1 that never does.
 func isZombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

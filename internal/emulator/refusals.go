@@ -24,10 +24,10 @@ type Refusal struct {
 	Rules    string // the content of the rules file
 }
 
-// Refusals calls f with each refusal, one after another, until ctx ends, whose error it then returns, or
-// the emulator does. It knows of them by the feed that the emulator has for its user interface, which
-// versions without one do not have: then it returns nil at once. Servers are past the rules, and not in
-// the feed.
+// Refusals calls f with each refusal, one after another, until ctx or the emulator ends; it returns
+// ctx's error in the first case. It listens to the feed that the emulator has for its user
+// interface. Without such a feed, in older versions, it returns nil at once. Rules do not bind
+// servers, so these are not in the feed.
 func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 	if e.feed == "" {
 		return nil
@@ -64,8 +64,15 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 				f(r)
 			}
 		case <-quiet:
-			f(j.doubts[0].refusal())
+			d := j.doubts[0]
 			j.doubts = j.doubts[1:]
+			if d.asked {
+				f(d.refusal())
+				continue
+			}
+			_ = Check(ctx, e.addr) // takes as long as a busy emulator needs; ended tells if it is gone
+			d.asked, d.until = true, time.Now().Add(doubtFor)
+			j.doubts = append(j.doubts, d)
 		case err := <-ended:
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -75,16 +82,17 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 	}
 }
 
-// feedAddress finds in what an emulator printed at its start where its feed is.
+// feedAddress finds the feed's address in what an emulator printed at its start.
 var feedAddress = regexp.MustCompile(`ws://127\.0\.0\.1:\d+`)
 
-// doubtFor is how long a refused create waits for the update that the emulator may try next, which takes
-// it a few milliseconds.
-const doubtFor = time.Second
+// doubtFor is how long a refused create waits, twice, for the update that the emulator may try next.
+// That takes it a few milliseconds, and on a busy machine more than a second. So in between the
+// emulator has to answer another question.
+const doubtFor = time.Second / 2
 
-// A judge tells which requests were refused. The emulator tries a write before it knows the document,
-// as a create, as an update or as both, whichever its precondition allows; when that is no refusal, or
-// when the rules ask for the document, it tries it again.
+// A judge tells which requests were refused. The emulator tries a write before it knows the
+// document, as a create, as an update or as both, whichever its precondition allows. It tries it
+// again if that is no refusal, or if the rules ask for the document.
 type judge struct {
 	doubts []*trial // creates that were refused, the oldest first; an update may be tried next
 }
@@ -92,6 +100,7 @@ type judge struct {
 // A trial is one evaluation of the rules, as the feed has it.
 type trial struct {
 	until    time.Time // how long a doubt waits
+	asked    bool      // and that the emulator answered another question since
 	Rules    string
 	Outcome  string // allow, deny or error
 	Outcomes []struct {
@@ -100,29 +109,21 @@ type trial struct {
 	} `json:"granularAllowOutcomes"`
 	Context struct {
 		Method, Path, Time string // the time is the request's: a trial again has the same
-		Resource           struct {
-			Undefined *struct{} // the document is not known yet
-		}
-		Request struct {
-			MapValue struct {
-				Fields struct {
-					Auth struct {
-						MapValue struct {
-							Fields struct {
-								UID struct{ StringValue string }
-							}
-						}
-					}
-					WriteFields struct {
-						ListValue struct {
-							Values []struct{ StringValue string }
-						}
-					}
-				}
-			}
-		}
+		Resource, Request  value
 	} `json:"rulesContext"`
 }
+
+// A value is one of the rules language, as the feed has it. A document that is not known yet is
+// undefined.
+type value struct {
+	Undefined   *struct{}
+	StringValue string
+	ListValue   struct{ Values []value }
+	MapValue    struct{ Fields map[string]value }
+}
+
+// field returns a field of a map, an empty value if there is none.
+func (v value) field(name string) value { return v.MapValue.Fields[name] }
 
 // hear returns the requests that a message of the feed, a trial or several, says were refused.
 func (j *judge) hear(message []byte) (refused []Refusal) {
@@ -162,16 +163,15 @@ func (j *judge) hear(message []byte) (refused []Refusal) {
 }
 
 func (t *trial) refusal() Refusal {
-	r := Refusal{Method: t.Context.Method, User: t.Context.Request.MapValue.Fields.Auth.MapValue.Fields.UID.StringValue, Rules: t.Rules}
+	r := Refusal{Method: t.Context.Method, User: t.Context.Request.field("auth").field("uid").StringValue, Rules: t.Rules}
 	if parts := strings.SplitN(t.Context.Path, "/", 5); len(parts) == 5 { // /databases/(default)/documents/…
 		r.Database, r.Path = parts[2], parts[4]
 	}
-	for i, v := range t.Context.Request.MapValue.Fields.WriteFields.ListValue.Values {
-		if i > 0 {
-			r.Fields += ", "
-		}
-		r.Fields += v.StringValue
+	var fields []string
+	for _, v := range t.Context.Request.field("writeFields").ListValue.Values {
+		fields = append(fields, v.StringValue)
 	}
+	r.Fields = strings.Join(fields, ", ")
 	for _, o := range t.Outcomes {
 		if !slices.Contains(r.Lines, o.Line) {
 			r.Lines = append(r.Lines, o.Line)

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// Each request that is refused is told once, and none that is allowed, although the emulator tries a write
-// several times, and refuses some of the tries.
+// Each request that is refused is told once, and none that is allowed, although the emulator tries
+// a write several times, and refuses some of the tries.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	rules := filepath.Join(t.TempDir(), "firestore.rules")
@@ -108,6 +108,7 @@ service cloud.firestore {
 		{set("ann", "signed/1", ""), nil},
 		{set("", "signed/1", ""), &Refusal{Method: "create or update", Path: "signed/1", Lines: []int{15}}},
 		{set("", "signed/2", isNew), &Refusal{Method: "create", Path: "signed/2", Lines: []int{15}}},
+		{set("", "signed/3", `, "updateMask": {"fieldPaths": ["n"]}`), &Refusal{Method: "create or update", Path: "signed/3", Fields: "n", Lines: []int{15}}},
 		{set("bob", "other/1/shards/2", exists), &Refusal{Method: "update", Path: "other/1/shards/2", User: "bob"}},
 		{request("owner", http.MethodGet, "/other/1", ""), nil},
 		{request("ann", http.MethodGet, "/own/ann", ""), nil},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -13,17 +14,18 @@ import (
 )
 
 const (
-	// typeWritten is the type of every event that this package makes: one trigger
-	// on it sees creates, updates and deletes.
+	// typeWritten is the type of every event here: one trigger on it sees all kinds of writes.
 	typeWritten = "google.cloud.firestore.document.v1.written"
 
 	contentType = "application/protobuf"
 	dataSchema  = "https://github.com/googleapis/google-cloudevents/blob/main/proto/google/events/cloud/firestore/v1/data.proto"
 )
 
-// An Event is one CloudEvent in HTTP's binary content mode: what is posted to a
-// function. Deliveries share its header and body, so neither may change once it
-// has been handed to a [Relay].
+// documentName matches a document's full resource name.
+var documentName = regexp.MustCompile(`(?s)^projects/([^/]+)/databases/([^/]+)/documents/(.+)$`)
+
+// An Event is one CloudEvent in HTTP's binary content mode, as it is posted to a function.
+// Deliveries share its header and body, so neither may change once a [Relay] has it.
 type Event struct {
 	Header http.Header // the ce-* attributes and Content-Type, in canonical form
 	Body   []byte      // a google.events.cloud.firestore.v1.DocumentEventData
@@ -32,15 +34,13 @@ type Event struct {
 // ID returns the event's ce-id. Every copy of one event has the same.
 func (e Event) ID() string { return e.Header.Get("Ce-Id") }
 
-// NewEvent returns the event for one write to a document: a create if before is
-// nil, a delete if after is nil, else an update. The document's name is taken from
-// them; their fields may be left out by callers whose functions do not read them.
+// NewEvent returns the event for one write to a document: a create if before is nil, a delete if
+// after is nil, else an update. The document's name is taken from them; their fields may be left
+// out by callers whose functions do not read them. The id must belong to this event alone. The time
+// is that of the commit.
 //
-// The id must belong to this event alone. The time is that of the commit.
-//
-// It returns an error if there is no document, if the two have different names or
-// a name is not of the form "projects/P/databases/D/documents/PATH", or if an
-// argument cannot be encoded.
+// It returns an error if there is no document, if the two have different names or a name is not of
+// the form "projects/P/databases/D/documents/PATH", or if an argument cannot be encoded.
 func NewEvent(id string, at time.Time, before, after *firestoredata.Document) (Event, error) {
 	name := after.GetName()
 	switch {
@@ -51,48 +51,35 @@ func NewEvent(id string, at time.Time, before, after *firestoredata.Document) (E
 	case before != nil && before.GetName() != name:
 		return Event{}, fmt.Errorf("eventrelay: one event for two documents: %q and %q", before.GetName(), name)
 	}
-	project, database, path, ok := splitName(name)
-	if !ok {
+	parts := documentName.FindStringSubmatch(name)
+	if parts == nil {
 		return Event{}, fmt.Errorf("eventrelay: malformed document name %q", name)
 	}
+	project, database, path := parts[1], parts[2], escapeControls(parts[3])
 	body, err := proto.Marshal(&firestoredata.DocumentEventData{OldValue: before, Value: after})
 	if err != nil {
 		return Event{}, fmt.Errorf("eventrelay: event for %q: %w", name, err)
 	}
-	path = escapeControls(path)
-	header := make(http.Header)
-	for _, attribute := range [][2]string{
-		{"Ce-Specversion", "1.0"},
-		{"Ce-Type", typeWritten},
-		{"Ce-Source", "//firestore.googleapis.com/projects/" + project + "/databases/" + database},
-		{"Ce-Id", id},
-		{"Ce-Subject", "documents/" + path},
-		{"Ce-Time", at.UTC().Format(time.RFC3339Nano)},
-		{"Ce-Dataschema", dataSchema},
-		{"Ce-Project", project},
-		{"Ce-Database", database},
-		{"Ce-Namespace", "(default)"},
-		{"Ce-Document", path},
-		{"Content-Type", contentType},
-	} {
-		header.Set(attribute[0], attribute[1])
+	header := http.Header{
+		"Ce-Specversion": {"1.0"},
+		"Ce-Type":        {typeWritten},
+		"Ce-Source":      {"//firestore.googleapis.com/projects/" + project + "/databases/" + database},
+		"Ce-Id":          {id},
+		"Ce-Subject":     {"documents/" + path},
+		"Ce-Time":        {at.UTC().Format(time.RFC3339Nano)},
+		"Ce-Dataschema":  {dataSchema},
+		"Ce-Project":     {project},
+		"Ce-Database":    {database},
+		"Ce-Namespace":   {"(default)"},
+		"Ce-Document":    {path},
+		"Content-Type":   {contentType},
 	}
 	e := Event{Header: header, Body: body}
 	return e, e.check()
 }
 
-// splitName splits a document's full resource name.
-func splitName(name string) (project, database, path string, ok bool) {
-	parts := strings.SplitN(name, "/", 6)
-	if len(parts) != 6 || parts[0] != "projects" || parts[2] != "databases" || parts[4] != "documents" {
-		return "", "", "", false
-	}
-	project, database, path = parts[1], parts[3], parts[5]
-	return project, database, path, project != "" && database != "" && path != ""
-}
-
-// escapeControls percent-encodes the control characters that a document's id may
-// hold and a header may not. Everything else stays raw, as the emulator has it.
+// escapeControls percent-encodes the control characters that a document's id may hold and a header
+// may not. Everything else stays raw, as the emulator has it.
 func escapeControls(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -107,8 +94,8 @@ func escapeControls(s string) string {
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-// check reports why the event could never be delivered: an attribute that
-// CloudEvents requires is missing, or a header cannot go over HTTP.
+// check returns an error if the event could never be delivered: an attribute that CloudEvents
+// requires is missing, or a header cannot go over HTTP.
 func (e Event) check() error {
 	for _, key := range []string{"Ce-Id", "Ce-Source", "Ce-Specversion", "Ce-Type"} {
 		if e.Header.Get(key) == "" {
@@ -125,9 +112,8 @@ func (e Event) check() error {
 	return nil
 }
 
-// repair makes the event that Eventarc would have sent from a request of the
-// emulator. It also takes a request that needs no repair. The package
-// documentation lists what is wrong and how that was seen.
+// repair makes the event that Eventarc would have sent from a request of the emulator. It also
+// takes a request that needs no repair. testdata/README.md lists what is wrong.
 func repair(header http.Header, body []byte) (Event, error) {
 	repaired := make(http.Header)
 	for key, values := range header {
@@ -137,13 +123,13 @@ func repair(header http.Header, body []byte) (Event, error) {
 	}
 	repaired.Set("Content-Type", contentType)
 
-	const source, doubled = "//firestore.googleapis.com/projects/", "//firestore.googleapis.com/projects/projects/"
-	if project, ok := strings.CutPrefix(repaired.Get("Ce-Source"), doubled); ok {
+	const source = "//firestore.googleapis.com/projects/"
+	if project, ok := strings.CutPrefix(repaired.Get("Ce-Source"), source+"projects/"); ok {
 		repaired.Set("Ce-Source", source+project)
 	}
 
-	// A protobuf body is never taken for base64 text: it holds a document's name,
-	// and so the parentheses of "(default)" or the control bytes that frame it.
+	// A protobuf body is never taken for base64 text: it holds a document's name, and so the
+	// parentheses of "(default)" or the control bytes that frame it.
 	if decoded, err := base64.StdEncoding.DecodeString(string(body)); err == nil {
 		body = decoded
 	}

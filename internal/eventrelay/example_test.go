@@ -22,7 +22,7 @@ func Example() {
 	relay := eventrelay.New(eventrelay.Options{
 		Targets: []string{function.URL},
 		Logger:  slog.New(slog.DiscardHandler),
-		Faults:  eventrelay.Faults{Seed: 1, LostAcks: 0.5},
+		Faults:  eventrelay.Faults{Seed: 2, LostAcks: 0.5},
 	})
 	defer relay.Close()
 
@@ -45,5 +45,5 @@ func Example() {
 	// Output:
 	// event-1 counters/likes/shards/3
 	// event-1 counters/likes/shards/3
-	// {Events:1 Duplicated:0 Deliveries:2 Redelivered:1 LostAcks:1 Acknowledged:1 InFlight:0}
+	// {Events:1 Duplicated:0 Deliveries:2 Redelivered:1 LostAcks:1 Acknowledged:1}
 }

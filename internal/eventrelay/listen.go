@@ -10,26 +10,25 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Listen turns the changes to a collection group into events: the source to use
-// with a Firestore emulator that somebody else started and that posts none.
+// Listen turns the changes to a collection group into events: the source to use with a Firestore
+// emulator that somebody else started and that posts none.
 //
-// It calls deliver (such as [Relay.Deliver]) with one event after another: a create
-// for each document that is there when it starts, or is added or modified later, and
-// a delete for each that is removed. The events name the
-// document and its times but leave its fields out. Writes that follow each other
-// closely may make one event, and one that is undone at once may make none, so
+// It calls deliver (such as [Relay.Deliver]) with one event after another: a create for each
+// document that is there when it starts, or is added or modified later, and a delete for each that
+// is removed. The events name the document and its times but leave its fields out. Writes that
+// follow each other closely may make one event, and one that is undone at once may make none, so
 // these events say that something changed and no more.
 //
-// It calls listening once, when it is done with the documents that are there when it
-// starts. Wait for that before the first write: Google's emulator tells a listener
-// nothing of a commit that falls into its beginning (seen in 7 of 2,400 tries).
+// It calls listening once, after the documents that are there when it starts. Wait for that before
+// the first write: Google's emulator tells a listener nothing of a commit that falls into its
+// beginning (seen in 7 of 2,400 tries).
 //
-// When the connection breaks, the SDK opens another after a pause of 1 to 60 s and
-// finds what changed meanwhile; so an emulator that is down is waited for. Of one that
-// was restarted it reports what is written from then on, not what it has forgotten.
+// When the connection breaks, the SDK opens another after a pause of 1 to 60 s and finds what
+// changed meanwhile; so an emulator that is down is waited for. An emulator that was restarted has
+// forgotten its documents: only later writes are reported.
 //
-// Listen returns when the context ends, with its error; when Firestore refuses the
-// listener for good; or when deliver fails. It always returns an error.
+// Listen always returns an error: the context's when that ends, Firestore's when it refuses the
+// listener for good, or deliver's.
 func Listen(ctx context.Context, client *firestore.Client, collectionID string, listening func(), deliver func(Event) error) error {
 	snapshots := client.CollectionGroup(collectionID).Snapshots(ctx)
 	defer snapshots.Stop()
@@ -64,7 +63,7 @@ func Listen(ctx context.Context, client *firestore.Client, collectionID string, 
 	}
 }
 
-// document is what an event of Listen says of a document.
+// document returns a document without its fields.
 func document(d *firestore.DocumentSnapshot) *firestoredata.Document {
 	return &firestoredata.Document{
 		Name:       d.Ref.Path,

@@ -1,6 +1,23 @@
+// Package eventrelay delivers the Firestore emulator's document events to functions processes the
+// way Eventarc does.
+//
+// The emulator posts an event for each write that matches a registered trigger, but in a form that
+// a functions framework cannot read, and only once. A [Relay] stands between the two:
+//
+//	emulator ──POST──▶ Relay.ServeHTTP ─┐ repair                  ┌─▶ http://…:8081/RollUpOnWrite
+//	                                    ├─▶ queue ─▶ deliver, ────┼─▶ http://…:8082/RollUpOnWrite
+//	Listen or a test ─▶ Relay.Deliver ──┘     retry until a 2xx   └─▶ …
+//
+// An [Event] is a CloudEvent as it goes over HTTP. It comes from a request of the emulator, from
+// [Listen] (for an emulator that somebody else started and that posts nothing), or from [NewEvent].
+// testdata/README.md tells what the emulator sends, and how that differs from Eventarc.
+//
+// Eventarc promises that an event arrives at least once: perhaps twice, perhaps late, in no order,
+// and again if the answer was lost. [Faults] makes these happen.
 package eventrelay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,55 +32,50 @@ import (
 // ErrClosed says that the Relay was closed before it could deliver.
 var ErrClosed = errors.New("eventrelay: closed")
 
-// maxBody is the largest request that ServeHTTP reads, in bytes. A Firestore
-// document holds at most 1 MiB; as protobuf that can be four times as much (an array
-// of booleans), an update carries two, and base64 adds a third.
+// maxBody is the largest request that ServeHTTP reads, in bytes. A Firestore document holds at most
+// 1 MiB; as protobuf that can be four times as much (an array of booleans), an update carries two,
+// and base64 adds a third.
 const maxBody = 16 << 20
 
-// Options configures a [Relay]. A number that is not positive means its default.
-type Options struct {
-	// Targets are the URLs that events are posted to, in turn: functions-framework
-	// servers such as http://127.0.0.1:8081/RollUpOnWrite. While there is none,
-	// every delivery fails. SetTargets changes them.
-	Targets []string
+// maxInFlight is the most deliveries under way at once: the highest request concurrency of a Cloud
+// Run instance. Others wait their turn.
+const maxInFlight = 1000
 
-	// Client makes the requests. Default: one that goes past any proxy and keeps
-	// up to InFlight connections open to each target.
-	Client *http.Client
+// Options configures a [Relay].
+type Options struct {
+	// Targets are the URLs that events are posted to, in turn: functions-framework servers such as
+	// http://127.0.0.1:8081/RollUpOnWrite. While there is none, every delivery fails. SetTargets
+	// changes them.
+	Targets []string
 
 	// Logger gets one warning for each failed delivery and each refused request.
 	// Default: slog.Default().
 	Logger *slog.Logger
 
-	// Initial and Max bound the wait before a redelivery, which doubles from Initial
-	// (default 100 ms) to Max (default 5 s). Eventarc waits 10 to 600 s and gives up
-	// after 24 h; a Relay does not give up.
+	// Initial and Max bound the wait before a redelivery, which doubles from Initial (default
+	// 100 ms) to Max (default 5 s). Eventarc waits 10 to 600 s and gives up after 24 h; a Relay
+	// does not give up.
 	Initial, Max time.Duration
 
-	// Timeout is how long one delivery may take; then it is cut off, counts as
-	// failed and is made again. Default 10 s, Pub/Sub's acknowledgement deadline.
+	// Timeout is how long one delivery may take; then it is cut off, counts as failed and is made
+	// again. Default 10 s, Pub/Sub's acknowledgement deadline.
 	Timeout time.Duration
 
-	// InFlight is the most deliveries under way at once; others wait their turn.
-	// Default 1000, the highest request concurrency of a Cloud Run instance.
-	InFlight int
-
-	// Faults is what goes wrong on the way. Default: nothing.
+	// Faults makes deliveries go wrong. Default: none does.
 	Faults Faults
 }
 
-// A Relay accepts events and delivers each to its targets, again and again until
-// one of them answers 2xx. Its methods may be called concurrently.
+// A Relay accepts events and delivers each to its targets, again and again until one of them
+// answers 2xx. Its methods may be called concurrently.
 //
-// Events wait in memory, each copy with a goroutine of its own. A Relay must be
-// closed when it is no longer needed.
+// Events wait in memory, each copy with a goroutine of its own. A Relay must be closed when it is
+// no longer needed.
 type Relay struct {
 	options Options
-	client  *http.Client
+	client  *http.Client  // goes past any proxy
 	slots   chan struct{} // holds a token for each delivery under way
 
-	// start runs f in a goroutine that running counts, with a context that cancel
-	// ends.
+	// start runs f in a goroutine that running counts, with a context that cancel ends.
 	start   func(f func(context.Context))
 	running sync.WaitGroup
 	cancel  context.CancelFunc
@@ -86,30 +98,23 @@ type Stats struct {
 	Redelivered  int // deliveries of a copy after its first
 	LostAcks     int // 2xx answers lost on purpose
 	Acknowledged int // events that were answered 2xx
-	InFlight     int // deliveries under way now
 }
 
 // New returns a running Relay.
 func New(o Options) *Relay {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	o.Initial = orDefault(o.Initial, 100*time.Millisecond)
-	o.Max = orDefault(o.Max, 5*time.Second)
-	o.Timeout = orDefault(o.Timeout, 10*time.Second)
-	o.InFlight = orDefault(o.InFlight, 1000)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Initial = cmp.Or(o.Initial, 100*time.Millisecond)
+	o.Max = cmp.Or(o.Max, 5*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Relay{
 		options: o,
-		client:  o.Client,
-		slots:   make(chan struct{}, o.InFlight),
+		client:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxInFlight}},
+		slots:   make(chan struct{}, maxInFlight),
 		cancel:  cancel,
 		targets: slices.Clone(o.Targets),
 		idle:    make(chan struct{}),
-	}
-	if r.client == nil {
-		r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.InFlight}}
 	}
 	r.start = func(f func(context.Context)) {
 		r.running.Go(func() { f(ctx) })
@@ -118,26 +123,25 @@ func New(o Options) *Relay {
 	return r
 }
 
-func orDefault[T int | time.Duration](v, byDefault T) T {
-	if v > 0 {
-		return v
-	}
-	return byDefault
-}
-
-// ServeHTTP accepts one event from the emulator, repairs it and answers 202 without
-// waiting for its delivery. It answers 400 to what is not a document event, 405 to
-// what is not a POST, 413 to a body above 16 MiB, and 503 once the Relay is closed.
+// ServeHTTP accepts one event from the emulator, repairs it and answers 202 without waiting for its
+// delivery. It answers 400 to what is not a document event, 405 to what is not a POST, 413 to a
+// body above 16 MiB, and 503 once the Relay is closed.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	refuse := func(status int, err error) {
+	status, err := r.accept(w, req)
+	if err != nil {
 		r.options.Logger.WarnContext(req.Context(), "event refused",
 			"event_id", req.Header.Get("Ce-Id"), "document", req.Header.Get("Ce-Document"), "error", err)
 		http.Error(w, err.Error(), status)
+		return
 	}
+	w.WriteHeader(status)
+}
+
+// accept returns the status to answer a request with.
+func (r *Relay) accept(w http.ResponseWriter, req *http.Request) (int, error) {
 	if req.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(http.StatusMethodNotAllowed, fmt.Errorf("eventrelay: method %s", req.Method))
-		return
+		return http.StatusMethodNotAllowed, fmt.Errorf("eventrelay: method %s", req.Method)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
 	if err != nil {
@@ -145,27 +149,23 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			status = http.StatusRequestEntityTooLarge
 		}
-		refuse(status, fmt.Errorf("eventrelay: event body: %w", err))
-		return
+		return status, fmt.Errorf("eventrelay: event body: %w", err)
 	}
 	e, err := repair(req.Header, body)
 	if err != nil {
-		refuse(http.StatusBadRequest, err)
-		return
+		return http.StatusBadRequest, err
 	}
 	if err := r.Deliver(e); err != nil {
-		refuse(http.StatusServiceUnavailable, err)
-		return
+		return http.StatusServiceUnavailable, err
 	}
-	w.WriteHeader(http.StatusAccepted)
+	return http.StatusAccepted, nil
 }
 
-// Deliver accepts an event and returns without waiting for its delivery. Whether an
-// id has been seen before does not matter: each call is an event of its own.
+// Deliver accepts an event and returns without waiting for its delivery. Whether an id has been
+// seen before does not matter: each call is an event of its own.
 //
-// It returns ErrClosed after Close, and another error if the event could never be
-// delivered: an attribute that CloudEvents requires is missing, or a header cannot be
-// sent.
+// It returns ErrClosed after Close, and another error if the event could never be delivered: an
+// attribute that CloudEvents requires is missing, or a header cannot be sent.
 func (r *Relay) Deliver(e Event) error {
 	if err := e.check(); err != nil {
 		return err
@@ -197,9 +197,9 @@ func (r *Relay) SetTargets(targets []string) {
 	r.targets = slices.Clone(targets)
 }
 
-// Wait returns when the Relay is idle: every accepted event is acknowledged, and no
-// copy of any is still to come. It returns ErrClosed if Close dropped one of them,
-// or the context's error if that ends first.
+// Wait returns when the Relay is idle: every accepted event is acknowledged, and no copy of any is
+// still to come. It returns ErrClosed if Close dropped one of them, or the context's error if that
+// ends first.
 func (r *Relay) Wait(ctx context.Context) error {
 	r.mu.Lock()
 	idle := r.idle
@@ -224,15 +224,13 @@ func (r *Relay) Stats() Stats {
 	return r.stats
 }
 
-// Close drops the events that are not yet acknowledged, cuts off the deliveries
-// under way and returns when every goroutine of the Relay has ended.
+// Close drops the events that are not yet acknowledged, cuts off the deliveries under way and
+// returns when every goroutine of the Relay has ended.
 func (r *Relay) Close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
 	r.cancel()
 	r.running.Wait()
-	if r.options.Client == nil {
-		r.client.CloseIdleConnections()
-	}
+	r.client.CloseIdleConnections()
 }

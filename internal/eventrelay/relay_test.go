@@ -5,12 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,9 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
-	"go.uber.org/goleak"
 )
 
 // A delivery is what a target saw.
@@ -87,12 +82,12 @@ func hang(_ int, req *http.Request) int {
 // unless o says otherwise. It is closed when the test ends.
 func newRelay(t *testing.T, n *network, o Options) *Relay {
 	t.Helper()
-	o.Client = &http.Client{Transport: n}
 	o.Logger = slog.New(slog.DiscardHandler)
 	if o.Targets == nil {
 		o.Targets = []string{"http://a", "http://b"}
 	}
 	r := New(o)
+	r.client.Transport = n
 	t.Cleanup(r.Close)
 	return r
 }
@@ -255,11 +250,12 @@ func TestInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		n := newNetwork(func(int, *http.Request) int { <-release; return 200 })
-		r := newRelay(t, n, Options{InFlight: 3, Timeout: time.Hour})
+		r := newRelay(t, n, Options{Timeout: time.Hour})
+		r.slots = make(chan struct{}, 3)
 		deliver(t, r, ids(10)...)
 		synctest.Wait()
-		if got, want := r.Stats(), (Stats{Events: 10, Deliveries: 3, InFlight: 3}); got != want {
-			t.Errorf("%+v, want %+v", got, want)
+		if got, want := r.Stats(), (Stats{Events: 10, Deliveries: 3}); got != want || len(r.slots) != 3 {
+			t.Errorf("%+v and %d under way, want %+v and 3", got, len(r.slots), want)
 		}
 		close(release)
 		wait(t, r)
@@ -267,139 +263,6 @@ func TestInFlight(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	})
-}
-
-func TestDuplicates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(always(200))
-		r := newRelay(t, n, Options{Faults: Faults{Duplicates: 1}})
-		deliver(t, r, ids(50)...)
-		wait(t, r)
-		together, later := 0, 0
-		for id, deliveries := range n.seen() {
-			if len(deliveries) != 2 {
-				t.Fatalf("%s: %v, want two deliveries", id, deliveries)
-			}
-			// All were acknowledged at once, so a later copy came after that.
-			if deliveries[1].At == 0 {
-				together++
-			} else {
-				later++
-			}
-		}
-		if together == 0 || later == 0 {
-			t.Errorf("%d second copies came with the first and %d later, want some of each", together, later)
-		}
-		want := Stats{Events: 50, Duplicated: 50, Deliveries: 100, Acknowledged: 50}
-		if diff := cmp.Diff(want, r.Stats()); diff != "" {
-			t.Errorf("Stats (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// Once one copy is acknowledged, the other is not delivered again.
-func TestOneAcknowledgementEndsTheMessage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const acknowledged = 2
-		n := newNetwork(func(nth int, _ *http.Request) int {
-			if nth == acknowledged {
-				return 200
-			}
-			return 500
-		})
-		r := newRelay(t, n, Options{Faults: Faults{Duplicates: 1}})
-		deliver(t, r, "e")
-		wait(t, r)
-		// Both copies have been delivered by then, or the second is still to come: once.
-		want := Stats{Events: 1, Duplicated: 1, Acknowledged: 1}
-		want.Deliveries = len(n.deliveries)
-		want.Redelivered = want.Deliveries - 2
-		if diff := cmp.Diff(want, r.Stats()); diff != "" {
-			t.Errorf("Stats (-want +got):\n%s", diff)
-		}
-		if want.Deliveries > acknowledged+1 {
-			t.Errorf("%d deliveries, want at most one after the acknowledgement", want.Deliveries)
-		}
-	})
-}
-
-func TestLostAcks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		faults := Faults{Seed: 7, LostAcks: 0.5}
-		n := newNetwork(always(200))
-		r := newRelay(t, n, Options{Faults: faults})
-		all := ids(50)
-		deliver(t, r, all...)
-		wait(t, r)
-		seen, lost := n.seen(), 0
-		for _, id := range all {
-			want := 1
-			for faults.loses(id, 0, want-1) {
-				want++
-			}
-			if got := len(seen[id]); got != want {
-				t.Errorf("%s: %d deliveries, want %d", id, got, want)
-			}
-			lost += want - 1
-		}
-		want := Stats{Events: 50, Deliveries: 50 + lost, Redelivered: lost, LostAcks: lost, Acknowledged: 50}
-		if diff := cmp.Diff(want, r.Stats()); diff != "" {
-			t.Errorf("Stats (-want +got):\n%s", diff)
-		}
-	})
-}
-
-func TestDelayReorders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(always(200))
-		r := newRelay(t, n, Options{Faults: Faults{Delay: time.Second}})
-		all := ids(50)
-		deliver(t, r, all...)
-		wait(t, r)
-		var got []string
-		for _, d := range n.deliveries {
-			got = append(got, d.ID)
-			if d.At > time.Second {
-				t.Errorf("%s came after %v, want at most 1s", d.ID, d.At)
-			}
-		}
-		if slices.Equal(got, all) {
-			t.Error("all came in order")
-		}
-		if diff := cmp.Diff(all, slices.Sorted(slices.Values(got))); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// One seed does the same to the same events, in whatever order they come.
-func TestSameSeedSameFaults(t *testing.T) {
-	run := func(t *testing.T, seed uint64, ids []string) (seen map[string][]delivery) {
-		synctest.Test(t, func(t *testing.T) {
-			n := newNetwork(always(200))
-			r := newRelay(t, n, Options{
-				Faults: Faults{Seed: seed, Duplicates: 0.3, LostAcks: 0.3, Delay: time.Second},
-			})
-			deliver(t, r, ids...)
-			wait(t, r)
-			seen = n.seen()
-		})
-		return seen
-	}
-	forth := ids(100)
-	back := slices.Clone(forth)
-	slices.Reverse(back)
-	first, second, other := run(t, 1, forth), run(t, 1, back), run(t, 2, forth)
-	anyTarget := cmpopts.IgnoreFields(delivery{}, "Target")
-	if diff := cmp.Diff(first, second, anyTarget); diff != "" {
-		t.Errorf("the same seed (-in order +reversed):\n%s", diff)
-	}
-	if cmp.Equal(first, other, anyTarget) {
-		t.Error("two seeds did the same")
-	}
-	if !slices.Equal(slices.Sorted(maps.Keys(first)), forth) {
-		t.Errorf("events %v", slices.Sorted(maps.Keys(first)))
-	}
 }
 
 func TestWait(t *testing.T) {
@@ -429,7 +292,8 @@ func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(hang)
 		// One event under way, one that waits its turn, one that waits for time to pass.
-		r := newRelay(t, n, Options{InFlight: 1, Timeout: time.Hour})
+		r := newRelay(t, n, Options{Timeout: time.Hour})
+		r.slots = make(chan struct{}, 1)
 		deliver(t, r, "under way", "waiting")
 		delayed := newRelay(t, n, Options{Faults: Faults{Delay: time.Hour}})
 		deliver(t, delayed, "delayed")
@@ -437,7 +301,7 @@ func TestClose(t *testing.T) {
 		start := time.Now()
 		for _, r := range []*Relay{r, delayed} {
 			r.Close()
-			if got := r.Stats().InFlight; got != 0 {
+			if got := len(r.slots); got != 0 {
 				t.Errorf("%d deliveries under way after Close", got)
 			}
 			r.Close() // does nothing more
@@ -467,7 +331,6 @@ func TestLog(t *testing.T) {
 		})
 		r := New(Options{
 			Targets: []string{"http://a/f"},
-			Client:  &http.Client{Transport: n},
 			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{
 				ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 					if a.Key == slog.TimeKey {
@@ -477,6 +340,7 @@ func TestLog(t *testing.T) {
 				},
 			})),
 		})
+		r.client.Transport = n
 		deliver(t, r, "e")
 		time.Sleep(time.Second) // the second delivery hangs
 		req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}"))
@@ -497,135 +361,4 @@ func TestLog(t *testing.T) {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
 	})
-}
-
-func TestDeliverRefuses(t *testing.T) {
-	r := newRelay(t, newNetwork(always(200)), Options{})
-	for _, key := range []string{"Ce-Id", "Ce-Source", "Ce-Specversion", "Ce-Type"} {
-		e := newEvent(t, "e")
-		e.Header.Del(key)
-		if err := r.Deliver(e); err == nil || !strings.Contains(err.Error(), strings.ToLower(key)) {
-			t.Errorf("without %s: %v", key, err)
-		}
-	}
-	e := newEvent(t, "e")
-	e.Header.Set("Ce-Document", "two\r\nlines")
-	if err := r.Deliver(e); err == nil {
-		t.Error("a header with a line break was accepted")
-	}
-	if got := r.Stats(); got != (Stats{}) {
-		t.Errorf("%+v, want nothing counted", got)
-	}
-}
-
-func TestServeHTTPRefuses(t *testing.T) {
-	req, body := captured(t, "update.http")
-	without := func(key string) http.Header {
-		h := req.Header.Clone()
-		h.Del(key)
-		return h
-	}
-	tests := []struct {
-		name, method string
-		header       http.Header
-		body         []byte
-		want         int
-	}{
-		{"GET", http.MethodGet, req.Header, nil, http.StatusMethodNotAllowed},
-		{"no body", http.MethodPost, req.Header, nil, http.StatusBadRequest},
-		{"no protobuf", http.MethodPost, req.Header, []byte("{}"), http.StatusBadRequest},
-		{"base64 of no protobuf", http.MethodPost, req.Header, []byte("////"), http.StatusBadRequest},
-		{"half a body", http.MethodPost, req.Header, body[:len(body)/2/4*4], http.StatusBadRequest},
-		{"no document", http.MethodPost, req.Header, []byte("GgA="), http.StatusBadRequest},
-		{"no id", http.MethodPost, without("Ce-Id"), body, http.StatusBadRequest},
-		{"no CloudEvent", http.MethodPost, http.Header{}, body, http.StatusBadRequest},
-		{"too large", http.MethodPost, req.Header, make([]byte, maxBody+1), http.StatusRequestEntityTooLarge},
-	}
-	r := newRelay(t, newNetwork(always(200)), Options{})
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			req := httptest.NewRequest(test.method, "/functions/projects/demo-tally/triggers/t", bytes.NewReader(test.body))
-			req.Header = test.header
-			w := httptest.NewRecorder()
-			r.ServeHTTP(w, req)
-			if w.Code != test.want {
-				t.Errorf("%d %s, want %d", w.Code, w.Body, test.want)
-			}
-		})
-	}
-	if got := r.Stats(); got != (Stats{}) {
-		t.Errorf("%+v, want nothing accepted", got)
-	}
-
-	r.Close()
-	w := httptest.NewRecorder()
-	closed := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
-	closed.Header = req.Header
-	r.ServeHTTP(w, closed)
-	if w.Code != http.StatusServiceUnavailable {
-		t.Errorf("%d after Close, want 503", w.Code)
-	}
-}
-
-// Over real connections: what the emulator posted comes out repaired, while the
-// emulator has long had its answer; and Close leaves nothing behind, here or at the
-// target.
-func TestServeHTTP(t *testing.T) {
-	req, body := captured(t, "update.http")
-	want, err := repair(req.Header, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	answer := make(chan struct{})
-	received := make(chan Event, 1)
-	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		received <- Event{Header: req.Header, Body: body}
-		<-answer
-	}))
-	defer target.Close()
-	others := goleak.IgnoreCurrent()
-	r := New(Options{Targets: []string{target.URL}, Logger: slog.New(slog.DiscardHandler)})
-	defer r.Close()
-
-	w := httptest.NewRecorder()
-	posted := httptest.NewRequest(http.MethodPost, "/functions/projects/demo-tally/triggers/t", bytes.NewReader(body))
-	posted.Header = req.Header
-	r.ServeHTTP(w, posted)
-	if w.Code != http.StatusAccepted {
-		t.Errorf("answered %d, want 202", w.Code)
-	}
-
-	got := <-received
-	for _, key := range []string{"Accept-Encoding", "Content-Length", "User-Agent"} { // Go's client's own
-		got.Header.Del(key)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	close(answer)
-	wait(t, r)
-	r.Close()
-	goleak.VerifyNone(t, others)
-}
-
-// Close cuts off a delivery that a target does not answer.
-func TestCloseCutsOff(t *testing.T) {
-	arrived := make(chan struct{})
-	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-		_, _ = io.Copy(io.Discard, req.Body) // or the server does not notice that the client has gone
-		close(arrived)
-		<-req.Context().Done()
-	}))
-	defer target.Close()
-	others := goleak.IgnoreCurrent()
-	r := New(Options{Targets: []string{target.URL}, Logger: slog.New(slog.DiscardHandler)})
-	deliver(t, r, "e")
-	<-arrived
-	r.Close()
-	goleak.VerifyNone(t, others)
 }

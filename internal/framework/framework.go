@@ -1,14 +1,13 @@
-// Package framework serves the registered functions with Google's functions framework on this machine,
-// at a port that is certainly theirs.
+// Package framework serves the registered functions with Google's functions framework on this
+// machine, at a port that is certainly theirs.
 //
 // The framework wants to be told a port, says nothing when it listens there, and takes no listener.
-// [Serve] asks a question that only this process can answer, so that another program at the port is not
-// taken for the functions. A process of their own is started by its parent with a [Listener] as its
-// standard output, and calls [Tell].
+// [Serve] asks a question that only this process can answer, so that another program at the port is
+// not taken for the functions. A parent starts a process of functions with a [Listener] as its
+// standard output, and the process calls [Tell].
 package framework
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -31,13 +31,13 @@ const (
 	// attempts is how many ports Serve tries where freeport cannot hold them.
 	attempts = 5
 
-	// pollEvery is how often Serve asks whether the framework serves. Nothing else tells.
+	// pollEvery is how often Serve asks whether the framework serves.
 	pollEvery = 5 * time.Millisecond
 )
 
-// Serve serves the registered functions at a port of the loopback address, or at any that is free if port
-// is 0, and calls ready with the port when this process serves there. It returns an error when it cannot
-// serve, or no longer can. A process calls it once.
+// Serve serves the registered functions at a port of the loopback address, or at any that is free
+// if port is 0, and calls ready with the port when this process serves there. It returns an error
+// when it cannot serve, or no longer can. A process calls it once.
 func Serve(port int, ready func(port int)) error {
 	if os.Getenv("FUNCTION_TARGET") != "" {
 		return errors.New("framework: FUNCTION_TARGET is set, so one function would be served at every path; unset it")
@@ -46,8 +46,13 @@ func Serve(port int, ready func(port int)) error {
 	functions.HTTP(question, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, answer) // to this process
 	})
+	serveAt := func(port int, ready func()) error {
+		number := strconv.Itoa(port)
+		serve := func() error { return funcframework.StartHostPort(loopback, number) }
+		return serveUntil(serve, "http://"+net.JoinHostPort(loopback, number)+"/"+question, answer, ready)
+	}
 	if port != 0 {
-		return serveAt(port, question, answer, func() { ready(port) })
+		return serveAt(port, func() { ready(port) })
 	}
 	for attempt := 1; ; attempt++ {
 		port, release, err := freeport.Hold(1)
@@ -55,7 +60,7 @@ func Serve(port int, ready func(port int)) error {
 			return err
 		}
 		served := false
-		err = serveAt(port, question, answer, func() {
+		err = serveAt(port, func() {
 			served = true
 			release()
 			ready(port)
@@ -68,12 +73,6 @@ func Serve(port int, ready func(port int)) error {
 			return err
 		}
 	}
-}
-
-func serveAt(port int, question, answer string, ready func()) error {
-	number := strconv.Itoa(port)
-	serve := func() error { return funcframework.StartHostPort(loopback, number) }
-	return serveUntil(serve, "http://"+net.JoinHostPort(loopback, number)+"/"+question, answer, ready)
 }
 
 // serveUntil serves, calls ready once url has the answer, and returns when serve does.
@@ -112,27 +111,29 @@ func get(ctx context.Context, url string) string {
 		return ""
 	}
 	defer res.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // what was cut off is no answer
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // an answer that is cut off is not ours
 	return string(text)
 }
 
-// telling begins the line by which a process tells its port.
-const telling = "tally: functions served at port "
+// told matches the line by which a process tells its port.
+var told = regexp.MustCompile(`(?m)^tally: functions served at port (\d+)\n`)
 
 // Tell tells the port on standard output, to the parent's [Listener].
-func Tell(port int) { fmt.Printf("%s%d\n", telling, port) }
+func Tell(port int) { fmt.Printf("tally: functions served at port %d\n", port) }
 
-// A Listener is what the standard output of a process is written to that calls [Tell].
+// A Listener is the standard output of a process that calls [Tell].
 type Listener struct {
 	next io.Writer
 	port chan int
-
-	line []byte // the last one, as far as it was written
+	text []byte // until the port was told
 	told bool
 }
 
 // NewListener returns a listener that passes on what it hears to next, unless that is nil.
 func NewListener(next io.Writer) *Listener {
+	if next == nil {
+		next = io.Discard
+	}
 	return &Listener{next: next, port: make(chan int, 1)}
 }
 
@@ -140,29 +141,13 @@ func NewListener(next io.Writer) *Listener {
 func (l *Listener) Port() <-chan int { return l.port }
 
 func (l *Listener) Write(p []byte) (int, error) {
-	l.hear(p)
-	if l.next == nil {
-		return len(p), nil
+	if !l.told {
+		l.text = append(l.text, p...)
+		if m := told.FindSubmatch(l.text); m != nil {
+			port, _ := strconv.Atoi(string(m[1])) // our own digits
+			l.port <- port
+			l.text, l.told = nil, true
+		}
 	}
 	return l.next.Write(p)
-}
-
-func (l *Listener) hear(p []byte) {
-	if l.told {
-		return
-	}
-	l.line = append(l.line, p...)
-	for {
-		line, rest, whole := bytes.Cut(l.line, []byte("\n"))
-		if !whole {
-			return
-		}
-		l.line = rest
-		number, ok := bytes.CutPrefix(line, []byte(telling))
-		if port, err := strconv.Atoi(string(number)); ok && err == nil {
-			l.told, l.line = true, nil
-			l.port <- port
-			return
-		}
-	}
 }

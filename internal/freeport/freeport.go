@@ -1,5 +1,5 @@
-// Package freeport holds ports of the loopback address for servers that must be told one before they
-// start. A server that can listen on port 0, and say which port it got, needs none of this.
+// Package freeport holds ports of the loopback address for servers that must be told one before
+// they start. A server that can listen on port 0, and say which port it got, needs none of this.
 package freeport
 
 import "fmt"
@@ -8,14 +8,14 @@ import "fmt"
 // seldom.
 const attempts = 100
 
-// Hold returns the first of n ports in a row that nobody uses, and holds them until release is called
-// or the process ends. No other call of Hold gets a port that is held, in whatever process, and the
-// system gives it neither to a connection nor to a listener that takes any port. A server that is told
-// the port can listen on it while it is held, if it allows addresses to be reused. Servers in Go, Java
-// and Node.js do.
+// Hold returns the first of n ports in a row that nobody uses, and holds them until release is
+// called or the process ends. No other call of Hold gets a port that is held, in whatever process,
+// and the system gives it neither to a connection nor to a listener that takes any port. A server
+// that is told the port can listen on it while it is held, if it allows addresses to be reused.
+// Servers in Go, Java and Node.js do.
 //
-// Only Linux can hold ports in this way. On another system a port can be lost before the server listens
-// on it, and whoever starts the server has to try another one then.
+// Only Linux can hold ports in this way. On another system a port can be lost before the server
+// listens on it, and whoever starts the server has to try another one then.
 func Hold(n int) (first int, release func(), err error) {
 	for range attempts {
 		if first, release, err = holdRow(n); err == nil {

@@ -23,8 +23,8 @@ func bind(socket, port int) (bound int, err error) {
 	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		return 0, err
 	}
-	// Reuse is allowed only now. Bind has failed if another socket has the port, even one that allows
-	// reuse. From here on a server that allows it too can bind to the port.
+	// Reuse is allowed only now. Bind has failed if another socket has the port, even one that
+	// allows reuse. From here on a server that allows it too can bind to the port.
 	if err := syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
 		return 0, err
 	}

@@ -7,15 +7,15 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// Amounts are what a shard or a partial sum adds to its document.
+// Amounts are those that a shard or a partial sum adds to its document.
 type amounts struct {
 	sums    map[string]*rollup.Sum // by field
 	partial bool                   // it is a partial sum, whose amounts count only when it is folded
 	whole   bool                   // nothing but finite numbers, so that it can be folded
-	left    map[string]bool        // what else is in it, that the extension adds up and no route can name
+	left    map[string]bool        // amounts that the extension adds up and no route can name
 }
 
-// contents returns what a shard's fields stand for.
+// contents returns the amounts in a shard's fields.
 func contents(fields map[string]any) amounts {
 	a := amounts{sums: map[string]*rollup.Sum{}, whole: true, left: map[string]bool{}}
 	updates, ok := fields[fieldUpdates].([]any)

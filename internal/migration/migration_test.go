@@ -330,8 +330,8 @@ func TestScanWithoutRoutes(t *testing.T) {
 	}
 }
 
-// Where roll-ups are the documents' own fields, these are carried until Tally writes them, and not when
-// it did so too early.
+// Where roll-ups are the documents' own fields, these are carried until Tally writes them, and not
+// when it did so too early.
 func TestInPlace(t *testing.T) {
 	d := newDatabase(t)
 	var err error

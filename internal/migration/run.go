@@ -40,7 +40,8 @@ func (p *Plan) Left() map[string]rollup.Number {
 	return left
 }
 
-// Cost returns what Run bills, unless clients write the same shards meanwhile, and the scan after it.
+// Cost returns what Run bills, unless clients write the same shards meanwhile, and the scan after
+// it.
 func (p *Plan) Cost() billing.Counts {
 	cost := billing.Counts{Reads: p.Reads}
 	for _, d := range p.ToDo() {
@@ -56,13 +57,14 @@ func (p *Plan) Cost() billing.Counts {
 	return cost
 }
 
-// mostFailures is after how many documents that failed Run begins no more: the reason is hardly theirs then.
+// mostFailures is after how many documents that failed Run begins no more: the reason is hardly
+// theirs then.
 const mostFailures = 10
 
 // Run folds the shards of each document and carries what its fields hold. Clients may write shards
-// all the while; the extension must not run. When ctx ends Run may leave a document half-way, with its
-// truth as before. progress, unless nil, is called with the number of documents done, one call at a
-// time.
+// all the while; the extension must not run. When ctx ends Run may leave a document half-way, with
+// its truth as before. progress, unless nil, is called with the number of documents done, one call
+// at a time.
 //
 // One document's failure does not keep Run from the others. The error joins all of them.
 func (p *Plan) Run(ctx context.Context, client *firestore.Client, concurrency int, progress func(done int)) error {
@@ -98,8 +100,8 @@ func (p *Plan) Run(ctx context.Context, client *firestore.Client, concurrency in
 	return errors.Join(append(failures, context.Cause(ctx))...)
 }
 
-// migrate folds first: until something is carried, the shards are less than the document's field, and
-// readers that show the greater of the two show no more than the truth at any time.
+// migrate folds first: until something is carried, the shards are less than the document's field,
+// and readers that show the greater of the two show no more than the truth at any time.
 func (d *Document) migrate(ctx context.Context, client *firestore.Client) error {
 	if d.Fold > 0 {
 		err := d.shards(client, d.Totals[0].Field).Renumber(ctx, d.numShards)
@@ -124,18 +126,18 @@ type Difference struct {
 	Why      string `json:"why"`
 }
 
-// A Comparison is what became of a plan.
+// A Comparison tells what became of a plan.
 type Comparison struct {
 	Differing []Difference
 	Exact     int // documents that are there now and do not differ
 
-	// Moved is how many documents' totals are higher than they were, and By how much by field:
-	// what clients added meanwhile.
+	// Moved is how many documents' totals are higher than they were, and By how much by field: what
+	// clients added meanwhile.
 	Moved int
 	By    map[string]rollup.Number
 
-	// Rewritten is how many shards with random ids clients have written since. They count where they
-	// are, and the next run folds them.
+	// Rewritten is how many shards with random ids clients have written since. They count where
+	// they are, and the next run folds them.
 	Rewritten int
 }
 
@@ -191,8 +193,8 @@ func (p *Plan) Compare(after *Plan) Comparison {
 	return c
 }
 
-// sumTolerance is the relative difference that comes from the order in which doubles are added: some
-// rounding steps of 1e-16 for each of thousands of shards.
+// sumTolerance is the relative difference that comes from the order in which doubles are added:
+// some rounding steps of 1e-16 for each of thousands of shards.
 const sumTolerance = 1e-12
 
 func (c *Comparison) differ(d *Document, format string, args ...any) {
@@ -202,7 +204,8 @@ func (c *Comparison) differ(d *Document, format string, args ...any) {
 // mostRollUps is how many roll-ups RolledUp reads.
 const mostRollUps = 100
 
-// RolledUp reports whether Tally has rolled up one of the plan's first documents. It bills up to 100 reads.
+// RolledUp reports whether Tally has rolled up one of the plan's first documents. It bills up to
+// 100 reads.
 func (p *Plan) RolledUp(ctx context.Context, client *firestore.Client) (bool, error) {
 	var refs []*firestore.DocumentRef
 	for _, d := range p.Documents[:min(mostRollUps, len(p.Documents))] {

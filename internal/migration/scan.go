@@ -35,15 +35,15 @@ const (
 // takes 2 minutes at most, and it begins one each minute.
 const Wait = 3 * time.Minute
 
-// A Plan is what a scan found.
+// A Plan lists the documents that a scan found.
 type Plan struct {
 	Routes    rollup.Routes // those whose shards are in _counter_shards_
 	Documents []*Document   // in the order of their paths
 	Uncounted []Uncounted
 	Reads     int64 // what the scan billed
 
-	// Idle is how long ago the extension wrote its state document, by Firestore's clock. Zero: there
-	// is none at the extension's default path.
+	// Idle is how long ago the extension wrote its state document, by Firestore's clock. Zero:
+	// there is none at the extension's default path.
 	Idle time.Duration
 }
 
@@ -64,14 +64,14 @@ type Document struct {
 // A Total is one field of a document.
 type Total struct {
 	Field string
-	Left  rollup.Number // what the document's field holds beyond what was carried from it
+	Left  rollup.Number // what the document's field holds less what was carried from it
 
 	held   bool       // the document has the field
 	rollUp bool       // Tally writes the field by now
 	shards rollup.Sum // of what shards and partial sums hold
 }
 
-// Expected is the truth: what the shards hold when nothing is left to do.
+// Expected is the true total, which the shards hold when nothing is left to do.
 func (t *Total) Expected() rollup.Number { return sum(t.shards.Total(), t.Left) }
 
 // Done reports whether nothing is left to do for the document.
@@ -79,8 +79,8 @@ func (d *Document) Done() bool {
 	return d.Fold == 0 && !slices.ContainsFunc(d.Totals, func(t Total) bool { return t.Left.Float() != 0 })
 }
 
-// An Uncounted is a kind of amounts that the extension adds to a document and that no route counts. They
-// stay where they are.
+// An Uncounted is a kind of amounts that the extension adds to a document and that no route counts.
+// They stay where they are.
 type Uncounted struct {
 	What    string `json:"what"`
 	Shards  int    `json:"shards"`  // how many hold such an amount; 0: the document does
@@ -97,12 +97,12 @@ type scan struct {
 	carried   int // fields of which something was carried
 }
 
-// Scan finds the documents of the routes whose shards are in _counter_shards_, those without shards too:
-// the extension deletes the shards that it has added up. It writes nothing. progress, unless nil, is
-// called with the number of reads so far.
+// Scan finds the documents of the routes whose shards are in _counter_shards_, those without shards
+// too: the extension deletes the shards that it has added up. It writes nothing. progress, unless
+// nil, is called with the number of reads so far.
 //
-// A scan bills one read for each document of the collections that the routes name, one for each shard
-// of the extension, wherever it is, and one for each field that a document holds.
+// A scan bills one read for each document of the collections that the routes name, one for each
+// shard of the extension, wherever it is, and one for each field that a document holds.
 func Scan(ctx context.Context, client *firestore.Client, routes rollup.Routes, progress func(read int64)) (*Plan, error) {
 	s := &scan{client: client, progress: progress, documents: map[string]*Document{}, uncounted: map[string]*Uncounted{}}
 	for _, r := range routes {
@@ -188,23 +188,22 @@ func (s *scan) each(ctx context.Context, query firestore.Query, f func(*firestor
 func (s *scan) findDocuments(ctx context.Context, route *rollup.Route) error {
 	pattern := route.Pattern()
 	pattern = pattern[:len(pattern)-2] // of the documents
-	names, captures := make([]string, len(pattern)), 0
-	for i, segment := range pattern {
-		if names[i] = segment.Name; segment.Capture {
-			captures++
-		}
-	}
 	last := len(pattern) - 1
-	if captures == 0 {
+	var names []string
+	for _, segment := range pattern {
+		names = append(names, segment.Name)
+	}
+	firstCapture := slices.IndexFunc(pattern, func(segment rollup.Segment) bool { return segment.Capture })
+	query := s.client.CollectionGroup(names[last-1]).Query
+	switch firstCapture {
+	case -1:
 		docs, err := s.client.GetAll(ctx, []*firestore.DocumentRef{s.client.Doc(strings.Join(names, "/"))})
 		if err == nil {
 			s.count(1)
 			s.foundDocument(route, docs[0])
 		}
 		return err
-	}
-	query := s.client.CollectionGroup(names[last-1]).Query
-	if captures == 1 && pattern[last].Capture {
+	case last:
 		query = s.client.Collection(strings.Join(names[:last], "/")).Query
 	}
 	fields := []firestore.FieldPath{{"num_shards"}, {"numShards"}, {document.TallyField}}
@@ -325,8 +324,16 @@ func generic(collection string) string {
 func (s *scan) readNotes(ctx context.Context) error {
 	var held []*Total
 	var notes []*firestore.DocumentRef
-	read := func() error {
-		docs, err := s.client.GetAll(ctx, notes)
+	for _, d := range s.Documents {
+		for i := range d.Totals {
+			if t := &d.Totals[i]; t.held {
+				held = append(held, t)
+				notes = append(notes, d.shards(s.client, t.Field).CarriedNote(s.client.Doc(d.Path), t.Field))
+			}
+		}
+	}
+	for page := range slices.Chunk(notes, pageSize) {
+		docs, err := s.client.GetAll(ctx, page)
 		if err != nil {
 			return err
 		}
@@ -340,26 +347,9 @@ func (s *scan) readNotes(ctx context.Context) error {
 				held[i].Left = sum(held[i].Left, negative(carried))
 			}
 		}
-		held, notes = nil, nil
-		return nil
+		held = held[len(docs):]
 	}
-	for _, d := range s.Documents {
-		for i := range d.Totals {
-			if t := &d.Totals[i]; t.held {
-				held = append(held, t)
-				notes = append(notes, d.shards(s.client, t.Field).CarriedNote(s.client.Doc(d.Path), t.Field))
-			}
-		}
-		if len(notes) >= pageSize {
-			if err := read(); err != nil {
-				return err
-			}
-		}
-	}
-	if len(notes) == 0 {
-		return nil
-	}
-	return read()
+	return nil
 }
 
 // shards returns the counter of one of the document's fields.

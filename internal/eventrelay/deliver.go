@@ -21,23 +21,23 @@ type message struct {
 	acknowledged chan struct{} // closed by Relay.finish
 }
 
-// deliver brings copy c of the message to one target after another until the
-// message is acknowledged. It makes at least one delivery, even if another copy is
-// acknowledged first: what has left cannot be recalled.
+// deliver brings copy c of the message to one target after another until the message is
+// acknowledged. It makes at least one delivery, even if another copy is acknowledged first: a copy
+// that has left cannot be recalled.
 func (r *Relay) deliver(ctx context.Context, m *message, c int) {
 	defer r.end()
 	id, faults := m.event.ID(), r.options.Faults
-
+	draws := faults.draws(id, c)
 	var (
 		target  string
-		acks    int             // 2xx answers to this copy
 		done    <-chan struct{} // nil, so never ready, until the first delivery
-		wait    = faults.lag(id, c, r.options.Max)
+		wait    = faults.lag(draws, c, r.options.Max)
 		backoff = min(r.options.Initial, r.options.Max)
 	)
 	for n := 0; ; n++ {
+		delay, lost, next := faults.delivery(draws, backoff)
 		select {
-		case <-time.After(wait + faults.delay(id, c, n)):
+		case <-time.After(wait + delay):
 		case <-done:
 			return
 		case <-ctx.Done():
@@ -52,11 +52,7 @@ func (r *Relay) deliver(ctx context.Context, m *message, c int) {
 		}
 		target = r.begin(target, n)
 		err := r.post(ctx, target, m.event)
-		lost := err == nil && faults.loses(id, c, acks)
-		if err == nil {
-			acks++
-		}
-		if lost {
+		if err == nil && lost {
 			err = errAckLost
 		}
 		r.finish(m, err)
@@ -69,19 +65,16 @@ func (r *Relay) deliver(ctx context.Context, m *message, c int) {
 			"target", target, "delivery", n+1, "error", err)
 
 		done = m.acknowledged
-		wait = faults.jitter(id, c, n, backoff)
-		backoff = min(2*backoff, r.options.Max)
+		wait, backoff = next, min(2*backoff, r.options.Max)
 	}
 }
 
-// begin counts the nth delivery of a copy and returns the target whose turn it is,
-// passing over the one that has just failed if there is another, or "" if there is
-// none.
+// begin counts the nth delivery of a copy and returns the target whose turn it is, but not the one
+// that has just failed if there is another. It returns "" if there is none.
 func (r *Relay) begin(failed string, n int) (target string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stats.Deliveries++
-	r.stats.InFlight++
 	if n > 0 {
 		r.stats.Redelivered++
 	}
@@ -95,8 +88,7 @@ func (r *Relay) begin(failed string, n int) (target string) {
 	return target
 }
 
-// post sends the event to the target. It returns nil if the answer is 2xx and
-// comes in time.
+// post sends the event to the target. It returns nil if the answer is 2xx and comes in time.
 func (r *Relay) post(ctx context.Context, target string, e Event) error {
 	if target == "" {
 		return errNoTarget
@@ -113,21 +105,18 @@ func (r *Relay) post(ctx context.Context, target string, e Event) error {
 		return err
 	}
 	defer resp.Body.Close()
-	// The answer's body means nothing. Reading it lets the connection be used
-	// again; if that fails, it is not.
-	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // a connection whose answer was read is used again
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("eventrelay: answered %s", resp.Status)
 	}
 	return nil
 }
 
-// finish counts the end of a delivery, and the message as acknowledged if the
-// delivery did not fail and is the first such.
+// finish counts the end of a delivery, and the message as acknowledged if this delivery is the
+// first that did not fail.
 func (r *Relay) finish(m *message, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stats.InFlight--
 	if errors.Is(err, errAckLost) {
 		r.stats.LostAcks++
 	}

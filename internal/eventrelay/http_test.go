@@ -1,0 +1,145 @@
+package eventrelay
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestDeliverRefuses(t *testing.T) {
+	r := newRelay(t, newNetwork(always(200)), Options{})
+	for _, key := range []string{"Ce-Id", "Ce-Source", "Ce-Specversion", "Ce-Type"} {
+		e := newEvent(t, "e")
+		e.Header.Del(key)
+		if err := r.Deliver(e); err == nil || !strings.Contains(err.Error(), strings.ToLower(key)) {
+			t.Errorf("without %s: %v", key, err)
+		}
+	}
+	e := newEvent(t, "e")
+	e.Header.Set("Ce-Document", "two\r\nlines")
+	if err := r.Deliver(e); err == nil {
+		t.Error("a header with a line break was accepted")
+	}
+	if got := r.Stats(); got != (Stats{}) {
+		t.Errorf("%+v, want nothing counted", got)
+	}
+}
+
+func TestServeHTTPRefuses(t *testing.T) {
+	req, body := captured(t, "update.http")
+	without := func(key string) http.Header {
+		h := req.Header.Clone()
+		h.Del(key)
+		return h
+	}
+	tests := []struct {
+		name, method string
+		header       http.Header
+		body         []byte
+		want         int
+	}{
+		{"GET", http.MethodGet, req.Header, nil, http.StatusMethodNotAllowed},
+		{"no body", http.MethodPost, req.Header, nil, http.StatusBadRequest},
+		{"no protobuf", http.MethodPost, req.Header, []byte("{}"), http.StatusBadRequest},
+		{"base64 of no protobuf", http.MethodPost, req.Header, []byte("////"), http.StatusBadRequest},
+		{"half a body", http.MethodPost, req.Header, body[:len(body)/2/4*4], http.StatusBadRequest},
+		{"no document", http.MethodPost, req.Header, []byte("GgA="), http.StatusBadRequest},
+		{"no id", http.MethodPost, without("Ce-Id"), body, http.StatusBadRequest},
+		{"no CloudEvent", http.MethodPost, http.Header{}, body, http.StatusBadRequest},
+		{"too large", http.MethodPost, req.Header, make([]byte, maxBody+1), http.StatusRequestEntityTooLarge},
+	}
+	r := newRelay(t, newNetwork(always(200)), Options{})
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			req := httptest.NewRequest(test.method, "/functions/projects/demo-tally/triggers/t", bytes.NewReader(test.body))
+			req.Header = test.header
+			w := httptest.NewRecorder()
+			r.ServeHTTP(w, req)
+			if w.Code != test.want {
+				t.Errorf("%d %s, want %d", w.Code, w.Body, test.want)
+			}
+		})
+	}
+	if got := r.Stats(); got != (Stats{}) {
+		t.Errorf("%+v, want nothing accepted", got)
+	}
+
+	r.Close()
+	w := httptest.NewRecorder()
+	closed := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+	closed.Header = req.Header
+	r.ServeHTTP(w, closed)
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("%d after Close, want 503", w.Code)
+	}
+}
+
+// Over real connections: what the emulator posted comes out repaired, while the
+// emulator has long had its answer; and Close leaves nothing behind, here or at the
+// target.
+func TestServeHTTP(t *testing.T) {
+	req, body := captured(t, "update.http")
+	want, err := repair(req.Header, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	answer := make(chan struct{})
+	received := make(chan Event, 1)
+	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		received <- Event{Header: req.Header, Body: body}
+		<-answer
+	}))
+	defer target.Close()
+	others := goleak.IgnoreCurrent()
+	r := New(Options{Targets: []string{target.URL}, Logger: slog.New(slog.DiscardHandler)})
+	defer r.Close()
+
+	w := httptest.NewRecorder()
+	posted := httptest.NewRequest(http.MethodPost, "/functions/projects/demo-tally/triggers/t", bytes.NewReader(body))
+	posted.Header = req.Header
+	r.ServeHTTP(w, posted)
+	if w.Code != http.StatusAccepted {
+		t.Errorf("answered %d, want 202", w.Code)
+	}
+
+	got := <-received
+	for _, key := range []string{"Accept-Encoding", "Content-Length", "User-Agent"} { // Go's client's own
+		got.Header.Del(key)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	close(answer)
+	wait(t, r)
+	r.Close()
+	goleak.VerifyNone(t, others)
+}
+
+// Close cuts off a delivery that a target does not answer.
+func TestCloseCutsOff(t *testing.T) {
+	arrived := make(chan struct{})
+	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body) // or the server does not notice that the client has gone
+		close(arrived)
+		<-req.Context().Done()
+	}))
+	defer target.Close()
+	others := goleak.IgnoreCurrent()
+	r := New(Options{Targets: []string{target.URL}, Logger: slog.New(slog.DiscardHandler)})
+	deliver(t, r, "e")
+	<-arrived
+	r.Close()
+	goleak.VerifyNone(t, others)
+}

@@ -1,0 +1,261 @@
+package shards_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"google.golang.org/grpc"
+
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/shards"
+)
+
+// A load is clients that increment counters/c, and the engine that rolls it up. Each
+// operation on a counter is run in the middle of one.
+type load struct {
+	t         *testing.T
+	client    *firestore.Client
+	counter   *shards.Counter
+	coalescer *rollup.Coalescer
+	route     rollup.Counter
+	events    sync.WaitGroup // not acknowledged yet
+	clients   sync.WaitGroup
+	stop      chan struct{} // closed: clients and watchers end
+	writes    atomic.Int64
+
+	mu         sync.Mutex
+	grown      sync.Cond // increments or failed changed
+	loaded     bool      // there are clients
+	failed     bool      // one of them
+	increments []committed
+	snapshots  []committed // of the watcher
+}
+
+// committed is an increment and when it was committed, or a total and when it was read.
+type committed struct {
+	amount int64
+	at     time.Time
+}
+
+const (
+	clients = 6
+	warm    = 50 // increments before an operation begins, and after it
+)
+
+func newLoad(t *testing.T, dial ...grpc.DialOption) *load {
+	t.Helper()
+	project, logger := emulatortest.Project(t), slog.New(slog.DiscardHandler)
+	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(), project, firestore.DefaultDatabaseID, dial...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(), project, firestore.DefaultDatabaseID, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	routes, err := rollup.ParseRoutes(rollup.DefaultRoute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	route, _, ok := routes.Match("counters/c/shards/0")
+	if !ok {
+		t.Fatal("no route")
+	}
+	l := &load{
+		t: t, client: client, counter: shards.New(client, "counters/c"), route: route,
+		coalescer: rollup.NewCoalescer(store, rollup.Options{Cadence: 100 * time.Millisecond, Timeout: time.Minute, Logger: logger}),
+		stop:      make(chan struct{}),
+	}
+	l.grown.L = &l.mu
+	return l
+}
+
+// event tells the engine that a shard changed, again and again until it acknowledges that.
+func (l *load) event() {
+	id := fmt.Sprint(l.writes.Add(1))
+	l.events.Go(func() {
+		for {
+			_, err := l.coalescer.Changed(context.Background(), l.route, rollup.Event{ID: id})
+			if err == nil {
+				return
+			}
+			l.t.Logf("event %s is delivered again: %v", id, err)
+		}
+	})
+}
+
+// increment has clients increment until the load stops, each by add.
+func (l *load) increment(add func(ctx context.Context, client, n int) (int64, time.Time, error)) {
+	l.loaded = true
+	for client := range clients {
+		l.clients.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-l.stop:
+					return
+				default:
+				}
+				amount, at, err := add(l.t.Context(), client, n)
+				if err == nil {
+					l.event()
+				} else {
+					l.t.Errorf("increment: %v", err)
+				}
+				l.mu.Lock()
+				l.increments = append(l.increments, committed{amount, at})
+				l.failed = l.failed || err != nil
+				l.grown.Broadcast()
+				l.mu.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+}
+
+// plainly increments by different amounts, and each second client with an outdated number
+// of shards.
+func (l *load) plainly(old int) func(context.Context, int, int) (int64, time.Time, error) {
+	outdated := shards.New(l.client, "counters/c", shards.NumShards(old))
+	return func(ctx context.Context, client, n int) (int64, time.Time, error) {
+		c := l.counter
+		if client%2 == 0 {
+			c = outdated
+		}
+		amount := int64(client*n%7 - 2)
+		at, err := c.Increment(ctx, amount)
+		return amount, at, err
+	}
+}
+
+// watch takes snapshots of all shards until the load stops.
+func (l *load) watch() {
+	none := shards.FieldOf(l.client.Doc("watch/constant"), "zero")
+	if _, err := l.client.Doc("watch/constant").Set(l.t.Context(), map[string]any{"zero": 0}); err != nil {
+		l.t.Fatal(err)
+	}
+	l.clients.Go(func() {
+		for {
+			select {
+			case <-l.stop:
+				return
+			default:
+			}
+			v, err := l.counter.Verify(l.t.Context(), none)
+			if err != nil {
+				l.t.Errorf("snapshot: %v", err)
+				return
+			}
+			total, ok := v.Counter.Int64()
+			if !ok {
+				l.t.Errorf("total %v is no integer", v.Counter)
+			}
+			l.mu.Lock()
+			l.snapshots = append(l.snapshots, committed{total, v.AsOf})
+			l.mu.Unlock()
+		}
+	})
+}
+
+// during runs an operation in the middle of the load, then stops that.
+func (l *load) during(operation func(ctx context.Context) error) {
+	l.t.Helper()
+	l.warmUp()
+	err := operation(l.t.Context())
+	l.event() // of the operation's last write
+	l.warmUp()
+	close(l.stop)
+	l.clients.Wait()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// warmUp waits until the clients have incremented some more.
+func (l *load) warmUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for enough := len(l.increments) + warm; l.loaded && !l.failed && len(l.increments) < enough; {
+		l.grown.Wait()
+	}
+}
+
+// between returns the sum of the increments committed after one time and not after another.
+func (l *load) between(after, until time.Time) int64 {
+	sum := int64(0)
+	for _, i := range l.increments {
+		if i.at.After(after) && !i.at.After(until) {
+			sum += i.amount
+		}
+	}
+	return sum
+}
+
+// want fails the test unless the shards and the roll-up have the total, an integer.
+func (l *load) want(total int64) {
+	l.t.Helper()
+	got, err := l.counter.Get(l.t.Context())
+	if n, ok := got.Int64(); n != total || !ok || err != nil {
+		l.t.Errorf("total %v, %v; want %d", got, err, total)
+	}
+	l.events.Wait()
+	r, err := l.counter.RollUp(l.t.Context())
+	if n, ok := r.Total.Int64(); n != total || !ok || err != nil {
+		l.t.Errorf("rolled up %+v, %v; want %d", r, err, total)
+	}
+	l.t.Logf("%d increments, %d snapshots", len(l.increments), len(l.snapshots))
+}
+
+// wantSnapshots fails the test unless each snapshot shows one of the totals that may be
+// seen at its time.
+func (l *load) wantSnapshots(may func(at time.Time) []int64) {
+	l.t.Helper()
+	for _, s := range l.snapshots {
+		ok := false
+		totals := may(s.at)
+		for _, total := range totals {
+			ok = ok || s.amount == total
+		}
+		if !ok {
+			l.t.Errorf("a snapshot at %v shows %d, want one of %d", s.at, s.amount, totals)
+		}
+	}
+	if len(l.snapshots) == 0 {
+		l.t.Error("no snapshot was taken")
+	}
+}
+
+var forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (l *load) create(n int) {
+	l.t.Helper()
+	if err := l.counter.Create(l.t.Context(), n); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// ids returns the shards' ids.
+func (l *load) ids() string {
+	l.t.Helper()
+	docs, err := l.client.Collection("counters/c/shards").Documents(l.t.Context()).GetAll()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var ids []string
+	for _, doc := range docs {
+		ids = append(ids, doc.Ref.ID)
+	}
+	return strings.Join(ids, " ")
+}
