@@ -80,6 +80,9 @@ func (p *page) port() port {
 // open takes the port.
 func (p *page) open() (err error) {
 	p.listener, err = listen(p.first)
+	if err != nil && !p.flag.Changed { // another tally has taken it since it was free
+		p.listener, err = listen(0)
+	}
 	return err
 }
 
