@@ -24,6 +24,8 @@ import (
 	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/firestore-tally/tally/rollup"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc"
 )
@@ -53,7 +55,7 @@ func (a *App) load() (*service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel, config.Project), databases: make(map[string]*database)}
+	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel, config.Project)}
 	s.open = s.dialStore
 	var observer func(billing.Counts)
 	if config.UsageFile != "" {
@@ -91,7 +93,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	s.ending.RLock()
 	defer s.ending.RUnlock()
 	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end as soon as it is unlocked
-	ctx, span := s.telemetry.StartEvent(ctx, r.Header)
+	ctx, span := s.telemetry.Start(ctx, "event", r.Header)
 	e := ended{began: time.Now()}
 	e.change, e.err = s.receive(r)
 	if e.err == nil {
@@ -117,7 +119,8 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// receive returns what an event's request tells. The body is not kept: very many events may be held.
+// receive returns what an event's request tells. The body is not kept: very many events may be
+// held.
 func (s *service) receive(r *http.Request) (trigger.Change, error) {
 	e, err := trigger.FromRequest(r)
 	if err != nil {
@@ -132,9 +135,9 @@ func (s *service) receive(r *http.Request) (trigger.Change, error) {
 	})
 }
 
-// OnSchedule serves a request of Cloud Scheduler: it audits the counters of every database. With the
-// query parameter dry_run=true it only reports. It answers a scheduleReport as JSON, with status 500
-// when anything failed, so that Scheduler retries.
+// OnSchedule serves a request of Cloud Scheduler: it audits the counters of every database. With
+// the query parameter dry_run=true it only reports. It answers a scheduleReport as JSON, with
+// status 500 when anything failed, so that Scheduler retries.
 func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost && r.Method != http.MethodGet {
 		w.Header().Set("Allow", "GET, POST")
@@ -177,8 +180,7 @@ type service struct {
 	ending  sync.RWMutex // held for reading while an event is held; see endGracefully
 
 	opening   singleflight.Group
-	mu        sync.Mutex
-	databases map[string]*database // by id
+	databases sync.Map // *database by id, of those that are open
 }
 
 // A database is one that is open.
@@ -188,28 +190,25 @@ type database struct {
 	coalescer *rollup.Coalescer
 }
 
-// database returns a database, which it opens on first use. It waits for that for the hold limit at most,
-// and keeps no other database waiting. A failed open is not remembered.
+// database returns a database, which it opens on first use. It waits for that for the hold limit at
+// most, and keeps no other database waiting. A failed open is not remembered.
 func (s *service) database(ctx context.Context, id string) (*database, error) {
-	if d := s.opened(id); d != nil {
-		return d, nil
+	if d, ok := s.databases.Load(id); ok {
+		return d.(*database), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.HoldLimit)
 	defer cancel()
 	opened := s.opening.DoChan(id, func() (any, error) {
-		if d := s.opened(id); d != nil { // by the call before
+		if d, ok := s.databases.Load(id); ok { // by the call before
 			return d, nil
 		}
 		store, err := s.open(context.WithoutCancel(ctx), id) // the client outlives the request that opens it
 		if err != nil {
 			return nil, err
 		}
-		store = s.telemetry.Store(store, firestorestore.Class)
 		logger := s.logger.With("database", id)
 		d := &database{store, logger, rollup.NewCoalescer(store, s.options(logger))}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.databases[id] = d
+		s.databases.Store(id, d)
 		return d, nil
 	})
 	select {
@@ -219,13 +218,6 @@ func (s *service) database(ctx context.Context, id string) (*database, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("database %s is not open yet: %w", id, context.Cause(ctx))
 	}
-}
-
-// opened returns a database that is open; nil: it is not.
-func (s *service) opened(id string) *database {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.databases[id]
 }
 
 // dialStore opens a database's store.
@@ -238,8 +230,15 @@ func (s *service) dialStore(ctx context.Context, id string) (rollup.AuditStore, 
 }
 
 func (s *service) options(logger *slog.Logger) rollup.Options {
-	// Half the hold limit, so that an event outlives one call that never answers.
-	return rollup.Options{Cadence: s.config.Cadence, Burst: s.config.Burst, Timeout: s.config.HoldLimit / 2, Hold: s.config.HoldLimit, Logger: logger, Wrote: s.telemetry.Wrote}
+	return rollup.Options{
+		Cadence: s.config.Cadence,
+		Burst:   s.config.Burst,
+		Timeout: s.config.HoldLimit / 2, // an event outlives one call that never answers
+		Hold:    s.config.HoldLimit,
+		Logger:  logger,
+		Wrote:   s.telemetry.Wrote,
+		Calling: s.telemetry.Calling(true, firestorestore.Class),
+	}
 }
 
 var (
@@ -274,9 +273,9 @@ type ended struct {
 	err     error
 }
 
-// record notes how an event ended, and warns when its roll-up came late. It exports telemetry if that
-// is due, unless the event was absorbed: then another, which is held, will do so.
-func (s *service) record(ctx context.Context, span telemetry.Span, e ended) {
+// record notes how an event ended, and warns when its roll-up came late. It exports telemetry if
+// that is due, unless the event was absorbed: then another, which is held, will do so.
+func (s *service) record(ctx context.Context, span trace.Span, e ended) {
 	held := time.Duration(-1)
 	if e.ending.Held {
 		held = time.Since(e.began)
@@ -289,17 +288,18 @@ func (s *service) record(ctx context.Context, span telemetry.Span, e ended) {
 		}
 	}
 	s.telemetry.Event(ctx, e.outcome, held)
-	span.Set("tally.outcome", string(e.outcome))
-	span.Set("tally.counter", e.counter)
-	span.Set("tally.event_id", e.change.ID)
-	span.End(e.err)
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("tally.outcome", string(e.outcome)),
+			attribute.String("tally.counter", e.counter), attribute.String("tally.event_id", e.change.ID))
+	}
+	telemetry.End(span, e.err)
 	if e.outcome != telemetry.Absorbed {
 		s.telemetry.Flush(ctx)
 	}
 }
 
-// classify decides what an event ends in. Whatever happened at run time is Failed: the event is
-// delivered again.
+// classify decides what an event ends in. Everything that goes wrong at run time is Failed:
+// the event is delivered again.
 func classify(ending rollup.Ending, err error) telemetry.Outcome {
 	switch {
 	case err == nil && ending.Held:
