@@ -36,7 +36,6 @@ var notRun = []struct{ start, why string }{
 	{"(cd internal/dashboard/browser && npm audit", "it asks the internet"},
 	{"npm ci", "the web client's own tests in a clone, which .ci/run runs"},
 	{"npm run", "likewise"},
-	{"tally dev --web", "npm builds the page for a minute; clients/web/e2e/example.test.mjs runs it, in a browser"},
 	{"firebase firestore:delete", "the Firebase CLI is not here"},
 	{"tally deploy --project my-project --rules", "it calls the Firebase CLI"},
 	{"terraform init", "it downloads Google's provider"},
@@ -59,7 +58,7 @@ var endless = []struct{ start, prints string }{
 
 // adapted are the commands, by how they begin, that get more flags here: ports of their own and a smaller load.
 var adapted = []struct{ start, flags string }{
-	{"tally dev", " --firestore-port=0 --functions-port=0 --dashboard-port=0"},
+	{"tally dev", " --firestore-port=0 --functions-port=0 --dashboard-port=0 --web-port=0"},
 	{"tally demo", " --firestore-port=0 --functions-port=0 --increments=300"},
 	{"tally dashboard", " --port=0"},
 }
