@@ -259,7 +259,7 @@ func TestMetricsExist(t *testing.T) {
 		grouping = regexp.MustCompile(`by \(([^)]*)\)`)
 	)
 	used := make(map[string]bool)
-	for _, file := range slices.Concat([]string{"dashboard.json", "../../docs/observability.md"}, files(t, "alerts/*.json"), files(t, playbooks+"/*.md")) {
+	for _, file := range slices.Concat([]string{"dashboard.json", "../../docs/operations.md"}, files(t, "alerts/*.json"), files(t, playbooks+"/*.md")) {
 		content := strings.ReplaceAll(text(t, file), `\"`, `"`)
 		for _, m := range ofCode.FindAllStringSubmatch(content, -1) {
 			if used[m[1]] = true; m[1] != "tally.yaml" && !slices.Contains(code, m[1]) {

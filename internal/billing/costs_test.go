@@ -19,7 +19,7 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// The list prices that docs/costs.md counts with beside Firestore's: US dollars, us-central1, without
+// The list prices that docs/performance.md counts with beside Firestore's: US dollars, us-central1, without
 // the free quotas, as of 2026.
 const (
 	// Cloud Run, https://cloud.google.com/run/pricing, billed by requests; then billed by instance.
@@ -254,15 +254,15 @@ func (s *counting) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp)
 	return s.Store.Write(ctx, c, r)
 }
 
-// The tables of docs/costs.md are what the prices and the ways give.
+// The tables of docs/performance.md are what the prices and the ways give.
 func TestCosts(t *testing.T) {
-	page, err := os.ReadFile("../../docs/costs.md")
+	page, err := os.ReadFile("../../docs/performance.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, table := range []string{keeping(), watching()} {
 		if !strings.Contains(string(page), "\n\n"+table+"\n") {
-			t.Errorf("docs/costs.md does not hold this table:\n%s", table)
+			t.Errorf("docs/performance.md does not hold this table:\n%s", table)
 		}
 	}
 }
