@@ -43,6 +43,7 @@ func TestMain(m *testing.M) {
 	}
 	go func() { log.Fatal(http.Serve(l, http.HandlerFunc(relayEvent))) }()
 	events = l.Addr().String()
+	serve()
 	flag.Parse()
 	// Whatever the number of processors: the scenarios mostly wait.
 	if err := flag.Set("test.parallel", "16"); err != nil {

@@ -56,6 +56,15 @@ const redelivery = 15 * time.Second
 // held again. Later than that only an event that failed twice can still be on its way.
 func Grace(cadence, holdLimit time.Duration) time.Duration { return cadence + 2*holdLimit + redelivery }
 
+// FittingGrace returns the grace that an audit keeps which has this much time: all of it if it takes no
+// more than half of the time, else none. Without a grace a difference is never called drift.
+func FittingGrace(grace, time time.Duration) time.Duration {
+	if time < 2*grace {
+		return 0
+	}
+	return grace
+}
+
 // A Report says what an audit did and found.
 type Report struct {
 	Counters  int `json:"counters"`  // compared with their shards
@@ -117,9 +126,7 @@ func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions)
 	a.prune = o.Prune
 	a.enough = o.Until
 	if !a.enough.IsZero() {
-		if time.Until(o.Until) < 2*o.Grace {
-			a.o.Grace = 0
-		}
+		a.o.Grace = FittingGrace(o.Grace, time.Until(o.Until))
 		a.enough = o.Until.Add(-a.o.Grace)
 	}
 	if err := a.load(ctx); err != nil {
@@ -277,7 +284,7 @@ func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int
 		work.Go(func() {
 			defer func() { <-a.slots }()
 			a.examine(ctx, doubt{counter: f.Counter, walk: n, before: before, comparison: comparison{
-				found: route, grace: a.o.Grace > 0 && f.Template.Every == 0, dryRun: a.o.DryRun, keepRerouted: a.o.KeepRerouted, prune: a.o.Prune,
+				found: route, grace: a.o.Grace > 0 && !f.Template.Scheduled(), dryRun: a.o.DryRun, keepRerouted: a.o.KeepRerouted, prune: a.o.Prune,
 			}})
 		})
 	}

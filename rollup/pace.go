@@ -18,7 +18,7 @@ func (o *Options) pace() pace { return pace{o.Cadence, max(o.Burst, 1)} }
 
 // paceOf returns the pace of what the schedule rolls up.
 func (o *Options) paceOf(t *Template) pace {
-	if t.Every > 0 {
+	if t.Scheduled() {
 		return pace{t.Every, 1}
 	}
 	return o.pace()

@@ -83,7 +83,7 @@ func (r *Route) String() string {
 	if r.Template.Existing {
 		s += " : existing"
 	}
-	if r.Template.Every > 0 {
+	if r.Template.Scheduled() {
 		s += " : every " + r.Template.Every.String()
 	}
 	return s
@@ -143,11 +143,13 @@ func (r *Route) Shards(c Counter) string {
 type Routes []*Route
 
 // Live returns the routes that events keep.
-func (rs Routes) Live() Routes { return rs.where(func(r *Route) bool { return r.Template.Every == 0 }) }
+func (rs Routes) Live() Routes {
+	return rs.where(func(r *Route) bool { return !r.Template.Scheduled() })
+}
 
 // Scheduled returns the routes that the schedule keeps.
 func (rs Routes) Scheduled() Routes {
-	return rs.where(func(r *Route) bool { return r.Template.Every > 0 })
+	return rs.where(func(r *Route) bool { return r.Template.Scheduled() })
 }
 
 func (rs Routes) where(f func(*Route) bool) Routes {

@@ -37,6 +37,10 @@ type Counter struct {
 // roll-up and the totals, not over the options nor over what the captures are called.
 func (t *Template) Hash() string { return t.hash }
 
+// Scheduled reports whether the schedule keeps the roll-ups, as the routes say by "every". Events keep
+// all others.
+func (t *Template) Scheduled() bool { return t.Every > 0 }
+
 // Segments returns the segments of the roll-ups' paths.
 func (t *Template) Segments() []Segment { return slices.Clone(t.segments) }
 

@@ -284,7 +284,7 @@ func (s *service) record(ctx context.Context, span telemetry.Span, e ended) {
 	if e.outcome == telemetry.Covered && !e.change.Committed.IsZero() {
 		lag := e.ending.AsOf.Sub(e.change.Committed)
 		s.telemetry.Lag(ctx, lag)
-		if lag > rollup.Grace(s.config.Cadence, s.config.HoldLimit) {
+		if lag > s.config.grace() {
 			s.logger.WarnContext(ctx, "rolled up late", "event_id", e.change.ID, "counter", e.counter, "lag_seconds", lag.Seconds())
 		}
 	}

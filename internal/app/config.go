@@ -107,8 +107,8 @@ func LoadConfig(environment map[string]string) (Config, error) {
 	if !unread["SchedulePeriod"] && c.SchedulePeriod <= 0 {
 		report("TALLY_SCHEDULE_PERIOD=%v: want more than 0", c.SchedulePeriod)
 	}
-	if timeout := time.Duration(c.FunctionTimeout) * time.Second; holdLimit && timeout != 0 && c.HoldLimit >= timeout {
-		report("TALLY_HOLD_LIMIT=%v: want less than the function's timeout, %v; shorten one or lengthen the other", c.HoldLimit, timeout)
+	if holdLimit && c.FunctionTimeout != 0 {
+		problems = append(problems, c.CheckHoldLimit(time.Duration(c.FunctionTimeout)*time.Second))
 	}
 	if !unread["AuditReads"] && c.AuditReads <= 0 {
 		report("TALLY_AUDIT_READS_PER_TICK=%d: want more than 0", c.AuditReads)

@@ -28,7 +28,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("routes are %v, want %s", c.Routes, rollup.DefaultRoute)
 	}
 	if c.Cadence != time.Second || c.HoldLimit != 8*time.Second || c.LogLevel != slog.LevelInfo || len(c.Databases) != 1 || c.Databases[0] != "(default)" ||
-		c.AuditReads != 50_000 || c.Burst != 5 || c.SchedulePeriod != 10*time.Minute {
+		c.AuditReads != 50_000 || c.Burst != 5 || c.SchedulePeriod != SchedulePeriod {
 		t.Errorf("got %+v", c)
 	}
 }

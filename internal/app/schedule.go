@@ -39,22 +39,12 @@ type databaseReport struct {
 	DollarsPerDay *float64 `json:"dollars_per_day"`
 }
 
-const (
-	// concurrency is how many counters an audit, or what keeps "every" routes, works on at once in each
-	// database: enough to hide Firestore's latency, few enough for one instance's memory.
-	concurrency = 32
-
-	// longestCall bounds a look and a write where no event is held. A write must follow its snapshot
-	// within 60 s, and Firestore gives a query as much.
-	longestCall = 45 * time.Second
-)
-
 // A tick is one call of RollUpOnSchedule.
 type tick struct {
 	*service
 	dryRun  bool
-	end     time.Time     // when to begin nothing more; zero: no bound
-	reserve time.Duration // what is left then for what has begun, the cursor and the answer
+	end     time.Time     // when to begin nothing more
+	reserve time.Duration // what is left then; see Config.TickTime
 
 	mu       sync.Mutex
 	report   scheduleReport
@@ -64,33 +54,25 @@ type tick struct {
 func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun bool) scheduleReport {
 	ctx, span := s.telemetry.StartTick(ctx, header)
 	began := time.Now()
-	t := &tick{service: s, dryRun: dryRun, reserve: longestCall, report: scheduleReport{DryRun: dryRun, Databases: make(map[string]*databaseReport)}}
-	if timeout := time.Duration(s.config.FunctionTimeout) * time.Second; timeout > 0 {
-		t.reserve = min(longestCall, timeout/4)
-		t.end = began.Add(timeout - t.reserve)
-	}
+	work, reserve := s.config.TickTime()
+	t := &tick{service: s, dryRun: dryRun, end: began.Add(work), reserve: reserve}
+	t.report = scheduleReport{DryRun: dryRun, Databases: make(map[string]*databaseReport)}
 	for _, id := range s.config.Databases {
 		t.report.Databases[id] = new(databaseReport)
 	}
 	var keeping sync.WaitGroup
 	if scheduled := s.config.Routes.Scheduled(); len(scheduled) > 0 && !dryRun {
-		// Until the next call is due, the audit beside it too.
-		if next := began.Add(s.config.SchedulePeriod); t.end.IsZero() || next.Before(t.end) {
-			t.end = next
-		}
 		for _, id := range s.config.Databases {
 			keeping.Go(func() {
 				t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
-					return t.keep(ctx, d, r, scheduled, t.end)
+					return t.keep(ctx, d, r, scheduled)
 				})
 			})
 		}
 	}
 	for i, id := range s.config.Databases {
-		until := t.end
-		if !until.IsZero() { // the databases share what is left
-			until = time.Now().Add(time.Until(until) / time.Duration(len(s.config.Databases)-i))
-		}
+		// The databases share what is left.
+		until := time.Now().Add(time.Until(t.end) / time.Duration(len(s.config.Databases)-i))
 		t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error { return t.audit(ctx, d, r, until) })
 	}
 	keeping.Wait()
@@ -130,14 +112,16 @@ func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Cont
 }
 
 // options are those of work for which no event waits.
-func (t *tick) options(d *database) rollup.Options {
-	o := t.service.options(d.logger)
+func (t *tick) options(d *database) rollup.AuditOptions {
+	o := t.config.AuditOptions(d.logger)
 	o.Timeout = t.reserve
+	o.Wrote = t.telemetry.Wrote
 	return o
 }
 
-func (t *tick) keep(ctx context.Context, d *database, r *databaseReport, routes rollup.Routes, until time.Time) error {
-	report, err := rollup.Keep(ctx, d.store, routes, concurrency, until, t.options(d))
+func (t *tick) keep(ctx context.Context, d *database, r *databaseReport, routes rollup.Routes) error {
+	o := t.options(d)
+	report, err := rollup.Keep(ctx, d.store, routes, o.Concurrency, t.end, o.Options)
 	r.Every = &report
 	return err
 }
@@ -148,15 +132,11 @@ func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until 
 	if !t.dryRun {
 		routes = routes.Live()
 	}
-	r.Report, err = rollup.Audit(ctx, d.store, routes, rollup.AuditOptions{
-		Options:     t.options(d),
-		Concurrency: concurrency,
-		Grace:       rollup.Grace(t.config.Cadence, t.config.HoldLimit),
-		Until:       until,
-		MaxReads:    t.config.AuditReads,
-		Reads:       func() int64 { return meter.Counts().Reads },
-		DryRun:      t.dryRun,
-	})
+	o := t.options(d)
+	o.Until = until
+	o.MaxReads, o.Reads = t.config.AuditReads, func() int64 { return meter.Counts().Reads }
+	o.DryRun = t.dryRun
+	r.Report, err = rollup.Audit(ctx, d.store, routes, o)
 	return err
 }
 

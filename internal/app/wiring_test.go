@@ -76,14 +76,17 @@ type world struct {
 	opened atomic.Int64
 }
 
-// newWorld returns a world with the default database and "other".
+// newWorld returns a world with the databases that are served, and "other".
 func newWorld(t *testing.T, variables ...string) *world {
 	t.Helper()
-	w := &world{t: t, stores: map[string]*store{"(default)": {t: t}, "other": {t: t}}}
+	w := &world{t: t, stores: map[string]*store{"other": {t: t}}}
 	w.App = New(environ(variables...), &w.log)
 	s, err := w.setup() // outside of synctest's bubble: it waits for SIGTERM
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, id := range s.config.Databases {
+		w.stores[id] = &store{t: t}
 	}
 	s.open = func(_ context.Context, id string) (rollup.AuditStore, error) {
 		w.opened.Add(1)
@@ -600,7 +603,7 @@ func TestTickEndsInTime(t *testing.T) {
 			w.t.Errorf("status %d after %v, want 200 after three quarters of 40 s", status, after)
 		}
 		for id, r := range report.Databases {
-			if r.Complete || r.Counters < 10*concurrency || r.Counters > 16*concurrency || w.stores[id].saved == 0 {
+			if r.Complete || r.Counters < 10*AuditConcurrency || r.Counters > 16*AuditConcurrency || w.stores[id].saved == 0 {
 				w.t.Errorf("%s: %+v, want half of the time's counters", id, r)
 			}
 		}
@@ -652,7 +655,7 @@ func TestEveryBesideTheAudit(t *testing.T) {
 				last = max(last, l.at.Sub(began))
 			}
 		}
-		if last < 36*time.Second || last > 41*time.Second || got.Complete || got.Counters < 30*concurrency {
+		if last < 36*time.Second || last > 41*time.Second || got.Complete || got.Counters < 30*AuditConcurrency {
 			w.t.Errorf("the audit's last look began after %v, and it compared %d counters; want it at work for 40 s", last, got.Counters)
 		}
 	})

@@ -1,4 +1,6 @@
-package tally
+//go:build unix
+
+package e2e
 
 import (
 	"errors"
@@ -20,7 +22,7 @@ import (
 type layout struct {
 	sample string
 	route  string
-	write  func(w *world)
+	write  func(w *database)
 	rollUp string
 	want   map[string]any
 }
@@ -31,7 +33,7 @@ var layouts = []layout{
 	{
 		sample: "Web",
 		route:  "counters/{id}/shards/{shard} -> rollups/{id} : count",
-		write: func(w *world) {
+		write: func(w *database) {
 			w.commit(func(tx *firestore.Transaction) error { // the counter with all its shards at once
 				err := tx.Set(w.client.Doc("counters/c"), map[string]any{"num_shards": numShards})
 				for i := range numShards {
@@ -47,7 +49,7 @@ var layouts = []layout{
 	{
 		sample: "Swift", // creates one shard more than it declares
 		route:  "counters/{id}/shards/{shard} -> rollups/{id} : count",
-		write: func(w *world) {
+		write: func(w *database) {
 			w.set("counters/c", map[string]any{"numShards": numShards})
 			for i := 0; i <= numShards; i++ {
 				w.create(w.shard("counters/c/shards", i), map[string]any{"count": 0})
@@ -59,7 +61,7 @@ var layouts = []layout{
 	{
 		sample: "Objective-C", // creates only one shard, out of its own range
 		route:  "counters/{id}/shards/{shard} -> rollups/{id} : count",
-		write: func(w *world) {
+		write: func(w *database) {
 			w.set("counters/c", map[string]any{"numShards": numShards})
 			for range numShards {
 				w.written(w.shard("counters/c/shards", numShards).Set(w.t.Context(), map[string]any{"count": 0}))
@@ -75,7 +77,7 @@ var layouts = []layout{
 	{
 		sample: "Kotlin and Java",
 		route:  "counters/{id}/shards/{shard} -> rollups/{id} : count",
-		write: func(w *world) {
+		write: func(w *database) {
 			w.set("counters/c", map[string]any{"numShards": numShards})
 			for i := range numShards {
 				w.create(w.shard("counters/c/shards", i), map[string]any{"count": 0})
@@ -88,7 +90,7 @@ var layouts = []layout{
 	{
 		sample: "Python", // sync and async alike: the counter's own document does not exist
 		route:  "counters/{id}/shards/{shard} -> rollups/{id} : count",
-		write: func(w *world) {
+		write: func(w *database) {
 			for i := range numShards {
 				w.create(w.shard("counters/c/shards", i), map[string]any{"count": 0})
 			}
@@ -99,7 +101,7 @@ var layouts = []layout{
 	{
 		sample: "Node.js", // shards appear when they are first incremented
 		route:  "counters/{id}/shards/{shard} -> rollups/{id} : count",
-		write: func(w *world) {
+		write: func(w *database) {
 			for _, i := range []int{1, 0, 1} {
 				increment := map[string]any{"count": firestore.Increment(1)}
 				w.written(w.shard("counters/c/shards", i).Set(w.t.Context(), increment, firestore.MergeAll))
@@ -110,7 +112,7 @@ var layouts = []layout{
 	{
 		sample: "Go", // the field is capitalised
 		route:  "counters/{id}/shards/{shard} -> rollups/{id} : Count",
-		write: func(w *world) {
+		write: func(w *database) {
 			type Shard struct{ Count int }
 			for i := range numShards {
 				w.written(w.shard("counters/c/shards", i).Set(w.t.Context(), Shard{0}))
@@ -122,7 +124,7 @@ var layouts = []layout{
 	{
 		sample: "PHP", // the collection is the counter
 		route:  "samples/php/distributedCounters/{shard} -> php_rollups/total : Cnt",
-		write: func(w *world) {
+		write: func(w *database) {
 			for i := range numShards {
 				w.set(fmt.Sprintf("samples/php/distributedCounters/%d", i), map[string]any{"Cnt": 0})
 			}
@@ -133,7 +135,7 @@ var layouts = []layout{
 	{
 		sample: "C#",
 		route:  "counters/{id}/shards/{shard} -> rollups/{id} : count",
-		write: func(w *world) {
+		write: func(w *database) {
 			for i := range numShards {
 				w.set(fmt.Sprintf("counters/c/shards/%d", i), map[string]any{"count": 0})
 			}
@@ -145,7 +147,7 @@ var layouts = []layout{
 	{
 		sample: "Ruby", // the shards are a collection at the top
 		route:  "shards/{shard} -> ruby_rollups/total : count",
-		write: func(w *world) {
+		write: func(w *database) {
 			for i := range numShards {
 				w.set(fmt.Sprintf("shards/%d", i), map[string]any{"count": 0})
 			}
@@ -169,24 +171,24 @@ func TestLayouts(t *testing.T) {
 		t.Run(l.sample, func(t *testing.T) {
 			t.Parallel()
 			pattern, _, _ := strings.Cut(l.route, " ->")
-			w := newWorld(t, emulatortest.Project(t), "(default)", layoutFunction(i), eventrelay.Faults{}, pattern)
+			w := newDatabase(t, emulatortest.Project(t), "(default)", layoutFunction(i), eventrelay.Faults{}, pattern)
 			l.write(w)
 			w.wantRollUp(l.rollUp, l.want)
 		})
 	}
 }
 
-func (w *world) shard(collection string, n int) *firestore.DocumentRef {
+func (w *database) shard(collection string, n int) *firestore.DocumentRef {
 	return w.client.Doc(fmt.Sprintf("%s/%d", collection, n))
 }
 
-func (w *world) create(doc *firestore.DocumentRef, fields map[string]any) {
+func (w *database) create(doc *firestore.DocumentRef, fields map[string]any) {
 	w.t.Helper()
 	w.written(doc.Create(w.t.Context(), fields))
 }
 
 // update increments a field of a shard that exists, once by each amount.
-func (w *world) update(doc *firestore.DocumentRef, field string, amounts ...int) {
+func (w *database) update(doc *firestore.DocumentRef, field string, amounts ...int) {
 	w.t.Helper()
 	for _, n := range amounts {
 		w.written(doc.Update(w.t.Context(), []firestore.Update{{Path: field, Value: firestore.Increment(n)}}))

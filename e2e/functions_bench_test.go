@@ -1,4 +1,6 @@
-package tally
+//go:build unix
+
+package e2e
 
 import (
 	"bufio"
@@ -7,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -26,8 +29,11 @@ const (
 	empty = "Empty"
 )
 
+// hotProject is the project that the function hot serves.
+var hotProject = fmt.Sprintf("demo-hot-%d", os.Getpid())
+
 func init() {
-	functions.HTTP(hot, app.New(environment("GOOGLE_CLOUD_PROJECT="+scheduled), &logs).OnWrite)
+	functions.HTTP(hot, app.New(environment("GOOGLE_CLOUD_PROJECT="+hotProject), &logs).OnWrite)
 	functions.HTTP(empty, func(http.ResponseWriter, *http.Request) {})
 }
 
@@ -107,7 +113,7 @@ func newEventClient(b *testing.B) *eventClient {
 	}
 	b.Cleanup(func() { conn.Close() })
 	c := &eventClient{conn: conn, answers: bufio.NewReader(conn), request: make(map[string][]byte)}
-	e := newEvent(b, idOf(conn, 0), scheduled, "counters/hot/shards/0")
+	e := newEvent(b, idOf(conn, 0), hotProject, "counters/hot/shards/0")
 	for _, function := range []string{hot, empty} {
 		r, err := http.NewRequest(http.MethodPost, server+"/"+function, bytes.NewReader(e.Body))
 		if err != nil {

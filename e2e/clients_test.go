@@ -1,4 +1,6 @@
-package tally
+//go:build unix
+
+package e2e
 
 import (
 	"context"
@@ -43,7 +45,7 @@ func TestClientsPageGo(t *testing.T) {
 	if !strings.Contains(page(t, "docs/clients.md"), "`"+likesRoute+"`") {
 		t.Errorf("docs/clients.md has no route %s", likesRoute)
 	}
-	w := newWorld(t, emulatortest.Project(t), "(default)", snippets, eventrelay.Faults{}, defaultPattern, "posts/{post}/likes/{user}")
+	w := newDatabase(t, emulatortest.Project(t), "(default)", snippets, eventrelay.Faults{}, defaultPattern, "posts/{post}/likes/{user}")
 	counter := likes.Counter(w.client)
 	const increments = 7
 	for range increments {
@@ -67,10 +69,7 @@ func TestClientsPageGo(t *testing.T) {
 	w.wantShown(w.client.Doc("posts/p"), "likes", 2)
 }
 
-const (
-	snippets   = "Snippets"
-	likesRoute = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
-)
+const snippets = "Snippets"
 
 // registerSnippets registers a function with the routes of the Go snippet.
 func registerSnippets() {
@@ -79,7 +78,7 @@ func registerSnippets() {
 }
 
 // wantShown waits until the snippet shows the total.
-func (w *world) wantShown(doc *firestore.DocumentRef, field string, want int64) {
+func (w *database) wantShown(doc *firestore.DocumentRef, field string, want int64) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), eventually)
 	defer cancel()
@@ -97,7 +96,7 @@ func (w *world) wantShown(doc *firestore.DocumentRef, field string, want int64) 
 
 func page(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(name)
+	text, err := os.ReadFile("../" + name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,6 @@
-package tally
+//go:build unix
+
+package e2e
 
 import (
 	"context"
@@ -81,7 +83,7 @@ func tick(ctx context.Context, function, project, query string) (tickReport, err
 }
 
 // tally returns what a roll-up says; zero if there is none.
-func (w *world) tally(path string) (count int64, tally document.Tally) {
+func (w *database) tally(path string) (count int64, tally document.Tally) {
 	w.t.Helper()
 	doc, err := w.client.Doc(path).Get(w.t.Context())
 	if err != nil && status.Code(err) != codes.NotFound {
@@ -92,7 +94,7 @@ func (w *world) tally(path string) (count int64, tally document.Tally) {
 }
 
 // awaitAsOf waits until a roll-up is as of t or later.
-func (w *world) awaitAsOf(ctx context.Context, path string, t time.Time) document.Tally {
+func (w *database) awaitAsOf(ctx context.Context, path string, t time.Time) document.Tally {
 	w.t.Helper()
 	again := time.NewTicker(askAgain)
 	defer again.Stop()
@@ -107,7 +109,7 @@ func (w *world) awaitAsOf(ctx context.Context, path string, t time.Time) documen
 }
 
 // load increments a counter for that long, and counts the increments.
-func (w *world) load(ctx context.Context, counter string, shards int, perSecond rate.Limit, during time.Duration, increments *atomic.Int64) {
+func (w *database) load(ctx context.Context, counter string, shards int, perSecond rate.Limit, during time.Duration, increments *atomic.Int64) {
 	w.t.Helper()
 	limiter := rate.NewLimiter(perSecond, 1)
 	var clients sync.WaitGroup
@@ -143,7 +145,7 @@ func TestEvery(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	project := emulatortest.Project(t)
-	w := &world{t: t, client: emulatortest.ClientDatabase(t, project, "(default)")}
+	w := &database{t: t, client: emulatortest.ClientDatabase(t, project, "(default)")}
 	const shards, perSecond, during = 10, 300, 4 * time.Second
 	var hot, warm atomic.Int64 // increments
 	for i := range shards {
@@ -259,7 +261,7 @@ func TestSwitchEvery(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			project := emulatortest.Project(t)
-			w := newWorld(t, project, "(default)", switchLive, eventrelay.Faults{Seed: 1, Delay: 100 * time.Millisecond}, defaultPattern)
+			w := newDatabase(t, project, "(default)", switchLive, eventrelay.Faults{Seed: 1, Delay: 100 * time.Millisecond}, defaultPattern)
 			var schedule atomic.Pointer[string]
 			deploy := func(write string) func() {
 				return func() {

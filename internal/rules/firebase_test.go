@@ -1,4 +1,4 @@
-package tally
+package rules
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ func TestFirebaseJSON(t *testing.T) {
 		Firestore struct{ Rules, Indexes string }
 	}
 	read(t, "firebase.json", &config)
-	if _, err := os.Stat(config.Firestore.Rules); err != nil {
+	if _, err := os.Stat("../../" + config.Firestore.Rules); err != nil {
 		t.Errorf("firestore.rules of firebase.json: %v", err)
 	}
 	var indexes struct {
@@ -42,7 +42,7 @@ func TestFirebaseJSON(t *testing.T) {
 
 func read(t *testing.T, name string, v any) {
 	t.Helper()
-	data, err := os.ReadFile(name)
+	data, err := os.ReadFile("../../" + name)
 	if err == nil {
 		err = json.Unmarshal(data, v)
 	}

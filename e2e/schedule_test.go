@@ -1,0 +1,198 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	project := emulatortest.Project(t)
+	client, other := emulatortest.ClientDatabase(t, project, "(default)"), emulatortest.ClientDatabase(t, project, "other")
+	w := &database{t: t, client: client}
+	const counters = 320 // more than a page of Firestore's listings
+	writer := client.BulkWriter(ctx)
+	for i := range counters {
+		if _, err := writer.Set(client.Doc(fmt.Sprintf("counters/%03d/shards/0", i)), map[string]any{"count": i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writer.End()
+	w.set("posts/p/counters/c/shards/0", map[string]any{"likes": 1})
+	(&database{t: t, client: other}).set("counters/c/shards/0", map[string]any{"count": 7})
+
+	type audit struct {
+		rollup.Report
+		Billed        billing.Counts
+		CycleSeconds  *float64 `json:"cycle_seconds"`
+		DollarsPerDay *float64 `json:"dollars_per_day"`
+	}
+	type report struct {
+		Databases map[string]audit
+		Errors    []string
+	}
+	tick := func(query string) map[string]audit {
+		t.Helper()
+		res, err := http.Post(at(scheduled, project)+query, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		var r report
+		if err := json.NewDecoder(res.Body).Decode(&r); err != nil || res.StatusCode != http.StatusOK {
+			t.Errorf("status %s: %+v, %v", res.Status, r, err)
+		}
+		return r.Databases
+	}
+	const end = "at the beginning"
+	want := func(query string, first, second rollup.Report) (audit, audit) {
+		t.Helper()
+		got := tick(query)
+		for database, want := range map[string]rollup.Report{"(default)": first, "other": second} {
+			want.Complete, want.Cursor = true, end
+			if d := cmp.Diff(want, got[database].Report); d != "" {
+				t.Errorf("%s: database %s (-want +got):\n%s", query, database, d)
+			}
+		}
+		return got["(default)"], got["other"]
+	}
+	none := func(path string) {
+		t.Helper()
+		if doc, err := client.Doc(path).Get(ctx); status.Code(err) != codes.NotFound {
+			t.Errorf("%s: %v, %v; want no such document", path, doc.Data(), err)
+		}
+	}
+
+	want("&dry_run=true", rollup.Report{Counters: counters + 1, Differing: counters + 1, Missing: counters + 1}, rollup.Report{Counters: 1, Differing: 1, Missing: 1})
+	none("rollups/007")
+	none("rollup_audit/cursor")
+
+	first, second := want("", rollup.Report{Counters: counters + 1, RolledUp: counters + 1, Missing: counters + 1}, rollup.Report{Counters: 1, RolledUp: 1, Missing: 1})
+	for i := range counters {
+		w.wantRollUp(fmt.Sprintf("rollups/%03d", i), count(int64(i), 1))
+	}
+	w.wantRollUp("posts/p/rollups/c", map[string]any{"likes": int64(1), "views": int64(0), "num_shards": int64(1)})
+	(&database{t: t, client: other}).wantRollUp("rollups/c", count(int64(7), 1))
+	// the cursor; two walks that find no roll-up; the counter, the end behind it, twice; its roll-up and sum
+	if want := (billing.Counts{Reads: 1 + 2 + 3 + 2, Writes: 2}); second.Billed != want {
+		t.Errorf("billed %+v, want %+v", second.Billed, want)
+	}
+	if first.CycleSeconds != nil || first.DollarsPerDay != nil {
+		t.Errorf("the first call says how often it is called: %+v", first)
+	}
+
+	drift := func() []string { return logs.lines(`"severity":"ERROR"`, "drift: ", `"counter":"rollups/007"`) }
+	before := len(drift())                                     // with -count, the log is that of the test's last run too
+	w.set("counters/007/shards/1", map[string]any{"count": 1}) // no event comes
+	old := tallyOf(t, routes, "rollups/lone", time.Now().Add(-24*time.Hour))
+	w.set("rollups/lone", map[string]any{"count": 9, document.TallyField: old})
+	w.set("rollups/gone", map[string]any{"count": 0, document.TallyField: old})
+	w.set("rollups/app", map[string]any{"count": 0, document.TallyField: old, "title": "x"})
+	w.set("counters/008/shards/1", map[string]any{"count": "x"})
+	first, second = want("",
+		rollup.Report{Counters: counters + 4, RolledUp: 3, Unchanged: counters - 1, Removed: 2, Drift: 2, Orphaned: 1, Malformed: 1},
+		rollup.Report{Counters: 1, Unchanged: 1})
+	w.wantRollUp("rollups/007", count(int64(8), 2))
+	w.wantRollUp("rollups/008", count(int64(8), 2))
+	w.wantRollUp("rollups/lone", count(int64(0), 0))
+	none("rollups/gone")
+	app, err := client.Doc("rollups/app").Get(ctx)
+	if err != nil || !cmp.Equal(app.Data(), map[string]any{"title": "x"}) {
+		t.Errorf("rollups/app: %v, %v", app.Data(), err)
+	}
+	// the cursor; its roll-up found, the end behind it, no roll-up of the other route; its roll-up and sum;
+	// its shards found, the end behind them, twice; its roll-up
+	if want := int64(1 + 3 + 2 + 3 + 1); second.Billed.Reads != want || second.Billed.Writes != 1 {
+		t.Errorf("billed %+v, want %d reads and the cursor's write", second.Billed, want)
+	}
+	for _, a := range []audit{first, second} {
+		if a.CycleSeconds == nil || *a.CycleSeconds <= 0 || a.DollarsPerDay == nil || *a.DollarsPerDay <= 0 {
+			t.Errorf("how long a cycle takes and what it costs is unknown: %+v", a)
+		}
+	}
+	if lines := drift(); len(lines) != before+1 {
+		t.Errorf("drift logged: %v", lines[before:])
+	}
+}
+
+// A tick stops when it was billed for as many reads as it may be, and the next goes on from there.
+func TestScheduleStopsAtItsReads(t *testing.T) {
+	t.Parallel()
+	project := emulatortest.Project(t)
+	const reads, page, all = 200, 100, 250
+	w := &database{t: t, client: emulatortest.ClientDatabase(t, project, "(default)")}
+	for i := range all {
+		w.set(fmt.Sprintf("counters/%03d/shards/0", i), map[string]any{"count": i})
+	}
+	a := newProcesses(fmt.Sprint("TALLY_AUDIT_READS_PER_TICK=", reads)).of(project)
+	rolledUp, ticks := 0, 0
+	for complete := false; !complete; ticks++ {
+		answer := httptest.NewRecorder()
+		a.OnSchedule(answer, httptest.NewRequest(http.MethodPost, "/", nil))
+		var report struct {
+			Databases map[string]struct {
+				rollup.Report
+				Billed billing.Counts
+			}
+		}
+		if err := json.Unmarshal(answer.Body.Bytes(), &report); err != nil || answer.Code != http.StatusOK {
+			t.Fatalf("status %d: %s: %v", answer.Code, answer.Body, err)
+		}
+		got := report.Databases["(default)"]
+		if got.Billed.Reads > reads+page+32*5 || ticks > all { // the counters of a page, and those that were in work
+			t.Fatalf("tick %d was billed %d reads, want hardly more than %d", ticks, got.Billed.Reads, reads)
+		}
+		rolledUp, complete = rolledUp+got.RolledUp, got.Complete
+	}
+	if rolledUp != all || ticks < 3 {
+		t.Errorf("%d counters were rolled up in %d ticks, want %d in several", rolledUp, ticks, all)
+	}
+}
+
+// Two calls at once, of which Cloud Scheduler makes no secret.
+func TestScheduleOverlaps(t *testing.T) {
+	t.Parallel()
+	project := emulatortest.Project(t)
+	a := app.New(func() []string {
+		return []string{"GOOGLE_CLOUD_PROJECT=" + project, firestorestore.EmulatorHost + "=" + emulatortest.Addr(), "TALLY_AUDIT_READS_PER_TICK=200"}
+	}, &logs)
+	w := &database{t: t, client: emulatortest.ClientDatabase(t, project, "(default)")}
+	const counters = 60
+	for i := range counters {
+		w.set(fmt.Sprintf("counters/%02d/shards/0", i), map[string]any{"count": i})
+	}
+	for range 4 { // 200 reads are not enough for all
+		var calls sync.WaitGroup
+		for range 3 {
+			calls.Go(func() {
+				answer := httptest.NewRecorder()
+				a.OnSchedule(answer, httptest.NewRequest(http.MethodPost, "/", nil))
+				if answer.Code != http.StatusOK {
+					t.Errorf("status %d: %s", answer.Code, answer.Body)
+				}
+			})
+		}
+		calls.Wait()
+	}
+	for i := range counters {
+		w.wantRollUp(fmt.Sprintf("rollups/%02d", i), count(int64(i), 1))
+	}
+}

@@ -1,0 +1,86 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+func configured(t *testing.T, variables map[string]string) Config {
+	t.Helper()
+	environment := map[string]string{"GOOGLE_CLOUD_PROJECT": project}
+	for name, value := range variables {
+		environment[name] = value
+	}
+	c, err := LoadConfig(environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTickTime(t *testing.T) {
+	const every = rollup.DefaultRoute + " : every 1s"
+	for _, test := range []struct {
+		timeout, routes string
+		work, reserve   time.Duration
+	}{
+		{"", rollup.DefaultRoute, 615 * time.Second, 45 * time.Second},
+		{"660", rollup.DefaultRoute, 615 * time.Second, 45 * time.Second},
+		{"660", every, 600 * time.Second, 45 * time.Second},
+		{"60", every, 45 * time.Second, 15 * time.Second},
+	} {
+		c := configured(t, map[string]string{"CLOUD_RUN_TIMEOUT_SECONDS": test.timeout, "TALLY_ROUTES": test.routes})
+		if work, reserve := c.TickTime(); work != test.work || reserve != test.reserve {
+			t.Errorf("timeout %q, %s: %v and %v, want %v and %v", test.timeout, test.routes, work, reserve, test.work, test.reserve)
+		}
+	}
+}
+
+func TestAckDeadline(t *testing.T) {
+	for limit, want := range map[string]time.Duration{"8s": 10 * time.Second, "8.5s": 10 * time.Second, "30s": 32 * time.Second} {
+		if got := configured(t, map[string]string{"TALLY_HOLD_LIMIT": limit}).AckDeadline(); got != want {
+			t.Errorf("hold limit %s: %v, want %v", limit, got, want)
+		}
+	}
+}
+
+// A long hold makes a long grace, which no audit waits for.
+func TestGraceOfAudits(t *testing.T) {
+	for limit, want := range map[string]time.Duration{"8s": 32 * time.Second, "59s": 134 * time.Second, "1h": 0} {
+		if got := configured(t, map[string]string{"TALLY_HOLD_LIMIT": limit}).AuditOptions(nil).Grace; got != want {
+			t.Errorf("hold limit %s: %v, want %v", limit, got, want)
+		}
+	}
+}
+
+// CheckGrace says what the tick does: the first of its databases has the least time.
+func TestCheckGrace(t *testing.T) {
+	for limit, reports := range map[string]bool{"8s": true, "10s": false} {
+		var ids []string
+		for i := range 9 {
+			ids = append(ids, fmt.Sprintf("data-%d", i))
+		}
+		w := newWorld(t, "TALLY_HOLD_LIMIT="+limit, "TALLY_DATABASES="+strings.Join(ids, ","))
+		service, err := w.setup()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := service.config.CheckGrace(); reports != (err == nil) || err != nil && !strings.Contains(err.Error(), "9 databases share the 10m15s") {
+			t.Errorf("hold limit %s: %v", limit, err)
+		}
+		w.run(func() {
+			s := w.stores[ids[0]]
+			s.Put("counters/c/shards/0", map[string]any{"count": int64(3)})
+			w.tick("")
+			s.Increment("counters/c/shards/0", "count", 1) // no event comes
+			report, _, _ := w.tick("")
+			if got := report.Databases[ids[0]]; got.RolledUp != 1 || (got.Drift == 1) != reports {
+				w.t.Errorf("hold limit %s: %+v, want drift: %t", limit, got, reports)
+			}
+		})
+	}
+}
