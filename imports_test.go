@@ -34,7 +34,6 @@ var allowed = map[string][]string{
 		"internal/firestorestore", "internal/framework", "internal/migration", "rollup", "shards"},
 	"internal/doctor":     {"deploy", "internal/app", "internal/appfolder", "internal/document", "rollup"},
 	"deploy":              {"internal/app", "internal/appfolder", "internal/document", "rollup"},
-	"deploy/monitoring":   {},
 	"internal/migration":  {"internal/billing", "internal/document", "internal/firestorestore", "rollup", "shards"},
 	"internal/dashboard":  {"internal/billing", "internal/document", "rollup"},
 	"internal/appfolder":  {},

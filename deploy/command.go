@@ -11,8 +11,8 @@ import (
 type Command struct {
 	Args []string // the tool's name first
 
-	// Output, if not nil, is a command whose output stands in Args where Placeholder does. It is for
-	// what only an earlier command brings into the world.
+	// Output, if not nil, is a command whose output replaces Placeholder in Args: a name that the
+	// server gave to something new.
 	Output *Command
 }
 
@@ -72,7 +72,7 @@ func (c Command) words() []string {
 	return words
 }
 
-// plain is what a POSIX shell takes as it is.
+// plain matches words that need no quotes in a POSIX shell.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 // flag is the name of a flag and its =, which need no quotes.

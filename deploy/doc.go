@@ -1,5 +1,7 @@
-// Package deploy brings Tally's functions to a project of Google Cloud, and takes them away again: a
-// Description is what there is to be, as data; a State is what there is, as Google's clients read it; a Plan is
-// the user's own gcloud's commands that make the one into the other, none if they are equal. tally doctor shows
-// the same Plan as findings, and a Description is also written as a Terraform configuration.
+// Package deploy brings Tally's functions to a project of Google Cloud, and takes them away again.
+//
+// A Description says, as data, which resources a deployment consists of. A State holds the resources
+// that Google's clients read. A Plan lists the gcloud commands that turn the State into the
+// Description; it is empty if nothing differs. tally doctor shows the same Plan as findings, and
+// Terraform writes the Description as a configuration.
 package deploy

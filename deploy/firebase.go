@@ -13,8 +13,8 @@ import (
 )
 
 // checkRules checks that the rules name the collections of shards and roll-ups of each route: that
-// Tally's block was merged into them. Without it clients can do nothing with counters, or with rules
-// that are open to all, anything.
+// Tally's block was merged into them. Without it clients can do nothing with counters, or with
+// rules that are open to all, anything.
 func checkRules(a appfolder.Database, routes rollup.Routes) error {
 	data, err := os.ReadFile(a.Rules)
 	if err != nil {
@@ -31,9 +31,9 @@ func checkRules(a appfolder.Database, routes rollup.Routes) error {
 	return errors.Join(problems...)
 }
 
-// missingFields returns those of the fields that the app's indexes file does not have, as lines of it; none
-// if there is no file. The app's next "firebase deploy --only firestore:indexes" offers to delete what its
-// file does not have, or does so with --force.
+// missingFields returns those of the fields that the app's indexes file does not have, as lines of
+// it; none if there is no file. The app's next "firebase deploy --only firestore:indexes" offers to
+// delete what its file does not have, or does so with --force.
 func missingFields(a appfolder.Database, fields []FieldConfig) (lines []string, err error) {
 	if a.Indexes == "" {
 		return nil, nil
@@ -58,8 +58,8 @@ func missingFields(a appfolder.Database, fields []FieldConfig) (lines []string, 
 	return lines, nil
 }
 
-// PlanRules adds the command that replaces the project's rules by those of the app's firebase.json, and
-// says what its indexes file lacks.
+// PlanRules adds the command that replaces the project's rules by those of the app's firebase.json,
+// and says what its indexes file lacks.
 func (p *Plan) PlanRules(d *Description, f *appfolder.Folder) error {
 	if f.Firebase == "" {
 		return errors.New("there is no firebase.json here or above; go to the app's folder, or leave --rules out")

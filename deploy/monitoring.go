@@ -1,52 +1,12 @@
 package deploy
 
 import (
-	"embed"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
 )
-
-// A File is one of deploy/monitoring: a resource of one of Google's REST APIs.
-type File struct {
-	*Kind          // Metric, Alert or Dashboard
-	Path    string // in the clone
-	Content Object
-	name    string // "name" of a metric, the label "tally" of an alert, "displayName" of a dashboard
-}
-
-//go:embed monitoring
-var files embed.FS
-
-// Monitoring returns the files of deploy/monitoring as they were when this program was built.
-func Monitoring() ([]File, error) {
-	var all []File
-	for _, of := range []struct {
-		*Kind
-		pattern, key string
-	}{{Metric, "metrics/*.json", "name"}, {Alert, "alerts/*.json", "userLabels." + label}, {Dashboard, "dashboard.json", "displayName"}} {
-		names, err := fs.Glob(files, "monitoring/"+of.pattern)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			f := File{Kind: of.Kind, Path: "deploy/" + name}
-			data, err := files.ReadFile(name)
-			if err == nil {
-				f.Content, err = decode(data)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			f.name = f.Content.Get(of.key)
-			all = append(all, f)
-		}
-	}
-	return all, nil
-}
 
 // leaves returns a setting for each value of the content, and the length of each list.
 func leaves(at string, content any, arg string) []Setting {
@@ -54,8 +14,6 @@ func leaves(at string, content any, arg string) []Setting {
 	var settings []Setting
 	switch c := content.(type) {
 	case Object:
-		return leaves(at, map[string]any(c), arg)
-	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(c)) {
 			settings = append(settings, leaves(under(name), c[name], arg)...)
 		}
@@ -70,9 +28,24 @@ func leaves(at string, content any, arg string) []Setting {
 	return settings
 }
 
-// Monitor adds what the files say, and has alerts mail to the address if there is one. Channels that an alert
-// has stay. It reports whether an alert tells nobody.
-func (d *Description) Monitor(files []File, have *State, email string) (silent bool) {
+// text returns the object in JSON, on one line.
+func (o Object) text() string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(o); err != nil {
+		panic(err) // it holds nothing but text, numbers and lists
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// Monitor adds the metrics, the alerts and the dashboard, and has alerts mail to the address if
+// there is one. Channels that an alert has stay. It reports whether an alert tells nobody.
+func (d *Description) Monitor(have *State, email string) (silent bool) {
+	for _, m := range logMetrics {
+		d.add(Resource{Kind: Metric, Name: m.name, Settings: []Setting{
+			value("description", m.description, "--description"), value("filter", m.filter, "--log-filter")}})
+	}
 	const mark = "--user-labels=" + madeByLabel + "=true"
 	to, lookup := "", (*Command)(nil)
 	if email != "" {
@@ -83,33 +56,25 @@ func (d *Description) Monitor(files []File, have *State, email string) (silent b
 			to, lookup = Placeholder, new(Channel.Command(d.Project, "list", "", filter, "--format=value(name)"))
 		}
 	}
-	for _, f := range files {
-		h := have.Find(f.Kind, f.name)
-		r := Resource{Kind: f.Kind, Name: f.name, content: f.Content, lookup: lookup}
-		arg := "--config-from-file=" + f.Path
-		switch {
-		case f.Kind == Alert:
-			arg = "--policy-from-file=" + f.Path
-			r.Settings = []Setting{{Arg: "--user-labels=" + label + "=" + f.name, Always: true}, {Arg: mark, Always: true}}
-			channels := h.Get("notificationChannels") // the file replaces the policy, with its channels
-			if to != "" && !slices.Contains(strings.Split(channels, ","), to) {
-				channels = strings.TrimPrefix(channels+","+to, ",")
-			}
-			if channels != "" {
-				r.Settings = append(r.Settings, Setting{Path: "notificationChannels", Want: channels, Arg: "--notification-channels=" + channels, Always: true})
-			}
-			silent = silent || channels == ""
-		case f.Kind == Dashboard && h != nil: // an update must name what it replaces
-			content := maps.Clone(f.Content)
-			content["etag"] = h.Get("etag")
-			data, err := json.Marshal(content)
-			if err != nil {
-				panic(err) // it was decoded from JSON
-			}
-			arg = "--config=" + string(data)
+	for _, a := range alerts {
+		channels := have.Find(Alert, a.name).Get("notificationChannels") // which the policy replaces
+		if to != "" && !slices.Contains(strings.Split(channels, ","), to) {
+			channels = strings.TrimPrefix(channels+","+to, ",")
 		}
-		r.Settings = append(leaves("", f.Content, arg), r.Settings...)
-		d.add(r)
+		policy := a.policy()
+		settings := append(leaves("", policy, "--policy="+policy.text()),
+			Setting{Arg: "--user-labels=" + label + "=" + a.name, Always: true}, Setting{Arg: mark, Always: true})
+		if channels != "" {
+			settings = append(settings, Setting{Path: "notificationChannels", Want: channels, Arg: "--notification-channels=" + channels, Always: true})
+		}
+		d.add(Resource{Kind: Alert, Name: a.name, Content: policy, lookup: lookup, Settings: settings})
+		silent = silent || channels == ""
 	}
+	board := dashboard()
+	update := maps.Clone(board)
+	if h := have.Find(Dashboard, dashboardName); h != nil { // an update must name what it replaces
+		update["etag"] = h.Get("etag")
+	}
+	d.add(Resource{Kind: Dashboard, Name: dashboardName, Content: board, Settings: leaves("", board, "--config="+update.text())})
 	return silent
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A Step is one command of a plan, and what is not as it is to be without it.
+// A Step is one command of a plan, and why it is needed.
 type Step struct {
 	Title   string   // such as "create trigger tally-counters-shards-78fea5"
-	Of      *Kind    // of what it mends; nil: of something else
-	Reasons []string // what is so without it, such as "concurrency: 80, want 1000"
+	Of      *Kind    // kind of the resource that it mends; nil: another
+	Reasons []string // why, such as "concurrency: 80, want 1000"
 	Command Command
 }
 
-// A Plan is what is to be done.
+// A Plan lists what tally deploy or undeploy does.
 type Plan struct {
 	Steps []Step
 	Notes []string // what the user should know or do
@@ -39,10 +39,10 @@ func (p *Plan) note(format string, args ...any) {
 // (https://cloud.google.com/eventarc/docs/retry-events).
 const redelivery = 10 * time.Minute
 
-// Deploy returns the commands that make the state into the description, in an order in which each finds
-// what it needs, and says what else there is of Tally's: prune deletes it. It is an error if something
-// could not be read, if what something else made has the name of a function, trigger or job, or if a
-// source of a route that is served now would be served no more without prune.
+// Deploy returns the commands that make the state into the description, in an order in which each
+// finds what it needs, and says what else there is of Tally's: prune deletes it. It is an error if
+// something could not be read, if what something else made has the name of a function, trigger or
+// job, or if a source of a route that is served now would be served no more without prune.
 func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 	for _, k := range kinds {
 		if u := have.Unread[k]; u != nil {
@@ -58,7 +58,8 @@ func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 	}
 	p := d.Mend(have)
 	surplus := d.Surplus(have)
-	// A source that goes loses its trigger first, and what that has set off ends before the routes change.
+	// A source that goes loses its trigger first, and what that has set off ends before the routes
+	// change.
 	var first Plan
 	for _, s := range surplus {
 		switch {
@@ -73,6 +74,9 @@ func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 	if len(first.Steps) > 0 {
 		first.add(Trigger, fmt.Sprint("wait ", redelivery.Minutes(), " minutes, until events that failed have been delivered again"), Command{Args: []string{"sleep", number(redelivery)}})
 		p.Steps = append(first.Steps, p.Steps...)
+	}
+	if d.unreported != nil {
+		p.note("%v", d.unreported)
 	}
 	name := d.Job()
 	switch touched := func(s Step) bool { return s.Of == Function || s.Of == Trigger }; {
@@ -89,7 +93,8 @@ func (d *Description) only(k *Kind) *Resource {
 	return &d.Resources[slices.IndexFunc(d.Resources, func(r Resource) bool { return r.Kind == k })]
 }
 
-// lost returns the sources that the deployed functions serve and that no route of the description has.
+// lost returns the sources that the deployed functions serve and that no route of the description
+// has.
 func (d *Description) lost(have *State) []string {
 	env := have.Env()
 	routes, err := rollup.ParseRoutes(env["TALLY_ROUTES"])
@@ -110,8 +115,8 @@ func (d *Description) lost(have *State) []string {
 	return lost
 }
 
-// foreign refuses what tally deploy would overwrite and did not make. The job may be somebody's own if
-// it calls RollUpOnSchedule.
+// foreign refuses what tally deploy would overwrite and did not make. The job may be somebody's own
+// if it calls RollUpOnSchedule.
 func (d *Description) foreign(have *State) error {
 	var problems []error
 	for _, r := range d.Resources {
@@ -132,8 +137,8 @@ func made(o Object) bool {
 	return o.Get("labels."+madeByLabel) != "" || o.Get("userLabels."+madeByLabel) != "" || o.Get("description") == madeBy
 }
 
-// Mend returns the commands that make what there is into the description. What could not be read is left
-// out, and what else there is.
+// Mend returns the commands that make what there is into the description. What could not be read is
+// left out, and what else there is.
 func (d *Description) Mend(have *State) Plan {
 	d.resolve(have)
 	var p Plan
@@ -160,7 +165,7 @@ func (d *Description) Mend(have *State) Plan {
 	return p
 }
 
-// resolve puts what the state says in the place of what only commands could look up.
+// resolve replaces the placeholders that the state has values for.
 func (d *Description) resolve(have *State) {
 	for i := range d.Resources {
 		r := &d.Resources[i]
@@ -206,8 +211,8 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 	p.add(r.Kind, verb+r.Noun+" "+r.label(), r.command(project, h, changes), reasons...)
 }
 
-// grants gives roles that are missing, and takes calls from anybody, and roles that are given on another
-// condition.
+// grants gives roles that are missing, and takes calls from anybody, and roles that are given on
+// another condition.
 func (p *Plan) grants(d *Description, k *Kind, have *State) {
 	for _, g := range d.Grants {
 		if g.On != k || slices.Contains(have.grants(g.Name), g) {
@@ -274,7 +279,8 @@ func kindOf(name string) *Kind {
 	return Project
 }
 
-// agent returns the API whose service agent, an account of Google's own, the member is; "" if it is none.
+// agent returns the API whose service agent, an account of Google's own, the member is; "" if it is
+// none.
 func agent(member string) string {
 	_, of, _ := strings.Cut(member, "@gcp-sa-")
 	api, _, _ := strings.Cut(of, ".")
@@ -291,7 +297,7 @@ func short(member string) string {
 	return name
 }
 
-// A Surplus is a resource like those of a deployment that is not of it.
+// A Surplus is a resource that looks like part of a deployment and is not.
 type Surplus struct {
 	*Kind
 	Object
@@ -300,8 +306,8 @@ type Surplus struct {
 	lost bool // a trigger of documents that are no route's
 }
 
-// Surplus returns what serves, calls or triggers the functions, or was made for them, and is not of the
-// description.
+// Surplus returns what serves, calls or triggers the functions, or was made for them, and is not of
+// the description.
 func (d *Description) Surplus(have *State) []Surplus {
 	d.resolve(have)
 	var surplus []Surplus
@@ -319,8 +325,8 @@ func (d *Description) Surplus(have *State) []Surplus {
 				at := slices.IndexFunc(d.Routes, func(r *rollup.Route) bool { return anonymous(Pattern(r)) == pattern })
 				if served := slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == database }); at < 0 || !served {
 					s.lost, s.Reason = true, fmt.Sprintf("no route has the documents %s of database %s", pattern, database)
-				} else if every := d.Routes[at].Template.Every; every > 0 {
-					s.Reason = fmt.Sprintf("the schedule keeps %s every %v, and each event is billed for nothing", pattern, every)
+				} else if t := d.Routes[at].Template; t.Scheduled() {
+					s.Reason = fmt.Sprintf("the schedule keeps %s every %v, and each event is billed for nothing", pattern, t.Every)
 				}
 			case k == Job && uri != "" && strings.HasPrefix(o.Get("httpTarget.uri"), uri):
 				s.Reason = "it calls RollUpOnSchedule too, and each call audits"
@@ -348,9 +354,9 @@ func (p *Plan) remove(project string, s Surplus) {
 	p.add(s.Kind, "delete "+s.Noun+" "+name, s.Delete(project), slices.DeleteFunc([]string{s.Reason}, func(r string) bool { return r == "" })...)
 }
 
-// Undeploy returns the commands that take away what Deploy's made, and nothing else: no document, no rule,
-// no field's index, no database, no API and no service agent.
-func Undeploy(have *State, files []File) (Plan, error) {
+// Undeploy returns the commands that take away what Deploy's made, and nothing else: no document,
+// no rule, no field's index, no database, no API and no service agent.
+func Undeploy(have *State) (Plan, error) {
 	var p Plan
 	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !made(o) })
 	if others {
@@ -361,12 +367,16 @@ func Undeploy(have *State, files []File) (Plan, error) {
 			return Plan{}, u
 		}
 		for _, o := range have.have[k] {
-			unmarked := (k == Metric || k == Dashboard) && !others && slices.ContainsFunc(files, func(f File) bool { return f.Kind == k && have.Find(k, f.name).name() == o.name() })
-			if !unmarked && !made(o) {
+			unmarked := k == Dashboard && o.name() == have.Find(k, dashboardName).name()
+			for _, m := range logMetrics {
+				unmarked = unmarked || k == Metric && o.name() == m.name
+			}
+			if (others || !unmarked) && !made(o) {
 				continue
 			}
 			if k == Account {
-				// A policy keeps the roles of an account that is gone. Those on what is gone went with it.
+				// A policy keeps the roles of an account that is gone. Those on what is gone went
+				// with it.
 				member := "serviceAccount:" + path.Base(o.name())
 				for _, g := range have.grants("projects/" + have.Project) {
 					if g.Member == member {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -48,7 +47,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A State is what there is in a project.
+// A State holds the resources of a project.
 type State struct {
 	Project   string
 	Number    string // of the project
@@ -67,8 +66,8 @@ func newState(id string) *State {
 	return &State{Project: id, Databases: make(map[string]*adminpb.Database), Unread: make(map[*Kind]*Unread), have: make(map[*Kind][]Object), policies: make(map[string][]*policypb.Binding)}
 }
 
-// NewProject returns the state of a project in which there is nothing but databases, and the commands that
-// create these. Nobody has seen it, so that commands look up its number.
+// NewProject returns the state of a project in which there is nothing but databases, and the
+// commands that create these. Nobody has seen it, so that commands look up its number.
 func NewProject(id string, databases []string, location string) (*State, Plan) {
 	s := newState(id)
 	s.Number = Placeholder
@@ -90,7 +89,7 @@ func (s *State) Find(k *Kind, name string) Object {
 	return k.missing
 }
 
-// A reader reads one project, many things at once. What could not be read it tells by State.Unread.
+// A reader reads one project, many things at once. State.Unread tells what it could not read.
 type reader struct {
 	*State
 	ctx     context.Context
@@ -102,8 +101,8 @@ func newReader(ctx context.Context, s *State, o []option.ClientOption) *reader {
 	return &reader{State: s, ctx: ctx, options: append(slices.Clone(o), option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(failSoon)))}
 }
 
-// failSoon has a call end that cannot reach its API. The client would try again for a minute, and then tell
-// no more than that its time was over.
+// failSoon has a call end that cannot reach its API. The client would try again for a minute, and
+// then tell no more than that its time was over.
 func failSoon(ctx context.Context, method string, request, answer any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
 	err := call(ctx, method, request, answer, c, o...)
 	if s := status.Convert(err); s.Code() == codes.Unavailable && unconnected(err) {
@@ -112,9 +111,9 @@ func failSoon(ctx context.Context, method string, request, answer any, c *grpc.C
 	return err
 }
 
-// Read reads the project. It changes nothing. Parts that could not be read are told by State.Unread; the
-// error is of what all else rests on. What an API has that is not enabled is nothing. The options are of
-// Google's clients.
+// Read reads the project. It changes nothing. Parts that could not be read are told by
+// State.Unread; the error is of what all else rests on. What an API has that is not enabled is
+// nothing. The options are of Google's clients.
 func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, error) {
 	r := newReader(ctx, newState(id), o)
 	parent := "projects/" + id
@@ -185,7 +184,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 		}
 	}
 
-	// What is read of what was found.
+	// These have names that only the functions and triggers tell.
 	if u := r.Unread[Trigger]; u != nil {
 		r.Unread[Subscription] = u
 	}
@@ -236,8 +235,8 @@ func (s *State) ReadFor(ctx context.Context, d *Description, o ...option.ClientO
 	}
 }
 
-// Deployed returns the variables that a project's functions are deployed with, nil if there are no functions.
-// The options are of Google's clients.
+// Deployed returns the variables that a project's functions are deployed with, nil if there are no
+// functions. The options are of Google's clients.
 func Deployed(ctx context.Context, project string, o ...option.ClientOption) (map[string]string, error) {
 	r := newReader(ctx, newState(project), o)
 	r.functions()
@@ -259,8 +258,8 @@ func (r *reader) functions() {
 	})
 }
 
-// repositories reads those of the names that are not read yet. It comes before other reads, which add to what
-// it looks at.
+// repositories reads those of the names that are not read yet. It comes before other reads, which
+// add to what it looks at.
 func (r *reader) repositories(names ...string) {
 	names = slices.DeleteFunc(names, func(n string) bool { return path.Base(n) != repositoryName || r.Find(Repository, n) != nil })
 	slices.Sort(names)
@@ -299,8 +298,8 @@ func each[M proto.Message](r *reader, k *Kind, all iter.Seq2[M, error]) {
 	}
 }
 
-// add adds a resource of the kind, or why those could not be read. What an API has that is not enabled is
-// nothing.
+// add adds a resource of the kind, or why those could not be read. What an API has that is not
+// enabled is nothing.
 func (r *reader) add(k *Kind, m proto.Message, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -308,10 +307,10 @@ func (r *reader) add(k *Kind, m proto.Message, err error) {
 	if err == nil && m != nil {
 		o, err = object(m)
 	}
-	switch c := classify(err); {
-	case c == none && m != nil:
+	switch {
+	case err == nil && m != nil:
 		r.have[k] = append(r.have[k], tidy(o))
-	case c == none, k != Project && (c == disabled || c == missing):
+	case err == nil, k != Project && (NotFound(err) || reason(err) == disabled):
 	case r.Unread[k] == nil:
 		r.Unread[k] = ReadError(k.api, r.Project, k.all(), err)
 	}
@@ -340,8 +339,8 @@ func tidy(o Object) Object {
 	return o
 }
 
-// everywhere returns what a List of all regions finds, by its iterator's Next and Response. That a region
-// does not answer is an error: what is missing may be there.
+// everywhere returns what a List of all regions finds, by its iterator's Next and Response. That a
+// region does not answer is an error: what is missing may be there.
 func everywhere[M proto.Message](next func() (M, error), response *any) iter.Seq2[M, error] {
 	return func(yield func(M, error) bool) {
 		for {
@@ -355,49 +354,6 @@ func everywhere[M proto.Message](next func() (M, error), response *any) iter.Seq
 			}
 		}
 	}
-}
-
-// simpleField is a field's name that needs no quotes in a field path
-// (https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields).
-var simpleField = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// fieldPath returns a field's id, in quotes if it needs them.
-func fieldPath(id string) string {
-	if id == "*" || simpleField.MatchString(id) {
-		return id
-	}
-	return "`" + id + "`" // routes' fields hold no backquotes
-}
-
-// field reads how a field is indexed, and whether it expires documents. If it says no more than that it is
-// as its ancestor, the default of the database, that is read. An index or a policy that is being made
-// counts as made.
-func (r *reader) field(c *firestore.FirestoreAdminClient, name string) {
-	get := func(name string) (*adminpb.Field, error) {
-		collection, id := path.Split(name)
-		return c.GetField(r.ctx, &adminpb.GetFieldRequest{Name: collection + fieldPath(id)})
-	}
-	f, err := get(name)
-	config := f.GetIndexConfig()
-	if ancestor := config.GetAncestorField(); err == nil && config.GetUsesAncestorConfig() && len(config.GetIndexes()) == 0 && ancestor != "" && ancestor != name {
-		var inherited *adminpb.Field
-		inherited, err = get(ancestor)
-		config = inherited.GetIndexConfig()
-	}
-	if err != nil {
-		r.add(Field, nil, err)
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	summable := slices.ContainsFunc(config.GetIndexes(), func(index *adminpb.Index) bool {
-		return index.GetQueryScope() == adminpb.Index_COLLECTION && slices.ContainsFunc(index.GetFields(), func(f *adminpb.Index_IndexField) bool {
-			return f.GetOrder() == adminpb.Index_IndexField_ASCENDING
-		})
-	})
-	expires := f.GetTtlConfig() != nil && f.GetTtlConfig().GetState() != adminpb.Field_TtlConfig_NEEDS_REPAIR
-	r.have[Field] = append(r.have[Field], Object{"name": name, "indexed": len(config.GetIndexes()) > 0, "summable": summable})
-	r.have[TTL] = append(r.have[TTL], Object{"name": name, "expires": expires})
 }
 
 // ours reports whether tally deploy or its Terraform made the resource.

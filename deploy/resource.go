@@ -13,14 +13,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A Resource is one thing that a deployment consists of: a resource of one of Google's APIs, with what
-// is to be said of it.
+// A Resource is one thing that a deployment consists of: a resource of one of Google's APIs, with
+// what is to be said of it.
 type Resource struct {
 	*Kind
 	Name     string // as the API has it, such as "projects/p/locations/us-central1/jobs/tally"
 	Settings []Setting
 
-	content Object // of the file that says all of it; nil: there is none
+	Content Object // all that it has, if one argument says all of it
 
 	of string // of a subscription: the id of its trigger
 
@@ -30,23 +30,23 @@ type Resource struct {
 
 // A Setting is one field of a resource.
 type Setting struct {
-	// Path is where the API has it, in JSON: "serviceConfig.timeoutSeconds". A number is an index in a
-	// list, and # the list's length.
+	// Path is where the API has it, in JSON: "serviceConfig.timeoutSeconds". A number is an index
+	// in a list, and # the list's length.
 	Path string
 
-	Want string // without quotes. What is empty, 0 or false may also be absent
+	Want string // without quotes; empty, 0 and false may also be absent
 	Arg  string // gcloud's argument that sets it; empty: none does
 
 	Fixed  bool // the API cannot change it: the resource is made anew
 	Always bool // every update says it
-	Mark   bool // says only what made the resource: it is never different
+	Mark   bool // tells only who made the resource: it never counts as different
 }
 
 // A Kind is a kind of resources, and how gcloud calls them.
 type Kind struct {
-	Noun   string   // such as "function"
-	group  []string // gcloud's words for it
-	create string   // the command, and what comes before the id; empty: it is not made by itself
+	Noun   string // such as "function"
+	group  string // gcloud's words for it
+	create string // the verb, with any words before the id; empty: it appears with another resource
 	update string
 	remove string
 	place  string   // flag of where it is; empty: it is nowhere
@@ -55,7 +55,7 @@ type Kind struct {
 	// key tells resources apart, if not by their names; see State.Find.
 	key func(Object) string
 
-	// missing is what a resource is like that appears by itself with another, before it does.
+	// missing stands for a resource that does not exist yet, but will appear together with another.
 	missing Object
 
 	terraform string // type; empty: it has none
@@ -64,40 +64,63 @@ type Kind struct {
 
 // Kinds of resources, in the order in which each finds what it needs.
 var (
-	API     = &Kind{api: servicesAPI, Noun: "API"}
-	Account = &Kind{api: accountsAPI, Noun: "service account", group: []string{"iam", "service-accounts"}, create: "create", update: "update", remove: "delete",
-		terraform: "google_service_account"}
-	Project    = &Kind{api: projectsAPI, Noun: "project", group: []string{"projects"}}
-	Repository = &Kind{api: repositoriesAPI, Noun: "repository", group: []string{"artifacts", "repositories"}, create: "create", remove: "delete", place: "--location",
-		terraform: "google_artifact_registry_repository"}
-	Field = &Kind{api: firestoreAPI, Noun: "indexes of", group: []string{"firestore", "indexes", "fields"}, update: "update", terraform: "google_firestore_field",
-		missing: Object{"indexed": true, "summable": true}}
-	TTL      = &Kind{api: firestoreAPI, Noun: "time to live by", group: []string{"firestore", "fields", "ttls"}, update: "update", missing: Object{}, terraform: "google_firestore_field"}
-	Function = &Kind{api: functionsAPI, Noun: "function", group: []string{"functions"}, create: "deploy", update: "deploy", remove: "delete", place: "--region",
-		always: []string{"--gen2", "--source=.", "--trigger-http", "--no-allow-unauthenticated"}, terraform: "google_cloudfunctions2_function"}
-	Service = &Kind{api: runAPI, Noun: "service", group: []string{"run", "services"}, update: "update", place: "--region",
+	API     = &Kind{Noun: "API", api: servicesAPI}
+	Account = &Kind{Noun: "service account", api: accountsAPI, terraform: "google_service_account",
+		group: "iam service-accounts", create: "create", update: "update", remove: "delete"}
+	Project    = &Kind{Noun: "project", api: projectsAPI, group: "projects"}
+	Repository = &Kind{Noun: "repository", api: repositoriesAPI, terraform: "google_artifact_registry_repository",
+		group: "artifacts repositories", create: "create", remove: "delete", place: "--location"}
+	Field = &Kind{Noun: "indexes of", api: firestoreAPI, terraform: "google_firestore_field",
+		group: "firestore indexes fields", update: "update", missing: Object{"indexed": true, "summable": true}}
+	TTL = &Kind{Noun: "time to live by", api: firestoreAPI, terraform: "google_firestore_field",
+		group: "firestore fields ttls", update: "update", missing: Object{}}
+	Function = &Kind{Noun: "function", api: functionsAPI, terraform: "google_cloudfunctions2_function",
+		group: "functions", create: "deploy", update: "deploy", remove: "delete", place: "--region",
+		always: []string{"--gen2", "--source=.", "--trigger-http", "--no-allow-unauthenticated"}}
+	Service = &Kind{Noun: "service", api: runAPI, group: "run services", update: "update", place: "--region",
 		missing: Object{"template": Object{"containers": []any{Object{"resources": Object{"cpuIdle": true}}}}}}
-	Trigger = &Kind{api: eventarcAPI, Noun: "trigger", group: []string{"eventarc", "triggers"}, create: "create", update: "update", remove: "delete", place: "--location",
-		terraform: "google_eventarc_trigger"}
-	Subscription = &Kind{api: pubsubAPI, Noun: "subscription", group: []string{"pubsub", "subscriptions"}, update: "update", missing: Object{"ackDeadlineSeconds": "10"}}
-	Job          = &Kind{api: schedulerAPI, Noun: "job", group: []string{"scheduler", "jobs"}, create: "create http", update: "update http", remove: "delete", place: "--location",
-		terraform: "google_cloud_scheduler_job"}
-	Metric = &Kind{api: loggingAPI, Noun: "metric", group: []string{"logging", "metrics"}, create: "create", update: "update", remove: "delete",
-		terraform: "google_logging_metric"}
-	Channel = &Kind{api: MonitoringAPI, Noun: "notification channel", group: []string{"beta", "monitoring", "channels"}, create: "create", remove: "delete",
-		key: func(o Object) string { return o.Get("labels.email_address") }, terraform: "google_monitoring_notification_channel"}
-	Alert = &Kind{api: MonitoringAPI, Noun: "alert", group: []string{"alpha", "monitoring", "policies"}, create: "create", update: "update", remove: "delete",
-		key: func(o Object) string { return o.Get("userLabels.tally") }, terraform: "google_monitoring_alert_policy"}
-	Dashboard = &Kind{api: MonitoringAPI, Noun: "dashboard", group: []string{"monitoring", "dashboards"}, create: "create", update: "update", remove: "delete",
+	Trigger = &Kind{Noun: "trigger", api: eventarcAPI, terraform: "google_eventarc_trigger",
+		group: "eventarc triggers", create: "create", update: "update", remove: "delete", place: "--location"}
+	Subscription = &Kind{Noun: "subscription", api: pubsubAPI, group: "pubsub subscriptions", update: "update",
+		missing: Object{"ackDeadlineSeconds": "10"}}
+	Job = &Kind{Noun: "job", api: schedulerAPI, terraform: "google_cloud_scheduler_job",
+		group: "scheduler jobs", create: "create http", update: "update http", remove: "delete", place: "--location"}
+	Metric = &Kind{Noun: "metric", api: loggingAPI, terraform: "google_logging_metric",
+		group: "logging metrics", create: "create", update: "update", remove: "delete"}
+	Channel = &Kind{Noun: "notification channel", api: MonitoringAPI, terraform: "google_monitoring_notification_channel",
+		group: "beta monitoring channels", create: "create", remove: "delete",
+		key: func(o Object) string { return o.Get("labels.email_address") }}
+	Alert = &Kind{Noun: "alert", api: MonitoringAPI, terraform: "google_monitoring_alert_policy",
+		group: "alpha monitoring policies", create: "create", update: "update", remove: "delete",
+		key: func(o Object) string { return o.Get("userLabels.tally") }}
+	Dashboard = &Kind{Noun: "dashboard", api: MonitoringAPI, terraform: "google_monitoring_dashboard",
+		group: "monitoring dashboards", create: "create", update: "update", remove: "delete",
 		key: func(o Object) string {
 			if labels, _ := o["labels"].(map[string]any); labels[label] == nil {
 				return "" // somebody's own, of whatever name
 			}
 			return o.Get("displayName")
-		}, terraform: "google_monitoring_dashboard"}
+		}}
 
-	kinds = []*Kind{API, Account, Project, Repository, Field, TTL, Function, Service, Trigger, Subscription, Job, Metric, Channel, Alert, Dashboard}
+	kinds = []*Kind{API, Account, Project, Repository, Field, TTL, Function, Service, Trigger, Subscription, Job,
+		Metric, Channel, Alert, Dashboard}
 )
+
+// Mends returns the beginnings of the commands that mend resources of the kind: gcloud's group, and
+// its verbs in parentheses.
+func (k *Kind) Mends() string {
+	verbs := []string{k.create, k.update}
+	switch k {
+	case API:
+		return "gcloud services enable"
+	case Trigger: // whose event and documents cannot change
+		verbs = append(verbs, k.remove)
+	case Account, Project, Repository, Service: // which have policies
+		verbs = append(verbs, "add-iam-policy-binding", "remove-iam-policy-binding")
+	}
+	verbs = slices.Compact(slices.DeleteFunc(verbs, func(v string) bool { return v == "" }))
+	return "gcloud " + k.group + " (" + strings.Join(verbs, ", ") + ")"
+}
 
 // all returns how all resources of the kind are called.
 func (k *Kind) all() string {
@@ -177,7 +200,7 @@ func (r *Resource) label() string {
 // name returns the resource's name.
 func (o Object) name() string { return o.Get("name") }
 
-// segment returns what follows the collection's name in a resource's name.
+// segment returns the id after the collection's name in a resource's name.
 func segment(name, collection string) string {
 	parts := strings.Split(name, "/")
 	if i := slices.Index(parts, collection); i >= 0 && i+1 < len(parts) {
@@ -218,7 +241,6 @@ func (r *Resource) differs(have Object) []Change {
 
 // Command returns gcloud's command on a resource of the kind; verb is one of the kind's.
 func (k *Kind) Command(project, verb, name string, args ...string) Command {
-	words := strings.Fields(verb)
 	id := path.Base(name)
 	switch {
 	case k == Account && verb == k.create:
@@ -232,7 +254,7 @@ func (k *Kind) Command(project, verb, name string, args ...string) Command {
 			id = "" // the server gives it
 		}
 	}
-	c := gcloud(slices.Concat(k.group, words)...)
+	c := gcloud(strings.Fields(k.group + " " + verb)...)
 	if id != "" {
 		c = c.with(id)
 	}
@@ -245,7 +267,7 @@ func (k *Kind) Command(project, verb, name string, args ...string) Command {
 	return c.with(args...)
 }
 
-// command returns what makes the resource, or changes what differs.
+// command returns the command that makes the resource, or that changes its settings.
 func (r *Resource) command(project string, have Object, changes []Change) Command {
 	verb, name := r.create, r.Name
 	say := func(Setting) bool { return true }

@@ -50,8 +50,8 @@ func (t *Tools) Check(ctx context.Context) error {
 }
 
 // SignIn returns the options with which Google's clients sign in as gcloud is. Where
-// GOOGLE_APPLICATION_CREDENTIALS names others, or there is no gcloud, there are none: application default
-// credentials are taken.
+// GOOGLE_APPLICATION_CREDENTIALS names others, or there is no gcloud, there are none: application
+// default credentials are taken.
 func SignIn(ctx context.Context) ([]option.ClientOption, error) {
 	if _, err := exec.LookPath("gcloud"); err != nil || os.Getenv("GOOGLE_APPLICATION_CREDENTIALS") != "" {
 		return nil, nil
@@ -84,7 +84,7 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// remedies are for what a user meets first. The symptoms are what gcloud and Google's APIs say.
+// remedies are for the problems that users meet first, by the words of gcloud and Google's APIs.
 var remedies = []struct {
 	symptom *regexp.Regexp
 	remedy  string
@@ -104,7 +104,7 @@ var remedies = []struct {
 		"Sign in:\n  firebase login"},
 }
 
-const printedNothing = "it printed nothing" // what a command would have said that was to name something
+const printedNothing = "it printed nothing" // the text of a failure to look up a name
 
 // output runs a command and returns what it prints to standard output.
 func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
@@ -145,7 +145,7 @@ func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 
 var installation = map[string]string{"gcloud": "https://cloud.google.com/sdk/docs/install", "firebase": "https://firebase.google.com/docs/cli"}
 
-// transient is what fails because something was made only just now and is not known everywhere yet.
+// transient lists failures that pass: something is new, and not known everywhere yet.
 var transient = []struct {
 	symptom *regexp.Regexp
 	reason  string
@@ -205,8 +205,8 @@ func (t *Tools) run(ctx context.Context, c Command) error {
 	}
 }
 
-// again is a shell's function that tries a command for ten minutes: what was made just now, such as a role,
-// is not known everywhere yet.
+// again is a shell's function that tries a command for ten minutes: what was made just now, such as
+// a role, is not known everywhere yet.
 const again = "again() { for i in $(seq 20); do \"$@\" && return; sleep 30; done; \"$@\"; }"
 
 // Script returns the plan as a script for a POSIX shell, to be run anywhere. It ends at the first

@@ -2,22 +2,18 @@ package deploy
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/app"
-	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// Options are what the user decides.
+// Options are the user's decisions.
 type Options struct {
 	Project   string            // id
 	Region    string            // where the functions run; empty: near the first database
@@ -27,7 +23,7 @@ type Options struct {
 	Billing   string            // of RollUpOnWrite's instances: ByRequest or ByInstance
 }
 
-// What instances are billed for: https://cloud.google.com/run/docs/configuring/billing-settings
+// Ways to bill instances: https://cloud.google.com/run/docs/configuring/billing-settings
 const (
 	ByRequest  = "request"  // the time in which they serve, and each request
 	ByInstance = "instance" // all of their time, at a lower rate, and no request
@@ -47,6 +43,8 @@ type Description struct {
 	Grants    []Grant
 	Routes    rollup.Routes
 	Databases []Database
+
+	unreported error // why audits cannot report drift; nil: they can
 }
 
 // A Grant is a role of a member on a resource, and on nothing else.
@@ -58,7 +56,7 @@ type Grant struct {
 	Condition string // in CEL, of IAM; empty: none
 }
 
-// Names of what there is one of in a project.
+// Names of resources that a project has one of.
 const (
 	OnWriteName    = "tally-on-write"
 	OnScheduleName = "tally-on-schedule"
@@ -74,11 +72,11 @@ const (
 	buildAccount     = "tally-build"
 )
 
-// Labels of functions, triggers, alerts and channels, of which Terraform gives the first too, and the
-// description of what tally deploy made and cannot label.
+// Labels of functions, triggers, alerts and channels, of which Terraform gives the first too, and
+// the description of what tally deploy made and cannot label.
 const (
-	label       = "tally"        // what it is for
-	madeByLabel = "tally-deploy" // what made it
+	label       = "tally"        // its purpose
+	madeByLabel = "tally-deploy" // its maker
 	sourceLabel = "tally-source" // of functions: which source
 	madeBy      = "Made by tally deploy"
 )
@@ -102,35 +100,16 @@ var apis = []string{
 	"storage.googleapis.com", // keeps their source
 }
 
-const (
-	// runtime is the Go version of go.mod (https://cloud.google.com/run/docs/runtimes/go).
-	runtime = "go126"
+// runtime is the Go version of go.mod (https://cloud.google.com/run/docs/runtimes/go).
+const runtime = "go126"
 
-	// onWriteTimeout is above any TALLY_HOLD_LIMIT below 60 s; the limit, not the timeout, ends an
-	// event. It leaves time for a cold start.
-	onWriteTimeout = 60 * time.Second
+// LongestSilence is how long ago the job's last call may be: two periods, so that one late or
+// skipped call is no alarm.
+const LongestSilence = 2*app.SchedulePeriod + app.OnScheduleTimeout
 
-	// schedule is how often RollUpOnSchedule is called, and schedulePeriod the same.
-	schedule       = "*/10 * * * *"
-	schedulePeriod = 10 * time.Minute
-
-	// onScheduleTimeout lets a call keep the routes that say "every" until the next is due, and end
-	// what it has begun then, for which it reserves 45 s. Cloud Scheduler delays the next call until
-	// this one has ended (https://cloud.google.com/scheduler/docs/reference/rest/v1/projects.locations.jobs).
-	onScheduleTimeout = schedulePeriod + time.Minute
-
-	// LongestSilence is how long ago the job's last call may be: two periods, so that one late or skipped
-	// call is no alarm.
-	LongestSilence = 2*schedulePeriod + onScheduleTimeout
-
-	// ackDeadline is Eventarc's own, of the subscriptions that it makes
-	// (https://cloud.google.com/eventarc/docs/retry-events).
-	ackDeadline = 10 * time.Second
-)
-
-// multiRegions are the regions for functions on databases in multi-regions: those that Eventarc maps
-// them to (https://firebase.google.com/docs/firestore/eventarc, "Eventarc and Firestore locations").
-// It says nothing of nam7; the region is the one that the Firebase CLI takes.
+// multiRegions are the regions for functions on databases in multi-regions: those that Eventarc
+// maps them to (https://firebase.google.com/docs/firestore/eventarc, "Eventarc and Firestore
+// locations"). It says nothing of nam7; the region is the one that the Firebase CLI takes.
 var multiRegions = map[string]string{"nam5": "us-central1", "nam7": "us-central1", "eur3": "europe-west4"}
 
 // region returns the region of the functions.
@@ -141,13 +120,13 @@ func (o *Options) region() string {
 // Describe returns the description for the options. number is the project's number, and source the
 // hash of the functions' source, "" if any will do.
 func Describe(o Options, number, source string) (*Description, error) {
-	switch {
-	case o.Config.HoldLimit >= onWriteTimeout:
-		return nil, fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the timeout of the function, %v", o.Config.HoldLimit, onWriteTimeout)
-	case o.Billing != ByRequest && o.Billing != ByInstance:
+	if err := o.Config.CheckHoldLimit(app.OnWriteTimeout); err != nil {
+		return nil, err
+	}
+	if o.Billing != ByRequest && o.Billing != ByInstance {
 		return nil, fmt.Errorf("billing: %q: want %s or %s", o.Billing, ByRequest, ByInstance)
 	}
-	d := &Description{Project: o.Project, APIs: slices.Clone(apis), Routes: o.Config.Routes, Databases: slices.Clone(o.Databases)}
+	d := &Description{Project: o.Project, APIs: slices.Clone(apis), Routes: o.Config.Routes, Databases: slices.Clone(o.Databases), unreported: o.Config.CheckGrace()}
 	d.accounts(&o, number)
 	d.add(Resource{Kind: Repository, Name: d.in(o.region(), "repositories", repositoryName), Settings: []Setting{
 		{Arg: "--repository-format=docker"},
@@ -174,7 +153,7 @@ func (d *Description) in(location, collection, id string) string {
 	return "projects/" + d.Project + "/locations/" + location + "/" + collection + "/" + id
 }
 
-// accounts are the service accounts, Google's own included, and what each may.
+// accounts adds the service accounts, Google's own included, and their roles.
 func (d *Description) accounts(o *Options, number string) {
 	for _, a := range [][2]string{
 		{functionsAccount, "Tally: runs the functions"},
@@ -195,12 +174,12 @@ func (d *Description) accounts(o *Options, number string) {
 		return &d.Grants[len(d.Grants)-1]
 	}
 	all, trigger, build := "projects/"+o.Project, d.email(triggerAccount), d.email(buildAccount)
-	// Eventarc makes its service agent when it is first needed, and the first trigger fails until the
-	// agent's role is known everywhere. Made here, it has the time of a build.
+	// Eventarc makes its service agent when it is first needed, and the first trigger fails until
+	// the agent's role is known everywhere. Made here, it has the time of a build.
 	// https://cloud.google.com/eventarc/docs/access-control
 	give(Project, all, "roles/eventarc.serviceAgent", agent("eventarc"))
-	// Reads and writes documents of the databases in use; Firestore has no narrower role that may write.
-	// https://cloud.google.com/firestore/docs/security/iam#conditions
+	// Reads and writes documents of the databases in use; Firestore has no narrower role that may
+	// write. https://cloud.google.com/firestore/docs/security/iam#conditions
 	var databases []string
 	for _, database := range o.Databases {
 		databases = append(databases, fmt.Sprintf(`resource.name == "%s/databases/%s"`, all, database.ID))
@@ -213,93 +192,25 @@ func (d *Description) accounts(o *Options, number string) {
 	}
 	// Receives Firestore's events: https://cloud.google.com/eventarc/docs/roles-permissions
 	give(Project, all, "roles/eventarc.eventReceiver", trigger)
-	// What a build needs. Projects since July 2024 have no default account that may. Cloud Functions keeps
-	// the source in the bucket: https://cloud.google.com/functions/docs/securing/build-custom-sa,
-	// https://cloud.google.com/functions/docs/building, https://cloud.google.com/iam/docs/conditions-resource-attributes
+	// What a build needs. Projects since July 2024 have no default account that may. Cloud
+	// Functions keeps the source in the bucket:
+	// https://cloud.google.com/functions/docs/securing/build-custom-sa,
+	// https://cloud.google.com/functions/docs/building,
+	// https://cloud.google.com/iam/docs/conditions-resource-attributes
 	give(Project, all, "roles/logging.logWriter", build)
 	give(Project, all, "roles/storage.objectViewer", build).Condition = fmt.Sprintf(`resource.name.startsWith("projects/_/buckets/gcf-v2-sources-%s-%s")`, number, o.region())
 	give(Repository, d.in(o.region(), "repositories", repositoryName), "roles/artifactregistry.writer", build)
-	// Pub/Sub signs the tokens that its pushes carry. Where its agent is from before April 2021 it needs to be
-	// told so: https://cloud.google.com/eventarc/docs/roles-permissions. Here it may do that as the trigger, not
-	// as every account of the project.
+	// Pub/Sub signs the tokens that its pushes carry. Where its agent is from before April 2021 it
+	// needs to be told so: https://cloud.google.com/eventarc/docs/roles-permissions. Here it may do
+	// that as the trigger, not as every account of the project.
 	give(Account, all+"/serviceAccounts/"+trigger, "roles/iam.serviceAccountTokenCreator", agent("pubsub"))
 	// Each service has one caller: https://cloud.google.com/run/docs/securing/managing-access
 	give(Service, d.in(o.region(), "services", OnWriteName), "roles/run.invoker", trigger)
 	give(Service, d.in(o.region(), "services", OnScheduleName), "roles/run.invoker", d.email(schedulerAccount))
 }
 
-// A FieldConfig is a field of all collections of one id, and how it is indexed, as firestore.indexes.json has
-// one that is exempt.
-type FieldConfig struct {
-	CollectionGroup string `json:"collectionGroup"`
-	Path            string `json:"fieldPath"`
-	TTL             bool   `json:"ttl,omitempty"` // its time is that at which Firestore deletes the document
-	Indexes         []any  `json:"indexes"`       // none
-	Indexed         bool   `json:"-"`             // a sum needs the index
-}
-
-// Fields returns the fields that need an index, and those that must have none.
-//
-// Times only grow, no query asks for them, and their index would limit a collection group to about 500
-// writes a second (https://firebase.google.com/docs/firestore/solutions/shard-timestamp). They are the
-// expiry of tokens of IncrementOnce, which Firestore then deletes, and what Tally adds to the roll-ups of
-// each route. A field that is summed needs its index, which is there by default; one of a route that
-// reads documents has none, because its index is what limits it.
-func Fields(routes rollup.Routes) []FieldConfig {
-	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true, Indexes: []any{}}}
-	add := func(f FieldConfig) {
-		f.Indexes = []any{}
-		i := slices.IndexFunc(fields, func(has FieldConfig) bool { return has.CollectionGroup == f.CollectionGroup && has.Path == f.Path })
-		if i < 0 {
-			fields = append(fields, f)
-		} else if f.Indexed { // of another route whose collections have the same name
-			fields[i].Indexed = true
-		}
-	}
-	for _, t := range routes.Templates() {
-		template := t.Segments()
-		add(FieldConfig{CollectionGroup: template[len(template)-2].Name, Path: document.TallyField})
-	}
-	for _, r := range routes {
-		pattern := r.Pattern()
-		for _, f := range r.Fields() {
-			add(FieldConfig{CollectionGroup: pattern[len(pattern)-2].Name, Path: f, Indexed: !r.Documents})
-		}
-	}
-	return fields
-}
-
-// Exempt returns the fields that must have no index.
-func Exempt(routes rollup.Routes) []FieldConfig {
-	return slices.DeleteFunc(Fields(routes), func(f FieldConfig) bool { return f.Indexed })
-}
-
-// fields are those of each database, each a command that touches the one field only.
-func (d *Description) fields() {
-	for _, database := range d.Databases {
-		for _, f := range Fields(d.Routes) {
-			r := Resource{Kind: Field, Name: "projects/" + d.Project + "/databases/" + database.ID + "/collectionGroups/" + f.CollectionGroup + "/fields/" + f.Path}
-			at := []Setting{{Arg: "--collection-group=" + f.CollectionGroup, Always: true}, {Arg: "--database=" + database.ID, Always: true}}
-			// https://cloud.google.com/firestore/docs/query-data/index-overview#indexing_exemptions
-			indexes := Setting{Path: "indexed", Want: "false", Arg: "--disable-indexes"}
-			if f.Indexed {
-				indexes = Setting{Path: "summable", Want: "true", Arg: "--clear-exemption"}
-			}
-			r.Settings = append(slices.Clone(at), indexes)
-			d.add(r)
-			if f.TTL {
-				// It takes minutes or more, and nothing here waits for it.
-				// https://cloud.google.com/firestore/docs/ttl
-				r.Kind = TTL
-				r.Settings = append(at, Setting{Path: "expires", Want: "true", Arg: "--enable-ttl"}, Setting{Arg: "--async", Always: true})
-				d.add(r)
-			}
-		}
-	}
-}
-
-// functions are RollUpOnWrite, for all live routes and databases, and RollUpOnSchedule. Their flags are
-// those of https://cloud.google.com/sdk/gcloud/reference/functions/deploy.
+// functions are RollUpOnWrite, for all live routes and databases, and RollUpOnSchedule. Their flags
+// are those of https://cloud.google.com/sdk/gcloud/reference/functions/deploy.
 func (d *Description) functions(o *Options, source string) {
 	env := o.env()
 	add := func(name, entryPoint, kind string, settings ...Setting) {
@@ -309,15 +220,17 @@ func (d *Description) functions(o *Options, source string) {
 			Setting{Path: "buildConfig.entryPoint", Want: entryPoint, Arg: "--entry-point=" + entryPoint},
 			// https://cloud.google.com/functions/docs/securing/build-custom-sa
 			value("buildConfig.serviceAccount", "projects/"+d.Project+"/serviceAccounts/"+d.email(buildAccount), "--build-service-account"),
-			// A repository of its own, which the build's account may write: https://cloud.google.com/functions/docs/building#image_registry
+			// A repository of its own, which the build's account may write:
+			// https://cloud.google.com/functions/docs/building#image_registry
 			value("buildConfig.dockerRepository", d.in(o.region(), "repositories", repositoryName), "--docker-repository"),
 			// https://cloud.google.com/functions/docs/securing/function-identity
 			value("serviceConfig.serviceAccountEmail", d.email(functionsAccount), "--service-account"),
 			// The least of the second generation execution environment:
-			// https://cloud.google.com/run/docs/configuring/services/memory-limits. gcloud takes no --cpu without it.
+			// https://cloud.google.com/run/docs/configuring/services/memory-limits. gcloud takes no
+			// --cpu without it.
 			Setting{Path: "serviceConfig.availableMemory", Want: "512Mi", Arg: "--memory=512Mi", Always: true},
-			// No instance waits for work: that would cost, and a cold start only delays the first event.
-			// https://cloud.google.com/functions/docs/configuring/min-instances
+			// No instance waits for work: that would cost, and a cold start only delays the first
+			// event. https://cloud.google.com/functions/docs/configuring/min-instances
 			value("serviceConfig.minInstanceCount", "0", "--min-instances"),
 			// Eventarc and Cloud Scheduler call from inside; nobody else can even try:
 			// https://cloud.google.com/run/docs/securing/ingress
@@ -340,22 +253,24 @@ func (d *Description) functions(o *Options, source string) {
 	}
 	add(OnWriteName, "RollUpOnWrite", "on-write",
 		value("serviceConfig.maxInstanceRequestConcurrency", strconv.Itoa(rollup.Concurrency), "--concurrency"),
-		// The least that allows a concurrency above 1: https://cloud.google.com/run/docs/configuring/services/cpu
+		// The least that allows a concurrency above 1:
+		// https://cloud.google.com/run/docs/configuring/services/cpu
 		value("serviceConfig.availableCpu", "1", "--cpu"),
-		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(onWriteTimeout), Arg: "--timeout=" + seconds(onWriteTimeout)},
-		// Bounds the bill of a run-away client, and the reads of a hot counter: one for each instance and
-		// cadence. 100 instances were simulated (docs/scale.md). What they cannot take is delivered again.
-		// https://cloud.google.com/run/docs/configuring/max-instances
+		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(app.OnWriteTimeout), Arg: "--timeout=" + seconds(app.OnWriteTimeout)},
+		// Bounds the bill of a run-away client, and the reads of a hot counter: one for each
+		// instance and cadence. 100 instances were simulated (docs/scale.md). What they cannot take
+		// is delivered again. https://cloud.google.com/run/docs/configuring/max-instances
 		value("serviceConfig.maxInstanceCount", "100", "--max-instances"))
 	add(OnScheduleName, "RollUpOnSchedule", "on-schedule",
-		// One call at a time, by one instance: more would only read the same. With one at a time an instance
-		// may have less than a processor; this is what the platform gives to 512 MiB, and serves some hundred
-		// roll-ups a second (docs/costs.md). https://cloud.google.com/run/docs/configuring/services/cpu
+		// One call at a time, by one instance: more would only read the same. With one at a time an
+		// instance may have less than a processor; this is what the platform gives to 512 MiB, and
+		// serves some hundred roll-ups a second (docs/costs.md).
+		// https://cloud.google.com/run/docs/configuring/services/cpu
 		value("serviceConfig.maxInstanceRequestConcurrency", "1", "--concurrency"),
 		value("serviceConfig.availableCpu", "0.333", "--cpu"),
 		value("serviceConfig.maxInstanceCount", "1", "--max-instances"),
 		// https://cloud.google.com/run/docs/configuring/request-timeout
-		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(onScheduleTimeout), Arg: "--timeout=" + seconds(onScheduleTimeout)})
+		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(app.OnScheduleTimeout), Arg: "--timeout=" + seconds(app.OnScheduleTimeout)})
 
 	// Cloud Functions cannot say it.
 	// https://cloud.google.com/run/docs/configuring/billing-settings
@@ -371,56 +286,13 @@ func value(path, want, flag string) Setting {
 	return Setting{Path: path, Want: want, Arg: flag + "=" + want}
 }
 
-// triggers are one for each source of a live route and database, all of them RollUpOnWrite's: the schedule
-// keeps the routes that say "every", so that their writes are billed no event.
-// https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
-func (d *Description) triggers(o *Options) {
-	const written = "google.cloud.firestore.document.v1.written" // any change of a document, its deletion included
-	for _, database := range o.Databases {
-		for _, r := range o.Config.Routes.Live() {
-			name := d.in(database.Location, "triggers", TriggerName(database.ID, r))
-			filter := func(flag, attribute, want, say string) Setting {
-				return Setting{Path: "eventFilters." + attribute, Want: want, Arg: flag + "=" + attribute + "=" + say, Fixed: true}
-			}
-			d.add(Resource{Kind: Trigger, Name: name, Settings: []Setting{
-				filter("--event-filters", "type", written, written),
-				filter("--event-filters", "database", database.ID, database.ID),
-				filter("--event-filters-path-pattern", "document", anonymous(Pattern(r)), Pattern(r)),
-				// The functions read protobuf: https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
-				value("eventDataContentType", "application/protobuf", "--event-data-content-type"),
-				value("destination.cloudRun.service", OnWriteName, "--destination-run-service"),
-				value("destination.cloudRun.region", o.region(), "--destination-run-region"),
-				value("serviceAccount", d.email(triggerAccount), "--service-account"),
-				{Path: "labels." + label, Want: "on-write", Arg: "--labels=" + label + "=on-write"},
-				{Path: "labels." + madeByLabel, Want: "true", Arg: "--labels=" + madeByLabel + "=true", Mark: true},
-			}})
-			// A delivery that lasts longer is made a second time meanwhile. Pub/Sub's longest is 600 s:
-			// https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline
-			deadline := max(ackDeadline, o.Config.HoldLimit.Truncate(time.Second)+2*time.Second)
-			lookup := Trigger.Command(d.Project, "describe", name, "--format=value(transport.pubsub.subscription)")
-			d.add(Resource{Kind: Subscription, Name: Placeholder + name, of: path.Base(name), lookup: &lookup, Settings: []Setting{value("ackDeadlineSeconds", number(deadline), "--ack-deadline")}})
-		}
-	}
-}
-
-// anonymous returns a pattern without the names of its captures, which say nothing.
-func anonymous(pattern string) string {
-	segments := strings.Split(pattern, "/")
-	for i, s := range segments {
-		if strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") && !strings.Contains(s, "**") || s == "*" {
-			segments[i] = "{}"
-		}
-	}
-	return strings.Join(segments, "/")
-}
-
 // schedule calls RollUpOnSchedule. Its flags are those of
 // https://cloud.google.com/sdk/gcloud/reference/scheduler/jobs/create/http.
 func (d *Description) schedule(o *Options) {
 	lookup := Function.Command(d.Project, "describe", d.in(o.region(), "functions", OnScheduleName), "--format=value(serviceConfig.uri)")
 	period := func(path, flag string, want time.Duration) Setting { return value(path, seconds(want), flag) }
 	d.add(Resource{Kind: Job, Name: d.in(o.region(), "jobs", jobName), lookup: &lookup, Settings: []Setting{
-		value("schedule", schedule, "--schedule"),
+		value("schedule", fmt.Sprintf("*/%d * * * *", app.SchedulePeriod/time.Minute), "--schedule"),
 		value("timeZone", "Etc/UTC", "--time-zone"), // knows no summer time, so that no hour comes twice or never
 		{Path: "httpTarget.uri", Want: Placeholder, Arg: "--uri=" + Placeholder},
 		value("httpTarget.httpMethod", "POST", "--http-method"),
@@ -428,7 +300,7 @@ func (d *Description) schedule(o *Options) {
 		{Path: "httpTarget.oidcToken.serviceAccountEmail", Want: d.email(schedulerAccount), Arg: "--oidc-service-account-email=" + d.email(schedulerAccount), Always: true},
 		{Path: "httpTarget.oidcToken.audience", Want: Placeholder, Arg: "--oidc-token-audience=" + Placeholder},
 		// The job waits as long as the function may take, or it would call it again.
-		period("attemptDeadline", "--attempt-deadline", onScheduleTimeout),
+		period("attemptDeadline", "--attempt-deadline", app.OnScheduleTimeout),
 		// A call that failed is tried again, twice, soon; the next one is due anyway.
 		// https://cloud.google.com/scheduler/docs/configuring/retry-jobs
 		value("retryConfig.retryCount", "2", "--max-retry-attempts"),
@@ -468,45 +340,8 @@ func (o *Options) env() map[string]string {
 		"TALLY_HOLD_LIMIT":           o.Config.HoldLimit.String(),
 		"TALLY_LOG_LEVEL":            o.Config.LogLevel.String(),
 		"TALLY_DATABASES":            strings.Join(databases, ","),
-		"TALLY_SCHEDULE_PERIOD":      schedulePeriod.String(),
+		"TALLY_SCHEDULE_PERIOD":      app.SchedulePeriod.String(),
 		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(o.Config.AuditReads, 10),
 	})
 	return env
-}
-
-// Pattern returns the pattern of the route's source, as a trigger and a route spell it.
-func Pattern(r *rollup.Route) string {
-	var segments []string
-	for _, s := range r.Pattern() {
-		segments = append(segments, s.String())
-	}
-	return strings.Join(segments, "/")
-}
-
-// maxName is how long the name of a trigger can be
-// (https://cloud.google.com/eventarc/docs/reference/rest/v1/projects.locations.triggers/create).
-const maxName = 63
-
-// TriggerName returns the name of the trigger of a database and a route, such as
-// "tally-counters-shards-1a2b3c". It depends on nothing but the database's id and on which documents are
-// the route's shards: not on other routes or their order, on fields, on where the roll-ups are, nor on how
-// captures are named.
-func TriggerName(database string, r *rollup.Route) string {
-	words := ""
-	if database != "(default)" {
-		words = database
-	}
-	for _, s := range r.Pattern() {
-		if !s.Capture {
-			words += "-" + s.Name
-		}
-	}
-	hash := sha256.Sum256([]byte(database + "/" + anonymous(Pattern(r))))
-	const prefix, suffix = "tally", 6 // hexadecimal digits: 16 million, for some dozens of triggers
-	readable := strings.Join(strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }), "-")
-	readable = strings.TrimSuffix(readable[:min(len(readable), maxName-len(prefix)-1-1-suffix)], "-")
-	if readable != "" {
-		readable = "-" + readable
-	}
-	return prefix + readable + "-" + hex.EncodeToString(hash[:])[:suffix]
 }

@@ -15,8 +15,8 @@ import (
 // module is the path of Tally's module.
 const module = "github.com/firestore-tally/tally"
 
-// SourceHash returns a hash of what the functions are built from. It tells whether what is deployed is this
-// version; a change of a test, a document or a command is none.
+// SourceHash returns a hash of what the functions are built from. It tells whether what is deployed
+// is this version; a change of a test, a document or a command is none.
 func SourceHash(clone string) (string, error) {
 	files, err := sourceFiles(clone)
 	if err != nil {
@@ -33,8 +33,8 @@ func SourceHash(clone string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:16], nil
 }
 
-// sourceFiles returns the names of the files that the functions are built from, sorted: those that the lines
-// of .gcloudignore bring back, tests apart.
+// sourceFiles returns the names of the files that the functions are built from, sorted: those that
+// the lines of .gcloudignore bring back, tests apart.
 func sourceFiles(clone string) ([]string, error) {
 	data, err := os.ReadFile(filepath.Join(clone, "go.mod"))
 	if errors.Is(err, os.ErrNotExist) || err == nil && !strings.HasPrefix(string(data), "module "+module+"\n") {

@@ -13,8 +13,8 @@ import (
 	"github.com/firestore-tally/tally/internal/appfolder"
 )
 
-// Functions returns the functions that tally deploy or Terraform made, the one that was deployed last
-// first: its variables are the newest that somebody wanted.
+// Functions returns the functions that tally deploy or Terraform made, the one that was deployed
+// last first: its variables are the newest that somebody wanted.
 func (s *State) Functions() []Object {
 	var all []Object
 	for _, f := range s.have[Function] {
@@ -26,8 +26,8 @@ func (s *State) Functions() []Object {
 	return all
 }
 
-// Env returns the variables that the functions are deployed with: those of the first that are valid; none
-// if there are no functions.
+// Env returns the variables that the functions are deployed with: those of the first that are
+// valid; none if there are no functions.
 func (s *State) Env() map[string]string {
 	env := make(map[string]string)
 	for _, f := range slices.Backward(s.Functions()) {
@@ -38,8 +38,8 @@ func (s *State) Env() map[string]string {
 	return env
 }
 
-// Wanted returns the variables that the functions are to have: those of tally.yaml, or, where there is none,
-// those that they have.
+// Wanted returns the variables that the functions are to have: those of tally.yaml, or, where there
+// is none, those that they have.
 func (s *State) Wanted(f *appfolder.Folder) map[string]string {
 	env := f.Variables()
 	if f.File == "" {

@@ -14,9 +14,10 @@ import (
 const TerraformNumber = "${data.google_project.project.number}"
 
 // Terraform returns the description as a configuration in Terraform's JSON syntax
-// (https://developer.hashicorp.com/terraform/language/syntax/json), and notes of what Terraform cannot say.
-// clone is the folder of Tally's clone. Arguments have the names of the API's fields, in snake case, unless
-// resource says otherwise (https://registry.terraform.io/providers/hashicorp/google/latest/docs).
+// (https://developer.hashicorp.com/terraform/language/syntax/json), and notes of what Terraform
+// cannot say. clone is the folder of Tally's clone. Arguments have the names of the API's fields,
+// in snake case, unless resource says otherwise
+// (https://registry.terraform.io/providers/hashicorp/google/latest/docs).
 func (d *Description) Terraform(clone string) ([]byte, []string, error) {
 	files, err := sourceFiles(clone)
 	if err != nil {
@@ -174,17 +175,15 @@ func (t *terraform) resource(r Resource) {
 	case Channel:
 		id = "email"
 		b = block{"display_name": "Tally", "type": "email", "labels": block{"email_address": r.Name}, "user_labels": block{label: "alerts"}}
-	case Metric, Alert:
-		b = snake(r.content).(block)
-		if r.Kind == Alert && t.resources[Channel.terraform] != nil {
+	case Metric:
+		b["name"] = id
+	case Alert:
+		b = snake(r.Content).(block)
+		if t.resources[Channel.terraform] != nil {
 			b["notification_channels"] = []string{"${google_monitoring_notification_channel.email.name}"}
 		}
 	case Dashboard:
-		data, err := json.Marshal(r.content)
-		if err != nil {
-			panic(err) // it was decoded from JSON
-		}
-		b = block{"dashboard_json": escape(string(data))}
+		b = block{"dashboard_json": escape(r.Content.text())}
 	}
 	t.add(r.terraform, identifier(id), b)
 }
@@ -226,12 +225,10 @@ func set(b block, path string, value any) {
 	set(inner, rest, value)
 }
 
-// snake returns the content of a file with the names of Terraform. Keys of labels have no upper case.
+// snake returns the content with the names of Terraform. Keys of labels have no upper case.
 func snake(content any) any {
 	switch c := content.(type) {
 	case Object:
-		return snake(map[string]any(c))
-	case map[string]any:
 		b := make(block)
 		for name, value := range c {
 			b[snakeCase(name)] = snake(value)

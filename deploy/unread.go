@@ -33,6 +33,15 @@ var (
 	RulesAPI        = Source{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
 )
 
+// Sources are all APIs that are asked.
+var Sources = []Source{projectsAPI, servicesAPI, accountsAPI, repositoriesAPI, firestoreAPI, functionsAPI, runAPI,
+	eventarcAPI, pubsubAPI, schedulerAPI, loggingAPI, MonitoringAPI, RulesAPI}
+
+// String returns the API's name, the permissions, and the role.
+func (a Source) String() string {
+	return a.name + ".googleapis.com: " + a.permissions + " (in " + a.role + ")"
+}
+
 // An Unread says why something could not be read.
 type Unread struct {
 	What   string // such as "the triggers"
@@ -52,46 +61,45 @@ func (u *Unread) Error() string {
 // ReadError says why something could not be read, and how it can.
 func ReadError(a Source, project, what string, err error) *Unread {
 	u := &Unread{What: what, Why: message(err)}
+	api, code, why := a.name+".googleapis.com", status.Code(err), reason(err)
 	mend := func(args ...string) { u.Remedy = []Command{{Args: args}} }
-	switch problem := classify(err); problem {
-	case offline:
-		u.Why = a.name + ".googleapis.com cannot be reached: " + u.Why
-	case late:
-		u.Why = a.name + ".googleapis.com did not answer in time; --timeout gives it longer"
-	case noCredentials:
-		u.Why = "there are no valid credentials: " + u.Why
-		mend("gcloud", "auth", "login")
-	case noQuotaProject:
+	switch {
+	case !unconnected(err) && (errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded):
+		u.Why = api + " did not answer in time; --timeout gives it longer"
+	case unconnected(err) || code == codes.Unavailable: // also where a token could not be fetched, whatever the code is
+		u.Why = api + " cannot be reached: " + u.Why
+	case says(err, "quota project"):
 		u.Why = "the credentials name no project for the API's quota"
 		mend("gcloud", "auth", "application-default", "set-quota-project", project)
-	case disabled:
-		u.Why = "the API " + a.name + ".googleapis.com is not enabled"
-		mend("gcloud", "services", "enable", a.name+".googleapis.com", "--project="+project)
-	case noProject, missing:
+	case code == codes.Unauthenticated || says(err, "default credentials", "invalid_grant", "cannot fetch token"):
+		u.Why = "there are no valid credentials: " + u.Why
+		mend("gcloud", "auth", "login")
+	case why == disabled:
+		u.Why = "the API " + api + " is not enabled"
+		mend("gcloud", "services", "enable", api, "--project="+project)
+	case why == "CONSUMER_INVALID" || why == "USER_PROJECT_DENIED" || code == codes.NotFound:
 		u.Why = "there is no project " + project + ", or the account may not see it"
 		mend("gcloud", "projects", "list")
-	case denied:
+	case code == codes.PermissionDenied:
 		u.Why = fmt.Sprintf("the account needs %s: %s", a.permissions, u.Why)
 		mend("gcloud", "projects", "add-iam-policy-binding", project, "--member=user:YOU", "--role="+a.role, "--condition=None")
 	}
 	return u
 }
 
-// A class is a kind of error that has a remedy of its own.
-type class int
+// disabled is the reason that an API gives if it is not enabled.
+const disabled = "SERVICE_DISABLED"
 
-const (
-	none class = iota // no error
-	other
-	offline
-	late
-	noCredentials
-	noQuotaProject
-	disabled
-	noProject
-	missing
-	denied
-)
+// reason returns the reason that an API gives for an error; "" if it gives none.
+func reason(err error) string {
+	if a := new(apierror.APIError); errors.As(err, &a) {
+		return a.Reason()
+	}
+	return ""
+}
+
+// NotFound reports whether an error of an API says that there is no such thing.
+func NotFound(err error) bool { return status.Code(err) == codes.NotFound }
 
 // says reports whether an error's text has one of the parts.
 func says(err error, parts ...string) bool {
@@ -100,38 +108,8 @@ func says(err error, parts ...string) bool {
 
 // unconnected reports whether an error says that no connection could be made.
 func unconnected(err error) bool {
-	return says(err, "no such host", "connection refused", "network is unreachable", "produced zero addresses", "no route to host", "i/o timeout")
-}
-
-func classify(err error) class {
-	if err == nil {
-		return none
-	}
-	reason, code := "", status.Code(err)
-	if a := new(apierror.APIError); errors.As(err, &a) {
-		reason = a.Reason()
-	}
-	switch {
-	case unconnected(err):
-		return offline // also where a token could not be fetched, whatever the code is
-	case errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded:
-		return late
-	case code == codes.Unavailable:
-		return offline
-	case says(err, "quota project"):
-		return noQuotaProject
-	case code == codes.Unauthenticated || says(err, "default credentials", "invalid_grant", "cannot fetch token"):
-		return noCredentials
-	case reason == "SERVICE_DISABLED":
-		return disabled
-	case reason == "CONSUMER_INVALID" || reason == "USER_PROJECT_DENIED":
-		return noProject
-	case code == codes.NotFound:
-		return missing
-	case code == codes.PermissionDenied:
-		return denied
-	}
-	return other
+	return says(err, "no such host", "connection refused", "network is unreachable", "produced zero addresses",
+		"no route to host", "i/o timeout")
 }
 
 // message returns an error's message on one line, without the codes that clients put before it.
@@ -142,6 +120,3 @@ func message(err error) string {
 	}
 	return strings.Join(strings.Fields(text), " ")
 }
-
-// NotFound reports whether an error of an API says that there is no such thing.
-func NotFound(err error) bool { return classify(err) == missing }

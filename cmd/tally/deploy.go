@@ -56,7 +56,6 @@ type deployment struct {
 	out, logs io.Writer
 	tools     deploy.Tools
 	have      *deploy.State
-	files     []deploy.File
 }
 
 func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) error) *cobra.Command {
@@ -80,9 +79,6 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 		}
 		d.source = cmp.Or(d.source, cloneDir())
 		d.tools = deploy.Tools{Project: d.project, Dir: d.source, Progress: d.logs}
-		if d.files, err = deploy.Monitoring(); err != nil {
-			return err
-		}
 		return run(c.Context())
 	}
 	return c
@@ -186,7 +182,7 @@ The project's rules stay as they are without --rules. docs/deploy.md tells what 
 		if !isNew {
 			d.have.ReadFor(ctx, described, d.at.grpc...)
 		}
-		silent := described.Monitor(d.files, d.have, settings.AlertEmail)
+		silent := described.Monitor(d.have, settings.AlertEmail)
 		if terraform {
 			text, notes, err := described.Terraform(d.source)
 			for _, note := range notes {
@@ -229,7 +225,7 @@ tally deploy brings them up to date again.`,
 		if err := d.read(ctx); err != nil {
 			return err
 		}
-		plan, err := deploy.Undeploy(d.have, d.files)
+		plan, err := deploy.Undeploy(d.have)
 		if err != nil {
 			return err
 		}

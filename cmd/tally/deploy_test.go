@@ -49,14 +49,14 @@ var update = flag.Bool("update", false, "write testdata/deploy anew")
 //   - "fail API METHOD TIMES", and holds the error with which so many calls fail. "fail build FUNCTION TIMES"
 //     is of builds.
 func TestDeploy(t *testing.T) {
-	folder, root := abs(t, "testdata/deploy"), abs(t, "../..")
+	folder := abs(t, "testdata/deploy")
 	c := newCloud(t)
 	tell := func(t *testing.T, file string) {
 		told, err := txtar.ParseFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := player{cloud: cloud{Google: c.Google, t: t}, clone: leastClone(t, root), bin: t.TempDir()}
+		p := player{cloud: cloud{Google: c.Google, t: t}, clone: leastClone(t), bin: t.TempDir()}
 		gcloud, err := exec.LookPath("gcloud")
 		if err != nil {
 			t.Fatal(err)
@@ -251,8 +251,8 @@ func (p *player) fail(words []string, text string) {
 
 // A new project's plan needs no credentials, and no gcloud. docs/deploy.md links it.
 func TestDeployNew(t *testing.T) {
-	file, root := abs(t, "testdata/deploy/new.sh"), abs(t, "../..")
-	clone := leastClone(t, root)
+	file := abs(t, "testdata/deploy/new.sh")
+	clone := leastClone(t)
 	var out strings.Builder
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -280,7 +280,7 @@ func TestDeployNew(t *testing.T) {
 
 // A Terraform configuration goes where a file may be, and what Terraform cannot say elsewhere.
 func TestDeployTerraform(t *testing.T) {
-	leastClone(t, abs(t, "../.."))
+	leastClone(t)
 	write(t, "tally.yaml", []byte("billing: instance"))
 	var out, notes bytes.Buffer
 	args := []string{"deploy", "--terraform", "--new", "--project", "my-project"}
@@ -296,7 +296,7 @@ func TestDeployTerraform(t *testing.T) {
 }
 
 // leastClone makes the least that looks like a clone of Tally, and an app's folder in it, and goes there.
-func leastClone(t *testing.T, root string) string {
+func leastClone(t *testing.T) string {
 	t.Helper()
 	clone := t.TempDir()
 	for name, text := range map[string]string{
@@ -305,10 +305,6 @@ func leastClone(t *testing.T, root string) string {
 		".gcloudignore": "**\n!/go.mod\n!/*.go\n",
 	} {
 		write(t, filepath.Join(clone, name), []byte(text))
-	}
-	monitoring := filepath.Join("deploy", "monitoring")
-	if err := os.CopyFS(filepath.Join(clone, monitoring), os.DirFS(filepath.Join(root, monitoring))); err != nil {
-		t.Fatal(err)
 	}
 	t.Chdir(clone)
 	return clone

@@ -109,11 +109,7 @@ func (c cloud) described() (*deploy.Description, *deploy.State) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	m, err := deploy.Monitoring()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	d.Monitor(m, have, "me@example.com")
+	d.Monitor(have, "me@example.com")
 	d.Mend(have) // which looks up names
 	return d, have
 }
@@ -211,17 +207,19 @@ func (c cloud) change(r deploy.Resource, have deploy.Object, s deploy.Setting) {
 	c.Put(name, m)
 }
 
-// batches are the settings of a resource that are changed at once: those that make it anew alone, and of a
-// file one, as it is one command. A subscription goes with its trigger, which the first three rounds make
-// anew, and the fourth has lead elsewhere.
-func batches(r deploy.Resource) (all [][]deploy.Setting) {
-	var rest []deploy.Setting
+// batches returns the settings of the nth resource that are changed at once. The first batch of a trigger
+// is one that makes it anew, another one for each of three triggers. Its subscription goes with it, and
+// so has its batch third. One setting stands for all of an alert or the dashboard, which one argument says.
+func batches(n int, r deploy.Resource) (all [][]deploy.Setting) {
+	var rest, fixed []deploy.Setting
 	for _, s := range r.Settings {
 		switch {
 		case s.Path == "" || s.Mark || strings.HasSuffix(s.Path, "#") || strings.Contains(s.Path, "userLabels.tally"):
 		case strings.HasSuffix(s.Path, "TALLY_DATABASES"): // which a story changes
 		case strings.HasPrefix(s.Path, "serviceConfig.environmentVariables.TALLY_") && strings.HasSuffix(r.Name, deploy.OnScheduleName): // of both it would be what somebody wants
-		case s.Fixed, s.Path == "state":
+		case s.Fixed:
+			fixed = append(fixed, s)
+		case s.Path == "state":
 			all = append(all, []deploy.Setting{s})
 		default:
 			rest = append(rest, s)
@@ -233,9 +231,11 @@ func batches(r deploy.Resource) (all [][]deploy.Setting) {
 	case deploy.Metric, deploy.Alert, deploy.Dashboard:
 		return [][]deploy.Setting{rest[1:2]} // a dashboard's first is its name
 	case deploy.Subscription:
-		all = make([][]deploy.Setting, 4)
+		all = make([][]deploy.Setting, 2)
+	case deploy.Trigger:
+		all = append(all, fixed[n%3:][:1])
 	}
-	return append(all, slices.Collect(slices.Chunk(rest, 8))...)
+	return append(all, rest)
 }
 
 // Each setting that somebody changes by hand is found by doctor, mended by deploy, and gone after.
@@ -256,8 +256,8 @@ alert_email: me@example.com
 	for round := 0; ; round++ {
 		d, have := c.described()
 		var paths []string
-		for _, r := range d.Resources {
-			all := batches(r)
+		for n, r := range d.Resources {
+			all := batches(n, r)
 			if round >= len(all) {
 				continue
 			}

@@ -18,68 +18,109 @@ const (
 	rulesOwn      = "rules-own"
 )
 
-// Checks are all checks, in the order in which they are best mended. docs/doctor.md lists them; a
-// test keeps the two equal.
+// Checks are all checks, in the order in which they are best mended.
 var Checks = []Check{
-	{"configuration", "the functions are there, and their variables are valid",
-		"Without RollUpOnWrite no roll-up follows a write; without RollUpOnSchedule nothing repairs what events missed. A function refuses every request while a variable is wrong.", (*examination).configuration},
-	{"databases", "the databases that TALLY_DATABASES names exist, in native mode and the Standard edition",
-		"Elsewhere there are no events, or a sum reads every document.", (*examination).databases},
+	{Name: "configuration", Claim: "the functions exist, and their variables are valid",
+		RestsOn: "Without RollUpOnWrite no roll-up follows a write. Without RollUpOnSchedule nothing repairs what " +
+			"events missed. A function refuses every request while a variable is wrong.",
+		examine: (*examination).configuration, mends: []string{editSettings, tallyDeploy}},
+	{Name: "databases", Claim: "the databases in TALLY_DATABASES exist, in native mode and the Standard edition",
+		RestsOn: "Other databases send no events, or read every document for a sum.",
+		examine: (*examination).databases, mends: []string{editSettings, tallyDeploy}},
 
 	// What deploy sets.
-	{"apis", "the APIs are enabled", "What is not enabled answers nothing.", (*examination).settings},
-	{"access", "each identity may do its work, and nobody else may call the functions",
-		"Otherwise no event arrives, or every one fails. Each call of RollUpOnSchedule is billed for an audit; events that anybody sends cost roll-ups.", (*examination).settings},
-	{"functions", "each function is set as tally deploy sets it, and active",
-		"An event can be absorbed only by one that the same instance holds, so that an instance must serve many at once. Functions with other routes, cadences and limits drop each other's events or call healthy counters drift. One that is billed or sized otherwise costs more.", (*examination).settings},
-	{"triggers", "each source of a live route has one trigger, in each database",
-		"Writes that no trigger matches are rolled up only by the audit. An event that fails must be delivered again, as it stands for others; one that is held beyond the acknowledgement deadline is delivered twice.", (*examination).settings},
-	{"schedule", "one job of Cloud Scheduler calls RollUpOnSchedule",
-		"The schedule audits, and keeps the routes that say every. A job that gives up before the function does calls again while it is still at work.", (*examination).settings},
-	{"fields", "fields that are summed are indexed, times are not, and increment tokens expire",
-		"Without its index a sum reads every shard. Values that only grow, such as the times in tally, limit a whole collection group to about 500 writes a second while they are indexed. Tokens that do not expire are kept, and billed, for ever.", (*examination).settings},
-	{"alerts", "alerts, metrics and the dashboard are as in deploy/monitoring",
-		"They tell of what nobody looks at.", (*examination).settings},
-	{"surplus", "nothing else calls the functions, and none is left in another region",
-		"What serves or calls twice is billed twice.", (*examination).surplus},
+	{Name: "apis", Claim: "the APIs are enabled",
+		RestsOn: "An API that is not enabled refuses every call.",
+		examine: (*examination).settings, kinds: []*deploy.Kind{deploy.API}},
+	{Name: "access", Claim: "each identity may do its work, and nobody else may call the functions",
+		RestsOn: "Without its roles no event arrives, or every event fails. Each call of RollUpOnSchedule is billed " +
+			"for an audit, and events that strangers send cost roll-ups.",
+		examine: (*examination).settings, mends: []string{"gcloud beta services identity create"},
+		kinds: []*deploy.Kind{deploy.Account, deploy.Project, deploy.Repository, deploy.Service}},
+	{Name: "functions", Claim: "each function is active, and set as tally deploy sets it",
+		RestsOn: "An instance can absorb an event only into one that it holds itself, so it must serve many at once. " +
+			"Functions with different routes, cadences or limits drop each other's events, or report drift where " +
+			"there is none. Another size or billing costs more.",
+		examine: (*examination).settings, kinds: []*deploy.Kind{deploy.Function}},
+	{Name: "triggers", Claim: "each source of a live route has one trigger in each database",
+		RestsOn: "Only the audit rolls up writes that no trigger matches. An event that fails must be delivered " +
+			"again, because it stands for others. An event that is held beyond the acknowledgement deadline is " +
+			"delivered twice.",
+		examine: (*examination).settings, kinds: []*deploy.Kind{deploy.Trigger, deploy.Subscription}},
+	{Name: "schedule", Claim: "one job of Cloud Scheduler calls RollUpOnSchedule",
+		RestsOn: "The schedule audits, and keeps the routes that say every. A job that gives up before the function " +
+			"does calls it again while it is still at work.",
+		examine: (*examination).settings, kinds: []*deploy.Kind{deploy.Job}},
+	{Name: "fields", Claim: "summed fields are indexed, times are not, and increment tokens expire",
+		RestsOn: "A sum without an index reads every shard. An indexed field whose values only grow, such as the " +
+			"times in tally, limits its collection group to about 500 writes a second. Tokens that never expire " +
+			"are stored, and billed, for ever.",
+		examine: (*examination).settings, kinds: []*deploy.Kind{deploy.Field, deploy.TTL}},
+	{Name: "alerts", Claim: "alerts, metrics and the dashboard are as tally deploy makes them",
+		RestsOn: "Alerts report what nobody is looking at.",
+		examine: (*examination).settings,
+		kinds:   []*deploy.Kind{deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel}},
+	{Name: "surplus", Claim: "nothing else calls the functions, and no other region has them",
+		RestsOn: "A second function or a second caller is billed a second time.",
+		examine: (*examination).surplus,
+		mends: []string{"gcloud eventarc triggers delete", "gcloud scheduler jobs delete", "gcloud functions delete",
+			"gcloud artifacts repositories delete"}},
 
 	// How it goes.
-	{"last-tick", "the job is enabled, and its last call succeeded, not long ago",
-		"It is the only sign that all of it works together.", (*examination).lastTick},
-	{"drift", "no audit of the last day found a roll-up that lacked a change",
-		"Drift is zero in a healthy system. It was repaired, but events are lost or come very late.", (*examination).drift},
-	{"late", "no roll-up of the last day came later than an event that fails once may take",
-		"Late roll-ups tell of failing deliveries, of too many counters for the instances, or of Firestore.", (*examination).late},
-	{"billing", "RollUpOnWrite's instances are billed in the way that is cheaper for their traffic",
-		"Billed by requests, each request has a price; billed by instance, idle time has.", (*examination).billing},
+	{Name: "last-tick", Claim: "the job is enabled, and its last call was recent and succeeded",
+		RestsOn: "Only a call that succeeded shows that all parts work together.",
+		examine: (*examination).lastTick,
+		mends:   []string{"gcloud scheduler jobs resume", "gcloud scheduler jobs run", "gcloud functions logs read"}},
+	{Name: "drift", Claim: "no audit of the last day found a roll-up that lacked a change",
+		RestsOn: "A healthy system has no drift. The audit repaired it, but events are lost or come very late.",
+		examine: (*examination).drift, mends: []string{editSettings, tallyDeploy, "docs/playbooks/drift.md"}},
+	{Name: "late", Claim: "no roll-up of the last day came later than an event that fails once may take",
+		RestsOn: "Late roll-ups point to failing deliveries, too many counters for the instances, or Firestore.",
+		examine: (*examination).late, mends: []string{"docs/playbooks/lag.md"}},
+	{Name: "billing", Claim: "RollUpOnWrite's instances are billed in the cheaper way for their traffic",
+		RestsOn: "Billing by request charges each request; billing by instance charges idle time.",
+		examine: (*examination).billing, mends: []string{editSettings, tallyDeploy}},
 
 	// What clients may.
-	{rulesRollUps, "clients cannot write roll-ups",
-		"A roll-up that a client wrote is wrong until the next write of a shard or the next audit.", (*examination).rules},
-	{rulesReadable, "clients can read roll-ups",
-		"Apps read totals there, and listen to them.", (*examination).rules},
-	{rulesShards, "clients cannot delete shards",
-		"A deleted shard takes its part of the total with it.", (*examination).rules},
-	{rulesOwn, "clients can neither read nor write what Tally keeps for itself",
-		"A client that changes the audit's cursor delays repairs; one that deletes an increment token lets an increment count twice.", (*examination).rules},
+	{Name: rulesRollUps, Claim: "clients cannot write roll-ups",
+		RestsOn: "A roll-up that a client wrote is wrong until the next write of a shard or the next audit.",
+		examine: (*examination).rules, mends: rulesMend},
+	{Name: rulesReadable, Claim: "clients can read roll-ups",
+		RestsOn: "Apps read totals there, and listen to them.",
+		examine: (*examination).rules, mends: rulesMend},
+	{Name: rulesShards, Claim: "clients cannot delete shards",
+		RestsOn: "A deleted shard takes its part of the total with it.",
+		examine: (*examination).rules, mends: rulesMend},
+	{Name: rulesOwn, Claim: "clients can neither read nor write what Tally keeps for itself",
+		RestsOn: "A client that changes the audit's cursor delays repairs. One that deletes an increment token lets " +
+			"an increment count twice.",
+		examine: (*examination).rules, mends: rulesMend},
 }
 
-// kinds are the resources that a check of settings is about.
-var kinds = map[string][]*deploy.Kind{
-	"apis":      {deploy.API},
-	"access":    {deploy.Account, deploy.Project, deploy.Repository, deploy.Service}, // a service's billing is a check of its own
-	"functions": {deploy.Function},
-	"triggers":  {deploy.Trigger, deploy.Subscription},
-	"schedule":  {deploy.Job},
-	"fields":    {deploy.Field, deploy.TTL},
-	"alerts":    {deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel},
+// Words and commands that mend several checks.
+const (
+	editSettings = "edit tally.yaml"
+	tallyDeploy  = "tally deploy"
+	rulesDeploy  = "firebase deploy --only=firestore:rules"
+)
+
+var rulesMend = []string{"take the rules of firestore.rules into the project's own", rulesDeploy}
+
+// Remedies returns how the check is mended: the beginnings of commands, or words where no command
+// does it. The verbs of a group of gcloud's stand in parentheses after it.
+func (c *Check) Remedies() []string {
+	all := slices.Clone(c.mends)
+	for _, k := range c.kinds {
+		all = append(all, k.Mends())
+	}
+	return all
 }
 
 // settings finds what tally deploy would mend, with its commands.
 func (e *examination) settings() {
-	e.read(kinds[e.finding.Name]...)
+	e.read(e.finding.kinds...)
 	for _, s := range e.mend.Steps {
-		if slices.Contains(kinds[e.finding.Name], s.Of) {
+		if slices.Contains(e.finding.kinds, s.Of) {
 			text := s.Title
 			if len(s.Reasons) > 0 {
 				text += ": " + strings.Join(s.Reasons, "; ")
@@ -171,6 +212,9 @@ func (e *examination) lastTick() {
 }
 
 func (e *examination) drift() {
+	if err := e.config.CheckGrace(); err != nil {
+		e.wrong([]deploy.Command{e.deploy()}, "%v", err)
+	}
 	e.none(drifted, "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
 }
 
@@ -194,7 +238,8 @@ const (
 	worthSum  = 1
 )
 
-// billing compares list prices of us-central1 (https://cloud.google.com/run/pricing), for 1 vCPU and 512 MiB.
+// billing compares list prices of us-central1 (https://cloud.google.com/run/pricing), for 1 vCPU
+// and 512 MiB.
 func (e *examination) billing() {
 	if !e.read(deploy.Service) {
 		return

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,9 +42,9 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// broken are sound deployments with one thing wrong that is no setting, and the checks that find it: the
-// first names what it is, which is in testdata/broken.txt, and the others what follows from it. Settings are
-// in cmd/tally's tests.
+// broken are sound deployments with one thing wrong that is no setting, and the checks that find
+// it: the first names what it is, which is in testdata/broken.txt, and the others what follows from
+// it. Settings are in cmd/tally's tests.
 var broken = []struct {
 	name   string
 	checks string
@@ -184,13 +185,63 @@ func TestBroken(t *testing.T) {
 			if err := Print(&b, []Finding{findings[first]}); err != nil {
 				t.Fatal(err)
 			}
-			// The claim and why it matters are in docs/doctor.md.
+			explained(t, findings)
+			// The claim and why it matters are in testdata/explain.txt.
 			_, problems, _ := strings.Cut(b.String(), "\n    ")
 			problems, _, _ = strings.Cut(problems, "\n    why: ")
 			said.WriteString("== " + test.name + "\n    " + problems + "\n")
 		})
 	}
 	golden(t, "testdata/broken.txt", said.String())
+}
+
+// Nine databases share a call of RollUpOnSchedule, which is too short for their audits to tell
+// drift.
+func TestDriftThatNobodyTells(t *testing.T) {
+	names, findings, err := examined(t.Context(), sound(t, "base-3", "base-4", "base-5", "base-6", "base-7", "base-8", "base-9"))
+	if err != nil || names[Wrong] != "drift" {
+		t.Fatalf("wrong are %q, %v, want drift", names[Wrong], err)
+	}
+	if got := findings["drift"].Problems[0].Text; !strings.HasPrefix(got, "audits cannot report drift: 9 databases share") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The explanation names the commands that mend a deployment of which only the functions are left.
+func TestExplained(t *testing.T) {
+	g := sound(t)
+	for _, of := range []string{"triggers", "jobs", "serviceAccounts", "metrics", "alertPolicies", "dashboards", "fields", "services"} {
+		for _, name := range g.Names(of) {
+			if g.SetPolicy(name, nil); of != "services" || strings.HasSuffix(name, "firebaserules.googleapis.com") {
+				g.Delete(name)
+			}
+		}
+	}
+	g.SetPolicy("projects/"+project, nil)
+	names, findings, err := examined(t.Context(), g)
+	if want := "apis access triggers schedule fields alerts"; err != nil || names[Wrong] != want {
+		t.Errorf("wrong are %s, %v, want %s", names[Wrong], err, want)
+	}
+	explained(t, findings)
+}
+
+// explained checks that the explanation of each check names the commands that mend what it found.
+func explained(t *testing.T, findings map[string]Finding) {
+	t.Helper()
+	for _, f := range findings {
+		for _, p := range f.Problems {
+			for _, command := range p.Remedy {
+				if p.Verdict == Wrong && !slices.ContainsFunc(f.Remedies(), func(remedy string) bool {
+					group, verbs, _ := strings.Cut(strings.TrimSuffix(remedy, ")"), " (")
+					return slices.ContainsFunc(strings.Split(verbs, ", "), func(verb string) bool {
+						return strings.HasPrefix(command.String(), strings.TrimSpace(group+" "+verb))
+					})
+				}) {
+					t.Errorf("the explanation of %s does not name %s", f.Name, command)
+				}
+			}
+		}
+	}
 }
 
 // golden compares with a file that -update writes.

@@ -10,30 +10,32 @@ import (
 	"github.com/firestore-tally/tally/internal/app"
 )
 
-// A Verdict is what became of a check.
+// A Verdict is the outcome of a check.
 type Verdict string
 
 const (
 	Well    Verdict = "well"
 	Wrong   Verdict = "wrong"
 	Unknown Verdict = "unknown" // something could not be read
-	Idle    Verdict = "idle"    // there is nothing to check, because of what another check finds wrong
+	Idle    Verdict = "idle"    // nothing to check, because another check found its subject missing
 )
 
 // A Check is one thing that exactness or the price rests on.
 type Check struct {
 	Name    string `json:"name"`
-	Claim   string `json:"claim"`    // what is so if all is well
-	RestsOn string `json:"rests_on"` // what rests on it
+	Claim   string `json:"claim"`    // holds if all is well
+	RestsOn string `json:"rests_on"` // why the claim matters
 
 	examine func(*examination)
+	kinds   []*deploy.Kind // the resources that a check of settings compares
+	mends   []string       // the commands that mend it, beside those of its kinds, or words
 }
 
-// A Finding is what a check found.
+// A Finding is the result of a check.
 type Finding struct {
 	*Check
 	Verdict  Verdict   `json:"verdict"`
-	Problems []Problem `json:"problems,omitempty"` // what is wrong, then what is unknown
+	Problems []Problem `json:"problems,omitempty"` // those that are Wrong first
 	Why      string    `json:"why,omitempty"`      // of Idle
 }
 
@@ -44,7 +46,7 @@ type Problem struct {
 	Remedy  []deploy.Command `json:"remedy,omitempty"` // none: there is none that is known
 }
 
-// A Deployment is what was read of a project.
+// A Deployment holds all that was read about a project.
 type Deployment struct {
 	AsOf     time.Time
 	Have     *deploy.State
@@ -58,7 +60,7 @@ type Deployment struct {
 	mend       deploy.Plan
 }
 
-// A Fact is what was read, or why it was not.
+// A Fact is a value, or why it could not be read.
 type Fact[T any] struct {
 	Value  T
 	Unread *deploy.Unread // nil: it was read
@@ -96,7 +98,7 @@ type examination struct {
 	finding *Finding
 }
 
-// wrong notes that something is wrong, and what mends it.
+// wrong notes a problem, and the commands that mend it.
 func (e *examination) wrong(remedy []deploy.Command, format string, args ...any) {
 	e.finding.Problems = append(e.finding.Problems, Problem{Wrong, fmt.Sprintf(format, args...), remedy})
 }

@@ -20,9 +20,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Read reads what there is in the project of an app, until ctx is done, with the options of Google's clients over gRPC
-// and over REST. The error says why not even the functions could be read; all else that could not be read is
-// said in the Deployment.
+// Read reads what there is in the project of an app, until ctx is done, with the options of
+// Google's clients over gRPC and over REST. The error says why not even the functions could be
+// read; all else that could not be read is said in the Deployment.
 func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest []option.ClientOption) (*Deployment, error) {
 	have, err := deploy.Read(ctx, project, grpc...)
 	if err != nil {
@@ -32,8 +32,8 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest [
 		return nil, u
 	}
 	d := &Deployment{AsOf: time.Now(), Have: have, Rules: make(map[string]Fact[Rules]), Measured: make(map[string]Fact[float64])}
-	if err := d.describe(f); err != nil || d.described == nil {
-		return d, err
+	if d.describe(f); d.described == nil {
+		return d, nil
 	}
 	have.ReadFor(ctx, d.described, grpc...)
 	d.mend = d.described.Mend(have)
@@ -69,37 +69,32 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest [
 	return d, nil
 }
 
-// describe describes the deployment as tally deploy would have it, by tally.yaml or by the variables of its
-// functions.
-func (d *Deployment) describe(f *appfolder.Folder) error {
+// describe describes the deployment as tally deploy would have it, by tally.yaml or by the
+// variables of its functions.
+func (d *Deployment) describe(f *appfolder.Folder) {
 	env := d.Have.Env()
 	if len(env) > 0 {
 		env = d.Have.Wanted(f)
 	}
 	if d.config, d.invalid = app.LoadConfig(env); d.invalid != nil {
-		return nil
+		return
 	}
 	var databases []deploy.Database
 	databases, d.noDatabase = d.Have.Locate(d.config.Databases)
 	if len(databases) == 0 {
-		return nil
+		return
 	}
 	described, err := deploy.Describe(deploy.Options{Project: d.Have.Project, Region: cmp.Or(f.Settings.Region, d.Have.Region()), Databases: databases, Config: d.config, Env: env, Billing: cmp.Or(f.Settings.Billing, d.Have.Billing())}, d.Have.Number, "")
 	if err != nil {
 		d.invalid = err
-		return nil
+		return
 	}
-	monitoring, err := deploy.Monitoring()
-	if err != nil {
-		return err
-	}
-	described.Monitor(monitoring, d.Have, f.Settings.AlertEmail)
+	described.Monitor(d.Have, f.Settings.AlertEmail)
 	d.described = described
-	return nil
 }
 
-// What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z), and how a day's
-// values of one series become one.
+// What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z), and
+// how a day's values of one series become one.
 const (
 	drifted   = "logging.googleapis.com/user/tally_drift"
 	late      = "logging.googleapis.com/user/tally_events_late"
@@ -115,7 +110,8 @@ var metrics = map[string]monitoringpb.Aggregation_Aligner{
 
 const day = 24 * time.Hour
 
-// measure returns the sum of a metric's series over the last day, of Cloud Run's those of RollUpOnWrite.
+// measure returns the sum of a metric's series over the last day, of Cloud Run's those of
+// RollUpOnWrite.
 func (d *Deployment) measure(ctx context.Context, c *monitoring.MetricClient, metric string) Fact[float64] {
 	filter := fmt.Sprintf("metric.type = %q", metric)
 	if strings.HasPrefix(metric, "run.") {

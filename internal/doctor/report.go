@@ -68,6 +68,24 @@ func Print(w io.Writer, findings []Finding) error {
 	return err
 }
 
+// Explain writes each check for a reader: what it claims, why that matters and what mends it. The
+// permissions that all checks take follow.
+func Explain(w io.Writer) error {
+	var b strings.Builder
+	for i := range Checks {
+		c := &Checks[i]
+		wrap(&b, c.Name+": ", c.Claim)
+		wrap(&b, "    why:   ", c.RestsOn)
+		wrap(&b, "    mends: ", strings.Join(c.Remedies(), "; "))
+	}
+	b.WriteString("\nAll of it takes these permissions, which only read:\n")
+	for _, a := range deploy.Sources {
+		wrap(&b, "    ", a.String())
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
 // wrap writes the text by words, after first on its first line and below the text on the others.
 func wrap(b *strings.Builder, first, text string) {
 	rest := strings.Repeat(" ", utf8.RuneCountInString(first))

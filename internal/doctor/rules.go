@@ -9,8 +9,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A RuleCase is a request of a client that rules should allow or refuse. Rules are code, so cases are
-// samples: that these are refused does not prove that no other is allowed.
+// A RuleCase is a request of a client that rules should allow or refuse. Rules are code, so cases
+// are samples: that these are refused does not prove that no other is allowed.
 type RuleCase struct {
 	Check    string // name of the check that it is of
 	Says     string // the request in words, such as "update rollups/{counter}"
@@ -22,20 +22,21 @@ type RuleCase struct {
 	Allow    bool
 }
 
-// A RuleResult is what became of a case.
+// A RuleResult is the outcome of a case.
 type RuleResult struct {
 	RuleCase
 	AsWanted bool
 	Looked   bool // the rules asked for other documents, which there are none of in a trial
 }
 
-// someID is what captures are in the cases. Nothing of that name needs to exist.
+// someID replaces the captures of a path. Nothing of that name needs to exist.
 const someID = "tally-doctor"
 
 // ruleCases returns the cases that matter to the routes.
 func ruleCases(routes rollup.Routes) []RuleCase {
 	var cases []RuleCase
-	// add adds a case for each of the methods, by a user and by nobody, on a document or to become another.
+	// add adds a case for each of the methods, by a user and by nobody, on a document or to become
+	// another.
 	add := func(check, where, path string, document, other map[string]any, allow bool, methods ...string) {
 		for _, method := range methods {
 			for _, signedIn := range []bool{true, false} {

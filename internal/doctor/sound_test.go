@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -40,12 +39,18 @@ const (
 	triggerIs  = "projects/" + project + "/locations/nam5/triggers/tally-counters-shards-78fea5"
 )
 
-// options are those of a deployment with a route of each kind, in databases of two places.
-func options(t *testing.T) deploy.Options {
+// options are those of a deployment with a route of each kind, in databases of two places, or in
+// more.
+func options(t *testing.T, more ...string) deploy.Options {
 	t.Helper()
+	databases, ids := []deploy.Database{{ID: "(default)", Location: "nam5"}}, "(default)"
+	for _, id := range append([]string{"orders"}, more...) {
+		databases = append(databases, deploy.Database{ID: id, Location: "europe-west1"})
+		ids += "," + id
+	}
 	env := map[string]string{
 		"GOOGLE_CLOUD_PROJECT": project,
-		"TALLY_DATABASES":      "(default),orders",
+		"TALLY_DATABASES":      ids,
 		"TALLY_HOLD_LIMIT":     "20s", // for which an acknowledgement deadline must be set
 		"TALLY_ROUTES": "counters/{counter}/shards/{shard} -> rollups/{counter} : count;" +
 			"posts/{post}/hot/{n} -> posts/{post}/sums/hot : likes : documents; pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s",
@@ -54,19 +59,24 @@ func options(t *testing.T) deploy.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return deploy.Options{Project: project, Databases: []deploy.Database{{ID: "(default)", Location: "nam5"}, {ID: "orders", Location: "europe-west1"}},
-		Config: config, Env: env, Billing: deploy.ByRequest}
+	return deploy.Options{Project: project, Databases: databases, Config: config, Env: env, Billing: deploy.ByRequest}
 }
 
-// sound returns Google with a project in which everything is as package deploy describes it.
-func sound(t *testing.T) *googletest.Google {
+// sound returns Google with a project in which everything is as package deploy describes it, with
+// more databases than two.
+func sound(t *testing.T, more ...string) *googletest.Google {
 	t.Helper()
 	g := googletest.Start(t, project)
-	g.Put(ordersIs, &adminpb.Database{LocationId: "europe-west1", Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
-	d, err := deploy.Describe(options(t), googletest.Number, "")
+	for _, id := range append([]string{"orders"}, more...) {
+		g.Put("projects/"+project+"/databases/"+id, &adminpb.Database{LocationId: "europe-west1",
+			Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
+	}
+	d, err := deploy.Describe(options(t, more...), googletest.Number, "")
 	if err != nil {
 		t.Fatal(err)
 	}
+	nothing, _ := deploy.NewProject(project, nil, "")
+	d.Monitor(nothing, "")
 	g.Enable(d.APIs...)
 	for i := range d.Resources {
 		put(t, g, &d.Resources[i])
@@ -74,21 +84,6 @@ func sound(t *testing.T) *googletest.Google {
 	googletest.Change(g, jobIs, func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.Now() })
 	for _, of := range d.Grants {
 		grant(g, of.Name, &iampb.Binding{Role: of.Role, Members: []string{of.Member}, Condition: condition(of.Condition)})
-	}
-	files, err := deploy.Monitoring()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, f := range files {
-		parent, id := "projects/"+project, fmt.Sprint(i)
-		switch f.Kind {
-		case deploy.Metric:
-			g.Put(parent+"/metrics/"+f.Content.Get("name"), message(t, new(loggingpb.LogMetric), f.Content))
-		case deploy.Alert:
-			g.Put(parent+"/alertPolicies/"+id, message(t, new(monitoringpb.AlertPolicy), f.Content))
-		case deploy.Dashboard:
-			g.Put(parent+"/dashboards/"+id, message(t, new(dashboardpb.Dashboard), f.Content))
-		}
 	}
 	g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
 		return &googletest.RulesResult{Allow: shipped(c)}
@@ -135,6 +130,12 @@ func put(t *testing.T, g *googletest.Google, r *deploy.Resource) {
 		googletest.Change(g, r.Name, func(f *adminpb.Field) {
 			f.TtlConfig = &adminpb.Field_TtlConfig{State: adminpb.Field_TtlConfig_ACTIVE}
 		})
+	case deploy.Metric:
+		g.Put("projects/"+project+"/metrics/"+r.Name, message(t, new(loggingpb.LogMetric), all))
+	case deploy.Alert:
+		g.Put("projects/"+project+"/alertPolicies/"+r.Name, message(t, new(monitoringpb.AlertPolicy), r.Content))
+	case deploy.Dashboard:
+		g.Put("projects/"+project+"/dashboards/"+r.Name, message(t, new(dashboardpb.Dashboard), r.Content))
 	case deploy.Function:
 		g.Put(r.Name, message(t, new(functionspb.Function), all))
 	case deploy.Trigger:
@@ -185,8 +186,8 @@ func condition(expression string) *expr.Expr {
 	return &expr.Expr{Title: "tally", Expression: expression}
 }
 
-// examined reads the project and returns the names of the checks of each verdict but Well, by the verdict,
-// and the findings by name.
+// examined reads the project and returns the names of the checks of each verdict but Well, by the
+// verdict, and the findings by name.
 func examined(ctx context.Context, g *googletest.Google) (map[Verdict]string, map[string]Finding, error) {
 	d, err := Read(ctx, project, &appfolder.Folder{}, g.GRPC(), g.REST())
 	if err != nil {

@@ -30,8 +30,8 @@ func refuse(api, method string) func(*googletest.Google) {
 
 const mayDo = "gcloud projects add-iam-policy-binding my-project --member=user:YOU --role=roles/"
 
-// unread are sound deployments of which something cannot be read, the checks that are unknown for it and
-// those that are wrong, and the remedy that the first of the unknown names.
+// unread are sound deployments of which something cannot be read, the checks that are unknown for
+// it and those that are wrong, and the remedy that the first of the unknown names.
 var unread = []struct {
 	name           string
 	unknown, wrong string
@@ -204,8 +204,9 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// patiently calls try with more and more time until it succeeds. Try uses all of its time, because it asks
-// somebody who never answers; what does answer may take long on a machine with other work to do.
+// patiently calls try with more and more time until it succeeds. Try uses all of its time, because
+// it asks somebody who never answers; what does answer may take long on a machine with other work
+// to do.
 func patiently(t *testing.T, try func(context.Context) error) {
 	t.Helper()
 	const most = time.Minute

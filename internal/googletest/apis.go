@@ -48,12 +48,6 @@ func (c *call) answer() (proto.Message, error) {
 			all = append(all, s)
 		}
 		return c.page(all)
-	case *schedulerpb.PauseJobRequest:
-		m, err := c.find(c.resource)
-		if j, ok := m.(*schedulerpb.Job); ok {
-			j.State = schedulerpb.Job_PAUSED
-		}
-		return m, err
 	case *schedulerpb.RunJobRequest:
 		m, err := c.find(c.resource)
 		if j, ok := m.(*schedulerpb.Job); ok {
@@ -67,7 +61,7 @@ func (c *call) answer() (proto.Message, error) {
 	return c.standard()
 }
 
-// refusal is why an API refuses what a resource is to be.
+// refusal returns the error with which an API refuses a resource.
 func (c *call) refusal(m proto.Message) error {
 	switch m := m.(type) {
 	case *dashboardpb.Dashboard:
@@ -84,7 +78,7 @@ func (c *call) refusal(m proto.Message) error {
 	return nil
 }
 
-// complete adds to a resource what its API does.
+// complete adds the fields that an API fills in.
 func (g *Google) complete(name string, m proto.Message) {
 	switch m := m.(type) {
 	case *adminpb.Field:
@@ -104,7 +98,7 @@ func (g *Google) complete(name string, m proto.Message) {
 	}
 }
 
-// remove makes a resource be gone, with what its API made for it.
+// remove deletes a resource, and those that its API made for it.
 func (g *Google) remove(name string) {
 	m := g.resources[name]
 	delete(g.resources, name)
@@ -182,7 +176,8 @@ func (g *Google) enable(apis []string) {
 	}
 }
 
-// Cloud Run functions: https://cloud.google.com/functions/docs/reference/rest/v2/projects.locations.functions
+// Cloud Run functions:
+// https://cloud.google.com/functions/docs/reference/rest/v2/projects.locations.functions
 
 // deploy leaves a new function that was not built without a service, and an old one as it was.
 func (c *call) deploy(f *functionspb.Function) (proto.Message, error) {
@@ -254,7 +249,8 @@ func (g *Google) completeTrigger(name string, t *eventarcpb.Trigger) {
 	g.put(s, &pubsubpb.Subscription{AckDeadlineSeconds: 10})
 }
 
-// Firestore: https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields
+// Firestore:
+// https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields
 
 // byDefault is how a database indexes its fields, as far as sums need it.
 var byDefault = []*adminpb.Index{{QueryScope: adminpb.Index_COLLECTION, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{

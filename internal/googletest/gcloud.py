@@ -1,7 +1,9 @@
-# As a server, with the root of the Cloud SDK as its argument, it loads gcloud once and runs each
-# command in a fork, until standard input ends. It waits at most 10 ms at a time. Otherwise, called as
-# gcloud is, it hands its arguments, folder, environment and files over to the server.
-import json, os, select, signal, socket, sys, threading, time, traceback
+# As a server, with the root of the Cloud SDK as its argument, this loads gcloud once and runs each
+# command in a fork, until standard input ends. It waits at most 10 ms at a time. A fork tells which
+# modules its command imported; the server then imports them for the next forks, because that is
+# most of what a command does. Otherwise, called as gcloud is, this hands its arguments, folder,
+# environment and files over to the server.
+import importlib, json, os, select, shutil, signal, socket, sys, threading, time, traceback
 
 address = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), 'socket')
 
@@ -21,19 +23,32 @@ def serve(root):
     sleep = time.sleep
     time.sleep = lambda seconds: sleep(min(seconds, 0.01))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    imported, tell = os.pipe()
     with socket.socket(socket.AF_UNIX) as s:
         s.bind(address)
         s.listen()
         print('ready', flush=True)
-        while sys.stdin not in select.select([s, sys.stdin], [], [])[0]:
+        while sys.stdin not in (ready := select.select([imported, s, sys.stdin], [], [])[0]):
+            if imported in ready:
+                learn(os.read(imported, 1 << 16).decode().split())
+                continue
             caller, _ = s.accept()
             if os.fork() == 0:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                run(cli, caller)
+                run(cli, caller, tell)
             caller.close()
+    shutil.rmtree(os.path.dirname(address))
 
 
-def run(cli, caller):
+def learn(names):
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except Exception:  # the command that needs it imports it
+            pass
+
+
+def run(cli, caller, tell):
     _, files, _, _ = socket.recv_fds(caller, 1, 3)
     for i, f in enumerate(files):
         os.dup2(f, i)
@@ -44,7 +59,7 @@ def run(cli, caller):
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    status = 1
+    status, known = 1, set(sys.modules)
     try:
         cli.Execute(args)
         status = 0
@@ -56,6 +71,8 @@ def run(cli, caller):
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        for name in set(sys.modules) - known:
+            os.write(tell, name.encode() + b'\n')
         caller.sendall(str(status).encode())
         os._exit(0)
 

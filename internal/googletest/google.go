@@ -1,9 +1,11 @@
-// Package googletest stands in for Google's APIs in tests: over gRPC, and over REST as gcloud calls it.
+// Package googletest stands in for Google's APIs in tests: over gRPC, and over REST as gcloud calls
+// it.
 //
-// A store keeps resources as the APIs' own protobuf messages, by their full names. The standard methods
-// (Get, List, Create, Update, Delete) are served by what the services' descriptors say of them; what is
-// particular to an API is in apis.go. A request over REST is turned into the message of the method that
-// google.api.http gives for its path, and is refused if it does not fit the message.
+// A store keeps resources as the APIs' own protobuf messages, by their full names. The standard
+// methods (Get, List, Create, Update, Delete) are served by what the services' descriptors say of
+// them; what is particular to an API is in apis.go. A request over REST is turned into the message
+// of the method that google.api.http gives for its path, and is refused if it does not fit the
+// message.
 package googletest
 
 import (
@@ -46,12 +48,13 @@ var apis = []string{"artifactregistry", "cloudbuild", "cloudfunctions", "cloudre
 
 // Google is Google with one project.
 type Google struct {
-	// Rules decides a case of a test of security rules; release is such as "cloud.firestore/orders".
-	// The result is nil if there is no such release. It may wait, without delaying other calls.
+	// Rules decides a case of a test of security rules; release is such as
+	// "cloud.firestore/orders". The result is nil if there is no such release. It may wait, without
+	// delaying other calls.
 	Rules func(release string, c RulesCase) *RulesResult
 
-	// Build is asked whether a function can be built, if it is not nil. Its error is a gRPC status. It
-	// must not call the Google.
+	// Build is asked whether a function can be built, if it is not nil. Its error is a gRPC status.
+	// It must not call the Google.
 	Build func(*functionspb.Function) error
 
 	// Series are the time series that ListTimeSeries finds.
@@ -80,8 +83,8 @@ type failure struct {
 	times       int
 }
 
-// Start starts Google with the project, which has a Firestore database and nothing else. It ends with
-// the test.
+// Start starts Google with the project, which has a Firestore database and nothing else. It ends
+// with the test.
 func Start(t testing.TB, project string) *Google {
 	t.Helper()
 	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}
@@ -109,8 +112,8 @@ func Start(t testing.TB, project string) *Google {
 	return g
 }
 
-// GRPC returns the options with which Google's clients call this Google over gRPC. They keep the names
-// of Google's servers, by which it knows the API.
+// GRPC returns the options with which Google's clients call this Google over gRPC. They keep the
+// names of Google's servers, by which it knows the API.
 func (g *Google) GRPC() []option.ClientOption {
 	return []option.ClientOption{
 		option.WithoutAuthentication(),
@@ -134,8 +137,8 @@ func (g *Google) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: dial, DialTLSContext: dial}}
 }
 
-// Environ returns the test's environment with what makes gcloud work on this Google, as proxy for all
-// that it asks. https, and with it the internet, is refused.
+// Environ returns the test's environment with what makes gcloud work on this Google, as proxy for
+// all that it asks. https, and with it the internet, is refused.
 func (g *Google) Environ() []string {
 	dir := g.t.TempDir()
 	token := filepath.Join(dir, "token")
@@ -163,7 +166,8 @@ func (g *Google) Environ() []string {
 // environ names what Environ adds for Started.
 const environ = "GOOGLETEST"
 
-// Started returns the Google whose Environ this process has, of which only GRPC and REST work here, or nil.
+// Started returns the Google whose Environ this process has, of which only GRPC and REST work here,
+// or nil.
 func Started() *Google {
 	addr, rest, _ := strings.Cut(os.Getenv(environ), " ")
 	u, err := url.Parse(rest)
@@ -173,8 +177,8 @@ func Started() *Google {
 	return &Google{grpc: addr, rest: u}
 }
 
-// Get returns a copy of a resource of the full name, such as projects/p/locations/l/functions/f: nil if
-// there is none.
+// Get returns a copy of a resource of the full name, such as projects/p/locations/l/functions/f:
+// nil if there is none.
 func (g *Google) Get(name string) proto.Message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -198,8 +202,8 @@ func (g *Google) Names(collection string) []string {
 	return names
 }
 
-// Put makes a resource as if it had been created or updated outside the test. It gets the name, and what
-// the API adds.
+// Put makes a resource as if it had been created or updated outside the test. It gets the name, and
+// what the API adds.
 func (g *Google) Put(name string, m proto.Message) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -218,7 +222,7 @@ func Change[T proto.Message](g *Google, name string, change func(T)) {
 	change(m)
 }
 
-// Delete makes a resource be gone, with its policy and what the API made for it.
+// Delete deletes a resource, its policy, and the resources that its API made for it.
 func (g *Google) Delete(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -246,8 +250,8 @@ func (g *Google) Enable(apis ...string) {
 	g.enable(apis)
 }
 
-// Fail makes calls of a method, such as CreateTrigger, fail with a gRPC status: so many times, or always
-// if times is negative. Without a method it is any of the API. Nothing is done by them.
+// Fail makes calls of a method, such as CreateTrigger, fail with a gRPC status: so many times, or
+// always if times is negative. Without a method it is any of the API. Nothing is done by them.
 func (g *Google) Fail(api, method string, err error, times int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

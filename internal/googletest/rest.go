@@ -71,8 +71,9 @@ var (
 	variable = regexp.MustCompile(`\{([\w.]+)(?:=([^}]*))?\}`)
 )
 
-// newRoute returns the route of a path such as /v2/{parent=projects/*/locations/*}/functions. Any version
-// will do: gcloud calls some that Go has no messages for, which are the same in the newer ones.
+// newRoute returns the route of a path such as /v2/{parent=projects/*/locations/*}/functions. Any
+// version will do: gcloud calls some that Go has no messages for, which are the same in the newer
+// ones.
 func newRoute(method protoreflect.MethodDescriptor, api string, rule *annotations.HttpRule) route {
 	r := route{method: method, api: api, body: rule.GetBody()}
 	path := ""
@@ -143,8 +144,8 @@ func (r route) decode(values []string, from *http.Request) (proto.Message, error
 	return request, runtime.PopulateQueryParameters(request, query, utilities.NewDoubleArray(nil))
 }
 
-// reply answers with a message, with another thing as its JSON has it, or with an error as Google's REST
-// has it: https://google.aip.dev/193.
+// reply answers with a message, with another thing as its JSON has it, or with an error as Google's
+// REST has it: https://google.aip.dev/193.
 func reply(w http.ResponseWriter, body any, err error) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	if err != nil {

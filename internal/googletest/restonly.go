@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A RulesCase is a case as the Rules API gets it: a test case of which the request and the resource are
-// taken apart.
+// A RulesCase is a case as the Rules API gets it: a test case of which the request and the resource
+// are taken apart.
 type RulesCase struct {
 	Expectation string
 	Request     struct {
@@ -124,8 +124,8 @@ func (g *Google) testRules(r *http.Request) (any, error) {
 // requests: https://cloud.google.com/run/docs/configuring/billing-settings.
 const throttling = "run.googleapis.com/cpu-throttling"
 
-// serviceV1 answers with the service of run v2 as the one of run v1, as far as gcloud reads it. A PUT sets
-// when its CPU is allocated.
+// serviceV1 answers with the service of run v2 as the one of run v1, as far as gcloud reads it. A
+// PUT sets when its CPU is allocated.
 func (g *Google) serviceV1(r *http.Request) (any, error) {
 	region, _, _ := strings.Cut(r.Host, "-run.")
 	id := r.PathValue("service")

@@ -137,8 +137,8 @@ func (c *call) list() (proto.Message, error) {
 	return c.page(found)
 }
 
-// page answers a List with those of the resources that its filter lets through, one to the page, so that
-// clients must page.
+// page answers a List with those of the resources that its filter lets through, one to the page, so
+// that clients must page.
 func (c *call) page(all []proto.Message) (proto.Message, error) {
 	request, response := c.request.ProtoReflect(), newMessage(c.method.Output()).ProtoReflect()
 	found, err := filtered(all, text(request, "filter"))
@@ -172,7 +172,8 @@ func (c *call) page(all []proto.Message) (proto.Message, error) {
 // term is one of a filter, such as state:ENABLED and labels.a = "b".
 var term = regexp.MustCompile(`^([\w.]+)\s*[=:]\s*"?([^"]*)"?$`)
 
-// filtered returns those that a filter lets through: https://google.aip.dev/160, as far as it goes here.
+// filtered returns those that a filter lets through: https://google.aip.dev/160, as far as it goes
+// here.
 func filtered(all []proto.Message, filter string) ([]proto.Message, error) {
 	if filter == "" {
 		return all, nil
@@ -187,7 +188,7 @@ func filtered(all []proto.Message, filter string) ([]proto.Message, error) {
 	return all, nil
 }
 
-// lookUp returns what JSON has at a path, as text.
+// lookUp returns the value at a path of JSON, as text.
 func lookUp(tree any, path string) string {
 	for key := range strings.SplitSeq(path, ".") {
 		switch in := tree.(type) {
@@ -201,8 +202,8 @@ func lookUp(tree any, path string) string {
 	return fmt.Sprint(tree)
 }
 
-// given returns the resource in the request of a Create or an Update: its first message, and the id, if
-// the request says one.
+// given returns the resource in the request of a Create or an Update: its first message, and the
+// id, if the request says one.
 func (c *call) given() (m proto.Message, id string) {
 	request := c.request.ProtoReflect()
 	fields := request.Descriptor().Fields()
@@ -255,7 +256,7 @@ func (c *call) update() (proto.Message, error) {
 	return c.keep(m)
 }
 
-// keep keeps what a resource is to be, if nothing speaks against it.
+// keep stores a resource, unless its API refuses it.
 func (c *call) keep(m proto.Message) (proto.Message, error) {
 	if err := c.refusal(m); err != nil {
 		return nil, err
@@ -264,7 +265,7 @@ func (c *call) keep(m proto.Message) (proto.Message, error) {
 	return m, nil
 }
 
-// merge sets the field of the path to what it is in the other message.
+// merge copies the field of the path from the other message.
 func merge(to, from protoreflect.Message, path string) error {
 	first, rest, nested := strings.Cut(path, ".")
 	switch f := field(to, first); {
@@ -307,7 +308,8 @@ func setText(m protoreflect.Message, name, value string) {
 	}
 }
 
-// put keeps a resource, with what each API adds: a name, a time and an etag, and what complete adds.
+// put keeps a resource, with what each API adds: a name, a time and an etag, and what complete
+// adds.
 func (g *Google) put(name string, m proto.Message) {
 	r := m.ProtoReflect()
 	setText(r, "name", name)

@@ -231,74 +231,79 @@ gcloud scheduler jobs create http tally \
 # create metric tally_drift
 gcloud logging metrics create tally_drift \
     --project=my-project \
-    --config-from-file=deploy/monitoring/metrics/tally_drift.json
+    --description='Roll-ups that lacked a change for longer than an event may take, and were repaired.' \
+    --log-filter='resource.type="cloud_run_revision" AND jsonPayload.message="drift: no event of a change came in time"'
 
 # create metric tally_events_dropped
 gcloud logging metrics create tally_events_dropped \
     --project=my-project \
-    --config-from-file=deploy/monitoring/metrics/tally_events_dropped.json
+    --description='Events that no retry could help: of no route, or malformed.' \
+    --log-filter='resource.type="cloud_run_revision" AND jsonPayload.message="event dropped; a retry cannot help"'
 
 # create metric tally_events_late
 gcloud logging metrics create tally_events_late \
     --project=my-project \
-    --config-from-file=deploy/monitoring/metrics/tally_events_late.json
+    --description='Held events whose roll-up came later than an event that fails once may take.' \
+    --log-filter='resource.type="cloud_run_revision" AND jsonPayload.message="rolled up late"'
 
 # create metric tally_malformed_shards
 gcloud logging metrics create tally_malformed_shards \
     --project=my-project \
-    --config-from-file=deploy/monitoring/metrics/tally_malformed_shards.json
+    --description='Sums that left shards out, because these hold no finite number. A process tells at most once in ten minutes of a counter, and each audit once.' \
+    --log-filter='resource.type="cloud_run_revision" AND jsonPayload.message="shards left out of the sum"'
 
 # create metric tally_ticks
 gcloud logging metrics create tally_ticks \
     --project=my-project \
-    --config-from-file=deploy/monitoring/metrics/tally_ticks.json
+    --description='Calls of RollUpOnSchedule that did all they could: no errors, no dry run.' \
+    --log-filter='resource.type="cloud_run_revision" AND jsonPayload.message="audited" AND jsonPayload.report.dry_run=false AND NOT jsonPayload.report.errors:*'
 
 # create alert deliveries-failing
 gcloud alpha monitoring policies create \
     --project=my-project \
-    --policy-from-file=deploy/monitoring/alerts/deliveries-failing.json \
+    --policy='{"alertStrategy":{"autoClose":"86400s"},"combiner":"OR","conditions":[{"conditionPrometheusQueryLanguage":{"disableMetricValidation":true,"duration":"1200s","evaluationInterval":"60s","query":"sum by (subscription_id) (rate(pubsub_googleapis_com:subscription_push_request_count{subscription_id=~\"eventarc-[a-z]+(-[a-z]+)?[0-9]+-tally-.+\",response_class!=\"ack\"}[15m])) / sum by (subscription_id) (rate(pubsub_googleapis_com:subscription_push_request_count{subscription_id=~\"eventarc-[a-z]+(-[a-z]+)?[0-9]+-tally-.+\"}[15m])) > 0.01"},"displayName":"More than 1 % not acknowledged within 15 minutes, for 20 minutes"}],"displayName":"Tally: deliveries failing","documentation":{"content":"More than 1 % of the push requests of a trigger'\''s subscription are not acknowledged. Pub/Sub delivers them again, and may delay all counters of the trigger.\n\nWhat to do: https://github.com/firestore-tally/tally/blob/main/docs/playbooks/deliveries-failing.md","mimeType":"text/markdown"},"severity":"ERROR","userLabels":{"tally":"deliveries-failing"}}' \
     --user-labels=tally=deliveries-failing,tally-deploy=true
 
 # create alert drift
 gcloud alpha monitoring policies create \
     --project=my-project \
-    --policy-from-file=deploy/monitoring/alerts/drift.json \
+    --policy='{"alertStrategy":{"autoClose":"86400s","notificationRateLimit":{"period":"3600s"}},"combiner":"OR","conditions":[{"conditionMatchedLog":{"filter":"resource.type=\"cloud_run_revision\" AND jsonPayload.message=\"drift: no event of a change came in time\""},"displayName":"An audit found drift"}],"displayName":"Tally: drift","documentation":{"content":"A roll-up lacked a change for longer than an event may take. It was repaired. Events are being lost, or come very late.\n\nWhat to do: https://github.com/firestore-tally/tally/blob/main/docs/playbooks/drift.md","mimeType":"text/markdown"},"severity":"ERROR","userLabels":{"tally":"drift"}}' \
     --user-labels=tally=drift,tally-deploy=true
 
 # create alert events-dropped
 gcloud alpha monitoring policies create \
     --project=my-project \
-    --policy-from-file=deploy/monitoring/alerts/events-dropped.json \
+    --policy='{"alertStrategy":{"autoClose":"86400s","notificationRateLimit":{"period":"3600s"}},"combiner":"OR","conditions":[{"conditionMatchedLog":{"filter":"resource.type=\"cloud_run_revision\" AND jsonPayload.message=\"event dropped; a retry cannot help\""},"displayName":"An event was dropped"}],"displayName":"Tally: events dropped","documentation":{"content":"An event was acknowledged without effect, because no retry could help: it is of no route, or malformed.\n\nWhat to do: https://github.com/firestore-tally/tally/blob/main/docs/playbooks/events-dropped.md","mimeType":"text/markdown"},"severity":"ERROR","userLabels":{"tally":"events-dropped"}}' \
     --user-labels=tally=events-dropped,tally-deploy=true
 
 # create alert lag
 gcloud alpha monitoring policies create \
     --project=my-project \
-    --policy-from-file=deploy/monitoring/alerts/lag.json \
+    --policy='{"alertStrategy":{"autoClose":"86400s"},"combiner":"OR","conditions":[{"conditionPrometheusQueryLanguage":{"disableMetricValidation":true,"duration":"600s","evaluationInterval":"60s","query":"sum(increase(logging_googleapis_com:user_tally_events_late{monitored_resource=\"cloud_run_revision\"}[5m])) > 0"},"displayName":"Late roll-ups within 5 minutes, for 10 minutes"}],"displayName":"Tally: lag","documentation":{"content":"Roll-ups come later than an event that fails once may take.\n\nWhat to do: https://github.com/firestore-tally/tally/blob/main/docs/playbooks/lag.md","mimeType":"text/markdown"},"severity":"WARNING","userLabels":{"tally":"lag"}}' \
     --user-labels=tally=lag,tally-deploy=true
 
 # create alert malformed-shards
 gcloud alpha monitoring policies create \
     --project=my-project \
-    --policy-from-file=deploy/monitoring/alerts/malformed-shards.json \
+    --policy='{"alertStrategy":{"autoClose":"86400s"},"combiner":"OR","conditions":[{"conditionPrometheusQueryLanguage":{"disableMetricValidation":true,"duration":"0s","evaluationInterval":"60s","query":"sum(increase(logging_googleapis_com:user_tally_malformed_shards{monitored_resource=\"cloud_run_revision\"}[1h])) > 0"},"displayName":"Shards left out of a sum within an hour"}],"displayName":"Tally: malformed shards","documentation":{"content":"Shards hold something else than a finite number, and are left out of their counters'\'' totals.\n\nWhat to do: https://github.com/firestore-tally/tally/blob/main/docs/playbooks/malformed-shards.md","mimeType":"text/markdown"},"severity":"WARNING","userLabels":{"tally":"malformed-shards"}}' \
     --user-labels=tally=malformed-shards,tally-deploy=true
 
 # create alert no-tick
 gcloud alpha monitoring policies create \
     --project=my-project \
-    --policy-from-file=deploy/monitoring/alerts/no-tick.json \
+    --policy='{"alertStrategy":{"autoClose":"86400s"},"combiner":"OR","conditions":[{"conditionPrometheusQueryLanguage":{"disableMetricValidation":true,"duration":"720s","evaluationInterval":"60s","query":"(sum(increase(logging_googleapis_com:user_tally_ticks{monitored_resource=\"cloud_run_revision\"}[20m])) or vector(0)) < 1"},"displayName":"No successful tick in 20 minutes, for 12 minutes"}],"displayName":"Tally: no successful tick","documentation":{"content":"RollUpOnSchedule has not succeeded for about three periods of its schedule, which is taken to be ten minutes.\n\nWhat to do: https://github.com/firestore-tally/tally/blob/main/docs/playbooks/no-tick.md","mimeType":"text/markdown"},"severity":"ERROR","userLabels":{"tally":"no-tick"}}' \
     --user-labels=tally=no-tick,tally-deploy=true
 
 # create alert push-latency
 gcloud alpha monitoring policies create \
     --project=my-project \
-    --policy-from-file=deploy/monitoring/alerts/push-latency.json \
+    --policy='{"alertStrategy":{"autoClose":"86400s"},"combiner":"OR","conditions":[{"conditionPrometheusQueryLanguage":{"disableMetricValidation":true,"duration":"600s","evaluationInterval":"60s","query":"sum by (subscription_id) (rate(pubsub_googleapis_com:subscription_push_request_latencies_sum{subscription_id=~\"eventarc-[a-z]+(-[a-z]+)?[0-9]+-tally-.+\"}[10m])) / sum by (subscription_id) (rate(pubsub_googleapis_com:subscription_push_request_latencies_count{subscription_id=~\"eventarc-[a-z]+(-[a-z]+)?[0-9]+-tally-.+\"}[10m])) / 1e6 > 0.8 and sum by (subscription_id) (rate(pubsub_googleapis_com:subscription_push_request_latencies_sum{subscription_id=~\"eventarc-[a-z]+(-[a-z]+)?[0-9]+-tally-.+\"}[10m])) / 1e6 > 1000"},"displayName":"Mean above 0.8 s with more than 1,000 outstanding, for 10 minutes"}],"displayName":"Tally: push latency","documentation":{"content":"The push requests of a trigger'\''s subscription take nearly 1 s in the mean, and more than 1,000 are outstanding. Above 1 s Pub/Sub lets only 3,000 be outstanding, and the other events wait.\n\nWhat to do: https://github.com/firestore-tally/tally/blob/main/docs/playbooks/push-latency.md","mimeType":"text/markdown"},"severity":"WARNING","userLabels":{"tally":"push-latency"}}' \
     --user-labels=tally=push-latency,tally-deploy=true
 
 # create dashboard Tally
 gcloud monitoring dashboards create \
     --project=my-project \
-    --config-from-file=deploy/monitoring/dashboard.json
+    --config='{"displayName":"Tally","labels":{"tally":""},"mosaicLayout":{"columns":48,"tiles":[{"height":14,"widget":{"title":"Ticks that succeeded","xyChart":{"dataSets":[{"legendTemplate":"ticks","plotType":"STACKED_BAR","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum(increase(logging_googleapis_com:user_tally_ticks{monitored_resource=\"cloud_run_revision\"}[${__interval}]))","unitOverride":"1"}}],"yAxis":{"scale":"LINEAR"}}},"width":12,"xPos":0,"yPos":0},{"height":14,"widget":{"title":"Drift, dropped events, malformed shards","xyChart":{"dataSets":[{"legendTemplate":"drift","plotType":"STACKED_BAR","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum(increase(logging_googleapis_com:user_tally_drift{monitored_resource=\"cloud_run_revision\"}[${__interval}]))","unitOverride":"1"}},{"legendTemplate":"dropped","plotType":"STACKED_BAR","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum(increase(logging_googleapis_com:user_tally_events_dropped{monitored_resource=\"cloud_run_revision\"}[${__interval}]))","unitOverride":"1"}},{"legendTemplate":"malformed","plotType":"STACKED_BAR","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum(increase(logging_googleapis_com:user_tally_malformed_shards{monitored_resource=\"cloud_run_revision\"}[${__interval}]))","unitOverride":"1"}}],"yAxis":{"scale":"LINEAR"}}},"width":12,"xPos":12,"yPos":0},{"height":14,"widget":{"title":"Failed deliveries, late roll-ups","xyChart":{"dataSets":[{"legendTemplate":"failed","plotType":"STACKED_BAR","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum(increase(pubsub_googleapis_com:subscription_push_request_count{subscription_id=~\"eventarc-[a-z]+(-[a-z]+)?[0-9]+-tally-.+\",response_class!=\"ack\"}[${__interval}]))","unitOverride":"1"}},{"legendTemplate":"late","plotType":"STACKED_BAR","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum(increase(logging_googleapis_com:user_tally_events_late{monitored_resource=\"cloud_run_revision\"}[${__interval}]))","unitOverride":"1"}}],"yAxis":{"scale":"LINEAR"}}},"width":12,"xPos":24,"yPos":0},{"height":14,"widget":{"title":"Mean push latency","xyChart":{"dataSets":[{"legendTemplate":"mean","plotType":"LINE","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum(rate(pubsub_googleapis_com:subscription_push_request_latencies_sum{subscription_id=~\"eventarc-[a-z]+(-[a-z]+)?[0-9]+-tally-.+\"}[${__interval}])) / sum(rate(pubsub_googleapis_com:subscription_push_request_latencies_count{subscription_id=~\"eventarc-[a-z]+(-[a-z]+)?[0-9]+-tally-.+\"}[${__interval}])) / 1e6","unitOverride":"s"}}],"yAxis":{"scale":"LINEAR"}}},"width":12,"xPos":36,"yPos":0},{"height":5,"widget":{"text":{"content":"The charts above come from the logs and from Pub/Sub. Those below stay empty unless `TALLY_TELEMETRY=gcp`: https://github.com/firestore-tally/tally/blob/main/docs/observability.md","format":"MARKDOWN"},"title":"With telemetry"},"width":48,"xPos":0,"yPos":14},{"height":16,"widget":{"title":"Events a second, by outcome","xyChart":{"dataSets":[{"plotType":"STACKED_AREA","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum by (outcome) (rate({\"tally.events\"}[${__interval}]))","unitOverride":"1/s"}}],"yAxis":{"scale":"LINEAR"}}},"width":16,"xPos":0,"yPos":19},{"height":16,"widget":{"title":"Lag of held events: commit to as_of","xyChart":{"dataSets":[{"legendTemplate":"p50","plotType":"LINE","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"histogram_quantile(0.5, sum by (le) (rate({\"tally.lag\"}[${__interval}])))","unitOverride":"s"}},{"legendTemplate":"p99","plotType":"LINE","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"histogram_quantile(0.99, sum by (le) (rate({\"tally.lag\"}[${__interval}])))","unitOverride":"s"}}],"yAxis":{"scale":"LINEAR"}}},"width":16,"xPos":16,"yPos":19},{"height":16,"widget":{"title":"Time that events are held","xyChart":{"dataSets":[{"legendTemplate":"p50","plotType":"LINE","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"histogram_quantile(0.5, sum by (le) (rate({\"tally.held\"}[${__interval}])))","unitOverride":"s"}},{"legendTemplate":"p99","plotType":"LINE","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"histogram_quantile(0.99, sum by (le) (rate({\"tally.held\"}[${__interval}])))","unitOverride":"s"}}],"yAxis":{"scale":"LINEAR"}}},"width":16,"xPos":32,"yPos":19},{"height":16,"widget":{"title":"Roll-ups a second, by outcome","xyChart":{"dataSets":[{"plotType":"STACKED_AREA","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum by (outcome) (rate({\"tally.rollups\"}[${__interval}]))","unitOverride":"1/s"}}],"yAxis":{"scale":"LINEAR"}}},"width":16,"xPos":0,"yPos":35},{"height":16,"widget":{"title":"Failed calls of Firestore a second","xyChart":{"dataSets":[{"plotType":"LINE","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum by (operation, \"error.type\") (rate({\"tally.errors\"}[${__interval}]))","unitOverride":"1/s"}}],"yAxis":{"scale":"LINEAR"}}},"width":16,"xPos":16,"yPos":35},{"height":16,"widget":{"title":"Billed operations a second","xyChart":{"dataSets":[{"plotType":"STACKED_AREA","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum by (kind) (rate({\"tally.billed\"}[${__interval}]))","unitOverride":"1/s"}}],"yAxis":{"scale":"LINEAR"}}},"width":16,"xPos":32,"yPos":35},{"height":16,"widget":{"title":"Ticks","xyChart":{"dataSets":[{"plotType":"STACKED_BAR","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum by (outcome) (increase({\"tally.ticks\"}[${__interval}]))","unitOverride":"1"}}],"yAxis":{"scale":"LINEAR"}}},"width":16,"xPos":0,"yPos":51},{"height":16,"widget":{"title":"Audited counters, drift","xyChart":{"dataSets":[{"plotType":"STACKED_BAR","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum by (outcome) (increase({\"tally.audited\"}[${__interval}]))","unitOverride":"1"}},{"legendTemplate":"drift","plotType":"STACKED_BAR","targetAxis":"Y1","timeSeriesQuery":{"prometheusQuery":"sum(increase({\"tally.drift\"}[${__interval}]))","unitOverride":"1"}}],"yAxis":{"scale":"LINEAR"}}},"width":32,"xPos":16,"yPos":51}]}}'
 
 # audit: what changed without an event is rolled up
 gcloud scheduler jobs run tally \

@@ -1,6 +1,4 @@
-// Package monitoring_test checks the definitions in this folder against Google Cloud's own types, the
-// code and the playbooks.
-package monitoring_test
+package deploy
 
 import (
 	"go/ast"
@@ -14,21 +12,40 @@ import (
 	"strings"
 	"testing"
 
-	"cloud.google.com/go/logging/apiv2/loggingpb"
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
-const playbooks = "../../docs/playbooks"
+const playbooks = "../docs/playbooks"
 
-// read reads a definition, which must hold nothing that its type does not know.
-func read(t *testing.T, file string, m proto.Message) {
+// fits reads a definition as Google's own type, which must know all that it holds.
+func fits(t *testing.T, name string, o Object, m proto.Message) {
 	t.Helper()
-	if err := protojson.Unmarshal([]byte(text(t, file)), m); err != nil {
-		t.Errorf("%s: %v", file, err)
+	if err := protojson.Unmarshal([]byte(o.text()), m); err != nil {
+		t.Errorf("%s: %v", name, err)
 	}
+}
+
+// definitions are the dashboard, the alerts, the playbooks and the page on metrics, by their names.
+func definitions(t *testing.T) map[string]string {
+	t.Helper()
+	pages := slices.DeleteFunc(files(t, "../docs/*.md"), func(page string) bool { return !strings.Contains(text(t, page), "`tally.audited`") })
+	if len(pages) != 1 {
+		t.Fatalf("the metrics are on %v, want one page", pages)
+	}
+	all := map[string]string{"dashboard": dashboard().text()}
+	for _, a := range alerts {
+		all[a.name] = a.policy().text()
+	}
+	for _, file := range append(pages, files(t, playbooks+"/*.md")...) {
+		all[file] = text(t, file)
+	}
+	for name, content := range all {
+		all[name] = strings.ReplaceAll(content, `\"`, `"`)
+	}
+	return all
 }
 
 func text(t *testing.T, file string) string {
@@ -82,76 +99,54 @@ func literals(t *testing.T, folders ...string) (found []string) {
 
 func TestAlerts(t *testing.T) {
 	displayed := make(map[string]string)
-	for _, file := range files(t, "alerts/*.json") {
+	for _, a := range alerts {
 		var policy monitoringpb.AlertPolicy
-		read(t, file, &policy)
-		if got := policy.UserLabels["tally"]; got != name(file) {
-			t.Errorf("%s: its label tally is %q, by which a deployment finds it again; want its name", file, got)
-		}
+		fits(t, a.name, a.policy(), &policy)
 		if other := displayed[policy.DisplayName]; other != "" || policy.DisplayName == "" {
-			t.Errorf("%s: its displayName %q is that of %s", file, policy.DisplayName, other)
+			t.Errorf("%s: its displayName %q is that of %s", a.name, policy.DisplayName, other)
 		}
-		displayed[policy.DisplayName] = file
-		if want := "/blob/main/docs/playbooks/" + name(file) + ".md"; !strings.Contains(policy.Documentation.GetContent(), want) {
-			t.Errorf("%s: its documentation does not link to %s", file, want)
+		displayed[policy.DisplayName] = a.name
+		if _, err := os.Stat(filepath.Join(playbooks, a.name+".md")); err != nil {
+			t.Errorf("%s has no playbook: %v", a.name, err)
 		}
-		if _, err := os.Stat(filepath.Join(playbooks, name(file)+".md")); err != nil {
-			t.Errorf("%s has no playbook: %v", file, err)
+		if (a.filter == "") == (a.query == "") || (a.lasting == "") != (a.query == "") {
+			t.Errorf("%s: want a filter, or a query and how long it lasts", a.name)
 		}
-		if len(policy.Conditions) != 1 {
-			t.Fatalf("%s: %d conditions, want 1", file, len(policy.Conditions))
-		}
-		switch c := policy.Conditions[0].Condition.(type) {
-		case *monitoringpb.AlertPolicy_Condition_ConditionMatchedLog:
-			// https://cloud.google.com/logging/docs/alerting/log-based-alerts: it must be limited.
-			if policy.AlertStrategy.GetNotificationRateLimit().GetPeriod() == nil {
-				t.Errorf("%s: no notificationRateLimit", file)
-			}
-			checkFilter(t, file, c.ConditionMatchedLog.Filter)
-		case *monitoringpb.AlertPolicy_Condition_ConditionPrometheusQueryLanguage:
-			if !c.ConditionPrometheusQueryLanguage.DisableMetricValidation {
-				t.Errorf("%s: a metric that was created just before is not known yet, and the policy would be refused", file)
-			}
-		default:
-			t.Errorf("%s: a condition of type %T", file, c)
+		if a.filter != "" {
+			checkFilter(t, a.name, a.filter)
 		}
 	}
 	for _, file := range files(t, playbooks+"/*.md") {
 		if name(file) == "abuse" {
 			continue // it begins with a bill, a budget's mail or a user's
 		}
-		if _, err := os.Stat("alerts/" + name(file) + ".json"); err != nil {
-			t.Errorf("%s is of no alert: %v", file, err)
+		if !slices.ContainsFunc(alerts, func(a alert) bool { return a.name == name(file) }) {
+			t.Errorf("%s is of no alert", file)
 		}
 	}
 }
 
 func TestLogMetrics(t *testing.T) {
-	for _, file := range files(t, "metrics/*.json") {
-		var metric loggingpb.LogMetric
-		read(t, file, &metric)
-		if metric.Name != name(file) {
-			t.Errorf("%s names %q", file, metric.Name)
-		}
-		checkFilter(t, file, metric.Filter)
+	for _, m := range logMetrics {
+		checkFilter(t, m.name, m.filter)
 	}
 }
 
 var (
 	quoted      = regexp.MustCompile(`"([^"]*)"`)
-	message     = regexp.MustCompile(`jsonPayload\.message=(\([^)]*\)|"[^"]*")`)
+	messages    = regexp.MustCompile(`jsonPayload\.message=(\([^)]*\)|"[^"]*")`)
 	reportField = regexp.MustCompile(`jsonPayload\.report\.(\w+)`)
 )
 
 // checkFilter checks that the code logs what the filter looks for.
 func checkFilter(t *testing.T, file, filter string) {
 	t.Helper()
-	logged := literals(t, "../../internal/app", "../../rollup")
-	messages := message.FindAllStringSubmatch(filter, -1)
-	if len(messages) == 0 {
+	logged := literals(t, "../internal/app", "../rollup")
+	found := messages.FindAllStringSubmatch(filter, -1)
+	if len(found) == 0 {
 		t.Errorf("%s: the filter %s names no message", file, filter)
 	}
-	for _, m := range messages {
+	for _, m := range found {
 		for _, q := range quoted.FindAllStringSubmatch(m[1], -1) {
 			if !slices.Contains(logged, q[1]) {
 				t.Errorf("%s: nothing logs %q", file, q[1])
@@ -167,9 +162,9 @@ func checkFilter(t *testing.T, file, filter string) {
 }
 
 func TestDashboard(t *testing.T) {
-	var dashboard dashboardpb.Dashboard
-	read(t, "dashboard.json", &dashboard)
-	mosaic := dashboard.GetMosaicLayout()
+	var board dashboardpb.Dashboard
+	fits(t, "dashboard", dashboard(), &board)
+	mosaic := board.GetMosaicLayout()
 	type cell struct{ x, y int32 }
 	taken := make(map[cell]string)
 	for _, tile := range mosaic.GetTiles() {
@@ -213,8 +208,8 @@ func TestPushMetrics(t *testing.T) {
 		}
 	)
 	used := make(map[string]bool)
-	for _, file := range slices.Concat([]string{"dashboard.json"}, files(t, "alerts/*.json"), files(t, playbooks+"/*.md")) {
-		for _, m := range selector.FindAllStringSubmatch(strings.ReplaceAll(text(t, file), `\"`, `"`), -1) {
+	for file, content := range definitions(t) {
+		for _, m := range selector.FindAllStringSubmatch(content, -1) {
 			labels := pushMetrics[m[1]]
 			if used[m[1]] = true; labels == nil {
 				t.Errorf("%s: Pub/Sub has no %s", file, m[1])
@@ -245,13 +240,13 @@ func TestPushMetrics(t *testing.T) {
 	}
 }
 
-// Each metric that the dashboard, an alert, a playbook or the page on them names is one of the code's,
-// or is defined here; and so are the attributes by which the dashboard groups.
+// Each metric that the dashboard, an alert, a playbook or the page on them names is one of the
+// code's, or is defined here; and so are the attributes by which the dashboard groups.
 func TestMetricsExist(t *testing.T) {
-	code := literals(t, "../../internal/telemetry")
+	code := literals(t, "../internal/telemetry")
 	var defined []string
-	for _, file := range files(t, "metrics/*.json") {
-		defined = append(defined, name(file))
+	for _, m := range logMetrics {
+		defined = append(defined, m.name)
 	}
 	var (
 		ofCode   = regexp.MustCompile("[\"`](tally\\.[a-z_.]+)[\"`]")
@@ -259,8 +254,7 @@ func TestMetricsExist(t *testing.T) {
 		grouping = regexp.MustCompile(`by \(([^)]*)\)`)
 	)
 	used := make(map[string]bool)
-	for _, file := range slices.Concat([]string{"dashboard.json", "../../docs/operations.md"}, files(t, "alerts/*.json"), files(t, playbooks+"/*.md")) {
-		content := strings.ReplaceAll(text(t, file), `\"`, `"`)
+	for file, content := range definitions(t) {
 		for _, m := range ofCode.FindAllStringSubmatch(content, -1) {
 			if used[m[1]] = true; m[1] != "tally.yaml" && !slices.Contains(code, m[1]) {
 				t.Errorf("%s: no code records %s", file, m[1])
@@ -268,7 +262,7 @@ func TestMetricsExist(t *testing.T) {
 		}
 		for _, m := range ofLogs.FindAllStringSubmatch(content, -1) {
 			if used[m[1]] = true; !slices.Contains(defined, m[1]) {
-				t.Errorf("%s: no file in metrics defines %s", file, m[1])
+				t.Errorf("%s: no metric of logs is called %s", file, m[1])
 			}
 		}
 		for _, m := range grouping.FindAllStringSubmatch(content, -1) {

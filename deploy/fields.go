@@ -1,0 +1,125 @@
+package deploy
+
+import (
+	"path"
+	"regexp"
+	"slices"
+
+	firestore "cloud.google.com/go/firestore/apiv1/admin"
+	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// A FieldConfig is a field of all collections of one id, and how it is indexed, as
+// firestore.indexes.json has one that is exempt.
+type FieldConfig struct {
+	CollectionGroup string `json:"collectionGroup"`
+	Path            string `json:"fieldPath"`
+	TTL             bool   `json:"ttl,omitempty"` // its time is that at which Firestore deletes the document
+	Indexes         []any  `json:"indexes"`       // none
+	Indexed         bool   `json:"-"`             // a sum needs the index
+}
+
+// Fields returns the fields that need an index, and those that must have none.
+//
+// Times only grow, no query asks for them, and their index would limit a collection group to about
+// 500 writes a second (https://firebase.google.com/docs/firestore/solutions/shard-timestamp). They
+// are the expiry of tokens of IncrementOnce, which Firestore then deletes, and what Tally adds to
+// the roll-ups of each route. A field that is summed needs its index, which is there by default;
+// one of a route that reads documents has none, because its index is what limits it.
+func Fields(routes rollup.Routes) []FieldConfig {
+	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true, Indexes: []any{}}}
+	add := func(f FieldConfig) {
+		f.Indexes = []any{}
+		i := slices.IndexFunc(fields, func(has FieldConfig) bool { return has.CollectionGroup == f.CollectionGroup && has.Path == f.Path })
+		if i < 0 {
+			fields = append(fields, f)
+		} else if f.Indexed { // of another route whose collections have the same name
+			fields[i].Indexed = true
+		}
+	}
+	for _, t := range routes.Templates() {
+		template := t.Segments()
+		add(FieldConfig{CollectionGroup: template[len(template)-2].Name, Path: document.TallyField})
+	}
+	for _, r := range routes {
+		pattern := r.Pattern()
+		for _, f := range r.Fields() {
+			add(FieldConfig{CollectionGroup: pattern[len(pattern)-2].Name, Path: f, Indexed: !r.Documents})
+		}
+	}
+	return fields
+}
+
+// Exempt returns the fields that must have no index.
+func Exempt(routes rollup.Routes) []FieldConfig {
+	return slices.DeleteFunc(Fields(routes), func(f FieldConfig) bool { return f.Indexed })
+}
+
+// fields adds the fields of each database. Each is one command, which changes no other field.
+func (d *Description) fields() {
+	for _, database := range d.Databases {
+		for _, f := range Fields(d.Routes) {
+			r := Resource{Kind: Field, Name: "projects/" + d.Project + "/databases/" + database.ID + "/collectionGroups/" + f.CollectionGroup + "/fields/" + f.Path}
+			at := []Setting{{Arg: "--collection-group=" + f.CollectionGroup, Always: true}, {Arg: "--database=" + database.ID, Always: true}}
+			// https://cloud.google.com/firestore/docs/query-data/index-overview#indexing_exemptions
+			indexes := Setting{Path: "indexed", Want: "false", Arg: "--disable-indexes"}
+			if f.Indexed {
+				indexes = Setting{Path: "summable", Want: "true", Arg: "--clear-exemption"}
+			}
+			r.Settings = append(slices.Clone(at), indexes)
+			d.add(r)
+			if f.TTL {
+				// It takes minutes or more, and nothing here waits for it.
+				// https://cloud.google.com/firestore/docs/ttl
+				r.Kind = TTL
+				r.Settings = append(at, Setting{Path: "expires", Want: "true", Arg: "--enable-ttl"}, Setting{Arg: "--async", Always: true})
+				d.add(r)
+			}
+		}
+	}
+}
+
+// simpleField is a field's name that needs no quotes in a field path
+// (https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields).
+var simpleField = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// fieldPath returns a field's id, in quotes if it needs them.
+func fieldPath(id string) string {
+	if id == "*" || simpleField.MatchString(id) {
+		return id
+	}
+	return "`" + id + "`" // routes' fields hold no backquotes
+}
+
+// field reads how a field is indexed, and whether it expires documents. If it says no more than
+// that it is as its ancestor, the default of the database, that is read. An index or a policy that
+// is being made counts as made.
+func (r *reader) field(c *firestore.FirestoreAdminClient, name string) {
+	get := func(name string) (*adminpb.Field, error) {
+		collection, id := path.Split(name)
+		return c.GetField(r.ctx, &adminpb.GetFieldRequest{Name: collection + fieldPath(id)})
+	}
+	f, err := get(name)
+	config := f.GetIndexConfig()
+	if ancestor := config.GetAncestorField(); err == nil && config.GetUsesAncestorConfig() && len(config.GetIndexes()) == 0 && ancestor != "" && ancestor != name {
+		var inherited *adminpb.Field
+		inherited, err = get(ancestor)
+		config = inherited.GetIndexConfig()
+	}
+	if err != nil {
+		r.add(Field, nil, err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	summable := slices.ContainsFunc(config.GetIndexes(), func(index *adminpb.Index) bool {
+		return index.GetQueryScope() == adminpb.Index_COLLECTION && slices.ContainsFunc(index.GetFields(), func(f *adminpb.Index_IndexField) bool {
+			return f.GetOrder() == adminpb.Index_IndexField_ASCENDING
+		})
+	})
+	expires := f.GetTtlConfig() != nil && f.GetTtlConfig().GetState() != adminpb.Field_TtlConfig_NEEDS_REPAIR
+	r.have[Field] = append(r.have[Field], Object{"name": name, "indexed": len(config.GetIndexes()) > 0, "summable": summable})
+	r.have[TTL] = append(r.have[TTL], Object{"name": name, "expires": expires})
+}
