@@ -74,7 +74,7 @@ func (d *dev) run(ctx context.Context) (err error) {
 	}
 	if d.page.on {
 		defer d.page.close()
-		if err := d.page.reserve(ctx, d.stack); err != nil {
+		if err := d.page.reserve(d.stack); err != nil {
 			return ended(ctx, err)
 		}
 	}

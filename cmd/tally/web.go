@@ -9,12 +9,12 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/clients/web"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
@@ -31,23 +31,22 @@ const (
 // exampleShards is how many shards each of them has.
 const exampleShards = 10
 
-// An examplePage is the example page of the web client, as tally dev --web builds and serves it.
+// An examplePage is the example page of the web client, as tally dev --web serves it.
 type examplePage struct {
 	on   bool
 	port int
 
 	listener net.Listener // from reserve until close
 	server   *http.Server // from start until close
-	unbuilt  bool
 }
 
 func (p *examplePage) flags(c *cobra.Command) {
-	c.Flags().BoolVar(&p.on, "web", false, "serve the example page of the web client; npm builds it if it is not built yet")
+	c.Flags().BoolVar(&p.on, "web", false, "serve the example page of the web client")
 	c.Flags().IntVar(&p.port, "web-port", 8090, "port of the example page; 0: any that is free; no effect without --web")
 }
 
 // reserve takes the page's port, and checks what can be checked before anything is started.
-func (p *examplePage) reserve(ctx context.Context, o stackOptions) error {
+func (p *examplePage) reserve(o stackOptions) error {
 	if p.port < 0 || p.port > highestPort {
 		return fmt.Errorf("--web-port %d: want a port up to %d, or 0 for any that is free", p.port, highestPort)
 	}
@@ -57,17 +56,7 @@ func (p *examplePage) reserve(ctx context.Context, o stackOptions) error {
 	if p.port != 0 && p.port == o.firestorePort && os.Getenv(firestorestore.EmulatorHost) == "" {
 		return fmt.Errorf("--web-port %d is the --firestore-port too; choose another", p.port)
 	}
-	if _, err := os.Stat(filepath.Join(webClient, "package.json")); err != nil {
-		return fmt.Errorf("--web: %w; run tally in a clone of https://github.com/firestore-tally/tally", err)
-	}
-	built, err := pageIsBuilt()
-	if err == nil && !built {
-		p.unbuilt = true
-		err = checkNode(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("--web: %w", err)
-	}
+	var err error
 	if p.listener, err = listen(p.port); err != nil {
 		return fmt.Errorf("web: %w; choose another with --web-port", err)
 	}
@@ -87,17 +76,12 @@ func (p *examplePage) close() {
 // url is where the page is.
 func (p *examplePage) url() string { return "http://" + p.listener.Addr().String() }
 
-// start builds the page if need be, creates its counters in the stack's first database, where those
-// that exist stay as they are, and serves it until close.
+// start creates the page's counters in the stack's first database, where those that exist stay as
+// they are, and serves the page until close.
 func (p *examplePage) start(ctx context.Context, s *stack) error {
 	for _, counter := range []string{exampleLikes, exampleVote} {
 		if err := checkRoute(s.config.Routes, counter); err != nil {
 			return err
-		}
-	}
-	if p.unbuilt {
-		if err := buildPage(ctx, s.options.logs); err != nil {
-			return fmt.Errorf("--web: %w", err)
 		}
 	}
 	err := shards.New(s.clients[0], exampleLikes).Create(ctx, exampleShards)
@@ -111,7 +95,7 @@ func (p *examplePage) start(ctx context.Context, s *stack) error {
 	if err != nil {
 		return err
 	}
-	p.server = &http.Server{Handler: pageHandler(builtPage, config), ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	p.server = &http.Server{Handler: pageHandler(config), ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	go func() { _ = p.server.Serve(p.listener) }() // until close
 	return nil
 }
@@ -142,15 +126,15 @@ func pageConfig(addr, project, database string) ([]byte, error) {
 	return json.Marshal(map[string]any{"projectId": project, "databaseId": database, "host": host, "port": number, "likes": exampleLikes, "vote": exampleVote})
 }
 
-// pageHandler serves the files of dir, and config as config.json. Nothing is to be cached: the next
+// pageHandler serves the example page, and config as config.json. Nothing is to be cached: the next
 // run may have another of each at the same address.
-func pageHandler(dir string, config []byte) http.Handler {
+func pageHandler(config []byte) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /config.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(config) // to a browser that may be gone
 	})
-	mux.Handle("GET /", http.FileServer(http.Dir(dir)))
+	mux.Handle("GET /", web.Example())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		mux.ServeHTTP(w, r)

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,81 +14,28 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/google/go-cmp/cmp"
 )
 
-// A clone is a folder with what tally dev --web looks for, on a machine whose node and npm are
-// scripts: npm writes its calls down and does what the file of the first argument's name says.
+// A clone is a folder with the rules in it, which is all that tally dev --web needs.
 type clone struct {
-	t             *testing.T
-	dir, bin, npm string
-	env           []string
+	t   *testing.T
+	dir string
+	env []string
 }
 
 func newClone(t *testing.T) *clone {
 	t.Helper()
-	c := &clone{t: t, dir: t.TempDir(), bin: t.TempDir()}
-	c.npm = filepath.Join(c.bin, "calls")
-	c.env = []string{"PATH=" + c.bin + ":" + os.Getenv("PATH")}
-	c.write("firestore.rules", "rules_version = '2'; service cloud.firestore {}")
-	for _, source := range []string{"package.json", "package-lock.json", "src/index.ts", "example/page.html"} {
-		c.write(filepath.Join(webClient, source), "source")
+	c := &clone{t: t, dir: t.TempDir()}
+	rules := []byte("rules_version = '2'; service cloud.firestore {}")
+	if err := os.WriteFile(filepath.Join(c.dir, "firestore.rules"), rules, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	c.script("node", "echo v20.1.0")
-	c.script("npm", `echo "$@" >>"$0/../calls"; . "$0/../npm-$1"`)
-	c.script("npm-ci", "rm -rf node_modules && mkdir node_modules")
-	c.script("npm-run", "mkdir -p example/dist && echo built >example/dist/index.html")
 	return c
-}
-
-func (c *clone) write(name, text string) {
-	c.t.Helper()
-	path := filepath.Join(c.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// script makes one of the machine's programs.
-func (c *clone) script(name, text string) {
-	c.t.Helper()
-	text = strings.ReplaceAll(text, "$0/..", c.bin)
-	if err := os.WriteFile(filepath.Join(c.bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// change makes a source newer than all that was built.
-func (c *clone) change(source string) {
-	c.t.Helper()
-	path := filepath.Join(c.dir, webClient, source)
-	built, err := os.Stat(filepath.Join(c.dir, lastBuilt))
-	if err == nil {
-		later := built.ModTime().Add(time.Millisecond)
-		err = os.Chtimes(path, later, later)
-	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// wantCalls wants npm to have been called with these arguments since the last time.
-func (c *clone) wantCalls(want ...string) {
-	c.t.Helper()
-	text, err := os.ReadFile(c.npm)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		c.t.Fatal(err)
-	}
-	_ = os.Remove(c.npm)
-	if d := cmp.Diff(want, strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })); d != "" && len(want)+len(text) > 0 {
-		c.t.Errorf("calls of npm (-want +got):\n%s", d)
-	}
 }
 
 // dev returns tally dev --web in the clone, on the tests' emulator.
@@ -139,7 +85,7 @@ func TestDevWeb(t *testing.T) {
 	likes := client.Doc("counters/example-likes")
 	c.run(project, func(page string) {
 		body, header := get(t, page)
-		if body != "built\n" || header.Get("Cache-Control") != "no-store" {
+		if !strings.Contains(body, "importmap") || header.Get("Cache-Control") != "no-store" {
 			t.Errorf("got page %q, %v", body, header)
 		}
 		body, header = get(t, page+"/config.json")
@@ -167,9 +113,8 @@ func TestDevWeb(t *testing.T) {
 			}
 		}
 	})
-	c.wantCalls("ci --include=dev", "run example")
 
-	// What exists stays: the counters, another number of shards, and what was built.
+	// The counters that exist stay, with another number of shards.
 	if _, err := likes.Set(t.Context(), map[string]any{"num_shards": 20}, firestore.MergeAll); err != nil {
 		t.Fatal(err)
 	}
@@ -189,85 +134,6 @@ func TestDevWeb(t *testing.T) {
 			t.Errorf("got %v shards, of which one counts %v; want 20 and 7", n, count)
 		}
 	})
-	c.wantCalls()
-
-	// What has changed is built anew, and no more than that.
-	c.change("example/page.html")
-	c.run(project, func(string) {})
-	c.wantCalls("run example")
-	c.change("package-lock.json")
-	c.run(project, func(string) {})
-	c.wantCalls("ci --include=dev", "run example")
-	c.write(filepath.Join(webClient, "README.md"), "no source")
-	c.change("README.md")
-	c.run(project, func(string) {})
-	c.wantCalls()
-}
-
-// A Ctrl-C ends npm and what it has started, and what was cut off is done anew.
-func TestDevWebIsInterrupted(t *testing.T) {
-	for _, cut := range []string{"npm-ci", "npm-run"} {
-		t.Run(cut, func(t *testing.T) {
-			c := newClone(t)
-			project := emulatortest.Project(t)
-			pipe := filepath.Join(t.TempDir(), "pipe")
-			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			whole, err := os.ReadFile(filepath.Join(c.bin, cut))
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.script(cut, fmt.Sprintf("mkdir -p node_modules example/dist && touch node_modules/half example/dist/page.js\nsleep 1000 &\necho $$ $! >'%s'; wait", pipe))
-			command, _ := c.dev(project)
-			out := command.followErrors(t)
-			f, err := os.Open(pipe) // returns when npm opens it
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			line, err := bufio.NewReader(f).ReadString('\n')
-			var script, child int
-			if _, scan := fmt.Sscan(line, &script, &child); err != nil || scan != nil {
-				t.Fatalf("%q: %v, %v", line, err, scan)
-			}
-			t.Cleanup(func() {
-				if t.Failed() {
-					_ = syscall.Kill(child, syscall.SIGKILL) // it may have ended
-				}
-			})
-			if err := command.Process.Signal(os.Interrupt); err != nil {
-				t.Fatal(err)
-			}
-			out.awaitExit(0)
-			awaitGone(t, script)
-			awaitGone(t, child)
-			c.wantCalls(map[string][]string{"npm-ci": {"ci --include=dev"}, "npm-run": {"ci --include=dev", "run example"}}[cut]...)
-
-			c.script(cut, string(whole))
-			c.run(project, func(string) {})
-			c.wantCalls(map[string][]string{"npm-ci": {"ci --include=dev", "run example"}, "npm-run": {"run example"}}[cut]...)
-		})
-	}
-}
-
-// awaitGone waits until a process that is not this one's child has ended.
-func awaitGone(t *testing.T, pid int) {
-	t.Helper()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	deadline := time.After(eventually)
-	for {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // a zombie has ended too, whoever reaps it
-		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || err == nil && strings.Contains(string(stat), ") Z ") {
-			return
-		}
-		select {
-		case <-poll.C:
-		case <-deadline:
-			t.Fatalf("process %d is still there", pid)
-		}
-	}
 }
 
 func TestDevWebRefusals(t *testing.T) {
@@ -288,23 +154,6 @@ func TestDevWebRefusals(t *testing.T) {
 		{"a function's port", []string{"--web-port", "8083", "--functions-port", "8082", "--instances", "2"}, nil, []string{"--web-port 8083 is one of the functions' ports, 8082 to 8083"}},
 		{"Firestore's port", []string{"--web-port", "8080"}, func(c *clone) { c.env = append(c.env, "FIRESTORE_EMULATOR_HOST=") }, []string{"--web-port 8080 is the --firestore-port too"}},
 		{"a port in use", []string{"--web-port", port}, nil, []string{"port " + port + " is in use", "--web-port"}},
-		{"no clone", nil, func(c *clone) { c.dir = c.t.TempDir() }, []string{"clients/web", "run tally in a clone of https://github.com/firestore-tally/tally"}},
-		{"no node", nil, func(c *clone) {
-			c.remove("node")
-			c.env = []string{"PATH=" + c.bin}
-		}, []string{"no Node.js", "install the LTS release of Node.js", "https://nodejs.org"}},
-		{"an old node", nil, func(c *clone) { c.script("node", "echo v18.19.1") }, []string{"node is Node.js v18.19.1", "install the LTS release of Node.js"}},
-		{"a node that fails", nil, func(c *clone) { c.script("node", "exit 3") }, []string{"node --version: exit status 3", "install the LTS release of Node.js"}},
-		{"a node that is none", nil, func(c *clone) { c.script("node", "echo hello") }, []string{`says "hello"`, "install the LTS release of Node.js"}},
-		{"no npm", nil, func(c *clone) {
-			c.remove("npm")
-			c.env = []string{"PATH=" + c.bin}
-		}, []string{"no npm", "install the LTS release of Node.js"}},
-		{"npm ci fails", nil, func(c *clone) { c.script("npm-ci", "seq 100; echo network is down >&2; exit 4") },
-			[]string{"npm ci --include=dev in clients/web: exit status 4; its last lines:\n87\n", "\n100\nnetwork is down\n"}},
-		{"the build fails", nil, func(c *clone) { c.script("npm-run", "echo src/index.ts: error; exit 2") },
-			[]string{"npm run example in clients/web: exit status 2; its last lines:\nsrc/index.ts: error\n"}},
-		{"the build builds nothing", nil, func(c *clone) { c.script("npm-run", ":") }, []string{"clients/web/example/dist/index.html"}},
 		{"other routes", nil, func(c *clone) {
 			c.env = append(c.env, "TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : likes")
 		}, []string{"TALLY_ROUTES: no route rolls up the example page's counters/example-likes", "counters/{counter}/shards/{shard} -> rollups/{counter} : count"}},
@@ -328,13 +177,6 @@ func TestDevWebRefusals(t *testing.T) {
 				t.Errorf("standard output %q, standard error %q", &command.stdout, &command.stderr)
 			}
 		})
-	}
-}
-
-func (c *clone) remove(program string) {
-	c.t.Helper()
-	if err := os.Remove(filepath.Join(c.bin, program)); err != nil {
-		c.t.Fatal(err)
 	}
 }
 

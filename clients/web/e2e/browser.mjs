@@ -1,4 +1,5 @@
-// A browser with pages that run the real SDK against a stack, and a line to Firestore that can be cut or held up.
+// A browser with pages that run the real SDK against a stack, and a line to Firestore that can be
+// cut or held up.
 import { build } from 'esbuild';
 import { createServer, request } from 'node:http';
 import { fileURLToPath } from 'node:url';
@@ -30,7 +31,8 @@ export async function servePage(firebase) {
  * A proxy between pages and Firestore.
  *
  * - `cut()`: breaks all connections and refuses new ones, until `mend()`.
- * - `hold()`: keeps back what Firestore answers to writes, until `mend()`; what it tells listeners passes.
+ * - `hold()`: keeps back what Firestore answers to writes, until `mend()`; what it tells listeners
+ *   passes.
  * - `lose()`: loses what is kept back.
  * - `sent()`: all that pages have sent.
  */

@@ -19,25 +19,29 @@ import {
 } from './pages.mjs';
 import { until } from './stack.mjs';
 
-for (const version of versions) {
-  for (const cache of ['persistent', 'multiTab']) {
-    test(`taps that were not sent are shown after a reload, and are sent: ${version}, ${cache} cache`, async () => {
-      const path = newCounter();
-      const page = await open(path, { version, cache });
-      await tap(page, 2);
-      await endsAt(path, 2, page);
-      line.cut();
-      assert.equal(await tap(page, 3, false), 5);
-      await queued(page, path, 3);
-      await page.load();
-      await showsSome(page);
-      assert.deepEqual((await shown(page)).calls, [5]);
-      assert.equal((await shown(page)).last.pending, 3);
-      line.mend();
-      await endsAt(path, 5, page);
-    });
-  }
-}
+test('taps that were not sent are shown after a reload, and are sent, with each SDK and cache that keeps them', async () => {
+  const ready = async (version, cache) => {
+    const path = newCounter();
+    const page = await open(path, { version, cache });
+    await tap(page, 2);
+    await endsAt(path, 2, page);
+    return { path, page };
+  };
+  const cases = versions.flatMap((version) => ['persistent', 'multiTab'].map((cache) => ready(version, cache)));
+  const pages = await Promise.all(cases);
+  line.cut();
+  const reloaded = async ({ path, page }) => {
+    assert.equal(await tap(page, 3, false), 5);
+    await queued(page, path, 3);
+    await page.load();
+    await showsSome(page);
+    assert.deepEqual((await shown(page)).calls, [5]);
+    assert.equal((await shown(page)).last.pending, 3);
+  };
+  await Promise.all(pages.map(reloaded));
+  line.mend();
+  await Promise.all(pages.map(({ path, page }) => endsAt(path, 5, page)));
+});
 
 test('offline, then online', async () => {
   const path = newCounter();
@@ -93,19 +97,21 @@ test('with a memory cache, a reload keeps what was acknowledged and drops what w
   assert.equal(await stack.sum(path), 2);
 });
 
-for (const cache of ['memory', 'multiTab']) {
-  test(`two tabs, online and offline: ${cache} cache`, async () => {
+test('two tabs, online and offline, with each cache', async () => {
+  const ready = async (cache) => {
     const path = newCounter();
     const context = await browser.newContext();
     const tabs = [await open(path, { context, cache }), await open(path, { context, cache })];
     await Promise.all(tabs.map((tab) => tap(tab, 8)));
     await endsAt(path, 16, ...tabs);
-    line.cut();
-    for (const tab of tabs) assert.equal(await tap(tab, 4, false), 20);
-    line.mend();
-    await endsAt(path, 24, ...tabs);
-  });
-}
+    return { path, tabs };
+  };
+  const counters = await Promise.all(['memory', 'multiTab'].map(ready));
+  line.cut();
+  for (const tab of counters.flatMap(({ tabs }) => tabs)) assert.equal(await tap(tab, 4, false), 20);
+  line.mend();
+  await Promise.all(counters.map(({ path, tabs }) => endsAt(path, 24, ...tabs)));
+});
 
 test('a tab that is closed offline: its tap is shown by the next one, and is sent', async () => {
   const path = newCounter();

@@ -2,7 +2,7 @@
 import { initializeApp } from 'firebase/app';
 import { CustomProvider, initializeAppCheck } from 'firebase/app-check';
 import * as firestore from 'firebase/firestore';
-import { counter } from '../dist/index.js';
+import { counter } from '../src/index.js';
 
 const { initializeFirestore, memoryLocalCache, persistentLocalCache, persistentMultipleTabManager } = firestore;
 
@@ -33,8 +33,8 @@ window.tally = {
   db: () => db,
 
   /**
-   * Shows a counter's total. `calls` are the totals that it called back with, `frames` those that an animation frame
-   * painted, each without repetitions.
+   * Shows a counter's total. `calls` are the totals that it called back with, `frames` those that
+   * an animation frame painted, each without repetitions.
    */
   show(path, options) {
     const shown = { calls: [], frames: [], last: null, error: null };

@@ -1,5 +1,5 @@
-// Pages that show a counter in a real browser, with the real SDK, the real emulator with firestore.rules enforced and
-// the real functions, for the tests of one file.
+// Pages that show a counter in a real browser, with the real SDK, the real emulator with
+// firestore.rules enforced and the real functions, for the tests of one file.
 import assert from 'node:assert/strict';
 import { after, afterEach, before } from 'node:test';
 import { launch, servePage, startLine } from './browser.mjs';
@@ -39,8 +39,9 @@ export const newCounter = () => `counters/c${++counters}`;
 export const rollUpOf = (path) => path.replace('counters', 'rollups');
 
 /**
- * A page that shows a counter, in a context of its own unless one is given. It has shown a total, unless `wait` is
- * false: the emulator tells a listener nothing of a commit that falls into its beginning.
+ * A page that shows a counter, in a context of its own unless one is given. It has shown a total,
+ * unless `wait` is false: the emulator tells a listener nothing of a commit that falls into its
+ * beginning.
  */
 export async function open(path, options = {}) {
   const { version = 'firebase', context, init, options: ofCounter, show = true, wait = true, ...ofTally } = options;
@@ -58,8 +59,9 @@ export async function open(path, options = {}) {
 }
 
 /**
- * Mends the line, and tells pages so, as browsers do: the SDK begins new sessions at once and sends again what was not
- * answered. Only for votes: a plain increment that is on its way then counts twice, as without this package.
+ * Mends the line, and tells pages so, as browsers do: the SDK begins new sessions at once and sends
+ * again what was not answered. Only for votes: a plain increment that is on its way then counts
+ * twice, as without this package.
  */
 export async function online(...pages) {
   line.mend();
@@ -119,7 +121,10 @@ export function rolledUp(path, total) {
   );
 }
 
-/** Waits until roll-up and page agree on a total that the shards add up to, and that nothing was shown that fell. */
+/**
+ * Waits until roll-up and page agree on a total that the shards add up to, and that nothing was
+ * shown that fell.
+ */
 export async function endsAt(path, total, ...pages) {
   await rolledUp(path, total);
   assert.equal(await stack.sum(path), total);
@@ -140,8 +145,8 @@ async function neverFell(page) {
 }
 
 /**
- * Waits until the SDK of a page has writes to n shards of a counter in its queue, and the page has saved them: as many,
- * unless there are more to a shard.
+ * Waits until the SDK of a page has writes to n shards of a counter in its queue, and the page has
+ * saved them: as many, unless there are more to a shard.
  */
 export async function queued(page, path, n, writes = n) {
   const pending = () =>

@@ -1,30 +1,24 @@
-// Everything that Tally needs, for tests: `tally dev` on ports that are free, with firestore.rules enforced.
-import { execFile, spawn } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+// Everything that Tally needs, for tests: `tally dev` on ports that are free, with firestore.rules
+// enforced.
+import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 
 /** The root of the repository. */
 export const root = fileURLToPath(new URL('../../..', import.meta.url));
 
 /**
- * Starts `tally dev` and waits until it greets.
+ * Starts `tally dev`, the program that TALLY names, and waits until it greets.
  *
  * - `flags`: further flags, such as `--web`.
  * - `env`: further variables, such as `{ TALLY_CADENCE: '5s' }`.
  * - `project`, `instances`: as the flags of dev.
- * - `dir`: where it runs, with firestore.rules and, for `--web`, clients/web in it.
  */
-export async function startStack({ project = 'demo-tally', instances = 1, flags = [], env = {}, dir = root } = {}) {
-  const bin = await mkdtemp(join(tmpdir(), 'tally-web-'));
-  const tally = join(bin, 'tally');
-  await promisify(execFile)('go', ['build', '-o', tally, './cmd/tally'], { cwd: root });
+export async function startStack({ project = 'demo-tally', instances = 1, flags = [], env = {} } = {}) {
+  const { FIRESTORE_EMULATOR_HOST: _, TALLY: tally, ...inherited } = process.env;
+  if (!tally) throw new Error('TALLY is not set: run the tests with npm');
   const ports = ['firestore', 'functions', 'web', 'dashboard'].map((server) => `--${server}-port=0`); // any that are free
   const args = ['dev', '--project', project, '--instances', instances, ...ports, ...flags].map(String);
-  const { FIRESTORE_EMULATOR_HOST: _, ...inherited } = process.env;
-  const child = spawn(tally, args, { cwd: dir, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(tally, args, { cwd: root, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   const ended = new Promise((resolve) => child.once('close', (code, signal) => resolve(code ?? signal)));
   const greeted = new Promise((resolve, reject) => {
@@ -51,16 +45,17 @@ export async function startStack({ project = 'demo-tally', instances = 1, flags 
     resume: () => pids(output).forEach((pid) => process.kill(pid, 'SIGCONT')),
     /** Ends all of it, and waits until it has. */
     async stop() {
-      if (child.exitCode === null && child.signalCode === null) {
-        for (const pid of pids(output)) tryKill(pid, 'SIGCONT'); // a stopped process cannot end
-        child.kill('SIGINT');
-        const timer = setTimeout(() => child.kill('SIGKILL'), 30_000);
-        await ended;
-        clearTimeout(timer);
-      }
-      await rm(bin, { recursive: true, force: true });
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      for (const pid of pids(output)) tryKill(pid, 'SIGCONT'); // a stopped process cannot end
+      child.kill('SIGINT');
+      const timer = setTimeout(() => child.kill('SIGKILL'), 30_000);
+      await ended;
+      clearTimeout(timer);
     },
-    /** Makes a REST request past the rules: method, path below documents, body. Returns the answer; null: not found. */
+    /**
+     * Makes a REST request past the rules: method, path below documents, body. Returns the answer;
+     * null: not found.
+     */
     async rest(method, path, body) {
       const url = `http://${stack.host}:${stack.port}/v1/projects/${project}/databases/(default)/documents${path}`;
       const headers = { Authorization: 'Bearer owner', 'Content-Type': 'application/json' };

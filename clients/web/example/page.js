@@ -26,7 +26,8 @@ addEventListener('online', showConnection);
 addEventListener('offline', showConnection);
 showConnection();
 
-// Where Firestore is and what the counters are called, as tally dev serves it. An app has its Firebase configuration here.
+// Where Firestore is and what the counters are called, as tally dev serves it. An app has its
+// Firebase configuration here.
 const config = await (await fetch('config.json')).json();
 
 const app = initializeApp({ projectId: config.projectId });
@@ -65,7 +66,9 @@ function showVoted(now) {
   voteButton.querySelector('span').textContent = voted ? 'Take it back' : 'Vote';
 }
 
-/** Shows a counter's total in a section: the number, how old it is, and what of it is not sent yet. */
+/**
+ * Shows a counter's total in a section: the number, how old it is, and what of it is not sent yet.
+ */
 function showTotal(section, shown, unit) {
   const find = (selector) => section.querySelector(selector);
   let last = null;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Coverage } from '../dist/coverage.js';
+import { Coverage } from '../src/coverage.js';
 
 /** A coverage that has seen a roll-up. */
 function seen(total, asOf) {
@@ -170,9 +170,9 @@ function vote(coverage, id, v, voter = 'ann') {
 }
 
 /**
- * A server with commits and roll-ups, and one client. What it does is checked after each step: with increments only,
- * the number shown is never above the truth and never falls, but for a refusal; and it is the truth where nothing is
- * unknown.
+ * A server with commits and roll-ups, and one client. What it does is checked after each step: with
+ * increments only, the number shown is never above the truth and never falls, but for a refusal;
+ * and it is the truth where nothing is unknown.
  */
 class World {
   time = 100;
@@ -358,9 +358,9 @@ for (const onlyIncrements of [true, false]) {
 }
 
 /**
- * A server, and a device of a user who votes, as state.ts has it: the sets of one page arrive in order, one that changes
- * nothing keeps the version, and the version is known once none of them is on the way. Another device of the user and
- * other users may vote, too.
+ * A server, and a device of a user who votes, as state.js has it: the sets of one page arrive in
+ * order, one that changes nothing keeps the version, and the version is known once none of them is
+ * on the way. Another device of the user and other users may vote, too.
  */
 class Votes {
   time = 100;
@@ -457,8 +457,8 @@ class Votes {
   }
 
   finish() {
-    for (const _ of this.moves) this.commit();
-    for (const _ of this.moves) this.acknowledge();
+    this.moves.forEach(() => this.commit());
+    this.moves.forEach(() => this.acknowledge());
     this.snapshot();
     while (this.read.length > 0) this.deliver();
     const { others, v } = this.at(this.time);

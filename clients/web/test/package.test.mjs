@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { size } from '../size.mjs';
+import { size } from './size.mjs';
 
 const read = (name) => readFile(new URL(`../${name}`, import.meta.url), 'utf8');
 
@@ -16,7 +16,7 @@ test('an app has only what it imports, and nothing but the SDK beside', async ()
   const { dependencies, peerDependencies } = JSON.parse(await read('package.json'));
   assert.equal(dependencies, undefined);
   assert.deepEqual(Object.keys(peerDependencies), ['firebase']);
-  assert.ok((await size(`import { TallyError } from './dist/index.js'; console.log(TallyError);`)).minified < 300);
+  assert.ok((await size(`import { TallyError } from './src/index.js'; console.log(TallyError);`)).minified < 300);
 });
 
 test('package.json and the README name the versions of firebase that the tests in a browser run with', async () => {
@@ -28,9 +28,17 @@ test('package.json and the README name the versions of firebase that the tests i
   assert.equal(stated, `${short} to ${newest}`);
 });
 
+test('the example page takes the newest of them from Google', async () => {
+  const { devDependencies } = JSON.parse(await read('package.json'));
+  const versions = [...(await read('example/index.html')).matchAll(/firebasejs\/([\d.]+)\//g)].map(
+    ([, version]) => version,
+  );
+  assert.deepEqual(versions, [devDependencies.firebase, devDependencies.firebase]);
+});
+
 test('the README names every error code, and no other', async () => {
   const codes = (text, pattern) => [...text.matchAll(pattern)].map(([, code]) => code).sort();
-  const [, type] = /type TallyErrorCode =([^;]*);/.exec(await read('src/errors.ts'));
+  const [, type] = /type TallyErrorCode =([^;]*);/.exec(await read('src/index.d.ts'));
   const declared = codes(type, /'([a-z-]+)'/g);
   assert.ok(declared.length > 0);
   const [, errors] = (await read('README.md')).split(/^## Errors$|^## Limits$/m);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
-import { SavedEntries } from '../dist/saved.js';
+import { SavedEntries } from '../src/saved.js';
 
 /** What a browser's localStorage does, of which keys are properties. */
 function fakeStorage({ full = false } = {}) {

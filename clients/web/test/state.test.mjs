@@ -13,8 +13,8 @@ import {
   setLogLevel,
   Timestamp,
 } from 'firebase/firestore';
-import { counter } from '../dist/index.js';
-import { State, stateOf } from '../dist/state.js';
+import { counter } from '../src/index.js';
+import { State, stateOf } from '../src/state.js';
 
 setLogLevel('silent');
 

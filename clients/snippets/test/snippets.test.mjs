@@ -1,23 +1,23 @@
-// Runs the snippets of the README and of docs/clients.md that have an SDK here, and a trigger of docs/migrate.md, as they stand
-// there, against the whole stack; and what Firebase's samples write with these SDKs. Go's are run by clients_test.go, at the root.
+// Runs the snippets of the README and of docs/clients.md that have an SDK here, and a trigger of
+// docs/migrate.md, as they stand there, against the whole stack; and what Firebase's samples write
+// with these SDKs. Go's are run by clients_test.go, at the root.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { basename, delimiter, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Firestore } from '@google-cloud/firestore';
-import { build } from 'esbuild';
-import { deleteApp, initializeApp } from 'firebase/app';
+import { SDK_VERSION, deleteApp, initializeApp } from 'firebase/app';
 import { connectFirestoreEmulator, getFirestore, setLogLevel } from 'firebase/firestore';
 import { chromium } from 'playwright-core';
-import { startStack, until } from '../web/e2e/stack.mjs';
+import { startStack, until } from '../../web/e2e/stack.mjs';
 
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
-const read = (name) => readFile(at(`../../docs/${name}`), 'utf8');
+const read = (name) => readFile(at(`../../../docs/${name}`), 'utf8');
 const [page, migration, rules, readme] = await Promise.all(['clients.md', 'migrate.md', 'recipes.md', '../README.md'].map(read));
 
 /** The route of a sample, from the page's table. */
@@ -48,7 +48,10 @@ async function imported(code) {
 }
 let files = 0;
 
-/** Runs programs, each until it ends well. `commands` names them, given a folder with the code in it. */
+/**
+ * Runs programs, each until it ends well. `commands` names them, given a folder with the code in
+ * it.
+ */
 async function run(t, code, commands) {
   const dir = await mkdtemp(join(tmpdir(), 'tally-snippet-'));
   t.after(() => rm(dir, { recursive: true }));
@@ -56,17 +59,20 @@ async function run(t, code, commands) {
   const env = { ...process.env, FIRESTORE_EMULATOR_HOST: `${stack.host}:${stack.port}`, GOOGLE_CLOUD_PROJECT: stack.project, PYTHONPATH: dir };
   for (const [program, ...args] of commands(dir)) await promisify(execFile)(program, args, { env, signal: t.signal });
 }
-const python = (t, story, code = {}) => run(t, code, () => [[at('python/.venv/bin/python'), at(`python/${story}.py`)]]);
+const python = (t, story, code = {}) => run(t, code, () => [[at('../python/.venv/bin/python'), at(`${story}.py`)]]);
 const java = (t, story, code = {}) =>
   run(t, code, (dir) => {
-    const path = [dir, at('java/target/dependency/*')].join(delimiter);
+    const path = [dir, at('../java/target/dependency/*')].join(delimiter);
     return [
-      ['javac', '-cp', path, '-d', dir, at(`java/${story}.java`), ...Object.keys(code).map((name) => join(dir, name))],
+      ['javac', '-cp', path, '-d', dir, at(`${story}.java`), ...Object.keys(code).map((name) => join(dir, name))],
       ['java', '-cp', path, story],
     ];
   });
 
-/** Watches a total by the snippet. Once it is shown at all, resolves to a function that waits until it is shown as `want`. */
+/**
+ * Watches a total by the snippet. Once it is shown at all, resolves to a function that waits until
+ * it is shown as `want`.
+ */
 async function watched(watch, db, path, field) {
   const totals = [];
   const end = watch(db, path, field, (total) => totals.push(total));
@@ -82,7 +88,7 @@ before(async () => {
   const dir = await mkdtemp(join(tmpdir(), 'tally-snippets-'));
   const blocks = ['Likes as documents', "Totals in the app's own documents"].map((heading) => block(heading, 'js', '', rules));
   const place = 'match /rollups/{counter}';
-  const shipped = await readFile(at('../../firestore.rules'), 'utf8');
+  const shipped = await readFile(at('../../../firestore.rules'), 'utf8');
   await writeFile(join(dir, 'firestore.rules'), shipped.replace(place, `${blocks.join('\n')}\n${place}`));
   try {
     stack = await startStack({ env: { TALLY_ROUTES: [...routes].join('; ') }, flags: ['--rules', join(dir, 'firestore.rules')] });
@@ -235,19 +241,27 @@ for (const [name, id, tell] of [
   });
 }
 
-/** Runs web/sample.mjs in Chromium: that of CHROMIUM, or Debian's. */
+/**
+ * Runs sample.mjs in Chromium (that of CHROMIUM, or Debian's), with the SDK that Google's CDN has,
+ * too.
+ */
 async function browser(t) {
-  const { outputFiles } = await build({ entryPoints: [at('web/sample.mjs')], bundle: true, write: false });
-  const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end('<!doctype html>'));
+  const cdn = `https://www.gstatic.com/firebasejs/${SDK_VERSION}`;
+  const imports = { 'firebase/app': `${cdn}/firebase-app.js`, 'firebase/firestore': `${cdn}/firebase-firestore.js` };
+  const html = `<!doctype html><script type="importmap">${JSON.stringify({ imports })}</script>`;
+  const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(html));
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.after(() => server.close());
-  // prettier-ignore
-  const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
+  const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
   t.after(() => browser.close());
   const page = await browser.newPage();
+  await page.route(`${cdn}/*`, (route) =>
+    route.fulfill({ path: at(`../node_modules/firebase/${basename(route.request().url())}`) }),
+  );
   await page.goto(`http://127.0.0.1:${server.address().port}/`);
-  await page.addScriptTag({ content: outputFiles[0].text });
+  await page.addScriptTag({ type: 'module', content: await readFile(at('sample.mjs'), 'utf8') });
+  await page.waitForFunction(() => window.sample);
   await page.evaluate((where) => sample(...where), [stack.project, stack.host, stack.port]);
 }
 

@@ -5,7 +5,10 @@ import java.util.Map;
 import java.util.Random;
 import java.util.stream.IntStream;
 
-/** Writes a counter as Firebase's sample for Java does: its number of shards, then all shards at once, then updates. */
+/**
+ * Writes a counter as Firebase's sample for Java does: its number of shards, then all shards at
+ * once, then updates.
+ */
 class Sample {
     private static final int NUM_SHARDS = 3;
 

@@ -3,10 +3,13 @@ import { build } from 'esbuild';
 import { gzipSync } from 'node:zlib';
 import { fileURLToPath } from 'node:url';
 
-const directory = fileURLToPath(new URL('.', import.meta.url));
+const directory = fileURLToPath(new URL('..', import.meta.url));
 
-/** The bytes of an app, by default one that uses all of the package, bundled and minified, and gzipped. The package must be built. */
-export async function size(app = `export * from './dist/index.js';`) {
+/**
+ * The bytes of an app, by default one that uses all of the package, bundled and minified, and
+ * gzipped.
+ */
+export async function size(app = `export * from './src/index.js';`) {
   const { outputFiles } = await build({
     stdin: { contents: app, resolveDir: directory },
     bundle: true,

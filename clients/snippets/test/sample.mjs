@@ -1,4 +1,5 @@
-// Writes a counter as Firebase's sample for Web does: its number of shards with all shards in one batch, then updates.
+// Writes a counter as Firebase's sample for Web does: its number of shards with all shards in one
+// batch, then updates.
 import { initializeApp } from 'firebase/app';
 import { collection, connectFirestoreEmulator, doc, getFirestore, increment, updateDoc, writeBatch } from 'firebase/firestore';
 

@@ -1,5 +1,5 @@
-// Runs the recipes of docs/recipes.md as they stand there: all routes of the page, and the web SDK under firestore.rules with
-// all blocks of the page. internal/rules attacks those blocks.
+// Runs the recipes of docs/recipes.md as they stand there: all routes of the page, and the web SDK
+// under firestore.rules with all blocks of the page. internal/rules attacks those blocks.
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,18 +16,16 @@ import {
   getDocs,
   getFirestore,
   increment,
-  limit,
   onSnapshot,
-  query,
   runTransaction,
   setDoc,
   setLogLevel,
   updateDoc,
 } from 'firebase/firestore';
-import { startStack, until } from '../web/e2e/stack.mjs';
+import { startStack, until } from '../../web/e2e/stack.mjs';
 import { startLine } from './line.mjs';
 
-const read = (path) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
+const read = (path) => readFile(new URL(`../../../${path}`, import.meta.url), 'utf8');
 const [page, rulesFile] = await Promise.all(['docs/recipes.md', 'firestore.rules'].map(read));
 
 /** The blocks of code in a text; those of the language '' are routes. */
@@ -241,7 +239,10 @@ test('increments: a lost answer', async (t) => {
   const alice = web(t, 'alice', line.port);
   const shard = (counter) => doc(alice, 'counters', counter, 'shards', '0');
 
-  /** Adds 1 to a counter by add(counter, lose), which calls lose before it is answered. Returns the total. */
+  /**
+   * Adds 1 to a counter by add(counter, lose), which calls lose before it is answered. Returns the
+   * total.
+   */
   async function afterALostAnswer(counter, add) {
     await setDoc(shard('other'), { count: increment(1) }, { merge: true }); // the SDK is connected
     let lost = 0;

@@ -1,0 +1,69 @@
+import { getDoc } from 'firebase/firestore';
+import { fromCache } from './sdk.js';
+
+/** @import { DocumentData, DocumentReference } from 'firebase/firestore' */
+
+/** The document is read again if it is older than this when the number of shards is used, in ms. */
+const AGE = 60_000;
+
+/** An increment waits this long, in ms, for the number of shards if that is not known. */
+const PATIENCE = 1_000;
+
+/** The counter's own document: how many shards it has, and who may write them. */
+export class CounterDocument {
+  #ref;
+  /** @type {DocumentData | null} */ #data = null;
+  /** @type {Promise<void> | null} */ #reading = null;
+  #readAt = -Infinity;
+
+  /** @param {DocumentReference} ref */
+  constructor(ref) {
+    this.#ref = ref;
+  }
+
+  /**
+   * The number of shards; 0: not known. It is from memory or the SDK's cache, or else waits for the
+   * server for as long as makes no difference to a user: a guess that is too high is refused.
+   */
+  async shards() {
+    const reading = performance.now() - this.#readAt > AGE ? this.read() : this.#reading;
+    if (this.#data === null) {
+      const snapshot = await fromCache(this.#ref);
+      this.#data ??= snapshot?.data() ?? null;
+    }
+    // Node.js has no navigator, or one that does not say.
+    const offline = typeof navigator === 'object' && 'onLine' in navigator && !navigator.onLine;
+    if (this.#data === null && reading && !offline) {
+      await Promise.race([reading, new Promise((resolve) => setTimeout(resolve, PATIENCE))]);
+    }
+    return this.knownShards;
+  }
+
+  /** The number of shards that the document said last; 0: not known. */
+  get knownShards() {
+    /** @type {unknown} */
+    const n = this.#data?.['num_shards'] ?? this.#data?.['numShards'];
+    return typeof n === 'number' && Number.isInteger(n) && n > 0 ? n : 0;
+  }
+
+  /** Whether the counter is known to take votes only. */
+  get oncePerUser() {
+    return this.#data?.['once_per_user'] === true;
+  }
+
+  /** Whether no client is known to be allowed to write. */
+  get frozen() {
+    return this.#data?.['frozen'] === true;
+  }
+
+  /** Reads the document from the server; without an answer, what was known stays. */
+  read() {
+    this.#readAt = performance.now();
+    return (this.#reading ??= getDoc(this.#ref)
+      .then(
+        (snapshot) => void (this.#data = snapshot.data() ?? {}),
+        () => {},
+      )
+      .finally(() => (this.#reading = null)));
+  }
+}

@@ -1,0 +1,44 @@
+/** @import { TallyErrorCode } from './index.js' */
+
+export class TallyError extends Error {
+  /** @override */
+  name = 'TallyError';
+
+  /**
+   * @param {TallyErrorCode} code
+   * @param {string} message
+   * @param {unknown} [cause]
+   */
+  constructor(code, message, cause) {
+    super(message, { cause });
+    this.code = code;
+  }
+}
+
+/** Whether Firestore refused for want of permission. @param {unknown} error */
+export function denied(error) {
+  return codeOf(error) === 'permission-denied';
+}
+
+/** The counter's error for one of Firestore's. @param {unknown} error */
+export function failure(error) {
+  if (error instanceof TallyError) return error;
+  const text = error instanceof Error ? error.message : String(error);
+  switch (codeOf(error)) {
+    case 'permission-denied': {
+      const what = 'Compare firestore.rules with the paths that counter() was given; check App Check.';
+      return new TallyError('permission-denied', `Firestore refused: ${text} ${what}`, error);
+    }
+    case 'unavailable': {
+      const what = 'Firestore cannot be reached, and the SDK has no copy. Try again when online.';
+      return new TallyError('unavailable', `${what} ${text}`, error);
+    }
+    default:
+      return new TallyError('failed', text, error);
+  }
+}
+
+/** Firestore's code of an error, such as "permission-denied". @param {unknown} error */
+function codeOf(error) {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
+}

@@ -1,0 +1,80 @@
+import type { Firestore, Timestamp, Unsubscribe } from 'firebase/firestore';
+
+/**
+ * Returns the counter at a path such as "counters/likes". It reads nothing yet. Counters of one
+ * path share what they know.
+ */
+export function counter(db: Firestore, path: string, options?: CounterOptions): Counter;
+
+/** How a counter differs from one of Firebase's documentation. */
+export interface CounterOptions {
+  /** The field that counts. Default "count". */
+  field?: string;
+  /** The path of the roll-up document. Default: the counter's, in the collection "rollups". */
+  rollUp?: string;
+  /**
+   * The number of shards, if the app's code fixes it. Default: what the counter's document says.
+   */
+  shards?: number;
+  /** The path of the collection of shards. Default: the counter's path and "/shards". */
+  collection?: string;
+  /** The user who is signed in: needed to vote. A function is asked each time. */
+  uid?: string | (() => string | null | undefined);
+}
+
+/** A counter. Its methods may be called in any order, and need not be waited for. */
+export interface Counter {
+  /**
+   * Adds n, a whole number that is not 0, to a random shard. It is in the total when this returns,
+   * also offline. The promise resolves when the server has acknowledged it, and rejects if the
+   * server refuses it: then it is out of the total again.
+   */
+  increment(n?: number): Promise<void>;
+  /**
+   * Calls back with the total now and whenever it changes, until the function that it returns is
+   * called. After an error it calls back no more.
+   */
+  onTotal(callback: (total: Total) => void, onError?: (error: TallyError) => void): Unsubscribe;
+  /** Reads the total once: one document read. Offline, what the SDK's cache has. */
+  total(): Promise<Total>;
+  /**
+   * Votes: the user's own shard is 1 then. It may be called again, also from another device: nobody
+   * counts twice. It is in the total as soon as the SDK's cache has told whether the user has
+   * voted; otherwise like increment. Needs the option uid, and a counter with once_per_user.
+   */
+  vote(): Promise<void>;
+  /** Takes the user's vote back: the shard is 0 then. Also if there is none. */
+  unvote(): Promise<void>;
+  /** Whether the user has voted: one document read. */
+  hasVoted(): Promise<boolean>;
+  /**
+   * Sums the shards now: without the roll-up, without what is not sent yet, and one read for each
+   * 1,000 shards. Refused where each user has one vote: only a server may list votes.
+   */
+  exact(): Promise<number>;
+}
+
+/** What a counter is at. */
+export interface Total {
+  /**
+   * The number to show: the roll-up's total, and one's own increments that it does not cover yet.
+   * Exact up to 2^53, as whole numbers of JavaScript are.
+   */
+  readonly total: number;
+  /** The server time up to which everybody's increments are in the total; null: no roll-up yet. */
+  readonly asOf: Timestamp | null;
+  /** How many own increments the server has not acknowledged yet, such as while offline. */
+  readonly pending: number;
+}
+
+/** What went wrong, for programs. The README's table says what to do about each. */
+export type TallyErrorCode =
+  'invalid-argument' | 'not-signed-in' | 'permission-denied' | 'unavailable' | 'unsupported-sdk' | 'failed';
+
+/**
+ * The error that every method of a counter fails with. `cause` is Firestore's own, if there is one.
+ */
+export class TallyError extends Error {
+  readonly code: TallyErrorCode;
+  constructor(code: TallyErrorCode, message: string, cause?: unknown);
+}

@@ -1,0 +1,2 @@
+export { counter } from './counter.js';
+export { TallyError } from './errors.js';

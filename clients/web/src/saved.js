@@ -1,0 +1,79 @@
+/** @import { Entry } from './coverage.js' */
+
+/**
+ * What is kept of an own increment over a reload. `at` is when it was saved, by this device's
+ * clock: only to clear away what nobody will ever ask for.
+ *
+ * @typedef {Entry & { shard: string, at: number }} Saved
+ */
+
+/** An entry is cleared away after this long in ms if its page went away before it was settled. */
+const KEPT = 7 * 24 * 60 * 60 * 1000;
+
+/**
+ * Own increments of one counter in localStorage, which all tabs of an origin share. Each has a key
+ * of its own, so that tabs do not overwrite each other's. Where there is no storage (a worker, a
+ * server, a browser that forbids it) it keeps nothing.
+ */
+export class SavedEntries {
+  /** @type {Storage | null} */ #storage = null;
+  #prefix;
+
+  /** @param {string} counter */
+  constructor(counter) {
+    this.#prefix = `tally:${counter}:`;
+    this.#attempt(() => (this.#storage = globalThis.localStorage));
+  }
+
+  /** All that are kept, of this page and of others, in no order. */
+  all() {
+    /** @type {Saved[]} */
+    const found = [];
+    this.#attempt(() => {
+      for (const key of Object.keys(this.#storage ?? {})) {
+        if (!key.startsWith(this.#prefix)) continue;
+        const saved = parse(this.#storage?.getItem(key));
+        const own = saved && this.#prefix + saved.id === key;
+        if (own && Math.abs(Date.now() - saved.at) < KEPT) found.push(saved);
+        else this.#storage?.removeItem(key);
+      }
+    });
+    return found;
+  }
+
+  /** @type {(entry: Entry, shard: string) => void} */
+  save(entry, shard) {
+    try {
+      this.#storage?.setItem(this.#prefix + entry.id, JSON.stringify({ ...entry, shard, at: Date.now() }));
+    } catch {
+      // Full: then it is not shown after a reload.
+    }
+  }
+
+  /** @param {string} id */
+  remove(id) {
+    this.#attempt(() => this.#storage?.removeItem(this.#prefix + id));
+  }
+
+  /** @param {() => void} use */
+  #attempt(use) {
+    try {
+      use();
+    } catch {
+      this.#storage = null;
+    }
+  }
+}
+
+/** @param {string | null | undefined} text */
+function parse(text) {
+  try {
+    /** @type {Saved} */
+    const s = JSON.parse(text ?? '');
+    const times = [s.after, s.by].every((time) => time === null || Number.isSafeInteger(time));
+    const ok = Number.isSafeInteger(s.n) && typeof s.shard === 'string' && (s.voter === null || s.voter === s.shard);
+    return ok && times && Number.isFinite(s.at) ? s : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,36 @@
+import { getDocFromCache } from 'firebase/firestore';
+
+/** @import { DocumentReference, DocumentSnapshot, Timestamp } from 'firebase/firestore' */
+/** @import { Micros } from './coverage.js' */
+
+/** What the SDK's cache has of a document; null: nothing. @param {DocumentReference} ref */
+export function fromCache(ref) {
+  return getDocFromCache(ref).catch(() => null);
+}
+
+/**
+ * The version of a document without pending writes, as the server told the SDK: its update time.
+ * Undefined if the SDK does not tell. No public API of the browser's SDK does, so this reads a
+ * field that is the same in all of its versions from 10.9 to 12; the tests compare it with the
+ * update time that the server tells.
+ *
+ * @param {DocumentSnapshot} snapshot
+ * @returns {Micros | undefined}
+ */
+export function versionOf(snapshot) {
+  /** @type {{ _document?: { version?: { timestamp?: unknown } } }} */
+  const { _document } = /** @type {any} */ (snapshot);
+  const timestamp = _document?.version?.timestamp;
+  return isTimestamp(timestamp) && timestamp.seconds > 0 ? micros(timestamp) : undefined;
+}
+
+/** @type {(value: unknown) => value is Timestamp} */
+export function isTimestamp(value) {
+  const { seconds, nanoseconds } = /** @type {Partial<Timestamp>} */ (value ?? {});
+  return typeof seconds === 'number' && typeof nanoseconds === 'number';
+}
+
+/** Firestore's times are whole microseconds. @param {Timestamp} time */
+export function micros({ seconds, nanoseconds }) {
+  return seconds * 1e6 + Math.floor(nanoseconds / 1e3);
+}
