@@ -7,17 +7,16 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
-	"google.golang.org/grpc"
 )
 
 // Options say what a [Board] shows.
@@ -30,18 +29,18 @@ type Options struct {
 	// Functions returns what the functions have done so far. Nil: that is not known here.
 	Functions func() (Functions, error)
 
-	// Report is called with each new problem, such as a permission that is missing, also while other
-	// calls of it are under way. What it returns, such as the error with its remedy, is shown on the
-	// page.
+	// Report is called with each new problem, such as a permission that is missing. The page shows
+	// the error that it returns, such as one with a remedy. Calls may overlap.
 	Report func(error) error
 }
 
-// Functions is what functions processes on this machine, and the delivery of their events, have done.
+// Functions is what functions processes on this machine, and the delivery of their events, have
+// done.
 type Functions struct {
-	Billed      billing.Counts
-	Events      int // accepted for delivery
-	Waiting     int // of them, not yet acknowledged
-	Redelivered int // further deliveries
+	Billed      billing.Counts `json:"-"`
+	Events      int            `json:"events"`      // accepted for delivery
+	Waiting     int            `json:"waiting"`     // of them, not yet acknowledged
+	Redelivered int            `json:"redelivered"` // further deliveries
 }
 
 // A Database is one that a [Board] shows.
@@ -52,255 +51,181 @@ type Database struct {
 
 // A Board keeps what it knows of all counters and serves it.
 type Board struct {
-	line  line
-	looks looks
-	reads atomic.Int64 // that this board's listeners are billed
+	line line
 
 	// Set by Run before anything that uses them begins:
 	options Options
-	queries []*query
+	queries []*feed                  // that find all roll-ups
+	begin   func(*feed) (end func()) // follows a feed until its end is called, or Run's context ends
 
 	mu        sync.Mutex
 	model     *model
+	looks     map[string]*look // by the path of the shards' collection
+	pages     map[string]*page
+	reads     int64 // that this board is billed
 	functions *Functions
 	trouble   error // of reading functions
 	broken    error // of the line
-	streams   int
 }
 
-// leastWindow is the least time over which a rate is a mean: long enough that a counter that is rolled up once
-// a second has a steady one.
+// leastWindow is the least time over which a rate is a mean: long enough that a counter that is
+// rolled up once a second has a steady one.
 const leastWindow = 10 * time.Second
 
 // New returns a Board that Run can run, once.
 func New() *Board {
-	b := &Board{}
-	b.looks = looks{board: b, open: make(map[lookKey]*look)}
-	return b
+	return &Board{looks: make(map[string]*look), pages: make(map[string]*page)}
 }
 
-// DialOptions returns the options to open the clients of the databases with. By them the board knows
-// Firestore's time, and whether it answers.
-func (b *Board) DialOptions() []grpc.DialOption { return b.line.dialOptions() }
-
-// bill counts what Firestore bills for the changes that a listener is told of: a read for each document
-// that is new or changed, and one for a query that finds nothing
-// (https://cloud.google.com/firestore/pricing). What it sends again after an interruption, though
-// unchanged, is not counted.
-func (b *Board) bill(changes []firestore.DocumentChange, first bool) {
-	var reads int64
-	for _, change := range changes {
-		if change.Kind != firestore.DocumentRemoved {
-			reads++
-		}
-	}
-	if first {
-		reads = max(1, reads)
-	}
-	b.reads.Add(reads)
-}
-
-// Run listens to the databases and serves the page at l, which it closes, until ctx ends. Then it
-// returns nil, after everything that it started has ended. Problems with Firestore do not end it: it
-// tries again.
+// Run follows the databases and serves the page at l, which it closes, until ctx ends. Then it
+// returns nil, after everything that it started has ended. Problems with Firestore do not end it:
+// it tries again.
 func (b *Board) Run(ctx context.Context, l net.Listener, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	defer work.Wait()
-	defer cancel()
+	defer func() {
+		b.mu.Lock() // whoever holds it may still begin a feed
+		defer b.mu.Unlock()
+		cancel()
+	}()
 	b.options = o
-	b.model = newModel(max(leastWindow, 2*o.Cadence))
+	b.begin = func(f *feed) func() {
+		ctx, end := context.WithCancel(ctx)
+		if ctx.Err() == nil {
+			work.Go(func() { b.follow(ctx, f) })
+		}
+		return end
+	}
+	b.model = newModel(max(leastWindow, 2*o.Cadence), len(o.Databases) > 1)
 	for _, database := range o.Databases {
-		b.queries = append(b.queries, queries(database, o.Routes)...)
+		b.queries = append(b.queries, b.findRollUps(database)...)
 	}
 	for _, q := range b.queries {
-		work.Go(func() { b.watch(ctx, q) })
+		b.begin(q)
 	}
 	work.Go(func() { b.keepTime(ctx) })
 
-	served := &sync.WaitGroup{}
 	server := &http.Server{
-		Handler: b.handler(served), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
-		BaseContext: func(net.Listener) context.Context { return ctx }, // so that the streams end with it
+		Handler: b.handler(), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	work.Go(func() {
 		<-ctx.Done()
 		_ = server.Close() // nothing to do about a listener that does not close
 	})
 	err := server.Serve(l)
-	stopped := ctx.Err() != nil
-	cancel()
-	served.Wait()
-	if stopped {
+	if ctx.Err() != nil {
 		return nil
 	}
 	return fmt.Errorf("dashboard: %w", err)
 }
 
-// A query is one of those that find all roll-up documents.
-type query struct {
-	database Database
-	name     string
-	query    firestore.Query
-
-	// Under the board's mutex:
-	ready bool  // the first snapshot has come
-	err   error // why it ended; nil: it has not
-}
-
-// queries returns the queries that find the roll-ups of all routes in a database, each once: of a
-// collection if the route names it, of one document if it names that, else of all collections of a
-// name.
-func queries(database Database, routes rollup.Routes) []*query {
+// findRollUps returns the queries that find the roll-ups of all routes in a database, each once: of
+// a collection if the route names it, of one document if it names that, else of all collections of
+// a name.
+func (b *Board) findRollUps(database Database) []*feed {
+	templates := b.options.Routes.Templates()
 	found := make(map[string]firestore.Query)
-	for _, t := range routes.Templates() {
-		template := t.Segments()
-		last := len(template) - 1
-		captures := slices.ContainsFunc(template[:last], func(s rollup.Segment) bool { return s.Capture })
-		if captures {
-			found["**/"+template[last-1].Name] = database.Client.CollectionGroup(template[last-1].Name).Query
+	for _, t := range templates {
+		if in := path.Dir(t.String()); strings.Contains(in, "{") {
+			found["**/"+path.Base(in)] = database.Client.CollectionGroup(path.Base(in)).Query
 		}
 	}
-	for _, t := range routes.Templates() {
-		template := t.Segments()
-		last := len(template) - 1
-		ids := make([]string, len(template))
-		for i, s := range template {
-			ids[i] = s.Name
-		}
-		_, covered := found["**/"+ids[last-1]]
-		if covered {
+	for _, t := range templates {
+		in, id := path.Dir(t.String()), path.Base(t.String())
+		collection := database.Client.Collection(in)
+		if _, covered := found["**/"+path.Base(in)]; covered {
 			continue
 		}
-		path := strings.Join(ids[:last], "/")
-		collection := database.Client.Collection(path)
-		if template[last].Capture {
-			found[path] = collection.Query
+		if strings.HasPrefix(id, "{") {
+			found[in] = collection.Query
 		} else {
-			found[path+"/"+ids[last]] = collection.Where(firestore.DocumentID, "==", collection.Doc(ids[last]))
+			found[t.String()] = collection.Where(firestore.DocumentID, "==", collection.Doc(id))
 		}
 	}
-	var all []*query
+	var all []*feed
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		all = append(all, &query{database: database, name: name, query: found[name]})
+		q := &feed{
+			database: database,
+			name:     fmt.Sprintf("roll-ups in %s of database %s", name, database.ID),
+			query:    found[name], interval: pollRollUps,
+		}
+		q.note = func(changes []firestore.DocumentChange, first bool) { b.note(q, changes, first) }
+		all = append(all, q)
 	}
 	return all
 }
 
-// watch keeps the model at what the query finds until ctx ends.
-func (b *Board) watch(ctx context.Context, q *query) {
-	b.follow(ctx, q.query, pollRollUps, func(changes []firestore.DocumentChange, first bool) {
-		now := b.line.serverTime(time.Now())
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.note(q, changes, first, now)
-	}, func(err error) {
-		b.mu.Lock()
-		again := q.err != nil
-		b.mu.Unlock()
-		if again {
-			return
-		}
-		err = b.report(fmt.Errorf("roll-ups in %s of database %s: %w", q.name, q.database.ID, err))
-		b.mu.Lock()
-		q.err = err
-		b.mu.Unlock()
-	})
-}
-
-func (b *Board) report(err error) error {
-	if b.options.Report == nil {
-		return err
-	}
-	return b.options.Report(err)
-}
-
 // note brings the model up to date with what has changed; first: with all there is.
-func (b *Board) note(q *query, changes []firestore.DocumentChange, first bool, now time.Time) {
+func (b *Board) note(q *feed, changes []firestore.DocumentChange, first bool) {
+	now := b.line.serverTime(time.Now())
 	if b.model.began == 0 {
 		b.model.began = now.UnixMicro()
 	}
-	q.ready, q.err = true, nil
 	seen := make(map[rowKey]bool)
 	for _, change := range changes {
 		b.noteDocument(q, change, first, now, seen)
 	}
-	if !first {
-		return
-	}
-	for key, r := range b.model.rows { // those of before the listener was interrupted
-		if r.source == q && !seen[key] {
-			b.model.remove(key)
-		}
+	if first { // rows from before the feed was interrupted may be of documents that are gone
+		maps.DeleteFunc(b.model.rows, func(key rowKey, r *row) bool { return r.source == q && !seen[key] })
 	}
 }
 
-// noteDocument brings the rows of a document up to date. Of an app's own document only what Tally writes
-// is news.
-func (b *Board) noteDocument(q *query, change firestore.DocumentChange, first bool, now time.Time, seen map[rowKey]bool) {
-	_, path, _ := strings.Cut(change.Doc.Ref.Path, "/documents/")
+// noteDocument brings the rows of a document up to date. Of an app's own document only what Tally
+// writes is news.
+func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first bool, now time.Time, seen map[rowKey]bool) {
+	_, rollUp, _ := strings.Cut(change.Doc.Ref.Path, "/documents/")
 	fields := change.Doc.Data()
 	tally := document.DecodeTally(fields[document.TallyField])
 	isRollUp := !tally.AsOf.IsZero() && change.Kind != firestore.DocumentRemoved
 	rolledUp := false
-	for i, route := range b.options.Routes {
-		counter, ok := route.Template.Counter(path)
+	for _, route := range b.options.Routes {
+		counter, ok := route.Template.Counter(rollUp)
 		if !ok {
 			continue
 		}
 		for _, of := range route.Totals {
-			key := rowKey{q.database.ID, path, of.Name}
+			key := rowKey{q.database.ID, rollUp, of.Name}
 			total, ok := rollup.NumberOf(fields[of.Name])
 			if !ok || !isRollUp || !tally.Covers(of.Name) {
-				b.model.remove(key)
+				delete(b.model.rows, key)
 				continue
 			}
 			seen[key] = true
-			if b.model.put(key, q, origin{i, route.Shards(counter), of.Field}, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards, first) {
+			r := row{key: key, source: q, route: route, shards: route.Shards(counter), field: of.Field, known: first}
+			if b.model.put(r, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards) {
 				rolledUp = true
 			}
 		}
 	}
 	if rolledUp && !first {
-		b.model.rollUps.add(now, 1)
+		b.model.rollUps = append(b.model.rollUps, now)
 	}
 }
 
 // keepTime brings once a second up to date what changes with time.
 func (b *Board) keepTime(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		b.second(time.Now())
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+	for ok := true; ok; ok = rest(ctx, time.Second) {
+		var functions *Functions
+		var trouble error
+		if b.options.Functions != nil {
+			f, err := b.options.Functions()
+			if functions = &f; err != nil {
+				trouble = fmt.Errorf("operations of the functions: %w", err)
+			}
 		}
-	}
-}
-
-func (b *Board) second(local time.Time) {
-	var functions *Functions
-	var trouble error
-	if b.options.Functions != nil {
-		f, err := b.options.Functions()
-		functions, trouble = &f, err
-	}
-	broken := b.line.broken(local)
-	now := b.line.serverTime(local)
-	b.mu.Lock()
-	begins := broken != nil && b.broken == nil
-	if broken == nil || begins {
-		b.broken = broken
-	}
-	b.functions, b.trouble = functions, trouble
-	b.model.tick(now)
-	b.mu.Unlock()
-	if begins {
-		broken = b.report(fmt.Errorf("no answer from Firestore, trying again: %w", broken))
+		now := time.Now()
+		broken := b.line.broken(now)
+		if broken != nil && b.broken == nil { // only this goroutine changes it
+			broken = b.options.Report(fmt.Errorf("no answer from Firestore, trying again: %w", broken))
+		} else if broken != nil {
+			broken = b.broken
+		}
 		b.mu.Lock()
-		b.broken = broken
+		b.functions, b.trouble, b.broken = functions, trouble, broken
+		b.model.tick(b.line.serverTime(now))
+		b.forget(now)
 		b.mu.Unlock()
 	}
 }

@@ -1,20 +1,20 @@
 // Package dashboard shows all counters live on a page that a browser on the same machine opens.
 //
-// A [Board] listens to the roll-up documents of its routes, keeps what they say, and serves the page
-// and a stream of changes to it:
+// A [Board] follows the roll-up documents of its routes and keeps what they say. A page asks for
+// what it shows, four times a second: the figures, the rows in view and the counter that is open.
+// The answer holds all of that, so a page that missed some answers needs only the next one.
 //
-//	Firestore ──snapshot listeners──▶ model ──server-sent events, 4 a second──▶ page
+//	Firestore ──snapshot listeners──▶ model ──GET /state──▶ page
 //
-// An emulator it asks once a second instead, because listeners there keep clients' writes waiting.
+// The board listens to Firestore. It polls an emulator instead, because listeners there keep
+// clients' writes waiting.
 //
-// It only reads. What it shows of a counter comes from the roll-up document alone; the shards of a
-// counter are listened to only while somebody looks at that counter, because that bills a read for
-// each write to a shard. Counters that have no roll-up yet are not shown.
+// It only reads. A row comes from the roll-up document alone, so a counter without one is not
+// shown. The shards of a counter are followed only while a page has it open, because each write to
+// a shard then bills a read.
 //
-// Bounds: of each counter the last 120 roll-ups are kept, and of each shard a number for each of the
-// last ten seconds. A page that reads slowly is not queued for: it is sent the latest state when it
-// is ready for it. At most 16 streams are served at once.
+// Bounds: the board keeps the last 120 roll-ups of each counter, and serves 16 pages.
 //
-// The files of the page are in the folder page, plain HTML, CSS and JavaScript as the browser runs
-// it, and are part of the binary.
+// The folder page holds the page: plain HTML, CSS and JavaScript, as the browser runs it. It is
+// part of the binary.
 package dashboard

@@ -16,21 +16,21 @@ import (
 // other end.
 type line struct {
 	mu     sync.Mutex
-	err    error     // of the last answer; nil: it was one
-	since  time.Time // when err began, by the local clock
-	offset time.Duration
-	timed  bool // offset is known
+	err    error         // of the last answer; nil: it was one
+	since  time.Time     // when err began, by the local clock
+	offset time.Duration // of Firestore's clock from the local one; 0: not known
 }
 
-// dialOptions returns the options with which a connection is watched.
-func (l *line) dialOptions() []grpc.DialOption {
+// DialOptions returns the options to open the clients of the databases with. By them the board knows
+// Firestore's time, and whether it answers.
+func (b *Board) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		s, err := open(ctx, desc, conn, method, opts...)
 		if err != nil {
-			l.failed(err)
+			b.line.heard(err)
 			return nil, err
 		}
-		return &lineStream{s, l}, nil
+		return &lineStream{s, &b.line}, nil
 	})}
 }
 
@@ -42,11 +42,10 @@ type lineStream struct {
 
 func (s *lineStream) RecvMsg(msg any) error {
 	err := s.ClientStream.RecvMsg(msg)
+	s.line.heard(err)
 	if err != nil {
-		s.line.failed(err)
 		return err
 	}
-	s.line.answered()
 	var read *timestamppb.Timestamp
 	switch res := msg.(type) {
 	case *firestorepb.ListenResponse:
@@ -60,9 +59,10 @@ func (s *lineStream) RecvMsg(msg any) error {
 	return nil
 }
 
-// failed notes an error that passes. Others end a listener, which tells them, or are how streams end.
-func (l *line) failed(err error) {
-	if err == io.EOF || !passes(err) {
+// heard notes an answer, or an error that passes. Other errors end a feed, which tells them, or are
+// how streams end.
+func (l *line) heard(err error) {
+	if err != nil && (err == io.EOF || !passes(err)) {
 		return
 	}
 	l.mu.Lock()
@@ -71,12 +71,6 @@ func (l *line) failed(err error) {
 		l.since = time.Now()
 	}
 	l.err = err
-}
-
-func (l *line) answered() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.err = nil
 }
 
 // patience is how long a broken connection is not worth a word: Firestore ends a listener's stream
@@ -103,8 +97,8 @@ func (l *line) tell(server, local time.Time) {
 	offset := server.Sub(local.Round(0)) // without the monotonic clock, which stands still while the machine sleeps
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.timed || offset > l.offset || offset < l.offset-jitter {
-		l.offset, l.timed = offset, true
+	if l.offset == 0 || offset > l.offset || offset < l.offset-jitter {
+		l.offset = offset
 	}
 }
 

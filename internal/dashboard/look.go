@@ -1,95 +1,63 @@
 package dashboard
 
 import (
-	"cmp"
-	"context"
+	"bytes"
+	"fmt"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// maxShards is how many shards of a counter are listened to.
+// maxShards is how many shards of a counter are followed.
 const maxShards = 1000
 
 // heatWindow is the time over which the writes to a shard are counted.
 const heatWindow = 10 * time.Second
 
-// looks are the counters whose shards are listened to, because somebody looks at them. However many
-// look, a counter has one listener.
-type looks struct {
-	board *Board
-	mu    sync.Mutex
-	open  map[lookKey]*look
-}
-
-type lookKey struct{ database, shards string }
-
-// A look is a counter's shards as a listener tells them.
+// A look follows the shards of a counter that a page has open. However many pages have it open, a
+// counter has one look.
 type look struct {
-	lookers int // under the mutex of looks
-	cancel  context.CancelFunc
-	ended   chan struct{}
-
-	mu     sync.Mutex
-	began  time.Time // by the local clock; zero: no snapshot has come
+	feed
+	end    func()
+	asked  time.Time // for the last time
 	shards map[string]*shard
-	err    error
 }
 
 // A shard is what its document says.
 type shard struct {
+	rank   []byte
 	fields map[string]any
-	writes recent
+	recent recent // writes
+
+	// What the page is told:
+	ID     string  `json:"id"`
+	Count  string  `json:"count"`  // decimal; "": no number
+	Writes float64 `json:"writes"` // a second, as far as the feed was told of each
 }
 
-// at begins to look at the shards of a row, until the returned function is called.
-func (ls *looks) at(ctx context.Context, r *row) (*look, func()) {
-	key := lookKey{r.key.database, r.from.shards}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	k, ok := ls.open[key]
+// lookAt returns the look at the shards of a row, and begins it unless there is one. It ends when
+// nobody has asked for it for a while. The caller holds the board's mutex.
+func (b *Board) lookAt(r *row, now time.Time) *look {
+	shards := r.source.database.Client.Collection(r.shards)
+	k, ok := b.looks[shards.Path]
 	if !ok {
-		k = &look{shards: make(map[string]*shard), ended: make(chan struct{})}
-		ctx, k.cancel = context.WithCancel(context.WithoutCancel(ctx)) // whoever looks last ends it
-		ls.open[key] = k
-		go func() {
-			defer close(k.ended)
-			shards := r.source.database.Client.Collection(r.from.shards)
-			ls.board.follow(ctx, shards.OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards), pollShards, k.note, k.failed)
-		}()
-	}
-	k.lookers++
-	return k, func() {
-		ls.mu.Lock()
-		k.lookers--
-		last := k.lookers == 0
-		if last {
-			delete(ls.open, key)
+		k = &look{shards: make(map[string]*shard)}
+		k.feed = feed{
+			name: fmt.Sprintf("shards in %q", r.shards), interval: pollShards,
+			query: shards.OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards),
+			note:  func(changes []firestore.DocumentChange, first bool) { b.noteShards(k, changes, first) },
 		}
-		ls.mu.Unlock()
-		if last {
-			k.cancel()
-			<-k.ended
-		}
+		b.looks[shards.Path] = k
+		k.end = b.begin(&k.feed)
 	}
+	k.asked = now
+	return k
 }
 
-func (k *look) failed(err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.err = err
-}
-
-func (k *look) note(changes []firestore.DocumentChange, first bool) {
-	now := time.Now()
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (b *Board) noteShards(k *look, changes []firestore.DocumentChange, first bool) {
 	if first {
-		k.began, k.err = now, nil
 		clear(k.shards) // what was known before an interruption
 	}
 	for _, change := range changes {
@@ -100,35 +68,28 @@ func (k *look) note(changes []firestore.DocumentChange, first bool) {
 		}
 		s, ok := k.shards[id]
 		if !ok {
-			s = &shard{writes: newRecent(heatWindow)}
+			s = &shard{ID: id, rank: b.model.rank(id)}
 			k.shards[id] = s
 		}
 		s.fields = change.Doc.Data()
 		if !first {
-			s.writes.add(now, 1)
+			s.recent = append(s.recent, time.Now())
 		}
 	}
 }
 
-// A shardState is a shard as the page is told.
-type shardState struct {
-	ID     string  `json:"id"`
-	Count  string  `json:"count"`  // decimal; "": no number
-	Writes float64 `json:"writes"` // a second, as far as the listener was told of each
-}
-
-// state returns the shards in the order of their numbers, and their sum in decimal; without a field, how many they are. The sum is "" before
-// the shards are known, and if they are too many to know them all.
-func (k *look) state(field string, now time.Time) (states []shardState, sum string, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// state returns the shards in the order of their ids, and the sum of their field in decimal;
+// without a field, how many they are. The sum is "" before the shards are known, and if they are
+// too many to know them all.
+func (k *look) state(field string, now time.Time) (states []shard, sum string) {
 	if k.began.IsZero() {
-		return nil, "", k.err
+		return nil, ""
 	}
 	var total rollup.Sum
-	states = make([]shardState, 0, len(k.shards))
-	for id, s := range k.shards {
-		state := shardState{ID: id, Writes: s.writes.perSecond(now, now.Sub(k.began))}
+	states = make([]shard, 0, len(k.shards))
+	for _, s := range k.shards {
+		state := *s
+		state.Writes = s.recent.perSecond(now, heatWindow, now.Sub(k.began))
 		n, ok := rollup.NumberOf(s.fields[field])
 		if field == "" {
 			n, ok = rollup.Int(1), true
@@ -139,24 +100,9 @@ func (k *look) state(field string, now time.Time) (states []shardState, sum stri
 		}
 		states = append(states, state)
 	}
-	slices.SortFunc(states, func(a, b shardState) int { return compareIDs(a.ID, b.ID) })
+	slices.SortFunc(states, func(a, b shard) int { return bytes.Compare(a.rank, b.rank) })
 	if len(states) < maxShards {
 		sum = total.Total().String()
 	}
-	return states, sum, k.err
-}
-
-// compareIDs orders numbers by value, before all other ids.
-func compareIDs(a, b string) int {
-	n, noNumberA := strconv.ParseUint(a, 10, 64)
-	m, noNumberB := strconv.ParseUint(b, 10, 64)
-	switch {
-	case noNumberA == nil && noNumberB == nil && n != m:
-		return cmp.Compare(n, m)
-	case noNumberA == nil && noNumberB != nil:
-		return -1
-	case noNumberA != nil && noNumberB == nil:
-		return 1
-	}
-	return cmp.Compare(a, b)
+	return states, sum
 }

@@ -1,34 +1,43 @@
 package dashboard
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
+	"golang.org/x/text/collate"
+	"golang.org/x/text/language"
 )
 
-// A row is one line of the page: one field of a counter's roll-up document.
+// A row is one line of the page: one total of a roll-up document.
 type row struct {
-	id      int64 // of this row in this process, never used again
-	key     rowKey
-	source  *query // that it came from
-	from    origin
-	known   bool     // its total when it was first seen is not news
+	key    rowKey
+	source *feed // that found it
+	route  *rollup.Route
+	shards string // path of the collection of the documents that make the total
+	field  string // of them, which is summed; "": they are counted
+
+	search string // label in lower case
+	rank   []byte // rows are in the order of their names if they are in that of their ranks
+
+	known   bool     // the total that was first seen is older than the watching
 	samples []sample // of the last roll-ups, the oldest first
-	shards  int64    // documents counted
-	rate    float64  // change of the total per second
-	version int      // raised with each change
+	changed time.Time
+
+	// What the page is told:
+	ID     string    `json:"id"`    // no other row has it, and the row has it again in the next run
+	Label  [3]string `json:"label"` // the counter's own id is in the middle
+	Total  string    `json:"total"`
+	AsOf   int64     `json:"as_of"`
+	Shards int64     `json:"shards"` // documents counted
+	Rate   float64   `json:"rate"`   // change of the total per second
+	Fresh  bool      `json:"fresh"`  // the total has just changed
 }
 
 type rowKey struct{ database, rollUp, total string }
-
-// An origin is where the documents are that make a total.
-type origin struct {
-	route  int    // index of the route that keeps the total
-	shards string // path of their collection
-	field  string // that is summed; "": they are counted
-}
 
 // A sample is a total as of a time.
 type sample struct {
@@ -36,21 +45,24 @@ type sample struct {
 	total rollup.Number
 }
 
-// maxSamples is how many roll-ups of a counter are kept: two minutes of a counter that is rolled up every
-// second.
+// maxSamples is how many roll-ups of a counter are kept: two minutes of a counter that is rolled up
+// every second.
 const maxSamples = 120
 
-// name is what the counter is called: the document that its shards are below, or their collection if
-// that is not named shards.
-func (r *row) name() string { return strings.TrimSuffix(r.from.shards, "/shards") }
+// name is what the counter is called: the document that its shards are below, or their collection
+// if that is not named shards.
+func (r *row) name() string { return strings.TrimSuffix(r.shards, "/shards") }
 
 func (r *row) latest() sample { return r.samples[len(r.samples)-1] }
 
+// gone reports whether only the counter's roll-up is left, which an audit will remove.
+func (r *row) gone() bool { return r.Shards == 0 && r.latest().total.Float() == 0 }
+
 // totalAt returns the total that the counter's roll-up had at a time.
 func (r *row) totalAt(at int64) rollup.Number {
-	for i := len(r.samples) - 1; i >= 0; i-- {
-		if r.samples[i].asOf <= at {
-			return r.samples[i].total
+	for _, s := range slices.Backward(r.samples) {
+		if s.asOf <= at {
+			return s.total
 		}
 	}
 	if r.known || len(r.samples) == maxSamples {
@@ -63,10 +75,10 @@ func (r *row) totalAt(at int64) rollup.Number {
 func change(from, to rollup.Number) float64 {
 	f, integer := from.Value().(int64)
 	t, both := to.Value().(int64)
-	d := to.Float() - from.Float()
 	if integer && both {
-		d = float64(t - f) // exact, where doubles are not
+		return float64(t - f) // exact, where doubles are not
 	}
+	d := to.Float() - from.Float()
 	if math.IsNaN(d) || math.IsInf(d, 0) {
 		return 0
 	}
@@ -75,69 +87,95 @@ func change(from, to rollup.Number) float64 {
 
 // A model is what is known of all counters. It is not safe for concurrent use.
 type model struct {
-	window  time.Duration // over which rates are means
-	began   int64         // when the watching began, by Firestore's clock, in microseconds; 0: not yet
-	ids     int64
-	rows    map[rowKey]*row
-	rate    float64 // of all rows
-	rollUps recent
+	window   time.Duration // over which rates are means
+	several  bool          // databases, so labels name theirs
+	collator *collate.Collator
+	began    int64 // when the watching began, by Firestore's clock, in microseconds; 0: not yet
+	rows     map[rowKey]*row
+	rollUps  recent
+
+	// As of the last tick, a second:
+	rate       float64 // change of all totals
+	rollUpRate float64
 }
 
-func newModel(window time.Duration) *model {
-	return &model{window: window, rows: make(map[rowKey]*row), rollUps: newRecent(window)}
-}
-
-// put notes what a roll-up document says of a field, and reports whether it was not known. With known,
-// the document may be older than the watching.
-func (m *model) put(key rowKey, source *query, from origin, s sample, numShards int64, known bool) (news bool) {
-	r, ok := m.rows[key]
-	if !ok {
-		m.ids++
-		r = &row{id: m.ids, key: key, source: source, from: from, known: known}
-		m.rows[key] = r
-	} else if r.latest() == s && r.shards == numShards {
-		return false
+func newModel(window time.Duration, several bool) *model {
+	return &model{
+		window: window, several: several, rows: make(map[rowKey]*row),
+		collator: collate.New(language.English, collate.Numeric), // numbers in names count by their value
 	}
-	if n := len(r.samples); n > 0 && r.samples[n-1].asOf >= s.asOf {
-		r.samples = r.samples[:0] // the document was created again, or written by hand: another history begins
-		r.known = true
+}
+
+// put notes what a roll-up document says of the row's total, and reports whether that is news. The
+// row has what put does not find in the model, in case it is new.
+func (m *model) put(fresh row, s sample, numShards int64) (news bool) {
+	r, ok := m.rows[fresh.key]
+	switch {
+	case !ok:
+		r = &fresh
+		m.name(r)
+		m.rows[r.key] = r
+	case r.latest() == s && r.Shards == numShards:
+		return false
+	case r.latest().total != s.total:
+		r.changed = time.Now()
+	}
+	if len(r.samples) > 0 && r.AsOf >= s.asOf {
+		// The document was created again, or written by hand: another history begins.
+		r.samples, r.known = nil, true
 	}
 	if len(r.samples) == maxSamples {
-		copy(r.samples, r.samples[1:])
-		r.samples = r.samples[:maxSamples-1]
+		r.samples = slices.Delete(r.samples, 0, 1)
 	}
 	r.samples = append(r.samples, s)
-	r.shards = numShards
-	r.version++
+	r.Total, r.AsOf, r.Shards = s.total.String(), s.asOf, numShards
 	return true
 }
 
-// remove forgets the row.
-func (m *model) remove(key rowKey) {
-	r, ok := m.rows[key]
-	if !ok {
-		return
+// name gives a row the names that it has for good.
+func (m *model) name(r *row) {
+	r.ID = fmt.Sprintf("%q %q %q", r.key.database, r.key.rollUp, r.key.total)
+	own := strings.LastIndex(r.name(), "/") + 1
+	r.Label = [3]string{r.name()[:own], r.name()[own:]}
+	if m.several {
+		r.Label[0] = r.key.database + ": " + r.Label[0]
 	}
-	delete(m.rows, key)
-	r.samples = nil
+	if r.key.total != "count" {
+		r.Label[2] = " · " + r.key.total
+	}
+	label := strings.Join(r.Label[:], "")
+	r.search = strings.ToLower(label)
+	r.rank = append(m.rank(label), r.ID...)
+}
+
+// rank returns the key that sorts a name.
+func (m *model) rank(name string) []byte {
+	rank := m.collator.KeyFromString(&collate.Buffer{}, name)
+	return append(rank, name...) // equal ranks, such as those of 7 and 07, still have an order
 }
 
 // tick brings the rates up to now, a time of Firestore's clock.
 func (m *model) tick(now time.Time) {
 	at := now.UnixMicro()
-	m.rate = 0
 	if m.began == 0 {
 		return
 	}
 	watched := min(max(time.Duration(at-m.began)*time.Microsecond, time.Second), m.window)
+	m.rollUpRate = m.rollUps.perSecond(now, m.window, watched)
+	m.rate = 0
 	from := at - m.window.Microseconds()
 	for _, r := range m.rows {
-		rate := change(r.totalAt(from), r.latest().total) / watched.Seconds()
-		rate = math.Round(rate*1000) / 1000 // digits enough, and no more to send
-		if rate != r.rate {
-			r.rate = rate
-			r.version++
-		}
-		m.rate += rate
+		r.Rate = change(r.totalAt(from), r.latest().total) / watched.Seconds()
+		m.rate += r.Rate
 	}
+}
+
+// A recent is when something happened, as far back as it was last asked for.
+type recent []time.Time
+
+// perSecond returns how often it happened a second, as a mean over the window before now, of which
+// watched has been watched.
+func (r *recent) perSecond(now time.Time, window, watched time.Duration) float64 {
+	*r = slices.DeleteFunc(*r, func(at time.Time) bool { return now.Sub(at) >= window })
+	return float64(len(*r)) / min(max(1, watched.Seconds()), window.Seconds())
 }

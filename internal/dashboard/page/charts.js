@@ -1,68 +1,52 @@
-// Charts of one or a few SVG paths each, however many points there are.
+// Charts of a few SVG paths each, however many points there are.
 
-const namespace = 'http://www.w3.org/2000/svg';
-
-function path(svg, name) {
-  let p = svg.querySelector(`.${name}`);
-  if (!p) {
-    p = document.createElementNS(namespace, 'path');
-    p.setAttribute('class', name);
-    p.setAttribute('vector-effect', 'non-scaling-stroke');
-    svg.append(p);
-  }
-  return p;
-}
-
-function size(svg, width, height) {
+/** Has an SVG of a size consist of paths: { class: d }. */
+function draw(svg, width, height, paths) {
   svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
   svg.setAttribute('preserveAspectRatio', 'none');
+  for (const [name, d] of Object.entries(paths)) {
+    let path = svg.querySelector(`.${name}`);
+    if (!path) {
+      path = svg.appendChild(document.createElementNS('http://www.w3.org/2000/svg', 'path'));
+      path.setAttribute('class', name);
+      path.setAttribute('vector-effect', 'non-scaling-stroke');
+    }
+    path.setAttribute('d', d);
+  }
 }
 
 /**
- * Draws points [time, value] from one time to another as steps: each value holds until the next. The scale is that of the points,
- * and begins at 0 with fromZero. Of fewer than two points nothing is drawn.
+ * Draws points [time, value] from one time to another as steps: each value holds until the next. The
+ * scale is that of the points, and includes 0 with fromZero. A line needs two points.
  */
 export function steps(svg, points, from, to, fromZero) {
   const width = 300, height = 60, edge = 2;
-  size(svg, width, height);
-  if (points.length < 2) {
-    path(svg, 'area').setAttribute('d', '');
-    path(svg, 'line').setAttribute('d', '');
-    return;
-  }
-  const seen = points.filter(([t], i) => t >= from || points[i + 1]?.[0] > from || i === points.length - 1);
-  const values = seen.map(([, v]) => v);
-  let low = Math.min(...values), high = Math.max(...values);
-  if (fromZero) {
-    low = Math.min(0, low);
-    high = Math.max(0, high);
-  }
-  const flat = high === low;
-  const x = (t) => ((Math.min(Math.max(t, from), to) - from) / (to - from)) * width;
-  const y = (v) => height - edge - (flat ? (fromZero ? 0 : 0.5) : (v - low) / (high - low)) * (height - 2 * edge);
-  let d = `M${x(seen[0][0]).toFixed(1)} ${y(seen[0][1]).toFixed(1)}`;
-  for (const [t, v] of seen.slice(1)) d += `H${x(t).toFixed(1)}V${y(v).toFixed(1)}`;
-  d += `H${width}`;
-  path(svg, 'area').setAttribute('d', `${d}V${height}H${x(seen[0][0]).toFixed(1)}Z`);
-  path(svg, 'line').setAttribute('d', d);
+  const seen = points.filter(([t], i) => t >= from || !(points[i + 1]?.[0] <= from));
+  if (points.length < 2) return draw(svg, width, height, { area: '', line: '' });
+  const values = seen.map(([, v]) => v).concat(fromZero ? 0 : []);
+  const low = Math.min(...values), high = Math.max(...values);
+  const flat = fromZero ? 0 : 0.5; // where a line is that neither rises nor falls
+  const x = (t) => (((Math.min(Math.max(t, from), to) - from) / (to - from)) * width).toFixed(1);
+  const y = (v) => (height - edge - (high === low ? flat : (v - low) / (high - low)) * (height - 2 * edge)).toFixed(1);
+  const [first, ...rest] = seen.map(([t, v]) => [x(t), y(v)]);
+  const line = `M${first.join(' ')}${rest.map(([x, y]) => `H${x}V${y}`).join('')}H${width}`;
+  draw(svg, width, height, { area: `${line}V${height}H${first[0]}Z`, line });
 }
 
 /**
- * Draws a bar for each value up from 0, or down if it is below, and a line at mark unless that is undefined. kind names the class
- * of each bar.
+ * Draws a bar for each value up from 0, or down if it is below, and a line at mark if there is one. kind
+ * names the class of a bar.
  */
 export function bars(svg, values, kind, mark) {
   const height = 80, step = 10, gap = values.length > 150 ? 0 : 1.5;
   const width = Math.max(step, values.length * step);
-  size(svg, width, height);
   const high = Math.max(mark === undefined ? 0 : mark * 1.25, ...values), low = Math.min(0, ...values);
-  const y = (v) => height - (high === low ? 0 : (v - low) / (high - low)) * height;
-  const drawn = { cool: '', warm: '', hot: '', base: '' };
+  const y = (v) => (height - (high === low ? 0 : (v - low) / (high - low)) * height).toFixed(2);
+  const paths = { cool: '', warm: '', hot: '', base: '', mark: mark === undefined ? '' : `M0 ${y(mark)}H${width}` };
   values.forEach((v, i) => {
-    const top = y(Math.max(v, 0)), bottom = y(Math.min(v, 0));
-    drawn[kind(v)] += `M${i * step + gap} ${bottom.toFixed(2)}V${top.toFixed(2)}H${(i + 1) * step - gap}V${bottom.toFixed(2)}Z`;
-    drawn.base += `M${i * step + gap} ${y(0).toFixed(2)}H${(i + 1) * step - gap}`; // a shard without a bar shows that it is there
+    const left = i * step + gap, right = (i + 1) * step - gap;
+    paths[kind(v)] += `M${left} ${y(0)}V${y(v)}H${right}V${y(0)}Z`;
+    paths.base += `M${left} ${y(0)}H${right}`; // a shard without a bar shows that it is there
   });
-  for (const [name, d] of Object.entries(drawn)) path(svg, name).setAttribute('d', d);
-  if (mark !== undefined) path(svg, 'mark').setAttribute('d', `M0 ${y(mark).toFixed(2)}H${width}`);
+  draw(svg, width, height, paths);
 }

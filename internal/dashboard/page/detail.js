@@ -1,4 +1,4 @@
-// The panel of the counter that is looked at.
+// The panel of the counter that is open.
 
 import { bars, steps } from './charts.js';
 import { age, decimal, integer, plural, rate, text, time, visible } from './format.js';
@@ -7,183 +7,90 @@ const span = 120; // seconds of history
 const idle = 3; // seconds without a roll-up after which nothing seems to change
 const sustained = 1; // writes a second that a document sustains
 
-const template = document.createElement('template');
-template.innerHTML = `
-<header>
-  <div><h2 id="detail-name" tabindex="-1"></h2><p class="field"></p></div>
-  <button type="button" class="quiet close" aria-label="Close" aria-keyshortcuts="Escape">×</button>
-</header>
-<p class="now"><output class="big"></output><span class="at"></span></p>
-<figure><figcaption>Total, last two minutes <b class="range"></b></figcaption><svg class="chart total" role="img" aria-label="Total"></svg></figure>
-<figure><figcaption>Increments a second <b class="pace"></b></figcaption><svg class="chart rate" role="img" aria-label="Increments a second"></svg></figure>
-<section aria-labelledby="detail-shards">
-  <h3 id="detail-shards">Shards</h3>
-  <p class="heat"></p>
-  <figure><figcaption>Writes a second to each <span class="sustained">1, what a document sustains</span></figcaption><svg class="chart writes" role="img" aria-label="Writes a second to each shard"></svg><div class="axis" aria-hidden="true"></div></figure>
-  <figure><figcaption>Count of each</figcaption><svg class="chart counts" role="img" aria-label="Count of each shard"></svg><div class="axis" aria-hidden="true"></div></figure>
-  <details class="each"><summary>As a table</summary><div class="scroll" tabindex="0" role="region" aria-label="Shards"><table><thead><tr><th scope="col">Shard</th><th scope="col">Count</th><th scope="col">Writes a second</th></tr></thead><tbody></tbody></table></div></details>
-</section>
-<dl class="facts">
-  <div><dt>Roll-up</dt><dd class="rollup"></dd></div>
-  <div class="database"><dt>Database</dt><dd></dd></div>
-  <div><dt>As of</dt><dd class="asof"></dd></div>
-  <div><dt>Shards counted</dt><dd class="numshards"></dd></div>
-  <div><dt>Sum of the shards now</dt><dd class="now-sum"></dd></div>
-  <div><dt>Route</dt><dd class="route"></dd></div>
-</dl>
-<p class="cost">While this is open, each write to one of these shards bills one read.</p>`;
+const panel = document.getElementById('detail');
+const find = (selector) => panel.querySelector(selector);
 
-export class Detail {
-  #panel;
-  #source = null;
-  row = null; // the counter, unless the panel is closed
-  #told = null; // the last message
-  #drawn = null; // the message that the charts show
+/** Draws a counter at a time in microseconds. */
+export function draw(r, now) {
+  const facts = {
+    h2: visible(r.name),
+    '.field': `field ${visible(r.field)}`,
+    '.rollup': visible(r.rollup),
+    '.database dd': r.database,
+    '.route': r.route,
+    '.big': decimal(r.total),
+    '.at': `${age((now - r.as_of) / 1e6)} old`,
+    '.asof': time(r.as_of, now),
+    '.numshards': integer(r.shards),
+    '.pace': rate(r.rate),
+    '.now-sum': r.sum === '' ? '–' : `${decimal(r.sum)}${difference(r.sum, r.total)}`,
+  };
+  for (const [selector, value] of Object.entries(facts)) text(find(selector), value);
+  find('.database').hidden = r.database === '';
+  history(r, now / 1e6);
+  shards(r);
+}
 
-  /** close is called when the panel was closed, draw when there is something new to draw. */
-  constructor(panel, { close, draw }) {
-    this.#panel = panel;
-    this.changed = draw;
-    panel.append(template.content.cloneNode(true));
-    this.find('.close').addEventListener('click', close);
-    panel.addEventListener('toggle', () => (this.#drawn = null) ?? draw(), true);
+function history(r, to) {
+  const points = r.history.map(([t, v]) => [t / 1e6, Number(v)]).filter(([, v]) => Number.isFinite(v));
+  const from = to - span;
+  steps(find('.chart.total'), points, from, to, false);
+  // Of the time between two roll-ups the mean is known.
+  const rates = points.slice(1).map(([t, v], i) => [points[i][0], (v - points[i][1]) / (t - points[i][0])]);
+  const end = points.at(-1)?.[0] ?? from;
+  if (to - end > idle) rates.push([end, 0]);
+  steps(find('.chart.rate'), rates, from, to, true);
+  const seen = points.filter(([t]) => t >= from);
+  const gained = seen.length > 0 ? seen.at(-1)[1] - (points.at(-seen.length - 1) ?? seen[0])[1] : 0;
+  text(find('.range'), `${gained >= 0 ? '+' : '−'}${decimal(String(Math.abs(gained)))}`);
+  say('.total', `Total over the last two minutes: ${plural(seen.length, 'roll-up')}, changed by ${gained}`);
+  say('.rate', `Increments a second over the last two minutes: now ${rate(r.rate)}`);
+}
+
+const say = (chart, words) => find(`.chart${chart}`).setAttribute('aria-label', words);
+
+function shards({ parts, sum, problem }) {
+  const heat = find('.heat');
+  heat.classList.toggle('problem', problem !== '');
+  const there = parts?.length > 0;
+  for (const e of panel.querySelectorAll('section figure, .each')) e.hidden = !there;
+  if (problem || !there) {
+    text(heat, problem || (parts ? 'There are no shards.' : 'Waiting for the shards.'));
+    return;
   }
-
-  find(selector) {
-    return this.#panel.querySelector(selector);
+  const writes = parts.map((s) => s.writes), counts = parts.map((s) => finite(s.count));
+  const hottest = parts.reduce((a, b) => (b.writes > a.writes ? b : a));
+  const many = sum === '' ? `The first ${integer(parts.length)} shards` : plural(parts.length, 'shard');
+  const heats = `the hottest takes ${rate(hottest.writes)} writes a second: ${visible(hottest.id)}`;
+  const summary = `${many}; ${hottest.writes > 0 ? heats : 'none was written to in the last ten seconds.'}`;
+  text(heat, summary);
+  bars(find('.writes'), writes, (v) => (v > sustained ? 'hot' : v > sustained / 2 ? 'warm' : 'cool'), sustained);
+  bars(find('.counts'), counts, () => 'cool');
+  say('.writes', `Writes a second to each shard: ${summary}`);
+  say('.counts', `Count of each shard: from ${integer(Math.min(...counts))} to ${integer(Math.max(...counts))}`);
+  const ids = (parts.length <= 20 ? parts : [parts[0], parts.at(-1)]).map((s) => visible(s.id));
+  for (const axis of panel.querySelectorAll('.axis')) {
+    axis.classList.toggle('each-bar', ids.length === parts.length);
+    fill(axis, ids, 'span', (span, id) => text(span, id));
   }
-
-  /** Shows a counter, and follows its shards. */
-  open(row, about) {
-    this.leave();
-    this.row = row;
-    this.#told = this.#drawn = null;
-    this.#panel.hidden = false;
-    this.find('h2').textContent = visible(row.name);
-    this.find('.field').textContent = `field ${visible(row.field)}`;
-    this.find('.rollup').textContent = visible(row.rollup);
-    this.find('.route').textContent = about.routes[row.route];
-    this.find('.database').hidden = about.databases.length < 2;
-    this.find('.database dd').textContent = row.database;
-    this.#panel.scrollTop = 0;
-    this.#source = new EventSource(`counters/${row.id}`);
-    this.#source.onmessage = (e) => {
-      this.#told = JSON.parse(e.data);
-      this.changed();
-    };
-  }
-
-  /** Stops following. What is shown stays. */
-  leave() {
-    this.#source?.close();
-    this.#source = null;
-  }
-
-  close() {
-    this.leave();
-    this.row = null;
-    this.#panel.hidden = true;
-  }
-
-  draw(micros) {
-    const r = this.row;
-    if (!r) return;
-    text(this.find('.big'), decimal(r.total));
-    text(this.find('.at'), `${age((micros - r.asOf) / 1e6)} old`);
-    text(this.find('.asof'), time(r.asOf, micros));
-    text(this.find('.numshards'), integer(r.shards));
-    text(this.find('.pace'), rate(r.rate));
-    const told = this.#told;
-    if (!told) {
-      text(this.find('.heat'), 'Waiting for the shards.');
-      text(this.find('.now-sum'), '–');
-      for (const svg of this.#panel.querySelectorAll('svg')) svg.replaceChildren();
-      return;
-    }
-    this.#history(told.history, micros);
-    if (told !== this.#drawn) this.#shards(told, r);
-    this.#drawn = told;
-  }
-
-  #history(history, micros) {
-    const points = history.map(([t, v]) => [t / 1e6, Number(v)]).filter(([, v]) => Number.isFinite(v));
-    const to = micros / 1e6, from = to - span;
-    const total = this.find('.chart.total'), pace = this.find('.chart.rate');
-    steps(total, points, from, to, false);
-    // Of the time between two roll-ups the mean is known.
-    const rates = points.slice(1).map(([t, v], i) => [points[i][0], (v - points[i][1]) / (t - points[i][0])]);
-    const end = points.at(-1)?.[0] ?? from;
-    if (to - end > idle) rates.push([end, 0]);
-    steps(pace, rates, from, to, true);
-    const seen = points.filter(([t]) => t >= from);
-    const gained = seen.length > 0 ? seen.at(-1)[1] - (points[points.length - seen.length - 1] ?? seen[0])[1] : 0;
-    text(this.find('.range'), `${gained >= 0 ? '+' : '−'}${decimal(String(Math.abs(gained)))}`);
-    total.setAttribute('aria-label', `Total over the last two minutes: ${plural(seen.length, 'roll-up')}, changed by ${gained}`);
-    pace.setAttribute('aria-label', `Increments a second over the last two minutes: now ${rate(this.row.rate)}`);
-  }
-
-  #shards({ shards, sum, limit, problem }, r) {
-    const heat = this.find('.heat');
-    heat.classList.toggle('problem', Boolean(problem));
-    if (problem || !shards) {
-      text(heat, problem ?? 'Waiting for the shards.');
-      return;
-    }
-    for (const e of this.#panel.querySelectorAll('section figure, .each')) e.hidden = shards.length === 0;
-    text(this.find('.now-sum'), sum === '' ? '–' : `${decimal(sum)}${difference(sum, r.total)}`);
-    if (shards.length === 0) {
-      text(heat, 'There are no shards.');
-      return;
-    }
-    const writes = shards.map((s) => s.writes), counts = shards.map((s) => finite(s.count));
-    const hottest = shards.reduce((a, b) => (b.writes > a.writes ? b : a), { writes: 0 });
-    const many = shards.length >= limit ? `the first ${integer(limit)} shards` : plural(shards.length, 'shard');
-    const summary = hottest.writes > 0 ? `${many}; the hottest takes ${rate(hottest.writes)} writes a second: ${visible(hottest.id)}` : `${many}; none was written to in the last ten seconds.`;
-    text(heat, summary[0].toUpperCase() + summary.slice(1));
-    const kind = (v) => (v > sustained ? 'hot' : v > sustained / 2 ? 'warm' : 'cool');
-    bars(this.find('.chart.writes'), writes, kind, sustained);
-    bars(this.find('.chart.counts'), counts, () => 'cool');
-    this.find('.chart.writes').setAttribute('aria-label', `Writes a second to each shard: ${summary}`);
-    this.find('.chart.counts').setAttribute('aria-label', `Count of each shard: from ${integer(Math.min(...counts, Infinity))} to ${integer(Math.max(...counts, -Infinity))}`);
-    const ids = shards.length <= 20 ? shards.map((s) => visible(s.id)) : [visible(shards[0].id), visible(shards.at(-1).id)];
-    for (const axis of this.#panel.querySelectorAll('.axis')) label(axis, ids, shards.length === ids.length);
-    if (this.find('details').open) this.#table(shards);
-  }
-
-  #table(shards) {
-    const body = this.find('tbody');
-    while (body.rows.length > shards.length) body.deleteRow(-1);
-    while (body.rows.length < shards.length) {
-      const line = body.insertRow();
-      for (let i = 0; i < 3; i++) line.insertCell();
-    }
-    shards.forEach((s, i) => {
-      const [id, count, writes] = body.rows[i].cells;
-      text(id, visible(s.id));
-      text(count, s.count === '' ? 'no number' : decimal(s.count));
-      text(writes, rate(s.writes));
-    });
-  }
+  if (!find('details').open) return;
+  fill(find('tbody'), parts, 'tr', (row, s) => {
+    fill(row, [visible(s.id), s.count === '' ? 'no number' : decimal(s.count), rate(s.writes)], 'td', text);
+  });
 }
 
 const finite = (count) => (Number.isFinite(Number(count)) ? Number(count) : 0);
+
+/** Gives an element one child for each value, and has each show its value. */
+function fill(element, values, tag, show) {
+  while (element.children.length > values.length) element.lastElementChild.remove();
+  while (element.children.length < values.length) element.append(document.createElement(tag));
+  values.forEach((value, i) => show(element.children[i], value));
+}
 
 /** By how much the shards are ahead of the roll-up. */
 function difference(sum, total) {
   if (!/^-?\d+$/.test(sum) || !/^-?\d+$/.test(total)) return '';
   const d = BigInt(sum) - BigInt(total);
   return d === 0n ? ', as rolled up' : `, ${d > 0n ? '+' : '−'}${decimal(String(d > 0n ? d : -d))} not rolled up yet`;
-}
-
-/** Puts names under the bars: one for each, or the first and the last. */
-function label(axis, ids, each) {
-  if (axis.textContent === ids.join('')) return;
-  axis.classList.toggle('each-bar', each);
-  axis.replaceChildren(
-    ...ids.map((id) => {
-      const span = document.createElement('span');
-      span.textContent = id;
-      return span;
-    }),
-  );
 }

@@ -25,7 +25,7 @@ export const dollars = (n) => (n === 0 ? '$0' : n < 0.00005 ? '< $0.0001' : n < 
 /** An id as it may be shown: what breaks a line or turns the direction of the text is escaped. */
 export const visible = (id) => id.replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, (c) => `\\u${c.codePointAt(0).toString(16).padStart(4, '0')}`);
 
-/** How long ago, in seconds. Firestore's clock and its answers are not that exact, so a little in the future is now. */
+/** How long ago, in seconds. Firestore's clock is not that exact, so a little in the future is now. */
 export function age(seconds) {
   const s = Math.max(0, seconds);
   if (s < 9.95) return `${s.toFixed(1)} s`;

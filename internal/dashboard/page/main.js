@@ -1,141 +1,136 @@
-// The page: a stream of what changes, drawn at most once a frame.
+// The page asks the server for what it shows, four times a second and whenever something else is in
+// view, and draws each answer.
 
 import { steps } from './charts.js';
-import { Counters } from './counters.js';
-import { Detail } from './detail.js';
+import * as detail from './detail.js';
 import { decimal, dollars, integer, plural, rate, text } from './format.js';
-import { Grid } from './grid.js';
+import * as grid from './grid.js';
 
-const beat = 3000; // milliseconds between two orders of the rows
+const pause = 250; // milliseconds between two questions
+const retry = 1000; // after one without an answer
+const beat = 3000; // milliseconds between two orders of the rows: rows that move about cannot be read or pointed at
 
 const $ = (id) => document.getElementById(id);
-const counters = new Counters();
-const grid = new Grid($('grid'), $('rows'), counters, { open, draw });
-const detail = new Detail($('detail'), { close, draw });
 
-let about = null;
-let last = null; // the last message
-let offset = 0; // Firestore's time less the page's, in microseconds
-let came = false; // rows have come or gone
-let moved = false; // and what others are sorted by has changed
-let ordered = -Infinity; // when the rows were last put in order
-const past = []; // [seconds, rate, roll-ups] of the last two minutes
+// What is asked
 
-/** Firestore's time now, in microseconds. */
-const micros = () => performance.now() * 1000 + offset;
+const page = String(Math.random());
+let column = 'rate', down = true;
+let anew = true; // the rows are to be put in order now
+let ordered = -Infinity; // when they were
+let asking = null; // settles when no question is open
+let again = false; // there is more to ask
+let timer = 0;
 
-// Drawing
-
-let drawing = false;
-
-function draw() {
-  if (drawing) return;
-  drawing = true;
-  requestAnimationFrame((now) => {
-    drawing = false;
-    // Rows that move about cannot be read or pointed at, so they are put in order every few seconds, and not while somebody points at
-    // them or goes from one to the next.
-    if ((came || moved) && now - ordered > beat && !grid.held) order(false);
-    else if (came) order(true);
-    grid.draw(micros(), now);
-    detail.draw(micros());
-  });
+/** Asks anew. It is done when there is an answer to a question that was asked after the call. */
+function ask() {
+  clearTimeout(timer);
+  again = true;
+  return (asking ??= questions());
 }
 
-function order(keep) {
-  came = false;
-  if (!keep) {
-    moved = false;
-    ordered = performance.now();
+async function questions() {
+  await null; // so that asking is this promise
+  let answered;
+  while (again && !document.hidden) {
+    again = false;
+    answered = await question();
   }
-  counters.order(keep);
-  const { shown, filter, gone } = counters, size = counters.rows.size - (counters.all ? 0 : gone);
-  text($('counters'), integer(size));
-  $('gone').hidden = gone === 0;
-  text($('gone-text'), `Show ${integer(gone)} that ${gone === 1 ? 'is' : 'are'} gone`);
-  $('grid').classList.toggle('one', counters.prefixes.size < 2);
-  $('shown').textContent = shown.length === size ? plural(size, 'counter') : `${integer(shown.length)} of ${plural(size, 'counter')}`;
-  $('empty').hidden = shown.length > 0;
-  $('empty').textContent = !last?.ready ? 'Waiting for Firestore.' : size === 0 ? 'No roll-ups yet. A counter is here once it was rolled up.' : `No counter matches “${filter}”.`;
+  asking = null;
+  // A page that nobody sees asks nothing, and its counter's shards bill nothing.
+  if (!document.hidden) timer = setTimeout(ask, answered ? pause : retry);
 }
 
-setInterval(draw, 500); // counters age
-
-// What comes from the stream
-
-let stream = null;
-
-function connect() {
-  stream?.close();
-  stream = new EventSource('counters');
-  stream.onmessage = (e) => receive(JSON.parse(e.data));
-  stream.onerror = () => {
-    linked('broken', 'Disconnected, trying again');
-    if (stream.readyState === EventSource.CLOSED) setTimeout(() => document.hidden || connect(), 2000); // refused, so the browser gives up
-  };
-}
-
-function receive(message) {
-  const now = performance.now();
-  offset = message.now - now * 1000;
-  if (message.about) begin(message.about);
-  const before = counters.rows.size;
-  for (const row of message.rows ?? []) counters.put(row, now);
-  const grown = message.about || counters.rows.size > before;
-  for (const id of message.removed ?? []) counters.remove(id);
-  came ||= Boolean(grown || message.removed || message.ready !== last?.ready);
-  moved ||= Boolean(message.rows);
-  last = message;
-  if (grown || message.removed) follow();
-  linked(message.problems ? 'broken' : message.ready ? 'live' : 'connecting', message.problems ? 'Not live' : message.ready ? 'Live' : 'Waiting for Firestore');
-  figures(message);
-  problems(message.problems ?? []);
-  draw();
-}
-
-/** What a stream begins with: everything is sent anew. */
-function begin(to) {
-  about = to;
-  counters.clear(to.databases.length > 1);
-  $('place').replaceChildren(about.project);
-  if (about.emulator) {
-    const chip = document.createElement('span');
-    chip.className = 'chip';
-    chip.textContent = `emulator ${about.emulator}`;
-    $('place').append(' ', chip);
+/** Asks once, and reports whether there was an answer. */
+async function question() {
+  const keep = !anew && (performance.now() - ordered < beat || grid.held());
+  anew = false;
+  if (!keep) ordered = performance.now();
+  let state;
+  const view = { page, sort: column, down, filter: $('filter').value, gone: $('all').checked, keep, ...grid.view(), ...grid.at };
+  try {
+    const response = await fetch(`state?view=${encodeURIComponent(JSON.stringify(view))}`, { signal: AbortSignal.timeout(10_000) });
+    if (!response.ok) throw new Error(await response.text());
+    state = await response.json();
+  } catch (e) {
+    anew ||= !keep;
+    linked('broken', e.message.startsWith('tally: ') ? e.message : 'Disconnected, trying again');
+    return false;
   }
-  document.title = `Tally · ${about.project}`;
-  for (const small of document.querySelectorAll('.window')) small.textContent = `mean of ${plural(about.window, 'second')}`;
+  receive(state, view);
+  return true;
+}
+
+document.addEventListener('visibilitychange', ask);
+
+// What is answered
+
+function receive(state, view) {
+  grid.draw(state, view.active);
+  figures(state);
+  lists(state, view);
+  text($('problems'), state.problems.join('\n\n'));
+  $('problems').hidden = state.problems.length === 0;
+  if (state.problems.length > 0) linked('broken', 'Not live');
+  else if (state.ready) linked('live', 'Live');
+  else linked('connecting', 'Waiting for Firestore');
+  if (view.open !== grid.at.open || view.open === '') return;
+  if (state.open) {
+    $('detail').hidden = false;
+    detail.draw(state.open, state.now);
+  } else if (state.ready) {
+    close();
+    say('The counter is gone');
+  }
 }
 
 function linked(state, words) {
-  if ($('link').dataset.state === state && $('link-text').textContent === words) return;
   const was = $('link').dataset.state;
+  if (was === state && $('link-text').textContent === words) return;
   $('link').dataset.state = state;
   text($('link-text'), words);
   if (state === 'broken' || (was === 'broken' && state === 'live')) say(words);
 }
 
-function figures(m) {
-  text($('sum'), `sum of totals ${decimal(counters.sum())}`);
-  text($('rate'), rate(m.rate));
-  text($('rollups'), rate(m.rollups));
-  bill('watching', m.watching);
-  if (m.functions) {
-    text($('events'), integer(m.functions.events));
-    text($('events-more'), `${integer(m.functions.redelivered)} redelivered, ${integer(m.functions.waiting)} on the way`);
-    bill('billed', m.functions.billed);
-  } else if (!about.functions) {
-    text($('events-more'), 'known only to tally dev');
-    text($('billed-more'), 'known only to tally dev');
-  }
-  const to = m.now / 1e6;
-  if (past.length === 0 || to - past.at(-1)[0] >= 1 || to < past.at(-1)[0]) {
-    past.push([to, m.rate, m.rollups]);
-    if (past.length > 121) past.shift();
-    steps($('rate-line'), past.map(([t, v]) => [t, v]), past[0][0], to, true);
-    steps($('rollups-line'), past.map(([t, , v]) => [t, v]), past[0][0], to, true);
-  }
+/** Says something to a screen reader. What moves all the time is not said. */
+function say(words) {
+  $('said').textContent = words;
+}
+
+function lists({ ready, counters, gone, shown }, { filter }) {
+  text($('counters'), integer(counters));
+  $('gone').hidden = gone === 0;
+  text($('gone-text'), `Show ${integer(gone)} that ${gone === 1 ? 'is' : 'are'} gone`);
+  text($('shown'), shown === counters ? plural(counters, 'counter') : `${integer(shown)} of ${plural(counters, 'counter')}`);
+  $('empty').hidden = shown > 0;
+  if (!ready) text($('empty'), 'Waiting for Firestore.');
+  else text($('empty'), counters === 0 ? 'No roll-ups yet. A counter is here once it was rolled up.' : `No counter matches “${filter.trim()}”.`);
+}
+
+const past = []; // [seconds, rate, roll-ups] of the last two minutes
+
+function figures(s) {
+  document.title = `Tally · ${s.project}`;
+  text($('project'), s.project);
+  text($('emulator'), `emulator ${s.emulator}`);
+  $('emulator').hidden = s.emulator === '';
+  for (const small of document.querySelectorAll('.window')) text(small, `mean of ${plural(s.window, 'second')}`);
+  text($('sum'), `sum of totals ${decimal(s.sum)}`);
+  text($('rate'), rate(s.rate));
+  text($('rollups'), rate(s.rollups));
+  bill('watching', s.watching);
+  if (s.functions) {
+    const { events, redelivered, waiting } = s.functions;
+    text($('events'), integer(events));
+    text($('events-more'), `${integer(redelivered)} redelivered, ${integer(waiting)} on the way`);
+    bill('billed', s.billed);
+  } else for (const id of ['events-more', 'billed-more']) text($(id), 'known only to tally dev');
+  const to = s.now / 1e6;
+  if (to - (past.at(-1)?.[0] ?? -Infinity) < 1) return;
+  past.push([to, s.rate, s.rollups]);
+  if (past.length > 121) past.shift();
+  steps($('rate-line'), past.map(([t, v]) => [t, v]), past[0][0], to, true);
+  steps($('rollups-line'), past.map(([t, , v]) => [t, v]), past[0][0], to, true);
 }
 
 function bill(id, { reads, writes, deletes, dollars: price }) {
@@ -144,137 +139,111 @@ function bill(id, { reads, writes, deletes, dollars: price }) {
   text($(`${id}-more`), parts.filter(Boolean).join(', '));
 }
 
-function problems(list) {
-  text($('problems'), list.join('\n\n'));
-  $('problems').hidden = list.length === 0;
-}
+// The table
 
-/** Says something to a screen reader. What moves all the time is not said. */
-function say(words) {
-  $('said').textContent = words;
-}
+$('grid').addEventListener('scroll', ask, { passive: true });
+new ResizeObserver(ask).observe($('grid'));
+
+$('rows').addEventListener('click', (e) => {
+  const id = e.target.closest('.row')?.counter;
+  if (!id) return;
+  grid.at.active = id;
+  open(id, false);
+});
 
 // The panel
 
 const narrow = matchMedia('(max-width: 60rem)');
 
-function open(row, byKeyboard) {
-  if (grid.selected !== row.key) {
-    grid.selected = row.key;
-    detail.open(row, about);
-  }
+async function open(id, byKeyboard) {
+  grid.at.open = id;
+  $('detail').scrollTop = 0;
   cover();
-  if (byKeyboard || narrow.matches) detail.find('h2').focus();
-  draw();
+  await ask();
+  if ((byKeyboard || narrow.matches) && grid.at.open === id) $('detail-name').focus();
 }
 
 function close() {
-  if (grid.selected === null) return;
-  grid.selected = null;
-  detail.close();
+  if (grid.at.open === '') return;
+  grid.at.open = '';
+  $('detail').hidden = true;
   cover();
-  grid.focus();
-  draw();
+  grid.focus(ask);
+  ask();
 }
-
-/** Keeps to the counter that is looked at: after a reconnection it is another object, and it may be gone. */
-function follow() {
-  if (grid.selected === null) return;
-  const row = [...counters.rows.values()].find((r) => r.key === grid.selected);
-  if (row && row !== detail.row) detail.open(row, about);
-  else if (!row && last.ready) {
-    close();
-    say('The counter is gone');
-  }
-}
+$('close').addEventListener('click', close);
 
 /** On a narrow screen the panel covers the list. */
 function cover() {
-  $('list').inert = narrow.matches && grid.selected !== null;
+  $('list').inert = narrow.matches && grid.at.open !== '';
 }
 narrow.addEventListener('change', cover);
 
 // Sorting and filtering
 
-function sortBy(column) {
-  counters.descending = counters.column === column ? !counters.descending : column === 'total' || column === 'rate' || column === 'shards';
-  counters.column = column;
-  for (const button of document.querySelectorAll('[data-sort]')) {
-    const cell = button.parentElement;
-    if (button.dataset.sort === column) cell.setAttribute('aria-sort', counters.descending ? 'descending' : 'ascending');
-    else cell.removeAttribute('aria-sort');
-  }
-  order(false);
-  say(`Sorted by ${document.querySelector(`[data-sort=${column}]`).textContent}, ${counters.descending ? 'descending' : 'ascending'}`);
-  draw();
+const columns = [...document.querySelectorAll('[data-sort]')];
+
+/** Has the rows put in order now. */
+function reorder() {
+  anew = true;
+  return ask();
 }
 
-for (const button of document.querySelectorAll('[data-sort]')) button.addEventListener('click', () => sortBy(button.dataset.sort));
+function sortBy(to) {
+  down = column === to ? !down : ['total', 'rate', 'shards'].includes(to);
+  column = to;
+  for (const button of columns) {
+    button.parentElement.ariaSort = button.dataset.sort !== to ? null : down ? 'descending' : 'ascending';
+  }
+  say(`Sorted by ${columns.find((button) => button.dataset.sort === to).textContent}, ${down ? 'descending' : 'ascending'}`);
+  return reorder();
+}
+
+for (const button of columns) button.addEventListener('click', () => sortBy(button.dataset.sort));
 
 let saying = 0;
 
 $('filter').addEventListener('input', () => {
-  counters.filter = $('filter').value.trim();
-  order(false);
   $('grid').scrollTop = 0;
+  reorder();
   clearTimeout(saying);
   saying = setTimeout(() => say($('shown').textContent), 600); // once the typing pauses
-  draw();
 });
 
-$('all').addEventListener('change', () => {
-  counters.all = $('all').checked;
-  order(false);
-  draw();
-});
+$('all').addEventListener('change', reorder);
 
 $('filter').addEventListener('keydown', (e) => {
-  if (e.key === 'ArrowDown' || e.key === 'Enter') grid.focus();
-  else if (e.key === 'Escape' && $('filter').value === '') grid.focus();
-  else return;
+  if (e.key !== 'ArrowDown' && e.key !== 'Enter' && (e.key !== 'Escape' || $('filter').value !== '')) return;
   e.preventDefault();
   e.stopPropagation();
-  draw();
+  pressed = pressed.then(ask).then(() => grid.focus(ask));
 });
 
 const letters = { n: 'name', t: 'total', p: 'rate', a: 'age', s: 'shards' };
+let pressed = Promise.resolve(); // when what the keys so far are for is done: each begins where the one before ended
 
 document.addEventListener('keydown', (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target === $('filter')) return;
   const free = e.target === document.body || e.target === $('grid'); // no button, and nothing that scrolls
+  const sort = letters[e.key.toLowerCase()];
   if (e.key === '/') $('filter').select();
-  else if (e.key === 'Escape') grid.selected === null ? document.activeElement.blur() : close();
-  else if (letters[e.key.toLowerCase()]) sortBy(letters[e.key.toLowerCase()]);
-  else if (!free || !grid.key(e.key)) return;
+  else if (e.key === 'Escape') grid.at.open === '' ? document.activeElement.blur() : close();
+  else if (sort) pressed = pressed.then(() => sortBy(sort));
+  else if (free && grid.takes(e.key)) pressed = pressed.then(() => grid.press(e.key, { ask, open }));
+  else return;
   e.preventDefault();
-  draw();
 });
 
 // Light and dark
 
-const themes = ['system', 'light', 'dark'];
+const themes = ['system', 'light', 'dark'], root = document.documentElement.dataset;
 
-function theme(step) {
-  const now = document.documentElement.dataset.theme ?? 'system';
-  const next = themes[(themes.indexOf(now) + step) % themes.length];
-  if (next === 'system') {
-    delete document.documentElement.dataset.theme;
-    localStorage.removeItem('tally-theme');
-  } else {
-    document.documentElement.dataset.theme = next;
-    localStorage.setItem('tally-theme', next);
-  }
-  $('theme').textContent = { system: 'Theme: system', light: 'Theme: light', dark: 'Theme: dark' }[next];
+function theme(to) {
+  root.theme = to;
+  localStorage.setItem('tally-theme', to);
+  $('theme').textContent = `Theme: ${to}`;
 }
 
-$('theme').addEventListener('click', () => theme(1));
-theme(0);
-
-// A page that nobody sees is sent nothing, and its counter's shards bill nothing.
-document.addEventListener('visibilitychange', () => {
-  if (document.hidden) {
-    stream?.close();
-    detail.leave();
-  } else connect();
-});
-if (!document.hidden) connect();
+$('theme').addEventListener('click', () => theme(themes[(themes.indexOf(root.theme) + 1) % themes.length]));
+theme(root.theme);
+ask();

@@ -1,5 +1,2 @@
 // Runs before the first paint, so that a chosen theme does not flash.
-{
-  const chosen = localStorage.getItem('tally-theme');
-  if (chosen === 'light' || chosen === 'dark') document.documentElement.dataset.theme = chosen;
-}
+document.documentElement.dataset.theme = localStorage.getItem('tally-theme') ?? 'system';
