@@ -30,8 +30,10 @@ var allowed = map[string][]string{
 	"shards": {"internal/document"},
 
 	// The command line.
-	"cmd/tally": {".", "deploy", "internal/app", "internal/appfolder", "internal/billing", "internal/dashboard", "internal/doctor", "internal/document", "internal/emulator", "internal/eventrelay",
-		"internal/firestorestore", "internal/framework", "internal/migration", "rollup", "shards"},
+	"cmd/tally": {".", "clients/web", "deploy", "internal/app", "internal/appfolder", "internal/billing", "internal/dashboard", "internal/doctor", "internal/document", "internal/emulator",
+		"internal/firestorestore", "internal/localstack", "internal/migration", "rollup", "shards"},
+	"internal/localstack": {"internal/app", "internal/billing", "internal/emulator", "internal/eventrelay", "internal/firestorestore", "internal/framework", "shards"},
+	"clients/web":         {},
 	"internal/doctor":     {"deploy", "internal/app", "internal/appfolder", "internal/document", "rollup"},
 	"deploy":              {"internal/app", "internal/appfolder", "internal/document", "rollup"},
 	"internal/migration":  {"internal/billing", "internal/document", "internal/firestorestore", "rollup", "shards"},

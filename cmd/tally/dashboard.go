@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
-	"sync"
 
 	"github.com/firestore-tally/tally/internal/dashboard"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/localstack"
 	"github.com/spf13/cobra"
 )
 
@@ -18,7 +17,7 @@ const dashboardPort = 8091
 func dashboardCommand() *cobra.Command {
 	board := dashboard.New()
 	t := target{endless: true, dial: board.DialOptions()}
-	var port int
+	var p page
 	c := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Show all counters live on a page for a browser, until Ctrl-C",
@@ -30,17 +29,19 @@ time 86,400 a day, $0.03. A counter that you look at bills one read for each of 
 		Example: `  tally dashboard --project my-project
   tally dashboard --routes 'posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views'`,
 	}
-	c.Flags().IntVar(&port, "port", dashboardPort, "port of the page; 0: any that is free")
+	p.define(c, "port", dashboardPort, "the page")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
-		l, err := listenDashboard("port", port, c.Flags().Changed("port"))
-		if err != nil {
+		defer p.close()
+		if err := check(p.port()); err != nil {
 			return err
 		}
-		if err := t.print(map[string]string{"url": dashboardURL(l)}, "The dashboard is at %s\nStop it with Ctrl-C.", dashboardURL(l)); err != nil {
-			_ = l.Close()
+		if err := p.open(); err != nil {
 			return err
 		}
-		return board.Run(ctx, l, dashboard.Options{
+		if err := t.print(map[string]string{"url": p.url()}, "The dashboard is at %s\nStop it with Ctrl-C.", p.url()); err != nil {
+			return err
+		}
+		return board.Run(ctx, p.listener, dashboard.Options{
 			Databases: []dashboard.Database{{ID: t.database, Client: t.client}}, Emulator: os.Getenv(firestorestore.EmulatorHost),
 			Routes: t.config.Routes, Cadence: t.config.Cadence,
 			Report: func(err error) error {
@@ -52,75 +53,25 @@ time 86,400 a day, $0.03. A counter that you look at bills one read for each of 
 	})
 }
 
-// listenDashboard takes the port that the flag names. If that is not chosen and in use, any other port
-// does.
-func listenDashboard(flag string, port int, chosen bool) (net.Listener, error) {
-	if port < 0 || port > highestPort {
-		return nil, fmt.Errorf("--%s %d: want a port up to %d, or 0 for any that is free", flag, port, highestPort)
-	}
-	l, err := listen(port)
-	if err != nil && !chosen {
-		l, err = listen(0)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("dashboard: %w; choose another with --%s", err, flag)
-	}
-	return l, nil
-}
-
-func dashboardURL(l net.Listener) string { return "http://" + l.Addr().String() + "/" }
-
-// A devDashboard is the dashboard of tally dev.
-type devDashboard struct {
-	on       bool
-	port     int
-	chosen   func() bool  // the port was
-	listener net.Listener // from reserve on
-}
-
-func (d *devDashboard) flags(c *cobra.Command) {
-	c.Flags().BoolVar(&d.on, "dashboard", true, "serve the live dashboard")
-	c.Flags().IntVar(&d.port, "dashboard-port", dashboardPort, "port of the dashboard; 0: any that is free")
-	d.chosen = func() bool { return c.Flags().Changed("dashboard-port") }
-}
-
-// reserve takes the port. The caller closes the dashboard, also after an error.
-func (d *devDashboard) reserve() (err error) {
-	d.listener, err = listenDashboard("dashboard-port", d.port, d.chosen())
-	return err
-}
-
-// close gives the port back, if start has not given it away.
-func (d *devDashboard) close() {
-	if d.listener != nil {
-		_ = d.listener.Close()
-	}
-}
-
-// start serves the dashboard of the stack until ctx ends. It counts what it leaves running in work.
-func (d *devDashboard) start(ctx context.Context, s *stack, work *sync.WaitGroup, report func(error)) error {
+// showDashboard serves the dashboard of a stack until ctx ends.
+func showDashboard(ctx context.Context, p *page, s *localstack.Stack) error {
 	board := dashboard.New()
 	o := dashboard.Options{
-		Emulator: s.addr, Routes: s.config.Routes, Cadence: s.config.Cadence,
-		Report: func(err error) error { report(err); return err },
+		Emulator: s.Addr, Routes: s.Config.Routes, Cadence: s.Config.Cadence,
+		Report: func(err error) error { s.Say("%v", err); return err },
 		Functions: func() (dashboard.Functions, error) {
-			billed, err := s.billed()
-			events := s.relay.Stats()
+			billed, err := s.Billed()
+			events := s.Relay.Stats()
 			return dashboard.Functions{Billed: billed, Events: events.Events, Waiting: events.Events - events.Acknowledged, Redelivered: events.Redelivered}, err
 		},
 	}
-	for _, id := range s.config.Databases {
-		client, err := firestorestore.Dial(ctx, s.addr, s.options.project, id, board.DialOptions()...)
+	for _, id := range s.Config.Databases {
+		client, err := firestorestore.Dial(ctx, s.Addr, s.Config.Project, id, board.DialOptions()...)
 		if err != nil {
 			return err
 		}
-		s.onStop(func() { _ = client.Close() })
+		defer client.Close()
 		o.Databases = append(o.Databases, dashboard.Database{ID: id, Client: client})
 	}
-	work.Go(func() {
-		if err := board.Run(ctx, d.listener, o); err != nil {
-			report(err)
-		}
-	})
-	return nil
+	return board.Run(ctx, p.listener, o)
 }

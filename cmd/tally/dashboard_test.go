@@ -10,32 +10,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 )
-
-// getPage returns the dashboard's page.
-func getPage(t *testing.T, url string) string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s, %v", url, res.Status, err)
-	}
-	return string(body)
-}
 
 func TestDashboard(t *testing.T) {
 	c := newConsole(t)
@@ -51,7 +28,7 @@ func TestDashboard(t *testing.T) {
 	if err := json.NewDecoder(out).Decode(&said); err != nil {
 		t.Fatalf("%v\n%s", err, &errors)
 	}
-	if page := getPage(t, said.URL); !strings.Contains(page, "<title>Tally dashboard</title>") {
+	if page, _ := get(t, said.URL); !strings.Contains(page, "<title>Tally dashboard</title>") {
 		t.Errorf("the page is %s", page)
 	}
 	cancel()
@@ -82,12 +59,9 @@ func TestDashboardRefuses(t *testing.T) {
 		}
 	}
 	// A port that nobody chose may be in use: another one does.
-	another, err := listenDashboard("port", taken, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := another.Close(); err != nil {
-		t.Error(err)
+	unchosen := page{flag: "port", first: taken, chosen: func() bool { return false }}
+	if another := unchosen.port(); another.first != 0 {
+		t.Errorf("got port %d, want any", another.first)
 	}
 }
 
@@ -107,39 +81,8 @@ func (f *follower) readDashboard(enough func(read string) bool) string {
 		n, err := stream.Body.Read(chunk)
 		read.Write(chunk[:n])
 		if err != nil {
-			f.t.Fatalf("%v\n%s", err, &read)
+			f.t.Fatalf("%v\n%s\n%s", err, &read, &f.read)
 		}
 	}
 	return read.String()
-}
-
-// tally dev serves the dashboard unless it is told not to, and knows there what the functions do.
-func TestDevDashboard(t *testing.T) {
-	ports := freePorts(t, 3)
-	c, out := startDev(t, ports, "--dashboard-port", "0")
-	out.await("Add 1 from here")
-	increment(t, ports, "demo-tally", "(default)", "likes")
-	out.await("rollups/likes  count 1  1 shards")
-	out.readDashboard(func(read string) bool {
-		return strings.Contains(read, `"name":"counters/likes"`) && strings.Contains(read, `"events":1`) && strings.Contains(read, `"writes":1,`)
-	})
-	if err := c.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	out.awaitExit(0)
-	wantNoListeners(t, ports, 3)
-}
-
-func TestDevWithoutDashboard(t *testing.T) {
-	c := tally(t, "dev", "--dashboard=false", "--instances", "1", "--functions-port", strconv.Itoa(freePorts(t, 1)), "--project", emulatortest.Project(t))
-	c.Env = append(c.Env, "FIRESTORE_EMULATOR_HOST="+emulatortest.Addr())
-	out := c.follow(t)
-	out.await("Add 1 from here")
-	if err := c.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	out.awaitExit(0)
-	if strings.Contains(out.read.String(), "dashboard") {
-		t.Errorf("there is a dashboard:\n%s", &out.read)
-	}
 }

@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/localstack"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
@@ -27,101 +30,58 @@ acknowledged. Exits with status 0 only if all are equal. The defaults take about
   tally demo --kill --duplicates 0.1 --lost-acks 0.1
   tally demo --counters 1 --rate 100 --json | jq .lag_ms`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			d.out, d.stack.logs = c.OutOrStdout(), c.ErrOrStderr()
+			d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
 			return d.run(c.Context())
 		},
 	}
-	d.stack.flags(c)
+	d.stack.define(c)
 	f := c.Flags()
-	f.IntVar(&d.counters, "counters", 5, "counters")
-	f.IntVar(&d.shards, "num-shards", 10, "shards of each counter")
-	f.IntVar(&d.increments, "increments", 2000, "increments in all, each by 1")
-	f.IntVar(&d.clients, "clients", 16, "clients that increment at once")
-	f.Float64Var(&d.rate, "rate", 200, "increments a second, of all clients together")
-	f.BoolVar(&d.kill, "kill", false, "kill -9 one functions process in the middle of the load, and start another")
-	f.Float64Var(&d.stack.faults.Duplicates, "duplicates", 0, "chance that an event is delivered twice")
-	f.Float64Var(&d.stack.faults.LostAcks, "lost-acks", 0, "chance that an acknowledgement is lost, and the event is delivered again")
-	f.Uint64Var(&d.stack.faults.Seed, "seed", 1, "seed of the faults")
+	f.IntVar(&d.load.Counters, "counters", 5, "counters")
+	f.IntVar(&d.load.Shards, "num-shards", 10, "shards of each counter")
+	f.IntVar(&d.load.Increments, "increments", 2000, "increments in all, each by 1")
+	f.IntVar(&d.load.Clients, "clients", 16, "clients that increment at once")
+	f.Float64Var(&d.load.Rate, "rate", 200, "increments a second, of all clients together")
+	f.BoolVar(&d.load.Kill, "kill", false, "kill -9 one functions process in the middle of the load, and start another")
+	f.Float64Var(&d.stack.Faults.Duplicates, "duplicates", 0, "chance that an event is delivered twice")
+	f.Float64Var(&d.stack.Faults.LostAcks, "lost-acks", 0, "chance that an acknowledgement is lost, and the event is delivered again")
+	f.Uint64Var(&d.stack.Faults.Seed, "seed", 1, "seed of the faults")
 	f.BoolVar(&d.json, "json", false, "print one JSON object instead of a table, and nothing else on standard output")
 	return c
 }
 
 // A demo is one run of the demo command.
 type demo struct {
-	stack      stackOptions
-	counters   int
-	shards     int
-	increments int
-	clients    int
-	rate       float64
-	kill       bool
-	json       bool
-	out        io.Writer
-}
-
-// A result is what a demo found. Its JSON form is documented in docs/cli.md.
-type result struct {
-	Increments   int              `json:"increments"`
-	Acknowledged int              `json:"acknowledged"`
-	InDoubt      int64            `json:"in_doubt"`
-	Expected     map[string]int64 `json:"expected"`
-	RolledUp     map[string]int64 `json:"rolled_up"`
-	Exact        bool             `json:"exact"`
-
-	Lag      lag       `json:"lag_ms"`
-	QuietLag *quietLag `json:"quiet_lag_ms,omitempty"` // nil: there were no lone increments
-
-	Events      int   `json:"events"`
-	Redelivered int   `json:"redelivered"`
-	RollUps     int64 `json:"rollup_writes"`
-	Reads       int64 `json:"reads"`
-
-	Seen            int     `json:"rollups_seen"`
-	WritesPerSecond int     `json:"writes_per_counter_per_second_max"` // of those seen
-	Seconds         float64 `json:"seconds"`
-
-	wrong map[string]bool // counters whose roll-up is not what it must be
-}
-
-// A lag is from an increment's commit to the moment when a listener sees a roll-up that covers it,
-// in milliseconds.
-type lag struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
-}
-
-type quietLag struct {
-	P50 float64 `json:"p50"`
+	stack     stackFlags
+	load      localstack.Load
+	json      bool
+	out, logs io.Writer
 }
 
 // maxSeconds bounds the load: one that takes longer is a mistake.
 const maxSeconds = 24 * 60 * 60
 
 func (d *demo) check() error {
+	l := d.load
 	for _, flag := range []struct {
 		name  string
 		value int
-	}{{"counters", d.counters}, {"num-shards", d.shards}, {"increments", d.increments}, {"clients", d.clients}} {
+	}{{"counters", l.Counters}, {"num-shards", l.Shards}, {"increments", l.Increments}, {"clients", l.Clients}} {
 		if flag.value < 1 {
 			return fmt.Errorf("--%s %d: want at least 1", flag.name, flag.value)
 		}
 	}
-	if !(d.rate > 0) {
-		return fmt.Errorf("--rate %v: want more than 0 increments a second", d.rate)
+	if !(l.Rate > 0) {
+		return fmt.Errorf("--rate %v: want more than 0 increments a second", l.Rate)
 	}
-	if d.kill && d.load() < 2 {
-		return fmt.Errorf("--kill: %d of %d increments are lone ones; want at least 2 more, to kill a process in the middle of them", d.increments-d.load(), d.increments)
+	if l.Kill && l.Increments-l.Lone() < 2 {
+		return fmt.Errorf("--kill: %d of %d increments are lone ones; want at least 2 more, to kill a process in the middle of them", l.Lone(), l.Increments)
 	}
-	if d.seconds() > maxSeconds {
-		return fmt.Errorf("--rate %v: %d increments would take %.0f s; want at most %d s, a day", d.rate, d.increments, d.seconds(), maxSeconds)
+	if l.Seconds() > maxSeconds {
+		return fmt.Errorf("--rate %v: %d increments would take %.0f s; want at most %d s, a day", l.Rate, l.Increments, l.Seconds(), maxSeconds)
 	}
-	for _, flag := range []struct {
-		name  string
-		value float64
-	}{{"duplicates", d.stack.faults.Duplicates}, {"lost-acks", d.stack.faults.LostAcks}} {
-		if !(flag.value >= 0 && flag.value < 1) {
-			return fmt.Errorf("--%s %v: want a chance, at least 0 and below 1", flag.name, flag.value)
+	for name, chance := range map[string]float64{"duplicates": d.stack.Faults.Duplicates, "lost-acks": d.stack.Faults.LostAcks} {
+		if !(chance >= 0 && chance < 1) {
+			return fmt.Errorf("--%s %v: want a chance, at least 0 and below 1", name, chance)
 		}
 	}
 	return nil
@@ -133,66 +93,52 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.check(); err != nil {
 		return err
 	}
-	var err error
-	if d.stack.folder, err = here(); err != nil {
+	folder, err := here()
+	if err != nil {
 		return err
 	}
-	d.stack.project = "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
-	d.stack.variables = []string{"TALLY_ROUTES=" + rollup.DefaultRoute, "TALLY_DATABASES=" + firestore.DefaultDatabaseID}
-	d.stack.billed = true
-	d.stack.logLevel, d.stack.lines = "WARN", new(lines) // what goes well needs no line
-	d.stack.lines.open(d.stack.logs, "")
-	defer d.stack.lines.close()
-	s, err := startStack(ctx, d.stack)
-	defer s.stop()
+	defer d.stack.clean()
+	project := "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
+	variables := map[string]string{"TALLY_ROUTES": rollup.DefaultRoute, "TALLY_DATABASES": firestore.DefaultDatabaseID}
+	if err := d.stack.configure(ctx, folder, project, "WARN", variables); err != nil { // what goes well needs no line
+		return err
+	}
+	d.stack.lines.open(d.logs, "")
+	defer d.stack.lines.close(d.logs)
+	d.stack.Fetch = fetchEmulator(d.logs)
+	d.stack.Say = func(format string, args ...any) { fmt.Fprintf(d.logs, "tally: "+format+"\n", args...) }
+	s, err := localstack.Start(ctx, d.stack.Options)
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err) // an interrupted start fails in many ways
 	}
-	limit := d.limit(s.config.Cadence)
-	late := fmt.Errorf("not done after %v", limit)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer s.Stop()
+	limit := d.load.Limit(s.Config.Cadence)
+	ctx, cancel := s.WhileUp(ctx)
 	defer cancel()
-	ctx, down := s.whileUp(ctx)
-	defer down()
-	p := newProgress(d.stack.logs, "creating counters", "increments", d.increments)
-	defer p.stop()
-	l := newLoad(d, s, p)
-	r, err := l.run(ctx)
+	late := fmt.Errorf("not done after %v", limit)
+	ctx, end := context.WithCancelCause(ctx) // a deadline would end the rate limiter's waits before it is there
+	defer time.AfterFunc(limit, func() { end(late) }).Stop()
+	p := newProgress(d.logs, "creating counters", "increments", d.load.Increments)
+	d.load.Progress = func(stage string, done int) {
+		p.describe(stage)
+		p.at(done, d.load.Increments)
+	}
+	r, err := d.load.Run(ctx, s)
 	p.stop()
+	if cause := context.Cause(ctx); err != nil && cause != nil && cause != late {
+		return cause
+	}
 	if err != nil {
-		switch cause := context.Cause(ctx); cause {
-		case nil:
-			return err
-		case late:
-			return fmt.Errorf("%w: %s", late, l.missing())
-		default:
-			return cause
-		}
+		return err
 	}
 	return d.report(r)
 }
 
-// limit is how long the demo may take, once all is started: twice the time that the load should
-// take, the quiet increments' waits, and some for slow machines and the last roll-ups.
-func (d *demo) limit(cadence time.Duration) time.Duration {
-	quiet := time.Duration(d.quietRounds()*d.counters) * idleAfter(cadence)
-	return 2*time.Duration(d.seconds()*float64(time.Second)) + quiet + 10*cadence + 2*time.Minute
-}
-
-// quietRounds is how many lone increments each counter gets.
-func (d *demo) quietRounds() int { return min(maxQuietRounds, d.increments/d.counters) }
-
-// load is how many increments are not lone ones.
-func (d *demo) load() int { return d.increments - d.counters*d.quietRounds() }
-
-// seconds is how long the load takes at its rate.
-func (d *demo) seconds() float64 { return float64(d.increments) / d.rate }
-
 // report prints the result, and returns an error if it is not exact.
-func (d *demo) report(r result) error {
+func (d *demo) report(r localstack.Result) error {
 	print := d.printTable
 	if d.json {
-		print = func(r result) error { return json.NewEncoder(d.out).Encode(r) }
+		print = func(r localstack.Result) error { return json.NewEncoder(d.out).Encode(r) }
 	}
 	if err := print(r); err != nil {
 		return err
@@ -203,13 +149,13 @@ func (d *demo) report(r result) error {
 	return nil
 }
 
-func (d *demo) printTable(r result) error {
+func (d *demo) printTable(r localstack.Result) error {
 	w := new(strings.Builder)
 	fmt.Fprintln(w, "COUNTER\tINCREMENTS\tROLLED UP")
-	for _, id := range sortedKeys(r.Expected) {
+	for _, id := range slices.Sorted(maps.Keys(r.Expected)) {
 		mark := "exact"
 		switch {
-		case r.wrong[id]:
+		case r.Wrong[id]:
 			mark = "WRONG"
 		case r.Expected[id] != r.RolledUp[id]:
 			mark = "exact but for increments in doubt"

@@ -3,12 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"maps"
 	"net"
+	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,7 +18,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/localstack"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
@@ -36,129 +37,144 @@ of .firebaserc, the security rules are those of firebase.json; without these fil
   tally dev --web
   TALLY_ROUTES='posts/{post}/shards/{shard} -> rollups/{post} : likes, views' tally dev --instances 1`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			d.out, d.stack.logs = c.OutOrStdout(), c.ErrOrStderr()
-			return d.run(c.Context())
+			d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
+			if err := d.run(c.Context()); c.Context().Err() == nil {
+				return err
+			}
+			return nil // the user stopped it
 		},
 	}
-	d.stack.flags(c)
-	c.Flags().StringVar(&d.stack.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else demo-tally); the emulator takes any, and touches none")
-	d.page.flags(c)
-	d.dashboard.flags(c)
-	c.Flags().DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule, which keeps the routes that say \"every\" from one to the next")
+	d.stack.define(c)
+	f := c.Flags()
+	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else demo-tally); the emulator takes any, and touches none")
+	f.BoolVar(&d.example.on, "web", false, "serve the example page of the web client")
+	d.example.define(c, "web-port", 8090, "the example page")
+	f.BoolVar(&d.dashboard.on, "dashboard", true, "serve the live dashboard")
+	d.dashboard.define(c, "dashboard-port", dashboardPort, "the dashboard")
+	f.DurationVar(&d.every, "every", time.Minute, "time between two calls of RollUpOnSchedule, which keeps the routes that say \"every\" from one to the next")
 	return c
 }
 
 // A dev is one run of the dev command.
 type dev struct {
-	stack stackOptions
-	every time.Duration
-	out   io.Writer
-
-	lines *lines
-	hints hints
-
-	page      examplePage
-	dashboard devDashboard
+	stack              stackFlags
+	project            string
+	every              time.Duration
+	example, dashboard page
+	out, logs          io.Writer
 }
 
-func (d *dev) run(ctx context.Context) (err error) {
-	if d.stack.folder, err = here(); err != nil {
+func (d *dev) run(ctx context.Context) error {
+	folder, err := here()
+	if err != nil {
 		return err
 	}
-	if d.stack.project, _, err = projectOf(d.stack.project, d.stack.folder); err != nil {
+	if d.project, _, err = projectOf(d.project, folder); err != nil {
 		return err
 	}
-	d.stack.project = cmp.Or(d.stack.project, "demo-tally")
+	d.project = cmp.Or(d.project, "demo-tally")
 	if d.every <= 0 {
 		return fmt.Errorf("--every %v: want more than 0", d.every)
 	}
-	if d.page.on {
-		defer d.page.close()
-		if err := d.page.reserve(d.stack); err != nil {
-			return ended(ctx, err)
+	var pages []*page
+	var ports []port
+	for _, p := range []*page{&d.example, &d.dashboard} {
+		if p.on {
+			pages, ports = append(pages, p), append(ports, p.port())
 		}
 	}
-	if d.stack.billed = d.dashboard.on; d.dashboard.on {
-		defer d.dashboard.close()
-		if err := d.dashboard.reserve(); err != nil {
+	defer d.stack.clean()
+	err = d.stack.configure(ctx, folder, d.project, "DEBUG", map[string]string{"TALLY_SCHEDULE_PERIOD": d.every.String()}, ports...) // roll-ups are logged at DEBUG
+	if err != nil {
+		return err
+	}
+	if host := d.stack.Config.EmulatorHost; host != "" {
+		if other, err := devVariables(ctx, host, d.project); err != nil || other != nil {
+			return cmp.Or(err, fmt.Errorf("another tally dev runs on %s for project %s", host, d.project))
+		}
+	}
+	for _, p := range pages {
+		defer p.close()
+		if err := p.open(); err != nil {
 			return err
 		}
 	}
-	d.stack.variables = []string{"TALLY_SCHEDULE_PERIOD=" + d.every.String()}
-	d.lines = new(lines)
-	d.hints.say, d.hints.often = d.lines.print, func(more, text string) { d.lines.often(time.Now(), more, text) }
-	defer d.lines.close()
-	d.stack.logLevel, d.stack.lines = "DEBUG", d.lines // roll-ups are logged at DEBUG
-	s, err := startStack(ctx, d.stack)
-	defer s.stop()
-	if err == nil && d.page.on {
-		err = d.page.start(ctx, s)
-	}
+	lines := &d.stack.lines
+	defer lines.close(d.logs)
+	d.stack.Fetch, d.stack.Say = fetchEmulator(d.logs), lines.print
+	s, err := localstack.Start(ctx, d.stack.Options)
 	if err != nil {
-		d.lines.open(d.stack.logs, "")
-		return ended(ctx, err)
+		return err
 	}
-	ctx, cancel := s.whileUp(ctx)
+	defer s.Stop()
+	variables := maps.Clone(s.Environment)
+	maps.DeleteFunc(variables, func(name, _ string) bool { return !strings.HasPrefix(name, "TALLY_") })
+	forget, err := noteDev(ctx, s.Addr, d.project, variables)
+	if err != nil {
+		return err
+	}
+	defer forget()
+	ctx, cancel := s.WhileUp(ctx)
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel()
-	if d.dashboard.on {
-		if err := d.dashboard.start(ctx, s, &work, func(err error) { d.lines.print("%v", err) }); err != nil {
-			return ended(ctx, err)
+	if d.example.on {
+		handler, err := examplePage(ctx, s)
+		if err != nil {
+			return fmt.Errorf("--web: %w", err)
 		}
+		server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		defer server.Close()
+		go func() { _ = server.Serve(d.example.listener) }() // until Close
 	}
-	d.lines.open(d.out, d.greeting(s))
-	for n := range d.stack.instances {
-		work.Go(func() { d.keep(ctx, s, n) })
-	}
-	work.Go(func() { d.schedule(ctx, s) })
-	for _, client := range s.clients {
-		work.Go(func() { d.hints.lookAround(ctx, client, s.config.Routes) })
-	}
-	if s.started != nil {
+	lines.open(d.out, d.greeting(s))
+	if d.dashboard.on {
 		work.Go(func() {
-			err := s.started.Refusals(ctx, func(r emulator.Refusal) { d.hints.refused(filepath.Base(s.options.rules), r) })
-			if err != nil && ctx.Err() == nil {
-				d.lines.print("refused requests are no longer shown: %v", err)
+			if err := showDashboard(ctx, &d.dashboard, s); err != nil {
+				lines.print("%v", err)
+			}
+		})
+	}
+	work.Go(func() { s.Keep(ctx, d.every) })
+	h := &hints{
+		routes: s.Config.Routes, file: filepath.Base(d.stack.Rules), rules: strings.Split(string(d.stack.text), "\n"),
+		say: func(kind, text string) { lines.add(time.Now(), kind, text) },
+	}
+	for _, client := range s.Clients {
+		work.Go(func() { h.lookAround(ctx, client) })
+	}
+	if s.Emulator != nil {
+		work.Go(func() {
+			if err := s.Emulator.Refusals(ctx, h.refused); err != nil && ctx.Err() == nil {
+				lines.print("refused requests are no longer shown: %v", err)
 			}
 		})
 	}
 	<-ctx.Done()
-	if err := context.Cause(ctx); errors.Is(err, errEmulator) {
-		return err
-	}
-	return nil
-}
-
-// ended returns nil instead of an error that only says that the user stopped the command.
-func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return context.Cause(ctx)
 }
 
 // greeting says what runs and how to use it.
-func (d *dev) greeting(s *stack) string {
-	host, port, _ := net.SplitHostPort(s.addr) // no error: something answers there
+func (d *dev) greeting(s *localstack.Stack) string {
+	host, port, _ := net.SplitHostPort(s.Addr) // no error: something answers there
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nTally runs. Stop it with Ctrl-C.\n\n  Firestore   %s, project %s\n", s.addr, d.stack.project)
-	for n := range d.stack.instances {
-		i := s.instance(n)
-		fmt.Fprintf(&b, "  functions   process %d: %s\n              %s\n", i.cmd.Process.Pid, i.url("RollUpOnWrite"), i.url("RollUpOnSchedule"))
+	fmt.Fprintf(&b, "\nTally runs. Stop it with Ctrl-C.\n\n  Firestore   %s, project %s\n", s.Addr, d.project)
+	for n := range s.Processes {
+		p := s.Process(n)
+		fmt.Fprintf(&b, "  functions   process %d: %s\n              %s\n", p.Pid, p.URL("RollUpOnWrite"), p.URL("RollUpOnSchedule"))
 	}
-	for _, route := range s.config.Routes {
+	for _, route := range s.Config.Routes {
 		fmt.Fprintf(&b, "  route       %s\n", route)
 	}
-	fmt.Fprintf(&b, "  rules       %s\n", s.rules())
-	if d.page.on {
-		fmt.Fprintf(&b, "  web page    %s\n", d.page.url())
+	fmt.Fprintf(&b, "  rules       %s\n", d.stack.rules())
+	if d.example.on {
+		fmt.Fprintf(&b, "  web page    %s\n", d.example.url())
 	}
 	if d.dashboard.on {
-		fmt.Fprintf(&b, "  dashboard   %s\n", dashboardURL(d.dashboard.listener))
+		fmt.Fprintf(&b, "  dashboard   %s\n", d.dashboard.url())
 	}
 	database := ""
-	if id := s.config.Databases[0]; id != firestore.DefaultDatabaseID {
+	if id := s.Config.Databases[0]; id != firestore.DefaultDatabaseID {
 		database = ", '" + id + "'"
 	}
 	fmt.Fprintf(&b, `
@@ -170,9 +186,9 @@ Point an app at it:
 To sign users in yourself, run firebase emulators:start --only auth --project %[1]s, leave mockUserToken out, add apiKey: 'any' to
 initializeApp, and call connectAuthEmulator(getAuth(), 'http://127.0.0.1:9099').
 
-`, d.stack.project, database, host, port, s.addr)
-	if command := addOne(s.config.Routes, s.config.Databases[0]); command != "" {
-		fmt.Fprintf(&b, "Add 1 from here:\n  export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%s\n  %s\n\n", s.addr, d.stack.project, command)
+`, d.project, database, host, port, s.Addr)
+	if command := addOne(s.Config.Routes, s.Config.Databases[0]); command != "" {
+		fmt.Fprintf(&b, "Add 1 from here:\n  export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%s\n  %s\n\n", s.Addr, d.project, command)
 	}
 	return b.String()
 }
@@ -210,18 +226,10 @@ func addOne(routes rollup.Routes, database string) string {
 
 // thisCommand is how a user who started this process starts tally.
 func thisCommand() string {
-	executable, err := os.Executable()
-	if err != nil || fromGoRun(executable) {
+	if fromGoRun(os.Args[0]) {
 		return "go run ./cmd/tally"
 	}
-	if found, err := exec.LookPath("tally"); err == nil {
-		onPath, err := os.Stat(found)
-		this, thisErr := os.Stat(executable)
-		if err == nil && thisErr == nil && os.SameFile(onPath, this) {
-			return "tally"
-		}
-	}
-	return shellQuoted(executable)
+	return shellQuoted(os.Args[0])
 }
 
 var plainWord = regexp.MustCompile(`^[\w/.-]+$`)
@@ -232,44 +240,4 @@ func shellQuoted(text string) string {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
-// restartPause keeps a functions process that cannot live from being started without end.
-const restartPause = time.Second
-
-// keep starts the n-th functions process again whenever it ends by itself.
-func (d *dev) keep(ctx context.Context, s *stack, n int) {
-	for {
-		i := s.instance(n)
-		select {
-		case <-ctx.Done():
-			return
-		case <-i.ended:
-		}
-		d.lines.print("functions process at port %d ended (%v); starting another", i.port, i.reason)
-		if sleep(ctx, restartPause) != nil {
-			return
-		}
-		if err := s.startInstance(ctx, n); err != nil {
-			d.lines.print("%v", err)
-		}
-	}
-}
-
-// schedule is Cloud Scheduler. Routes that say "every" need not wait for the first tick.
-func (d *dev) schedule(ctx context.Context, s *stack) {
-	tick := time.NewTicker(d.every)
-	defer tick.Stop()
-	for due := len(s.config.Routes.Scheduled()) > 0; ; due = true {
-		if due {
-			if err := s.instance(0).callSchedule(ctx); err != nil && ctx.Err() == nil {
-				d.lines.print("RollUpOnSchedule failed: %v", err)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
 }

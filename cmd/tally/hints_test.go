@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/firestore-tally/tally/internal/emulator"
@@ -21,8 +21,8 @@ func parsed(t *testing.T, text string) rollup.Routes {
 // A hint is said once, about what is wrong for sure, and suggests only routes that fit the others.
 func TestHints(t *testing.T) {
 	var said []string
-	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }, often: func(_, text string) { said = append(said, text) }}
-	routes := parsed(t, rollup.DefaultRoute+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h")
+	h := hints{file: "my.rules", rules: strings.Split("rules_version = '2';\n  allow write: if false;\n", "\n"), say: func(_, text string) { said = append(said, text) }}
+	h.routes = parsed(t, rollup.DefaultRoute+"; posts/{p}/likes/{l} -> post_totals/{p} : count() as likes; a/{a}/s/{s} -> a/{a} : n : documents : existing : every 1h")
 	for _, doc := range []struct {
 		path   string
 		fields map[string]any
@@ -44,17 +44,16 @@ func TestHints(t *testing.T) {
 		{"Shards/likes", map[string]any{"num_shards": int64(1)}},
 		{"Shards/x", map[string]any{"n": int64(1)}},
 	} {
-		h.document(routes, doc.path, doc.fields)
+		h.document(doc.path, doc.fields)
 	}
 
-	rules := "rules_version = '2';\n  allow write: if false;\n"
 	for _, r := range []emulator.Refusal{
-		{Method: "update", Database: "(default)", Path: "a/1", Lines: []int{2}, Rules: rules},
-		{Method: "update", Database: "(default)", Path: "a/2", Lines: []int{2}, Rules: rules},
-		{Method: "update", Database: "other", Path: "a/\n", User: "ann", Lines: []int{2, 9}, Rules: rules},
+		{Method: "update", Database: "(default)", Path: "a/1", Lines: []int{2}},
+		{Method: "update", Database: "(default)", Path: "a/2", Lines: []int{2}},
+		{Method: "update", Database: "other", Path: "a/\n", User: "ann", Lines: []int{2, 9}},
 		{Method: "list", Database: "(default)", Path: "a/*"},
 	} {
-		h.refused("my.rules", r)
+		h.refused(r)
 	}
 	want := []string{
 		"counters/a/shards/1 has m, n, not count; to sum it, the route is counters/{counter}/shards/{shard} -> rollups/{counter} : m, n",

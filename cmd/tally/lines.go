@@ -20,10 +20,10 @@ const clock = "15:04:05.000"
 type lines struct {
 	all bool // the functions' lines of every severity; else roll-ups and warnings only
 
-	mu   sync.Mutex
-	out  io.Writer        // nil until open
-	held bytes.Buffer     // until then
-	seen map[string]*kind // for a second from the first line on
+	mu     sync.Mutex
+	out    io.Writer         // nil until open
+	held   bytes.Buffer      // until then
+	bursts map[string]*burst // by the kind of their lines
 }
 
 // open prints the text, and from now on what was printed until now and is printed later.
@@ -35,103 +35,82 @@ func (l *lines) open(out io.Writer, text string) {
 	_, _ = l.held.WriteTo(out)
 }
 
-// close ends all bursts. Nothing is printed any more.
-func (l *lines) close() {
+// close ends all bursts. Nothing is printed any more. What is still held goes to another output.
+func (l *lines) close(other io.Writer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, more := range slices.Sorted(maps.Keys(l.seen)) {
-		l.sum(more)
+	for _, kind := range slices.Sorted(maps.Keys(l.bursts)) {
+		l.end(kind)
 	}
+	_, _ = l.held.WriteTo(other)
 	l.out = io.Discard
 }
 
 // print prints a line with the time.
 func (l *lines) print(format string, args ...any) {
+	l.add(time.Now(), "", fmt.Sprintf(format, args...))
+}
+
+// A burst begins with a line of a kind of which there may be many. Only the first few lines of its time
+// are printed, how many more there were, and the last.
+type burst struct {
+	n    int
+	last string
+}
+
+const (
+	burstTime = time.Second
+	few       = 4
+)
+
+// add prints a line of a time and of a kind, "" if there are not many of its kind.
+func (l *lines) add(t time.Time, kind, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.write(time.Now(), fmt.Sprintf(format, args...))
+	if kind == "" {
+		l.write(t, text)
+		return
+	}
+	b := l.bursts[kind]
+	if b == nil {
+		if l.bursts == nil {
+			l.bursts = make(map[string]*burst)
+		}
+		b = new(burst)
+		l.bursts[kind] = b
+		time.AfterFunc(burstTime, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.end(kind)
+		})
+	}
+	b.last = text
+	if b.n++; b.n <= few {
+		l.write(t, text)
+	}
+}
+
+// end ends a burst, if close has not. The last line is shown, for it is the latest roll-up.
+func (l *lines) end(kind string) {
+	b := l.bursts[kind]
+	if b == nil {
+		return
+	}
+	delete(l.bursts, kind)
+	if more := b.n - few - 1; more > 0 {
+		l.write(time.Now(), fmt.Sprintf("… and %d %s more, then", more, kind))
+	}
+	if b.n > few {
+		l.write(time.Now(), b.last)
+	}
 }
 
 func (l *lines) write(t time.Time, text string) {
-	out := l.out
-	if out == nil {
-		out = &l.held
+	var out io.Writer = &l.held
+	if l.out != nil {
+		out = l.out
 	}
 	fmt.Fprintf(out, "%s  %s\n", t.Local().Format(clock), text)
-}
-
-// Of many lines of one kind within a burst's time, only the first few are printed, and how many more there
-// were.
-const (
-	burst = time.Second
-	few   = 4
-)
-
-// A kind of lines.
-type kind struct {
-	n    int
-	last string // of those that were not printed
-}
-
-// often prints a line of a kind of which there may be many; more is what they are called.
-func (l *lines) often(t time.Time, more, text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.seen == nil {
-		l.seen = make(map[string]*kind)
-	}
-	k := l.seen[more]
-	if k == nil {
-		k = new(kind)
-		l.seen[more] = k
-	}
-	if k.n++; k.n <= few {
-		l.write(t, text)
-	} else {
-		k.last = text
-	}
-	if k.n == 1 {
-		time.AfterFunc(burst, func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.sum(more)
-		})
-	}
-}
-
-// sum ends a kind's burst. What was last is shown, for a roll-up is then the latest.
-func (l *lines) sum(more string) {
-	k := l.seen[more]
-	if k == nil {
-		return // closed
-	}
-	if n := k.n - few - 1; n > 0 {
-		l.write(time.Now(), fmt.Sprintf("… and %d %s more, then", n, more))
-	}
-	if k.n > few {
-		l.write(time.Now(), k.last)
-	}
-	delete(l.seen, more)
-}
-
-// of returns a writer for the log of a functions process.
-func (l *lines) of() io.Writer { return &logWriter{lines: l} }
-
-type logWriter struct {
-	lines *lines
-	begun []byte // a line that is not whole yet
-}
-
-func (w *logWriter) Write(p []byte) (int, error) {
-	w.begun = append(w.begun, p...)
-	for {
-		line, rest, whole := bytes.Cut(w.begun, []byte("\n"))
-		if !whole {
-			return len(p), nil
-		}
-		w.lines.logged(line)
-		w.begun = rest
-	}
 }
 
 // logged prints a line that a functions process logged: JSON, as internal/app makes it, or what else a
@@ -145,48 +124,42 @@ func (l *lines) logged(line []byte) {
 		return
 	}
 	message, severity := fmt.Sprint(record["message"]), fmt.Sprint(record["severity"])
-	t, _ := time.Parse(time.RFC3339Nano, fmt.Sprint(record["time"])) // as slog writes it
-	if message == "rolled up" || message == "removed" {
-		if text, err := rolledUp(message, line); err == nil {
-			l.often(t, "roll-ups", text)
-			return
+	t := timeOf(record["time"])
+	switch {
+	case message == "rolled up" || message == "removed":
+		l.add(t, "roll-ups", shown(rolledUp(message, record)))
+	case l.all || severity != "DEBUG" && severity != "INFO":
+		text := severity + "  " + message
+		for _, key := range slices.Sorted(maps.Keys(record)) {
+			switch {
+			case key == "message", key == "severity", key == "time", strings.HasPrefix(key, "logging.googleapis.com/"):
+			case key == "database" && record[key] == "(default)":
+			default:
+				text += fmt.Sprintf("  %s %v", key, record[key])
+			}
 		}
+		l.add(t, fmt.Sprintf("lines like %q", message), shown(text))
 	}
-	if !l.all && (severity == "DEBUG" || severity == "INFO") {
-		return
-	}
-	text := severity + "  " + message
-	for _, key := range slices.Sorted(maps.Keys(record)) {
-		switch {
-		case key == "message", key == "severity", key == "time", strings.HasPrefix(key, "logging.googleapis.com/"):
-		case key == "database" && record[key] == "(default)":
-		default:
-			text += fmt.Sprintf("  %s %v", key, record[key])
-		}
-	}
-	l.often(t, fmt.Sprintf("lines like %q", message), shown(text))
 }
 
 // rolledUp returns what is printed of a roll-up that a functions process has written or removed.
-func rolledUp(message string, line []byte) (string, error) {
-	var r struct {
-		Database, Counter string
-		Totals            map[string]string
-		NumShards         int64     `json:"num_shards"`
-		AsOf              time.Time `json:"as_of"`
-	}
-	if err := json.Unmarshal(line, &r); err != nil {
-		return "", err
-	}
-	text := r.Counter
-	if r.Database != "(default)" {
-		text = r.Database + ": " + text
+func rolledUp(message string, record map[string]any) string {
+	text := fmt.Sprint(record["counter"])
+	if database := fmt.Sprint(record["database"]); database != "(default)" {
+		text = database + ": " + text
 	}
 	if message == "removed" {
-		return shown(text + "  removed"), nil
+		return text + "  removed"
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Totals)) {
-		text += "  " + name + " " + r.Totals[name]
+	totals, _ := record["totals"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(totals)) {
+		text += fmt.Sprintf("  %s %v", name, totals[name])
 	}
-	return shown(fmt.Sprintf("%s  %d shards  as of %s", text, r.NumShards, r.AsOf.Local().Format(clock))), nil
+	return fmt.Sprintf("%s  %v shards  as of %s", text, record["num_shards"], timeOf(record["as_of"]).Local().Format(clock))
+}
+
+// timeOf returns a time that was logged.
+func timeOf(value any) time.Time {
+	t, _ := time.Parse(time.RFC3339Nano, fmt.Sprint(value)) // as slog writes it
+	return t
 }

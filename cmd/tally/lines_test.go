@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,25 +23,25 @@ func TestLines(t *testing.T) {
 		time.Local = time.UTC // at the bubble's begin it is midnight there
 		var out bytes.Buffer
 		l := new(lines)
-		log := l.of()
-		_, _ = io.WriteString(log, rolledUpLine("(default)", "rollups/early", 1))
+		log := func(line string) { l.logged([]byte(line)) }
+		log(rolledUpLine("(default)", "rollups/early", 1))
 		l.open(&out, "Hello.\n")
-		_, _ = io.WriteString(log, rolledUpLine("other", "rollups/\x1b\u202e", 2)[:30])
-		_, _ = io.WriteString(log, rolledUpLine("other", `rollups/\u001b\u202e`, 2)[30:]+`{"time":"2000-01-01T00:00:00.5Z","severity":"INFO","message":"configured"}`+"\n")
-		_, _ = io.WriteString(log, `{"time":"2000-01-01T00:00:00.5Z","severity":"WARNING","message":"rolled up late","database":"(default)","counter":"rollups/x","lag_seconds":9007199254740993,"logging.googleapis.com/trace":"t"}`+"\n")
-		_, _ = io.WriteString(log, "panic: \x1b\n")
+		log(rolledUpLine("other", `rollups/\u001b\u202e`, 2))
+		log(`{"time":"2000-01-01T00:00:00.5Z","severity":"INFO","message":"configured"}`)
+		log(`{"time":"2000-01-01T00:00:00.5Z","severity":"WARNING","message":"rolled up late","database":"(default)","counter":"rollups/x","lag_seconds":9007199254740993,"logging.googleapis.com/trace":"t"}`)
+		log("panic: \x1b")
 		for range 2 {
 			for n := range 500 {
-				_, _ = io.WriteString(log, rolledUpLine("(default)", "rollups/busy", n))
+				log(rolledUpLine("(default)", "rollups/busy", n))
 			}
-			time.Sleep(burst + time.Millisecond)
+			time.Sleep(burstTime + time.Millisecond)
 		}
-		_, _ = io.WriteString(log, `{"time":"2000-01-01T00:00:02.5Z","severity":"DEBUG","message":"removed","database":"(default)","counter":"rollups/x","totals":{},"as_of":"2000-01-01T00:00:02Z"}`+"\n")
+		log(`{"time":"2000-01-01T00:00:02.5Z","severity":"DEBUG","message":"removed","database":"(default)","counter":"rollups/x","totals":{},"as_of":"2000-01-01T00:00:02Z"}`)
 		for n := range 5 {
-			_, _ = io.WriteString(log, rolledUpLine("(default)", "rollups/busy", n))
+			log(rolledUpLine("(default)", "rollups/busy", n))
 		}
-		l.close()
-		_, _ = io.WriteString(log, rolledUpLine("(default)", "rollups/late", 1))
+		l.close(&out)
+		log(rolledUpLine("(default)", "rollups/late", 1))
 		want := `Hello.
 00:00:00.000  rollups/early  a 1  b 2  10 shards  as of 00:00:00.000
 00:00:00.000  other: rollups/\u001b\u202e  a 2  b 2  10 shards  as of 00:00:00.000
@@ -69,4 +68,16 @@ func TestLines(t *testing.T) {
 			t.Errorf("printed (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// What is printed until the greeting waits for it. If there is none, it goes where errors go.
+func TestLinesWithoutGreeting(t *testing.T) {
+	var l lines
+	var out bytes.Buffer
+	l.logged([]byte("panic: no memory"))
+	l.close(&out)
+	l.print("too late")
+	if !strings.HasSuffix(out.String(), "  panic: no memory\n") || strings.Contains(out.String(), "late") {
+		t.Errorf("printed %q", &out)
+	}
 }

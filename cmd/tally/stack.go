@@ -1,276 +1,171 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"maps"
 	"net"
-	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
-	"sync"
-	"time"
+	"strconv"
+	"syscall"
 
-	"cloud.google.com/go/firestore"
 	"github.com/caarlos0/env/v11"
 	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/emulator"
-	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/localstack"
 	"github.com/spf13/cobra"
 )
 
-// stackOptions say what to run.
-type stackOptions struct {
-	project       string
-	firestorePort int
-	functionsPort int // of the first instance; the others follow. 0: any for each
-	instances     int
-	rules         string
-	faults        eventrelay.Faults
-	folder        *appfolder.Folder
-	variables     []string // of the functions' environment, beside this process's own
-	billed        bool     // count what the functions are billed for
-	logLevel      string   // of the functions, unless TALLY_LOG_LEVEL says another
-	lines         *lines   // where the functions log to
-	logs          io.Writer
+const loopback = "127.0.0.1"
+
+// A stackFlags is what the flags of dev and demo say of the stack that they start.
+type stackFlags struct {
+	localstack.Options
+	lines lines
+	text  []byte // of the rules
+	dir   string // of Tally's own rules, temporary; "": they are the app's
 }
 
-// flags defines the flags that dev and demo share.
-func (o *stackOptions) flags(c *cobra.Command) {
-	f := c.Flags()
-	f.IntVar(&o.firestorePort, "firestore-port", 8080, "port of the Firestore emulator; 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set")
-	f.IntVar(&o.functionsPort, "functions-port", 8081, "port of the first functions process; the others follow; 0: any that are free")
-	f.IntVar(&o.instances, "instances", 2, "functions processes")
-	f.StringVar(&o.rules, "rules", "", "file of security rules (default: that of firebase.json, else those of Tally); no effect with FIRESTORE_EMULATOR_HOST set")
+func (f *stackFlags) define(c *cobra.Command) {
+	flags := c.Flags()
+	flags.IntVar(&f.FirestorePort, "firestore-port", 8080, "port of the Firestore emulator; 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set")
+	flags.IntVar(&f.FunctionsPort, "functions-port", 8081, "port of the first functions process; the others follow; 0: any that are free")
+	flags.IntVar(&f.Processes, "instances", 2, "functions processes")
+	flags.StringVar(&f.Rules, "rules", "", "file of security rules (default: that of firebase.json, else those of Tally); no effect with FIRESTORE_EMULATOR_HOST set")
+}
+
+// configure takes the functions' configuration from the app's folder, the environment and further
+// variables, which win, and checks what can be checked before anything is started. The functions log
+// from the severity on, unless TALLY_LOG_LEVEL says another. The command has further ports. The caller
+// calls clean, also after an error.
+func (f *stackFlags) configure(ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string, ports ...port) (err error) {
+	f.lines.all = os.Getenv("TALLY_LOG_LEVEL") != ""
+	f.Environment = env.ToMap(os.Environ())
+	for name, value := range named(folder) {
+		if name != "TALLY_TELEMETRY" { // the file's is of what is deployed
+			f.Environment[name] = value
+		}
+	}
+	if !f.lines.all {
+		f.Environment["TALLY_LOG_LEVEL"] = severity
+	}
+	f.Environment["GOOGLE_CLOUD_PROJECT"] = project
+	maps.Copy(f.Environment, variables)
+	if f.Config, err = app.LoadConfig(f.Environment); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	if f.Processes < 1 {
+		return fmt.Errorf("--instances %d: want at least 1", f.Processes)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	f.Command = func(port int) *exec.Cmd { return exec.Command(executable, "functions", "--port", strconv.Itoa(port)) }
+	f.Log = f.lines.logged
+	ports = append(ports, port{"functions-port", f.FunctionsPort, f.Processes})
+	if host := f.Config.EmulatorHost; host != "" {
+		if err := checkEmulator(ctx, host); err != nil {
+			return fmt.Errorf("%s=%s: %w; without the variable, an emulator is started", firestorestore.EmulatorHost, host, err)
+		}
+		return check(ports...)
+	}
+	if err := check(append(ports, port{"firestore-port", f.FirestorePort, 1})...); err != nil {
+		return err
+	}
+	return f.chooseRules(folder)
+}
+
+// chooseRules chooses the security rules: those of the flag, those of the app, or Tally's.
+func (f *stackFlags) chooseRules(folder *appfolder.Folder) error {
+	from := "--rules"
+	if f.Rules == "" {
+		d, err := folder.Database(f.Config.Databases[0])
+		if err != nil {
+			return err
+		}
+		f.Rules, from = d.Rules, folder.Firebase
+	}
+	var err error
+	if f.Rules != "" {
+		if f.text, err = os.ReadFile(f.Rules); err != nil {
+			err = fmt.Errorf("%s: rules: %w", from, err)
+		}
+		return err
+	}
+	if f.dir, err = os.MkdirTemp("", "tally-"); err != nil {
+		return err
+	}
+	f.Rules, f.text = filepath.Join(f.dir, "firestore.rules"), []byte(root.Rules)
+	return os.WriteFile(f.Rules, f.text, 0o600)
+}
+
+// clean removes the file of Tally's own rules.
+func (f *stackFlags) clean() {
+	if f.dir != "" {
+		_ = os.RemoveAll(f.dir)
+	}
+}
+
+// rules says which security rules there are.
+func (f *stackFlags) rules() string {
+	switch {
+	case f.Config.EmulatorHost != "":
+		return "those of the emulator"
+	case f.dir != "":
+		return "Tally's own, built in; firebase.json or --rules name an app's"
+	default:
+		return f.Rules
+	}
+}
+
+// A port is a flag that names the first of n ports.
+type port struct {
+	flag     string
+	first, n int
 }
 
 const highestPort = 65535
 
-// check checks what can be checked before anything is started. The port of another emulator than
-// its own does not matter.
-func (o *stackOptions) check(another bool) error {
-	if o.instances < 1 {
-		return fmt.Errorf("--instances %d: want at least 1", o.instances)
-	}
-	if last := o.instancePort(o.instances - 1); o.functionsPort < 0 || last > highestPort {
-		return fmt.Errorf("--functions-port %d: the ports %d to %d of %d processes: want ports up to %d, or 0 for any that are free", o.functionsPort, o.functionsPort, last, o.instances, highestPort)
-	}
-	if another {
-		return nil
-	}
-	if o.firestorePort < 0 || o.firestorePort > highestPort {
-		return fmt.Errorf("--firestore-port %d: want a port up to %d, or 0 for any that is free", o.firestorePort, highestPort)
-	}
-	if err := o.checkInstances(o.firestorePort); err != nil {
-		return fmt.Errorf("--firestore-port %w; choose others with --functions-port", err)
-	}
-	return nil
-}
-
-// instancePort returns the port of the n-th functions process, 0 if any does.
-func (o *stackOptions) instancePort(n int) int {
-	if o.functionsPort == 0 {
-		return 0
-	}
-	return o.functionsPort + n
-}
-
-// checkInstances returns an error if the port is that of a functions process.
-func (o *stackOptions) checkInstances(port int) error {
-	if last := o.instancePort(o.instances - 1); port != 0 && o.functionsPort <= port && port <= last {
-		return fmt.Errorf("%d is one of the functions' ports, %d to %d", port, o.functionsPort, last)
-	}
-	return nil
-}
-
-// A stack is everything that Tally needs, running on this machine.
-type stack struct {
-	options stackOptions
-	config  app.Config
-	addr    string              // of the emulator
-	started *emulator.Emulator  // nil when the emulator is somebody else's
-	clients []*firestore.Client // one for each database of config, in its order; past the rules
-	relay   *eventrelay.Relay
-	dir     string   // temporary
-	closers []func() // in order of starting
-
-	mu        sync.Mutex
-	instances []*instance
-	usage     []string // files of all instances that were ever started
-}
-
-// startStack starts a stack. The caller stops it, also after an error.
-func startStack(ctx context.Context, o stackOptions) (*stack, error) {
-	if o.lines.all = os.Getenv("TALLY_LOG_LEVEL") != ""; !o.lines.all {
-		o.variables = append(o.variables, "TALLY_LOG_LEVEL="+o.logLevel)
-	}
-	for name, value := range named(o.folder) {
-		if name != "TALLY_TELEMETRY" || os.Getenv(name) != "" { // the file's is of what is deployed
-			o.variables = slices.Insert(o.variables, 0, name+"="+value) // what o says wins
+// check returns an error unless each of the ports is one, is free, and is named once.
+func check(ports ...port) error {
+	taken := make(map[int]string)
+	for _, p := range ports {
+		last := p.first + p.n - 1
+		if p.first < 0 || p.first > 0 && last > highestPort {
+			return fmt.Errorf("--%s %d: want a port up to %d, or 0 for any that is free", p.flag, p.first, highestPort-p.n+1)
 		}
-	}
-	o.variables = append(o.variables, "GOOGLE_CLOUD_PROJECT="+o.project)
-	s := &stack{options: o}
-	variables := env.ToMap(append(os.Environ(), o.variables...))
-	var err error
-	if s.config, err = app.LoadConfig(variables); err != nil {
-		return s, fmt.Errorf("configuration: %w", err)
-	}
-	if err := o.check(s.config.EmulatorHost != ""); err != nil {
-		return s, err
-	}
-	if s.dir, err = os.MkdirTemp("", "tally-"); err != nil {
-		return s, err
-	}
-	s.onStop(func() { _ = os.RemoveAll(s.dir) })
-	for n := range o.instances {
-		if err := checkPort(o.instancePort(n)); err != nil {
-			return s, fmt.Errorf("functions: %w, by another tally dev perhaps; choose others with --functions-port", err)
-		}
-	}
-	s.relay = eventrelay.New(eventrelay.Options{Faults: o.faults, Timeout: deliveryTimeout(s.config), Logger: slog.New(slog.DiscardHandler)})
-	s.onStop(s.relay.Close)
-	if err := s.startFirestore(ctx); err != nil {
-		return s, err
-	}
-	for n := range o.instances {
-		if err := s.startInstance(ctx, n); err != nil {
-			return s, err
-		}
-	}
-	maps.DeleteFunc(variables, func(name, _ string) bool { return !strings.HasPrefix(name, "TALLY_") })
-	forget, err := noteDev(ctx, s.addr, o.project, variables)
-	if err != nil {
-		return s, err
-	}
-	s.onStop(forget)
-	return s, s.startEvents(ctx)
-}
-
-// deliveryTimeout is how long the relay waits for an answer: as long as Pub/Sub does by default, and
-// longer than an event is held.
-func deliveryTimeout(c app.Config) time.Duration {
-	return max(10*time.Second, c.HoldLimit+2*time.Second)
-}
-
-// onStop has f called when the stack stops.
-func (s *stack) onStop(f func()) { s.closers = append(s.closers, f) }
-
-// stop ends whatever was started, in reverse order.
-func (s *stack) stop() {
-	for _, f := range slices.Backward(s.closers) {
-		f()
-	}
-}
-
-// errEmulator is the cause of a context that ended because the emulator did.
-var errEmulator = errors.New("the Firestore emulator ended by itself")
-
-// whileUp returns a context that ends with ctx, and when the emulator that the stack started ends
-// by itself, with a cause that says how it did.
-func (s *stack) whileUp(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	if s.started != nil {
-		go func() {
-			select {
-			case <-s.started.Done():
-				cancel(fmt.Errorf("%w: %w", errEmulator, s.started.Stop()))
-			case <-ctx.Done():
+		for n := p.first; 0 < n && n <= last; n++ {
+			if taken[n] != "" {
+				return fmt.Errorf("--%s %d: port %d is one of --%s too; choose another", p.flag, p.first, n, taken[n])
 			}
-		}()
-	}
-	return ctx, func() { cancel(nil) }
-}
-
-// startFirestore starts the emulator, or takes the one that the environment names, and opens a
-// client.
-func (s *stack) startFirestore(ctx context.Context) error {
-	if s.addr = s.config.EmulatorHost; s.addr != "" {
-		if err := checkEmulator(ctx, s.addr); err != nil {
-			return fmt.Errorf("%s=%s: %w; without the variable, an emulator is started", firestorestore.EmulatorHost, s.addr, err)
+			taken[n] = p.flag
+			if l, err := listen(n); err != nil {
+				return fmt.Errorf("%w; choose another with --%s", err, p.flag)
+			} else if err := l.Close(); err != nil {
+				return err
+			}
 		}
-		if other, err := devVariables(ctx, s.addr, s.options.project); err != nil || other != nil {
-			return cmp.Or(err, fmt.Errorf("another tally dev runs on %s for project %s", s.addr, s.options.project))
-		}
-	} else {
-		if err := checkPort(s.options.firestorePort); err != nil {
-			return fmt.Errorf("firestore: %w; choose another with --firestore-port", err)
-		}
-		if err := s.chooseRules(); err != nil {
-			return err
-		}
-		// The emulator posts its events to the relay.
-		l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
-		if err != nil {
-			return err
-		}
-		server := &http.Server{Handler: s.relay, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
-		go func() { _ = server.Serve(l) }() // until Close
-		s.onStop(func() { _ = server.Close() })
-		s.started, err = emulator.Start(ctx, emulator.Options{
-			Port: s.options.firestorePort, Rules: s.options.rules, Functions: l.Addr().String(), Fetch: fetchEmulator(s.options.logs),
-		})
-		if err != nil {
-			return err
-		}
-		s.onStop(func() { _ = s.started.Stop() })
-		s.addr = s.started.Addr()
-	}
-	for _, database := range s.config.Databases {
-		client, err := firestorestore.Dial(ctx, s.addr, s.options.project, database)
-		if err != nil {
-			return err
-		}
-		s.onStop(func() { _ = client.Close() })
-		s.clients = append(s.clients, client)
 	}
 	return nil
 }
 
-// builtIn is the name of the file of Tally's own rules.
-const builtIn = "firestore.rules"
-
-// chooseRules chooses the security rules: those of the flag, those of the app, or Tally's.
-func (s *stack) chooseRules() error {
-	o := &s.options
-	from := "--rules"
-	if o.rules == "" {
-		d, err := o.folder.Database(s.config.Databases[0])
-		if err != nil {
-			return err
-		}
-		o.rules, from = d.Rules, o.folder.Firebase
+// listen listens at a port, or at any that is free if it is 0.
+func listen(port int) (net.Listener, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("port %d is in use", port)
 	}
-	if o.rules == "" {
-		o.rules = filepath.Join(s.dir, builtIn)
-		return os.WriteFile(o.rules, []byte(root.Rules), 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("port %d: %w", port, err)
 	}
-	if _, err := os.Stat(o.rules); err != nil {
-		return fmt.Errorf("%s: rules: %w", from, err)
-	}
-	return nil
-}
-
-// rules says which security rules there are.
-func (s *stack) rules() string {
-	switch rules := s.options.rules; {
-	case s.started == nil:
-		return "those of the emulator"
-	case filepath.Dir(rules) == s.dir:
-		return "Tally's own, built in; firebase.json or --rules name an app's"
-	default:
-		return rules
-	}
+	return l, nil
 }
 
 // checkEmulator returns an error, which ends in a remedy, unless an emulator answers at addr, the value
@@ -288,119 +183,4 @@ func checkEmulator(ctx context.Context, addr string) error {
 	default:
 		return fmt.Errorf("%w; start it, as tally dev does, or name the one that runs", err)
 	}
-}
-
-// startInstance starts the n-th functions process, in place of one that has ended.
-func (s *stack) startInstance(ctx context.Context, n int) error {
-	variables := append(slices.Clone(s.options.variables), firestorestore.EmulatorHost+"="+s.addr)
-	if s.options.billed {
-		s.mu.Lock()
-		usage := filepath.Join(s.dir, fmt.Sprintf("usage-%d", len(s.usage)))
-		s.usage = append(s.usage, usage)
-		s.mu.Unlock()
-		variables = append(variables, "TALLY_USAGE_FILE="+usage)
-	}
-	i, err := startInstance(ctx, s.options.instancePort(n), variables, s.options.lines.of())
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n < len(s.instances) {
-		s.instances[n] = i
-	} else {
-		s.instances = append(s.instances, i)
-		s.onStop(func() { s.instance(n).stop() })
-	}
-	var targets []string
-	for _, i := range s.instances {
-		targets = append(targets, i.url("RollUpOnWrite"))
-	}
-	s.relay.SetTargets(targets)
-	return nil
-}
-
-// instance returns the n-th functions process.
-func (s *stack) instance(n int) *instance {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.instances[n]
-}
-
-// startEvents has each write of a shard of a live route become an event at the relay.
-func (s *stack) startEvents(ctx context.Context) error {
-	if s.started == nil {
-		return s.listenForEvents(ctx)
-	}
-	for n, route := range s.config.Routes.Live() {
-		var pattern []string
-		for _, segment := range route.Pattern() {
-			pattern = append(pattern, segment.String())
-		}
-		for d, database := range s.config.Databases {
-			err := emulator.RegisterTrigger(ctx, s.addr, emulator.Trigger{
-				Project: s.options.project, Database: database, Name: fmt.Sprintf("tally-%d-%d", d, n), Pattern: strings.Join(pattern, "/"),
-			})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// listenForEvents makes the events from snapshot listeners, because somebody else's emulator posts
-// them elsewhere.
-func (s *stack) listenForEvents(ctx context.Context) error {
-	collections := make(map[string]bool)
-	for _, route := range s.config.Routes.Live() {
-		pattern := route.Pattern()
-		collections[pattern[len(pattern)-2].Name] = true
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var listeners, starting sync.WaitGroup
-	s.onStop(func() {
-		cancel()
-		listeners.Wait()
-	})
-	for _, client := range s.clients {
-		for collection := range maps.Keys(collections) {
-			starting.Add(1)
-			listeners.Go(func() {
-				started := sync.OnceFunc(starting.Done)
-				defer started()
-				err := eventrelay.Listen(ctx, client, collection, started, s.deliverShard)
-				if ctx.Err() == nil {
-					fmt.Fprintf(s.options.logs, "tally: no more events: %v\n", err)
-				}
-			})
-		}
-	}
-	starting.Wait()
-	return ctx.Err()
-}
-
-// deliverShard hands an event of a collection group to the relay if it is a shard's, as a trigger's
-// pattern would.
-func (s *stack) deliverShard(e eventrelay.Event) error {
-	if _, _, ok := s.config.Routes.Live().Match(e.Header.Get("Ce-Document")); !ok {
-		return nil
-	}
-	return s.relay.Deliver(e)
-}
-
-// billed returns the operations that all the functions processes were billed for, those that have
-// ended too.
-func (s *stack) billed() (billing.Counts, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var sum billing.Counts
-	for _, file := range s.usage {
-		c, err := billing.ReadFile(file)
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // a process that got no request has no file
-			return billing.Counts{}, err
-		}
-		sum = sum.Add(c)
-	}
-	return sum, nil
 }

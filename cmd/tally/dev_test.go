@@ -1,0 +1,310 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/framework"
+	"github.com/firestore-tally/tally/internal/localstack"
+)
+
+// startDev starts tally dev with further variables and flags, at ports that are free, and returns when
+// it has greeted.
+func startDev(t *testing.T, env []string, args ...string) *follower {
+	t.Helper()
+	c := tally(t, append([]string{"dev", "--firestore-port=0", "--functions-port=0", "--dashboard-port=0"}, args...)...)
+	c.Env = append(c.Env, env...)
+	out := c.follow(t)
+	out.await("Add 1 from here")
+	return out
+}
+
+// onShared is the environment of a command that works on the tests' emulator.
+func onShared() []string { return []string{"FIRESTORE_EMULATOR_HOST=" + emulatortest.Addr()} }
+
+// greeted returns what an expression finds in what the command has printed, or the group in it.
+func (f *follower) greeted(expression string) string {
+	f.t.Helper()
+	found := regexp.MustCompile(expression).FindStringSubmatch(f.read.String())
+	if found == nil {
+		f.t.Fatalf("nothing matches %s:\n%s", expression, &f.read)
+	}
+	return found[len(found)-1]
+}
+
+// ports returns the ports that the command has greeted with.
+func (f *follower) ports() (ports []int) {
+	greeting, _, _ := strings.Cut(f.read.String(), "Point an app at it")
+	for _, found := range regexp.MustCompile(`127\.0\.0\.1:(\d+)`).FindAllStringSubmatch(greeting, -1) {
+		port, _ := strconv.Atoi(found[1]) // they are digits
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+// increment adds 1 to a field over REST, as any app can, past the rules or as nobody in particular.
+func (f *follower) increment(database, shard, field string, wantStatus int) {
+	f.t.Helper()
+	name := "projects/" + f.greeted(`, project (\S+)`) + "/databases/" + database
+	url := fmt.Sprintf("http://%s/v1/%s/documents:commit", f.greeted(`Firestore +(\S+),`), name)
+	body := fmt.Sprintf(`{"writes": [{"transform": {"document": "%s/documents/%s", "fieldTransforms": [{"fieldPath": "%s", "increment": {"integerValue": 1}}]}}]}`, name, shard, field)
+	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if wantStatus == http.StatusOK {
+		req.Header.Set("Authorization", "Bearer owner")
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if answer, _ := io.ReadAll(res.Body); res.StatusCode != wantStatus {
+		f.t.Fatalf("%s: %s, want status %d: %s", shard, res.Status, wantStatus, answer)
+	}
+}
+
+func TestDev(t *testing.T) {
+	t.Parallel()
+	first := freePorts(t, 3)
+	out := startDev(t, []string{"TALLY_LOG_LEVEL=DEBUG"}, // set by the user: then all lines are shown
+		"--every=2s", "--firestore-port="+strconv.Itoa(first), "--functions-port="+strconv.Itoa(first+1))
+	for _, want := range []string{`Firestore +127\.0\.0\.1:\d+, project demo-tally`, `http://127\.0\.0\.1:\d+/RollUpOnWrite`, "connectFirestoreEmulator", "FIRESTORE_EMULATOR_HOST"} {
+		out.greeted(want)
+	}
+	add := func(n int) {
+		t.Helper()
+		out.increment("(default)", "counters/likes/shards/0", "count", http.StatusOK)
+		out.await(fmt.Sprintf("rollups/likes  count %d  1 shards  as of ", n))
+	}
+	add(1)
+	// The dashboard knows what the functions do.
+	out.readDashboard(func(read string) bool {
+		return strings.Contains(read, `"name":"counters/likes"`) && strings.Contains(read, `"events":1`) && strings.Contains(read, `"writes":1,`)
+	})
+	add(2)
+
+	// A functions process that dies is replaced.
+	pid, _ := strconv.Atoi(out.greeted(`functions +process (\d+)`))
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	out.await("ended (signal: killed); starting another")
+	add(3)
+
+	out.await("INFO  audited  report map[")
+	ports := append(out.ports(), first, first+1, first+2)
+	out.interrupt()
+	if out.command.stderr.Len() > 0 {
+		t.Errorf("standard error: %s", &out.command.stderr)
+	}
+	wantNoListeners(t, ports...)
+}
+
+// Each route and each database has its trigger, and its roll-ups are shown. A route that says "every" has
+// no events: the schedule rolls it up.
+func TestDevRoutes(t *testing.T) {
+	t.Parallel()
+	out := startDev(t, []string{"TALLY_DATABASES=(default),other",
+		"TALLY_ROUTES=posts/{p}/shards/{s} -> rollups/{p} : likes; counters/{c}/shards/{s} -> totals/{c} : count; pages/{p}/shards/{s} -> page_totals/{p} : views : every 1s"}, "--every=2s")
+	for n := 1; n <= 2; n++ {
+		out.increment("(default)", "pages/home/shards/0", "views", http.StatusOK)
+		out.await(fmt.Sprintf("  page_totals/home  views %d  1 shards  as of ", n))
+	}
+	out.increment("(default)", "counters/c/shards/0", "count", http.StatusOK)
+	out.await("  totals/c  count 1  1 shards  as of ")
+	out.increment("other", "counters/c/shards/0", "count", http.StatusOK)
+	out.await("  other: totals/c  count 1  1 shards  as of ")
+	events := regexp.MustCompile(`"events":[2-9]`)
+	if read := out.readDashboard(events.MatchString); events.FindString(read) != `"events":2` {
+		t.Errorf("there were more events than two: %s", read)
+	}
+
+	// However tally dies, its children die with it.
+	ports := out.ports()
+	if err := out.command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = out.command.Wait() // killed
+	wantNoListeners(t, ports...)
+}
+
+// Nor may it outlive "go run", which is its parent and does not pass on what kills it.
+func TestDevsParentIsKilled(t *testing.T) {
+	t.Parallel()
+	c := tally(t, "dev", "--every=1h", "--functions-port=0", "--dashboard-port=0", "--project", emulatortest.Project(t)) // it prints nothing by itself, so no broken pipe ends it
+	c.Env = append(c.Env, onShared()...)
+	c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `"$0" "$@" & wait`}, c.Args...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out := c.follow(t)
+	out.await("Add 1 from here")
+	t.Cleanup(func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }) // fails when nothing is left
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait() // killed
+	for _, url := range regexp.MustCompile(`http://127\.0\.0\.1:(\d+)/RollUpOnWrite`).FindAllStringSubmatch(out.read.String(), -1) {
+		port, _ := strconv.Atoi(url[1])
+		wantNoListeners(t, port)
+	}
+}
+
+// tally dev says once what a newcomer gets wrong: a field that is not the route's, and a client that the
+// rules refuse.
+func TestDevHints(t *testing.T) {
+	t.Parallel()
+	pids := filepath.Join(t.TempDir(), "pids")
+	out := startDev(t, recordedJava(t, pids), "--dashboard=false")
+	const added = "refused: create or update of counters/likes/shards/4 (count) by nobody signed in; firestore.rules line 25: allow create, update: if mayWrite() && "
+	for range 2 {
+		out.increment("(default)", "counters/likes/shards/3", "Count", http.StatusOK)
+		out.await("counters/likes/shards/3 has Count, not count; to sum it, the route is counters/{counter}/shards/{shard} -> rollups/{counter} : Count\n")
+		for _, shard := range []string{"counters/likes/shards/4", "posts/7/shards/0"} {
+			out.increment("(default)", shard, "count", http.StatusForbidden)
+		}
+		out.await(added)
+		out.await("refused: create or update of posts/7/shards/0 (count) by nobody signed in; no rule of firestore.rules allows it\n")
+	}
+	out.increment("(default)", "counters/last/shards/0", "count", http.StatusOK)
+	out.await("rollups/last  count 1")
+
+	// An emulator that ends ends what runs on it, which says so.
+	ports := out.ports()
+	killRecorded(t, pids)
+	out.awaitExit(1)
+	if !strings.Contains(out.command.stderr.String(), emulatorEnded) {
+		t.Errorf("it did not say %q: %s", emulatorEnded, &out.command.stderr)
+	}
+	wantNoListeners(t, ports...)
+	for text, times := range map[string]int{" has Count": 1, "refused: create or update of counters": 1, "refused: create or update of posts": 1, "dashboard": 0} {
+		if n := strings.Count(out.read.String(), text); n != times {
+			t.Errorf("%q was said %d times, want %d:\n%s", text, n, times, &out.read)
+		}
+	}
+}
+
+// recordedJava returns the environment in which each start of Java leaves its process id in the file, a
+// line each.
+func recordedJava(t *testing.T, file string) []string {
+	t.Helper()
+	java, err := exec.LookPath(filepath.Join(os.Getenv("JAVA_HOME"), "bin", "java"))
+	if err != nil {
+		java, err = exec.LookPath("java")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	if err := os.Mkdir(filepath.Join(home, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("#!/bin/sh\necho $$ >>'%s'\nexec '%s' \"$@\"\n", file, java)
+	if err := os.WriteFile(filepath.Join(home, "bin", "java"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"JAVA_HOME=" + home}
+}
+
+// killRecorded kills the process whose id is last in the file.
+func killRecorded(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids := strings.Fields(string(text))
+	pid, err := strconv.Atoi(pids[len(pids)-1])
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const emulatorEnded = "tally: the Firestore emulator ended by itself: exit status "
+
+// A Ctrl-C while the emulator starts reaches every process of the terminal's. It ends all of them, and is
+// no error.
+func TestInterruptedAtStart(t *testing.T) {
+	for _, test := range []struct {
+		command string
+		starts  int // of Java: the first asks for its version, the second is the emulator
+		status  int
+		stderr  string
+	}{{"dev", 1, 0, ""}, {"dev", 2, 0, ""}, {"demo", 1, interrupted, "tally: interrupt signal received\n"}, {"demo", 2, interrupted, "tally: interrupt signal received\n"}} {
+		t.Run(fmt.Sprintf("%s, Java's start %d", test.command, test.starts), func(t *testing.T) {
+			t.Parallel()
+			ports, pids := freePorts(t, 3), filepath.Join(t.TempDir(), "pids")
+			c := tally(t, test.command, "--firestore-port", strconv.Itoa(ports), "--functions-port", strconv.Itoa(ports+1))
+			c.Env = append(c.Env, recordedJava(t, pids)...)
+			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			poll := time.NewTicker(time.Millisecond) // nothing tells when another process has written to a file
+			defer poll.Stop()
+			for deadline := time.After(eventually); ; {
+				if text, err := os.ReadFile(pids); err == nil && len(strings.Fields(string(text))) == test.starts {
+					break
+				}
+				select {
+				case <-poll.C:
+				case <-deadline:
+					t.Fatalf("no start of Java: %s", &c.stderr)
+				}
+			}
+			if err := syscall.Kill(-c.Process.Pid, syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			_ = c.Wait() // the status says how
+			if status := c.ProcessState.ExitCode(); status != test.status || c.stderr.String() != test.stderr || c.stdout.Len() > 0 {
+				t.Errorf("status %d, standard error %q, standard output %q; want %d, %q and nothing", status, &c.stderr, &c.stdout, test.status, test.stderr)
+			}
+			wantNoListeners(t, ports, ports+1, ports+2)
+		})
+	}
+}
+
+// A Ctrl-C reaches every process of the terminal's, and a functions process leaves its end to its
+// parent.
+func TestFunctionsIgnoreInterrupt(t *testing.T) {
+	t.Parallel()
+	c := tally(t, "functions")
+	output := framework.NewListener(nil)
+	c.Stdout = output
+	p, err := localstack.StartProcess(t.Context(), c.Cmd, output.Port())
+	if err != nil { // else it ignores signals by now
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		if err := c.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res, err := http.Get(p.URL("Nothing"))
+	if err != nil {
+		t.Fatalf("a signal ended it: %v", err)
+	}
+	res.Body.Close()
+	p.Stop()
+	if status := c.ProcessState.ExitCode(); status != 0 {
+		t.Errorf("ended with status %d when its parent let it: %s", status, &c.stderr)
+	}
+}

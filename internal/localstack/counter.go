@@ -1,0 +1,191 @@
+package localstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/shards"
+)
+
+// An Increment is one of a client's.
+type Increment struct {
+	Amount       int64
+	Committed    time.Time // by Firestore's clock; of one in doubt, when it was sent
+	Acknowledged time.Time // by the local clock
+}
+
+// A RollUp is a version of a roll-up document that a listener saw.
+type RollUp struct {
+	shards.RollUp
+	Written time.Time // by Firestore's clock
+	Seen    time.Time // by the local clock
+}
+
+// A History is all that is known of a counter. The clock of the emulator is this machine's, so all
+// its times compare.
+type History struct {
+	Acknowledged []Increment
+	InDoubt      []Increment // nobody knows whether they were applied
+	RollUps      []RollUp    // in the order in which they were seen; the listener may miss some
+}
+
+// A Counter is a counter of the default route that is incremented while its roll-up is listened to.
+type Counter struct {
+	*shards.Counter
+	ID string
+
+	mu      sync.Mutex
+	history History
+	latest  time.Time     // commit of an increment
+	failed  error         // of the listener
+	changed chan struct{} // closed when the listener sees something more, or fails
+}
+
+// Listen returns a counter whose roll-up is listened to until ctx ends.
+func Listen(ctx context.Context, client *firestore.Client, id string, options ...shards.Option) (*Counter, error) {
+	c := &Counter{Counter: shards.New(client, "counters/"+id, options...), ID: id, changed: make(chan struct{})}
+	snapshots := client.Doc("rollups/" + id).Snapshots(ctx)
+	// The emulator tells a listener nothing of a commit that falls into its beginning.
+	first, err := snapshots.Next()
+	if err != nil {
+		snapshots.Stop()
+		return nil, fmt.Errorf("listening to rollups/%s: %w", id, err)
+	}
+	go func() {
+		defer snapshots.Stop()
+		for doc, err := first, error(nil); ; doc, err = snapshots.Next() {
+			if c.see(doc, err); err != nil {
+				return
+			}
+		}
+	}()
+	return c, nil
+}
+
+// see notes what the listener sees.
+func (c *Counter) see(doc *firestore.DocumentSnapshot, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.failed = fmt.Errorf("listening to rollups/%s: %w", c.ID, err)
+	} else if r, err := shards.RollUpIn(doc, "count"); err == nil { // else it is not one yet
+		c.history.RollUps = append(c.history.RollUps, RollUp{r, doc.UpdateTime, time.Now()})
+	}
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// History returns all that is known by now.
+func (c *Counter) History() History {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return History{slices.Clone(c.history.Acknowledged), slices.Clone(c.history.InDoubt), slices.Clone(c.history.RollUps)}
+}
+
+// retryPause is the time between an increment that Firestore refused and the next try.
+const retryPause = 200 * time.Millisecond
+
+// Add increments the counter once. What Firestore refused for sure is sent again until ctx ends.
+func (c *Counter) Add(ctx context.Context, amount int64) error {
+	for {
+		sent := time.Now()
+		committed, err := c.Increment(ctx, amount)
+		if c.note(Increment{amount, committed, time.Now()}, sent, err) {
+			return nil
+		}
+		if cause := Sleep(ctx, retryPause); cause != nil {
+			return fmt.Errorf("%w: increments of counters/%s are refused: %w", cause, c.ID, err)
+		}
+	}
+}
+
+// note notes an increment, and reports whether it need not be sent again.
+func (c *Counter) note(i Increment, sent time.Time, err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		c.history.Acknowledged = append(c.history.Acknowledged, i)
+		if i.Committed.After(c.latest) {
+			c.latest = i.Committed
+		}
+	case errors.Is(err, shards.ErrInDoubt):
+		i.Committed = sent
+		c.history.InDoubt = append(c.history.InDoubt, i)
+	default:
+		return false
+	}
+	return true
+}
+
+// Await waits until a roll-up as of t or later is seen.
+func (c *Counter) Await(ctx context.Context, t time.Time) error {
+	for {
+		c.mu.Lock()
+		last, changed, failed := c.history.last(), c.changed, c.failed
+		c.mu.Unlock()
+		if !last.AsOf.IsZero() && !last.AsOf.Before(t) {
+			return nil
+		}
+		if failed != nil && ctx.Err() == nil {
+			return failed
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			err := fmt.Errorf("%w: rollups/%s is as of %s, before %s", context.Cause(ctx), c.ID, inUTC(last.AsOf), inUTC(t))
+			if last.AsOf.IsZero() {
+				err = fmt.Errorf("%w: no roll-up rollups/%s was seen", context.Cause(ctx), c.ID)
+			}
+			return err
+		}
+	}
+}
+
+// covered waits until a roll-up is seen that covers every increment.
+func (c *Counter) covered(ctx context.Context) error {
+	c.mu.Lock()
+	latest := c.latest
+	c.mu.Unlock()
+	return c.Await(ctx, latest)
+}
+
+func inUTC(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// last returns the last roll-up that was seen, the zero value if there is none.
+func (h History) last() RollUp {
+	if len(h.RollUps) == 0 {
+		return RollUp{}
+	}
+	return h.RollUps[len(h.RollUps)-1]
+}
+
+// Lags returns, of each increment committed from one time until before another, how long after its
+// commit a roll-up was seen that covers it.
+func (h History) Lags(from, until time.Time) []time.Duration {
+	var lags []time.Duration
+	for _, i := range h.Acknowledged {
+		n, _ := slices.BinarySearchFunc(h.RollUps, i.Committed, func(r RollUp, t time.Time) int { return r.AsOf.Compare(t) })
+		if n < len(h.RollUps) && !i.Committed.Before(from) && i.Committed.Before(until) {
+			lags = append(lags, h.RollUps[n].Seen.Sub(i.Committed))
+		}
+	}
+	return lags
+}
+
+// mostWithin returns the most roll-ups that were written within any window of length d.
+func mostWithin(d time.Duration, rollUps []RollUp) (most int) {
+	for i, first := range rollUps {
+		n := 0
+		for n < len(rollUps)-i && rollUps[i+n].Written.Sub(first.Written) < d {
+			n++
+		}
+		most = max(most, n)
+	}
+	return most
+}

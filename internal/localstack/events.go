@@ -1,0 +1,70 @@
+package localstack
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/eventrelay"
+)
+
+// registerTriggers has the emulator post each write of a shard of a live route to the relay.
+func (s *Stack) registerTriggers(ctx context.Context) error {
+	for n, route := range s.Config.Routes.Live() {
+		var pattern []string
+		for _, segment := range route.Pattern() {
+			pattern = append(pattern, segment.String())
+		}
+		for d, database := range s.Config.Databases {
+			err := emulator.RegisterTrigger(ctx, s.Addr, emulator.Trigger{
+				Project: s.Config.Project, Database: database, Name: fmt.Sprintf("tally-%d-%d", d, n), Pattern: strings.Join(pattern, "/"),
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// listenForEvents makes the events from snapshot listeners, because somebody else's emulator posts
+// them elsewhere.
+func (s *Stack) listenForEvents(ctx context.Context) error {
+	collections := make(map[string]bool)
+	for _, route := range s.Config.Routes.Live() {
+		pattern := route.Pattern()
+		collections[pattern[len(pattern)-2].Name] = true
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var listeners, starting sync.WaitGroup
+	s.onStop(func() {
+		cancel()
+		listeners.Wait()
+	})
+	for _, client := range s.Clients {
+		for collection := range collections {
+			starting.Add(1)
+			listeners.Go(func() {
+				started := sync.OnceFunc(starting.Done)
+				defer started()
+				err := eventrelay.Listen(ctx, client, collection, started, s.deliverShard)
+				if ctx.Err() == nil {
+					s.Say("no more events: %v", err)
+				}
+			})
+		}
+	}
+	starting.Wait()
+	return ctx.Err()
+}
+
+// deliverShard hands an event of a collection group to the relay if it is a shard's, as a trigger's
+// pattern would.
+func (s *Stack) deliverShard(e eventrelay.Event) error {
+	if _, _, ok := s.Config.Routes.Live().Match(e.Header.Get("Ce-Document")); !ok {
+		return nil
+	}
+	return s.Relay.Deliver(e)
+}

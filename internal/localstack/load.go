@@ -1,0 +1,279 @@
+package localstack
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/eventrelay"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+)
+
+// A Load is what clients do to new counters on a stack: lone increments on idle counters first, and
+// then all others at a rate.
+type Load struct {
+	Counters   int
+	Shards     int // of each counter
+	Increments int // in all, each by 1
+	Clients    int // that increment at once
+	Rate       float64
+	Kill       bool // kill -9 one functions process in the middle, and start another
+
+	Progress func(stage string, done int)
+}
+
+// loneRounds is how many lone increments each counter gets, if there are enough.
+const loneRounds = 3
+
+// Lone is how many increments are lone ones.
+func (l Load) Lone() int { return l.Counters * min(loneRounds, l.Increments/l.Counters) }
+
+// Seconds is how long the increments take at their rate.
+func (l Load) Seconds() float64 { return float64(l.Increments) / l.Rate }
+
+// idleAfter is how long after its last roll-up a counter is idle: it has been forgotten after two
+// cadences; half a cadence is for slow machines.
+func idleAfter(cadence time.Duration) time.Duration { return cadence * 5 / 2 }
+
+// Limit is how long the load may take: twice the time that its increments should take, the lone
+// increments' waits, and some for slow machines and the last roll-ups.
+func (l Load) Limit(cadence time.Duration) time.Duration {
+	return 2*time.Duration(l.Seconds()*float64(time.Second)) + time.Duration(l.Lone())*idleAfter(cadence) + 10*cadence + 2*time.Minute
+}
+
+// A Result is what became of a load. Its JSON form is documented in docs/cli.md.
+type Result struct {
+	Increments   int              `json:"increments"`
+	Acknowledged int64            `json:"acknowledged"`
+	InDoubt      int64            `json:"in_doubt"`
+	Expected     map[string]int64 `json:"expected"`
+	RolledUp     map[string]int64 `json:"rolled_up"`
+	Exact        bool             `json:"exact"`
+
+	Lag      Lag  `json:"lag_ms"`
+	QuietLag *Lag `json:"quiet_lag_ms,omitempty"` // of lone increments; nil: there were none
+
+	Events      int   `json:"events"`
+	Redelivered int   `json:"redelivered"`
+	RollUps     int64 `json:"rollup_writes"`
+	Reads       int64 `json:"reads"`
+
+	Seen            int     `json:"rollups_seen"`
+	WritesPerSecond int     `json:"writes_per_counter_per_second_max"` // of those seen
+	Seconds         float64 `json:"seconds"`
+
+	Wrong map[string]bool `json:"-"` // counters whose roll-up is not what it must be
+}
+
+// A Lag is from an increment's commit to the moment when a listener sees a roll-up that covers it,
+// in milliseconds.
+type Lag struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// A running is a load on a stack.
+type running struct {
+	Load
+	stack    *Stack
+	counters []*Counter
+	stage    string
+	made     atomic.Int64 // increments
+}
+
+// usage is what a stack was used for until some moment.
+type usage struct {
+	at     time.Time
+	events eventrelay.Stats
+	billed billing.Counts
+}
+
+// Run creates the counters, increments them, waits until the roll-ups cover everything, and compares
+// them with what was acknowledged. If ctx ends early, the error says what it was waiting for.
+func (l Load) Run(ctx context.Context, s *Stack) (Result, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	r := &running{Load: l, stack: s}
+	created, err := r.create(ctx)
+	if err == nil {
+		r.report("lone increments on idle counters")
+		err = r.alone(ctx)
+	}
+	began := time.Now()
+	if err == nil {
+		r.report("increments from all clients")
+		err = r.together(ctx)
+	}
+	var end usage
+	if err == nil {
+		r.report("waiting for the last roll-ups")
+		end, err = r.settled(ctx)
+	}
+	if err != nil {
+		events := s.Relay.Stats()
+		return Result{}, fmt.Errorf("%w; %d of %d increments were made, and %d of %d events are acknowledged", err, r.made.Load(), l.Increments, events.Acknowledged, events.Events)
+	}
+	return r.result(created, began, end), nil
+}
+
+// create creates the counters.
+func (r *running) create(ctx context.Context) (usage, error) {
+	for n := range r.Counters {
+		id := fmt.Sprintf("demo-%0*d", len(strconv.Itoa(r.Counters)), n+1) // of one length, to be sorted
+		c, err := Listen(ctx, r.stack.Clients[0], id)
+		if err == nil {
+			err = c.Create(ctx, r.Shards)
+		}
+		if err != nil {
+			return usage{}, err
+		}
+		r.counters = append(r.counters, c)
+	}
+	return r.settled(ctx)
+}
+
+// report says which stage begins, or how far this one is.
+func (r *running) report(stage string) {
+	r.stage = stage
+	r.Progress(stage, int(r.made.Load()))
+}
+
+// settled waits until the roll-ups cover every increment and every event is acknowledged, and
+// returns what the stack was used for until then.
+func (r *running) settled(ctx context.Context) (usage, error) {
+	for _, c := range r.counters {
+		if err := c.covered(ctx); err != nil {
+			return usage{}, err
+		}
+	}
+	if err := r.stack.Relay.Wait(ctx); err != nil {
+		return usage{}, cmp.Or(context.Cause(ctx), err)
+	}
+	billed, err := r.stack.Billed()
+	return usage{time.Now(), r.stack.Relay.Stats(), billed}, err
+}
+
+// alone increments idle counters, one at a time.
+func (r *running) alone(ctx context.Context) error {
+	for n := range r.Lone() {
+		c := r.counters[n%len(r.counters)]
+		idle := c.History().last().Seen.Add(idleAfter(r.stack.Config.Cadence))
+		if err := Sleep(ctx, time.Until(idle)); err != nil {
+			return err
+		}
+		if err := r.increment(ctx, c); err != nil {
+			return err
+		}
+		if err := c.covered(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// together makes the other increments at the rate.
+func (r *running) together(ctx context.Context) error {
+	limiter := rate.NewLimiter(rate.Limit(r.Rate), 1)
+	var turns atomic.Int64
+	others := int64(r.Increments - r.Lone())
+	clients, working := errgroup.WithContext(ctx)
+	client := func() error {
+		for turn := turns.Add(1) - 1; turn < others; turn = turns.Add(1) - 1 {
+			if r.Kill && turn == others/2 {
+				killed := r.stack.Process(0)
+				killed.Kill()
+				r.stack.Say("killed functions process %d; starting another", killed.Pid)
+				clients.Go(func() error { return r.stack.Restart(working, 0) })
+			}
+			if err := limiter.Wait(working); working.Err() != nil {
+				return nil // another client may say more of the cause
+			} else if err != nil {
+				return err
+			}
+			if err := r.increment(working, r.counters[int(turn)%len(r.counters)]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for range r.Clients {
+		clients.Go(client)
+	}
+	if err := clients.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+func (r *running) increment(ctx context.Context, c *Counter) error {
+	if err := c.Add(ctx, 1); err != nil {
+		return err
+	}
+	r.Progress(r.stage, int(r.made.Add(1)))
+	return nil
+}
+
+// result compares what was acknowledged with what was rolled up.
+func (r *running) result(created usage, began time.Time, end usage) Result {
+	result := Result{
+		Increments:  r.Increments,
+		Expected:    make(map[string]int64),
+		RolledUp:    make(map[string]int64),
+		Wrong:       make(map[string]bool),
+		Events:      end.events.Events - created.events.Events,
+		Redelivered: end.events.Redelivered + end.events.Duplicated - created.events.Redelivered - created.events.Duplicated,
+		RollUps:     end.billed.Writes - created.billed.Writes,
+		Reads:       end.billed.Reads - created.billed.Reads,
+	}
+	var quiet, lags []time.Duration
+	for _, c := range r.counters {
+		h := c.History()
+		result.compare(c.ID, h)
+		quiet = append(quiet, h.Lags(created.at, began)...)
+		lags = append(lags, h.Lags(created.at, end.at)...)
+		result.Seconds = max(result.Seconds, h.last().Seen.Sub(began).Seconds())
+		h.RollUps = slices.DeleteFunc(h.RollUps, func(r RollUp) bool { return r.Seen.Before(created.at) })
+		result.Seen += len(h.RollUps)
+		result.WritesPerSecond = max(result.WritesPerSecond, mostWithin(time.Second, h.RollUps))
+	}
+	result.Exact = len(result.Wrong) == 0
+	result.Lag = lagOf(lags)
+	if len(quiet) > 0 {
+		lag := lagOf(quiet)
+		result.QuietLag = &lag
+	}
+	return result
+}
+
+// compare adds a counter to the result. Each increment in doubt may be in the total or not.
+func (r *Result) compare(id string, h History) {
+	acknowledged, inDoubt := int64(len(h.Acknowledged)), int64(len(h.InDoubt))
+	total, isInteger := h.last().Total.Int64()
+	r.Expected[id], r.RolledUp[id] = acknowledged, total
+	r.Acknowledged += acknowledged
+	r.InDoubt += inDoubt
+	if !isInteger || total < acknowledged || total > acknowledged+inDoubt {
+		r.Wrong[id] = true
+	}
+}
+
+// lagOf returns the lags that half, 99 % and all of the durations are not above.
+func lagOf(lags []time.Duration) Lag {
+	slices.Sort(lags)
+	at := func(share float64) float64 {
+		if len(lags) == 0 {
+			return 0
+		}
+		n := int(math.Ceil(share * float64(len(lags))))
+		return float64(lags[max(n, 1)-1].Microseconds()) / 1000
+	}
+	return Lag{P50: at(0.50), P99: at(0.99), Max: at(1)}
+}

@@ -1,0 +1,285 @@
+// Package localstack runs all that Tally needs on one machine: Google's Firestore emulator, the
+// functions in processes of their own, the events between them, the schedule, and a load of
+// increments. tally dev, tally demo and the end-to-end tests share it.
+//
+//	             ┌──────────────────────────── Stack ───────────────────────────┐
+//	Load ──────▶ │ emulator ──events──▶ relay ──▶ Process (RollUpOnWrite) ...   │
+//	Counter ◀─── │    ▲  └─────────────────────── Schedule ──▶ RollUpOnSchedule │
+//	             └────┴─────────────────────────────────────────────────────────┘
+//
+// From the bottom up:
+//
+//   - A [Process] (process.go) is one functions process. It runs [Serve], and ends with its parent.
+//   - A [Stack] (stack.go) is the emulator, the relay of its events and the processes. If somebody
+//     else runs the emulator, it posts no events; listeners make them (events.go).
+//   - A [Counter] (counter.go) is incremented and listened to. It remembers all that it sees.
+//   - A [Load] (load.go) increments counters on a stack and says whether the roll-ups are exact.
+package localstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/framework"
+)
+
+const loopback = "127.0.0.1"
+
+// Options say what to run.
+type Options struct {
+	Environment map[string]string        // of the functions processes
+	Config      app.Config               // what it says; EmulatorHost: an emulator that somebody else runs
+	Command     func(port int) *exec.Cmd // a functions process, which calls Serve with the port
+
+	Processes     int
+	FunctionsPort int    // of the first process; the others follow. 0: any for each
+	FirestorePort int    // 0: any
+	Rules         string // path of their file
+	Fetch         func(context.Context) (jar string, err error)
+	Faults        eventrelay.Faults
+
+	Log func(line []byte)                // gets each line that a functions process logs
+	Say func(format string, args ...any) // gets what else happens; both may be called in parallel
+}
+
+// A Stack is everything that Tally needs, running on this machine.
+type Stack struct {
+	Options
+	Addr     string              // of the emulator
+	Emulator *emulator.Emulator  // nil if it is somebody else's
+	Clients  []*firestore.Client // one for each database of Config, in its order; past the rules
+	Relay    *eventrelay.Relay
+
+	dir     string   // temporary
+	closers []func() // in the order of starting
+
+	mu        sync.Mutex
+	processes []*Process
+	usage     []string // files of all processes that were ever started
+}
+
+// Start starts a stack. The caller stops it. An error has stopped what was started.
+func Start(ctx context.Context, o Options) (_ *Stack, err error) {
+	s := &Stack{Options: o}
+	defer func() {
+		if err != nil {
+			s.Stop()
+		}
+	}()
+	if s.dir, err = os.MkdirTemp("", "tally-"); err != nil {
+		return nil, err
+	}
+	s.onStop(func() { _ = os.RemoveAll(s.dir) })
+	s.Relay = eventrelay.New(eventrelay.Options{Faults: o.Faults, Timeout: deliveryTimeout(o.Config), Logger: slog.New(slog.DiscardHandler)})
+	s.onStop(s.Relay.Close)
+	if s.Addr = o.Config.EmulatorHost; s.Addr == "" {
+		if err := s.startEmulator(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, database := range o.Config.Databases {
+		client, err := firestorestore.Dial(ctx, s.Addr, o.Config.Project, database)
+		if err != nil {
+			return nil, err
+		}
+		s.onStop(func() { _ = client.Close() })
+		s.Clients = append(s.Clients, client)
+	}
+	for n := range o.Processes {
+		if err := s.Restart(ctx, n); err != nil {
+			return nil, err
+		}
+	}
+	if s.Emulator == nil {
+		return s, s.listenForEvents(ctx)
+	}
+	return s, s.registerTriggers(ctx)
+}
+
+// deliveryTimeout is how long the relay waits for an answer: as long as Pub/Sub does by default,
+// and longer than an event is held.
+func deliveryTimeout(c app.Config) time.Duration {
+	return max(10*time.Second, c.HoldLimit+2*time.Second)
+}
+
+// onStop has f called when the stack stops.
+func (s *Stack) onStop(f func()) { s.closers = append(s.closers, f) }
+
+// Stop ends whatever was started, in reverse order.
+func (s *Stack) Stop() {
+	for _, f := range slices.Backward(s.closers) {
+		f()
+	}
+}
+
+// startEmulator starts the emulator, which posts its events to the relay.
+func (s *Stack) startEmulator(ctx context.Context) error {
+	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: s.Relay, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	go func() { _ = server.Serve(l) }() // until Close
+	s.onStop(func() { _ = server.Close() })
+	s.Emulator, err = emulator.Start(ctx, emulator.Options{Port: s.FirestorePort, Rules: s.Rules, Functions: l.Addr().String(), Fetch: s.Fetch})
+	if err != nil {
+		return err
+	}
+	s.onStop(func() { _ = s.Emulator.Stop() })
+	s.Addr = s.Emulator.Addr()
+	return nil
+}
+
+// ErrEmulator is the cause of a context that ended because the emulator did.
+var ErrEmulator = errors.New("the Firestore emulator ended by itself")
+
+// WhileUp returns a context that ends with ctx, and when the emulator that the stack started ends
+// by itself, with a cause that says how it did.
+func (s *Stack) WhileUp(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if s.Emulator != nil {
+		go func() {
+			select {
+			case <-s.Emulator.Done():
+				cancel(fmt.Errorf("%w: %w", ErrEmulator, s.Emulator.Stop()))
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, func() { cancel(nil) }
+}
+
+// Process returns the n-th functions process.
+func (s *Stack) Process(n int) *Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.processes[n]
+}
+
+// Restart starts the n-th functions process, in place of one that has ended.
+func (s *Stack) Restart(ctx context.Context, n int) error {
+	port := s.FunctionsPort
+	if port != 0 {
+		port += n
+	}
+	output := framework.NewListener(nil)
+	cmd := s.Command(port)
+	s.mu.Lock()
+	usage := filepath.Join(s.dir, fmt.Sprintf("usage-%d", len(s.usage)))
+	s.usage = append(s.usage, usage)
+	s.mu.Unlock()
+	for name, value := range s.Environment {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	// With the last two a process would serve one function only, and flush its logs with empty lines.
+	cmd.Env = append(cmd.Env, firestorestore.EmulatorHost+"="+s.Addr, "TALLY_USAGE_FILE="+usage, "FUNCTION_TARGET=", "K_SERVICE=")
+	cmd.Stdout, cmd.Stderr = output, &lineWriter{line: s.Log}
+	p, err := StartProcess(ctx, cmd, output.Port())
+	if err != nil {
+		return fmt.Errorf("functions process %d: %w", n+1, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n < len(s.processes) {
+		s.processes[n] = p
+	} else {
+		s.processes = append(s.processes, p)
+		s.onStop(func() { s.Process(n).Stop() })
+	}
+	var targets []string
+	for _, p := range s.processes {
+		targets = append(targets, p.URL("RollUpOnWrite"))
+	}
+	s.Relay.SetTargets(targets)
+	return nil
+}
+
+// Billed returns the operations that all the functions processes were billed for, those that have
+// ended too.
+func (s *Stack) Billed() (billing.Counts, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var sum billing.Counts
+	for _, file := range s.usage {
+		c, err := billing.ReadFile(file)
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a process that got no request has no file
+			return billing.Counts{}, err
+		}
+		sum = sum.Add(c)
+	}
+	return sum, nil
+}
+
+// restartPause keeps a functions process that cannot live from being started without end.
+const restartPause = time.Second
+
+// Keep starts a functions process again whenever it ends by itself, and calls RollUpOnSchedule as
+// Cloud Scheduler would, until ctx ends. Routes that say "every" need not wait for the first tick.
+func (s *Stack) Keep(ctx context.Context, every time.Duration) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	for n := range s.Processes {
+		work.Go(func() { s.keep(ctx, n) })
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for due := len(s.Config.Routes.Scheduled()) > 0; ; due = true {
+		if due {
+			if err := s.Process(0).callSchedule(ctx); err != nil && ctx.Err() == nil {
+				s.Say("RollUpOnSchedule failed: %v", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// keep starts the n-th functions process again whenever it ends by itself.
+func (s *Stack) keep(ctx context.Context, n int) {
+	for {
+		p := s.Process(n)
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.Ended:
+		}
+		s.Say("functions process at port %d ended (%v); starting another", p.Port, p.reason)
+		if Sleep(ctx, restartPause) != nil {
+			return
+		}
+		if err := s.Restart(ctx, n); err != nil {
+			s.Say("%v", err)
+		}
+	}
+}
+
+// Sleep waits for d, or until ctx ends, whose cause it then returns.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
