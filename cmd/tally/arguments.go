@@ -3,20 +3,29 @@ package main
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"runtime/debug"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// takeArguments has every command below c that says nothing else take the arguments that its usage names.
+// takeArguments has every command below c that says nothing else take the arguments that its usage
+// names.
 func takeArguments(c *cobra.Command) {
 	for _, c := range c.Commands() {
 		takeArguments(c)
-		if c.Args == nil && c.Runnable() {
-			c.Args = arguments
+		check := c.Args
+		if check == nil {
+			check = arguments
+		}
+		c.Args = func(c *cobra.Command, args []string) error {
+			for i, arg := range args {
+				args[i] = strings.TrimPrefix(arg, " ") // see negatives
+			}
+			return check(c, args)
 		}
 	}
 }
@@ -54,40 +63,27 @@ func flagError(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 }
 
-var negative = regexp.MustCompile(`^-[.\d]`)
-
-// negatives returns the arguments with those that are negative numbers behind a "--", or they would be
-// taken for flags.
+// negatives returns the arguments with a blank before those that are negative numbers, or they
+// would be taken for flags. Values of flags are left alone.
 func negatives(root *cobra.Command, args []string) []string {
 	c, _, err := root.Find(args)
 	if err != nil {
 		return args
 	}
-	var others, numbers []string
-	for i, arg := range args {
-		switch {
-		case arg == "--":
-			return args
-		case negative.MatchString(arg) && !takesValue(c, args[max(0, i-1)]):
-			numbers = append(numbers, arg)
-		default:
-			others = append(others, arg)
+	args = slices.Clone(args)
+	for i := 1; i < len(args); i++ {
+		name, long := strings.CutPrefix(args[i-1], "--")
+		flag := c.Flags().Lookup(name)
+		isValue := long && flag != nil && flag.NoOptDefVal == ""
+		if _, err := strconv.ParseFloat(args[i], 64); err == nil && args[i][0] == '-' && !isValue {
+			args[i] = " " + args[i]
 		}
 	}
-	if numbers == nil {
-		return args
-	}
-	return append(append(others, "--"), numbers...)
+	return args
 }
 
-// takesValue reports whether an argument is a flag whose value is the next one.
-func takesValue(c *cobra.Command, arg string) bool {
-	name, long := strings.CutPrefix(arg, "--")
-	f := c.Flags().Lookup(name)
-	return long && f != nil && f.NoOptDefVal == ""
-}
-
-// version returns the version of the module, which names the revision that it was built from, and of Go.
+// version returns the version of the module, which names the revision that it was built from, and
+// of Go.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
@@ -38,14 +39,15 @@ func auditCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit",
 		Short: "Compare all roll-ups with their shards, and repair them",
-		Long: `Compare the roll-up of every counter with its shards, each in one snapshot, as the scheduled function does, from the first counter to the last. It names what
-differs and exits with status 1; with --repair it brings that up to date, and removes roll-ups of counters that have been gone for over an hour. It bills about 5
-reads a counter.
+		Long: `Compare the roll-up of every counter with its shards, each in one snapshot, as the scheduled function does,
+from the first counter to the last. It names what differs and exits with status 1. With --repair it brings
+that up to date, removes roll-ups of counters that have been gone for over an hour, and needs the role
+` + user + `. It bills about 5 reads a counter.
 
-A difference may be a change whose event is on its way, so it is looked at again when --grace is over. With --repair the account needs the role ` + user + `.
+A difference may be a change whose event is on its way, so it is looked at again when --grace is over.
 
-The routes are those of the functions that run: of the deployed ones, or of tally dev. If nobody can tell, they are those of tally.yaml; they are never assumed for a repair, because a roll-up
-that no route has shards for is set to 0. The first line says which routes are taken. A roll-up that other routes made is counted as rerouted, and left alone.`,
+The first line says which routes are taken. They are never assumed for a repair, because a roll-up that no
+route has shards for is set to 0. A roll-up that other routes made is counted as rerouted, and left alone.`,
 		Example: `  tally audit --project my-project
   tally audit --project my-project --repair
   tally audit --json | jq .drift`,
@@ -54,7 +56,7 @@ that no route has shards for is set to 0. The first line says which routes are t
 	f.BoolVar(&repair, "repair", false, "repair what differs")
 	f.BoolVar(&prune, "prune", false, "find totals that earlier routes left too; with --repair they are deleted, so first see that no revision with those routes runs, and that the app has not taken such a field over")
 	f.DurationVar(&grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
-	f.IntVar(&concurrency, "concurrency", 32, "counters in work at once")
+	f.IntVar(&concurrency, "concurrency", app.AuditConcurrency, "counters in work at once")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
 		if concurrency < 1 || grace < 0 {
 			return fmt.Errorf("--concurrency %d, --grace %v: want at least 1, and no less than 0", concurrency, grace)
@@ -66,58 +68,57 @@ that no route has shards for is set to 0. The first line says which routes are t
 				return err
 			}
 		}
-		if !f.Changed("grace") {
-			grace = rollup.Grace(t.config.Cadence, t.config.HoldLimit)
+		o := t.auditOptions()
+		o.Concurrency, o.DryRun, o.Prune = concurrency, !repair, prune
+		if f.Changed("grace") {
+			o.Grace = grace
 		}
-		return t.audit(ctx, meter, rollup.AuditOptions{Concurrency: concurrency, Grace: grace, DryRun: !repair, KeepRerouted: true, Prune: prune, FromFirst: true})
+		t.begin("auditing", "counters", unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
+		began := time.Now()
+		r, err := t.audit(ctx, t.config.Routes, o)
+		a := audited{Report: r, DryRun: !repair, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
+		a.Dollars = a.Billed.Cost()
+		if err == nil && r.Differing > 0 && repair {
+			err = errRerouted
+		}
+		printed := t.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\n"+
+			"drift\t%d\nmissing\t%d\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\n\nbilled\t%s",
+			r.Counters, r.RolledUp, r.Unchanged, r.Removed, r.Differing, r.Failed, r.Drift, r.Missing, r.Orphaned, r.Rerouted, r.Outdated, r.Malformed, price(a.Billed))
+		return errors.Join(err, printed)
 	})
 }
 
-// auditTimeout bounds each look and each write of an audit, which nothing waits for. Firestore's own
-// limit is 60 s, and a write must follow its look within as long.
-const auditTimeout = 45 * time.Second
+// auditOptions returns how the scheduled function audits, but from the first counter on.
+func (t *target) auditOptions() rollup.AuditOptions {
+	o := t.config.AuditOptions(slog.New(slog.NewTextHandler(t.logs, nil)))
+	o.KeepRerouted, o.FromFirst = true, true
+	return o
+}
 
-func (t *target) audit(ctx context.Context, meter *billing.Meter, o rollup.AuditOptions) error {
-	t.begin("auditing counters", "counters", unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
-	logger := slog.New(slog.NewTextHandler(t.logs, nil))
+// audit compares all roll-ups of the routes with their shards. In a dry run the error is
+// errDiffering if any differs.
+func (t *target) audit(ctx context.Context, routes rollup.Routes, o rollup.AuditOptions) (rollup.Report, error) {
+	defer t.stop()
 	var waiting sync.Once
-	o.Options = rollup.Options{Cadence: t.config.Cadence, Burst: t.config.Burst, Timeout: auditTimeout, Logger: logger}
 	o.Progress = func(r rollup.Report) {
 		if r.Waiting > 0 {
 			waiting.Do(func() {
-				fmt.Fprintf(t.logs, "some roll-ups differ, perhaps by events on their way: looking again in %v; --grace shortens it\n", o.Grace)
+				fmt.Fprintf(t.logs, "some roll-ups differ, perhaps by events on their way: looking again in %v, or by the --grace of tally audit\n", o.Grace)
 			})
-			t.progress.describe(fmt.Sprintf("auditing counters; %d that differ are looked at again", r.Waiting))
+			t.progress.describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
 		}
 		t.report(r.Counters, unknown)
 	}
-	store, err := t.store(ctx, logger)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	began := time.Now()
-	r, err := rollup.Audit(ctx, store, t.config.Routes, o)
-	t.stop()
-	a := audited{Report: r, DryRun: o.DryRun, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
-	a.Dollars = a.Billed.Cost()
-	printed := t.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\ndrift\t%d\nmissing\t%d\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\n\nbilled\t%d reads, %d writes, %d deletes: $%.4f at list price",
-		r.Counters, r.RolledUp, r.Unchanged, r.Removed, r.Differing, r.Failed, r.Drift, r.Missing, r.Orphaned, r.Rerouted, r.Outdated, r.Malformed,
-		a.Billed.Reads, a.Billed.Writes, a.Billed.Deletes, a.Dollars)
-	switch {
-	case err != nil || r.Differing == 0:
-	case o.DryRun:
+	r, err := rollup.Audit(ctx, t.store, routes, o)
+	if err == nil && o.DryRun && r.Differing > 0 {
 		err = errDiffering
-	default:
-		err = errRerouted
 	}
-	return errors.Join(err, printed)
+	return r, err
 }
 
 // tellRoutes says which routes are taken.
 func (t *target) tellRoutes() {
-	if t.from == assumed {
-		return // configure has said so
+	if t.from != assumed { // else configure has said so
+		fmt.Fprintf(t.logs, "routes, %s: %s\n", t.from, strings.ReplaceAll(t.config.Routes.String(), "\n", "; "))
 	}
-	fmt.Fprintf(t.logs, "routes, %s %s\n", t.from, strings.ReplaceAll(t.config.Routes.String(), "\n", "; "))
 }

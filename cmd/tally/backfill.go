@@ -1,18 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
 )
 
-// A backfill is where a total comes from that a counter should agree with.
+// A backfill is where a total comes from that a counter takes over.
 type backfill struct {
 	target
 	documents string // collection
@@ -20,18 +20,16 @@ type backfill struct {
 	from      string // field of document
 }
 
+// flags gives the command the flags that name a document's field.
 func (b *backfill) flags(c *cobra.Command) {
-	c.Flags().StringVar(&b.documents, "documents", "", "the number of documents in this collection, such as posts/7/likes")
 	c.Flags().StringVar(&b.document, "document", "", "the number in a field of this document, such as posts/7")
 	c.Flags().StringVar(&b.from, "from", "", "that field")
 	c.MarkFlagsRequiredTogether("document", "from")
-	c.MarkFlagsMutuallyExclusive("documents", "document")
-	c.MarkFlagsOneRequired("documents", "document")
 }
 
 func (b *backfill) source() (shards.Source, error) {
 	if b.document != "" {
-		doc, err := b.doc(b.document)
+		doc, err := b.doc()
 		if err != nil {
 			return shards.Source{}, err
 		}
@@ -48,37 +46,43 @@ func (b *backfill) source() (shards.Source, error) {
 }
 
 // doc returns the document that --document names.
-func (t *target) doc(path string) (*firestore.DocumentRef, error) {
-	if err := checkIDs(path, strings.Split(path, "/")); err != nil {
+func (b *backfill) doc() (*firestore.DocumentRef, error) {
+	if err := checkIDs(b.document, strings.Split(b.document, "/")); err != nil {
 		return nil, fmt.Errorf("--document: %w", err)
 	}
-	if doc := t.client.Doc(path); doc != nil {
+	if doc := b.client.Doc(b.document); doc != nil {
 		return doc, nil
 	}
-	return nil, fmt.Errorf("--document %q is not the path of a document", path)
+	return nil, fmt.Errorf("--document %q is not the path of a document", b.document)
 }
 
 // errDiffer is how import --check ends when the totals differ.
 var errDiffer = errors.New("the totals differ")
 
 func importCommand() *cobra.Command {
-	var yes, check bool
+	var check bool
 	b := backfill{target: target{makes: true, endless: true, reads: func() bool { return check }}}
 	c := &cobra.Command{
 		Use:   "import COUNTER",
 		Short: "Set a counter to a total that the database already knows, or compare them",
-		Long: `Set a counter to the number of documents in a collection, or to a number that a document holds, for an app that begins with Tally late. The counter need
-not exist. Both are read in one snapshot: if clients write the documents and the shards in one batch or transaction, they need not stop. To import a
-number of another origin, use tally set. Importing again replaces, and never adds. A collection without documents, which may be
-a mistyped one, replaces a total other than 0 only if you agree.` + replaceLong + `
+		Long: `Set a counter to the number of documents in a collection, or to a number that a document holds, for an app
+that begins with Tally late. The counter need not exist. Importing again replaces, and never adds; it asks
+before an empty collection, which may be a mistyped one, replaces a total that is not 0.
 
-With --check it changes nothing: it compares the two in one snapshot, and exits with status 1 if they differ. That needs only the role ` + viewer + `.`,
+Both are read in one snapshot: if clients write the documents and the shards in one batch or transaction, they
+need not stop.` + replaceLong + `
+
+With --check it compares the two in one snapshot, changes nothing, and exits with status 1 if they differ.
+That needs only the role ` + viewer + `.`,
 		Example: `  tally import likes --documents posts/7/likes
   tally import likes --documents posts/7/likes --check
   tally import likes --document posts/7 --from likes`,
 	}
+	c.Flags().StringVar(&b.documents, "documents", "", "the number of documents in this collection, such as posts/7/likes")
 	b.flags(c)
-	c.Flags().BoolVar(&yes, "yes", false, "replace the total by 0 without a question if the collection is empty")
+	c.MarkFlagsMutuallyExclusive("documents", "document")
+	c.MarkFlagsOneRequired("documents", "document")
+	b.asks(c, "replace the total by 0 without a question if the collection is empty")
 	c.Flags().BoolVar(&check, "check", false, "compare, and change nothing; exit status 1 if they differ")
 	return b.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, _ []string) error {
 		source, err := b.source()
@@ -91,11 +95,11 @@ With --check it changes nothing: it compares the two in one snapshot, and exits 
 		}
 		r, err := s.Import(ctx, source, func(r shards.Replacement) error {
 			if b.documents != "" && r.Now.Float64() == 0 && r.Was.Float64() != 0 {
-				if err := b.confirm(ctx, yes, "%s holds no documents. %s is %v, and would be 0. Go on?", b.documents, c.path, r.Was); err != nil {
+				if err := b.confirm(ctx, "%s holds no documents. %s is %v, and would be 0. Go on?", b.documents, c.path, r.Was); err != nil {
 					return err
 				}
 			}
-			b.begin("importing: writes", "writes", unknown, replaceKept)
+			b.begin("importing", "writes", unknown, replaceKept)
 			return nil
 		})
 		if err != nil {
@@ -114,42 +118,39 @@ func (b *backfill) check(ctx context.Context, c counter, s *shards.Counter, sour
 	if err != nil {
 		return err
 	}
-	verdict := map[bool]string{true: "equal", false: "DIFFERENT"}[v.Equal()]
-	from := strings.TrimSpace(b.documents + b.document + " " + b.from)
-	err = b.print(map[string]any{"counter": c.path, "total": number(v.Counter), "source": number(v.Source), "equal": v.Equal(), "as_of": v.AsOf},
-		"%s\t%v\n%s\t%v\n%s\tas of %s", c.path, v.Counter, from, v.Source, verdict, v.AsOf.Format(time.RFC3339Nano))
-	if err == nil && !v.Equal() {
-		err = errDiffer
+	verdict, differ := "equal", error(nil)
+	if !v.Equal() {
+		verdict, differ = "DIFFERENT", errDiffer
 	}
-	return err
+	from := strings.TrimSpace(b.documents + b.document + " " + b.from)
+	return cmp.Or(b.print(map[string]any{"counter": c.path, "total": numeral{v.Counter}, "source": numeral{v.Source}, "equal": v.Equal(), "as_of": v.AsOf},
+		"%s\t%v\n%s\t%v\n%s\tas of %s", c.path, v.Counter, from, v.Source, verdict, stamp(v.AsOf)), differ)
 }
 
 func carryCommand() *cobra.Command {
-	t := target{makes: true}
-	var document, from string
+	b := backfill{target: target{makes: true}}
 	c := &cobra.Command{
 		Use:   "carry COUNTER",
 		Short: "Add a total that something else counted until now, once",
-		Long: `Add to a counter what a field of a document holds: a total that a trigger, or Firebase's firestore-counter extension, counted until now, while
-clients already increment the shards. tally import replaces the counter's total; this adds to it, once, however often it is repeated. If
-the field has changed since, the change is added. docs/migrate.md shows when to use it. The counter need not exist.`,
+		Long: `Add to a counter what a field of a document holds: a total that a trigger, or Firebase's firestore-counter
+extension, counted until now, while clients already increment the shards. tally import replaces the counter's
+total; this adds to it in one commit, and once, however often it is repeated. If the field has changed since,
+the change is added. docs/migrate.md shows when to use it. The counter need not exist.`,
 		Example: `  tally carry likes --document posts/7 --from likes
   tally carry hello --document pages/hello --from visits --routes 'pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits'`,
 	}
-	c.Flags().StringVar(&document, "document", "", "the document, such as posts/7")
-	c.Flags().StringVar(&from, "from", "", "its field")
-	c.MarkFlagsRequiredTogether("document", "from")
+	b.flags(c)
 	c.MarkFlagsOneRequired("document")
-	return t.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, _ []string) error {
-		doc, err := t.doc(document)
+	return b.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, _ []string) error {
+		doc, err := b.doc()
 		if err != nil {
 			return err
 		}
-		carried, err := s.Carry(ctx, doc, from)
+		carried, err := s.Carry(ctx, doc, b.from)
 		if err != nil {
 			return err
 		}
-		return t.print(map[string]any{"counter": c.path, "added": number(carried.Added), "amount": number(carried.Amount)},
+		return b.print(map[string]any{"counter": c.path, "added": numeral{carried.Added}, "amount": numeral{carried.Amount}},
 			"%s\tadded %v\tcarried in all %v", c.path, carried.Added, carried.Amount)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -25,16 +26,6 @@ type counter struct {
 	frozen  bool            // as exists has read it
 }
 
-// counterLong says in a command's help how counters are named.
-const counterLong = `
-
-COUNTER is a path: the counter's document (counters/likes), its shards' collection or a shard (counters/likes/shards), or its roll-up (rollups/likes). Where
-all routes make one kind of roll-up, the bare id is enough (likes). tally.yaml says where the rest is.`
-
-// changesLong is what commands that change shards say too.
-const changesLong = ` Documents that a route counts by count() are the app's:
-get, watch and ls show how many there are, and no command changes them.`
-
 // counter returns the counter of an argument.
 func (t *target) counter(arg string) (counter, error) {
 	routes := t.config.Routes
@@ -42,12 +33,12 @@ func (t *target) counter(arg string) (counter, error) {
 	if err := checkIDs(arg, ids); err != nil {
 		return counter{}, err
 	}
-	source := arg // or a document of it
-	if len(ids)%2 == 1 {
-		source += "/shard"
-	}
-	if c, r, ok := routes.Match(source); ok {
-		return newCounter(c, r), nil
+	for _, r := range routes {
+		for _, collection := range []string{arg, above(arg)} { // the shards', or that of a shard
+			if c, ok := r.Counter(collection); ok {
+				return newCounter(c, r), nil
+			}
+		}
 	}
 	for _, template := range routes.Templates() {
 		if c, ok := template.Counter(arg); ok {
@@ -109,19 +100,18 @@ func (t *target) byID(arg string, ids []string) (counter, error) {
 	return counter{}, t.noRoute(arg, ids)
 }
 
-// filled returns the path that the segments become with the ids for their captures, "" unless there are
-// as many.
+// filled returns the path that the segments become with the ids for their captures, "" unless there
+// are as many.
 func filled(segments []rollup.Segment, ids []string) string {
 	var path []string
 	for _, s := range segments {
-		switch {
-		case !s.Capture:
-			path = append(path, s.Name)
-		case len(ids) == 0:
-			return ""
-		default:
-			path, ids = append(path, ids[0]), ids[1:]
+		if s.Capture {
+			if len(ids) == 0 {
+				return ""
+			}
+			s.Name, ids = ids[0], ids[1:]
 		}
+		path = append(path, s.Name)
 	}
 	if len(ids) > 0 {
 		return ""
@@ -129,47 +119,37 @@ func filled(segments []rollup.Segment, ids []string) string {
 	return strings.Join(path, "/")
 }
 
-// noRoute returns the error for a path that no route serves. It names the nearest route.
+// noRoute returns the error for a path that no route serves. It names the nearest route, or one
+// that would serve the path.
 func (t *target) noRoute(arg string, ids []string) error {
-	type form struct {
-		route    *rollup.Route
-		segments []rollup.Segment
-		distance int // of the literals, or far if there are more or fewer segments
-	}
-	const far = 1000
-	var nearest form
+	var nearest *rollup.Route
+	meant, distance := "", math.MaxInt
 	for _, r := range t.config.Routes {
 		pattern := r.Pattern()
-		for _, segments := range [][]rollup.Segment{pattern[:len(pattern)-2], pattern[:len(pattern)-1], pattern, r.Template.Segments()} {
-			f := form{r, segments, far * max(len(ids)-len(segments), len(segments)-len(ids))}
-			for i := range min(len(ids), len(segments)) {
-				if !segments[i].Capture {
-					f.distance += levenshtein.Distance(ids[i], segments[i].Name, nil)
+		for _, form := range [][]rollup.Segment{pattern[:len(pattern)-2], pattern[:len(pattern)-1], pattern, r.Template.Segments()} {
+			names := make([]string, len(form))
+			for i, s := range form {
+				names[i] = s.Name
+				if s.Capture && i < len(ids) {
+					names[i] = ids[i]
 				}
 			}
-			if nearest.route == nil || f.distance < nearest.distance {
-				nearest = f
+			path := strings.Join(names, "/")
+			if d := levenshtein.Distance(arg, path, nil); d < distance && path != "" {
+				nearest, meant, distance = r, path, d
 			}
 		}
 	}
-	err := fmt.Errorf("no route serves %s; the nearest is %s", arg, nearest.route)
-	near := nearest.distance <= max(2, len(arg)/3)
+	if distance <= max(2, len(arg)/3) {
+		return fmt.Errorf("no route serves %s; the nearest is %s; did you mean %s?", arg, nearest, meant)
+	}
+	err := fmt.Errorf("no route serves %s; the nearest is %s", arg, nearest)
 	shard := arg + []string{"/shards/shard", "/shard"}[len(ids)%2]
-	if fits, invalid := rollup.ParseRoutes(routeFor(shard, "count")); len(ids) > 1 && !near && invalid == nil {
+	if fits, invalid := rollup.ParseRoutes(routeFor(shard, "count")); len(ids) > 1 && invalid == nil {
 		err = fmt.Errorf("no route serves %s; this one would: %s", arg, fits)
 	}
-	meant := make([]string, len(nearest.segments))
-	for i, s := range nearest.segments {
-		meant[i] = s.Name
-		if s.Capture && i < len(ids) {
-			meant[i] = ids[i]
-		}
-	}
-	switch {
-	case near:
-		return fmt.Errorf("%w; did you mean %s?", err, strings.Join(meant, "/"))
-	case t.from == assumed:
-		return fmt.Errorf("%w; tally.yaml names others", err)
+	if t.from == assumed {
+		err = fmt.Errorf("%w; tally.yaml names others", err)
 	}
 	return err
 }
@@ -204,8 +184,8 @@ func (c counter) source() (*rollup.Route, error) {
 	return r, nil
 }
 
-// total returns the one total of that name, or the only one if the name is "", and its source, for a
-// command that changes its shards.
+// total returns the one total of that name, or the only one if the name is "", and its source, for
+// a command that changes its shards.
 func (c counter) total(name string) (*rollup.Route, rollup.Total, error) {
 	var names []string
 	var found rollup.Total
@@ -227,33 +207,28 @@ func (c counter) total(name string) (*rollup.Route, rollup.Total, error) {
 	return r, found, err
 }
 
-// shards returns the counter as package shards has it. A source that no document is above has no place for
-// its number of shards, which is n then.
+// shards returns the counter as package shards has it. A source that no document is above has no
+// place for its number of shards, which is n then.
 func (t *target) shards(c counter, r *rollup.Route, field string, n int, opts ...shards.Option) *shards.Counter {
 	collection := r.Shards(c.Counter)
-	doc, opts := above(collection), append(opts, shards.Collection(collection), shards.Field(field))
+	doc := above(collection)
+	opts = append([]shards.Option{shards.Collection(collection), shards.Field(field), shards.Progress(t.report)}, opts...)
 	if doc == "" {
 		doc, opts = c.RollUp, append(opts, shards.NumShards(n))
 	}
 	return shards.New(t.client, doc, opts...)
 }
 
-// exists returns an error if the counter does not exist: if there is no document above its sources, no
-// shard and no roll-up. It notes whether the document says that the counter is frozen.
+// exists returns an error if the counter does not exist: if there is no document above its sources,
+// no shard and no roll-up. It notes whether the document says that the counter is frozen.
 func (t *target) exists(ctx context.Context, c *counter) error {
-	docs := []*firestore.DocumentRef{t.client.Doc(c.path)}
-	if c.path != c.RollUp {
-		docs = append(docs, t.client.Doc(c.RollUp))
-	}
-	found, err := t.client.GetAll(ctx, docs)
+	found, err := t.client.GetAll(ctx, []*firestore.DocumentRef{t.client.Doc(c.path), t.client.Doc(c.RollUp)})
 	if err != nil {
 		return err
 	}
 	c.frozen = found[0].Data()[document.FrozenField] == true
-	for _, d := range found {
-		if d.Exists() {
-			return nil
-		}
+	if found[0].Exists() || found[1].Exists() {
+		return nil
 	}
 	for _, r := range c.sources {
 		shard, err := t.client.Collection(r.Shards(c.Counter)).Select().Limit(1).Documents(ctx).GetAll()
@@ -261,7 +236,7 @@ func (t *target) exists(ctx context.Context, c *counter) error {
 			return err
 		}
 	}
-	return t.unknown(ctx, *c, docs[0])
+	return t.unknown(ctx, *c)
 }
 
 // errUnknown is what exists returns for a counter that does not exist.
@@ -271,7 +246,8 @@ var errUnknown = errors.New("no such counter")
 const suggestFrom = 1000
 
 // unknown returns the error for a counter that does not exist.
-func (t *target) unknown(ctx context.Context, c counter, doc *firestore.DocumentRef) error {
+func (t *target) unknown(ctx context.Context, c counter) error {
+	doc := t.client.Doc(c.path)
 	nearest, distance := "", max(2, len(doc.ID)/3)+1
 	ids := doc.Parent.DocumentRefs(ctx)
 	for range suggestFrom {
@@ -286,11 +262,12 @@ func (t *target) unknown(ctx context.Context, c counter, doc *firestore.Document
 			nearest, distance = other.ID, d
 		}
 	}
-	if nearest != "" {
-		return fmt.Errorf("%w: %s; did you mean %s?", errUnknown, c.path, strings.TrimSuffix(c.path, doc.ID)+nearest)
-	}
+	remedy := "; tally create makes it, tally ls lists what there is"
 	if _, err := c.source(); err != nil { // create refuses it
-		return fmt.Errorf("%w: %s; tally ls lists what there is", errUnknown, c.path)
+		remedy = "; tally ls lists what there is"
 	}
-	return fmt.Errorf("%w: %s; tally create makes it, tally ls lists what there is", errUnknown, c.path)
+	if nearest != "" {
+		remedy = fmt.Sprintf("; did you mean %s?", strings.TrimSuffix(c.path, doc.ID)+nearest)
+	}
+	return fmt.Errorf("%w: %s%s", errUnknown, c.path, remedy)
 }

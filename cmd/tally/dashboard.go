@@ -45,7 +45,7 @@ time 86,400 a day, $0.03. A counter that you look at bills one read for each of 
 			Databases: []dashboard.Database{{ID: t.database, Client: t.client}}, Emulator: os.Getenv(firestorestore.EmulatorHost),
 			Routes: t.config.Routes, Cadence: t.config.Cadence,
 			Report: func(err error) error {
-				err = t.explain(t.told(err))
+				err = t.told(t.explain(err))
 				fmt.Fprintf(t.logs, "tally: %v\n", err)
 				return err
 			},

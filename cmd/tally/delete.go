@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path"
+	"slices"
 	"sync/atomic"
 
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
@@ -20,9 +19,9 @@ import (
 // A deletion is one run of tally delete.
 type deletion struct {
 	target
-	meter       *billing.Meter
-	pattern     string
-	dryRun, yes bool
+	meter   *billing.Meter
+	pattern string
+	dryRun  bool
 }
 
 func deleteCommand() *cobra.Command {
@@ -31,13 +30,14 @@ func deleteCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete [COUNTER]",
 		Short: "Delete a counter and its shards, or all counters of a pattern",
-		Long: `Delete a counter's document and all its shards. Its roll-up goes to 0 by Tally's functions, which remove it an hour later. An increment that comes later creates a
-shard again and counts, so freeze the counter first; it is frozen until its document is deleted, after the shards.
+		Long: `Delete a counter's document and all its shards; up to 499 shards in one commit. Tally's functions take its
+roll-up to 0, and remove it an hour later. A later increment creates a shard again and counts, so freeze the
+counter first; it is frozen until its document is deleted, after the shards.
 
---matching deletes all counters whose path, as tally ls prints it, matches a pattern, in which * stands for any text in one id (the syntax is that of Go's path.Match). Counters
-without a roll-up are found too; those with several sources are not. It lists them with what their shards add up to, says what it costs, and asks once.
-
-Nothing is deleted on routes that are assumed.` + counterLong + changesLong,
+With --matching delete all counters whose path, as tally ls prints it, matches a pattern, in which * stands
+for any text in one id (the syntax is that of Go's path.Match). Counters without a roll-up are found too;
+those with several sources are not. It lists them with what their shards add up to, says what it costs, and
+asks once.`,
 		Example: `  tally delete likes
   tally delete --matching 'counters/spam-*' --dry-run`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -50,10 +50,9 @@ Nothing is deleted on routes that are assumed.` + counterLong + changesLong,
 			return nil
 		},
 	}
-	f := c.Flags()
-	f.BoolVar(&d.yes, "yes", false, "do not ask")
-	f.StringVar(&d.pattern, "matching", "", "all counters whose paths match, such as 'counters/spam-*'")
-	f.BoolVar(&d.dryRun, "dry-run", false, "list the counters that match, and delete nothing")
+	d.asks(c, "do not ask")
+	c.Flags().StringVar(&d.pattern, "matching", "", "all counters whose paths match, such as 'counters/spam-*'")
+	c.Flags().BoolVar(&d.dryRun, "dry-run", false, "list the counters that match, and delete nothing")
 	return d.command(c, user, func(ctx context.Context, args []string) error {
 		if d.pattern != "" {
 			return d.deleteMatching(ctx)
@@ -75,11 +74,11 @@ func (d *deletion) deleteOne(ctx context.Context, arg string) error {
 	if c.Template.Existing {
 		what = "the shards of %s of project %s, all documents of %s"
 	}
-	if err := d.confirm(ctx, d.yes, "Delete "+what+", for ever?", c.path, d.project, r.Shards(c.Counter)); err != nil {
+	if err := d.confirm(ctx, "Delete "+what+", for ever?", c.path, d.project, r.Shards(c.Counter)); err != nil {
 		return err
 	}
-	d.begin("deleting shards", "shards", unknown, "The total is that of the rest. The same command goes on from here.")
-	n, declared, err := d.shards(c, r, r.Totals[0].Field, 1, shards.Progress(d.report)).Delete(ctx)
+	d.begin("deleting", "shards", unknown, "The total is that of the rest. The same command goes on from here.")
+	n, declared, err := d.shards(c, r, r.Totals[0].Field, 1).Delete(ctx)
 	if err != nil {
 		return err
 	}
@@ -130,13 +129,11 @@ func (d *deletion) deleteMatching(ctx context.Context) error {
 		out = d.logs
 	}
 	if !d.json || deletes && !d.yes {
-		if _, err := fmt.Fprintf(out, "%s\n%d counters with %d shards; to delete them bills %s, without the roll-ups that follow\n",
-			table(string(text)), len(found), numShards, price(result.Cost)); err != nil {
-			return err
-		}
+		fmt.Fprintf(out, "%s\n%d counters with %d shards; to delete them bills %s, without the roll-ups that follow\n",
+			table(string(text)), len(found), numShards, price(result.Cost))
 	}
 	if deletes {
-		if err = d.confirm(ctx, d.yes, "Delete these %d counters of project %s, for ever?", len(found), d.project); err != nil {
+		if err = d.confirm(ctx, "Delete these %d counters of project %s, for ever?", len(found), d.project); err != nil {
 			return err
 		}
 		result.Deleted, result.Shards, err = d.deleteAll(ctx, found)
@@ -147,64 +144,43 @@ func (d *deletion) deleteMatching(ctx context.Context) error {
 	return errors.Join(err, d.print(result, "deleted\t%d counters\t%d shards\nbilled\t%s", result.Deleted, result.Shards, price(result.Billed)))
 }
 
-// find returns the counters that match the pattern, each with what its shards add up to for a roll-up.
-func (d *deletion) find(ctx context.Context) ([]rollup.Found, error) {
-	store, err := d.store(ctx, slog.New(slog.NewTextHandler(d.logs, nil)))
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	d.begin("looking through counters", "counters", unknown, "Looking changes nothing.")
+// find returns the counters that match the pattern and have shards. The roll-up of each is what its
+// shards add up to.
+func (d *deletion) find(ctx context.Context) (matching []rollup.Found, err error) {
+	d.begin("looking through", "counters", unknown, "Looking changes nothing.")
 	defer d.stop()
 	looked := 0
-	var matching []rollup.Found
 	for _, r := range d.config.Routes {
 		if len(r.Template.Routes) > 1 || r.Counts() {
 			continue // no command deletes their counters as a whole
 		}
-		for from, more := "", true; more; {
-			page, err := store.Counters(ctx, r, from, 300)
-			if err != nil {
+		for page, more := (rollup.Page{}), true; more; more = page.Next != "" {
+			if page, err = d.store.Counters(ctx, r, page.Next, 300); err != nil {
 				return nil, err
 			}
-			for _, f := range page.Found {
-				if ok, _ := path.Match(d.pattern, d.name(f.Counter)); ok {
-					matching = append(matching, f)
-				}
-			}
 			looked += len(page.Found)
-			d.report(looked, unknown)
-			from, more = page.Next, page.Next != ""
-		}
-	}
-	d.begin("summing counters", "counters", len(matching), "Looking changes nothing.")
-	var done atomic.Int64
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(deletedAtOnce)
-	for i := range matching {
-		group.Go(func() error {
-			if err := sum(ctx, store, &matching[i]); err != nil {
-				return err
+			page.Found = slices.DeleteFunc(page.Found, func(f rollup.Found) bool {
+				matches, _ := path.Match(d.pattern, d.name(f.Counter))
+				return !matches
+			})
+			group, ctx := errgroup.WithContext(ctx)
+			group.SetLimit(deletedAtOnce)
+			for i := range page.Found {
+				group.Go(func() error { return d.sum(ctx, &page.Found[i]) })
 			}
-			d.report(int(done.Add(1)), len(matching))
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	counted := matching[:0]
-	for _, f := range matching {
-		if f.RollUp.Tally.NumShards > 0 { // else it is gone
-			counted = append(counted, f)
+			if err := group.Wait(); err != nil {
+				return nil, err
+			}
+			matching = append(matching, page.Found...)
+			d.report(looked, unknown)
 		}
 	}
-	return counted, nil
+	return slices.DeleteFunc(matching, func(f rollup.Found) bool { return f.RollUp.Tally.NumShards == 0 }), nil // they are gone
 }
 
 // sum notes what a counter's shards add up to as its roll-up.
-func sum(ctx context.Context, store *firestorestore.Store, f *rollup.Found) error {
-	snapshot, err := store.View(ctx, f.Counter)
+func (d *deletion) sum(ctx context.Context, f *rollup.Found) error {
+	snapshot, err := d.store.View(ctx, f.Counter)
 	if err != nil {
 		return err
 	}
@@ -213,9 +189,10 @@ func sum(ctx context.Context, store *firestorestore.Store, f *rollup.Found) erro
 	return err
 }
 
-// deleteAll deletes counters, and returns how many, with how many shards. When ctx ends it finishes those in work.
+// deleteAll deletes counters, and returns how many, with how many shards. When ctx ends it finishes
+// those in work.
 func (d *deletion) deleteAll(ctx context.Context, found []rollup.Found) (counters, numShards int64, err error) {
-	d.begin("deleting counters", "counters", len(found), "None is deleted by half. The same command goes on from here.")
+	d.begin("deleting", "counters", len(found), "None is deleted by half. The same command goes on from here.")
 	defer d.stop()
 	var done, gone atomic.Int64
 	var group errgroup.Group
@@ -226,7 +203,8 @@ func (d *deletion) deleteAll(ctx context.Context, found []rollup.Found) (counter
 		}
 		group.Go(func() error {
 			c := newCounter(f.Counter, f.Template.Routes...)
-			n, _, err := d.shards(c, c.sources[0], c.sources[0].Totals[0].Field, 1).Delete(context.WithoutCancel(ctx))
+			s := d.shards(c, c.sources[0], c.sources[0].Totals[0].Field, 1, shards.Progress(func(int, int) {}))
+			n, _, err := s.Delete(context.WithoutCancel(ctx))
 			if err != nil {
 				return err
 			}

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// endpoints are where Google's APIs are, if not at their own addresses: clients' options for gRPC and for
-// REST, and the address of Firestore, with options of its connections.
+// endpoints are where Google's APIs are, if not at their own addresses: clients' options for gRPC
+// and for REST, and the address of Firestore, with options of its connections.
 type endpoints struct {
 	grpc, rest []option.ClientOption
 	firestore  string
@@ -68,14 +68,8 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 		d.at = endpointsOf(c.Context())
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 		var err error
-		if d.folder, err = here(); err != nil {
+		if d.folder, d.project, err = realProject(d.project); err != nil {
 			return err
-		}
-		if d.project, _, err = projectOf(d.project, d.folder); err != nil {
-			return err
-		}
-		if d.project == "" {
-			return errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
 		}
 		d.source = cmp.Or(d.source, cloneDir())
 		d.tools = deploy.Tools{Project: d.project, Dir: d.source, Progress: d.logs}
@@ -129,11 +123,13 @@ func deployCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "deploy",
 		Short: "Bring the functions to a project, or bring them up to date",
-		Long: `Bring Tally's functions, their service accounts, triggers, schedule and alerts to a project, or bring them up to date. It reads what there is, shows what it
-would do, and does it by your own gcloud when you agree. Running it again changes nothing, goes on after a failure, or updates.
+		Long: `Bring Tally's functions, their service accounts, triggers, schedule and alerts to a project, or bring them
+up to date. It reads what there is, shows what it would do, and does it by your own gcloud when you agree.
+Running it again changes nothing, goes on after a failure, or updates.
 
-It takes the routes and all other settings from tally.yaml. Without that file they stay as they are deployed; at first they are the layout of Firebase's documentation in the database (default).
-The project's rules stay as they are without --rules. docs/deploy.md tells what is created and why, and which roles you need.`,
+It takes the routes and all other settings from tally.yaml. Without that file they stay as they are deployed;
+at first they are the layout of Firebase's documentation in the database (default). The project's rules stay
+as they are without --rules. docs/deploy.md tells what is created and why, and which roles you need.`,
 		Example: `  tally deploy --project my-project --dry-run --new
   tally deploy --project my-project
   tally deploy --project my-project --terraform > main.tf.json`,
@@ -215,8 +211,9 @@ func undeployCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "undeploy",
 		Short: "Take away what tally deploy brought to a project",
-		Long: `Take away what tally deploy brought to a project, and nothing else: the functions, their triggers, schedule, service accounts and alerts. Counters, shards, roll-ups,
-rules, indexes, the time to live of increment tokens, databases and enabled APIs stay. From then on roll-ups stay as they are, while apps go on incrementing shards;
+		Long: `Take away what tally deploy brought to a project, and nothing else: the functions, their triggers, schedule,
+service accounts and alerts. Counters, shards, roll-ups, rules, indexes, the time to live of increment tokens,
+databases and enabled APIs stay. From then on roll-ups stay as they are, while apps go on incrementing shards;
 tally deploy brings them up to date again.`,
 		Example: `  tally undeploy --project my-project --dry-run
   tally undeploy --project my-project`,

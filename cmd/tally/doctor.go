@@ -29,10 +29,12 @@ func doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what is deployed in a project",
-		Long: `Compare what is deployed in a project with what tally deploy would set, by tally.yaml or else by the functions' variables, and check how it goes and what clients may. It changes
-nothing. Each ✗ comes with the command that mends it; ? is what could not be read. The exit status is 0 if all is well, 1 if something is wrong, and 2 if nothing
-is wrong but not all could be checked. It signs in as gcloud is, or where there is no gcloud or GOOGLE_APPLICATION_CREDENTIALS is set, by application default
-credentials. docs/doctor.md lists the roles that suffice, and tells what each check rests on.`,
+		Long: `Compare what is deployed in a project with what tally deploy would set, by tally.yaml or else by the
+functions' variables, and check how it goes and what clients may. It changes nothing. Each ✗ comes with the
+command that mends it; ? is what could not be read. The exit status is 0 if all is well, 1 if something is
+wrong, and 2 if nothing is wrong but not all could be checked. It signs in as gcloud is, or where there is no
+gcloud or GOOGLE_APPLICATION_CREDENTIALS is set, by application default credentials. docs/doctor.md lists the
+roles that suffice, and tells what each check rests on.`,
 		Example: `  tally doctor --project my-project
   tally doctor --project my-project --json | jq -r '.checks[].problems[]?.remedy[]?'`,
 	}
@@ -42,54 +44,55 @@ credentials. docs/doctor.md lists the roles that suffice, and tells what each ch
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.DurationVar(&timeout, "timeout", time.Minute, "how long to try")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		folder, err := here()
-		if err != nil {
-			return withStatus{err, unchecked}
-		}
-		if project, _, err = projectOf(project, folder); err != nil {
-			return withStatus{err, unchecked}
-		}
-		if project == "" {
-			return withStatus{errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT"), unchecked}
-		}
 		if timeout <= 0 {
 			return withStatus{fmt.Errorf("--timeout %v: want more than 0", timeout), unchecked}
 		}
-		var names []string
-		for _, c := range doctor.Checks {
-			names = append(names, c.Name)
-		}
-		if i := slices.IndexFunc(skip, func(name string) bool { return !slices.Contains(names, name) }); i >= 0 {
-			return withStatus{fmt.Errorf("--skip %s: there is no such check; there are %s", skip[i], strings.Join(names, ", ")), unchecked}
-		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()
-		at, err := endpointsOf(ctx).signIn(ctx, project)
+		findings, project, err := examine(ctx, project, skip)
 		if err != nil {
 			return withStatus{err, unchecked}
 		}
-		d, err := doctor.Read(ctx, project, folder, at.grpc, at.rest)
-		if err != nil {
-			return withStatus{err, unchecked}
-		}
-		findings := d.Examine(skip)
 		if asJSON {
 			err = doctor.PrintJSON(c.OutOrStdout(), project, findings)
 		} else {
 			err = doctor.Print(c.OutOrStdout(), findings)
 		}
-		if err != nil {
-			return err
-		}
-		switch counts := doctor.Count(findings); {
+		counts := doctor.Count(findings)
+		switch {
+		case err != nil:
 		case counts[doctor.Wrong] > 0:
-			return errUnsound
+			err = errUnsound
 		case counts[doctor.Well] < len(findings):
-			return errUnchecked
+			err = errUnchecked
 		}
-		return nil
+		return err
 	}
 	return c
+}
+
+// examine reads the project that the flag names, and makes the checks that are not to be skipped.
+func examine(ctx context.Context, flag string, skip []string) (findings []doctor.Finding, project string, err error) {
+	folder, project, err := realProject(flag)
+	if err != nil {
+		return nil, "", err
+	}
+	var names []string
+	for _, c := range doctor.Checks {
+		names = append(names, c.Name)
+	}
+	if i := slices.IndexFunc(skip, func(name string) bool { return !slices.Contains(names, name) }); i >= 0 {
+		return nil, "", fmt.Errorf("--skip %s: there is no such check; there are %s", skip[i], strings.Join(names, ", "))
+	}
+	at, err := endpointsOf(ctx).signIn(ctx, project)
+	if err != nil {
+		return nil, "", err
+	}
+	d, err := doctor.Read(ctx, project, folder, at.grpc, at.rest)
+	if err != nil {
+		return nil, "", err
+	}
+	return d.Examine(skip), project, nil
 }
 
 // withStatus is an error with an exit status of its own.

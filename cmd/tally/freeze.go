@@ -14,8 +14,9 @@ func freezeCommand() *cobra.Command {
 	return frozenCommand(true, (*shards.Counter).Freeze, &cobra.Command{
 		Use:   "freeze COUNTER",
 		Short: "Close a counter to clients",
-		Long: `Close a counter to clients: write frozen: true into its document, which is created if it is missing. firestore.rules then refuse each client's write to the shards,
-at once. Rules of your own do so if they read that field (docs/rules.md). Totals stay readable. Servers and this command line are not bound by rules and can still write.`,
+		Long: `Close a counter to clients: write frozen: true into its document, which is created if it is missing.
+Tally's rules then refuse every client's write to the shards, at once. Rules of your own do so if they read
+that field (docs/rules.md). Totals stay readable. Rules do not bind servers and this command line.`,
 		Example: `  tally freeze votes`,
 	})
 }
@@ -24,7 +25,6 @@ func unfreezeCommand() *cobra.Command {
 	return frozenCommand(false, (*shards.Counter).Unfreeze, &cobra.Command{
 		Use:     "unfreeze COUNTER",
 		Short:   "Open a frozen counter to clients again",
-		Long:    `Open a counter to clients again that tally freeze has closed.`,
 		Example: `  tally unfreeze votes`,
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,13 +18,9 @@ import (
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
-	"cloud.google.com/go/iam/apiv1/iampb"
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/googletest"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
@@ -284,125 +279,9 @@ alert_email: me@example.com
 	}
 }
 
-// Each role that somebody takes away, and each that somebody adds, is found, mended, and gone after.
-func TestGrants(t *testing.T) {
-	c := newCloud(t)
-	c.want(0, "deploy", "--yes")
-	d, _ := c.described()
-	for _, g := range d.Grants {
-		p := c.Policy(g.Name)
-		p.Bindings = slices.DeleteFunc(p.Bindings, func(b *iampb.Binding) bool { return b.Role == g.Role && slices.Contains(b.Members, g.Member) })
-		c.SetPolicy(g.Name, p)
-	}
-	add := func(name, role, member string) {
-		p := c.Policy(name)
-		p.Bindings = append(p.Bindings, &iampb.Binding{Role: role, Members: []string{member}})
-		c.SetPolicy(name, p)
-	}
-	const services = "projects/my-project/locations/us-central1/services/"
-	add(services+"tally-on-write", "roles/run.invoker", "allUsers")
-	add("projects/my-project", "roles/datastore.user", "serviceAccount:tally-functions@my-project.iam.gserviceaccount.com") // of every database
-	found := c.want(1, "doctor")
-	for _, want := range []string{"take roles/run.invoker from allUsers on tally-on-write", "take roles/datastore.user from tally-functions on my-project"} {
-		if !strings.Contains(found, want) {
-			t.Errorf("doctor does not find: %s", want)
-		}
-	}
-	for _, g := range d.Grants {
-		if !strings.Contains(found, "give "+g.Role+" to ") {
-			t.Errorf("doctor does not find that %s lacks %s", g.Member, g.Role)
-		}
-	}
-	c.want(0, "deploy", "--yes")
-	c.want(0, "doctor")
-	if _, status := c.tally("deploy"); status != 0 {
-		t.Error("a last deploy has something to do")
-	}
-}
-
-// Undeploy leaves nothing that deploy made, but what it says.
-func TestUndeployAll(t *testing.T) {
-	c := newCloud(t)
-	collections := []string{"functions", "services", "triggers", "subscriptions", "jobs", "repositories", "serviceAccounts", "metrics", "alertPolicies", "notificationChannels", "dashboards"}
-	left := func() (names []string) {
-		for _, of := range collections {
-			names = append(names, c.Names(of)...)
-		}
-		return slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, ".googleapis.com") || strings.Contains(n, "gcp-sa") })
-	}
-	before := left()
-	c.settings("alert_email: me@example.com")
-	c.want(0, "deploy", "--yes")
-	made := make(map[string]bool)
-	for _, name := range left() {
-		made[strings.Split(name, "/")[len(strings.Split(name, "/"))-2]] = true
-	}
-	if got := slices.Sorted(maps.Keys(made)); len(got) != len(collections) {
-		t.Fatalf("deploy made only %v", got)
-	}
-	c.want(0, "undeploy", "--yes")
-	if after := left(); !slices.Equal(before, after) {
-		t.Errorf("left: %v", after)
-	}
-	for _, b := range c.Policy("projects/my-project").Bindings {
-		for _, m := range b.Members {
-			if strings.Contains(m, "tally-") {
-				t.Errorf("%s still has %s", m, b.Role)
-			}
-		}
-	}
-	if printed := c.want(0, "undeploy"); !strings.Contains(printed, "There is nothing that tally deploy made.") {
-		t.Errorf("a second undeploy:\n%s", printed)
-	}
-}
-
 func write(t *testing.T, file string, data []byte) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, data, 0o600)); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// On a project the routes of the deployed functions win. A command that would write by others says where
-// they differ, and stops.
-func TestDeployedRoutesWin(t *testing.T) {
-	c := newCloud(t)
-	const deployed, other = "counters/{counter}/shards/{shard} -> rollups/{counter} : count", "pages/{page}/shards/{shard} -> page_totals/{page} : views"
-	c.settings("routes: |\n  " + deployed)
-	c.want(0, "deploy", "--yes")
-	c.firestore = emulatortest.Addr()
-	t.Setenv("FIRESTORE_EMULATOR_HOST", "")
-	c.want(0, "create", "likes")
-	c.want(0, "increment", "likes", "--by", "3")
-	repaired := c.want(0, "audit", "--repair", "--grace", "0")
-
-	c.settings("routes: |\n  " + other)
-	refused := c.want(1, "increment", "likes")
-	audit := c.want(1, "audit", "--repair")
-	read := c.want(0, "get", "likes")
-	examined := c.want(1, "doctor", "--json")
-	explicit := c.want(1, "get", "likes", "--routes", other)
-
-	t.Chdir(t.TempDir())
-	unnamed := c.want(0, "audit", "--repair", "--grace", "0")
-	deleted := c.want(0, "delete", "likes", "--yes")
-	c.Fail("cloudfunctions.googleapis.com", "ListFunctions", status.Error(codes.PermissionDenied, "no"), -1)
-	unknown := c.want(1, "delete", "likes", "--yes")
-
-	for _, told := range []struct{ name, printed, want string }{
-		{"repair", repaired, "routes, of the deployed functions: " + deployed},
-		{"a command that writes", refused, "  only named:  " + other + "\n  only there:  " + deployed},
-		{"audit --repair", audit, "nothing was changed"},
-		{"a command that reads", read, "counters/likes  3\nroll-up         3"},
-		{"--routes", explicit, "no such counter: pages/likes"},
-		{"doctor", examined, "environmentVariables.TALLY_ROUTES: counters/{counter}"},
-		{"without tally.yaml", unnamed, "routes, of the deployed functions: " + deployed},
-		{"delete", deleted, "deleted"},
-		{"nobody may know", unknown, "the routes are assumed"},
-		{"why nobody may know", unknown, "the functions could not be read: "},
-	} {
-		if !strings.Contains(told.printed, told.want) {
-			t.Errorf("%s printed\n%s\nwant %q in it", told.name, told.printed, told.want)
-		}
 	}
 }

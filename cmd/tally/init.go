@@ -29,33 +29,31 @@ func initCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Write tally.yaml, which says what Tally keeps for an app",
-		Long: `Write tally.yaml into this folder, best the one that holds the app's firebase.json. On a terminal it asks for what no flag says; else that is
-the default. Every command reads the file, in the folder that it runs in or the nearest above.`,
+		Long: `Write tally.yaml into this folder, best the one that holds the app's firebase.json. On a terminal it asks
+for what no flag says; else that is the default.`,
 		Example: `  tally init
   tally init --routes 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'`,
 	}
 	f := c.Flags()
 	f.StringVar(&routes, "routes", rollup.DefaultRoute, "routes, separated by semicolons")
 	f.StringVar(&alertEmail, "alert-email", "", "address that alerts are mailed to")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if _, err := os.Stat(appfolder.FileName); err == nil {
 			return fmt.Errorf("%s is here already; edit it", appfolder.FileName)
 		}
-		if isTerminal(c.InOrStdin()) {
-			q := questions{bufio.NewReader(c.InOrStdin()), c.OutOrStdout()}
-			var err error
-			if !f.Changed("routes") {
-				routes, err = q.route(c.Context())
+		q := questions{bufio.NewReader(c.InOrStdin()), c.OutOrStdout()}
+		asks := isTerminal(c.InOrStdin())
+		if asks && !f.Changed("routes") {
+			routes, err = q.route(c.Context())
+		}
+		if asks && !f.Changed("alert-email") && err == nil {
+			alertEmail, err = q.ask(c.Context(), "Address that alerts are mailed to, for when it is deployed", nobody)
+			if alertEmail == nobody {
+				alertEmail = ""
 			}
-			if err == nil && !f.Changed("alert-email") {
-				alertEmail, err = q.ask(c.Context(), "Address that alerts are mailed to, for when it is deployed", nobody)
-				if alertEmail == nobody {
-					alertEmail = ""
-				}
-			}
-			if err != nil {
-				return err
-			}
+		}
+		if err != nil {
+			return err
 		}
 		parsed, err := rollup.ParseRoutes(routes)
 		if err != nil {
@@ -82,11 +80,7 @@ type questions struct {
 
 // ask asks a question, to which there is an answer when only Enter is pressed.
 func (q questions) ask(ctx context.Context, question, otherwise string) (string, error) {
-	fmt.Fprintf(q.out, "%s [%s]: ", question, otherwise)
-	answer, err := readLine(ctx, q.in)
-	if err != nil {
-		fmt.Fprintln(q.out)
-	}
+	answer, err := ask(ctx, q.in, q.out, fmt.Sprintf("%s [%s]: ", question, otherwise))
 	if errors.Is(err, io.EOF) {
 		err = errors.New("nobody answered, so nothing was written")
 	}
@@ -128,8 +122,8 @@ func (q questions) route(ctx context.Context) (string, error) {
 	}
 }
 
-// routeFor returns a route for the documents like the one at path: it sums their field, or without one
-// it counts them into the documents that they are below.
+// routeFor returns a route for the documents like the one at path: it sums their field, or without
+// one it counts them into the documents that they are below.
 func routeFor(path, field string) string {
 	pattern, template := generalized(path)
 	ids := strings.Split(pattern, "/")

@@ -1,15 +1,89 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
-	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
+
+// A numeral is a number that JSON gets as a number, or as text if JSON has no such number.
+type numeral struct{ fmt.Stringer }
+
+func (n numeral) MarshalJSON() ([]byte, error) {
+	if text := n.String(); json.Valid([]byte(text)) {
+		return []byte(text), nil
+	}
+	return json.Marshal(n.String())
+}
+
+// A totals is what the totals are, by name.
+type totals map[string]numeral
+
+func totalsOf(sums map[string]rollup.Number) totals {
+	t := make(totals, len(sums))
+	for name, sum := range sums {
+		t[name] = numeral{sum}
+	}
+	return t
+}
+
+// list returns all totals with their names.
+func (t totals) list() string {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		texts = append(texts, name+" "+t[name].String())
+	}
+	return strings.Join(texts, ", ")
+}
+
+// String returns the only total, or all with their names.
+func (t totals) String() string {
+	for _, only := range t {
+		if len(t) == 1 {
+			return only.String()
+		}
+	}
+	return cmp.Or(t.list(), "none of the routes' totals")
+}
+
+// A rollUp is a roll-up in JSON.
+type rollUp struct {
+	Totals    totals    `json:"totals"`
+	NumShards int64     `json:"num_shards"`
+	AsOf      time.Time `json:"as_of"`
+	AgeMS     float64   `json:"age_ms,omitempty"` // when it was read, if that is known
+}
+
+// rollUpOf returns what a roll-up document says of the totals that its as_of speaks for, nil if it
+// is no roll-up. The document was read at a time; zero if that is not known.
+func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
+	if r.Tally.AsOf.IsZero() {
+		return nil
+	}
+	shown := &rollUp{Totals: totalsOf(r.Sums), NumShards: r.Tally.NumShards, AsOf: r.Tally.AsOf}
+	maps.DeleteFunc(shown.Totals, func(name string, _ numeral) bool { return !r.Tally.Covers(name) })
+	if !read.IsZero() {
+		shown.AgeMS = float64(read.Sub(r.Tally.AsOf).Microseconds()) / 1000
+	}
+	return shown
+}
+
+// cells returns the roll-up as cells of a table.
+func (r *rollUp) cells() cells {
+	age := time.Duration(r.AgeMS * float64(time.Millisecond)).Round(time.Millisecond)
+	return cells(fmt.Sprintf("%s\t%d shards\tas of %s\t%v old", shown(r.Totals.String()), r.NumShards, stamp(r.AsOf), age))
+}
+
+// stamp returns a time as the commands print it.
+func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
 
 // A listed counter is one line of tally ls.
 type listed struct {
@@ -19,20 +93,18 @@ type listed struct {
 
 // line returns the counter's line in a table of these totals.
 func (l listed) line(names []string) string {
-	row := []string{shown(l.Counter)}
+	row, r, end := []string{shown(l.Counter)}, rollUp{}, "-\t-"
+	if l.RollUp != nil {
+		r, end = *l.RollUp, fmt.Sprintf("%d\t%s", l.RollUp.NumShards, stamp(l.RollUp.AsOf))
+	}
 	for _, name := range names {
-		cell := "-"
-		if l.RollUp != nil {
-			if sum, ok := l.RollUp.Totals[name]; ok {
-				cell = sum.String()
-			}
+		if sum, ok := r.Totals[name]; ok {
+			row = append(row, sum.String())
+		} else {
+			row = append(row, "-")
 		}
-		row = append(row, cell)
 	}
-	if l.RollUp == nil {
-		return strings.Join(append(row, "-", "-"), "\t")
-	}
-	return strings.Join(append(row, fmt.Sprint(l.RollUp.NumShards), l.RollUp.AsOf.Format(time.RFC3339Nano)), "\t")
+	return strings.Join(append(row, end), "\t")
 }
 
 func listCommand() *cobra.Command {
@@ -43,8 +115,9 @@ func listCommand() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List counters with their roll-ups, page by page",
-		Long: `List all counters that have roll-up documents, in the order of the routes and of their paths, with what these say. It bills one read for each. A counter whose
-first roll-up is yet to come is not listed; tally audit names it.`,
+		Long: `List all counters that have roll-up documents, in the order of the routes and of their paths, with
+what these documents say. It bills one read for each. A counter whose first roll-up is yet to come is not
+listed; tally audit names it.`,
 		Example: `  tally ls
   tally ls --limit 20 --after counters/likes
   tally ls --json | jq '.counters[] | select(.rollup.totals.count > 1000)'`,
@@ -80,22 +153,22 @@ first roll-up is yet to come is not listed; tally audit names it.`,
 
 // table returns the counters of roll-ups as ls lists them, and their table.
 func (t *target) table(found []rollup.Found) ([]listed, cells) {
+	if len(found) == 0 {
+		return []listed{}, "no counters"
+	}
 	counters := make([]listed, len(found))
 	var lines []string
 	for i, f := range found {
 		counters[i] = listed{t.name(f.Counter), rollUpOf(f.RollUp, time.Time{})}
 		names := f.Template.Totals()
-		heads := make([]string, len(names))
-		for i, name := range names {
-			heads[i] = shown(name)
-		}
 		if i == 0 || f.Template != found[i-1].Template {
+			heads := make([]string, len(names))
+			for i, name := range names {
+				heads[i] = shown(name)
+			}
 			lines = append(lines, "COUNTER\t"+strings.Join(heads, "\t")+"\tSHARDS\tAS OF")
 		}
 		lines = append(lines, counters[i].line(names))
-	}
-	if len(found) == 0 {
-		lines = []string{"no counters"}
 	}
 	return counters, cells(strings.Join(lines, "\n"))
 }
@@ -109,21 +182,16 @@ func (t *target) name(c rollup.Counter) string {
 	return path
 }
 
-// list returns up to limit roll-ups behind one, and whether there may be more; from the first on if that
-// is the zero Counter.
+// list returns up to limit roll-ups behind one, and whether there may be more; from the first on if
+// that is the zero Counter.
 func (t *target) list(ctx context.Context, from rollup.Counter, limit int) (found []rollup.Found, more bool, err error) {
-	store, err := t.store(ctx, slog.New(slog.NewTextHandler(t.logs, nil)))
-	if err != nil {
-		return nil, false, err
-	}
-	defer store.Close()
 	for _, template := range t.config.Routes.Templates() {
 		if from.Template != nil && from.Template != template {
 			continue
 		}
 		page := rollup.Page{Next: from.RollUp}
 		for first := true; (first || page.Next != "") && len(found) <= limit; first = false {
-			if page, err = store.RollUps(ctx, template, page.Next, limit+1); err != nil {
+			if page, err = t.store.RollUps(ctx, template, page.Next, limit+1); err != nil {
 				return nil, false, err
 			}
 			for _, f := range page.Found {

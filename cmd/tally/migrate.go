@@ -1,14 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
@@ -30,12 +27,10 @@ func migrateCommand() *cobra.Command {
 // A migrationRun is one run of tally migrate firestore-counter.
 type migrationRun struct {
 	target
-	meter          *billing.Meter
 	text           io.Writer // standard output unless that gets JSON
-	dryRun, yes    bool
+	dryRun         bool
 	leaveUncounted bool
 	concurrency    int
-	grace          time.Duration // of a roll-up that differs
 
 	plan     *migration.Plan
 	migrated migrated
@@ -46,13 +41,13 @@ type migrated struct {
 	Documents int                    `json:"documents"`
 	ToDo      int                    `json:"to_do"` // documents with shards to fold or amounts to carry
 	Fold      int                    `json:"fold"`  // shards
-	Carry     map[string]any         `json:"carry"` // by field
+	Carry     totals                 `json:"carry"` // by field
 	Uncounted []migration.Uncounted  `json:"uncounted"`
 	Cost      billing.Counts         `json:"cost"` // as the first scan foretells it
 	DryRun    bool                   `json:"dry_run"`
 	Done      int                    `json:"done"` // documents
 	Differing []migration.Difference `json:"differing"`
-	Moved     map[string]any         `json:"moved"`    // by field: what clients added meanwhile
+	Moved     totals                 `json:"moved"`    // by field: what clients added meanwhile
 	RollUps   *rollup.Report         `json:"roll_ups"` // null: there were none to compare
 	Billed    billing.Counts         `json:"billed"`
 	Dollars   float64                `json:"dollars"` // list price
@@ -60,26 +55,30 @@ type migrated struct {
 }
 
 func migrateExtensionCommand() *cobra.Command {
-	m := migrationRun{meter: billing.NewMeter(nil)}
-	m.target = target{endless: true, dial: m.meter.DialOptions(), reads: func() bool { return m.dryRun }}
+	meter := billing.NewMeter(nil)
+	var m migrationRun
+	m.target = target{endless: true, dial: meter.DialOptions(), reads: func() bool { return m.dryRun }}
 	c := &cobra.Command{
 		Use:   "firestore-counter",
 		Short: "Take over all counters of Firebase's firestore-counter extension",
-		Long: `Take over all documents of Firebase's firestore-counter extension, while clients go on writing: fold the shards with random ids, and the extension's partial sums, into
-numbered shards; carry to these what the documents' fields hold; and check that nothing is lost or counted twice. docs/migrate.md says what to do before and after.
+		Long: `Take over all documents of Firebase's firestore-counter extension, while clients go on writing: fold the
+shards with random ids, and the extension's partial sums, into numbered shards; carry to these what the
+documents' fields hold; and check that nothing is lost or counted twice. The extension must be uninstalled
+first. docs/migrate.md says what to do before and after.
 
-Documents are found by the routes whose shards are in _counter_shards_, one for each kind of document, also those that have no shards at the moment. A first scan changes
-nothing. It tells what there is to do, what that costs, and what no route counts: if there is some, such as numbers in nested fields, nothing is begun without
---leave-uncounted. The extension must be uninstalled first.
+Documents are found by the routes whose shards are in _counter_shards_, one for each kind of document, also
+those that have no shards at the moment. A first scan changes nothing. It tells what there is to do, what that
+costs, and what no route counts, such as numbers in nested fields. If there is any of these, nothing is begun
+without --leave-uncounted.
 
-At each moment the totals are right, and nothing is ever carried twice. So the command may be stopped at any time; run it again and it does what is left. It exits with status 1
-if a document or a roll-up differs at the end.`,
+At each moment the totals are right, and nothing is carried twice. So the command may be stopped at any time;
+run it again and it does what is left. It exits with status 1 if a document or a roll-up differs at the end.`,
 		Example: `  tally migrate firestore-counter --routes 'pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits, likes' --dry-run
   TALLY_ROUTES='…' tally migrate firestore-counter --project my-project`,
 	}
 	f := c.Flags()
 	f.BoolVar(&m.dryRun, "dry-run", false, "say what would be done for each document and in all, and change nothing")
-	f.BoolVar(&m.yes, "yes", false, "do not ask whether the extension is uninstalled: it is")
+	m.asks(c, "do not ask whether the extension is uninstalled: it is")
 	f.BoolVar(&m.leaveUncounted, "leave-uncounted", false, "go on although there are amounts that no route counts; they stay where they are")
 	f.IntVar(&m.concurrency, "concurrency", 16, "documents in work at once")
 	return m.command(c, user, func(ctx context.Context, _ []string) error {
@@ -89,7 +88,6 @@ if a document or a roll-up differs at the end.`,
 		if m.from == assumed {
 			return errors.New("name the routes, in tally.yaml or by --routes: one for each kind of document that the extension counts in")
 		}
-		m.grace = rollup.Grace(m.config.Cadence, m.config.HoldLimit)
 		m.tellRoutes()
 		m.text = m.out
 		if m.json {
@@ -97,7 +95,7 @@ if a document or a roll-up differs at the end.`,
 		}
 		began := time.Now()
 		err := m.migrate(ctx)
-		m.migrated.Billed, m.migrated.Seconds = m.meter.Counts(), time.Since(began).Seconds()
+		m.migrated.Billed, m.migrated.Seconds = meter.Counts(), time.Since(began).Seconds()
 		m.migrated.Dollars = m.migrated.Billed.Cost()
 		return errors.Join(err, m.print(m.migrated, "billed %s", price(m.migrated.Billed)))
 	})
@@ -125,7 +123,7 @@ func (m *migrationRun) migrate(ctx context.Context) (err error) {
 	}
 	after := m.plan
 	if m.migrated.ToDo > 0 {
-		if err := m.confirm(ctx, m.yes, `
+		if err := m.confirm(ctx, `
 The extension must have been uninstalled in project %s for %v, or it takes the shards away again.
 The documents' fields stand still from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
 Is the extension uninstalled?`, m.project, migration.Wait); err != nil {
@@ -141,9 +139,14 @@ Is the extension uninstalled?`, m.project, migration.Wait); err != nil {
 	return m.check(ctx, after)
 }
 
-// scan scans, with a progress bar.
+// say prints a line of the report.
+func (m *migrationRun) say(format string, args ...any) {
+	fmt.Fprintf(m.text, format+"\n", escaped(args)...)
+}
+
+// scan scans, and shows how far it is.
 func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, error) {
-	m.begin(what+": reads", "reads", unknown, "They change nothing. The same command begins them again.")
+	m.begin(what, "reads", unknown, "They change nothing. The same command begins them again.")
 	defer m.stop()
 	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { m.report(int(reads), unknown) })
 }
@@ -154,117 +157,79 @@ func (m *migrationRun) tellPlan() {
 	for _, d := range m.plan.Documents {
 		m.migrated.Fold, partials = m.migrated.Fold+d.Fold, partials+d.Partials
 	}
-	toDo, left := m.plan.ToDo(), m.plan.Left()
-	m.migrated.Documents, m.migrated.ToDo, m.migrated.Carry = len(m.plan.Documents), len(toDo), values(left)
+	toDo, left := m.plan.ToDo(), totalsOf(m.plan.Left())
+	m.migrated.Documents, m.migrated.ToDo, m.migrated.Carry = len(m.plan.Documents), len(toDo), left
 	m.migrated.Uncounted, m.migrated.Differing = append([]migration.Uncounted{}, m.plan.Uncounted...), []migration.Difference{} // no null in JSON
 	m.migrated.Cost, m.migrated.DryRun = m.plan.Cost(), m.dryRun
-	if m.dryRun {
-		for _, d := range toDo {
-			var carry, then []string
-			for i := range d.Totals {
-				t := &d.Totals[i]
-				carry, then = append(carry, fmt.Sprintf("%s %v", t.Field, t.Left)), append(then, fmt.Sprintf("%s %v", t.Field, t.Expected()))
-			}
-			fmt.Fprintf(m.text, "%s: fold %d of %d shards; carry %s; then %s\n", shown(d.Path), d.Fold, d.Shards, strings.Join(carry, ", "), strings.Join(then, ", "))
+	for _, d := range toDo {
+		carry, then := make(totals), make(totals)
+		for i := range d.Totals {
+			t := &d.Totals[i]
+			carry[t.Field], then[t.Field] = numeral{t.Left}, numeral{t.Expected()}
+		}
+		if m.dryRun {
+			m.say("%s: fold %d of %d shards; carry %s; then %s", d.Path, d.Fold, d.Shards, carry.list(), then.list())
 		}
 	}
-	fmt.Fprintf(m.text, "documents  %d, with something left to do for %d\n", len(m.plan.Documents), len(toDo))
-	fmt.Fprintf(m.text, "to fold    %d shards, %d of them partial sums\n", m.migrated.Fold, partials)
-	fmt.Fprintf(m.text, "to carry   %s\n", amounts(left))
-	fmt.Fprintf(m.text, "to bill    about %s, without the roll-ups that follow\n", price(m.migrated.Cost))
+	m.say("documents  %d, with something left to do for %d", len(m.plan.Documents), len(toDo))
+	m.say("to fold    %d shards, %d of them partial sums", m.migrated.Fold, partials)
+	m.say("to carry   %s", cmp.Or(left.list(), "nothing"))
+	m.say("to bill    about %s, without the roll-ups that follow", price(m.migrated.Cost))
 	if m.plan.Idle > 0 {
-		fmt.Fprintf(m.text, "extension  ran %v ago\n", m.plan.Idle.Round(time.Second))
+		m.say("extension  ran %v ago", m.plan.Idle.Round(time.Second))
 	} else {
-		fmt.Fprintf(m.text, "extension  left no sign of when it ran\n")
+		m.say("extension  left no sign of when it ran")
 	}
 	for _, u := range m.plan.Uncounted {
-		fmt.Fprintf(m.text, "NOT COUNTED: %s (shards: %d; such as %q)\n", shown(u.What), u.Shards, u.Example)
+		m.say("NOT COUNTED: %s (shards: %d; such as \"%s\")", u.What, u.Shards, u.Example)
 	}
 }
 
 // work does what is left.
 func (m *migrationRun) work(ctx context.Context) error {
-	m.begin("migrating documents", "documents", m.migrated.ToDo, "Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.")
+	m.begin("migrating", "documents", m.migrated.ToDo, "Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.")
 	err := m.plan.Run(ctx, m.client, m.concurrency, func(done int) {
 		m.migrated.Done = done
 		m.report(done, m.migrated.ToDo)
 	})
 	m.stop()
-	fmt.Fprintf(m.text, "done       %d documents\n", m.migrated.Done)
+	m.say("done       %d documents", m.migrated.Done)
 	return err
 }
 
-// check compares what there is now with what was expected, and the roll-ups with the shards.
+// check compares what there is now with what was expected, and the roll-ups with the shards, if
+// Tally's functions make any.
 func (m *migrationRun) check(ctx context.Context, after *migration.Plan) error {
 	c := m.plan.Compare(after)
-	m.migrated.Differing, m.migrated.Moved = append(m.migrated.Differing, c.Differing...), values(c.By)
+	m.migrated.Differing, m.migrated.Moved = append(m.migrated.Differing, c.Differing...), totalsOf(c.By)
 	for _, d := range c.Differing {
-		fmt.Fprintf(m.text, "DIFFERENT: %s: %s\n", shown(d.Document), shown(d.Why))
+		m.say("DIFFERENT: %s: %s", d.Document, d.Why)
 	}
-	fmt.Fprintf(m.text, "exact      %d of %d documents\n", c.Exact, len(after.Documents))
+	m.say("exact      %d of %d documents", c.Exact, len(after.Documents))
 	if c.Moved > 0 {
-		fmt.Fprintf(m.text, "moved      %d documents meanwhile, by %s\n", c.Moved, amounts(c.By))
+		m.say("moved      %d documents meanwhile, by %s", c.Moved, m.migrated.Moved.list())
 	}
 	if c.Rewritten > 0 {
-		fmt.Fprintf(m.text, "written    %d shards with random ids, by apps that still do; they count, and the next run folds them\n", c.Rewritten)
+		m.say("written    %d shards with random ids, by apps that still do; they count, and the next run folds them", c.Rewritten)
 	}
-	err := m.checkRollUps(ctx, after)
+	made, err := after.RolledUp(ctx, m.client)
+	switch {
+	case err != nil:
+	case !made:
+		m.say("roll-ups   none yet: when Tally's functions are deployed, tally audit compares them")
+	default:
+		m.begin("comparing", "roll-ups", unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
+		o := m.auditOptions()
+		o.Concurrency, o.DryRun = m.concurrency, true
+		var r rollup.Report
+		r, err = m.audit(ctx, after.Routes, o)
+		m.migrated.RollUps = &r
+		m.say("roll-ups   %d, of which %d differ from their shards", r.Counters, r.Differing)
+	}
 	if len(c.Differing) > 0 {
 		err = errors.Join(err, errMigrated)
 	}
 	return err
-}
-
-// checkRollUps compares the roll-ups with the shards, if Tally's functions make any.
-func (m *migrationRun) checkRollUps(ctx context.Context, after *migration.Plan) error {
-	made, err := after.RolledUp(ctx, m.client)
-	if err != nil {
-		return err
-	}
-	if !made {
-		fmt.Fprintf(m.text, "roll-ups   none yet: when Tally's functions are deployed, tally audit compares them\n")
-		return nil
-	}
-	logger := slog.New(slog.NewTextHandler(m.logs, nil))
-	store, err := m.store(ctx, logger)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	m.begin("comparing roll-ups", "roll-ups", unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
-	r, err := rollup.Audit(ctx, store, after.Routes, rollup.AuditOptions{
-		Options:     rollup.Options{Cadence: m.config.Cadence, Burst: m.config.Burst, Timeout: auditTimeout, Logger: logger},
-		Concurrency: m.concurrency, Grace: m.grace, DryRun: true, KeepRerouted: true, FromFirst: true,
-		Progress: func(r rollup.Report) { m.report(r.Counters, unknown) },
-	})
-	m.stop()
-	m.migrated.RollUps = &r
-	fmt.Fprintf(m.text, "roll-ups   %d, of which %d differ from their shards\n", r.Counters, r.Differing)
-	if err == nil && r.Differing > 0 {
-		err = errDiffering
-	}
-	return err
-}
-
-// values returns numbers for JSON.
-func values(numbers map[string]rollup.Number) map[string]any {
-	all := make(map[string]any)
-	for field, n := range numbers {
-		all[field] = n.Value()
-	}
-	return all
-}
-
-// amounts returns numbers as text.
-func amounts(numbers map[string]rollup.Number) string {
-	var all []string
-	for _, field := range slices.Sorted(maps.Keys(numbers)) {
-		all = append(all, fmt.Sprintf("%s %v", field, numbers[field]))
-	}
-	if all == nil {
-		return "nothing"
-	}
-	return strings.Join(all, ", ")
 }
 
 func price(c billing.Counts) string {

@@ -19,7 +19,6 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/migration"
@@ -88,8 +87,8 @@ Is the extension uninstalled? [y/N] `
 		{name: "no routes", logged: "the routes are assumed"},
 		{name: "no route of the extension", args: "--routes=counters/{counter}/shards/{shard}->rollups/{counter}:count", logged: "tally: no route has its shards in _counter_shards_"},
 		{name: "concurrency", args: "--routes=ROUTE --concurrency=0", logged: "tally: --concurrency 0"},
-		{name: "dry run", args: "--routes=ROUTE --dry-run", want: `pages/a: fold 4 of 4 shards; carry visits 1000, likes 10; then visits 1023, likes 10
-pages/b: fold 0 of 0 shards; carry visits 7, likes 0; then visits 7, likes 0
+		{name: "dry run", args: "--routes=ROUTE --dry-run", want: `pages/a: fold 4 of 4 shards; carry likes 10, visits 1000; then likes 10, visits 1023
+pages/b: fold 0 of 0 shards; carry likes 0, visits 7; then likes 0, visits 7
 ` + found},
 		{name: "nobody answers", args: "--routes=ROUTE", want: found, logged: asked + "\ntally: nothing was changed; --yes goes on without a question"},
 		{name: "no", args: "--routes=ROUTE", answer: "n\n", want: found, logged: asked + "tally: nothing was changed; --yes goes on without a question"},
@@ -201,11 +200,17 @@ func TestMigrateChecks(t *testing.T) {
 	c := newConsole(t)
 	c.pages()
 	var out, logs bytes.Buffer
-	m := migrationRun{meter: billing.NewMeter(nil), text: &out, concurrency: 2}
-	m.target = target{project: c.project, database: firestore.DefaultDatabaseID, routes: pagesRoute, client: c.client, folder: &appfolder.Folder{}, out: &out, logs: &logs}
+	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(), c.project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	m := migrationRun{text: &out, concurrency: 2}
+	m.target = target{project: c.project, database: firestore.DefaultDatabaseID, routes: pagesRoute, client: c.client, store: store, folder: &appfolder.Folder{}, out: &out, logs: &logs}
 	if err := m.configure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	m.config.FunctionTimeout = 1 // too short for a grace
 	scan := func() *migration.Plan {
 		t.Helper()
 		p, err := m.scan(t.Context(), "")
@@ -221,7 +226,7 @@ func TestMigrateChecks(t *testing.T) {
 	c.rollUpBy(pagesRoute, "pages/a/_counter_shards_/0") // but not of the other
 	c.set(randomShard("pages/b", 9), map[string]any{"visits": 3})
 	c.set("pages/a", map[string]any{"visits": 1003, "likes": 10})
-	err := m.check(t.Context(), scan())
+	err = m.check(t.Context(), scan())
 	if !errors.Is(err, errMigrated) || !errors.Is(err, errDiffering) {
 		t.Errorf("checked: %v", err)
 	}

@@ -32,7 +32,18 @@ func here() (*appfolder.Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return appfolder.Find(dir)
+	f, err := appfolder.Find(dir)
+	if err != nil {
+		return nil, err
+	}
+	known, err := env.GetFieldParams(new(app.Config))
+	for name := range f.Settings.Env {
+		of := func(p env.FieldParams) bool { return p.Key == name }
+		if strings.HasPrefix(name, "TALLY_") && !slices.ContainsFunc(known, of) {
+			err = errors.Join(err, fmt.Errorf("%s: env: the functions have no variable %s; docs/config.md lists them", f.File, name))
+		}
+	}
+	return f, err
 }
 
 // projectID is what a project's id looks like; some begin with a domain
@@ -42,15 +53,14 @@ var projectID = regexp.MustCompile(`^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]
 // emulatorID is what an emulator takes.
 var emulatorID = regexp.MustCompile(`^[a-z0-9.:-]+$`)
 
-// projectOf returns the id of the project that a flag names, or else the environment or .firebaserc, and
-// where it is from; "" if none does.
+// projectOf returns the id of the project that a flag names, or else the environment or
+// .firebaserc, and where it is from; "" if none does.
 func projectOf(flag string, folder *appfolder.Folder) (id, from string, err error) {
-	switch {
-	case flag != "":
-		id, from = flag, "--project"
-	case os.Getenv("GOOGLE_CLOUD_PROJECT") != "":
+	id, from = flag, "--project"
+	if id == "" {
 		id, from = os.Getenv("GOOGLE_CLOUD_PROJECT"), "GOOGLE_CLOUD_PROJECT"
-	default:
+	}
+	if id == "" {
 		id, err = folder.Project()
 		from = ".firebaserc"
 	}
@@ -64,8 +74,21 @@ func projectOf(flag string, folder *appfolder.Folder) (id, from string, err erro
 	return id, from, err
 }
 
-// cloneDir returns the folder of a clone of Tally: the current one if it is one, else the one that this
-// command was built in, as far as that is known.
+// realProject returns the app's folder, and the id of the project that a flag of a command names
+// which works on what is deployed.
+func realProject(flag string) (folder *appfolder.Folder, id string, err error) {
+	if folder, err = here(); err != nil {
+		return nil, "", err
+	}
+	id, _, err = projectOf(flag, folder)
+	if err == nil && id == "" {
+		err = errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
+	}
+	return folder, id, err
+}
+
+// cloneDir returns the folder of a clone of Tally: the current one if it is one, else the one that
+// this command was built in, as far as that is known.
 func cloneDir() string {
 	_, file, _, _ := runtime.Caller(0)
 	for _, dir := range []string{".", filepath.Join(filepath.Dir(file), "..", "..")} {
@@ -76,8 +99,8 @@ func cloneDir() string {
 	return "."
 }
 
-// named returns the variables of the functions that tally.yaml and this process's environment set. The
-// environment wins.
+// named returns the variables of the functions that tally.yaml and this process's environment set.
+// The environment wins.
 func named(folder *appfolder.Folder) map[string]string {
 	variables := folder.Variables()
 	for name, value := range env.ToMap(os.Environ()) {
@@ -89,16 +112,26 @@ func named(folder *appfolder.Folder) map[string]string {
 }
 
 // devProject is a project of tally dev's own on its emulator. There it keeps the variables of its
-// functions, by the id of the project that they serve, so that a command finds them by the emulator's
-// address alone.
+// functions, by the id of the project that they serve, so that a command finds them by the
+// emulator's address alone.
 const devProject = "demo-tally-dev"
 
 // aliveAt is beside the variables: the address at which tally dev listens for as long as it runs.
 const aliveAt = "alive_at"
 
-// noteDev keeps the variables of the functions on the emulator until the returned function is called.
-func noteDev(ctx context.Context, addr, project string, variables map[string]string) (forget func(), err error) {
+// devNote returns the document that keeps the variables.
+func devNote(ctx context.Context, addr, project string) (*firestore.Client, *firestore.DocumentRef, error) {
 	client, err := firestorestore.Dial(ctx, addr, devProject, firestore.DefaultDatabaseID)
+	if err != nil {
+		return nil, nil, err
+	}
+	return client, client.Doc("dev/" + project), nil
+}
+
+// noteDev keeps the variables of the functions on the emulator until the returned function is
+// called.
+func noteDev(ctx context.Context, addr, project string, variables map[string]string) (forget func(), err error) {
+	client, note, err := devNote(ctx, addr, project)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +140,6 @@ func noteDev(ctx context.Context, addr, project string, variables map[string]str
 		return nil, errors.Join(err, client.Close())
 	}
 	variables[aliveAt] = alive.Addr().String()
-	note := client.Doc("dev/" + project)
 	noted, err := note.Set(ctx, variables)
 	if err != nil {
 		return nil, errors.Join(err, client.Close(), alive.Close())
@@ -121,23 +153,22 @@ func noteDev(ctx context.Context, addr, project string, variables map[string]str
 	}, nil
 }
 
-// devVariables returns the variables of the functions that tally dev runs on the emulator, nil if it
-// runs none for the project.
-func devVariables(ctx context.Context, addr, project string) (map[string]string, error) {
-	client, err := firestorestore.Dial(ctx, addr, devProject, firestore.DefaultDatabaseID)
+// devVariables returns the variables of the functions that tally dev runs on the emulator, nil if
+// it runs none for the project.
+func devVariables(ctx context.Context, addr, project string) (variables map[string]string, err error) {
+	client, note, err := devNote(ctx, addr, project)
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	note, err := client.Doc("dev/" + project).Get(ctx)
+	doc, err := note.Get(ctx)
 	if status.Code(err) == codes.NotFound {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = doc.DataTo(&variables)
 	}
-	var variables map[string]string
-	if err := note.DataTo(&variables); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	alive, err := net.DialTimeout("tcp", variables[aliveAt], time.Second)
@@ -150,47 +181,35 @@ func devVariables(ctx context.Context, addr, project string) (map[string]string,
 // assumed is where routes are from that nobody named, and that no functions have.
 const assumed = "assumed"
 
-// configure finds out how the functions are configured. The functions that run know: those of tally dev on
-// an emulator, and those that are deployed. Where none run, the flag, the environment or tally.yaml say it.
+// configure finds out how the functions are configured. The functions that run know: those of tally
+// dev on an emulator, and those that are deployed. Where none run, the flag, the environment or
+// tally.yaml say it.
 func (t *target) configure(ctx context.Context) error {
 	variables := named(t.folder)
+	t.from = assumed
 	switch {
 	case t.routes != "":
-		variables["TALLY_ROUTES"], t.from, t.explicit = t.routes, "by --routes:", true
+		variables["TALLY_ROUTES"], t.from, t.explicit = t.routes, "by --routes", true
 	case os.Getenv("TALLY_ROUTES") != "":
-		t.from, t.explicit = "by TALLY_ROUTES:", true
+		t.from, t.explicit = "by TALLY_ROUTES", true
 	case t.folder.File != "":
-		t.from = "by " + t.folder.File + ":"
-	default:
-		t.from = assumed
+		t.from = "by " + t.folder.File
 	}
 	if err := t.load(variables); err != nil {
 		return err
 	}
-	running, of, unread := t.running(ctx)
 	none := "no functions run for project " + t.project
-	if ctx.Err() != nil {
+	running, of, err := t.running(ctx)
+	switch {
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	}
-	if unread != nil {
-		first, _, _ := strings.Cut(unread.Error(), "\n")
+	case err != nil:
+		first, _, _ := strings.Cut(err.Error(), "\n")
 		t.unread = fmt.Errorf("nobody could ask %s for their routes: %s", of, first)
 		none = t.unread.Error()
-	}
-	if running != nil {
-		wanted, from := t.config.Routes, t.from
-		if err := t.load(running); err != nil {
-			return fmt.Errorf("%s: %w", of, err)
-		}
-		t.from = "of " + of + ":"
-		if only := differing(wanted, t.config.Routes); from != assumed && only != "" {
-			t.differs = fmt.Errorf("the routes %s differ from those of %s:\n%s", strings.TrimSuffix(from, ":"), of, only)
-			if t.explicit {
-				t.from = from
-				if err := t.load(variables); err != nil {
-					return err
-				}
-			}
+	case running != nil:
+		if err := t.compare(running, of); err != nil {
+			return err
 		}
 	}
 	t.database = cmp.Or(t.database, t.config.Databases[0])
@@ -206,6 +225,26 @@ func (t *target) configure(ctx context.Context) error {
 	return nil
 }
 
+// compare takes the configuration of the functions that run, unless the command was told others. It
+// notes how these differ.
+func (t *target) compare(running map[string]string, of string) error {
+	wanted, from := t.config, t.from
+	if err := t.load(running); err != nil {
+		return fmt.Errorf("%s: %w", of, err)
+	}
+	t.from = "of " + of
+	if only := differing(wanted.Routes, t.config.Routes); from != assumed && only != nil {
+		only = slices.Insert(only, 0, fmt.Sprintf("the routes %s differ from those of %s:", from, of))
+		for _, line := range only {
+			t.differs = errors.Join(t.differs, errors.New(line))
+		}
+		if t.explicit {
+			t.config, t.from = wanted, from
+		}
+	}
+	return nil
+}
+
 // load takes the configuration of the functions from their variables.
 func (t *target) load(variables map[string]string) (err error) {
 	variables = maps.Clone(variables)
@@ -216,7 +255,8 @@ func (t *target) load(variables map[string]string) (err error) {
 	return nil
 }
 
-// running returns the variables of the functions that run, nil if none do, and what these are called.
+// running returns the variables of the functions that run, nil if none do, and what these are
+// called.
 func (t *target) running(ctx context.Context) (variables map[string]string, of string, err error) {
 	if host := os.Getenv(firestorestore.EmulatorHost); host != "" {
 		variables, err = devVariables(ctx, host, t.project)
@@ -227,41 +267,30 @@ func (t *target) running(ctx context.Context) (variables map[string]string, of s
 }
 
 // differing returns the routes that only one of the two has, a line each.
-func differing(named, running rollup.Routes) string {
-	var lines []string
-	only := func(mark string, these, those rollup.Routes) {
-		for _, r := range these {
-			if !slices.ContainsFunc(those, func(o *rollup.Route) bool { return o.String() == r.String() }) {
-				lines = append(lines, "  "+mark+r.String())
-			}
+func differing(named, running rollup.Routes) (lines []string) {
+	here, there := strings.Split(named.String(), "\n"), strings.Split(running.String(), "\n")
+	for _, r := range here {
+		if !slices.Contains(there, r) {
+			lines = append(lines, "  only named:  "+r)
 		}
 	}
-	only("only named:  ", named, running)
-	only("only there:  ", running, named)
-	return strings.Join(lines, "\n")
+	for _, r := range there {
+		if !slices.Contains(here, r) {
+			lines = append(lines, "  only there:  "+r)
+		}
+	}
+	return lines
 }
 
-// mayChange returns an error if the command may change nothing by its routes.
+// mayChange returns an error if the command may change nothing by its routes: if those that were
+// named are not those of the functions that run; and unless it only adds, if they may be wrong
+// ones, by which other documents would be taken for a counter's.
 func (t *target) mayChange() error {
-	err := t.mayWrite()
-	if err == nil && !t.adds {
-		err = t.mayDestroy()
-	}
-	return err
-}
-
-// mayWrite returns an error if the routes that were named are not those of the functions that run.
-func (t *target) mayWrite() error {
-	if t.differs == nil {
-		return nil
-	}
-	return fmt.Errorf("%w\nnothing was changed; tally deploy brings those of %s to a project, and a new tally dev takes them", t.differs, appfolder.FileName)
-}
-
-// mayDestroy returns an error if the routes may be wrong ones, by which other documents would be taken for
-// a counter's: if they are assumed, or if nobody could ask those functions that are deployed.
-func (t *target) mayDestroy() error {
 	switch {
+	case t.differs != nil:
+		return errors.Join(t.differs, fmt.Errorf("nothing was changed; tally deploy brings those of %s to a project, and a new tally dev takes them", appfolder.FileName))
+	case t.adds:
+		return nil
 	case t.from == assumed:
 		return fmt.Errorf("nothing was changed, because the routes are assumed; tally init writes them into %s, and --routes names them", appfolder.FileName)
 	case t.unread != nil && !t.explicit:

@@ -9,13 +9,13 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
@@ -98,27 +98,32 @@ func table(text string) string {
 	return strings.Join(blocks, "\n\n")
 }
 
-// A screen is an output of a command. It escapes what a terminal must not get but newlines and tabs,
-// which the caller escapes by shown where they are not its own. Lines take the place of a progress
-// bar, which is drawn again below.
+// A screen is an output of a command. It escapes what a terminal must not get but newlines and
+// tabs, which the caller escapes by shown where they are not its own. What is written takes the
+// place of a progress, which is drawn again below.
 type screen struct {
 	raw      io.Writer
 	terminal bool
 	mu       sync.Mutex
-	bar      bool // is there
+	drawn    bool // a progress is in the last line
 }
 
 func (s *screen) Write(p []byte) (int, error) {
-	text := escape(string(p), "\n\t")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.bar {
-		text = "\r\x1b[K" + text
-	}
-	if _, err := io.WriteString(s.raw, text); err != nil {
+	s.clear()
+	if _, err := io.WriteString(s.raw, escape(string(p), "\n\t")); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// clear takes the progress out of the last line.
+func (s *screen) clear() {
+	if s.drawn {
+		_, _ = io.WriteString(s.raw, "\r\x1b[K")
+		s.drawn = false
+	}
 }
 
 // isTerminal reports whether an input or an output is a terminal.
@@ -127,95 +132,78 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// A progress is how far a command is. On a terminal a bar shows it, once the first second is over. It
-// may be used by many goroutines.
+// A progress is how far a command is. On a terminal the last line shows it, once the first second
+// is over. It may be used by many goroutines.
 type progress struct {
-	screen *screen // nil where there is no terminal
-	unit   string
-
-	mu          *sync.Mutex // the screen's, if there is one
-	what        string
-	done, total int
-	timer       *time.Timer              // nil once it is stopped
-	bar         *progressbar.ProgressBar // nil in the first second
+	screen      *screen
+	what, unit  string // what is guarded by the screen's lock
+	done, total atomic.Int64
+	began       time.Time
+	redraw      *time.Timer // nil once it is stopped
 }
 
 // unknown is the total of a progress whose end nobody knows.
 const unknown = -1
 
 func newProgress(logs io.Writer, what, unit string, total int) *progress {
-	p := &progress{unit: unit, what: what, total: total, mu: new(sync.Mutex)}
-	if s, ok := logs.(*screen); ok && s.terminal {
-		p.screen, p.mu = s, &s.mu
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.timer = time.AfterFunc(time.Second, func() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			if p.timer != nil {
-				p.draw()
-			}
-		})
+	s, ok := logs.(*screen)
+	if !ok || !s.terminal {
+		s = &screen{raw: io.Discard}
 	}
+	p := &progress{screen: s, what: what, unit: unit, began: time.Now()}
+	p.at(0, total)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.redraw = time.AfterFunc(time.Second, p.draw)
 	return p
 }
 
-// draw begins a bar.
+// draw draws the line, and again five times a second.
 func (p *progress) draw() {
-	p.screen.bar = true
-	p.bar = progressbar.NewOptions(p.total, progressbar.OptionSetWriter(p.screen.raw), progressbar.OptionSetDescription(p.what),
-		progressbar.OptionShowCount(), progressbar.OptionShowTotalBytes(p.total != unknown), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetSpinnerChangeInterval(0), progressbar.OptionClearOnFinish(), progressbar.OptionSetRenderBlankState(true))
-	_ = p.bar.Set(p.done)
+	p.screen.mu.Lock()
+	defer p.screen.mu.Unlock()
+	if p.redraw == nil {
+		return
+	}
+	p.redraw.Reset(time.Second / 5)
+	p.screen.clear()
+	p.screen.drawn = true
+	_, _ = fmt.Fprintf(p.screen.raw, "%s: %v", p.what, p)
+	if done, total := p.done.Load(), p.total.Load(); 0 < done && done < total {
+		left := time.Since(p.began) * time.Duration(total-done) / time.Duration(done)
+		_, _ = fmt.Fprintf(p.screen.raw, ", %v left", left.Round(time.Second))
+	}
 }
 
-// at says that so much is done, out of a total. Another total is another bar.
+// at says that so much is done, out of a total.
 func (p *progress) at(done, total int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	anew := total != p.total
-	p.done, p.total = done, total
-	switch {
-	case p.bar == nil:
-	case anew:
-		_ = p.bar.Finish()
-		p.draw()
-	default:
-		_ = p.bar.Set(done)
-	}
+	p.done.Store(int64(done))
+	p.total.Store(int64(total))
 }
 
 // describe says what is done from now on.
 func (p *progress) describe(what string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.what = what; p.bar != nil {
-		p.bar.Describe(what)
-	}
+	p.screen.mu.Lock()
+	defer p.screen.mu.Unlock()
+	p.what = what
 }
 
 // String says how far the command is.
 func (p *progress) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.total == unknown {
-		return fmt.Sprintf("%d %s are done", p.done, p.unit)
+	if total := p.total.Load(); total != unknown {
+		return fmt.Sprintf("%d of %d %s are done", p.done.Load(), total, p.unit)
 	}
-	return fmt.Sprintf("%d of %d %s are done", p.done, p.total, p.unit)
+	return fmt.Sprintf("%d %s are done", p.done.Load(), p.unit)
 }
 
-// stop takes the bar away.
+// stop takes the line away.
 func (p *progress) stop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.timer != nil {
-		p.timer.Stop()
-		p.timer = nil
-	}
-	if p.bar != nil {
-		_ = p.bar.Finish()
-		p.bar = nil
-		p.screen.bar = false
+	p.screen.mu.Lock()
+	defer p.screen.mu.Unlock()
+	if p.redraw != nil {
+		p.redraw.Stop()
+		p.redraw = nil
+		p.screen.clear()
 	}
 }
 
@@ -225,8 +213,8 @@ var errUnconfirmed = errors.New("nothing was changed; --yes goes on without a qu
 // answerWithin is how long a question waits where there is no terminal, and so perhaps nobody.
 const answerWithin = time.Minute
 
-// confirm asks the user whether to go on, unless yes says so. It returns errUnconfirmed if the answer
-// is no, or if there is none because in has ended, or is no terminal and says nothing.
+// confirm asks the user whether to go on, unless yes says so. It returns errUnconfirmed if the
+// answer is no, or if there is none because in has ended, or is no terminal and says nothing.
 func confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool, question string) error {
 	if yes {
 		return nil
@@ -236,12 +224,8 @@ func confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool, questi
 		ctx, stop = context.WithTimeoutCause(ctx, answerWithin, errUnconfirmed)
 		defer stop()
 	}
-	fmt.Fprintf(logs, "%s [y/N] ", question)
-	line, err := readLine(ctx, bufio.NewReader(in))
-	if err != nil {
-		fmt.Fprintln(logs)
-	}
-	switch a := strings.ToLower(line); {
+	answer, _ := ask(ctx, bufio.NewReader(in), logs, question+" [y/N] ")
+	switch a := strings.ToLower(answer); {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case a != "y" && a != "yes":
@@ -250,20 +234,27 @@ func confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool, questi
 	return nil
 }
 
-// readLine returns the next line without the blanks around it. It returns early when ctx ends, and leaves
-// the reading behind then, as a command soon ends.
-func readLine(ctx context.Context, in *bufio.Reader) (line string, err error) {
-	read := make(chan struct{})
-	var text string
-	var failed error
+// ask asks a question and returns the next line, without the blanks around it. It returns early
+// when ctx ends, and leaves the reading behind then, as a command soon ends.
+func ask(ctx context.Context, in *bufio.Reader, out io.Writer, question string) (answer string, err error) {
+	type line struct {
+		text string
+		err  error
+	}
+	fmt.Fprint(out, question)
+	read := make(chan line, 1)
 	go func() {
-		text, failed = in.ReadString('\n')
-		close(read)
+		text, err := in.ReadString('\n')
+		read <- line{strings.TrimSpace(text), err}
 	}()
+	var l line
 	select {
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	case <-read:
-		return strings.TrimSpace(text), failed
+		l.err = context.Cause(ctx)
+	case l = <-read:
 	}
+	if l.err != nil {
+		fmt.Fprintln(out)
+	}
+	return l.text, l.err
 }

@@ -39,8 +39,8 @@ type Settings struct {
 	Env        map[string]string `yaml:"env"`
 }
 
-// Find reads the tally.yaml that is nearest to dir: in it, or in a folder above it. It does likewise
-// with firebase.json. The error names the file.
+// Find reads the tally.yaml that is nearest to dir: in it, or in a folder above it. It does
+// likewise with firebase.json. The error names the file.
 func Find(dir string) (*Folder, error) {
 	f := &Folder{File: above(dir, FileName), Firebase: above(dir, "firebase.json")}
 	if f.File != "" {

@@ -1,0 +1,96 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// common are the flags that the page explains once, because most commands have them.
+var common = map[string]bool{"project": true, "database": true, "routes": true, "json": true, "timeout": true, "yes": true, "help": true}
+
+// docs/cli.md is what the commands say of themselves; -update writes it.
+func TestCommandLinePage(t *testing.T) {
+	const page = "../../docs/cli.md"
+	want := commandLinePage(rootCommand())
+	if *update {
+		write(t, page, []byte(want))
+	}
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, string(got)); d != "" {
+		t.Errorf("docs/cli.md differs from the commands; -update writes it (-want +got):\n%s", d)
+	}
+}
+
+func commandLinePage(root *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString("# The command line\n\n`go install ./cmd/tally` in a clone installs `tally`.\n\n")
+	b.WriteString(paragraphs(root.Long) + indented(root.Example))
+	b.WriteString("\n`tally COMMAND --help` says all of a command, with examples. These are the commands, and the flags with their defaults.\n")
+	for _, g := range root.Groups() {
+		fmt.Fprintf(&b, "\n## %s\n\n| command | what it does | flags |\n| --- | --- | --- |\n", strings.TrimSuffix(g.Title, ":"))
+		for _, c := range root.Commands() {
+			if c.GroupID == g.ID && !c.Hidden {
+				describe(&b, c)
+			}
+		}
+	}
+	b.WriteString("\nMost commands have these flags, too:\n\n| flag | meaning |\n| --- | --- |\n")
+	one, _, _ := root.Find([]string{"delete"})
+	one.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if common[f.Name] {
+			fmt.Fprintf(&b, "| `--%s` | %s |\n", f.Name, f.Usage)
+		}
+	})
+	return b.String()
+}
+
+// describe writes a row of a table for a command, or for each command below it.
+func describe(b *strings.Builder, c *cobra.Command) {
+	for _, below := range c.Commands() {
+		describe(b, below)
+	}
+	if c.HasSubCommands() {
+		return
+	}
+	var flags []string
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if common[f.Name] {
+			return
+		}
+		flag := "`--" + f.Name
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
+			flag += "=" + f.DefValue
+		}
+		flags = append(flags, flag+"`")
+	})
+	fmt.Fprintf(b, "| `%s` | %s | %s |\n", strings.TrimSuffix(c.UseLine(), " [flags]"), c.Short, strings.Join(flags, " "))
+}
+
+// paragraphs returns text with each paragraph in one line, as Markdown has it.
+func paragraphs(text string) string {
+	var b strings.Builder
+	for _, p := range strings.Split(text, "\n\n") {
+		b.WriteString(strings.ReplaceAll(p, "\n", " ") + "\n\n")
+	}
+	return b.String()
+}
+
+func unindented(text string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(text, "  "), "\n  ", "\n")
+}
+
+// indented returns examples as the docs have commands, each of which TestDocs runs.
+func indented(text string) string {
+	return "    " + strings.ReplaceAll(unindented(text), "\n", "\n    ") + "\n"
+}
