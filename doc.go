@@ -14,16 +14,23 @@
 // A tour, from the bottom up:
 //
 //   - internal/document is the map tally of a roll-up document, and the names of what Tally keeps.
-//   - rollup is the engine: routes, the roll-up, the coalescer that bounds how often it happens, the audit. Standard library only, beside those names.
-//   - internal/memstore and internal/firestorestore are its stores, in memory and on Firestore; internal/storetest is the suite that both pass.
-//   - internal/trigger decodes Firestore's events; internal/billing counts what Firestore bills; internal/telemetry records and exports metrics and spans.
+//   - rollup is the engine: routes, the roll-up, the coalescer that bounds how often it happens,
+//     the audit. Standard library only, beside those names.
+//   - internal/memstore and internal/firestorestore are its stores, in memory and on Firestore;
+//     internal/storetest is the suite that both pass.
+//   - internal/trigger decodes Firestore's events; internal/billing counts what Firestore bills;
+//     internal/telemetry records and exports metrics and spans.
 //   - internal/app is what both functions run: configuration, logs, what an event ends in.
-//   - shards is for Go servers: it creates, increments and reads counters. It knows rollup only by the documents.
+//   - shards is for Go servers: it creates, increments and reads counters. It knows rollup only by
+//     the documents.
 //   - internal/migration takes over the counters of Firebase's firestore-counter extension.
 //   - internal/bench measures it.
-//   - internal/emulator, internal/eventrelay and cmd/tally run all of it on one machine, on Google's own Firestore emulator.
+//   - internal/emulator, internal/eventrelay and cmd/tally run all of it on one machine, on
+//     Google's own Firestore emulator.
 //   - internal/doctor reads what is deployed and judges it.
-//   - deploy is what a deployment consists of, and the gcloud commands that tally deploy makes of it.
+//   - deploy is what a deployment consists of, and the gcloud commands that tally deploy makes of
+//     it.
 //   - internal/dashboard shows all counters live on a page; tally dev and tally dashboard serve it.
-//   - e2e has things go wrong there: processes killed and frozen, Firestore paused, failing and far away.
+//   - e2e has things go wrong there: processes killed and frozen, Firestore paused, failing and far
+//     away.
 package tally

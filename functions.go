@@ -33,12 +33,12 @@ func RollUpOnWrite(w http.ResponseWriter, r *http.Request) {
 	service.OnWrite(w, r)
 }
 
-// RollUpOnSchedule is the function that Cloud Scheduler calls. It rolls up the counters of the routes
-// that say "every", as often as they say, until the next call is due. Beside that it walks the other
-// counters, as far as time and TALLY_AUDIT_READS_PER_TICK allow, from where the last call stopped, and
-// repairs each roll-up that differs from its shards. With the query parameter dry_run=true it only
-// reports. It answers with a report in JSON, which docs/config.md explains: status 200, or 500 when
-// anything failed.
+// RollUpOnSchedule is the function that Cloud Scheduler calls. It rolls up the counters of the
+// routes that say "every", as often as they say, until the next call is due. Beside that it walks
+// the other counters, as far as time and TALLY_AUDIT_READS_PER_TICK allow, from where the last call
+// stopped, and repairs each roll-up that differs from its shards. With the query parameter
+// dry_run=true it only reports. It answers with a report in JSON, which docs/config.md explains:
+// status 200, or 500 when anything failed.
 func RollUpOnSchedule(w http.ResponseWriter, r *http.Request) {
 	service.OnSchedule(w, r)
 }

@@ -20,46 +20,47 @@ type AuditOptions struct {
 	// repairs at once, and then nothing is called drift. Routes that say "every" have none.
 	Grace time.Duration
 
-	// Until is when to stop. Zero: no bound but the context's. Give the context some seconds more, for
-	// what is in work then and for the cursor.
+	// Until is when to stop. Zero: no bound but the context's. Give the context some seconds more,
+	// for what is in work then and for the cursor.
 	Until time.Time
 
-	// MaxReads bounds the reads that are billed, as far as Reads tells, but for the counters that are
-	// in work when it is reached. Zero: no bound.
+	// MaxReads bounds the reads that are billed, as far as Reads tells, but for the counters that
+	// are in work when it is reached. Zero: no bound.
 	MaxReads int64
 	Reads    func() int64 // must not be nil when MaxReads is positive
 
 	// DryRun reports and changes nothing, the cursor included.
 	DryRun bool
 
-	// KeepRerouted leaves roll-ups alone that other routes made. Whoever does not know the routes of
-	// the deployed functions must not take theirs for wrong.
+	// KeepRerouted leaves roll-ups alone that other routes made. A caller that does not know the
+	// routes of the deployed functions must set it, or it would take their roll-ups for wrong.
 	KeepRerouted bool
 
-	// Prune takes away totals that earlier routes kept. Routes that are not those of every revision that
-	// still runs must not prune: totals would come and go.
+	// Prune takes away totals that earlier routes kept. Routes that are not those of every revision
+	// that still runs must not prune: totals would come and go.
 	Prune bool
 
-	// FromFirst walks from the first counter, whatever the stored cursor says, and leaves that alone.
+	// FromFirst walks from the first counter, whatever the stored cursor says, and leaves that
+	// alone.
 	FromFirst bool
 
 	// Progress, unless nil, is called with the report so far, one call at a time.
 	Progress func(Report)
 }
 
-// redelivery is how long it takes at least until an event that failed is back: Eventarc waits for 10 s
-// before it delivers again, and the rest is for the way.
+// redelivery is how long it takes at least until an event that failed is back: Eventarc waits for
+// 10 s before it delivers again, and the rest is for the way.
 const redelivery = 15 * time.Second
 
-// Grace returns how long a difference must last to be called drift, when a counter is rolled up once a
-// cadence and its events are held for up to holdLimit: an event may be held, fail, come again and be
-// held again. Later than that only an event that failed twice can still be on its way.
+// Grace returns how long a difference must last to be called drift, when a counter is rolled up
+// once a cadence and its events are held for up to holdLimit: an event may be held, fail, come
+// again and be held again. Later than that only an event that failed twice can still be on its way.
 func Grace(cadence, holdLimit time.Duration) time.Duration { return cadence + 2*holdLimit + redelivery }
 
-// FittingGrace returns the grace that an audit keeps which has this much time: all of it if it takes no
-// more than half of the time, else none. Without a grace a difference is never called drift.
-func FittingGrace(grace, time time.Duration) time.Duration {
-	if time < 2*grace {
+// FittingGrace returns the grace that an audit keeps if it has this much time left: all of it if it
+// takes no more than half of the time, else none. Without a grace no difference is called drift.
+func FittingGrace(grace, left time.Duration) time.Duration {
+	if left < 2*grace {
 		return 0
 	}
 	return grace
@@ -92,25 +93,28 @@ type Report struct {
 }
 
 const (
-	// maxWaiting is how many differences an audit remembers while their grace lasts.
+	// maxWaiting is how many differences an audit remembers while their grace lasts: if there are more,
+	// it waits until they are done with.
 	maxWaiting = 1000
 
-	// saveEvery is how often the cursor is saved, at most: what an audit that is killed loses. Firestore
-	// sustains about one write a second on one document.
+	// saveEvery is how often the cursor is saved, at most: what an audit that is killed loses.
+	// Firestore sustains about one write a second on one document.
 	saveEvery = 5 * time.Second
 
-	// maxTries is how often one counter is tried. A try is lost only to a failure or to another writer,
-	// whose roll-up most often covers the counter by the next try.
+	// maxTries is how often one counter is tried. A try is lost only to a failure or to another
+	// writer, whose roll-up most often covers the counter by the next try.
 	maxTries = 5
 )
 
-// Audit walks all counters of the routes, each walk from where the last audit stopped, compares each
-// roll-up with the shards in one snapshot and repairs what differs. A roll-up that agrees is left
-// alone: no event waits for it. A roll-up that has been at zeros without shards for an hour is removed.
+// Audit walks all counters of the routes, each walk from where the last audit stopped, compares
+// each roll-up with the shards in one snapshot and repairs what differs. A roll-up that agrees is
+// left alone: no event waits for it. A roll-up that has been at zeros without shards for an hour is
+// removed.
 //
-// A difference may be a change whose event is on its way. So the audit looks again after the grace. If
-// the roll-up still does not cover the first look, the event was lost or is late, and the difference is
-// drift. When too little time is left to wait, it is repaired at once and not called so.
+// A difference may be a change whose event is on its way. So the audit looks again after the grace.
+// If the roll-up still does not cover the first look, the event was lost or is late, and the
+// difference is drift. When too little time is left to wait, it is repaired at once and not called
+// so.
 //
 // An audit ends with the last counter, or sooner: with its time, its reads, or when it finds that
 // another audit saves its cursor. Audits may overlap with each other, with Keep and with the
@@ -119,8 +123,8 @@ const (
 // the next audit, and the other walks go on.
 //
 // One counter's failure does not keep the audit from the others. The error joins what kept it from
-// finding counters, from its cursor and what ended ctx, and says how many counters failed; the report
-// is valid beside it.
+// finding counters, from its cursor and what ended ctx, and says how many counters failed; the
+// report is valid beside it.
 func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions) (Report, error) {
 	a := &audit{roller: newRoller(store, o.Options), o: o, store: store, routes: routes, walks: routes.walks(), slots: make(chan struct{}, o.Concurrency)}
 	a.prune = o.Prune
@@ -135,13 +139,13 @@ func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions)
 	for i := range a.walks {
 		a.walk(ctx, i)
 	}
-	a.settle(ctx, 0)
+	a.doubts.Wait()
 	end := a.resume()
 	if a.report.Complete = end.complete(); a.report.Complete {
 		a.cursor.completed(time.Now())
 	}
 	a.save(ctx)
-	a.report.Cursor, a.report.Cycle = end.describe(routes), a.cursor.Cycle
+	a.report.Cursor, a.report.Cycle, a.report.Overlapped = end.describe(routes), a.cursor.Cycle, a.overlapped
 	if ctx.Err() != nil {
 		a.problems = append(a.problems, context.Cause(ctx))
 	}
@@ -162,22 +166,23 @@ type audit struct {
 	slots  chan struct{}
 
 	// of the goroutine that walks
-	cursor   Cursor
-	saved    time.Time // local
-	problems []error
+	cursor     Cursor
+	saved      time.Time // local
+	problems   []error
+	overlapped bool
 
 	mu      sync.Mutex
 	report  Report
-	waiting []doubt // in the order of the pages they were found on
+	waiting []*doubt // in the order of the pages they were found on
+	doubts  sync.WaitGroup
 }
 
 // A doubt is a counter that differs and waits for its grace.
 type doubt struct {
 	counter    Counter
 	comparison comparison
-	due        time.Time // local
-	walk       int       // that it was found on
-	before     Place     // of the page it was found on
+	walk       int   // that it was found on
+	before     Place // of the page it was found on
 }
 
 // load takes up the cursor.
@@ -202,7 +207,7 @@ func (a *audit) load(ctx context.Context) error {
 // save saves where the next audit goes on. When another audit has saved its own cursor, this one
 // leaves the rest to it.
 func (a *audit) save(ctx context.Context) {
-	if a.o.DryRun || a.o.FromFirst || a.report.Overlapped || ctx.Err() != nil {
+	if a.o.DryRun || a.o.FromFirst || a.overlapped || ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
@@ -210,7 +215,7 @@ func (a *audit) save(ctx context.Context) {
 	at, err := a.store.SaveCursor(ctx, a.resume())
 	switch {
 	case errors.Is(err, ErrConflict):
-		a.report.Overlapped = true
+		a.overlapped = true
 	case err != nil: // perhaps it was saved, and the next attempt will be refused
 		a.problems = append(a.problems, fmt.Errorf("rollup: saving the audit's cursor: %w", err))
 	default:
@@ -223,15 +228,24 @@ func (a *audit) save(ctx context.Context) {
 func (a *audit) resume() Cursor {
 	c := a.cursor
 	c.Places = slices.Clone(c.Places)
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, d := range slices.Backward(a.waiting) {
 		c.Places[d.walk] = d.before
 	}
 	return c
 }
 
+// waits returns how many differences wait for their grace.
+func (a *audit) waits() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.waiting)
+}
+
 // over reports whether to begin no more counters.
 func (a *audit) over(ctx context.Context) bool {
-	return ctx.Err() != nil || a.report.Overlapped || !a.enough.IsZero() && !time.Now().Before(a.enough) ||
+	return ctx.Err() != nil || a.overlapped || !a.enough.IsZero() && !time.Now().Before(a.enough) ||
 		a.o.MaxReads > 0 && a.o.Reads() >= a.o.MaxReads
 }
 
@@ -261,7 +275,9 @@ func (a *audit) walk(ctx context.Context, n int) {
 		default:
 			*place = Place{Done: true}
 		}
-		a.settle(ctx, maxWaiting)
+		if a.waits() > maxWaiting {
+			a.doubts.Wait()
+		}
 		if time.Since(a.saved) >= saveEvery {
 			a.save(ctx)
 		}
@@ -283,7 +299,7 @@ func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int
 		a.slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-a.slots }()
-			a.examine(ctx, doubt{counter: f.Counter, walk: n, before: before, comparison: comparison{
+			a.examine(ctx, &doubt{counter: f.Counter, walk: n, before: before, comparison: comparison{
 				found: route, grace: a.o.Grace > 0 && !f.Template.Scheduled(), dryRun: a.o.DryRun, keepRerouted: a.o.KeepRerouted, prune: a.o.Prune,
 			}})
 		})
@@ -291,75 +307,26 @@ func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int
 	return len(found)
 }
 
-// settle looks again at the differences whose grace is over, and waits until at most keep are left.
-func (a *audit) settle(ctx context.Context, keep int) {
-	for len(a.waiting) > 0 {
-		if len(a.waiting) > keep {
-			a.progress()
-			if sleep(ctx, time.Until(a.waiting[0].due)) != nil {
-				return
-			}
-		}
-		now := time.Now()
-		n := slices.IndexFunc(a.waiting, func(d doubt) bool { return d.due.After(now) })
-		if n == 0 {
+// lookAgain looks at a counter that differs once more, when its grace is over. The mutex is held.
+func (a *audit) lookAgain(ctx context.Context, d *doubt) {
+	a.waiting = append(a.waiting, d)
+	a.doubts.Go(func() {
+		if sleep(ctx, a.o.Grace) != nil {
 			return
 		}
-		if n < 0 {
-			n = len(a.waiting)
+		a.slots <- struct{}{}
+		defer func() { <-a.slots }()
+		d.comparison.graceOver, d.comparison.found = true, nil
+		a.examine(ctx, d)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if ctx.Err() == nil { // else it is not done with
+			a.waiting = slices.DeleteFunc(a.waiting, func(w *doubt) bool { return w == d })
 		}
-		var work sync.WaitGroup
-		for _, d := range a.waiting[:n] {
-			d.comparison.graceOver, d.comparison.found = true, nil
-			a.slots <- struct{}{}
-			work.Go(func() {
-				defer func() { <-a.slots }()
-				a.examine(ctx, d)
-			})
-		}
-		work.Wait()
-		if ctx.Err() != nil {
-			return // they are not done with
-		}
-		a.waiting = slices.Delete(a.waiting, 0, n)
-	}
+	})
 }
 
-// examine compares a counter, and counts what came of it.
-func (a *audit) examine(ctx context.Context, d doubt) {
-	did, l, err := a.compare(ctx, d.counter, &d.comparison)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case err != nil:
-		a.report.Failed++
-		a.report.Errors = appendError(a.report.Errors, err)
-		a.Logger.ErrorContext(ctx, "counter not audited", "counter", d.counter.RollUp, "error", err)
-	case did == skip:
-		return
-	case did == wait:
-		d.due = time.Now().Add(a.o.Grace)
-		a.waiting = append(a.waiting, d)
-		return
-	case did == repair:
-		a.report.RolledUp++
-		a.noteDifference(ctx, &d.comparison, &l)
-	case did == tell:
-		a.report.Differing++
-		a.noteDifference(ctx, &d.comparison, &l)
-	case did == remove:
-		a.report.Removed++
-	default:
-		a.report.Unchanged++
-	}
-	a.report.Counters++
-	if l.totals.Malformed > 0 {
-		a.report.Malformed++
-	}
-	a.progress()
-}
-
-// progress tells how far the audit has come. The mutex is held, or nothing is in work.
+// progress tells how far the audit has come. The mutex is held.
 func (a *audit) progress() {
 	if a.o.Progress != nil {
 		a.report.Waiting = len(a.waiting)
@@ -367,86 +334,8 @@ func (a *audit) progress() {
 	}
 }
 
-// errBusy is why a counter is tried again that may not be rolled up yet.
-var errBusy = errors.New("others had rolled it up each time it was looked at")
-
-// compare compares c's roll-up with its shards, and makes it cover everything that was committed before
-// the comparison's first look. It returns what it did, and its last look.
-func (a *audit) compare(ctx context.Context, c Counter, k *comparison) (action, look, error) {
-	for try := 1; ; try++ {
-		did, l, due, err := a.try(ctx, c, k)
-		if err == nil {
-			return did, l, nil
-		}
-		if try < maxTries {
-			if stopped := sleep(ctx, max(due, a.pause(try-1))); stopped != nil {
-				err = stopped
-			}
-		}
-		if try == maxTries || ctx.Err() != nil {
-			return leave, l, fmt.Errorf("rollup: %s not audited: %w", c.RollUp, err)
-		}
-	}
-}
-
-// try takes one look and does what is to be done. After an error it is to be tried again, when the
-// pace allows.
-func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, l look, due time.Duration, err error) {
-	looking, cancel := context.WithTimeout(ctx, a.Timeout)
-	defer cancel()
-	if l, err = a.look(looking, c, ""); err != nil {
-		return did, l, 0, err
-	}
-	if did = k.before(&l); did != sum {
-		return did, l, 0, nil
-	}
-	if err = a.sum(looking, &l); err != nil {
-		return did, l, 0, err
-	}
-	p := a.paceOf(c.Template)
-	switch did = k.after(&l); {
-	case did == remove:
-		err = a.remove(looking, a.store, &l)
-	case did != repair:
-	case p.due(&l) <= 0:
-		err = a.write(ctx, &l, p)
-	default:
-		// Most likely the trigger is about to roll up the same change.
-		due = p.due(&l) + a.Cadence/10
-		if !a.o.Until.IsZero() && time.Now().Add(due).After(a.o.Until) {
-			return leave, l, 0, nil
-		}
-		err = errBusy
-	}
-	return did, l, due, err
-}
-
-// noteDifference counts what a counter that differs is, and logs it. The mutex is held.
-func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
-	log := a.Logger.With("counter", l.counter.RollUp, "rolled_up", fmt.Sprint(l.rollUp.Sums), "shards_hold", fmt.Sprint(l.totals.Sums),
-		"num_shards", l.totals.NumShards(), "as_of", l.asOf, "read_time", l.readTime)
-	switch k.difference(l) {
-	case orphaned:
-		a.report.Orphaned++
-		log.WarnContext(ctx, "orphaned: the roll-up of a counter without shards is not zeros")
-	case missing:
-		a.report.Missing++
-		log.InfoContext(ctx, "missing: a counter without a roll-up")
-	case rerouted:
-		a.report.Rerouted++
-		log.InfoContext(ctx, "rerouted: the roll-up was made by other routes", "totals", l.rollUp.Tally.Totals)
-	case outdated:
-		a.report.Outdated++
-		log.InfoContext(ctx, "outdated: the roll-up holds totals of earlier routes", "former", l.rollUp.Tally.Former)
-	case drift:
-		a.report.Drift++
-		log.ErrorContext(ctx, "drift: no event of a change came in time")
-	case recent:
-	}
-}
-
-// appendError adds err to a report's errors, as long as they are few: it bounds a report's size, and
-// every error is in the log.
+// appendError adds err to a report's errors, as long as they are few: it bounds a report's size,
+// and every error is in the log.
 func appendError(errors []string, err error) []string {
 	const most = 10
 	if len(errors) == most {

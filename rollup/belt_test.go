@@ -14,9 +14,9 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A groupStore answers as Firestore may answer a lone read of the roll-up: as of the last commit in the
-// roll-ups' own group of documents, which need not be later than a shard's commit. The roll-up that it
-// reads is the newest; the sum lacks what came since.
+// A groupStore answers as Firestore may answer a lone read of the roll-up: as of the last commit in
+// the roll-ups' own group of documents, which need not be later than a shard's commit. The roll-up
+// that it reads is the newest; the sum lacks what came since.
 type groupStore struct {
 	memstore.Store
 
@@ -125,8 +125,9 @@ func TestSnapshotFromBeforeTheChange(t *testing.T) {
 	}
 }
 
-// However much else commits in the roll-ups' group, no event is acknowledged by a roll-up as of before
-// its change unless another stands for it, and all is covered when snapshots are right again.
+// However much else commits in the roll-ups' group, no event is acknowledged by a roll-up as of
+// before its change unless another stands for it, and all is covered when snapshots are right
+// again.
 func TestSnapshotsOfTheGroup(t *testing.T) {
 	for _, noise := range []float64{0, 0.2, 1, 10, 100} { // other commits in the group, a second
 		t.Run(fmt.Sprintf("%v other commits a second", noise), func(t *testing.T) {

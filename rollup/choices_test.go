@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// choices decides all that chance decides in a simulated run. Each choice has a name and is drawn from
-// the seed and the name alone, so that it does not depend on what else was chosen before. A choice of
-// 0 is always the plain one: no fault, no delay.
+// choices decides all that chance decides in a simulated run. Each choice has a name and is drawn
+// from the seed and the name alone, so that it does not depend on what else was chosen before. A
+// choice of 0 is always the plain one: no fault, no delay.
 //
 // The choices made can be written down as text and made again from it. Then nothing is drawn: what
 // the text does not name is 0. So a failing run can be made smaller by striking out choices.
@@ -41,8 +41,8 @@ func (c *choices) chance(p float64, name string, draw func(*rand.Rand) int64) in
 	return c.choose(name, false, p, draw)
 }
 
-// chanceOf makes a choice of a time that is 0 but for a probability of p, when it lies between least
-// and most, short times as likely as long ones.
+// chanceOf makes a choice of a time that is 0 but for a probability of p, when it lies between
+// least and most, short times as likely as long ones.
 func (c *choices) chanceOf(p float64, name string, least, most time.Duration) time.Duration {
 	return time.Duration(c.choose(name, true, p, func(r *rand.Rand) int64 {
 		times := float64(most) / float64(least)
@@ -78,8 +78,9 @@ func hash(name string) uint64 {
 	return h.Sum64()
 }
 
-// jitter returns up to a millisecond, the same for the same name in every run, so that no two things
-// happen at the same time: goroutines that run at one instant of virtual time run in any order.
+// jitter returns up to a millisecond, the same for the same name in every run, so that no two
+// things happen at the same time: goroutines that run at one instant of virtual time run in any
+// order.
 func jitter(name string) time.Duration {
 	return time.Duration(hash(name)%uint64(time.Millisecond)) + 1
 }

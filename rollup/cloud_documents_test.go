@@ -7,8 +7,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// layOut draws the routes of a run: one source or two, and roll-ups of Tally's own or in documents of
-// the app's.
+// layOut draws the routes of a run: one source or two, and roll-ups of Tally's own or in documents
+// of the app's.
 func (s *simulation) layOut() {
 	options := ""
 	if s.every {

@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 )
 
-// Concurrency is how many events a process should serve at once: the most that Cloud Run lets an instance
-// (https://cloud.google.com/run/docs/about-concurrency). Nearly all are absorbed and take microseconds;
-// those that are held, up to 4 of a counter, take a slot and no processor time. With the platform's 80
-// slots, a thousand counters make more instances, each of which reads every counter once more per cadence
-// (docs/scale.md).
+// Concurrency is how many events a process should serve at once: the most that Cloud Run lets an
+// instance (https://cloud.google.com/run/docs/about-concurrency). Nearly all are absorbed and take
+// microseconds; those that are held, up to 4 of a counter, take a slot and no processor time. With
+// the platform's 80 slots, a thousand counters make more instances, each of which reads every
+// counter once more per cadence (docs/scale.md).
 const Concurrency = 1000
 
 // LongestCadence is the longest cadence that an event can be held through when it may be held for
@@ -25,75 +24,39 @@ func LongestCadence(holdLimit time.Duration) time.Duration {
 	return (holdLimit - 5*time.Second) / 3
 }
 
-// A Coalescer turns the events of one database's shards into roll-ups, by the pace for each counter,
-// over all the instances that serve it. See the package documentation for how. It may be used by
-// many goroutines at once.
+// A Coalescer turns the events of one database's shards into roll-ups, by the pace for each
+// counter, over all the instances that serve it. See the package documentation for how. It may be
+// used by many goroutines at once.
 type Coalescer struct {
 	roller
 
 	mu       sync.Mutex
 	counters map[string]*counterState // by path of the roll-up document
 
-	// The newest snapshot, and when its look was sent, by the local clock: what time it is at the server.
+	// The newest snapshot, and when its look was sent, by the local clock: what time it is at the
+	// server.
 	newest time.Time
 	sent   time.Time
-}
-
-// counterState is what one instance knows of a counter while the counter is active, that is while its
-// prober runs, and for a cadence after its last roll-up here. The Coalescer's mutex guards it.
-type counterState struct {
-	counter Counter
-	probing bool
-
-	open   *generation   // absorbs events; nil when none does
-	anchor uint64        // hash of open's anchor
-	closed []*generation // wait to be covered, oldest first
-
-	wake     time.Time // when the prober is to look next, by the local clock; zero: at once
-	own      time.Time // as_of of the last roll-up written here
-	ownUntil time.Time // how long own is remembered, by the local clock
-
-	seen    time.Time     // as_of of the roll-up that the last look saw
-	backOff time.Duration // what was drawn for it
-
-	refused  bool  // the last write was, and no look came since
-	failures int   // looks and writes that failed in a row
-	failure  error // the last of them
-}
-
-// A generation is the events that wait for one snapshot. The first of them, the anchor, is not
-// acknowledged until the generation is covered; the others are acknowledged on arrival, because the
-// anchor stands for them: if it is never acknowledged, it is delivered again.
-type generation struct {
-	anchor string          // event id
-	weak   bool            // the anchor changes no total; see Event.Unchanged
-	commit time.Time       // of the anchor
-	values context.Context // the anchor's context without its end, for the looks that the anchor waits for
-	latest time.Time       // the latest update time that its events' documents carry
-	from   time.Time       // covered-from: read time of the first look begun after it closed; zero until then
-	done   chan struct{}   // closed when covered or failed
-	asOf   time.Time       // of the roll-up that covers it; valid after done
-	err    error           // valid after done
 }
 
 // An Event says that a shard changed.
 type Event struct {
 	ID string // tells copies of one event apart from other events
 
-	// UpdateTime is the latest update time that the event's documents carry; zero: unknown. A snapshot
-	// before it covers nothing.
+	// UpdateTime is the latest update time that the event's documents carry; zero: unknown. A
+	// snapshot before it covers nothing.
 	UpdateTime time.Time
 
-	// Unchanged says that the event tells of an update that leaves every total as it was, by its own old
-	// and new values. UpdateTime must then be the update's. While it is young, a copy of it may be
-	// acknowledged at once. So no change relies on it, nor an older event, which may be an anchor that
-	// was delivered again.
+	// Unchanged says that the event tells of an update that leaves every total as it was, by its
+	// own old and new values. UpdateTime must then be the update's. While it is young, a copy of it
+	// may be acknowledged at once. So no change relies on it, nor an older event, which may be an
+	// anchor that was delivered again.
 	Unchanged bool
 }
 
 // freshFor is how long after its commit an event that changes no total is acknowledged at once. An
-// older one may be the redelivered anchor of a generation, from before a change of routes; a redelivery
-// takes 10 s at least.
+// older one may be the redelivered anchor of a generation, from before a change of routes; a
+// redelivery takes 10 s at least.
 const freshFor = 5 * time.Second
 
 // An Ending says how an event ended.
@@ -111,12 +74,12 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 	return &Coalescer{roller: newRoller(store, o), counters: make(map[string]*counterState)}
 }
 
-// Changed takes an event that says that a shard of the counter changed. It returns nil when the event
-// may be acknowledged: when a snapshot later than its arrival was rolled up or found the app's own
-// document missing; or at once, when an event that is not acknowledged yet stands for it, or when it
-// changes no total. Otherwise it returns an error, at the latest when ctx
-// ends or the event was held for Options.Hold, and the event must be delivered again, here or at any
-// other instance.
+// Changed takes an event that says that a shard of the counter changed. It returns nil when the
+// event may be acknowledged: when a snapshot later than its arrival was rolled up or found the
+// app's own document missing; or at once, when an event that is not acknowledged yet stands for it,
+// or when it changes no total. Otherwise it returns an error, at the latest when ctx ends or the
+// event was held for Options.Hold, and the event must be delivered again, here or at any other
+// instance.
 //
 // The looks and writes that an anchor waits for have the values of its context.
 func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Ending, error) {
@@ -157,16 +120,16 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Endi
 	return c.wait(ctx, s, g, true)
 }
 
-// fresh reports whether less than freshFor has passed since a commit, by the server's time, which is not
-// known before the first look. The mutex is held.
+// fresh reports whether less than freshFor has passed since a commit, by the server's time, which
+// is not known before the first look. The mutex is held.
 func (c *Coalescer) fresh(commit time.Time) bool {
 	return !c.newest.IsZero() && c.newest.Add(time.Since(c.sent)).Sub(commit) < freshFor
 }
 
-// wait waits for g, as its anchor or as a second copy of it, as long as ctx lasts and for Options.Hold.
-// Only an event that is held needs a timer; one for each absorbed event would cost more than all else
-// that is done for it. When the anchor's time is up first, it closes g, so that nothing more is
-// absorbed, and then fails.
+// wait waits for g, as its anchor or as a second copy of it, as long as ctx lasts and for
+// Options.Hold. Only an event that is held needs a timer; one for each absorbed event would cost
+// more than all else that is done for it. When the anchor's time is up first, it closes g, so that
+// nothing more is absorbed, and then fails.
 func (c *Coalescer) wait(ctx context.Context, s *counterState, g *generation, anchor bool) (Ending, error) {
 	if c.Hold > 0 {
 		var cancel context.CancelFunc
@@ -187,8 +150,8 @@ func (c *Coalescer) wait(ctx context.Context, s *counterState, g *generation, an
 	return Ending{Held: true, AsOf: g.asOf}, g.err
 }
 
-// probe looks at the counter's roll-up whenever that is due, and ends when nothing waits for it then.
-// It serves every event of the counter, and outlives their requests.
+// probe looks at the counter's roll-up whenever that is due, and ends when nothing waits for it
+// then. It serves every event of the counter, and outlives their requests.
 func (c *Coalescer) probe(s *counterState) {
 	for {
 		time.Sleep(time.Until(s.wake)) // only the prober sets it
@@ -202,9 +165,9 @@ func (c *Coalescer) probe(s *counterState) {
 	}
 }
 
-// close closes the open generation, and returns the one that has waited longest. It returns nil when
-// no generation is left: the prober ends. After a failure the generations closed before are tried
-// again alone, so that few events are held however long the failures last.
+// close closes the open generation, and returns the one that has waited longest. It returns nil
+// when no generation is left: the prober ends. After a failure the generations closed before are
+// tried again alone, so that few events are held however long the failures last.
 func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -289,8 +252,8 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 	}
 }
 
-// observe draws the conclusions from the roll-up document that a look has read: it notes from when on
-// the generations are covered that closed before the look began, releases those that the roll-up
+// observe draws the conclusions from the roll-up document that a look has read: it notes from when
+// on the generations are covered that closed before the look began, releases those that the roll-up
 // covers, and plans the next look. It reports whether to sum now.
 func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	c.mu.Lock()
@@ -332,10 +295,10 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	return true, nil
 }
 
-// turn returns how long after the look's answer it is this instance's turn to roll the counter up; not
-// positive: now. The instance that wrote the roll-up goes first, so that of many one writes again and
-// again and the others find its roll-up done. A roll-up by other routes gives nobody precedence, or
-// the revision that has more instances would win each cadence.
+// turn returns how long after the look's answer it is this instance's turn to roll the counter up;
+// not positive: now. The instance that wrote the roll-up goes first, so that of many one writes
+// again and again and the others find its roll-up done. A roll-up by other routes gives nobody
+// precedence, or the revision that has more instances would win each cadence.
 func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
 	due := c.pace().due(l)
 	switch {
@@ -354,8 +317,8 @@ func (c *Coalescer) backOff() time.Duration {
 	return c.Cadence/10 + time.Duration(c.Random()*float64(spread))
 }
 
-// firstPause is how long the first pause takes, less up to a half of it at random. Each further one is
-// twice as long, up to the cadence.
+// firstPause is how long the first pause takes, less up to a half of it at random. Each further one
+// is twice as long, up to the cadence.
 const firstPause = 50 * time.Millisecond
 
 // pause is how long the n-th pause in a row takes; the 0th takes no time.
@@ -365,58 +328,4 @@ func (r *roller) pause(n int) time.Duration {
 	}
 	delay := min(firstPause<<min(n-1, 10), r.Cadence)
 	return time.Duration((0.5 + r.Random()/2) * float64(delay))
-}
-
-// hashSeed is for the hashes of event ids.
-var hashSeed = maphash.MakeSeed()
-
-// anchoredBy returns the generation whose anchor is the event, if one is held. The hash spares most
-// events to load the open generation and its anchor's id, which with very many counters are not in
-// the processor's cache.
-func (s *counterState) anchoredBy(eventID string, hash uint64) *generation {
-	if s.open != nil && s.anchor == hash && s.open.anchor == eventID {
-		return s.open
-	}
-	for _, g := range s.closed {
-		if g.anchor == eventID {
-			return g
-		}
-	}
-	return nil
-}
-
-// release ends the wait of every closed generation that a roll-up with this as_of covers. All of them
-// know from when on they are covered.
-func (s *counterState) release(asOf time.Time) {
-	s.closed = slices.DeleteFunc(s.closed, func(g *generation) bool {
-		if g.from.After(asOf) {
-			return false
-		}
-		g.asOf = asOf
-		close(g.done)
-		return true
-	})
-}
-
-// fail ends g with err, unless it has ended already.
-func (s *counterState) fail(g *generation, err error) {
-	switch i := slices.Index(s.closed, g); {
-	case s.open == g:
-		s.open = nil
-	case i >= 0:
-		s.closed = slices.Delete(s.closed, i, i+1)
-	default:
-		return
-	}
-	g.err = err
-	close(g.done)
-}
-
-// uncovered is the error of an event whose context ended before a roll-up covered it.
-func (s *counterState) uncovered(ctx context.Context) error {
-	err := context.Cause(ctx)
-	if s.failures > 0 {
-		err = fmt.Errorf("%w; the last attempt: %w", err, s.failure)
-	}
-	return fmt.Errorf("rollup: no roll-up of %s covered the event in time: %w", s.counter.RollUp, err)
 }

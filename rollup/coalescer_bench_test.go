@@ -57,13 +57,13 @@ func benchmarkAbsorb(b *testing.B, c *rollup.Coalescer, counters []rollup.Counte
 // eventID returns the id of an event, of the length that Firestore's have.
 func eventID(n int) string { return fmt.Sprintf("96bc57ab-f152-4422-8432-%012d", n) }
 
-// openGenerations returns a coalescer that has a generation open of each counter, until the benchmark
-// ends.
+// openGenerations returns a coalescer that has a generation open of each counter, until the
+// benchmark ends.
 func openGenerations(b *testing.B, counters []rollup.Counter) *rollup.Coalescer {
 	store := &stuck{entered: make(chan struct{}), release: make(chan struct{})}
 	c := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Timeout: time.Hour, Logger: slog.New(slog.DiscardHandler)})
-	// The first anchors' generations close as the looks begin. Those anchors are not needed any more.
-	// The second ones' stay open.
+	// The first anchors' generations close as the looks begin. Those anchors are not needed any
+	// more. The second ones' stay open.
 	releaseFirst := holdAnchors(b, c, counters, 1e6)
 	for range counters {
 		<-store.entered

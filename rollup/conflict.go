@@ -8,7 +8,7 @@ import (
 )
 
 // ownPaths are the documents that Tally keeps for itself.
-var ownPaths = [][]Segment{
+var ownPaths = []Path{
 	{{Name: document.AuditCollection}, {Name: "id", Capture: true}},
 }
 
@@ -35,10 +35,10 @@ func (rs Routes) conflicts() []error {
 		}
 		for _, own := range ownPaths {
 			if overlap(own, r.pattern) {
-				report(r, "the source matches %s, which Tally writes itself; every roll-up would trigger another, without end", joinSegments(own))
+				report(r, "the source matches %s, which Tally writes itself; every roll-up would trigger another, without end", own)
 			}
 			if overlap(own, r.template) {
-				report(r, "the roll-up %s is where Tally keeps %s; choose another path", joinSegments(r.template), joinSegments(own))
+				report(r, "the roll-up %s is where Tally keeps %s; choose another path", r.template, own)
 			}
 		}
 	}
@@ -58,16 +58,17 @@ func (rs Routes) conflicts() []error {
 	return problems
 }
 
-// conflict reports what makes r's roll-ups unsafe beside the source of a route, which may be r's own.
+// conflict reports what makes r's roll-ups unsafe beside the source of a route, which may be r's
+// own.
 func (r *Route) conflict(other *Route, report func(format string, args ...any)) {
 	if overlap(r.template, other.pattern) {
 		report("the roll-up %s matches the source %s; writing it would trigger another roll-up, without end",
-			joinSegments(r.template), joinSegments(other.pattern))
+			r.template, other.pattern)
 	}
 	for n := 2; n < len(other.pattern); n += 2 {
 		if !r.Template.Existing && overlap(r.template, other.pattern[:n]) {
 			report("the roll-up %s is a document above the source %s, and Tally would create and remove it; add the option existing if the app writes it, or choose another path",
-				joinSegments(r.template), joinSegments(other.pattern))
+				r.template, other.pattern)
 		}
 	}
 	if !overlap(r.template, other.pattern[:len(other.pattern)-2]) {
@@ -76,13 +77,13 @@ func (r *Route) conflict(other *Route, report func(format string, args ...any)) 
 	for _, t := range r.Totals {
 		if slices.Contains(counterFields, t.Name) {
 			report("the total %q has the name of a field by which the counter's own document %s tells clients and rules about its shards; name it otherwise with \"as\"",
-				t.Name, joinSegments(r.template))
+				t.Name, r.template)
 		}
 	}
 }
 
 // overlap reports whether a and b could name one document: segment by segment equal, or either a
 // capture.
-func overlap(a, b []Segment) bool {
+func overlap(a, b Path) bool {
 	return slices.EqualFunc(a, b, func(s, t Segment) bool { return s.Capture || t.Capture || s.Name == t.Name })
 }

@@ -27,8 +27,8 @@ func (w *world) waits(c *rollup.Coalescer, id string) time.Duration {
 	return time.Since(began).Round(10 * time.Microsecond)
 }
 
-// putRollUp stores a roll-up of likes that another instance has made. When it returns, a millisecond
-// later, that is of this age, and has used up the time until so much later.
+// putRollUp stores a roll-up of likes that another instance has made. When it returns, a
+// millisecond later, that is of this age, and has used up the time until so much later.
 func (w *world) putRollUp(age time.Duration, pacedUntil time.Duration) {
 	w.putRollUpOf(likes.Template.Hash(), age, pacedUntil)
 }
@@ -41,8 +41,8 @@ func (w *world) putRollUpOf(routes string, age time.Duration, pacedUntil time.Du
 	time.Sleep(time.Millisecond)
 }
 
-// While there is credit, one's own roll-up or none is no reason to wait. Another's is, until it is a
-// tenth and up to a quarter more of a cadence old.
+// While there is credit, one's own roll-up or none is no reason to wait. Another's is, until it is
+// a tenth and up to a quarter more of a cadence old.
 func TestCredit(t *testing.T) {
 	const ms = time.Millisecond
 	for _, test := range []struct {
@@ -136,8 +136,8 @@ func TestBackOffIsDrawnOnce(t *testing.T) {
 	})
 }
 
-// A writer that the app's own writes refuse tries again after 50 ms, doubled each time up to a cadence.
-// The app's roll-up document is not another's roll-up.
+// A writer that the app's own writes refuse tries again after 50 ms, doubled each time up to a
+// cadence. The app's roll-up document is not another's roll-up.
 func TestRefusedByTheApp(t *testing.T) {
 	for _, burst := range []int{1, 5} {
 		for _, rolledUp := range []bool{false, true} {
@@ -228,8 +228,8 @@ func TestRefusedByAnotherRollUp(t *testing.T) {
 	})
 }
 
-// paced_until is what says how much credit is left. Where another pace, or nobody, has written it, one
-// roll-up a cadence is left, and what was used up stays so.
+// paced_until is what says how much credit is left. Where another pace, or nobody, has written it,
+// one roll-up a cadence is left, and what was used up stays so.
 func TestPacedUntil(t *testing.T) {
 	const ms = time.Millisecond
 	for _, test := range []struct {
@@ -287,8 +287,8 @@ func withoutKey(tally func(time.Time) map[string]any, key string) func(time.Time
 	}
 }
 
-// Instances of other paces side by side, as they are while a change of settings is deployed, roll up no
-// more often than the one of them that may do so most.
+// Instances of other paces side by side, as they are while a change of settings is deployed, roll
+// up no more often than the one of them that may do so most.
 func TestMixedPaces(t *testing.T) {
 	type pace struct {
 		cadence time.Duration

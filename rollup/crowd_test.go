@@ -25,8 +25,8 @@ func TestCrowd(t *testing.T) {
 		{10, 100, 5, 1},
 		{100, 1000, 1, 1},
 		{100, 1000, 5, 1.5},
-		// Here the instance that wrote last has no event in every third cadence. Then the others, who wait
-		// for it, get in each other's way.
+		// Here the instance that wrote last has no event in every third cadence. Then the others,
+		// who wait for it, get in each other's way.
 		{100, 100, 1, 3},
 		{100, 100, 5, 3},
 	} {

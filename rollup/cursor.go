@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A walk finds the counters of a template: by their roll-ups or, if it has a route, by the shards of
-// that, which finds counters without a roll-up too.
+// A walk finds the counters of a template: by their roll-ups or, if it has a route, by the shards
+// of that, which finds counters without a roll-up too.
 type walk struct {
 	template *Template
 	route    *Route

@@ -86,8 +86,8 @@ func (c *comparison) mend() action {
 	return repair
 }
 
-// foundBefore reports whether the counter, which has no roll-up, has shards of an earlier route: the
-// walk of those has seen to it.
+// foundBefore reports whether the counter, which has no roll-up, has shards of an earlier route:
+// the walk of those has seen to it.
 func (c *comparison) foundBefore(l *look) bool {
 	for i, r := range l.counter.Template.Routes {
 		switch {
@@ -120,9 +120,9 @@ func (c *comparison) difference(l *look) difference {
 	}
 }
 
-// staleAfter is how many times "every" a roll-up's as_of may be old although its totals are right. A
-// client's own change is covered by then, even if another's has undone it; and a schedule that has
-// stopped is told from one that finds nothing to do.
+// staleAfter is how many times "every" a roll-up's as_of may be old although its totals are right.
+// A client's own change is covered by then, even if another's has undone it; and a schedule that
+// has stopped is told from one that finds nothing to do.
 const staleAfter = 10
 
 // keep decides what a tick does with a counter of a route that says "every", which it has summed.
@@ -139,12 +139,12 @@ func keep(l *look) action {
 	}
 }
 
-// removeAfter is how long a roll-up has been at zeros when it is removed. No write may be on its way
-// then that was meant for the document while it did not exist; see maxWriteAge.
+// removeAfter is how long a roll-up has been at zeros when it is removed. No write may be on its
+// way then that was meant for the document while it did not exist; see maxWriteAge.
 const removeAfter = time.Hour
 
-// removable reports whether a roll-up that agrees with its shards has been at zeros without shards for
-// so long that it may be removed.
+// removable reports whether a roll-up that agrees with its shards has been at zeros without shards
+// for so long that it may be removed.
 func (l *look) removable() bool {
 	return !l.counter.Template.Existing && l.totals.NumShards() == 0 && !l.asOf.IsZero() && l.readTime.Sub(l.asOf) > removeAfter
 }

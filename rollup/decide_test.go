@@ -284,8 +284,8 @@ func TestSameTotal(t *testing.T) {
 	}
 }
 
-// Walks that are not done go on, those whose page failed too. The others begin anew when no walk is left
-// but those.
+// Walks that are not done go on, those whose page failed too. The others begin anew when no walk is
+// left but those.
 func TestCursorGoesOn(t *testing.T) {
 	routes, err := ParseRoutes("a/{a}/s/{s} -> r/{a} : n\nb/{b}/s/{s} -> r/{b} : m")
 	if err != nil {

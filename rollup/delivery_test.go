@@ -15,12 +15,13 @@ import (
 )
 
 // A subscription is the way of events to instances as it is documented, which no emulator enforces:
-// Pub/Sub pushes within a window, and backs off as a whole; Cloud Run gives each request a slot of an
-// instance, and starts another instance when all are taken.
+// Pub/Sub pushes within a window, and backs off as a whole; Cloud Run gives each request a slot of
+// an instance, and starts another instance when all are taken.
 //
-// https://docs.cloud.google.com/pubsub/docs/push says of the window that it begins small and grows while
-// more than 99 % are acknowledged and the mean latency is below 1 s, and is at most 3,000 otherwise. It
-// says of the back-off that failures make it 0.1 to 60 s long; that each doubles it is the model's.
+// https://docs.cloud.google.com/pubsub/docs/push says of the window that it begins small and grows
+// while more than 99 % are acknowledged and the mean latency is below 1 s, and is at most 3,000
+// otherwise. It says of the back-off that failures make it 0.1 to 60 s long; that each doubles it
+// is the model's.
 type subscription struct {
 	*cloud
 	concurrency int // slots of an instance
@@ -194,8 +195,8 @@ func (s *subscription) ended(m *pushed, took time.Duration, err error) {
 }
 
 // A held event takes a slot and no more. With as many slots as Concurrency says few instances serve
-// two thousand active counters. With the platform's default of 80 they multiply, and each of them reads
-// every counter that it has events of.
+// two thousand active counters. With the platform's default of 80 they multiply, and each of them
+// reads every counter that it has events of.
 func TestSlots(t *testing.T) {
 	const (
 		platform = 80
@@ -212,6 +213,7 @@ func TestSlots(t *testing.T) {
 		{300, 10, 3, 10, 3},
 	} {
 		t.Run(fmt.Sprintf("%d counters, %d events a second each", test.counters, test.rate), func(t *testing.T) {
+			t.Parallel()
 			serve := func(concurrency int) (s *subscription) {
 				synctest.Test(t, func(t *testing.T) {
 					s = newSubscription(t, test.counters, concurrency)
@@ -295,8 +297,8 @@ func TestIndexedGroup(t *testing.T) {
 	}
 }
 
-// One counter that keeps failing makes the subscription back off, which delays the others. They stay
-// exact, and the back-off ends when it is healed.
+// One counter that keeps failing makes the subscription back off, which delays the others. They
+// stay exact, and the back-off ends when it is healed.
 func TestBackOffOfTheSubscription(t *testing.T) {
 	const (
 		counters = 30

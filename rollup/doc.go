@@ -1,55 +1,59 @@
 // Package rollup is Tally's engine: it decides when and how a counter's shards become its roll-up
-// document. A Store acts for it, on Firestore or in memory. It imports the standard library only, and
-// the names of the documents.
+// document. A Store acts for it, on Firestore or in memory. The package imports only the standard
+// library and the names of the documents.
 //
 // # Routes
 //
-// A Route says which documents make which totals, and where the roll-up goes that holds them. Routes
-// with one Template make one roll-up. The template says whether the roll-ups are Tally's own documents
-// or the app's, and whether events keep them or a schedule does. Here all documents that are added up
-// are called shards, and all that goes into one roll-up a counter, be they likes of a post. Routes that
-// could make the functions trigger themselves, or mix totals up, are refused when they are parsed.
+// A Route says which documents make which totals, and where the roll-up goes that holds them.
+// Routes with one Template make one roll-up. The template says whether the roll-ups are Tally's own
+// documents or the app's, and whether events keep them or a schedule does. This package calls all
+// documents that are added up shards, and all that goes into one roll-up a counter, even if they
+// are the likes of a post. ParseRoutes refuses routes that could make the functions trigger
+// themselves, or mix totals up.
 //
 // # One roll-up
 //
-// A roll-up sums the shards anew in one read-only snapshot and writes the totals with as_of, the
+// A roll-up sums the shards anew in one read-only snapshot. It writes the totals with as_of, the
 // snapshot's own time, on the precondition that the roll-up document is still the one seen in the
 // snapshot. An event carries no amount, so it may come twice, late or in any order.
 //
-//	counters/likes/shards/0  {count: 3}         ┐
-//	counters/likes/shards/1  {count: 4}         ├─ one snapshot, at t ──▶  rollups/likes  {count: 7, tally: {as_of: t, num_shards: 2, …}}
-//	rollups/likes            {tally: {as_of: s}} ┘                         if last written as seen
+//	counters/likes/shards/0  {count: 3}          ┐
+//	counters/likes/shards/1  {count: 4}          ├─ one snapshot, at t
+//	rollups/likes            {tally: {as_of: s}} ┘
+//	                │
+//	                ▼  if last written as seen
+//	rollups/likes            {count: 7, tally: {as_of: t, num_shards: 2, …}}
 //
 // # The coalescer
 //
 // A Coalescer bounds how often that happens, by a pace: one roll-up a cadence in the long run, and
-// short bursts above it. Work done after a function has answered is not safe on Cloud Run, and an event
-// that was acknowledged need not come again. So an event that is not acknowledged yet is the timer, and
-// it survives any crash.
+// short bursts above it. Work done after a function has answered is not safe on Cloud Run, and an
+// event that was acknowledged need not come again. So an event that is not acknowledged yet serves
+// as the timer, and it survives any crash.
 //
-// Of each counter an instance has at most one open generation. The first event in it becomes its
-// anchor and is held; each later one is absorbed, that is acknowledged at once, because the anchor
+// An instance has at most one open generation of each counter. The first event in it becomes its
+// anchor and is held. Each later event is absorbed: it is acknowledged at once, because the anchor
 // stands for it. A generation passes through these states:
 //
 //	open     it absorbs events
 //	closed   the prober has woken: nothing more is absorbed
 //	looked   the look begun after that has told its read time, covered-from
 //	covered  the roll-up is as of covered-from or later: the anchor is acknowledged
-//	failed   the anchor's time was up: it is delivered again, to any instance, and anchors a generation there
+//	failed   the anchor's time was up: it is delivered again and anchors another generation
 //
-// One prober per counter and instance looks when it is due. It closes the open generation first and
-// begins the snapshot then, so the snapshot holds whatever was absorbed. If the pace does not allow a
-// roll-up yet, the prober waits. If another instance has just rolled the counter up, it waits a little
-// too, so that instances do not get in each other's way. They meet only there; no lock, lease or leader
-// is needed.
+// There is one prober per counter and instance, which looks when the counter is due. It closes the
+// open generation first and begins the snapshot then, so the snapshot holds whatever was absorbed.
+// If the pace does not allow a roll-up yet, the prober waits. If another instance has just rolled
+// the counter up, it waits a little too, so that instances do not get in each other's way. They
+// meet only at the roll-up document; no lock, lease or leader is needed.
 //
-// The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up or found
-// the app's own document missing, or an event of the same counter, none of whose copies was
+// The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up or
+// found the app's own document missing, or an event of the same counter, none of whose copies was
 // acknowledged, still stands for it.
 //
-// An event that changes no total, by its own old and new values, is acknowledged at once while it is
-// younger than a redelivery can be. An older one is treated as any other, but no change relies on it:
-// it absorbs only its like, and none that is older.
+// An event that changes no total, by its own old and new values, is acknowledged at once while it
+// is younger than a redelivery can be. An older one is treated as any other, but no change relies
+// on it: it absorbs only events that change no total either, and none that is older than itself.
 //
 // Two things follow that may surprise. Nothing is acknowledged on a comparison, so equal totals are
 // written with a new as_of while an event waits: another instance's older sum may be on its way,
@@ -58,8 +62,8 @@
 //
 // # The schedule
 //
-// Keep rolls up the counters of routes that say "every", which need no events. Audit walks all roll-ups
-// and all counters that have shards, some at a time, and repairs what lost events, a late installation
-// or a restored backup left behind. What it repairs although every event had its time is drift, of
-// which a healthy system has none.
+// Keep rolls up the counters of routes that say "every", which need no events. Audit walks all
+// roll-ups and all counters that have shards, some at a time, and repairs what lost events, a late
+// installation or a restored backup left behind. A difference is called drift if it is still there
+// after every event had time to come. A healthy system has no drift.
 package rollup

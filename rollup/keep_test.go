@@ -21,118 +21,8 @@ const every = 10 * time.Second
 
 var scheduled = mustCounter(rollup.DefaultRoute+" : every "+every.String(), shardsOf(likes))
 
-// by is how a walk finds counters.
-type by int
-
-const (
-	byRollUp by = iota
-	byShards
-)
-
-// A hooked store has calls fail, or notes them.
-type hooked struct {
-	rollup.AuditStore
-	view func(context.Context, rollup.Counter) error        // before a look
-	page func(by by, t *rollup.Template, from string) error // before a page
-	load func() error                                       // before the cursor is loaded
-	save func(rollup.Cursor) error                          // before it is saved
-}
-
-func (s hooked) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
-	if s.view != nil {
-		if err := s.view(ctx, c); err != nil {
-			return nil, err
-		}
-	}
-	return s.AuditStore.View(ctx, c)
-}
-
-func (s hooked) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
-	if s.page != nil {
-		if err := s.page(byRollUp, t, from); err != nil {
-			return rollup.Page{}, err
-		}
-	}
-	return s.AuditStore.RollUps(ctx, t, from, limit)
-}
-
-func (s hooked) Counters(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
-	if s.page != nil {
-		if err := s.page(byShards, r.Template, from); err != nil {
-			return rollup.Page{}, err
-		}
-	}
-	return s.AuditStore.Counters(ctx, r, from, limit)
-}
-
-func (s hooked) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
-	if s.load != nil {
-		if err := s.load(); err != nil {
-			return rollup.Cursor{}, err
-		}
-	}
-	return s.AuditStore.LoadCursor(ctx)
-}
-
-func (s hooked) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
-	if s.save != nil {
-		if err := s.save(c); err != nil {
-			return time.Time{}, err
-		}
-	}
-	return s.AuditStore.SaveCursor(ctx, c)
-}
-
-// attempts are the writes of roll-ups that went well, by counter.
-type attempts struct {
-	mu    sync.Mutex
-	asOfs map[string][]time.Time
-	order []string // roll-ups, in the order of their writes
-}
-
-func (a *attempts) note(_ context.Context, attempt rollup.Attempt) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if attempt.Err != nil {
-		return
-	}
-	if a.asOfs == nil {
-		a.asOfs = make(map[string][]time.Time)
-	}
-	a.asOfs[attempt.Counter.RollUp] = append(a.asOfs[attempt.Counter.RollUp], attempt.AsOf)
-	a.order = append(a.order, attempt.Counter.RollUp)
-}
-
-// gaps are the times between a counter's roll-ups.
-func (a *attempts) gaps(rollUp string) []time.Duration {
-	asOfs := slices.SortedFunc(slices.Values(a.asOfs[rollUp]), time.Time.Compare)
-	var gaps []time.Duration
-	for i := range len(asOfs) - 1 {
-		gaps = append(gaps, asOfs[i+1].Sub(asOfs[i]).Round(time.Millisecond))
-	}
-	return gaps
-}
-
-// keep is a tick that keeps scheduled until a time.
-func (w *world) keep(store rollup.AuditStore, until time.Time, wrote *attempts) (rollup.KeepReport, error) {
-	o := w.options(0)
-	if wrote != nil {
-		o.Wrote = wrote.note
-	}
-	return rollup.Keep(w.t.Context(), store, scheduled.Template.Routes, 4, until, o)
-}
-
-// wantKeep wants a tick to end well and to count this.
-func (w *world) wantKeep(until time.Time, want rollup.KeepReport) {
-	w.t.Helper()
-	got, err := w.keep(traced{w.store, w}, until, nil)
-	if d := cmp.Diff(want, got); d != "" || err != nil {
-		w.t.Errorf("%v: report (-want +got):\n%s", err, d)
-	}
-}
-
-// Every counter is rolled up once in D, from the one with the oldest roll-up on, until the tick's time
-// is over. The tick lists them once.
+// Every counter is rolled up once in D, from the one with the oldest roll-up on, until the tick's
+// time is over. The tick lists them once.
 func TestKeepGoesRound(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		for name, age := range map[string]time.Duration{"a": time.Hour, "b": 3 * time.Hour, "c": 2 * time.Hour} {
@@ -241,8 +131,8 @@ func TestKeepLeavesUnchangedTotals(t *testing.T) {
 	})
 }
 
-// A +1 and a −1 between two ticks leave the total as it was. Both clients wait for an as_of that covers
-// them, so it is written all the same once it is 10 D old, and not more often.
+// A +1 and a −1 between two ticks leave the total as it was. Both clients wait for an as_of that
+// covers them, so it is written all the same once it is 10 D old, and not more often.
 func TestKeepRenewsAsOf(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(3)
@@ -260,8 +150,8 @@ func TestKeepRenewsAsOf(t *testing.T) {
 	})
 }
 
-// When the sources are deleted the totals go to zeros, and an hour later the roll-up goes. Zeros are
-// not written again, or that hour would never be over.
+// When the sources are deleted the totals go to zeros, and an hour later the roll-up goes. Zeros
+// are not written again, or that hour would never be over.
 func TestKeepWithoutSources(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(3)
@@ -328,8 +218,8 @@ func TestKeepsOverlap(t *testing.T) {
 	})
 }
 
-// A tick that is cut off ends at once, says which counters it did not keep, and leaves the rest to the
-// next.
+// A tick that is cut off ends at once, says which counters it did not keep, and leaves the rest to
+// the next.
 func TestKeepIsCutOff(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		for i := range 10 {
@@ -439,8 +329,8 @@ func TestKeepRemovesWhatItSaw(t *testing.T) {
 	})
 }
 
-// A counter that fails all the time is tried at a decent rate, and once it works again no failure is
-// left of it.
+// A counter that fails all the time is tried at a decent rate, and once it works again no failure
+// is left of it.
 func TestKeepRecovers(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)
@@ -500,208 +390,8 @@ func TestKeepGoesOnAfterAPage(t *testing.T) {
 	})
 }
 
-// Events that come all the same are rolled up as on a live route and not by D, and the schedule keeps
-// to D beside them.
-func TestEventsOfScheduledRoute(t *testing.T) {
-	for _, burst := range []int{1, 5} {
-		t.Run(fmt.Sprint("burst ", burst), func(t *testing.T) {
-			inWorld(t, func(w *world, _ *rollup.Coalescer) {
-				o := w.options(0)
-				o.Burst = burst
-				var live, kept attempts
-				o.Wrote = live.note
-				c := rollup.NewCoalescer(traced{w.store, w}, o)
-				w.increment(1)
-				began := time.Now()
-				var all sync.WaitGroup
-				all.Go(func() {
-					if report, err := w.keep(traced{w.store, w}, began.Add(6*every), &kept); err != nil {
-						t.Errorf("%+v, %v", report, err)
-					}
-				})
-				time.Sleep(every / 2)
-				for i := range 200 { // for two D
-					committed := w.increment(1)
-					all.Go(func() {
-						e, err := c.Changed(w.t.Context(), scheduled, rollup.Event{ID: fmt.Sprint("e", i), UpdateTime: committed})
-						if waited := time.Since(committed); err != nil || e.Held && e.AsOf.Before(committed) || waited > 27*cadence/10 {
-							t.Errorf("event %d ended %+v, %v after %v", i, e, err, waited)
-						}
-					})
-					time.Sleep(100 * time.Millisecond)
-				}
-				all.Wait()
-				w.wantTotal(201)
-				if n := len(live.asOfs[likes.RollUp]); n < 18 || n > burst+21 {
-					t.Errorf("%d roll-ups of events in 20 s, want one in each cadence and a burst of %d", n, burst)
-				}
-				for _, gap := range kept.gaps(likes.RollUp) {
-					if gap < every {
-						t.Errorf("the schedule rolled up twice within %v", gap)
-					}
-				}
-			})
-		})
-	}
-}
-
-// A route goes from live to "every" and back under load, whatever the order of the deployments: old and
-// new instances run side by side, events get lost because there is no trigger, and for a while neither
-// or both of the trigger and the schedule are at work. After the next tick the total is exact.
-func TestSwitchingBetweenLiveAndEvery(t *testing.T) {
-	orders := [][3]string{
-		{"trigger", "functions", "schedule"}, {"trigger", "schedule", "functions"}, {"functions", "trigger", "schedule"},
-		{"functions", "schedule", "trigger"}, {"schedule", "trigger", "functions"}, {"schedule", "functions", "trigger"},
-	}
-	for _, toEvery := range []bool{true, false} {
-		for _, order := range orders {
-			t.Run(fmt.Sprintf("to every %v: %s", toEvery, strings.Join(order[:], ", ")), func(t *testing.T) {
-				inWorld(t, func(w *world, _ *rollup.Coalescer) { w.switchRoutes(toEvery, order) })
-			})
-		}
-	}
-}
-
-func (w *world) switchRoutes(toEvery bool, order [3]string) {
-	const step, period = 15 * time.Second, 20 * time.Second
-	began := time.Now()
-	at := make(map[string]time.Time) // when each has changed
-	for i, what := range order {
-		at[what] = began.Add(step * time.Duration(i+1))
-	}
-	changed := func(what string, after time.Duration) bool { return !time.Now().Before(at[what].Add(after)) }
-	o := w.options(0.5)
-	o.Burst = 5
-	instances := []*rollup.Coalescer{rollup.NewCoalescer(traced{w.store, w}, o), rollup.NewCoalescer(traced{w.store, w}, o), rollup.NewCoalescer(traced{w.store, w}, o)}
-	var all sync.WaitGroup
-	const events = 1500
-	for i := range events { // 20 a second, until all has changed and longer
-		all.Go(func() {
-			time.Sleep(time.Duration(i)*50*time.Millisecond + jitter(fmt.Sprint("event ", i)))
-			committed := w.increment(1)
-			switch { // a trigger that is new takes some seconds to start
-			case toEvery && changed("trigger", 0), !toEvery && !changed("trigger", 3*time.Second):
-				return
-			}
-			time.Sleep(time.Duration(i%9) * 20 * time.Millisecond)
-			n := i % len(instances)
-			counter := likes
-			if changed("functions", time.Duration(n)*3*time.Second) == toEvery { // one instance after the other
-				counter = scheduled
-			}
-			if e, err := instances[n].Changed(w.t.Context(), counter, rollup.Event{ID: fmt.Sprint("e", i), UpdateTime: committed}); err != nil || e.Held && e.AsOf.Before(committed) {
-				w.t.Errorf("event %d ended %+v, %v", i, e, err)
-			}
-		})
-	}
-	tick := func() {
-		if changed("schedule", 0) == toEvery {
-			if report, err := w.keep(traced{w.store, w}, time.Now().Add(period), nil); err != nil {
-				w.t.Errorf("%+v, %v", report, err)
-			}
-		} else if report, err := w.audit(w.auditOptions()); err != nil {
-			w.t.Errorf("%+v, %v", report, err)
-		}
-	}
-	all.Go(func() {
-		for range 4 { // the last begins before the last event
-			tick()
-			time.Sleep(time.Until(began.Add(time.Since(began).Truncate(period) + period)))
-		}
-	})
-	all.Wait()
-	tick()
-	w.wantTotal(events)
-}
-
-// However often a counter with malformed shards is visited, it is counted once. It is counted even if
-// its first visit failed, or found that another tick had just rolled it up.
-func TestKeepCountsMalformedCounters(t *testing.T) {
-	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		w.increment(1)
-		w.store.Put(shardsOf(likes)+"/1", map[string]any{"count": "x"})
-		w.store.Put("counters/b/shards/0", map[string]any{"count": math.NaN()})
-		w.store.Put("counters/c/shards/0", map[string]any{"count": int64(1)})
-		w.wantKeep(time.Now().Add(3*every+time.Second), rollup.KeepReport{Counters: 3, RolledUp: 3, Unchanged: 9, Malformed: 2})
-		time.Sleep(every)
-		w.beforeView = func(int32) error { w.beforeView = nil; return errors.New("unavailable") }
-		w.wantKeep(time.Now().Add(3*every+time.Second), rollup.KeepReport{Counters: 3, Unchanged: 12, Malformed: 2})
-	})
-	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		w.increment(1)
-		w.store.Put(shardsOf(likes)+"/1", map[string]any{"count": "x"})
-		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 1, RolledUp: 1, Malformed: 1})
-		time.Sleep(every / 2)
-		w.wantKeep(time.Now().Add(every), rollup.KeepReport{Counters: 1, Unchanged: 1, Malformed: 1})
-	})
-}
-
-// At most five malformed shards are named, once in ten minutes for each counter, whoever sums them.
-func TestMalformedShardsAreNamedOnceInAWhile(t *testing.T) {
-	inWorld(t, func(w *world, c *rollup.Coalescer) {
-		for i := range 20 {
-			w.store.Put(fmt.Sprintf("%s/%02d", shardsOf(likes), i), map[string]any{"count": "x"})
-		}
-		w.store.Put("counters/other/shards/0", map[string]any{"count": nil})
-		other, _ := likes.Template.Routes[0].Counter("counters/other/shards")
-		events := 0
-		change := func(counter rollup.Counter) {
-			t.Helper()
-			events++
-			if _, err := c.Changed(w.t.Context(), counter, rollup.Event{ID: fmt.Sprint("e", events)}); err != nil {
-				t.Error(err)
-			}
-		}
-		named := func(want ...string) {
-			t.Helper()
-			var got []string
-			for line := range strings.Lines(w.log.String()) {
-				if strings.Contains(line, "left out of the sum") {
-					got = append(got, line)
-				}
-			}
-			w.log.Reset()
-			if len(got) != len(want) {
-				t.Fatalf("%d lines, want %d:\n%s", len(got), len(want), got)
-			}
-			for i, line := range got {
-				if !strings.Contains(line, "level=WARN") || !strings.Contains(line, want[i]) {
-					t.Errorf("got %s\nwant %s", line, want[i])
-				}
-			}
-		}
-		const five = `counter=rollups/likes event_id=e1 count=20 shards="[counters/likes/shards/00: count is a string, not a number counters/likes/shards/01: count is a string, not a number ` +
-			`counters/likes/shards/02: count is a string, not a number counters/likes/shards/03: count is a string, not a number counters/likes/shards/04: count is a string, not a number]"`
-		began := time.Now()
-		change(likes)
-		named(five)
-		change(other)
-		named(`counter=rollups/other event_id=e2 count=1 shards="[counters/other/shards/0: count is null, not a number]"`)
-		for time.Since(began) < 10*time.Minute-10*time.Second {
-			change(likes)
-			time.Sleep(9 * time.Second)
-		}
-		named()
-		time.Sleep(time.Until(began.Add(10 * time.Minute)))
-		change(likes)
-		change(likes)
-		named(strings.Replace(five, "event_id=e1", fmt.Sprint("event_id=e", events-1), 1))
-	})
-}
-
-// A tick and an audit say once each which shards a counter's sum left out.
-func TestKeepNamesMalformedShards(t *testing.T) {
-	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		w.store.Put(shardsOf(likes)+"/0", map[string]any{"count": "x"})
-		w.wantKeep(time.Now().Add(20*every), rollup.KeepReport{Counters: 1, RolledUp: 3, Unchanged: 18, Malformed: 1})
-		if n := strings.Count(w.log.String(), "left out of the sum"); n != 1 {
-			t.Errorf("named %d times", n)
-		}
-	})
-}
-
-// What a write leaves in tally: the names of its routes' totals, and as former those that other routes
-// kept, whose fields stay.
+// What a write leaves in tally: the names of its routes' totals, and as former those that other
+// routes kept, whose fields stay.
 func TestFormerTotals(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		old := document.Tally{AsOf: time.Now().Add(-time.Hour), NumShards: 1, Routes: "old", Totals: []string{"count", "views"}, Former: []string{"ratings", "views", "count"}}

@@ -77,17 +77,17 @@ func sameTotal(a, b Number) bool {
 	return math.Abs(a.double-b.double) <= sumTolerance*max(math.Abs(a.double), math.Abs(b.double))
 }
 
-// A Sum adds numbers as Firestore's SUM aggregation does: to an integer, or to a double when the total
-// does not fit 64 bits or when any number was a double. Two things differ, because a roll-up must never
-// hold them: a number that is NaN or infinite is refused, and a total beyond the largest double stays
-// at the largest double. The zero value is the sum of no numbers, the integer 0.
+// A Sum adds numbers as Firestore's SUM aggregation does: to an integer, or to a double when the
+// total does not fit 64 bits or when any number was a double. Two things differ, because a roll-up
+// must never hold them: a number that is NaN or infinite is refused, and a total beyond the largest
+// double stays at the largest double. The zero value is the sum of no numbers, the integer 0.
 type Sum struct {
 	total     big.Float // exact
 	anyDouble bool
 }
 
-// exact is a precision, in bits, in which any sum of doubles and integers is exact: doubles span 2,098
-// bits, and the rest is for how many there are.
+// exact is a precision, in bits, in which any sum of doubles and integers is exact: doubles span
+// 2,098 bits, and the rest is for how many there are.
 const exact = 2200
 
 // Add adds n and reports true, or reports false and adds nothing when n is NaN or infinite.

@@ -3,11 +3,11 @@ package rollup
 import "time"
 
 // A pace says when a counter may be rolled up, by the generic cell rate algorithm (GCRA). Each
-// roll-up uses up one cadence. paced_until in the roll-up document is the time that those written so
-// far have used up; a roll-up may be written while that is no more than burst-1 cadences ahead. If all
-// use one pace, that is always so a cadence after the last roll-up. So where instances of another pace
-// have used up more, one roll-up a cadence is left, and what they used up stays used up. All times
-// are Firestore's, so other clocks do no harm.
+// roll-up uses up one cadence. paced_until in the roll-up document is the time that those written
+// so far have used up; a roll-up may be written while that is no more than burst-1 cadences ahead.
+// If all use one pace, that is always so a cadence after the last roll-up. So where instances of
+// another pace have used up more, one roll-up a cadence is left, and what they used up stays used
+// up. All times are Firestore's, so other clocks do no harm.
 type pace struct {
 	cadence time.Duration
 	burst   int
@@ -29,8 +29,8 @@ const furthestAhead = time.Minute
 
 // usedUntil returns the time that the roll-ups written so far have used up. A paced_until that is
 // missing, or later than a pace makes it, counts as one roll-up. No roll-up is full credit; in a
-// document of the app's own it is one roll-up and no more, because an app that sets the document anew
-// takes tally away each time.
+// document of the app's own it is one roll-up and no more, because an app that sets the document
+// anew takes tally away each time.
 func (p pace) usedUntil(l *look) time.Time {
 	switch {
 	case l.asOf.IsZero() && l.counter.Template.Existing:
@@ -53,7 +53,8 @@ func (p pace) due(l *look) time.Duration {
 	return p.wait(p.usedUntil(l), l.asOf, l.readTime)
 }
 
-// dueNext returns how long after the look's answer the next roll-up may follow the one that is written.
+// dueNext returns how long after the look's answer the next roll-up may follow the one that is
+// written.
 func (p pace) dueNext(l *look) time.Duration { return p.wait(p.next(l), l.readTime, l.readTime) }
 
 func (p pace) wait(used, asOf, now time.Time) time.Duration {

@@ -70,8 +70,8 @@ func (c *cloud) busyPerSecond(d time.Duration) float64 {
 	return busy.Seconds() / d.Seconds()
 }
 
-// TestPace holds a burst of 5 to its budgets, most of them against none, under one load. That no more
-// roll-ups than the pace allows are written in any window is checked with each write.
+// TestPace holds a burst of 5 to its budgets, most of them against none, under one load. That no
+// more roll-ups than the pace allows are written in any window is checked with each write.
 func TestPace(t *testing.T) {
 	for _, test := range []struct {
 		instances int

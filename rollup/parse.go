@@ -189,7 +189,7 @@ func isAs(word string) bool { return strings.EqualFold(word, "as") }
 
 // checkCaptures checks that the pattern ends in a capture, and that the template uses exactly the
 // pattern's other captures.
-func checkCaptures(pattern, template []Segment) error {
+func checkCaptures(pattern, template Path) error {
 	last := pattern[len(pattern)-1]
 	if !last.Capture {
 		return fmt.Errorf("the source pattern ends in the literal %q; its last segment must capture the document, as {shard}", last.Name)
@@ -227,9 +227,9 @@ func checkCaptures(pattern, template []Segment) error {
 }
 
 // parsePath parses the path of a document, with captures.
-func parsePath(path string) ([]Segment, error) {
+func parsePath(path string) (Path, error) {
 	path = strings.TrimSpace(path)
-	var segments []Segment
+	var segments Path
 	for id := range strings.SplitSeq(path, "/") {
 		s := Segment{Name: id}
 		if strings.ContainsAny(id, "{}") {

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Revisions are instances of two revisions of the function, side by side on one roll-up as they are for
-// minutes after a change of routes: the old one keeps likes, the new one likes and views.
+// Revisions are instances of two revisions of the function, side by side on one roll-up as they are
+// for minutes after a change of routes: the old one keeps likes, the new one likes and views.
 type revisions struct {
 	*cloud
 	old, new   rollup.Counter
@@ -42,7 +42,8 @@ type acknowledged struct {
 	ending     rollup.Ending
 }
 
-// inRevisions runs f with a number of instances of each revision. Their pace is checked by the cloud.
+// inRevisions runs f with a number of instances of each revision. Their pace is checked by the
+// cloud.
 func inRevisions(t *testing.T, instances, burst int, f func(r *revisions)) {
 	const pattern = "counters/{counter}/shards/{shard} -> rollups/{counter} : "
 	synctest.Test(t, func(t *testing.T) {
@@ -110,9 +111,9 @@ func (r *revisions) by(c rollup.Counter) (of []revisionRollUp) {
 	return of
 }
 
-// Whatever the new revision acknowledges is covered by a roll-up of its own: at once when it was held,
-// and when it was absorbed, by the time that its anchor may be held for. The old revision's as_of
-// covers nothing of it.
+// Whatever the new revision acknowledges is covered by a roll-up of its own: at once when it was
+// held, and when it was absorbed, by the time that its anchor may be held for. The old revision's
+// as_of covers nothing of it.
 func TestRevisionsCoverTheirOwn(t *testing.T) {
 	for _, test := range []struct{ instances, burst int }{{1, 1}, {1, 5}, {4, 1}, {4, 5}, {20, 5}} {
 		t.Run(fmt.Sprintf("%d instances each, burst %d", test.instances, test.burst), func(t *testing.T) {
@@ -149,8 +150,8 @@ func TestRevisionsCoverTheirOwn(t *testing.T) {
 	}
 }
 
-// Neither revision is kept from rolling up by the other. They take turns, so that each has a roll-up of
-// its own well within the time for which an event may be held.
+// Neither revision is kept from rolling up by the other. They take turns, so that each has a
+// roll-up of its own well within the time for which an event may be held.
 func TestRevisionsTakeTurns(t *testing.T) {
 	for _, test := range []struct{ instances, burst int }{{1, 1}, {1, 5}, {4, 1}, {4, 5}, {20, 5}} {
 		t.Run(fmt.Sprintf("%d instances each, burst %d", test.instances, test.burst), func(t *testing.T) {
@@ -193,8 +194,8 @@ func within(rollUps []revisionRollUp, from time.Time) (n int) {
 	return n
 }
 
-// The old revision's writes take no total of the new one's away, and an audit after it is gone makes
-// all exact without calling anything drift.
+// The old revision's writes take no total of the new one's away, and an audit after it is gone
+// makes all exact without calling anything drift.
 func TestRevisionIsGone(t *testing.T) {
 	inRevisions(t, 2, 5, func(r *revisions) {
 		totals := func() map[string]any {

@@ -15,16 +15,17 @@ import (
 // Options configure a Coalescer, an audit and what keeps scheduled routes.
 type Options struct {
 	// Cadence is how much time one roll-up of a counter uses up, by Firestore's clock: at one a
-	// cadence a counter is rolled up for ever. It keeps the roll-up document within the rate of writes
-	// that Firestore sustains on one document, about one a second. It must be positive.
+	// cadence a counter is rolled up for ever. It keeps the roll-up document within the rate of
+	// writes that Firestore sustains on one document, about one a second. It must be positive.
 	Cadence time.Duration
 
 	// Burst is how many roll-ups may follow each other at once after a quiet time, so that in any
 	// window w there are at most Burst + w/Cadence. 0 means 1.
 	Burst int
 
-	// Timeout bounds each look with its sum, and each write. It must be positive, and well below the time for which
-	// an event may be held, so that a call that never answers leaves time for another.
+	// Timeout bounds each look with its sum, and each write. It must be positive, and well below
+	// the time for which an event may be held, so that a call that never answers leaves time for
+	// another.
 	Timeout time.Duration
 
 	// Hold is how long an event may be held. Zero means as long as its context lasts.
@@ -33,13 +34,18 @@ type Options struct {
 	// Logger must not be nil.
 	Logger *slog.Logger
 
-	// Random returns a uniform number in [0, 1), to spread the wake-ups of many instances. It must be
-	// safe for concurrent use. Nil means math/rand/v2.
+	// Random returns a uniform number in [0, 1), to spread the wake-ups of many instances. It must
+	// be safe for concurrent use. Nil means math/rand/v2.
 	Random func() float64
 
 	// Wrote, unless nil, is called after each attempt to write a roll-up, with the context of the
 	// attempt. It must be safe for concurrent use, and quick: events wait for it.
 	Wrote func(context.Context, Attempt)
+
+	// Calling, unless nil, is called before each call of the Store but those of walks and cursors,
+	// by the name "look", "sum", "write" or "remove". The call is made with the context that it
+	// returns, and then the function that it returns is called with the call's error.
+	Calling func(ctx context.Context, name string) (context.Context, func(error))
 }
 
 // An Attempt is one attempt to write a roll-up.
@@ -65,6 +71,17 @@ func newRoller(store Store, o Options) roller {
 	return roller{store: store, Options: o, named: new(named)}
 }
 
+// call makes a call of the Store.
+func (r *roller) call(ctx context.Context, name string, f func(context.Context) error) error {
+	if r.Calling == nil {
+		return f(ctx)
+	}
+	ctx, called := r.Calling(ctx, name)
+	err := f(ctx)
+	called(err)
+	return err
+}
+
 // A look is one attempt at a roll-up: one snapshot and what was read in it.
 type look struct {
 	counter  Counter
@@ -87,8 +104,8 @@ func (l *look) covers() time.Time {
 	return l.asOf
 }
 
-// missing reports whether the roll-up would be a document of the app's own that does not exist. Then
-// nothing is written, and nothing lacks.
+// missing reports whether the roll-up would be a document of the app's own that does not exist.
+// Then nothing is written, and nothing lacks.
 func (l *look) missing() bool { return l.counter.Template.Existing && !l.rollUp.Exists() }
 
 // rerouted reports whether the roll-up was made by other routes.
@@ -99,8 +116,11 @@ func (l *look) rerouted() bool {
 // look opens a snapshot of c.
 func (r *roller) look(ctx context.Context, c Counter, eventID string) (look, error) {
 	l := look{counter: c, eventID: eventID, began: time.Now()}
-	var err error
-	if l.snapshot, err = r.store.View(ctx, c); err != nil {
+	err := r.call(ctx, "look", func(ctx context.Context) (err error) {
+		l.snapshot, err = r.store.View(ctx, c)
+		return err
+	})
+	if err != nil {
 		return l, err
 	}
 	l.received = time.Now()
@@ -110,7 +130,8 @@ func (r *roller) look(ctx context.Context, c Counter, eventID string) (look, err
 }
 
 // validAsOf returns the roll-up's as_of, or zero when it counts as none: when it is missing, of
-// another type, or later than the snapshot, which no roll-up can be. Such a document is overwritten.
+// another type, or later than the snapshot, which no roll-up can be. Such a document is
+// overwritten.
 func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
 	asOf := l.rollUp.Tally.AsOf
 	switch {
@@ -129,8 +150,12 @@ func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
 }
 
 // sum adds up the sources in the look's snapshot.
-func (r *roller) sum(ctx context.Context, l *look) (err error) {
-	if l.totals, err = l.snapshot.Sum(ctx); err == nil && l.totals.Malformed > 0 {
+func (r *roller) sum(ctx context.Context, l *look) error {
+	err := r.call(ctx, "sum", func(ctx context.Context) (err error) {
+		l.totals, err = l.snapshot.Sum(ctx)
+		return err
+	})
+	if err == nil && l.totals.Malformed > 0 {
 		r.nameMalformed(ctx, l)
 	}
 	return err
@@ -177,9 +202,9 @@ func (n *named) first(rollUp string) bool {
 	return !known
 }
 
-// maxWriteAge is the greatest age of a snapshot that a write may publish. A roll-up document without
-// shards is removed an hour after it went to zeros; a write that waited longer than that could bring
-// an old sum back on the precondition that no document exists.
+// maxWriteAge is the greatest age of a snapshot that a write may publish. A roll-up document
+// without shards is removed an hour after it went to zeros; a write that waited longer than that
+// could bring an old sum back on the precondition that no document exists.
 const maxWriteAge = 60 * time.Second
 
 // write publishes what the look summed, by the pace, and tells the observer.
@@ -209,7 +234,7 @@ func (r *roller) logTotals(ctx context.Context, message string, l *look) {
 
 // remove removes the roll-up that the look saw.
 func (r *roller) remove(ctx context.Context, store AuditStore, l *look) error {
-	err := store.Remove(ctx, l.counter, l.rollUp)
+	err := r.call(ctx, "remove", func(ctx context.Context) error { return store.Remove(ctx, l.counter, l.rollUp) })
 	if err == nil {
 		r.logTotals(ctx, "removed", l)
 	}
@@ -235,11 +260,11 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 	if r.prune {
 		written.Gone, written.Tally.Former = written.Tally.Former, nil
 	}
-	return r.store.Write(ctx, l.counter, written)
+	return r.call(ctx, "write", func(ctx context.Context) error { return r.store.Write(ctx, l.counter, written) })
 }
 
-// former returns the names that earlier routes kept. No event's write takes their totals away: while a
-// revision that keeps them still runs, they would come and go.
+// former returns the names that earlier routes kept. No event's write takes their totals away:
+// while a revision that keeps them still runs, they would come and go.
 func former(old document.Tally, names []string) []string {
 	var gone []string
 	for _, name := range slices.Concat(old.Totals, old.Former) {

@@ -23,26 +23,38 @@ func (s Segment) String() string {
 	return s.Name
 }
 
+// A Path is the path of documents below the database's root, in segments.
+type Path []Segment
+
+// String returns the path as a route spells it.
+func (p Path) String() string {
+	parts := make([]string, len(p))
+	for i, s := range p {
+		parts[i] = s.String()
+	}
+	return strings.Join(parts, "/")
+}
+
 // A Route says which documents make which totals. It is parsed from
 //
 //	<source pattern> -> <roll-up template> : <total>[, <total>]… [: <option>]…
 //
 // such as "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing". A total is the
 // sum of a top-level field, or count(), how many documents there are; "as" names it in the roll-up.
-// The options, in any order, are "documents", and for all routes of one template alike "existing" and
-// "every" with a duration such as 10s. A route is immutable.
+// The options, in any order, are "documents", and for all routes of one template alike "existing"
+// and "every" with a duration such as 10s. A route is immutable.
 type Route struct {
 	Template *Template // of the roll-ups; routes whose templates are equal share it
 	Totals   []Total
 
-	// Documents has every document read, one billed read each, where an aggregation query bills one for
-	// each 1,000. It needs no index. It is for a counter so hot that writing the field's index entries is
-	// its limit: exempt the field from indexing and read it this way.
+	// Documents has every document read, one billed read each, where an aggregation query bills one
+	// for each 1,000. It needs no index. It is for a counter so hot that writing the field's index
+	// entries is its limit: exempt the field from indexing and read it this way.
 	Documents bool
 
-	pattern  []Segment // of a source document; the last segment is a capture
-	template []Segment // with this route's names of the captures, which are the pattern's but for the last
-	fields   []string  // of the totals; each event asks for them
+	pattern  Path     // of a source document; the last segment is a capture
+	template Path     // with this route's names of the captures, which are the pattern's but for the last
+	fields   []string // of the totals; each event asks for them
 }
 
 // A Total is one number that a route keeps.
@@ -76,7 +88,7 @@ func (r *Route) String() string {
 	for i, t := range r.Totals {
 		totals[i] = t.String()
 	}
-	s := joinSegments(r.pattern) + " -> " + joinSegments(r.template) + " : " + strings.Join(totals, ", ")
+	s := r.pattern.String() + " -> " + r.template.String() + " : " + strings.Join(totals, ", ")
 	if r.Documents {
 		s += " : documents"
 	}
@@ -89,8 +101,8 @@ func (r *Route) String() string {
 	return s
 }
 
-// Pattern returns the segments of the pattern of the source documents' paths.
-func (r *Route) Pattern() []Segment { return slices.Clone(r.pattern) }
+// Pattern returns the pattern of the source documents' paths.
+func (r *Route) Pattern() Path { return slices.Clone(r.pattern) }
 
 // Fields returns the fields that the route sums, each once. Callers must not change them.
 func (r *Route) Fields() []string { return r.fields }
@@ -100,8 +112,8 @@ func (r *Route) Counts() bool {
 	return slices.ContainsFunc(r.Totals, func(t Total) bool { return t.Field == "" })
 }
 
-// Counter returns the counter that the documents of the collection at path (below the database's root)
-// belong to, if the route covers them.
+// Counter returns the counter that the documents of the collection at path (below the database's
+// root) belong to, if the route covers them.
 func (r *Route) Counter(path string) (Counter, bool) {
 	rest := path
 	matched := make([]string, 0, 8)
@@ -138,8 +150,8 @@ func (r *Route) Shards(c Counter) string {
 	return strings.Join(path, "/")
 }
 
-// Routes are the active routes. No document is a source of two of them, and no two templates give one
-// roll-up document.
+// Routes are the active routes. No document is a source of two of them, and no two templates give
+// one roll-up document.
 type Routes []*Route
 
 // Live returns the routes that events keep.
@@ -182,8 +194,8 @@ func (rs Routes) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Match returns the counter that the source document at path (below the database's root) belongs to,
-// and the route that says so, if any covers it.
+// Match returns the counter that the source document at path (below the database's root) belongs
+// to, and the route that says so, if any covers it.
 func (rs Routes) Match(path string) (Counter, *Route, bool) {
 	end := strings.LastIndexByte(path, '/')
 	if end < 0 || end == len(path)-1 {
@@ -195,12 +207,4 @@ func (rs Routes) Match(path string) (Counter, *Route, bool) {
 		}
 	}
 	return Counter{}, nil, false
-}
-
-func joinSegments(segments []Segment) string {
-	parts := make([]string, len(segments))
-	for i, s := range segments {
-		parts[i] = s.String()
-	}
-	return strings.Join(parts, "/")
 }

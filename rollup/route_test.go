@@ -237,8 +237,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// Routes whose templates are equal but for the names of captures share one, whose hash is the same in
-// whatever order they come.
+// Routes whose templates are equal but for the names of captures share one, whose hash is the same
+// in whatever order they come.
 func TestTemplate(t *testing.T) {
 	const likes, comments, other = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", "posts/{p}/comments/{c} -> posts/{p} : count() as comments, words : existing",
 		"x/{x}/y/{y} -> posts/{x}/of/{x} : n"
@@ -267,123 +267,6 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("%s is taken for %v", bad, c)
 		}
 	}
-}
-
-// FuzzParseRoutes: no text crashes the parser, and what it accepts it accepts again as it prints
-// it.
-func FuzzParseRoutes(f *testing.F) {
-	f.Add(rollup.DefaultRoute)
-	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views : documents")
-	f.Add("posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing; posts/{post}/comments/{c} -> posts/{post} : count() as comments : existing")
-	f.Add("a/{b}/c/{d} -> {b}/e : f;g/{h} -> i/j : k")
-	f.Add("a/{a}/s/{s} -> r/{a} : ->")
-	f.Add("a/{->}/s/{s} -> r/{->} : n")
-	f.Add(" a / {a}/s/{s}->r/{a}:n\u00a0, m : every 10m\r\n\t;;")
-	f.Add("s/{s} -> r/x : documents : documents")
-	f.Add("s/{s} -> r/x : a b\tas\u00a0c, as as as")
-	f.Fuzz(func(t *testing.T, text string) {
-		routes, err := rollup.ParseRoutes(text)
-		if err != nil {
-			return
-		}
-		var lines []string
-		for _, r := range routes {
-			lines = append(lines, r.String())
-		}
-		again, err := rollup.ParseRoutes(strings.Join(lines, "\n"))
-		if err != nil || len(again) != len(routes) {
-			t.Fatalf("%q printed as %q: %v", text, lines, err)
-		}
-		for i, r := range again {
-			if r.String() != lines[i] {
-				t.Errorf("%q printed as %q", lines[i], r)
-			}
-		}
-	})
-}
-
-// FuzzMatch: a document belongs to at most one route, and its roll-up leads back to its counter.
-func FuzzMatch(f *testing.F) {
-	routes, err := rollup.ParseRoutes("counters/{c}/shards/{s} -> rollups/{c} : n; posts/{p}/counters/{c}/shards/{s} -> posts/{p}/rollups/{c} : n; shards/{s} -> all/shards : n")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add("counters/a/shards/0")
-	f.Add("posts/p/counters/a/shards/0")
-	f.Add("shards/0")
-	f.Add("shards/shards/0")
-	f.Add("counters//shards/0")
-	f.Add("counters/\xff/shards/\x00")
-	f.Add("posts/counters/counters/shards/shards/ ")
-	f.Fuzz(func(t *testing.T, path string) {
-		c, r, ok := routes.Match(path)
-		if !ok {
-			return
-		}
-		if !strings.HasPrefix(path, r.Shards(c)+"/") {
-			t.Errorf("%q is no shard of %q", path, r.Shards(c))
-		}
-		if back, ok := c.Template.Counter(c.RollUp); !ok || back != c {
-			t.Errorf("%q: the roll-up %q leads to %+v, not %+v", path, c.RollUp, back, c)
-		}
-		for _, other := range routes {
-			if other == r {
-				continue
-			}
-			if _, ok := other.Counter(r.Shards(c)); ok {
-				t.Errorf("%q belongs to two routes", path)
-			}
-		}
-	})
-}
-
-// FuzzPaths: whatever the routes, a shard belongs to the counter of the route whose pattern it was
-// made from, the roll-up leads back to that counter and to none of another route, and is no shard
-// itself.
-func FuzzPaths(f *testing.F) {
-	f.Add(rollup.DefaultRoute, "likes", "0", "")
-	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views", "größe 三", "{name}", "%2F")
-	f.Add("posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing; posts/{post}/comments/{c} -> posts/{post} : count() as comments : existing", "7", "ann", "x")
-	f.Add("a/{b}/c/{d} -> {b}/e : f;g/{h} -> i/j : k", "a", "..", "\xff")
-	f.Add("a/{b}/c/{d}/s/{s} -> r/{d}/of/{b}/by/{d} : n", "1", "2", "1")
-	f.Add("s/{s} -> s/x/r/y : n\ns/x/s/{s} -> r/{y} : n", "x", "s", "s/x")
-	f.Fuzz(func(t *testing.T, text, id0, id1, id2 string) {
-		routes, err := rollup.ParseRoutes(text)
-		if err != nil {
-			return
-		}
-		ids := []string{id0, id1, id2}
-		for _, id := range ids {
-			if id == "" || strings.Contains(id, "/") {
-				return // no id of a document
-			}
-		}
-		for _, r := range routes {
-			var path []string
-			for i, segment := range r.Pattern() {
-				if segment.Capture {
-					segment.Name = ids[i/2%len(ids)]
-				}
-				path = append(path, segment.Name)
-			}
-			shard := strings.Join(path, "/")
-			c, of, ok := routes.Match(shard)
-			if !ok || of != r || r.Shards(c) != strings.Join(path[:len(path)-1], "/") {
-				t.Fatalf("%q of route %q matched %+v, %v", shard, r, c, ok)
-			}
-			if back, ok := r.Template.Counter(c.RollUp); !ok || back != c {
-				t.Errorf("%q: the roll-up %q leads to %+v, not %+v", shard, c.RollUp, back, c)
-			}
-			for _, other := range routes {
-				if of, ok := other.Template.Counter(c.RollUp); ok && other.Template != r.Template {
-					t.Errorf("%q: the roll-up %q is also that of %+v", shard, c.RollUp, of)
-				}
-			}
-			if _, of, ok := routes.Match(c.RollUp); ok {
-				t.Errorf("%q: the roll-up %q is a shard of %+v", shard, c.RollUp, of)
-			}
-		}
-	})
 }
 
 func TestRoutesAtTheEdge(t *testing.T) {

@@ -40,7 +40,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// A cloud is many instances and counters without faults, for loads that a simulation is too slow for.
+// A cloud is many instances and counters without faults, for loads that a simulation is too slow
+// for.
 type cloud struct {
 	t         *testing.T
 	burst     int

@@ -19,8 +19,9 @@ var (
 	simulationUpdate = flag.Bool("sim.update", false, "rewrite the histories in testdata/simulation")
 )
 
-// TestSimulation runs the engine under random faults. A seed that breaks its word is made as small as
-// may be and printed as a txtar archive. Saved in testdata/simulation, it is replayed by TestReplay.
+// TestSimulation runs the engine under random faults. A seed that breaks its word is made as small
+// as may be and printed as a txtar archive. Saved in testdata/simulation, it is replayed by
+// TestReplay.
 func TestSimulation(t *testing.T) {
 	const together = 100
 	for first := uint64(0); first < *simulationSeeds; first += together {
@@ -44,7 +45,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestReplay replays the runs in testdata/simulation, and wants their histories to be as told there.
+// TestReplay replays the runs in testdata/simulation, and wants their histories to be as told
+// there.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("testdata/simulation/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -35,7 +35,8 @@ type RollUp struct {
 	UpdateTime time.Time
 }
 
-// RollUpOf returns the roll-up that a document holds, whose fields are as the Firestore SDK decodes them.
+// RollUpOf returns the roll-up that a document holds, whose fields are as the Firestore SDK decodes
+// them.
 func RollUpOf(t *Template, fields map[string]any, updateTime time.Time) RollUp {
 	r := RollUp{UpdateTime: updateTime, Tally: document.DecodeTally(fields[document.TallyField]), Sums: make(map[string]Number)}
 	for _, name := range t.names {
@@ -70,9 +71,10 @@ type Store interface {
 	// and nobody need close it: it expires.
 	View(ctx context.Context, c Counter) (Snapshot, error)
 
-	// Write writes r's sums and tally to c's roll-up document, deletes the fields r.Gone, and leaves the
-	// other fields of the document as they are, on the precondition that the document's update time is still r.UpdateTime (when
-	// that is zero, that the document does not exist). It returns ErrConflict when Firestore refuses.
+	// Write writes r's sums and tally to c's roll-up document, deletes the fields r.Gone, and
+	// leaves the other fields of the document as they are, on the precondition that the document's
+	// update time is still r.UpdateTime (when that is zero, that the document does not exist). It
+	// returns ErrConflict when Firestore refuses.
 	Write(ctx context.Context, c Counter, r RollUp) error
 }
 
@@ -85,8 +87,8 @@ type Snapshot interface {
 	// RollUp is the roll-up document.
 	RollUp() RollUp
 
-	// Sum counts the shards, and adds up each field over the shards where it is a finite number, as the
-	// template's routes say.
+	// Sum counts the shards, and adds up each field over the shards where it is a finite number, as
+	// the template's routes say.
 	Sum(ctx context.Context) (Totals, error)
 
 	// Malformed names up to most of the shards that Sum, which was called before, left out.
@@ -97,18 +99,19 @@ type Snapshot interface {
 type AuditStore interface {
 	Store
 
-	// Counters returns up to limit counters that have shards by the route, whether or not the shards'
-	// parent documents exist, from a place on; "" is the first. The order is the store's own and does
-	// not change. Counters that come or go meanwhile may be missed. A page may hold fewer than limit,
-	// or none, although more follow.
+	// Counters returns up to limit counters that have shards by the route, whether or not the
+	// shards' parent documents exist, from a place on; "" is the first. The order is the store's
+	// own and does not change. Counters that come or go meanwhile may be missed. A page may hold
+	// fewer than limit, or none, although more follow.
 	Counters(ctx context.Context, route *Route, from string, limit int) (Page, error)
 
-	// RollUps returns likewise documents at paths that the template gives. They need not be roll-ups.
+	// RollUps returns likewise documents at paths that the template gives. They need not be
+	// roll-ups.
 	RollUps(ctx context.Context, template *Template, from string, limit int) (Page, error)
 
-	// Remove takes r, which c's roll-up document held, away: the totals, former ones too, and tally, and
-	// the document if it holds nothing else. The precondition is that the document's update time is still
-	// r.UpdateTime. It returns ErrConflict when Firestore refuses.
+	// Remove takes r, which c's roll-up document held, away: the totals, former ones too, and
+	// tally, and the document if it holds nothing else. The precondition is that the document's
+	// update time is still r.UpdateTime. It returns ErrConflict when Firestore refuses.
 	Remove(ctx context.Context, c Counter, r RollUp) error
 
 	// LoadCursor returns what SaveCursor saved last; the zero Cursor when there is nothing.

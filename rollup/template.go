@@ -17,12 +17,12 @@ type Template struct {
 	// Every is how often the schedule rolls the counters up. Zero: events do, live.
 	Every time.Duration
 
-	// Existing says that the documents are the app's own: Tally updates the totals in one that exists,
-	// and never creates or removes one.
+	// Existing says that the documents are the app's own: Tally updates the totals in one that
+	// exists, and never creates or removes one.
 	Existing bool
 
-	segments []Segment // as the first route spells it
-	names    []string  // of the totals, sorted
+	segments Path     // as the first route spells it
+	names    []string // of the totals, sorted
 	hash     string
 }
 
@@ -37,18 +37,18 @@ type Counter struct {
 // roll-up and the totals, not over the options nor over what the captures are called.
 func (t *Template) Hash() string { return t.hash }
 
-// Scheduled reports whether the schedule keeps the roll-ups, as the routes say by "every". Events keep
-// all others.
+// Scheduled reports whether the schedule keeps the roll-ups, as the routes say by "every". Events
+// keep all others.
 func (t *Template) Scheduled() bool { return t.Every > 0 }
 
 // Segments returns the segments of the roll-ups' paths.
-func (t *Template) Segments() []Segment { return slices.Clone(t.segments) }
+func (t *Template) Segments() Path { return slices.Clone(t.segments) }
 
 // Totals returns the names of the totals, sorted.
 func (t *Template) Totals() []string { return slices.Clone(t.names) }
 
 // String returns the template as a route spells it.
-func (t *Template) String() string { return joinSegments(t.segments) }
+func (t *Template) String() string { return t.segments.String() }
 
 // Counter returns the counter whose roll-up document is at path (below the database's root), if the
 // template gives it.
@@ -80,9 +80,9 @@ func (t *Template) seal() {
 	t.hash = hex.EncodeToString(sum[:8])
 }
 
-// spell spells segments with their captures renamed by their positions in a template, which does not
-// have the last of a pattern.
-func spell(segments, template []Segment) string {
+// spell spells segments with their captures renamed by their positions in a template, which does
+// not have the last of a pattern.
+func spell(segments, template Path) string {
 	var b strings.Builder
 	for _, s := range segments {
 		if s.Capture {

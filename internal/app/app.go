@@ -24,6 +24,8 @@ import (
 	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/firestore-tally/tally/rollup"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc"
 )
@@ -91,7 +93,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	s.ending.RLock()
 	defer s.ending.RUnlock()
 	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end as soon as it is unlocked
-	ctx, span := s.telemetry.StartEvent(ctx, r.Header)
+	ctx, span := s.telemetry.Start(ctx, "event", r.Header)
 	e := ended{began: time.Now()}
 	e.change, e.err = s.receive(r)
 	if e.err == nil {
@@ -117,7 +119,8 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// receive returns what an event's request tells. The body is not kept: very many events may be held.
+// receive returns what an event's request tells. The body is not kept: very many events may be
+// held.
 func (s *service) receive(r *http.Request) (trigger.Change, error) {
 	e, err := trigger.FromRequest(r)
 	if err != nil {
@@ -132,9 +135,9 @@ func (s *service) receive(r *http.Request) (trigger.Change, error) {
 	})
 }
 
-// OnSchedule serves a request of Cloud Scheduler: it audits the counters of every database. With the
-// query parameter dry_run=true it only reports. It answers a scheduleReport as JSON, with status 500
-// when anything failed, so that Scheduler retries.
+// OnSchedule serves a request of Cloud Scheduler: it audits the counters of every database. With
+// the query parameter dry_run=true it only reports. It answers a scheduleReport as JSON, with
+// status 500 when anything failed, so that Scheduler retries.
 func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost && r.Method != http.MethodGet {
 		w.Header().Set("Allow", "GET, POST")
@@ -188,8 +191,8 @@ type database struct {
 	coalescer *rollup.Coalescer
 }
 
-// database returns a database, which it opens on first use. It waits for that for the hold limit at most,
-// and keeps no other database waiting. A failed open is not remembered.
+// database returns a database, which it opens on first use. It waits for that for the hold limit at
+// most, and keeps no other database waiting. A failed open is not remembered.
 func (s *service) database(ctx context.Context, id string) (*database, error) {
 	if d := s.opened(id); d != nil {
 		return d, nil
@@ -204,7 +207,6 @@ func (s *service) database(ctx context.Context, id string) (*database, error) {
 		if err != nil {
 			return nil, err
 		}
-		store = s.telemetry.Store(store, firestorestore.Class)
 		logger := s.logger.With("database", id)
 		d := &database{store, logger, rollup.NewCoalescer(store, s.options(logger))}
 		s.mu.Lock()
@@ -238,8 +240,15 @@ func (s *service) dialStore(ctx context.Context, id string) (rollup.AuditStore, 
 }
 
 func (s *service) options(logger *slog.Logger) rollup.Options {
-	// Half the hold limit, so that an event outlives one call that never answers.
-	return rollup.Options{Cadence: s.config.Cadence, Burst: s.config.Burst, Timeout: s.config.HoldLimit / 2, Hold: s.config.HoldLimit, Logger: logger, Wrote: s.telemetry.Wrote}
+	return rollup.Options{
+		Cadence: s.config.Cadence,
+		Burst:   s.config.Burst,
+		Timeout: s.config.HoldLimit / 2, // an event outlives one call that never answers
+		Hold:    s.config.HoldLimit,
+		Logger:  logger,
+		Wrote:   s.telemetry.Wrote,
+		Calling: s.telemetry.Calling(true, firestorestore.Class),
+	}
 }
 
 var (
@@ -274,9 +283,9 @@ type ended struct {
 	err     error
 }
 
-// record notes how an event ended, and warns when its roll-up came late. It exports telemetry if that
-// is due, unless the event was absorbed: then another, which is held, will do so.
-func (s *service) record(ctx context.Context, span telemetry.Span, e ended) {
+// record notes how an event ended, and warns when its roll-up came late. It exports telemetry if
+// that is due, unless the event was absorbed: then another, which is held, will do so.
+func (s *service) record(ctx context.Context, span trace.Span, e ended) {
 	held := time.Duration(-1)
 	if e.ending.Held {
 		held = time.Since(e.began)
@@ -289,17 +298,18 @@ func (s *service) record(ctx context.Context, span telemetry.Span, e ended) {
 		}
 	}
 	s.telemetry.Event(ctx, e.outcome, held)
-	span.Set("tally.outcome", string(e.outcome))
-	span.Set("tally.counter", e.counter)
-	span.Set("tally.event_id", e.change.ID)
-	span.End(e.err)
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("tally.outcome", string(e.outcome)),
+			attribute.String("tally.counter", e.counter), attribute.String("tally.event_id", e.change.ID))
+	}
+	telemetry.End(span, e.err)
 	if e.outcome != telemetry.Absorbed {
 		s.telemetry.Flush(ctx)
 	}
 }
 
-// classify decides what an event ends in. Whatever happened at run time is Failed: the event is
-// delivered again.
+// classify decides what an event ends in. Everything that goes wrong at run time is Failed:
+// the event is delivered again.
 func classify(ending rollup.Ending, err error) telemetry.Outcome {
 	switch {
 	case err == nil && ending.Held:

@@ -9,8 +9,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// How much time a deployment gives its functions. tally deploy sets this, tally doctor and tally audit
-// judge by it, and the functions assume it where Cloud Run tells them nothing.
+// How much time a deployment gives its functions. tally deploy sets this, tally doctor and tally
+// audit judge by it, and the functions assume it where Cloud Run tells them nothing.
 const (
 	// OnWriteTimeout is the timeout of RollUpOnWrite. The hold limit ends an event before that, so
 	// there is time for a cold start.
@@ -20,16 +20,16 @@ const (
 	// TALLY_SCHEDULE_PERIOD.
 	SchedulePeriod = 10 * time.Minute
 
-	// OnScheduleTimeout is the timeout of RollUpOnSchedule: a call may work until the next one is due,
-	// and then finish what it has begun, which takes longestCall at most.
+	// OnScheduleTimeout is the timeout of RollUpOnSchedule: a call may work until the next one is
+	// due, and then finish what it has begun, which takes longestCall at most.
 	OnScheduleTimeout = SchedulePeriod + time.Minute
 
 	// AuditConcurrency is how many counters of a database are in work at once: enough to hide
 	// Firestore's latency, few enough for one instance's memory.
 	AuditConcurrency = 32
 
-	// longestCall bounds a look and a write where no event is held. A write must follow its snapshot
-	// within 60 s, and Firestore gives a query as much.
+	// longestCall bounds a look and a write where no event is held. A write must follow its
+	// snapshot within 60 s, and Firestore gives a query as much.
 	longestCall = 45 * time.Second
 
 	// leastAckDeadline is the acknowledgement deadline that Pub/Sub gives a subscription by default
@@ -37,8 +37,8 @@ const (
 	leastAckDeadline = 10 * time.Second
 )
 
-// AckDeadline returns how long a delivery may wait for its answer, in whole seconds. It is longer than
-// an event is held, or the event would be delivered a second time meanwhile.
+// AckDeadline returns how long a delivery may wait for its answer, in whole seconds. It is longer
+// than an event is held, or the event would be delivered a second time meanwhile.
 func (c Config) AckDeadline() time.Duration {
 	return max(leastAckDeadline, c.HoldLimit.Truncate(time.Second)+2*time.Second)
 }
@@ -51,9 +51,9 @@ func (c Config) CheckHoldLimit(timeout time.Duration) error {
 	return fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the function's timeout, %v; shorten one or lengthen the other", c.HoldLimit, timeout)
 }
 
-// TickTime returns for how long a call of RollUpOnSchedule begins work, and how much time it reserves
-// after that: for what has begun, the cursor and the answer. While routes say "every", it begins
-// nothing once the next call is due.
+// TickTime returns for how long a call of RollUpOnSchedule begins work, and how much time it
+// reserves after that: for what has begun, the cursor and the answer. While routes say "every", it
+// begins nothing once the next call is due.
 func (c Config) TickTime() (work, reserve time.Duration) {
 	timeout := cmp.Or(time.Duration(c.FunctionTimeout)*time.Second, OnScheduleTimeout)
 	reserve = min(longestCall, timeout/4)
@@ -64,8 +64,8 @@ func (c Config) TickTime() (work, reserve time.Duration) {
 	return work, reserve
 }
 
-// AuditOptions returns how an audit of one database goes: by RollUpOnSchedule, if it has a whole call
-// for that, and by the command line. The caller sets what ends it.
+// AuditOptions returns how an audit of one database goes: by RollUpOnSchedule, if it has a whole
+// call for that, and by the command line. The caller sets what ends it.
 func (c Config) AuditOptions(logger *slog.Logger) rollup.AuditOptions {
 	work, _ := c.TickTime()
 	return rollup.AuditOptions{
@@ -78,8 +78,8 @@ func (c Config) AuditOptions(logger *slog.Logger) rollup.AuditOptions {
 // grace returns how late an event may come that failed once.
 func (c Config) grace() time.Duration { return rollup.Grace(c.Cadence, c.HoldLimit) }
 
-// CheckGrace returns an error if RollUpOnSchedule's audits can never report drift: its databases share
-// the time of a call, and an audit that has too little of it keeps no grace.
+// CheckGrace returns an error if RollUpOnSchedule's audits can never report drift: its databases
+// share the time of a call, and an audit that has too little of it keeps no grace.
 func (c Config) CheckGrace() error {
 	work, _ := c.TickTime()
 	databases := max(len(c.Databases), 1)

@@ -16,18 +16,19 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// Config is what the functions take from their environment. docs/config.md lists it; a test keeps the
-// two equal.
+// Config is what the functions take from their environment. docs/config.md lists it; a test keeps
+// the two equal.
 type Config struct {
 	// Routes say which shards make up which counter; see rollup.ParseRoutes.
 	Routes rollup.Routes `env:"TALLY_ROUTES" envDefault:"counters/{counter}/shards/{shard} -> rollups/{counter} : count"`
 
-	// Cadence is how often a counter is rolled up for ever, and Burst how many roll-ups may follow each
-	// other at once after a quiet time.
+	// Cadence is how often a counter is rolled up for ever, and Burst how many roll-ups may follow
+	// each other at once after a quiet time.
 	Cadence time.Duration `env:"TALLY_CADENCE" envDefault:"1s"`
 	Burst   int           `env:"TALLY_BURST" envDefault:"5"`
 
-	// HoldLimit is how long an event may wait for its roll-up before it fails and is delivered again.
+	// HoldLimit is how long an event may wait for its roll-up before it fails and is delivered
+	// again.
 	HoldLimit time.Duration `env:"TALLY_HOLD_LIMIT" envDefault:"8s"`
 
 	LogLevel slog.Level `env:"TALLY_LOG_LEVEL" envDefault:"INFO"`
@@ -36,13 +37,13 @@ type Config struct {
 	Project   string   `env:"GOOGLE_CLOUD_PROJECT"`
 	Databases []string `env:"TALLY_DATABASES" envDefault:"(default)"`
 
-	// SchedulePeriod is how often RollUpOnSchedule is called. A call keeps the routes that say "every"
-	// until the next.
+	// SchedulePeriod is how often RollUpOnSchedule is called. A call keeps the routes that say
+	// "every" until the next.
 	SchedulePeriod time.Duration `env:"TALLY_SCHEDULE_PERIOD" envDefault:"10m"`
 
 	// AuditReads is how many document reads one call of RollUpOnSchedule may be billed for in each
-	// database. At a call every ten minutes, 50,000 are at most 7.2 million reads a day, 2.16 dollars at
-	// the list price of us-central1; 10,000 counters take about as many.
+	// database. At a call every ten minutes, 50,000 are at most 7.2 million reads a day, 2.16
+	// dollars at the list price of us-central1; 10,000 counters take about as many.
 	AuditReads int64 `env:"TALLY_AUDIT_READS_PER_TICK" envDefault:"50000"`
 
 	// Telemetry is where metrics and traces go, and TelemetryInterval the least time between two

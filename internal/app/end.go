@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// endGracefully has SIGTERM, by which Cloud Run ends an instance, wait for the events that are held,
-// each of which ends by the hold limit, and export what telemetry recorded before it ends the process.
-// Cloud Run kills a process 10 s after SIGTERM
+// endGracefully has SIGTERM, by which Cloud Run ends an instance, wait for the events that are
+// held, each of which ends by the hold limit, and export what telemetry recorded before it ends the
+// process. Cloud Run kills a process 10 s after SIGTERM
 // (https://cloud.google.com/run/docs/container-contract#instance-shutdown); an event that is not
 // acknowledged by then is delivered again. A call of the schedule ends at once; the next goes on.
 func (s *service) endGracefully() {

@@ -11,8 +11,9 @@ import (
 )
 
 // NewLogger returns a logger that writes JSON lines with the keys that Cloud Logging takes apart
-// (https://cloud.google.com/logging/docs/structured-logging). A line of a request, that is one whose
-// context is of withRequest, names the request's trace, which Cloud Trace keeps in the project.
+// (https://cloud.google.com/logging/docs/structured-logging). A line of a request, that is one
+// whose context is of withRequest, names the request's trace, which Cloud Trace keeps in the
+// project.
 func NewLogger(w io.Writer, level slog.Level, project string) *slog.Logger {
 	return slog.New(traced{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: cloudKeys}), project})
 }

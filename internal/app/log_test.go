@@ -17,9 +17,8 @@ import (
 
 func TestTraceOfLines(t *testing.T) {
 	const (
-		w3c    = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-		google = "0af7651916cd43dd8448eb211c80319c/1;o=0"
-		id     = "0af7651916cd43dd8448eb211c80319c"
+		w3c = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		id  = "0af7651916cd43dd8448eb211c80319c"
 	)
 	for _, test := range []struct {
 		name, project string
@@ -28,8 +27,6 @@ func TestTraceOfLines(t *testing.T) {
 	}{
 		{"traceparent", "p", map[string]string{"Traceparent": w3c},
 			map[string]any{"trace": "projects/p/traces/" + id, "spanId": "b7ad6b7169203331", "trace_sampled": true}},
-		{"X-Cloud-Trace-Context", "p", map[string]string{"X-Cloud-Trace-Context": google},
-			map[string]any{"trace": "projects/p/traces/" + id, "spanId": "0000000000000001", "trace_sampled": false}},
 		{"no project", "", map[string]string{"Traceparent": w3c},
 			map[string]any{"trace": id, "spanId": "b7ad6b7169203331", "trace_sampled": true}},
 		{"no trace", "p", nil, map[string]any{}},

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -24,18 +26,18 @@ type scheduleReport struct {
 type databaseReport struct {
 	rollup.Report
 
-	// Every says what became of the routes that say "every". Null if there are none, and in a dry run,
-	// whose audit compares their counters too.
+	// Every says what became of the routes that say "every". Null if there are none, and in a dry
+	// run, whose audit compares their counters too.
 	Every *rollup.KeepReport `json:"every"`
 
 	Billed billing.Counts `json:"billed"`
 
-	// CycleSeconds is how long the last walk of all counters took, in as many calls as it needed. Null
-	// until audits have come to the last counter twice.
+	// CycleSeconds is how long the last walk of all counters took, in as many calls as it needed.
+	// Null until audits have come to the last counter twice.
 	CycleSeconds *float64 `json:"cycle_seconds"`
 
-	// DollarsPerDay is the list price of a day of calls like this one, as often as the call before was
-	// ago. Null on the first call.
+	// DollarsPerDay is the list price of a day of calls like this one, as often as the call before
+	// was ago. Null on the first call.
 	DollarsPerDay *float64 `json:"dollars_per_day"`
 }
 
@@ -52,7 +54,7 @@ type tick struct {
 }
 
 func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun bool) scheduleReport {
-	ctx, span := s.telemetry.StartTick(ctx, header)
+	ctx, span := s.telemetry.Start(ctx, "tick", header)
 	began := time.Now()
 	work, reserve := s.config.TickTime()
 	t := &tick{service: s, dryRun: dryRun, end: began.Add(work), reserve: reserve}
@@ -87,12 +89,12 @@ func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun boo
 	if !dryRun {
 		s.telemetry.Tick(ctx, len(t.problems) == 0)
 	}
-	span.End(errors.Join(t.problems...))
+	telemetry.End(span, errors.Join(t.problems...))
 	s.telemetry.FlushNow(ctx)
 	return t.report
 }
 
-// inDatabase works in one database. What fails there does not keep the tick from the others.
+// inDatabase works in one database. A failure there does not keep the tick from the others.
 func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Context, *database, *databaseReport) error) {
 	r := t.report.Databases[id]
 	meter := billing.NewMeter(nil)
@@ -116,6 +118,7 @@ func (t *tick) options(d *database) rollup.AuditOptions {
 	o := t.config.AuditOptions(d.logger)
 	o.Timeout = t.reserve
 	o.Wrote = t.telemetry.Wrote
+	o.Calling = t.telemetry.Calling(false, firestorestore.Class) // a tick makes too many calls for spans
 	return o
 }
 

@@ -3,23 +3,16 @@ package app
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/rollup"
@@ -32,207 +25,8 @@ import (
 // What the app makes of the engine: its time limits, its databases, its ticks. The stores are in
 // memory, and the time is synctest's.
 
-const project = "demo-app"
-
-// environ returns the variables of an App, the project among them.
-func environ(variables ...string) func() []string {
-	return func() []string { return append([]string{"GOOGLE_CLOUD_PROJECT=" + project}, variables...) }
-}
-
-// A locked buffer may be written while it is read.
-type locked struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *locked) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// lines returns the log lines that hold every one of the parts.
-func (l *locked) lines(parts ...string) (found []string) {
-	for line := range strings.Lines(l.String()) {
-		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
-// A world is an App on stores in memory.
-type world struct {
-	*App
-	t      *testing.T
-	stores map[string]*store // by database
-	log    locked
-	opened atomic.Int64
-}
-
-// newWorld returns a world with the databases that are served, and "other".
-func newWorld(t *testing.T, variables ...string) *world {
-	t.Helper()
-	w := &world{t: t, stores: map[string]*store{"other": {t: t}}}
-	w.App = New(environ(variables...), &w.log)
-	s, err := w.setup() // outside of synctest's bubble: it waits for SIGTERM
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range s.config.Databases {
-		w.stores[id] = &store{t: t}
-	}
-	s.open = func(_ context.Context, id string) (rollup.AuditStore, error) {
-		w.opened.Add(1)
-		return w.stores[id], nil
-	}
-	return w
-}
-
-// run runs f in virtual time, and waits until nothing of the App is left at work.
-func (w *world) run(f func()) {
-	w.t.Helper()
-	outer := w.t
-	synctest.Test(w.t, func(t *testing.T) {
-		w.t = t
-		f()
-		time.Sleep(5 * time.Minute) // probers end
-	})
-	w.t = outer
-}
-
-// A store is one in memory that goes wrong as a test says.
-type store struct {
-	memstore.Store
-	t      *testing.T
-	view   func(ctx context.Context, c rollup.Counter, n int) error // called before the n-th look, from 1 on
-	write  func(ctx context.Context, n int) error                   // called before the n-th write, from 1 on
-	lister error                                                    // of lists of roll-ups
-
-	mu    sync.Mutex
-	looks []call
-	wrote []call
-	saved int // cursors
-}
-
-// A call is one that the store got.
-type call struct {
-	at      time.Time
-	counter string
-}
-
-func (s *store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
-	s.mu.Lock()
-	s.looks = append(s.looks, call{time.Now(), c.RollUp})
-	n := len(s.looks)
-	s.mu.Unlock()
-	if s.view != nil {
-		if err := s.view(ctx, c, n); err != nil {
-			return nil, err
-		}
-	}
-	return s.Store.View(ctx, c)
-}
-
-func (s *store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
-	s.mu.Lock()
-	s.wrote = append(s.wrote, call{time.Now(), c.RollUp})
-	n := len(s.wrote)
-	s.mu.Unlock()
-	if s.write != nil {
-		if err := s.write(ctx, n); err != nil {
-			return err
-		}
-	}
-	return s.Store.Write(ctx, c, r)
-}
-
-func (s *store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
-	s.mu.Lock()
-	s.wrote = append(s.wrote, call{time.Now(), c.RollUp})
-	s.mu.Unlock()
-	return s.Store.Remove(ctx, c, r)
-}
-
-func (s *store) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
-	s.mu.Lock()
-	s.saved++
-	s.mu.Unlock()
-	return s.Store.SaveCursor(ctx, c)
-}
-
-func (s *store) RollUps(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
-	if s.lister != nil {
-		return rollup.Page{}, s.lister
-	}
-	return s.Store.RollUps(ctx, template, from, limit)
-}
-
-// hang is a call that is never answered.
-func hang(ctx context.Context) error {
-	<-ctx.Done()
-	return context.Cause(ctx)
-}
-
-// calls returns those of a counter.
-func calls(all []call, counter string) (some []call) {
-	for _, c := range all {
-		if c.counter == counter {
-			some = append(some, c)
-		}
-	}
-	return some
-}
-
-// wantCount checks a roll-up of the default route.
-func (s *store) wantCount(path string, want int64) {
-	s.t.Helper()
-	if got := s.Get(path)["count"]; got != want {
-		s.t.Errorf("%s: %v, want %d", path, got, want)
-	}
-}
-
-// event returns the request that delivers an event.
-func event(t testing.TB, id, project, database, path string) *http.Request {
-	t.Helper()
-	doc := &firestoredata.Document{Name: "projects/" + project + "/databases/" + database + "/documents/" + path}
-	e, err := eventrelay.NewEvent(id, time.Now(), nil, doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(e.Body))
-	r.Header = e.Header
-	return r
-}
-
-// deliver delivers an event, and returns how it was answered and after what time.
-func (w *world) deliver(r *http.Request) (status int, after time.Duration) {
-	began := time.Now()
-	answer := httptest.NewRecorder()
-	w.OnWrite(answer, r)
-	return answer.Code, time.Since(began)
-}
-
-// tick calls the schedule, and returns its report, how it was answered and after what time.
-func (w *world) tick(query string) (report scheduleReport, status int, after time.Duration) {
-	w.t.Helper()
-	began := time.Now()
-	answer := httptest.NewRecorder()
-	w.OnSchedule(answer, httptest.NewRequest(http.MethodPost, "/"+query, nil))
-	if err := json.Unmarshal(answer.Body.Bytes(), &report); err != nil {
-		w.t.Errorf("%v: %s", err, answer.Body)
-	}
-	return report, answer.Code, time.Since(began)
-}
-
-// Firestore never answers. The event fails when it was held for the hold limit, although its request
-// has more time, and the log says so.
+// Firestore never answers. The event fails when it was held for the hold limit, although its
+// request has more time, and the log says so.
 func TestHoldLimit(t *testing.T) {
 	w := newWorld(t)
 	w.run(func() {
@@ -249,8 +43,8 @@ func TestHoldLimit(t *testing.T) {
 	}
 }
 
-// An event that changes no total costs no call once its database was looked at: of a route, the fields
-// that it sums say so.
+// An event that changes no total costs no call once its database was looked at: of a route, the
+// fields that it sums say so.
 func TestEditsCostNothing(t *testing.T) {
 	w := newWorld(t, "TALLY_DATABASES=(default),other", "TALLY_ROUTES=posts/{p}/comments/{c} -> posts/{p} : count() as comments : existing; posts/{p}/ratings/{u} -> posts/{p} : stars : existing")
 	w.run(func() {
@@ -379,8 +173,8 @@ func TestSlowOpen(t *testing.T) {
 	}
 }
 
-// A function serves its own project and the databases that it is configured for. Whatever else comes
-// is logged with its id, counted and acknowledged: a retry cannot help.
+// A function serves its own project and the databases that it is configured for. Whatever else
+// comes is logged with its id, counted and acknowledged: a retry cannot help.
 func TestUnserved(t *testing.T) {
 	w := newWorld(t, "TALLY_DATABASES=(default),other")
 	w.run(func() {
@@ -502,176 +296,6 @@ func TestHeldEventsKeepNoBodies(t *testing.T) {
 	}
 }
 
-// A dry run changes nothing, whatever there is to do.
-func TestDryRun(t *testing.T) {
-	w := newWorld(t, "TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : count; hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s", "TALLY_SCHEDULE_PERIOD=10s")
-	s := w.stores["(default)"]
-	w.run(func() {
-		old := document.Tally{AsOf: time.Now().Add(-2 * time.Hour), Routes: "other", Totals: []string{"count"}}
-		s.Put("counters/c/shards/0", map[string]any{"count": int64(3)})
-		s.Put("hot/h/shards/0", map[string]any{"count": int64(4)})
-		s.Put("rollups/lone", map[string]any{"count": int64(7), document.TallyField: old.Encode()})
-		report, status, _ := w.tick("?dry_run=true")
-		if got := report.Databases["(default)"]; status != 200 || got.Differing != 3 || got.Counters != 3 || got.Every != nil || !report.DryRun {
-			w.t.Errorf("status %d: %+v, want 3 that differ", status, got)
-		}
-		if len(s.wrote) != 0 || s.saved != 0 {
-			w.t.Errorf("it wrote %v and %d cursors", s.wrote, s.saved)
-		}
-		report, status, _ = w.tick("")
-		if got := report.Databases["(default)"]; status != 200 || got.RolledUp != 2 || got.Every == nil || got.Every.RolledUp != 1 || s.saved == 0 {
-			w.t.Errorf("status %d: %+v, %+v; want 2 and 1 rolled up, and the cursor", status, got, got.Every)
-		}
-	})
-}
-
-// A database that fails, in whatever way, keeps the tick from no other.
-func TestFirstDatabaseFails(t *testing.T) {
-	broken := errors.New("broken")
-	for name, fail := range map[string]func(*world, *service){
-		"does not open": func(w *world, s *service) {
-			open := s.open
-			s.open = func(ctx context.Context, id string) (rollup.AuditStore, error) {
-				if id == "(default)" {
-					return nil, broken
-				}
-				return open(ctx, id)
-			}
-		},
-		"does not list": func(w *world, _ *service) { w.stores["(default)"].lister = broken },
-		"does not look": func(w *world, _ *service) {
-			w.stores["(default)"].view = func(context.Context, rollup.Counter, int) error { return broken }
-		},
-	} {
-		w := newWorld(t, "TALLY_DATABASES=(default),other",
-			"TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : count; hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s", "TALLY_SCHEDULE_PERIOD=2s")
-		s, _ := w.setup()
-		fail(w, s)
-		w.run(func() {
-			for _, s := range w.stores {
-				s.Put("counters/c/shards/0", map[string]any{"count": int64(3)})
-				s.Put("hot/h/shards/0", map[string]any{"count": int64(4)})
-			}
-			report, status, _ := w.tick("")
-			if status != http.StatusInternalServerError || len(report.Errors) == 0 || !strings.Contains(strings.Join(report.Errors, ""), "database (default)") {
-				w.t.Errorf("%s: status %d, errors %q; want 500, and the database named", name, status, report.Errors)
-			}
-			w.stores["other"].wantCount("rollups/c", 3)
-			w.stores["other"].wantCount("hot_rollups/h", 4)
-			if got := report.Databases["other"]; got.RolledUp != 1 || got.Every == nil || got.Every.RolledUp != 1 || !got.Complete {
-				w.t.Errorf("%s: %+v, want the other database audited and kept", name, got)
-			}
-			if got := report.Databases["(default)"]; got.Complete && name != "does not look" {
-				w.t.Errorf("%s: called complete: %+v", name, got)
-			}
-		})
-		if len(w.log.lines(`"severity":"ERROR"`, `"database":"(default)"`)) == 0 || len(w.log.lines(`"severity":"ERROR"`, `"database":"other"`)) != 0 {
-			t.Errorf("%s: the log:\n%s", name, &w.log)
-		}
-	}
-}
-
-// slow has each look of a counter take that long.
-func (s *store) slow(prefix string, d time.Duration) {
-	s.view = func(ctx context.Context, c rollup.Counter, _ int) error {
-		if !strings.HasPrefix(c.RollUp, prefix) {
-			return nil
-		}
-		select {
-		case <-time.After(d):
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// A tick begins nothing more when three quarters of the function's timeout are over, so that its
-// cursor is saved and its report sent before the function is ended. Its databases share the time.
-func TestTickEndsInTime(t *testing.T) {
-	w := newWorld(t, "CLOUD_RUN_TIMEOUT_SECONDS=40", "TALLY_DATABASES=(default),other")
-	w.run(func() {
-		const counters = 1200 // which take 38 s in each database
-		for _, s := range w.stores {
-			s.slow("", time.Second)
-			for i := range counters {
-				s.Put(fmt.Sprintf("counters/%04d/shards/0", i), map[string]any{"count": int64(1)})
-			}
-		}
-		report, status, after := w.tick("")
-		if status != 200 || after < 29*time.Second || after > 32*time.Second {
-			w.t.Errorf("status %d after %v, want 200 after three quarters of 40 s", status, after)
-		}
-		for id, r := range report.Databases {
-			if r.Complete || r.Counters < 10*AuditConcurrency || r.Counters > 16*AuditConcurrency || w.stores[id].saved == 0 {
-				w.t.Errorf("%s: %+v, want half of the time's counters", id, r)
-			}
-		}
-	})
-}
-
-// Routes that say "every" are kept until the next tick is due, beside the audit, which ends then too.
-func TestEveryBesideTheAudit(t *testing.T) {
-	w := newWorld(t, "CLOUD_RUN_TIMEOUT_SECONDS=540", "TALLY_SCHEDULE_PERIOD=40s",
-		"TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : count; hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s; warm/{c}/shards/{s} -> warm_rollups/{c} : count : every 10s")
-	s := w.stores["(default)"]
-	w.run(func() {
-		const counters = 2000 // whose audit takes more than a minute
-		s.slow("rollups/", time.Second)
-		for i := range counters {
-			s.Put(fmt.Sprintf("counters/%04d/shards/0", i), map[string]any{"count": int64(1)})
-		}
-		s.Put("hot/h/shards/0", map[string]any{"count": int64(0)})
-		s.Put("warm/w/shards/0", map[string]any{"count": int64(0)})
-		began := time.Now()
-		load, stop := context.WithCancel(w.t.Context())
-		var clients sync.WaitGroup
-		clients.Go(func() {
-			for load.Err() == nil {
-				s.Increment("hot/h/shards/0", "count", 1)
-				s.Increment("warm/w/shards/0", "count", 1)
-				time.Sleep(100 * time.Millisecond)
-			}
-		})
-		report, status, after := w.tick("")
-		stop()
-		clients.Wait()
-		if status != 200 || after < 38*time.Second || after > 42*time.Second {
-			w.t.Errorf("status %d after %v, want 200 when the next tick is due", status, after)
-		}
-		got := report.Databases["(default)"]
-		if n := len(calls(s.wrote, "hot_rollups/h")); n < 38 || n > 41 {
-			w.t.Errorf("the counter of every 1s was rolled up %d times in 40 s", n)
-		}
-		if n := len(calls(s.wrote, "warm_rollups/w")); n < 4 || n > 5 {
-			w.t.Errorf("the counter of every 10s was rolled up %d times in 40 s", n)
-		}
-		if got.Every == nil || got.Every.Counters != 2 || got.Every.RolledUp != len(calls(s.wrote, "hot_rollups/h"))+len(calls(s.wrote, "warm_rollups/w")) {
-			w.t.Errorf("reported %+v", got.Every)
-		}
-		var last time.Duration
-		for _, l := range s.looks {
-			if strings.HasPrefix(l.counter, "rollups/") {
-				last = max(last, l.at.Sub(began))
-			}
-		}
-		if last < 36*time.Second || last > 41*time.Second || got.Complete || got.Counters < 30*AuditConcurrency {
-			w.t.Errorf("the audit's last look began after %v, and it compared %d counters; want it at work for 40 s", last, got.Counters)
-		}
-	})
-}
-
-// A period that is longer than the function's timeout ends with that.
-func TestEveryEndsWithTheFunction(t *testing.T) {
-	w := newWorld(t, "CLOUD_RUN_TIMEOUT_SECONDS=40", "TALLY_ROUTES=hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s")
-	w.run(func() {
-		w.stores["(default)"].Put("hot/h/shards/0", map[string]any{"count": int64(0)})
-		if _, status, after := w.tick(""); status != 200 || after < 28*time.Second || after > 31*time.Second {
-			w.t.Errorf("status %d after %v, want 200 after three quarters of 40 s", status, after)
-		}
-	})
-}
-
 // Roll-ups follow each other at once as often as the burst says, and then by the cadence.
 func TestBurstAndCadence(t *testing.T) {
 	w := newWorld(t, "TALLY_CADENCE=500ms", "TALLY_BURST=3")
@@ -723,79 +347,4 @@ func TestAnswerIsSentBeforeTheEnd(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A difference is left to the event that may be on its way: one cadence, two holds and 15 s.
-func TestTickLeavesAGrace(t *testing.T) {
-	w := newWorld(t, "CLOUD_RUN_TIMEOUT_SECONDS=540")
-	s := w.stores["(default)"]
-	w.run(func() {
-		s.Put("counters/c/shards/0", map[string]any{"count": int64(3)})
-		w.tick("")
-		s.Increment("counters/c/shards/0", "count", 1) // no event comes
-		report, _, after := w.tick("")
-		if got := report.Databases["(default)"]; got.Drift != 1 || got.RolledUp != 1 || after.Round(time.Second) != 32*time.Second {
-			w.t.Errorf("%+v after %v, want one drift after 32 s", got, after)
-		}
-		s.wantCount("rollups/c", 4)
-	})
-}
-
-// No event waits for a tick's calls, so they may take up to 45 s, but not more than a quarter of the
-// function's timeout, which is what is left when the tick begins nothing more.
-func TestTicksLooksMayTakeLong(t *testing.T) {
-	for _, test := range []struct {
-		timeout string
-		limit   time.Duration
-	}{{"540", 45 * time.Second}, {"80", 20 * time.Second}, {"0", 45 * time.Second}} {
-		w := newWorld(t, "CLOUD_RUN_TIMEOUT_SECONDS="+test.timeout, "TALLY_SCHEDULE_PERIOD=1s",
-			"TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : count; hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s")
-		s := w.stores["(default)"]
-		w.run(func() {
-			s.Put("counters/c/shards/0", map[string]any{"count": int64(3)})
-			s.Put("hot/h/shards/0", map[string]any{"count": int64(4)})
-			s.slow("", test.limit-time.Millisecond)
-			if report, status, _ := w.tick(""); status != 200 {
-				w.t.Errorf("timeout %s: status %d, %q; want a look of almost %v to be in time", test.timeout, status, report.Errors, test.limit)
-			}
-			s.wantCount("rollups/c", 3)
-			s.wantCount("hot_rollups/h", 4)
-			// The first look of each counter hangs. The second says how long that was waited for.
-			s.looks = nil
-			s.Increment("counters/c/shards/0", "count", 1)
-			s.view = func(ctx context.Context, _ rollup.Counter, n int) error {
-				if n <= 2 {
-					return hang(ctx)
-				}
-				return nil
-			}
-			_, _, _ = w.tick("")
-			for _, counter := range []string{"rollups/c", "hot_rollups/h"} {
-				looks := calls(s.looks, counter)
-				if len(looks) < 2 || looks[1].at.Sub(looks[0].at).Round(time.Second) != test.limit {
-					w.t.Errorf("timeout %s: looks at %s: %v, want the second %v after the first", test.timeout, counter, looks, test.limit)
-				}
-			}
-		})
-	}
-}
-
-// The report's keys are those of docs/config.md.
-func TestReportIsDocumented(t *testing.T) {
-	w := newWorld(t, "TALLY_ROUTES=hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s", "TALLY_SCHEDULE_PERIOD=1ms")
-	var answer httptest.ResponseRecorder
-	w.run(func() {
-		answer = *httptest.NewRecorder()
-		w.OnSchedule(&answer, httptest.NewRequest(http.MethodPost, "/", nil))
-	})
-	var report struct {
-		Databases map[string]map[string]any `json:"databases"`
-	}
-	if err := json.Unmarshal(answer.Body.Bytes(), &report); err != nil {
-		t.Fatal(err)
-	}
-	got := slices.Sorted(maps.Keys(report.Databases["(default)"]))
-	if d := cmp.Diff(documentedKeys(t), got); d != "" {
-		t.Errorf("docs/config.md (-documented +reported):\n%s", d)
-	}
 }

@@ -6,10 +6,10 @@
 // index entries that an aggregation matches, at least one; a write or a delete for each document of
 // a commit that succeeded.
 //
-// Counted are the calls that Tally makes: Commit, BatchGetDocuments, RunQuery, RunAggregationQuery and
-// ListDocuments. What other clients use is not: listeners, BatchWrite, partitioned queries. Nor are
-// the reads of a read-write transaction that Firestore itself repeats, or the smaller print of the
-// price list, such as index entries that a query skips.
+// It counts the calls that Tally makes: Commit, BatchGetDocuments, RunQuery, RunAggregationQuery
+// and ListDocuments. It does not count calls that only other clients make (listeners,
+// BatchWrite, partitioned queries), the reads of a read-write transaction that Firestore itself
+// repeats, and the smaller print of the price list, such as index entries that a query skips.
 package billing
 
 import (

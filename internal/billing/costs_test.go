@@ -19,8 +19,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// The list prices that docs/costs.md counts with beside Firestore's: US dollars, us-central1, without
-// the free quotas, as of 2026.
+// The list prices that docs/costs.md counts with beside Firestore's: US dollars, us-central1,
+// without the free quotas, as of 2026.
 const (
 	// Cloud Run, https://cloud.google.com/run/pricing, billed by requests; then billed by instance.
 	vCPUSecond = 0.000024
@@ -31,8 +31,8 @@ const (
 	vCPUSecondOfInstance = 0.000018
 	giBSecondOfInstance  = 0.000002
 
-	// Pub/Sub, which carries Eventarc's events: each is published once and pushed once, and counts as at
-	// least 1,000 bytes. https://cloud.google.com/pubsub/pricing.
+	// Pub/Sub, which carries Eventarc's events: each is published once and pushed once, and counts
+	// as at least 1,000 bytes. https://cloud.google.com/pubsub/pricing.
 	tebibyte = 40.0
 	event    = 2 * 1000 * tebibyte / (1 << 40)
 )
@@ -49,8 +49,9 @@ type load struct {
 // One write a second to a shard, with some room; one instance to some 5,000 events/s.
 var loads = []load{{1, 10, 1}, {100, 200, 1}, {10_000, 20_000, 2}}
 
-// What an instance costs that is busy all day: of RollUpOnWrite and RollUpOnSchedule, as tally deploy sets
-// them, and of other functions. Billed by instance, it costs as much when it is not busy.
+// What an instance costs that is busy all day: of RollUpOnWrite and RollUpOnSchedule, as tally
+// deploy sets them, and of other functions. Billed by instance, it costs as much when it is not
+// busy.
 const (
 	onWriteInstance    = day * (vCPUSecond + giBSecond/2)
 	onScheduleInstance = day * (0.333*vCPUSecond + giBSecond/2)
@@ -70,8 +71,8 @@ func (l load) events() float64 { return l.increments * day * (request + event) }
 // sum is how many reads an aggregation of the shards bills.
 func (l load) sum() float64 { return math.Ceil(l.shards / 1000) }
 
-// A way keeps a total of the counter. Its costs are US dollars a day; "no" if the way does not work at
-// that load.
+// A way keeps a total of the counter. Its costs are US dollars a day; "no" if the way does not work
+// at that load.
 type way struct {
 	name       string
 	operations func(load) (dollars float64, ok bool)
@@ -143,7 +144,8 @@ var ways = []way{
 	{
 		name: "own trigger that sums the shards",
 		operations: func(l load) (float64, bool) {
-			// Its total takes about one write a second: https://firebase.google.com/docs/firestore/best-practices.
+			// Its total takes about one write a second:
+			// https://firebase.google.com/docs/firestore/best-practices.
 			return operations(l.increments*l.shards, l.increments, 0), l.increments <= 1
 		},
 		events:   load.events,
@@ -154,7 +156,8 @@ var ways = []way{
 	{
 		name: "firestore-counter extension",
 		operations: func(l load) (float64, bool) {
-			// Measured on the emulator, version 0.2.15, one counter; at 300/s of 100 clients it collapsed.
+			// Measured on the emulator, version 0.2.15, one counter; at 300/s of 100 clients it
+			// collapsed.
 			switch {
 			case l.increments <= 10:
 				return operations(5*l.increments, 2*l.increments, l.increments), true

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// TallyField is the field of a roll-up document that holds its Tally. It is exempt from indexing: an
-// index of a timestamp that only grows limits its collection group to about 500 writes a second
+// TallyField is the field of a roll-up document that holds its Tally. It is exempt from indexing:
+// an index of a timestamp that only grows limits its collection group to about 500 writes a second
 // (https://firebase.google.com/docs/firestore/solutions/shard-timestamp).
 const TallyField = "tally"
 
-// FrozenField of a counter's own document says, if it is true, that clients may not write the shards.
-// Tally's firestore.rules know it.
+// FrozenField of a counter's own document says, if it is true, that clients may not write the
+// shards. Tally's firestore.rules know it.
 const FrozenField = "frozen"
 
 // Collections that Tally keeps for itself.
@@ -37,7 +37,8 @@ const (
 // A Tally is what a roll-up document says about its totals. It is always written whole. Times are
 // Firestore's, in microseconds.
 type Tally struct {
-	// AsOf is the promise: every write committed at or before it is in the totals, and none after it.
+	// AsOf is the promise: every write committed at or before it is in the totals, and none after
+	// it.
 	AsOf time.Time
 
 	// NumShards is how many documents were counted.
@@ -46,10 +47,12 @@ type Tally struct {
 	// PacedUntil is the time that the roll-ups written so far use up, at one a cadence.
 	PacedUntil time.Time
 
-	// Routes is the hash of the routes that the totals were made by. AsOf covers nothing for others.
+	// Routes is the hash of the routes that the totals were made by. AsOf covers nothing for
+	// others.
 	Routes string
 
-	// Totals are the names of the totals that AsOf speaks for; Former those that earlier routes kept.
+	// Totals are the names of the totals that AsOf speaks for; Former those that earlier routes
+	// kept.
 	Totals, Former []string
 }
 
@@ -61,8 +64,8 @@ func (t Tally) Encode() map[string]any {
 	}
 }
 
-// DecodeTally returns what the value of TallyField says. Whatever is missing or of another type is
-// zero.
+// DecodeTally returns what the value of TallyField says. A part that is missing or of
+// another type is zero.
 func DecodeTally(value any) Tally {
 	fields, _ := value.(map[string]any)
 	var t Tally

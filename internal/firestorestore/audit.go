@@ -22,7 +22,7 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 	pattern := route.Pattern()
 	collection := pattern[:len(pattern)-1]
 	if lastCapture(collection) < 0 { // one counter
-		c, _ := route.Counter(join(collection))
+		c, _ := route.Counter(collection.String())
 		return rollup.Page{Found: []rollup.Found{{Counter: c}}}, nil
 	}
 	query := s.client.CollectionGroup(collection[len(collection)-1].Name).Select()
@@ -37,7 +37,8 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 	return page, nil
 }
 
-// RollUps implements rollup.AuditStore. It bills one read for each document that the template gives.
+// RollUps implements rollup.AuditStore. It bills one read for each document that the template
+// gives.
 func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
 	template := t.Segments()
 	if lastCapture(template) < 0 { // one roll-up
@@ -63,11 +64,11 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 	return page, nil
 }
 
-// walk finds up to limit counters by the documents of a collection group that are like the segments,
-// one for those that are the same in the first n segments. A place is the path from which on the next
-// query looks. One page makes at most two queries for each counter that it may hold: documents of
-// other collections of the same name, which lie between, end it sooner.
-func (s *Store) walk(ctx context.Context, group firestore.Query, segments []rollup.Segment, n int, from string, limit int, find func(*firestore.DocumentSnapshot) (rollup.Found, bool)) (rollup.Page, error) {
+// walk finds up to limit counters by the documents of a collection group that are like the
+// segments, one for those that are the same in the first n segments. A place is the path from which
+// on the next query looks. One page makes at most two queries for each counter that it may hold:
+// documents of other collections of the same name, which lie between, end it sooner.
+func (s *Store) walk(ctx context.Context, group firestore.Query, segments rollup.Path, n int, from string, limit int, find func(*firestore.DocumentSnapshot) (rollup.Found, bool)) (rollup.Page, error) {
 	start := first(segments)
 	end := start[:strings.LastIndexByte(start, '/')] + "\x00/" + firstID
 	if from == "" {
@@ -76,8 +77,8 @@ func (s *Store) walk(ctx context.Context, group firestore.Query, segments []roll
 	group = group.OrderBy(firestore.DocumentID, firestore.Asc).EndBefore(s.client.Doc(end)) // needs no index but the one of names
 	page := rollup.Page{Next: from}
 	// A query may find many counters at once. Where a counter has more documents, or others lie
-	// between, what else it finds is a wasted read. So queries grow while they find counters only, and
-	// the more patiently, the more often that went wrong.
+	// between, what else it finds is a wasted read. So queries grow while they find counters only,
+	// and the more patiently, the more often that went wrong.
 	size, good, patience := 1, 0, 1
 	for queries := 0; page.Next != "" && len(page.Found) < limit && queries < 2*limit; queries++ {
 		size = min(size, limit-len(page.Found))
@@ -114,11 +115,12 @@ func (s *Store) walk(ctx context.Context, group firestore.Query, segments []roll
 	return page, nil
 }
 
-// cursorPath is where audits keep their place. Routes that could name it are refused: see rollup.ParseRoutes.
+// cursorPath is where audits keep their place. Routes that could name it are refused: see
+// rollup.ParseRoutes.
 const cursorPath = document.AuditCollection + "/cursor"
 
-// LoadCursor implements rollup.AuditStore. The document may be deleted at any time; the next audit then
-// begins anew.
+// LoadCursor implements rollup.AuditStore. The document may be deleted at any time; the next audit
+// then begins anew.
 func (s *Store) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
 	doc, err := s.client.Doc(cursorPath).Get(ctx)
 	if status.Code(err) == codes.NotFound {
@@ -147,7 +149,8 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 	ref := s.client.Doc(c.RollUp)
 	doc, err := ref.Get(ctx)
 	if err == nil {
-		// What is removed is what was read here, or nothing: its update time is r's, by the precondition.
+		// What is removed is what was read here, or nothing: its update time is r's, by the
+		// precondition.
 		others := doc.Data()
 		var updates []firestore.Update
 		for _, field := range append(rollUpFields(c.Template), r.Tally.Former...) {
@@ -164,14 +167,14 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 	return outcome(err, "removing", c.RollUp)
 }
 
-// Firestore orders paths segment by segment: numeric ids, such as __id7__, which an import from
-// Datastore makes, by their numbers, and behind them the others by their bytes. What a query begins or
-// ends at need not exist, nor be allowed to: firstID sorts before every id, and an id with a zero byte
-// more is the next after that id.
+// Firestore orders paths segment by segment. Numeric ids, such as __id7__, come first, by their
+// numbers: an import from Datastore makes them. The others follow by their bytes. A query may begin
+// or end at an id that does not exist, and even at one that cannot: firstID sorts before every id,
+// and an id with a zero byte more is the next after that id.
 const firstID = "__id-9223372036854775808__"
 
 // first returns where the documents begin whose path is like the segments, which hold a capture.
-func first(segments []rollup.Segment) string {
+func first(segments rollup.Path) string {
 	var path []string
 	for _, s := range segments {
 		if s.Capture {
@@ -184,7 +187,7 @@ func first(segments []rollup.Segment) string {
 
 // behind returns the first document path that differs from ids in a capture among the first n
 // segments and comes after it; "" if there is none.
-func behind(segments []rollup.Segment, ids []string, n int) string {
+func behind(segments rollup.Path, ids []string, n int) string {
 	for i := lastCapture(segments[:n]); i >= 0; i = lastCapture(segments[:i]) {
 		if id, ok := after(ids[i]); ok {
 			return strings.Join(ids[:i], "/") + "/" + id
@@ -222,7 +225,7 @@ func after(id string) (string, bool) {
 
 // next returns where behind path, which is not like the segments, the documents go on whose paths
 // are; "" if nowhere.
-func next(segments []rollup.Segment, path string) string {
+func next(segments rollup.Path, path string) string {
 	ids := strings.Split(path, "/")
 	for i, s := range segments {
 		if i < len(ids) && (s.Capture || s.Name == ids[i]) {
@@ -241,19 +244,11 @@ func next(segments []rollup.Segment, path string) string {
 }
 
 // lastCapture returns the index of the last capture, -1 if there is none.
-func lastCapture(segments []rollup.Segment) int {
+func lastCapture(segments rollup.Path) int {
 	for i := len(segments) - 1; i >= 0; i-- {
 		if segments[i].Capture {
 			return i
 		}
 	}
 	return -1
-}
-
-func join(segments []rollup.Segment) string {
-	names := make([]string, len(segments))
-	for i, s := range segments {
-		names[i] = s.String()
-	}
-	return strings.Join(names, "/")
 }

@@ -77,8 +77,8 @@ func TestBilledWalkOfManyCounters(t *testing.T) {
 	}
 }
 
-// A walk goes on at the first id that may follow the last one found. Firestore takes no id of more than
-// 1,500 bytes; the emulator does, in a query.
+// A walk goes on at the first id that may follow the last one found. Firestore takes no id of more
+// than 1,500 bytes; the emulator does, in a query.
 func TestPlaceBehindAnID(t *testing.T) {
 	x := func(n int) string { return strings.Repeat("x", n) }
 	for _, test := range []struct{ id, want string }{

@@ -93,9 +93,9 @@ func (s recordedStream) RecvMsg(msg any) error {
 	return err
 }
 
-// oneTransaction checks that one read-only transaction began, with the read of the roll-up document,
-// and that all sums are in it: a read of its own may be served at a time that misses an acknowledged
-// event. The emulator does not show that.
+// oneTransaction checks that one read-only transaction began, with the read of the roll-up
+// document, and that all sums are in it: a read of its own may be served at a time that misses an
+// acknowledged event. The emulator does not show that.
 func (r *recorder) oneTransaction(t *testing.T) {
 	t.Helper()
 	r.mu.Lock()
@@ -122,8 +122,8 @@ func (r *recorder) oneTransaction(t *testing.T) {
 	}
 }
 
-// The calls of a roll-up: the read that begins the transaction, a sum for each total, and the write.
-// A sum of 0 says nothing of text among the shards; so it is asked for once more.
+// The calls of a roll-up: the read that begins the transaction, a sum for each total, and the
+// write. A sum of 0 says nothing of text among the shards; so it is asked for once more.
 func TestCalls(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -204,8 +204,8 @@ func TestReadTimeIsTruncated(t *testing.T) {
 	}
 }
 
-// What lies between the counters costs a page a bounded number of queries, and the walk comes to its
-// end all the same.
+// What lies between the counters costs a page a bounded number of queries, and the walk comes to
+// its end all the same.
 func TestForeignCollections(t *testing.T) {
 	t.Parallel()
 	const foreign, limit = 200, 20 // few, because the emulator scans them all for each query
@@ -283,8 +283,8 @@ func put(t *testing.T, client *firestore.Client, name string, values ...any) {
 	}
 }
 
-// Shards that are no numbers cost a roll-up few reads, however many shards there are, and fewer once
-// they are named. They are noticed beside a sum of 0 too.
+// Shards that are no numbers cost a roll-up few reads, however many shards there are, and fewer
+// once they are named. They are noticed beside a sum of 0 too.
 func TestMalformedAtConstantCost(t *testing.T) {
 	nan := 0.0
 	nan /= nan
@@ -339,8 +339,8 @@ func TestMalformedAtConstantCost(t *testing.T) {
 	}
 }
 
-// One text shard does not stop a counter of 20,000 shards: reading them all took longer than an event
-// may be held.
+// One text shard does not stop a counter of 20,000 shards: reading them all took longer than an
+// event may be held.
 func TestMalformedShardAmongVeryMany(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it writes 20,000 shards")
@@ -366,8 +366,8 @@ func TestMalformedShardAmongVeryMany(t *testing.T) {
 	}
 }
 
-// Without an index up to 1,000 shards are read one by one. More are an error that says what to do, and
-// not the bill for each.
+// Without an index up to 1,000 shards are read one by one. More are an error that says what to do,
+// and not the bill for each.
 func TestMissingIndexOfManyShards(t *testing.T) {
 	client := dial(t)
 	bulkCommit(t, client, 1000, func(i int) string { return fmt.Sprintf("counters/likes/shards/%d", i) }, map[string]any{"count": 1})

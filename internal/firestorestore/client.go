@@ -23,10 +23,10 @@ import (
 // host:port.
 const EmulatorHost = "FIRESTORE_EMULATOR_HOST"
 
-// Open opens the Store of a database, over one connection with the dial options. It uses application
-// default credentials or, unless emulator is empty, the emulator at that host:port. Nothing is sent
-// to Firestore yet, so a database that does not exist shows only in the first call. The Store logs to
-// logger what the engine does not.
+// Open opens the Store of a database, over one connection with the dial options. It uses
+// application default credentials or, unless emulator is empty, the emulator at that host:port.
+// Nothing is sent to Firestore yet, so a database that does not exist shows only in the first call.
+// The Store logs to logger what the engine does not.
 func Open(ctx context.Context, emulator, project, database string, logger *slog.Logger, dial ...grpc.DialOption) (*Store, error) {
 	s := &Store{database: fmt.Sprintf("projects/%s/databases/%s", project, database), logger: logger}
 	conn, err := connect(ctx, emulator, dial)
@@ -52,10 +52,10 @@ func Dial(ctx context.Context, emulator, project, database string, dial ...grpc.
 	return s.client, nil
 }
 
-// unacknowledged is how long the network may leave what was sent unacknowledged until the connection is
-// taken for dead. gRPC sets it as Linux's TCP_USER_TIMEOUT when keep-alive is on; else calls over a
-// connection that a network has forgotten get lost for a quarter of an hour. It is less than half of
-// the default hold limit, so that an event outlives it.
+// unacknowledged is how long the network may leave what was sent unacknowledged until the
+// connection is taken for dead. gRPC sets it as Linux's TCP_USER_TIMEOUT when keep-alive is on;
+// else calls over a connection that a network has forgotten get lost for a quarter of an hour. It
+// is less than half of the default hold limit, so that an event outlives it.
 const unacknowledged = 3 * time.Second
 
 // connect makes a connection for both of a Store's clients. Nothing else takes dial options for an

@@ -16,8 +16,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A proxy stands before the emulator. Stalled, it forwards nothing and closes nothing, like a network
-// that went away.
+// A proxy stands before the emulator. Stalled, it forwards nothing and closes nothing, like a
+// network that went away.
 type proxy struct {
 	addr string
 
@@ -106,7 +106,8 @@ func openProxied(t *testing.T) (*firestorestore.Store, *proxy) {
 	return store, p
 }
 
-// On a connection that goes dead in the middle, a call ends with its context, and waits for no clean-up.
+// On a connection that goes dead in the middle, a call ends with its context, and waits for no
+// clean-up.
 func TestDeadConnection(t *testing.T) {
 	c := counter(t, rollup.DefaultRoute)
 	for name, call := range map[string]func(context.Context, *firestorestore.Store, rollup.Snapshot) error{

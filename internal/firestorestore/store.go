@@ -6,8 +6,8 @@
 //	tally    map: what the totals are; see package document
 //
 // Other fields of the document are left alone, so a template may name a document that the app
-// writes too. More fields may be added later; a missing field is read as no total, and a tally.as_of
-// of another type as no roll-up.
+// writes too. More fields may be added later; a missing field is read as no total, and a
+// tally.as_of of another type as no roll-up.
 //
 // Audits keep their place in the document rollup_audit/cursor; see SaveCursor.
 package firestorestore
@@ -35,9 +35,9 @@ import (
 
 // A Store is one Firestore database. It may be used by many goroutines at once.
 //
-// It looks at roll-ups and sums through Firestore's API itself. The SDK begins a transaction by a call
-// of its own and ends it by another, which does not end with its context; here a transaction begins
-// with its first read, and nobody ends it: it is read-only, takes no locks and expires.
+// It looks at roll-ups and sums through Firestore's API itself. The SDK begins a transaction by a
+// call of its own and ends it by another, which does not end with its context; here a transaction
+// begins with its first read, and nobody ends it: it is read-only, takes no locks and expires.
 type Store struct {
 	client   *firestore.Client
 	api      *vkit.Client
@@ -100,8 +100,8 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 	}
 }
 
-// routed returns ctx with the headers by which Firestore routes a call to its database. Without them
-// production refuses calls to a named one; the SDK sends them itself.
+// routed returns ctx with the headers by which Firestore routes a call to its database. Without
+// them production refuses calls to a named one; the SDK sends them itself.
 func (s *Store) routed(ctx context.Context) context.Context {
 	_, project, _ := strings.Cut(s.database, "projects/")
 	project, database, _ := strings.Cut(project, "/databases/")
@@ -126,8 +126,8 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	return err
 }
 
-// put sets fields of a document and leaves its others as they are, on the precondition that its update
-// time is still updateTime, or when that is zero, that it does not exist.
+// put sets fields of a document and leaves its others as they are, on the precondition that its
+// update time is still updateTime, or when that is zero, that it does not exist.
 func (s *Store) put(ctx context.Context, path string, fields map[string]any, updateTime time.Time) (time.Time, error) {
 	doc := s.client.Doc(path)
 	var result *firestore.WriteResult

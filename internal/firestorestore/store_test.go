@@ -16,7 +16,6 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/storetest"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
@@ -25,44 +24,6 @@ import (
 )
 
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
-
-func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Backend {
-		client := dial(t)
-		return backend(client, open(t, client))
-	})
-}
-
-func backend(client *firestore.Client, store rollup.AuditStore) storetest.Backend {
-	return storetest.Backend{
-		AuditStore: store,
-		Put: func(t *testing.T, path string, fields map[string]any) time.Time {
-			t.Helper()
-			result, err := client.Doc(path).Set(t.Context(), fields)
-			if err != nil {
-				t.Fatalf("writing %s: %v", path, err)
-			}
-			return result.UpdateTime
-		},
-		Delete: func(t *testing.T, path string) {
-			t.Helper()
-			if _, err := client.Doc(path).Delete(t.Context()); err != nil {
-				t.Fatalf("deleting %s: %v", path, err)
-			}
-		},
-		Get: func(t *testing.T, path string) map[string]any {
-			t.Helper()
-			doc, err := client.Doc(path).Get(t.Context())
-			if status.Code(err) == codes.NotFound {
-				return nil
-			}
-			if err != nil {
-				t.Fatalf("reading %s: %v", path, err)
-			}
-			return doc.Data()
-		},
-	}
-}
 
 // dial opens the default database of a new project.
 func dial(t *testing.T, opts ...grpc.DialOption) *firestore.Client {
@@ -154,7 +115,8 @@ func TestBilledOperations(t *testing.T) {
 	}
 }
 
-// A total of 0 says nothing of how many shards are numbers; that alone must not cost a read of each.
+// A total of 0 says nothing of how many shards are numbers; that alone must not cost a read of
+// each.
 func TestBilledAtZero(t *testing.T) {
 	client := dial(t)
 	fill(t, client, 20)
@@ -207,8 +169,8 @@ func sum(t *testing.T, s rollup.Snapshot) rollup.Totals {
 	return totals
 }
 
-// noIndex fails aggregation queries as those on a field without an index, and counts them. Other calls
-// fail too while broken.
+// noIndex fails aggregation queries as those on a field without an index, and counts them. Other
+// calls fail too while broken.
 type noIndex struct {
 	queries atomic.Int32
 	broken  atomic.Bool
@@ -226,8 +188,9 @@ func (n *noIndex) dialOption() grpc.DialOption {
 	})
 }
 
-// A field without an index: the query fails, the shards are read one by one in the same snapshot, and
-// the log says so once. The index is asked for again with each roll-up: it may be built meanwhile.
+// A field without an index: the query fails, the shards are read one by one in the same snapshot,
+// and the log says so once. The index is asked for again with each roll-up: it may be built
+// meanwhile.
 func TestMissingIndex(t *testing.T) {
 	client := dial(t)
 	fill(t, client, 3)
@@ -251,8 +214,8 @@ func TestMissingIndex(t *testing.T) {
 	}
 }
 
-// count() needs no index, so nothing is read in its stead. What is said of a field beside it is what a
-// route may say.
+// count() needs no index, so nothing is read in its stead. What is said of a field beside it is
+// what a route may say.
 func TestMissingIndexBesideCount(t *testing.T) {
 	client := dial(t)
 	fill(t, client, 3)

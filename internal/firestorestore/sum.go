@@ -35,8 +35,8 @@ type suspect struct{ collection, field string }
 func (v *snapshot) ReadTime() time.Time   { return v.readTime }
 func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
 
-// maxUnindexed is how many shards are read one by one for want of an index, unless the route says so:
-// what costs 2 reads by an aggregation must not cost 200,000.
+// maxUnindexed is how many shards are read one by one for want of an index, unless the route says
+// so: what costs 2 reads by an aggregation must not cost 200,000.
 const maxUnindexed = 1000
 
 // Sum implements rollup.Snapshot. It asks for all totals at once.
@@ -91,8 +91,8 @@ func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) 
 	return p, nil
 }
 
-// aggregate sums by aggregation queries, one for each total and all at once: a query over two fields
-// leaves out the shards that lack either.
+// aggregate sums by aggregation queries, one for each total and all at once: a query over two
+// fields leaves out the shards that lack either.
 func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route, collection string) (part, error) {
 	answers := make([]answer, len(r.Totals))
 	asking, all := errgroup.WithContext(ctx)
@@ -131,8 +131,8 @@ type answer struct {
 }
 
 // sumField sums a field over the shards where it is a finite number. SUM and AVG leave other types
-// out, so their quotient is how many numbers there were. Where that is not COUNT, or a sum of 0 hides
-// it, a second query takes exactly the finite numbers.
+// out, so their quotient is how many numbers there were. Where that is not COUNT, or a sum of 0
+// hides it, a second query takes exactly the finite numbers.
 func (v *snapshot) sumField(ctx context.Context, collection, field string) (answer, error) {
 	a, err := v.ask(ctx, collection, field, nil)
 	if err != nil || a.count == 0 || a.allFinite() {
@@ -266,8 +266,8 @@ func remedy(r *rollup.Route) string {
 	return "index it, or add \": documents\" to its route to have each shard read, which bills one read a shard"
 }
 
-// Malformed implements rollup.Snapshot. In Firestore's order of values, whatever is no finite number
-// lies at or behind infinity, or at or before minus infinity: two queries find it
+// Malformed implements rollup.Snapshot. In Firestore's order of values, whatever is no finite
+// number lies at or behind infinity, or at or before minus infinity: two queries find it
 // (https://firebase.google.com/docs/firestore/manage-data/data-types#value_type_ordering).
 func (v *snapshot) Malformed(ctx context.Context, most int) ([]rollup.Malformed, error) {
 	named := v.named[:min(len(v.named), most)]

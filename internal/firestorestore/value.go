@@ -7,8 +7,8 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// decode returns what a value is as the Firestore SDK decodes it; of types that Tally makes no use of,
-// the protocol's own.
+// decode returns what a value is as the Firestore SDK decodes it; of types that Tally makes no use
+// of, the protocol's own.
 func decode(v *firestorepb.Value) any {
 	switch v := v.GetValueType().(type) {
 	case *firestorepb.Value_NullValue:

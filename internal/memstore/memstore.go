@@ -1,5 +1,5 @@
-// Package memstore is a rollup.AuditStore in memory, for the engine's tests. It passes the same suite
-// as the store on Firestore.
+// Package memstore is a rollup.AuditStore in memory, for the engine's tests. It passes the same
+// suite as the store on Firestore.
 package memstore
 
 import (
@@ -33,6 +33,13 @@ type Store struct {
 type stored struct {
 	fields     map[string]any // replaced, never changed, so that a snapshot may keep it
 	updateTime time.Time
+}
+
+// clone returns a copy of the fields, which is not nil.
+func (d stored) clone() map[string]any {
+	fields := make(map[string]any)
+	maps.Copy(fields, d.fields)
+	return fields
 }
 
 // View implements rollup.Store.
@@ -110,10 +117,7 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	if !d.updateTime.Equal(r.UpdateTime) {
 		return rollup.ErrConflict
 	}
-	fields := maps.Clone(d.fields)
-	if fields == nil {
-		fields = make(map[string]any)
-	}
+	fields := d.clone()
 	for _, name := range r.Gone {
 		delete(fields, name)
 	}
@@ -187,7 +191,7 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 	if !ok || !d.updateTime.Equal(r.UpdateTime) {
 		return rollup.ErrConflict
 	}
-	fields := maps.Clone(d.fields)
+	fields := d.clone()
 	for _, field := range slices.Concat(c.Template.Totals(), r.Tally.Former, []string{document.TallyField}) {
 		delete(fields, field)
 	}
@@ -239,10 +243,7 @@ func (s *Store) Increment(path, field string, n int64) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d, _ := s.get(path)
-	fields := maps.Clone(d.fields)
-	if fields == nil {
-		fields = make(map[string]any)
-	}
+	fields := d.clone()
 	old, _ := fields[field].(int64)
 	fields[field] = old + n
 	return s.put(path, fields)

@@ -43,14 +43,14 @@ func (d *Destination) UnmarshalText(text []byte) error {
 // (https://docs.cloud.google.com/stackdriver/docs/otlp/overview).
 const Endpoint = "telemetry.googleapis.com:443"
 
-// startLimit is how long Start may take. Credentials and the resource are asked of Google's metadata
-// server, without which telemetry cannot be, and for which no event is to wait until it is delivered
-// again. The server answers in milliseconds when it does.
+// startLimit is how long Start may take. Credentials and the resource are asked of Google's
+// metadata server, without which telemetry cannot be, and for which no event is to wait until it is
+// delivered again. The server answers in milliseconds when it does.
 const startLimit = 2 * time.Second
 
 // Start returns a Telemetry that exports to the destination; nil when that is Off. Project is where
-// Google Cloud keeps it; empty, the one that the process runs in. Nothing is sent yet. It fails when
-// that is not ready within two seconds.
+// Google Cloud keeps it; empty, the one that the process runs in. Nothing is sent yet. It fails
+// when that is not ready within two seconds.
 func Start(d Destination, project string, every time.Duration, billed func() (reads, writes, deletes int64), logger *slog.Logger) (*Telemetry, error) {
 	if d == Off {
 		return nil, nil

@@ -87,7 +87,7 @@ var outcomes = func() map[Outcome]metric.MeasurementOption {
 	return made
 }()
 
-// Event records how an event ended. Held is how long it was held, negative if it was not.
+// Event records how an event ended. The duration held is negative if it was not held.
 func (t *Telemetry) Event(ctx context.Context, o Outcome, held time.Duration) {
 	if t == nil {
 		return
@@ -98,8 +98,8 @@ func (t *Telemetry) Event(ctx context.Context, o Outcome, held time.Duration) {
 	}
 }
 
-// Lag records how much later than the commit of an event's change as_of is of the roll-up that covers
-// the event. Both times are Firestore's.
+// Lag records how much later than the commit of an event's change as_of is of the roll-up that
+// covers the event. Both times are Firestore's.
 func (t *Telemetry) Lag(ctx context.Context, lag time.Duration) {
 	if t != nil {
 		t.lag.Record(ctx, lag.Seconds())
@@ -144,9 +144,4 @@ func (t *Telemetry) Audited(ctx context.Context, r rollup.Report) {
 		t.audited.Add(ctx, int64(n), outcome(what))
 	}
 	t.drift.Add(ctx, int64(r.Drift))
-}
-
-// failed counts a failed call of Firestore.
-func (t *Telemetry) failed(ctx context.Context, operation, class string) {
-	t.errors.Add(ctx, 1, metric.WithAttributeSet(attribute.NewSet(attribute.String("operation", operation), attribute.String("error.type", class))))
 }

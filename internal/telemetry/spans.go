@@ -2,82 +2,60 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
+	"github.com/firestore-tally/tally/rollup"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A Span is open until it ends. The zero Span is one that is not recorded.
-type Span struct{ span trace.Span }
-
-// End ends the span, with an error unless that is nil.
-func (s Span) End(err error) {
-	if s.span == nil {
-		return
-	}
-	if err != nil {
-		s.span.SetStatus(codes.Error, err.Error())
-	}
-	s.span.End()
-}
-
-// Set notes what the span is about.
-func (s Span) Set(key, value string) {
-	if s.span != nil {
-		s.span.SetAttributes(attribute.String(key, value))
-	}
-}
-
-// detailed is the key of contexts in which each call of Firestore gets a span: those of events. A
-// tick's calls would be too many.
-type detailed struct{}
-
-// StartEvent starts the span of an event that came with the header, as a child of the trace that it
-// names.
-func (t *Telemetry) StartEvent(ctx context.Context, header http.Header) (context.Context, Span) {
+// Start starts the span of a request, as a child of the trace that the request's header names. Off,
+// it returns ctx and a span that is not recorded.
+func (t *Telemetry) Start(ctx context.Context, name string, header http.Header) (context.Context, trace.Span) {
 	if t == nil {
-		return ctx, Span{}
+		return ctx, trace.SpanFromContext(ctx)
 	}
-	ctx, s := t.startRequest(ctx, "event", header)
-	if s.span.IsRecording() {
-		ctx = context.WithValue(ctx, detailed{}, true)
-	}
-	return ctx, s
-}
-
-// StartTick starts the span of a call of RollUpOnSchedule.
-func (t *Telemetry) StartTick(ctx context.Context, header http.Header) (context.Context, Span) {
-	if t == nil {
-		return ctx, Span{}
-	}
-	return t.startRequest(ctx, "tick", header)
-}
-
-func (t *Telemetry) startRequest(ctx context.Context, name string, header http.Header) (context.Context, Span) {
 	ctx = trace.ContextWithRemoteSpanContext(ctx, Parent(header))
-	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
-	return ctx, Span{span}
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
 }
 
-// startCall starts the span of a call of Firestore, if it is made for an event whose trace is
-// recorded.
-func (t *Telemetry) startCall(ctx context.Context, name string) (context.Context, Span) {
-	if ctx.Value(detailed{}) == nil {
-		return ctx, Span{}
+// End ends a span, with an error unless that is nil.
+func End(span trace.Span, err error) {
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
 	}
-	ctx, span := t.tracer.Start(ctx, name)
-	return ctx, Span{span}
+	span.End()
 }
 
-// Parent returns the span that a request's header names as its parent, in W3C's traceparent or in
-// Google Cloud's older X-Cloud-Trace-Context; an invalid one if there is none.
+// Parent returns the span that a request's header names as its parent, in W3C's traceparent; an
+// invalid one if there is none.
 func Parent(header http.Header) trace.SpanContext {
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(header))
-	if parent := trace.SpanContextFromContext(ctx); parent.IsValid() {
-		return parent
+	return trace.SpanContextFromContext(ctx)
+}
+
+// Calling returns what records calls of Firestore, for rollup.Options: their failures, by the class
+// of the error, and if spans, a span each. Off, it returns nil.
+func (t *Telemetry) Calling(spans bool, class func(error) string) func(context.Context, string) (context.Context, func(error)) {
+	if t == nil {
+		return nil
 	}
-	return parseCloudTrace(header.Get("X-Cloud-Trace-Context"))
+	return func(ctx context.Context, operation string) (context.Context, func(error)) {
+		var span trace.Span
+		if spans {
+			ctx, span = t.tracer.Start(ctx, operation)
+		}
+		return ctx, func(err error) {
+			if spans {
+				End(span, err)
+			}
+			if err != nil && !errors.Is(err, rollup.ErrConflict) {
+				t.errors.Add(ctx, 1, metric.WithAttributes(attribute.String("operation", operation), attribute.String("error.type", class(err))))
+			}
+		}
+	}
 }

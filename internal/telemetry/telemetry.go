@@ -1,9 +1,9 @@
-// Package telemetry records what the functions do as OpenTelemetry metrics and spans, and exports it
-// while a request is served, because Cloud Run may take the CPU away between requests. A nil
+// Package telemetry records what the functions do as OpenTelemetry metrics and spans, and exports
+// it while a request is served, because Cloud Run may take the CPU away between requests. A nil
 // *Telemetry is telemetry that is off: it records nothing and costs nothing.
 //
-// docs/observability.md lists the metrics; a test keeps the two equal. No attribute of a metric names
-// a counter, or anything else of which there may be many.
+// docs/observability.md lists the metrics; a test keeps the two equal. No attribute of a metric
+// names a counter, or anything else of which there may be many.
 package telemetry
 
 import (
@@ -57,7 +57,8 @@ func New(o Options) (*Telemetry, error) {
 	t := &Telemetry{reader: sdkmetric.NewManualReader(), metrics: o.Metrics, every: o.Every, logger: o.Logger}
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(t.reader), sdkmetric.WithResource(o.Resource))
 	t.spans = sdktrace.NewTracerProvider(
-		// Spans are exported by Flush, or when many are there, which they are only while requests are served.
+		// Spans are exported by Flush, or when many are there, which they are only while requests
+		// are served.
 		sdktrace.WithBatcher(o.Spans, sdktrace.WithBatchTimeout(time.Hour), sdktrace.WithExportTimeout(flushTimeout)),
 		sdktrace.WithResource(o.Resource))
 	t.tracer = t.spans.Tracer(scope)
@@ -76,14 +77,15 @@ const (
 	// ends before the trigger's subscription delivers the event again, after 10 s.
 	flushTimeout = 1500 * time.Millisecond
 
-	// lastTimeout bounds the exports that nothing but the end of a process waits for. Cloud Run kills a
-	// process 10 s after SIGTERM (https://cloud.google.com/run/docs/container-contract#instance-shutdown).
+	// lastTimeout bounds the exports that nothing but the end of a process waits for. Cloud Run
+	// kills a process 10 s after SIGTERM
+	// (https://cloud.google.com/run/docs/container-contract#instance-shutdown).
 	lastTimeout = 5 * time.Second
 )
 
-// Flush exports what was recorded if the last export began longer ago than Options.Every. It returns
-// at once while another export is in work. A failed export is logged; metrics are cumulative, so the
-// next one makes up for it, while its spans are lost.
+// Flush exports what was recorded if the last export began longer ago than Options.Every. It
+// returns at once while another export is in work. A failed export is logged; metrics are
+// cumulative, so the next one makes up for it, while its spans are lost.
 func (t *Telemetry) Flush(ctx context.Context) {
 	if t == nil || !t.due() || !t.exporting.TryLock() {
 		return

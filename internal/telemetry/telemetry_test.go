@@ -112,42 +112,16 @@ func everything(ctx context.Context, t *Telemetry) {
 	t.Tick(ctx, true)
 	t.Tick(ctx, false)
 	t.Audited(ctx, rollup.Report{RolledUp: 2, Unchanged: 3, Removed: 4, Failed: 5, Drift: 1})
-	class := func(error) string { return "Unavailable" }
-	s := t.Store(&broken{Store: new(memstore.Store)}, class)
-	_ = s.Remove(ctx, likes, rollup.RollUp{})
-	_ = s.Write(ctx, likes, rollup.RollUp{})
-	_, _ = s.View(ctx, likes)
-	if v, err := t.Store(&unsummed{new(memstore.Store)}, class).View(ctx, likes); err == nil {
-		_, _ = v.Sum(ctx)
+	calling := t.Calling(true, func(error) string { return "Unavailable" })
+	for _, operation := range []string{"look", "sum", "write", "remove"} {
+		for _, err := range []error{nil, errBroken, fmt.Errorf("w: %w", rollup.ErrConflict)} { // a write that is refused is no error
+			_, called := calling(ctx, operation)
+			called(err)
+		}
 	}
-	// A write that is refused is no error.
-	_ = t.Store(new(memstore.Store), class).Write(ctx, likes, rollup.RollUp{UpdateTime: time.Unix(1, 0)})
 }
-
-// A broken store fails.
-type broken struct{ *memstore.Store }
 
 var errBroken = errors.New("broken")
-
-func (broken) Remove(context.Context, rollup.Counter, rollup.RollUp) error { return errBroken }
-func (broken) Write(context.Context, rollup.Counter, rollup.RollUp) error  { return errBroken }
-func (broken) View(context.Context, rollup.Counter) (rollup.Snapshot, error) {
-	return nil, errBroken
-}
-
-// An unsummed store's sums fail.
-type unsummed struct{ *memstore.Store }
-
-func (s unsummed) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
-	v, err := s.Store.View(ctx, c)
-	return unsummedSnapshot{v}, err
-}
-
-type unsummedSnapshot struct{ rollup.Snapshot }
-
-func (unsummedSnapshot) Sum(context.Context) (rollup.Totals, error) {
-	return rollup.Totals{}, errBroken
-}
 
 func TestMetrics(t *testing.T) {
 	telemetry, metrics, _, _ := newTelemetry(t)
@@ -241,8 +215,8 @@ func TestFlush(t *testing.T) {
 				t.Errorf("%s: %d exports so far, want %d", what, metrics.exports, want)
 			}
 		}
-		_, span := telemetry.StartTick(t.Context(), nil)
-		span.End(errors.New("failed"))
+		_, span := telemetry.Start(t.Context(), "tick", nil)
+		End(span, errors.New("failed"))
 		flush("at first", 1)
 		if got := spans.GetSpans(); len(got) != 1 || got[0].Status.Description != "failed" {
 			t.Errorf("spans %v, want the tick's", got)
@@ -268,24 +242,27 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// An event's calls are its children, those of a tick are not recorded.
+// The calls for an event are its children; those of a tick have no spans.
 func TestSpans(t *testing.T) {
 	telemetry, _, spans, _ := newTelemetry(t)
-	c := rollup.NewCoalescer(telemetry.Store(new(memstore.Store), func(error) string { return "" }),
-		rollup.Options{Cadence: time.Second, Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	options := rollup.Options{Cadence: time.Second, Timeout: time.Second, Logger: slog.New(slog.DiscardHandler), Calling: telemetry.Calling(true, nil)}
+	c := rollup.NewCoalescer(new(memstore.Store), options)
 	header := http.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
-	ctx, event := telemetry.StartEvent(t.Context(), header)
+	ctx, event := telemetry.Start(t.Context(), "event", header)
 	if _, err := c.Changed(ctx, likes, rollup.Event{ID: "e"}); err != nil {
 		t.Fatal(err)
 	}
-	event.End(nil)
-	ctx, tick := telemetry.StartTick(t.Context(), header)
-	if _, err := telemetry.Store(new(memstore.Store), nil).View(ctx, likes); err != nil {
-		t.Fatal(err)
+	event.End()
+	ctx, tick := telemetry.Start(t.Context(), "tick", header)
+	options.Calling = telemetry.Calling(false, nil)
+	var store memstore.Store
+	store.Put("counters/likes/shards/0", map[string]any{"count": int64(1)})
+	if r, err := rollup.Audit(ctx, &store, rollup.Routes{likes.Template.Routes[0]}, rollup.AuditOptions{Options: options, Concurrency: 1}); err != nil || r.RolledUp != 1 {
+		t.Fatalf("%+v, %v", r, err)
 	}
-	tick.End(nil)
-	_, unsampled := telemetry.StartEvent(t.Context(), http.Header{"Traceparent": {"00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}})
-	unsampled.End(nil)
+	tick.End()
+	_, unsampled := telemetry.Start(t.Context(), "event", http.Header{"Traceparent": {"00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}})
+	unsampled.End()
 	telemetry.FlushNow(t.Context())
 
 	names := map[string]string{"b7ad6b7169203331": "request"}
@@ -313,13 +290,8 @@ func TestParent(t *testing.T) {
 	}{
 		{"W3C, sampled", "Traceparent", "00-" + trace + "-" + span + "-01", trace + " " + span + " true"},
 		{"W3C, not sampled", "Traceparent", "00-" + trace + "-" + span + "-00", trace + " " + span + " false"},
-		{"Google Cloud, sampled", "X-Cloud-Trace-Context", trace + "/13235353014750950193;o=1", trace + " " + span + " true"},
-		{"Google Cloud, not sampled", "X-Cloud-Trace-Context", strings.ToUpper(trace) + "/13235353014750950193;o=0", trace + " " + span + " false"},
-		{"Google Cloud, no options", "X-Cloud-Trace-Context", trace + "/13235353014750950193", trace + " " + span + " false"},
-		{"no span", "X-Cloud-Trace-Context", trace, ""},
-		{"no decimal", "X-Cloud-Trace-Context", trace + "/" + span, ""},
-		{"no trace", "X-Cloud-Trace-Context", "/1;o=1", ""},
-		{"span 0", "X-Cloud-Trace-Context", trace + "/0;o=1", ""},
+		{"no parent", "Traceparent", "00-" + trace + "-0000000000000000-01", ""},
+		{"malformed", "Traceparent", trace + "/" + span, ""},
 		{"none", "X", "", ""},
 	} {
 		got := ""
@@ -345,15 +317,11 @@ func TestOff(t *testing.T) {
 	telemetry.Audited(t.Context(), rollup.Report{})
 	telemetry.Flush(t.Context())
 	telemetry.FlushNow(t.Context())
-	for _, start := range []func(context.Context, http.Header) (context.Context, Span){telemetry.StartEvent, telemetry.StartTick} {
-		ctx, span := start(t.Context(), nil)
-		span.Set("k", "v")
-		span.End(nil)
-		if ctx != t.Context() {
-			t.Error("a context of its own")
-		}
+	ctx, span := telemetry.Start(t.Context(), "event", nil)
+	if End(span, nil); ctx != t.Context() || span.IsRecording() {
+		t.Error("a span of its own")
 	}
-	if s := new(memstore.Store); telemetry.Store(s, nil) != rollup.AuditStore(s) {
-		t.Error("a store of its own")
+	if telemetry.Calling(true, nil) != nil {
+		t.Error("calls are recorded")
 	}
 }

@@ -21,10 +21,10 @@ var ErrNoEvent = errors.New("not a CloudEvent")
 // FromRequest returns the CloudEvent in r. Its error is ErrNoEvent, or wraps ErrMalformed, or says
 // that the request was not received whole, most likely because the caller went away.
 //
-// Of an event in HTTP's binary content mode, as Eventarc sends it, only what Decode reads and the
-// log names is taken, and the time, which is that of the change's commit: the SDK's parsing of every
-// attribute costs more than all else that is done for an absorbed event. Whatever else may be a
-// CloudEvent is left to the SDK.
+// Eventarc sends events in HTTP's binary content mode. FromRequest takes from such an event only
+// what Decode reads and the log names, and its time, which is that of the change's commit: to parse
+// every attribute with the SDK costs more than all else that is done for an absorbed event. It
+// leaves other requests that may be CloudEvents to the SDK.
 func FromRequest(r *http.Request) (event.Event, error) {
 	data, err := body(r)
 	if err != nil {

@@ -30,8 +30,8 @@ const protobuf = "application/protobuf"
 // it is delivered. Check with errors.Is.
 var ErrMalformed = errors.New("malformed event")
 
-// A Change says that a document was created, updated or deleted. It is all that is kept of an event: a
-// roll-up reads the rest.
+// A Change says that a document was created, updated or deleted. It is all that is kept of an
+// event: a roll-up reads the rest.
 type Change struct {
 	ID        string    // of the event
 	Committed time.Time // as the event says; zero: unknown
@@ -39,22 +39,23 @@ type Change struct {
 	Database  string // such as "(default)"
 	Path      string // of the document, below the database's root
 
-	// UpdateTime is the latest update time that the event's documents carry: of the change itself, but
-	// for a deletion. Zero: unknown.
+	// UpdateTime is the latest update time that the event's documents carry: of the change itself,
+	// but for a deletion. Zero: unknown.
 	UpdateTime time.Time
 
-	// Unchanged says that the document existed before and after, and that none of the fields that count
-	// was changed, by the event's own old and new values.
+	// Unchanged says that the document existed before and after, and that none of the fields that
+	// count was changed, by the event's own old and new values.
 	Unchanged bool
 }
 
-// Decode returns the change that e tells. Of a document at a path, only the fields that fields returns
-// count.
+// Decode returns the change that e tells. For a document at a path, fields returns the names of the
+// fields that count.
 func Decode(e event.Event, fields func(path string) []string) (Change, error) {
 	if !strings.HasPrefix(e.Type(), typePrefix) {
 		return Change{}, fmt.Errorf("%w: its type is %q, not %swritten", ErrMalformed, e.Type(), typePrefix)
 	}
-	// Parsing the media type costs more than decoding the rest, and without parameters is not needed.
+	// Parsing the media type costs more than decoding the rest, and without parameters is not
+	// needed.
 	if e.DataContentType() != protobuf && e.DataMediaType() != protobuf {
 		return Change{}, fmt.Errorf("%w: its content type is %q, not %s", ErrMalformed, e.DataContentType(), protobuf)
 	}
@@ -91,7 +92,7 @@ func fieldNumber(m proto.Message, name protoreflect.Name) protowire.Number {
 	return m.ProtoReflect().Descriptor().Fields().ByName(name).Number()
 }
 
-// A data is a DocumentEventData. Whatever it holds twice is merged, as in protocol buffers. The
+// A data is a DocumentEventData. Fields that it holds twice are merged, as in protocol buffers. The
 // documents' fields are not decoded: whatever they are, the document was written.
 type data struct {
 	value, oldValue document
@@ -155,7 +156,7 @@ func (d *data) name() string {
 	return string(d.oldValue.name)
 }
 
-// changed reports whether any of the fields may be another than before. What cannot be read may be.
+// changed reports whether any of the fields may be another than before. A field that cannot be read may be.
 func (d *data) changed(fields []string) bool {
 	for _, field := range fields {
 		old, oldErr := d.oldValue.field(field)
@@ -191,8 +192,8 @@ func (d *document) field(name string) (value []byte, err error) {
 	return value, err
 }
 
-// masks reports whether the update mask may name the field, or what is in it. A path that begins with a
-// quoted name may name any field.
+// masks reports whether the update mask may name the field, or what is in it. A path that begins
+// with a quoted name may name any field.
 func (d *data) masks(field string) bool {
 	found := false
 	err := eachField(d.mask, func(number protowire.Number, path []byte) error {

@@ -58,8 +58,8 @@ func updatedAt(t time.Time) *firestoredata.Document {
 // count says that the field count counts.
 func count(string) []string { return []string{"count"} }
 
-// TestUnchanged: an event changes no total if it is an update, and its old and new values of all fields
-// that count are equal. What it does not tell is taken for a change.
+// TestUnchanged: an event changes no total if it is an update, and its old and new values of all
+// fields that count are equal. What it does not tell is taken for a change.
 func TestUnchanged(t *testing.T) {
 	integer := func(i int64) *firestoredata.Value {
 		return &firestoredata.Value{ValueType: &firestoredata.Value_IntegerValue{IntegerValue: i}}
@@ -170,8 +170,8 @@ func TestDecodeGarbage(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no bytes crash the decoder, what it accepts names a document, and what protocol buffers
-// decode in full it decodes alike.
+// FuzzDecode: no bytes crash the decoder, what it accepts names a document, and what protocol
+// buffers decode in full it decodes alike.
 func FuzzDecode(f *testing.F) {
 	f.Add(marshal(f, &firestoredata.DocumentEventData{Value: document(name), OldValue: document(name)}))
 	f.Add(marshal(f, &firestoredata.DocumentEventData{OldValue: document("projects/p/databases/eu/documents/a/größe: 三")}))

@@ -22,7 +22,7 @@ func route(t *testing.T, text string) *rollup.Route {
 
 // walk finds all counters and all roll-ups of the route, limit at a time, and returns their paths
 // sorted.
-func walk(t *testing.T, b Backend, r *rollup.Route, limit int) (shards, rollUps []string) {
+func walk(t *testing.T, b backend, r *rollup.Route, limit int) (shards, rollUps []string) {
 	t.Helper()
 	rollUp := func(c rollup.Counter) string { return c.RollUp }
 	for _, by := range []struct {
@@ -55,7 +55,7 @@ func walk(t *testing.T, b Backend, r *rollup.Route, limit int) (shards, rollUps 
 	return shards, rollUps
 }
 
-func testWalks(t *testing.T, b Backend) {
+func testWalks(t *testing.T, b backend) {
 	for _, path := range []string{
 		"counters/missing parent/shards/0", "counters/parent", "counters/parent/shards/0", "counters/parent/shards/1", "counters/parent!/shards/0",
 		"counters/a/shards/0", "counters/a b/shards/0", "counters/a-b/shards/0",
@@ -100,7 +100,7 @@ func testWalks(t *testing.T, b Backend) {
 	}
 }
 
-func testLongWalks(t *testing.T, b Backend) {
+func testLongWalks(t *testing.T, b backend) {
 	var shards, rollUps []string
 	for i := range 350 { // more than a page of Firestore's listings
 		shards = append(shards, fmt.Sprintf("many/%03d/shards", i))
@@ -117,7 +117,7 @@ func testLongWalks(t *testing.T, b Backend) {
 	}
 }
 
-func testRollUpsReads(t *testing.T, b Backend) {
+func testRollUpsReads(t *testing.T, b backend) {
 	for _, r := range []*rollup.Template{likes.Template, route(t, "shards/{s} -> rollups/likes : count").Template} {
 		for _, test := range []struct {
 			fields map[string]any
@@ -138,7 +138,7 @@ func testRollUpsReads(t *testing.T, b Backend) {
 	}
 }
 
-func testRemove(t *testing.T, b Backend) {
+func testRemove(t *testing.T, b backend) {
 	two := counter("c/{c}/s/{s} -> r/{c} : likes, views", "c/x/s")
 	for _, test := range []struct{ fields, want map[string]any }{
 		{map[string]any{"likes": 0, "views": 0, "tally": map[string]any{"as_of": someTime}}, nil},
@@ -156,7 +156,7 @@ func testRemove(t *testing.T, b Backend) {
 	}
 }
 
-func testRemoveRefused(t *testing.T, b Backend) {
+func testRemoveRefused(t *testing.T, b backend) {
 	for _, fields := range []map[string]any{{"count": 1}, {"count": 1, "title": "x"}} {
 		old := rollup.RollUp{UpdateTime: b.Put(t, likes.RollUp, fields)}
 		b.Delete(t, likes.RollUp)
@@ -173,7 +173,7 @@ func testRemoveRefused(t *testing.T, b Backend) {
 	}
 }
 
-func testCursor(t *testing.T, b Backend) {
+func testCursor(t *testing.T, b backend) {
 	c, err := b.LoadCursor(t.Context())
 	if d := cmp.Diff(rollup.Cursor{}, c); d != "" || err != nil {
 		t.Errorf("an empty database's: %v (-want +got):\n%s", err, d)

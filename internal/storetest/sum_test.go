@@ -1,0 +1,143 @@
+package storetest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+)
+
+// A sum is shards and what they add up to, read either way.
+type sum struct {
+	name      string
+	fields    string // of the route; "" means count
+	shards    []map[string]any
+	want      map[string]rollup.Number
+	numShards int64
+	malformed []string // "shard field"
+}
+
+func count(values ...any) []map[string]any {
+	var shards []map[string]any
+	for _, v := range values {
+		shards = append(shards, map[string]any{"count": v})
+	}
+	return shards
+}
+
+func only(n rollup.Number) map[string]rollup.Number { return map[string]rollup.Number{"count": n} }
+
+var sums = []sum{
+	{name: "one", shards: count(42), want: only(rollup.Int(42)), numShards: 1},
+	{name: "negative", shards: count(-5, 2), want: only(rollup.Int(-3)), numShards: 2},
+	{name: "to zero", shards: count(-5, 5), want: only(rollup.Int(0)), numShards: 2},
+	{name: "doubles", shards: count(0.5, 0.25), want: only(rollup.Double(0.75)), numShards: 2},
+	{name: "mixed", shards: count(1, 0.5), want: only(rollup.Double(1.5)), numShards: 2},
+	{name: "whole doubles stay doubles", shards: count(1.0, 2.0), want: only(rollup.Double(3)), numShards: 2},
+	{name: "above 2^53", shards: count(1<<53, 1, 1<<53), want: only(rollup.Int(1<<54 + 1)), numShards: 3},
+	{name: "largest", shards: count(math.MaxInt64-1, 1), want: only(rollup.Int(math.MaxInt64)), numShards: 2},
+	{name: "smallest", shards: count(math.MinInt64+1, -1), want: only(rollup.Int(math.MinInt64)), numShards: 2},
+	{name: "beyond int64", shards: count(math.MaxInt64, math.MaxInt64), want: only(rollup.Double(1 << 64)), numShards: 2},
+	{name: "text", shards: count(5, "7"), want: only(rollup.Int(5)), numShards: 2, malformed: []string{"1 count"}},
+	{name: "text alone", shards: count("7"), want: only(rollup.Int(0)), numShards: 1, malformed: []string{"0 count"}},
+	{name: "text among doubles", shards: count(0.5, 0.25, "x", 0.125), want: only(rollup.Double(0.875)), numShards: 4, malformed: []string{"2 count"}},
+	{name: "text among large", shards: count(math.MaxInt64, math.MaxInt64, true), want: only(rollup.Double(1 << 64)), numShards: 3, malformed: []string{"2 count"}},
+	{name: "null, boolean, array, map, timestamp", shards: count(1, nil, true, []any{1}, map[string]any{"count": 1}, someTime), want: only(rollup.Int(1)), numShards: 6,
+		malformed: []string{"1 count", "2 count", "3 count", "4 count", "5 count"}},
+	{name: "NaN", shards: count(1, math.NaN(), 2), want: only(rollup.Int(3)), numShards: 3, malformed: []string{"1 count"}},
+	{name: "infinite", shards: count(math.Inf(1), 2.5, math.Inf(-1)), want: only(rollup.Double(2.5)), numShards: 3, malformed: []string{"0 count", "2 count"}},
+	{name: "beyond the largest double", shards: count(math.MaxFloat64, math.MaxFloat64), want: only(rollup.Double(math.MaxFloat64)), numShards: 2},
+	{name: "shards without the field", shards: []map[string]any{{"count": 1}, {"other": 2}}, want: only(rollup.Int(1)), numShards: 1},
+	{name: "two fields, some with one", fields: "likes, views", shards: []map[string]any{{"likes": 1}, {"views": 2}, {"likes": 10, "views": 20}, {"other": 1}},
+		want: map[string]rollup.Number{"likes": rollup.Int(11), "views": rollup.Int(22)}, numShards: 2},
+	{name: "two fields, most in the second", fields: "likes, views", shards: []map[string]any{{"likes": 1}, {"views": 2}, {"views": "x"}},
+		want: map[string]rollup.Number{"likes": rollup.Int(1), "views": rollup.Int(2)}, numShards: 2, malformed: []string{"2 views"}},
+	{name: "text beside a sum of 0", shards: count(-5, "x", 5, nil), want: only(rollup.Int(0)), numShards: 4, malformed: []string{"1 count", "3 count"}},
+	{name: "numbers that cancel out", shards: count(1e300, 1, -1e300, math.NaN()), want: only(rollup.Double(1)), numShards: 4, malformed: []string{"3 count"}},
+	{name: "two fields, text in one", fields: "likes, views", shards: []map[string]any{{"likes": 1, "views": "x"}, {"views": 2}},
+		want: map[string]rollup.Number{"likes": rollup.Int(1), "views": rollup.Int(2)}, numShards: 2, malformed: []string{"0 views"}},
+	{name: "two fields, NaN in one", fields: "likes, views", shards: []map[string]any{{"likes": math.NaN(), "views": 1}, {"likes": 2}},
+		want: map[string]rollup.Number{"likes": rollup.Int(2), "views": rollup.Int(1)}, numShards: 2, malformed: []string{"0 likes"}},
+	{name: "two fields, no shards", fields: "likes, views", want: map[string]rollup.Number{"likes": rollup.Int(0), "views": rollup.Int(0)}},
+	{name: "a field of many characters", fields: "a b-c’é😀", shards: []map[string]any{{"a b-c’é😀": 3}}, want: map[string]rollup.Number{"a b-c’é😀": rollup.Int(3)}, numShards: 1},
+}
+
+func (s sum) run(t *testing.T, b backend, option string) {
+	fields := s.fields
+	if fields == "" {
+		fields = "count"
+	}
+	c := counter("c/{c}/s/{s} -> r/{c} : "+fields+option, "c/x/s")
+	for i, shard := range s.shards {
+		b.Put(t, fmt.Sprintf("c/x/s/%d", i), shard)
+	}
+	b.Put(t, "c/y/s/0", map[string]any{"count": 1000, "likes": 1000, "views": 1000}) // another counter's
+	v := look(t, b, c)
+	if d := diff(rollup.Totals{Sums: s.want, Shards: []int64{s.numShards}, Malformed: int64(len(s.malformed))}, v.totals); d != "" {
+		t.Errorf("totals (-want +got):\n%s", d)
+	}
+	var malformed []string
+	for _, m := range v.malformed {
+		malformed = append(malformed, strings.TrimPrefix(m.Shard, "c/x/s/")+" "+m.Field)
+		if m.Reason == "" {
+			t.Errorf("%s: no reason given", m.Shard)
+		}
+	}
+	slices.Sort(malformed)
+	if d := cmp.Diff(s.malformed, malformed); d != "" {
+		t.Errorf("malformed (-want +got):\n%s", d)
+	}
+}
+
+// testSeveralRoutes: the totals of routes of one template are summed in one snapshot, each over its
+// own source. count() counts documents, whatever they hold.
+func testSeveralRoutes(t *testing.T, b backend) {
+	routes, err := rollup.ParseRoutes(`
+		posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
+		posts/{p}/ratings/{user} -> posts/{p} : count() as ratings, stars, half as halves : existing
+		log/{p}/old/{user} -> posts/{p} : views : documents : existing`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, ok := routes[1].Template.Counter("posts/7")
+	if !ok {
+		t.Fatal("posts/7 is no counter")
+	}
+	empty := rollup.Totals{Shards: []int64{0, 0, 0}, Sums: map[string]rollup.Number{
+		"likes": rollup.Int(0), "ratings": rollup.Int(0), "stars": rollup.Int(0), "halves": rollup.Int(0), "views": rollup.Int(0)}}
+	if d := diff(empty, look(t, b, c).totals); d != "" {
+		t.Errorf("no documents (-want +got):\n%s", d)
+	}
+	for path, fields := range map[string]map[string]any{
+		"posts/7/likes/a": {}, "posts/7/likes/b": {"text": "x"}, "posts/7/likes/c": {"count": "x"}, "posts/8/likes/a": {},
+		"posts/7/ratings/a": {"stars": 5}, "posts/7/ratings/b": {"stars": 4, "half": 0.5}, "posts/7/ratings/c": {"stars": "five"}, "posts/7/ratings/d": {}, "posts/7/ratings/e": {"half": nil},
+		"log/7/old/a": {"views": 7}, "log/7/old/b": {"views": "many"}, "log/8/old/a": {"views": 100},
+	} {
+		b.Put(t, path, fields)
+	}
+	s := open(t, b, c)
+	b.Delete(t, "posts/7/likes/a")
+	b.Put(t, "posts/7/ratings/f", map[string]any{"stars": 100})
+	want := rollup.Totals{Shards: []int64{3, 5, 2}, Malformed: 3, Sums: map[string]rollup.Number{
+		"likes": rollup.Int(3), "ratings": rollup.Int(5), "stars": rollup.Int(9), "halves": rollup.Double(0.5), "views": rollup.Int(7)}}
+	got := sumOf(t, s)
+	if d := diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if n := got.NumShards(); n != 10 {
+		t.Errorf("%d documents were counted, want 10", n)
+	}
+	malformed, err := s.Malformed(t.Context(), 10)
+	var named []string
+	for _, m := range malformed {
+		named = append(named, m.Shard+" "+m.Field)
+	}
+	slices.Sort(named)
+	if d := cmp.Diff([]string{"log/7/old/b views", "posts/7/ratings/c stars", "posts/7/ratings/e half"}, named); d != "" || err != nil {
+		t.Errorf("malformed: %v (-want +got):\n%s", err, d)
+	}
+}

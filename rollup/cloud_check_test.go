@@ -1,0 +1,227 @@
+package rollup_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// counter returns the truth about a counter.
+func (s *simulation) counter(c rollup.Counter) *simulatedCounter {
+	return s.counters[slices.IndexFunc(s.counters, func(sc *simulatedCounter) bool { return sc.RollUp == c.RollUp })]
+}
+
+// remove removes a roll-up, and checks that it might be.
+func (s *simulation) remove(ctx context.Context, c rollup.Counter, r rollup.RollUp, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counter := s.counter(c)
+	if err := s.store.Remove(ctx, c, r); err != nil {
+		s.tell("%s: %v", name, err)
+		return err
+	}
+	s.tell("%s: %s is removed", name, c.RollUp)
+	if s.existing {
+		s.breach("%s: %s, the app's own, was removed", name, c.RollUp)
+	}
+	if now := s.store.Now(); r.Tally.NumShards != 0 || now.Sub(counter.asOf) <= time.Hour {
+		s.breach("%s: %s was removed %v after it held %d shards", name, c.RollUp, now.Sub(counter.asOf), r.Tally.NumShards)
+	}
+	counter.removed, counter.paced = true, nil
+	return nil
+}
+
+// commit applies a write of a roll-up, and checks it against the truth.
+func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.RollUp, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counter := s.counter(c)
+	if err := s.store.Write(ctx, c, r); err != nil {
+		s.tell("%s: %v", name, err)
+		s.outcome.refused++
+		return err
+	}
+	s.outcome.rollUps++
+	asOf, shards := r.Tally.AsOf, r.Tally.NumShards
+	s.tell("%s: %s holds %v of %d shards as of %s", name, c.RollUp, r.Sums, shards, s.clock(asOf))
+	if s.existing && r.UpdateTime.IsZero() {
+		s.breach("%s: %s, the app's own, was created", name, c.RollUp)
+	}
+	if asOf.Before(counter.asOf) {
+		s.breach("%s: as_of of %s went back from %s to %s", name, c.RollUp, s.clock(counter.asOf), s.clock(asOf))
+	}
+	counter.asOf, counter.removed = asOf, false
+	counter.cover(asOf)
+	if is := counter.at(asOf); !maps.Equal(r.Sums, counter.totals(is)) || shards != is.documents() {
+		s.breach("%s: %s holds %v of %d shards as of %s; then it was %v of %d", name, c.RollUp, r.Sums, shards, s.clock(asOf), counter.totals(is), is.documents())
+	}
+	now := s.store.Now()
+	counter.commits, counter.paced = append(counter.commits, now), append(counter.paced, asOf)
+	if n, window, ok := tooMany(counter.paced, s.cadence, s.burst); !ok && !s.every { // a route that says every has two paces
+		s.breach("%s: %s was rolled up %d times within %v", name, c.RollUp, n, window)
+	}
+	for len(counter.behind) > 0 && !counter.behind[0].After(asOf) {
+		counter.lags = append(counter.lags, now.Sub(counter.behind[0]))
+		counter.behind = counter.behind[1:]
+	}
+	return nil
+}
+
+// tooMany checks the pace's promise for the windows that end with the last roll-up: in a window w
+// there are at most burst + w/cadence.
+func tooMany(asOfs []time.Time, cadence time.Duration, burst int) (n int, window time.Duration, ok bool) {
+	last := asOfs[len(asOfs)-1]
+	for i := range asOfs {
+		n, window = len(asOfs)-i, last.Sub(asOfs[i])
+		if n > burst+int(window/cadence) {
+			return n, window, false
+		}
+	}
+	return 0, 0, true
+}
+
+// check checks the quiet after the run. What the design names as a remainder must be repaired by an
+// audit; all else must be exact without.
+func (s *simulation) check() {
+	if s.every {
+		s.calm = true
+		s.keepAll()
+	}
+	for _, i := range s.all {
+		if n := i.coalescer.Active(); n != 0 {
+			s.breach("%s still remembers %d counters", i.name, n)
+		}
+	}
+	for _, c := range s.counters {
+		explained := false
+		for _, d := range s.deliveries {
+			if d.counter != c || !d.acked || s.covered(d) || d.same {
+				continue
+			}
+			if !s.explained(d) {
+				s.breach("%s was acknowledged and no roll-up covers it", d.name)
+			}
+			explained = true
+		}
+		for _, d := range s.deliveries {
+			explained = explained || d.counter == c && d.dropped
+		}
+		explained = explained || s.cameLate(c)
+		if explained && !s.exact(c) {
+			s.outcome.repaired++
+			s.tell("an audit repairs %s", c.RollUp)
+			continue
+		}
+		if !s.exact(c) {
+			s.breach("%s holds %v, the shards %d", c.RollUp, s.store.Get(c.RollUp), c.at(s.store.Now()).sum)
+		}
+	}
+	s.calm = true
+	for range 2 { // from where the last audit stopped, and from the beginning
+		i := s.newInstance()
+		if report, err := rollup.Audit(i.ctx, i, s.routes, i.auditOptions()); err != nil || !report.Complete {
+			s.breach("the last audit: %+v: %v", report, err)
+		}
+	}
+	for _, c := range s.counters {
+		if nothing := s.store.Get(c.RollUp) == nil && len(c.shards)+len(c.likes) == 0; !nothing && !s.exact(c) {
+			s.breach("after an audit %s holds %v, the shards %d", c.RollUp, s.store.Get(c.RollUp), c.at(s.store.Now()).sum)
+		}
+	}
+}
+
+// exact reports whether a counter's roll-up is the sum of its shards, or was removed and there are
+// none.
+func (s *simulation) exact(c *simulatedCounter) bool {
+	if len(c.truth) == 0 {
+		return true
+	}
+	is := c.at(s.store.Now())
+	fields := s.store.Get(c.RollUp)
+	if s.existing && c.came.IsZero() {
+		return fields == nil
+	}
+	if c.removed || s.every && fields == nil { // without an event a counter that has no shards is never seen
+		return fields == nil && len(c.shards)+len(c.likes) == 0
+	}
+	if tally := document.DecodeTally(fields["tally"]); s.existing && is.documents() == 0 && tally.AsOf.IsZero() {
+		return true // a document that Tally never wrote
+	}
+	for name, total := range c.totals(is) {
+		if fields[name] != total.Value() {
+			return false
+		}
+	}
+	return document.DecodeTally(fields["tally"]).NumShards == is.documents()
+}
+
+// explained reports whether an acknowledged event that nothing covers is a remainder that the
+// design names: what stood for it failed, and was not delivered again, because another copy had
+// been acknowledged before or because its retries were exhausted.
+func (s *simulation) explained(d *simulatedDelivery) bool {
+	for _, stood := range s.deliveries {
+		if stood.to != d.to || stood.counter != d.counter || stood.message == d.message || stood.nil ||
+			stood.arrival.After(d.arrival) || !stood.ended.After(d.arrival) {
+			continue
+		}
+		explained := stood.message.acked || stood.dropped
+		for _, again := range s.deliveries {
+			if again.message == stood.message && again.acked && again.since.After(d.arrival) {
+				explained = explained && s.explained(again)
+			}
+		}
+		if explained {
+			return true
+		}
+	}
+	return false
+}
+
+// breach notes that the engine's word was broken. The mutex is held, or nothing runs any more.
+func (s *simulation) breach(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.outcome.broken = append(s.outcome.broken, text)
+	s.tell("BROKEN: %s", text)
+}
+
+// tell adds to the history. The mutex is held, or nothing runs beside.
+func (s *simulation) tell(format string, args ...any) {
+	if s.kept {
+		s.history = append(s.history, happening{time.Since(s.began), fmt.Sprintf(format, args...)})
+	}
+}
+
+// clock returns a time of the database as the history tells it.
+func (s *simulation) clock(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Add(-s.store.Skew).Sub(s.began).String()
+}
+
+// story returns the history, a line for each happening.
+func (s *simulation) story() string {
+	var b strings.Builder
+	for _, h := range s.history {
+		fmt.Fprintf(&b, "%15v  %s\n", h.at.Truncate(time.Microsecond), h.what)
+	}
+	return b.String()
+}
+
+// sleepUntil waits until t and reports true, or false when ctx ends before.
+func sleepUntil(ctx context.Context, t time.Time) bool {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

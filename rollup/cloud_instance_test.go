@@ -1,0 +1,67 @@
+package rollup_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+func (s *simulation) auditSometime(name string) {
+	time.Sleep(s.chanceOf(1, name+" after", time.Millisecond, 6*time.Hour) + jitter(name))
+	i := s.newHelper(name)
+	_, _ = rollup.Audit(i.ctx, i, s.routes, i.auditOptions()) // may fail or crash
+}
+
+// newHelper starts an instance that takes no events.
+func (s *simulation) newHelper(name string) *instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.start(name)
+}
+
+// newInstance starts an instance. The mutex is held, or nothing runs yet.
+func (s *simulation) newInstance() *instance {
+	return s.start(fmt.Sprint("instance ", len(s.all)+1))
+}
+
+func (s *simulation) start(name string) *instance {
+	i := &instance{simulation: s, name: name, calls: make(map[string]int)}
+	i.ctx, i.crashed = context.WithCancelCause(context.Background())
+	i.coalescer = rollup.NewCoalescer(i, i.options())
+	i.ready = time.Now().Add(s.chanceOf(0.5*s.weather.slow, i.name+" starts slowly", time.Millisecond, 10*time.Second))
+	s.all = append(s.all, i)
+	s.tell("%s starts", i.name)
+	return i
+}
+
+func (i *instance) options() rollup.Options {
+	return rollup.Options{Cadence: i.cadence, Burst: i.burst, Timeout: hold / 2, Logger: slog.New(slog.DiscardHandler), Random: i.random}
+}
+
+func (i *instance) auditOptions() rollup.AuditOptions {
+	return rollup.AuditOptions{Options: i.options(), Concurrency: 2, Grace: rollup.Grace(i.cadence, hold)}
+}
+
+// random is drawn by the time, because two counters may ask at one instant in any order.
+func (i *instance) random() float64 {
+	return float64(i.chance(1, fmt.Sprintf("%s random at %v", i.name, time.Since(i.began)), upTo(999))) / 1000
+}
+
+// crash ends the instance where it stands, and starts another in its place.
+func (i *instance) crash() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ctx.Err() != nil || i.outcome.crashes >= maxCrashes {
+		return
+	}
+	i.outcome.crashes++
+	i.tell("%s crashes", i.name)
+	i.crashed(errCrashed)
+	if at := slices.Index(i.instances, i); at >= 0 {
+		i.instances[at] = i.newInstance()
+	}
+}

@@ -1,0 +1,120 @@
+package rollup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// examine compares a counter, and counts what came of it.
+func (a *audit) examine(ctx context.Context, d *doubt) {
+	did, l, err := a.compare(ctx, d.counter, &d.comparison)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case err != nil:
+		a.report.Failed++
+		a.report.Errors = appendError(a.report.Errors, err)
+		a.Logger.ErrorContext(ctx, "counter not audited", "counter", d.counter.RollUp, "error", err)
+	case did == skip:
+		return
+	case did == wait:
+		a.lookAgain(ctx, d)
+		a.progress()
+		return
+	case did == repair:
+		a.report.RolledUp++
+		a.noteDifference(ctx, &d.comparison, &l)
+	case did == tell:
+		a.report.Differing++
+		a.noteDifference(ctx, &d.comparison, &l)
+	case did == remove:
+		a.report.Removed++
+	default:
+		a.report.Unchanged++
+	}
+	a.report.Counters++
+	if l.totals.Malformed > 0 {
+		a.report.Malformed++
+	}
+	a.progress()
+}
+
+// errBusy is why a counter is tried again that may not be rolled up yet.
+var errBusy = errors.New("others had rolled it up each time it was looked at")
+
+// compare compares c's roll-up with its shards, and makes it cover everything that was committed
+// before the comparison's first look. It returns what it did, and its last look.
+func (a *audit) compare(ctx context.Context, c Counter, k *comparison) (action, look, error) {
+	for try := 1; ; try++ {
+		did, l, due, err := a.try(ctx, c, k)
+		if err == nil {
+			return did, l, nil
+		}
+		if try < maxTries {
+			if stopped := sleep(ctx, max(due, a.pause(try-1))); stopped != nil {
+				err = stopped
+			}
+		}
+		if try == maxTries || ctx.Err() != nil {
+			return leave, l, fmt.Errorf("rollup: %s not audited: %w", c.RollUp, err)
+		}
+	}
+}
+
+// try takes one look and does what is to be done. After an error it is to be tried again, when the
+// pace allows.
+func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, l look, due time.Duration, err error) {
+	looking, cancel := context.WithTimeout(ctx, a.Timeout)
+	defer cancel()
+	if l, err = a.look(looking, c, ""); err != nil {
+		return did, l, 0, err
+	}
+	if did = k.before(&l); did != sum {
+		return did, l, 0, nil
+	}
+	if err = a.sum(looking, &l); err != nil {
+		return did, l, 0, err
+	}
+	p := a.paceOf(c.Template)
+	switch did = k.after(&l); {
+	case did == remove:
+		err = a.remove(looking, a.store, &l)
+	case did != repair:
+	case p.due(&l) <= 0:
+		err = a.write(ctx, &l, p)
+	default:
+		// Most likely the trigger is about to roll up the same change.
+		due = p.due(&l) + a.Cadence/10
+		if !a.o.Until.IsZero() && time.Now().Add(due).After(a.o.Until) {
+			return leave, l, 0, nil
+		}
+		err = errBusy
+	}
+	return did, l, due, err
+}
+
+// noteDifference counts what a counter that differs is, and logs it. The mutex is held.
+func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
+	log := a.Logger.With("counter", l.counter.RollUp, "rolled_up", fmt.Sprint(l.rollUp.Sums), "shards_hold", fmt.Sprint(l.totals.Sums),
+		"num_shards", l.totals.NumShards(), "as_of", l.asOf, "read_time", l.readTime)
+	switch k.difference(l) {
+	case orphaned:
+		a.report.Orphaned++
+		log.WarnContext(ctx, "orphaned: the roll-up of a counter without shards is not zeros")
+	case missing:
+		a.report.Missing++
+		log.InfoContext(ctx, "missing: a counter without a roll-up")
+	case rerouted:
+		a.report.Rerouted++
+		log.InfoContext(ctx, "rerouted: the roll-up was made by other routes", "totals", l.rollUp.Tally.Totals)
+	case outdated:
+		a.report.Outdated++
+		log.InfoContext(ctx, "outdated: the roll-up holds totals of earlier routes", "former", l.rollUp.Tally.Former)
+	case drift:
+		a.report.Drift++
+		log.ErrorContext(ctx, "drift: no event of a change came in time")
+	case recent:
+	}
+}

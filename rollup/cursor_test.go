@@ -1,0 +1,319 @@
+package rollup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+)
+
+// An audit that cannot find the counters of one route goes on with the others.
+func TestAuditGoesOnAfterARoute(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : n; " + rollup.DefaultRoute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.increment(3)
+		report, err := rollup.Audit(w.t.Context(), failingRoute{w.store, routes[0]}, routes, w.auditOptions())
+		if err == nil || strings.Count(err.Error(), "rollup: finding the ") != 2 || report.Complete {
+			t.Errorf("%+v, %v", report, err)
+		}
+		w.wantTotal(3)
+	})
+}
+
+type failingRoute struct {
+	*memstore.Store
+	route *rollup.Route
+}
+
+func (s failingRoute) Counters(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+	if r == s.route {
+		return rollup.Page{}, errors.New("no index")
+	}
+	return s.Store.Counters(ctx, r, from, limit)
+}
+
+func (s failingRoute) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+	if t == s.route.Template {
+		return rollup.Page{}, errors.New("no index")
+	}
+	return s.Store.RollUps(ctx, t, from, limit)
+}
+
+// A page that cannot be read keeps its walk's place, and the audit is not complete. The other walks
+// go on, begin anew with the next audit, and so on until the page can be read; then the walk goes
+// on where it was.
+func TestFailedPageKeepsItsPlace(t *testing.T) {
+	const n = 250 // for each of three routes; a page holds 100
+	for name, test := range map[string]struct {
+		by     by
+		first  rollup.Report // what the first audit finds of the route whose page fails
+		then   rollup.Report // and those that follow
+		last   rollup.Report // what is left to the audit that can read it
+		cursor string
+	}{
+		"roll-ups": {byRollUp, rollup.Report{Counters: 100 + 9, RolledUp: 9, Unchanged: 100, Missing: 9}, rollup.Report{}, rollup.Report{Counters: n - 100 + 9, Unchanged: n - 100 + 9}, "roll-ups of rollups/"},
+		"shards":   {byShards, rollup.Report{Counters: n, Unchanged: n}, rollup.Report{Counters: n, Unchanged: n}, rollup.Report{Counters: n + 9, RolledUp: 9, Unchanged: n, Missing: 9}, "shards of counters/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count; " + rollup.DefaultRoute + "; x/{x}/y/{y} -> z/{x} : count")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range n {
+					for r, paths := range [][2]string{{"a/%03d/b/0", "c/%03d"}, {"counters/%03d/shards/0", "rollups/%03d"}, {"x/%03d/y/0", "z/%03d"}} {
+						w.store.Increment(fmt.Sprintf(paths[0], i), "count", 1)
+						fields := rolledUp(int64(1), 1, time.Now())
+						fields["tally"].(map[string]any)["routes"] = routes[r].Template.Hash()
+						w.store.Put(fmt.Sprintf(paths[1], i), fields)
+					}
+				}
+				for i := range 9 { // behind the first page
+					w.store.Increment(fmt.Sprintf("counters/new%d/shards/0", i), "count", 1)
+				}
+				failing := true
+				store := hooked{AuditStore: traced{w.store, w}, page: func(by by, r *rollup.Template, from string) error {
+					if failing && r == routes[1].Template && by == test.by && from != "" {
+						return errors.New("no index")
+					}
+					return nil
+				}}
+				others := rollup.Report{Counters: 2 * n, Unchanged: 2 * n}
+				for tick, want := range []rollup.Report{test.first, test.then, test.then, test.last} {
+					failing = tick < 3
+					report, err := rollup.Audit(w.t.Context(), store, routes, w.auditOptions())
+					if (err != nil) != failing || report.Complete == failing {
+						t.Errorf("tick %d: %+v, %v", tick, report, err)
+					}
+					if failing && (strings.Count(err.Error(), "rollup: finding the ") != 1 || !strings.HasPrefix(report.Cursor, test.cursor)) {
+						t.Errorf("tick %d: at %s: %v", tick, report.Cursor, err)
+					}
+					want.Counters += others.Counters
+					want.Unchanged += others.Unchanged
+					if d := cmp.Diff(want, counts(report)); d != "" {
+						t.Errorf("tick %d (-want +got):\n%s", tick, d)
+					}
+					time.Sleep(time.Minute)
+				}
+				if report, err := rollup.Audit(w.t.Context(), store, routes, w.auditOptions()); err != nil || report.Counters != 3*n+9 {
+					t.Errorf("the next: %+v, %v", report, err)
+				}
+			})
+		})
+	}
+}
+
+// A route that is not walked to its end goes on before those that are done begin anew.
+func TestFailedPageAndTooLittleTime(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count; " + rollup.DefaultRoute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := w.various(50)
+		store := hooked{AuditStore: traced{w.store, w}, page: func(_ by, r *rollup.Template, _ string) error {
+			if r == routes[0].Template {
+				return errors.New("no index")
+			}
+			return nil
+		}}
+		var sum rollup.Report
+		for range 4 {
+			o := w.auditOptions()
+			o.Concurrency = 1
+			o.MaxReads = 20
+			before := w.looks.Load()
+			o.Reads = func() int64 { return int64(w.looks.Load() - before) }
+			report, err := rollup.Audit(w.t.Context(), store, routes, o)
+			if err == nil || report.Complete {
+				t.Errorf("%+v, %v", report, err)
+			}
+			sum.Counters += report.Counters
+			sum.RolledUp += report.RolledUp
+		}
+		if sum.Counters != want.Counters || sum.RolledUp != want.RolledUp {
+			t.Errorf("four ticks found %+v, want %+v", sum, want)
+		}
+		w.wantRight(50)
+	})
+}
+
+// Without a cursor nothing is walked. A cursor that cannot be saved is an error, and the next audit
+// walks again what this one has.
+func TestFailedCursor(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		broken := errors.New("unavailable")
+		w.increment(1)
+		store := hooked{AuditStore: traced{w.store, w}, load: func() error { return broken }}
+		if report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, w.auditOptions()); !errors.Is(err, broken) || report.Complete || report.Counters != 0 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		w.called(0, 0, 0)
+		store = hooked{AuditStore: traced{w.store, w}, save: func(rollup.Cursor) error { return broken }}
+		if report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, w.auditOptions()); !errors.Is(err, broken) || report.RolledUp != 1 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		report, err := w.audit(w.auditOptions())
+		if err != nil || report.Unchanged != 1 || report.Since != 0 || report.Cycle != 0 {
+			t.Errorf("the next: %+v, %v", report, err)
+		}
+	})
+}
+
+// Cycle is the time between the last two ends of a walk, not between ticks.
+func TestCycle(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.rollUpElsewhere()
+		const tick = 10 * time.Minute
+		failing := false
+		store := hooked{AuditStore: w.store, page: func(by by, _ *rollup.Template, _ string) error {
+			if failing && by == byShards {
+				return errors.New("no index")
+			}
+			return nil
+		}, view: func(context.Context, rollup.Counter) error { time.Sleep(time.Second); return nil }}
+		began := time.Now()
+		for i, test := range []struct {
+			fails bool
+			cycle time.Duration
+		}{{false, 0}, {false, tick}, {true, tick}, {true, tick}, {false, 3 * tick}, {false, tick}} {
+			time.Sleep(time.Until(began.Add(time.Duration(i) * tick)))
+			failing = test.fails
+			report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, w.auditOptions())
+			cycle := report.Cycle.Round(10 * time.Second)
+			if (err != nil) != failing || report.Complete == failing || cycle != test.cycle {
+				t.Errorf("tick %d: cycle %v, want %v: %+v, %v", i, report.Cycle, test.cycle, report, err)
+			}
+			if i > 0 && report.Since != tick {
+				t.Errorf("tick %d: the audit before began %v ago", i, report.Since)
+			}
+		}
+	})
+}
+
+// An audit whose cursor another has saved meanwhile leaves that as it is.
+func TestOverlappedAuditLeavesTheCursor(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.various(20)
+		var theirs rollup.Cursor
+		store := hooked{AuditStore: traced{w.store, w}, save: func(rollup.Cursor) (err error) {
+			if theirs.UpdateTime.IsZero() {
+				if report, err := w.audit(w.auditOptions()); !report.Complete || err != nil {
+					t.Errorf("the other: %+v, %v", report, err)
+				}
+				theirs, err = w.store.LoadCursor(w.t.Context())
+			}
+			return err
+		}}
+		report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, w.auditOptions())
+		if !report.Overlapped || err != nil {
+			t.Errorf("%+v, %v", report, err)
+		}
+		if now, err := w.store.LoadCursor(w.t.Context()); err != nil || !now.UpdateTime.Equal(theirs.UpdateTime) || theirs.UpdateTime.IsZero() {
+			t.Errorf("the cursor is %+v, %v; want %+v", now, err, theirs)
+		}
+	})
+}
+
+// An audit that is killed while a difference waits leaves its walk, of several, before it.
+func TestWaitingDifferenceKeepsItsPlace(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("a/{a}/s/{s} -> r/{a} : n\n" + rollup.DefaultRoute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.increment(1)
+		w.rollUpElsewhere()
+		w.increment(1)
+		w.duringView = func(n int32) {
+			if n == 1 {
+				time.Sleep(6 * time.Second) // so that the cursor is saved
+			}
+		}
+		ctx, cancel := context.WithTimeout(w.t.Context(), grace)
+		defer cancel()
+		if _, err := rollup.Audit(ctx, traced{w.store, w}, routes, w.patient()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want that its time is over", err)
+		}
+		c, err := w.store.LoadCursor(w.t.Context())
+		want := []rollup.Place{{Done: true}, {Done: true}, {}, {}}
+		if d := cmp.Diff(want, c.Places); d != "" || err != nil {
+			t.Errorf("%v: places (-want +got):\n%s", err, d)
+		}
+	})
+}
+
+// The cursor holds on the very routes that it was saved for, with a place for each. On others an
+// audit begins anew.
+func TestCursorHoldsOnItsRoutes(t *testing.T) {
+	place := rollup.Place{From: "rollups/3"}
+	for name, test := range map[string]struct {
+		routes string
+		places []rollup.Place
+		want   int // counters compared, of ten
+	}{
+		"these":        {rollup.DefaultRoute, []rollup.Place{place, {}}, 6},
+		"others":       {"counters/{c}/shards/{s} -> rollups/{c} : views", []rollup.Place{place, {}}, 10},
+		"another way":  {rollup.DefaultRoute + " : documents", []rollup.Place{place, {}}, 10},
+		"more":         {rollup.DefaultRoute + "\na/{a}/b/{b} -> c/{a} : n", []rollup.Place{place, {}, {Done: true}, {Done: true}}, 10},
+		"no place":     {rollup.DefaultRoute, nil, 10},
+		"a place more": {rollup.DefaultRoute, []rollup.Place{place, {}, {Done: true}}, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				for i := range 10 {
+					w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", 1)
+					w.store.Put(fmt.Sprintf("rollups/%d", i), rolledUp(int64(1), 1, time.Now()))
+				}
+				if _, err := w.store.SaveCursor(w.t.Context(), rollup.Cursor{Routes: test.routes, Places: test.places, Tick: time.Now().Add(-time.Minute)}); err != nil {
+					t.Fatal(err)
+				}
+				report, err := w.audit(w.auditOptions())
+				if err != nil || !report.Complete || report.Unchanged != test.want || report.Since != time.Minute {
+					t.Errorf("got %+v, %v; want %d compared", report, err, test.want)
+				}
+			})
+		})
+	}
+}
+
+// The next audit goes on with the route that the last has not finished; one that is done waits for
+// it.
+func TestRoutesTakeTurns(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count; " + rollup.DefaultRoute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 30 {
+			w.store.Increment(fmt.Sprintf("a/%02d/b/0", i), "count", 1)
+			w.store.Increment(fmt.Sprintf("counters/%02d/shards/0", i), "count", 1)
+		}
+		rolledUp := 0
+		for tick := 1; tick <= 3; tick++ {
+			o := w.auditOptions()
+			o.Concurrency = 1
+			o.MaxReads = 20
+			before := w.looks.Load()
+			o.Reads = func() int64 { return int64(w.looks.Load() - before) }
+			report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, routes, o)
+			rolledUp += report.RolledUp
+			if err != nil || report.Complete != (tick == 3) {
+				t.Errorf("tick %d: %+v, %v", tick, report, err)
+			}
+		}
+		if rolledUp != 60 {
+			t.Errorf("three ticks rolled %d counters up, want all 60", rolledUp)
+		}
+	})
+}

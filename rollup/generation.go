@@ -1,0 +1,100 @@
+package rollup
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"time"
+)
+
+// counterState is what one instance knows of a counter while the counter is active, that is while
+// its prober runs, and for a cadence after its last roll-up here. The Coalescer's mutex guards it.
+type counterState struct {
+	counter Counter
+	probing bool
+
+	open   *generation   // absorbs events; nil when none does
+	anchor uint64        // hash of open's anchor
+	closed []*generation // wait to be covered, oldest first
+
+	wake     time.Time // when the prober is to look next, by the local clock; zero: at once
+	own      time.Time // as_of of the last roll-up written here
+	ownUntil time.Time // how long own is remembered, by the local clock
+
+	seen    time.Time     // as_of of the roll-up that the last look saw
+	backOff time.Duration // what was drawn for it
+
+	refused  bool  // the last write was, and no look came since
+	failures int   // looks and writes that failed in a row
+	failure  error // the last of them
+}
+
+// A generation is the events that wait for one snapshot. The first of them, the anchor, is not
+// acknowledged until the generation is covered; the others are acknowledged on arrival, because the
+// anchor stands for them: if it is never acknowledged, it is delivered again.
+type generation struct {
+	anchor string          // event id
+	weak   bool            // the anchor changes no total; see Event.Unchanged
+	commit time.Time       // of the anchor
+	values context.Context // the anchor's context without its end, for the looks that the anchor waits for
+	latest time.Time       // the latest update time that its events' documents carry
+	from   time.Time       // covered-from: read time of the first look begun after it closed; zero until then
+	done   chan struct{}   // closed when covered or failed
+	asOf   time.Time       // of the roll-up that covers it; valid after done
+	err    error           // valid after done
+}
+
+// hashSeed is for the hashes of event ids.
+var hashSeed = maphash.MakeSeed()
+
+// anchoredBy returns the generation whose anchor is the event, if one is held. The hash spares most
+// events to load the open generation and its anchor's id, which with very many counters are not in
+// the processor's cache.
+func (s *counterState) anchoredBy(eventID string, hash uint64) *generation {
+	if s.open != nil && s.anchor == hash && s.open.anchor == eventID {
+		return s.open
+	}
+	for _, g := range s.closed {
+		if g.anchor == eventID {
+			return g
+		}
+	}
+	return nil
+}
+
+// release ends the wait of every closed generation that a roll-up with this as_of covers. All of
+// them know from when on they are covered.
+func (s *counterState) release(asOf time.Time) {
+	s.closed = slices.DeleteFunc(s.closed, func(g *generation) bool {
+		if g.from.After(asOf) {
+			return false
+		}
+		g.asOf = asOf
+		close(g.done)
+		return true
+	})
+}
+
+// fail ends g with err, unless it has ended already.
+func (s *counterState) fail(g *generation, err error) {
+	switch i := slices.Index(s.closed, g); {
+	case s.open == g:
+		s.open = nil
+	case i >= 0:
+		s.closed = slices.Delete(s.closed, i, i+1)
+	default:
+		return
+	}
+	g.err = err
+	close(g.done)
+}
+
+// uncovered is the error of an event whose context ended before a roll-up covered it.
+func (s *counterState) uncovered(ctx context.Context) error {
+	err := context.Cause(ctx)
+	if s.failures > 0 {
+		err = fmt.Errorf("%w; the last attempt: %w", err, s.failure)
+	}
+	return fmt.Errorf("rollup: no roll-up of %s covered the event in time: %w", s.counter.RollUp, err)
+}

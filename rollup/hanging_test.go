@@ -1,0 +1,115 @@
+package rollup_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// hang keeps a call until its context ends.
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// A hanging store has the first call of a kind never answer.
+type hanging struct {
+	rollup.AuditStore
+	what  string
+	calls *atomic.Int32 // that hung
+}
+
+func (s hanging) hangs(ctx context.Context, what string) error {
+	if s.what == what && s.calls.Add(1) == 1 {
+		return hang(ctx)
+	}
+	return nil
+}
+
+func (s hanging) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+	if err := s.hangs(ctx, "look"); err != nil {
+		return nil, err
+	}
+	v, err := s.AuditStore.View(ctx, c)
+	return hangingSum{v, s}, err
+}
+
+type hangingSum struct {
+	rollup.Snapshot
+	s hanging
+}
+
+func (v hangingSum) Sum(ctx context.Context) (rollup.Totals, error) {
+	if err := v.s.hangs(ctx, "sum"); err != nil {
+		return rollup.Totals{}, err
+	}
+	return v.Snapshot.Sum(ctx)
+}
+
+func (s hanging) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+	if err := s.hangs(ctx, "write"); err != nil {
+		return err
+	}
+	return s.AuditStore.Write(ctx, c, r)
+}
+
+func (s hanging) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+	if err := s.hangs(ctx, "page"); err != nil {
+		return rollup.Page{}, err
+	}
+	return s.AuditStore.RollUps(ctx, t, from, limit)
+}
+
+func (s hanging) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
+	if err := s.hangs(ctx, "load"); err != nil {
+		return rollup.Cursor{}, err
+	}
+	return s.AuditStore.LoadCursor(ctx)
+}
+
+func (s hanging) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
+	if err := s.hangs(ctx, "save"); err != nil {
+		return time.Time{}, err
+	}
+	return s.AuditStore.SaveCursor(ctx, c)
+}
+
+// A call that never answers costs an audit and a tick one time-out, not more.
+func TestCallsThatHang(t *testing.T) {
+	for _, what := range []string{"look", "sum", "write", "page", "load", "save"} {
+		for _, who := range []string{"audit", "tick"} {
+			if who == "tick" && (what == "load" || what == "save") {
+				continue
+			}
+			t.Run(who+", "+what, func(t *testing.T) {
+				inWorld(t, func(w *world, _ *rollup.Coalescer) {
+					w.increment(1)
+					w.rollUpElsewhere()
+					time.Sleep(time.Hour)
+					w.increment(1)
+					store := hanging{traced{w.store, w}, what, new(atomic.Int32)}
+					ctx, cancel := context.WithTimeout(w.t.Context(), time.Hour)
+					defer cancel()
+					began := time.Now()
+					if who == "audit" {
+						_, _ = rollup.Audit(ctx, store, likes.Template.Routes, w.auditOptions())
+					} else {
+						_, _ = rollup.Keep(ctx, store, scheduled.Template.Routes, 1, time.Time{}, w.options(0))
+					}
+					if took := time.Since(began); took < hold || took > hold+cadence {
+						t.Errorf("it took %v, want the time-out of %v", took, hold)
+					}
+					if what != "load" {
+						if _, err := w.audit(w.auditOptions()); err != nil {
+							t.Error(err)
+						}
+						w.wantTotal(2)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package rollup_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+)
+
+// by is how a walk finds counters.
+type by int
+
+const (
+	byRollUp by = iota
+	byShards
+)
+
+// A hooked store has calls fail, or notes them.
+type hooked struct {
+	rollup.AuditStore
+	view func(context.Context, rollup.Counter) error        // before a look
+	page func(by by, t *rollup.Template, from string) error // before a page
+	load func() error                                       // before the cursor is loaded
+	save func(rollup.Cursor) error                          // before it is saved
+}
+
+func (s hooked) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+	if s.view != nil {
+		if err := s.view(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	return s.AuditStore.View(ctx, c)
+}
+
+func (s hooked) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+	if s.page != nil {
+		if err := s.page(byRollUp, t, from); err != nil {
+			return rollup.Page{}, err
+		}
+	}
+	return s.AuditStore.RollUps(ctx, t, from, limit)
+}
+
+func (s hooked) Counters(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
+	if s.page != nil {
+		if err := s.page(byShards, r.Template, from); err != nil {
+			return rollup.Page{}, err
+		}
+	}
+	return s.AuditStore.Counters(ctx, r, from, limit)
+}
+
+func (s hooked) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
+	if s.load != nil {
+		if err := s.load(); err != nil {
+			return rollup.Cursor{}, err
+		}
+	}
+	return s.AuditStore.LoadCursor(ctx)
+}
+
+func (s hooked) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
+	if s.save != nil {
+		if err := s.save(c); err != nil {
+			return time.Time{}, err
+		}
+	}
+	return s.AuditStore.SaveCursor(ctx, c)
+}
+
+// attempts are the writes of roll-ups that went well, by counter.
+type attempts struct {
+	mu    sync.Mutex
+	asOfs map[string][]time.Time
+	order []string // roll-ups, in the order of their writes
+}
+
+func (a *attempts) note(_ context.Context, attempt rollup.Attempt) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if attempt.Err != nil {
+		return
+	}
+	if a.asOfs == nil {
+		a.asOfs = make(map[string][]time.Time)
+	}
+	a.asOfs[attempt.Counter.RollUp] = append(a.asOfs[attempt.Counter.RollUp], attempt.AsOf)
+	a.order = append(a.order, attempt.Counter.RollUp)
+}
+
+// gaps are the times between a counter's roll-ups.
+func (a *attempts) gaps(rollUp string) []time.Duration {
+	asOfs := slices.SortedFunc(slices.Values(a.asOfs[rollUp]), time.Time.Compare)
+	var gaps []time.Duration
+	for i := range len(asOfs) - 1 {
+		gaps = append(gaps, asOfs[i+1].Sub(asOfs[i]).Round(time.Millisecond))
+	}
+	return gaps
+}
+
+// keep is a tick that keeps scheduled until a time.
+func (w *world) keep(store rollup.AuditStore, until time.Time, wrote *attempts) (rollup.KeepReport, error) {
+	o := w.options(0)
+	if wrote != nil {
+		o.Wrote = wrote.note
+	}
+	return rollup.Keep(w.t.Context(), store, scheduled.Template.Routes, 4, until, o)
+}
+
+// wantKeep wants a tick to end well and to count this.
+func (w *world) wantKeep(until time.Time, want rollup.KeepReport) {
+	w.t.Helper()
+	got, err := w.keep(traced{w.store, w}, until, nil)
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		w.t.Errorf("%v: report (-want +got):\n%s", err, d)
+	}
+}

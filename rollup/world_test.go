@@ -1,0 +1,216 @@
+package rollup_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+const (
+	cadence = time.Second
+	hold    = 8 * time.Second
+)
+
+// A world is one database, in virtual time, and what one instance does to it.
+type world struct {
+	t      *testing.T
+	store  *memstore.Store
+	log    strings.Builder
+	logger *slog.Logger // writes to log
+
+	// What the instances called, and what happens in their calls: set before the first event, n
+	// counts the calls from 1.
+	looks, sums, writes atomic.Int32
+	beforeView          func(n int32) error
+	duringView          func(n int32) // the snapshot is open
+	aroundWrite         func(n int32, write func() error) error
+}
+
+// inWorld runs f in a world of its own with a coalescer in it. An hour later every goroutine must
+// have ended.
+func inWorld(t *testing.T, f func(w *world, c *rollup.Coalescer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, store: new(memstore.Store)}
+		f(w, w.instance(0))
+		time.Sleep(time.Hour)
+	})
+}
+
+// instance returns another instance's coalescer, whose calls are counted all the same.
+func (w *world) instance(random float64) *rollup.Coalescer {
+	return rollup.NewCoalescer(traced{w.store, w}, w.options(random))
+}
+
+func (w *world) options(random float64) rollup.Options {
+	if w.logger == nil { // one for all instances: they write to one log
+		w.logger = slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return rollup.Options{Cadence: cadence, Timeout: hold, Logger: w.logger, Random: func() float64 { return random }}
+}
+
+// traced is the world's store as the instance under test sees it.
+type traced struct {
+	*memstore.Store
+	w *world
+}
+
+func (s traced) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+	n := s.w.looks.Add(1)
+	if s.w.beforeView != nil {
+		if err := s.w.beforeView(n); err != nil {
+			return nil, err
+		}
+	}
+	v, err := s.Store.View(ctx, c)
+	if err == nil && s.w.duringView != nil {
+		s.w.duringView(n)
+	}
+	return tracedSnapshot{v, s.w}, err
+}
+
+func (s traced) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
+	n := s.w.writes.Add(1)
+	write := func() error { return s.Store.Write(ctx, c, r) }
+	if s.w.aroundWrite != nil {
+		return s.w.aroundWrite(n, write)
+	}
+	return write()
+}
+
+type tracedSnapshot struct {
+	rollup.Snapshot
+	w *world
+}
+
+func (v tracedSnapshot) Sum(ctx context.Context) (rollup.Totals, error) {
+	v.w.sums.Add(1)
+	return v.Snapshot.Sum(ctx)
+}
+
+// called checks what the instances have called since the last time.
+func (w *world) called(looks, sums, writes int32) {
+	w.t.Helper()
+	if l, s, wr := w.looks.Swap(0), w.sums.Swap(0), w.writes.Swap(0); l != looks || s != sums || wr != writes {
+		w.t.Errorf("got %d looks, %d sums, %d writes; want %d, %d, %d", l, s, wr, looks, sums, writes)
+	}
+}
+
+var likes = mustCounter(rollup.DefaultRoute, "counters/likes/shards")
+
+// shardsOf is the path of the collection of shards that the counter's first route sums.
+func shardsOf(c rollup.Counter) string { return c.Template.Routes[0].Shards(c) }
+
+func mustCounter(route, shards string) rollup.Counter {
+	routes, err := rollup.ParseRoutes(route)
+	if err != nil {
+		panic(err)
+	}
+	c, _, ok := routes.Match(shards + "/0")
+	if !ok {
+		panic(shards + " is no collection of shards of " + route)
+	}
+	return c
+}
+
+// increment commits n to a shard of likes.
+func (w *world) increment(n int64) time.Time {
+	return w.store.Increment(shardsOf(likes)+"/0", "count", n)
+}
+
+// rollUp returns likes' total and as_of.
+func (w *world) rollUp() (total any, asOf time.Time) {
+	fields := w.store.Get(likes.RollUp)
+	return fields["count"], document.DecodeTally(fields["tally"]).AsOf
+}
+
+// rolledUp returns a roll-up document of likes as it was before it said how it is paced.
+func rolledUp(count any, numShards int64, asOf any) map[string]any {
+	tally := document.Tally{NumShards: numShards, Routes: likes.Template.Hash(), Totals: []string{"count"}}.Encode()
+	tally["as_of"] = asOf
+	return map[string]any{"count": count, "tally": tally}
+}
+
+func (w *world) wantTotal(want int64) {
+	w.t.Helper()
+	if got, _ := w.rollUp(); got != want {
+		w.t.Errorf("total is %v, want %d", got, want)
+	}
+}
+
+// rollUpElsewhere is another instance that rolls likes up now.
+func (w *world) rollUpElsewhere() {
+	w.t.Helper()
+	v, err := w.store.View(w.t.Context(), likes)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	totals, err := v.Sum(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r := rollup.RollUp{Sums: totals.Sums, UpdateTime: v.RollUp().UpdateTime, Tally: document.Tally{
+		AsOf: v.ReadTime(), NumShards: totals.NumShards(), Routes: likes.Template.Hash(), Totals: []string{"count"},
+	}}
+	if err := w.store.Write(w.t.Context(), likes, r); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A delivery is an event on its way through an instance.
+type delivery struct {
+	done chan struct{}
+	err  error
+}
+
+func (w *world) deliver(c *rollup.Coalescer, eventID string) *delivery {
+	return w.deliverWithin(hold, c, eventID)
+}
+
+func (w *world) deliverWithin(d time.Duration, c *rollup.Coalescer, eventID string) *delivery {
+	return w.deliverEvent(d, c, rollup.Event{ID: eventID})
+}
+
+func (w *world) deliverEvent(d time.Duration, c *rollup.Coalescer, event rollup.Event) *delivery {
+	return w.deliverOf(d, c, likes, event)
+}
+
+func (w *world) deliverOf(d time.Duration, c *rollup.Coalescer, counter rollup.Counter, event rollup.Event) *delivery {
+	e := &delivery{done: make(chan struct{})}
+	go func() {
+		ctx, cancel := context.WithTimeout(w.t.Context(), d)
+		defer cancel()
+		_, e.err = c.Changed(ctx, counter, event)
+		close(e.done)
+	}()
+	time.Sleep(time.Nanosecond) // virtual time moves on when every goroutine waits
+	return e
+}
+
+func (e *delivery) held() bool {
+	select {
+	case <-e.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// acknowledged waits for the delivery's end, which must be good.
+func (w *world) acknowledged(deliveries ...*delivery) {
+	w.t.Helper()
+	for i, e := range deliveries {
+		<-e.done
+		if e.err != nil {
+			w.t.Errorf("delivery %d of %d failed: %v", i+1, len(deliveries), e.err)
+		}
+	}
+}
