@@ -14,7 +14,7 @@ import (
 
 // How doctor ends when something is wrong, and when nothing is wrong that it could check.
 var (
-	errUnsound   = errors.New("something is wrong; the commands above mend it, and docs/doctor.md tells more")
+	errUnsound   = errors.New("something is wrong; the commands above mend it, and docs/operations.md tells more")
 	errUnchecked = withStatus{errors.New("some checks could not be made"), unchecked}
 )
 
@@ -33,7 +33,7 @@ func doctorCommand() *cobra.Command {
 functions' variables, and check how it goes and what clients may. It changes nothing. Each ✗ comes with the
 command that mends it; ? is what could not be read. The exit status is 0 if all is well, 1 if something is
 wrong, and 2 if nothing is wrong but not all could be checked. It signs in as gcloud is, or where there is no
-gcloud or GOOGLE_APPLICATION_CREDENTIALS is set, by application default credentials. docs/doctor.md lists the
+gcloud or GOOGLE_APPLICATION_CREDENTIALS is set, by application default credentials. docs/operations.md lists the
 roles that suffice, and tells what each check rests on.`,
 		Example: `  tally doctor --project my-project
   tally doctor --project my-project --json | jq -r '.checks[].problems[]?.remedy[]?'`,

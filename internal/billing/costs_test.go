@@ -19,7 +19,7 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// The list prices that docs/costs.md counts with beside Firestore's: US dollars, us-central1,
+// The list prices that docs/performance.md counts with beside Firestore's: US dollars, us-central1,
 // without the free quotas, as of 2026.
 const (
 	// Cloud Run, https://cloud.google.com/run/pricing, billed by requests; then billed by instance.

@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{Rules: "../../firestore.rules"}) }
 
 // This project's own rules pass the cases, as Google's rules engine judges them: requests of
-// clients, to the emulator. So do they with the block of docs/rules.md for totals in the app's own
+// clients, to the emulator. So do they with the block of docs/recipes.md for totals in the app's own
 // documents, and without its conditions they do not.
 func TestRuleCases(t *testing.T) {
 	const likes = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing;" +
