@@ -53,6 +53,7 @@ var allowed = map[string][]string{
 	"internal/emulator/emulatortest": {"internal/emulator"},
 	"internal/googletest":            {},
 	"internal/memstore":              {"internal/document", "rollup"},
+	"docs":                           {},
 	"internal/rules":                 {},
 	"internal/storetest":             {"internal/document", "rollup"},
 }

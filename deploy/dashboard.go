@@ -47,7 +47,7 @@ var tiles = []tile{
 	{"Mean push latency", 12, 14, curves, "s", []line{{"sum(rate(" + pushed("latencies_sum") + "[" + interval + "])) / " +
 		"sum(rate(" + pushed("latencies_count") + "[" + interval + "])) / 1e6", "mean"}}, ""},
 	{"With telemetry", columns, 5, "", "", nil, "The charts above come from the logs and from Pub/Sub. Those below stay " +
-		"empty unless `TALLY_TELEMETRY=gcp`: https://" + module + "/blob/main/docs/observability.md"},
+		"empty unless `TALLY_TELEMETRY=gcp`: https://" + module + "/blob/main/docs/operations.md"},
 	{"Events a second, by outcome", 16, 16, areas, "1/s", []line{{perSecond("outcome", "tally.events"), ""}}, ""},
 	{"Lag of held events: commit to as_of", 16, 16, curves, "s", quantiles("tally.lag"), ""},
 	{"Time that events are held", 16, 16, curves, "s", quantiles("tally.held"), ""},

@@ -254,13 +254,13 @@ func (d *Description) functions(source string) {
 		value("serviceConfig.availableCpu", "1", "--cpu"),
 		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(app.OnWriteTimeout), Arg: "--timeout=" + seconds(app.OnWriteTimeout)},
 		// Bounds the bill of a run-away client, and the reads of a hot counter: one for each
-		// instance and cadence. 100 instances were simulated (docs/scale.md). What they cannot take
+		// instance and cadence. 100 instances were simulated (docs/performance.md). What they cannot take
 		// is delivered again. https://cloud.google.com/run/docs/configuring/max-instances
 		value("serviceConfig.maxInstanceCount", "100", "--max-instances"))
 	add(OnScheduleName, "RollUpOnSchedule", "on-schedule",
 		// One call at a time, by one instance: more would only read the same. With one at a time an
 		// instance may have less than a processor; this is what the platform gives to 512 MiB, and
-		// serves some hundred roll-ups a second (docs/costs.md).
+		// serves some hundred roll-ups a second (docs/performance.md).
 		// https://cloud.google.com/run/docs/configuring/services/cpu
 		value("serviceConfig.maxInstanceRequestConcurrency", "1", "--concurrency"),
 		value("serviceConfig.availableCpu", "0.333", "--cpu"),

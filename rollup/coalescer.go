@@ -14,7 +14,7 @@ import (
 // instance (https://cloud.google.com/run/docs/about-concurrency). Nearly all are absorbed and take
 // microseconds; those that are held, up to 4 of a counter, take a slot and no processor time. With
 // the platform's 80 slots, a thousand counters make more instances, each of which reads every
-// counter once more per cadence (docs/scale.md).
+// counter once more per cadence (docs/performance.md).
 const Concurrency = 1000
 
 // LongestCadence is the longest cadence that an event can be held through when it may be held for

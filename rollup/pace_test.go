@@ -11,7 +11,7 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-var paceTable = flag.Bool("pace.table", false, "print the table of docs/scale.md")
+var paceTable = flag.Bool("pace.table", false, "print the table of docs/performance.md")
 
 // A load is what comes to one counter: events at random times, or pulses after quiet times.
 type load struct {
@@ -120,7 +120,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// printPace prints the table of docs/scale.md: each cell without a burst and with one of 5.
+// printPace prints the table of docs/performance.md: each cell without a burst and with one of 5.
 func printPace(t *testing.T) {
 	fmt.Println("| events/s | instances | lag mean, ms | lag p50, ms | lag p99, ms | roll-ups/s | reads a roll-up | refused a roll-up | seconds held a second |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")

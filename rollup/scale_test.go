@@ -21,7 +21,7 @@ var (
 	scaleInstances = flag.Int("sim.instances", 100, "instances that TestScale runs")
 )
 
-// TestScale prints what many instances cost under the loads that docs/scale.md is about.
+// TestScale prints what many instances cost under the loads that docs/performance.md is about.
 func TestScale(t *testing.T) {
 	share := 100
 	if *scaleTime >= time.Minute {

@@ -22,7 +22,7 @@ func dashboardCommand() *cobra.Command {
 		Use:   "dashboard",
 		Short: "Show all counters live on a page for a browser, until Ctrl-C",
 		Long: `Show all counters live on a page for a browser on this machine, until Ctrl-C: totals, how old they are, increments a second, and the shards
-of the counter that you look at. docs/dashboard.md says what each number means. It only reads.
+of the counter that you look at. docs/operations.md says what each number means. It only reads.
 
 It bills one read for each counter when it starts, then one for each roll-up that is written, also while no page is open: for a counter that changes all the
 time 86,400 a day, $0.03. A counter that you look at bills one read for each of its shards, and one for each write to them. The page shows what it has cost.`,

@@ -33,7 +33,7 @@ var notRun = []struct{ start, why string }{
 	{"go tool -modfile=tools/go.mod", "govulncheck asks the internet"},
 	{"(cd clients/web && npm audit", "it asks the internet"},
 	{"(cd clients/snippets && npm audit", "it asks the internet"},
-	{"(cd internal/dashboard/browser && npm audit", "it asks the internet"},
+	{"(cd internal/dashboard/test && npm audit", "it asks the internet"},
 	{"npm ci", "the web client's own tests in a clone, which .ci/run runs"},
 	{"npm run", "likewise"},
 	{"firebase firestore:delete", "the Firebase CLI is not here"},

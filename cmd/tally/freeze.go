@@ -16,7 +16,7 @@ func freezeCommand() *cobra.Command {
 		Short: "Close a counter to clients",
 		Long: `Close a counter to clients: write frozen: true into its document, which is created if it is missing.
 Tally's rules then refuse every client's write to the shards, at once. Rules of your own do so if they read
-that field (docs/rules.md). Totals stay readable. Rules do not bind servers and this command line.`,
+that field (docs/recipes.md). Totals stay readable. Rules do not bind servers and this command line.`,
 		Example: `  tally freeze votes`,
 	})
 }
@@ -47,7 +47,7 @@ func frozenCommand(frozen bool, say func(*shards.Counter, context.Context) error
 			return err
 		}
 		if shipped, _ := path.Match("counters/*/shards", collection); !shipped {
-			fmt.Fprintf(t.logs, "clients are bound only if your rules for %s read %q in %s: docs/rules.md\n", shown(collection), document.FrozenField, shown(c.path))
+			fmt.Fprintf(t.logs, "clients are bound only if your rules for %s read %q in %s: docs/recipes.md\n", shown(collection), document.FrozenField, shown(c.path))
 		}
 		return t.print(map[string]any{"counter": c.path, document.FrozenField: frozen}, "%s\t%s", c.path, map[bool]string{true: "frozen", false: "open"}[frozen])
 	})

@@ -21,12 +21,12 @@ import (
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{Rules: "../../firestore.rules"}) }
 
 // This project's own rules pass the cases, as Google's rules engine judges them: requests of
-// clients, to the emulator. So do they with the block of docs/rules.md for totals in the app's own
+// clients, to the emulator. So do they with the block of docs/recipes.md for totals in the app's own
 // documents, and without its conditions they do not.
 func TestRuleCases(t *testing.T) {
 	const likes = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing;" +
 		"posts/{post}/comments/{comment} -> posts/{post} : count() as comments : existing"
-	_, section, _ := strings.Cut(file(t, "../../docs/rules.md"), "### Totals in the app's own documents")
+	_, section, _ := strings.Cut(file(t, "../../docs/recipes.md"), "### Totals in the app's own documents")
 	_, code, _ := strings.Cut(section, "```js\n")
 	block, _, _ := strings.Cut(code, "```")
 	untallied := strings.NewReplacer("value == 0", "true", "!('tally' in request.resource.data)", "true")

@@ -6,6 +6,6 @@
 //     through once that part is softened: so it is well made, and fails if the part is lost.
 //   - Whatever clients commit, in any order, a total is the sum of the accepted amounts, and each vote
 //     is 0 or 1, of its user: TestAnyCommits.
-//   - Limits that docs/rules.md tells, what it says to change, and its blocks for other routes, with
-//     attacks of their own: TestLimits, TestChanges, TestBlocks; those of docs/recipes.md: TestRecipes.
+//   - Limits that docs/recipes.md tells, what it says to change, and its blocks for other routes, with
+//     attacks of their own: TestLimits, TestChanges, TestBlocks, TestRecipes.
 package rules

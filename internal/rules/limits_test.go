@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// The largest commits that the emulator accepts, for the table in docs/rules.md. Firestore allows 20
+// The largest commits that the emulator accepts, for docs/recipes.md. Firestore allows 20
 // document accesses for a commit, and 10 for each write in it.
 func TestLimits(t *testing.T) {
 	t.Parallel()

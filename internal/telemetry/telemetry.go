@@ -2,7 +2,7 @@
 // it while a request is served, because Cloud Run may take the CPU away between requests. A nil
 // *Telemetry is telemetry that is off: it records nothing and costs nothing.
 //
-// docs/observability.md lists the metrics; a test keeps the two equal. No attribute of a metric
+// docs/operations.md lists the metrics; a test keeps the two equal. No attribute of a metric
 // names a counter, or anything else of which there may be many.
 package telemetry
 

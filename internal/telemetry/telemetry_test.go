@@ -155,7 +155,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// docs/observability.md has a row for each metric, with all that the code says of it, and no other.
+// docs/operations.md has a row for each metric, with all that the code says of it, and no other.
 func TestMetricsAreDocumented(t *testing.T) {
 	telemetry, metrics, _, _ := newTelemetry(t)
 	everything(t.Context(), telemetry)
@@ -189,7 +189,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		}
 		want = append(want, fmt.Sprintf("| `%s` | %s | `%s` | %s | %s |", name, kind, m.Unit, strings.Join(keys, "; "), m.Description))
 	}
-	page, err := os.ReadFile("../../docs/observability.md")
+	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("docs/observability.md (-want +got):\n%s", diff)
+		t.Errorf("docs/operations.md (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,6 +1,5 @@
 // Runs the recipes of docs/recipes.md as they stand there: all routes of the page, and the web SDK
-// under firestore.rules with the blocks that the page holds and links to. internal/rules attacks
-// those blocks.
+// under firestore.rules with all blocks of the page. internal/rules attacks those blocks.
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -27,7 +26,7 @@ import { startStack, until } from '../../web/e2e/stack.mjs';
 import { startLine } from './line.mjs';
 
 const read = (path) => readFile(new URL(`../../../${path}`, import.meta.url), 'utf8');
-const [page, rulesPage, rulesFile] = await Promise.all(['docs/recipes.md', 'docs/rules.md', 'firestore.rules'].map(read));
+const [page, rulesFile] = await Promise.all(['docs/recipes.md', 'firestore.rules'].map(read));
 
 /** The blocks of code in a text; those of the language '' are routes. */
 function blocks(text, language) {
@@ -54,15 +53,9 @@ async function recipe(heading) {
 }
 let files = 0;
 
-/** firestore.rules with the blocks that the page links to and holds. */
+/** firestore.rules with the blocks of the page. */
 function rules() {
-  const slug = (heading) => heading.toLowerCase().replace(/[^a-z ]/g, '').replaceAll(' ', '-');
-  const linked = new Set([...page.matchAll(/\]\(rules\.md#([a-z-]+)\)/g)].map(([, anchor]) => anchor));
-  const headings = [...rulesPage.matchAll(/^##+ (.+)$/gm)].map(([, heading]) => heading);
-  const found = headings.filter((heading) => linked.delete(slug(heading)));
-  assert.deepEqual([...linked], [], 'links that docs/rules.md has no heading for');
-  const sections = [...found.map((heading) => below(heading, rulesPage)), page];
-  const all = sections.flatMap((text) => blocks(text, 'js')).filter((block) => block.startsWith('match '));
+  const all = blocks(page, 'js').filter((block) => block.startsWith('match '));
   const rollUps = '    match /rollups/{counter} {\n';
   assert.equal(rulesFile.split(rollUps).length, 2);
   return rulesFile.replace(rollUps, () => all.join('\n') + rollUps);

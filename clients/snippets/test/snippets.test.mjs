@@ -18,7 +18,7 @@ import { startStack, until } from '../../web/e2e/stack.mjs';
 
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
 const read = (name) => readFile(at(`../../../docs/${name}`), 'utf8');
-const [page, migration, rules, readme] = await Promise.all(['clients.md', 'migrate.md', 'rules.md', '../README.md'].map(read));
+const [page, migration, rules, readme] = await Promise.all(['clients.md', 'migrate.md', 'recipes.md', '../README.md'].map(read));
 
 /** The route of a sample, from the page's table. */
 function routeOf(sample) {
@@ -84,7 +84,7 @@ let stack;
 before(async () => {
   const [, likes] = page.match(/`(posts\/[^`]+ -> [^`]+)`/);
   const routes = new Set([...['Web', 'Kotlin and Java', 'Python', 'Node.js'].map(routeOf), likes]);
-  // firestore.rules with the blocks that docs/rules.md has for likes, where it says to put them.
+  // firestore.rules with the blocks that docs/recipes.md has for likes, where it says to put them.
   const dir = await mkdtemp(join(tmpdir(), 'tally-snippets-'));
   const blocks = ['Likes as documents', "Totals in the app's own documents"].map((heading) => block(heading, 'js', '', rules));
   const place = 'match /rollups/{counter}';

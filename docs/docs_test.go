@@ -1,0 +1,93 @@
+// Package docs_test reads the pages as a browser does: each link leads somewhere.
+package docs_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	code    = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	dropped = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+func glob(t *testing.T, patterns ...string) (files []string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
+		}
+		files = append(files, found...)
+	}
+	return files
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// anchors returns the headings of a page as GitHub names them in links.
+func anchors(t *testing.T, page string) map[string]bool {
+	found := map[string]bool{}
+	for _, h := range heading.FindAllStringSubmatch(code.ReplaceAllString(read(t, page), ""), -1) {
+		found[strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")] = true
+	}
+	return found
+}
+
+func TestLinks(t *testing.T) {
+	for _, page := range glob(t, "../*.md", "*.md", "playbooks/*.md", "../clients/web/README.md") {
+		for _, l := range link.FindAllStringSubmatch(read(t, page), -1) {
+			path, anchor, _ := strings.Cut(l[1], "#")
+			if strings.Contains(path, "://") {
+				continue
+			}
+			file := page
+			if path != "" {
+				file = filepath.Join(filepath.Dir(page), path)
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: %v", page, err)
+			} else if strings.HasSuffix(file, ".md") && anchor != "" && !anchors(t, file)[anchor] {
+				t.Errorf("%s links to %s, which has no such heading", page, l[1])
+			}
+		}
+	}
+}
+
+// Nine pages, a short README, and pictures that are seen in light and in dark.
+func TestSize(t *testing.T) {
+	if pages := glob(t, "*.md"); len(pages) > 9 {
+		t.Errorf("%d pages, want 9 at most: %v", len(pages), pages)
+	}
+	if words := len(strings.Fields(read(t, "../README.md"))); words > 1200 {
+		t.Errorf("README.md has %d words, want 1,200 at most", words)
+	}
+	for _, picture := range glob(t, "pictures/*.svg") {
+		text := read(t, picture)
+		if len(text) > 60_000 || !strings.Contains(text, "prefers-color-scheme: dark") {
+			t.Errorf("%s has %d bytes, or no dark colors", picture, len(text))
+		}
+		for d := xml.NewDecoder(strings.NewReader(text)); ; {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", picture, err)
+			}
+		}
+	}
+}
