@@ -22,7 +22,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/googletest"
+	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/goccy/go-yaml"
 )
 
@@ -42,7 +42,7 @@ var notRun = []struct{ start, why string }{
 	{"curl -X PATCH", "it writes to Google's own Firestore"},
 }
 
-// refused are the commands, by how they begin, that internal/googletest cannot answer, or refuses because
+// refused are the commands, by how they begin, that e2e/googletest cannot answer, or refuses because
 // what they make is there. The real gcloud takes them: for a command or a flag that it does not know, its
 // exit status is 2.
 var refused = []string{"gcloud billing", "gcloud firestore databases", "gcloud logging metrics create"}

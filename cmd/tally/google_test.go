@@ -19,7 +19,7 @@ import (
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
-	"github.com/firestore-tally/tally/internal/googletest"
+	"github.com/firestore-tally/tally/e2e/googletest"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )

@@ -17,7 +17,7 @@ import (
 	"cloud.google.com/go/run/apiv2/runpb"
 	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
 	"github.com/firestore-tally/tally/deploy"
-	"github.com/firestore-tally/tally/internal/googletest"
+	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/google/go-cmp/cmp"
 	metricpb "google.golang.org/genproto/googleapis/api/metric"
 	"google.golang.org/genproto/googleapis/api/monitoredres"
