@@ -13,7 +13,8 @@
 // All tests of the binary share it, each in a project of its own, and may run in parallel. It never is an emulator that
 // somebody else started, whatever FIRESTORE_EMULATOR_HOST says.
 //
-// If it cannot start, the whole test binary prints why and exits with status 1: no test is skipped.
+// If it cannot start, the whole test binary prints why and exits with status 1. Only -short skips
+// the tests that need it.
 package emulatortest
 
 import (
@@ -87,11 +88,20 @@ func exit(reason any) {
 	os.Exit(1)
 }
 
+// Need starts the emulator, if need be, and skips the test under -short.
+func Need(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the Firestore emulator, which -short goes without")
+	}
+	Emulator()
+}
+
 // Project returns a project id that nobody has used before, in this process or another: an empty database.
 // It is logged, so a failed test names it. The prefix demo- tells Google's tools that there is no such project in the cloud.
 func Project(t testing.TB) string {
 	t.Helper()
-	Emulator()
+	Need(t)
 	id := "demo-" + strings.ToLower(rand.Text()[:20]) // 25 of at most 30 characters: letters and digits
 	t.Logf("emulatortest: project %s", id)
 	return id
@@ -107,7 +117,7 @@ func Client(t testing.TB) *firestore.Client {
 // It is closed when the test ends.
 func ClientDatabase(t testing.TB, project, database string) *firestore.Client {
 	t.Helper()
-	Emulator() // sets the variable by which the client finds it
+	Need(t) // sets the variable by which the client finds it
 	client, err := firestore.NewClientWithDatabase(context.Background(), project, database)
 	if err != nil {
 		t.Fatal(err)
