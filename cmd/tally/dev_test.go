@@ -95,7 +95,7 @@ func TestDev(t *testing.T) {
 	add(1)
 	// The dashboard knows what the functions do.
 	out.readDashboard(func(read string) bool {
-		return strings.Contains(read, `"name":"counters/likes"`) && strings.Contains(read, `"events":1`) && strings.Contains(read, `"writes":1,`)
+		return strings.Contains(read, `"likes"`) && strings.Contains(read, `"events":1`) && strings.Contains(read, `"writes":1,`)
 	})
 	add(2)
 

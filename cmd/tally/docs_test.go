@@ -20,9 +20,9 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/goccy/go-yaml"
 )
 
@@ -36,6 +36,7 @@ var notRun = []struct{ start, why string }{
 	{"(cd internal/dashboard/test && npm audit", "it asks the internet"},
 	{"npm ci", "the web client's own tests in a clone, which .ci/run runs"},
 	{"npm run", "likewise"},
+	{"npm test", "likewise"},
 	{"firebase firestore:delete", "the Firebase CLI is not here"},
 	{"tally deploy --project my-project --rules", "it calls the Firebase CLI"},
 	{"terraform init", "it downloads Google's provider"},
