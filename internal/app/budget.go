@@ -55,19 +55,25 @@ func (c Config) CheckHoldLimit(timeout time.Duration) error {
 // reserves after that: for what has begun, the cursor and the answer. While routes say "every", it
 // begins nothing once the next call is due.
 func (c Config) TickTime() (work, reserve time.Duration) {
-	timeout := cmp.Or(time.Duration(c.FunctionTimeout)*time.Second, OnScheduleTimeout)
-	reserve = min(longestCall, timeout/4)
-	work = timeout - reserve
+	work, reserve = c.callTime()
 	if len(c.Routes.Scheduled()) > 0 {
 		work = min(work, c.SchedulePeriod)
 	}
 	return work, reserve
 }
 
+// callTime is TickTime of a call that need not end with its period.
+func (c Config) callTime() (work, reserve time.Duration) {
+	timeout := cmp.Or(time.Duration(c.FunctionTimeout)*time.Second, OnScheduleTimeout)
+	reserve = min(longestCall, timeout/4)
+	return timeout - reserve, reserve
+}
+
 // AuditOptions returns how an audit of one database goes: by RollUpOnSchedule, if it has a whole
-// call for that, and by the command line. The caller sets what ends it.
+// call for that, and by the command line. The caller sets what ends it; an audit that has less time
+// for that may keep no grace.
 func (c Config) AuditOptions(logger *slog.Logger) rollup.AuditOptions {
-	work, _ := c.TickTime()
+	work, _ := c.callTime()
 	return rollup.AuditOptions{
 		Options:     rollup.Options{Cadence: c.Cadence, Burst: c.Burst, Timeout: longestCall, Logger: logger},
 		Concurrency: AuditConcurrency,
