@@ -72,7 +72,10 @@ func (c *Counter) readNumShards(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	n, err := numShardsIn(docs[0])
-	return cmp.Or(n, DefaultNumShards), err
+	if err != nil {
+		return 0, err
+	}
+	return cmp.Or(n, DefaultNumShards), nil
 }
 
 // A numShardsCache knows a counter's number of shards. It reads it when asked, for all who ask at

@@ -65,6 +65,15 @@ func TestNumShardsOptionReadsNothing(t *testing.T) {
 	}
 }
 
+// A number of shards that is none is not taken for the default.
+func TestNumShardsMalformed(t *testing.T) {
+	_, client := newWire(t)
+	set(t, client, map[string]map[string]any{"counters/c": {"num_shards": "ten"}})
+	if n, err := New(client, "counters/c").NumShards(t.Context()); n != 0 || err == nil {
+		t.Errorf("%d shards, error %v; want 0 and an error", n, err)
+	}
+}
+
 // A pendingRead is a read that the test lets end when and how it likes.
 type pendingRead struct {
 	ctx context.Context
