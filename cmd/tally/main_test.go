@@ -89,6 +89,10 @@ func tally(t *testing.T, args ...string) *command {
 	temporary := t.TempDir()
 	c.Env = append(c.Env, "TMPDIR="+temporary)
 	t.Cleanup(func() {
+		if c.Process != nil && c.ProcessState == nil { // the test failed before it ended the command
+			cancel()
+			_ = c.Wait()
+		}
 		left, err := os.ReadDir(temporary)
 		if killed := c.ProcessState != nil && !c.ProcessState.Exited(); err != nil || len(left) > 0 && !killed {
 			t.Errorf("left behind: %v, %v", left, err)
