@@ -21,7 +21,6 @@ type Refusal struct {
 	User     string // the uid; "": nobody is signed in
 	Fields   string // that the request would have written, joined by ", "
 	Lines    []int  // of the rules, where the statements begin that might have allowed it and did not
-	Rules    string // the content of the rules file
 }
 
 // Refusals calls f with each refusal, one after another, until ctx or the emulator ends; it returns
@@ -101,8 +100,7 @@ type judge struct {
 type trial struct {
 	until    time.Time // how long a doubt waits
 	asked    bool      // and that the emulator answered another question since
-	Rules    string
-	Outcome  string // allow, deny or error
+	Outcome  string    // allow, deny or error
 	Outcomes []struct {
 		Line    int
 		Outcome bool
@@ -163,7 +161,7 @@ func (j *judge) hear(message []byte) (refused []Refusal) {
 }
 
 func (t *trial) refusal() Refusal {
-	r := Refusal{Method: t.Context.Method, User: t.Context.Request.field("auth").field("uid").StringValue, Rules: t.Rules}
+	r := Refusal{Method: t.Context.Method, User: t.Context.Request.field("auth").field("uid").StringValue}
 	if parts := strings.SplitN(t.Context.Path, "/", 5); len(parts) == 5 { // /databases/(default)/documents/…
 		r.Database, r.Path = parts[2], parts[4]
 	}

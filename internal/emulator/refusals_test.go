@@ -123,7 +123,7 @@ service cloud.firestore {
 			}
 			continue
 		}
-		test.want.Database, test.want.Rules = DefaultDatabase, content
+		test.want.Database = DefaultDatabase
 		want = append(want, *test.want)
 		if test.status != http.StatusForbidden {
 			t.Errorf("status %d, want it refused: %+v", test.status, test.want)
