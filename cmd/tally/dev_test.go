@@ -3,8 +3,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -142,6 +144,29 @@ func TestDevRoutes(t *testing.T) {
 	}
 	_ = out.command.Wait() // killed
 	wantNoListeners(t, ports...)
+}
+
+// However many commands ask whether tally dev is alive, the next one is answered too: the system keeps
+// only some hundred connections that nobody takes.
+func TestDevAnswersThatItIsAlive(t *testing.T) {
+	t.Parallel()
+	variables := make(map[string]string)
+	forget, err := noteDev(t.Context(), emulatortest.Addr(), emulatortest.Project(t), variables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer forget()
+	conn, err := net.Dial("tcp", variables[aliveAt])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("nobody took the connection: %v", err)
+	}
 }
 
 // Nor may it outlive "go run", which is its parent and does not pass on what kills it.

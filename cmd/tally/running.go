@@ -139,6 +139,7 @@ func noteDev(ctx context.Context, addr, project string, variables map[string]str
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
+	go takeConnections(alive)
 	variables[aliveAt] = alive.Addr().String()
 	noted, err := note.Set(ctx, variables)
 	if err != nil {
@@ -151,6 +152,18 @@ func noteDev(ctx context.Context, addr, project string, variables map[string]str
 		_ = client.Close()
 		_ = alive.Close()
 	}, nil
+}
+
+// takeConnections closes every connection until the listener is closed. The system would refuse
+// more of those that nobody takes.
+func takeConnections(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_ = conn.Close()
+	}
 }
 
 // devVariables returns the variables of the functions that tally dev runs on the emulator, nil if

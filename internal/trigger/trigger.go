@@ -156,7 +156,8 @@ func (d *data) name() string {
 	return string(d.oldValue.name)
 }
 
-// changed reports whether any of the fields may be another than before. A field that cannot be read may be.
+// changed reports whether any of the fields may be another than before. A field that cannot be read
+// may be.
 func (d *data) changed(fields []string) bool {
 	for _, field := range fields {
 		old, oldErr := d.oldValue.field(field)
