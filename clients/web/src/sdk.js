@@ -4,8 +4,12 @@ import { getDocFromCache } from 'firebase/firestore';
 /** @import { Micros } from './coverage.js' */
 
 /** What the SDK's cache has of a document; null: nothing. @param {DocumentReference} ref */
-export function fromCache(ref) {
-  return getDocFromCache(ref).catch(() => null);
+export async function fromCache(ref) {
+  try {
+    return await getDocFromCache(ref);
+  } catch {
+    return null; // the SDK throws at once if the app has terminated it
+  }
 }
 
 /**

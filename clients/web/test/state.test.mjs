@@ -11,6 +11,7 @@ import {
   onSnapshot,
   setDoc,
   setLogLevel,
+  terminate,
   Timestamp,
 } from 'firebase/firestore';
 import { counter, stateOf } from '../src/counter.js';
@@ -128,6 +129,19 @@ test('a stored entry that is broken does not stop the number', async () => {
   stop();
   assert.equal(total, 101);
   assert.deepEqual(Object.keys(localStorage), ['tally:c:good', 'tally:d:good']);
+});
+
+test('an increment of an earlier page outlives a Firestore instance that the app has terminated', async () => {
+  const saved = JSON.stringify({ id: 'good', n: 1, after: null, by: null, voter: null, shard: '3', at: Date.now() });
+  const localStorage = { 'tally:c:good': saved };
+  globalThis.localStorage = Object.create({
+    getItem: (key) => localStorage[key] ?? null,
+    removeItem: (key) => void delete localStorage[key],
+  });
+  Object.assign(globalThis.localStorage, localStorage);
+  await terminate(db);
+  await new State(db, state.places, 'c').restored();
+  assert.deepEqual(Object.keys(localStorage), ['tally:c:good']);
 });
 
 test('offline, votes: what changes nothing is not pending', async () => {
