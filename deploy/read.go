@@ -310,7 +310,7 @@ func (r *reader) add(k *Kind, m proto.Message, err error) {
 	switch {
 	case err == nil && m != nil:
 		r.have[k] = append(r.have[k], tidy(o))
-	case err == nil, k != Project && (NotFound(err) || reason(err) == disabled):
+	case err == nil, k != Project && absent(err):
 	case r.Unread[k] == nil:
 		r.Unread[k] = ReadError(k.api, r.Project, k.all(), err)
 	}

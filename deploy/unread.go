@@ -68,7 +68,7 @@ func ReadError(a Source, project, what string, err error) *Unread {
 		u.Why = api + " did not answer in time; --timeout gives it longer"
 	case unconnected(err) || code == codes.Unavailable: // also where a token could not be fetched, whatever the code is
 		u.Why = api + " cannot be reached: " + u.Why
-	case says(err, "quota project"):
+	case says(err, quotaProject):
 		u.Why = "the credentials name no project for the API's quota"
 		mend("gcloud", "auth", "application-default", "set-quota-project", project)
 	case code == codes.Unauthenticated || says(err, "default credentials", "invalid_grant", "cannot fetch token"):
@@ -100,6 +100,15 @@ func reason(err error) string {
 
 // NotFound reports whether an error of an API says that there is no such thing.
 func NotFound(err error) bool { return status.Code(err) == codes.NotFound }
+
+// absent reports whether an error says that there is nothing of the kind. An API that misses a quota
+// project also says that it is disabled, and means gcloud's own project.
+func absent(err error) bool {
+	return NotFound(err) || reason(err) == disabled && !says(err, quotaProject)
+}
+
+// quotaProject is in the text of an error if the credentials name no project for the API's quota.
+const quotaProject = "quota project"
 
 // says reports whether an error's text has one of the parts.
 func says(err error, parts ...string) bool {

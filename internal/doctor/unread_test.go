@@ -15,6 +15,7 @@ import (
 	"github.com/firestore-tally/tally/internal/freeport"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/api/option"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -65,6 +66,16 @@ var unread = []struct {
 	{"credentials without a quota project", "rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the credentials name no project for the API's quota",
 		"gcloud auth application-default set-quota-project my-project", func(g *googletest.Google) {
 			g.Fail("firebaserules.googleapis.com", "", status.Error(codes.PermissionDenied, "The firebaserules.googleapis.com API requires a quota project, which is not set by default."), -1)
+		}},
+	{"an API that asks for a quota project", "schedule surplus last-tick", "", "the jobs: the credentials name no project for the API's quota",
+		"gcloud auth application-default set-quota-project my-project", func(g *googletest.Google) {
+			// As Google says it: the API is disabled in the project of gcloud itself.
+			s := status.New(codes.PermissionDenied, "The cloudscheduler.googleapis.com API requires a quota project, which is not set by default.")
+			s, err := s.WithDetails(&errdetails.ErrorInfo{Reason: "SERVICE_DISABLED", Domain: "googleapis.com"})
+			if err != nil {
+				panic(err) // not reached: it is no OK
+			}
+			g.Fail("cloudscheduler.googleapis.com", "", s.Err(), -1)
 		}},
 	{"rules that ask for other documents", rulesRollUps, "", "the rules of database (default): other documents decide, and a trial has none: update rollups/{counter}; update posts/{post}/sums/hot; update pages/{page}/sums/all",
 		"", func(g *googletest.Google) {
