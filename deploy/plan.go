@@ -103,8 +103,10 @@ func (d *Description) lost(have *State) []string {
 	}
 	var lost []string
 	for _, r := range routes {
-		if !slices.ContainsFunc(d.Config.Routes, func(has *rollup.Route) bool { return anonymous(Pattern(has)) == anonymous(Pattern(r)) }) {
-			lost = append(lost, Pattern(r))
+		if !slices.ContainsFunc(d.Config.Routes, func(has *rollup.Route) bool {
+			return anonymous(has.Pattern().String()) == anonymous(r.Pattern().String())
+		}) {
+			lost = append(lost, r.Pattern().String())
 		}
 	}
 	for id := range strings.SplitSeq(env["TALLY_DATABASES"], ",") {
@@ -322,7 +324,7 @@ func (d *Description) Surplus(have *State) []Surplus {
 			case k == Trigger && o.Get("destination.cloudRun.service") == OnWriteName:
 				database, pattern := o.Get("eventFilters.database"), o.Get("eventFilters.document")
 				s.Reason = fmt.Sprintf("another has the documents %s of database %s, and their events come twice", pattern, database)
-				at := slices.IndexFunc(d.Config.Routes, func(r *rollup.Route) bool { return anonymous(Pattern(r)) == pattern })
+				at := slices.IndexFunc(d.Config.Routes, func(r *rollup.Route) bool { return anonymous(r.Pattern().String()) == pattern })
 				if served := slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == database }); at < 0 || !served {
 					s.lost, s.Reason = true, fmt.Sprintf("no route has the documents %s of database %s", pattern, database)
 				} else if t := d.Config.Routes[at].Template; t.Scheduled() {

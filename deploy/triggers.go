@@ -23,7 +23,7 @@ func (d *Description) triggers() {
 			d.add(Resource{Kind: Trigger, Name: name, Settings: []Setting{
 				filter("--event-filters", "type", written, written),
 				filter("--event-filters", "database", database.ID, database.ID),
-				filter("--event-filters-path-pattern", "document", anonymous(Pattern(r)), Pattern(r)),
+				filter("--event-filters-path-pattern", "document", anonymous(r.Pattern().String()), r.Pattern().String()),
 				// The functions read protobuf:
 				// https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
 				value("eventDataContentType", "application/protobuf", "--event-data-content-type"),
@@ -53,15 +53,6 @@ func anonymous(pattern string) string {
 	return strings.Join(segments, "/")
 }
 
-// Pattern returns the pattern of the route's source, as a trigger and a route spell it.
-func Pattern(r *rollup.Route) string {
-	var segments []string
-	for _, s := range r.Pattern() {
-		segments = append(segments, s.String())
-	}
-	return strings.Join(segments, "/")
-}
-
 // maxName is how long the name of a trigger can be
 // (https://cloud.google.com/eventarc/docs/reference/rest/v1/projects.locations.triggers/create).
 const maxName = 63
@@ -80,7 +71,7 @@ func TriggerName(database string, r *rollup.Route) string {
 			words += "-" + s.Name
 		}
 	}
-	hash := sha256.Sum256([]byte(database + "/" + anonymous(Pattern(r))))
+	hash := sha256.Sum256([]byte(database + "/" + anonymous(r.Pattern().String())))
 	const prefix, suffix = "tally", 6 // hexadecimal digits: 16 million, for some dozens of triggers
 	readable := strings.Join(strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }), "-")
 	readable = strings.TrimSuffix(readable[:min(len(readable), maxName-len(prefix)-1-1-suffix)], "-")

@@ -94,10 +94,9 @@ func rollUpOf(t *rollup.Template, n int) map[string]any {
 }
 
 // spell returns the path as a route spells it, and with ids in the captures' place.
-func spell(segments []rollup.Segment) (where, path string) {
-	var spelled, ids []string
+func spell(segments rollup.Path) (where, path string) {
+	var ids []string
 	for i, s := range segments {
-		spelled = append(spelled, s.String())
 		switch {
 		case !s.Capture:
 			ids = append(ids, s.Name)
@@ -107,7 +106,7 @@ func spell(segments []rollup.Segment) (where, path string) {
 			ids = append(ids, someID)
 		}
 	}
-	return strings.Join(spelled, "/"), strings.Join(ids, "/")
+	return segments.String(), strings.Join(ids, "/")
 }
 
 // rules judges the results of the cases that are of the check at work.

@@ -3,7 +3,6 @@ package localstack
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/firestore-tally/tally/internal/emulator"
@@ -13,10 +12,9 @@ import (
 // registerTriggers has the emulator post each write of a shard of a live route to the relay.
 func (s *Stack) registerTriggers(ctx context.Context) error {
 	for n, route := range s.Config.Routes.Live() {
-		pattern, _, _ := strings.Cut(route.String(), " -> ")
 		for d, database := range s.Config.Databases {
 			err := emulator.RegisterTrigger(ctx, s.Addr, emulator.Trigger{
-				Project: s.Config.Project, Database: database, Name: fmt.Sprintf("tally-%d-%d", d, n), Pattern: pattern,
+				Project: s.Config.Project, Database: database, Name: fmt.Sprintf("tally-%d-%d", d, n), Pattern: route.Pattern().String(),
 			})
 			if err != nil {
 				return err
