@@ -170,7 +170,7 @@ func (p *progress) draw() {
 	p.screen.drawn = true
 	_, _ = fmt.Fprintf(p.screen.raw, "%s: %v", p.what, p)
 	if done, total := p.done.Load(), p.total.Load(); 0 < done && done < total {
-		left := time.Since(p.began) * time.Duration(total-done) / time.Duration(done)
+		left := time.Duration(float64(time.Since(p.began)) * float64(total-done) / float64(done))
 		_, _ = fmt.Fprintf(p.screen.raw, ", %v left", left.Round(time.Second))
 	}
 }

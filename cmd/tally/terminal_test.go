@@ -41,6 +41,20 @@ func TestProgress(t *testing.T) {
 	})
 }
 
+// Many that take long are no less than nothing left.
+func TestLongProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var terminal bytes.Buffer
+		p := newProgress(&screen{raw: &terminal, terminal: true}, "migrating", "documents", 20_000_000)
+		p.at(1_000_000, 20_000_000)
+		time.Sleep(1000*time.Second + time.Millisecond)
+		p.stop()
+		if got := terminal.String(); !strings.Contains(got, ", 5h16m40s left") {
+			t.Errorf("got %q", got[max(0, len(got)-80):])
+		}
+	})
+}
+
 // A question to a pipe that stays open and says nothing is answered by no.
 func TestNobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
