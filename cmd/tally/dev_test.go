@@ -35,7 +35,9 @@ func startDev(t *testing.T, env []string, args ...string) *follower {
 }
 
 // onShared is the environment of a command that works on the tests' emulator.
-func onShared() []string { return []string{"FIRESTORE_EMULATOR_HOST=" + emulatortest.Addr()} }
+func onShared(t *testing.T) []string {
+	return []string{"FIRESTORE_EMULATOR_HOST=" + emulatortest.Addr(t)}
+}
 
 // greeted returns what an expression finds in what the command has printed, or the group in it.
 func (f *follower) greeted(expression string) string {
@@ -173,7 +175,7 @@ func TestDevAnswersThatItIsAlive(t *testing.T) {
 func TestDevsParentIsKilled(t *testing.T) {
 	t.Parallel()
 	c := tally(t, "dev", "--every=1h", "--functions-port=0", "--dashboard-port=0", "--project", emulatortest.Project(t)) // it prints nothing by itself, so no broken pipe ends it
-	c.Env = append(c.Env, onShared()...)
+	c.Env = append(c.Env, onShared(t)...)
 	c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `"$0" "$@" & wait`}, c.Args...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out := c.follow(t)
@@ -227,6 +229,9 @@ func TestDevHints(t *testing.T) {
 // line each.
 func recordedJava(t *testing.T, file string) []string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts the Firestore emulator")
+	}
 	java, err := exec.LookPath(filepath.Join(os.Getenv("JAVA_HOME"), "bin", "java"))
 	if err != nil {
 		java, err = exec.LookPath("java")

@@ -135,7 +135,7 @@ func newReader(t *testing.T) *reader {
 	t.Cleanup(func() { <-r.last })
 	r.app = filepath.Join(r.dir, "my-app")
 	upstream := filepath.Join(t.TempDir(), "tally")
-	r.env = append(g.Environ(), "PATH="+googletest.Gcloud(t)+":"+os.Getenv("PATH"), firestoreOfTests+"="+emulatortest.Addr(), firestorestore.EmulatorHost+"=",
+	r.env = append(g.Environ(), "PATH="+googletest.Gcloud(t)+":"+os.Getenv("PATH"), firestoreOfTests+"="+emulatortest.Addr(t), firestorestore.EmulatorHost+"=",
 		"CLOUDSDK_CORE_PROJECT=my-project", "PROJECT=my-project", "REGION=us-central1", "GOBIN="+t.TempDir(), "TERMINAL="+r.terminal,
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+upstream+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/firestore-tally/tally")
 	commit := exec.Command("sh", "-ec", `git init --quiet --initial-branch=main "$0" && export GIT_DIR="$0"/.git GIT_WORK_TREE="$1"
@@ -143,8 +143,8 @@ git add --all && git -c user.name=Tally -c user.email=tally@example.com commit -
 	if out, err := commit.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r.put(emulatortest.Addr(), "my-project", posts)
-	r.put(emulatortest.Addr(), "my-project", map[string]map[string]any{"counters/likes": {"num_shards": 10}})
+	r.put(emulatortest.Addr(t), "my-project", posts)
+	r.put(emulatortest.Addr(t), "my-project", map[string]map[string]any{"counters/likes": {"num_shards": 10}})
 	write(t, filepath.Join(r.terminal, "main.go"), []byte("package main\n\nimport \"github.com/firestore-tally/tally/shards\"\n\nfunc main() { shards.New(nil, \"counters/likes\") }\n"))
 	return r
 }
