@@ -153,7 +153,7 @@ func TestDevRoutes(t *testing.T) {
 func TestDevAnswersThatItIsAlive(t *testing.T) {
 	t.Parallel()
 	variables := make(map[string]string)
-	forget, err := noteDev(t.Context(), emulatortest.Addr(), emulatortest.Project(t), variables)
+	forget, err := noteDev(t.Context(), emulatortest.Addr(t), emulatortest.Project(t), variables)
 	if err != nil {
 		t.Fatal(err)
 	}
