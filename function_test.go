@@ -36,7 +36,7 @@ var server string // the address of the functions framework
 
 func TestMain(m *testing.M) {
 	service = app.New(func() []string {
-		return []string{"GOOGLE_CLOUD_PROJECT=" + project, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other", firestorestore.EmulatorHost + "=" + emulatortest.Addr()}
+		return []string{"GOOGLE_CLOUD_PROJECT=" + project, "TALLY_CADENCE=200ms", "TALLY_DATABASES=(default),other", firestorestore.EmulatorHost + "=" + os.Getenv(firestorestore.EmulatorHost)}
 	}, os.Stderr)
 	port := make(chan int)
 	go func() { log.Fatal(framework.Serve(0, func(p int) { port <- p })) }()
@@ -93,7 +93,7 @@ func wantRollUp(t *testing.T, client *firestore.Client, counter string, committe
 func TestRollUpOnWrite(t *testing.T) {
 	client := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)
 	trigger := emulator.Trigger{Project: project, Name: "written", Pattern: "counters/{counter}/shards/{shard}"}
-	if err := emulator.RegisterTrigger(t.Context(), emulatortest.Addr(), trigger); err != nil {
+	if err := emulator.RegisterTrigger(t.Context(), emulatortest.Addr(t), trigger); err != nil {
 		t.Fatal(err)
 	}
 	wantRollUp(t, client, "likes", increment(t, client, "likes", 3, 4), 7)
@@ -112,7 +112,7 @@ func TestRollUpOnWrite(t *testing.T) {
 func TestRollUpOnSchedule(t *testing.T) {
 	const database = "other" // no trigger, so no event
 	client := emulatortest.ClientDatabase(t, project, database)
-	if err := emulator.Clear(t.Context(), emulatortest.Addr(), project, database); err != nil { // with -count
+	if err := emulator.Clear(t.Context(), emulatortest.Addr(t), project, database); err != nil { // with -count
 		t.Fatal(err)
 	}
 	committed := increment(t, client, "visits", 2, 3)

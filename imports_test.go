@@ -51,7 +51,7 @@ var allowed = map[string][]string{
 	"internal/bench/deployed":        {"."},
 	"internal/bench/empty":           {},
 	"internal/emulator/emulatortest": {"internal/emulator"},
-	"e2e/googletest":            {},
+	"e2e/googletest":                 {},
 	"internal/memstore":              {"internal/document", "rollup"},
 	"docs":                           {},
 	"internal/rules":                 {},

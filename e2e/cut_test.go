@@ -99,7 +99,7 @@ func TestConnectionGoesDead(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	project := emulatortest.Project(t)
-	wire := newWire(t, emulatortest.Addr())
+	wire := newWire(t, emulatortest.Addr(t))
 	p := &process{env: []string{"FIRESTORE_EMULATOR_HOST=" + wire.addr, "GOOGLE_CLOUD_PROJECT=" + project}}
 	p.start(ctx, t)
 	t.Cleanup(func() { p.kill() })

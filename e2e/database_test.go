@@ -9,6 +9,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -62,7 +63,7 @@ func serve() {
 // environment returns a function's variables. The emulator is running when they are asked for.
 func environment(variables ...string) func() []string {
 	return func() []string {
-		return append(variables, firestorestore.EmulatorHost+"="+emulatortest.Addr())
+		return append(variables, firestorestore.EmulatorHost+"="+os.Getenv(firestorestore.EmulatorHost))
 	}
 }
 
@@ -138,7 +139,7 @@ func newDatabase(t *testing.T, project, id, function string, faults eventrelay.F
 	t.Cleanup(relay.Close)
 	relays.Store(project, relay)
 	for i, pattern := range patterns {
-		err := emulator.RegisterTrigger(t.Context(), emulatortest.Addr(), emulator.Trigger{
+		err := emulator.RegisterTrigger(t.Context(), emulatortest.Addr(t), emulator.Trigger{
 			Project: project, Database: id, Name: fmt.Sprint("t", i), Pattern: pattern,
 		})
 		if err != nil {

@@ -56,7 +56,7 @@ func deliver(ctx context.Context, t *testing.T, p *process, id, project, counter
 func newProxied(ctx context.Context, t *testing.T, variables ...string) (p *process, project string) {
 	t.Helper()
 	project = emulatortest.Project(t)
-	p = &process{proxy: newProxy(t, emulatortest.Addr())}
+	p = &process{proxy: newProxy(t, emulatortest.Addr(t))}
 	p.env = append([]string{"FIRESTORE_EMULATOR_HOST=" + p.proxy.addr, "GOOGLE_CLOUD_PROJECT=" + project}, variables...)
 	p.start(ctx, t)
 	t.Cleanup(func() { p.kill() })

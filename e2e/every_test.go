@@ -273,7 +273,7 @@ func TestSwitchEvery(t *testing.T) {
 			deploy(switchLive)()
 			trigger := func(pattern string) func() {
 				return func() { // a trigger of the same name takes the place of the one before
-					if err := emulator.RegisterTrigger(ctx, emulatortest.Addr(), emulator.Trigger{Project: project, Name: "t0", Pattern: pattern}); err != nil {
+					if err := emulator.RegisterTrigger(ctx, emulatortest.Addr(t), emulator.Trigger{Project: project, Name: "t0", Pattern: pattern}); err != nil {
 						t.Error(err)
 					}
 				}

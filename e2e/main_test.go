@@ -45,6 +45,10 @@ func TestMain(m *testing.M) {
 	events = l.Addr().String()
 	serve()
 	flag.Parse()
+	if testing.Short() {
+		fmt.Println("e2e: skipped, for everything here needs the emulator, which -short goes without")
+		os.Exit(0)
+	}
 	// Whatever the number of processors: the scenarios mostly wait.
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		log.Fatal(err)

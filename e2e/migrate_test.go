@@ -191,7 +191,7 @@ func TestMigrateExtensionInPlace(t *testing.T) {
 	// Tally is deployed.
 	c.during(e.shards, 3, 3, func(<-chan struct{}) {
 		trigger := emulator.Trigger{Project: project, Database: "(default)", Name: "t", Pattern: "pages/{page}/_counter_shards_/{shard}"}
-		if err := emulator.RegisterTrigger(t.Context(), emulatortest.Addr(), trigger); err != nil {
+		if err := emulator.RegisterTrigger(t.Context(), emulatortest.Addr(t), trigger); err != nil {
 			t.Error(err)
 		}
 	})

@@ -218,7 +218,7 @@ func requestAs(t *testing.T, project, user, method, path, body string) (status i
 
 func send(t *testing.T, method, path, authorization string, body []byte) (status int, answer string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+emulatortest.Addr()+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+emulatortest.Addr(t)+path, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

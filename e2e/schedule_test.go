@@ -172,7 +172,7 @@ func TestScheduleOverlaps(t *testing.T) {
 	t.Parallel()
 	project := emulatortest.Project(t)
 	a := app.New(func() []string {
-		return []string{"GOOGLE_CLOUD_PROJECT=" + project, firestorestore.EmulatorHost + "=" + emulatortest.Addr(), "TALLY_AUDIT_READS_PER_TICK=200"}
+		return []string{"GOOGLE_CLOUD_PROJECT=" + project, firestorestore.EmulatorHost + "=" + emulatortest.Addr(t), "TALLY_AUDIT_READS_PER_TICK=200"}
 	}, &logs)
 	w := &database{t: t, client: emulatortest.ClientDatabase(t, project, "(default)")}
 	const counters = 60

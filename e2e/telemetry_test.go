@@ -158,7 +158,7 @@ func newTelemetryWorld(t *testing.T, interval time.Duration, variables ...string
 	t.Cleanup(cancel)
 	w := &telemetryWorld{collector: newCollector(t), t: t, ctx: ctx, project: emulatortest.Project(t), process: new(process)}
 	w.process.env = []string{
-		"FIRESTORE_EMULATOR_HOST=" + emulatortest.Addr(), "GOOGLE_CLOUD_PROJECT=" + w.project, "TALLY_CADENCE=" + cadence.String(), "TALLY_HOLD_LIMIT=50s",
+		"FIRESTORE_EMULATOR_HOST=" + emulatortest.Addr(t), "GOOGLE_CLOUD_PROJECT=" + w.project, "TALLY_CADENCE=" + cadence.String(), "TALLY_HOLD_LIMIT=50s",
 		"TALLY_TELEMETRY=otlp", "OTEL_EXPORTER_OTLP_ENDPOINT=http://" + w.addr, fmt.Sprint("OTEL_METRIC_EXPORT_INTERVAL=", interval.Milliseconds()),
 	}
 	w.process.env = append(w.process.env, variables...)
@@ -274,7 +274,7 @@ func TestTelemetryOfRealEvents(t *testing.T) {
 	relay := eventrelay.New(eventrelay.Options{Targets: []string{w.process.url()}, Timeout: deadline})
 	t.Cleanup(relay.Close)
 	relays.Store(w.project, relay)
-	if err := emulator.RegisterTrigger(w.ctx, emulatortest.Addr(), emulator.Trigger{Project: w.project, Name: "written", Pattern: pattern}); err != nil {
+	if err := emulator.RegisterTrigger(w.ctx, emulatortest.Addr(t), emulator.Trigger{Project: w.project, Name: "written", Pattern: pattern}); err != nil {
 		t.Fatal(err)
 	}
 	client := emulatortest.ClientDatabase(t, w.project, "(default)")

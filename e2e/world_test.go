@@ -88,7 +88,7 @@ func newWorld(t *testing.T, o options) *world {
 	project := emulatortest.Project(t)
 	w := &world{t: t, ctx: ctx, project: project, addr: o.addr, random: rand.New(rand.NewPCG(*seed, 0)), started: time.Now(), width: cmp.Or(o.width, o.counters)}
 	if w.addr == "" {
-		w.addr = emulatortest.Addr()
+		w.addr = emulatortest.Addr(t)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+w.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

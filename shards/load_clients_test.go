@@ -54,12 +54,12 @@ const (
 func newLoad(t *testing.T, dial ...grpc.DialOption) *load {
 	t.Helper()
 	project, logger := emulatortest.Project(t), slog.New(slog.DiscardHandler)
-	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(), project, firestore.DefaultDatabaseID, dial...)
+	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(t), project, firestore.DefaultDatabaseID, dial...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(), project, firestore.DefaultDatabaseID, logger)
+	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(t), project, firestore.DefaultDatabaseID, logger)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (w *wire) fail(lost bool, fault func(method string, nth int) error) {
 func newWire(t *testing.T) (*wire, *firestore.Client) {
 	t.Helper()
 	w := &wire{calls: map[string]int{}}
-	conn, err := grpc.NewClient("passthrough:///"+emulatortest.Addr(),
+	conn, err := grpc.NewClient("passthrough:///"+emulatortest.Addr(t),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithUnaryInterceptor(w.unary),
 		grpc.WithStreamInterceptor(w.stream))

@@ -50,7 +50,7 @@ func (c *console) set(path string, fields map[string]any) {
 func (c *console) rollUp(shard string) {
 	c.t.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	store, err := firestorestore.Open(c.t.Context(), emulatortest.Addr(), c.project, firestore.DefaultDatabaseID, logger)
+	store, err := firestorestore.Open(c.t.Context(), emulatortest.Addr(c.t), c.project, firestore.DefaultDatabaseID, logger)
 	if err != nil {
 		c.t.Fatal(err)
 	}

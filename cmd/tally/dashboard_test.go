@@ -9,9 +9,10 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -67,24 +68,23 @@ func TestDashboardRefuses(t *testing.T) {
 	}
 }
 
-// readDashboard reads what the dashboard that was greeted with tells a page, until it has told enough.
+// readDashboard asks the dashboard that was greeted with for all that a page may show, until it
+// tells enough.
 func (f *follower) readDashboard(enough func(read string) bool) string {
 	f.t.Helper()
 	_, line, _ := strings.Cut(f.read.String(), "  dashboard   ")
-	url, _, _ := strings.Cut(line, "\n")
-	stream, err := http.Get(url + "counters")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer stream.Body.Close()
-	var read strings.Builder
-	chunk := make([]byte, 4096)
-	for !enough(read.String()) {
-		n, err := stream.Body.Read(chunk)
-		read.Write(chunk[:n])
-		if err != nil {
-			f.t.Fatalf("%v\n%s\n%s", err, &read, &f.read)
+	address, _, _ := strings.Cut(line, "\n")
+	view := address + "state?view=" + url.QueryEscape(`{"page": "a test's", "sort": "name", "count": 100}`)
+	ctx, cancel := context.WithTimeout(f.t.Context(), eventually)
+	defer cancel()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for ctx.Err() == nil {
+		if read, _ := get(f.t, view); enough(read) {
+			return read
 		}
+		<-again.C
 	}
-	return read.String()
+	f.t.Fatalf("the dashboard does not tell enough\n%s", &f.read)
+	return ""
 }

@@ -91,7 +91,7 @@ func TestDemo(t *testing.T) {
 func TestDemoOnAnotherEmulator(t *testing.T) {
 	t.Parallel()
 	c := tally(t, "demo", "--counters=1", "--num-shards=30", "--increments=60", "--rate=100", "--instances=1", "--duplicates=0.5", "--functions-port=0")
-	c.Env = append(append(c.Env, "TALLY_CADENCE=200ms"), onShared()...)
+	c.Env = append(append(c.Env, "TALLY_CADENCE=200ms"), onShared(t)...)
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &c.stderr)
 	}
@@ -138,7 +138,7 @@ func TestDemosEmulatorEnds(t *testing.T) {
 func TestDemoIsInterrupted(t *testing.T) {
 	t.Parallel()
 	ports := freePorts(t, 2)
-	out := slowDemo(t, ports, onShared()...)
+	out := slowDemo(t, ports, onShared(t)...)
 	if err := out.command.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func (c cloud) undeploy(before []string) {
 // they differ, and stops.
 func (c cloud) deployedRoutesWin() {
 	const deployed, other = "counters/{counter}/shards/{shard} -> rollups/{counter} : count", "pages/{page}/shards/{shard} -> page_totals/{page} : views"
-	c.firestore = emulatortest.Addr()
+	c.firestore = emulatortest.Addr(c.t)
 	c.t.Setenv("FIRESTORE_EMULATOR_HOST", "")
 	c.want(0, "create", "likes")
 	c.want(0, "increment", "likes", "--by", "3")

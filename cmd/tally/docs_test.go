@@ -20,9 +20,9 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/goccy/go-yaml"
 )
 
@@ -36,6 +36,7 @@ var notRun = []struct{ start, why string }{
 	{"(cd internal/dashboard/test && npm audit", "it asks the internet"},
 	{"npm ci", "the web client's own tests in a clone, which .ci/run runs"},
 	{"npm run", "likewise"},
+	{"npm test", "likewise"},
 	{"firebase firestore:delete", "the Firebase CLI is not here"},
 	{"tally deploy --project my-project --rules", "it calls the Firebase CLI"},
 	{"terraform init", "it downloads Google's provider"},
@@ -134,7 +135,7 @@ func newReader(t *testing.T) *reader {
 	t.Cleanup(func() { <-r.last })
 	r.app = filepath.Join(r.dir, "my-app")
 	upstream := filepath.Join(t.TempDir(), "tally")
-	r.env = append(g.Environ(), "PATH="+googletest.Gcloud(t)+":"+os.Getenv("PATH"), firestoreOfTests+"="+emulatortest.Addr(), firestorestore.EmulatorHost+"=",
+	r.env = append(g.Environ(), "PATH="+googletest.Gcloud(t)+":"+os.Getenv("PATH"), firestoreOfTests+"="+emulatortest.Addr(t), firestorestore.EmulatorHost+"=",
 		"CLOUDSDK_CORE_PROJECT=my-project", "PROJECT=my-project", "REGION=us-central1", "GOBIN="+t.TempDir(), "TERMINAL="+r.terminal,
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+upstream+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/firestore-tally/tally")
 	commit := exec.Command("sh", "-ec", `git init --quiet --initial-branch=main "$0" && export GIT_DIR="$0"/.git GIT_WORK_TREE="$1"
@@ -142,8 +143,8 @@ git add --all && git -c user.name=Tally -c user.email=tally@example.com commit -
 	if out, err := commit.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r.put(emulatortest.Addr(), "my-project", posts)
-	r.put(emulatortest.Addr(), "my-project", map[string]map[string]any{"counters/likes": {"num_shards": 10}})
+	r.put(emulatortest.Addr(t), "my-project", posts)
+	r.put(emulatortest.Addr(t), "my-project", map[string]map[string]any{"counters/likes": {"num_shards": 10}})
 	write(t, filepath.Join(r.terminal, "main.go"), []byte("package main\n\nimport \"github.com/firestore-tally/tally/shards\"\n\nfunc main() { shards.New(nil, \"counters/likes\") }\n"))
 	return r
 }

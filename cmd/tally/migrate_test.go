@@ -177,7 +177,7 @@ func (c *console) rollUpBy(text, shard string) {
 		c.t.Fatalf("no route for %s", shard)
 	}
 	logger := slog.New(slog.DiscardHandler)
-	store, err := firestorestore.Open(c.t.Context(), emulatortest.Addr(), c.project, firestore.DefaultDatabaseID, logger)
+	store, err := firestorestore.Open(c.t.Context(), emulatortest.Addr(c.t), c.project, firestore.DefaultDatabaseID, logger)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestMigrateChecks(t *testing.T) {
 	c := newConsole(t)
 	c.pages()
 	var out, logs bytes.Buffer
-	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(), c.project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler))
+	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(t), c.project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestMigrateGoesOn(t *testing.T) {
 		}
 		var output bytes.Buffer
 		cmd := exec.Command(executable, "migrate", "firestore-counter", "--project", c.project, "--routes", pagesRoute, "--yes", "--concurrency", "2")
-		cmd.Env = append(os.Environ(), asTally+"=1", "FIRESTORE_EMULATOR_HOST="+emulatortest.Addr())
+		cmd.Env = append(os.Environ(), asTally+"=1", "FIRESTORE_EMULATOR_HOST="+emulatortest.Addr(t))
 		cmd.Stdout, cmd.Stderr = &output, &output
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ func TestStory(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			c := newConsole(env.T().(testing.TB))
 			env.Values["console"] = c
-			env.Setenv("FIRESTORE_EMULATOR_HOST", emulatortest.Addr())
+			env.Setenv("FIRESTORE_EMULATOR_HOST", emulatortest.Addr(t))
 			env.Setenv("GOOGLE_CLOUD_PROJECT", c.project)
 			env.Setenv("HOME", env.WorkDir)
 			return nil
@@ -83,7 +83,7 @@ func client(ts *testscript.TestScript, refused bool, args []string) {
 	rules, err := os.ReadFile("../../firestore.rules")
 	ts.Check(err)
 	c := ts.Value("console").(*console)
-	ctx, addr := c.t.Context(), emulatortest.Addr()
+	ctx, addr := c.t.Context(), emulatortest.Addr(c.t)
 	ts.Check(emulator.SetRules(ctx, addr, c.project, string(rules)))
 	database := "projects/" + c.project + "/databases/(default)/documents"
 	body := fmt.Sprintf(`{"writes":[{"update":{"name":%q},"updateMask":{},"updateTransforms":[{"fieldPath":"count","increment":{"integerValue":1}}]}]}`,

@@ -20,7 +20,7 @@ import (
 )
 
 func TestNoEmulator(t *testing.T) {
-	emulatortest.Addr()
+	emulatortest.Addr(t)
 	port := freePorts(t, 1)
 	t.Setenv(firestorestore.EmulatorHost, fmt.Sprintf("127.0.0.1:%d", port))
 	var out, logs bytes.Buffer
@@ -30,7 +30,7 @@ func TestNoEmulator(t *testing.T) {
 }
 
 func TestNoCredentials(t *testing.T) {
-	emulatortest.Addr()
+	emulatortest.Addr(t)
 	t.Setenv(firestorestore.EmulatorHost, "")
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", t.TempDir()+"/none.json")
 	for _, args := range [][]string{{"get", "likes", "--project", "demo-none"}, {"get", "likes"}} {

@@ -41,7 +41,7 @@ func TestDevWeb(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out := startDev(t, onShared(), "--web", "--web-port=0", "--instances=1", "--project", project)
+	out := startDev(t, onShared(t), "--web", "--web-port=0", "--instances=1", "--project", project)
 	page := out.greeted(`  web page    (\S+)`)
 	body, header := get(t, page)
 	if !strings.Contains(body, "<title>Likes and a vote</title>") || header.Get("Cache-Control") != "no-store" {
@@ -52,7 +52,7 @@ func TestDevWeb(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
 		t.Fatal(err)
 	}
-	host, port, _ := strings.Cut(emulatortest.Addr(), ":")
+	host, port, _ := strings.Cut(emulatortest.Addr(t), ":")
 	number, _ := strconv.ParseFloat(port, 64)
 	want := map[string]any{"projectId": project, "databaseId": "(default)", "host": host, "port": number,
 		"likes": "counters/example-likes", "vote": "counters/example-vote"}
@@ -80,7 +80,7 @@ func TestDevWeb(t *testing.T) {
 func TestDevWebRoutes(t *testing.T) {
 	t.Parallel()
 	c := tally(t, "dev", "--web", "--web-port=0", "--functions-port=0", "--dashboard=false", "--instances=1", "--project", emulatortest.Project(t))
-	c.Env = append(append(c.Env, "TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : likes"), onShared()...)
+	c.Env = append(append(c.Env, "TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : likes"), onShared(t)...)
 	_ = c.Run() // the status says how
 	const want = "TALLY_ROUTES: no route rolls up the example page's counters/example-likes; leave the variable unset, or add the route counters/{counter}/shards/{shard} -> rollups/{counter} : count"
 	if status := c.ProcessState.ExitCode(); status != 1 || !strings.Contains(c.stderr.String(), want) || c.stdout.Len() > 0 {

@@ -49,16 +49,25 @@ func (c *call) answer() (proto.Message, error) {
 		}
 		return c.page(all)
 	case *schedulerpb.RunJobRequest:
-		m, err := c.find(c.resource)
-		if j, ok := m.(*schedulerpb.Job); ok {
-			j.LastAttemptTime = timestamppb.Now()
-		}
-		return m, err
+		return c.job(func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.Now() })
+	case *schedulerpb.PauseJobRequest:
+		return c.job(func(j *schedulerpb.Job) { j.State = schedulerpb.Job_PAUSED })
+	case *schedulerpb.ResumeJobRequest:
+		return c.job(func(j *schedulerpb.Job) { j.State = schedulerpb.Job_ENABLED })
 	case *serviceusagepb.BatchEnableServicesRequest:
 		c.enable(r.ServiceIds)
 		return &serviceusagepb.BatchEnableServicesResponse{}, nil
 	}
 	return c.standard()
+}
+
+// job changes a job of Cloud Scheduler, and returns it.
+func (c *call) job(change func(*schedulerpb.Job)) (proto.Message, error) {
+	m, err := c.find(c.resource)
+	if j, ok := m.(*schedulerpb.Job); ok {
+		change(j)
+	}
+	return m, err
 }
 
 // refusal returns the error with which an API refuses a resource.

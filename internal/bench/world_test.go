@@ -107,7 +107,7 @@ func (s *summer) client(ctx context.Context, project string) (*firestore.Client,
 	if c := s.clients[project]; c != nil {
 		return c, nil
 	}
-	c, err := firestorestore.Dial(context.WithoutCancel(ctx), emulatortest.Addr(), project, firestore.DefaultDatabaseID, meters[obvious].DialOptions()...)
+	c, err := firestorestore.Dial(context.WithoutCancel(ctx), os.Getenv(firestorestore.EmulatorHost), project, firestore.DefaultDatabaseID, meters[obvious].DialOptions()...)
 	if err == nil {
 		if s.clients == nil {
 			s.clients = make(map[string]*firestore.Client)

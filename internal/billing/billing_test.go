@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
 func TestMeter(t *testing.T) {
 	project := emulatortest.Project(t)
 	meter := billing.NewMeter(nil)
-	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(), project, firestore.DefaultDatabaseID, meter.DialOptions()...)
+	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(t), project, firestore.DefaultDatabaseID, meter.DialOptions()...)
 	if err != nil {
 		t.Fatal(err)
 	}

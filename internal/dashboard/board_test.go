@@ -72,7 +72,7 @@ func (w *world) run(dial ...grpc.DialOption) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(), w.project, firestore.DefaultDatabaseID, append(w.board.DialOptions(), dial...)...)
+	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(t), w.project, firestore.DefaultDatabaseID, append(w.board.DialOptions(), dial...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func (w *world) run(dial ...grpc.DialOption) {
 		t.Fatal(err)
 	}
 	w.url = "http://" + l.Addr().String()
-	emulator := emulatortest.Addr()
+	emulator := emulatortest.Addr(t)
 	if w.listens {
 		emulator = ""
 	}

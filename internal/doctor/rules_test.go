@@ -50,7 +50,7 @@ func TestRuleCases(t *testing.T) {
 			project := emulatortest.Project(t)
 			const rollUps = "    match /rollups/{counter} {\n"
 			rules := strings.Replace(file(t, "../../firestore.rules"), rollUps, test.block+rollUps, 1)
-			if err := emulator.SetRules(t.Context(), emulatortest.Addr(), project, rules); err != nil {
+			if err := emulator.SetRules(t.Context(), emulatortest.Addr(t), project, rules); err != nil {
 				t.Fatal(err)
 			}
 			client := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)
@@ -105,7 +105,7 @@ func allowed(t *testing.T, client *firestore.Client, c RuleCase) bool {
 		}
 		body = `{"writes": [` + write + `]}`
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+emulatortest.Addr()+"/v1/"+url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+emulatortest.Addr(t)+"/v1/"+url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

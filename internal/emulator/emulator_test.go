@@ -32,9 +32,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// needJava skips a test that starts Java under -short.
+func needJava(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the Firestore emulator, which -short goes without")
+	}
+}
+
 // start starts an emulator that the test's end stops.
 func start(t *testing.T, o Options) *Emulator {
 	t.Helper()
+	needJava(t)
 	e, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +64,7 @@ func hold(t *testing.T) int {
 }
 
 func TestStartAndStop(t *testing.T) {
+	needJava(t)
 	t.Parallel()
 	port := hold(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -108,6 +118,7 @@ func TestMissingRules(t *testing.T) {
 }
 
 func TestBrokenRules(t *testing.T) {
+	needJava(t)
 	t.Parallel()
 	path := writeFile(t, "broken.rules", "rules_version = '2';\nservice cloud.firestore {\n  match / allow\n}\n")
 	_, err := Start(t.Context(), Options{Rules: path})
@@ -266,6 +277,7 @@ func TestPortTakenAtTheLastMoment(t *testing.T) {
 // Another emulator takes the port after it was seen to be free, and is not taken for the one that
 // was started.
 func TestPortTakenByAnotherEmulator(t *testing.T) {
+	needJava(t)
 	port := hold(t)
 	starting := fifo(t)
 	fakeJava(t, 21, `echo >`+starting+`; read -r taken <`+starting+`; sleep 1; echo 'java.net.BindException: Address already in use' >&2; exit 1`)

@@ -202,6 +202,7 @@ func TestFindJars(t *testing.T) {
 
 // A jar that the machine's real Java cannot run, or that is no emulator, is passed over.
 func TestUnusableJars(t *testing.T) {
+	needJava(t)
 	jars, err := findJars(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)

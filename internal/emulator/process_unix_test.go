@@ -36,6 +36,7 @@ func childMain() {
 }
 
 func TestParentKilled(t *testing.T) {
+	needJava(t)
 	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {

@@ -135,7 +135,7 @@ func TestEmulator(t *testing.T) {
 	defer relay.Close()
 	posts.set(project, relay)
 	defer posts.set(project, nil)
-	err := emulator.RegisterTrigger(t.Context(), emulatortest.Addr(), emulator.Trigger{
+	err := emulator.RegisterTrigger(t.Context(), emulatortest.Addr(t), emulator.Trigger{
 		Project: project,
 		Name:    "RollUpOnWrite",
 		Pattern: "counters/{counter}/shards/{shard}",

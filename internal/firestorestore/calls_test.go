@@ -420,7 +420,7 @@ func TestCallsNameTheirDatabase(t *testing.T) {
 			t.Errorf("%s: x-goog-request-params is %q", method, params)
 		}
 	}
-	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(), emulatortest.Project(t), "named", slog.New(slog.DiscardHandler),
+	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(t), emulatortest.Project(t), "named", slog.New(slog.DiscardHandler),
 		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			note(ctx, method)
 			return open(ctx, desc, conn, method, opts...)

@@ -44,7 +44,7 @@ func newProxy(t *testing.T) *proxy {
 			if err != nil {
 				return
 			}
-			server, err := net.Dial("tcp", emulatortest.Addr())
+			server, err := net.Dial("tcp", emulatortest.Addr(t))
 			if err != nil {
 				client.Close()
 				continue

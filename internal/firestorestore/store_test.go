@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
 // dial opens the default database of a new project.
 func dial(t *testing.T, opts ...grpc.DialOption) *firestore.Client {
 	t.Helper()
-	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(), emulatortest.Project(t), firestore.DefaultDatabaseID, opts...)
+	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(t), emulatortest.Project(t), firestore.DefaultDatabaseID, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func open(t testing.TB, client *firestore.Client, opts ...grpc.DialOption) *fire
 func openLogging(t testing.TB, client *firestore.Client, logger *slog.Logger, opts ...grpc.DialOption) *firestorestore.Store {
 	t.Helper()
 	parts := strings.Split(client.Doc("a/b").Path, "/")
-	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(), parts[1], parts[3], logger, opts...)
+	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(t), parts[1], parts[3], logger, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestClientsAreNotBlocked(t *testing.T) {
 func TestNamedDatabase(t *testing.T) {
 	client := dial(t)
 	project := strings.Split(client.Doc("a/b").Path, "/")[1]
-	named, err := firestorestore.Dial(t.Context(), emulatortest.Addr(), project, "other")
+	named, err := firestorestore.Dial(t.Context(), emulatortest.Addr(t), project, "other")
 	if err != nil {
 		t.Fatal(err)
 	}

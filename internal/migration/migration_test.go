@@ -42,7 +42,7 @@ func newDatabase(t *testing.T) *database {
 	if d.routes, err = rollup.ParseRoutes(routes); err != nil {
 		t.Fatal(err)
 	}
-	if d.client, err = firestorestore.Dial(t.Context(), emulatortest.Addr(), emulatortest.Project(t), firestore.DefaultDatabaseID, d.meter.DialOptions()...); err != nil {
+	if d.client, err = firestorestore.Dial(t.Context(), emulatortest.Addr(t), emulatortest.Project(t), firestore.DefaultDatabaseID, d.meter.DialOptions()...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.client.Close() })

@@ -70,7 +70,7 @@ func (u user) context(ctx context.Context) context.Context {
 
 // connect returns the emulator's API, one connection for all tests.
 var connect = sync.OnceValues(func() (firestorepb.FirestoreClient, error) {
-	conn, err := grpc.NewClient("passthrough:///"+emulatortest.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+os.Getenv("FIRESTORE_EMULATOR_HOST"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	return firestorepb.NewFirestoreClient(conn), err
 })
 
@@ -111,7 +111,7 @@ func (d *database) seed(documents map[string]fields) {
 // setRules gives the database other rules.
 func (d *database) setRules(rules string) {
 	d.t.Helper()
-	if err := emulator.SetRules(d.t.Context(), emulatortest.Addr(), d.project, rules); err != nil {
+	if err := emulator.SetRules(d.t.Context(), emulatortest.Addr(d.t), d.project, rules); err != nil {
 		d.t.Fatal(err)
 	}
 }

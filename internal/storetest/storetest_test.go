@@ -45,7 +45,7 @@ func TestFirestore(t *testing.T) {
 	run(t, func(t *testing.T) backend {
 		project := emulatortest.Project(t)
 		client := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)
-		store, err := firestorestore.Open(t.Context(), emulatortest.Addr(), project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler))
+		store, err := firestorestore.Open(t.Context(), emulatortest.Addr(t), project, firestore.DefaultDatabaseID, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,12 +57,21 @@ func Run(m *testing.M, o emulator.Options) int {
 	return code
 }
 
-// Addr returns the emulator's host:port, starting it if need be. From then on FIRESTORE_EMULATOR_HOST is set to it, for
-// every SDK in this process and for the processes that it starts.
-func Addr() string { return Emulator().Addr() }
+// Addr returns the emulator's host:port, starting it if need be. From then on FIRESTORE_EMULATOR_HOST
+// is set to it, for every SDK in this process and for the processes that it starts. Under -short it
+// skips the test.
+func Addr(t testing.TB) string {
+	t.Helper()
+	return Emulator(t).Addr()
+}
 
-// Emulator returns the emulator itself, starting it if need be, for a test that pauses it. The tests must leave it running.
-func Emulator() *emulator.Emulator {
+// Emulator returns the emulator itself, starting it if need be, for a test that pauses it. The tests
+// must leave it running. Under -short it skips the test.
+func Emulator(t testing.TB) *emulator.Emulator {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the Firestore emulator, which -short goes without")
+	}
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.emulator != nil {
@@ -88,20 +97,11 @@ func exit(reason any) {
 	os.Exit(1)
 }
 
-// Need starts the emulator, if need be, and skips the test under -short.
-func Need(t testing.TB) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs the Firestore emulator, which -short goes without")
-	}
-	Emulator()
-}
-
 // Project returns a project id that nobody has used before, in this process or another: an empty database.
 // It is logged, so a failed test names it. The prefix demo- tells Google's tools that there is no such project in the cloud.
 func Project(t testing.TB) string {
 	t.Helper()
-	Need(t)
+	Emulator(t)
 	id := "demo-" + strings.ToLower(rand.Text()[:20]) // 25 of at most 30 characters: letters and digits
 	t.Logf("emulatortest: project %s", id)
 	return id
@@ -117,7 +117,7 @@ func Client(t testing.TB) *firestore.Client {
 // It is closed when the test ends.
 func ClientDatabase(t testing.TB, project, database string) *firestore.Client {
 	t.Helper()
-	Need(t) // sets the variable by which the client finds it
+	Emulator(t) // sets the variable by which the client finds it
 	client, err := firestore.NewClientWithDatabase(context.Background(), project, database)
 	if err != nil {
 		t.Fatal(err)

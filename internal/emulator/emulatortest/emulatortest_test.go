@@ -30,11 +30,11 @@ func TestMain(m *testing.M) {
 }
 
 func TestAddr(t *testing.T) {
-	addr := emulatortest.Addr()
-	if again := emulatortest.Addr(); again != addr {
+	addr := emulatortest.Addr(t)
+	if again := emulatortest.Addr(t); again != addr {
 		t.Errorf("Addr() = %s, then %s", addr, again)
 	}
-	if got := emulatortest.Emulator().Addr(); got != addr {
+	if got := emulatortest.Emulator(t).Addr(); got != addr {
 		t.Errorf("Emulator().Addr() = %s, want %s", got, addr)
 	}
 	if got := os.Getenv("FIRESTORE_EMULATOR_HOST"); got != addr {
@@ -75,7 +75,7 @@ func TestDatabasesAreSeparate(t *testing.T) {
 	if _, err := emulatortest.Client(t).Doc(path).Get(t.Context()); status.Code(err) != codes.NotFound {
 		t.Errorf("another project: %v, want NotFound", err)
 	}
-	if err := emulator.Clear(t.Context(), emulatortest.Addr(), project, "named"); err != nil {
+	if err := emulator.Clear(t.Context(), emulatortest.Addr(t), project, "named"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := writer.Doc(path).Get(t.Context()); status.Code(err) != codes.NotFound {
@@ -91,7 +91,7 @@ func TestKillEmulator(t *testing.T) {
 	if os.Getenv(killEmulator) == "" {
 		return
 	}
-	e := emulatortest.Emulator()
+	e := emulatortest.Emulator(t)
 	java, err := os.FindProcess(e.Pid())
 	if err != nil {
 		t.Fatal(err)
@@ -103,6 +103,7 @@ func TestKillEmulator(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
+	emulatortest.Emulator(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name, env, run string
