@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"path"
@@ -346,10 +347,10 @@ func everywhere[M proto.Message](next func() (M, error), response *any) iter.Seq
 		for {
 			m, err := next()
 			page, ok := (*response).(interface{ GetUnreachable() []string })
-			if ok && len(page.GetUnreachable()) > 0 && (err == nil || err == iterator.Done) {
+			if ok && len(page.GetUnreachable()) > 0 && (err == nil || errors.Is(err, iterator.Done)) {
 				err = fmt.Errorf("these regions did not answer: %s", strings.Join(page.GetUnreachable(), ", "))
 			}
-			if err == iterator.Done || !yield(m, err) || err != nil {
+			if errors.Is(err, iterator.Done) || !yield(m, err) || err != nil {
 				return
 			}
 		}

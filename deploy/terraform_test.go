@@ -104,7 +104,7 @@ func readConfiguration(t *testing.T, text []byte) *configuration {
 			continue
 		}
 		c.arguments[at] = make(map[string]string)
-		for _, argument := range strings.Fields(list) {
+		for argument := range strings.FieldsSeq(list) {
 			name, kind, _ := strings.Cut(argument, ":")
 			if base, ok := strings.CutSuffix(name, "!"); ok {
 				name, kind = base, "!"+kind

@@ -80,7 +80,7 @@ func describe(b *strings.Builder, c *cobra.Command) {
 // paragraphs returns text with each paragraph in one line, as Markdown has it.
 func paragraphs(text string) string {
 	var b strings.Builder
-	for _, p := range strings.Split(text, "\n\n") {
+	for p := range strings.SplitSeq(text, "\n\n") {
 		b.WriteString(strings.ReplaceAll(p, "\n", " ") + "\n\n")
 	}
 	return b.String()

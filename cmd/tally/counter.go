@@ -252,7 +252,7 @@ func (t *target) unknown(ctx context.Context, c counter) error {
 	ids := doc.Parent.DocumentRefs(ctx)
 	for range suggestFrom {
 		other, err := ids.Next()
-		if err == iterator.Done {
+		if errors.Is(err, iterator.Done) {
 			break
 		}
 		if err != nil {

@@ -125,7 +125,7 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	r, err := d.load.Run(ctx, s)
 	p.stop()
-	if cause := context.Cause(ctx); err != nil && cause != nil && cause != late {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, late) {
 		return cause
 	}
 	if err != nil {
@@ -136,11 +136,11 @@ func (d *demo) run(ctx context.Context) error {
 
 // report prints the result, and returns an error if it is not exact.
 func (d *demo) report(r localstack.Result) error {
-	print := d.printTable
+	show := d.printTable
 	if d.json {
-		print = func(r localstack.Result) error { return json.NewEncoder(d.out).Encode(r) }
+		show = func(r localstack.Result) error { return json.NewEncoder(d.out).Encode(r) }
 	}
-	if err := print(r); err != nil {
+	if err := show(r); err != nil {
 		return err
 	}
 	if !r.Exact {

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -25,6 +26,8 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/goccy/go-yaml"
 )
+
+var docs = flag.Bool("docs", false, "run the commands of the README and the docs")
 
 // notRun are the commands of the docs that are not run, by how they begin.
 var notRun = []struct{ start, why string }{
@@ -71,6 +74,9 @@ var adapted = []struct{ start, flags string }{
 // Each page begins in a new terminal, in the app's folder. Each of its sections begins with the project and
 // the tally.yaml that the README left; those of docs/migrate.md with a project without Tally.
 func TestDocs(t *testing.T) {
+	if !*docs {
+		t.Skip("takes as long as all other tests: -docs runs it, and so does .ci/run")
+	}
 	t.Parallel() // it waits more than it works
 	r := newReader(t)
 	seen := map[string]bool{}

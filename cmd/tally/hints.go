@@ -102,7 +102,7 @@ func (h *hints) lookAround(ctx context.Context, client *firestore.Client) {
 
 // look looks at the first documents of each of the collections, and of those below them. It reports
 // whether there are any. What it cannot read is left to the next look.
-func (h *hints) look(ctx context.Context, client *firestore.Client, collections *firestore.CollectionIterator, depth int) (any bool) {
+func (h *hints) look(ctx context.Context, client *firestore.Client, collections *firestore.CollectionIterator, depth int) bool {
 	all, _ := collections.GetAll()
 	for _, collection := range all {
 		var refs []*firestore.DocumentRef // also of those that are missing and have collections

@@ -127,8 +127,7 @@ func runAt(ctx context.Context, at endpoints, args []string, stdout, stderr io.W
 		if ctx.Err() != nil {
 			return interrupted
 		}
-		var own withStatus
-		if errors.As(err, &own) {
+		if own, ok := errors.AsType[withStatus](err); ok {
 			return own.status
 		}
 		return 1

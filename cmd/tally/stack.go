@@ -131,10 +131,10 @@ func checkEmulator(ctx context.Context, addr string) error {
 	if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
 		return errors.New("is not of the form host:port; set it to one such as 127.0.0.1:8080")
 	}
-	switch err := emulator.Check(ctx, addr); err {
-	case nil:
+	switch err := emulator.Check(ctx, addr); {
+	case err == nil:
 		return nil
-	case emulator.ErrBusy:
+	case errors.Is(err, emulator.ErrBusy):
 		return fmt.Errorf("%w; try again when it has less to do", err)
 	default:
 		return fmt.Errorf("%w; start it, as tally dev does, or name the one that runs", err)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,7 @@ import (
 func configured(t *testing.T, variables map[string]string) Config {
 	t.Helper()
 	environment := map[string]string{"GOOGLE_CLOUD_PROJECT": project}
-	for name, value := range variables {
-		environment[name] = value
-	}
+	maps.Copy(environment, variables)
 	c, err := LoadConfig(environment)
 	if err != nil {
 		t.Fatal(err)

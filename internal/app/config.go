@@ -77,8 +77,7 @@ func LoadConfig(environment map[string]string) (Config, error) {
 			return Config{}, err
 		}
 		for _, err := range all.Errors {
-			var parse env.ParseError
-			if errors.As(err, &parse) {
+			if parse, ok := errors.AsType[env.ParseError](err); ok {
 				unread[parse.Name] = true
 				field, _ := reflect.TypeFor[Config]().FieldByName(parse.Name)
 				name := field.Tag.Get("env")

@@ -129,7 +129,7 @@ func documentedKeys(t *testing.T) (keys []string) {
 	}
 	for line := range strings.Lines(audit) {
 		if cells := strings.Split(line, "|"); len(cells) == 4 && strings.HasPrefix(cells[1], " `") {
-			for _, key := range strings.Split(cells[1], ",") {
+			for key := range strings.SplitSeq(cells[1], ",") {
 				if key = strings.Trim(key, " `"); key != "errors" {
 					keys = append(keys, key)
 				}

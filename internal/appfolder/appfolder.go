@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/mail"
 	"os"
 	"path/filepath"
@@ -110,9 +111,7 @@ func readJSON(file string, into any) error {
 // Variables returns the variables of the functions that tally.yaml sets.
 func (f *Folder) Variables() map[string]string {
 	variables := make(map[string]string)
-	for name, value := range f.Settings.Env {
-		variables[name] = value
-	}
+	maps.Copy(variables, f.Settings.Env)
 	var routes []string
 	for line := range strings.Lines(f.Settings.Routes) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {

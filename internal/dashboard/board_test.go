@@ -312,7 +312,7 @@ func testShards(t *testing.T, w *world) {
 	write("9", 4)
 	write("x", "text")
 	w.run()
-	s := w.await("", has(1))
+	s := w.await("", func(s *state) bool { return s.Ready && has(1)(s) }) // each query has cost its first read
 	id, reads := s.Rows[0].ID, s.Watching.Reads
 	s = w.await(id, func(s *state) bool { return s.Open.Parts != nil })
 	want := []shard{{ID: "9", Count: "4"}, {ID: "10", Count: "1"}, {ID: "x"}}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"time"
@@ -62,7 +63,7 @@ func (s *lineStream) RecvMsg(msg any) error {
 // heard notes an answer, or an error that passes. Other errors end a feed, which tells them, or are
 // how streams end.
 func (l *line) heard(err error) {
-	if err != nil && (err == io.EOF || !passes(err)) {
+	if err != nil && (errors.Is(err, io.EOF) || !passes(err)) {
 		return
 	}
 	l.mu.Lock()

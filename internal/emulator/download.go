@@ -82,8 +82,8 @@ func (r release) download(ctx context.Context, dir string, progress func(done, t
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(part.Name()) // no such file any more once it is renamed
-	defer part.Close()           // closed already if nothing failed
+	defer func() { _ = os.Remove(part.Name()) }() // no such file any more once it is renamed
+	defer part.Close()                            // closed already if nothing failed
 
 	sum, done := sha256.New(), int64(0)
 	count := writerFunc(func(p []byte) (int, error) {

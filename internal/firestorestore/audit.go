@@ -245,8 +245,8 @@ func next(segments rollup.Path, path string) string {
 
 // lastCapture returns the index of the last capture, -1 if there is none.
 func lastCapture(segments rollup.Path) int {
-	for i := len(segments) - 1; i >= 0; i-- {
-		if segments[i].Capture {
+	for i, segment := range slices.Backward(segments) {
+		if segment.Capture {
 			return i
 		}
 	}

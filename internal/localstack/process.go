@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -74,7 +76,7 @@ func StartProcess(ctx context.Context, cmd *exec.Cmd, told <-chan int) (*Process
 
 // URL returns the address of one of the functions.
 func (p *Process) URL(function string) string {
-	return fmt.Sprintf("http://%s:%d/%s", loopback, p.Port, function)
+	return "http://" + net.JoinHostPort(loopback, strconv.Itoa(p.Port)) + "/" + function
 }
 
 // Stop ends the process and waits for its end.

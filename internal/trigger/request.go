@@ -69,8 +69,7 @@ func body(r *http.Request) (data []byte, err error) {
 	} else {
 		data, err = io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	}
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, fmt.Errorf("%w: its data is larger than %d bytes", ErrMalformed, maxBody)
 	}
 	if err != nil {

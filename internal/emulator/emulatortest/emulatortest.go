@@ -84,7 +84,7 @@ func Emulator(t testing.TB) *emulator.Emulator {
 	if err != nil {
 		exit(err)
 	}
-	if err := os.Setenv("FIRESTORE_EMULATOR_HOST", e.Addr()); err != nil {
+	if err := os.Setenv("FIRESTORE_EMULATOR_HOST", e.Addr()); err != nil { //nolint:usetesting // it outlives the test
 		exit(err)
 	}
 	shared.emulator = e
