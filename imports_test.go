@@ -45,6 +45,7 @@ var allowed = map[string][]string{
 	"internal/freeport":   {},
 
 	// Only tests and benchmarks.
+	"e2e/apps":                       {},
 	"e2e":                            {},
 	"clients/snippets/likes":         {"shards"},
 	"internal/bench":                 {},

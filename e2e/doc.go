@@ -32,10 +32,7 @@
 // comments of posts that come and go and that the app edits, ratings, a poll, a post that is deleted
 // with all its likes. Sources come and go while revisions of both routes serve.
 //
-// What needs no process of its own runs in this one, an app for each project (database_test.go): the
-// layouts of Firebase's documentation, odd values, events that go wrong, callers that go away, the
-// schedule and the routes that it keeps, the migrations of docs/migrate.md, and the Go of
-// docs/clients.md.
+// Package apps, below, tests what needs no process of its own.
 //
 // Telemetry is tested here too: that a functions process has exported what a request did before it
 // answers, to a collector of OpenTelemetry's own service definitions, and the rest when it is ended.

@@ -43,7 +43,6 @@ func TestMain(m *testing.M) {
 	}
 	go func() { log.Fatal(http.Serve(l, http.HandlerFunc(relayEvent))) }()
 	events = l.Addr().String()
-	serve()
 	flag.Parse()
 	if testing.Short() {
 		fmt.Println("e2e: skipped, for everything here needs the emulator, which -short goes without")

@@ -33,7 +33,7 @@ var docs = flag.Bool("docs", false, "run the commands of the README and the docs
 var notRun = []struct{ start, why string }{
 	{".ci/run", "it runs this test"},
 	{"go test", "tests run by themselves, and benchmarks for minutes; whether they exist is looked up"},
-	{"go tool -modfile=tools/go.mod", "govulncheck asks the internet"},
+	{"go run golang.org/x/vuln", "govulncheck asks the internet"},
 	{"(cd clients/web && npm audit", "it asks the internet"},
 	{"(cd clients/snippets && npm audit", "it asks the internet"},
 	{"(cd internal/dashboard/test && npm audit", "it asks the internet"},

@@ -1,6 +1,4 @@
-//go:build unix
-
-package e2e
+package apps
 
 import (
 	"context"

@@ -1,6 +1,4 @@
-//go:build unix
-
-package e2e
+package apps
 
 import (
 	"context"
@@ -69,7 +67,10 @@ func TestClientsPageGo(t *testing.T) {
 	w.wantShown(w.client.Doc("posts/p"), "likes", 2)
 }
 
-const snippets = "Snippets"
+const (
+	snippets   = "Snippets"
+	likesRoute = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+)
 
 // registerSnippets registers a function with the routes of the Go snippet.
 func registerSnippets() {
@@ -96,7 +97,7 @@ func (w *database) wantShown(doc *firestore.DocumentRef, field string, want int6
 
 func page(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../" + name)
+	text, err := os.ReadFile("../../" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
