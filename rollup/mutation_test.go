@@ -47,7 +47,7 @@ func TestMutations(t *testing.T) {
 			alone = append(alone, n)
 		}
 	}
-	together.build(t, ".", "../e2e", "../internal/app", "../internal/firestorestore", "../internal/storetest", "../shards")
+	together.build(t, ".", "../e2e/apps", "../internal/app", "../internal/firestorestore", "../internal/storetest", "../shards")
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for n, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {

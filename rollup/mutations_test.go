@@ -669,7 +669,7 @@ var mutations = []mutation{
 		`_ = until`, "TestTickEndsInTime"},
 	{"a tick reads without bound", "../internal/app/schedule.go",
 		`o.MaxReads, o.Reads = t.config.AuditReads, func`,
-		`o.MaxReads, o.Reads = 0, func`, "../e2e/TestScheduleStopsAtItsReads"},
+		`o.MaxReads, o.Reads = 0, func`, "../e2e/apps/TestScheduleStopsAtItsReads"},
 
 	{"the token goes though its commit was not answered", "../shards/set.go",
 		`case err == nil && only:`,
