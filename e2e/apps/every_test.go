@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -281,7 +282,11 @@ func TestSwitchEvery(t *testing.T) {
 			var ticks atomic.Int64
 			running.Go(func() { // Cloud Scheduler
 				for load.Err() == nil {
-					if _, err := tick(ctx, *schedule.Load(), project, ""); err != nil {
+					_, err := tick(ctx, *schedule.Load(), project, "")
+					if err != nil && strings.Contains(err.Error(), "there was time for") {
+						continue // the machine is too busy for the period; the next call goes on
+					}
+					if err != nil {
 						t.Error(err)
 						return
 					}
