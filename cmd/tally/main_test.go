@@ -109,7 +109,7 @@ func wantNoListeners(t *testing.T, ports ...int) {
 	defer poll.Stop()
 	deadline := time.After(eventually)
 	for _, n := range ports {
-		for err := check(port{"port", n, 1}); err != nil; err = check(port{"port", n, 1}) {
+		for err := check(port{"port", n, 1, false}); err != nil; err = check(port{"port", n, 1, false}) {
 			select {
 			case <-poll.C:
 			case <-deadline:

@@ -17,6 +17,7 @@ const loopback = "127.0.0.1"
 type port struct {
 	flag     string
 	first, n int
+	may      bool // it may be in use: nobody chose it, and another one does
 }
 
 const highestPort = 65535
@@ -34,7 +35,9 @@ func check(ports ...port) error {
 				return fmt.Errorf("--%s %d: port %d is one of --%s too; choose another", p.flag, p.first, n, taken[n])
 			}
 			taken[n] = p.flag
-			if l, err := listen(n); err != nil {
+			if l, err := listen(n); err != nil && p.may {
+				continue
+			} else if err != nil {
 				return fmt.Errorf("%w; choose another with --%s", err, p.flag)
 			} else if err := l.Close(); err != nil {
 				return err
@@ -69,18 +72,13 @@ func (p *page) define(c *cobra.Command, flag string, usual int, what string) {
 	p.flag = c.Flags().Lookup(flag)
 }
 
-// port returns the port that is to be free. One that nobody chose may be in use: another one does.
-func (p *page) port() port {
-	if !p.flag.Changed && check(port{p.flag.Name, p.first, 1}) != nil {
-		p.first = 0
-	}
-	return port{p.flag.Name, p.first, 1}
-}
+// port returns the port that is to be free. One that nobody chose may be in use.
+func (p *page) port() port { return port{p.flag.Name, p.first, 1, !p.flag.Changed} }
 
 // open takes the port.
 func (p *page) open() (err error) {
 	p.listener, err = listen(p.first)
-	if err != nil && !p.flag.Changed { // another tally has taken it since it was free
+	if err != nil && !p.flag.Changed {
 		p.listener, err = listen(0)
 	}
 	return err

@@ -68,14 +68,14 @@ func (f *stackFlags) configure(
 	}
 	f.Command = func(port int) *exec.Cmd { return exec.Command(executable, "functions", "--port", strconv.Itoa(port)) }
 	f.Log = f.lines.logged
-	ports = append(ports, port{"functions-port", f.FunctionsPort, f.Processes})
+	ports = append(ports, port{"functions-port", f.FunctionsPort, f.Processes, false})
 	if host := f.Config.EmulatorHost; host != "" {
 		if err := checkEmulator(ctx, host); err != nil {
 			return fmt.Errorf("%s=%s: %w; without the variable, an emulator is started", firestorestore.EmulatorHost, host, err)
 		}
 		return check(ports...)
 	}
-	if err := check(append(ports, port{"firestore-port", f.FirestorePort, 1})...); err != nil {
+	if err := check(append(ports, port{"firestore-port", f.FirestorePort, 1, false})...); err != nil {
 		return err
 	}
 	return f.chooseRules(folder)
