@@ -93,7 +93,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%+v may take %v, want at least %v", l, got, least)
 	}
 	for hold, want := range map[time.Duration]time.Duration{6 * time.Second: 10 * time.Second, 8 * time.Second: 10 * time.Second, 50 * time.Second: 52 * time.Second} {
-		if got := deliveryTimeout(app.Config{HoldLimit: hold}); got != want {
+		if got := (app.Config{HoldLimit: hold}).AckDeadline(); got != want {
 			t.Errorf("the relay waits %v for an answer when events are held for %v, want %v", got, hold, want)
 		}
 	}

@@ -82,7 +82,7 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 	}
 	s.onStop(func() { _ = os.RemoveAll(s.dir) })
 	s.Relay = eventrelay.New(eventrelay.Options{
-		Faults: o.Faults, Timeout: deliveryTimeout(o.Config), Logger: slog.New(slog.DiscardHandler),
+		Faults: o.Faults, Timeout: o.Config.AckDeadline(), Logger: slog.New(slog.DiscardHandler),
 	})
 	s.onStop(s.Relay.Close)
 	if s.Addr = o.Config.EmulatorHost; s.Addr == "" {
@@ -107,12 +107,6 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 		return s, s.listenForEvents(ctx)
 	}
 	return s, s.registerTriggers(ctx)
-}
-
-// deliveryTimeout is how long the relay waits for an answer: as long as Pub/Sub does by default,
-// and longer than an event is held.
-func deliveryTimeout(c app.Config) time.Duration {
-	return max(10*time.Second, c.HoldLimit+2*time.Second)
 }
 
 // onStop has f called when the stack stops.
