@@ -46,8 +46,14 @@ func (c *console) set(path string, fields map[string]any) {
 	}
 }
 
-// rollUp has the engine roll up the counter of a shard.
+// rollUp has the engine roll up the counter of a shard, by someRoutes.
 func (c *console) rollUp(shard string) {
+	c.t.Helper()
+	c.rollUpBy(someRoutes, shard)
+}
+
+// rollUpBy has the engine roll up the counter of a shard.
+func (c *console) rollUpBy(routes, shard string) {
 	c.t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	store, err := firestorestore.Open(c.t.Context(), emulatortest.Addr(c.t), c.project, firestore.DefaultDatabaseID, logger)
@@ -56,7 +62,7 @@ func (c *console) rollUp(shard string) {
 	}
 	defer store.Close()
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: logger})
-	if _, err := coalescer.Changed(c.t.Context(), c.counter(shard), rollup.Event{ID: "event"}); err != nil {
+	if _, err := coalescer.Changed(c.t.Context(), c.counter(routes, shard), rollup.Event{ID: "event"}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -65,7 +71,7 @@ func (c *console) rollUp(shard string) {
 func (c *console) oldRollUp(shard string, total, numShards int64) {
 	c.t.Helper()
 	at := time.Now().Add(-3 * time.Hour)
-	counter := c.counter(shard)
+	counter := c.counter(someRoutes, shard)
 	tally := document.Tally{AsOf: at, NumShards: numShards, PacedUntil: at, Routes: counter.Template.Hash(), Totals: []string{"count"}}
 	c.set(counter.RollUp, map[string]any{"count": total, document.TallyField: tally.Encode()})
 }
@@ -80,13 +86,13 @@ pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits
 shards/{shard} -> site/totals : Cnt`
 
 // counter returns the counter of a shard.
-func (c *console) counter(shard string) rollup.Counter {
+func (c *console) counter(routes, shard string) rollup.Counter {
 	c.t.Helper()
-	routes, err := rollup.ParseRoutes(someRoutes)
+	all, err := rollup.ParseRoutes(routes)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	counter, _, ok := routes.Match(shard)
+	counter, _, ok := all.Match(shard)
 	if !ok {
 		c.t.Fatalf("no route for %s", shard)
 	}

@@ -22,7 +22,6 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/migration"
-	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -162,29 +161,6 @@ roll-ups   none yet: when Tally's functions are deployed, tally audit compares t
 	doc, err := c.client.Doc("page_totals/a").Get(t.Context())
 	if err != nil || doc.Data()["visits"] != int64(1023) || doc.Data()["likes"] != int64(10) {
 		t.Errorf("roll-up %v (%v)", doc.Data(), err)
-	}
-}
-
-// rollUpBy has the engine roll up the counter of a shard.
-func (c *console) rollUpBy(text, shard string) {
-	c.t.Helper()
-	routes, err := rollup.ParseRoutes(text)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	counter, _, ok := routes.Match(shard)
-	if !ok {
-		c.t.Fatalf("no route for %s", shard)
-	}
-	logger := slog.New(slog.DiscardHandler)
-	store, err := firestorestore.Open(c.t.Context(), emulatortest.Addr(c.t), c.project, firestore.DefaultDatabaseID, logger)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer store.Close()
-	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: logger})
-	if _, err := coalescer.Changed(c.t.Context(), counter, rollup.Event{ID: "event"}); err != nil {
-		c.t.Fatal(err)
 	}
 }
 

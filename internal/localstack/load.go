@@ -49,7 +49,7 @@ func (l Load) Limit(cadence time.Duration) time.Duration {
 	return 2*load + time.Duration(l.Lone())*idleAfter(cadence) + 10*cadence + 2*time.Minute
 }
 
-// A Result is what became of a load. Its JSON form is documented in docs/cli.md.
+// A Result is what became of a load. tally demo --help explains its JSON form.
 type Result struct {
 	Increments   int              `json:"increments"`
 	Acknowledged int64            `json:"acknowledged"`
