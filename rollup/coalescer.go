@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"sync"
 	"time"
@@ -83,7 +82,6 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 //
 // The looks and writes that an anchor waits for have the values of its context.
 func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Ending, error) {
-	hash := maphash.String(hashSeed, e.ID)
 	c.mu.Lock()
 	if e.Unchanged && c.fresh(e.UpdateTime) {
 		c.mu.Unlock()
@@ -94,7 +92,7 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Endi
 		s = &counterState{counter: counter}
 		c.counters[counter.RollUp] = s
 	}
-	if g := s.anchoredBy(e.ID, hash); g != nil {
+	if g := s.anchoredBy(e.ID); g != nil {
 		c.mu.Unlock()
 		return c.wait(ctx, s, g, false)
 	}
@@ -106,12 +104,12 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Endi
 			c.mu.Unlock()
 			return Ending{}, nil // absorbed
 		}
-		g.anchor, g.weak, g.commit, s.anchor = e.ID, e.Unchanged, e.UpdateTime, hash
+		g.anchor, g.weak, g.commit = e.ID, e.Unchanged, e.UpdateTime
 		c.mu.Unlock()
 		return c.wait(ctx, s, g, true)
 	}
 	g := &generation{anchor: e.ID, weak: e.Unchanged, commit: e.UpdateTime, values: context.WithoutCancel(ctx), latest: e.UpdateTime, done: make(chan struct{})}
-	s.open, s.anchor = g, hash
+	s.open = g
 	if !s.probing {
 		s.probing = true
 		go c.probe(s)

@@ -3,7 +3,6 @@ package rollup
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"time"
 )
@@ -15,7 +14,6 @@ type counterState struct {
 	probing bool
 
 	open   *generation   // absorbs events; nil when none does
-	anchor uint64        // hash of open's anchor
 	closed []*generation // wait to be covered, oldest first
 
 	wake     time.Time // when the prober is to look next, by the local clock; zero: at once
@@ -45,14 +43,9 @@ type generation struct {
 	err    error           // valid after done
 }
 
-// hashSeed is for the hashes of event ids.
-var hashSeed = maphash.MakeSeed()
-
-// anchoredBy returns the generation whose anchor is the event, if one is held. The hash spares most
-// events to load the open generation and its anchor's id, which with very many counters are not in
-// the processor's cache.
-func (s *counterState) anchoredBy(eventID string, hash uint64) *generation {
-	if s.open != nil && s.anchor == hash && s.open.anchor == eventID {
+// anchoredBy returns the generation whose anchor is the event, if one is held.
+func (s *counterState) anchoredBy(eventID string) *generation {
+	if s.open != nil && s.open.anchor == eventID {
 		return s.open
 	}
 	for _, g := range s.closed {

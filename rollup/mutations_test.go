@@ -15,8 +15,8 @@ var mutations = []mutation{
 		`		{
 `, "TestCoveredFromDoesNotMove"},
 	{"a second copy of an anchor is absorbed", "coalescer.go",
-		`if g := s.anchoredBy(e.ID, hash); g != nil {`,
-		`if g := s.anchoredBy(e.ID, hash); g != nil && s.open == nil {`, "TestSimulation"},
+		`if g := s.anchoredBy(e.ID); g != nil {`,
+		`if g := s.anchoredBy(e.ID); g != nil && s.open == nil {`, "TestSimulation"},
 	{"a counter without shards is not written", "coalescer.go",
 		`if err := c.write(ctx, &l, p); err != nil {`,
 		`if l.totals.NumShards() == 0 {
