@@ -95,18 +95,14 @@ const maxTotal = 1 << 62
 // replace makes the counter's total what the source says, if the checks return no error. A counter
 // of votes it empties, if that is allowed, and else refuses.
 func (c *Counter) replace(ctx context.Context, source Source, empties bool, checks ...func(Replacement) error) (Replacement, error) {
-	if c.err != nil {
-		return Replacement{}, c.err
-	}
 	var r Replacement
 	var additions []addition
 	var votes []*firestore.DocumentSnapshot
-	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot) error {
+	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot) (err error) {
 		r = Replacement{AsOf: readTime(doc)}
 		if err := c.notVotes(doc); err != nil && !empties {
 			return err
 		}
-		var err error
 		if r.Now, err = source.read(ctx, tx); err != nil {
 			return err
 		}
