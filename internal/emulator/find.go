@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -41,7 +41,7 @@ func findJars(ctx context.Context, fetch func(context.Context) (string, error)) 
 		return []string{path}, nil
 	}
 	var jars []string
-	if root := cloudSDK(ctx); root != "" {
+	if root := cloudSDK(); root != "" {
 		jar := filepath.Join(root, "platform", "cloud-firestore-emulator", "cloud-firestore-emulator.jar")
 		if isFile(jar) {
 			jars = append(jars, jar)
@@ -62,7 +62,7 @@ func findJars(ctx context.Context, fetch func(context.Context) (string, error)) 
 }
 
 // cloudSDK returns the root directory of the Google Cloud CLI, "" if there is none.
-func cloudSDK(ctx context.Context) string {
+func cloudSDK() string {
 	if root := os.Getenv("CLOUDSDK_ROOT_DIR"); root != "" {
 		return root
 	}
@@ -70,18 +70,13 @@ func cloudSDK(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
-	// Mostly gcloud is a link to bin/gcloud below the root, whose script runs lib/gcloud.py.
+	// It is a link to bin/gcloud below the root, whose script runs lib/gcloud.py.
 	if file, err := filepath.EvalSymlinks(gcloud); err == nil {
 		if root := filepath.Dir(filepath.Dir(file)); isFile(filepath.Join(root, "lib", "gcloud.py")) {
 			return root
 		}
 	}
-	// Some packages install a script or a launcher instead. Asking costs a second or two.
-	root, _, err := runTool(ctx, gcloud, "info", "--format=value(installation.sdk_root)")
-	if err != nil {
-		return "" // a gcloud that does not run has no emulator to offer
-	}
-	return strings.TrimSpace(root)
+	return ""
 }
 
 // firebaseCache returns the directory where the Firebase CLI keeps the emulators that it downloads,
@@ -166,39 +161,31 @@ func findJava(ctx context.Context) (javaRuntime, error) {
 	return javaRuntime{}, fmt.Errorf("%w: %s\n%w", ErrNoJava, installJava(supportedJava), errors.Join(tried...))
 }
 
+// javaTimeout bounds how long Java may take to print its version: a second or two, more on a busy
+// machine.
+const javaTimeout = time.Minute
+
 var versionLine = regexp.MustCompile(`version "(?:1\.)?(\d+)`)
 
 // javaVersion asks a Java for its version. The java of a macOS without Java exists, but fails.
 func javaVersion(ctx context.Context, path string) (int, error) {
-	_, out, err := runTool(ctx, path, "-version") // which Java prints as an error
+	ctx, cancel := context.WithTimeout(ctx, javaTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "-version")
+	cmd.WaitDelay = time.Second // for a killed script whose own children keep the output open
+	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return 0, fmt.Errorf("%s -version: %w\n%s", path, err, strings.TrimSpace(out))
+		return 0, fmt.Errorf("%s -version: %w\n%s", path, err, bytes.TrimSpace(out))
 	}
-	m := versionLine.FindStringSubmatch(out)
+	m := versionLine.FindSubmatch(out)
 	if m == nil {
 		return 0, fmt.Errorf("%s -version names no version: %q", path, out)
 	}
-	return strconv.Atoi(m[1])
+	return strconv.Atoi(string(m[1]))
 }
 
 // installJava is the remedy for a Java that is missing or too old.
 func installJava(version int) string {
 	return fmt.Sprintf("install Java %d or newer (Debian, Ubuntu: sudo apt-get install openjdk-%[1]d-jre-headless; "+
 		"macOS: brew install openjdk@%[1]d; or https://adoptium.net), and set JAVA_HOME if it is not on PATH", version)
-}
-
-// toolTimeout bounds the run of a program that only prints a fact: Java its version, gcloud its
-// root. They take a second or two, more on a busy machine.
-const toolTimeout = time.Minute
-
-// runTool runs a program and returns what it prints.
-func runTool(ctx context.Context, name string, args ...string) (stdout, stderr string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
-	defer cancel()
-	var out, errs strings.Builder
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.WaitDelay = time.Second // for a killed script whose own children keep the output open
-	err = cmd.Run()
-	return out.String(), errs.String(), err
 }
