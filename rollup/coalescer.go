@@ -10,22 +10,21 @@ import (
 )
 
 // Concurrency is how many events a process should serve at once: the most that Cloud Run lets an
-// instance (https://cloud.google.com/run/docs/about-concurrency). Nearly all are absorbed and take
-// microseconds; those that are held, up to 4 of a counter, take a slot and no processor time. With
-// the platform's 80 slots, a thousand counters make more instances, each of which reads every
-// counter once more per cadence (docs/performance.md).
+// instance (https://cloud.google.com/run/docs/about-concurrency). Held events, up to 4 of a
+// counter, take a slot and no processor time. With the platform's 80 slots, a thousand counters
+// make more instances, each of which reads every counter once more per cadence.
 const Concurrency = 1000
 
 // LongestCadence is the longest cadence that an event can be held through when it may be held for
-// holdLimit: it may have to wait for two wake-ups of up to 1.35 cadences each, and the store needs
-// time of its own. It is zero or negative when no cadence can be held.
+// holdLimit: two wake-ups of up to 1.35 cadences each, and the store needs time of its own. It is
+// zero or negative when no cadence can be held.
 func LongestCadence(holdLimit time.Duration) time.Duration {
 	return (holdLimit - 5*time.Second) / 3
 }
 
 // A Coalescer turns the events of one database's shards into roll-ups, by the pace for each
-// counter, over all the instances that serve it. See the package documentation for how. It may be
-// used by many goroutines at once.
+// counter, over all the instances that serve it; see the package documentation. It may be used by
+// many goroutines at once.
 type Coalescer struct {
 	roller
 
@@ -47,14 +46,13 @@ type Event struct {
 	UpdateTime time.Time
 
 	// Unchanged says that the event tells of an update that leaves every total as it was, by its
-	// own old and new values. UpdateTime must then be the update's. While it is young, a copy of it
-	// may be acknowledged at once. So no change relies on it, nor an older event, which may be an
-	// anchor that was delivered again.
+	// own old and new values. UpdateTime must then be the update's. No change relies on such an
+	// event: see the package documentation.
 	Unchanged bool
 }
 
 // freshFor is how long after its commit an event that changes no total is acknowledged at once. An
-// older one may be the redelivered anchor of a generation, from before a change of routes; a
+// older one may be the redelivered anchor of a generation from before a change of routes; a
 // redelivery takes 10 s at least.
 const freshFor = 5 * time.Second
 
@@ -76,9 +74,8 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 // Changed takes an event that says that a shard of the counter changed. It returns nil when the
 // event may be acknowledged: when a snapshot later than its arrival was rolled up or found the
 // app's own document missing; or at once, when an event that is not acknowledged yet stands for it,
-// or when it changes no total. Otherwise it returns an error, at the latest when ctx ends or the
-// event was held for Options.Hold, and the event must be delivered again, here or at any other
-// instance.
+// or when it changes no total. After an error, at the latest when ctx ends or the event was held
+// for Options.Hold, it must be delivered again, here or at any other instance.
 //
 // The looks and writes that an anchor waits for have the values of its context.
 func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Ending, error) {
@@ -126,8 +123,8 @@ func (c *Coalescer) fresh(commit time.Time) bool {
 
 // wait waits for g, as its anchor or as a second copy of it, as long as ctx lasts and for
 // Options.Hold. Only an event that is held needs a timer; one for each absorbed event would cost
-// more than all else that is done for it. When the anchor's time is up first, it closes g, so that
-// nothing more is absorbed, and then fails.
+// more than all else. When the anchor's time is up first, it closes g, so that nothing more is
+// absorbed, and then fails.
 func (c *Coalescer) wait(ctx context.Context, s *counterState, g *generation, anchor bool) (Ending, error) {
 	if c.Hold > 0 {
 		var cancel context.CancelFunc

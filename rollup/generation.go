@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// counterState is what one instance knows of a counter while the counter is active, that is while
-// its prober runs, and for a cadence after its last roll-up here. The Coalescer's mutex guards it.
+// counterState is what one instance knows of a counter while its prober runs, and for a cadence
+// after its last roll-up here. The Coalescer's mutex guards it.
 type counterState struct {
 	counter Counter
 	probing bool
@@ -28,9 +28,8 @@ type counterState struct {
 	failure  error // the last of them
 }
 
-// A generation is the events that wait for one snapshot. The first of them, the anchor, is not
-// acknowledged until the generation is covered; the others are acknowledged on arrival, because the
-// anchor stands for them: if it is never acknowledged, it is delivered again.
+// A generation is the events that wait for one snapshot. The first, the anchor, is not acknowledged
+// until the generation is covered; it stands for the others, which are acknowledged on arrival.
 type generation struct {
 	anchor string          // event id
 	weak   bool            // the anchor changes no total; see Event.Unchanged

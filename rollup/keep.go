@@ -26,8 +26,8 @@ type KeepReport struct {
 // roll-ups are oldest. A roll-up that would change nothing is written only when its as_of is old.
 //
 // At most concurrency counters, at least 1, are in work at once. Calls may overlap with each other
-// and with the coalescers of any number of instances. One counter's failure does not keep it from
-// the others. The report is valid beside an error.
+// and with coalescers. One counter's failure does not keep it from the others. The report is valid
+// beside an error.
 func Keep(ctx context.Context, store AuditStore, routes Routes, concurrency int, until time.Time, o Options) (KeepReport, error) {
 	k := &keeper{roller: newRoller(store, o), store: store, until: until, slots: make(chan struct{}, concurrency), malformed: make(map[Counter]bool)}
 	found, problems := k.list(ctx, routes.Scheduled())

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,22 +17,22 @@ import (
 // together. The error joins every problem found, each naming its route and the reason.
 func ParseRoutes(text string) (Routes, error) {
 	var routes Routes
-	var problems []error
+	var found problems
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == ';' }) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
 		r, err := parseRoute(line)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("route %q: %w", line, err))
+			found = append(found, fmt.Errorf("route %q: %w", line, err))
 			continue
 		}
 		routes = append(routes, r)
 	}
-	problems = append(problems, routes.share()...)
-	problems = append(problems, routes.conflicts()...)
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
+	routes.share(&found)
+	routes.conflicts(&found)
+	if len(found) > 0 {
+		return nil, errors.Join(found...)
 	}
 	if len(routes) == 0 {
 		return nil, errors.New("no route given; the default is " + DefaultRoute)
@@ -53,26 +54,23 @@ func (rs *Routes) UnmarshalText(text []byte) error {
 }
 
 // share gives routes of equal templates one Template.
-func (rs Routes) share() []error {
-	var problems []error
-	for i, r := range rs {
-		for _, other := range rs[:i] {
-			if spell(r.template, r.template) != spell(other.template, other.template) {
-				continue
-			}
-			switch {
-			case r.Template.Every != other.Template.Every:
-				problems = append(problems, fmt.Errorf("route %q: it and route %q make one roll-up; say the same \"every\" in both", r, other))
-			case r.Template.Existing != other.Template.Existing:
-				problems = append(problems, fmt.Errorf("route %q: it and route %q make one roll-up; say \"existing\" in both, or in neither", r, other))
-			default:
-				r.Template = other.Template
-				r.Template.Routes = append(r.Template.Routes, r)
-			}
-			break
+func (rs Routes) share(p *problems) {
+	first := make(map[string]*Route)
+	for _, r := range rs {
+		spelt := spell(r.template, r.template)
+		other := first[spelt]
+		switch {
+		case other == nil:
+			first[spelt] = r
+		case r.Template.Every != other.Template.Every:
+			p.add(r, "it and route %q make one roll-up; say the same \"every\" in both", other)
+		case r.Template.Existing != other.Template.Existing:
+			p.add(r, "it and route %q make one roll-up; say \"existing\" in both, or in neither", other)
+		default:
+			r.Template = other.Template
+			r.Template.Routes = append(r.Template.Routes, r)
 		}
 	}
-	return problems
 }
 
 // parseRoute parses one route and checks what can be checked without the others.
@@ -142,19 +140,18 @@ func (r *Route) parseOptions(options []string) error {
 	return nil
 }
 
+// renamed is a total with a name of its own.
+var renamed = regexp.MustCompile(`^(.*\S)\s+as\s+(\S+)$`)
+
 // parseTotals parses a comma-separated list of totals.
 func parseTotals(list string) ([]Total, error) {
 	var totals []Total
 	for text := range strings.SplitSeq(list, ",") {
-		var t Total
-		t.Field = strings.TrimSpace(text)
+		t := Total{Field: strings.TrimSpace(text)}
 		words := strings.Fields(text)
-		switch n := len(words); {
-		case n > 2 && words[n-2] == "as":
-			t.Name = words[n-1]
-			before := strings.TrimSpace(strings.TrimSuffix(t.Field, t.Name))
-			t.Field = strings.TrimSpace(strings.TrimSuffix(before, "as"))
-		case n > 1 && slices.ContainsFunc(words, isAs):
+		if m := renamed.FindStringSubmatch(t.Field); m != nil {
+			t.Field, t.Name = m[1], m[2]
+		} else if len(words) > 1 && slices.ContainsFunc(words, isAs) {
 			return nil, fmt.Errorf("the total %q: want a field or count(), then perhaps \"as\" and a name of one word", t.Field)
 		}
 		if t.Field == countAll {

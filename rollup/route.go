@@ -66,8 +66,8 @@ type Route struct {
 	Totals   []Total
 
 	// Documents has every document read, one billed read each, where an aggregation query bills one
-	// for each 1,000. It needs no index. It is for a counter so hot that writing the field's index
-	// entries is its limit: exempt the field from indexing and read it this way.
+	// for each 1,000. It needs no index: it is for a counter so hot that writing the field's index
+	// entries is its limit.
 	Documents bool
 
 	pattern  Path     // of a source document; the last segment is a capture

@@ -76,9 +76,8 @@ func (v Verification) Equal() bool {
 	return v.Counter == v.Source
 }
 
-// Verify compares the counter with a source, both read in one snapshot, so that a difference is no
-// matter of timing: if the app writes the source's documents and the shards in one transaction or
-// batch, the two agree in every snapshot.
+// Verify compares the counter with a source, both read in one snapshot: if the app writes the
+// source's documents and the shards in one transaction or batch, the two agree in every snapshot.
 //
 // A difference is no error. Verify changes nothing and takes no locks. It bills one read per 1,000
 // shards, one for the snapshot's time, and the source's.

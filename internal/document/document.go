@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TallyField is the field of a roll-up document that holds its Tally. It is exempt from indexing:
-// an index of a timestamp that only grows limits its collection group to about 500 writes a second
+// TallyField is the field of a roll-up document that holds its Tally. It is exempt from indexing,
+// because an index of a timestamp that only grows is slow
 // (https://firebase.google.com/docs/firestore/solutions/shard-timestamp).
 const TallyField = "tally"
 
@@ -54,8 +54,8 @@ func (t Tally) Encode() map[string]any {
 	}
 }
 
-// DecodeTally returns what the value of TallyField says. A part that is missing or of
-// another type is zero.
+// DecodeTally returns what the value of TallyField says. A part that is missing or of another type
+// is zero.
 func DecodeTally(value any) Tally {
 	fields, _ := value.(map[string]any)
 	var t Tally

@@ -30,11 +30,9 @@ var official = release{
 
 // Download fetches the official emulator, about 137 MB, into the user's cache directory, where
 // [Start] finds it from then on, and returns the path of the jar. The file appears there only whole
-// and with the right checksum; several downloads at once do each other no harm. It looks for a Java
-// that can run it first. Only ctx bounds the time it takes.
-//
-// While it goes on, progress, if not nil, is called with the number of bytes so far and in all,
-// from one goroutine and often.
+// and with the right checksum. It looks for a Java that can run it first. Only ctx bounds the time
+// it takes. progress, if not nil, is called with the number of bytes so far and in all, from one
+// goroutine and often.
 func Download(ctx context.Context, progress func(done, total int64)) (jar string, err error) {
 	java, err := findJava(ctx)
 	if err != nil {

@@ -2,7 +2,7 @@
 //
 // The emulator is a Java program of one jar file. [Start] runs a jar that is on the machine
 // already, the Google Cloud CLI's, the Firebase CLI's or one that [Download] fetched, as a child
-// process that cannot outlive its parent, however the parent dies (process_unix.go). [Clear],
+// process that cannot outlive its parent, however the parent dies (process_unix.go).
 // [RegisterTrigger] and [SetRules] are calls that only the emulator has, and no Firestore SDK
 // offers. The emulator also tells which requests of clients its rules refused (refusals.go).
 //

@@ -18,8 +18,8 @@ import (
 // A Store is a database in memory. Its zero value is an empty one. It may be used by many
 // goroutines at once.
 //
-// Its commit times come from Now, moved forward where needed so that no two commits share one and
-// every commit is later than the snapshots opened before it, as in Firestore.
+// Its commit times come from Now, moved forward where needed so that every commit is later than
+// those and the snapshots before it, as in Firestore.
 type Store struct {
 	// Skew is by how much the database's clock is ahead of time.Now. It must not change.
 	Skew time.Duration
