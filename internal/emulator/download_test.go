@@ -70,7 +70,7 @@ func TestDownload(t *testing.T) {
 		if string(got) != content {
 			t.Error("the file is not what was served")
 		}
-		if found := cachedJars(dir); len(found) != 1 || found[0] != jar {
+		if found := newestJar(dir); found != jar {
 			t.Errorf("the cache offers %q, want %s", found, jar)
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {

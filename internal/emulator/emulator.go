@@ -102,23 +102,13 @@ func Start(ctx context.Context, o Options) (*Emulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	jars, err := findJars(ctx, o.Fetch)
+	jar, err := findJar(ctx, o.Fetch)
 	if err != nil {
 		return nil, err
 	}
-	var unusable error // the first jar's
 	for attempt := 1; ; attempt++ {
-		e, err := launch(ctx, java, jars[0], o, string(rules))
-		switch {
-		case errors.Is(err, errUnusable):
-			if unusable == nil {
-				unusable = err
-			}
-			if jars = jars[1:]; len(jars) == 0 {
-				return nil, unusable
-			}
-		case errors.Is(err, errPortInUse) && o.Port == 0 && attempt < portAttempts:
-		default:
+		e, err := launch(ctx, java, jar, o, string(rules))
+		if !errors.Is(err, errPortInUse) || o.Port != 0 || attempt == portAttempts {
 			return e, err
 		}
 	}
@@ -206,11 +196,8 @@ func awaitReady(ctx context.Context, p *process, addr string) error {
 	}
 }
 
-// Reasons of an end after which Start tries again.
-var (
-	errPortInUse = errors.New("is in use")
-	errUnusable  = errors.New("this jar cannot be used")
-)
+// errPortInUse is the reason of an end after which Start tries again.
+var errPortInUse = errors.New("is in use")
 
 var classVersion = regexp.MustCompile(`class file version (\d+)`)
 
@@ -227,10 +214,10 @@ func diagnose(output string, java javaRuntime, jar string, port int) error {
 				needed = major - 44 // 55 came with Java 11, 61 with 17, 65 with 21
 			}
 		}
-		return fmt.Errorf("%w: %s needs Java %d, but %s is Java %d: %s",
-			errUnusable, jar, needed, java.path, java.version, installJava(needed))
+		return fmt.Errorf("%s needs Java %d, but %s is Java %d: %s",
+			jar, needed, java.path, java.version, installJava(needed))
 	case strings.Contains(output, "Could not find or load main class"):
-		return fmt.Errorf("%w: %s is not a Firestore emulator", errUnusable, jar)
+		return fmt.Errorf("%s is not a Firestore emulator; remove it, or set "+pathVariable+" to the path of one", jar)
 	case strings.Contains(output, "compiling rules"):
 		return errors.New("the rules file does not compile: correct it where the output says")
 	}

@@ -30,35 +30,30 @@ const installEmulator = "install one with `gcloud components install cloud-fires
 	"`sudo apt-get install google-cloud-cli-firestore-emulator` or `firebase setup:emulators:firestore`, " +
 	"or set " + pathVariable + " to the path of its jar"
 
-// findJars returns the emulators on this machine, the preferred ones first: the one that
-// pathVariable names and no other; or the Google Cloud CLI's, those in the Firebase CLI's cache and
-// those in our own, the newest first in each cache. If there is none, it calls fetch, unless nil.
-func findJars(ctx context.Context, fetch func(context.Context) (string, error)) ([]string, error) {
+// findJar returns the emulator to run: the one that pathVariable names, else the Google Cloud CLI's,
+// else the newest that was downloaded. If there is none, it calls fetch, unless nil.
+func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (string, error) {
 	if path := os.Getenv(pathVariable); path != "" {
 		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("emulator: %s is set: %w", pathVariable, err)
+			return "", fmt.Errorf("emulator: %s is set: %w", pathVariable, err)
 		}
-		return []string{path}, nil
+		return path, nil
 	}
-	var jars []string
 	if root := cloudSDK(); root != "" {
 		jar := filepath.Join(root, "platform", "cloud-firestore-emulator", "cloud-firestore-emulator.jar")
 		if isFile(jar) {
-			jars = append(jars, jar)
+			return jar, nil
 		}
 	}
-	jars = append(jars, cachedJars(firebaseCache())...)
-	if own, err := ownCache(); err == nil { // or else there is no home directory, and nothing below it
-		jars = append(jars, cachedJars(own)...)
+	if dir, err := cacheDir(); err == nil { // or else nothing was downloaded
+		if jar := newestJar(dir); jar != "" {
+			return jar, nil
+		}
 	}
-	switch {
-	case len(jars) > 0:
-		return jars, nil
-	case fetch == nil:
-		return nil, fmt.Errorf("%w: %s", ErrNotFound, installEmulator)
+	if fetch == nil {
+		return "", fmt.Errorf("%w: %s", ErrNotFound, installEmulator)
 	}
-	jar, err := fetch(ctx)
-	return []string{jar}, err
+	return fetch(ctx)
 }
 
 // cloudSDK returns the root directory of the Google Cloud CLI, "" if there is none.
@@ -79,47 +74,38 @@ func cloudSDK() string {
 	return ""
 }
 
-// firebaseCache returns the directory where the Firebase CLI keeps the emulators that it downloads,
-// on every system; "" if there is no home directory.
-func firebaseCache() string {
+// cacheDir returns the directory where the Firebase CLI keeps the emulators that it downloads, on
+// every system, and [Download] too. The error says that there is no home directory.
+func cacheDir() (string, error) {
 	if dir := os.Getenv("FIREBASE_EMULATORS_PATH"); dir != "" {
-		return dir
+		return dir, nil
 	}
 	home, err := os.UserHomeDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(home, ".cache", "firebase", "emulators")
+	return filepath.Join(home, ".cache", "firebase", "emulators"), err
 }
 
-// ownCache returns the directory where Download keeps emulators.
-func ownCache() (string, error) {
-	dir, err := os.UserCacheDir()
-	return filepath.Join(dir, "tally", "emulator"), err
-}
-
-// jarName is how a cache names an emulator: the Firebase CLI's habit, and ours.
+// jarName is how the Firebase CLI names an emulator.
 var jarName = regexp.MustCompile(`^cloud-firestore-emulator-v(\d+)\.(\d+)\.(\d+)\.jar$`)
 
-// cachedJars returns the emulators in a cache directory, the newest first.
-func cachedJars(dir string) []string {
-	entries, _ := os.ReadDir(dir) // mostly there is no such cache; one that cannot be read offers nothing
-	versions := map[string][]int{}
-	var jars []string
+// newestJar returns the newest emulator in a directory, "" if there is none.
+func newestJar(dir string) (newest string) {
+	entries, _ := os.ReadDir(dir) // mostly there is none; one that cannot be read offers nothing
+	var latest []int
 	for _, entry := range entries {
 		m := jarName.FindStringSubmatch(entry.Name())
 		if m == nil {
 			continue
 		}
-		jar := filepath.Join(dir, entry.Name())
-		jars = append(jars, jar)
+		var version []int
 		for _, digits := range m[1:] {
 			n, _ := strconv.Atoi(digits) // digits only; one too large for an int counts as the largest
-			versions[jar] = append(versions[jar], n)
+			version = append(version, n)
+		}
+		if slices.Compare(version, latest) > 0 {
+			newest, latest = filepath.Join(dir, entry.Name()), version
 		}
 	}
-	slices.SortFunc(jars, func(a, b string) int { return slices.Compare(versions[b], versions[a]) })
-	return jars
+	return newest
 }
 
 func isFile(path string) bool {
