@@ -126,10 +126,9 @@ func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route, collection st
 // An answer is what an aggregation query answers for one total.
 type answer struct {
 	sum       rollup.Number
-	average   rollup.Number
-	averaged  bool  // there was a number
-	count     int64 // documents that have the field, of any type
-	malformed int64 // of these, those whose value is no finite number
+	average   rollup.Number // 0 of no numbers
+	count     int64         // documents that have the field, of any type
+	malformed int64         // of these, those whose value is no finite number
 }
 
 // sumField sums a field over the shards where it is a finite number. SUM and AVG leave other types
@@ -156,7 +155,7 @@ func (v *snapshot) sumField(ctx context.Context, shards firestore.Query, field s
 
 // allFinite reports whether the answer shows that all values were finite numbers.
 func (a answer) allFinite() bool {
-	if !a.averaged || !a.sum.Finite() || a.sum.Float() == 0 || a.average.Float() == 0 {
+	if !a.sum.Finite() || a.sum.Float() == 0 || a.average.Float() == 0 {
 		return false
 	}
 	return math.Round(a.sum.Float()/a.average.Float()) == float64(a.count)
@@ -214,8 +213,8 @@ func answerOf(result map[string]any, countOnly bool) (answer, error) {
 	if !summed || !counted {
 		return answer{}, fmt.Errorf("the aggregation answered %v", result)
 	}
-	average, averaged := rollup.NumberOf(result["average"]) // the average of no numbers is null
-	return answer{sum: sum, average: average, averaged: averaged, count: count}, nil
+	average, _ := rollup.NumberOf(result["average"])
+	return answer{sum: sum, average: average, count: count}, nil
 }
 
 // read reads the shards that a query finds, as of the snapshot's instant.
