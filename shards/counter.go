@@ -84,57 +84,52 @@ func Progress(f func(done, total int)) Option {
 // New sends nothing. Arguments that no counter can have (a path that is not a document's, say) are
 // reported by every method of the Counter, before anything is sent.
 func New(client *firestore.Client, counter string, opts ...Option) *Counter {
-	c, err := newCounter(client, counter, opts)
-	if err != nil {
-		return &Counter{err: err}
+	c := &Counter{client: client, options: options{field: "count", progress: func(int, int) {}}}
+	for _, opt := range opts {
+		opt(&c.options)
 	}
+	c.numShards = numShardsCache{read: c.readNumShards, now: time.Now}
+	c.err = c.find(counter)
 	return c
 }
 
-func newCounter(client *firestore.Client, counter string, opts []Option) (*Counter, error) {
-	o := options{field: "count", progress: func(int, int) {}}
-	for _, opt := range opts {
-		opt(&o)
-	}
+// find finds the counter's documents. It returns what is wrong with New's arguments.
+func (c *Counter) find(counter string) (err error) {
 	switch {
-	case o.field == "":
-		return nil, errors.New("shards: empty field name")
-	case !utf8.ValidString(o.field): // see documentAt
-		return nil, fmt.Errorf("shards: field %q is not UTF-8", o.field)
-	case o.field == document.TallyField:
-		return nil, fmt.Errorf("shards: field %q has another meaning in the roll-up document", o.field)
-	case o.fixed < 0:
-		return nil, fmt.Errorf("shards: number of shards is %d, want at least 1", o.fixed)
-	case client == nil:
-		return nil, errors.New("shards: nil Firestore client")
+	case c.field == "":
+		return errors.New("shards: empty field name")
+	case !utf8.ValidString(c.field): // see documentAt
+		return fmt.Errorf("shards: field %q is not UTF-8", c.field)
+	case c.field == document.TallyField:
+		return fmt.Errorf("shards: field %q has another meaning in the roll-up document", c.field)
+	case c.fixed < 0:
+		return fmt.Errorf("shards: number of shards is %d, want at least 1", c.fixed)
+	case c.client == nil:
+		return errors.New("shards: nil Firestore client")
 	}
-
-	c := &Counter{client: client, options: o}
-	c.numShards = numShardsCache{read: c.readNumShards, now: time.Now}
-	var err error
-	if c.doc, err = documentAt(client, counter); err != nil {
-		return nil, err
+	if c.doc, err = documentAt(c.client, counter); err != nil {
+		return err
 	}
-	shards := cmp.Or(o.collection, counter+"/shards")
-	if c.shards = client.Collection(shards); c.shards == nil || !utf8.ValidString(shards) {
-		return nil, fmt.Errorf("shards: %q is not the path of a collection", shards)
+	shards := cmp.Or(c.collection, counter+"/shards")
+	if c.shards = c.client.Collection(shards); c.shards == nil || !utf8.ValidString(shards) {
+		return fmt.Errorf("shards: %q is not the path of a collection", shards)
 	}
 	if c.tokens = c.doc.Collection(document.TokensCollection); c.tokens.Path == c.shards.Path {
-		return nil, fmt.Errorf("shards: collection %q is for the tokens of IncrementOnce, not for shards", o.collection)
+		return fmt.Errorf("shards: collection %q is for the tokens of IncrementOnce, not for shards", c.collection)
 	}
-	rollUp := o.rollUpAt
+	rollUp := c.rollUpAt
 	id, ok := strings.CutPrefix(counter, "counters/")
-	if rollUp == "" && ok && !strings.Contains(id, "/") && o.collection == "" {
+	if rollUp == "" && ok && !strings.Contains(id, "/") && c.collection == "" {
 		rollUp = "rollups/" + id // by Tally's default route
 	}
 	if rollUp == "" {
-		return c, nil
+		return nil
 	}
-	if rollUp == counter && slices.Contains(ownFields, o.field) {
-		return nil, fmt.Errorf("shards: field %q has another meaning in the counter document, which is the roll-up document", o.field)
+	if rollUp == counter && slices.Contains(ownFields, c.field) {
+		return fmt.Errorf("shards: field %q has another meaning in the counter document, which is the roll-up document", c.field)
 	}
-	c.rollUp, err = documentAt(client, rollUp)
-	return c, err
+	c.rollUp, err = documentAt(c.client, rollUp)
+	return err
 }
 
 // documentAt returns the document at path. It refuses a path that is not UTF-8, because the SDK
