@@ -88,7 +88,11 @@ func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 	})
 	var left []error
 	for i, shard := range surplus {
-		err := c.fold(ctx, shard, int64(i), n)
+		number, decimal := shardNumber(shard)
+		if !decimal {
+			number = int64(i) // spreads them
+		}
+		err := c.fold(ctx, shard, number, n)
 		if err != nil && !errors.Is(err, ErrNotFolded) {
 			return fmt.Errorf("shards: fold %s: %w", shard.Path, err)
 		}
@@ -141,11 +145,11 @@ func shardNumber(shard *firestore.DocumentRef) (int64, bool) {
 // faster.
 const foldAttempts = 3
 
-// fold moves what the i-th surplus shard holds into one below n.
-func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, i, n int64) error {
+// fold moves what a shard holds into one below n.
+func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, number, n int64) error {
 	failures := 0
 	for skipped := int64(0); ; {
-		kept := c.shard((i + skipped) % n)
+		kept := c.shard((number + skipped) % n)
 		docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{surplus, kept})
 		if err != nil {
 			return err
