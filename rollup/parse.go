@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -140,18 +139,18 @@ func (r *Route) parseOptions(options []string) error {
 	return nil
 }
 
-// renamed is a total with a name of its own.
-var renamed = regexp.MustCompile(`^(.*\S)\s+as\s+(\S+)$`)
-
 // parseTotals parses a comma-separated list of totals.
 func parseTotals(list string) ([]Total, error) {
 	var totals []Total
 	for text := range strings.SplitSeq(list, ",") {
 		t := Total{Field: strings.TrimSpace(text)}
 		words := strings.Fields(text)
-		if m := renamed.FindStringSubmatch(t.Field); m != nil {
-			t.Field, t.Name = m[1], m[2]
-		} else if len(words) > 1 && slices.ContainsFunc(words, isAs) {
+		switch n := len(words); {
+		case n > 2 && words[n-2] == "as":
+			t.Name = words[n-1]
+			before := strings.TrimSpace(strings.TrimSuffix(t.Field, t.Name))
+			t.Field = strings.TrimSpace(strings.TrimSuffix(before, "as"))
+		case n > 1 && slices.ContainsFunc(words, isAs):
 			return nil, fmt.Errorf("the total %q: want a field or count(), then perhaps \"as\" and a name of one word", t.Field)
 		}
 		if t.Field == countAll {
