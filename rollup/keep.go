@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -81,11 +82,7 @@ func (k *keeper) list(ctx context.Context, routes Routes) ([]Counter, []error) {
 			from = page.Next
 		}
 	}
-	found := make([]Counter, 0, len(asOf))
-	for c := range asOf {
-		found = append(found, c)
-	}
-	slices.SortFunc(found, func(a, b Counter) int {
+	found := slices.SortedFunc(maps.Keys(asOf), func(a, b Counter) int {
 		return cmp.Or(asOf[a].Compare(asOf[b]), cmp.Compare(a.RollUp, b.RollUp))
 	})
 	return found, problems

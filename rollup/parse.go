@@ -190,7 +190,6 @@ func checkCaptures(pattern, template Path) error {
 	if !last.Capture {
 		return fmt.Errorf("the source pattern ends in the literal %q; its last segment must capture the document, as {shard}", last.Name)
 	}
-	var captures []string
 	for i, s := range pattern {
 		if !s.Capture {
 			continue
@@ -198,10 +197,9 @@ func checkCaptures(pattern, template Path) error {
 		if i%2 == 0 {
 			return fmt.Errorf("the source pattern captures a collection's name, {%s}; only document ids can be captured", s.Name)
 		}
-		if slices.Contains(captures, s.Name) {
+		if slices.Index(pattern, s) < i {
 			return fmt.Errorf("the source pattern captures {%s} twice; give each capture a name of its own", s.Name)
 		}
-		captures = append(captures, s.Name)
 	}
 	for i, s := range template {
 		if s.Capture && i%2 == 0 {
@@ -210,13 +208,13 @@ func checkCaptures(pattern, template Path) error {
 		if s.Capture && s.Name == last.Name {
 			return fmt.Errorf("the roll-up path uses the last capture {%s}; every document would get a roll-up of its own", s.Name)
 		}
-		if s.Capture && !slices.Contains(captures, s.Name) {
+		if s.Capture && !slices.Contains(pattern, s) {
 			return fmt.Errorf("the roll-up path uses {%s}, which the source pattern does not capture", s.Name)
 		}
 	}
-	for _, name := range captures[:len(captures)-1] {
-		if !slices.Contains(template, Segment{Name: name, Capture: true}) {
-			return fmt.Errorf("the roll-up path does not use {%s}; counters that differ only in it would share one roll-up", name)
+	for _, s := range pattern[:len(pattern)-1] {
+		if s.Capture && !slices.Contains(template, s) {
+			return fmt.Errorf("the roll-up path does not use {%s}; counters that differ only in it would share one roll-up", s.Name)
 		}
 	}
 	return nil

@@ -77,11 +77,11 @@ type Emulator struct {
 
 // Start starts an emulator and returns when it answers, which takes about a second and at most
 // three minutes, Fetch not counted. The caller stops it. If the caller's process dies first, even
-// by SIGKILL, the emulator ends with it (on Unix only, see process_other.go).
+// by SIGKILL, the emulator ends with it (on Unix only, see process_other.go). Cancelling ctx ends
+// the start, never an emulator that was returned.
 //
 // Start returns [ErrNoJava] or [ErrNotFound] when the machine lacks one of them. Every error says
 // what to do about it, and holds the last lines that the emulator printed, if it printed any.
-// Cancelling ctx ends the start, never an emulator that was returned.
 func Start(ctx context.Context, o Options) (*Emulator, error) {
 	var rules []byte
 	if o.Rules != "" {
