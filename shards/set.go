@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrOutOfRange is returned when increments cannot bring the counter to the wanted total, or a
-// carried amount to it, without losing something. Nothing was changed.
+// ErrOutOfRange is returned by [Counter.Set], its kin and [Counter.Carry] when increments cannot
+// bring the counter to the wanted total without losing something. Nothing was changed.
 var ErrOutOfRange = errors.New("shards: out of range")
 
 // A Replacement is what [Counter.Set] and its kin did: at AsOf the counter's total was Was, and it
