@@ -33,11 +33,11 @@ type AuditOptions struct {
 	DryRun bool
 
 	// KeepRerouted leaves roll-ups alone that other routes made. A caller that does not know the
-	// routes of the deployed functions must set it.
+	// routes of the deployed functions must set it, or it would take their roll-ups for wrong.
 	KeepRerouted bool
 
-	// Prune takes away totals that earlier routes kept. They would come and go if a revision with
-	// those routes still runs.
+	// Prune takes away totals that earlier routes kept. Routes that are not those of every revision
+	// that still runs must not prune: totals would come and go.
 	Prune bool
 
 	// FromFirst walks from the first counter, and leaves the stored cursor alone.
@@ -53,7 +53,7 @@ const redelivery = 15 * time.Second
 
 // Grace returns how long a difference must last to be called drift, when a counter is rolled up
 // once a cadence and its events are held for up to holdLimit: an event may be held, fail, come
-// again and be held again. Only one that failed twice is later.
+// again and be held again. Only an event that failed twice comes later.
 func Grace(cadence, holdLimit time.Duration) time.Duration { return cadence + 2*holdLimit + redelivery }
 
 // FittingGrace returns the grace that an audit keeps if it has this much time left: all of it if it

@@ -16,8 +16,8 @@ import (
 const Concurrency = 1000
 
 // LongestCadence is the longest cadence that an event can be held through when it may be held for
-// holdLimit: two wake-ups of up to 1.35 cadences each, and the store needs time of its own. It is
-// zero or negative when no cadence can be held.
+// holdLimit: it may have to wait for two wake-ups of up to 1.35 cadences each, and the store needs
+// time of its own. It is zero or negative when there is none.
 func LongestCadence(holdLimit time.Duration) time.Duration {
 	return (holdLimit - 5*time.Second) / 3
 }

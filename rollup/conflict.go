@@ -10,8 +10,7 @@ import (
 // own are the documents that Tally keeps for itself.
 var own = Path{{Name: document.AuditCollection}, {Name: "id", Capture: true}}
 
-// counterFields are the fields by which a counter's own document tells clients and rules about its
-// shards.
+// counterFields are the fields that a counter's own document has for clients and rules.
 var counterFields = []string{"num_shards", "numShards", "once_per_user", document.FrozenField}
 
 // problems are what is wrong with routes.

@@ -117,8 +117,8 @@ func (c *comparison) difference(l *look) difference {
 }
 
 // staleAfter is how many times "every" a roll-up's as_of may be old although its totals are right.
-// It covers a client's own change that another's has undone, and tells a schedule that has stopped
-// from one that finds nothing to do.
+// A client's own change is covered by then, even if another's has undone it; and a schedule that
+// has stopped is told from one that finds nothing to do.
 const staleAfter = 10
 
 // keep decides what a tick does with a counter of a route that says "every", which it has summed.

@@ -24,8 +24,8 @@ type Options struct {
 	Burst int
 
 	// Timeout bounds each look with its sum, and each write. It must be positive, and well below
-	// the time for which an event may be held, so that after a call that never answers another
-	// fits.
+	// the time for which an event may be held, so that a call that never answers leaves time for
+	// another.
 	Timeout time.Duration
 
 	// Hold is how long an event may be held. Zero means as long as its context lasts.

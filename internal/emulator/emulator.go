@@ -63,7 +63,7 @@ type Options struct {
 	Functions string
 
 	// Fetch is called when there is no emulator on the machine, and returns the path of one;
-	// [Download] is the usual content. Nil: Start returns ErrNotFound instead.
+	// [Download] is the usual content. Nil: Start returns an error instead.
 	Fetch func(ctx context.Context) (jar string, err error)
 }
 
@@ -80,19 +80,14 @@ type Emulator struct {
 // by SIGKILL, the emulator ends with it (on Unix only, see process_other.go). Cancelling ctx ends
 // the start, never an emulator that was returned.
 //
-// Start returns [ErrNoJava] or [ErrNotFound] when the machine lacks one of them. Every error says
-// what to do about it, and holds the last lines that the emulator printed, if it printed any.
+// Every error says what to do about it, and holds the last lines that the emulator printed, if it
+// printed any.
 func Start(ctx context.Context, o Options) (*Emulator, error) {
 	var rules []byte
 	if o.Rules != "" {
 		var err error
 		if rules, err = os.ReadFile(o.Rules); err != nil {
 			return nil, fmt.Errorf("emulator: rules file: %w", err)
-		}
-	}
-	if o.Functions != "" {
-		if _, _, err := net.SplitHostPort(o.Functions); err != nil {
-			return nil, fmt.Errorf("emulator: where to post events is not of the form host:port: %w", err)
 		}
 	}
 	if err := checkPort(o.Port); err != nil { // before all that is slow

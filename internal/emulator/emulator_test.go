@@ -125,11 +125,6 @@ func TestBrokenRules(t *testing.T) {
 	wantError(t, err, path, "compiling rules", "L3")
 }
 
-func TestFunctionsMalformed(t *testing.T) {
-	_, err := Start(t.Context(), Options{Functions: "localhost"})
-	wantError(t, err, "host:port", "localhost")
-}
-
 // One emulator with rules posts events.
 func TestRulesAndEvents(t *testing.T) {
 	t.Parallel()

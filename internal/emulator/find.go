@@ -14,14 +14,6 @@ import (
 	"time"
 )
 
-var (
-	// ErrNotFound says that there is no emulator on the machine, in any of the usual places.
-	ErrNotFound = errors.New("emulator: no Firestore emulator on this machine")
-
-	// ErrNoJava says that there is no Java on the machine, neither below JAVA_HOME nor on PATH.
-	ErrNoJava = errors.New("emulator: no Java")
-)
-
 // pathVariable names a jar to use instead of any other. The Firebase CLI honours the same variable.
 const pathVariable = "FIRESTORE_EMULATOR_BINARY_PATH"
 
@@ -51,7 +43,7 @@ func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (
 		}
 	}
 	if fetch == nil {
-		return "", fmt.Errorf("%w: %s", ErrNotFound, installEmulator)
+		return "", errors.New("emulator: no Firestore emulator on this machine: " + installEmulator)
 	}
 	return fetch(ctx)
 }
@@ -123,8 +115,7 @@ type javaRuntime struct {
 	version int // 17 for Java 17, 8 for what calls itself 1.8
 }
 
-// findJava returns the Java of JAVA_HOME or else the first one on PATH, if it runs. The error wraps
-// ErrNoJava.
+// findJava returns the Java of JAVA_HOME or else the first one on PATH, if it runs.
 func findJava(ctx context.Context) (javaRuntime, error) {
 	names := []string{"java"}
 	if home := os.Getenv("JAVA_HOME"); home != "" {
@@ -144,7 +135,7 @@ func findJava(ctx context.Context) (javaRuntime, error) {
 		}
 		tried = append(tried, err)
 	}
-	return javaRuntime{}, fmt.Errorf("%w: %s\n%w", ErrNoJava, installJava(supportedJava), errors.Join(tried...))
+	return javaRuntime{}, fmt.Errorf("emulator: no Java: %s\n%w", installJava(supportedJava), errors.Join(tried...))
 }
 
 // javaTimeout bounds how long Java may take to print its version: a second or two, more on a busy

@@ -60,9 +60,7 @@ func fakeJava(t *testing.T, version int, script string) (home string) {
 func TestNoJava(t *testing.T) {
 	emptyMachine(t)
 	_, err := Start(t.Context(), Options{})
-	if !errors.Is(err, ErrNoJava) {
-		t.Errorf("error is not ErrNoJava: %v", err)
-	}
+	wantError(t, err, "emulator: no Java")
 	wantError(t, err, "openjdk-21-jre-headless", "openjdk@21", "https://adoptium.net")
 }
 
@@ -70,9 +68,7 @@ func TestNoJava(t *testing.T) {
 func TestJavaThatDoesNotRun(t *testing.T) {
 	fakeTool(t, emptyMachine(t), "java", `echo 'Unable to locate a Java Runtime.' >&2; exit 1`)
 	_, err := Start(t.Context(), Options{})
-	if !errors.Is(err, ErrNoJava) {
-		t.Errorf("error is not ErrNoJava: %v", err)
-	}
+	wantError(t, err, "emulator: no Java")
 	wantError(t, err, "Unable to locate")
 }
 
@@ -100,7 +96,7 @@ func TestFindJava(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := findJava(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, ErrNoJava) {
+	if _, err := findJava(ctx); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "no Java") {
 		t.Errorf("with a cancelled context: %v", err)
 	}
 }
@@ -109,9 +105,7 @@ func TestNoEmulator(t *testing.T) {
 	home := fakeJava(t, 21, `echo started >&2; exit 1`)
 	t.Setenv(pathVariable, "")
 	_, err := Start(t.Context(), Options{})
-	if !errors.Is(err, ErrNotFound) {
-		t.Errorf("error is not ErrNotFound: %v", err)
-	}
+	wantError(t, err, "emulator: no Firestore emulator on this machine")
 	wantError(t, err, "gcloud components install", "apt-get install", "firebase setup:emulators:firestore", pathVariable)
 
 	fetched := errors.New("no wire")
@@ -138,7 +132,7 @@ func TestFindJar(t *testing.T) {
 	check := func(what, want string) {
 		t.Helper()
 		got, err := findJar(t.Context(), nil)
-		if got != want || err != nil && !errors.Is(err, ErrNotFound) {
+		if got != want || (err != nil) != (want == "") {
 			t.Errorf("%s: %q, %v, want %q", what, got, err, want)
 		}
 	}
