@@ -60,6 +60,9 @@ func (n Number) String() string {
 	return strconv.FormatInt(n.integer, 10)
 }
 
+// MarshalText returns n in decimal: in JSON logs a string, which holds all digits.
+func (n Number) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
 // sumTolerance is the relative difference below which two double totals count as the same. Adding
 // 1,000 doubles in another order moves the sum by about 1,000 rounding steps of 1e-16.
 const sumTolerance = 1e-12

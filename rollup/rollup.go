@@ -219,15 +219,8 @@ func (r *roller) write(ctx context.Context, l *look, p pace) error {
 
 // logTotals logs what became of a roll-up at level DEBUG. tally dev shows these lines.
 func (r *roller) logTotals(ctx context.Context, message string, l *look) {
-	if !r.Logger.Enabled(ctx, slog.LevelDebug) {
-		return
-	}
-	totals := make(map[string]string, len(l.totals.Sums))
-	for name, sum := range l.totals.Sums {
-		totals[name] = sum.String()
-	}
 	r.Logger.DebugContext(ctx, message, "counter", l.counter.RollUp, "event_id", l.eventID,
-		"totals", totals, "num_shards", l.totals.NumShards(), "as_of", l.readTime)
+		"totals", l.totals.Sums, "num_shards", l.totals.NumShards(), "as_of", l.readTime)
 }
 
 // remove removes the roll-up that the look saw.
