@@ -21,35 +21,10 @@ import (
 
 func demoCommand() *cobra.Command {
 	var d demo
-	c := &cobra.Command{
-		Use:   "demo",
-		Short: "Prove on this machine that the roll-ups are exact, under a load of increments",
-		Long: `Run everything as tally dev does, increment counters from many clients through the Go SDK, and compare each
-roll-up with the increments that were acknowledged. Exits with status 0 only if all are equal. The defaults
-take about half a minute.
-
-The object of --json has these keys:
-
-  increments, acknowledged           asked for; acknowledged to the clients
-  in_doubt                           whose answer was lost: each lets a total be one higher
-  expected, rolled_up, exact         by counter: acknowledged, and what its roll-up holds; whether all are
-                                     equal, but for increments in doubt
-  lag_ms                             from an increment's commit until a snapshot listener sees a roll-up that
-                                     covers it: p50, p99, max
-  quiet_lag_ms                       the same for lone increments on idle counters; absent without any
-  events, redelivered                events of the emulator; further deliveries of them
-  rollup_writes, reads               operations of all functions processes, as Firestore bills them
-  rollups_seen                       roll-ups that the listeners saw; they may miss some
-  writes_per_counter_per_second_max  the most roll-ups of one counter, of those seen, within a second
-  seconds                            of the load, from its first increment after the lone ones to the last
-                                     roll-up`,
-		Example: `  tally demo
-  tally demo --kill --duplicates 0.1 --lost-acks 0.1
-  tally demo --counters 1 --rate 100 --json | jq .lag_ms`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
-			return d.run(c.Context())
-		},
+	c := newCommand("demo")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
+		return d.run(c.Context())
 	}
 	d.stack.define(c)
 	f := c.Flags()

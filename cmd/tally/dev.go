@@ -25,24 +25,13 @@ import (
 
 func devCommand() *cobra.Command {
 	var d dev
-	c := &cobra.Command{
-		Use:   "dev",
-		Short: "Run Firestore, the functions, events and the schedule on this machine until Ctrl-C",
-		Long: `Run everything on this machine until Ctrl-C: Google's Firestore emulator with the security rules, functions processes, the events between
-them, the schedule, and a page that shows all counters live. With FIRESTORE_EMULATOR_HOST set, that emulator is used instead; security rules and port are then its own.
-
-The functions take their configuration from tally.yaml, in this folder or one above it, and from variables of the environment, which win: docs/config.md. The project is that
-of .firebaserc, the security rules are those of firebase.json; without these files, demo-tally and Tally's own.`,
-		Example: `  tally dev
-  tally dev --web
-  TALLY_ROUTES='posts/{post}/shards/{shard} -> rollups/{post} : likes, views' tally dev --instances 1`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
-			if err := d.run(c.Context()); c.Context().Err() == nil {
-				return err
-			}
-			return nil // the user stopped it
-		},
+	c := newCommand("dev")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
+		if err := d.run(c.Context()); c.Context().Err() == nil {
+			return err
+		}
+		return nil // the user stopped it
 	}
 	d.stack.define(c)
 	f := c.Flags()

@@ -26,14 +26,7 @@ const nobody = "none"
 
 func initCommand() *cobra.Command {
 	var routes, alertEmail string
-	c := &cobra.Command{
-		Use:   "init",
-		Short: "Write tally.yaml, which says what Tally keeps for an app",
-		Long: `Write tally.yaml into this folder, best the one that holds the app's firebase.json. On a terminal it asks
-for what no flag says; else that is the default.`,
-		Example: `  tally init
-  tally init --routes 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'`,
-	}
+	c := newCommand("init")
 	f := c.Flags()
 	f.StringVar(&routes, "routes", rollup.DefaultRoute, "routes, separated by semicolons")
 	f.StringVar(&alertEmail, "alert-email", "", "address that alerts are mailed to")

@@ -111,17 +111,8 @@ func listCommand() *cobra.Command {
 	var t target
 	var after string
 	var limit int
-	c := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List counters with their roll-ups, page by page",
-		Long: `List all counters that have roll-up documents, in the order of the routes and of their paths, with
-what these documents say. It bills one read for each. A counter whose first roll-up is yet to come is not
-listed; tally audit names it.`,
-		Example: `  tally ls
-  tally ls --limit 20 --after counters/likes
-  tally ls --json | jq '.counters[] | select(.rollup.totals.count > 1000)'`,
-	}
+	c := newCommand("ls")
+	c.Aliases = []string{"list"}
 	c.Flags().IntVar(&limit, "limit", 100, "counters on a page, up to 300")
 	c.Flags().StringVar(&after, "after", "", "last counter of the page before")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {

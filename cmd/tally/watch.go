@@ -15,15 +15,7 @@ import (
 
 func watchCommand() *cobra.Command {
 	t := target{endless: true}
-	c := &cobra.Command{
-		Use:   "watch COUNTER...",
-		Short: "Print counters' roll-ups whenever they change, until Ctrl-C",
-		Long: `Print a line for each version of the counters' roll-ups: the totals, as of when, and how old that was when the version came. It bills one read for
-each version of the document. A counter without a roll-up is waited for.`,
-		Example: `  tally watch likes
-  tally watch likes views
-  tally watch likes --json | jq .rollup.totals.count`,
-	}
+	c := newCommand("watch COUNTER...")
 	return t.command(c, viewer, func(ctx context.Context, args []string) error {
 		counters, ctx := errgroup.WithContext(ctx)
 		var mu sync.Mutex // lines are not mixed
