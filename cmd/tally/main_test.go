@@ -54,12 +54,22 @@ const eventually = 3 * time.Minute
 // freePorts returns the first of n ports in a row that nobody else gets until the test ends.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
-	first, release, err := freeport.Hold(n)
-	if err != nil {
-		t.Fatal(err)
+	for {
+		first, release, err := freeport.Hold(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(release)
+		port := first + 1
+		for ; err == nil && port < first+n; port++ {
+			if _, release, err = freeport.Hold(port); err == nil {
+				t.Cleanup(release)
+			}
+		}
+		if err == nil { // else another one is behind the first
+			return first
+		}
 	}
-	t.Cleanup(release)
-	return first
 }
 
 // command is a tally process.
