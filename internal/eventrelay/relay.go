@@ -20,9 +20,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -47,10 +45,6 @@ type Options struct {
 	// http://127.0.0.1:8081/RollUpOnWrite. While there is none, every delivery fails. SetTargets
 	// changes them.
 	Targets []string
-
-	// Logger gets one warning for each failed delivery and each refused request.
-	// Default: slog.Default().
-	Logger *slog.Logger
 
 	// Initial and Max bound the wait before a redelivery, which doubles from Initial (default
 	// 100 ms) to Max (default 5 s). Eventarc waits 10 to 600 s and gives up after 24 h; a Relay
@@ -102,7 +96,6 @@ type Stats struct {
 
 // New returns a running Relay.
 func New(o Options) *Relay {
-	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Initial = cmp.Or(o.Initial, 100*time.Millisecond)
 	o.Max = cmp.Or(o.Max, 5*time.Second)
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
@@ -124,41 +117,27 @@ func New(o Options) *Relay {
 }
 
 // ServeHTTP accepts one event from the emulator, repairs it and answers 202 without waiting for its
-// delivery. It answers 400 to what is not a document event, 405 to what is not a POST, 413 to a
-// body above 16 MiB, and 503 once the Relay is closed.
+// delivery. It answers 400 to what is not a document event, or is above 16 MiB, and 503 once the
+// Relay is closed.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	status, err := r.accept(w, req)
+	status := http.StatusBadRequest
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
 	if err != nil {
-		r.options.Logger.WarnContext(req.Context(), "event refused",
-			"event_id", req.Header.Get("Ce-Id"), "document", req.Header.Get("Ce-Document"), "error", err)
 		http.Error(w, err.Error(), status)
 		return
 	}
-	w.WriteHeader(status)
-}
-
-// accept returns the status to answer a request with.
-func (r *Relay) accept(w http.ResponseWriter, req *http.Request) (int, error) {
-	if req.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return http.StatusMethodNotAllowed, fmt.Errorf("eventrelay: method %s", req.Method)
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
-	if err != nil {
-		status := http.StatusBadRequest
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			status = http.StatusRequestEntityTooLarge
-		}
-		return status, fmt.Errorf("eventrelay: event body: %w", err)
-	}
 	e, err := repair(req.Header, body)
+	if err == nil {
+		err = r.Deliver(e)
+	}
+	if errors.Is(err, ErrClosed) {
+		status = http.StatusServiceUnavailable
+	}
 	if err != nil {
-		return http.StatusBadRequest, err
+		http.Error(w, err.Error(), status)
+		return
 	}
-	if err := r.Deliver(e); err != nil {
-		return http.StatusServiceUnavailable, err
-	}
-	return http.StatusAccepted, nil
+	w.WriteHeader(http.StatusAccepted)
 }
 
 // Deliver accepts an event and returns without waiting for its delivery. Whether an id has been
