@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -101,8 +100,12 @@ func (d *dev) run(ctx context.Context) error {
 // serve runs what belongs to the stack until ctx ends.
 func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 	lines := &d.stack.lines
-	variables := maps.Clone(s.Environment)
-	maps.DeleteFunc(variables, func(name, _ string) bool { return !strings.HasPrefix(name, "TALLY_") })
+	variables := map[string]string{aliveAt: s.RelayAddr}
+	for name, value := range s.Environment {
+		if strings.HasPrefix(name, "TALLY_") {
+			variables[name] = value
+		}
+	}
 	forget, err := noteDev(ctx, s.Addr, d.project, variables)
 	if err != nil {
 		return err
@@ -216,15 +219,7 @@ func addOne(routes rollup.Routes, database string) string {
 	if len(route.Totals) > 1 {
 		total = " --total " + shellQuoted(route.Totals[0].Name)
 	}
-	return fmt.Sprintf("%s create %s &&\n  %[1]s increment %[2]s%s", thisCommand(), args, total)
-}
-
-// thisCommand is how a user who started this process starts tally.
-func thisCommand() string {
-	if fromGoRun(os.Args[0]) {
-		return "go run ./cmd/tally"
-	}
-	return shellQuoted(os.Args[0])
+	return fmt.Sprintf("%s create %s &&\n  %[1]s increment %[2]s%s", shellQuoted(os.Args[0]), args, total)
 }
 
 var plainWord = regexp.MustCompile(`^[\w/.-]+$`)

@@ -10,9 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -20,30 +18,9 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // so that a second Ctrl-C ends the command at once
-	if executable, err := os.Executable(); err == nil && fromGoRun(executable) {
-		var cancel context.CancelCauseFunc
-		ctx, cancel = context.WithCancelCause(ctx)
-		go watchParent(cancel)
-	}
 	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
-}
-
-// fromGoRun reports whether "go run" built the executable, or "go test", which is no other: each
-// builds into a folder named go-build.
-func fromGoRun(executable string) bool { return strings.Contains(executable, "go-build") }
-
-// watchParent calls cancel when the parent process has ended. "go run" is a parent that tells the
-// command nothing when it is killed.
-func watchParent(cancel context.CancelCauseFunc) {
-	parent := os.Getppid()
-	for range time.Tick(200 * time.Millisecond) {
-		if os.Getppid() != parent {
-			cancel(errors.New("the process that started tally has ended"))
-			return
-		}
-	}
 }
 
 // interrupted is the exit status of a command that was stopped before it was done, as shells have
