@@ -111,10 +111,7 @@ func (d *demo) run(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx) // a deadline would end the rate limiter's waits before it is there
 	defer time.AfterFunc(limit, func() { end(late) }).Stop()
 	p := newProgress(d.logs, "creating counters", "increments", d.load.Increments)
-	d.load.Progress = func(stage string, done int) {
-		p.describe(stage)
-		p.at(done, d.load.Increments)
-	}
+	d.load.Stage, d.load.Progress = p.describe, func(done int) { p.at(done, d.load.Increments) }
 	r, err := d.load.Run(ctx, s)
 	p.stop()
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, late) {

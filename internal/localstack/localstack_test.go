@@ -137,7 +137,7 @@ func TestLineWriter(t *testing.T) {
 // What ends a wait says what was waited for.
 func TestCounter(t *testing.T) {
 	client := emulatortest.Client(t)
-	c, err := Listen(t.Context(), client, "c")
+	c, err := Listen(t.Context(), func(error) {}, client, "c")
 	if err != nil {
 		t.Fatal(err)
 	}
