@@ -89,7 +89,6 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer d.stack.clean()
 	project := "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
 	variables := map[string]string{"TALLY_ROUTES": rollup.DefaultRoute, "TALLY_DATABASES": firestore.DefaultDatabaseID}
 	if err := d.stack.configure(ctx, folder, project, "WARN", variables); err != nil { // what goes well needs no line
@@ -125,17 +124,16 @@ func (d *demo) run(ctx context.Context) error {
 
 // report prints the result, and returns an error if it is not exact.
 func (d *demo) report(r localstack.Result) error {
-	show := d.printTable
+	var err error
 	if d.json {
-		show = func(r localstack.Result) error { return json.NewEncoder(d.out).Encode(r) }
+		err = json.NewEncoder(d.out).Encode(r)
+	} else {
+		err = d.printTable(r)
 	}
-	if err := show(r); err != nil {
-		return err
+	if err == nil && !r.Exact {
+		err = errInexact
 	}
-	if !r.Exact {
-		return errInexact
-	}
-	return nil
+	return err
 }
 
 func (d *demo) printTable(r localstack.Result) error {

@@ -71,7 +71,6 @@ func (d *dev) run(ctx context.Context) error {
 			pages, ports = append(pages, p), append(ports, p.port())
 		}
 	}
-	defer d.stack.clean()
 	variables := map[string]string{"TALLY_SCHEDULE_PERIOD": d.every.String()}
 	if err := d.stack.configure(ctx, folder, d.project, "DEBUG", variables, ports...); err != nil { // roll-ups are DEBUG
 		return err
@@ -135,7 +134,7 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 	}
 	work.Go(func() { s.Keep(ctx, d.every) })
 	h := &hints{
-		routes: s.Config.Routes, file: filepath.Base(d.stack.Rules), rules: strings.Split(string(d.stack.text), "\n"),
+		routes: s.Config.Routes, file: filepath.Base(s.Rules), rules: strings.Split(d.stack.text, "\n"),
 		say: func(kind, text string) { lines.add(time.Now(), kind, text) },
 	}
 	for _, client := range s.Clients {

@@ -84,7 +84,6 @@ func benchStack(b *testing.B) (addr, project string) {
 	}
 	project = "demo-bench"
 	f := stackFlags{Options: localstack.Options{Processes: 2, Say: b.Logf}}
-	b.Cleanup(f.clean)
 	if err := f.configure(b.Context(), folder, project, "WARN", nil); err != nil {
 		b.Fatal(err)
 	}

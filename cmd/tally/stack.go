@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 
 	"github.com/caarlos0/env/v11"
@@ -25,8 +24,7 @@ import (
 type stackFlags struct {
 	localstack.Options
 	lines lines
-	text  []byte // of the rules
-	dir   string // of Tally's own rules, temporary; "": they are the app's
+	text  string // of the rules
 }
 
 func (f *stackFlags) define(c *cobra.Command) {
@@ -40,7 +38,7 @@ func (f *stackFlags) define(c *cobra.Command) {
 // configure takes the functions' configuration from the app's folder, the environment and variables
 // of the command's own, which win, and checks what can be checked before anything is started. The
 // functions log from the severity on, unless TALLY_LOG_LEVEL says another. The ports are those that the
-// command needs beside the stack's. The caller calls clean, also after an error.
+// command needs beside the stack's.
 func (f *stackFlags) configure(
 	ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string, ports ...port,
 ) (err error) {
@@ -91,25 +89,16 @@ func (f *stackFlags) chooseRules(folder *appfolder.Folder) error {
 		}
 		f.Rules, from = d.Rules, folder.Firebase
 	}
-	var err error
-	if f.Rules != "" {
-		if f.text, err = os.ReadFile(f.Rules); err != nil {
-			err = fmt.Errorf("%s: rules: %w", from, err)
-		}
-		return err
+	f.DefaultRules, f.text = root.Rules, root.Rules
+	if f.Rules == "" {
+		return nil
 	}
-	if f.dir, err = os.MkdirTemp("", "tally-"); err != nil {
-		return err
+	text, err := os.ReadFile(f.Rules)
+	if err != nil {
+		return fmt.Errorf("%s: rules: %w", from, err)
 	}
-	f.Rules, f.text = filepath.Join(f.dir, "firestore.rules"), []byte(root.Rules)
-	return os.WriteFile(f.Rules, f.text, 0o600)
-}
-
-// clean removes the file of Tally's own rules.
-func (f *stackFlags) clean() {
-	if f.dir != "" {
-		_ = os.RemoveAll(f.dir)
-	}
+	f.text = string(text)
+	return nil
 }
 
 // rules says which security rules there are.
@@ -117,7 +106,7 @@ func (f *stackFlags) rules() string {
 	switch {
 	case f.Config.EmulatorHost != "":
 		return "those of the emulator"
-	case f.dir != "":
+	case f.Rules == "":
 		return "Tally's own, built in; firebase.json or --rules name an app's"
 	default:
 		return f.Rules

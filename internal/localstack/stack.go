@@ -46,7 +46,8 @@ type Options struct {
 	Processes     int
 	FunctionsPort int    // of the first process; the others follow. 0: any for each
 	FirestorePort int    // 0: any
-	Rules         string // path of their file
+	Rules         string // path of their file; "": DefaultRules
+	DefaultRules  string
 	Fetch         func(context.Context) (jar string, err error)
 	Faults        eventrelay.Faults
 
@@ -97,6 +98,12 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 	s.onStop(func() { _ = server.Close() })
 	s.RelayAddr = l.Addr().String()
 	if s.Addr = o.Config.EmulatorHost; s.Addr == "" {
+		if s.Rules == "" {
+			s.Rules = filepath.Join(s.dir, "firestore.rules")
+			if err := os.WriteFile(s.Rules, []byte(s.DefaultRules), 0o600); err != nil {
+				return nil, err
+			}
+		}
 		s.Emulator, err = emulator.Start(ctx, emulator.Options{
 			Port: s.FirestorePort, Rules: s.Rules, Functions: s.RelayAddr, Fetch: s.Fetch,
 		})
