@@ -101,7 +101,6 @@ func (t *target) audit(ctx context.Context, routes rollup.Routes, o rollup.Audit
 	return r, err
 }
 
-// tellRoutes says which routes are taken.
 func (t *target) tellRoutes() {
 	if t.from != assumed { // else configure has said so
 		fmt.Fprintf(t.logs, "routes, %s: %s\n", t.from, strings.ReplaceAll(t.config.Routes.String(), "\n", "; "))

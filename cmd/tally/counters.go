@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// counterCommands returns the commands on counters.
 func counterCommands() []*cobra.Command {
 	return []*cobra.Command{
 		createCommand(), incrementCommand(), getCommand(), watchCommand(), listCommand(), resizeCommand(), setCommand(),
@@ -220,7 +219,6 @@ func resizeCommand() *cobra.Command {
 	})
 }
 
-// printReplacement prints what became of a total.
 func (t *target) printReplacement(c counter, r shards.Replacement) error {
 	return t.print(map[string]any{"counter": c.path, "was": numeral{r.Was}, "total": numeral{r.Now}, "as_of": r.AsOf},
 		"%s\t%v\twas %v\tas of %s", c.path, r.Now, r.Was, stamp(r.AsOf))

@@ -122,7 +122,6 @@ func (d *demo) run(ctx context.Context) error {
 	return d.report(r)
 }
 
-// report prints the result, and returns an error if it is not exact.
 func (d *demo) report(r localstack.Result) error {
 	var err error
 	if d.json {

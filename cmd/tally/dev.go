@@ -151,7 +151,6 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 	return context.Cause(ctx)
 }
 
-// greeting says what runs and how to use it.
 func (d *dev) greeting(s *localstack.Stack) string {
 	host, port, _ := net.SplitHostPort(s.Addr) // no error: something answers there
 	var b strings.Builder

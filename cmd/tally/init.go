@@ -80,7 +80,6 @@ func (q questions) ask(ctx context.Context, question, otherwise string) (string,
 	return cmp.Or(answer, otherwise), err
 }
 
-// route asks for a route until there is one.
 func (q questions) route(ctx context.Context) (string, error) {
 	fmt.Fprint(q.out, `What does the app count?
   1  what it adds to shards, such as counters/likes/shards/3

@@ -46,7 +46,6 @@ func (l *lines) close(other io.Writer) {
 	l.out = io.Discard
 }
 
-// print prints a line with the time.
 func (l *lines) print(format string, args ...any) {
 	l.add(time.Now(), "", fmt.Sprintf(format, args...))
 }
@@ -158,7 +157,6 @@ func rolledUp(message string, record map[string]any) string {
 	return fmt.Sprintf("%s  %v shards  as of %s", text, record["num_shards"], timeOf(record["as_of"]).Local().Format(clock))
 }
 
-// timeOf returns a time that was logged.
 func timeOf(value any) time.Time {
 	t, _ := time.Parse(time.RFC3339Nano, fmt.Sprint(value)) // as slog writes it
 	return t

@@ -27,11 +27,6 @@ func main() {
 // it for Ctrl-C.
 const interrupted = 130
 
-// run runs the command line and returns its exit status.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return runAt(ctx, endpoints{}, args, stdout, stderr)
-}
-
 func rootCommand() *cobra.Command {
 	root := newCommand("tally")
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -53,13 +48,14 @@ func rootCommand() *cobra.Command {
 	return root
 }
 
-func runAt(ctx context.Context, at endpoints, args []string, stdout, stderr io.Writer) int {
+// run runs the command line and returns its exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := rootCommand()
 	root.SetArgs(negatives(root, args))
 	stdout, stderr = &screen{raw: stdout, terminal: isTerminal(stdout)}, &screen{raw: stderr, terminal: isTerminal(stderr)}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	if err := root.ExecuteContext(context.WithValue(ctx, endpointsKey{}, at)); err != nil {
+	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(stderr, "tally: %v\n", err)
 		if ctx.Err() != nil {
 			return interrupted

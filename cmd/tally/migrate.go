@@ -87,7 +87,6 @@ var (
 	errMigrated  = errors.New("not everything is as it should be; run the command again, and see docs/migrate.md if that changes nothing")
 )
 
-// migrate scans, asks, works and checks.
 func (m *migrationRun) migrate(ctx context.Context) (err error) {
 	if m.plan, err = m.scan(ctx, "looking"); err != nil {
 		return err
@@ -119,12 +118,10 @@ Is the extension uninstalled?`, m.project, migration.Wait); err != nil {
 	return m.check(ctx, after)
 }
 
-// say prints a line of the report.
 func (m *migrationRun) say(format string, args ...any) {
 	fmt.Fprintf(m.text, format+"\n", escaped(args)...)
 }
 
-// scan scans, and shows how far it is.
 func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, error) {
 	m.begin(what, "reads", unknown, "They change nothing. The same command begins them again.")
 	defer m.stop()
@@ -165,7 +162,6 @@ func (m *migrationRun) tellPlan() {
 	}
 }
 
-// work does what is left.
 func (m *migrationRun) work(ctx context.Context) error {
 	m.begin("migrating", "documents", m.migrated.ToDo, "Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.")
 	err := m.plan.Run(ctx, m.client, m.concurrency, func(done int) {

@@ -75,7 +75,6 @@ func (p *page) define(c *cobra.Command, flag string, usual int, what string) {
 // port returns the port that is to be free. One that nobody chose may be in use.
 func (p *page) port() port { return port{p.flag.Name, p.first, 1, !p.flag.Changed} }
 
-// open takes the port.
 func (p *page) open() (err error) {
 	p.listener, err = listen(p.first)
 	if err != nil && !p.flag.Changed {

@@ -239,7 +239,6 @@ func (t *target) compare(running map[string]string, of string) error {
 	return nil
 }
 
-// load takes the configuration of the functions from their variables.
 func (t *target) load(variables map[string]string) (err error) {
 	variables = maps.Clone(variables)
 	variables["GOOGLE_CLOUD_PROJECT"] = t.project

@@ -114,7 +114,6 @@ func (r *Relay) finish(m *message, answered, lost bool) {
 	}
 }
 
-// end counts the end of a copy.
 func (r *Relay) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -124,7 +124,6 @@ func (l Load) Run(ctx context.Context, s *Stack) (Result, error) {
 	return r.result(created, began, end), nil
 }
 
-// create creates the counters.
 func (r *running) create(ctx context.Context, fail func(error)) (usage, error) {
 	for n := range r.Counters {
 		id := fmt.Sprintf("demo-%0*d", len(strconv.Itoa(r.Counters)), n+1) // of one length, to be sorted
