@@ -94,8 +94,8 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.stack.configure(ctx, folder, project, "WARN", variables); err != nil { // what goes well needs no line
 		return err
 	}
-	d.stack.lines.open(d.logs, "")
-	defer d.stack.lines.close(d.logs)
+	d.stack.lines.out = d.logs
+	defer d.stack.lines.close()
 	d.stack.Fetch = fetchEmulator(d.logs)
 	d.stack.Say = func(format string, args ...any) { fmt.Fprintf(d.logs, "tally: "+format+"\n", args...) }
 	s, err := localstack.Start(ctx, d.stack.Options)

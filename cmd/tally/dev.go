@@ -86,7 +86,8 @@ func (d *dev) run(ctx context.Context) error {
 			return err
 		}
 	}
-	defer d.stack.lines.close(d.logs)
+	d.stack.lines.out = d.logs // until the greeting
+	defer d.stack.lines.close()
 	d.stack.Fetch, d.stack.Say = fetchEmulator(d.logs), d.stack.lines.print
 	s, err := localstack.Start(ctx, d.stack.Options)
 	if err != nil {
@@ -124,7 +125,7 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 		defer server.Close()
 		go func() { _ = server.Serve(d.example.listener) }() // until Close
 	}
-	lines.open(d.out, d.greeting(s))
+	lines.turnTo(d.out, d.greeting(s))
 	if d.dashboard.on {
 		work.Go(func() {
 			if err := showDashboard(ctx, &d.dashboard, s); err != nil {

@@ -36,17 +36,9 @@ func (r *Relay) deliver(ctx context.Context, m *message, c int) {
 		case <-ctx.Done():
 			return
 		}
-		select {
-		case r.slots <- struct{}{}:
-		case <-done:
-			return
-		case <-ctx.Done():
-			return
-		}
 		target = r.begin(target, n)
 		answered := r.post(ctx, target, m.event)
 		r.finish(m, answered, lost)
-		<-r.slots
 		if answered && !lost || ctx.Err() != nil {
 			return
 		}

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -141,4 +143,32 @@ func TestCloseCutsOff(t *testing.T) {
 	<-arrived
 	r.Close()
 	goleak.VerifyNone(t, others)
+}
+
+// A target gets so many deliveries at once, and the others when it has answered.
+func TestInFlight(t *testing.T) {
+	const most, all = 3, 10
+	arrived, answer := make(chan struct{}, all), make(chan struct{})
+	var now, highest atomic.Int64
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		defer now.Add(-1)
+		if n := now.Add(1); n > most {
+			highest.Store(n)
+		}
+		arrived <- struct{}{}
+		<-answer
+	}))
+	defer target.Close()
+	r := New(Options{Targets: []string{target.URL}, Timeout: time.Hour})
+	defer r.Close()
+	r.client.Transport.(*http.Transport).MaxConnsPerHost = most
+	deliver(t, r, ids(all)...)
+	for range most {
+		<-arrived
+	}
+	close(answer)
+	wait(t, r)
+	if got, want := r.Stats(), (Stats{Events: all, Deliveries: all, Acknowledged: all}); got != want || highest.Load() > 0 {
+		t.Errorf("%+v and up to %d under way, want %+v and up to %d", got, highest.Load(), want, most)
+	}
 }

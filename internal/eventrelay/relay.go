@@ -35,8 +35,8 @@ var ErrClosed = errors.New("eventrelay: closed")
 // and base64 adds a third.
 const maxBody = 16 << 20
 
-// maxInFlight is the most deliveries under way at once: the highest request concurrency of a Cloud
-// Run instance. Others wait their turn.
+// maxInFlight is the most deliveries under way to one target at once: the highest request
+// concurrency of a Cloud Run instance. Others wait their turn, within their timeout.
 const maxInFlight = 1000
 
 // Options configures a [Relay].
@@ -66,8 +66,7 @@ type Options struct {
 // no longer needed.
 type Relay struct {
 	options Options
-	client  *http.Client  // goes past any proxy
-	slots   chan struct{} // holds a token for each delivery under way
+	client  *http.Client // goes past any proxy
 
 	// start runs f in a goroutine that running counts, with a context that cancel ends.
 	start   func(f func(context.Context))
@@ -103,8 +102,7 @@ func New(o Options) *Relay {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Relay{
 		options: o,
-		client:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxInFlight}},
-		slots:   make(chan struct{}, maxInFlight),
+		client:  &http.Client{Transport: &http.Transport{MaxConnsPerHost: maxInFlight, MaxIdleConnsPerHost: maxInFlight}},
 		cancel:  cancel,
 		targets: slices.Clone(o.Targets),
 		idle:    make(chan struct{}),

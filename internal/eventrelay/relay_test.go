@@ -241,25 +241,6 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-func TestInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		n := newNetwork(func(int, *http.Request) int { <-release; return 200 })
-		r := newRelay(t, n, Options{Timeout: time.Hour})
-		r.slots = make(chan struct{}, 3)
-		deliver(t, r, ids(10)...)
-		synctest.Wait()
-		if got, want := r.Stats(), (Stats{Events: 10, Deliveries: 3}); got != want || len(r.slots) != 3 {
-			t.Errorf("%+v and %d under way, want %+v and 3", got, len(r.slots), want)
-		}
-		close(release)
-		wait(t, r)
-		if got, want := r.Stats(), (Stats{Events: 10, Deliveries: 10, Acknowledged: 10}); got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
-	})
-}
-
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -286,19 +267,15 @@ func TestWait(t *testing.T) {
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(hang)
-		// One event under way, one that waits its turn, one that waits for time to pass.
+		// One event under way, and one that waits for time to pass.
 		r := newRelay(t, n, Options{Timeout: time.Hour})
-		r.slots = make(chan struct{}, 1)
-		deliver(t, r, "under way", "waiting")
+		deliver(t, r, "under way")
 		delayed := newRelay(t, n, Options{Faults: Faults{Delay: time.Hour}})
 		deliver(t, delayed, "delayed")
 		synctest.Wait()
 		start := time.Now()
 		for _, r := range []*Relay{r, delayed} {
 			r.Close()
-			if got := len(r.slots); got != 0 {
-				t.Errorf("%d deliveries under way after Close", got)
-			}
 			r.Close() // does nothing more
 			if err := r.Wait(t.Context()); !errors.Is(err, ErrClosed) {
 				t.Errorf("Wait after events were dropped: %v, want ErrClosed", err)
