@@ -21,13 +21,10 @@ func dashboardCommand() *cobra.Command {
 	c := newCommand("dashboard")
 	p.define(c, "port", dashboardPort, "the page")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
-		defer p.close()
-		if err := check(p.port()); err != nil {
-			return err
-		}
 		if err := p.open(); err != nil {
 			return err
 		}
+		defer p.listener.Close()
 		if err := t.print(map[string]string{"url": p.url() + "/"}, "The dashboard is at %s/\nStop it with Ctrl-C.", p.url()); err != nil {
 			return err
 		}

@@ -64,26 +64,22 @@ func (d *dev) run(ctx context.Context) error {
 	if d.every <= 0 {
 		return fmt.Errorf("--every %v: want more than 0", d.every)
 	}
-	var pages []*page
-	var ports []port
 	for _, p := range []*page{&d.example, &d.dashboard} {
-		if p.on {
-			pages, ports = append(pages, p), append(ports, p.port())
+		if !p.on {
+			continue
 		}
+		if err := p.open(); err != nil {
+			return err
+		}
+		defer p.listener.Close()
 	}
 	variables := map[string]string{"TALLY_SCHEDULE_PERIOD": d.every.String()}
-	if err := d.stack.configure(ctx, folder, d.project, "DEBUG", variables, ports...); err != nil { // roll-ups are DEBUG
+	if err := d.stack.configure(ctx, folder, d.project, "DEBUG", variables); err != nil { // roll-ups are DEBUG
 		return err
 	}
 	if host := d.stack.Config.EmulatorHost; host != "" {
 		if other, err := devVariables(ctx, host, d.project); err != nil || other != nil {
 			return cmp.Or(err, fmt.Errorf("another tally dev runs on %s for project %s", host, d.project))
-		}
-	}
-	for _, p := range pages {
-		defer p.close()
-		if err := p.open(); err != nil {
-			return err
 		}
 	}
 	d.stack.lines.out = d.logs // until the greeting

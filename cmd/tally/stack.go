@@ -37,10 +37,9 @@ func (f *stackFlags) define(c *cobra.Command) {
 
 // configure takes the functions' configuration from the app's folder, the environment and variables
 // of the command's own, which win, and checks what can be checked before anything is started. The
-// functions log from the severity on, unless TALLY_LOG_LEVEL says another. The ports are those that the
-// command needs beside the stack's.
+// functions log from the severity on, unless TALLY_LOG_LEVEL says another.
 func (f *stackFlags) configure(
-	ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string, ports ...port,
+	ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string,
 ) (err error) {
 	f.lines.all = os.Getenv("TALLY_LOG_LEVEL") != ""
 	f.Environment = env.ToMap(os.Environ())
@@ -66,14 +65,14 @@ func (f *stackFlags) configure(
 	}
 	f.Command = func(port int) *exec.Cmd { return exec.Command(executable, "functions", "--port", strconv.Itoa(port)) }
 	f.Log = f.lines.logged
-	ports = append(ports, port{"functions-port", f.FunctionsPort, f.Processes, false})
+	functions := port{"functions-port", f.FunctionsPort, f.Processes}
 	if host := f.Config.EmulatorHost; host != "" {
 		if err := checkEmulator(ctx, host); err != nil {
 			return fmt.Errorf("%s=%s: %w; without the variable, an emulator is started", firestorestore.EmulatorHost, host, err)
 		}
-		return check(ports...)
+		return check(functions)
 	}
-	if err := check(append(ports, port{"firestore-port", f.FirestorePort, 1, false})...); err != nil {
+	if err := check(functions, port{"firestore-port", f.FirestorePort, 1}); err != nil {
 		return err
 	}
 	return f.chooseRules(folder)

@@ -14,7 +14,6 @@ package localstack
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -144,9 +143,6 @@ func (s *Stack) Stop() {
 	}
 }
 
-// ErrEmulator is the cause of a context that ended because the emulator did.
-var ErrEmulator = errors.New("the Firestore emulator ended by itself")
-
 // WhileUp returns a context that ends with ctx, and when the emulator that the stack started ends
 // by itself, with a cause that says how it did.
 func (s *Stack) WhileUp(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -155,7 +151,7 @@ func (s *Stack) WhileUp(ctx context.Context) (context.Context, context.CancelFun
 		go func() {
 			select {
 			case <-s.Emulator.Done():
-				cancel(fmt.Errorf("%w: %w", ErrEmulator, s.Emulator.Stop()))
+				cancel(fmt.Errorf("the Firestore emulator ended by itself: %w", s.Emulator.Stop()))
 			case <-ctx.Done():
 			}
 		}()
