@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/localstack"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
@@ -194,35 +195,21 @@ func addOne(routes rollup.Routes, database string) string {
 		return ""
 	}
 	route := routes[i]
-	pattern := route.Pattern()
-	ids := make([]string, len(pattern)-1)
-	for i, segment := range pattern[:len(ids)] {
-		ids[i] = segment.Name
-		if segment.Capture {
-			ids[i] = "my-" + segment.Name
-		}
+	collection := above(capture.ReplaceAllString(route.Pattern().String(), "my-$1"))
+	words := []string{collection}
+	if document := above(collection); len(routes) == 1 && document != "" {
+		words[0] = document
 	}
-	counter := strings.Join(ids, "/")
-	if len(routes) == 1 {
-		counter = cmp.Or(above(counter), counter)
-	}
-	args := shellQuoted(counter)
 	if database != firestore.DefaultDatabaseID {
-		args += " --database " + database
+		words = append(words, "--database", database)
 	}
-	total := ""
+	create := deploy.Command{Args: append([]string{os.Args[0], "create"}, words...)}
+	increment := deploy.Command{Args: append([]string{os.Args[0], "increment"}, words...)}
 	if len(route.Totals) > 1 {
-		total = " --total " + shellQuoted(route.Totals[0].Name)
+		increment.Args = append(increment.Args, "--total", route.Totals[0].Name)
 	}
-	return fmt.Sprintf("%s create %s &&\n  %[1]s increment %[2]s%s", shellQuoted(os.Args[0]), args, total)
+	return create.String() + " &&\n  " + increment.String()
 }
 
-var plainWord = regexp.MustCompile(`^[\w/.-]+$`)
-
-// shellQuoted returns the text as one word of a shell command.
-func shellQuoted(text string) string {
-	if plainWord.MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
+// capture matches a capture of a pattern.
+var capture = regexp.MustCompile(`\{([^}]+)\}`)

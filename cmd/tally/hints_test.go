@@ -81,7 +81,7 @@ func TestAddOne(t *testing.T) {
 			`TALLY create 'a/my-e f/it'\''s' --database other &&` + "\n  " + `TALLY increment 'a/my-e f/it'\''s' --database other --total n`},
 		{"shards/{shard} -> totals/all : n", "(default)", "TALLY create shards &&\n  TALLY increment shards"},
 	} {
-		want := strings.ReplaceAll(test.want, "TALLY", shellQuoted(os.Args[0]))
+		want := strings.ReplaceAll(test.want, "TALLY", os.Args[0])
 		if got := addOne(parsed(t, test.routes), test.database); got != want {
 			t.Errorf("%s: got %s, want %s", test.routes, got, want)
 		}

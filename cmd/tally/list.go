@@ -153,11 +153,7 @@ func (t *target) table(found []rollup.Found) ([]listed, cells) {
 		counters[i] = listed{t.name(f.Counter), rollUpOf(f.RollUp, time.Time{})}
 		names := f.Template.Totals()
 		if i == 0 || f.Template != found[i-1].Template {
-			heads := make([]string, len(names))
-			for i, name := range names {
-				heads[i] = shown(name)
-			}
-			lines = append(lines, "COUNTER\t"+strings.Join(heads, "\t")+"\tSHARDS\tAS OF")
+			lines = append(lines, "COUNTER\t"+escape(strings.Join(names, "\t"), "\t")+"\tSHARDS\tAS OF")
 		}
 		lines = append(lines, counters[i].line(names))
 	}
