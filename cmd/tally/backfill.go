@@ -35,7 +35,7 @@ func (b *backfill) source() (shards.Source, error) {
 		}
 		return shards.FieldOf(doc, b.from), nil
 	}
-	if err := checkIDs(b.documents, strings.Split(b.documents, "/")); err != nil {
+	if err := checkIDs(b.documents); err != nil {
 		return shards.Source{}, fmt.Errorf("--documents: %w", err)
 	}
 	collection := b.client.Collection(b.documents)
@@ -47,7 +47,7 @@ func (b *backfill) source() (shards.Source, error) {
 
 // doc returns the document that --document names.
 func (b *backfill) doc() (*firestore.DocumentRef, error) {
-	if err := checkIDs(b.document, strings.Split(b.document, "/")); err != nil {
+	if err := checkIDs(b.document); err != nil {
 		return nil, fmt.Errorf("--document: %w", err)
 	}
 	if doc := b.client.Doc(b.document); doc != nil {

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -48,12 +47,7 @@ func (t *target) watch(ctx context.Context, c counter, mu *sync.Mutex) error {
 		if err != nil {
 			return fmt.Errorf("listening to %s: %w", c.RollUp, err)
 		}
-		version := rollup.RollUp{Tally: document.DecodeTally(doc.Data()[document.TallyField]), Sums: make(map[string]rollup.Number)}
-		for _, name := range c.Template.Totals() {
-			if n, ok := rollup.NumberOf(doc.Data()[name]); ok {
-				version.Sums[name] = n
-			}
-		}
+		version := rollup.RollUpOf(c.Template, doc.Data(), doc.UpdateTime)
 		if !first && version.Tally.AsOf.Equal(last) {
 			continue
 		}
