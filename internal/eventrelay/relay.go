@@ -118,24 +118,22 @@ func New(o Options) *Relay {
 // delivery. It answers 400 to what is not a document event, or is above 16 MiB, and 503 once the
 // Relay is closed.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	status := http.StatusBadRequest
+	var e Event
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
-	if err != nil {
-		http.Error(w, err.Error(), status)
-		return
+	if err == nil {
+		e, err = repair(req.Header, body)
 	}
-	e, err := repair(req.Header, body)
 	if err == nil {
 		err = r.Deliver(e)
 	}
-	if errors.Is(err, ErrClosed) {
-		status = http.StatusServiceUnavailable
+	switch {
+	case errors.Is(err, ErrClosed):
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	default:
+		w.WriteHeader(http.StatusAccepted)
 	}
-	if err != nil {
-		http.Error(w, err.Error(), status)
-		return
-	}
-	w.WriteHeader(http.StatusAccepted)
 }
 
 // Deliver accepts an event and returns without waiting for its delivery. Whether an id has been
