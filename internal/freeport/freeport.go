@@ -1,13 +1,11 @@
 // Package freeport holds ports of the loopback address for servers that must be told one before
 // they start. A server that can listen on port 0, and say which port it got, needs none of this.
-package freeport
-
-// Hold holds a port that nobody uses until release is called or the process ends: the given one, or
-// any if it is 0. No other call of Hold gets a port that is held, in whatever process, and the
-// system gives it neither to a connection nor to a listener that takes any port. A server that is
-// told the port can listen on it while it is held, if it allows addresses to be reused. Servers in
-// Go, Java and Node.js do.
+//
+// No other call of [Hold] gets a port that is held, in whatever process, and the system gives it
+// neither to a connection nor to a listener that takes any port. A server that is told the port can
+// listen on it while it is held, if it allows addresses to be reused. Servers in Go, Java and
+// Node.js do.
 //
 // Only Linux can hold ports in this way. On another system a port can be lost before the server
 // listens on it, and whoever starts the server has to try another one then.
-func Hold(port int) (held int, release func(), err error) { return hold(port) }
+package freeport
