@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/doctor"
@@ -70,12 +69,10 @@ func examine(ctx context.Context, flag string, skip []string) (findings []doctor
 	if err != nil {
 		return nil, "", err
 	}
-	var names []string
-	for _, c := range doctor.Checks {
-		names = append(names, c.Name)
-	}
-	if i := slices.IndexFunc(skip, func(name string) bool { return !slices.Contains(names, name) }); i >= 0 {
-		return nil, "", fmt.Errorf("--skip %s: there is no such check; there are %s", skip[i], strings.Join(names, ", "))
+	for _, name := range skip {
+		if !slices.ContainsFunc(doctor.Checks, func(c doctor.Check) bool { return c.Name == name }) {
+			return nil, "", fmt.Errorf("--skip %s: there is no such check; tally doctor --explain tells of all", name)
+		}
 	}
 	at, err := endpointsOf(ctx).signIn(ctx, project)
 	if err != nil {
