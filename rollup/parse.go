@@ -175,7 +175,7 @@ func checkField(name string) error {
 	if strings.ContainsAny(name, ".`[]*~/()") {
 		return fmt.Errorf("the field %q: name a top-level field, without any of . ` [ ] * ~ / ( ); or count()", name)
 	}
-	if err := checkID(name); err != nil {
+	if err := CheckID(name); err != nil {
 		return fmt.Errorf("a field's name %w", err)
 	}
 	return nil
@@ -234,7 +234,7 @@ func parsePath(path string) (Path, error) {
 			}
 			s = Segment{Name: name, Capture: true}
 		}
-		if err := checkID(s.Name); err != nil {
+		if err := CheckID(s.Name); err != nil {
 			return nil, fmt.Errorf("%q: segment %d %w", path, len(segments)+1, err)
 		}
 		segments = append(segments, s)
@@ -249,8 +249,9 @@ func parsePath(path string) (Path, error) {
 // (https://cloud.google.com/firestore/quotas).
 const maxIDBytes = 1500
 
-// checkID checks an id by Firestore's constraints on ids and field names.
-func checkID(id string) error {
+// CheckID checks an id by Firestore's constraints on ids and field names. What is wrong with an id is
+// said as of a subject: "is empty".
+func CheckID(id string) error {
 	switch {
 	case id == "":
 		return errors.New("is empty")

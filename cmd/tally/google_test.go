@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,7 +65,8 @@ func (c cloud) tally(args ...string) (printed string, status int) {
 	c.t.Helper()
 	var out bytes.Buffer
 	call := func(t *testing.T) {
-		status = runAt(t.Context(), endpoints{grpc: c.GRPC(), rest: c.REST(), firestore: c.firestore}, args, &out, &out)
+		ctx := context.WithValue(t.Context(), endpointsKey{}, endpoints{grpc: c.GRPC(), rest: c.REST(), firestore: c.firestore})
+		status = run(ctx, args, &out, &out)
 	}
 	if args[0] == "doctor" { // which waits for nothing, and whose connections stay open
 		call(c.t)

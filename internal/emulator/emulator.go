@@ -129,7 +129,7 @@ func (e *Emulator) Stop() error { return e.process.stop() }
 func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules string) (*Emulator, error) {
 	port := o.Port
 	if port == 0 {
-		held, release, err := freeport.Hold(1)
+		held, release, err := freeport.Hold(0)
 		if err != nil {
 			return nil, fmt.Errorf("emulator: %w", err)
 		}

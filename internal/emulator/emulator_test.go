@@ -55,7 +55,7 @@ func start(t *testing.T, o Options) *Emulator {
 // hold returns a port that nobody else gets until the test ends.
 func hold(t *testing.T) int {
 	t.Helper()
-	port, release, err := freeport.Hold(1)
+	port, release, err := freeport.Hold(0)
 	if err != nil {
 		t.Fatal(err)
 	}
