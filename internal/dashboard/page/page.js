@@ -61,8 +61,7 @@ function keepOrder(answer) {
  * is equal is left alone: so focus, selections and what is scrolled last.
  */
 function become(element, other) {
-  const stays = (name) => name === 'open' || other.hasAttribute(name);
-  for (const { name } of [...element.attributes]) if (!stays(name)) element.removeAttribute(name);
+  for (const { name } of [...element.attributes]) if (!other.hasAttribute(name)) element.removeAttribute(name);
   for (const { name, value } of other.attributes) if (element.getAttribute(name) !== value) element.setAttribute(name, value);
   const children = [...other.childNodes];
   children.forEach((child, i) => {
