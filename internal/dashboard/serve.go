@@ -32,7 +32,9 @@ func (b *Board) handler() http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(files))
-	mux.HandleFunc("GET /{$}", b.servePage)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, b.show(view{Sort: "rate", Down: true}, time.Now()))
+	})
 	mux.HandleFunc("GET /state", b.serveState)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -61,21 +63,6 @@ func local(host string) bool {
 	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// servePage answers the page as it is until it asks for a view.
-func (b *Board) servePage(w http.ResponseWriter, _ *http.Request) {
-	b.mu.Lock()
-	s := b.figures(time.Now())
-	b.mu.Unlock()
-	s.Ready = false
-	write(w, s)
-}
-
-// write answers a page. It may have gone away.
-func write(w http.ResponseWriter, s *state) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = pageTemplate.Execute(w, s)
-}
-
 // serveState answers the page in the view that it asks for.
 func (b *Board) serveState(w http.ResponseWriter, r *http.Request) {
 	// Other sites cannot read the answer, but to ask can cost reads.
@@ -89,4 +76,10 @@ func (b *Board) serveState(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	write(w, b.show(v, time.Now()))
+}
+
+// write answers a page. It may have gone away.
+func write(w http.ResponseWriter, s *state) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = pageTemplate.Execute(w, s)
 }
