@@ -29,7 +29,7 @@ func dashboardCommand() *cobra.Command {
 			return err
 		}
 		return board.Run(ctx, p.listener, dashboard.Options{
-			Databases: []dashboard.Database{{ID: t.database, Client: t.client}}, Emulator: os.Getenv(firestorestore.EmulatorHost),
+			Project: t.project, Databases: []dashboard.Database{{ID: t.database, Client: t.client}}, Emulator: os.Getenv(firestorestore.EmulatorHost),
 			Routes: t.config.Routes, Cadence: t.config.Cadence,
 			Report: func(err error) error {
 				err = t.told(t.explain(err))
@@ -44,7 +44,7 @@ func dashboardCommand() *cobra.Command {
 func showDashboard(ctx context.Context, p *page, s *localstack.Stack) error {
 	board := dashboard.New()
 	o := dashboard.Options{
-		Emulator: s.Addr, Routes: s.Config.Routes, Cadence: s.Config.Cadence,
+		Project: s.Config.Project, Emulator: s.Addr, Routes: s.Config.Routes, Cadence: s.Config.Cadence,
 		Report: func(err error) error { s.Say("%v", err); return err },
 		Functions: func() (dashboard.Functions, error) {
 			billed, err := s.Billed()

@@ -31,7 +31,7 @@ func TestDashboard(t *testing.T) {
 	if err := json.NewDecoder(out).Decode(&said); err != nil {
 		t.Fatalf("%v\n%s", err, &errors)
 	}
-	if page, _ := get(t, said.URL); !strings.Contains(page, "<title>Tally dashboard</title>") {
+	if page, _ := get(t, said.URL); !strings.Contains(page, "<title>Tally dashboard: "+c.project+"</title>") {
 		t.Errorf("the page is %s", page)
 	}
 	cancel()
@@ -75,7 +75,7 @@ func (f *follower) readDashboard(enough func(read string) bool) string {
 	f.t.Helper()
 	_, line, _ := strings.Cut(f.read.String(), "  dashboard   ")
 	address, _, _ := strings.Cut(line, "\n")
-	view := address + "state?view=" + url.QueryEscape(`{"page": "a test's", "sort": "name", "count": 100}`)
+	view := address + "state?view=" + url.QueryEscape(`{"sort": "name"}`)
 	ctx, cancel := context.WithTimeout(f.t.Context(), eventually)
 	defer cancel()
 	again := time.NewTicker(100 * time.Millisecond)

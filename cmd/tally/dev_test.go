@@ -97,7 +97,7 @@ func TestDev(t *testing.T) {
 	add(1)
 	// The dashboard knows what the functions do.
 	out.readDashboard(func(read string) bool {
-		return strings.Contains(read, `"likes"`) && strings.Contains(read, `"events":1`) && strings.Contains(read, `"writes":1,`)
+		return strings.Contains(read, `<bdi>likes</bdi>`) && strings.Contains(read, `<dd id="events">1</dd>`) && strings.Contains(read, `, 1 write</dd>`)
 	})
 	add(2)
 

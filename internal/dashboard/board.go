@@ -21,7 +21,8 @@ import (
 
 // Options say what a [Board] shows.
 type Options struct {
-	Databases []Database // at least one, all of one project
+	Project   string
+	Databases []Database // at least one, all of the project
 	Emulator  string     // host:port; "": a real project
 	Routes    rollup.Routes
 	Cadence   time.Duration // of the functions; rates are means over two of them, and at least ten seconds
@@ -37,10 +38,10 @@ type Options struct {
 // Functions is what functions processes on this machine, and the delivery of their events, have
 // done.
 type Functions struct {
-	Billed      billing.Counts `json:"-"`
-	Events      int            `json:"events"`      // accepted for delivery
-	Waiting     int            `json:"waiting"`     // of them, not yet acknowledged
-	Redelivered int            `json:"redelivered"` // further deliveries
+	Billed      billing.Counts
+	Events      int // accepted for delivery
+	Waiting     int // of them, not yet acknowledged
+	Redelivered int // further deliveries
 }
 
 // A Database is one that a [Board] shows.
@@ -61,8 +62,7 @@ type Board struct {
 	mu        sync.Mutex
 	model     *model
 	looks     map[string]*look // by the path of the shards' collection
-	pages     map[string]*page
-	reads     int64 // that this board is billed
+	reads     int64            // that this board is billed
 	functions *Functions
 	trouble   error // of reading functions
 	broken    error // of the line
@@ -74,7 +74,7 @@ const leastWindow = 10 * time.Second
 
 // New returns a Board that Run can run, once.
 func New() *Board {
-	return &Board{looks: make(map[string]*look), pages: make(map[string]*page)}
+	return &Board{looks: make(map[string]*look)}
 }
 
 // Run follows the databases and serves the page at l, which it closes, until ctx ends. Then it
@@ -193,7 +193,7 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 				continue
 			}
 			seen[key] = true
-			r := row{key: key, source: q, route: route, shards: route.Shards(counter), field: of.Field, known: first}
+			r := row{Key: key, source: q, Route: route, shards: route.Shards(counter), field: of.Field, known: first}
 			if b.model.put(r, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards) {
 				rolledUp = true
 			}

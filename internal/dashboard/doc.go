@@ -1,10 +1,11 @@
 // Package dashboard shows all counters live on a page that a browser on the same machine opens.
 //
 // A [Board] follows the roll-up documents of its routes and keeps what they say. A page asks for
-// what it shows, four times a second: the figures, the rows in view and the counter that is open.
-// The answer holds all of that, so a page that missed some answers needs only the next one.
+// itself, four times a second: the figures, up to 100 rows and the counter that is open. The answer
+// is the whole page, and the one in the browser becomes like it, so a page that missed some answers
+// needs only the next one.
 //
-//	Firestore ──snapshot listeners──▶ model ──GET /state──▶ page
+//	Firestore ──snapshot listeners──▶ model ──page.html──GET /state──▶ page
 //
 // The board listens to Firestore. It polls an emulator instead, because listeners there keep
 // clients' writes waiting.
@@ -13,8 +14,8 @@
 // shown. The shards of a counter are followed only while a page has it open, because each write to
 // a shard then bills a read.
 //
-// Bounds: the board keeps the last 120 roll-ups of each counter, and serves 16 pages.
+// Bounds: the board keeps the last 120 roll-ups of each counter.
 //
-// The folder page holds the page: plain HTML, CSS and JavaScript, as the browser runs it. It is
-// part of the binary.
+// page.html is the page as a template. The folder page holds what it loads: CSS and JavaScript as
+// the browser runs them.
 package dashboard

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,10 +32,10 @@ type shard struct {
 	fields map[string]any
 	recent recent // writes
 
-	// What the page is told:
-	ID     string  `json:"id"`
-	Count  string  `json:"count"`  // decimal; "": no number
-	Writes float64 `json:"writes"` // a second, as far as the feed was told of each
+	// What the page shows:
+	ID     string
+	Count  *rollup.Number // nil: its field is no number
+	Writes float64        // a second, as far as the feed was told of each
 }
 
 // lookAt returns the look at the shards of a row, and begins it unless there is one. It ends when
@@ -54,6 +55,20 @@ func (b *Board) lookAt(r *row, now time.Time) *look {
 	}
 	k.asked = now
 	return k
+}
+
+// absence is how long nobody asks for a look before it ends.
+const absence = 10 * time.Second
+
+// forget ends the looks that nobody has asked for in a while.
+func (b *Board) forget(local time.Time) {
+	maps.DeleteFunc(b.looks, func(_ string, k *look) bool {
+		over := local.Sub(k.asked) > absence
+		if over {
+			k.end()
+		}
+		return over
+	})
 }
 
 func (b *Board) noteShards(k *look, changes []firestore.DocumentChange, first bool) {
@@ -78,12 +93,12 @@ func (b *Board) noteShards(k *look, changes []firestore.DocumentChange, first bo
 	}
 }
 
-// state returns the shards in the order of their ids, and the sum of their field in decimal;
-// without a field, how many they are. The sum is "" before the shards are known, and if they are
-// too many to know them all.
-func (k *look) state(field string, now time.Time) (states []shard, sum string) {
+// state returns the shards in the order of their ids, and the sum of their field; without a field,
+// how many they are. The sum is nil before the shards are known, and if they are too many to know
+// them all.
+func (k *look) state(field string, now time.Time) (states []shard, sum *rollup.Number) {
 	if k.began.IsZero() {
-		return nil, ""
+		return nil, nil
 	}
 	var total rollup.Sum
 	states = make([]shard, 0, len(k.shards))
@@ -95,14 +110,14 @@ func (k *look) state(field string, now time.Time) (states []shard, sum string) {
 			n, ok = rollup.Int(1), true
 		}
 		if ok {
-			state.Count = n.String()
+			state.Count = &n
 			total.Add(n)
 		}
 		states = append(states, state)
 	}
 	slices.SortFunc(states, func(a, b shard) int { return bytes.Compare(a.rank, b.rank) })
 	if len(states) < maxShards {
-		sum = total.Total().String()
+		sum = new(total.Total())
 	}
 	return states, sum
 }

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -14,9 +15,7 @@ import (
 
 // A row is one line of the page: one total of a roll-up document.
 type row struct {
-	key    rowKey
-	source *feed // that found it
-	route  *rollup.Route
+	source *feed  // that found it
 	shards string // path of the collection of the documents that make the total
 	field  string // of them, which is summed; "": they are counted
 
@@ -25,19 +24,19 @@ type row struct {
 
 	known   bool     // the total that was first seen is older than the watching
 	samples []sample // of the last roll-ups, the oldest first
-	changed time.Time
 
-	// What the page is told:
-	ID     string    `json:"id"`    // no other row has it, and the row has it again in the next run
-	Label  [3]string `json:"label"` // the counter's own id is in the middle
-	Total  string    `json:"total"`
-	AsOf   int64     `json:"as_of"`
-	Shards int64     `json:"shards"` // documents counted
-	Rate   float64   `json:"rate"`   // change of the total per second
-	Fresh  bool      `json:"fresh"`  // the total has just changed
+	// What the page shows:
+	Key    rowKey
+	Route  *rollup.Route
+	ID     string    // letters that an attribute can hold; the row has it again in the next run
+	Label  [3]string // the counter's own id is in the middle
+	Total  rollup.Number
+	AsOf   int64   // microseconds since 1970
+	Shards int64   // documents counted
+	Rate   float64 // change of the total per second
 }
 
-type rowKey struct{ database, rollUp, total string }
+type rowKey struct{ Database, RollUp, Total string }
 
 // A sample is a total as of a time.
 type sample struct {
@@ -49,14 +48,12 @@ type sample struct {
 // every second.
 const maxSamples = 120
 
-// name is what the counter is called: the document that its shards are below, or their collection
+// Name is what the counter is called: the document that its shards are below, or their collection
 // if that is not named shards.
-func (r *row) name() string { return strings.TrimSuffix(r.shards, "/shards") }
-
-func (r *row) latest() sample { return r.samples[len(r.samples)-1] }
+func (r *row) Name() string { return strings.TrimSuffix(r.shards, "/shards") }
 
 // gone reports whether only the counter's roll-up is left, which an audit will remove.
-func (r *row) gone() bool { return r.Shards == 0 && r.latest().total.Float() == 0 }
+func (r *row) gone() bool { return r.Shards == 0 && r.Total.Float() == 0 }
 
 // totalAt returns the total that the counter's roll-up had at a time.
 func (r *row) totalAt(at int64) rollup.Number {
@@ -94,9 +91,9 @@ type model struct {
 	rows     map[rowKey]*row
 	rollUps  recent
 
-	// As of the last tick, a second:
-	rate       float64 // change of all totals
-	rollUpRate float64
+	// As of the last ticks, a second:
+	rates       []point // change of all totals
+	rollUpRates []point
 }
 
 func newModel(window time.Duration, several bool) *model {
@@ -109,16 +106,14 @@ func newModel(window time.Duration, several bool) *model {
 // put notes what a roll-up document says of the row's total, and reports whether that is news. The
 // row has what put does not find in the model, in case it is new.
 func (m *model) put(fresh row, s sample, numShards int64) (news bool) {
-	r, ok := m.rows[fresh.key]
+	r, ok := m.rows[fresh.Key]
 	switch {
 	case !ok:
 		r = &fresh
 		m.name(r)
-		m.rows[r.key] = r
-	case r.latest() == s && r.Shards == numShards:
+		m.rows[r.Key] = r
+	case r.Total == s.total && r.AsOf == s.asOf && r.Shards == numShards:
 		return false
-	case r.latest().total != s.total:
-		r.changed = time.Now()
 	}
 	if len(r.samples) > 0 && r.AsOf >= s.asOf {
 		// The document was created again, or written by hand: another history begins.
@@ -128,20 +123,20 @@ func (m *model) put(fresh row, s sample, numShards int64) (news bool) {
 		r.samples = slices.Delete(r.samples, 0, 1)
 	}
 	r.samples = append(r.samples, s)
-	r.Total, r.AsOf, r.Shards = s.total.String(), s.asOf, numShards
+	r.Total, r.AsOf, r.Shards = s.total, s.asOf, numShards
 	return true
 }
 
 // name gives a row the names that it has for good.
 func (m *model) name(r *row) {
-	r.ID = fmt.Sprintf("%q %q %q", r.key.database, r.key.rollUp, r.key.total)
-	own := strings.LastIndex(r.name(), "/") + 1
-	r.Label = [3]string{r.name()[:own], r.name()[own:]}
+	r.ID = url.QueryEscape(fmt.Sprintf("%q %q %q", r.Key.Database, r.Key.RollUp, r.Key.Total))
+	own := strings.LastIndex(r.Name(), "/") + 1
+	r.Label = [3]string{r.Name()[:own], r.Name()[own:]}
 	if m.several {
-		r.Label[0] = r.key.database + ": " + r.Label[0]
+		r.Label[0] = r.Key.Database + ": " + r.Label[0]
 	}
-	if r.key.total != "count" {
-		r.Label[2] = " · " + r.key.total
+	if r.Key.Total != "count" {
+		r.Label[2] = " · " + r.Key.Total
 	}
 	label := strings.Join(r.Label[:], "")
 	r.search = strings.ToLower(label)
@@ -161,12 +156,16 @@ func (m *model) tick(now time.Time) {
 		return
 	}
 	watched := min(max(time.Duration(at-m.began)*time.Microsecond, time.Second), m.window)
-	m.rollUpRate = m.rollUps.perSecond(now, m.window, watched)
-	m.rate = 0
+	var rate float64
 	from := at - m.window.Microseconds()
 	for _, r := range m.rows {
-		r.Rate = change(r.totalAt(from), r.latest().total) / watched.Seconds()
-		m.rate += r.Rate
+		r.Rate = change(r.totalAt(from), r.Total) / watched.Seconds()
+		rate += r.Rate
+	}
+	m.rates = append(m.rates, point{at, rate})
+	m.rollUpRates = append(m.rollUpRates, point{at, m.rollUps.perSecond(now, m.window, watched)})
+	if len(m.rates) > history { // a tick is a second
+		m.rates, m.rollUpRates = m.rates[1:], m.rollUpRates[1:]
 	}
 }
 

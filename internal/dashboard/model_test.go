@@ -49,11 +49,11 @@ func TestRate(t *testing.T) {
 					value = int64(n)
 				}
 				total, _ := rollup.NumberOf(value)
-				m.put(row{key: key, known: test.known}, sample{at(p.asOf), total}, 1)
+				m.put(row{Key: key, known: test.known}, sample{at(p.asOf), total}, 1)
 			}
 			m.tick(time.UnixMicro(at(test.now)))
-			if got := m.rows[key].Rate; got != test.want || m.rate != test.want {
-				t.Errorf("got %v, of all %v, want %v", got, m.rate, test.want)
+			if got := m.rows[key].Rate; got != test.want || m.rates[0].value != test.want {
+				t.Errorf("got %v, of all %v, want %v", got, m.rates[0].value, test.want)
 			}
 		})
 	}
@@ -63,14 +63,14 @@ func TestHistoryIsBounded(t *testing.T) {
 	m := newModel(10*time.Second, false)
 	key := rowKey{"d", "r", "f"}
 	for i := range 10 * maxSamples {
-		m.put(row{key: key, known: true}, sample{int64(i), rollup.Int(int64(i))}, 1)
+		m.put(row{Key: key, known: true}, sample{int64(i), rollup.Int(int64(i))}, 1)
 	}
 	r := m.rows[key]
 	if got, want := len(r.samples), maxSamples; got != want || cap(r.samples) > 2*maxSamples {
 		t.Errorf("%d samples, in room for %d, want %d", got, cap(r.samples), want)
 	}
-	if got, want := r.samples[0].asOf, int64(9*maxSamples); got != want || r.latest().asOf != int64(10*maxSamples-1) {
-		t.Errorf("samples from %d to %d, want from %d", got, r.latest().asOf, want)
+	if got, want := r.samples[0].asOf, int64(9*maxSamples); got != want || r.AsOf != int64(10*maxSamples-1) {
+		t.Errorf("samples from %d to %d, want from %d", got, r.AsOf, want)
 	}
 }
 

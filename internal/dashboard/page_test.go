@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -24,7 +25,7 @@ func newBoard(totals map[string]int) *Board {
 }
 
 func (b *Board) put(name string, total int, shards int64) {
-	r := row{key: rowKey{"d", name, "count"}, shards: "counters/" + name + "/shards", known: true}
+	r := row{Key: rowKey{"d", name, "count"}, shards: "counters/" + name + "/shards", known: true}
 	b.model.put(r, sample{int64(total), rollup.Int(int64(total))}, shards)
 }
 
@@ -54,7 +55,6 @@ func TestOrder(t *testing.T) {
 		{view{Sort: "name", Filter: "zebra"}, ""},
 		{view{Sort: "name", Gone: true}, "a9 a10 b1 b2 gone"},
 	} {
-		test.view.Page, test.view.Count = "p", maxRows
 		s := b.show(test.view, time.Now())
 		if got := s.ids(); got != test.want || s.Gone != 1 {
 			t.Errorf("%+v: got %s and %d gone, want %s and 1", test.view, got, s.Gone, test.want)
@@ -62,43 +62,64 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Rows that keep their order do so whatever their totals become. A page is sent those in its view.
-func TestKeep(t *testing.T) {
-	b := newBoard(map[string]int{"a": 1, "b": 2, "c": 3, "d": 4})
-	v := view{Page: "p", Sort: "total", Down: true, Count: maxRows, Active: `"d" "a" "count"`}
-	show := func(want string, active int) {
-		t.Helper()
-		s := b.show(v, time.Now())
-		if got := s.ids(); got != want || s.Active != active {
-			t.Errorf("got %s, the active row at %d, want %s, %d", got, s.Active, want, active)
+// A page shows maxRows rows, from those that it asks for, or the last that there are.
+func TestFrom(t *testing.T) {
+	totals := make(map[string]int)
+	for i := range 2*maxRows + 50 {
+		totals[fmt.Sprint("c", i)] = i + 1
+	}
+	b := newBoard(totals)
+	for _, test := range []struct {
+		from        int
+		filter      string
+		first, last int
+	}{
+		{0, "", 0, 99}, {100, "", 100, 199}, {200, "", 200, 249}, {300, "", 200, 249},
+		{200, "c1", 100, 110}, // of 1, 10 to 19 and 100 to 199
+		{200, "zebra", 0, -1},
+	} {
+		s := b.show(view{Sort: "name", Filter: test.filter, From: test.from}, time.Now())
+		if s.From != test.first || s.Last() != test.last+1 || s.Last() > s.Shown {
+			t.Errorf("from %d of %q: rows %d to %d of %d, want %d to %d", test.from, test.filter, s.From, s.Last()-1, s.Shown, test.first, test.last)
 		}
 	}
-	show("d c b a", 3)
-	v.Keep = true
-	b.put("a", 9, 9)
-	b.put("c", 5, 0)
-	b.put("f", 50, 1)
-	b.put("e", 100, 1)
-	delete(b.model.rows, rowKey{"d", "b", "count"})
-	show("d c a e f", 2)
-	v.First, v.Count = 1, 2
-	show("c a", 2)
-	v.First = 9
-	show("", 2)
-	v.First, v.Count, v.Keep = 0, maxRows, false
-	show("e f a c d", 2)
-	v.Filter = "/e"
-	show("e", -1)
 }
 
-func TestFresh(t *testing.T) {
-	b := newBoard(map[string]int{"a": 1, "b": 1})
-	b.put("b", 2, 1)
-	now := time.Now()
-	for after, want := range map[time.Duration]bool{0: true, freshFor: false} {
-		s := b.show(view{Page: "p", Sort: "name", Count: maxRows}, now.Add(after))
-		if s.Rows[0].Fresh || s.Rows[1].Fresh != want {
-			t.Errorf("after %v the total that changed is fresh: %v, the other: %v", after, s.Rows[1].Fresh, s.Rows[0].Fresh)
+func TestFormats(t *testing.T) {
+	for _, test := range []struct{ got, want string }{
+		{decimal(int64(9007199254740993)), "9,007,199,254,740,993"}, {decimal(-1234.5678), "-1,234.568"}, {decimal(math.NaN()), "NaN"},
+		{signed(3), "+3"}, {signed(0), "+0"}, {signed(-1234), "-1,234"},
+		{plural(1, "shard"), "1 shard"}, {plural(10.0, "second"), "10 seconds"}, {plural(int64(0), "read"), "0 reads"},
+		{rate(0), "0"}, {rate(-0.43), "-0.4"}, {rate(21.06), "21.1"}, {rate(1234.5), "1,235"},
+		{age(0), "0.0 s"}, {age(9.9), "9.9 s"}, {age(9.96), "10 s"}, {age(119), "119 s"}, {age(600), "10 min"}, {age(7200), "2 h"}, {age(86400 * 1234), "1,234 d"},
+		{age(since(at(2), at(1))), "0.0 s"}, {age(since(at(1), at(2.5))), "1.5 s"},
+		{visible("a\u202eb\u2028<é!שלום"), `a\u202eb\u2028<é!שלום`},
+	} {
+		if test.got != test.want {
+			t.Errorf("got %q, want %q", test.got, test.want)
+		}
+	}
+}
+
+func TestSteps(t *testing.T) {
+	const now = 1_000_000_000
+	ago := func(seconds int64, value float64) point { return point{now - seconds*1e6, value} }
+	for _, test := range []struct {
+		name     string
+		points   []point
+		fromZero bool
+		want     string
+	}{
+		{"one is no line", []point{ago(9, 1)}, false, ""},
+		{"up from the least", []point{ago(60, 10), ago(30, 15), ago(1, 20)}, false, "M-60.0 100H-60.0V100.0H-30.0V50.0H-1.0V0.0H0V100Z"},
+		{"up from 0", []point{ago(60, 10), ago(30, 20)}, true, "M-60.0 100H-60.0V50.0H-30.0V0.0H0V100Z"},
+		{"below 0", []point{ago(60, -10), ago(30, 10)}, true, "M-60.0 100H-60.0V100.0H-30.0V0.0H0V100Z"},
+		{"flat", []point{ago(60, 5), ago(30, 5)}, false, "M-60.0 100H-60.0V100.0H-30.0V100.0H0V100Z"},
+		{"flat at 0", []point{ago(60, 0), ago(30, 0)}, true, "M-60.0 100H-60.0V100.0H-30.0V100.0H0V100Z"},
+		{"from before the chart", []point{ago(500, 99), ago(200, 0), ago(10, 10)}, false, "M-120.0 100H-120.0V100.0H-10.0V0.0H0V100Z"},
+	} {
+		if got := steps(test.points, now, test.fromZero); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}
 }
@@ -106,7 +127,7 @@ func TestFresh(t *testing.T) {
 func TestForeign(t *testing.T) {
 	b := newBoard(nil)
 	handler := b.handler()
-	state := "/state?view=" + url.QueryEscape(`{"page":"p","sort":"name"}`)
+	state := "/state?view=" + url.QueryEscape(`{"sort":"name"}`)
 	get := func(path, host, site string) *http.Response {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Host = cmp.Or(host, "127.0.0.1:8091")
@@ -122,7 +143,7 @@ func TestForeign(t *testing.T) {
 		want             int
 	}{
 		{"/", "", "", http.StatusOK},
-		{"/main.js", "localhost:9000", "same-origin", http.StatusOK}, // by a port that was forwarded
+		{"/page.js", "localhost:9000", "same-origin", http.StatusOK}, // by a port that was forwarded
 		{"/", "[::1]:80", "", http.StatusOK},
 		{"/", "LOCALHOST", "cross-site", http.StatusOK}, // a link to it
 		{"/", "evil.example", "", http.StatusForbidden},
@@ -143,22 +164,5 @@ func TestForeign(t *testing.T) {
 		if got := res.Header.Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'; script-src 'self';") || strings.Contains(got, "unsafe") {
 			t.Errorf("%s: policy %q", test.path, got)
 		}
-	}
-
-	// Further pages than there may be are refused, until one is closed.
-	ask := func(n int) int {
-		return get(strings.ReplaceAll(state, "p%22", fmt.Sprintf("p%d%%22", n)), "", "").StatusCode
-	}
-	for n := range maxPages - 1 { // one asked above
-		if got := ask(n); got != http.StatusOK {
-			t.Errorf("page %d: %d", n, got)
-		}
-	}
-	if got := ask(maxPages); got != http.StatusServiceUnavailable {
-		t.Errorf("a page too many: %d", got)
-	}
-	b.forget(time.Now().Add(absence + time.Minute))
-	if got := ask(maxPages); got != http.StatusOK {
-		t.Errorf("a page after the others were closed: %d", got)
 	}
 }

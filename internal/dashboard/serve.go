@@ -3,7 +3,7 @@ package dashboard
 import (
 	"embed"
 	"encoding/json"
-	"fmt"
+	"html/template"
 	"io/fs"
 	"net"
 	"net/http"
@@ -13,6 +13,12 @@ import (
 
 //go:embed page
 var pageFiles embed.FS
+
+//go:embed page.html
+var pageHTML string
+
+// pageTemplate makes the page of a [state].
+var pageTemplate = template.Must(template.New("page.html").Funcs(formats).Parse(pageHTML))
 
 // policy lets the page load its own files and nothing else from anywhere.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
@@ -26,6 +32,9 @@ func (b *Board) handler() http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(files))
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, b.show(view{Sort: "rate", Down: true}, time.Now()))
+	})
 	mux.HandleFunc("GET /state", b.serveState)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -54,7 +63,7 @@ func local(host string) bool {
 	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// serveState answers what a page asks for.
+// serveState answers the page in the view that it asks for.
 func (b *Board) serveState(w http.ResponseWriter, r *http.Request) {
 	// Other sites cannot read the answer, but to ask can cost reads.
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
@@ -62,15 +71,15 @@ func (b *Board) serveState(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var v view
-	if err := json.Unmarshal([]byte(r.FormValue("view")), &v); err != nil || !v.valid() {
+	if err := json.Unmarshal([]byte(r.FormValue("view")), &v); err != nil || v.column() < 0 || v.From < 0 {
 		http.Error(w, "tally: this is no view of the page", http.StatusBadRequest)
 		return
 	}
-	s := b.show(v, time.Now())
-	if s == nil {
-		http.Error(w, fmt.Sprintf("tally: %d pages are open already; close one", maxPages), http.StatusServiceUnavailable)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(s) // the page may have gone away
+	write(w, b.show(v, time.Now()))
+}
+
+// write answers a page. It may have gone away.
+func write(w http.ResponseWriter, s *state) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = pageTemplate.Execute(w, s)
 }

@@ -9,22 +9,15 @@ import {
 } from 'firebase/firestore';
 import { counter } from '@firestore-tally/web';
 
+const $ = (selector) => document.querySelector(selector);
+
+// The user of ?user=, else one for each browser profile; "" is nobody.
 const asked = new URLSearchParams(location.search);
+const guest = (localStorage['tally-example-user'] ??= `guest-${crypto.randomUUID().slice(0, 8)}`);
+const user = (asked.get('user') ?? guest).trim();
 const persist = asked.has('persist');
-const user = userHere();
-
-const form = document.querySelector('form');
-form.user.value = user;
-form.persist.checked = persist;
-
-const connection = document.querySelector('#connection');
-function showConnection() {
-  connection.textContent = navigator.onLine ? 'Online' : 'Offline';
-  connection.classList.toggle('offline', !navigator.onLine);
-}
-addEventListener('online', showConnection);
-addEventListener('offline', showConnection);
-showConnection();
+$('[name=user]').value = user;
+$('[name=persist]').checked = persist;
 
 // Where Firestore is and what the counters are called, as tally dev serves it. An app has its
 // Firebase configuration here.
@@ -38,98 +31,68 @@ connectFirestoreEmulator(db, config.host, config.port, user ? { mockUserToken: {
 const likes = counter(db, config.likes, { uid: user });
 const vote = counter(db, config.vote, { uid: user });
 
-showTotal(document.querySelector('#likes'), likes, 'like');
-showTotal(document.querySelector('#vote'), vote, 'vote');
+const totals = {};
+show();
+likes.onTotal((total) => show({ likes: total }), complain);
+vote.onTotal((total) => show({ vote: total }), complain);
 
-document.querySelector('#likes .act').addEventListener('click', () => attempt(() => likes.increment()));
-document.querySelector('#likes .exact').addEventListener('click', () =>
-  attempt(async () => {
-    const sum = await likes.exact();
-    const check = document.querySelector('#likes .check [role=status]');
-    check.textContent = `${sum.toLocaleString()} at ${new Date().toLocaleTimeString()}`;
-  }),
-);
+$('#likes .act').onclick = () => attempt(likes.increment());
+$('#likes .exact').onclick = () => attempt(likes.exact().then(showExact));
 
-const voteButton = document.querySelector('#vote .act');
 let voted = false;
-voteButton.addEventListener('click', async () => {
-  const give = !voted;
-  showVoted(give);
-  const done = await attempt(() => (give ? vote.vote() : vote.unvote()));
-  if (!done) showVoted(user ? await vote.hasVoted().catch(() => voted) : false);
-});
-if (user) vote.hasVoted().then(showVoted, (error) => error.code === 'unavailable' || complain(error)); // offline, nobody knows yet
+$('#vote .act').onclick = async () => {
+  showVoted(!voted);
+  if (!(await attempt(voted ? vote.vote() : vote.unvote()))) readVoted();
+};
+readVoted();
+
+/** Shows whether the user has voted. Offline, nobody knows better than the page. */
+function readVoted() {
+  if (user) vote.hasVoted().then(showVoted, (error) => error.code === 'unavailable' || complain(error));
+  else showVoted(false);
+}
 
 function showVoted(now) {
   voted = now;
-  voteButton.classList.toggle('given', voted);
-  voteButton.querySelector('span').textContent = voted ? 'Take it back' : 'Vote';
+  $('#vote .act').textContent = voted ? 'Take it back' : 'Vote';
+  $('#vote .act').classList.toggle('given', voted);
 }
 
-/**
- * Shows a counter's total in a section: the number, how old it is, and what of it is not sent yet.
- */
-function showTotal(section, shown, unit) {
-  const find = (selector) => section.querySelector(selector);
-  let last = null;
-  const showRest = () => {
-    if (!last) return;
-    find('.age').textContent = last.asOf ? `Counted ${age(last.asOf.toDate())}` : 'Not counted yet';
-    const where = navigator.onLine ? 'on the way' : 'waiting until you’re back online';
-    find('.pending').textContent = last.pending ? `${last.pending} of yours ${where}` : '';
-  };
-  shown.onTotal((total) => {
-    last = total;
-    find('data').value = total.total;
-    find('data').textContent = total.total.toLocaleString();
-    find('.unit').textContent = total.total === 1 ? unit : `${unit}s`;
-    showRest();
-  }, complain);
-  setInterval(showRest, 1000);
-  addEventListener('online', showRest);
-  addEventListener('offline', showRest);
+function showExact(sum) {
+  $('.check [role=status]').textContent = `${sum.toLocaleString()} at ${new Date().toLocaleTimeString()}`;
 }
 
-/** How long ago a time was, by this device's clock. */
-function age(time) {
-  const seconds = Math.max(0, (Date.now() - time) / 1000);
-  if (seconds < 2) return 'just now';
-  if (seconds < 60) return `${Math.floor(seconds)} seconds ago`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
-  return `on ${time.toLocaleString()}`;
-}
-
-/** Does something, and says so if it fails. Returns whether it went well. */
-async function attempt(what) {
-  try {
-    await what();
-    complain(null);
-    return true;
-  } catch (error) {
-    complain(error);
-    return false;
+/** Shows a new total, and what is online or not. */
+function show(news) {
+  $('#connection').textContent = navigator.onLine ? 'Online' : 'Offline';
+  const where = navigator.onLine ? 'on the way' : 'waiting until you’re back online';
+  Object.assign(totals, news);
+  for (const [id, { total, asOf, pending }] of Object.entries(totals)) {
+    $(`#${id} data`).value = total;
+    $(`#${id} data`).textContent = total.toLocaleString();
+    $(`#${id} .age`).textContent = asOf ? `Counted at ${asOf.toDate().toLocaleString()}` : 'Not counted yet';
+    $(`#${id} .pending`).textContent = pending ? `${pending} of yours ${where}` : '';
   }
 }
+ononline = onoffline = () => show();
 
-/** What to tell visitors, by the code of a TallyError. */
-const sentences = {
-  'not-signed-in': 'Please enter your name below first.',
-  'permission-denied': 'Sorry, that isn’t allowed.',
-  unavailable: 'You seem to be offline. Please try again in a moment.',
-};
-
-/** Tells visitors of an error, and the app's developers on the console. Null: none. */
-function complain(error) {
-  document.querySelector('#problem').textContent = error
-    ? (sentences[error.code] ?? 'Sorry, that didn’t work. Please try again.')
-    : '';
-  if (error) console.warn(error);
+/** Waits for what a visitor asked for, and says so if it fails. Returns whether it went well. */
+async function attempt(promise) {
+  const error = await promise.then(
+    () => null,
+    (error) => error,
+  );
+  complain(error);
+  return error === null;
 }
 
-/** The user of ?user=, else one for each browser profile; "" is nobody. */
-function userHere() {
-  const key = 'tally-example-user';
-  const user = asked.get('user') ?? localStorage.getItem(key) ?? `guest-${crypto.randomUUID().slice(0, 8)}`;
-  if (!asked.has('user')) localStorage.setItem(key, user);
-  return user.trim();
+/** Tells visitors of an error by its code, and the app's developers on the console. Null: none. */
+function complain(error) {
+  const sentences = {
+    'not-signed-in': 'Please enter your name below first.',
+    'permission-denied': 'Sorry, that isn’t allowed.',
+    unavailable: 'You seem to be offline. Please try again in a moment.',
+  };
+  $('#problem').textContent = error ? (sentences[error.code] ?? 'Sorry, that didn’t work. Please try again.') : '';
+  if (error) console.warn(error);
 }

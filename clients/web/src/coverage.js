@@ -67,11 +67,6 @@ export class Coverage {
     return [...this.#entries.values()];
   }
 
-  /** @param {string} id */
-  has(id) {
-    return this.#entries.has(id);
-  }
-
   /**
    * A tap: an increment made now, on this page, or a move of a voter's vote.
    *
@@ -94,7 +89,8 @@ export class Coverage {
   }
 
   /**
-   * The entry was committed at or before `by`, and exactly then if `exact`.
+   * The entry was committed at or before `by`, and exactly then if `exact`. Returns whether no
+   * roll-up is known to cover it.
    *
    * @param {string} id
    * @param {Micros} by
@@ -102,10 +98,11 @@ export class Coverage {
    */
   commit(id, by, exact) {
     const entry = this.#entries.get(id);
-    if (!entry) return;
+    if (!entry) return false;
     entry.by = by;
     if (exact) entry.after = by - 1;
     this.#settle();
+    return this.#entries.has(id);
   }
 
   /** The entry was refused, or never sent: only this lowers the number. @param {string} id */

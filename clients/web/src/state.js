@@ -299,8 +299,7 @@ export class State {
     const others = this.#saved.all().filter((saved) => saved.shard === shard && saved.id !== entry.id);
     const exact = alone && !orphan && others.every(({ by }) => by !== null && by < version);
     this.#done(write);
-    this.#coverage.commit(entry.id, version, exact);
-    if (this.#coverage.has(entry.id)) this.#saved.save(entry, shard);
+    if (this.#coverage.commit(entry.id, version, exact)) this.#saved.save(entry, shard);
   }
 
   /** Settles once nothing is pending: until then the SDK tells no version. @param {string} shard */
