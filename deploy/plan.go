@@ -262,7 +262,7 @@ func (s *State) grants(name string) []Grant {
 	var all []Grant
 	for _, b := range s.policies[name] {
 		for _, member := range b.Members {
-			all = append(all, Grant{kindOf(name), name, b.Role, member, b.Condition.GetExpression()})
+			all = append(all, Grant{kindOf(name), name, b.Role, member, b.Condition.Expression})
 		}
 	}
 	return all

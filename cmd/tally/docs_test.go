@@ -388,5 +388,5 @@ func mainOfTests() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(runAt(ctx, endpoints{grpc: g.GRPC(), rest: g.REST(), firestore: os.Getenv(firestoreOfTests)}, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(runAt(ctx, endpoints{apis: g.REST(), rules: g.REST(), firestore: os.Getenv(firestoreOfTests)}, os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -92,7 +92,7 @@ func examine(ctx context.Context, flag string, skip []string) (findings []doctor
 	if err != nil {
 		return nil, "", err
 	}
-	d, err := doctor.Read(ctx, project, folder, at.grpc, at.rest)
+	d, err := doctor.Read(ctx, project, folder, at.apis, at.rules)
 	if err != nil {
 		return nil, "", err
 	}

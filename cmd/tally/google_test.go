@@ -63,14 +63,9 @@ func (c cloud) settings(text string) {
 func (c cloud) tally(args ...string) (printed string, status int) {
 	c.t.Helper()
 	var out bytes.Buffer
-	call := func(t *testing.T) {
-		status = runAt(t.Context(), endpoints{grpc: c.GRPC(), rest: c.REST(), firestore: c.firestore}, args, &out, &out)
-	}
-	if args[0] == "doctor" { // which waits for nothing, and whose connections stay open
-		call(c.t)
-	} else {
-		synctest.Test(c.t, call)
-	}
+	synctest.Test(c.t, func(t *testing.T) {
+		status = runAt(t.Context(), endpoints{apis: c.REST(), rules: c.REST(), firestore: c.firestore}, args, &out, &out)
+	})
 	return out.String(), status
 }
 
@@ -87,7 +82,7 @@ func (c cloud) want(status int, args ...string) string {
 // described returns what is deployed as it is to be.
 func (c cloud) described() (*deploy.Description, *deploy.State) {
 	c.t.Helper()
-	have, err := deploy.Read(c.t.Context(), "my-project", c.GRPC()...)
+	have, err := deploy.Read(c.t.Context(), "my-project", c.REST()...)
 	if err != nil {
 		c.t.Fatal(err)
 	}

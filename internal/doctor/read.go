@@ -4,27 +4,25 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore"
-	monitoring "cloud.google.com/go/monitoring/apiv3/v2"
-	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
 	"google.golang.org/api/firebaserules/v1"
 	"google.golang.org/api/option"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Read reads what there is in the project of an app, until ctx is done, with the options of
-// Google's clients over gRPC and over REST. The error says why not even the functions could be
-// read; all else that could not be read is said in the Deployment.
-func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest []option.ClientOption) (*Deployment, error) {
-	have, err := deploy.Read(ctx, project, grpc...)
+// Google's clients: of the one of the Rules API, and of all others. The error says why not even the
+// functions could be read; all else that could not be read is said in the Deployment.
+func Read(ctx context.Context, project string, f *appfolder.Folder, apis, rulesAPI []option.ClientOption) (*Deployment, error) {
+	have, err := deploy.Read(ctx, project, apis...)
 	if err != nil {
 		return nil, err
 	}
@@ -35,18 +33,13 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest [
 	if d.describe(f); d.described == nil {
 		return d, nil
 	}
-	have.ReadFor(ctx, d.described, grpc...)
+	have.ReadFor(ctx, d.described)
 	d.mend = d.described.Mend(have)
 
-	rules, err := firebaserules.NewService(ctx, rest...)
+	rules, err := firebaserules.NewService(ctx, rulesAPI...)
 	if err != nil {
 		return nil, deploy.ReadError(deploy.RulesAPI, project, "the rules", err)
 	}
-	series, err := monitoring.NewMetricClient(ctx, grpc...)
-	if err != nil {
-		return nil, deploy.ReadError(deploy.MonitoringAPI, project, "the metrics", err)
-	}
-	defer func() { _ = series.Close() }()
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	for _, database := range d.described.Databases {
@@ -57,9 +50,9 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest [
 			d.Rules[database.ID] = tried
 		})
 	}
-	for metric := range metrics {
+	for metric := range aligners {
 		all.Go(func() {
-			measured := d.measure(ctx, series, metric)
+			measured := d.measure(ctx, metric)
 			mu.Lock()
 			defer mu.Unlock()
 			d.Measured[metric] = measured
@@ -103,35 +96,32 @@ const (
 	instances = "run.googleapis.com/container/instance_count"
 )
 
-var metrics = map[string]monitoringpb.Aggregation_Aligner{
-	drifted: monitoringpb.Aggregation_ALIGN_SUM, late: monitoringpb.Aggregation_ALIGN_SUM, requests: monitoringpb.Aggregation_ALIGN_SUM,
-	billable: monitoringpb.Aggregation_ALIGN_SUM, instances: monitoringpb.Aggregation_ALIGN_MEAN,
-}
+var aligners = map[string]string{drifted: "ALIGN_SUM", late: "ALIGN_SUM", requests: "ALIGN_SUM", billable: "ALIGN_SUM", instances: "ALIGN_MEAN"}
 
 const day = 24 * time.Hour
 
 // measure returns the sum of a metric's series over the last day, of Cloud Run's those of
 // RollUpOnWrite.
-func (d *Deployment) measure(ctx context.Context, c *monitoring.MetricClient, metric string) Fact[float64] {
+func (d *Deployment) measure(ctx context.Context, metric string) Fact[float64] {
 	filter := fmt.Sprintf("metric.type = %q", metric)
 	if strings.HasPrefix(metric, "run.") {
 		filter += fmt.Sprintf(" AND resource.labels.service_name = %q", deploy.OnWriteName)
 	}
+	query := url.Values{
+		"filter":                       {filter},
+		"interval.startTime":           {d.AsOf.Add(-day).Format(time.RFC3339Nano)},
+		"interval.endTime":             {d.AsOf.Format(time.RFC3339Nano)},
+		"aggregation.alignmentPeriod":  {fmt.Sprintf("%.0fs", day.Seconds())},
+		"aggregation.perSeriesAligner": {aligners[metric]},
+	}
+	all, err := d.Have.List(ctx, deploy.MonitoringAPI, "v3/projects/"+d.Have.Project+"/timeSeries?"+query.Encode())
+	if err != nil && !deploy.NotFound(err) { // or there is no such metric yet
+		return Fact[float64]{Unread: deploy.ReadError(deploy.MonitoringAPI, d.Have.Project, "the metric "+metric, err)}
+	}
 	var sum float64
-	for series, err := range c.ListTimeSeries(ctx, &monitoringpb.ListTimeSeriesRequest{
-		Name: "projects/" + d.Have.Project, Filter: filter,
-		Interval:    &monitoringpb.TimeInterval{StartTime: timestamppb.New(d.AsOf.Add(-day)), EndTime: timestamppb.New(d.AsOf)},
-		Aggregation: &monitoringpb.Aggregation{AlignmentPeriod: durationpb.New(day), PerSeriesAligner: metrics[metric]},
-	}).All() {
-		if deploy.NotFound(err) { // there is no such metric yet
-			break
-		}
-		if err != nil {
-			return Fact[float64]{Unread: deploy.ReadError(deploy.MonitoringAPI, d.Have.Project, "the metric "+metric, err)}
-		}
-		for _, p := range series.GetPoints() {
-			sum += p.GetValue().GetDoubleValue() + float64(p.GetValue().GetInt64Value())
-		}
+	for _, series := range all { // each has one point, for the day
+		value, _ := strconv.ParseFloat(cmp.Or(series.Get("points.0.value.doubleValue"), series.Get("points.0.value.int64Value")), 64)
+		sum += value
 	}
 	return Fact[float64]{Value: sum}
 }

@@ -189,7 +189,7 @@ func condition(expression string) *expr.Expr {
 // examined reads the project and returns the names of the checks of each verdict but Well, by the
 // verdict, and the findings by name.
 func examined(ctx context.Context, g *googletest.Google) (map[Verdict]string, map[string]Finding, error) {
-	d, err := Read(ctx, project, &appfolder.Folder{}, g.GRPC(), g.REST())
+	d, err := Read(ctx, project, &appfolder.Folder{}, g.REST(), g.REST())
 	if err != nil {
 		return nil, nil, err
 	}
