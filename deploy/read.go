@@ -61,6 +61,8 @@ func NewProject(id string, databases []string, location string) (*State, Plan) {
 
 // Find returns the resource of the kind that has the name, or the key; nil if there is none.
 func (s *State) Find(k *Kind, name string) Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, o := range s.have[k] {
 		if k.key == nil && o.name() == name || k.key != nil && k.key(o) == name {
 			return o

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -84,17 +85,17 @@ var Checks = []Check{
 	// What clients may.
 	{Name: rulesRollUps, Claim: "clients cannot write roll-ups",
 		RestsOn: "A roll-up that a client wrote is wrong until the next write of a shard or the next audit.",
-		examine: (*examination).rules, mends: rulesMend},
+		examine: (*examination).tryRules, mends: rulesMend},
 	{Name: rulesReadable, Claim: "clients can read roll-ups",
 		RestsOn: "Apps read totals there, and listen to them.",
-		examine: (*examination).rules, mends: rulesMend},
+		examine: (*examination).tryRules, mends: rulesMend},
 	{Name: rulesShards, Claim: "clients cannot delete shards",
 		RestsOn: "A deleted shard takes its part of the total with it.",
-		examine: (*examination).rules, mends: rulesMend},
+		examine: (*examination).tryRules, mends: rulesMend},
 	{Name: rulesOwn, Claim: "clients can neither read nor write what Tally keeps for itself",
 		RestsOn: "A client that changes the audit's cursor delays repairs. One that deletes an increment token lets " +
 			"an increment count twice.",
-		examine: (*examination).rules, mends: rulesMend},
+		examine: (*examination).tryRules, mends: rulesMend},
 }
 
 // Words and commands that mend several checks.
@@ -117,7 +118,7 @@ func (c *Check) Remedies() []string {
 }
 
 // settings finds what tally deploy would mend, with its commands.
-func (e *examination) settings() {
+func (e *examination) settings(context.Context) {
 	e.read(e.finding.kinds...)
 	for _, s := range e.mend.Steps {
 		if slices.Contains(e.finding.kinds, s.Of) {
@@ -130,7 +131,7 @@ func (e *examination) settings() {
 	}
 }
 
-func (e *examination) configuration() {
+func (e *examination) configuration(context.Context) {
 	functions := e.Have.Functions()
 	for _, want := range []string{deploy.OnWriteName, deploy.OnScheduleName} {
 		if !slices.ContainsFunc(functions, func(f deploy.Object) bool { return path.Base(f.Get("name")) == want }) {
@@ -161,7 +162,7 @@ func problems(err error) []string {
 	return texts
 }
 
-func (e *examination) databases() {
+func (e *examination) databases(context.Context) {
 	var remedy []deploy.Command
 	mend := ""
 	if e.described != nil { // of those that are left
@@ -176,14 +177,14 @@ func (e *examination) databases() {
 	}
 }
 
-func (e *examination) surplus() {
+func (e *examination) surplus(context.Context) {
 	e.read(deploy.Trigger, deploy.Job, deploy.Repository)
 	for _, s := range e.described.Surplus(e.Have) {
 		e.wrong([]deploy.Command{s.Delete(e.Have.Project)}, "%s %s: %s", s.Noun, path.Base(s.Get("name")), s.Reason)
 	}
 }
 
-func (e *examination) lastTick() {
+func (e *examination) lastTick(context.Context) {
 	if !e.read(deploy.Job) {
 		return
 	}
@@ -211,24 +212,21 @@ func (e *examination) lastTick() {
 	}
 }
 
-func (e *examination) drift() {
+func (e *examination) drift(ctx context.Context) {
 	if err := e.config.CheckGrace(); err != nil {
 		e.wrong([]deploy.Command{e.deploy()}, "%v", err)
 	}
-	e.none(drifted, "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
+	e.none(ctx, drifted, "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
 }
 
-func (e *examination) late() {
-	e.none(late, "%.0f roll-ups came late: docs/playbooks/lag.md")
+func (e *examination) late(ctx context.Context) {
+	e.none(ctx, late, "%.0f roll-ups came late: docs/playbooks/lag.md")
 }
 
 // none finds a metric of the last day that is not 0.
-func (e *examination) none(metric, say string) {
-	switch v := e.Measured[metric]; {
-	case v.Unread != nil:
-		e.unknown(v.Unread)
-	case v.Value > 0:
-		e.wrong(nil, say, v.Value)
+func (e *examination) none(ctx context.Context, metric, say string) {
+	if sum := e.measure(ctx, metric); sum > 0 {
+		e.wrong(nil, say, sum)
 	}
 }
 
@@ -240,19 +238,14 @@ const (
 
 // billing compares list prices of us-central1 (https://cloud.google.com/run/pricing), for 1 vCPU
 // and 512 MiB.
-func (e *examination) billing() {
-	if !e.read(deploy.Service) {
+func (e *examination) billing(ctx context.Context) {
+	served, busy, running := e.measure(ctx, requests), e.measure(ctx, billable), e.measure(ctx, instances)
+	if !e.read(deploy.Service) || len(e.finding.Problems) > 0 {
 		return
 	}
-	for _, metric := range []string{requests, billable, instances} {
-		if u := e.Measured[metric].Unread; u != nil {
-			e.unknown(u)
-			return
-		}
-	}
 	const month = 30 // days
-	now := month * (e.Measured[requests].Value*0.40/1e6 + e.Measured[billable].Value*(0.000024+0.0000025/2))
-	other := month * e.Measured[instances].Value * day.Seconds() * (0.000018 + 0.000002/2)
+	now := month * (served*0.40/1e6 + busy*(0.000024+0.0000025/2))
+	other := month * running * day.Seconds() * (0.000018 + 0.000002/2)
 	better := deploy.ByInstance
 	if e.Have.Billing() == deploy.ByInstance {
 		now, other, better = other, now, deploy.ByRequest

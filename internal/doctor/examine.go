@@ -1,13 +1,16 @@
 package doctor
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
+	"google.golang.org/api/firebaserules/v1"
 )
 
 // A Verdict is the outcome of a check.
@@ -26,7 +29,7 @@ type Check struct {
 	Claim   string `json:"claim"`    // holds if all is well
 	RestsOn string `json:"rests_on"` // why the claim matters
 
-	examine func(*examination)
+	examine func(*examination, context.Context)
 	kinds   []*deploy.Kind // the resources that a check of settings compares
 	mends   []string       // the commands that mend it, beside those of its kinds, or words
 }
@@ -48,11 +51,10 @@ type Problem struct {
 
 // A Deployment holds all that was read about a project.
 type Deployment struct {
-	AsOf     time.Time
-	Have     *deploy.State
-	Rules    map[string]Fact[[]RuleCase] // tried, by database; none: no rules are deployed
-	Measured map[string]Fact[float64]    // in the last day, by metric
+	AsOf time.Time
+	Have *deploy.State
 
+	rules      *firebaserules.Service
 	config     app.Config // that all is judged by: of the function that was deployed last, else of another
 	invalid    error      // why no function's variables can be used; nil: they can
 	noDatabase error      // why some databases cannot
@@ -60,35 +62,20 @@ type Deployment struct {
 	mend       deploy.Plan
 }
 
-// A Fact is a value, or why it could not be read.
-type Fact[T any] struct {
-	Value  T
-	Unread *deploy.Unread // nil: it was read
-}
-
-// Examine judges the deployment by all Checks but those whose names are skipped.
-func (d *Deployment) Examine(skip []string) []Finding {
+// Examine judges the deployment by all Checks but those whose names are skipped, many at once, until
+// ctx is done.
+func (d *Deployment) Examine(ctx context.Context, skip []string) []Finding {
 	var findings []Finding
 	for i := range Checks {
-		c := &Checks[i]
-		if slices.Contains(skip, c.Name) {
-			continue
+		if !slices.Contains(skip, Checks[i].Name) {
+			findings = append(findings, Finding{Check: &Checks[i], Verdict: Well})
 		}
-		e := &examination{d, &Finding{Check: c, Verdict: Well}}
-		switch {
-		case d.described != nil || c.Name == "configuration" || c.Name == "databases" && d.invalid == nil:
-			c.examine(e)
-		case d.invalid != nil:
-			e.idle("there is no function whose variables can be used")
-		default:
-			e.idle("there is no database")
-		}
-		slices.SortStableFunc(e.finding.Problems, func(a, b Problem) int { return strings.Compare(string(b.Verdict), string(a.Verdict)) })
-		if len(e.finding.Problems) > 0 {
-			e.finding.Verdict = e.finding.Problems[0].Verdict
-		}
-		findings = append(findings, *e.finding)
 	}
+	var all sync.WaitGroup
+	for i := range findings {
+		all.Go(func() { (&examination{d, &findings[i]}).run(ctx) })
+	}
+	all.Wait()
 	return findings
 }
 
@@ -96,6 +83,23 @@ func (d *Deployment) Examine(skip []string) []Finding {
 type examination struct {
 	*Deployment
 	finding *Finding
+}
+
+// run makes the check, if there is what it looks at.
+func (e *examination) run(ctx context.Context) {
+	f := e.finding
+	switch {
+	case e.described != nil || f.Name == "configuration" || f.Name == "databases" && e.invalid == nil:
+		f.examine(e, ctx)
+	case e.invalid != nil:
+		e.idle("there is no function whose variables can be used")
+	default:
+		e.idle("there is no database")
+	}
+	slices.SortStableFunc(f.Problems, func(a, b Problem) int { return strings.Compare(string(b.Verdict), string(a.Verdict)) })
+	if len(f.Problems) > 0 {
+		f.Verdict = f.Problems[0].Verdict
+	}
 }
 
 // wrong notes a problem, and the commands that mend it.

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -29,36 +28,15 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, apis, rulesA
 	if u := have.Unread[deploy.Function]; u != nil {
 		return nil, u
 	}
-	d := &Deployment{AsOf: time.Now(), Have: have, Rules: make(map[string]Fact[[]RuleCase]), Measured: make(map[string]Fact[float64])}
-	if d.describe(f); d.described == nil {
-		return d, nil
-	}
-	have.ReadFor(ctx, d.described)
-	d.mend = d.described.Mend(have)
-
 	rules, err := firebaserules.NewService(ctx, rulesAPI...)
 	if err != nil {
 		return nil, deploy.ReadError(deploy.RulesAPI, project, "the rules", err)
 	}
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	for _, database := range d.described.Databases {
-		all.Go(func() {
-			tried := rulesOf(ctx, rules, project, database.ID, ruleCases(d.config.Routes))
-			mu.Lock()
-			defer mu.Unlock()
-			d.Rules[database.ID] = tried
-		})
+	d := &Deployment{AsOf: time.Now(), Have: have, rules: rules}
+	if d.describe(f); d.described != nil {
+		have.ReadFor(ctx, d.described)
+		d.mend = d.described.Mend(have)
 	}
-	for metric := range aligners {
-		all.Go(func() {
-			measured := d.measure(ctx, metric)
-			mu.Lock()
-			defer mu.Unlock()
-			d.Measured[metric] = measured
-		})
-	}
-	all.Wait()
 	return d, nil
 }
 
@@ -101,60 +79,59 @@ var aligners = map[string]string{drifted: "ALIGN_SUM", late: "ALIGN_SUM", reques
 const day = 24 * time.Hour
 
 // measure returns the sum of a metric's series over the last day, of Cloud Run's those of
-// RollUpOnWrite.
-func (d *Deployment) measure(ctx context.Context, metric string) Fact[float64] {
+// RollUpOnWrite. It notes that they could not be read.
+func (e *examination) measure(ctx context.Context, metric string) (sum float64) {
 	filter := fmt.Sprintf("metric.type = %q", metric)
 	if strings.HasPrefix(metric, "run.") {
 		filter += fmt.Sprintf(" AND resource.labels.service_name = %q", deploy.OnWriteName)
 	}
 	query := url.Values{
 		"filter":                       {filter},
-		"interval.startTime":           {d.AsOf.Add(-day).Format(time.RFC3339Nano)},
-		"interval.endTime":             {d.AsOf.Format(time.RFC3339Nano)},
+		"interval.startTime":           {e.AsOf.Add(-day).Format(time.RFC3339Nano)},
+		"interval.endTime":             {e.AsOf.Format(time.RFC3339Nano)},
 		"aggregation.alignmentPeriod":  {fmt.Sprintf("%.0fs", day.Seconds())},
 		"aggregation.perSeriesAligner": {aligners[metric]},
 	}
-	all, err := d.Have.List(ctx, deploy.MonitoringAPI, "v3/projects/"+d.Have.Project+"/timeSeries?"+query.Encode())
+	all, err := e.Have.List(ctx, deploy.MonitoringAPI, "v3/projects/"+e.Have.Project+"/timeSeries?"+query.Encode())
 	if err != nil && !deploy.NotFound(err) { // or there is no such metric yet
-		return Fact[float64]{Unread: deploy.ReadError(deploy.MonitoringAPI, d.Have.Project, "the metric "+metric, err)}
+		e.unknown(deploy.ReadError(deploy.MonitoringAPI, e.Have.Project, "the metric "+metric, err))
+		return 0
 	}
-	var sum float64
 	for _, series := range all { // each has one point, for the day
 		value, _ := strconv.ParseFloat(cmp.Or(series.Get("points.0.value.doubleValue"), series.Get("points.0.value.int64Value")), 64)
 		sum += value
 	}
-	return Fact[float64]{Value: sum}
+	return sum
 }
 
-// rulesOf tries the rules of a database on the cases.
-func rulesOf(ctx context.Context, rules *firebaserules.Service, project, database string, cases []RuleCase) Fact[[]RuleCase] {
-	what := "the rules of database " + database
-	release := "projects/" + project + "/releases/cloud.firestore"
+// try tries the rules of a database on the cases. It is false if no rules are deployed.
+func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase) (deployed bool, err error) {
+	release := "projects/" + d.Have.Project + "/releases/cloud.firestore"
 	if database != firestore.DefaultDatabaseID {
 		release += "/" + database
 	}
-	deployed, err := rules.Projects.Releases.Get(release).Context(ctx).Do()
+	rules, err := d.rules.Projects.Releases.Get(release).Context(ctx).Do()
 	if deploy.NotFound(err) {
-		return Fact[[]RuleCase]{}
+		return false, nil
 	}
-	var answer *firebaserules.TestRulesetResponse
-	if err == nil {
-		suite := new(firebaserules.TestSuite)
-		for _, c := range cases {
-			suite.TestCases = append(suite.TestCases, c.trial(database, time.Now()))
-		}
-		answer, err = rules.Projects.Test(deployed.RulesetName, &firebaserules.TestRulesetRequest{TestSuite: suite}).Context(ctx).Do()
+	if err != nil || len(cases) == 0 {
+		return err == nil, err
 	}
-	if err == nil && len(answer.TestResults) != len(cases) {
-		err = fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
+	suite := new(firebaserules.TestSuite)
+	for _, c := range cases {
+		suite.TestCases = append(suite.TestCases, c.trial(database, time.Now()))
 	}
+	answer, err := d.rules.Projects.Test(rules.RulesetName, &firebaserules.TestRulesetRequest{TestSuite: suite}).Context(ctx).Do()
 	if err != nil {
-		return Fact[[]RuleCase]{Unread: deploy.ReadError(deploy.RulesAPI, project, what, err)}
+		return false, err
+	}
+	if len(answer.TestResults) != len(cases) {
+		return false, fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
 	}
 	for i, result := range answer.TestResults {
 		cases[i].AsWanted, cases[i].Looked = result.State == "SUCCESS", len(result.FunctionCalls) > 0
 	}
-	return Fact[[]RuleCase]{Value: cases}
+	return true, nil
 }
 
 // trial returns the case as the Firebase Rules API takes it.

@@ -77,7 +77,7 @@ func TestPrintJSON(t *testing.T) {
 // What is skipped is not among the findings.
 func TestSkip(t *testing.T) {
 	d := &Deployment{invalid: errors.New("no project")}
-	findings := d.Examine([]string{"configuration", "drift"})
+	findings := d.Examine(t.Context(), []string{"configuration", "drift"})
 	if got, want := Count(findings)[Idle], len(Checks)-2; got != want || len(findings) != want || findings[0].Name != "databases" {
 		t.Errorf("%d findings, %d of them idle, the first %s; want %d", len(findings), got, findings[0].Name, want)
 	}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -109,25 +110,26 @@ func spell(segments rollup.Path) (where, path string) {
 	return segments.String(), strings.Join(ids, "/")
 }
 
-// rules judges the results of the cases that are of the check at work.
-func (e *examination) rules() {
+// tryRules judges the results of the cases that are of the check at work.
+func (e *examination) tryRules(ctx context.Context) {
 	mend := []deploy.Command{{Args: []string{"firebase", "deploy", "--only=firestore:rules", "--project=" + e.Have.Project}}}
 	for _, d := range e.described.Databases {
-		rules := e.Rules[d.ID]
-		if rules.Unread != nil {
-			e.unknown(rules.Unread)
+		what := "the rules of database " + d.ID
+		cases := slices.DeleteFunc(ruleCases(e.config.Routes), func(c RuleCase) bool { return c.Check != e.finding.Name })
+		deployed, err := e.try(ctx, d.ID, cases)
+		if err != nil {
+			e.unknown(deploy.ReadError(deploy.RulesAPI, e.Have.Project, what, err))
 			continue
 		}
-		if rules.Value == nil {
+		if !deployed {
 			if e.finding.Name == rulesReadable { // all else is refused without rules
 				e.wrong(mend, "database %s has no rules: all is refused. Take the rules of firestore.rules, then deploy them", d.ID)
 			}
 			continue
 		}
 		var failed, unsure []string
-		for _, r := range rules.Value {
+		for _, r := range cases {
 			switch {
-			case r.Check != e.finding.Name:
 			case r.Looked:
 				unsure = append(unsure, r.Says)
 			case r.Allow && !r.AsWanted && !r.SignedIn:
@@ -144,7 +146,7 @@ func (e *examination) rules() {
 			e.wrong(mend, "the rules of database %s %s: %s. Take the rules of firestore.rules into the project's own, then deploy those", d.ID, verb, strings.Join(failed, "; "))
 		}
 		if len(unsure) > 0 {
-			e.unknown(&deploy.Unread{What: "the rules of database " + d.ID, Why: "other documents decide, and a trial has none: " + strings.Join(unsure, "; ")})
+			e.unknown(&deploy.Unread{What: what, Why: "other documents decide, and a trial has none: " + strings.Join(unsure, "; ")})
 		}
 	}
 }

@@ -194,7 +194,7 @@ func examined(ctx context.Context, g *googletest.Google) (map[Verdict]string, ma
 		return nil, nil, err
 	}
 	names, findings := make(map[Verdict]string), make(map[string]Finding)
-	for _, f := range d.Examine(nil) {
+	for _, f := range d.Examine(ctx, nil) {
 		findings[f.Name] = f
 		if f.Verdict != Well {
 			names[f.Verdict] = strings.TrimPrefix(names[f.Verdict]+" "+f.Name, " ")
