@@ -53,22 +53,12 @@ func FromRequest(r *http.Request) (event.Event, error) {
 	return *e, nil
 }
 
-const (
-	// maxPrepared is the largest Content-Length that memory is set aside for before anything came.
-	maxPrepared = 64 << 10
+// maxBody is more than any event has: two documents of at most 1 MiB each. Eventarc delivers events
+// of up to 512 KB (https://docs.cloud.google.com/eventarc/quotas).
+const maxBody = 4 << 20
 
-	// maxBody is more than any event has: two documents of at most 1 MiB each. Eventarc delivers
-	// events of up to 512 KB (https://docs.cloud.google.com/eventarc/quotas).
-	maxBody = 4 << 20
-)
-
-func body(r *http.Request) (data []byte, err error) {
-	if r.ContentLength >= 0 && r.ContentLength <= maxPrepared {
-		data = make([]byte, r.ContentLength)
-		_, err = io.ReadFull(r.Body, data)
-	} else {
-		data, err = io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
-	}
+func body(r *http.Request) ([]byte, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, fmt.Errorf("%w: its data is larger than %d bytes", ErrMalformed, maxBody)
 	}
