@@ -28,22 +28,15 @@ type State struct {
 	// Unread says why resources could not be read, by their kind.
 	Unread map[*Kind]*Unread
 
-	client   *http.Client
-	mu       sync.Mutex
-	have     map[*Kind][]Object
-	policies map[string][]binding // by resource
-}
-
-// A binding is a part of a policy of IAM.
-type binding struct {
-	Role      string
-	Members   []string
-	Condition struct{ Expression string }
+	client *http.Client
+	mu     sync.Mutex
+	have   map[*Kind][]Object
+	given  []Grant
 }
 
 // newState returns the state of a project in which there is nothing.
 func newState(id string) *State {
-	return &State{Project: id, Databases: make(map[string]Object), Unread: make(map[*Kind]*Unread), have: make(map[*Kind][]Object), policies: make(map[string][]binding)}
+	return &State{Project: id, Databases: make(map[string]Object), Unread: make(map[*Kind]*Unread), have: make(map[*Kind][]Object)}
 }
 
 // NewProject returns the state of a project in which there is nothing but databases, and the
@@ -229,11 +222,21 @@ func (s *State) policy(ctx context.Context, k *Kind, name string) {
 	case Account:
 		verb = http.MethodPost
 	}
-	var p struct{ Bindings []binding }
+	var p struct {
+		Bindings []struct {
+			Role      string
+			Members   []string
+			Condition struct{ Expression string }
+		}
+	}
 	s.add(k, s.call(ctx, k.api, verb, k.version+"/"+name+":getIamPolicy"+query, body, &p))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.policies[name] = p.Bindings
+	for _, b := range p.Bindings {
+		for _, member := range b.Members {
+			s.given = append(s.given, Grant{k, name, b.Role, member, b.Condition.Expression})
+		}
+	}
 }
 
 // tidy puts the filters of a trigger by their attributes.
