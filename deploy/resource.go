@@ -103,22 +103,6 @@ var (
 		Metric, Channel, Alert, Dashboard}
 )
 
-// Mends returns the beginnings of the commands that mend resources of the kind: gcloud's group, and
-// its verbs in parentheses.
-func (k *Kind) Mends() string {
-	verbs := []string{k.create, k.update}
-	switch k {
-	case API:
-		return "gcloud services enable"
-	case Trigger: // whose event and documents cannot change
-		verbs = append(verbs, k.remove)
-	case Account, Project, Repository, Service: // which have policies
-		verbs = append(verbs, "add-iam-policy-binding", "remove-iam-policy-binding")
-	}
-	verbs = slices.Compact(slices.DeleteFunc(verbs, func(v string) bool { return v == "" }))
-	return "gcloud " + k.group + " (" + strings.Join(verbs, ", ") + ")"
-}
-
 // all returns how all resources of the kind are called.
 func (k *Kind) all() string {
 	switch k {

@@ -29,9 +29,11 @@ type Check struct {
 	Claim   string `json:"claim"`    // holds if all is well
 	RestsOn string `json:"rests_on"` // why the claim matters
 
+	// Mends tells how, with semicolons between: the beginnings of commands, or words where no
+	// command does it. The verbs of a group of gcloud's stand in parentheses after it.
+	Mends string `json:"-"`
+
 	examine func(*examination, context.Context)
-	kinds   []*deploy.Kind // the resources that a check of settings compares
-	mends   []string       // the commands that mend it, beside those of its kinds, or words
 }
 
 // A Finding is the result of a check.

@@ -104,34 +104,32 @@ func (e *examination) measure(ctx context.Context, metric string) (sum float64) 
 	return sum
 }
 
-// try tries the rules of a database on the cases. It is false if no rules are deployed.
-func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase) (deployed bool, err error) {
+// try tries the rules of a database on the cases, and returns the result of each. Deployed is false
+// if there are no rules.
+func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase) (results []*firebaserules.TestResult, deployed bool, err error) {
 	release := "projects/" + d.Have.Project + "/releases/cloud.firestore"
 	if database != firestore.DefaultDatabaseID {
 		release += "/" + database
 	}
 	rules, err := d.rules.Projects.Releases.Get(release).Context(ctx).Do()
 	if deploy.NotFound(err) {
-		return false, nil
+		return nil, false, nil
 	}
 	if err != nil || len(cases) == 0 {
-		return err == nil, err
+		return nil, true, err
 	}
 	suite := new(firebaserules.TestSuite)
 	for _, c := range cases {
 		suite.TestCases = append(suite.TestCases, c.trial(database, time.Now()))
 	}
 	answer, err := d.rules.Projects.Test(rules.RulesetName, &firebaserules.TestRulesetRequest{TestSuite: suite}).Context(ctx).Do()
+	if err == nil && len(answer.TestResults) != len(cases) {
+		err = fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
+	}
 	if err != nil {
-		return false, err
+		return nil, true, err
 	}
-	if len(answer.TestResults) != len(cases) {
-		return false, fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
-	}
-	for i, result := range answer.TestResults {
-		cases[i].AsWanted, cases[i].Looked = result.State == "SUCCESS", len(result.FunctionCalls) > 0
-	}
-	return true, nil
+	return answer.TestResults, true, nil
 }
 
 // trial returns the case as the Firebase Rules API takes it.

@@ -86,6 +86,14 @@ func TestSkip(t *testing.T) {
 // The explanation has all checks. TestBroken, and tests of cmd/tally, check that it has all
 // remedies.
 func TestExplain(t *testing.T) {
+	for _, c := range Checks {
+		if c.examine == nil || c.Claim == "" || c.RestsOn == "" {
+			t.Errorf("checks.md does not explain %s in full, or nothing examines it", c.Name)
+		}
+	}
+	if len(Checks) != len(examinations) {
+		t.Errorf("checks.md explains %d checks of %d", len(Checks), len(examinations))
+	}
 	var b bytes.Buffer
 	if err := Explain(&b); err != nil {
 		t.Fatal(err)

@@ -21,9 +21,6 @@ type RuleCase struct {
 	Before   map[string]any // the document's fields; nil: it does not exist
 	After    map[string]any // what is written
 	Allow    bool
-
-	AsWanted bool // the outcome
-	Looked   bool // the rules asked for other documents, which a trial has none of
 }
 
 // someID replaces the captures of a path. Nothing of that name needs to exist.
@@ -116,7 +113,7 @@ func (e *examination) tryRules(ctx context.Context) {
 	for _, d := range e.described.Databases {
 		what := "the rules of database " + d.ID
 		cases := slices.DeleteFunc(ruleCases(e.config.Routes), func(c RuleCase) bool { return c.Check != e.finding.Name })
-		deployed, err := e.try(ctx, d.ID, cases)
+		results, deployed, err := e.try(ctx, d.ID, cases)
 		if err != nil {
 			e.unknown(deploy.ReadError(deploy.RulesAPI, e.Have.Project, what, err))
 			continue
@@ -128,14 +125,12 @@ func (e *examination) tryRules(ctx context.Context) {
 			continue
 		}
 		var failed, unsure []string
-		for _, r := range cases {
-			switch {
-			case r.Looked:
-				unsure = append(unsure, r.Says)
-			case r.Allow && !r.AsWanted && !r.SignedIn:
-				// An app may want its users to sign in.
-			case !r.AsWanted:
-				failed = append(failed, r.Says)
+		for i, result := range results {
+			switch c := cases[i]; {
+			case len(result.FunctionCalls) > 0: // for other documents, which a trial has none of
+				unsure = append(unsure, c.Says)
+			case result.State != "SUCCESS" && (c.SignedIn || !c.Allow): // an app may want its users to sign in
+				failed = append(failed, c.Says)
 			}
 		}
 		if len(failed) > 0 {
