@@ -118,7 +118,7 @@ func (s *State) field(ctx context.Context, name string) {
 	}
 	f, err := get(name)
 	config := f.IndexConfig
-	if err == nil && config.UsesAncestorConfig && len(config.Indexes) == 0 && config.AncestorField != "" && config.AncestorField != name {
+	if err == nil && config.UsesAncestorConfig && len(config.Indexes) == 0 && config.AncestorField != "" {
 		var inherited fieldState
 		inherited, err = get(config.AncestorField)
 		config = inherited.IndexConfig

@@ -36,7 +36,8 @@ type State struct {
 
 // newState returns the state of a project in which there is nothing.
 func newState(id string) *State {
-	return &State{Project: id, Databases: make(map[string]Object), Unread: make(map[*Kind]*Unread), have: make(map[*Kind][]Object)}
+	return &State{Project: id, Databases: make(map[string]Object),
+		Unread: make(map[*Kind]*Unread), have: make(map[*Kind][]Object)}
 }
 
 // NewProject returns the state of a project in which there is nothing but databases, and the
@@ -257,8 +258,8 @@ func tidy(o Object) Object {
 func connect(ctx context.Context, project string, o []option.ClientOption) (*State, error) {
 	s := newState(project)
 	var err error
-	s.client, _, err = transport.NewClient(ctx, append([]option.ClientOption{option.WithScopes("https://www.googleapis.com/auth/cloud-platform")}, o...)...)
-	if err != nil {
+	scopes := option.WithScopes("https://www.googleapis.com/auth/cloud-platform")
+	if s.client, _, err = transport.NewClient(ctx, append([]option.ClientOption{scopes}, o...)...); err != nil {
 		return nil, ReadError(Project.api, project, Project.all(), err)
 	}
 	return s, nil
@@ -297,7 +298,8 @@ func (s *State) List(ctx context.Context, api Source, path string) (all []Object
 // call calls an API, and decodes its answer. It asks an API that is overloaded again.
 func (s *State) call(ctx context.Context, api Source, verb, path, body string, answer any) error {
 	call := func(ctx context.Context, _ gax.CallSettings) error {
-		r, err := http.NewRequestWithContext(ctx, verb, "https://"+api.name+".googleapis.com/"+path, strings.NewReader(body))
+		address := "https://" + api.name + ".googleapis.com/" + path
+		r, err := http.NewRequestWithContext(ctx, verb, address, strings.NewReader(body))
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -40,6 +41,7 @@ type Setting struct {
 // A Kind is a kind of resources, and how gcloud calls them.
 type Kind struct {
 	Noun   string // such as "function"
+	many   string // how all of them are called; empty: "the" and the noun's plural
 	group  string // gcloud's words for it
 	create string // the verb, with any words before the id; empty: it appears with another resource
 	update string
@@ -62,35 +64,46 @@ type Kind struct {
 // Kinds of resources, in the order in which each finds what it needs.
 var (
 	API     = &Kind{Noun: "API", api: servicesAPI, version: "v1", list: "services?filter=state:ENABLED"}
-	Account = &Kind{Noun: "service account", api: accountsAPI, version: "v1", list: "serviceAccounts", terraform: "google_service_account",
+	Account = &Kind{Noun: "service account", terraform: "google_service_account",
+		api: accountsAPI, version: "v1", list: "serviceAccounts",
 		group: "iam service-accounts", create: "create", update: "update", remove: "delete"}
-	Project    = &Kind{Noun: "project", api: projectsAPI, version: "v3", group: "projects"}
-	Repository = &Kind{Noun: "repository", api: repositoriesAPI, version: "v1", terraform: "google_artifact_registry_repository",
+	Project    = &Kind{Noun: "project", many: "the project", api: projectsAPI, version: "v3", group: "projects"}
+	Repository = &Kind{Noun: "repository", many: "the repositories", terraform: "google_artifact_registry_repository",
+		api: repositoriesAPI, version: "v1",
 		group: "artifacts repositories", create: "create", remove: "delete", place: "--location"}
-	Field = &Kind{Noun: "indexes of", api: firestoreAPI, terraform: "google_firestore_field",
+	Field = &Kind{Noun: "indexes of", many: "the databases and their fields", terraform: "google_firestore_field",
+		api:   firestoreAPI,
 		group: "firestore indexes fields", update: "update", missing: Object{"indexed": true, "summable": true}}
 	TTL = &Kind{Noun: "time to live by", api: firestoreAPI, terraform: "google_firestore_field",
 		group: "firestore fields ttls", update: "update", missing: Object{}}
-	Function = &Kind{Noun: "function", api: functionsAPI, version: "v2", list: "locations/-/functions", terraform: "google_cloudfunctions2_function",
+	Function = &Kind{Noun: "function", terraform: "google_cloudfunctions2_function",
+		api: functionsAPI, version: "v2", list: "locations/-/functions",
 		group: "functions", create: "deploy", update: "deploy", remove: "delete", place: "--region",
 		always: []string{"--gen2", "--source=.", "--trigger-http", "--no-allow-unauthenticated"}}
-	Service = &Kind{Noun: "service", api: runAPI, version: "v2", group: "run services", update: "update", place: "--region",
+	Service = &Kind{Noun: "service", group: "run services", update: "update", place: "--region",
+		api: runAPI, version: "v2",
 		missing: Object{"template": Object{"containers": []any{Object{"resources": Object{"cpuIdle": true}}}}}}
-	Trigger = &Kind{Noun: "trigger", api: eventarcAPI, version: "v1", list: "locations/-/triggers", terraform: "google_eventarc_trigger",
+	Trigger = &Kind{Noun: "trigger", terraform: "google_eventarc_trigger",
+		api: eventarcAPI, version: "v1", list: "locations/-/triggers",
 		group: "eventarc triggers", create: "create", update: "update", remove: "delete", place: "--location"}
-	Subscription = &Kind{Noun: "subscription", api: pubsubAPI, version: "v1", group: "pubsub subscriptions", update: "update",
+	Subscription = &Kind{Noun: "subscription", group: "pubsub subscriptions", update: "update",
+		api: pubsubAPI, version: "v1",
 		missing: Object{"ackDeadlineSeconds": "10"}}
 	Job = &Kind{Noun: "job", api: schedulerAPI, version: "v1", terraform: "google_cloud_scheduler_job",
 		group: "scheduler jobs", create: "create http", update: "update http", remove: "delete", place: "--location"}
-	Metric = &Kind{Noun: "metric", api: loggingAPI, version: "v2", list: "metrics", terraform: "google_logging_metric",
+	Metric = &Kind{Noun: "metric", terraform: "google_logging_metric",
+		api: loggingAPI, version: "v2", list: "metrics",
 		group: "logging metrics", create: "create", update: "update", remove: "delete"}
-	Channel = &Kind{Noun: "notification channel", api: MonitoringAPI, version: "v3", list: "notificationChannels", terraform: "google_monitoring_notification_channel",
+	Channel = &Kind{Noun: "notification channel", terraform: "google_monitoring_notification_channel",
+		api: MonitoringAPI, version: "v3", list: "notificationChannels",
 		group: "beta monitoring channels", create: "create", remove: "delete",
 		key: func(o Object) string { return o.Get("labels.email_address") }}
-	Alert = &Kind{Noun: "alert", api: MonitoringAPI, version: "v3", list: "alertPolicies", terraform: "google_monitoring_alert_policy",
+	Alert = &Kind{Noun: "alert", terraform: "google_monitoring_alert_policy",
+		api: MonitoringAPI, version: "v3", list: "alertPolicies",
 		group: "alpha monitoring policies", create: "create", update: "update", remove: "delete",
 		key: func(o Object) string { return o.Get("userLabels.tally") }}
-	Dashboard = &Kind{Noun: "dashboard", api: MonitoringAPI, version: "v1", list: "dashboards", terraform: "google_monitoring_dashboard",
+	Dashboard = &Kind{Noun: "dashboard", terraform: "google_monitoring_dashboard",
+		api: MonitoringAPI, version: "v1", list: "dashboards",
 		group: "monitoring dashboards", create: "create", update: "update", remove: "delete",
 		key: func(o Object) string {
 			if labels, _ := o["labels"].(map[string]any); labels[label] == nil {
@@ -104,17 +117,7 @@ var (
 )
 
 // all returns how all resources of the kind are called.
-func (k *Kind) all() string {
-	switch k {
-	case Project:
-		return "the project"
-	case Repository:
-		return "the repositories"
-	case Field:
-		return "the databases and their fields"
-	}
-	return "the " + k.Noun + "s"
-}
+func (k *Kind) all() string { return cmp.Or(k.many, "the "+k.Noun+"s") }
 
 // An Object is a resource as an API of Google's has it, in JSON.
 type Object map[string]any

@@ -64,8 +64,7 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 	d.described = described
 }
 
-// What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z), and
-// how a day's values of one series become one.
+// What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z).
 const (
 	drifted   = "logging.googleapis.com/user/tally_drift"
 	late      = "logging.googleapis.com/user/tally_events_late"
@@ -73,8 +72,6 @@ const (
 	billable  = "run.googleapis.com/container/billable_instance_time"
 	instances = "run.googleapis.com/container/instance_count"
 )
-
-var aligners = map[string]string{drifted: "ALIGN_SUM", late: "ALIGN_SUM", requests: "ALIGN_SUM", billable: "ALIGN_SUM", instances: "ALIGN_MEAN"}
 
 const day = 24 * time.Hour
 
@@ -85,12 +82,16 @@ func (e *examination) measure(ctx context.Context, metric string) (sum float64) 
 	if strings.HasPrefix(metric, "run.") {
 		filter += fmt.Sprintf(" AND resource.labels.service_name = %q", deploy.OnWriteName)
 	}
+	aligner := "ALIGN_SUM"
+	if metric == instances {
+		aligner = "ALIGN_MEAN"
+	}
 	query := url.Values{
 		"filter":                       {filter},
 		"interval.startTime":           {e.AsOf.Add(-day).Format(time.RFC3339Nano)},
 		"interval.endTime":             {e.AsOf.Format(time.RFC3339Nano)},
 		"aggregation.alignmentPeriod":  {fmt.Sprintf("%.0fs", day.Seconds())},
-		"aggregation.perSeriesAligner": {aligners[metric]},
+		"aggregation.perSeriesAligner": {aligner},
 	}
 	all, err := e.Have.List(ctx, deploy.MonitoringAPI, "v3/projects/"+e.Have.Project+"/timeSeries?"+query.Encode())
 	if err != nil && !deploy.NotFound(err) { // or there is no such metric yet
@@ -98,38 +99,37 @@ func (e *examination) measure(ctx context.Context, metric string) (sum float64) 
 		return 0
 	}
 	for _, series := range all { // each has one point, for the day
-		value, _ := strconv.ParseFloat(cmp.Or(series.Get("points.0.value.doubleValue"), series.Get("points.0.value.int64Value")), 64)
-		sum += value
+		const value = "points.0.value."
+		number, _ := strconv.ParseFloat(cmp.Or(series.Get(value+"doubleValue"), series.Get(value+"int64Value")), 64)
+		sum += number
 	}
 	return sum
 }
 
-// try tries the rules of a database on the cases, and returns the result of each. Deployed is false
-// if there are no rules.
-func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase) (results []*firebaserules.TestResult, deployed bool, err error) {
+// try tries the rules of a database on the cases, and returns the result of each. It is an error if
+// no rules are deployed, of which deploy.NotFound tells.
+func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase) ([]*firebaserules.TestResult, error) {
 	release := "projects/" + d.Have.Project + "/releases/cloud.firestore"
 	if database != firestore.DefaultDatabaseID {
 		release += "/" + database
 	}
-	rules, err := d.rules.Projects.Releases.Get(release).Context(ctx).Do()
-	if deploy.NotFound(err) {
-		return nil, false, nil
-	}
+	deployed, err := d.rules.Projects.Releases.Get(release).Context(ctx).Do()
 	if err != nil || len(cases) == 0 {
-		return nil, true, err
+		return nil, err
 	}
 	suite := new(firebaserules.TestSuite)
 	for _, c := range cases {
 		suite.TestCases = append(suite.TestCases, c.trial(database, time.Now()))
 	}
-	answer, err := d.rules.Projects.Test(rules.RulesetName, &firebaserules.TestRulesetRequest{TestSuite: suite}).Context(ctx).Do()
-	if err == nil && len(answer.TestResults) != len(cases) {
-		err = fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
-	}
+	request := &firebaserules.TestRulesetRequest{TestSuite: suite}
+	answer, err := d.rules.Projects.Test(deployed.RulesetName, request).Context(ctx).Do()
 	if err != nil {
-		return nil, true, err
+		return nil, err
 	}
-	return answer.TestResults, true, nil
+	if len(answer.TestResults) != len(cases) {
+		return nil, fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
+	}
+	return answer.TestResults, nil
 }
 
 // trial returns the case as the Firebase Rules API takes it.

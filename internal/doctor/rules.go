@@ -113,15 +113,15 @@ func (e *examination) tryRules(ctx context.Context) {
 	for _, d := range e.described.Databases {
 		what := "the rules of database " + d.ID
 		cases := slices.DeleteFunc(ruleCases(e.config.Routes), func(c RuleCase) bool { return c.Check != e.finding.Name })
-		results, deployed, err := e.try(ctx, d.ID, cases)
-		if err != nil {
-			e.unknown(deploy.ReadError(deploy.RulesAPI, e.Have.Project, what, err))
-			continue
-		}
-		if !deployed {
+		results, err := e.try(ctx, d.ID, cases)
+		if deploy.NotFound(err) {
 			if e.finding.Name == rulesReadable { // all else is refused without rules
 				e.wrong(mend, "database %s has no rules: all is refused. Take the rules of firestore.rules, then deploy them", d.ID)
 			}
+			continue
+		}
+		if err != nil {
+			e.unknown(deploy.ReadError(deploy.RulesAPI, e.Have.Project, what, err))
 			continue
 		}
 		var failed, unsure []string
