@@ -265,33 +265,30 @@ func connect(ctx context.Context, project string, o []option.ClientOption) (*Sta
 	return s, nil
 }
 
-// List returns all pages of a List of an API. That a region does not answer is an error: what is
-// missing may be there.
-func (s *State) List(ctx context.Context, api Source, path string) (all []Object, err error) {
-	for at := path; ; {
+// List returns all pages of a List of an API, of the collection at the address. That a region does
+// not answer is an error: what is missing may be there.
+func (s *State) List(ctx context.Context, api Source, address string) (all []Object, err error) {
+	collection, query, _ := strings.Cut(address, "?")
+	name := path.Base(collection) // of the list in the answer
+	if name == "serviceAccounts" {
+		name = "accounts"
+	}
+	for token := ""; ; {
 		var page Object
-		if err := s.call(ctx, api, http.MethodGet, at, "", &page); err != nil {
+		if err := s.call(ctx, api, http.MethodGet, collection+"?"+query+token, "", &page); err != nil {
 			return all, err
 		}
-		for name, value := range page { // one is the list, of whatever name
-			if list, ok := value.([]any); ok && name != "unreachable" {
-				for _, o := range list {
-					all = append(all, o.(map[string]any))
-				}
-			}
+		list, _ := page[name].([]any)
+		for _, o := range list {
+			all = append(all, o.(map[string]any))
 		}
 		if regions := page.Get("unreachable"); regions != "" {
 			return all, fmt.Errorf("these regions did not answer: %s", strings.ReplaceAll(regions, ",", ", "))
 		}
-		token := page.Get("nextPageToken")
-		if token == "" {
+		if page.Get("nextPageToken") == "" {
 			return all, nil
 		}
-		separator := "?"
-		if strings.Contains(path, "?") {
-			separator = "&"
-		}
-		at = path + separator + "pageToken=" + url.QueryEscape(token)
+		token = "&pageToken=" + url.QueryEscape(page.Get("nextPageToken"))
 	}
 }
 
@@ -303,6 +300,7 @@ func (s *State) call(ctx context.Context, api Source, verb, path, body string, a
 		if err != nil {
 			return err
 		}
+		r.Header.Set("Content-Type", "application/json")
 		response, err := s.client.Do(r)
 		if err != nil {
 			return err

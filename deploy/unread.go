@@ -118,7 +118,7 @@ func says(err error, parts ...string) bool {
 
 // unconnected reports whether an error says that no connection could be made.
 func unconnected(err error) bool {
-	return says(err, "no such host", "connection refused", "network is unreachable", "produced zero addresses",
+	return says(err, "no such host", "connection refused", "network is unreachable",
 		"no route to host", "i/o timeout")
 }
 
