@@ -49,8 +49,6 @@ var allowed = map[string][]string{
 	"e2e":                            {},
 	"clients/snippets/likes":         {"shards"},
 	"internal/bench":                 {},
-	"internal/bench/deployed":        {"."},
-	"internal/bench/empty":           {},
 	"internal/emulator/emulatortest": {"internal/emulator"},
 	"e2e/googletest":                 {},
 	"internal/memstore":              {"internal/document", "rollup"},

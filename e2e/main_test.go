@@ -48,10 +48,6 @@ func TestMain(m *testing.M) {
 		fmt.Println("e2e: skipped, for everything here needs the emulator, which -short goes without")
 		os.Exit(0)
 	}
-	// Whatever the number of processors: the scenarios mostly wait.
-	if err := flag.Set("test.parallel", "16"); err != nil {
-		log.Fatal(err)
-	}
 	emulatortest.Main(m, emulator.Options{Functions: events})
 }
 

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"io"
 	"net"
 	"net/http"
@@ -40,11 +39,6 @@ func TestMain(m *testing.M) {
 type withEmulator struct{ *testing.M }
 
 func (m withEmulator) Run() int {
-	flag.Parse()
-	// Whatever the number of processors: tests that start processes mostly wait.
-	if err := flag.Set("test.parallel", "4"); err != nil {
-		panic(err)
-	}
 	return emulatortest.Run(m.M, emulator.Options{})
 }
 

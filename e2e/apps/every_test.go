@@ -251,6 +251,9 @@ func TestEvery(t *testing.T) {
 	}
 }
 
+// noTime is in the error of a tick that a busy machine gave no time for all counters.
+const noTime = "there was time for"
+
 // A route is switched from live to every and back under load, the functions first or the trigger
 // first. Each counter is incremented for a while, and then left: what is lost of it stays lost.
 func TestSwitchEvery(t *testing.T) {
@@ -283,8 +286,8 @@ func TestSwitchEvery(t *testing.T) {
 			running.Go(func() { // Cloud Scheduler
 				for load.Err() == nil {
 					_, err := tick(ctx, *schedule.Load(), project, "")
-					if err != nil && strings.Contains(err.Error(), "there was time for") {
-						continue // the machine is too busy for the period; the next call goes on
+					if err != nil && strings.Contains(err.Error(), noTime) {
+						continue // the next call goes on
 					}
 					if err != nil {
 						t.Error(err)
@@ -369,7 +372,8 @@ func TestSwitchEvery(t *testing.T) {
 				}
 			}
 			t.Logf("%d counters, %d ticks, %+v", len(counts), ticks.Load(), w.relay.Stats())
-			if lines := logs.lines(`"severity":"ERROR"`, project); len(lines) > 0 {
+			tooBusy := func(line string) bool { return strings.Contains(line, noTime) }
+			if lines := slices.DeleteFunc(logs.lines(`"severity":"ERROR"`, project), tooBusy); len(lines) > 0 {
 				t.Errorf("logged: %s", lines)
 			}
 		})

@@ -19,6 +19,7 @@ import (
 )
 
 func TestCounters(t *testing.T) {
+	t.Parallel()
 	const shards = "counters/c/shards/"
 	values := func(values ...any) func(*database) {
 		return func(w *database) {

@@ -165,6 +165,7 @@ func registerLayouts() {
 }
 
 func TestLayouts(t *testing.T) {
+	t.Parallel()
 	for i, l := range layouts {
 		t.Run(l.sample, func(t *testing.T) {
 			t.Parallel()

@@ -254,7 +254,7 @@ func TestMigrateExtensionTooEarly(t *testing.T) {
 func TestMigrateManyDocuments(t *testing.T) {
 	t.Parallel()
 	w := newMigration(t)
-	const n = 200
+	const n = 80
 	pages := make([]*migratedPage, n)
 	bulk := w.client.BulkWriter(t.Context())
 	set := func(doc *firestore.DocumentRef, fields map[string]any) {

@@ -81,7 +81,7 @@ func coldStart(b *testing.B, binary, project string, e eventrelay.Event) (servin
 // build builds a program as for deployment and returns its path.
 func build(b *testing.B, program string) string {
 	binary := filepath.Join(b.TempDir(), program)
-	if output, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "./"+program).CombinedOutput(); err != nil {
+	if output, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "./testdata/"+program).CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, output)
 	}
 	return binary

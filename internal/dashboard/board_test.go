@@ -54,6 +54,7 @@ func newWorld(t *testing.T) *world {
 
 // everyWay runs a test on a board that polls, as of an emulator, and on one that listens.
 func everyWay(t *testing.T, test func(*testing.T, *world)) {
+	t.Parallel()
 	for _, listens := range []bool{false, true} {
 		t.Run(fmt.Sprintf("listens=%v", listens), func(t *testing.T) {
 			t.Parallel()

@@ -44,6 +44,11 @@ const (
 	loopback = "127.0.0.1"
 )
 
+// javaOptions suit an emulator, which lives for seconds or minutes: Java's optimizing compiler and
+// its parallel collector would cost more than they save. A start and 30 writes took 4.1 s of CPU
+// time with them, and 2.5 s without. English is the language that diagnose reads.
+var javaOptions = []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.language=en"}
+
 // Options says which emulator to start. The zero value starts one on a free port, without rules and
 // without events.
 type Options struct {
@@ -149,8 +154,7 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 		return nil, err
 	}
 	addr := net.JoinHostPort(loopback, strconv.Itoa(port))
-	// English is the language that diagnose reads.
-	args := []string{"-Duser.language=en", "-cp", jar, mainClass, "--host=" + loopback, "--port=" + strconv.Itoa(port)}
+	args := slices.Concat(javaOptions, []string{"-cp", jar, mainClass, "--host=" + loopback, "--port=" + strconv.Itoa(port)})
 	if o.Rules != "" {
 		args = append(args, "--rules="+o.Rules)
 	}

@@ -20,6 +20,7 @@ package emulatortest
 import (
 	"context"
 	"crypto/rand"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -45,6 +46,10 @@ func Main(m *testing.M, o emulator.Options) { os.Exit(Run(m, o)) }
 // Should the binary be killed or end in a panic, a test's time limit included, the emulator ends with it.
 func Run(m *testing.M, o emulator.Options) int {
 	shared.options = &o
+	// Whatever the number of processors: tests that have an emulator mostly wait.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
