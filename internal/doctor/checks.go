@@ -31,7 +31,7 @@ var examinations = map[string]func(*examination, context.Context){
 	"schedule":      settings(deploy.Job),
 	"fields":        settings(deploy.Field, deploy.TTL),
 	"alerts":        settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel),
-	"surplus":       (*examination).surplus,
+	"surplus":       (*examination).nothingElse,
 	"last-tick":     (*examination).lastTick,
 	"drift":         (*examination).drift,
 	"late":          (*examination).late,
@@ -129,9 +129,9 @@ func (e *examination) databases(context.Context) {
 	}
 }
 
-func (e *examination) surplus(context.Context) {
+func (e *examination) nothingElse(context.Context) {
 	e.read(deploy.Trigger, deploy.Job, deploy.Repository)
-	for _, s := range e.described.Surplus(e.Have) {
+	for _, s := range e.surplus {
 		e.wrong([]deploy.Command{s.Delete(e.Have.Project)}, "%s %s: %s", s.Noun, path.Base(s.Get("name")), s.Reason)
 	}
 }

@@ -51,9 +51,9 @@ type Problem struct {
 	Remedy  []deploy.Command `json:"remedy,omitempty"` // none: there is none that is known
 }
 
-// A Deployment holds all that was read about a project.
+// A Deployment is what is deployed in a project. Checks read for themselves what only they need.
 type Deployment struct {
-	AsOf time.Time
+	AsOf time.Time // when it was read
 	Have *deploy.State
 
 	rules      *firebaserules.Service
@@ -62,10 +62,11 @@ type Deployment struct {
 	noDatabase error      // why some databases cannot
 	described  *deploy.Description
 	mend       deploy.Plan
+	surplus    []deploy.Surplus
 }
 
-// Examine judges the deployment by all Checks but those whose names are skipped, many at once, until
-// ctx is done.
+// Examine makes all Checks at once, but for those whose names are skipped. What cannot be read until
+// ctx is done is Unknown.
 func (d *Deployment) Examine(ctx context.Context, skip []string) []Finding {
 	var findings []Finding
 	for i := range Checks {
@@ -81,7 +82,7 @@ func (d *Deployment) Examine(ctx context.Context, skip []string) []Finding {
 	return findings
 }
 
-// An examination is a check at work.
+// An examination is a check at work. Several share the Deployment, and only read it.
 type examination struct {
 	*Deployment
 	finding *Finding

@@ -17,9 +17,9 @@ import (
 	"google.golang.org/api/option"
 )
 
-// Read reads what there is in the project of an app, until ctx is done, with the options of
+// Read reads what is deployed in the project of an app, until ctx is done. The options are those of
 // Google's clients: of the one of the Rules API, and of all others. The error says why not even the
-// functions could be read; all else that could not be read is said in the Deployment.
+// functions could be read; findings tell what else could not.
 func Read(ctx context.Context, project string, f *appfolder.Folder, apis, rulesAPI []option.ClientOption) (*Deployment, error) {
 	have, err := deploy.Read(ctx, project, apis...)
 	if err != nil {
@@ -35,7 +35,7 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, apis, rulesA
 	d := &Deployment{AsOf: time.Now(), Have: have, rules: rules}
 	if d.describe(f); d.described != nil {
 		have.ReadFor(ctx, d.described)
-		d.mend = d.described.Mend(have)
+		d.mend, d.surplus = d.described.Mend(have), d.described.Surplus(have)
 	}
 	return d, nil
 }
