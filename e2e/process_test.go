@@ -64,7 +64,7 @@ func (p *process) startOnce(ctx context.Context) error {
 	p.cmd.Stdout, p.cmd.Stderr = output, &p.logs
 	told := output.Port()
 	if p.binary != "" { // it tells nothing, but nobody else can listen where it is told to
-		port, release, err := freeport.Hold(1)
+		port, release, err := freeport.Hold(0)
 		if err != nil {
 			return err
 		}

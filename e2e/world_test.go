@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -99,7 +98,7 @@ func newWorld(t *testing.T, o options) *world {
 	}
 	t.Cleanup(func() { _ = w.client.Close() })
 	w.relay = eventrelay.New(eventrelay.Options{
-		Initial: 50 * time.Millisecond, Max: time.Second, Timeout: deadline, Logger: slog.New(slog.DiscardHandler),
+		Initial: 50 * time.Millisecond, Max: time.Second, Timeout: deadline,
 		// Two copies at once would add what design.md names as a remainder: the process of a second
 		// copy of an event that is acknowledged elsewhere may die.
 		Faults: eventrelay.Faults{Seed: *seed, LostAcks: 0.1, Delay: 200 * time.Millisecond},

@@ -40,8 +40,7 @@ type AuditOptions struct {
 	// that still runs must not prune: totals would come and go.
 	Prune bool
 
-	// FromFirst walks from the first counter, whatever the stored cursor says, and leaves that
-	// alone.
+	// FromFirst walks from the first counter, and leaves the stored cursor alone.
 	FromFirst bool
 
 	// Progress, unless nil, is called with the report so far, one call at a time.
@@ -49,16 +48,16 @@ type AuditOptions struct {
 }
 
 // redelivery is how long it takes at least until an event that failed is back: Eventarc waits for
-// 10 s before it delivers again, and the rest is for the way.
+// 10 s, and the rest is for the way.
 const redelivery = 15 * time.Second
 
 // Grace returns how long a difference must last to be called drift, when a counter is rolled up
 // once a cadence and its events are held for up to holdLimit: an event may be held, fail, come
-// again and be held again. Later than that only an event that failed twice can still be on its way.
+// again and be held again. Only an event that failed twice comes later.
 func Grace(cadence, holdLimit time.Duration) time.Duration { return cadence + 2*holdLimit + redelivery }
 
 // FittingGrace returns the grace that an audit keeps if it has this much time left: all of it if it
-// takes no more than half of the time, else none. Without a grace no difference is called drift.
+// takes no more than half of the time, else none.
 func FittingGrace(grace, left time.Duration) time.Duration {
 	if left < 2*grace {
 		return 0
@@ -93,8 +92,8 @@ type Report struct {
 }
 
 const (
-	// maxWaiting is how many differences an audit remembers while their grace lasts: if there are more,
-	// it waits until they are done with.
+	// maxWaiting is how many differences an audit remembers while their grace lasts. With more, it
+	// waits.
 	maxWaiting = 1000
 
 	// saveEvery is how often the cursor is saved, at most: what an audit that is killed loses.
@@ -102,13 +101,13 @@ const (
 	saveEvery = 5 * time.Second
 
 	// maxTries is how often one counter is tried. A try is lost only to a failure or to another
-	// writer, whose roll-up most often covers the counter by the next try.
+	// writer, who most often covers the counter by the next.
 	maxTries = 5
 )
 
 // Audit walks all counters of the routes, each walk from where the last audit stopped, compares
 // each roll-up with the shards in one snapshot and repairs what differs. A roll-up that agrees is
-// left alone: no event waits for it. A roll-up that has been at zeros without shards for an hour is
+// left alone: no event waits for it. One that has been at zeros without shards for an hour is
 // removed.
 //
 // A difference may be a change whose event is on its way. So the audit looks again after the grace.
@@ -116,15 +115,14 @@ const (
 // difference is drift. When too little time is left to wait, it is repaired at once and not called
 // so.
 //
-// An audit ends with the last counter, or sooner: with its time, its reads, or when it finds that
-// another audit saves its cursor. Audits may overlap with each other, with Keep and with the
-// coalescers of any number of instances; they only do work twice then. One that is killed leaves a
-// cursor before all that it had not finished. A page that cannot be read keeps its walk's place for
-// the next audit, and the other walks go on.
+// An audit ends with the last counter, or sooner: with its time, its reads, or when another audit
+// saves its cursor. Audits may overlap with each other, with Keep and with the coalescers of any
+// number of instances; they only do work twice then. One that is killed leaves a cursor before all
+// that it had not finished.
 //
-// One counter's failure does not keep the audit from the others. The error joins what kept it from
-// finding counters, from its cursor and what ended ctx, and says how many counters failed; the
-// report is valid beside it.
+// One counter's or page's failure does not keep the audit from the others; the next audit tries the
+// page again. The error joins what kept it from finding counters, from its cursor and what ended
+// ctx, and says how many counters failed; the report is valid beside it.
 func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions) (Report, error) {
 	a := &audit{roller: newRoller(store, o.Options), o: o, store: store, routes: routes, walks: routes.walks(), slots: make(chan struct{}, o.Concurrency)}
 	a.prune = o.Prune
@@ -334,8 +332,7 @@ func (a *audit) progress() {
 	}
 }
 
-// appendError adds err to a report's errors, as long as they are few: it bounds a report's size,
-// and every error is in the log.
+// appendError adds err to a report's errors, as long as they are few. Every error is in the log.
 func appendError(errors []string, err error) []string {
 	const most = 10
 	if len(errors) == most {

@@ -4,29 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"sync"
 	"time"
 )
 
 // Concurrency is how many events a process should serve at once: the most that Cloud Run lets an
-// instance (https://cloud.google.com/run/docs/about-concurrency). Nearly all are absorbed and take
-// microseconds; those that are held, up to 4 of a counter, take a slot and no processor time. With
-// the platform's 80 slots, a thousand counters make more instances, each of which reads every
-// counter once more per cadence (docs/performance.md).
+// instance (https://cloud.google.com/run/docs/about-concurrency). Held events, up to 4 of a
+// counter, take a slot and no processor time. With the platform's 80 slots, a thousand counters
+// make more instances, each of which reads every counter once more per cadence.
 const Concurrency = 1000
 
 // LongestCadence is the longest cadence that an event can be held through when it may be held for
 // holdLimit: it may have to wait for two wake-ups of up to 1.35 cadences each, and the store needs
-// time of its own. It is zero or negative when no cadence can be held.
+// time of its own. It is zero or negative when there is none.
 func LongestCadence(holdLimit time.Duration) time.Duration {
 	return (holdLimit - 5*time.Second) / 3
 }
 
 // A Coalescer turns the events of one database's shards into roll-ups, by the pace for each
-// counter, over all the instances that serve it. See the package documentation for how. It may be
-// used by many goroutines at once.
+// counter, over all the instances that serve it; see the package documentation. It may be used by
+// many goroutines at once.
 type Coalescer struct {
 	roller
 
@@ -48,14 +46,13 @@ type Event struct {
 	UpdateTime time.Time
 
 	// Unchanged says that the event tells of an update that leaves every total as it was, by its
-	// own old and new values. UpdateTime must then be the update's. While it is young, a copy of it
-	// may be acknowledged at once. So no change relies on it, nor an older event, which may be an
-	// anchor that was delivered again.
+	// own old and new values. UpdateTime must then be the update's. No change relies on such an
+	// event: see the package documentation.
 	Unchanged bool
 }
 
 // freshFor is how long after its commit an event that changes no total is acknowledged at once. An
-// older one may be the redelivered anchor of a generation, from before a change of routes; a
+// older one may be the redelivered anchor of a generation from before a change of routes; a
 // redelivery takes 10 s at least.
 const freshFor = 5 * time.Second
 
@@ -77,13 +74,11 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 // Changed takes an event that says that a shard of the counter changed. It returns nil when the
 // event may be acknowledged: when a snapshot later than its arrival was rolled up or found the
 // app's own document missing; or at once, when an event that is not acknowledged yet stands for it,
-// or when it changes no total. Otherwise it returns an error, at the latest when ctx ends or the
-// event was held for Options.Hold, and the event must be delivered again, here or at any other
-// instance.
+// or when it changes no total. After an error, at the latest when ctx ends or the event was held
+// for Options.Hold, it must be delivered again, here or at any other instance.
 //
 // The looks and writes that an anchor waits for have the values of its context.
 func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Ending, error) {
-	hash := maphash.String(hashSeed, e.ID)
 	c.mu.Lock()
 	if e.Unchanged && c.fresh(e.UpdateTime) {
 		c.mu.Unlock()
@@ -94,7 +89,7 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Endi
 		s = &counterState{counter: counter}
 		c.counters[counter.RollUp] = s
 	}
-	if g := s.anchoredBy(e.ID, hash); g != nil {
+	if g := s.anchoredBy(e.ID); g != nil {
 		c.mu.Unlock()
 		return c.wait(ctx, s, g, false)
 	}
@@ -106,12 +101,12 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Endi
 			c.mu.Unlock()
 			return Ending{}, nil // absorbed
 		}
-		g.anchor, g.weak, g.commit, s.anchor = e.ID, e.Unchanged, e.UpdateTime, hash
+		g.anchor, g.weak, g.commit = e.ID, e.Unchanged, e.UpdateTime
 		c.mu.Unlock()
 		return c.wait(ctx, s, g, true)
 	}
 	g := &generation{anchor: e.ID, weak: e.Unchanged, commit: e.UpdateTime, values: context.WithoutCancel(ctx), latest: e.UpdateTime, done: make(chan struct{})}
-	s.open, s.anchor = g, hash
+	s.open = g
 	if !s.probing {
 		s.probing = true
 		go c.probe(s)
@@ -128,8 +123,8 @@ func (c *Coalescer) fresh(commit time.Time) bool {
 
 // wait waits for g, as its anchor or as a second copy of it, as long as ctx lasts and for
 // Options.Hold. Only an event that is held needs a timer; one for each absorbed event would cost
-// more than all else that is done for it. When the anchor's time is up first, it closes g, so that
-// nothing more is absorbed, and then fails.
+// more than all else. When the anchor's time is up first, it closes g, so that nothing more is
+// absorbed, and then fails.
 func (c *Coalescer) wait(ctx context.Context, s *counterState, g *generation, anchor bool) (Ending, error) {
 	if c.Hold > 0 {
 		var cancel context.CancelFunc

@@ -63,8 +63,7 @@ func (a *audit) compare(ctx context.Context, c Counter, k *comparison) (action, 
 	}
 }
 
-// try takes one look and does what is to be done. After an error it is to be tried again, when the
-// pace allows.
+// try takes one look and does what is to be done. After an error it is to be tried again, when due.
 func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, l look, due time.Duration, err error) {
 	looking, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()

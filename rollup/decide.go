@@ -60,13 +60,17 @@ func (c *comparison) before(l *look) action {
 
 // after decides once the shards are summed.
 func (c *comparison) after(l *look) action {
+	mend := repair
+	if c.dryRun {
+		mend = tell
+	}
 	switch {
 	case c.foundBefore(l):
 		return skip
 	case l.agrees() && l.removable() && !c.dryRun:
 		return remove
 	case l.agrees() && c.prune && len(l.rollUp.Tally.Former) > 0:
-		return c.mend()
+		return mend
 	case l.agrees():
 		return leave
 	case l.rerouted() && c.keepRerouted:
@@ -74,16 +78,8 @@ func (c *comparison) after(l *look) action {
 	case c.grace && !c.graceOver && !l.asOf.IsZero() && !l.rerouted():
 		return wait
 	default:
-		return c.mend()
+		return mend
 	}
-}
-
-// mend is what becomes of a roll-up that is to be written.
-func (c *comparison) mend() action {
-	if c.dryRun {
-		return tell
-	}
-	return repair
 }
 
 // foundBefore reports whether the counter, which has no roll-up, has shards of an earlier route:

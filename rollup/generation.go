@@ -3,19 +3,17 @@ package rollup
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"time"
 )
 
-// counterState is what one instance knows of a counter while the counter is active, that is while
-// its prober runs, and for a cadence after its last roll-up here. The Coalescer's mutex guards it.
+// counterState is what one instance knows of a counter while its prober runs, and for a cadence
+// after its last roll-up here. The Coalescer's mutex guards it.
 type counterState struct {
 	counter Counter
 	probing bool
 
 	open   *generation   // absorbs events; nil when none does
-	anchor uint64        // hash of open's anchor
 	closed []*generation // wait to be covered, oldest first
 
 	wake     time.Time // when the prober is to look next, by the local clock; zero: at once
@@ -30,9 +28,8 @@ type counterState struct {
 	failure  error // the last of them
 }
 
-// A generation is the events that wait for one snapshot. The first of them, the anchor, is not
-// acknowledged until the generation is covered; the others are acknowledged on arrival, because the
-// anchor stands for them: if it is never acknowledged, it is delivered again.
+// A generation is the events that wait for one snapshot. The first, the anchor, is not acknowledged
+// until the generation is covered; it stands for the others, which are acknowledged on arrival.
 type generation struct {
 	anchor string          // event id
 	weak   bool            // the anchor changes no total; see Event.Unchanged
@@ -45,14 +42,9 @@ type generation struct {
 	err    error           // valid after done
 }
 
-// hashSeed is for the hashes of event ids.
-var hashSeed = maphash.MakeSeed()
-
-// anchoredBy returns the generation whose anchor is the event, if one is held. The hash spares most
-// events to load the open generation and its anchor's id, which with very many counters are not in
-// the processor's cache.
-func (s *counterState) anchoredBy(eventID string, hash uint64) *generation {
-	if s.open != nil && s.anchor == hash && s.open.anchor == eventID {
+// anchoredBy returns the generation whose anchor is the event, if one is held.
+func (s *counterState) anchoredBy(eventID string) *generation {
+	if s.open != nil && s.open.anchor == eventID {
 		return s.open
 	}
 	for _, g := range s.closed {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -26,8 +27,8 @@ type KeepReport struct {
 // roll-ups are oldest. A roll-up that would change nothing is written only when its as_of is old.
 //
 // At most concurrency counters, at least 1, are in work at once. Calls may overlap with each other
-// and with the coalescers of any number of instances. One counter's failure does not keep it from
-// the others. The report is valid beside an error.
+// and with coalescers. One counter's failure does not keep it from the others. The report is valid
+// beside an error.
 func Keep(ctx context.Context, store AuditStore, routes Routes, concurrency int, until time.Time, o Options) (KeepReport, error) {
 	k := &keeper{roller: newRoller(store, o), store: store, until: until, slots: make(chan struct{}, concurrency), malformed: make(map[Counter]bool)}
 	found, problems := k.list(ctx, routes.Scheduled())
@@ -81,11 +82,7 @@ func (k *keeper) list(ctx context.Context, routes Routes) ([]Counter, []error) {
 			from = page.Next
 		}
 	}
-	found := make([]Counter, 0, len(asOf))
-	for c := range asOf {
-		found = append(found, c)
-	}
-	slices.SortFunc(found, func(a, b Counter) int {
+	found := slices.SortedFunc(maps.Keys(asOf), func(a, b Counter) int {
 		return cmp.Or(asOf[a].Compare(asOf[b]), cmp.Compare(a.RollUp, b.RollUp))
 	})
 	return found, problems

@@ -60,9 +60,11 @@ func (n Number) String() string {
 	return strconv.FormatInt(n.integer, 10)
 }
 
-// sumTolerance is the relative difference below which two double totals count as the same. The
-// order in which Firestore adds doubles is its own; adding 1,000 doubles in another order moves the
-// sum by about 1,000 rounding steps of 1e-16.
+// MarshalText returns n in decimal: in JSON logs a string, which holds all digits.
+func (n Number) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
+// sumTolerance is the relative difference below which two double totals count as the same. Adding
+// 1,000 doubles in another order moves the sum by about 1,000 rounding steps of 1e-16.
 const sumTolerance = 1e-12
 
 // sameTotal reports whether a and b, two sums over the same shards, agree: integers exactly,
@@ -78,9 +80,9 @@ func sameTotal(a, b Number) bool {
 }
 
 // A Sum adds numbers as Firestore's SUM aggregation does: to an integer, or to a double when the
-// total does not fit 64 bits or when any number was a double. Two things differ, because a roll-up
-// must never hold them: a number that is NaN or infinite is refused, and a total beyond the largest
-// double stays at the largest double. The zero value is the sum of no numbers, the integer 0.
+// total does not fit 64 bits or when any number was a double. But it refuses NaN and infinite
+// numbers, and a total beyond the largest double stays at that, because a roll-up must hold
+// neither. The zero value is the integer 0.
 type Sum struct {
 	total     big.Float // exact
 	anyDouble bool

@@ -6,8 +6,8 @@ import "time"
 // roll-up uses up one cadence. paced_until in the roll-up document is the time that those written
 // so far have used up; a roll-up may be written while that is no more than burst-1 cadences ahead.
 // If all use one pace, that is always so a cadence after the last roll-up. So where instances of
-// another pace have used up more, one roll-up a cadence is left, and what they used up stays used
-// up. All times are Firestore's, so other clocks do no harm.
+// another pace have used up more, one roll-up a cadence is left. All times are Firestore's, so
+// other clocks do no harm.
 type pace struct {
 	cadence time.Duration
 	burst   int

@@ -16,22 +16,22 @@ import (
 // together. The error joins every problem found, each naming its route and the reason.
 func ParseRoutes(text string) (Routes, error) {
 	var routes Routes
-	var problems []error
+	var found problems
 	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == ';' }) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
 		r, err := parseRoute(line)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("route %q: %w", line, err))
+			found = append(found, fmt.Errorf("route %q: %w", line, err))
 			continue
 		}
 		routes = append(routes, r)
 	}
-	problems = append(problems, routes.share()...)
-	problems = append(problems, routes.conflicts()...)
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
+	routes.share(&found)
+	routes.conflicts(&found)
+	if len(found) > 0 {
+		return nil, errors.Join(found...)
 	}
 	if len(routes) == 0 {
 		return nil, errors.New("no route given; the default is " + DefaultRoute)
@@ -53,26 +53,23 @@ func (rs *Routes) UnmarshalText(text []byte) error {
 }
 
 // share gives routes of equal templates one Template.
-func (rs Routes) share() []error {
-	var problems []error
-	for i, r := range rs {
-		for _, other := range rs[:i] {
-			if spell(r.template, r.template) != spell(other.template, other.template) {
-				continue
-			}
-			switch {
-			case r.Template.Every != other.Template.Every:
-				problems = append(problems, fmt.Errorf("route %q: it and route %q make one roll-up; say the same \"every\" in both", r, other))
-			case r.Template.Existing != other.Template.Existing:
-				problems = append(problems, fmt.Errorf("route %q: it and route %q make one roll-up; say \"existing\" in both, or in neither", r, other))
-			default:
-				r.Template = other.Template
-				r.Template.Routes = append(r.Template.Routes, r)
-			}
-			break
+func (rs Routes) share(p *problems) {
+	first := make(map[string]*Route)
+	for _, r := range rs {
+		spelt := spell(r.template, r.template)
+		other := first[spelt]
+		switch {
+		case other == nil:
+			first[spelt] = r
+		case r.Template.Every != other.Template.Every:
+			p.add(r, "it and route %q make one roll-up; say the same \"every\" in both", other)
+		case r.Template.Existing != other.Template.Existing:
+			p.add(r, "it and route %q make one roll-up; say \"existing\" in both, or in neither", other)
+		default:
+			r.Template = other.Template
+			r.Template.Routes = append(r.Template.Routes, r)
 		}
 	}
-	return problems
 }
 
 // parseRoute parses one route and checks what can be checked without the others.
@@ -146,8 +143,7 @@ func (r *Route) parseOptions(options []string) error {
 func parseTotals(list string) ([]Total, error) {
 	var totals []Total
 	for text := range strings.SplitSeq(list, ",") {
-		var t Total
-		t.Field = strings.TrimSpace(text)
+		t := Total{Field: strings.TrimSpace(text)}
 		words := strings.Fields(text)
 		switch n := len(words); {
 		case n > 2 && words[n-2] == "as":
@@ -179,7 +175,7 @@ func checkField(name string) error {
 	if strings.ContainsAny(name, ".`[]*~/()") {
 		return fmt.Errorf("the field %q: name a top-level field, without any of . ` [ ] * ~ / ( ); or count()", name)
 	}
-	if err := checkID(name); err != nil {
+	if err := CheckID(name); err != nil {
 		return fmt.Errorf("a field's name %w", err)
 	}
 	return nil
@@ -194,7 +190,6 @@ func checkCaptures(pattern, template Path) error {
 	if !last.Capture {
 		return fmt.Errorf("the source pattern ends in the literal %q; its last segment must capture the document, as {shard}", last.Name)
 	}
-	var captures []string
 	for i, s := range pattern {
 		if !s.Capture {
 			continue
@@ -202,10 +197,9 @@ func checkCaptures(pattern, template Path) error {
 		if i%2 == 0 {
 			return fmt.Errorf("the source pattern captures a collection's name, {%s}; only document ids can be captured", s.Name)
 		}
-		if slices.Contains(captures, s.Name) {
+		if slices.Index(pattern, s) < i {
 			return fmt.Errorf("the source pattern captures {%s} twice; give each capture a name of its own", s.Name)
 		}
-		captures = append(captures, s.Name)
 	}
 	for i, s := range template {
 		if s.Capture && i%2 == 0 {
@@ -214,13 +208,13 @@ func checkCaptures(pattern, template Path) error {
 		if s.Capture && s.Name == last.Name {
 			return fmt.Errorf("the roll-up path uses the last capture {%s}; every document would get a roll-up of its own", s.Name)
 		}
-		if s.Capture && !slices.Contains(captures, s.Name) {
+		if s.Capture && !slices.Contains(pattern, s) {
 			return fmt.Errorf("the roll-up path uses {%s}, which the source pattern does not capture", s.Name)
 		}
 	}
-	for _, name := range captures[:len(captures)-1] {
-		if !slices.Contains(template, Segment{Name: name, Capture: true}) {
-			return fmt.Errorf("the roll-up path does not use {%s}; counters that differ only in it would share one roll-up", name)
+	for _, s := range pattern[:len(pattern)-1] {
+		if s.Capture && !slices.Contains(template, s) {
+			return fmt.Errorf("the roll-up path does not use {%s}; counters that differ only in it would share one roll-up", s.Name)
 		}
 	}
 	return nil
@@ -240,7 +234,7 @@ func parsePath(path string) (Path, error) {
 			}
 			s = Segment{Name: name, Capture: true}
 		}
-		if err := checkID(s.Name); err != nil {
+		if err := CheckID(s.Name); err != nil {
 			return nil, fmt.Errorf("%q: segment %d %w", path, len(segments)+1, err)
 		}
 		segments = append(segments, s)
@@ -255,8 +249,9 @@ func parsePath(path string) (Path, error) {
 // (https://cloud.google.com/firestore/quotas).
 const maxIDBytes = 1500
 
-// checkID checks an id by Firestore's constraints on ids and field names.
-func checkID(id string) error {
+// CheckID checks an id by Firestore's constraints on ids and field names. What is wrong with an id is
+// said as of a subject: "is empty".
+func CheckID(id string) error {
 	switch {
 	case id == "":
 		return errors.New("is empty")

@@ -14,9 +14,9 @@ import (
 
 // Options configure a Coalescer, an audit and what keeps scheduled routes.
 type Options struct {
-	// Cadence is how much time one roll-up of a counter uses up, by Firestore's clock: at one a
-	// cadence a counter is rolled up for ever. It keeps the roll-up document within the rate of
-	// writes that Firestore sustains on one document, about one a second. It must be positive.
+	// Cadence is how much time one roll-up of a counter uses up, by Firestore's clock. It keeps the
+	// roll-up document within the rate of writes that Firestore sustains on one document, about one
+	// a second. It must be positive.
 	Cadence time.Duration
 
 	// Burst is how many roll-ups may follow each other at once after a quiet time, so that in any
@@ -38,13 +38,13 @@ type Options struct {
 	// be safe for concurrent use. Nil means math/rand/v2.
 	Random func() float64
 
-	// Wrote, unless nil, is called after each attempt to write a roll-up, with the context of the
-	// attempt. It must be safe for concurrent use, and quick: events wait for it.
+	// Wrote, unless nil, is called after each attempt to write a roll-up, with its context. It must
+	// be safe for concurrent use, and quick: events wait for it.
 	Wrote func(context.Context, Attempt)
 
 	// Calling, unless nil, is called before each call of the Store but those of walks and cursors,
-	// by the name "look", "sum", "write" or "remove". The call is made with the context that it
-	// returns, and then the function that it returns is called with the call's error.
+	// with the name "look", "sum", "write" or "remove". The call has the context that it returns,
+	// and its error goes to the function that it returns.
 	Calling func(ctx context.Context, name string) (context.Context, func(error))
 }
 
@@ -129,9 +129,8 @@ func (r *roller) look(ctx context.Context, c Counter, eventID string) (look, err
 	return l, nil
 }
 
-// validAsOf returns the roll-up's as_of, or zero when it counts as none: when it is missing, of
-// another type, or later than the snapshot, which no roll-up can be. Such a document is
-// overwritten.
+// validAsOf returns the roll-up's as_of, or zero when it counts as none, because it is missing, of
+// another type, or later than the snapshot. Such a document is overwritten.
 func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
 	asOf := l.rollUp.Tally.AsOf
 	switch {
@@ -202,9 +201,8 @@ func (n *named) first(rollUp string) bool {
 	return !known
 }
 
-// maxWriteAge is the greatest age of a snapshot that a write may publish. A roll-up document
-// without shards is removed an hour after it went to zeros; a write that waited longer than that
-// could bring an old sum back on the precondition that no document exists.
+// maxWriteAge is the greatest age of a snapshot that a write may publish. A write that waited
+// longer than removeAfter could bring an old sum back on the precondition that no document exists.
 const maxWriteAge = 60 * time.Second
 
 // write publishes what the look summed, by the pace, and tells the observer.
@@ -221,15 +219,8 @@ func (r *roller) write(ctx context.Context, l *look, p pace) error {
 
 // logTotals logs what became of a roll-up at level DEBUG. tally dev shows these lines.
 func (r *roller) logTotals(ctx context.Context, message string, l *look) {
-	if !r.Logger.Enabled(ctx, slog.LevelDebug) {
-		return
-	}
-	totals := make(map[string]string, len(l.totals.Sums))
-	for name, sum := range l.totals.Sums {
-		totals[name] = sum.String()
-	}
 	r.Logger.DebugContext(ctx, message, "counter", l.counter.RollUp, "event_id", l.eventID,
-		"totals", totals, "num_shards", l.totals.NumShards(), "as_of", l.readTime)
+		"totals", l.totals.Sums, "num_shards", l.totals.NumShards(), "as_of", l.readTime)
 }
 
 // remove removes the roll-up that the look saw.

@@ -35,6 +35,24 @@ func (p Path) String() string {
 	return strings.Join(parts, "/")
 }
 
+// translate returns the path that the pattern to gives with what p captures in path, which is below
+// the database's root. It returns false if p does not match. All captures of to must be p's.
+func (p Path) translate(path string, to Path) (string, bool) {
+	ids := strings.Split(path, "/")
+	matches := func(s Segment, id string) bool { return id != "" && (s.Capture || s.Name == id) }
+	if !slices.EqualFunc(p, ids, matches) {
+		return "", false
+	}
+	translated := make([]string, len(to))
+	for i, s := range to {
+		translated[i] = s.Name
+		if s.Capture {
+			translated[i] = ids[slices.Index(p, s)]
+		}
+	}
+	return strings.Join(translated, "/"), true
+}
+
 // A Route says which documents make which totals. It is parsed from
 //
 //	<source pattern> -> <roll-up template> : <total>[, <total>]… [: <option>]…
@@ -48,8 +66,8 @@ type Route struct {
 	Totals   []Total
 
 	// Documents has every document read, one billed read each, where an aggregation query bills one
-	// for each 1,000. It needs no index. It is for a counter so hot that writing the field's index
-	// entries is its limit: exempt the field from indexing and read it this way.
+	// for each 1,000. It needs no index: it is for a counter so hot that writing the field's index
+	// entries is its limit.
 	Documents bool
 
 	pattern  Path     // of a source document; the last segment is a capture
@@ -115,39 +133,18 @@ func (r *Route) Counts() bool {
 // Counter returns the counter that the documents of the collection at path (below the database's
 // root) belong to, if the route covers them.
 func (r *Route) Counter(path string) (Counter, bool) {
-	rest := path
-	matched := make([]string, 0, 8)
-	for i, segment := range r.pattern[:len(r.pattern)-1] {
-		id, after, more := strings.Cut(rest, "/")
-		if more != (i < len(r.pattern)-2) || id == "" || !segment.Capture && segment.Name != id {
-			return Counter{}, false
-		}
-		matched = append(matched, id)
-		rest = after
-	}
-	ids := make([]string, 0, 8)
-	for _, segment := range r.template {
-		id := segment.Name
-		if segment.Capture {
-			id = matched[slices.Index(r.pattern, segment)]
-		}
-		ids = append(ids, id)
-	}
-	return Counter{Template: r.Template, RollUp: strings.Join(ids, "/")}, true
+	rollUp, ok := r.collection().translate(path, r.template)
+	return Counter{Template: r.Template, RollUp: rollUp}, ok
 }
+
+// collection is the pattern of the source documents' collection.
+func (r *Route) collection() Path { return r.pattern[:len(r.pattern)-1] }
 
 // Shards returns the path of the collection of c's documents that the route sums, such as
 // "counters/likes/shards". The counter must be of the route's template.
 func (r *Route) Shards(c Counter) string {
-	ids := strings.Split(c.RollUp, "/")
-	path := make([]string, len(r.pattern)-1)
-	for i, segment := range r.pattern[:len(path)] {
-		path[i] = segment.Name
-		if segment.Capture {
-			path[i] = ids[slices.Index(r.template, segment)]
-		}
-	}
-	return strings.Join(path, "/")
+	shards, _ := r.template.translate(c.RollUp, r.collection())
+	return shards
 }
 
 // Routes are the active routes. No document is a source of two of them, and no two templates give
@@ -156,22 +153,12 @@ type Routes []*Route
 
 // Live returns the routes that events keep.
 func (rs Routes) Live() Routes {
-	return rs.where(func(r *Route) bool { return !r.Template.Scheduled() })
+	return slices.DeleteFunc(slices.Clone(rs), func(r *Route) bool { return r.Template.Scheduled() })
 }
 
 // Scheduled returns the routes that the schedule keeps.
 func (rs Routes) Scheduled() Routes {
-	return rs.where(func(r *Route) bool { return r.Template.Scheduled() })
-}
-
-func (rs Routes) where(f func(*Route) bool) Routes {
-	var some Routes
-	for _, r := range rs {
-		if f(r) {
-			some = append(some, r)
-		}
-	}
-	return some
+	return slices.DeleteFunc(slices.Clone(rs), func(r *Route) bool { return !r.Template.Scheduled() })
 }
 
 // Templates returns the templates of the routes, each once.

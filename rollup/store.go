@@ -8,7 +8,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// Totals is what a counter's shards, the documents of its sources, add up to.
+// Totals is what a counter's shards add up to.
 type Totals struct {
 	Sums      map[string]Number // one for each of the template's totals, by name
 	Shards    []int64           // of each of the template's routes: how many documents; without count(), the most that have one of the fields
@@ -30,8 +30,8 @@ type RollUp struct {
 	Tally document.Tally
 	Gone  []string // names of totals that a write takes away; nil of one that was read
 
-	// UpdateTime is when the document was last written, as Firestore says. It is zero when the
-	// document does not exist. It is the precondition of the write that replaces what was read.
+	// UpdateTime is when the document was last written, as Firestore says; zero when it does not
+	// exist. It is the precondition of the write that replaces what was read.
 	UpdateTime time.Time
 }
 
@@ -58,23 +58,22 @@ type Malformed struct {
 }
 
 // ErrConflict is what Store.Write returns when the roll-up document was not the one expected, or
-// when Firestore aborted the write. It proves nothing about what the document holds now. Check with
-// errors.Is.
+// when Firestore aborted the write. It proves nothing about what the document holds now.
 var ErrConflict = errors.New("rollup: the roll-up document changed since it was read")
 
 // A Store is the database that the engine runs on. Its methods may be called by many goroutines at
 // once, and end when their context does. Any error other than ErrConflict means that the outcome is
 // unknown: the operation may have happened, may still happen, or may not.
 type Store interface {
-	// View opens a read-only snapshot of the database and reads the counter's roll-up document in
-	// it. The snapshot is fixed at an instant between the call and the return. It takes no locks,
-	// and nobody need close it: it expires.
+	// View opens a read-only snapshot of the database, fixed at an instant between the call and the
+	// return, and reads the counter's roll-up document in it. It takes no locks, and nobody need
+	// close it: it expires.
 	View(ctx context.Context, c Counter) (Snapshot, error)
 
 	// Write writes r's sums and tally to c's roll-up document, deletes the fields r.Gone, and
-	// leaves the other fields of the document as they are, on the precondition that the document's
-	// update time is still r.UpdateTime (when that is zero, that the document does not exist). It
-	// returns ErrConflict when Firestore refuses.
+	// leaves its other fields as they are, on the precondition that the document's update time is
+	// still r.UpdateTime (when that is zero, that the document does not exist). It returns
+	// ErrConflict when Firestore refuses.
 	Write(ctx context.Context, c Counter, r RollUp) error
 }
 
@@ -110,8 +109,8 @@ type AuditStore interface {
 	RollUps(ctx context.Context, template *Template, from string, limit int) (Page, error)
 
 	// Remove takes r, which c's roll-up document held, away: the totals, former ones too, and
-	// tally, and the document if it holds nothing else. The precondition is that the document's
-	// update time is still r.UpdateTime. It returns ErrConflict when Firestore refuses.
+	// tally, and the document if it holds nothing else. The precondition is Write's. It returns
+	// ErrConflict when Firestore refuses.
 	Remove(ctx context.Context, c Counter, r RollUp) error
 
 	// LoadCursor returns what SaveCursor saved last; the zero Cursor when there is nothing.

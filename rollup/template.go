@@ -53,16 +53,8 @@ func (t *Template) String() string { return t.segments.String() }
 // Counter returns the counter whose roll-up document is at path (below the database's root), if the
 // template gives it.
 func (t *Template) Counter(path string) (Counter, bool) {
-	ids := strings.Split(path, "/")
-	if len(ids) != len(t.segments) {
-		return Counter{}, false
-	}
-	for i, s := range t.segments {
-		if want := s.Name; !s.Capture && ids[i] != want || s.Capture && ids[i] != ids[slices.Index(t.segments, s)] {
-			return Counter{}, false
-		}
-	}
-	return Counter{Template: t, RollUp: path}, true
+	same, ok := t.segments.translate(path, t.segments)
+	return Counter{Template: t, RollUp: path}, ok && same == path // a capture may come twice
 }
 
 // seal computes what follows from the routes.

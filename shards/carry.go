@@ -32,38 +32,31 @@ type Carrying struct {
 
 // Carry adds to the counter what a top-level field of a document holds, beyond what was carried
 // from it before: a total that something else counted until now, a trigger or Firebase's
-// firestore-counter extension, while clients already increment the shards. [Counter.Import]
-// replaces the total; Carry adds to it, once, however often it is called. If the field has changed
-// since the last call, the change is added. So at any time
+// firestore-counter extension, while clients already increment the shards. It adds each change of
+// the field once, however often it is called. So at any time
 //
 //	total = what was incremented + Amount
 //
 // and calling it once more, after whatever counted in the document has ended for certain, leaves
-// nothing behind. To be done with the field, delete it: a field set to 0 is carried too.
-//
-// [Counter.Set] and its kin replace what was carried before, and [Counter.Delete] deletes it. After
-// them Carry still adds only what the field has changed by since it was last carried.
+// nothing behind. To be done with the field, delete it: a field set to 0 is carried too. Even after
+// [Counter.Set], its kin and [Counter.Delete], which undo what was carried before, Carry adds only
+// what the field has changed by since.
 //
 // A document or a field that is missing, or is no number, is an error, and so is an amount that is
 // not finite or beyond ±2^62 ([ErrOutOfRange]), and a counter of votes ([ErrOncePerUser]); nothing
 // is changed then.
 //
-// # Atomicity and retries
-//
 // The shard's increment and the note of what was carried are one commit, on the condition that the
-// note is as it was read. Nothing is locked. After any error calling again is safe. Concurrent
-// calls add once. The note has no expiry:
+// note is as it was read. After any error calling again is safe. Concurrent calls add once. The
+// note has no expiry:
 //
 //	counters/visitors/increment_tokens/carried-…   field: "count"   document: "pages/hello"   from: "visits"   amount: 1234
 //
-// Delete leaves it. Without it Carry begins anew, and adds everything again: delete it to carry
-// everything to a counter that was made anew.
+// Delete leaves it. Without it Carry adds everything again: delete it to carry everything to a
+// counter that was made anew.
 //
 // Carry bills two reads, and two writes if there is something to add.
 func (c *Counter) Carry(ctx context.Context, doc *firestore.DocumentRef, field string) (Carrying, error) {
-	if c.err != nil {
-		return Carrying{}, c.err
-	}
 	if doc == nil {
 		return Carrying{}, fmt.Errorf("shards: nil document for field %q", field)
 	}
@@ -93,8 +86,8 @@ func (c *Counter) CarriedNote(doc *firestore.DocumentRef, field string) *firesto
 	return c.tokens.Doc(carriedID(c.field, doc, field))
 }
 
-// carryAttempts is how often Carry tries. Every attempt that another call spoils carries what that
-// one did not.
+// carryAttempts is how often Carry tries. An attempt that another call spoils carries what that one
+// did not.
 const carryAttempts = 10
 
 // carry carries what there is to carry to the shard. refused is the commit's error. An amount that

@@ -15,21 +15,18 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// A Counter is one distributed counter. Make it with [New]; the zero value is not usable.
-//
-// Any number of goroutines may share a Counter. Keep it for as long as the counter is in use: it
-// remembers the number of shards, which a new Counter has to read.
+// A Counter is one distributed counter. Make it with [New]; the zero value is not usable. Any
+// number of goroutines may share it. Keep it for as long as the counter is in use: it remembers the
+// number of shards, which a new Counter has to read.
 type Counter struct {
+	options
 	client    *firestore.Client
 	doc       *firestore.DocumentRef   // may hold num_shards; may not exist
 	shards    *firestore.CollectionRef // holds the shards and nothing else
 	tokens    *firestore.CollectionRef // holds the tokens of increments
 	rollUp    *firestore.DocumentRef   // nil: none is known
-	field     string                   // holds the number, in each shard and in the roll-up
-	fixed     int64                    // number of shards, as the app's code gives it; 0: ask numShards
-	numShards numShardsCache
-	progress  func(done, total int)
-	err       error // what is wrong with New's arguments; every method returns it
+	numShards numShardsCache           // not asked if the option fixed is set
+	err       error                    // what is wrong with New's arguments; every method returns it
 }
 
 // An Option tells [New] how a counter differs from the default layout.
@@ -37,44 +34,42 @@ type Option func(*options)
 
 // options is what New is told beside the counter's path.
 type options struct {
-	field      string
+	field      string // holds the number, in each shard and in the roll-up
 	collection string // "": the counter document's subcollection "shards"
-	rollUp     string // "": rollups/{id} for counters/{id}, else none
-	numShards  int    // 0: the counter document knows
+	rollUpAt   string // "": rollups/{id} for counters/{id}, else none
+	fixed      int64  // number of shards; 0: the counter document knows
 	progress   func(done, total int)
 }
 
-// Field names the field that holds the number, in the shards and in the roll-up document; the
-// default is "count". It is the name of a top-level field: a dot is part of the name. "tally" is
-// refused, because it has another meaning in a roll-up document; and so are "num_shards",
-// "numShards", "once_per_user" and "frozen" if the counter document is the roll-up document.
+// Field names the top-level field that holds the number, in the shards and in the roll-up document;
+// the default is "count". A dot is part of the name. "tally" is refused, because it has another
+// meaning in a roll-up document; and so are "num_shards", "numShards", "once_per_user" and "frozen"
+// if the counter document is the roll-up document.
 func Field(name string) Option {
 	return func(o *options) { o.field = name }
 }
 
-// Collection is the path of the collection that holds the shards, for layouts in which that is not
-// the counter document's subcollection "shards". All documents of the collection are this counter's
-// shards.
+// Collection is the path of the collection that holds the shards, where that is not the counter
+// document's subcollection "shards". All its documents are this counter's shards.
 func Collection(path string) Option {
 	return func(o *options) { o.collection = path }
 }
 
 // NumShards says that the app keeps the number of shards, n, in its code. The counter document is
-// then neither read nor written, which saves one read per [Counter] and minute: worthwhile where
-// counters are many and each is incremented rarely. NumShards(0) is the default: the counter
-// document knows.
+// then neither read nor written, which saves one read per [Counter] and minute where counters are
+// many and each is incremented rarely. NumShards(0) is the default: the counter document knows.
 func NumShards(n int) Option {
-	return func(o *options) { o.numShards = n }
+	return func(o *options) { o.fixed = int64(n) }
 }
 
-// RollUpAt is the path of the counter's roll-up document, where Tally's route for this counter puts
-// it. Only "counters/{id}" with its shards in the default place needs no RollUpAt; its roll-up is
+// RollUpAt is the path of the counter's roll-up document, as Tally's route gives it. Only
+// "counters/{id}" with its shards in the default place needs no RollUpAt; its roll-up is
 // "rollups/{id}".
 func RollUpAt(path string) Option {
-	return func(o *options) { o.rollUp = path }
+	return func(o *options) { o.rollUpAt = path }
 }
 
-// Progress has f called when the commits of a method that may need many are through, one call at a
+// Progress has f called when commits of a method that may need many are through, one call at a
 // time: how many shards are done, and out of how many. [Counter.Create] and [Counter.Delete] begin
 // at 0, [Counter.Resize] and [Counter.Renumber] with the shards that there are, and then anew with
 // those to fold. [Counter.Set] and its kin count the shards that they write or delete.
@@ -83,64 +78,58 @@ func Progress(f func(done, total int)) Option {
 }
 
 // New returns the counter whose document has the given path, such as "counters/visitors" or
-// "posts/7/counters/likes". The document need not exist. Without options, the counter's shards are
-// the documents of its subcollection "shards", each keeps its part of the count in the field
-// "count", and the roll-up of "counters/visitors" is "rollups/visitors".
+// "posts/7/counters/likes". The document need not exist. Options name what differs from the layout
+// in the package comment.
 //
 // New sends nothing. Arguments that no counter can have (a path that is not a document's, say) are
 // reported by every method of the Counter, before anything is sent.
 func New(client *firestore.Client, counter string, opts ...Option) *Counter {
-	c, err := newCounter(client, counter, opts)
-	if err != nil {
-		return &Counter{err: err}
+	c := &Counter{client: client, options: options{field: "count", progress: func(int, int) {}}}
+	for _, opt := range opts {
+		opt(&c.options)
 	}
+	c.numShards = numShardsCache{read: c.readNumShards, now: time.Now}
+	c.err = c.find(counter)
 	return c
 }
 
-func newCounter(client *firestore.Client, counter string, opts []Option) (*Counter, error) {
-	o := options{field: "count", progress: func(int, int) {}}
-	for _, opt := range opts {
-		opt(&o)
-	}
+// find finds the counter's documents. It returns what is wrong with New's arguments.
+func (c *Counter) find(counter string) (err error) {
 	switch {
-	case o.field == "":
-		return nil, errors.New("shards: empty field name")
-	case !utf8.ValidString(o.field): // see documentAt
-		return nil, fmt.Errorf("shards: field %q is not UTF-8", o.field)
-	case o.field == document.TallyField:
-		return nil, fmt.Errorf("shards: field %q has another meaning in the roll-up document", o.field)
-	case o.numShards < 0:
-		return nil, fmt.Errorf("shards: number of shards is %d, want at least 1", o.numShards)
-	case client == nil:
-		return nil, errors.New("shards: nil Firestore client")
+	case c.field == "":
+		return errors.New("shards: empty field name")
+	case !utf8.ValidString(c.field): // see documentAt
+		return fmt.Errorf("shards: field %q is not UTF-8", c.field)
+	case c.field == document.TallyField:
+		return fmt.Errorf("shards: field %q has another meaning in the roll-up document", c.field)
+	case c.fixed < 0:
+		return fmt.Errorf("shards: number of shards is %d, want at least 1", c.fixed)
+	case c.client == nil:
+		return errors.New("shards: nil Firestore client")
 	}
-
-	c := &Counter{client: client, field: o.field, fixed: int64(o.numShards), progress: o.progress}
-	c.numShards = numShardsCache{read: c.readNumShards, now: time.Now}
-	var err error
-	if c.doc, err = documentAt(client, counter); err != nil {
-		return nil, err
+	if c.doc, err = documentAt(c.client, counter); err != nil {
+		return err
 	}
-	shards := cmp.Or(o.collection, counter+"/shards")
-	if c.shards = client.Collection(shards); c.shards == nil || !utf8.ValidString(shards) {
-		return nil, fmt.Errorf("shards: %q is not the path of a collection", shards)
+	shards := cmp.Or(c.collection, counter+"/shards")
+	if c.shards = c.client.Collection(shards); c.shards == nil || !utf8.ValidString(shards) {
+		return fmt.Errorf("shards: %q is not the path of a collection", shards)
 	}
 	if c.tokens = c.doc.Collection(document.TokensCollection); c.tokens.Path == c.shards.Path {
-		return nil, fmt.Errorf("shards: collection %q is for the tokens of IncrementOnce, not for shards", o.collection)
+		return fmt.Errorf("shards: collection %q is for the tokens of IncrementOnce, not for shards", c.collection)
 	}
-	rollUp := o.rollUp
+	rollUp := c.rollUpAt
 	id, ok := strings.CutPrefix(counter, "counters/")
-	if rollUp == "" && ok && !strings.Contains(id, "/") && o.collection == "" {
+	if rollUp == "" && ok && !strings.Contains(id, "/") && c.collection == "" {
 		rollUp = "rollups/" + id // by Tally's default route
 	}
 	if rollUp == "" {
-		return c, nil
+		return nil
 	}
-	if rollUp == counter && slices.Contains(ownFields, o.field) {
-		return nil, fmt.Errorf("shards: field %q has another meaning in the counter document, which is the roll-up document", o.field)
+	if rollUp == counter && slices.Contains(ownFields, c.field) {
+		return fmt.Errorf("shards: field %q has another meaning in the counter document, which is the roll-up document", c.field)
 	}
-	c.rollUp, err = documentAt(client, rollUp)
-	return c, err
+	c.rollUp, err = documentAt(c.client, rollUp)
+	return err
 }
 
 // documentAt returns the document at path. It refuses a path that is not UTF-8, because the SDK
@@ -172,8 +161,7 @@ func (c *Counter) transact(ctx context.Context, f func(*firestore.Transaction) e
 
 // shardsPerCommit is the most shards that this package writes in one commit. Firestore's SDKs
 // document a limit of 500 writes for a batch; one is for the counter document or a token.
-// Firestore's own list of limits, https://firebase.google.com/docs/firestore/quotas, no longer has
-// the limit, but nothing is gained from larger commits.
+// Firestore's own limits no longer have it, but nothing is gained from larger commits.
 const shardsPerCommit = 499
 
 // inCommits calls commit with at most shardsPerCommit of the writes at a time, in order. Of the

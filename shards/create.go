@@ -13,11 +13,11 @@ import (
 
 var (
 	// ErrNumShards is returned by [Counter.Create] when the counter already has another number of
-	// shards. The text of the error names both numbers.
+	// shards, and names both.
 	ErrNumShards = errors.New("shards: the counter has another number of shards")
 
-	// ErrOncePerUser is returned by the methods that add to a counter or fold its shards, if it is
-	// once per user: they would mix amounts with its votes. Nothing was changed.
+	// ErrOncePerUser is returned by the methods that would mix amounts with the votes of a counter
+	// that is once per user, because they add to it or fold its shards. Nothing was changed.
 	ErrOncePerUser = errors.New("shards: the counter is once per user")
 
 	// ErrNotOncePerUser is returned by [Counter.CreateOncePerUser] for a counter that cannot become
@@ -42,19 +42,16 @@ var ownFields = []string{fieldNumShards, fieldNumShardsCamel, fieldOncePerUser, 
 // exist, or learn the number of shards from the counter document. An app that only increments
 // through this package needs it merely to have another number of shards than [DefaultNumShards].
 //
-// A counter that exists loses nothing: Create adds 0 to each shard instead of setting it, and the
-// counter document keeps its other fields. Calling Create again with the same number is harmless,
-// and finishes what a failed call left unfinished. If the counter document has another number,
-// Create writes nothing and returns an error that matches [ErrNumShards] ([Counter.Resize] changes
-// the number); of two concurrent calls with different numbers, one gets it. A counter of votes has
-// no number of shards: [ErrOncePerUser].
+// A counter that exists loses nothing: Create adds 0 to each shard, and the counter document keeps
+// its other fields. Calling Create again with the same number is harmless, and finishes what a
+// failed call left unfinished. If the counter document has another number, Create writes nothing
+// and returns an error that matches [ErrNumShards] ([Counter.Resize] changes the number). A counter
+// of votes is refused with [ErrOncePerUser]. With [NumShards] there is no counter document to read
+// or write; numShards must be the number given there.
 //
-// The counter document and the first 499 shards are one transaction: all or none. Each 499 further
-// shards are another, in order. After an error, the transactions before it are done, its own may
-// be, and none after it. The counter works in that state.
-//
-// With [NumShards] there is no counter document to read or write; numShards must be the number
-// given there.
+// The counter document and the first 499 shards are one transaction, and each 499 further shards
+// are another, in order. After an error, the transactions before it are done, its own may be, and
+// none after it. The counter works in that state.
 //
 // Create bills one read and one write for the counter document and one write per shard, more if a
 // transaction meets another and has to run again.
@@ -134,14 +131,15 @@ func (c *Counter) declare(tx *firestore.Transaction, n int64) error {
 // Tally's firestore.rules let a user write that one document and no other, so the total is the
 // number of users whose vote is 1. A vote that is sent twice counts once. A server votes for a user
 // by a plain Set of the user's shard, and deletes the shard of an account that is gone.
+// [Counter.Set] to 0 deletes all votes.
 //
 // A counter that has any shard is refused with an error that matches [ErrNotOncePerUser], unless it
 // is once per user already: what it has counted is no user's vote. So is one with [NumShards],
 // which has no counter document. Calling again is harmless.
 //
-// [Counter.Set] to 0 deletes all votes. The methods that would mix other amounts with the votes
-// return an error that matches [ErrOncePerUser]. A Counter with [NumShards] does not know that,
-// nor, for up to a minute, one that read the counter document before.
+// The methods that would mix other amounts with the votes return an error that matches
+// [ErrOncePerUser]. A Counter with [NumShards] does not know that, nor, for up to a minute, one
+// that read the counter document before.
 //
 // CreateOncePerUser bills two reads and one write.
 func (c *Counter) CreateOncePerUser(ctx context.Context) error {
@@ -183,16 +181,15 @@ func (c *Counter) notVotes(doc *firestore.DocumentSnapshot) error {
 
 // Freeze closes the counter to clients: it writes frozen: true into the counter document, and
 // creates that if it is missing. Tally's firestore.rules then refuse every client's write to the
-// shards, increments and votes alike. Totals stay readable. Rules do not bind servers: this package
-// and the Admin SDKs go on writing.
+// shards, increments and votes alike; an app's own rules must read the counter document. Totals
+// stay readable. Rules do not bind servers: this package and the Admin SDKs go on writing.
 //
 // A client's write that is committed before Freeze returns may still be accepted, and counts. A
 // write that a device kept while it was offline is refused when it is sent.
 //
 // Of several calls of Freeze and [Counter.Unfreeze] at once the last to be committed holds. After
-// an error the counter may be frozen or not. [Counter.Delete] deletes the counter document, so it
-// opens the counter. A counter with [NumShards] is refused: it has no counter document. An app's
-// own rules must read the counter document to know that it is frozen.
+// an error the counter may be frozen or not. [Counter.Delete] opens the counter. One with
+// [NumShards] is refused: it has no counter document.
 //
 // Freeze bills one write.
 func (c *Counter) Freeze(ctx context.Context) error {
@@ -203,8 +200,8 @@ func (c *Counter) Freeze(ctx context.Context) error {
 	return c.failed("freeze", err)
 }
 
-// Unfreeze opens the counter to clients again: it takes away what [Counter.Freeze] wrote. The
-// counter document stays. It does nothing to a counter that is not frozen. It bills one write.
+// Unfreeze opens the counter to clients again: it takes away what [Counter.Freeze] wrote, if
+// anything. The counter document stays. It bills one write.
 func (c *Counter) Unfreeze(ctx context.Context) error {
 	if err := c.checkFreezable("unfreeze"); err != nil {
 		return err

@@ -7,17 +7,14 @@ import (
 	"cloud.google.com/go/firestore"
 )
 
-// Delete deletes all shards, every document of the shards' collection, with whatever fields, and
-// then the counter document. If that has fields of the app's own, it stays, and only what it says
-// about the counter goes. With [NumShards] the counter document is left alone, as it may be
-// anything.
+// Delete deletes every document of the shards' collection, and then the counter document. If that
+// has fields of the app's own, it stays, and only what it says about the counter goes. With
+// [NumShards] it is left alone, as it may be anything.
 //
 // The roll-up document stays. Tally's functions bring it to a total of 0 and 0 shards; nothing else
 // may delete it, because a roll-up that is on its way could bring an old total back. Tokens of
 // [Counter.IncrementOnce] stay until they expire. The notes of [Counter.Carry] stay, and so do
 // documents below the counter that are not Tally's.
-//
-// # Atomicity and retries
 //
 // 499 shards are deleted in one commit, and the counter document after them: who voted stays hidden
 // until the last vote is deleted. Between commits a snapshot shows the sum of what is left. After
@@ -25,11 +22,11 @@ import (
 //
 // An increment that is committed before its shard is deleted goes with it. A later one creates its
 // shard again, and is rolled up: to be rid of a counter, stop its clients first. The call that is
-// under way leaves such a shard alone, so Delete ends although clients do not.
+// under way leaves such a shard alone.
 //
 // Delete returns how many shards it deleted, and whether the counter document said anything about
-// the counter; 0 and false after an error, although some may be deleted. Delete bills one read and
-// one delete per document.
+// the counter; 0 and false after an error, although some may be deleted. It bills one read and one
+// delete per document.
 func (c *Counter) Delete(ctx context.Context) (shards int, declared bool, err error) {
 	if c.err != nil {
 		return 0, false, c.err

@@ -12,22 +12,21 @@
 //	counters/visitors/shards/2   count: 5       the value is 42
 //
 // The counter document may be absent, and so may any shard: an increment creates the shard that it
-// needs. Every document in the collection counts, whatever its id.
+// needs. Every document in the collection counts, whatever its id. [Field], [Collection],
+// [NumShards] and [RollUpAt] name how an app's counters differ, such as those of Firebase's
+// samples: see the example of [New].
 //
-// # Writing
+// # Writing and reading
 //
-// [New] names a counter; it sends nothing. [Counter.Increment] and [Counter.IncrementFloat] add to
-// one shard picked at random. A call never counts twice, although the SDK may send a commit twice.
-// A server that may do its work twice, a queue's handler say, increments by
-// [Counter.IncrementOnce]. [Counter.Create] makes all shards in advance, for clients that only
-// update.
-//
-// # Reading
+// [Counter.Increment] and [Counter.IncrementFloat] add to one shard picked at random. A call never
+// counts twice, although the SDK may send a commit twice. A server that may do its work twice, a
+// queue's handler say, increments by [Counter.IncrementOnce]. [Counter.Create] makes all shards in
+// advance, for clients that only update.
 //
 // [Counter.Get] has Firestore add up the shards: exact at that instant, for one billed read per
 // 1,000 shards. [Counter.RollUp] reads the one document that Tally's functions keep up to date: one
 // billed read, and the answer says exactly how old it is. [Counter.RollUps] listens to it. Tally
-// alone writes the roll-up document:
+// alone writes it:
 //
 //	rollups/visitors   count: 42   tally: {as_of: 2026-05-01T09:30:00.123456Z, totals: ["count"], num_shards: 3, …}
 //
@@ -36,20 +35,14 @@
 // These are safe while clients go on incrementing and Tally rolls up; the comment of each says what
 // is atomic, and what a retry does:
 //
-//   - [Counter.Resize] changes the number of shards. The total never changes. [Counter.Renumber]
-//     folds shards with random ids into numbered ones.
+//   - [Counter.Resize] changes the number of shards, and never the total. [Counter.Renumber] folds
+//     shards with random ids too.
 //   - [Counter.Set] and [Counter.Import] replace the total as it was at one instant, which they
-//     return; increments committed later count on top.
+//     return.
 //   - [Counter.Carry] adds a total that something else has counted until now, once.
 //   - [Counter.Verify] compares the counter with another number in one snapshot.
 //   - [Counter.Freeze] closes a counter to clients, and [Counter.Unfreeze] opens it again.
 //   - [Counter.Delete] deletes the shards and the counter document.
 //
 // [Counter.CreateOncePerUser] makes a counter in which each user has one vote.
-//
-// # Other layouts
-//
-// Apps that copied Firebase's samples keep their shards in different places and under different
-// field names. [Field], [Collection], [NumShards] and [RollUpAt] name the differences; the example
-// of [New] shows the samples that need them.
 package shards

@@ -12,32 +12,26 @@ import (
 
 // ErrInDoubt is returned by [Counter.Increment] and [Counter.IncrementFloat] when the increment was
 // sent and no answer tells its fate: it was applied once or not at all. Calling again may count it
-// twice; [Counter.IncrementOnce] leaves no such doubt.
+// twice, not calling again may leave it uncounted. [Counter.IncrementOnce] leaves no such doubt.
 var ErrInDoubt = errors.New("shards: the increment may have been applied")
 
 // Increment adds amount, which may be negative, to one shard picked at random, and creates the
 // shard if need be. It returns the time at which Firestore committed it: a roll-up contains the
 // increment if its AsOf is not before that time.
 //
-// # What the error tells
-//
-//   - None: the increment was applied, once.
-//   - [ErrInDoubt], by [errors.Is]: it was applied once or not at all. Calling again
-//     may count it twice; not calling again may leave it uncounted.
-//   - Any other: it was not applied. Calling again is safe.
-//
-// ErrInDoubt wraps Firestore's own error, whose code says more. ABORTED, the answer to more writes
-// than a shard can take, means that nothing was applied unless the SDK had sent the commit before.
+// After an error other than [ErrInDoubt] nothing was applied, and calling again is safe. ErrInDoubt
+// wraps Firestore's own error, whose code says more. ABORTED, the answer to more writes than a
+// shard can take, means that nothing was applied unless the SDK had sent the commit before.
 //
 // # Why it never counts twice
 //
 // When a commit is answered UNAVAILABLE or RESOURCE_EXHAUSTED, the SDK sends it again by itself;
 // see Commit in the default call options of cloud.google.com/go/firestore/apiv1. UNAVAILABLE is
 // also what a lost answer looks like, so a plain increment is then applied twice and reported as a
-// success (a test of this package shows it). Increment commits in a transaction of its own instead,
-// because a transaction can be committed only once: the second sending is refused, and Increment
-// returns ErrInDoubt. The price is one more round trip. Nothing is read; Firestore bills one write,
-// as for a plain increment.
+// success (a test of this package shows it). Increment commits in a transaction of its own, which
+// can be committed only once: the second sending is refused, and Increment returns ErrInDoubt. The
+// price is one more round trip. Nothing is read; Firestore bills one write, as for a plain
+// increment.
 //
 // # Number of shards
 //
@@ -51,10 +45,9 @@ var ErrInDoubt = errors.New("shards: the increment may have been applied")
 // A shard that holds an integer stays within int64: Firestore leaves it at the bound that an
 // increment would cross. A field that is not a number is set to amount.
 //
-// Increment fails when it is called with the context that [firestore.Client.RunTransaction] hands
-// to its function, which may run more than once. Without a deadline in ctx the SDK gives each
-// request 60 s. If ctx ends during the commit, Increment may take up to 5 s more, in which the SDK
-// rolls back.
+// Increment fails with the context that [firestore.Client.RunTransaction] hands to its function,
+// which may run more than once. Without a deadline in ctx the SDK gives each request 60 s. If ctx
+// ends during the commit, Increment may take up to 5 s more, in which the SDK rolls back.
 func (c *Counter) Increment(ctx context.Context, amount int64) (committed time.Time, err error) {
 	return c.increment(ctx, Total{integer: amount})
 }
@@ -72,9 +65,6 @@ func (c *Counter) IncrementFloat(ctx context.Context, amount float64) (committed
 
 // increment adds amount.
 func (c *Counter) increment(ctx context.Context, amount Total) (time.Time, error) {
-	if c.err != nil {
-		return time.Time{}, c.err
-	}
 	shard, err := c.anyShard(ctx)
 	if err != nil {
 		return time.Time{}, err

@@ -18,9 +18,8 @@ import (
 const DefaultNumShards = 10
 
 // numShardsLife is how long a Counter uses the number of shards that it has read. An outdated
-// number does no harm, because all shards count; it only delays the relief that more shards bring
-// to a hot counter. One minute bounds that delay, at 1,440 reads a day for a Counter that is always
-// in use.
+// number only delays the relief that more shards bring to a hot counter. One minute bounds that
+// delay, at 1,440 reads a day for a Counter that is always in use.
 const numShardsLife = time.Minute
 
 // numShardsIn returns the number of shards that a counter document says, or 0 if it says none or
@@ -43,17 +42,14 @@ func numShardsIn(doc *firestore.DocumentSnapshot) (int64, error) {
 // NumShards returns over how many shards increments spread, as [Counter.Increment] finds it: by one
 // read of the counter document a minute, none with the option [NumShards].
 func (c *Counter) NumShards(ctx context.Context) (int, error) {
-	if c.err != nil {
-		return 0, c.err
-	}
 	n, err := c.spread(ctx)
 	return int(n), err
 }
 
 // spread returns over how many shards increments go.
 func (c *Counter) spread(ctx context.Context) (int64, error) {
-	if c.fixed != 0 {
-		return c.fixed, nil
+	if c.err != nil || c.fixed != 0 {
+		return c.fixed, c.err
 	}
 	n, err := c.numShards.get(ctx)
 	if err != nil && !errors.Is(err, ErrOncePerUser) {
@@ -79,8 +75,7 @@ func (c *Counter) readNumShards(ctx context.Context) (int64, error) {
 }
 
 // A numShardsCache knows a counter's number of shards. It reads it when asked, for all who ask at
-// that time, and keeps it for numShardsLife. A failed read is not kept: those who wait for it get
-// its error, and the next to ask reads again.
+// that time, and keeps it for numShardsLife. A failed read is not kept.
 type numShardsCache struct {
 	read    func(context.Context) (int64, error)
 	now     func() time.Time

@@ -42,8 +42,6 @@ const (
 // longer than 1,500 bytes or is like __x__), or was used for another field or amount. Tokens are
 // the counter document's: use different ones for different fields.
 //
-// # How it works
-//
 // The shard's increment and the creation of the token document are one commit. A second such commit
 // is refused, because the document exists. No roll-up counts it:
 //
@@ -58,9 +56,6 @@ const (
 // IncrementOnce bills two writes, one more delete when the token expires, and one read if the token
 // is known.
 func (c *Counter) IncrementOnce(ctx context.Context, token string, amount int64) (applied bool, committed time.Time, err error) {
-	if c.err != nil {
-		return false, time.Time{}, c.err
-	}
 	if !validID(token) {
 		return false, time.Time{}, fmt.Errorf("%w: %q cannot be the id of a document", ErrToken, token)
 	}
@@ -104,10 +99,10 @@ func validID(id string) bool {
 // several times by then, if sending it again could help.
 const onceAttempts = 3
 
-// commitOnce commits the additions together with a token document of those fields. So they are
-// applied once at most, however often the commit is sent. It returns when they were committed, and
-// whether that commit is the only one that it sent. An error with the code ALREADY_EXISTS means
-// that the token is known. After any other the commit may have been applied.
+// commitOnce commits the additions together with a token document of those fields, so that they are
+// applied once at most. It returns when they were committed, and whether that commit is the only
+// one that it sent. An error with the code ALREADY_EXISTS means that the token is known. After any
+// other the commit may have been applied.
 func (c *Counter) commitOnce(ctx context.Context, token *firestore.DocumentRef, fields map[string]any, additions ...addition) (committed time.Time, only bool, err error) {
 	fields[fieldExpireAt] = time.Now().Add(TokenLife)
 	for attempt := 1; ; attempt++ {

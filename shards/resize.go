@@ -26,31 +26,27 @@ var ErrNotFolded = errors.New("shards: surplus shard not folded")
 // Down: first num_shards is written; then each shard whose id is a decimal number from numShards on
 // is folded into one below it. One commit deletes it, on the condition that it is still as it was
 // read, and adds to the other shard what it held in all its fields, also those of other counters in
-// the same shards. No lock is held while anything is read. Shards with other ids, an app's own, are
-// left alone; [Counter.Renumber] folds them too.
+// the same shards. Shards with other ids, an app's own, are left alone; [Counter.Renumber] folds
+// them too.
 //
 // A client that still uses the old number and sets with merge, as this package does for up to a
 // minute, creates a surplus shard again. It counts like any other, and the next Resize with the
-// same number folds it. A client that only updates a shard which is gone gets NOT_FOUND, loses
-// nothing unnoticed, and has to read num_shards again.
+// same number folds it. A client that only updates a shard which is gone gets NOT_FOUND, and has to
+// read num_shards again.
 //
 // A shard is not folded if that would lose something: if one of its fields is not a finite number
 // (subcollections do not count), or if each shard below would leave the range of an int64, or holds
 // something else than a number. Resize folds all others and returns an error that matches
 // [ErrNotFolded]. Integers stay integers; a sum of doubles is rounded as always.
 //
-// # Atomicity and retries
+// After an error some shards may be created or folded, and the total is right. Calling again with
+// the same number is harmless and finishes the work. A fold cannot be applied twice. Concurrent
+// calls with different numbers leave the total right and either number declared; call again once
+// they are done. If a surplus shard is written all the time, Resize tries until ctx ends.
 //
-// Each fold is atomic, the whole is not: after an error some shards may be created or folded, and
-// the total is right. Calling again with the same number is harmless and finishes the work. A lost
-// answer is harmless too: a fold cannot be applied twice. Concurrent calls with different numbers
-// leave the total right and either number declared; call again once they are done. If a surplus
-// shard is written all the time, Resize tries until ctx ends.
-//
-// The counter document gets num_shards, or numShards if that is what it has, or both; a value that
-// is no number of shards is replaced. With [NumShards] there is no counter document to write:
-// numShards must be the number given there, and only the folding is done. A counter of votes is
-// refused with [ErrOncePerUser].
+// The counter document gets num_shards, or numShards if that is what it has, or both. With
+// [NumShards] there is none to write: numShards must be the number given there, and only the
+// folding is done. A counter of votes is refused with [ErrOncePerUser].
 //
 // Resize bills one read and one write for the counter document; up, one write per new shard; then
 // one read per shard, and for each that it folds two reads, one write and one delete.
@@ -59,10 +55,9 @@ func (c *Counter) Resize(ctx context.Context, numShards int) error {
 }
 
 // Renumber is [Counter.Resize] that folds shards of every id: afterwards all shards are 0 to
-// numShards-1, but for those that clients have written since. It is for counters whose shards have
-// random ids, more with each client, such as those of Firebase's firestore-counter extension. A
-// client that goes on writing such a shard creates it again; it counts, and the next Renumber folds
-// it.
+// numShards-1, but for those that clients have written since, which count and are folded by the
+// next call. It is for counters whose shards have random ids, more with each client, such as those
+// of Firebase's firestore-counter extension.
 //
 // The extension's own partial sums, documents whose field _updates_ lists amounts, are folded as
 // what they add up to. A shard with anything but finite numbers, nested fields say, is left where
@@ -72,8 +67,7 @@ func (c *Counter) Renumber(ctx context.Context, numShards int) error {
 	return c.resize(ctx, numShards, true)
 }
 
-// resize changes the number of shards. It folds surplus shards, and with every also those whose ids
-// are no decimal numbers.
+// resize folds surplus shards, and with every also those whose ids are no decimal numbers.
 func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 	n := int64(numShards)
 	if err := c.checkNumShards("resize", n); err != nil {
@@ -108,8 +102,8 @@ func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 	return errors.Join(left...)
 }
 
-// redeclare creates the shards that will be new, and then has the counter document say n in each
-// field in which it says a number of shards.
+// redeclare creates the shards that will be new, and then has the counter document say n wherever
+// it says a number of shards.
 func (c *Counter) redeclare(ctx context.Context, n int64) error {
 	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.doc})
 	if err != nil {
@@ -147,7 +141,7 @@ func shardNumber(shard *firestore.DocumentRef) (int64, bool) {
 	return number, err == nil && number >= 0 && strconv.FormatInt(number, 10) == shard.ID
 }
 
-// foldAttempts is how often a fold is tried when it fails for another reason than that a client was
+// foldAttempts is how often a fold is tried when it fails for another reason than a client that was
 // faster.
 const foldAttempts = 3
 
@@ -225,13 +219,13 @@ func numbers(surplus *firestore.DocumentSnapshot) (map[string]Total, error) {
 	return amounts, nil
 }
 
-// farFromBounds is how far from 0 an integer may come without its shard being watched for the
-// bounds of int64, at which Firestore's increments saturate: clients cannot add the rest while a
+// farFromBounds is how far from 0 an integer may come without its shard having to stay as it was
+// read: clients cannot add the rest to the bounds of int64, at which increments saturate, while a
 // fold is on its way.
 const farFromBounds = 1 << 62
 
 // room reports, by an error, whether the shard kept cannot take the amounts without loss, and
-// whether it would come near the bounds of int64, so that it must stay as it was read.
+// whether it would come farther than farFromBounds.
 func room(amounts map[string]Total, kept *firestore.DocumentSnapshot) (near bool, err error) {
 	for field, amount := range amounts {
 		held, ok := totalOf(kept.Data()[field])

@@ -42,8 +42,6 @@ type RollUp struct {
 // other error reports a total that the map does not name, because its as_of says nothing about
 // that; a total or an as_of of another type; and a counter whose roll-up is unknown because New was
 // not told by [RollUpAt].
-//
-// RollUp changes nothing, so the SDK's retries and the caller's are harmless.
 func (c *Counter) RollUp(ctx context.Context) (RollUp, error) {
 	if err := c.rollUpKnown(); err != nil {
 		return RollUp{}, err
@@ -69,23 +67,19 @@ func RollUpIn(doc *firestore.DocumentSnapshot, field string) (RollUp, error) {
 	if !doc.Exists() {
 		return RollUp{}, fmt.Errorf("%w: %s", ErrNoRollUp, doc.Ref.Path)
 	}
-
-	value := func(field string) any {
-		v, _ := doc.DataAtPath(firestore.FieldPath{field}) // nil if there is none
-		return v
-	}
-	if value(document.TallyField) == nil {
+	fields := doc.Data()
+	if fields[document.TallyField] == nil {
 		return RollUp{}, fmt.Errorf("%w: %s has no field %q", ErrNoRollUp, doc.Ref.Path, document.TallyField)
 	}
-	tally := document.DecodeTally(value(document.TallyField))
-	total, ok := totalOf(value(field))
+	tally := document.DecodeTally(fields[document.TallyField])
+	total, ok := totalOf(fields[field])
 	switch {
 	case !tally.Covers(field):
 		return RollUp{}, fmt.Errorf("shards: roll-up %s holds the totals %q, not %q", doc.Ref.Path, tally.Totals, field)
 	case tally.AsOf.IsZero():
 		return RollUp{}, fmt.Errorf("shards: roll-up %s: as_of of its %s is not a timestamp", doc.Ref.Path, document.TallyField)
 	case !ok:
-		return RollUp{}, fmt.Errorf("shards: roll-up %s: field %q is %#v, want a number", doc.Ref.Path, field, value(field))
+		return RollUp{}, fmt.Errorf("shards: roll-up %s: field %q is %#v, want a number", doc.Ref.Path, field, fields[field])
 	}
 	return RollUp{Total: total, NumShards: int(tally.NumShards), AsOf: tally.AsOf, ReadTime: doc.ReadTime}, nil
 }

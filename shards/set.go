@@ -13,9 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrOutOfRange is returned by [Counter.Set], [Counter.SetFloat] and [Counter.Import] when
-// increments cannot bring the counter to the wanted total without losing something. Nothing was
-// changed.
+// ErrOutOfRange is returned by [Counter.Set], its kin and [Counter.Carry] when increments cannot
+// bring the counter to the wanted total without losing something. Nothing was changed.
 var ErrOutOfRange = errors.New("shards: out of range")
 
 // A Replacement is what [Counter.Set] and its kin did: at AsOf the counter's total was Was, and it
@@ -29,21 +28,17 @@ type Replacement struct {
 
 // Set gives the counter another total, while clients go on incrementing. It reads all shards in one
 // snapshot and adds to each what brings it to 0, and total to one of them. An increment that lands
-// meanwhile is not erased: it counts on top of total, as the [Replacement] says.
-//
-// # Atomicity
+// meanwhile counts on top of total, as the [Replacement] says.
 //
 // A counter of up to 498 shards that are not 0 is changed in one commit: a snapshot shows the old
 // total or the new one, and so does the roll-up. A larger one takes one commit for each 499 shards,
 // and shows totals in between until the last.
 //
-// # Errors and retries
-//
-// Each commit is applied once at most, however often it is sent, by a token document like those of
-// [Counter.IncrementOnce]; so Set itself sends a commit again that nothing answered. If it returns
-// an error all the same (ctx ended, say), some of the commits may have been applied. Call again:
-// that takes a new snapshot, whose time is the new AsOf. Concurrent calls with different totals
-// leave a total that is neither's; call again.
+// Each commit is applied once at most, by a token document like those of [Counter.IncrementOnce];
+// so Set itself sends a commit again that nothing answered. If it returns an error all the same
+// (ctx ended, say), some of the commits may have been applied. Call again: that takes a new
+// snapshot, whose time is the new AsOf. Concurrent calls with different totals leave a total that
+// is neither's; call again.
 //
 // [ErrOutOfRange] says that nothing was sent, because something could be lost: a total beyond ±2^62
 // leaves increments too little room in an int64; a shard that is the smallest int64, NaN or
@@ -76,14 +71,13 @@ func (c *Counter) set(ctx context.Context, total Total) (Replacement, error) {
 // Import is [Counter.Set] to the source's number, for an app that begins with a distributed counter
 // late. The source is read in the same snapshot as the shards. So if clients already write the
 // source's documents and the shards in one transaction or batch, counter and source agree from then
-// on, although clients never stopped. If they write them one after the other, whatever is under way
-// at AsOf is counted in neither or both: stop them, or [Counter.Verify] and import again at a quiet
-// time. Importing again is harmless: it replaces, and never adds.
+// on. If they write them one after the other, whatever is under way at AsOf is counted in neither
+// or both: stop them, or [Counter.Verify] and import again at a quiet time. Importing again is
+// harmless: it replaces, and never adds.
 //
 // Each check gets what Import is about to do, once, after the snapshot and before anything is
-// written. If one returns an error, Import returns that, and nothing was changed.
-//
-// A counter of votes is refused with [ErrOncePerUser].
+// written. If one returns an error, Import returns that, and nothing was changed. A counter of
+// votes is refused with [ErrOncePerUser].
 func (c *Counter) Import(ctx context.Context, source Source, checks ...func(Replacement) error) (Replacement, error) {
 	return c.replace(ctx, source, false, checks...)
 }
@@ -95,18 +89,14 @@ const maxTotal = 1 << 62
 // replace makes the counter's total what the source says, if the checks return no error. A counter
 // of votes it empties, if that is allowed, and else refuses.
 func (c *Counter) replace(ctx context.Context, source Source, empties bool, checks ...func(Replacement) error) (Replacement, error) {
-	if c.err != nil {
-		return Replacement{}, c.err
-	}
 	var r Replacement
 	var additions []addition
 	var votes []*firestore.DocumentSnapshot
-	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot) error {
+	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot) (err error) {
 		r = Replacement{AsOf: readTime(doc)}
 		if err := c.notVotes(doc); err != nil && !empties {
 			return err
 		}
-		var err error
 		if r.Now, err = source.read(ctx, tx); err != nil {
 			return err
 		}

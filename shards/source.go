@@ -76,34 +76,29 @@ func (v Verification) Equal() bool {
 	return v.Counter == v.Source
 }
 
-// Verify compares the counter with a source, both read in one snapshot, so that a difference is no
-// matter of timing: if the app writes the source's documents and the shards in one transaction or
-// batch, the two agree in every snapshot.
+// Verify compares the counter with a source, both read in one snapshot: if the app writes the
+// source's documents and the shards in one transaction or batch, the two agree in every snapshot.
 //
 // A difference is no error. Verify changes nothing and takes no locks. It bills one read per 1,000
 // shards, one for the snapshot's time, and the source's.
 func (c *Counter) Verify(ctx context.Context, source Source) (Verification, error) {
-	if c.err != nil {
-		return Verification{}, c.err
-	}
 	var v Verification
-	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot) error {
+	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot) (err error) {
 		v.AsOf = readTime(doc)
-		var err error
 		if v.Source, err = source.read(ctx, tx); err != nil {
 			return err
 		}
 		v.Counter, err = c.sum(ctx, tx)
 		return err
 	})
-	if err != nil {
-		return Verification{}, err
-	}
-	return v, nil
+	return v, err
 }
 
 // snapshot calls f with a read-only transaction and the counter document in it.
 func (c *Counter) snapshot(ctx context.Context, f func(context.Context, *firestore.Transaction, *firestore.DocumentSnapshot) error) error {
+	if c.err != nil {
+		return c.err
+	}
 	return c.client.RunTransaction(ctx, func(ctx context.Context, tx *firestore.Transaction) error {
 		docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
 		if err != nil {

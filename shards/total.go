@@ -28,8 +28,8 @@ func totalOf(v any) (Total, bool) {
 	return Total{}, false
 }
 
-// Int64 returns the total as an integer, exact in the whole range of an int64. If the total is a
-// double it returns 0 and false: when a shard holds a double, or when the shards' integers add up
+// Int64 returns the total as an integer, exact in the whole range of an int64. It returns 0 and
+// false if the total is a double: when a shard holds a double, or when the shards' integers add up
 // to more than an int64 can hold.
 func (t Total) Int64() (n int64, ok bool) {
 	return t.integer, !t.isDouble
@@ -85,13 +85,13 @@ func (t Total) String() string {
 //
 // The sum is an integer as long as all shards hold integers and it fits an int64, else a double.
 // Doubles are rounded as they are added. A shard without the field, or with something else than a
-// number in it, adds nothing. One shard that is NaN or infinite makes the sum NaN or infinite, and
-// Get returns that as it is: the total that Tally publishes leaves such a shard out.
+// number in it, adds nothing. One shard that is NaN or infinite makes the sum NaN or infinite: the
+// total that Tally publishes leaves such a shard out.
 //
 // Get bills one read per 1,000 index entries, that is shards, and at least one:
 // https://firebase.google.com/docs/firestore/query-data/aggregation-queries#pricing. It needs the
 // field to be indexed, as fields are unless exempted; otherwise Firestore answers
-// FAILED_PRECONDITION. It changes nothing, so the SDK's retries and the caller's are harmless.
+// FAILED_PRECONDITION.
 func (c *Counter) Get(ctx context.Context) (Total, error) {
 	if c.err != nil {
 		return Total{}, c.err

@@ -93,10 +93,7 @@ func version() string {
 }
 
 func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Show which version of Tally this is",
-		Example: "  tally version",
-		Run:     func(c *cobra.Command, _ []string) { fmt.Fprintf(c.OutOrStdout(), "tally %s\n", version()) },
-	}
+	c := newCommand("version")
+	c.Run = func(c *cobra.Command, _ []string) { fmt.Fprintf(c.OutOrStdout(), "tally %s\n", version()) }
+	return c
 }

@@ -36,22 +36,7 @@ func auditCommand() *cobra.Command {
 	var repair, prune bool
 	var grace time.Duration
 	var concurrency int
-	c := &cobra.Command{
-		Use:   "audit",
-		Short: "Compare all roll-ups with their shards, and repair them",
-		Long: `Compare the roll-up of every counter with its shards, each in one snapshot, as the scheduled function does,
-from the first counter to the last. It names what differs and exits with status 1. With --repair it brings
-that up to date, removes roll-ups of counters that have been gone for over an hour, and needs the role
-` + user + `. It bills about 5 reads a counter.
-
-A difference may be a change whose event is on its way, so it is looked at again when --grace is over.
-
-The first line says which routes are taken. They are never assumed for a repair, because a roll-up that no
-route has shards for is set to 0. A roll-up that other routes made is counted as rerouted, and left alone.`,
-		Example: `  tally audit --project my-project
-  tally audit --project my-project --repair
-  tally audit --json | jq .drift`,
-	}
+	c := newCommand("audit")
 	f := c.Flags()
 	f.BoolVar(&repair, "repair", false, "repair what differs")
 	f.BoolVar(&prune, "prune", false, "find totals that earlier routes left too; with --repair they are deleted, so first see that no revision with those routes runs, and that the app has not taken such a field over")
@@ -116,7 +101,6 @@ func (t *target) audit(ctx context.Context, routes rollup.Routes, o rollup.Audit
 	return r, err
 }
 
-// tellRoutes says which routes are taken.
 func (t *target) tellRoutes() {
 	if t.from != assumed { // else configure has said so
 		fmt.Fprintf(t.logs, "routes, %s: %s\n", t.from, strings.ReplaceAll(t.config.Routes.String(), "\n", "; "))

@@ -35,7 +35,7 @@ func (b *backfill) source() (shards.Source, error) {
 		}
 		return shards.FieldOf(doc, b.from), nil
 	}
-	if err := checkIDs(b.documents, strings.Split(b.documents, "/")); err != nil {
+	if err := checkIDs(b.documents); err != nil {
 		return shards.Source{}, fmt.Errorf("--documents: %w", err)
 	}
 	collection := b.client.Collection(b.documents)
@@ -47,7 +47,7 @@ func (b *backfill) source() (shards.Source, error) {
 
 // doc returns the document that --document names.
 func (b *backfill) doc() (*firestore.DocumentRef, error) {
-	if err := checkIDs(b.document, strings.Split(b.document, "/")); err != nil {
+	if err := checkIDs(b.document); err != nil {
 		return nil, fmt.Errorf("--document: %w", err)
 	}
 	if doc := b.client.Doc(b.document); doc != nil {
@@ -62,22 +62,7 @@ var errDiffer = errors.New("the totals differ")
 func importCommand() *cobra.Command {
 	var check bool
 	b := backfill{target: target{makes: true, endless: true, reads: func() bool { return check }}}
-	c := &cobra.Command{
-		Use:   "import COUNTER",
-		Short: "Set a counter to a total that the database already knows, or compare them",
-		Long: `Set a counter to the number of documents in a collection, or to a number that a document holds, for an app
-that begins with Tally late. The counter need not exist. Importing again replaces, and never adds; it asks
-before an empty collection, which may be a mistyped one, replaces a total that is not 0.
-
-Both are read in one snapshot: if clients write the documents and the shards in one batch or transaction, they
-need not stop.` + replaceLong + `
-
-With --check it compares the two in one snapshot, changes nothing, and exits with status 1 if they differ.
-That needs only the role ` + viewer + `.`,
-		Example: `  tally import likes --documents posts/7/likes
-  tally import likes --documents posts/7/likes --check
-  tally import likes --document posts/7 --from likes`,
-	}
+	c := newCommand("import COUNTER")
 	c.Flags().StringVar(&b.documents, "documents", "", "the number of documents in this collection, such as posts/7/likes")
 	b.flags(c)
 	c.MarkFlagsMutuallyExclusive("documents", "document")
@@ -129,16 +114,7 @@ func (b *backfill) check(ctx context.Context, c counter, s *shards.Counter, sour
 
 func carryCommand() *cobra.Command {
 	b := backfill{target: target{makes: true}}
-	c := &cobra.Command{
-		Use:   "carry COUNTER",
-		Short: "Add a total that something else counted until now, once",
-		Long: `Add to a counter what a field of a document holds: a total that a trigger, or Firebase's firestore-counter
-extension, counted until now, while clients already increment the shards. tally import replaces the counter's
-total; this adds to it in one commit, and once, however often it is repeated. If the field has changed since,
-the change is added. docs/migrate.md shows when to use it. The counter need not exist.`,
-		Example: `  tally carry likes --document posts/7 --from likes
-  tally carry hello --document pages/hello --from visits --routes 'pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits'`,
-	}
+	c := newCommand("carry COUNTER")
 	b.flags(c)
 	c.MarkFlagsOneRequired("document")
 	return b.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, _ []string) error {

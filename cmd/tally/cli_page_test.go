@@ -35,7 +35,7 @@ func TestCommandLinePage(t *testing.T) {
 func commandLinePage(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("# The command line\n\n`go install ./cmd/tally` in a clone installs `tally`.\n\n")
-	b.WriteString(paragraphs(root.Long) + indented(root.Example))
+	b.WriteString(paragraphs(root.Long) + root.Example + "\n")
 	b.WriteString("\n`tally COMMAND --help` says all of a command, with examples. These are the commands, and the flags with their defaults.\n")
 	for _, g := range root.Groups() {
 		fmt.Fprintf(&b, "\n## %s\n\n| command | what it does | flags |\n| --- | --- | --- |\n", strings.TrimSuffix(g.Title, ":"))
@@ -86,11 +86,24 @@ func paragraphs(text string) string {
 	return b.String()
 }
 
-func unindented(text string) string {
-	return strings.ReplaceAll(strings.TrimPrefix(text, "  "), "\n  ", "\n")
-}
-
-// indented returns examples as the docs have commands, each of which TestDocs runs.
-func indented(text string) string {
-	return "    " + strings.ReplaceAll(unindented(text), "\n", "\n    ") + "\n"
+// Every page of help is a command's. newCommand makes sure of the opposite.
+func TestHelpPages(t *testing.T) {
+	names := map[string]bool{}
+	var note func(c *cobra.Command)
+	note = func(c *cobra.Command) {
+		names[c.Name()+".md"] = true
+		for _, below := range c.Commands() {
+			note(below)
+		}
+	}
+	note(rootCommand())
+	pages, err := help.ReadDir("help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if !names[page.Name()] {
+			t.Errorf("help/%s is no command's", page.Name())
+		}
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"cloud.google.com/go/firestore"
 	"github.com/agext/levenshtein"
@@ -29,8 +28,7 @@ type counter struct {
 // counter returns the counter of an argument.
 func (t *target) counter(arg string) (counter, error) {
 	routes := t.config.Routes
-	ids := strings.Split(arg, "/")
-	if err := checkIDs(arg, ids); err != nil {
+	if err := checkIDs(arg); err != nil { // with invalid bytes the SDK would try for ever
 		return counter{}, err
 	}
 	for _, r := range routes {
@@ -62,20 +60,14 @@ func (t *target) counter(arg string) (counter, error) {
 	case len(found) > 1:
 		return counter{}, fmt.Errorf("%s has several counters: name the roll-up of one, such as %s or %s", arg, found[0].RollUp, found[1].RollUp)
 	}
-	return t.byID(arg, ids)
+	return t.byID(arg, strings.Split(arg, "/"))
 }
 
-// checkIDs returns an error if an id of a path cannot be one in Firestore
-// (https://firebase.google.com/docs/firestore/quotas#collections_documents_and_fields).
-func checkIDs(path string, ids []string) error {
-	for _, id := range ids {
-		switch {
-		case id == "" || !utf8.ValidString(id): // with such bytes the SDK would try for ever
-			return fmt.Errorf("%q is not a path; want one such as counters/likes", path)
-		case len(id) > 1500:
-			return fmt.Errorf("an id of %d bytes is too long: Firestore takes up to 1,500", len(id))
-		case id == "." || id == ".." || len(id) >= 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__"):
-			return fmt.Errorf("%q cannot be an id: Firestore takes no . and no .., and keeps __names__ for itself", id)
+// checkIDs returns an error if an id of a path cannot be one in Firestore.
+func checkIDs(path string) error {
+	for id := range strings.SplitSeq(path, "/") {
+		if err := rollup.CheckID(id); err != nil {
+			return fmt.Errorf("%q is not a path such as counters/likes: an id %w", path, err)
 		}
 	}
 	return nil

@@ -19,11 +19,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// counterCommands returns the commands on counters.
 func counterCommands() []*cobra.Command {
 	return []*cobra.Command{
 		createCommand(), incrementCommand(), getCommand(), watchCommand(), listCommand(), resizeCommand(), setCommand(),
-		importCommand(), carryCommand(), freezeCommand(), unfreezeCommand(), deleteCommand(), auditCommand(), dashboardCommand(),
+		importCommand(), carryCommand(), deleteCommand(), auditCommand(), dashboardCommand(),
+		freezeCommand("freeze COUNTER", true, (*shards.Counter).Freeze), freezeCommand("unfreeze COUNTER", false, (*shards.Counter).Unfreeze),
 	}
 }
 
@@ -31,17 +31,7 @@ func createCommand() *cobra.Command {
 	t := target{makes: true, adds: true, endless: true}
 	var n int
 	var oncePerUser bool
-	c := &cobra.Command{
-		Use:   "create COUNTER",
-		Short: "Create a counter and its shards",
-		Long: `Create a counter with all its shards, each 0. A counter that exists loses nothing, and one with another
-number of shards is refused. Apps that create shards when they first use them need it for votes only: with
---once-per-user, firestore.rules let each user write one shard, the user's own, to 1 and back to 0.`,
-		Example: `  tally create likes
-  tally create likes --num-shards 50
-  tally create posts/7/counters/likes --routes 'posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : count'
-  tally create votes --once-per-user`,
-	}
+	c := newCommand("create COUNTER")
 	c.Flags().IntVar(&n, "num-shards", shards.DefaultNumShards, "number of shards; each sustains about one increment a second")
 	c.Flags().BoolVar(&oncePerUser, "once-per-user", false, "a counter of votes: each user has one; not for a counter that has counted anything")
 	t.asks(c, fmt.Sprintf("create more than %d shards without a question", manyShards))
@@ -91,17 +81,7 @@ func (t *target) mayGrow(ctx context.Context, c counter, r *rollup.Route, was, n
 func incrementCommand() *cobra.Command {
 	t := target{adds: true}
 	var by, token string
-	c := &cobra.Command{
-		Use:   "increment COUNTER",
-		Short: "Add to a counter",
-		Long: `Add to one shard of a counter, picked at random, and show the total of all. The total bills one read per
-1,000 shards. With --once the counter is incremented once, however often the command is repeated with one
-token.`,
-		Example: `  tally increment likes
-  tally increment likes --by -3
-  tally increment likes --once order-4711
-  tally increment posts/7 --total views --routes 'posts/{post}/shards/{shard} -> posts/{post} : likes, views : existing'`,
-	}
+	c := newCommand("increment COUNTER")
 	c.Flags().StringVar(&by, "by", "1", "how much to add; an integer, or a decimal with a point, such as 0.5, which makes the total a double")
 	c.Flags().StringVar(&token, "once", "", "token of this increment; it is remembered for a week, and longer without a TTL policy on increment_tokens")
 	once := c.Flags().Lookup("once")
@@ -159,15 +139,7 @@ func numberIn(text string) (any, error) {
 
 func getCommand() *cobra.Command {
 	var t target
-	c := &cobra.Command{
-		Use:   "get COUNTER",
-		Short: "Show a counter's totals and its roll-up",
-		Long: `Show in one snapshot what a counter's shards add up to now, or how many documents there are, and what its
-roll-up says. It bills one read per 1,000 shards for each total, and a few more.`,
-		Example: `  tally get likes
-  tally get posts/7 --routes 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'
-  tally get likes --json | jq .totals.count`,
-	}
+	c := newCommand("get COUNTER")
 	return t.counterCommand(c, viewer, func(ctx context.Context, c counter, _ []string) error {
 		snapshot, err := t.store.View(ctx, c.Counter)
 		if err != nil {
@@ -218,19 +190,7 @@ func (t *target) lacking(ctx context.Context, c counter, sum rollup.Totals) (not
 func resizeCommand() *cobra.Command {
 	t := target{endless: true}
 	var renumber bool
-	c := &cobra.Command{
-		Use:   "resize COUNTER NUM_SHARDS",
-		Short: "Change the number of shards, up or down",
-		Long: `Change a counter's number of shards while clients go on incrementing. The total is the same in every
-snapshot. Downwards, each surplus shard is folded into another in one commit. Clients must learn the new
-number: Tally's rules refuse them other shards. Under other rules they may create a surplus shard again, which
-counts, and which the next resize folds.
-
-Shards with other ids than numbers stay. With --renumber they are folded too: for apps in which each client
-writes a shard of its own, such as those of Firebase's firestore-counter extension.`,
-		Example: `  tally resize likes 50
-  tally resize pages/hello 10 --renumber --routes 'pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits'`,
-	}
+	c := newCommand("resize COUNTER NUM_SHARDS")
 	t.asks(c, fmt.Sprintf("grow beyond %d shards without a question", manyShards))
 	c.Flags().BoolVar(&renumber, "renumber", false, "fold all shards but 0 to NUM_SHARDS-1, whatever their ids")
 	return t.sourceCommand(c, func(ctx context.Context, c counter, r *rollup.Route, args []string) error {
@@ -259,7 +219,6 @@ writes a shard of its own, such as those of Firebase's firestore-counter extensi
 	})
 }
 
-// printReplacement prints what became of a total.
 func (t *target) printReplacement(c counter, r shards.Replacement) error {
 	return t.print(map[string]any{"counter": c.path, "was": numeral{r.Was}, "total": numeral{r.Now}, "as_of": r.AsOf},
 		"%s\t%v\twas %v\tas of %s", c.path, r.Now, r.Was, stamp(r.AsOf))
@@ -268,23 +227,9 @@ func (t *target) printReplacement(c counter, r shards.Replacement) error {
 // replaceKept is what is true of a total that was being replaced.
 const replaceKept = "The total may be one in between, until the same command has come to its end."
 
-const replaceLong = `
-
-Increments that land meanwhile count on top. Up to 498 shards are replaced in one commit. A larger counter
-shows totals in between until the last commit.`
-
 func setCommand() *cobra.Command {
 	t := target{endless: true}
-	c := &cobra.Command{
-		Use:   "set COUNTER NUMBER",
-		Short: "Give a counter another total",
-		Long: `Give a counter another total, an integer or a decimal with a point, by compensating increments, and say
-what it was. It asks before it replaces a total that is not 0. If the counter is once per user, 0 deletes all
-votes.` + replaceLong,
-		Example: `  tally set likes 1200
-  tally set likes 0 --yes
-  tally set likes -5`,
-	}
+	c := newCommand("set COUNTER NUMBER")
 	t.asks(c, "replace a total without a question")
 	return t.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, args []string) error {
 		total, err := numberIn(args[0])

@@ -18,26 +18,13 @@ func dashboardCommand() *cobra.Command {
 	board := dashboard.New()
 	t := target{endless: true, dial: board.DialOptions()}
 	var p page
-	c := &cobra.Command{
-		Use:   "dashboard",
-		Short: "Show all counters live on a page for a browser, until Ctrl-C",
-		Long: `Show all counters live on a page for a browser on this machine, until Ctrl-C: totals, how old they are, increments a second, and the shards
-of the counter that you look at. docs/operations.md says what each number means. It only reads.
-
-It bills one read for each counter when it starts, then one for each roll-up that is written, also while no page is open: for a counter that changes all the
-time 86,400 a day, $0.03. A counter that you look at bills one read for each of its shards, and one for each write to them. The page shows what it has cost.`,
-		Example: `  tally dashboard --project my-project
-  tally dashboard --routes 'posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views'`,
-	}
+	c := newCommand("dashboard")
 	p.define(c, "port", dashboardPort, "the page")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
-		defer p.close()
-		if err := check(p.port()); err != nil {
-			return err
-		}
 		if err := p.open(); err != nil {
 			return err
 		}
+		defer p.listener.Close()
 		if err := t.print(map[string]string{"url": p.url() + "/"}, "The dashboard is at %s/\nStop it with Ctrl-C.", p.url()); err != nil {
 			return err
 		}

@@ -27,28 +27,15 @@ type deletion struct {
 func deleteCommand() *cobra.Command {
 	d := deletion{meter: billing.NewMeter(nil)}
 	d.target = target{endless: true, dial: d.meter.DialOptions(), reads: func() bool { return d.dryRun }}
-	c := &cobra.Command{
-		Use:   "delete [COUNTER]",
-		Short: "Delete a counter and its shards, or all counters of a pattern",
-		Long: `Delete a counter's document and all its shards; up to 499 shards in one commit. Tally's functions take its
-roll-up to 0, and remove it an hour later. A later increment creates a shard again and counts, so freeze the
-counter first; it is frozen until its document is deleted, after the shards.
-
-With --matching delete all counters whose path, as tally ls prints it, matches a pattern, in which * stands
-for any text in one id (the syntax is that of Go's path.Match). Counters without a roll-up are found too;
-those with several sources are not. It lists them with what their shards add up to, says what it costs, and
-asks once.`,
-		Example: `  tally delete likes
-  tally delete --matching 'counters/spam-*' --dry-run`,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 1 || (len(args) == 1) == (d.pattern != ""):
-				return errors.New("name a COUNTER, or counters by --matching")
-			case d.dryRun && d.pattern == "":
-				return errors.New("--dry-run is for --matching")
-			}
-			return nil
-		},
+	c := newCommand("delete [COUNTER]")
+	c.Args = func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 1 || (len(args) == 1) == (d.pattern != ""):
+			return errors.New("name a COUNTER, or counters by --matching")
+		case d.dryRun && d.pattern == "":
+			return errors.New("--dry-run is for --matching")
+		}
+		return nil
 	}
 	d.asks(c, "do not ask")
 	c.Flags().StringVar(&d.pattern, "matching", "", "all counters whose paths match, such as 'counters/spam-*'")

@@ -21,35 +21,10 @@ import (
 
 func demoCommand() *cobra.Command {
 	var d demo
-	c := &cobra.Command{
-		Use:   "demo",
-		Short: "Prove on this machine that the roll-ups are exact, under a load of increments",
-		Long: `Run everything as tally dev does, increment counters from many clients through the Go SDK, and compare each
-roll-up with the increments that were acknowledged. Exits with status 0 only if all are equal. The defaults
-take about half a minute.
-
-The object of --json has these keys:
-
-  increments, acknowledged           asked for; acknowledged to the clients
-  in_doubt                           whose answer was lost: each lets a total be one higher
-  expected, rolled_up, exact         by counter: acknowledged, and what its roll-up holds; whether all are
-                                     equal, but for increments in doubt
-  lag_ms                             from an increment's commit until a snapshot listener sees a roll-up that
-                                     covers it: p50, p99, max
-  quiet_lag_ms                       the same for lone increments on idle counters; absent without any
-  events, redelivered                events of the emulator; further deliveries of them
-  rollup_writes, reads               operations of all functions processes, as Firestore bills them
-  rollups_seen                       roll-ups that the listeners saw; they may miss some
-  writes_per_counter_per_second_max  the most roll-ups of one counter, of those seen, within a second
-  seconds                            of the load, from its first increment after the lone ones to the last
-                                     roll-up`,
-		Example: `  tally demo
-  tally demo --kill --duplicates 0.1 --lost-acks 0.1
-  tally demo --counters 1 --rate 100 --json | jq .lag_ms`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
-			return d.run(c.Context())
-		},
+	c := newCommand("demo")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
+		return d.run(c.Context())
 	}
 	d.stack.define(c)
 	f := c.Flags()
@@ -114,14 +89,13 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer d.stack.clean()
 	project := "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
 	variables := map[string]string{"TALLY_ROUTES": rollup.DefaultRoute, "TALLY_DATABASES": firestore.DefaultDatabaseID}
 	if err := d.stack.configure(ctx, folder, project, "WARN", variables); err != nil { // what goes well needs no line
 		return err
 	}
-	d.stack.lines.open(d.logs, "")
-	defer d.stack.lines.close(d.logs)
+	d.stack.lines.out = d.logs
+	defer d.stack.lines.close()
 	d.stack.Fetch = fetchEmulator(d.logs)
 	d.stack.Say = func(format string, args ...any) { fmt.Fprintf(d.logs, "tally: "+format+"\n", args...) }
 	s, err := localstack.Start(ctx, d.stack.Options)
@@ -136,10 +110,7 @@ func (d *demo) run(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx) // a deadline would end the rate limiter's waits before it is there
 	defer time.AfterFunc(limit, func() { end(late) }).Stop()
 	p := newProgress(d.logs, "creating counters", "increments", d.load.Increments)
-	d.load.Progress = func(stage string, done int) {
-		p.describe(stage)
-		p.at(done, d.load.Increments)
-	}
+	d.load.Stage, d.load.Progress = p.describe, func(done int) { p.at(done, d.load.Increments) }
 	r, err := d.load.Run(ctx, s)
 	p.stop()
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, late) {
@@ -151,19 +122,17 @@ func (d *demo) run(ctx context.Context) error {
 	return d.report(r)
 }
 
-// report prints the result, and returns an error if it is not exact.
 func (d *demo) report(r localstack.Result) error {
-	show := d.printTable
+	var err error
 	if d.json {
-		show = func(r localstack.Result) error { return json.NewEncoder(d.out).Encode(r) }
+		err = json.NewEncoder(d.out).Encode(r)
+	} else {
+		err = d.printTable(r)
 	}
-	if err := show(r); err != nil {
-		return err
+	if err == nil && !r.Exact {
+		err = errInexact
 	}
-	if !r.Exact {
-		return errInexact
-	}
-	return nil
+	return err
 }
 
 func (d *demo) printTable(r localstack.Result) error {

@@ -120,20 +120,7 @@ func deployCommand() *cobra.Command {
 	var d deployment
 	var location string
 	var rules, prune, isNew, terraform bool
-	c := &cobra.Command{
-		Use:   "deploy",
-		Short: "Bring the functions to a project, or bring them up to date",
-		Long: `Bring Tally's functions, their service accounts, triggers, schedule and alerts to a project, or bring them
-up to date. It reads what there is, shows what it would do, and does it by your own gcloud when you agree.
-Running it again changes nothing, goes on after a failure, or updates.
-
-It takes the routes and all other settings from tally.yaml. Without that file they stay as they are deployed;
-at first they are the layout of Firebase's documentation in the database (default). The project's rules stay
-as they are without --rules. docs/deploy.md tells what is created and why, and which roles you need.`,
-		Example: `  tally deploy --project my-project --dry-run --new
-  tally deploy --project my-project
-  tally deploy --project my-project --terraform > main.tf.json`,
-	}
+	c := newCommand("deploy")
 	f := c.Flags()
 	f.BoolVar(&rules, "rules", false, "replace the project's rules by those that the app's firebase.json names, which hold Tally's")
 	f.BoolVar(&prune, "prune", false, "take away routes and databases that are not named any more, and what is in other regions")
@@ -208,16 +195,7 @@ as they are without --rules. docs/deploy.md tells what is created and why, and w
 
 func undeployCommand() *cobra.Command {
 	var d deployment
-	c := &cobra.Command{
-		Use:   "undeploy",
-		Short: "Take away what tally deploy brought to a project",
-		Long: `Take away what tally deploy brought to a project, and nothing else: the functions, their triggers, schedule,
-service accounts and alerts. Counters, shards, roll-ups, rules, indexes, the time to live of increment tokens,
-databases and enabled APIs stay. From then on roll-ups stay as they are, while apps go on incrementing shards;
-tally deploy brings them up to date again.`,
-		Example: `  tally undeploy --project my-project --dry-run
-  tally undeploy --project my-project`,
-	}
+	c := newCommand("undeploy")
 	return d.command(c, func(ctx context.Context) error {
 		if err := d.read(ctx); err != nil {
 			return err

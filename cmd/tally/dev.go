@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/localstack"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
@@ -25,24 +25,13 @@ import (
 
 func devCommand() *cobra.Command {
 	var d dev
-	c := &cobra.Command{
-		Use:   "dev",
-		Short: "Run Firestore, the functions, events and the schedule on this machine until Ctrl-C",
-		Long: `Run everything on this machine until Ctrl-C: Google's Firestore emulator with the security rules, functions processes, the events between
-them, the schedule, and a page that shows all counters live. With FIRESTORE_EMULATOR_HOST set, that emulator is used instead; security rules and port are then its own.
-
-The functions take their configuration from tally.yaml, in this folder or one above it, and from variables of the environment, which win: docs/config.md. The project is that
-of .firebaserc, the security rules are those of firebase.json; without these files, demo-tally and Tally's own.`,
-		Example: `  tally dev
-  tally dev --web
-  TALLY_ROUTES='posts/{post}/shards/{shard} -> rollups/{post} : likes, views' tally dev --instances 1`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
-			if err := d.run(c.Context()); c.Context().Err() == nil {
-				return err
-			}
-			return nil // the user stopped it
-		},
+	c := newCommand("dev")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
+		if err := d.run(c.Context()); c.Context().Err() == nil {
+			return err
+		}
+		return nil // the user stopped it
 	}
 	d.stack.define(c)
 	f := c.Flags()
@@ -76,16 +65,17 @@ func (d *dev) run(ctx context.Context) error {
 	if d.every <= 0 {
 		return fmt.Errorf("--every %v: want more than 0", d.every)
 	}
-	var pages []*page
-	var ports []port
 	for _, p := range []*page{&d.example, &d.dashboard} {
-		if p.on {
-			pages, ports = append(pages, p), append(ports, p.port())
+		if !p.on {
+			continue
 		}
+		if err := p.open(); err != nil {
+			return err
+		}
+		defer p.listener.Close()
 	}
-	defer d.stack.clean()
 	variables := map[string]string{"TALLY_SCHEDULE_PERIOD": d.every.String()}
-	if err := d.stack.configure(ctx, folder, d.project, "DEBUG", variables, ports...); err != nil { // roll-ups are DEBUG
+	if err := d.stack.configure(ctx, folder, d.project, "DEBUG", variables); err != nil { // roll-ups are DEBUG
 		return err
 	}
 	if host := d.stack.Config.EmulatorHost; host != "" {
@@ -93,13 +83,8 @@ func (d *dev) run(ctx context.Context) error {
 			return cmp.Or(err, fmt.Errorf("another tally dev runs on %s for project %s", host, d.project))
 		}
 	}
-	for _, p := range pages {
-		defer p.close()
-		if err := p.open(); err != nil {
-			return err
-		}
-	}
-	defer d.stack.lines.close(d.logs)
+	d.stack.lines.out = d.logs // until the greeting
+	defer d.stack.lines.close()
 	d.stack.Fetch, d.stack.Say = fetchEmulator(d.logs), d.stack.lines.print
 	s, err := localstack.Start(ctx, d.stack.Options)
 	if err != nil {
@@ -112,8 +97,12 @@ func (d *dev) run(ctx context.Context) error {
 // serve runs what belongs to the stack until ctx ends.
 func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 	lines := &d.stack.lines
-	variables := maps.Clone(s.Environment)
-	maps.DeleteFunc(variables, func(name, _ string) bool { return !strings.HasPrefix(name, "TALLY_") })
+	variables := map[string]string{aliveAt: s.RelayAddr}
+	for name, value := range s.Environment {
+		if strings.HasPrefix(name, "TALLY_") {
+			variables[name] = value
+		}
+	}
 	forget, err := noteDev(ctx, s.Addr, d.project, variables)
 	if err != nil {
 		return err
@@ -133,7 +122,7 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 		defer server.Close()
 		go func() { _ = server.Serve(d.example.listener) }() // until Close
 	}
-	lines.open(d.out, d.greeting(s))
+	lines.turnTo(d.out, d.greeting(s))
 	if d.dashboard.on {
 		work.Go(func() {
 			if err := showDashboard(ctx, &d.dashboard, s); err != nil {
@@ -143,7 +132,7 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 	}
 	work.Go(func() { s.Keep(ctx, d.every) })
 	h := &hints{
-		routes: s.Config.Routes, file: filepath.Base(d.stack.Rules), rules: strings.Split(string(d.stack.text), "\n"),
+		routes: s.Config.Routes, file: filepath.Base(s.Rules), rules: strings.Split(d.stack.text, "\n"),
 		say: func(kind, text string) { lines.add(time.Now(), kind, text) },
 	}
 	for _, client := range s.Clients {
@@ -160,7 +149,6 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 	return context.Cause(ctx)
 }
 
-// greeting says what runs and how to use it.
 func (d *dev) greeting(s *localstack.Stack) string {
 	host, port, _ := net.SplitHostPort(s.Addr) // no error: something answers there
 	var b strings.Builder
@@ -207,43 +195,21 @@ func addOne(routes rollup.Routes, database string) string {
 		return ""
 	}
 	route := routes[i]
-	pattern := route.Pattern()
-	ids := make([]string, len(pattern)-1)
-	for i, segment := range pattern[:len(ids)] {
-		ids[i] = segment.Name
-		if segment.Capture {
-			ids[i] = "my-" + segment.Name
-		}
+	collection := above(capture.ReplaceAllString(route.Pattern().String(), "my-$1"))
+	words := []string{collection}
+	if document := above(collection); len(routes) == 1 && document != "" {
+		words[0] = document
 	}
-	counter := strings.Join(ids, "/")
-	if len(routes) == 1 {
-		counter = cmp.Or(above(counter), counter)
-	}
-	args := shellQuoted(counter)
 	if database != firestore.DefaultDatabaseID {
-		args += " --database " + database
+		words = append(words, "--database", database)
 	}
-	total := ""
+	create := deploy.Command{Args: append([]string{os.Args[0], "create"}, words...)}
+	increment := deploy.Command{Args: append([]string{os.Args[0], "increment"}, words...)}
 	if len(route.Totals) > 1 {
-		total = " --total " + shellQuoted(route.Totals[0].Name)
+		increment.Args = append(increment.Args, "--total", route.Totals[0].Name)
 	}
-	return fmt.Sprintf("%s create %s &&\n  %[1]s increment %[2]s%s", thisCommand(), args, total)
+	return create.String() + " &&\n  " + increment.String()
 }
 
-// thisCommand is how a user who started this process starts tally.
-func thisCommand() string {
-	if fromGoRun(os.Args[0]) {
-		return "go run ./cmd/tally"
-	}
-	return shellQuoted(os.Args[0])
-}
-
-var plainWord = regexp.MustCompile(`^[\w/.-]+$`)
-
-// shellQuoted returns the text as one word of a shell command.
-func shellQuoted(text string) string {
-	if plainWord.MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
+// capture matches a capture of a pattern.
+var capture = regexp.MustCompile(`\{([^}]+)\}`)

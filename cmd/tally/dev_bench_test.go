@@ -83,8 +83,7 @@ func benchStack(b *testing.B) (addr, project string) {
 		b.Fatal(err)
 	}
 	project = "demo-bench"
-	f := stackFlags{Options: localstack.Options{Processes: 2, Say: b.Logf}}
-	b.Cleanup(f.clean)
+	f := stackFlags{Options: localstack.Options{Processes: 2, Say: b.Logf}, lines: lines{out: io.Discard}}
 	if err := f.configure(b.Context(), folder, project, "WARN", nil); err != nil {
 		b.Fatal(err)
 	}

@@ -3,10 +3,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -146,49 +144,6 @@ func TestDevRoutes(t *testing.T) {
 	}
 	_ = out.command.Wait() // killed
 	wantNoListeners(t, ports...)
-}
-
-// However many commands ask whether tally dev is alive, the next one is answered too: the system keeps
-// only some hundred connections that nobody takes.
-func TestDevAnswersThatItIsAlive(t *testing.T) {
-	t.Parallel()
-	variables := make(map[string]string)
-	forget, err := noteDev(t.Context(), emulatortest.Addr(t), emulatortest.Project(t), variables)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer forget()
-	conn, err := net.Dial("tcp", variables[aliveAt])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("nobody took the connection: %v", err)
-	}
-}
-
-// Nor may it outlive "go run", which is its parent and does not pass on what kills it.
-func TestDevsParentIsKilled(t *testing.T) {
-	t.Parallel()
-	c := tally(t, "dev", "--every=1h", "--functions-port=0", "--dashboard-port=0", "--project", emulatortest.Project(t)) // it prints nothing by itself, so no broken pipe ends it
-	c.Env = append(c.Env, onShared(t)...)
-	c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `"$0" "$@" & wait`}, c.Args...)
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out := c.follow(t)
-	out.await("Add 1 from here")
-	t.Cleanup(func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }) // fails when nothing is left
-	if err := c.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = c.Wait() // killed
-	for _, url := range regexp.MustCompile(`http://127\.0\.0\.1:(\d+)/RollUpOnWrite`).FindAllStringSubmatch(out.read.String(), -1) {
-		port, _ := strconv.Atoi(url[1])
-		wantNoListeners(t, port)
-	}
 }
 
 // tally dev says once what a newcomer gets wrong: a field that is not the route's, and a client that the

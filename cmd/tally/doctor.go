@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/doctor"
@@ -26,18 +25,7 @@ func doctorCommand() *cobra.Command {
 	var skip []string
 	var asJSON, explain bool
 	var timeout time.Duration
-	c := &cobra.Command{
-		Use:   "doctor",
-		Short: "Check what is deployed in a project",
-		Long: `Compare what is deployed in a project with what tally deploy would set, by tally.yaml or else by the
-functions' variables, and check how it goes and what clients may. It changes nothing. Each ✗ comes with the
-command that mends it; ? is what could not be read. The exit status is 0 if all is well, 1 if something is
-wrong, and 2 if nothing is wrong but not all could be checked. It signs in as gcloud is, or where there is no
-gcloud or GOOGLE_APPLICATION_CREDENTIALS is set, by application default credentials.`,
-		Example: `  tally doctor --project my-project
-  tally doctor --project my-project --json | jq -r '.checks[].problems[]?.remedy[]?'
-  tally doctor --explain`,
-	}
+	c := newCommand("doctor")
 	f := c.Flags()
 	f.StringVar(&project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
 	f.StringSliceVar(&skip, "skip", nil, "names of checks to leave out")
@@ -81,12 +69,10 @@ func examine(ctx context.Context, flag string, skip []string) (findings []doctor
 	if err != nil {
 		return nil, "", err
 	}
-	var names []string
-	for _, c := range doctor.Checks {
-		names = append(names, c.Name)
-	}
-	if i := slices.IndexFunc(skip, func(name string) bool { return !slices.Contains(names, name) }); i >= 0 {
-		return nil, "", fmt.Errorf("--skip %s: there is no such check; there are %s", skip[i], strings.Join(names, ", "))
+	for _, name := range skip {
+		if !slices.ContainsFunc(doctor.Checks, func(c doctor.Check) bool { return c.Name == name }) {
+			return nil, "", fmt.Errorf("--skip %s: there is no such check; tally doctor --explain tells of all", name)
+		}
 	}
 	at, err := endpointsOf(ctx).signIn(ctx, project)
 	if err != nil {

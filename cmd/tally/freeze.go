@@ -10,29 +10,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func freezeCommand() *cobra.Command {
-	return frozenCommand(true, (*shards.Counter).Freeze, &cobra.Command{
-		Use:   "freeze COUNTER",
-		Short: "Close a counter to clients",
-		Long: `Close a counter to clients: write frozen: true into its document, which is created if it is missing.
-Tally's rules then refuse every client's write to the shards, at once. Rules of your own do so if they read
-that field (docs/recipes.md). Totals stay readable. Rules do not bind servers and this command line.`,
-		Example: `  tally freeze votes`,
-	})
-}
-
-func unfreezeCommand() *cobra.Command {
-	return frozenCommand(false, (*shards.Counter).Unfreeze, &cobra.Command{
-		Use:     "unfreeze COUNTER",
-		Short:   "Open a frozen counter to clients again",
-		Long:    "Open a counter to clients again that tally freeze has closed.",
-		Example: `  tally unfreeze votes`,
-	})
-}
-
-func frozenCommand(frozen bool, say func(*shards.Counter, context.Context) error, c *cobra.Command) *cobra.Command {
+// freezeCommand returns the command freeze or unfreeze, which say does.
+func freezeCommand(use string, frozen bool, say func(*shards.Counter, context.Context) error) *cobra.Command {
 	t := target{adds: true}
-	return t.counterCommand(c, user, func(ctx context.Context, c counter, _ []string) error {
+	return t.counterCommand(newCommand(use), user, func(ctx context.Context, c counter, _ []string) error {
 		r, err := c.source()
 		collection := c.sources[0].Shards(c.Counter)
 		switch {

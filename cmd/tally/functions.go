@@ -10,12 +10,9 @@ import (
 // Tally's functions.
 func functionsCommand() *cobra.Command {
 	var port int
-	c := &cobra.Command{
-		Use:    "functions",
-		Short:  "Serve the functions, for tally dev and tally demo",
-		Hidden: true,
-		RunE:   func(*cobra.Command, []string) error { return localstack.Serve(port) },
-	}
+	c := newCommand("functions")
+	c.Hidden = true
+	c.RunE = func(*cobra.Command, []string) error { return localstack.Serve(port) }
 	c.Flags().IntVar(&port, "port", 0, "port to serve at; 0: any that is free")
 	return c
 }

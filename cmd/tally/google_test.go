@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,7 +65,8 @@ func (c cloud) tally(args ...string) (printed string, status int) {
 	c.t.Helper()
 	var out bytes.Buffer
 	synctest.Test(c.t, func(t *testing.T) {
-		status = runAt(t.Context(), endpoints{apis: c.REST(), rules: c.REST(), firestore: c.firestore}, args, &out, &out)
+		at := endpoints{apis: c.REST(), rules: c.REST(), firestore: c.firestore}
+		status = run(context.WithValue(t.Context(), endpointsKey{}, at), args, &out, &out)
 	})
 	return out.String(), status
 }

@@ -179,7 +179,7 @@ func (h *hints) refused(r emulator.Refusal) {
 	for _, n := range r.Lines {
 		line := fmt.Sprintf(" line %d", n)
 		if 1 <= n && n <= len(h.rules) {
-			line += ": " + shortened(strings.TrimSpace(h.rules[n-1]))
+			line += ": " + strings.TrimSpace(h.rules[n-1])
 		}
 		lines = append(lines, line)
 	}
@@ -188,13 +188,4 @@ func (h *hints) refused(r emulator.Refusal) {
 		by = "no rule of " + h.file + " allows it"
 	}
 	h.say("refused requests", shown(fmt.Sprintf("refused: %s of %s by %s; %s", r.Method, path, who, by)))
-}
-
-// shortened returns the text if it is short, or its beginning.
-func shortened(text string) string {
-	const most = 80
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return text
 }

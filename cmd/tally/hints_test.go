@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -74,14 +75,15 @@ func TestHints(t *testing.T) {
 
 func TestAddOne(t *testing.T) {
 	for _, test := range []struct{ routes, database, want string }{
-		{rollup.DefaultRoute, "(default)", "go run ./cmd/tally create counters/my-counter &&\n  go run ./cmd/tally increment counters/my-counter"},
+		{rollup.DefaultRoute, "(default)", "TALLY create counters/my-counter &&\n  TALLY increment counters/my-counter"},
 		{"a/{b}/c/{d} -> a/{b} : count() : existing", "(default)", ""},
 		{"a/{b}/c/{d} -> a/{b} : count() : existing; a/{e f}/it's/{d} -> t/{e f} : n, m", "other",
-			`go run ./cmd/tally create 'a/my-e f/it'\''s' --database other &&` + "\n  " + `go run ./cmd/tally increment 'a/my-e f/it'\''s' --database other --total n`},
-		{"shards/{shard} -> totals/all : n", "(default)", "go run ./cmd/tally create shards &&\n  go run ./cmd/tally increment shards"},
+			`TALLY create 'a/my-e f/it'\''s' --database other &&` + "\n  " + `TALLY increment 'a/my-e f/it'\''s' --database other --total n`},
+		{"shards/{shard} -> totals/all : n", "(default)", "TALLY create shards &&\n  TALLY increment shards"},
 	} {
-		if got := addOne(parsed(t, test.routes), test.database); got != test.want {
-			t.Errorf("%s: got %s, want %s", test.routes, got, test.want)
+		want := strings.ReplaceAll(test.want, "TALLY", os.Args[0])
+		if got := addOne(parsed(t, test.routes), test.database); got != want {
+			t.Errorf("%s: got %s, want %s", test.routes, got, want)
 		}
 	}
 }

@@ -26,14 +26,7 @@ const nobody = "none"
 
 func initCommand() *cobra.Command {
 	var routes, alertEmail string
-	c := &cobra.Command{
-		Use:   "init",
-		Short: "Write tally.yaml, which says what Tally keeps for an app",
-		Long: `Write tally.yaml into this folder, best the one that holds the app's firebase.json. On a terminal it asks
-for what no flag says; else that is the default.`,
-		Example: `  tally init
-  tally init --routes 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'`,
-	}
+	c := newCommand("init")
 	f := c.Flags()
 	f.StringVar(&routes, "routes", rollup.DefaultRoute, "routes, separated by semicolons")
 	f.StringVar(&alertEmail, "alert-email", "", "address that alerts are mailed to")
@@ -87,7 +80,6 @@ func (q questions) ask(ctx context.Context, question, otherwise string) (string,
 	return cmp.Or(answer, otherwise), err
 }
 
-// route asks for a route until there is one.
 func (q questions) route(ctx context.Context) (string, error) {
 	fmt.Fprint(q.out, `What does the app count?
   1  what it adds to shards, such as counters/likes/shards/3

@@ -21,32 +21,28 @@ type lines struct {
 	all bool // the functions' lines of every severity; else roll-ups and warnings only
 
 	mu     sync.Mutex
-	out    io.Writer         // nil until open
-	held   bytes.Buffer      // until then
+	out    io.Writer
 	bursts map[string]*burst // by the kind of their lines
 }
 
-// open prints the text, and from now on what was printed until now and is printed later.
-func (l *lines) open(out io.Writer, text string) {
+// turnTo prints the text to another output, which gets what is printed from now on.
+func (l *lines) turnTo(out io.Writer, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.out = out
 	fmt.Fprint(out, text)
-	_, _ = l.held.WriteTo(out)
 }
 
-// close ends all bursts. Nothing is printed any more. What is still held goes to another output.
-func (l *lines) close(other io.Writer) {
+// close ends all bursts. Nothing is printed any more.
+func (l *lines) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, kind := range slices.Sorted(maps.Keys(l.bursts)) {
 		l.end(kind)
 	}
-	_, _ = l.held.WriteTo(other)
 	l.out = io.Discard
 }
 
-// print prints a line with the time.
 func (l *lines) print(format string, args ...any) {
 	l.add(time.Now(), "", fmt.Sprintf(format, args...))
 }
@@ -106,11 +102,7 @@ func (l *lines) end(kind string) {
 }
 
 func (l *lines) write(t time.Time, text string) {
-	var out io.Writer = &l.held
-	if l.out != nil {
-		out = l.out
-	}
-	fmt.Fprintf(out, "%s  %s\n", t.Local().Format(clock), text)
+	fmt.Fprintf(l.out, "%s  %s\n", t.Local().Format(clock), text)
 }
 
 // logged prints a line that a functions process logged: JSON, as internal/app makes it, or what else a
@@ -158,7 +150,6 @@ func rolledUp(message string, record map[string]any) string {
 	return fmt.Sprintf("%s  %v shards  as of %s", text, record["num_shards"], timeOf(record["as_of"]).Local().Format(clock))
 }
 
-// timeOf returns a time that was logged.
 func timeOf(value any) time.Time {
 	t, _ := time.Parse(time.RFC3339Nano, fmt.Sprint(value)) // as slog writes it
 	return t

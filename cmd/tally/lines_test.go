@@ -21,10 +21,11 @@ func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		midnight := time.Now().Format("15:04:") // what local clocks show when it is midnight in UTC, as now
 		var out bytes.Buffer
-		l := new(lines)
+		var early bytes.Buffer
+		l := &lines{out: &early}
 		log := func(line string) { l.logged([]byte(line)) }
 		log(rolledUpLine("(default)", "rollups/early", 1))
-		l.open(&out, "Hello.\n")
+		l.turnTo(&out, "Hello.\n")
 		log(rolledUpLine("other", `rollups/\u001b\u202e`, 2))
 		log(`{"time":"2000-01-01T00:00:00.5Z","severity":"INFO","message":"configured"}`)
 		log(`{"time":"2000-01-01T00:00:00.5Z","severity":"WARNING","message":"rolled up late","database":"(default)","counter":"rollups/x","lag_seconds":9007199254740993,"logging.googleapis.com/trace":"t"}`)
@@ -39,10 +40,12 @@ func TestLines(t *testing.T) {
 		for n := range 5 {
 			log(rolledUpLine("(default)", "rollups/busy", n))
 		}
-		l.close(&out)
+		l.close()
 		log(rolledUpLine("(default)", "rollups/late", 1))
+		if want := midnight + "00.000  rollups/early  a 1  b 2  10 shards  as of " + midnight + "00.000\n"; early.String() != want {
+			t.Errorf("printed early %q, want %q", &early, want)
+		}
 		want := `Hello.
-00:00:00.000  rollups/early  a 1  b 2  10 shards  as of 00:00:00.000
 00:00:00.000  other: rollups/\u001b\u202e  a 2  b 2  10 shards  as of 00:00:00.000
 00:00:00.500  WARNING  rolled up late  counter rollups/x  lag_seconds 9007199254740993
 00:00:00.000  panic: \u001b
@@ -68,16 +71,4 @@ func TestLines(t *testing.T) {
 			t.Errorf("printed (-want +got):\n%s", diff)
 		}
 	})
-}
-
-// What is printed until the greeting waits for it. If there is none, it goes where errors go.
-func TestLinesWithoutGreeting(t *testing.T) {
-	var l lines
-	var out bytes.Buffer
-	l.logged([]byte("panic: no memory"))
-	l.close(&out)
-	l.print("too late")
-	if !strings.HasSuffix(out.String(), "  panic: no memory\n") || strings.Contains(out.String(), "late") {
-		t.Errorf("printed %q", &out)
-	}
 }

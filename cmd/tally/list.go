@@ -111,17 +111,8 @@ func listCommand() *cobra.Command {
 	var t target
 	var after string
 	var limit int
-	c := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List counters with their roll-ups, page by page",
-		Long: `List all counters that have roll-up documents, in the order of the routes and of their paths, with
-what these documents say. It bills one read for each. A counter whose first roll-up is yet to come is not
-listed; tally audit names it.`,
-		Example: `  tally ls
-  tally ls --limit 20 --after counters/likes
-  tally ls --json | jq '.counters[] | select(.rollup.totals.count > 1000)'`,
-	}
+	c := newCommand("ls")
+	c.Aliases = []string{"list"}
 	c.Flags().IntVar(&limit, "limit", 100, "counters on a page, up to 300")
 	c.Flags().StringVar(&after, "after", "", "last counter of the page before")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
@@ -162,11 +153,7 @@ func (t *target) table(found []rollup.Found) ([]listed, cells) {
 		counters[i] = listed{t.name(f.Counter), rollUpOf(f.RollUp, time.Time{})}
 		names := f.Template.Totals()
 		if i == 0 || f.Template != found[i-1].Template {
-			heads := make([]string, len(names))
-			for i, name := range names {
-				heads[i] = shown(name)
-			}
-			lines = append(lines, "COUNTER\t"+strings.Join(heads, "\t")+"\tSHARDS\tAS OF")
+			lines = append(lines, "COUNTER\t"+escape(strings.Join(names, "\t"), "\t")+"\tSHARDS\tAS OF")
 		}
 		lines = append(lines, counters[i].line(names))
 	}

@@ -48,12 +48,22 @@ const eventually = 3 * time.Minute
 // freePorts returns the first of n ports in a row that nobody else gets until the test ends.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
-	first, release, err := freeport.Hold(n)
-	if err != nil {
-		t.Fatal(err)
+	for {
+		first, release, err := freeport.Hold(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(release)
+		port := first + 1
+		for ; err == nil && port < first+n; port++ {
+			if _, release, err = freeport.Hold(port); err == nil {
+				t.Cleanup(release)
+			}
+		}
+		if err == nil { // else another one is behind the first
+			return first
+		}
 	}
-	t.Cleanup(release)
-	return first
 }
 
 // command is a tally process.
@@ -103,7 +113,7 @@ func wantNoListeners(t *testing.T, ports ...int) {
 	defer poll.Stop()
 	deadline := time.After(eventually)
 	for _, n := range ports {
-		for err := check(port{"port", n, 1, false}); err != nil; err = check(port{"port", n, 1, false}) {
+		for err := check(port{"port", n, 1}); err != nil; err = check(port{"port", n, 1}) {
 			select {
 			case <-poll.C:
 			case <-deadline:
@@ -204,8 +214,8 @@ func TestMistakes(t *testing.T) {
 		{"a port too high", []string{"demo", "--functions-port", "65535"}, nil, []string{"--functions-port 65535: want a port up to 65534"}},
 		{"a port too low", []string{"demo", "--firestore-port", "-1"}, nil, []string{"--firestore-port -1: want a port up to 65535, or 0 for any"}},
 		{"a function's port too low", []string{"demo", "--functions-port", "-1"}, nil, []string{"--functions-port -1", "or 0 for any"}},
-		{"one port for two", []string{"demo", "--firestore-port", "8082", "--functions-port", "8080", "--instances", "3"}, nil, []string{"--firestore-port 8082: port 8082 is one of --functions-port too; choose another"}},
-		{"one port for two pages", []string{"dev", "--web", "--web-port", functions, "--dashboard-port", functions}, nil, []string{"--dashboard-port " + functions, "is one of --web-port too"}},
+		{"one port for two", []string{"demo", "--firestore-port", "8082", "--functions-port", "8080", "--instances", "3"}, nil, []string{"port 8082 is in use; choose another with --firestore-port"}},
+		{"one port for two pages", []string{"dev", "--web", "--web-port", functions, "--dashboard-port", functions}, nil, []string{"port " + functions + " is in use; choose another with --dashboard-port"}},
 		{"a page's port too high", []string{"dev", "--web", "--web-port", "65536"}, nil, []string{"--web-port 65536", "want a port up to 65535, or 0 for any"}},
 		{"a page's port", []string{"dev", "--web", "--web-port", busy}, nil, []string{"port " + busy + " is in use", "choose another with --web-port"}},
 		{"a chance", []string{"demo", "--lost-acks", "1"}, nil, []string{"--lost-acks 1: want a chance"}},

@@ -15,11 +15,8 @@ import (
 )
 
 func migrateCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "migrate",
-		Short: "Move to Tally what something else counted until now",
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	c := newCommand("migrate")
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	c.AddCommand(migrateExtensionCommand())
 	return c
 }
@@ -58,24 +55,7 @@ func migrateExtensionCommand() *cobra.Command {
 	meter := billing.NewMeter(nil)
 	var m migrationRun
 	m.target = target{endless: true, dial: meter.DialOptions(), reads: func() bool { return m.dryRun }}
-	c := &cobra.Command{
-		Use:   "firestore-counter",
-		Short: "Take over all counters of Firebase's firestore-counter extension",
-		Long: `Take over all documents of Firebase's firestore-counter extension, while clients go on writing: fold the
-shards with random ids, and the extension's partial sums, into numbered shards; carry to these what the
-documents' fields hold; and check that nothing is lost or counted twice. The extension must be uninstalled
-first. docs/migrate.md says what to do before and after.
-
-Documents are found by the routes whose shards are in _counter_shards_, one for each kind of document, also
-those that have no shards at the moment. A first scan changes nothing. It tells what there is to do, what that
-costs, and what no route counts, such as numbers in nested fields. If there is any of these, nothing is begun
-without --leave-uncounted.
-
-At each moment the totals are right, and nothing is carried twice. So the command may be stopped at any time;
-run it again and it does what is left. It exits with status 1 if a document or a roll-up differs at the end.`,
-		Example: `  tally migrate firestore-counter --routes 'pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits, likes' --dry-run
-  TALLY_ROUTES='…' tally migrate firestore-counter --project my-project`,
-	}
+	c := newCommand("firestore-counter")
 	f := c.Flags()
 	f.BoolVar(&m.dryRun, "dry-run", false, "say what would be done for each document and in all, and change nothing")
 	m.asks(c, "do not ask whether the extension is uninstalled: it is")
@@ -107,7 +87,6 @@ var (
 	errMigrated  = errors.New("not everything is as it should be; run the command again, and see docs/migrate.md if that changes nothing")
 )
 
-// migrate scans, asks, works and checks.
 func (m *migrationRun) migrate(ctx context.Context) (err error) {
 	if m.plan, err = m.scan(ctx, "looking"); err != nil {
 		return err
@@ -139,12 +118,10 @@ Is the extension uninstalled?`, m.project, migration.Wait); err != nil {
 	return m.check(ctx, after)
 }
 
-// say prints a line of the report.
 func (m *migrationRun) say(format string, args ...any) {
 	fmt.Fprintf(m.text, format+"\n", escaped(args)...)
 }
 
-// scan scans, and shows how far it is.
 func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, error) {
 	m.begin(what, "reads", unknown, "They change nothing. The same command begins them again.")
 	defer m.stop()
@@ -185,7 +162,6 @@ func (m *migrationRun) tellPlan() {
 	}
 }
 
-// work does what is left.
 func (m *migrationRun) work(ctx context.Context) error {
 	m.begin("migrating", "documents", m.migrated.ToDo, "Nothing is half-done: each total is as it was or where it belongs. The same command goes on from here.")
 	err := m.plan.Run(ctx, m.client, m.concurrency, func(done int) {

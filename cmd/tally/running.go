@@ -116,7 +116,7 @@ func named(folder *appfolder.Folder) map[string]string {
 // emulator's address alone.
 const devProject = "demo-tally-dev"
 
-// aliveAt is beside the variables: the address at which tally dev listens for as long as it runs.
+// aliveAt is beside the variables: an address at which something answers for as long as tally dev runs.
 const aliveAt = "alive_at"
 
 // devNote returns the document that keeps the variables.
@@ -135,35 +135,16 @@ func noteDev(ctx context.Context, addr, project string, variables map[string]str
 	if err != nil {
 		return nil, err
 	}
-	alive, err := listen(0)
-	if err != nil {
-		return nil, errors.Join(err, client.Close())
-	}
-	go takeConnections(alive)
-	variables[aliveAt] = alive.Addr().String()
 	noted, err := note.Set(ctx, variables)
 	if err != nil {
-		return nil, errors.Join(err, client.Close(), alive.Close())
+		return nil, errors.Join(err, client.Close())
 	}
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_, _ = note.Delete(ctx, firestore.LastUpdateTime(noted.UpdateTime)) // it may be another's now, or the emulator's end
 		_ = client.Close()
-		_ = alive.Close()
 	}, nil
-}
-
-// takeConnections closes every connection until the listener is closed. The system would refuse
-// more of those that nobody takes.
-func takeConnections(l net.Listener) {
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		_ = conn.Close()
-	}
 }
 
 // devVariables returns the variables of the functions that tally dev runs on the emulator, nil if
@@ -258,7 +239,6 @@ func (t *target) compare(running map[string]string, of string) error {
 	return nil
 }
 
-// load takes the configuration of the functions from their variables.
 func (t *target) load(variables map[string]string) (err error) {
 	variables = maps.Clone(variables)
 	variables["GOOGLE_CLOUD_PROJECT"] = t.project

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 
 	"github.com/caarlos0/env/v11"
@@ -25,8 +24,7 @@ import (
 type stackFlags struct {
 	localstack.Options
 	lines lines
-	text  []byte // of the rules
-	dir   string // of Tally's own rules, temporary; "": they are the app's
+	text  string // of the rules
 }
 
 func (f *stackFlags) define(c *cobra.Command) {
@@ -39,10 +37,9 @@ func (f *stackFlags) define(c *cobra.Command) {
 
 // configure takes the functions' configuration from the app's folder, the environment and variables
 // of the command's own, which win, and checks what can be checked before anything is started. The
-// functions log from the severity on, unless TALLY_LOG_LEVEL says another. The ports are those that the
-// command needs beside the stack's. The caller calls clean, also after an error.
+// functions log from the severity on, unless TALLY_LOG_LEVEL says another.
 func (f *stackFlags) configure(
-	ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string, ports ...port,
+	ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string,
 ) (err error) {
 	f.lines.all = os.Getenv("TALLY_LOG_LEVEL") != ""
 	f.Environment = env.ToMap(os.Environ())
@@ -68,14 +65,14 @@ func (f *stackFlags) configure(
 	}
 	f.Command = func(port int) *exec.Cmd { return exec.Command(executable, "functions", "--port", strconv.Itoa(port)) }
 	f.Log = f.lines.logged
-	ports = append(ports, port{"functions-port", f.FunctionsPort, f.Processes, false})
+	functions := port{"functions-port", f.FunctionsPort, f.Processes}
 	if host := f.Config.EmulatorHost; host != "" {
 		if err := checkEmulator(ctx, host); err != nil {
 			return fmt.Errorf("%s=%s: %w; without the variable, an emulator is started", firestorestore.EmulatorHost, host, err)
 		}
-		return check(ports...)
+		return check(functions)
 	}
-	if err := check(append(ports, port{"firestore-port", f.FirestorePort, 1, false})...); err != nil {
+	if err := check(functions, port{"firestore-port", f.FirestorePort, 1}); err != nil {
 		return err
 	}
 	return f.chooseRules(folder)
@@ -91,25 +88,16 @@ func (f *stackFlags) chooseRules(folder *appfolder.Folder) error {
 		}
 		f.Rules, from = d.Rules, folder.Firebase
 	}
-	var err error
-	if f.Rules != "" {
-		if f.text, err = os.ReadFile(f.Rules); err != nil {
-			err = fmt.Errorf("%s: rules: %w", from, err)
-		}
-		return err
+	f.DefaultRules, f.text = root.Rules, root.Rules
+	if f.Rules == "" {
+		return nil
 	}
-	if f.dir, err = os.MkdirTemp("", "tally-"); err != nil {
-		return err
+	text, err := os.ReadFile(f.Rules)
+	if err != nil {
+		return fmt.Errorf("%s: rules: %w", from, err)
 	}
-	f.Rules, f.text = filepath.Join(f.dir, "firestore.rules"), []byte(root.Rules)
-	return os.WriteFile(f.Rules, f.text, 0o600)
-}
-
-// clean removes the file of Tally's own rules.
-func (f *stackFlags) clean() {
-	if f.dir != "" {
-		_ = os.RemoveAll(f.dir)
-	}
+	f.text = string(text)
+	return nil
 }
 
 // rules says which security rules there are.
@@ -117,7 +105,7 @@ func (f *stackFlags) rules() string {
 	switch {
 	case f.Config.EmulatorHost != "":
 		return "those of the emulator"
-	case f.dir != "":
+	case f.Rules == "":
 		return "Tally's own, built in; firebase.json or --rules name an app's"
 	default:
 		return f.Rules

@@ -38,7 +38,8 @@ func (c *console) stopped(method string, calls int64, args ...string) (status in
 		}),
 	}
 	var logs bytes.Buffer
-	status = runAt(ctx, endpoints{dial: dial}, append(args, "--project", c.project), io.Discard, &logs)
+	ctx = context.WithValue(ctx, endpointsKey{}, endpoints{dial: dial})
+	status = run(ctx, append(args, "--project", c.project), io.Discard, &logs)
 	return status, logs.String()
 }
 

@@ -143,7 +143,6 @@ func (t *target) report(done, total int) {
 	}
 }
 
-// stop takes the progress away.
 func (t *target) stop() {
 	if t.progress != nil {
 		t.progress.stop()

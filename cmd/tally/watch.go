@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -15,15 +14,7 @@ import (
 
 func watchCommand() *cobra.Command {
 	t := target{endless: true}
-	c := &cobra.Command{
-		Use:   "watch COUNTER...",
-		Short: "Print counters' roll-ups whenever they change, until Ctrl-C",
-		Long: `Print a line for each version of the counters' roll-ups: the totals, as of when, and how old that was when the version came. It bills one read for
-each version of the document. A counter without a roll-up is waited for.`,
-		Example: `  tally watch likes
-  tally watch likes views
-  tally watch likes --json | jq .rollup.totals.count`,
-	}
+	c := newCommand("watch COUNTER...")
 	return t.command(c, viewer, func(ctx context.Context, args []string) error {
 		counters, ctx := errgroup.WithContext(ctx)
 		var mu sync.Mutex // lines are not mixed
@@ -56,12 +47,7 @@ func (t *target) watch(ctx context.Context, c counter, mu *sync.Mutex) error {
 		if err != nil {
 			return fmt.Errorf("listening to %s: %w", c.RollUp, err)
 		}
-		version := rollup.RollUp{Tally: document.DecodeTally(doc.Data()[document.TallyField]), Sums: make(map[string]rollup.Number)}
-		for _, name := range c.Template.Totals() {
-			if n, ok := rollup.NumberOf(doc.Data()[name]); ok {
-				version.Sums[name] = n
-			}
-		}
+		version := rollup.RollUpOf(c.Template, doc.Data(), doc.UpdateTime)
 		if !first && version.Tally.AsOf.Equal(last) {
 			continue
 		}

@@ -208,11 +208,12 @@ func TestEvery(t *testing.T) {
 
 	// hot/c at most once a second and warm/c once in ten; level and gone once each; the cursor.
 	const mostWrites = int64(everyPeriod/time.Second) + 1 + 2 + 2 + 1 + 3
-	if report.Billed.Writes > mostWrites || report.Billed.Writes < 6 {
+	if report.Billed.Writes > mostWrites {
 		t.Errorf("the tick was billed %+v, want at most %d writes", report.Billed, mostWrites)
 	}
-	if report.Every == nil || report.Every.Counters != 4 || report.Every.Failed != 0 || int64(report.Every.RolledUp) > mostWrites {
-		t.Errorf("the tick reported %+v", report.Every)
+	// A busy machine may have had no time for more than one of them.
+	if e := report.Every; e == nil || e.Counters != 4 || e.Failed != 0 || e.RolledUp < 1 || int64(e.RolledUp) > report.Billed.Writes {
+		t.Errorf("the tick reported %+v and was billed %+v", e, report.Billed)
 	}
 	t.Logf("a tick of %v was billed %+v, $%.2f a day at that pace, for %d increments; no event",
 		everyPeriod, report.Billed, report.Billed.Cost()*86400/everyPeriod.Seconds(), hot.Load()+warm.Load())

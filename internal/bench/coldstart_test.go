@@ -89,7 +89,7 @@ func build(b *testing.B, program string) string {
 
 // start starts a program and returns its address when it accepts connections. stop kills it, once.
 func start(ctx context.Context, b *testing.B, binary string, env ...string) (address string, c *exec.Cmd, stop func()) {
-	held, release, err := freeport.Hold(1)
+	held, release, err := freeport.Hold(0)
 	if err != nil {
 		b.Fatal(err)
 	}

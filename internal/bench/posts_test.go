@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -69,7 +68,7 @@ func newFeed(b *testing.B, routes string, posts int) *feed {
 			return append(os.Environ(), "TALLY_LOG_LEVEL=ERROR", "GOOGLE_CLOUD_PROJECT="+f.project, "TALLY_ROUTES="+routes)
 		}
 		apps.Store(f.project, app.New(environ, os.Stderr, append(meters[tally].DialOptions(), grpc.WithChainUnaryInterceptor(f.note))...))
-		f.relay = eventrelay.New(eventrelay.Options{Targets: []string{serve() + "/" + tally + "?project=" + f.project}, Logger: slog.New(slog.DiscardHandler)})
+		f.relay = eventrelay.New(eventrelay.Options{Targets: []string{serve() + "/" + tally + "?project=" + f.project}})
 		b.Cleanup(f.relay.Close)
 	}
 	f.fill(0, posts, func(tx *firestore.Transaction, n int) error {

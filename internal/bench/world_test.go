@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -144,7 +143,7 @@ func newWorld(b *testing.B, function string, shards, clients int) *world {
 		w.clients = append(w.clients, emulatortest.ClientDatabase(b, w.project, firestore.DefaultDatabaseID))
 	}
 	if function != "" {
-		w.relay = eventrelay.New(eventrelay.Options{Targets: []string{serve() + "/" + function + "?project=" + w.project}, Logger: slog.New(slog.DiscardHandler)})
+		w.relay = eventrelay.New(eventrelay.Options{Targets: []string{serve() + "/" + function + "?project=" + w.project}})
 		b.Cleanup(w.relay.Close)
 	}
 	// All shards are there from the start, and all connections open.

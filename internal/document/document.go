@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TallyField is the field of a roll-up document that holds its Tally. It is exempt from indexing:
-// an index of a timestamp that only grows limits its collection group to about 500 writes a second
+// TallyField is the field of a roll-up document that holds its Tally. It is exempt from indexing,
+// because an index of a timestamp that only grows is slow
 // (https://firebase.google.com/docs/firestore/solutions/shard-timestamp).
 const TallyField = "tally"
 
@@ -22,16 +22,6 @@ const FrozenField = "frozen"
 const (
 	AuditCollection  = "rollup_audit"     // at the database's root: the place of the audit
 	TokensCollection = "increment_tokens" // below a counter: increments that count once
-)
-
-// The keys of the map. Other languages read them too.
-const (
-	keyAsOf       = "as_of"
-	keyNumShards  = "num_shards"
-	keyPacedUntil = "paced_until"
-	keyRoutes     = "routes"
-	keyTotals     = "totals"
-	keyFormer     = "former"
 )
 
 // A Tally is what a roll-up document says about its totals. It is always written whole. Times are
@@ -59,22 +49,22 @@ type Tally struct {
 // Encode returns t as the value of TallyField, with the types that Firestore's SDK takes and gives.
 func (t Tally) Encode() map[string]any {
 	return map[string]any{
-		keyAsOf: t.AsOf, keyNumShards: t.NumShards, keyPacedUntil: t.PacedUntil, keyRoutes: t.Routes,
-		keyTotals: anys(t.Totals), keyFormer: anys(t.Former),
+		"as_of": t.AsOf, "num_shards": t.NumShards, "paced_until": t.PacedUntil, "routes": t.Routes,
+		"totals": anys(t.Totals), "former": anys(t.Former),
 	}
 }
 
-// DecodeTally returns what the value of TallyField says. A part that is missing or of
-// another type is zero.
+// DecodeTally returns what the value of TallyField says. A part that is missing or of another type
+// is zero.
 func DecodeTally(value any) Tally {
 	fields, _ := value.(map[string]any)
 	var t Tally
-	t.AsOf, _ = fields[keyAsOf].(time.Time)
-	t.NumShards, _ = fields[keyNumShards].(int64)
-	t.PacedUntil, _ = fields[keyPacedUntil].(time.Time)
-	t.Routes, _ = fields[keyRoutes].(string)
-	t.Totals = texts(fields[keyTotals])
-	t.Former = texts(fields[keyFormer])
+	t.AsOf, _ = fields["as_of"].(time.Time)
+	t.NumShards, _ = fields["num_shards"].(int64)
+	t.PacedUntil, _ = fields["paced_until"].(time.Time)
+	t.Routes, _ = fields["routes"].(string)
+	t.Totals = texts(fields["totals"])
+	t.Former = texts(fields["former"])
 	return t
 }
 

@@ -17,18 +17,6 @@ import (
 // DefaultDatabase is the id of the database that a project has without asking for one.
 const DefaultDatabase = "(default)"
 
-// Clear deletes all documents of a database in the emulator at addr, whoever started it. It works
-// on a database that was never used, and emits an event for every document. An empty database means
-// DefaultDatabase.
-func Clear(ctx context.Context, addr, project, database string) error {
-	database = databaseID(database)
-	path := "/databases/" + url.PathEscape(database) + "/documents"
-	if _, err := call(ctx, http.MethodDelete, addr, projectPath(project)+path, nil); err != nil {
-		return fmt.Errorf("emulator: clear project %s, database %s: %w", project, database, err)
-	}
-	return nil
-}
-
 // A Trigger asks the emulator for an event on every write to the documents that a pattern matches.
 type Trigger struct {
 	Project  string
@@ -38,13 +26,13 @@ type Trigger struct {
 }
 
 // RegisterTrigger registers a trigger of type google.cloud.firestore.document.v1.written with the
-// emulator at addr, whoever started it. From then on the emulator posts the events to
+// emulator at addr, whoever started it. Registering the same name again replaces the trigger. From
+// then on the emulator posts each event once, whatever the answer, to
 //
 //	http://HOST:PORT/functions/projects/PROJECT/triggers/NAME
 //
 // where HOST:PORT is [Options].Functions of its start. Without that it accepts triggers and
-// delivers nothing. It delivers each event once, whatever the answer. Registering the same name
-// again replaces the trigger.
+// delivers nothing.
 //
 // The emulator accepts any pattern, but as long as a malformed one is registered, with a brace that
 // is not closed or an empty segment, it refuses every write to that project: status 500, code
@@ -52,7 +40,7 @@ type Trigger struct {
 func RegisterTrigger(ctx context.Context, addr string, t Trigger) error {
 	body := map[string]any{
 		"eventType": "google.cloud.firestore.document.v1.written",
-		"database":  databaseID(t.Database),
+		"database":  cmp.Or(t.Database, DefaultDatabase),
 		"namespace": "(default)", // Firestore has no other
 		"document":  map[string]string{"value": t.Pattern, "matchType": "PATH_PATTERN"},
 	}
@@ -74,8 +62,8 @@ func SetRules(ctx context.Context, addr, project, content string) error {
 	return nil
 }
 
-// readyTimeout bounds one question whether an emulator is ready. A port may accept a connection and
-// then say nothing, but on a busy machine an emulator that runs may take long too.
+// readyTimeout bounds one question whether an emulator is ready. What listens there may say
+// nothing, but on a busy machine an emulator that runs may take long too.
 const readyTimeout = 30 * time.Second
 
 // Errors of [Check], where no emulator answers.
@@ -104,8 +92,7 @@ func Check(ctx context.Context, addr string) error {
 // connection: an idle one would hold a goroutine, which a test that looks for leaks would find.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// maxAnswer is how much of an answer is read, in bytes. None of those that are looked at comes
-// close.
+// maxAnswer is how much of an answer is read, in bytes: more than any that is looked at.
 const maxAnswer = 64 << 10
 
 // call makes one HTTP request and returns the answer; body becomes JSON, unless it is nil. Any
@@ -143,5 +130,3 @@ func call(ctx context.Context, method, addr, path string, body any) (answer []by
 }
 
 func projectPath(id string) string { return "/emulator/v1/projects/" + url.PathEscape(id) }
-
-func databaseID(id string) string { return cmp.Or(id, DefaultDatabase) }

@@ -28,13 +28,11 @@ var official = release{
 	sha256:  "9b6498b7f62714d67f48f59b3818883cd682dbcd46b9f59511de81c97bb5166c",
 }
 
-// Download fetches the official emulator, about 137 MB, into the user's cache directory, where
-// [Start] finds it from then on, and returns the path of the jar. The file appears there only whole
-// and with the right checksum; several downloads at once do each other no harm. It looks for a Java
-// that can run it first. Only ctx bounds the time it takes.
-//
-// While it goes on, progress, if not nil, is called with the number of bytes so far and in all,
-// from one goroutine and often.
+// Download fetches the official emulator, about 137 MB, into the Firebase CLI's cache, where
+// [Start] and that CLI find it from then on, and returns the path of the jar. The file appears
+// there only whole and with the right checksum. It looks for a Java that can run it first. Only ctx
+// bounds the time it takes. progress, if not nil, is called with the number of bytes so far and in
+// all, from one goroutine and often.
 func Download(ctx context.Context, progress func(done, total int64)) (jar string, err error) {
 	java, err := findJava(ctx)
 	if err != nil {
@@ -44,7 +42,7 @@ func Download(ctx context.Context, progress func(done, total int64)) (jar string
 		return "", fmt.Errorf("emulator: version %s needs Java %d, but %s is Java %d: %s",
 			official.version, supportedJava, java.path, java.version, installJava(supportedJava))
 	}
-	dir, err := ownCache()
+	dir, err := cacheDir()
 	if err != nil {
 		return "", fmt.Errorf("emulator: download: %w", err)
 	}

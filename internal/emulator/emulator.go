@@ -2,7 +2,7 @@
 //
 // The emulator is a Java program of one jar file. [Start] runs a jar that is on the machine
 // already, the Google Cloud CLI's, the Firebase CLI's or one that [Download] fetched, as a child
-// process that cannot outlive its parent, however the parent dies (process_unix.go). [Clear],
+// process that cannot outlive its parent, however the parent dies (process_unix.go).
 // [RegisterTrigger] and [SetRules] are calls that only the emulator has, and no Firestore SDK
 // offers. The emulator also tells which requests of clients its rules refused (refusals.go).
 //
@@ -63,7 +63,7 @@ type Options struct {
 	Functions string
 
 	// Fetch is called when there is no emulator on the machine, and returns the path of one;
-	// [Download] is the usual content. Nil: Start returns ErrNotFound instead.
+	// [Download] is the usual content. Nil: Start returns an error instead.
 	Fetch func(ctx context.Context) (jar string, err error)
 }
 
@@ -77,22 +77,17 @@ type Emulator struct {
 
 // Start starts an emulator and returns when it answers, which takes about a second and at most
 // three minutes, Fetch not counted. The caller stops it. If the caller's process dies first, even
-// by SIGKILL, the emulator ends with it (on Unix only, see process_other.go).
+// by SIGKILL, the emulator ends with it (on Unix only, see process_other.go). Cancelling ctx ends
+// the start, never an emulator that was returned.
 //
-// Start returns [ErrNoJava] or [ErrNotFound] when the machine lacks one of them. Every error says
-// what to do about it, and holds the last lines that the emulator printed, if it printed any.
-// Cancelling ctx ends the start, never an emulator that was returned.
+// Every error says what to do about it, and holds the last lines that the emulator printed, if it
+// printed any.
 func Start(ctx context.Context, o Options) (*Emulator, error) {
 	var rules []byte
 	if o.Rules != "" {
 		var err error
 		if rules, err = os.ReadFile(o.Rules); err != nil {
 			return nil, fmt.Errorf("emulator: rules file: %w", err)
-		}
-	}
-	if o.Functions != "" {
-		if _, _, err := net.SplitHostPort(o.Functions); err != nil {
-			return nil, fmt.Errorf("emulator: where to post events is not of the form host:port: %w", err)
 		}
 	}
 	if err := checkPort(o.Port); err != nil { // before all that is slow
@@ -102,23 +97,13 @@ func Start(ctx context.Context, o Options) (*Emulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	jars, err := findJars(ctx, o.Fetch)
+	jar, err := findJar(ctx, o.Fetch)
 	if err != nil {
 		return nil, err
 	}
-	var unusable error // the first jar's
 	for attempt := 1; ; attempt++ {
-		e, err := launch(ctx, java, jars[0], o, string(rules))
-		switch {
-		case errors.Is(err, errUnusable):
-			if unusable == nil {
-				unusable = err
-			}
-			if jars = jars[1:]; len(jars) == 0 {
-				return nil, unusable
-			}
-		case errors.Is(err, errPortInUse) && o.Port == 0 && attempt < portAttempts:
-		default:
+		e, err := launch(ctx, java, jar, o, string(rules))
+		if !errors.Is(err, errPortInUse) || o.Port != 0 || attempt == portAttempts {
 			return e, err
 		}
 	}
@@ -144,7 +129,7 @@ func (e *Emulator) Stop() error { return e.process.stop() }
 func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules string) (*Emulator, error) {
 	port := o.Port
 	if port == 0 {
-		held, release, err := freeport.Hold(1)
+		held, release, err := freeport.Hold(0)
 		if err != nil {
 			return nil, fmt.Errorf("emulator: %w", err)
 		}
@@ -206,11 +191,8 @@ func awaitReady(ctx context.Context, p *process, addr string) error {
 	}
 }
 
-// Reasons of an end after which Start tries again.
-var (
-	errPortInUse = errors.New("is in use")
-	errUnusable  = errors.New("this jar cannot be used")
-)
+// errPortInUse is the reason of an end after which Start tries again.
+var errPortInUse = errors.New("is in use")
 
 var classVersion = regexp.MustCompile(`class file version (\d+)`)
 
@@ -227,10 +209,10 @@ func diagnose(output string, java javaRuntime, jar string, port int) error {
 				needed = major - 44 // 55 came with Java 11, 61 with 17, 65 with 21
 			}
 		}
-		return fmt.Errorf("%w: %s needs Java %d, but %s is Java %d: %s",
-			errUnusable, jar, needed, java.path, java.version, installJava(needed))
+		return fmt.Errorf("%s needs Java %d, but %s is Java %d: %s",
+			jar, needed, java.path, java.version, installJava(needed))
 	case strings.Contains(output, "Could not find or load main class"):
-		return fmt.Errorf("%w: %s is not a Firestore emulator", errUnusable, jar)
+		return fmt.Errorf("%s is not a Firestore emulator; remove it, or set "+pathVariable+" to the path of one", jar)
 	case strings.Contains(output, "compiling rules"):
 		return errors.New("the rules file does not compile: correct it where the output says")
 	}

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,16 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-)
-
-var (
-	// ErrNotFound says that there is no emulator on the machine, in any of the usual places.
-	ErrNotFound = errors.New("emulator: no Firestore emulator on this machine")
-
-	// ErrNoJava says that there is no Java on the machine, neither below JAVA_HOME nor on PATH.
-	ErrNoJava = errors.New("emulator: no Java")
 )
 
 // pathVariable names a jar to use instead of any other. The Firebase CLI honours the same variable.
@@ -30,39 +22,34 @@ const installEmulator = "install one with `gcloud components install cloud-fires
 	"`sudo apt-get install google-cloud-cli-firestore-emulator` or `firebase setup:emulators:firestore`, " +
 	"or set " + pathVariable + " to the path of its jar"
 
-// findJars returns the emulators on this machine, the preferred ones first: the one that
-// pathVariable names and no other; or the Google Cloud CLI's, those in the Firebase CLI's cache and
-// those in our own, the newest first in each cache. If there is none, it calls fetch, unless nil.
-func findJars(ctx context.Context, fetch func(context.Context) (string, error)) ([]string, error) {
+// findJar returns the emulator to run: the one that pathVariable names, else the Google Cloud CLI's,
+// else the newest that was downloaded. If there is none, it calls fetch, unless nil.
+func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (string, error) {
 	if path := os.Getenv(pathVariable); path != "" {
 		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("emulator: %s is set: %w", pathVariable, err)
+			return "", fmt.Errorf("emulator: %s is set: %w", pathVariable, err)
 		}
-		return []string{path}, nil
+		return path, nil
 	}
-	var jars []string
-	if root := cloudSDK(ctx); root != "" {
+	if root := cloudSDK(); root != "" {
 		jar := filepath.Join(root, "platform", "cloud-firestore-emulator", "cloud-firestore-emulator.jar")
 		if isFile(jar) {
-			jars = append(jars, jar)
+			return jar, nil
 		}
 	}
-	jars = append(jars, cachedJars(firebaseCache())...)
-	if own, err := ownCache(); err == nil { // or else there is no home directory, and nothing below it
-		jars = append(jars, cachedJars(own)...)
+	if dir, err := cacheDir(); err == nil { // or else nothing was downloaded
+		if jar := newestJar(dir); jar != "" {
+			return jar, nil
+		}
 	}
-	switch {
-	case len(jars) > 0:
-		return jars, nil
-	case fetch == nil:
-		return nil, fmt.Errorf("%w: %s", ErrNotFound, installEmulator)
+	if fetch == nil {
+		return "", errors.New("emulator: no Firestore emulator on this machine: " + installEmulator)
 	}
-	jar, err := fetch(ctx)
-	return []string{jar}, err
+	return fetch(ctx)
 }
 
 // cloudSDK returns the root directory of the Google Cloud CLI, "" if there is none.
-func cloudSDK(ctx context.Context) string {
+func cloudSDK() string {
 	if root := os.Getenv("CLOUDSDK_ROOT_DIR"); root != "" {
 		return root
 	}
@@ -70,61 +57,47 @@ func cloudSDK(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
-	// Mostly gcloud is a link to bin/gcloud below the root, whose script runs lib/gcloud.py.
+	// It is a link to bin/gcloud below the root, whose script runs lib/gcloud.py.
 	if file, err := filepath.EvalSymlinks(gcloud); err == nil {
 		if root := filepath.Dir(filepath.Dir(file)); isFile(filepath.Join(root, "lib", "gcloud.py")) {
 			return root
 		}
 	}
-	// Some packages install a script or a launcher instead. Asking costs a second or two.
-	root, _, err := runTool(ctx, gcloud, "info", "--format=value(installation.sdk_root)")
-	if err != nil {
-		return "" // a gcloud that does not run has no emulator to offer
-	}
-	return strings.TrimSpace(root)
+	return ""
 }
 
-// firebaseCache returns the directory where the Firebase CLI keeps the emulators that it downloads,
-// on every system; "" if there is no home directory.
-func firebaseCache() string {
+// cacheDir returns the directory where the Firebase CLI keeps the emulators that it downloads, on
+// every system, and [Download] too. The error says that there is no home directory.
+func cacheDir() (string, error) {
 	if dir := os.Getenv("FIREBASE_EMULATORS_PATH"); dir != "" {
-		return dir
+		return dir, nil
 	}
 	home, err := os.UserHomeDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(home, ".cache", "firebase", "emulators")
+	return filepath.Join(home, ".cache", "firebase", "emulators"), err
 }
 
-// ownCache returns the directory where Download keeps emulators.
-func ownCache() (string, error) {
-	dir, err := os.UserCacheDir()
-	return filepath.Join(dir, "tally", "emulator"), err
-}
-
-// jarName is how a cache names an emulator: the Firebase CLI's habit, and ours.
+// jarName is how the Firebase CLI names an emulator.
 var jarName = regexp.MustCompile(`^cloud-firestore-emulator-v(\d+)\.(\d+)\.(\d+)\.jar$`)
 
-// cachedJars returns the emulators in a cache directory, the newest first.
-func cachedJars(dir string) []string {
-	entries, _ := os.ReadDir(dir) // mostly there is no such cache; one that cannot be read offers nothing
-	versions := map[string][]int{}
-	var jars []string
+// newestJar returns the newest emulator in a directory, "" if there is none.
+func newestJar(dir string) (newest string) {
+	entries, _ := os.ReadDir(dir) // mostly there is none; one that cannot be read offers nothing
+	var latest []int
 	for _, entry := range entries {
 		m := jarName.FindStringSubmatch(entry.Name())
 		if m == nil {
 			continue
 		}
-		jar := filepath.Join(dir, entry.Name())
-		jars = append(jars, jar)
+		var version []int
 		for _, digits := range m[1:] {
 			n, _ := strconv.Atoi(digits) // digits only; one too large for an int counts as the largest
-			versions[jar] = append(versions[jar], n)
+			version = append(version, n)
+		}
+		if slices.Compare(version, latest) > 0 {
+			newest, latest = filepath.Join(dir, entry.Name()), version
 		}
 	}
-	slices.SortFunc(jars, func(a, b string) int { return slices.Compare(versions[b], versions[a]) })
-	return jars
+	return newest
 }
 
 func isFile(path string) bool {
@@ -142,8 +115,7 @@ type javaRuntime struct {
 	version int // 17 for Java 17, 8 for what calls itself 1.8
 }
 
-// findJava returns the Java of JAVA_HOME or else the first one on PATH, if it runs. The error wraps
-// ErrNoJava.
+// findJava returns the Java of JAVA_HOME or else the first one on PATH, if it runs.
 func findJava(ctx context.Context) (javaRuntime, error) {
 	names := []string{"java"}
 	if home := os.Getenv("JAVA_HOME"); home != "" {
@@ -163,42 +135,34 @@ func findJava(ctx context.Context) (javaRuntime, error) {
 		}
 		tried = append(tried, err)
 	}
-	return javaRuntime{}, fmt.Errorf("%w: %s\n%w", ErrNoJava, installJava(supportedJava), errors.Join(tried...))
+	return javaRuntime{}, fmt.Errorf("emulator: no Java: %s\n%w", installJava(supportedJava), errors.Join(tried...))
 }
+
+// javaTimeout bounds how long Java may take to print its version: a second or two, more on a busy
+// machine.
+const javaTimeout = time.Minute
 
 var versionLine = regexp.MustCompile(`version "(?:1\.)?(\d+)`)
 
 // javaVersion asks a Java for its version. The java of a macOS without Java exists, but fails.
 func javaVersion(ctx context.Context, path string) (int, error) {
-	_, out, err := runTool(ctx, path, "-version") // which Java prints as an error
+	ctx, cancel := context.WithTimeout(ctx, javaTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "-version")
+	cmd.WaitDelay = time.Second // for a killed script whose own children keep the output open
+	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return 0, fmt.Errorf("%s -version: %w\n%s", path, err, strings.TrimSpace(out))
+		return 0, fmt.Errorf("%s -version: %w\n%s", path, err, bytes.TrimSpace(out))
 	}
-	m := versionLine.FindStringSubmatch(out)
+	m := versionLine.FindSubmatch(out)
 	if m == nil {
 		return 0, fmt.Errorf("%s -version names no version: %q", path, out)
 	}
-	return strconv.Atoi(m[1])
+	return strconv.Atoi(string(m[1]))
 }
 
 // installJava is the remedy for a Java that is missing or too old.
 func installJava(version int) string {
 	return fmt.Sprintf("install Java %d or newer (Debian, Ubuntu: sudo apt-get install openjdk-%[1]d-jre-headless; "+
 		"macOS: brew install openjdk@%[1]d; or https://adoptium.net), and set JAVA_HOME if it is not on PATH", version)
-}
-
-// toolTimeout bounds the run of a program that only prints a fact: Java its version, gcloud its
-// root. They take a second or two, more on a busy machine.
-const toolTimeout = time.Minute
-
-// runTool runs a program and returns what it prints.
-func runTool(ctx context.Context, name string, args ...string) (stdout, stderr string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
-	defer cancel()
-	var out, errs strings.Builder
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.WaitDelay = time.Second // for a killed script whose own children keep the output open
-	err = cmd.Run()
-	return out.String(), errs.String(), err
 }

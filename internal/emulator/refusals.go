@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -37,47 +38,19 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 	}
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(-1) // each request comes with all the rules
-	messages, ended := make(chan []byte), make(chan error, 1)
-	go func() {
-		for {
-			_, message, err := conn.Read(ctx)
-			if err != nil {
-				ended <- err
-				return
-			}
-			select {
-			case messages <- message:
-			case <-ctx.Done():
-			}
-		}
-	}()
-	var j judge
+	settling, cancel := context.WithCancel(ctx)
+	j := &judge{addr: e.addr, tell: f, doubts: make(map[requestKey]*trial)}
+	defer j.settling.Wait()
+	defer cancel()
 	for {
-		var quiet <-chan time.Time
-		if len(j.doubts) > 0 {
-			quiet = time.After(time.Until(j.doubts[0].until))
-		}
-		select {
-		case message := <-messages:
-			for _, r := range j.hear(message) {
-				f(r)
-			}
-		case <-quiet:
-			d := j.doubts[0]
-			j.doubts = j.doubts[1:]
-			if d.asked {
-				f(d.refusal())
-				continue
-			}
-			_ = Check(ctx, e.addr) // takes as long as a busy emulator needs; ended tells if it is gone
-			d.asked, d.until = true, time.Now().Add(doubtFor)
-			j.doubts = append(j.doubts, d)
-		case err := <-ended:
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
+		_, message, err := conn.Read(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
 			return fmt.Errorf("emulator: its feed of requests: %w", err)
 		}
+		j.hear(settling, message)
 	}
 }
 
@@ -93,21 +66,28 @@ const doubtFor = time.Second / 2
 // document, as a create, as an update or as both, whichever its precondition allows. It tries it
 // again if that is no refusal, or if the rules ask for the document.
 type judge struct {
-	doubts []*trial // creates that were refused, the oldest first; an update may be tried next
+	addr     string // of the emulator
+	settling sync.WaitGroup
+
+	mu     sync.Mutex
+	tell   func(Refusal)
+	doubts map[requestKey]*trial // creates that were refused; an update may be tried next
 }
+
+// A requestKey is what the trials of one request have in common.
+type requestKey struct{ Path, Time string }
 
 // A trial is one evaluation of the rules, as the feed has it.
 type trial struct {
-	until    time.Time // how long a doubt waits
-	asked    bool      // and that the emulator answered another question since
-	Outcome  string    // allow, deny or error
+	Outcome  string // allow, deny or error
 	Outcomes []struct {
 		Line    int
 		Outcome bool
 	} `json:"granularAllowOutcomes"`
 	Context struct {
-		Method, Path, Time string // the time is the request's: a trial again has the same
-		Resource, Request  value
+		requestKey
+		Method            string
+		Resource, Request value
 	} `json:"rulesContext"`
 }
 
@@ -123,41 +103,57 @@ type value struct {
 // field returns a field of a map, an empty value if there is none.
 func (v value) field(name string) value { return v.MapValue.Fields[name] }
 
-// hear returns the requests that a message of the feed, a trial or several, says were refused.
-func (j *judge) hear(message []byte) (refused []Refusal) {
+// hear judges a message of the feed, a trial or several. Doubts are settled until ctx ends.
+func (j *judge) hear(ctx context.Context, message []byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if bytes.HasSuffix(message, []byte(`"outcome":"allow"}`)) && len(j.doubts) == 0 {
-		return nil
+		return
 	}
 	var trials []trial
 	if !bytes.HasPrefix(message, []byte("[")) {
 		message = slices.Concat([]byte("["), message, []byte("]"))
 	}
 	if json.Unmarshal(message, &trials) != nil {
-		return nil // another version's feed
+		return // another version's feed
 	}
 	for _, t := range trials {
 		known := t.Context.Resource.Undefined == nil
-		doubt := slices.IndexFunc(j.doubts, func(d *trial) bool {
-			return t.Context.Method == "update" && t.Context.Path == d.Context.Path && t.Context.Time == d.Context.Time
-		})
+		d := j.doubts[t.Context.requestKey]
 		switch {
-		case doubt >= 0:
-			d := j.doubts[doubt]
-			j.doubts = slices.Delete(j.doubts, doubt, doubt+1)
+		case d != nil && t.Context.Method == "update":
+			delete(j.doubts, d.Context.requestKey)
 			if t.Outcome == "deny" { // else it is tried again once the document is known
 				d.Context.Method = "create or update"
 				d.Outcomes = append(d.Outcomes, t.Outcomes...)
-				refused = append(refused, d.refusal())
+				j.tell(d.refusal())
 			}
 		case t.Outcome == "allow", t.Outcome == "error" && !known:
 		case t.Context.Method == "create" && !known:
-			t.until = time.Now().Add(doubtFor)
-			j.doubts = append(j.doubts, &t)
+			j.doubts[t.Context.requestKey] = &t
+			j.settling.Go(func() { j.settle(ctx, &t) })
 		default:
-			refused = append(refused, t.refusal())
+			j.tell(t.refusal())
 		}
 	}
-	return refused
+}
+
+// settle tells of a create that was refused, unless an update is tried meanwhile.
+func (j *judge) settle(ctx context.Context, doubt *trial) {
+	for range 2 {
+		select {
+		case <-time.After(doubtFor):
+		case <-ctx.Done():
+			return
+		}
+		_ = Check(ctx, j.addr) // takes as long as a busy emulator needs
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.doubts[doubt.Context.requestKey] == doubt {
+		delete(j.doubts, doubt.Context.requestKey)
+		j.tell(doubt.refusal())
+	}
 }
 
 func (t *trial) refusal() Refusal {

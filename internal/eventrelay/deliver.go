@@ -3,16 +3,9 @@ package eventrelay
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
-)
-
-var (
-	errNoTarget = errors.New("eventrelay: no target")
-	errAckLost  = errors.New("eventrelay: acknowledgement lost on purpose")
 )
 
 // A message is an accepted event with all its copies. One acknowledgement ends it.
@@ -26,8 +19,8 @@ type message struct {
 // that has left cannot be recalled.
 func (r *Relay) deliver(ctx context.Context, m *message, c int) {
 	defer r.end()
-	id, faults := m.event.ID(), r.options.Faults
-	draws := faults.draws(id, c)
+	faults := r.options.Faults
+	draws := faults.draws(m.event.ID(), c)
 	var (
 		target  string
 		done    <-chan struct{} // nil, so never ready, until the first delivery
@@ -43,27 +36,12 @@ func (r *Relay) deliver(ctx context.Context, m *message, c int) {
 		case <-ctx.Done():
 			return
 		}
-		select {
-		case r.slots <- struct{}{}:
-		case <-done:
-			return
-		case <-ctx.Done():
-			return
-		}
 		target = r.begin(target, n)
-		err := r.post(ctx, target, m.event)
-		if err == nil && lost {
-			err = errAckLost
-		}
-		r.finish(m, err)
-		<-r.slots
-		if err == nil || ctx.Err() != nil {
+		answered := r.post(ctx, target, m.event)
+		r.finish(m, answered, lost)
+		if answered && !lost || ctx.Err() != nil {
 			return
 		}
-		r.options.Logger.WarnContext(ctx, "event not delivered",
-			"event_id", id, "document", m.event.Header.Get("Ce-Document"),
-			"target", target, "delivery", n+1, "error", err)
-
 		done = m.acknowledged
 		wait, backoff = next, min(2*backoff, r.options.Max)
 	}
@@ -88,50 +66,46 @@ func (r *Relay) begin(failed string, n int) (target string) {
 	return target
 }
 
-// post sends the event to the target. It returns nil if the answer is 2xx and comes in time.
-func (r *Relay) post(ctx context.Context, target string, e Event) error {
+// post sends the event to the target, and reports whether the answer is 2xx and comes in time.
+func (r *Relay) post(ctx context.Context, target string, e Event) bool {
 	if target == "" {
-		return errNoTarget
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(e.Body))
 	if err != nil {
-		return err
+		return false
 	}
 	req.Header = e.Header.Clone()
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return err
+		return false
 	}
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // a connection whose answer was read is used again
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("eventrelay: answered %s", resp.Status)
-	}
-	return nil
+	return resp.StatusCode/100 == 2
 }
 
 // finish counts the end of a delivery, and the message as acknowledged if this delivery is the
-// first that did not fail.
-func (r *Relay) finish(m *message, err error) {
+// first whose 2xx answer was not lost.
+func (r *Relay) finish(m *message, answered, lost bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if errors.Is(err, errAckLost) {
+	switch {
+	case !answered:
+	case lost:
 		r.stats.LostAcks++
-	}
-	if err != nil {
-		return
-	}
-	select {
-	case <-m.acknowledged: // by the other copy
 	default:
-		close(m.acknowledged)
-		r.stats.Acknowledged++
+		select {
+		case <-m.acknowledged: // by the other copy
+		default:
+			close(m.acknowledged)
+			r.stats.Acknowledged++
+		}
 	}
 }
 
-// end counts the end of a copy.
 func (r *Relay) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

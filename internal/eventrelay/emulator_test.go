@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -130,7 +129,6 @@ func TestEmulator(t *testing.T) {
 	relay := eventrelay.New(eventrelay.Options{
 		Targets: []string{function.URL},
 		Initial: time.Millisecond,
-		Logger:  slog.New(slog.DiscardHandler),
 	})
 	defer relay.Close()
 	posts.set(project, relay)

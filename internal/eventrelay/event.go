@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ func NewEvent(id string, at time.Time, before, after *firestoredata.Document) (E
 	if parts == nil {
 		return Event{}, fmt.Errorf("eventrelay: malformed document name %q", name)
 	}
-	project, database, path := parts[1], parts[2], escapeControls(parts[3])
+	project, database, path := parts[1], parts[2], control.ReplaceAllStringFunc(parts[3], url.PathEscape)
 	body, err := proto.Marshal(&firestoredata.DocumentEventData{OldValue: before, Value: after})
 	if err != nil {
 		return Event{}, fmt.Errorf("eventrelay: event for %q: %w", name, err)
@@ -78,21 +79,8 @@ func NewEvent(id string, at time.Time, before, after *firestoredata.Document) (E
 	return e, e.check()
 }
 
-// escapeControls percent-encodes the control characters that a document's id may hold and a header
-// may not. Everything else stays raw, as the emulator has it.
-func escapeControls(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if isControl(r) {
-			fmt.Fprintf(&b, "%%%02X", r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+// control matches a control character, which a document's id may hold and a header may not.
+var control = regexp.MustCompile(`[\x00-\x08\x0a-\x1f\x7f]`)
 
 // check returns an error if the event could never be delivered: an attribute that CloudEvents
 // requires is missing, or a header cannot go over HTTP.
@@ -104,7 +92,7 @@ func (e Event) check() error {
 	}
 	for key, values := range e.Header {
 		for _, value := range values {
-			if strings.ContainsFunc(value, isControl) {
+			if control.MatchString(value) {
 				return fmt.Errorf("eventrelay: control character in %s %q", strings.ToLower(key), value)
 			}
 		}

@@ -3,7 +3,6 @@ package eventrelay_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -21,7 +20,6 @@ func Example() {
 
 	relay := eventrelay.New(eventrelay.Options{
 		Targets: []string{function.URL},
-		Logger:  slog.New(slog.DiscardHandler),
 		Faults:  eventrelay.Faults{Seed: 2, LostAcks: 0.5},
 	})
 	defer relay.Close()

@@ -3,11 +3,12 @@ package eventrelay
 import (
 	"bytes"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -45,7 +46,7 @@ func TestServeHTTPRefuses(t *testing.T) {
 		body         []byte
 		want         int
 	}{
-		{"GET", http.MethodGet, req.Header, nil, http.StatusMethodNotAllowed},
+		{"GET", http.MethodGet, req.Header, nil, http.StatusBadRequest},
 		{"no body", http.MethodPost, req.Header, nil, http.StatusBadRequest},
 		{"no protobuf", http.MethodPost, req.Header, []byte("{}"), http.StatusBadRequest},
 		{"base64 of no protobuf", http.MethodPost, req.Header, []byte("////"), http.StatusBadRequest},
@@ -53,7 +54,7 @@ func TestServeHTTPRefuses(t *testing.T) {
 		{"no document", http.MethodPost, req.Header, []byte("GgA="), http.StatusBadRequest},
 		{"no id", http.MethodPost, without("Ce-Id"), body, http.StatusBadRequest},
 		{"no CloudEvent", http.MethodPost, http.Header{}, body, http.StatusBadRequest},
-		{"too large", http.MethodPost, req.Header, make([]byte, maxBody+1), http.StatusRequestEntityTooLarge},
+		{"too large", http.MethodPost, req.Header, make([]byte, maxBody+1), http.StatusBadRequest},
 	}
 	r := newRelay(t, newNetwork(always(200)), Options{})
 	for _, test := range tests {
@@ -103,7 +104,7 @@ func TestServeHTTP(t *testing.T) {
 	}))
 	defer target.Close()
 	others := goleak.IgnoreCurrent()
-	r := New(Options{Targets: []string{target.URL}, Logger: slog.New(slog.DiscardHandler)})
+	r := New(Options{Targets: []string{target.URL}})
 	defer r.Close()
 
 	w := httptest.NewRecorder()
@@ -137,9 +138,37 @@ func TestCloseCutsOff(t *testing.T) {
 	}))
 	defer target.Close()
 	others := goleak.IgnoreCurrent()
-	r := New(Options{Targets: []string{target.URL}, Logger: slog.New(slog.DiscardHandler)})
+	r := New(Options{Targets: []string{target.URL}})
 	deliver(t, r, "e")
 	<-arrived
 	r.Close()
 	goleak.VerifyNone(t, others)
+}
+
+// A target gets so many deliveries at once, and the others when it has answered.
+func TestInFlight(t *testing.T) {
+	const most, all = 3, 10
+	arrived, answer := make(chan struct{}, all), make(chan struct{})
+	var now, highest atomic.Int64
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		defer now.Add(-1)
+		if n := now.Add(1); n > most {
+			highest.Store(n)
+		}
+		arrived <- struct{}{}
+		<-answer
+	}))
+	defer target.Close()
+	r := New(Options{Targets: []string{target.URL}, Timeout: time.Hour})
+	defer r.Close()
+	r.client.Transport.(*http.Transport).MaxConnsPerHost = most
+	deliver(t, r, ids(all)...)
+	for range most {
+		<-arrived
+	}
+	close(answer)
+	wait(t, r)
+	if got, want := r.Stats(), (Stats{Events: all, Deliveries: all, Acknowledged: all}); got != want || highest.Load() > 0 {
+		t.Errorf("%+v and up to %d under way, want %+v and up to %d", got, highest.Load(), want, most)
+	}
 }

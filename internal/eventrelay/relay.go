@@ -20,9 +20,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -37,8 +35,8 @@ var ErrClosed = errors.New("eventrelay: closed")
 // and base64 adds a third.
 const maxBody = 16 << 20
 
-// maxInFlight is the most deliveries under way at once: the highest request concurrency of a Cloud
-// Run instance. Others wait their turn.
+// maxInFlight is the most deliveries under way to one target at once: the highest request
+// concurrency of a Cloud Run instance. Others wait their turn, within their timeout.
 const maxInFlight = 1000
 
 // Options configures a [Relay].
@@ -47,10 +45,6 @@ type Options struct {
 	// http://127.0.0.1:8081/RollUpOnWrite. While there is none, every delivery fails. SetTargets
 	// changes them.
 	Targets []string
-
-	// Logger gets one warning for each failed delivery and each refused request.
-	// Default: slog.Default().
-	Logger *slog.Logger
 
 	// Initial and Max bound the wait before a redelivery, which doubles from Initial (default
 	// 100 ms) to Max (default 5 s). Eventarc waits 10 to 600 s and gives up after 24 h; a Relay
@@ -72,8 +66,7 @@ type Options struct {
 // no longer needed.
 type Relay struct {
 	options Options
-	client  *http.Client  // goes past any proxy
-	slots   chan struct{} // holds a token for each delivery under way
+	client  *http.Client // goes past any proxy
 
 	// start runs f in a goroutine that running counts, with a context that cancel ends.
 	start   func(f func(context.Context))
@@ -102,7 +95,6 @@ type Stats struct {
 
 // New returns a running Relay.
 func New(o Options) *Relay {
-	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Initial = cmp.Or(o.Initial, 100*time.Millisecond)
 	o.Max = cmp.Or(o.Max, 5*time.Second)
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
@@ -110,8 +102,7 @@ func New(o Options) *Relay {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Relay{
 		options: o,
-		client:  &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxInFlight}},
-		slots:   make(chan struct{}, maxInFlight),
+		client:  &http.Client{Transport: &http.Transport{MaxConnsPerHost: maxInFlight, MaxIdleConnsPerHost: maxInFlight}},
 		cancel:  cancel,
 		targets: slices.Clone(o.Targets),
 		idle:    make(chan struct{}),
@@ -124,41 +115,25 @@ func New(o Options) *Relay {
 }
 
 // ServeHTTP accepts one event from the emulator, repairs it and answers 202 without waiting for its
-// delivery. It answers 400 to what is not a document event, 405 to what is not a POST, 413 to a
-// body above 16 MiB, and 503 once the Relay is closed.
+// delivery. It answers 400 to what is not a document event, or is above 16 MiB, and 503 once the
+// Relay is closed.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	status, err := r.accept(w, req)
-	if err != nil {
-		r.options.Logger.WarnContext(req.Context(), "event refused",
-			"event_id", req.Header.Get("Ce-Id"), "document", req.Header.Get("Ce-Document"), "error", err)
-		http.Error(w, err.Error(), status)
-		return
-	}
-	w.WriteHeader(status)
-}
-
-// accept returns the status to answer a request with.
-func (r *Relay) accept(w http.ResponseWriter, req *http.Request) (int, error) {
-	if req.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return http.StatusMethodNotAllowed, fmt.Errorf("eventrelay: method %s", req.Method)
-	}
+	var e Event
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
-	if err != nil {
-		status := http.StatusBadRequest
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			status = http.StatusRequestEntityTooLarge
-		}
-		return status, fmt.Errorf("eventrelay: event body: %w", err)
+	if err == nil {
+		e, err = repair(req.Header, body)
 	}
-	e, err := repair(req.Header, body)
-	if err != nil {
-		return http.StatusBadRequest, err
+	if err == nil {
+		err = r.Deliver(e)
 	}
-	if err := r.Deliver(e); err != nil {
-		return http.StatusServiceUnavailable, err
+	switch {
+	case errors.Is(err, ErrClosed):
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	default:
+		w.WriteHeader(http.StatusAccepted)
 	}
-	return http.StatusAccepted, nil
 }
 
 // Deliver accepts an event and returns without waiting for its delivery. Whether an id has been

@@ -1,14 +1,10 @@
 package eventrelay
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -82,7 +78,6 @@ func hang(_ int, req *http.Request) int {
 // unless o says otherwise. It is closed when the test ends.
 func newRelay(t *testing.T, n *network, o Options) *Relay {
 	t.Helper()
-	o.Logger = slog.New(slog.DiscardHandler)
 	if o.Targets == nil {
 		o.Targets = []string{"http://a", "http://b"}
 	}
@@ -246,25 +241,6 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-func TestInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		n := newNetwork(func(int, *http.Request) int { <-release; return 200 })
-		r := newRelay(t, n, Options{Timeout: time.Hour})
-		r.slots = make(chan struct{}, 3)
-		deliver(t, r, ids(10)...)
-		synctest.Wait()
-		if got, want := r.Stats(), (Stats{Events: 10, Deliveries: 3}); got != want || len(r.slots) != 3 {
-			t.Errorf("%+v and %d under way, want %+v and 3", got, len(r.slots), want)
-		}
-		close(release)
-		wait(t, r)
-		if got, want := r.Stats(), (Stats{Events: 10, Deliveries: 10, Acknowledged: 10}); got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
-	})
-}
-
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -291,19 +267,15 @@ func TestWait(t *testing.T) {
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(hang)
-		// One event under way, one that waits its turn, one that waits for time to pass.
+		// One event under way, and one that waits for time to pass.
 		r := newRelay(t, n, Options{Timeout: time.Hour})
-		r.slots = make(chan struct{}, 1)
-		deliver(t, r, "under way", "waiting")
+		deliver(t, r, "under way")
 		delayed := newRelay(t, n, Options{Faults: Faults{Delay: time.Hour}})
 		deliver(t, delayed, "delayed")
 		synctest.Wait()
 		start := time.Now()
 		for _, r := range []*Relay{r, delayed} {
 			r.Close()
-			if got := len(r.slots); got != 0 {
-				t.Errorf("%d deliveries under way after Close", got)
-			}
 			r.Close() // does nothing more
 			if err := r.Wait(t.Context()); !errors.Is(err, ErrClosed) {
 				t.Errorf("Wait after events were dropped: %v, want ErrClosed", err)
@@ -316,49 +288,5 @@ func TestClose(t *testing.T) {
 			t.Errorf("Close took %v", took)
 		}
 		// Goroutines left behind would make synctest.Test fail.
-	})
-}
-
-// What goes wrong is logged once, with the event's id; Close is nothing wrong.
-func TestLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		n := newNetwork(func(nth int, req *http.Request) int {
-			if nth == 2 {
-				return hang(nth, req)
-			}
-			return 503
-		})
-		r := New(Options{
-			Targets: []string{"http://a/f"},
-			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{
-				ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-					if a.Key == slog.TimeKey {
-						return slog.Attr{}
-					}
-					return a
-				},
-			})),
-		})
-		r.client.Transport = n
-		deliver(t, r, "e")
-		time.Sleep(time.Second) // the second delivery hangs
-		req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}"))
-		req.Header.Set("Ce-Id", "garbage")
-		r.ServeHTTP(httptest.NewRecorder(), req)
-		r.Close()
-
-		var got []string
-		for line := range strings.Lines(log.String()) {
-			line, _, _ = strings.Cut(line, " error=")
-			got = append(got, line)
-		}
-		want := []string{
-			`level=WARN msg="event not delivered" event_id=e document=counters/likes/shards/3 target=http://a/f delivery=1`,
-			`level=WARN msg="event refused" event_id=garbage document=""`,
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
 	})
 }

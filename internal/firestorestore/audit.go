@@ -175,14 +175,8 @@ const firstID = "__id-9223372036854775808__"
 
 // first returns where the documents begin whose path is like the segments, which hold a capture.
 func first(segments rollup.Path) string {
-	var path []string
-	for _, s := range segments {
-		if s.Capture {
-			break
-		}
-		path = append(path, s.Name)
-	}
-	return strings.Join(append(path, firstID), "/")
+	capture := slices.IndexFunc(segments, func(s rollup.Segment) bool { return s.Capture })
+	return segments[:capture].String() + "/" + firstID
 }
 
 // behind returns the first document path that differs from ids in a capture among the first n

@@ -158,3 +158,13 @@ func outcome(err error, doing, path string) error {
 		return fmt.Errorf("firestore: %s %s: %w", doing, path, err)
 	}
 }
+
+// Class returns the kind of an error of a Store, of which there are few: the name of a gRPC status
+// code, such as "Unavailable".
+func Class(err error) string {
+	code := status.Code(err)
+	if code == codes.Unknown {
+		code = status.FromContextError(err).Code()
+	}
+	return code.String()
+}

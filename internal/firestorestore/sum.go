@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // A snapshot is a read-only transaction.
@@ -94,14 +95,15 @@ func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) 
 // aggregate sums by aggregation queries, one for each total and all at once: a query over two
 // fields leaves out the shards that lack either.
 func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route, collection string) (part, error) {
+	shards := v.store.client.Collection(collection).Query
 	answers := make([]answer, len(r.Totals))
 	asking, all := errgroup.WithContext(ctx)
 	for i, t := range r.Totals {
 		asking.Go(func() (err error) {
 			if t.Field == "" {
-				answers[i], err = v.ask(all, collection, "", nil)
+				answers[i], err = v.ask(all, shards, "")
 			} else {
-				answers[i], err = v.sumField(all, collection, t.Field)
+				answers[i], err = v.sumField(all, shards, t.Field)
 			}
 			return err
 		})
@@ -124,27 +126,21 @@ func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route, collection st
 // An answer is what an aggregation query answers for one total.
 type answer struct {
 	sum       rollup.Number
-	average   rollup.Number
-	averaged  bool  // there was a number
-	count     int64 // documents that have the field, of any type
-	malformed int64 // of these, those whose value is no finite number
+	average   rollup.Number // 0 of no numbers
+	count     int64         // documents that have the field, of any type
+	malformed int64         // of these, those whose value is no finite number
 }
 
 // sumField sums a field over the shards where it is a finite number. SUM and AVG leave other types
 // out, so their quotient is how many numbers there were. Where that is not COUNT, or a sum of 0
 // hides it, a second query takes exactly the finite numbers.
-func (v *snapshot) sumField(ctx context.Context, collection, field string) (answer, error) {
-	a, err := v.ask(ctx, collection, field, nil)
+func (v *snapshot) sumField(ctx context.Context, shards firestore.Query, field string) (answer, error) {
+	a, err := v.ask(ctx, shards, field)
 	if err != nil || a.count == 0 || a.allFinite() {
 		return a, err
 	}
-	path := &firestorepb.StructuredQuery_FieldReference{FieldPath: fieldPath(field)}
-	finite, err := v.ask(ctx, collection, field, &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_CompositeFilter{
-		CompositeFilter: &firestorepb.StructuredQuery_CompositeFilter{Op: firestorepb.StructuredQuery_CompositeFilter_AND, Filters: []*firestorepb.StructuredQuery_Filter{
-			fieldFilter(path, firestorepb.StructuredQuery_FieldFilter_GREATER_THAN, math.Inf(-1)),
-			fieldFilter(path, firestorepb.StructuredQuery_FieldFilter_LESS_THAN, math.Inf(1)),
-		}},
-	}})
+	path := firestore.FieldPath{field}
+	finite, err := v.ask(ctx, shards.WherePath(path, ">", math.Inf(-1)).WherePath(path, "<", math.Inf(1)), field)
 	if err != nil {
 		return a, err
 	}
@@ -159,25 +155,22 @@ func (v *snapshot) sumField(ctx context.Context, collection, field string) (answ
 
 // allFinite reports whether the answer shows that all values were finite numbers.
 func (a answer) allFinite() bool {
-	if !a.averaged || !a.sum.Finite() || a.sum.Float() == 0 || a.average.Float() == 0 {
+	if !a.sum.Finite() || a.sum.Float() == 0 || a.average.Float() == 0 {
 		return false
 	}
 	return math.Round(a.sum.Float()/a.average.Float()) == float64(a.count)
 }
 
-func fieldFilter(path *firestorepb.StructuredQuery_FieldReference, op firestorepb.StructuredQuery_FieldFilter_Operator, value float64) *firestorepb.StructuredQuery_Filter {
-	return &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
-		FieldFilter: &firestorepb.StructuredQuery_FieldFilter{Field: path, Op: op, Value: &firestorepb.Value{ValueType: &firestorepb.Value_DoubleValue{DoubleValue: value}}},
-	}}
-}
-
-// ask runs one aggregation query over a field or, without one, counts the documents.
-func (v *snapshot) ask(ctx context.Context, collection, field string, where *firestorepb.StructuredQuery_Filter) (answer, error) {
-	parent, id := v.store.database+"/documents", collection
-	if i := strings.LastIndexByte(collection, '/'); i >= 0 {
-		parent, id = parent+"/"+collection[:i], collection[i+1:]
+// ask runs one aggregation query over a field of the shards or, without one, counts them.
+func (v *snapshot) ask(ctx context.Context, shards firestore.Query, field string) (answer, error) {
+	text, err := shards.Serialize()
+	if err != nil {
+		return answer{}, err
 	}
-	query := &firestorepb.StructuredQuery{From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: id}}, Where: where}
+	var query firestorepb.RunQueryRequest
+	if err := proto.Unmarshal(text, &query); err != nil {
+		return answer{}, err
+	}
 	aggregations := []*firestorepb.StructuredAggregationQuery_Aggregation{
 		{Alias: "count", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Count_{Count: new(firestorepb.StructuredAggregationQuery_Aggregation_Count)}},
 	}
@@ -188,10 +181,10 @@ func (v *snapshot) ask(ctx context.Context, collection, field string, where *fir
 			&firestorepb.StructuredAggregationQuery_Aggregation{Alias: "average", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Avg_{Avg: &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: path}}})
 	}
 	stream, err := v.store.api.RunAggregationQuery(v.store.routed(ctx), &firestorepb.RunAggregationQueryRequest{
-		Parent:              parent,
+		Parent:              query.Parent,
 		ConsistencySelector: &firestorepb.RunAggregationQueryRequest_Transaction{Transaction: v.transaction},
 		QueryType: &firestorepb.RunAggregationQueryRequest_StructuredAggregationQuery{StructuredAggregationQuery: &firestorepb.StructuredAggregationQuery{
-			QueryType:    &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: query},
+			QueryType:    &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: query.GetStructuredQuery()},
 			Aggregations: aggregations,
 		}},
 	})
@@ -211,19 +204,17 @@ func (v *snapshot) ask(ctx context.Context, collection, field string, where *fir
 	}
 }
 
-func answerOf(result map[string]any, countOnly bool) (a answer, err error) {
-	var summed, counted bool
-	a.count, counted = result["count"].(int64)
+func answerOf(result map[string]any, countOnly bool) (answer, error) {
+	count, counted := result["count"].(int64)
+	sum, summed := rollup.NumberOf(result["sum"])
 	if countOnly {
-		a.sum, summed = rollup.Int(a.count), true
-	} else {
-		a.sum, summed = rollup.NumberOf(result["sum"])
+		sum, summed = rollup.Int(count), true
 	}
-	a.average, a.averaged = rollup.NumberOf(result["average"]) // the average of no numbers is null
 	if !summed || !counted {
 		return answer{}, fmt.Errorf("the aggregation answered %v", result)
 	}
-	return a, nil
+	average, _ := rollup.NumberOf(result["average"])
+	return answer{sum: sum, average: average, count: count}, nil
 }
 
 // read reads the shards that a query finds, as of the snapshot's instant.

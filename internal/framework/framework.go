@@ -55,7 +55,7 @@ func Serve(port int, ready func(port int)) error {
 		return serveAt(port, func() { ready(port) })
 	}
 	for attempt := 1; ; attempt++ {
-		port, release, err := freeport.Hold(1)
+		port, release, err := freeport.Hold(0)
 		if err != nil {
 			return err
 		}

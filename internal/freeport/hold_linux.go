@@ -5,8 +5,9 @@ import (
 	"syscall"
 )
 
-// hold holds a port, or any if it is 0, by a socket that is bound to it and does not listen.
-func hold(port int) (held int, release func(), err error) {
+// Hold holds a port that nobody uses, the given one or any if it is 0, by a socket that is bound to
+// it and does not listen. The port is held until release is called or the process ends.
+func Hold(port int) (held int, release func(), err error) {
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, nil, fmt.Errorf("socket: %w", err)

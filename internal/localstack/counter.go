@@ -34,12 +34,12 @@ type Counter struct {
 
 	mu      sync.Mutex
 	history History
-	failed  error         // of the listener
-	changed chan struct{} // closed when the listener sees something more, or fails
+	changed chan struct{} // closed when the listener sees something more
 }
 
-// Listen returns a counter whose roll-up is listened to until ctx ends.
-func Listen(ctx context.Context, client *firestore.Client, id string) (*Counter, error) {
+// Listen returns a counter whose roll-up is listened to until ctx ends. If the listener fails before
+// that, it says so by fail.
+func Listen(ctx context.Context, fail func(error), client *firestore.Client, id string) (*Counter, error) {
 	c := &Counter{Counter: shards.New(client, "counters/"+id), ID: id, changed: make(chan struct{})}
 	snapshots := client.Doc("rollups/" + id).Snapshots(ctx)
 	// The emulator tells a listener nothing of a commit that falls into its beginning.
@@ -51,23 +51,25 @@ func Listen(ctx context.Context, client *firestore.Client, id string) (*Counter,
 	go func() {
 		defer snapshots.Stop()
 		for doc, err := first, error(nil); ; doc, err = snapshots.Next() {
-			if c.see(doc, err); err != nil {
+			if err != nil {
+				fail(fmt.Errorf("listening to rollups/%s: %w", id, err))
 				return
 			}
+			c.see(doc)
 		}
 	}()
 	return c, nil
 }
 
 // see notes what the listener sees.
-func (c *Counter) see(doc *firestore.DocumentSnapshot, err error) {
+func (c *Counter) see(doc *firestore.DocumentSnapshot) {
+	r, err := shards.RollUpIn(doc, "count")
+	if err != nil {
+		return // it is not one yet
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil {
-		c.failed = fmt.Errorf("listening to rollups/%s: %w", c.ID, err)
-	} else if r, err := shards.RollUpIn(doc, "count"); err == nil { // else it is not one yet
-		c.history.RollUps = append(c.history.RollUps, RollUp{r, doc.UpdateTime, time.Now()})
-	}
+	c.history.RollUps = append(c.history.RollUps, RollUp{r, doc.UpdateTime, time.Now()})
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -114,35 +116,26 @@ func (c *Counter) note(committed time.Time, err error) bool {
 func (c *Counter) Await(ctx context.Context, t time.Time) error {
 	for {
 		c.mu.Lock()
-		last, changed, failed := c.history.last(), c.changed, c.failed
+		last, changed := c.history.last(), c.changed
 		c.mu.Unlock()
 		if !last.AsOf.IsZero() && !last.AsOf.Before(t) {
 			return nil
 		}
-		if failed != nil && ctx.Err() == nil {
-			return failed
-		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			err := fmt.Errorf("%w: rollups/%s is as of %s, before %s", context.Cause(ctx), c.ID, inUTC(last.AsOf), inUTC(t))
 			if last.AsOf.IsZero() {
-				err = fmt.Errorf("%w: no roll-up rollups/%s was seen", context.Cause(ctx), c.ID)
+				return fmt.Errorf("%w: no roll-up rollups/%s was seen", context.Cause(ctx), c.ID)
 			}
-			return err
+			return fmt.Errorf("%w: rollups/%s is as of %s, before %s", context.Cause(ctx), c.ID, inUTC(last.AsOf), inUTC(t))
 		}
 	}
 }
 
 // covered waits until a roll-up is seen that covers every increment.
 func (c *Counter) covered(ctx context.Context) error {
-	var latest time.Time
-	for _, committed := range c.History().Acknowledged {
-		if committed.After(latest) {
-			latest = committed
-		}
-	}
-	return c.Await(ctx, latest)
+	acknowledged := append(c.History().Acknowledged, time.Time{}) // one at least
+	return c.Await(ctx, slices.MaxFunc(acknowledged, time.Time.Compare))
 }
 
 func inUTC(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

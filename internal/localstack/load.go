@@ -26,7 +26,8 @@ type Load struct {
 	Rate       float64
 	Kill       bool // kill -9 one functions process in the middle, and start another
 
-	Progress func(stage string, done int)
+	Stage    func(name string) // is told what begins
+	Progress func(done int)    // increments; may be called in parallel
 }
 
 // loneRounds is how many lone increments each counter gets, if there are enough.
@@ -86,7 +87,6 @@ type running struct {
 	Load
 	stack    *Stack
 	counters []*Counter
-	stage    string
 	made     atomic.Int64 // increments
 }
 
@@ -100,37 +100,34 @@ type usage struct {
 // Run creates the counters, increments them, waits until the roll-ups cover everything, and compares
 // them with what was acknowledged. If ctx ends early, the error says what it was waiting for.
 func (l Load) Run(ctx context.Context, s *Stack) (Result, error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	r := &running{Load: l, stack: s}
-	created, err := r.create(ctx)
-	if err == nil {
-		r.report("lone increments on idle counters")
-		err = r.alone(ctx)
-	}
-	began := time.Now()
-	if err == nil {
-		r.report("increments from all clients")
-		err = r.together(ctx)
-	}
-	var end usage
-	if err == nil {
-		r.report("waiting for the last roll-ups")
-		end, err = r.settled(ctx)
-	}
-	if err != nil {
-		events := s.Relay.Stats()
-		return Result{}, fmt.Errorf("%w; %d of %d increments were made, and %d of %d events are acknowledged",
-			err, r.made.Load(), l.Increments, events.Acknowledged, events.Events)
+	var created, end usage
+	var began time.Time
+	for _, stage := range []struct {
+		name string
+		run  func() error
+	}{
+		{"creating counters", func() (err error) { created, err = r.create(ctx, stop); return err }},
+		{"lone increments on idle counters", func() error { return r.alone(ctx) }},
+		{"increments from all clients", func() error { began = time.Now(); return r.together(ctx) }},
+		{"waiting for the last roll-ups", func() (err error) { end, err = r.settled(ctx); return err }},
+	} {
+		r.Stage(stage.name)
+		if err := stage.run(); err != nil {
+			events := s.Relay.Stats()
+			return Result{}, fmt.Errorf("%w; %d of %d increments were made, and %d of %d events are acknowledged",
+				err, r.made.Load(), l.Increments, events.Acknowledged, events.Events)
+		}
 	}
 	return r.result(created, began, end), nil
 }
 
-// create creates the counters.
-func (r *running) create(ctx context.Context) (usage, error) {
+func (r *running) create(ctx context.Context, fail func(error)) (usage, error) {
 	for n := range r.Counters {
 		id := fmt.Sprintf("demo-%0*d", len(strconv.Itoa(r.Counters)), n+1) // of one length, to be sorted
-		c, err := Listen(ctx, r.stack.Clients[0], id)
+		c, err := Listen(ctx, fail, r.stack.Clients[0], id)
 		if err == nil {
 			err = c.Create(ctx, r.Shards)
 		}
@@ -140,12 +137,6 @@ func (r *running) create(ctx context.Context) (usage, error) {
 		r.counters = append(r.counters, c)
 	}
 	return r.settled(ctx)
-}
-
-// report says which stage begins, or how far this one is.
-func (r *running) report(stage string) {
-	r.stage = stage
-	r.Progress(stage, int(r.made.Load()))
 }
 
 // settled waits until the roll-ups cover every increment and every event is acknowledged, and
@@ -219,7 +210,7 @@ func (r *running) increment(ctx context.Context, c *Counter) error {
 	if err := c.Add(ctx); err != nil {
 		return err
 	}
-	r.Progress(r.stage, int(r.made.Add(1)))
+	r.Progress(int(r.made.Add(1)))
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +104,7 @@ func TestDeliverShard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Stack{Options: Options{Config: app.Config{Routes: routes}}, Relay: eventrelay.New(eventrelay.Options{Logger: slog.New(slog.DiscardHandler)})}
+	s := &Stack{Options: Options{Config: app.Config{Routes: routes}}, Relay: eventrelay.New(eventrelay.Options{})}
 	defer s.Relay.Close()
 	for i, path := range []string{"counters/c/shards/0", "posts/p/shards/0", "shards/0", "counters/c/shards/0/shards/0"} {
 		e, err := eventrelay.NewEvent(fmt.Sprint(i), time.Now(), nil, &firestoredata.Document{Name: "projects/p/databases/(default)/documents/" + path})
@@ -138,7 +137,7 @@ func TestLineWriter(t *testing.T) {
 // What ends a wait says what was waited for.
 func TestCounter(t *testing.T) {
 	client := emulatortest.Client(t)
-	c, err := Listen(t.Context(), client, "c")
+	c, err := Listen(t.Context(), func(error) {}, client, "c")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,7 +95,6 @@ func (p *Process) Kill() {
 	<-p.Ended
 }
 
-// callSchedule calls RollUpOnSchedule.
 func (p *Process) callSchedule(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL("RollUpOnSchedule"), nil)
 	if err != nil {

@@ -13,7 +13,7 @@ package localstack
 
 import (
 	"context"
-	"errors"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net"
@@ -45,7 +45,8 @@ type Options struct {
 	Processes     int
 	FunctionsPort int    // of the first process; the others follow. 0: any for each
 	FirestorePort int    // 0: any
-	Rules         string // path of their file
+	Rules         string // path of their file; "": DefaultRules
+	DefaultRules  string
 	Fetch         func(context.Context) (jar string, err error)
 	Faults        eventrelay.Faults
 
@@ -61,12 +62,14 @@ type Stack struct {
 	Clients  []*firestore.Client // one for each database of Config, in its order; past the rules
 	Relay    *eventrelay.Relay
 
+	// RelayAddr is where the relay takes the emulator's events. It answers for as long as the stack runs.
+	RelayAddr string
+
 	dir     string   // temporary
 	closers []func() // in the order of starting
 
 	mu        sync.Mutex
 	processes []*Process
-	usage     []string // files of all processes that were ever started
 }
 
 // Start starts a stack. The caller stops it. An error has stopped what was started.
@@ -82,13 +85,32 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 	}
 	s.onStop(func() { _ = os.RemoveAll(s.dir) })
 	s.Relay = eventrelay.New(eventrelay.Options{
-		Faults: o.Faults, Timeout: o.Config.AckDeadline(), Logger: slog.New(slog.DiscardHandler),
+		Faults: o.Faults, Timeout: o.Config.AckDeadline(),
 	})
 	s.onStop(s.Relay.Close)
+	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: s.Relay, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	go func() { _ = server.Serve(l) }() // until Close
+	s.onStop(func() { _ = server.Close() })
+	s.RelayAddr = l.Addr().String()
 	if s.Addr = o.Config.EmulatorHost; s.Addr == "" {
-		if err := s.startEmulator(ctx); err != nil {
+		if s.Rules == "" {
+			s.Rules = filepath.Join(s.dir, "firestore.rules")
+			if err := os.WriteFile(s.Rules, []byte(s.DefaultRules), 0o600); err != nil {
+				return nil, err
+			}
+		}
+		s.Emulator, err = emulator.Start(ctx, emulator.Options{
+			Port: s.FirestorePort, Rules: s.Rules, Functions: s.RelayAddr, Fetch: s.Fetch,
+		})
+		if err != nil {
 			return nil, err
 		}
+		s.onStop(func() { _ = s.Emulator.Stop() })
+		s.Addr = s.Emulator.Addr()
 	}
 	for _, database := range o.Config.Databases {
 		client, err := firestorestore.Dial(ctx, s.Addr, o.Config.Project, database)
@@ -98,10 +120,12 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 		s.onStop(func() { _ = client.Close() })
 		s.Clients = append(s.Clients, client)
 	}
-	for n := range o.Processes {
+	s.processes = make([]*Process, o.Processes)
+	for n := range s.processes {
 		if err := s.Restart(ctx, n); err != nil {
 			return nil, err
 		}
+		s.onStop(func() { s.Process(n).Stop() })
 	}
 	if s.Emulator == nil {
 		return s, s.listenForEvents(ctx)
@@ -119,29 +143,6 @@ func (s *Stack) Stop() {
 	}
 }
 
-// startEmulator starts the emulator, which posts its events to the relay.
-func (s *Stack) startEmulator(ctx context.Context) error {
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
-	if err != nil {
-		return err
-	}
-	server := &http.Server{Handler: s.Relay, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
-	go func() { _ = server.Serve(l) }() // until Close
-	s.onStop(func() { _ = server.Close() })
-	s.Emulator, err = emulator.Start(ctx, emulator.Options{
-		Port: s.FirestorePort, Rules: s.Rules, Functions: l.Addr().String(), Fetch: s.Fetch,
-	})
-	if err != nil {
-		return err
-	}
-	s.onStop(func() { _ = s.Emulator.Stop() })
-	s.Addr = s.Emulator.Addr()
-	return nil
-}
-
-// ErrEmulator is the cause of a context that ended because the emulator did.
-var ErrEmulator = errors.New("the Firestore emulator ended by itself")
-
 // WhileUp returns a context that ends with ctx, and when the emulator that the stack started ends
 // by itself, with a cause that says how it did.
 func (s *Stack) WhileUp(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -150,7 +151,7 @@ func (s *Stack) WhileUp(ctx context.Context) (context.Context, context.CancelFun
 		go func() {
 			select {
 			case <-s.Emulator.Done():
-				cancel(fmt.Errorf("%w: %w", ErrEmulator, s.Emulator.Stop()))
+				cancel(fmt.Errorf("the Firestore emulator ended by itself: %w", s.Emulator.Stop()))
 			case <-ctx.Done():
 			}
 		}()
@@ -173,10 +174,7 @@ func (s *Stack) Restart(ctx context.Context, n int) error {
 	}
 	output := framework.NewListener(nil)
 	cmd := s.Command(port)
-	s.mu.Lock()
-	usage := filepath.Join(s.dir, fmt.Sprintf("usage-%d", len(s.usage)))
-	s.usage = append(s.usage, usage)
-	s.mu.Unlock()
+	usage := filepath.Join(s.dir, "usage-"+rand.Text()) // of this process; a process that got no request has none
 	for name, value := range s.Environment {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
@@ -189,15 +187,12 @@ func (s *Stack) Restart(ctx context.Context, n int) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n < len(s.processes) {
-		s.processes[n] = p
-	} else {
-		s.processes = append(s.processes, p)
-		s.onStop(func() { s.Process(n).Stop() })
-	}
+	s.processes[n] = p
 	var targets []string
 	for _, p := range s.processes {
-		targets = append(targets, p.URL("RollUpOnWrite"))
+		if p != nil { // else it is still to be started
+			targets = append(targets, p.URL("RollUpOnWrite"))
+		}
 	}
 	s.Relay.SetTargets(targets)
 	return nil
@@ -206,12 +201,14 @@ func (s *Stack) Restart(ctx context.Context, n int) error {
 // Billed returns the operations that all the functions processes were billed for, those that have
 // ended too.
 func (s *Stack) Billed() (billing.Counts, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	files, err := filepath.Glob(filepath.Join(s.dir, "usage-*"))
+	if err != nil {
+		return billing.Counts{}, err
+	}
 	var sum billing.Counts
-	for _, file := range s.usage {
+	for _, file := range files {
 		c, err := billing.ReadFile(file)
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // a process that got no request has no file
+		if err != nil {
 			return billing.Counts{}, err
 		}
 		sum = sum.Add(c)

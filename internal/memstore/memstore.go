@@ -18,8 +18,8 @@ import (
 // A Store is a database in memory. Its zero value is an empty one. It may be used by many
 // goroutines at once.
 //
-// Its commit times come from Now, moved forward where needed so that no two commits share one and
-// every commit is later than the snapshots opened before it, as in Firestore.
+// Its commit times come from Now, moved forward where needed so that every commit is later than
+// those and the snapshots before it, as in Firestore.
 type Store struct {
 	// Skew is by how much the database's clock is ahead of time.Now. It must not change.
 	Skew time.Duration
@@ -66,10 +66,7 @@ func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 
 // rollUp reads c's roll-up document.
 func (s *Store) rollUp(c rollup.Counter) rollup.RollUp {
-	d, ok := s.get(c.RollUp)
-	if !ok {
-		return rollup.RollUp{}
-	}
+	d := s.get(c.RollUp)
 	return rollup.RollUpOf(c.Template, d.fields, d.updateTime)
 }
 
@@ -113,7 +110,7 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d, _ := s.get(c.RollUp)
+	d := s.get(c.RollUp)
 	if !d.updateTime.Equal(r.UpdateTime) {
 		return rollup.ErrConflict
 	}
@@ -187,8 +184,8 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d, ok := s.get(c.RollUp)
-	if !ok || !d.updateTime.Equal(r.UpdateTime) {
+	d := s.get(c.RollUp)
+	if d.updateTime.IsZero() || !d.updateTime.Equal(r.UpdateTime) {
 		return rollup.ErrConflict
 	}
 	fields := d.clone()
@@ -242,8 +239,7 @@ func (s *Store) Put(path string, fields map[string]any) time.Time {
 func (s *Store) Increment(path, field string, n int64) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d, _ := s.get(path)
-	fields := d.clone()
+	fields := s.get(path).clone()
 	old, _ := fields[field].(int64)
 	fields[field] = old + n
 	return s.put(path, fields)
@@ -260,14 +256,13 @@ func (s *Store) Delete(path string) time.Time {
 func (s *Store) Get(path string) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d, _ := s.get(path)
-	return maps.Clone(d.fields)
+	return maps.Clone(s.get(path).fields)
 }
 
-func (s *Store) get(path string) (stored, bool) {
+// get returns the document at path; the zero stored if there is none.
+func (s *Store) get(path string) stored {
 	collection, id := split(path)
-	d, ok := s.collections[collection][id]
-	return d, ok
+	return s.collections[collection][id]
 }
 
 func (s *Store) put(path string, fields map[string]any) time.Time {

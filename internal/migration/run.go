@@ -18,13 +18,7 @@ import (
 
 // ToDo returns the documents for which something is left to do.
 func (p *Plan) ToDo() []*Document {
-	var some []*Document
-	for _, d := range p.Documents {
-		if !d.Done() {
-			some = append(some, d)
-		}
-	}
-	return some
+	return slices.DeleteFunc(slices.Clone(p.Documents), (*Document).Done)
 }
 
 // Left returns what is left to carry of all documents together, by field.

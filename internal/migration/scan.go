@@ -189,22 +189,18 @@ func (s *scan) findDocuments(ctx context.Context, route *rollup.Route) error {
 	pattern := route.Pattern()
 	pattern = pattern[:len(pattern)-2] // of the documents
 	last := len(pattern) - 1
-	var names []string
-	for _, segment := range pattern {
-		names = append(names, segment.Name)
-	}
 	firstCapture := slices.IndexFunc(pattern, func(segment rollup.Segment) bool { return segment.Capture })
-	query := s.client.CollectionGroup(names[last-1]).Query
+	query := s.client.CollectionGroup(pattern[last-1].Name).Query
 	switch firstCapture {
 	case -1:
-		docs, err := s.client.GetAll(ctx, []*firestore.DocumentRef{s.client.Doc(strings.Join(names, "/"))})
+		docs, err := s.client.GetAll(ctx, []*firestore.DocumentRef{s.client.Doc(pattern.String())})
 		if err == nil {
 			s.count(1)
 			s.foundDocument(route, docs[0])
 		}
 		return err
 	case last:
-		query = s.client.Collection(strings.Join(names[:last], "/")).Query
+		query = s.client.Collection(pattern[:last].String()).Query
 	}
 	fields := []firestore.FieldPath{{"num_shards"}, {"numShards"}, {document.TallyField}}
 	for _, field := range route.Fields() {

@@ -75,12 +75,6 @@ func TestDatabasesAreSeparate(t *testing.T) {
 	if _, err := emulatortest.Client(t).Doc(path).Get(t.Context()); status.Code(err) != codes.NotFound {
 		t.Errorf("another project: %v, want NotFound", err)
 	}
-	if err := emulator.Clear(t.Context(), emulatortest.Addr(t), project, "named"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := writer.Doc(path).Get(t.Context()); status.Code(err) != codes.NotFound {
-		t.Errorf("after Clear: %v, want NotFound", err)
-	}
 }
 
 // The next two do nothing by themselves: TestFailures runs them, in a child of this test binary.
