@@ -28,7 +28,7 @@ var service = app.New(os.Environ, os.Stderr)
 //   - 2xx too when no retry can help, because the event is malformed, of no route, or of a project or
 //     database that is not served here, and logs that it dropped the event;
 //   - 500, after at most TALLY_HOLD_LIMIT, when the event must be delivered again: deploy it with retry on;
-//   - 400 to what is no CloudEvent.
+//   - 400 to what is no CloudEvent in HTTP's binary content mode, in which Eventarc sends them all.
 func RollUpOnWrite(w http.ResponseWriter, r *http.Request) {
 	service.OnWrite(w, r)
 }

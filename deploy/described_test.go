@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -145,4 +146,11 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 		c.Errorf("source (-description +Terraform):\n%s%v", diff, err)
 	}
 	return noted
+}
+
+// decode decodes a resource in JSON, with numbers as they are spelled.
+func decode(data []byte) (o Object, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return o, d.Decode(&o)
 }

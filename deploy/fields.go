@@ -1,12 +1,13 @@
 package deploy
 
 import (
+	"context"
+	"net/http"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
 
-	firestore "cloud.google.com/go/firestore/apiv1/admin"
-	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
@@ -93,33 +94,46 @@ func fieldPath(id string) string {
 	return "`" + id + "`" // routes' fields hold no backquotes
 }
 
+// A fieldState is how Firestore has a field.
+type fieldState struct {
+	IndexConfig struct {
+		UsesAncestorConfig bool
+		AncestorField      string
+		Indexes            []struct {
+			QueryScope string
+			Fields     []struct{ Order string }
+		}
+	}
+	TTLConfig *struct{ State string } // nil: it expires nothing
+}
+
 // field reads how a field is indexed, and whether it expires documents. If it says no more than
 // that it is as its ancestor, the default of the database, that is read. An index or a policy that
 // is being made counts as made.
-func (r *reader) field(c *firestore.FirestoreAdminClient, name string) {
-	get := func(name string) (*adminpb.Field, error) {
+func (s *State) field(ctx context.Context, name string) {
+	get := func(name string) (f fieldState, err error) {
 		collection, id := path.Split(name)
-		return c.GetField(r.ctx, &adminpb.GetFieldRequest{Name: collection + fieldPath(id)})
+		escaped := (&url.URL{Path: collection + fieldPath(id)}).EscapedPath()
+		return f, s.call(ctx, firestoreAPI, http.MethodGet, "v1/"+escaped, "", &f)
 	}
 	f, err := get(name)
-	config := f.GetIndexConfig()
-	if ancestor := config.GetAncestorField(); err == nil && config.GetUsesAncestorConfig() && len(config.GetIndexes()) == 0 && ancestor != "" && ancestor != name {
-		var inherited *adminpb.Field
-		inherited, err = get(ancestor)
-		config = inherited.GetIndexConfig()
+	config := f.IndexConfig
+	if err == nil && config.UsesAncestorConfig && len(config.Indexes) == 0 && config.AncestorField != "" {
+		var inherited fieldState
+		inherited, err = get(config.AncestorField)
+		config = inherited.IndexConfig
 	}
 	if err != nil {
-		r.add(Field, nil, err)
+		s.add(Field, err)
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	summable := slices.ContainsFunc(config.GetIndexes(), func(index *adminpb.Index) bool {
-		return index.GetQueryScope() == adminpb.Index_COLLECTION && slices.ContainsFunc(index.GetFields(), func(f *adminpb.Index_IndexField) bool {
-			return f.GetOrder() == adminpb.Index_IndexField_ASCENDING
-		})
-	})
-	expires := f.GetTtlConfig() != nil && f.GetTtlConfig().GetState() != adminpb.Field_TtlConfig_NEEDS_REPAIR
-	r.have[Field] = append(r.have[Field], Object{"name": name, "indexed": len(config.GetIndexes()) > 0, "summable": summable})
-	r.have[TTL] = append(r.have[TTL], Object{"name": name, "expires": expires})
+	summable := false
+	for _, index := range config.Indexes {
+		for _, f := range index.Fields {
+			summable = summable || index.QueryScope == "COLLECTION" && f.Order == "ASCENDING"
+		}
+	}
+	expires := f.TTLConfig != nil && f.TTLConfig.State != "NEEDS_REPAIR"
+	s.add(Field, nil, Object{"name": name, "indexed": len(config.Indexes) > 0, "summable": summable})
+	s.add(TTL, nil, Object{"name": name, "expires": expires})
 }

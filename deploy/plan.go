@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -217,7 +216,7 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 // another condition.
 func (p *Plan) grants(d *Description, k *Kind, have *State) {
 	for _, g := range d.Grants {
-		if g.On != k || slices.Contains(have.grants(g.Name), g) {
+		if g.On != k || slices.Contains(have.given, g) {
 			continue
 		}
 		if api := agent(g.Member); api != "" {
@@ -225,13 +224,11 @@ func (p *Plan) grants(d *Description, k *Kind, have *State) {
 		}
 		p.add(k, fmt.Sprintf("give %s to %s on %s", g.Role, short(g.Member), path.Base(g.Name)), g.command(d.Project, "add"))
 	}
-	for _, name := range slices.Sorted(maps.Keys(have.policies)) {
-		for _, g := range have.grants(name) {
-			public := k != Project && (g.Member == "allUsers" || g.Member == "allAuthenticatedUsers")
-			otherwise := slices.ContainsFunc(d.Grants, func(w Grant) bool { return w.Name == g.Name && w.Role == g.Role && w.Member == g.Member })
-			if g.On == k && (public || otherwise) && !slices.Contains(d.Grants, g) {
-				p.take(d.Project, g, "condition: "+orNone(g.Condition))
-			}
+	for _, g := range have.given {
+		public := k != Project && (g.Member == "allUsers" || g.Member == "allAuthenticatedUsers")
+		otherwise := slices.ContainsFunc(d.Grants, func(w Grant) bool { return w.Name == g.Name && w.Role == g.Role && w.Member == g.Member })
+		if g.On == k && (public || otherwise) && !slices.Contains(d.Grants, g) {
+			p.take(d.Project, g, "condition: "+orNone(g.Condition))
 		}
 	}
 }
@@ -256,30 +253,6 @@ func (g *Grant) command(project, verb string) Command {
 }
 
 const conditionTitle = "tally" // of the conditions on grants
-
-// grants returns who has which roles on a resource.
-func (s *State) grants(name string) []Grant {
-	var all []Grant
-	for _, b := range s.policies[name] {
-		for _, member := range b.Members {
-			all = append(all, Grant{kindOf(name), name, b.Role, member, b.Condition.GetExpression()})
-		}
-	}
-	return all
-}
-
-// kindOf returns the kind of a resource that has a policy.
-func kindOf(name string) *Kind {
-	switch {
-	case segment(name, "services") != "":
-		return Service
-	case segment(name, "serviceAccounts") != "":
-		return Account
-	case segment(name, "repositories") != "":
-		return Repository
-	}
-	return Project
-}
 
 // agent returns the API whose service agent, an account of Google's own, the member is; "" if it is
 // none.
@@ -380,8 +353,8 @@ func Undeploy(have *State) (Plan, error) {
 				// A policy keeps the roles of an account that is gone. Those on what is gone went
 				// with it.
 				member := "serviceAccount:" + path.Base(o.name())
-				for _, g := range have.grants("projects/" + have.Project) {
-					if g.Member == member {
+				for _, g := range have.given {
+					if g.On == Project && g.Member == member {
 						p.take(have.Project, g)
 					}
 				}

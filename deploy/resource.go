@@ -1,16 +1,12 @@
 package deploy
 
 import (
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 )
 
 // A Resource is one thing that a deployment consists of: a resource of one of Google's APIs, with
@@ -45,6 +41,7 @@ type Setting struct {
 // A Kind is a kind of resources, and how gcloud calls them.
 type Kind struct {
 	Noun   string // such as "function"
+	many   string // how all of them are called; empty: "the" and the noun's plural
 	group  string // gcloud's words for it
 	create string // the verb, with any words before the id; empty: it appears with another resource
 	update string
@@ -60,40 +57,53 @@ type Kind struct {
 
 	terraform string // type; empty: it has none
 	api       Source // that it is read from
+	version   string // of the API, in the addresses of its REST interface
+	list      string // the collection of a project's resources; empty: they are read otherwise
 }
 
 // Kinds of resources, in the order in which each finds what it needs.
 var (
-	API     = &Kind{Noun: "API", api: servicesAPI}
-	Account = &Kind{Noun: "service account", api: accountsAPI, terraform: "google_service_account",
+	API     = &Kind{Noun: "API", api: servicesAPI, version: "v1", list: "services?filter=state:ENABLED"}
+	Account = &Kind{Noun: "service account", terraform: "google_service_account",
+		api: accountsAPI, version: "v1", list: "serviceAccounts",
 		group: "iam service-accounts", create: "create", update: "update", remove: "delete"}
-	Project    = &Kind{Noun: "project", api: projectsAPI, group: "projects"}
-	Repository = &Kind{Noun: "repository", api: repositoriesAPI, terraform: "google_artifact_registry_repository",
+	Project    = &Kind{Noun: "project", many: "the project", api: projectsAPI, version: "v3", group: "projects"}
+	Repository = &Kind{Noun: "repository", many: "the repositories", terraform: "google_artifact_registry_repository",
+		api: repositoriesAPI, version: "v1",
 		group: "artifacts repositories", create: "create", remove: "delete", place: "--location"}
-	Field = &Kind{Noun: "indexes of", api: firestoreAPI, terraform: "google_firestore_field",
+	Field = &Kind{Noun: "indexes of", many: "the databases and their fields", terraform: "google_firestore_field",
+		api:   firestoreAPI,
 		group: "firestore indexes fields", update: "update", missing: Object{"indexed": true, "summable": true}}
 	TTL = &Kind{Noun: "time to live by", api: firestoreAPI, terraform: "google_firestore_field",
 		group: "firestore fields ttls", update: "update", missing: Object{}}
-	Function = &Kind{Noun: "function", api: functionsAPI, terraform: "google_cloudfunctions2_function",
+	Function = &Kind{Noun: "function", terraform: "google_cloudfunctions2_function",
+		api: functionsAPI, version: "v2", list: "locations/-/functions",
 		group: "functions", create: "deploy", update: "deploy", remove: "delete", place: "--region",
 		always: []string{"--gen2", "--source=.", "--trigger-http", "--no-allow-unauthenticated"}}
-	Service = &Kind{Noun: "service", api: runAPI, group: "run services", update: "update", place: "--region",
+	Service = &Kind{Noun: "service", group: "run services", update: "update", place: "--region",
+		api: runAPI, version: "v2",
 		missing: Object{"template": Object{"containers": []any{Object{"resources": Object{"cpuIdle": true}}}}}}
-	Trigger = &Kind{Noun: "trigger", api: eventarcAPI, terraform: "google_eventarc_trigger",
+	Trigger = &Kind{Noun: "trigger", terraform: "google_eventarc_trigger",
+		api: eventarcAPI, version: "v1", list: "locations/-/triggers",
 		group: "eventarc triggers", create: "create", update: "update", remove: "delete", place: "--location"}
-	Subscription = &Kind{Noun: "subscription", api: pubsubAPI, group: "pubsub subscriptions", update: "update",
+	Subscription = &Kind{Noun: "subscription", group: "pubsub subscriptions", update: "update",
+		api: pubsubAPI, version: "v1",
 		missing: Object{"ackDeadlineSeconds": "10"}}
-	Job = &Kind{Noun: "job", api: schedulerAPI, terraform: "google_cloud_scheduler_job",
+	Job = &Kind{Noun: "job", api: schedulerAPI, version: "v1", terraform: "google_cloud_scheduler_job",
 		group: "scheduler jobs", create: "create http", update: "update http", remove: "delete", place: "--location"}
-	Metric = &Kind{Noun: "metric", api: loggingAPI, terraform: "google_logging_metric",
+	Metric = &Kind{Noun: "metric", terraform: "google_logging_metric",
+		api: loggingAPI, version: "v2", list: "metrics",
 		group: "logging metrics", create: "create", update: "update", remove: "delete"}
-	Channel = &Kind{Noun: "notification channel", api: MonitoringAPI, terraform: "google_monitoring_notification_channel",
+	Channel = &Kind{Noun: "notification channel", terraform: "google_monitoring_notification_channel",
+		api: MonitoringAPI, version: "v3", list: "notificationChannels",
 		group: "beta monitoring channels", create: "create", remove: "delete",
 		key: func(o Object) string { return o.Get("labels.email_address") }}
-	Alert = &Kind{Noun: "alert", api: MonitoringAPI, terraform: "google_monitoring_alert_policy",
+	Alert = &Kind{Noun: "alert", terraform: "google_monitoring_alert_policy",
+		api: MonitoringAPI, version: "v3", list: "alertPolicies",
 		group: "alpha monitoring policies", create: "create", update: "update", remove: "delete",
 		key: func(o Object) string { return o.Get("userLabels.tally") }}
-	Dashboard = &Kind{Noun: "dashboard", api: MonitoringAPI, terraform: "google_monitoring_dashboard",
+	Dashboard = &Kind{Noun: "dashboard", terraform: "google_monitoring_dashboard",
+		api: MonitoringAPI, version: "v1", list: "dashboards",
 		group: "monitoring dashboards", create: "create", update: "update", remove: "delete",
 		key: func(o Object) string {
 			if labels, _ := o["labels"].(map[string]any); labels[label] == nil {
@@ -106,54 +116,11 @@ var (
 		Metric, Channel, Alert, Dashboard}
 )
 
-// Mends returns the beginnings of the commands that mend resources of the kind: gcloud's group, and
-// its verbs in parentheses.
-func (k *Kind) Mends() string {
-	verbs := []string{k.create, k.update}
-	switch k {
-	case API:
-		return "gcloud services enable"
-	case Trigger: // whose event and documents cannot change
-		verbs = append(verbs, k.remove)
-	case Account, Project, Repository, Service: // which have policies
-		verbs = append(verbs, "add-iam-policy-binding", "remove-iam-policy-binding")
-	}
-	verbs = slices.Compact(slices.DeleteFunc(verbs, func(v string) bool { return v == "" }))
-	return "gcloud " + k.group + " (" + strings.Join(verbs, ", ") + ")"
-}
-
 // all returns how all resources of the kind are called.
-func (k *Kind) all() string {
-	switch k {
-	case Project:
-		return "the project"
-	case Repository:
-		return "the repositories"
-	case Field:
-		return "the databases and their fields"
-	}
-	return "the " + k.Noun + "s"
-}
+func (k *Kind) all() string { return cmp.Or(k.many, "the "+k.Noun+"s") }
 
 // An Object is a resource as an API of Google's has it, in JSON.
 type Object map[string]any
-
-// object returns a message of an API.
-func object(m proto.Message) (Object, error) {
-	data, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
-	return decode(data)
-}
-
-// decode decodes a resource in JSON, with numbers as they are spelled.
-func decode(data []byte) (Object, error) {
-	var o Object
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	return o, d.Decode(&o)
-}
 
 // Get returns what is at the path, without quotes; a list's elements with commas between them.
 func (o Object) Get(path string) string {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
 )
@@ -73,12 +72,14 @@ func (s *State) Region() string {
 // Billing returns how RollUpOnWrite's instances are billed.
 func (s *State) Billing() string {
 	for _, o := range s.have[Service] {
-		if path.Base(o.name()) == OnWriteName && o.Get("template.containers.0.resources.cpuIdle") == "false" {
+		if path.Base(o.name()) == OnWriteName && o.Get("template.containers.0.resources.cpuIdle") != "true" {
 			return ByInstance
 		}
 	}
 	return ByRequest
 }
+
+const nativeMode = "FIRESTORE_NATIVE" // the type of the databases that Tally serves
 
 // Locate returns the databases with their locations. The error lists those that Tally cannot serve.
 func (s *State) Locate(ids []string) ([]Database, error) {
@@ -91,13 +92,13 @@ func (s *State) Locate(ids []string) ([]Database, error) {
 			problems = append(problems, fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps for ever:\n  %s", s.Project, createDatabase(s.Project, id, "nam5")))
 		case d == nil:
 			problems = append(problems, fmt.Errorf("project %s has no database %s; it has %s", s.Project, id, strings.Join(slices.Sorted(maps.Keys(s.Databases)), ", ")))
-		case d.Type != adminpb.Database_FIRESTORE_NATIVE:
-			problems = append(problems, fmt.Errorf("database %s is of type %s; Tally's events and rules need Firestore in native mode", id, d.Type))
-		case d.DatabaseEdition == adminpb.Database_ENTERPRISE:
+		case d.Get("type") != nativeMode:
+			problems = append(problems, fmt.Errorf("database %s is of type %s; Tally's events and rules need Firestore in native mode", id, d.Get("type")))
+		case d.Get("databaseEdition") == "ENTERPRISE":
 			// https://firebase.google.com/docs/firestore/compare-editions-for-native-mode
 			problems = append(problems, fmt.Errorf("database %s is of the Enterprise edition: it makes no index by itself, so that a sum would scan all shards, and bill them; Tally serves the Standard edition", id))
 		default:
-			found = append(found, Database{ID: id, Location: d.LocationId})
+			found = append(found, Database{ID: id, Location: d.Get("locationId")})
 		}
 	}
 	return found, errors.Join(problems...)

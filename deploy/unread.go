@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -117,7 +118,7 @@ func says(err error, parts ...string) bool {
 
 // unconnected reports whether an error says that no connection could be made.
 func unconnected(err error) bool {
-	return says(err, "no such host", "connection refused", "network is unreachable", "produced zero addresses",
+	return says(err, "no such host", "connection refused", "network is unreachable",
 		"no route to host", "i/o timeout")
 }
 
@@ -126,6 +127,9 @@ func message(err error) string {
 	text := err.Error()
 	if a := new(apierror.APIError); errors.As(err, &a) && a.GRPCStatus().Message() != "" {
 		text = a.GRPCStatus().Message()
+	}
+	if u := new(url.Error); errors.As(err, &u) { // its address says no more than the API's name
+		text = u.Err.Error()
 	}
 	return strings.Join(strings.Fields(text), " ")
 }

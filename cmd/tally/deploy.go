@@ -19,12 +19,12 @@ import (
 	"google.golang.org/grpc"
 )
 
-// endpoints are where Google's APIs are, if not at their own addresses: clients' options for gRPC
-// and for REST, and the address of Firestore, with options of its connections.
+// endpoints are where Google's APIs are, if not at their own addresses: options of the client of
+// the Rules API, and of all others, and the address of Firestore, with options of its connections.
 type endpoints struct {
-	grpc, rest []option.ClientOption
-	firestore  string
-	dial       []grpc.DialOption
+	rules, apis []option.ClientOption
+	firestore   string
+	dial        []grpc.DialOption
 }
 
 // endpointsKey is the key of a command's endpoints in its context, which only tests set.
@@ -39,10 +39,10 @@ func endpointsOf(ctx context.Context) endpoints {
 // signIn returns the options with which Google's clients sign in.
 func (at endpoints) signIn(ctx context.Context, project string) (endpoints, error) {
 	o, err := deploy.SignIn(ctx)
-	if at.grpc != nil || err != nil {
+	if at.apis != nil || err != nil {
 		return at, err
 	}
-	return endpoints{grpc: o, rest: append(o, option.WithQuotaProject(project))}, nil
+	return endpoints{apis: o, rules: append(o, option.WithQuotaProject(project))}, nil
 }
 
 // A deployment is what deploy and undeploy have in common.
@@ -88,7 +88,7 @@ func (d *deployment) read(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(d.logs, "reading what there is in %s\n", d.project)
-	d.have, err = deploy.Read(ctx, d.project, d.at.grpc...)
+	d.have, err = deploy.Read(ctx, d.project, d.at.apis...)
 	return err
 }
 
@@ -163,7 +163,7 @@ func deployCommand() *cobra.Command {
 			return err
 		}
 		if !isNew {
-			d.have.ReadFor(ctx, described, d.at.grpc...)
+			d.have.ReadFor(ctx, described)
 		}
 		silent := described.Monitor(d.have, settings.AlertEmail)
 		if terraform {

@@ -78,11 +78,11 @@ func examine(ctx context.Context, flag string, skip []string) (findings []doctor
 	if err != nil {
 		return nil, "", err
 	}
-	d, err := doctor.Read(ctx, project, folder, at.grpc, at.rest)
+	d, err := doctor.Read(ctx, project, folder, at.apis, at.rules)
 	if err != nil {
 		return nil, "", err
 	}
-	return d.Examine(skip), project, nil
+	return d.Examine(ctx, skip), project, nil
 }
 
 // withStatus is an error with an exit status of its own.

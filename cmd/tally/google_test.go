@@ -64,15 +64,10 @@ func (c cloud) settings(text string) {
 func (c cloud) tally(args ...string) (printed string, status int) {
 	c.t.Helper()
 	var out bytes.Buffer
-	call := func(t *testing.T) {
-		ctx := context.WithValue(t.Context(), endpointsKey{}, endpoints{grpc: c.GRPC(), rest: c.REST(), firestore: c.firestore})
-		status = run(ctx, args, &out, &out)
-	}
-	if args[0] == "doctor" { // which waits for nothing, and whose connections stay open
-		call(c.t)
-	} else {
-		synctest.Test(c.t, call)
-	}
+	synctest.Test(c.t, func(t *testing.T) {
+		at := endpoints{apis: c.REST(), rules: c.REST(), firestore: c.firestore}
+		status = run(context.WithValue(t.Context(), endpointsKey{}, at), args, &out, &out)
+	})
 	return out.String(), status
 }
 
@@ -89,7 +84,7 @@ func (c cloud) want(status int, args ...string) string {
 // described returns what is deployed as it is to be.
 func (c cloud) described() (*deploy.Description, *deploy.State) {
 	c.t.Helper()
-	have, err := deploy.Read(c.t.Context(), "my-project", c.GRPC()...)
+	have, err := deploy.Read(c.t.Context(), "my-project", c.REST()...)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -255,7 +255,7 @@ func (t *target) running(ctx context.Context) (variables map[string]string, of s
 		variables, err = devVariables(ctx, host, t.project)
 		return variables, "tally dev", err
 	}
-	variables, err = deploy.Deployed(ctx, t.project, t.at.grpc...)
+	variables, err = deploy.Deployed(ctx, t.project, t.at.apis...)
 	return variables, "the deployed functions", err
 }
 

@@ -56,7 +56,9 @@ func (a *App) load() (*service, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel, config.Project)}
-	s.open = s.dialStore
+	s.open = func(ctx context.Context, id string) (rollup.AuditStore, error) {
+		return firestorestore.Open(ctx, config.EmulatorHost, config.Project, id, s.logger, s.dial...)
+	}
 	var observer func(billing.Counts)
 	if config.UsageFile != "" {
 		f, err := os.Create(config.UsageFile)
@@ -218,15 +220,6 @@ func (s *service) database(ctx context.Context, id string) (*database, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("database %s is not open yet: %w", id, context.Cause(ctx))
 	}
-}
-
-// dialStore opens a database's store.
-func (s *service) dialStore(ctx context.Context, id string) (rollup.AuditStore, error) {
-	store, err := firestorestore.Open(ctx, s.config.EmulatorHost, s.config.Project, id, s.logger, s.dial...)
-	if err != nil {
-		return nil, err
-	}
-	return store, nil
 }
 
 func (s *service) options(logger *slog.Logger) rollup.Options {

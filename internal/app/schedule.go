@@ -67,7 +67,10 @@ func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun boo
 		for _, id := range s.config.Databases {
 			keeping.Go(func() {
 				t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
-					return t.keep(ctx, d, r, scheduled)
+					o := t.options(d)
+					report, err := rollup.Keep(ctx, d.store, scheduled, o.Concurrency, t.end, o.Options)
+					r.Every = &report
+					return err
 				})
 			})
 		}
@@ -120,13 +123,6 @@ func (t *tick) options(d *database) rollup.AuditOptions {
 	o.Wrote = t.telemetry.Wrote
 	o.Calling = t.telemetry.Calling(false, firestorestore.Class) // a tick makes too many calls for spans
 	return o
-}
-
-func (t *tick) keep(ctx context.Context, d *database, r *databaseReport, routes rollup.Routes) error {
-	o := t.options(d)
-	report, err := rollup.Keep(ctx, d.store, routes, o.Concurrency, t.end, o.Options)
-	r.Every = &report
-	return err
 }
 
 func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until time.Time) (err error) {

@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"context"
+	_ "embed"
 	"path"
 	"slices"
 	"strings"
@@ -18,119 +20,70 @@ const (
 	rulesOwn      = "rules-own"
 )
 
-// Checks are all checks, in the order in which they are best mended.
-var Checks = []Check{
-	{Name: "configuration", Claim: "the functions exist, and their variables are valid",
-		RestsOn: "Without RollUpOnWrite no roll-up follows a write. Without RollUpOnSchedule nothing repairs what " +
-			"events missed. A function refuses every request while a variable is wrong.",
-		examine: (*examination).configuration, mends: []string{editSettings, tallyDeploy}},
-	{Name: "databases", Claim: "the databases in TALLY_DATABASES exist, in native mode and the Standard edition",
-		RestsOn: "Other databases send no events, or read every document for a sum.",
-		examine: (*examination).databases, mends: []string{editSettings, tallyDeploy}},
-
-	// What deploy sets.
-	{Name: "apis", Claim: "the APIs are enabled",
-		RestsOn: "An API that is not enabled refuses every call.",
-		examine: (*examination).settings, kinds: []*deploy.Kind{deploy.API}},
-	{Name: "access", Claim: "each identity may do its work, and nobody else may call the functions",
-		RestsOn: "Without its roles no event arrives, or every event fails. Each call of RollUpOnSchedule is billed " +
-			"for an audit, and events that strangers send cost roll-ups.",
-		examine: (*examination).settings, mends: []string{"gcloud beta services identity create"},
-		kinds: []*deploy.Kind{deploy.Account, deploy.Project, deploy.Repository, deploy.Service}},
-	{Name: "functions", Claim: "each function is active, and set as tally deploy sets it",
-		RestsOn: "An instance can absorb an event only into one that it holds itself, so it must serve many at once. " +
-			"Functions with different routes, cadences or limits drop each other's events, or report drift where " +
-			"there is none. Another size or billing costs more.",
-		examine: (*examination).settings, kinds: []*deploy.Kind{deploy.Function}},
-	{Name: "triggers", Claim: "each source of a live route has one trigger in each database",
-		RestsOn: "Only the audit rolls up writes that no trigger matches. An event that fails must be delivered " +
-			"again, because it stands for others. An event that is held beyond the acknowledgement deadline is " +
-			"delivered twice.",
-		examine: (*examination).settings, kinds: []*deploy.Kind{deploy.Trigger, deploy.Subscription}},
-	{Name: "schedule", Claim: "one job of Cloud Scheduler calls RollUpOnSchedule",
-		RestsOn: "The schedule audits, and keeps the routes that say every. A job that gives up before the function " +
-			"does calls it again while it is still at work.",
-		examine: (*examination).settings, kinds: []*deploy.Kind{deploy.Job}},
-	{Name: "fields", Claim: "summed fields are indexed, times are not, and increment tokens expire",
-		RestsOn: "A sum without an index reads every shard. An indexed field whose values only grow, such as the " +
-			"times in tally, limits its collection group to about 500 writes a second. Tokens that never expire " +
-			"are stored, and billed, for ever.",
-		examine: (*examination).settings, kinds: []*deploy.Kind{deploy.Field, deploy.TTL}},
-	{Name: "alerts", Claim: "alerts, metrics and the dashboard are as tally deploy makes them",
-		RestsOn: "Alerts report what nobody is looking at.",
-		examine: (*examination).settings,
-		kinds:   []*deploy.Kind{deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel}},
-	{Name: "surplus", Claim: "nothing else calls the functions, and no other region has them",
-		RestsOn: "A second function or a second caller is billed a second time.",
-		examine: (*examination).surplus,
-		mends: []string{"gcloud eventarc triggers delete", "gcloud scheduler jobs delete", "gcloud functions delete",
-			"gcloud artifacts repositories delete"}},
-
-	// How it goes.
-	{Name: "last-tick", Claim: "the job is enabled, and its last call was recent and succeeded",
-		RestsOn: "Only a call that succeeded shows that all parts work together.",
-		examine: (*examination).lastTick,
-		mends:   []string{"gcloud scheduler jobs resume", "gcloud scheduler jobs run", "gcloud functions logs read"}},
-	{Name: "drift", Claim: "no audit of the last day found a roll-up that lacked a change",
-		RestsOn: "A healthy system has no drift. The audit repaired it, but events are lost or come very late.",
-		examine: (*examination).drift, mends: []string{editSettings, tallyDeploy, "docs/playbooks/drift.md"}},
-	{Name: "late", Claim: "no roll-up of the last day came later than an event that fails once may take",
-		RestsOn: "Late roll-ups point to failing deliveries, too many counters for the instances, or Firestore.",
-		examine: (*examination).late, mends: []string{"docs/playbooks/lag.md"}},
-	{Name: "billing", Claim: "RollUpOnWrite's instances are billed in the cheaper way for their traffic",
-		RestsOn: "Billing by request charges each request; billing by instance charges idle time.",
-		examine: (*examination).billing, mends: []string{editSettings, tallyDeploy}},
-
-	// What clients may.
-	{Name: rulesRollUps, Claim: "clients cannot write roll-ups",
-		RestsOn: "A roll-up that a client wrote is wrong until the next write of a shard or the next audit.",
-		examine: (*examination).rules, mends: rulesMend},
-	{Name: rulesReadable, Claim: "clients can read roll-ups",
-		RestsOn: "Apps read totals there, and listen to them.",
-		examine: (*examination).rules, mends: rulesMend},
-	{Name: rulesShards, Claim: "clients cannot delete shards",
-		RestsOn: "A deleted shard takes its part of the total with it.",
-		examine: (*examination).rules, mends: rulesMend},
-	{Name: rulesOwn, Claim: "clients can neither read nor write what Tally keeps for itself",
-		RestsOn: "A client that changes the audit's cursor delays repairs. One that deletes an increment token lets " +
-			"an increment count twice.",
-		examine: (*examination).rules, mends: rulesMend},
+// examinations are the checks, by name.
+var examinations = map[string]func(*examination, context.Context){
+	"configuration": (*examination).configuration,
+	"databases":     (*examination).databases,
+	"apis":          settings(deploy.API),
+	"access":        settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Service),
+	"functions":     settings(deploy.Function),
+	"triggers":      settings(deploy.Trigger, deploy.Subscription),
+	"schedule":      settings(deploy.Job),
+	"fields":        settings(deploy.Field, deploy.TTL),
+	"alerts":        settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel),
+	"surplus":       (*examination).nothingElse,
+	"last-tick":     (*examination).lastTick,
+	"drift":         (*examination).drift,
+	"late":          (*examination).late,
+	"billing":       (*examination).billing,
+	rulesRollUps:    (*examination).tryRules,
+	rulesReadable:   (*examination).tryRules,
+	rulesShards:     (*examination).tryRules,
+	rulesOwn:        (*examination).tryRules,
 }
 
-// Words and commands that mend several checks.
-const (
-	editSettings = "edit tally.yaml"
-	tallyDeploy  = "tally deploy"
-	rulesDeploy  = "firebase deploy --only=firestore:rules"
-)
+//go:embed checks.md
+var page string
 
-var rulesMend = []string{"take the rules of firestore.rules into the project's own", rulesDeploy}
+// Checks are all checks, in the order of checks.md, which explains them.
+var Checks = explained(page)
 
-// Remedies returns how the check is mended: the beginnings of commands, or words where no command
-// does it. The verbs of a group of gcloud's stand in parentheses after it.
-func (c *Check) Remedies() []string {
-	all := slices.Clone(c.mends)
-	for _, k := range c.kinds {
-		all = append(all, k.Mends())
+func explained(page string) (checks []Check) {
+	var c Check
+	for line := range strings.Lines(page) {
+		what, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch what {
+		case "##":
+			c = Check{Name: text, examine: examinations[text]}
+		case "Claim:":
+			c.Claim = text
+		case "Why:":
+			c.RestsOn = text
+		case "Mends:":
+			c.Mends = text
+			checks = append(checks, c)
+		}
 	}
-	return all
+	return checks
 }
 
-// settings finds what tally deploy would mend, with its commands.
-func (e *examination) settings() {
-	e.read(e.finding.kinds...)
-	for _, s := range e.mend.Steps {
-		if slices.Contains(e.finding.kinds, s.Of) {
-			text := s.Title
-			if len(s.Reasons) > 0 {
-				text += ": " + strings.Join(s.Reasons, "; ")
+// settings returns what finds all that tally deploy would mend of the kinds, with its commands.
+func settings(kinds ...*deploy.Kind) func(*examination, context.Context) {
+	return func(e *examination, _ context.Context) {
+		e.read(kinds...)
+		for _, s := range e.mend.Steps {
+			if slices.Contains(kinds, s.Of) {
+				text := s.Title
+				if len(s.Reasons) > 0 {
+					text += ": " + strings.Join(s.Reasons, "; ")
+				}
+				e.wrong([]deploy.Command{s.Command}, "%s", text)
 			}
-			e.wrong([]deploy.Command{s.Command}, "%s", text)
 		}
 	}
 }
 
-func (e *examination) configuration() {
+func (e *examination) configuration(context.Context) {
 	functions := e.Have.Functions()
 	for _, want := range []string{deploy.OnWriteName, deploy.OnScheduleName} {
 		if !slices.ContainsFunc(functions, func(f deploy.Object) bool { return path.Base(f.Get("name")) == want }) {
@@ -161,7 +114,7 @@ func problems(err error) []string {
 	return texts
 }
 
-func (e *examination) databases() {
+func (e *examination) databases(context.Context) {
 	var remedy []deploy.Command
 	mend := ""
 	if e.described != nil { // of those that are left
@@ -176,14 +129,14 @@ func (e *examination) databases() {
 	}
 }
 
-func (e *examination) surplus() {
+func (e *examination) nothingElse(context.Context) {
 	e.read(deploy.Trigger, deploy.Job, deploy.Repository)
-	for _, s := range e.described.Surplus(e.Have) {
+	for _, s := range e.surplus {
 		e.wrong([]deploy.Command{s.Delete(e.Have.Project)}, "%s %s: %s", s.Noun, path.Base(s.Get("name")), s.Reason)
 	}
 }
 
-func (e *examination) lastTick() {
+func (e *examination) lastTick(context.Context) {
 	if !e.read(deploy.Job) {
 		return
 	}
@@ -211,24 +164,21 @@ func (e *examination) lastTick() {
 	}
 }
 
-func (e *examination) drift() {
+func (e *examination) drift(ctx context.Context) {
 	if err := e.config.CheckGrace(); err != nil {
 		e.wrong([]deploy.Command{e.deploy()}, "%v", err)
 	}
-	e.none(drifted, "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
+	e.none(ctx, drifted, "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
 }
 
-func (e *examination) late() {
-	e.none(late, "%.0f roll-ups came late: docs/playbooks/lag.md")
+func (e *examination) late(ctx context.Context) {
+	e.none(ctx, late, "%.0f roll-ups came late: docs/playbooks/lag.md")
 }
 
 // none finds a metric of the last day that is not 0.
-func (e *examination) none(metric, say string) {
-	switch v := e.Measured[metric]; {
-	case v.Unread != nil:
-		e.unknown(v.Unread)
-	case v.Value > 0:
-		e.wrong(nil, say, v.Value)
+func (e *examination) none(ctx context.Context, metric, say string) {
+	if sum := e.measure(ctx, metric); sum > 0 {
+		e.wrong(nil, say, sum)
 	}
 }
 
@@ -240,19 +190,14 @@ const (
 
 // billing compares list prices of us-central1 (https://cloud.google.com/run/pricing), for 1 vCPU
 // and 512 MiB.
-func (e *examination) billing() {
-	if !e.read(deploy.Service) {
+func (e *examination) billing(ctx context.Context) {
+	served, busy, running := e.measure(ctx, requests), e.measure(ctx, billable), e.measure(ctx, instances)
+	if !e.read(deploy.Service) || len(e.finding.Problems) > 0 {
 		return
 	}
-	for _, metric := range []string{requests, billable, instances} {
-		if u := e.Measured[metric].Unread; u != nil {
-			e.unknown(u)
-			return
-		}
-	}
 	const month = 30 // days
-	now := month * (e.Measured[requests].Value*0.40/1e6 + e.Measured[billable].Value*(0.000024+0.0000025/2))
-	other := month * e.Measured[instances].Value * day.Seconds() * (0.000018 + 0.000002/2)
+	now := month * (served*0.40/1e6 + busy*(0.000024+0.0000025/2))
+	other := month * running * day.Seconds() * (0.000018 + 0.000002/2)
 	better := deploy.ByInstance
 	if e.Have.Billing() == deploy.ByInstance {
 		now, other, better = other, now, deploy.ByRequest

@@ -185,7 +185,7 @@ func TestBroken(t *testing.T) {
 			if err := Print(&b, []Finding{findings[first]}); err != nil {
 				t.Fatal(err)
 			}
-			explained(t, findings)
+			checkExplained(t, findings)
 			// The claim and why it matters are in testdata/explain.txt.
 			_, problems, _ := strings.Cut(b.String(), "\n    ")
 			problems, _, _ = strings.Cut(problems, "\n    why: ")
@@ -222,16 +222,16 @@ func TestExplained(t *testing.T) {
 	if want := "apis access triggers schedule fields alerts"; err != nil || names[Wrong] != want {
 		t.Errorf("wrong are %s, %v, want %s", names[Wrong], err, want)
 	}
-	explained(t, findings)
+	checkExplained(t, findings)
 }
 
-// explained checks that the explanation of each check names the commands that mend what it found.
-func explained(t *testing.T, findings map[string]Finding) {
+// checkExplained checks that the explanation of each check names the commands that mend what it found.
+func checkExplained(t *testing.T, findings map[string]Finding) {
 	t.Helper()
 	for _, f := range findings {
 		for _, p := range f.Problems {
 			for _, command := range p.Remedy {
-				if p.Verdict == Wrong && !slices.ContainsFunc(f.Remedies(), func(remedy string) bool {
+				if p.Verdict == Wrong && !slices.ContainsFunc(strings.Split(f.Mends, "; "), func(remedy string) bool {
 					group, verbs, _ := strings.Cut(strings.TrimSuffix(remedy, ")"), " (")
 					return slices.ContainsFunc(strings.Split(verbs, ", "), func(verb string) bool {
 						return strings.HasPrefix(command.String(), strings.TrimSpace(group+" "+verb))

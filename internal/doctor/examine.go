@@ -1,13 +1,16 @@
 package doctor
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
+	"google.golang.org/api/firebaserules/v1"
 )
 
 // A Verdict is the outcome of a check.
@@ -26,9 +29,11 @@ type Check struct {
 	Claim   string `json:"claim"`    // holds if all is well
 	RestsOn string `json:"rests_on"` // why the claim matters
 
-	examine func(*examination)
-	kinds   []*deploy.Kind // the resources that a check of settings compares
-	mends   []string       // the commands that mend it, beside those of its kinds, or words
+	// Mends tells how, with semicolons between: the beginnings of commands, or words where no
+	// command does it. The verbs of a group of gcloud's stand in parentheses after it.
+	Mends string `json:"-"`
+
+	examine func(*examination, context.Context)
 }
 
 // A Finding is the result of a check.
@@ -46,56 +51,58 @@ type Problem struct {
 	Remedy  []deploy.Command `json:"remedy,omitempty"` // none: there is none that is known
 }
 
-// A Deployment holds all that was read about a project.
+// A Deployment is what is deployed in a project. Checks read for themselves what only they need.
 type Deployment struct {
-	AsOf     time.Time
-	Have     *deploy.State
-	Rules    map[string]Fact[[]RuleCase] // tried, by database; none: no rules are deployed
-	Measured map[string]Fact[float64]    // in the last day, by metric
+	AsOf time.Time // when it was read
+	Have *deploy.State
 
+	rules      *firebaserules.Service
 	config     app.Config // that all is judged by: of the function that was deployed last, else of another
 	invalid    error      // why no function's variables can be used; nil: they can
 	noDatabase error      // why some databases cannot
 	described  *deploy.Description
 	mend       deploy.Plan
+	surplus    []deploy.Surplus
 }
 
-// A Fact is a value, or why it could not be read.
-type Fact[T any] struct {
-	Value  T
-	Unread *deploy.Unread // nil: it was read
-}
-
-// Examine judges the deployment by all Checks but those whose names are skipped.
-func (d *Deployment) Examine(skip []string) []Finding {
+// Examine makes all Checks at once, but for those whose names are skipped. What cannot be read until
+// ctx is done is Unknown.
+func (d *Deployment) Examine(ctx context.Context, skip []string) []Finding {
 	var findings []Finding
 	for i := range Checks {
-		c := &Checks[i]
-		if slices.Contains(skip, c.Name) {
-			continue
+		if !slices.Contains(skip, Checks[i].Name) {
+			findings = append(findings, Finding{Check: &Checks[i], Verdict: Well})
 		}
-		e := &examination{d, &Finding{Check: c, Verdict: Well}}
-		switch {
-		case d.described != nil || c.Name == "configuration" || c.Name == "databases" && d.invalid == nil:
-			c.examine(e)
-		case d.invalid != nil:
-			e.idle("there is no function whose variables can be used")
-		default:
-			e.idle("there is no database")
-		}
-		slices.SortStableFunc(e.finding.Problems, func(a, b Problem) int { return strings.Compare(string(b.Verdict), string(a.Verdict)) })
-		if len(e.finding.Problems) > 0 {
-			e.finding.Verdict = e.finding.Problems[0].Verdict
-		}
-		findings = append(findings, *e.finding)
 	}
+	var all sync.WaitGroup
+	for i := range findings {
+		all.Go(func() { (&examination{d, &findings[i]}).run(ctx) })
+	}
+	all.Wait()
 	return findings
 }
 
-// An examination is a check at work.
+// An examination is a check at work. Several share the Deployment, and only read it.
 type examination struct {
 	*Deployment
 	finding *Finding
+}
+
+// run makes the check, if there is what it looks at.
+func (e *examination) run(ctx context.Context) {
+	f := e.finding
+	switch {
+	case e.described != nil || f.Name == "configuration" || f.Name == "databases" && e.invalid == nil:
+		f.examine(e, ctx)
+	case e.invalid != nil:
+		e.idle("there is no function whose variables can be used")
+	default:
+		e.idle("there is no database")
+	}
+	slices.SortStableFunc(f.Problems, func(a, b Problem) int { return strings.Compare(string(b.Verdict), string(a.Verdict)) })
+	if len(f.Problems) > 0 {
+		f.Verdict = f.Problems[0].Verdict
+	}
 }
 
 // wrong notes a problem, and the commands that mend it.

@@ -4,68 +4,39 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
+	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore"
-	monitoring "cloud.google.com/go/monitoring/apiv3/v2"
-	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
 	"google.golang.org/api/firebaserules/v1"
 	"google.golang.org/api/option"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Read reads what there is in the project of an app, until ctx is done, with the options of
-// Google's clients over gRPC and over REST. The error says why not even the functions could be
-// read; all else that could not be read is said in the Deployment.
-func Read(ctx context.Context, project string, f *appfolder.Folder, grpc, rest []option.ClientOption) (*Deployment, error) {
-	have, err := deploy.Read(ctx, project, grpc...)
+// Read reads what is deployed in the project of an app, until ctx is done. The options are those of
+// Google's clients: of the one of the Rules API, and of all others. The error says why not even the
+// functions could be read; findings tell what else could not.
+func Read(ctx context.Context, project string, f *appfolder.Folder, apis, rulesAPI []option.ClientOption) (*Deployment, error) {
+	have, err := deploy.Read(ctx, project, apis...)
 	if err != nil {
 		return nil, err
 	}
 	if u := have.Unread[deploy.Function]; u != nil {
 		return nil, u
 	}
-	d := &Deployment{AsOf: time.Now(), Have: have, Rules: make(map[string]Fact[[]RuleCase]), Measured: make(map[string]Fact[float64])}
-	if d.describe(f); d.described == nil {
-		return d, nil
-	}
-	have.ReadFor(ctx, d.described, grpc...)
-	d.mend = d.described.Mend(have)
-
-	rules, err := firebaserules.NewService(ctx, rest...)
+	rules, err := firebaserules.NewService(ctx, rulesAPI...)
 	if err != nil {
 		return nil, deploy.ReadError(deploy.RulesAPI, project, "the rules", err)
 	}
-	series, err := monitoring.NewMetricClient(ctx, grpc...)
-	if err != nil {
-		return nil, deploy.ReadError(deploy.MonitoringAPI, project, "the metrics", err)
+	d := &Deployment{AsOf: time.Now(), Have: have, rules: rules}
+	if d.describe(f); d.described != nil {
+		have.ReadFor(ctx, d.described)
+		d.mend, d.surplus = d.described.Mend(have), d.described.Surplus(have)
 	}
-	defer func() { _ = series.Close() }()
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	for _, database := range d.described.Databases {
-		all.Go(func() {
-			tried := rulesOf(ctx, rules, project, database.ID, ruleCases(d.config.Routes))
-			mu.Lock()
-			defer mu.Unlock()
-			d.Rules[database.ID] = tried
-		})
-	}
-	for metric := range metrics {
-		all.Go(func() {
-			measured := d.measure(ctx, series, metric)
-			mu.Lock()
-			defer mu.Unlock()
-			d.Measured[metric] = measured
-		})
-	}
-	all.Wait()
 	return d, nil
 }
 
@@ -93,8 +64,7 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 	d.described = described
 }
 
-// What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z), and
-// how a day's values of one series become one.
+// What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z).
 const (
 	drifted   = "logging.googleapis.com/user/tally_drift"
 	late      = "logging.googleapis.com/user/tally_events_late"
@@ -103,68 +73,63 @@ const (
 	instances = "run.googleapis.com/container/instance_count"
 )
 
-var metrics = map[string]monitoringpb.Aggregation_Aligner{
-	drifted: monitoringpb.Aggregation_ALIGN_SUM, late: monitoringpb.Aggregation_ALIGN_SUM, requests: monitoringpb.Aggregation_ALIGN_SUM,
-	billable: monitoringpb.Aggregation_ALIGN_SUM, instances: monitoringpb.Aggregation_ALIGN_MEAN,
-}
-
 const day = 24 * time.Hour
 
 // measure returns the sum of a metric's series over the last day, of Cloud Run's those of
-// RollUpOnWrite.
-func (d *Deployment) measure(ctx context.Context, c *monitoring.MetricClient, metric string) Fact[float64] {
+// RollUpOnWrite. It notes that they could not be read.
+func (e *examination) measure(ctx context.Context, metric string) (sum float64) {
 	filter := fmt.Sprintf("metric.type = %q", metric)
 	if strings.HasPrefix(metric, "run.") {
 		filter += fmt.Sprintf(" AND resource.labels.service_name = %q", deploy.OnWriteName)
 	}
-	var sum float64
-	for series, err := range c.ListTimeSeries(ctx, &monitoringpb.ListTimeSeriesRequest{
-		Name: "projects/" + d.Have.Project, Filter: filter,
-		Interval:    &monitoringpb.TimeInterval{StartTime: timestamppb.New(d.AsOf.Add(-day)), EndTime: timestamppb.New(d.AsOf)},
-		Aggregation: &monitoringpb.Aggregation{AlignmentPeriod: durationpb.New(day), PerSeriesAligner: metrics[metric]},
-	}).All() {
-		if deploy.NotFound(err) { // there is no such metric yet
-			break
-		}
-		if err != nil {
-			return Fact[float64]{Unread: deploy.ReadError(deploy.MonitoringAPI, d.Have.Project, "the metric "+metric, err)}
-		}
-		for _, p := range series.GetPoints() {
-			sum += p.GetValue().GetDoubleValue() + float64(p.GetValue().GetInt64Value())
-		}
+	aligner := "ALIGN_SUM"
+	if metric == instances {
+		aligner = "ALIGN_MEAN"
 	}
-	return Fact[float64]{Value: sum}
+	query := url.Values{
+		"filter":                       {filter},
+		"interval.startTime":           {e.AsOf.Add(-day).Format(time.RFC3339Nano)},
+		"interval.endTime":             {e.AsOf.Format(time.RFC3339Nano)},
+		"aggregation.alignmentPeriod":  {fmt.Sprintf("%.0fs", day.Seconds())},
+		"aggregation.perSeriesAligner": {aligner},
+	}
+	all, err := e.Have.List(ctx, deploy.MonitoringAPI, "v3/projects/"+e.Have.Project+"/timeSeries?"+query.Encode())
+	if err != nil && !deploy.NotFound(err) { // or there is no such metric yet
+		e.unknown(deploy.ReadError(deploy.MonitoringAPI, e.Have.Project, "the metric "+metric, err))
+		return 0
+	}
+	for _, series := range all { // each has one point, for the day
+		const value = "points.0.value."
+		number, _ := strconv.ParseFloat(cmp.Or(series.Get(value+"doubleValue"), series.Get(value+"int64Value")), 64)
+		sum += number
+	}
+	return sum
 }
 
-// rulesOf tries the rules of a database on the cases.
-func rulesOf(ctx context.Context, rules *firebaserules.Service, project, database string, cases []RuleCase) Fact[[]RuleCase] {
-	what := "the rules of database " + database
-	release := "projects/" + project + "/releases/cloud.firestore"
+// try tries the rules of a database on the cases, and returns the result of each. It is an error if
+// no rules are deployed, of which deploy.NotFound tells.
+func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase) ([]*firebaserules.TestResult, error) {
+	release := "projects/" + d.Have.Project + "/releases/cloud.firestore"
 	if database != firestore.DefaultDatabaseID {
 		release += "/" + database
 	}
-	deployed, err := rules.Projects.Releases.Get(release).Context(ctx).Do()
-	if deploy.NotFound(err) {
-		return Fact[[]RuleCase]{}
+	deployed, err := d.rules.Projects.Releases.Get(release).Context(ctx).Do()
+	if err != nil || len(cases) == 0 {
+		return nil, err
 	}
-	var answer *firebaserules.TestRulesetResponse
-	if err == nil {
-		suite := new(firebaserules.TestSuite)
-		for _, c := range cases {
-			suite.TestCases = append(suite.TestCases, c.trial(database, time.Now()))
-		}
-		answer, err = rules.Projects.Test(deployed.RulesetName, &firebaserules.TestRulesetRequest{TestSuite: suite}).Context(ctx).Do()
+	suite := new(firebaserules.TestSuite)
+	for _, c := range cases {
+		suite.TestCases = append(suite.TestCases, c.trial(database, time.Now()))
 	}
-	if err == nil && len(answer.TestResults) != len(cases) {
-		err = fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
-	}
+	request := &firebaserules.TestRulesetRequest{TestSuite: suite}
+	answer, err := d.rules.Projects.Test(deployed.RulesetName, request).Context(ctx).Do()
 	if err != nil {
-		return Fact[[]RuleCase]{Unread: deploy.ReadError(deploy.RulesAPI, project, what, err)}
+		return nil, err
 	}
-	for i, result := range answer.TestResults {
-		cases[i].AsWanted, cases[i].Looked = result.State == "SUCCESS", len(result.FunctionCalls) > 0
+	if len(answer.TestResults) != len(cases) {
+		return nil, fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
 	}
-	return Fact[[]RuleCase]{Value: cases}
+	return answer.TestResults, nil
 }
 
 // trial returns the case as the Firebase Rules API takes it.

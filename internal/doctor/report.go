@@ -77,7 +77,7 @@ func Explain(w io.Writer) error {
 		c := &Checks[i]
 		wrap(&b, c.Name+": ", c.Claim)
 		wrap(&b, "    why:   ", c.RestsOn)
-		wrap(&b, "    mends: ", strings.Join(c.Remedies(), "; "))
+		wrap(&b, "    mends: ", c.Mends)
 	}
 	b.WriteString("\nAll of it takes these permissions, which only read:\n")
 	for _, a := range deploy.Sources {

@@ -77,7 +77,7 @@ func TestPrintJSON(t *testing.T) {
 // What is skipped is not among the findings.
 func TestSkip(t *testing.T) {
 	d := &Deployment{invalid: errors.New("no project")}
-	findings := d.Examine([]string{"configuration", "drift"})
+	findings := d.Examine(t.Context(), []string{"configuration", "drift"})
 	if got, want := Count(findings)[Idle], len(Checks)-2; got != want || len(findings) != want || findings[0].Name != "databases" {
 		t.Errorf("%d findings, %d of them idle, the first %s; want %d", len(findings), got, findings[0].Name, want)
 	}
@@ -86,6 +86,14 @@ func TestSkip(t *testing.T) {
 // The explanation has all checks. TestBroken, and tests of cmd/tally, check that it has all
 // remedies.
 func TestExplain(t *testing.T) {
+	for _, c := range Checks {
+		if c.examine == nil || c.Claim == "" || c.RestsOn == "" {
+			t.Errorf("checks.md does not explain %s in full, or nothing examines it", c.Name)
+		}
+	}
+	if len(Checks) != len(examinations) {
+		t.Errorf("checks.md explains %d checks of %d", len(Checks), len(examinations))
+	}
 	var b bytes.Buffer
 	if err := Explain(&b); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -20,9 +21,6 @@ type RuleCase struct {
 	Before   map[string]any // the document's fields; nil: it does not exist
 	After    map[string]any // what is written
 	Allow    bool
-
-	AsWanted bool // the outcome
-	Looked   bool // the rules asked for other documents, which a trial has none of
 }
 
 // someID replaces the captures of a path. Nothing of that name needs to exist.
@@ -109,31 +107,30 @@ func spell(segments rollup.Path) (where, path string) {
 	return segments.String(), strings.Join(ids, "/")
 }
 
-// rules judges the results of the cases that are of the check at work.
-func (e *examination) rules() {
+// tryRules judges the results of the cases that are of the check at work.
+func (e *examination) tryRules(ctx context.Context) {
 	mend := []deploy.Command{{Args: []string{"firebase", "deploy", "--only=firestore:rules", "--project=" + e.Have.Project}}}
 	for _, d := range e.described.Databases {
-		rules := e.Rules[d.ID]
-		if rules.Unread != nil {
-			e.unknown(rules.Unread)
-			continue
-		}
-		if rules.Value == nil {
+		what := "the rules of database " + d.ID
+		cases := slices.DeleteFunc(ruleCases(e.config.Routes), func(c RuleCase) bool { return c.Check != e.finding.Name })
+		results, err := e.try(ctx, d.ID, cases)
+		if deploy.NotFound(err) {
 			if e.finding.Name == rulesReadable { // all else is refused without rules
 				e.wrong(mend, "database %s has no rules: all is refused. Take the rules of firestore.rules, then deploy them", d.ID)
 			}
 			continue
 		}
+		if err != nil {
+			e.unknown(deploy.ReadError(deploy.RulesAPI, e.Have.Project, what, err))
+			continue
+		}
 		var failed, unsure []string
-		for _, r := range rules.Value {
-			switch {
-			case r.Check != e.finding.Name:
-			case r.Looked:
-				unsure = append(unsure, r.Says)
-			case r.Allow && !r.AsWanted && !r.SignedIn:
-				// An app may want its users to sign in.
-			case !r.AsWanted:
-				failed = append(failed, r.Says)
+		for i, result := range results {
+			switch c := cases[i]; {
+			case len(result.FunctionCalls) > 0: // for other documents, which a trial has none of
+				unsure = append(unsure, c.Says)
+			case result.State != "SUCCESS" && (c.SignedIn || !c.Allow): // an app may want its users to sign in
+				failed = append(failed, c.Says)
 			}
 		}
 		if len(failed) > 0 {
@@ -144,7 +141,7 @@ func (e *examination) rules() {
 			e.wrong(mend, "the rules of database %s %s: %s. Take the rules of firestore.rules into the project's own, then deploy those", d.ID, verb, strings.Join(failed, "; "))
 		}
 		if len(unsure) > 0 {
-			e.unknown(&deploy.Unread{What: "the rules of database " + d.ID, Why: "other documents decide, and a trial has none: " + strings.Join(unsure, "; ")})
+			e.unknown(&deploy.Unread{What: what, Why: "other documents decide, and a trial has none: " + strings.Join(unsure, "; ")})
 		}
 	}
 }

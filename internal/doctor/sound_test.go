@@ -189,12 +189,12 @@ func condition(expression string) *expr.Expr {
 // examined reads the project and returns the names of the checks of each verdict but Well, by the
 // verdict, and the findings by name.
 func examined(ctx context.Context, g *googletest.Google) (map[Verdict]string, map[string]Finding, error) {
-	d, err := Read(ctx, project, &appfolder.Folder{}, g.GRPC(), g.REST())
+	d, err := Read(ctx, project, &appfolder.Folder{}, g.REST(), g.REST())
 	if err != nil {
 		return nil, nil, err
 	}
 	names, findings := make(map[Verdict]string), make(map[string]Finding)
-	for _, f := range d.Examine(nil) {
+	for _, f := range d.Examine(ctx, nil) {
 		findings[f.Name] = f
 		if f.Verdict != Well {
 			names[f.Verdict] = strings.TrimPrefix(names[f.Verdict]+" "+f.Name, " ")

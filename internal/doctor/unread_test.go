@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -16,9 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/api/option"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 )
 
@@ -153,7 +152,7 @@ func TestNothingRead(t *testing.T) {
 func TestUnreachableRegion(t *testing.T) {
 	g := sound(t)
 	g.Unreachable = []string{"asia-east1"}
-	have, err := deploy.Read(t.Context(), project, g.GRPC()...)
+	have, err := deploy.Read(t.Context(), project, g.REST()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,11 +203,14 @@ func TestUnreachable(t *testing.T) {
 		ctx        context.Context
 		addr, want string
 	}{
-		{t.Context(), fmt.Sprintf("127.0.0.1:%d", port), "cloudresourcemanager.googleapis.com cannot be reached: connection error: "},
+		{t.Context(), fmt.Sprintf("127.0.0.1:%d", port), "cloudresourcemanager.googleapis.com cannot be reached: dial tcp "},
 		{soon, silent.Addr().String(), "cloudresourcemanager.googleapis.com did not answer in time; --timeout gives it longer"},
 	} {
-		_, err := Read(test.ctx, project, &appfolder.Folder{}, []option.ClientOption{option.WithEndpoint(test.addr), option.WithoutAuthentication(),
-			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))}, nil)
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", test.addr)
+		}
+		client := &http.Client{Transport: &http.Transport{DialTLSContext: dial}}
+		_, err := Read(test.ctx, project, &appfolder.Folder{}, []option.ClientOption{option.WithHTTPClient(client)}, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "the project could not be read: "+test.want) {
 			t.Errorf("got %v, want %s", err, test.want)
 		}

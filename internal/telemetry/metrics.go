@@ -71,30 +71,22 @@ func newInstruments(m metric.Meter, billed func() (reads, writes, deletes int64)
 }
 
 func outcome(value string) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", value)))
+	return metric.WithAttributes(attribute.String("outcome", value))
 }
 
 func kind(value string) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(attribute.String("kind", value)))
+	return metric.WithAttributes(attribute.String("kind", value))
 }
-
-// outcomes are made once: every event needs one.
-var outcomes = func() map[Outcome]metric.MeasurementOption {
-	made := make(map[Outcome]metric.MeasurementOption)
-	for _, o := range []Outcome{Absorbed, Covered, Failed, Dropped, Refused} {
-		made[o] = outcome(string(o))
-	}
-	return made
-}()
 
 // Event records how an event ended. The duration held is negative if it was not held.
 func (t *Telemetry) Event(ctx context.Context, o Outcome, held time.Duration) {
 	if t == nil {
 		return
 	}
-	t.events.Add(ctx, 1, outcomes[o])
+	ended := outcome(string(o))
+	t.events.Add(ctx, 1, ended)
 	if held >= 0 {
-		t.held.Record(ctx, held.Seconds(), outcomes[o])
+		t.held.Record(ctx, held.Seconds(), ended)
 	}
 }
 

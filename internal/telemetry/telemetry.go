@@ -15,7 +15,6 @@ import (
 	"time"
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -26,14 +25,12 @@ type Telemetry struct {
 	instruments
 	tracer trace.Tracer
 
-	reader  *sdkmetric.ManualReader
-	metrics sdkmetric.Exporter
+	metrics *sdkmetric.MeterProvider
 	spans   *sdktrace.TracerProvider
 	every   time.Duration
 	logger  *slog.Logger
 
 	exporting sync.Mutex
-	mu        sync.Mutex
 	exported  time.Time // when the last export began; zero: none did
 }
 
@@ -54,16 +51,17 @@ type Options struct {
 
 // New returns a Telemetry.
 func New(o Options) (*Telemetry, error) {
-	t := &Telemetry{reader: sdkmetric.NewManualReader(), metrics: o.Metrics, every: o.Every, logger: o.Logger}
-	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(t.reader), sdkmetric.WithResource(o.Resource))
-	t.spans = sdktrace.NewTracerProvider(
-		// Spans are exported by Flush, or when many are there, which they are only while requests
-		// are served.
-		sdktrace.WithBatcher(o.Spans, sdktrace.WithBatchTimeout(time.Hour), sdktrace.WithExportTimeout(flushTimeout)),
-		sdktrace.WithResource(o.Resource))
+	t := &Telemetry{every: o.Every, logger: o.Logger}
+	// Flush exports, not the clock. Spans are also exported when many are there, which they are only
+	// while requests are served.
+	const never = time.Hour
+	t.metrics = sdkmetric.NewMeterProvider(sdkmetric.WithResource(o.Resource),
+		sdkmetric.WithReader(sdkmetric.NewPeriodicReader(o.Metrics, sdkmetric.WithInterval(never))))
+	t.spans = sdktrace.NewTracerProvider(sdktrace.WithResource(o.Resource),
+		sdktrace.WithBatcher(o.Spans, sdktrace.WithBatchTimeout(never), sdktrace.WithExportTimeout(flushTimeout)))
 	t.tracer = t.spans.Tracer(scope)
 	var err error
-	if t.instruments, err = newInstruments(meters.Meter(scope), o.Billed); err != nil {
+	if t.instruments, err = newInstruments(t.metrics.Meter(scope), o.Billed); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	return t, nil
@@ -87,17 +85,13 @@ const (
 // returns at once while another export is in work. A failed export is logged; metrics are
 // cumulative, so the next one makes up for it, while its spans are lost.
 func (t *Telemetry) Flush(ctx context.Context) {
-	if t == nil || !t.due() || !t.exporting.TryLock() {
+	if t == nil || !t.exporting.TryLock() {
 		return
 	}
 	defer t.exporting.Unlock()
-	t.export(ctx, flushTimeout)
-}
-
-func (t *Telemetry) due() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.exported.IsZero() || time.Since(t.exported) >= t.every
+	if time.Since(t.exported) >= t.every {
+		t.export(ctx, flushTimeout)
+	}
 }
 
 // FlushNow exports what was recorded.
@@ -111,20 +105,14 @@ func (t *Telemetry) FlushNow(ctx context.Context) {
 }
 
 func (t *Telemetry) export(ctx context.Context, timeout time.Duration) {
-	t.mu.Lock()
 	t.exported = time.Now()
-	t.mu.Unlock()
 	// The request's own end must not lose what others recorded.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	var spans error
 	var both sync.WaitGroup
 	both.Go(func() { spans = t.spans.ForceFlush(limited) })
-	var collected metricdata.ResourceMetrics
-	metrics := t.reader.Collect(limited, &collected)
-	if metrics == nil {
-		metrics = t.metrics.Export(limited, &collected)
-	}
+	metrics := t.metrics.ForceFlush(limited)
 	both.Wait()
 	if err := errors.Join(metrics, spans); err != nil {
 		t.logger.WarnContext(ctx, "telemetry not exported", "error", err)

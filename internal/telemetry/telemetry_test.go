@@ -27,7 +27,6 @@ import (
 
 // An exporter keeps what it is given.
 type exporter struct {
-	sdkmetric.Exporter
 	exports int
 	last    metricdata.ResourceMetrics
 	err     error
@@ -38,6 +37,18 @@ func (e *exporter) Export(_ context.Context, m *metricdata.ResourceMetrics) erro
 	e.last = *m
 	return e.err
 }
+
+func (*exporter) Temporality(k sdkmetric.InstrumentKind) metricdata.Temporality {
+	return sdkmetric.DefaultTemporalitySelector(k)
+}
+
+func (*exporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggregation {
+	return sdkmetric.DefaultAggregationSelector(k)
+}
+
+func (*exporter) ForceFlush(context.Context) error { return nil }
+
+func (*exporter) Shutdown(context.Context) error { return nil }
 
 // newTelemetry returns a Telemetry that exports to memory.
 func newTelemetry(t *testing.T) (*Telemetry, *exporter, *tracetest.InMemoryExporter, *bytes.Buffer) {
@@ -51,8 +62,13 @@ func newTelemetry(t *testing.T) (*Telemetry, *exporter, *tracetest.InMemoryExpor
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = telemetry.spans.Shutdown(context.Background()) })
+	t.Cleanup(func() { shutDown(telemetry) })
 	return telemetry, metrics, spans, log
+}
+
+func shutDown(t *Telemetry) {
+	_ = t.metrics.Shutdown(context.Background())
+	_ = t.spans.Shutdown(context.Background())
 }
 
 // values returns the numbers of the last export: sums and gauges, and the counts of histograms.
@@ -238,7 +254,7 @@ func TestFlush(t *testing.T) {
 		flush("after a failure", 2)
 		telemetry.FlushNow(t.Context())
 		flush("now", 3)
-		_ = telemetry.spans.Shutdown(t.Context())
+		shutDown(telemetry)
 	})
 }
 

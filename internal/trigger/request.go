@@ -1,79 +1,51 @@
 package trigger
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
-
-	"github.com/cloudevents/sdk-go/v2/binding"
-	"github.com/cloudevents/sdk-go/v2/event"
-	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
-	"github.com/cloudevents/sdk-go/v2/types"
 )
 
 // ErrNoEvent is what FromRequest returns for a request that is no CloudEvent at all. Check with
 // errors.Is.
 var ErrNoEvent = errors.New("not a CloudEvent")
 
-// FromRequest returns the CloudEvent in r. Its error is ErrNoEvent, or wraps ErrMalformed, or says
-// that the request was not received whole, most likely because the caller went away.
-//
-// Eventarc sends events in HTTP's binary content mode. FromRequest takes from such an event only
-// what Decode reads and the log names, and its time, which is that of the change's commit: to parse
-// every attribute with the SDK costs more than all else that is done for an absorbed event. It
-// leaves other requests that may be CloudEvents to the SDK.
-func FromRequest(r *http.Request) (event.Event, error) {
-	data, err := body(r)
-	if err != nil {
-		return event.Event{}, err
-	}
-	attributes := event.EventContextV1{ID: r.Header.Get("Ce-Id"), Type: r.Header.Get("Ce-Type")}
-	contentType, subject := r.Header.Get("Content-Type"), r.Header.Get("Ce-Subject")
-	attributes.DataContentType, attributes.Subject = &contentType, &subject
-	if t, err := time.Parse(time.RFC3339Nano, r.Header.Get("Ce-Time")); err == nil { // only metrics need it
-		attributes.Time = &types.Timestamp{Time: t}
-	}
-	if r.Header.Get("Ce-Specversion") == "1.0" && r.Header.Get("Ce-Source") != "" && attributes.ID != "" && attributes.Type != "" && contentType == protobuf {
-		return event.Event{Context: &attributes, DataEncoded: data}, nil
-	}
-	message := cehttp.NewMessage(r.Header, io.NopCloser(bytes.NewReader(data)))
-	if message.ReadEncoding() == binding.EncodingUnknown {
-		return event.Event{}, ErrNoEvent
-	}
-	e, err := binding.ToEvent(r.Context(), message)
-	if err == nil {
-		err = e.Validate()
-	}
-	if err != nil {
-		return event.Event{}, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	return *e, nil
+// An Event is what is read of a CloudEvent.
+type Event struct {
+	ID, Type    string
+	Time        time.Time // zero: unknown
+	ContentType string
+	Data        []byte
 }
 
-const (
-	// maxPrepared is the largest Content-Length that memory is set aside for before anything came.
-	maxPrepared = 64 << 10
-
-	// maxBody is more than any event has: two documents of at most 1 MiB each. Eventarc delivers
-	// events of up to 512 KB (https://docs.cloud.google.com/eventarc/quotas).
-	maxBody = 4 << 20
-)
-
-func body(r *http.Request) (data []byte, err error) {
-	if r.ContentLength >= 0 && r.ContentLength <= maxPrepared {
-		data = make([]byte, r.ContentLength)
-		_, err = io.ReadFull(r.Body, data)
-	} else {
-		data, err = io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
-	}
+// FromRequest returns the CloudEvent in r, in HTTP's binary content mode: in which Eventarc sends all
+// of Firestore's (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md).
+// Its error is ErrNoEvent, or wraps ErrMalformed, or says that the request was not received whole,
+// most likely because the caller went away.
+func FromRequest(r *http.Request) (Event, error) {
+	// More than any event has: two documents of at most 1 MiB each. Eventarc delivers events of up to
+	// 512 KB (https://docs.cloud.google.com/eventarc/quotas).
+	const maxBody = 4 << 20
+	data, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, fmt.Errorf("%w: its data is larger than %d bytes", ErrMalformed, maxBody)
+		return Event{}, fmt.Errorf("%w: its data is larger than %d bytes", ErrMalformed, maxBody)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the event's data: %w", err)
+		return Event{}, fmt.Errorf("reading the event's data: %w", err)
 	}
-	return data, nil
+	if r.Header.Get("Ce-Specversion") != "1.0" {
+		return Event{}, ErrNoEvent
+	}
+	for _, attribute := range []string{"Id", "Source", "Type"} {
+		if r.Header.Get("Ce-"+attribute) == "" {
+			return Event{}, fmt.Errorf("%w: it has no attribute Ce-%s", ErrMalformed, attribute)
+		}
+	}
+	e := Event{ID: r.Header.Get("Ce-Id"), Type: r.Header.Get("Ce-Type"), ContentType: r.Header.Get("Content-Type"), Data: data}
+	if t, err := time.Parse(time.RFC3339Nano, r.Header.Get("Ce-Time")); err == nil { // only metrics need it
+		e.Time = t.UTC()
+	}
+	return e, nil
 }
