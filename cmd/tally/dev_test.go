@@ -132,8 +132,8 @@ func TestDevRoutes(t *testing.T) {
 	out.await("  totals/c  count 1  1 shards  as of ")
 	out.increment("other", "counters/c/shards/0", "count", http.StatusOK)
 	out.await("  other: totals/c  count 1  1 shards  as of ")
-	events := regexp.MustCompile(`"events":[2-9]`)
-	if read := out.readDashboard(events.MatchString); events.FindString(read) != `"events":2` {
+	events := regexp.MustCompile(`<dd id="events">[2-9]`)
+	if read := out.readDashboard(events.MatchString); events.FindString(read) != `<dd id="events">2` {
 		t.Errorf("there were more events than two: %s", read)
 	}
 
