@@ -25,9 +25,10 @@ var service = app.New(os.Environ, os.Stderr)
 //
 //   - 2xx once the write is in the counter's roll-up document, or another event that is not
 //     acknowledged yet stands for it;
-//   - 2xx too when no retry can help, because the event is malformed, of no route, or of a project or
-//     database that is not served here, and logs that it dropped the event;
-//   - 500, after at most TALLY_HOLD_LIMIT, when the event must be delivered again: deploy it with retry on;
+//   - 2xx too when no retry can help, because the event is malformed, of no route, or of a project
+//     or database that is not served here, and logs that it dropped the event;
+//   - 500, after at most TALLY_HOLD_LIMIT, when the event must be delivered again: deploy it with
+//     retry on;
 //   - 400 to what is no CloudEvent in HTTP's binary content mode, in which Eventarc sends them all.
 func RollUpOnWrite(w http.ResponseWriter, r *http.Request) {
 	service.OnWrite(w, r)

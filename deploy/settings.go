@@ -254,8 +254,9 @@ func (d *Description) functions(source string) {
 		value("serviceConfig.availableCpu", "1", "--cpu"),
 		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(app.OnWriteTimeout), Arg: "--timeout=" + seconds(app.OnWriteTimeout)},
 		// Bounds the bill of a run-away client, and the reads of a hot counter: one for each
-		// instance and cadence. 100 instances were simulated (docs/performance.md). What they cannot take
-		// is delivered again. https://cloud.google.com/run/docs/configuring/max-instances
+		// instance and cadence. 100 instances were simulated (docs/performance.md). What they
+		// cannot take is delivered again.
+		// https://cloud.google.com/run/docs/configuring/max-instances
 		value("serviceConfig.maxInstanceCount", "100", "--max-instances"))
 	add(OnScheduleName, "RollUpOnSchedule", "on-schedule",
 		// One call at a time, by one instance: more would only read the same. With one at a time an

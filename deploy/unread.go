@@ -102,8 +102,8 @@ func reason(err error) string {
 // NotFound reports whether an error of an API says that there is no such thing.
 func NotFound(err error) bool { return status.Code(err) == codes.NotFound }
 
-// absent reports whether an error says that there is nothing of the kind. An API that misses a quota
-// project also says that it is disabled, and means gcloud's own project.
+// absent reports whether an error says that there is nothing of the kind. An API that misses a
+// quota project also says that it is disabled, and means gcloud's own project.
 func absent(err error) bool {
 	return NotFound(err) || reason(err) == disabled && !says(err, quotaProject)
 }

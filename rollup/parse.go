@@ -249,8 +249,8 @@ func parsePath(path string) (Path, error) {
 // (https://cloud.google.com/firestore/quotas).
 const maxIDBytes = 1500
 
-// CheckID checks an id by Firestore's constraints on ids and field names. What is wrong with an id is
-// said as of a subject: "is empty".
+// CheckID checks an id by Firestore's constraints on ids and field names. What is wrong with an id
+// is said as of a subject: "is empty".
 func CheckID(id string) error {
 	switch {
 	case id == "":

@@ -202,8 +202,8 @@ func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, numb
 	}
 }
 
-// numbers returns the fields of a surplus shard, all of which must be finite numbers, or the sums of
-// a partial sum.
+// numbers returns the fields of a surplus shard, all of which must be finite numbers, or the sums
+// of a partial sum.
 func numbers(surplus *firestore.DocumentSnapshot) (map[string]Total, error) {
 	if amounts, ok := partialSum(surplus); ok {
 		return amounts, nil

@@ -34,8 +34,8 @@ func (h *hints) first(about ...any) bool {
 	return !said
 }
 
-// document tells of a document that looks like a shard and that no route covers, and of one that has
-// numbers and none that its route sums.
+// document tells of a document that looks like a shard and that no route covers, and of one that
+// has numbers and none that its route sums.
 func (h *hints) document(path string, fields map[string]any) {
 	var numbers []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -81,15 +81,15 @@ const (
 	lookEvery = 5 * time.Second
 	lookShare = 100
 
-	// deepest is how many collections below each other are looked at, and looked how many documents of
-	// each.
+	// deepest is how many collections below each other are looked at, and looked how many documents
+	// of each.
 	deepest = 3
 	looked  = 10
 )
 
 // lookAround looks at documents again and again until ctx ends. Nothing else would tell of them:
-// documents that no route covers make no events, those of a scheduled route neither, and servers are
-// past the rules.
+// documents that no route covers make no events, those of a scheduled route neither, and servers
+// are past the rules.
 func (h *hints) lookAround(ctx context.Context, client *firestore.Client) {
 	for {
 		began := time.Now()
@@ -122,9 +122,9 @@ func (h *hints) look(ctx context.Context, client *firestore.Client, collections 
 
 var wholeNumber = regexp.MustCompile(`^\d+$`)
 
-// isShard reports whether a document looks like a shard. It has numbers and nothing else, and none of
-// them is how many shards there are. Its collection is called one of shards, or it is below another
-// document and has a number for its id.
+// isShard reports whether a document looks like a shard. It has numbers and nothing else, and none
+// of them is how many shards there are. Its collection is called one of shards, or it is below
+// another document and has a number for its id.
 func isShard(path string, fields map[string]any) bool {
 	for name, value := range fields {
 		if _, ok := rollup.NumberOf(value); !ok || name == "num_shards" || name == "numShards" {

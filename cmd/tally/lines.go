@@ -15,8 +15,8 @@ import (
 // clock is how times are shown.
 const clock = "15:04:05.000"
 
-// A lines prints what happens on a stack as it happens, a line each: what the functions log, and what
-// tally itself has to say. It may be used by many goroutines at once.
+// A lines prints what happens on a stack as it happens, a line each: what the functions log, and
+// what tally itself has to say. It may be used by many goroutines at once.
 type lines struct {
 	all bool // the functions' lines of every severity; else roll-ups and warnings only
 
@@ -47,8 +47,8 @@ func (l *lines) print(format string, args ...any) {
 	l.add(time.Now(), "", fmt.Sprintf(format, args...))
 }
 
-// A burst begins with a line of a kind of which there may be many. Only the first few lines of its time
-// are printed, how many more there were, and the last.
+// A burst begins with a line of a kind of which there may be many. Only the first few lines of its
+// time are printed, how many more there were, and the last.
 type burst struct {
 	n    int
 	last string
@@ -105,8 +105,8 @@ func (l *lines) write(t time.Time, text string) {
 	fmt.Fprintf(l.out, "%s  %s\n", t.Local().Format(clock), text)
 }
 
-// logged prints a line that a functions process logged: JSON, as internal/app makes it, or what else a
-// process writes, such as the reason of its crash.
+// logged prints a line that a functions process logged: JSON, as internal/app makes it, or what
+// else a process writes, such as the reason of its crash.
 func (l *lines) logged(line []byte) {
 	var record map[string]any
 	d := json.NewDecoder(bytes.NewReader(line))

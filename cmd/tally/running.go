@@ -116,7 +116,8 @@ func named(folder *appfolder.Folder) map[string]string {
 // emulator's address alone.
 const devProject = "demo-tally-dev"
 
-// aliveAt is beside the variables: an address at which something answers for as long as tally dev runs.
+// aliveAt is beside the variables: an address at which something answers for as long as tally dev
+// runs.
 const aliveAt = "alive_at"
 
 // devNote returns the document that keeps the variables.

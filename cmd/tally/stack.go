@@ -112,9 +112,9 @@ func (f *stackFlags) rules() string {
 	}
 }
 
-// checkEmulator returns an error, which ends in a remedy, unless an emulator answers at addr, the value
-// of FIRESTORE_EMULATOR_HOST. The remedy is never to unset that: the next command would go to a real
-// project.
+// checkEmulator returns an error, which ends in a remedy, unless an emulator answers at addr, the
+// value of FIRESTORE_EMULATOR_HOST. The remedy is never to unset that: the next command would go to
+// a real project.
 func checkEmulator(ctx context.Context, addr string) error {
 	if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
 		return errors.New("is not of the form host:port; set it to one such as 127.0.0.1:8080")

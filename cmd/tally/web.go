@@ -53,7 +53,8 @@ func examplePage(ctx context.Context, s *localstack.Stack) (http.Handler, error)
 	}), nil
 }
 
-// checkRoute returns an error unless the routes roll the counter up to where the web client reads it.
+// checkRoute returns an error unless the routes roll the counter up to where the web client reads
+// it.
 func checkRoute(routes rollup.Routes, counter string) error {
 	c, route, ok := routes.Match(counter + "/shards/0")
 	_, id, _ := strings.Cut(counter, "/")
@@ -63,7 +64,8 @@ func checkRoute(routes rollup.Routes, counter string) error {
 	return nil
 }
 
-// pageConfig is what the page asks for, in JSON: where Firestore is, and what its counters are called.
+// pageConfig is what the page asks for, in JSON: where Firestore is, and what its counters are
+// called.
 func pageConfig(addr, project, database string) ([]byte, error) {
 	colon := strings.LastIndex(addr, ":") // there is one: an emulator answers at the address
 	return json.Marshal(map[string]any{

@@ -22,8 +22,8 @@ type line struct {
 	offset time.Duration // of Firestore's clock from the local one; 0: not known
 }
 
-// DialOptions returns the options to open the clients of the databases with. By them the board knows
-// Firestore's time, and whether it answers.
+// DialOptions returns the options to open the clients of the databases with. By them the board
+// knows Firestore's time, and whether it answers.
 func (b *Board) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		s, err := open(ctx, desc, conn, method, opts...)

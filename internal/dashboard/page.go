@@ -69,7 +69,8 @@ type state struct {
 	Open      *detail        // nil: the view names no row that is there
 }
 
-// First and Last return the numbers of the rows in Rows, and Previous where those before them begin.
+// First and Last return the numbers of the rows in Rows, and Previous where those before them
+// begin.
 func (s *state) First() int    { return s.From + 1 }
 func (s *state) Last() int     { return s.From + len(s.Rows) }
 func (s *state) Previous() int { return s.From - maxRows }

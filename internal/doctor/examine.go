@@ -65,8 +65,8 @@ type Deployment struct {
 	surplus    []deploy.Surplus
 }
 
-// Examine makes all Checks at once, but for those whose names are skipped. What cannot be read until
-// ctx is done is Unknown.
+// Examine makes all Checks at once, but for those whose names are skipped. What cannot be read
+// until ctx is done is Unknown.
 func (d *Deployment) Examine(ctx context.Context, skip []string) []Finding {
 	var findings []Finding
 	for i := range Checks {

@@ -169,7 +169,8 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 	return nil, fmt.Errorf("emulator: %w%s", err, p.output.quote())
 }
 
-// awaitReady returns nil when p answers at addr as an emulator does, or an error when p or ctx ends.
+// awaitReady returns nil when p answers at addr as an emulator does, or an error when p or ctx
+// ends.
 //
 // Another emulator may have taken the port and answer there. So p must have printed that it listens
 // at addr, by telling how SDKs are pointed at it.

@@ -22,8 +22,8 @@ const installEmulator = "install one with `gcloud components install cloud-fires
 	"`sudo apt-get install google-cloud-cli-firestore-emulator` or `firebase setup:emulators:firestore`, " +
 	"or set " + pathVariable + " to the path of its jar"
 
-// findJar returns the emulator to run: the one that pathVariable names, else the Google Cloud CLI's,
-// else the newest that was downloaded. If there is none, it calls fetch, unless nil.
+// findJar returns the emulator to run: the one that pathVariable names, else the Google Cloud
+// CLI's, else the newest that was downloaded. If there is none, it calls fetch, unless nil.
 func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (string, error) {
 	if path := os.Getenv(pathVariable); path != "" {
 		if _, err := os.Stat(path); err != nil {

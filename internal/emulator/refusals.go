@@ -57,9 +57,9 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 // feedAddress finds the feed's address in what an emulator printed at its start.
 var feedAddress = regexp.MustCompile(`ws://127\.0\.0\.1:\d+`)
 
-// doubtFor is how long a refused create waits, twice, for the update that the emulator may try next.
-// That takes it a few milliseconds, and on a busy machine more than a second. So in between the
-// emulator has to answer another question.
+// doubtFor is how long a refused create waits, twice, for the update that the emulator may try
+// next. That takes it a few milliseconds, and on a busy machine more than a second. So in between
+// the emulator has to answer another question.
 const doubtFor = time.Second / 2
 
 // A judge tells which requests were refused. The emulator tries a write before it knows the

@@ -147,7 +147,7 @@ func TestDeadConnection(t *testing.T) {
 			store, p := openProxied(t) // a connection of its own
 			snapshot := view(t, store, c)
 			p.stall()
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			ended := make(chan error, 1)
 			go func() { ended <- call(ctx, store, snapshot) }()
@@ -157,7 +157,7 @@ func TestDeadConnection(t *testing.T) {
 					t.Error("it was answered")
 				}
 			case <-time.After(8 * time.Second): // a clean-up of the SDK's takes 5 s more
-				t.Error("it does not end with its time-out of 4 s")
+				t.Error("it does not end with its time-out of 2 s")
 			}
 		})
 	}

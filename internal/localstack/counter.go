@@ -37,8 +37,8 @@ type Counter struct {
 	changed chan struct{} // closed when the listener sees something more
 }
 
-// Listen returns a counter whose roll-up is listened to until ctx ends. If the listener fails before
-// that, it says so by fail.
+// Listen returns a counter whose roll-up is listened to until ctx ends. If the listener fails
+// before that, it says so by fail.
 func Listen(ctx context.Context, fail func(error), client *firestore.Client, id string) (*Counter, error) {
 	c := &Counter{Counter: shards.New(client, "counters/"+id), ID: id, changed: make(chan struct{})}
 	snapshots := client.Doc("rollups/" + id).Snapshots(ctx)

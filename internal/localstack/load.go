@@ -97,8 +97,9 @@ type usage struct {
 	billed billing.Counts
 }
 
-// Run creates the counters, increments them, waits until the roll-ups cover everything, and compares
-// them with what was acknowledged. If ctx ends early, the error says what it was waiting for.
+// Run creates the counters, increments them, waits until the roll-ups cover everything, and
+// compares them with what was acknowledged. If ctx ends early, the error says what it was waiting
+// for.
 func (l Load) Run(ctx context.Context, s *Stack) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -62,7 +62,8 @@ type Stack struct {
 	Clients  []*firestore.Client // one for each database of Config, in its order; past the rules
 	Relay    *eventrelay.Relay
 
-	// RelayAddr is where the relay takes the emulator's events. It answers for as long as the stack runs.
+	// RelayAddr is where the relay takes the emulator's events. It answers for as long as the stack
+	// runs.
 	RelayAddr string
 
 	dir     string   // temporary
@@ -178,7 +179,8 @@ func (s *Stack) Restart(ctx context.Context, n int) error {
 	for name, value := range s.Environment {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	// With the last two a process would serve one function only, and flush its logs with empty lines.
+	// With the last two a process would serve one function only, and flush its logs with empty
+	// lines.
 	cmd.Env = append(cmd.Env, firestorestore.EmulatorHost+"="+s.Addr, "TALLY_USAGE_FILE="+usage, "FUNCTION_TARGET=", "K_SERVICE=")
 	cmd.Stdout, cmd.Stderr = output, &lineWriter{line: s.Log}
 	p, err := StartProcess(ctx, cmd, output.Port())

@@ -1,5 +1,5 @@
-// Package rules holds the tests of firestore.rules, in the rules engine of Google's emulator. It has
-// no code of its own.
+// Package rules holds the tests of firestore.rules, in the rules engine of Google's emulator. It
+// has no code of its own.
 //
 //   - What honest apps send is allowed, and what the rules are to stop is refused: TestHonest,
 //     TestAttacks, TestReads. Each attack names the part of the rules that refuses it, and is let

@@ -52,8 +52,8 @@ type Options struct {
 // New returns a Telemetry.
 func New(o Options) (*Telemetry, error) {
 	t := &Telemetry{every: o.Every, logger: o.Logger}
-	// Flush exports, not the clock. Spans are also exported when many are there, which they are only
-	// while requests are served.
+	// Flush exports, not the clock. Spans are also exported when many are there, which they are
+	// only while requests are served.
 	const never = time.Hour
 	t.metrics = sdkmetric.NewMeterProvider(sdkmetric.WithResource(o.Resource),
 		sdkmetric.WithReader(sdkmetric.NewPeriodicReader(o.Metrics, sdkmetric.WithInterval(never))))

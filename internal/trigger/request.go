@@ -20,13 +20,14 @@ type Event struct {
 	Data        []byte
 }
 
-// FromRequest returns the CloudEvent in r, in HTTP's binary content mode: in which Eventarc sends all
-// of Firestore's (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md).
+// FromRequest returns the CloudEvent in r, in HTTP's binary content mode: in which Eventarc sends
+// all of Firestore's
+// (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md).
 // Its error is ErrNoEvent, or wraps ErrMalformed, or says that the request was not received whole,
 // most likely because the caller went away.
 func FromRequest(r *http.Request) (Event, error) {
-	// More than any event has: two documents of at most 1 MiB each. Eventarc delivers events of up to
-	// 512 KB (https://docs.cloud.google.com/eventarc/quotas).
+	// More than any event has: two documents of at most 1 MiB each. Eventarc delivers events of up
+	// to 512 KB (https://docs.cloud.google.com/eventarc/quotas).
 	const maxBody = 4 << 20
 	data, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

@@ -9,9 +9,10 @@
 //		…
 //	}
 //
-// The emulator starts when a test first asks for it, so listing tests, or running one that needs no emulator, starts none.
-// All tests of the binary share it, each in a project of its own, and may run in parallel. It never is an emulator that
-// somebody else started, whatever FIRESTORE_EMULATOR_HOST says.
+// The emulator starts when a test first asks for it, so listing tests, or running one that needs no
+// emulator, starts none. All tests of the binary share it, each in a project of its own, and may
+// run in parallel. It never is an emulator that somebody else started, whatever
+// FIRESTORE_EMULATOR_HOST says.
 //
 // If it cannot start, the whole test binary prints why and exits with status 1. Only -short skips
 // the tests that need it.
@@ -32,7 +33,8 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator"
 )
 
-// shared is the emulator of this test binary. A package variable, because TestMain has no other way to give the tests something.
+// shared is the emulator of this test binary. A package variable, because TestMain has no other way
+// to give the tests something.
 var shared struct {
 	mu       sync.Mutex
 	options  *emulator.Options  // nil until Run is called
@@ -42,8 +44,9 @@ var shared struct {
 // Main runs the tests as [Run] does, and exits.
 func Main(m *testing.M, o emulator.Options) { os.Exit(Run(m, o)) }
 
-// Run runs the tests, stops the emulator if they started it, and returns the exit status. An emulator that ended by itself fails the run.
-// Should the binary be killed or end in a panic, a test's time limit included, the emulator ends with it.
+// Run runs the tests, stops the emulator if they started it, and returns the exit status. An
+// emulator that ended by itself fails the run. Should the binary be killed or end in a panic, a
+// test's time limit included, the emulator ends with it.
 func Run(m *testing.M, o emulator.Options) int {
 	shared.options = &o
 	// Whatever the number of processors: tests that have an emulator mostly wait.
@@ -62,16 +65,16 @@ func Run(m *testing.M, o emulator.Options) int {
 	return code
 }
 
-// Addr returns the emulator's host:port, starting it if need be. From then on FIRESTORE_EMULATOR_HOST
-// is set to it, for every SDK in this process and for the processes that it starts. Under -short it
-// skips the test.
+// Addr returns the emulator's host:port, starting it if need be. From then on
+// FIRESTORE_EMULATOR_HOST is set to it, for every SDK in this process and for the processes that it
+// starts. Under -short it skips the test.
 func Addr(t testing.TB) string {
 	t.Helper()
 	return Emulator(t).Addr()
 }
 
-// Emulator returns the emulator itself, starting it if need be, for a test that pauses it. The tests
-// must leave it running. Under -short it skips the test.
+// Emulator returns the emulator itself, starting it if need be, for a test that pauses it. The
+// tests must leave it running. Under -short it skips the test.
 func Emulator(t testing.TB) *emulator.Emulator {
 	t.Helper()
 	if testing.Short() {
@@ -96,14 +99,16 @@ func Emulator(t testing.TB) *emulator.Emulator {
 	return e
 }
 
-// exit ends the test binary. Without an emulator every test would fail for the same reason; once is enough.
+// exit ends the test binary. Without an emulator every test would fail for the same reason; once is
+// enough.
 func exit(reason any) {
 	fmt.Fprintln(os.Stderr, "emulatortest:", reason)
 	os.Exit(1)
 }
 
-// Project returns a project id that nobody has used before, in this process or another: an empty database.
-// It is logged, so a failed test names it. The prefix demo- tells Google's tools that there is no such project in the cloud.
+// Project returns a project id that nobody has used before, in this process or another: an empty
+// database. It is logged, so a failed test names it. The prefix demo- tells Google's tools that
+// there is no such project in the cloud.
 func Project(t testing.TB) string {
 	t.Helper()
 	Emulator(t)
@@ -112,14 +117,15 @@ func Project(t testing.TB) string {
 	return id
 }
 
-// Client returns a client of the default database of a new project. It is closed when the test ends.
+// Client returns a client of the default database of a new project. It is closed when the test
+// ends.
 func Client(t testing.TB) *firestore.Client {
 	t.Helper()
 	return ClientDatabase(t, Project(t), firestore.DefaultDatabaseID)
 }
 
-// ClientDatabase returns a client of one database of a project, which [Project] returned. A database needs no creating.
-// It is closed when the test ends.
+// ClientDatabase returns a client of one database of a project, which [Project] returned. A
+// database needs no creating. It is closed when the test ends.
 func ClientDatabase(t testing.TB, project, database string) *firestore.Client {
 	t.Helper()
 	Emulator(t) // sets the variable by which the client finds it
