@@ -16,6 +16,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 )
 
 // A mutation is a change of the engine that breaks one of its rules. The test named must fail on
@@ -48,7 +51,12 @@ func TestMutations(t *testing.T) {
 		}
 	}
 	together.build(t, ".", "../e2e/apps", "../internal/app", "../internal/firestorestore", "../internal/storetest", "../shards")
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	e, err := emulator.Start(t.Context(), emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Stop() })
+	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0)) // some mutants wait for time-outs
 	for n, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +68,7 @@ func TestMutations(t *testing.T) {
 				built.sources[m.file] = strings.Replace(together.sources[m.file], m.old, m.new, 1)
 				built.build(t, m.dir())
 			}
-			if out, err := built.run(t, n, m); err == nil {
+			if out, err := built.run(t, n, m, emulatortest.Shared+"="+e.Addr()); err == nil {
 				t.Errorf("survived %s", m.test)
 			} else if !strings.Contains(string(out), "--- FAIL: "+path.Base(m.test)) {
 				t.Errorf("%s did not fail, but:\n%s", m.test, out)
@@ -203,14 +211,14 @@ func (b *mutants) build(t *testing.T, dirs ...string) {
 	}
 }
 
-// run runs a mutation's test on its mutant.
-func (b *mutants) run(t *testing.T, n int, m mutation) ([]byte, error) {
+// run runs a mutation's test on its mutant, with a variable of the environment.
+func (b *mutants) run(t *testing.T, n int, m mutation, variable string) ([]byte, error) {
 	args := []string{"-test.failfast", "-test.timeout=2m", "-test.run=^" + path.Base(m.test) + "$"}
 	if m.dir() == "." {
 		args = append(args, "-sim.shrink=0")
 	}
 	c := exec.CommandContext(t.Context(), b.binary[m.dir()], args...)
 	c.Dir = m.dir()
-	c.Env = append(os.Environ(), fmt.Sprint(selected, "=", n))
+	c.Env = append(os.Environ(), fmt.Sprint(selected, "=", n), variable)
 	return c.CombinedOutput()
 }

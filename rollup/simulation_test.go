@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	simulationSeeds  = flag.Uint64("sim.seeds", 2000, "how many seeds TestSimulation runs")
+	simulationSeeds  = flag.Uint64("sim.seeds", 1000, "how many seeds TestSimulation runs")
 	simulationSeed   = flag.Uint64("sim.seed", 1, "the first seed that TestSimulation runs")
 	simulationShrink = flag.Int("sim.shrink", 1000, "how many runs to spend on making a failing one smaller")
 	simulationUpdate = flag.Bool("sim.update", false, "rewrite the histories in testdata/simulation")

@@ -44,7 +44,7 @@ func init() {
 // server, so it is as slim as can be: what it costs makes the two look alike.
 func BenchmarkRollUpOnWrite(b *testing.B) {
 	const slice = 500 * time.Millisecond
-	emulatortest.Emulator(b)
+	emulatortest.Addr(b)
 	for _, connections := range []int{16, 64} {
 		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) {
 			clients := make([]*eventClient, connections)

@@ -65,16 +65,27 @@ func Run(m *testing.M, o emulator.Options) int {
 	return code
 }
 
+// Shared is the environment variable with the address of an emulator for many runs of test
+// binaries, whoever starts and stops it. A binary takes it if it wants an emulator without options.
+const Shared = "EMULATORTEST_SHARED"
+
 // Addr returns the emulator's host:port, starting it if need be. From then on
 // FIRESTORE_EMULATOR_HOST is set to it, for every SDK in this process and for the processes that it
 // starts. Under -short it skips the test.
 func Addr(t testing.TB) string {
 	t.Helper()
-	return Emulator(t).Addr()
+	addr, o := os.Getenv(Shared), shared.options
+	if addr == "" || testing.Short() || o == nil || o.Rules != "" || o.Functions != "" {
+		addr = Emulator(t).Addr()
+	}
+	if err := os.Setenv("FIRESTORE_EMULATOR_HOST", addr); err != nil { //nolint:usetesting // it outlives the test
+		exit(err)
+	}
+	return addr
 }
 
-// Emulator returns the emulator itself, starting it if need be, for a test that pauses it. The
-// tests must leave it running. Under -short it skips the test.
+// Emulator returns the binary's own emulator, starting it if need be, for a test that pauses it.
+// The tests must leave it running. Under -short it skips the test.
 func Emulator(t testing.TB) *emulator.Emulator {
 	t.Helper()
 	if testing.Short() {
@@ -90,9 +101,6 @@ func Emulator(t testing.TB) *emulator.Emulator {
 	}
 	e, err := emulator.Start(context.Background(), *shared.options)
 	if err != nil {
-		exit(err)
-	}
-	if err := os.Setenv("FIRESTORE_EMULATOR_HOST", e.Addr()); err != nil { //nolint:usetesting // it outlives the test
 		exit(err)
 	}
 	shared.emulator = e
@@ -111,7 +119,7 @@ func exit(reason any) {
 // there is no such project in the cloud.
 func Project(t testing.TB) string {
 	t.Helper()
-	Emulator(t)
+	Addr(t)
 	id := "demo-" + strings.ToLower(rand.Text()[:20]) // 25 of at most 30 characters: letters and digits
 	t.Logf("emulatortest: project %s", id)
 	return id
@@ -128,7 +136,7 @@ func Client(t testing.TB) *firestore.Client {
 // database needs no creating. It is closed when the test ends.
 func ClientDatabase(t testing.TB, project, database string) *firestore.Client {
 	t.Helper()
-	Emulator(t) // sets the variable by which the client finds it
+	Addr(t) // sets the variable by which the client finds it
 	client, err := firestore.NewClientWithDatabase(context.Background(), project, database)
 	if err != nil {
 		t.Fatal(err)
