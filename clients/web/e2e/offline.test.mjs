@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import {
   browser,
   endsAt,
+  entries,
   line,
   newCounter,
   open,
@@ -124,7 +125,12 @@ test('a tab that is closed offline: its tap is shown by the next one, and is sen
   await queued(first, path, 1);
   await first.close();
   const second = await open(path, { context, cache: 'multiTab' });
-  assert.deepEqual((await shown(second)).calls, [3]);
+  const kept = JSON.stringify(await entries(second, path));
+  assert.deepEqual(
+    (await shown(second)).calls,
+    [3],
+    `not 3 but ${(await shown(second)).calls}, with these saved: ${kept}`,
+  );
   line.mend();
   await endsAt(path, 3, second);
 });
