@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,13 @@ func TestKeepCountsMalformedCounters(t *testing.T) {
 		w.store.Put("counters/c/shards/0", map[string]any{"count": int64(1)})
 		w.wantKeep(time.Now().Add(3*every+time.Second), rollup.KeepReport{Counters: 3, RolledUp: 3, Unchanged: 9, Malformed: 2})
 		time.Sleep(every)
-		w.beforeView = func(int32) error { w.beforeView = nil; return errors.New("unavailable") }
+		var failed atomic.Bool
+		w.beforeView = func(int32) error {
+			if failed.CompareAndSwap(false, true) {
+				return errors.New("unavailable")
+			}
+			return nil
+		}
 		w.wantKeep(time.Now().Add(3*every+time.Second), rollup.KeepReport{Counters: 3, Unchanged: 12, Malformed: 2})
 	})
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
