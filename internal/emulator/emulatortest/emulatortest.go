@@ -11,7 +11,7 @@
 //
 // The emulator starts when a test first asks for it, so listing tests, or running one that needs no
 // emulator, starts none. All tests of the binary share it, each in a project of its own, and may
-// run in parallel. It never is an emulator that somebody else started, whatever
+// run in parallel. It is one that somebody else started only if [Shared] names it, whatever
 // FIRESTORE_EMULATOR_HOST says.
 //
 // If it cannot start, the whole test binary prints why and exits with status 1. Only -short skips
