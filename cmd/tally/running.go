@@ -242,7 +242,8 @@ func (t *target) take(running map[string]string, of string, explicit bool) (diff
 	}
 	t.from = "of " + of
 	if only := differing(wanted.Routes, t.config.Routes); from != assumed && only != nil {
-		differs = errors.Join(fmt.Errorf("the routes %s differ from those of %s:", from, of), only)
+		title := fmt.Sprintf("the routes %s differ from those of %s:", from, of)
+		differs = errors.Join(errors.New(title), only)
 		if explicit {
 			t.config, t.from = wanted, from
 		}

@@ -148,13 +148,13 @@ func (h History) last() RollUp {
 	return h.RollUps[len(h.RollUps)-1]
 }
 
-// lags returns, of each increment committed from one time until before another, how long after its
-// commit a roll-up was seen that covers it.
-func (h History) lags(from, until time.Time) []time.Duration {
+// lags returns, of each increment committed before a time, how long after its commit a roll-up was
+// seen that covers it.
+func (h History) lags(until time.Time) []time.Duration {
 	var lags []time.Duration
 	for _, committed := range h.Acknowledged {
 		n, _ := slices.BinarySearchFunc(h.RollUps, committed, func(r RollUp, t time.Time) int { return r.AsOf.Compare(t) })
-		if n < len(h.RollUps) && !committed.Before(from) && committed.Before(until) {
+		if n < len(h.RollUps) && committed.Before(until) {
 			lags = append(lags, h.RollUps[n].Seen.Sub(committed))
 		}
 	}
