@@ -131,23 +131,16 @@ func devNote(ctx context.Context, addr, project string) (*firestore.Client, *fir
 	return client, client.Doc("dev/" + project), nil
 }
 
-// noteDev keeps the variables of the functions on the emulator until the returned function is
-// called.
-func noteDev(ctx context.Context, addr, project string, variables map[string]string) (forget func(), err error) {
+// noteDev keeps the variables of the functions on the emulator. They stay there when tally dev has
+// ended: devVariables asks whether it runs.
+func noteDev(ctx context.Context, addr, project string, variables map[string]string) error {
 	client, note, err := devNote(ctx, addr, project)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	noted, err := note.Set(ctx, variables)
-	if err != nil {
-		return nil, errors.Join(err, client.Close())
-	}
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_, _ = note.Delete(ctx, firestore.LastUpdateTime(noted.UpdateTime)) // it may be another's now, or the emulator's end
-		_ = client.Close()
-	}, nil
+	defer client.Close()
+	_, err = note.Set(ctx, variables)
+	return err
 }
 
 // devVariables returns the variables of the functions that tally dev runs on the emulator, nil if
@@ -170,7 +163,7 @@ func devVariables(ctx context.Context, addr, project string) (variables map[stri
 	}
 	alive, err := net.DialTimeout("tcp", variables[aliveAt], time.Second)
 	if err != nil {
-		return nil, nil // it was killed
+		return nil, nil // it has ended
 	}
 	return variables, alive.Close()
 }
