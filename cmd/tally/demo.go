@@ -140,7 +140,7 @@ func (d *demo) printTable(r localstack.Result) error {
 		fmt.Fprintf(w, "in doubt\t%d increments, of which no answer tells whether they were applied; a roll-up may hold them or not\n", r.InDoubt)
 	}
 	var quiet string
-	if r.QuietLag != nil {
+	if r.QuietLag != (localstack.Lag{}) {
 		quiet = fmt.Sprintf("; of a lone increment p50 %.0f ms", r.QuietLag.P50)
 	}
 	fmt.Fprintf(w, "lag\tp50 %.0f ms, p99 %.0f ms, at most %.0f ms%s\n", r.Lag.P50, r.Lag.P99, r.Lag.Max, quiet)

@@ -130,7 +130,7 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 	}
 	work.Go(func() { s.Keep(ctx, d.every) })
 	h := &hints{
-		routes: s.Config.Routes, file: filepath.Base(s.Rules), rules: strings.Split(d.stack.text, "\n"), say: lines.print,
+		routes: s.Config.Routes, file: filepath.Base(s.Rules), rules: strings.Split(s.RulesText, "\n"), say: lines.print,
 	}
 	for _, client := range s.Clients {
 		work.Go(func() { h.lookAround(ctx, client) })
@@ -157,7 +157,7 @@ func (d *dev) greeting(s *localstack.Stack) string {
 	for _, route := range s.Config.Routes {
 		fmt.Fprintf(&b, "  route       %s\n", route)
 	}
-	fmt.Fprintf(&b, "  rules       %s\n", d.stack.rules())
+	fmt.Fprintf(&b, "  rules       %s\n", d.stack.rules)
 	if d.example.on {
 		fmt.Fprintf(&b, "  web page    %s\n", d.example.url())
 	}

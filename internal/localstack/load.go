@@ -45,8 +45,8 @@ type Result struct {
 	RolledUp     map[string]int64 `json:"rolled_up"`
 	Exact        bool             `json:"exact"`
 
-	Lag      Lag  `json:"lag_ms"`
-	QuietLag *Lag `json:"quiet_lag_ms,omitempty"` // of lone increments; nil: there were none
+	Lag      Lag `json:"lag_ms"`
+	QuietLag Lag `json:"quiet_lag_ms,omitzero"` // of lone increments; zero: there were none
 
 	Events      int   `json:"events"`
 	Redelivered int   `json:"redelivered"`
@@ -172,35 +172,22 @@ func (r *running) alone(ctx context.Context) error {
 // together makes the other increments at the rate.
 func (r *running) together(ctx context.Context) error {
 	limiter := rate.NewLimiter(rate.Limit(r.Rate), 1)
-	var turns atomic.Int64
-	others := int64(r.Increments - r.Lone())
 	clients, working := errgroup.WithContext(ctx)
-	client := func() error {
-		for turn := turns.Add(1) - 1; turn < others; turn = turns.Add(1) - 1 {
-			if r.Kill && turn == others/2 {
-				killed := r.stack.Process(0)
-				killed.Kill()
-				r.stack.Say("killed functions process %d; starting another", killed.Pid)
-				clients.Go(func() error { return r.stack.Restart(working, 0) })
-			}
-			if err := limiter.Wait(working); working.Err() != nil {
-				return nil // another client may say more of the cause
-			} else if err != nil {
-				return err
-			}
-			if err := r.increment(working, r.counters[int(turn)%len(r.counters)]); err != nil {
-				return err
-			}
+	clients.SetLimit(r.Clients)
+	others := r.Increments - r.Lone()
+	for turn := range others {
+		if r.Kill && turn == others/2 {
+			killed := r.stack.Process(0)
+			killed.Kill()
+			r.stack.Say("killed functions process %d; starting another", killed.Pid)
+			clients.Go(func() error { return r.stack.Restart(working, 0) })
 		}
-		return nil
+		if limiter.Wait(working) != nil {
+			break // the clients, or ctx, say why
+		}
+		clients.Go(func() error { return r.increment(working, r.counters[turn%len(r.counters)]) })
 	}
-	for range r.Clients {
-		clients.Go(client)
-	}
-	if err := clients.Wait(); err != nil {
-		return err
-	}
-	return context.Cause(ctx)
+	return cmp.Or(clients.Wait(), context.Cause(ctx))
 }
 
 func (r *running) increment(ctx context.Context, c *Counter) error {
@@ -238,11 +225,7 @@ func (r *running) result(created usage, began time.Time, end usage) Result {
 		result.WritesPerSecond = max(result.WritesPerSecond, mostWithin(time.Second, h.RollUps))
 	}
 	result.Exact = len(result.Wrong) == 0
-	result.Lag = lagOf(lags)
-	if len(quiet) > 0 {
-		lag := lagOf(quiet)
-		result.QuietLag = &lag
-	}
+	result.Lag, result.QuietLag = lagOf(lags), lagOf(quiet)
 	return result
 }
 
