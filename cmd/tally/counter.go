@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,12 +129,11 @@ func (t *target) noRoute(arg string, ids []string) error {
 // newCounter returns a counter of which sources are named.
 func newCounter(c rollup.Counter, sources ...*rollup.Route) counter {
 	path := above(sources[0].Shards(c))
-	for _, r := range sources {
-		if above(r.Shards(c)) != path {
-			path = ""
-		}
+	elsewhere := func(r *rollup.Route) bool { return above(r.Shards(c)) != path }
+	if path == "" || slices.ContainsFunc(sources, elsewhere) {
+		path = c.RollUp
 	}
-	return counter{Counter: c, sources: sources, path: cmp.Or(path, c.RollUp)}
+	return counter{Counter: c, sources: sources, path: path}
 }
 
 // above returns the path of the document that a collection is in, "" if it is in none.
@@ -222,15 +220,11 @@ const suggestFrom = 1000
 func (t *target) unknown(ctx context.Context, c counter) error {
 	doc := t.client.Doc(c.path)
 	nearest, distance := "", max(2, len(doc.ID)/3)+1
-	ids := doc.Parent.DocumentRefs(ctx)
-	for range suggestFrom {
-		other, err := ids.Next()
-		if errors.Is(err, iterator.Done) {
-			break
-		}
-		if err != nil {
-			return err
-		}
+	var others []*firestore.DocumentRef
+	if _, err := iterator.NewPager(doc.Parent.DocumentRefs(ctx), suggestFrom, "").NextPage(&others); err != nil {
+		return err
+	}
+	for _, other := range others {
 		if d := levenshtein.Distance(strings.ToLower(doc.ID), strings.ToLower(other.ID), nil); d < distance {
 			nearest, distance = other.ID, d
 		}

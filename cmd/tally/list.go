@@ -171,16 +171,13 @@ func (t *target) list(ctx context.Context, from rollup.Counter, limit int) (foun
 		if from.Template != nil && from.Template != template {
 			continue
 		}
-		page := rollup.Page{Next: from.RollUp}
-		for first := true; (first || page.Next != "") && len(found) <= limit; first = false {
-			if page, err = t.store.RollUps(ctx, template, page.Next, limit+1); err != nil {
+		isFrom := func(f rollup.Found) bool { return f.Counter == from }
+		for next, more := from.RollUp, true; more && len(found) <= limit; more = next != "" {
+			page, err := t.store.RollUps(ctx, template, next, limit+1)
+			if err != nil {
 				return nil, false, err
 			}
-			for _, f := range page.Found {
-				if f.Counter != from {
-					found = append(found, f)
-				}
-			}
+			found, next = append(found, slices.DeleteFunc(page.Found, isFrom)...), page.Next
 		}
 		from = rollup.Counter{}
 	}

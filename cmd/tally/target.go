@@ -46,6 +46,7 @@ type target struct {
 
 	in        io.Reader
 	out, logs io.Writer
+	text      io.Writer   // out, or logs if out gets JSON
 	patience  *time.Timer // nil: without end
 	progress  *progress   // nil: nothing that takes long has begun
 	kept      string      // what is true if that is stopped, and how to go on
@@ -80,6 +81,9 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 	c.Long = strings.TrimSpace(c.Long + "\n\nOn a project the credentials need the role " + role + ".")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t.in, t.out, t.logs, t.at = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr(), endpointsOf(c.Context())
+		if t.text = t.out; t.json {
+			t.text = t.logs
+		}
 		if t.timeout < 0 {
 			return fmt.Errorf("--timeout %v: want 0 or more", t.timeout)
 		}
