@@ -113,9 +113,7 @@ func fetchEmulator(out io.Writer) func(context.Context) (string, error) {
 			}
 			p.at(int(done/1e6), int(total/1e6))
 		})
-		if p != nil {
-			p.stop()
-		}
+		p.stop()
 		return jar, err
 	}
 }

@@ -143,11 +143,7 @@ func (t *target) report(done, total int) {
 	}
 }
 
-func (t *target) stop() {
-	if t.progress != nil {
-		t.progress.stop()
-	}
-}
+func (t *target) stop() { t.progress.stop() }
 
 // confirm asks whether to go on, unless --yes says so. The user may take time.
 func (t *target) confirm(ctx context.Context, format string, args ...any) error {
