@@ -221,7 +221,8 @@ func (t *target) unknown(ctx context.Context, c counter) error {
 	doc := t.client.Doc(c.path)
 	nearest, distance := "", max(2, len(doc.ID)/3)+1
 	var others []*firestore.DocumentRef
-	if _, err := iterator.NewPager(doc.Parent.DocumentRefs(ctx), suggestFrom, "").NextPage(&others); err != nil {
+	_, err := iterator.NewPager(doc.Parent.DocumentRefs(ctx), suggestFrom, "").NextPage(&others)
+	if err != nil && !errors.Is(err, iterator.Done) {
 		return err
 	}
 	for _, other := range others {

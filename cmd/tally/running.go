@@ -197,7 +197,8 @@ func (t *target) configure(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.database = cmp.Or(t.database, t.config.Databases[0]); running != nil && !slices.Contains(t.config.Databases, t.database) {
+	t.database = cmp.Or(t.database, t.config.Databases[0])
+	if running != nil && !slices.Contains(t.config.Databases, t.database) {
 		differs = errors.Join(differs, fmt.Errorf("%s serve the database %s, not %s", of, strings.Join(t.config.Databases, ", "), t.database))
 	}
 	switch {
