@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -48,13 +47,13 @@ type tick struct {
 	end     time.Time     // when to begin nothing more
 	reserve time.Duration // what is left then; see Config.TickTime
 
-	mu       sync.Mutex
-	report   scheduleReport
-	problems []error
+	mu     sync.Mutex
+	report scheduleReport
+	failed error // joins all errors
 }
 
-func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun bool) scheduleReport {
-	ctx, span := s.telemetry.Start(ctx, "tick", header)
+func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
+	ctx, span := s.telemetry.Start(ctx, "tick")
 	began := time.Now()
 	work, reserve := s.config.TickTime()
 	t := &tick{service: s, dryRun: dryRun, end: began.Add(work), reserve: reserve}
@@ -90,9 +89,9 @@ func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun boo
 	t.report.Seconds = time.Since(began).Seconds()
 	s.logger.InfoContext(ctx, "audited", "report", t.report)
 	if !dryRun {
-		s.telemetry.Tick(ctx, len(t.problems) == 0)
+		s.telemetry.Tick(ctx, t.failed == nil)
 	}
-	telemetry.End(span, errors.Join(t.problems...))
+	telemetry.End(span, t.failed)
 	s.telemetry.FlushNow(ctx)
 	return t.report
 }
@@ -111,7 +110,7 @@ func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Cont
 	if err != nil {
 		t.logger.ErrorContext(ctx, "tick failed", "database", id, "error", err)
 		err = fmt.Errorf("database %s: %w", id, err)
-		t.problems = append(t.problems, err)
+		t.failed = errors.Join(t.failed, err)
 		t.report.Errors = append(t.report.Errors, err.Error())
 	}
 }
