@@ -27,7 +27,7 @@ type Resource struct {
 // A Setting is one field of a resource.
 type Setting struct {
 	// Path is where the API has it, in JSON: "serviceConfig.timeoutSeconds". A number is an index
-	// in a list, and # the list's length.
+	// in a list, and # the list's length. Empty: it is said of what is new, and not compared.
 	Path string
 
 	Want string // without quotes; empty, 0 and false may also be absent
@@ -35,7 +35,6 @@ type Setting struct {
 
 	Fixed  bool // the API cannot change it: the resource is made anew
 	Always bool // every update says it
-	Mark   bool // tells only who made the resource: it never counts as different
 }
 
 // A Kind is a kind of resources, and how gcloud calls them.
@@ -87,7 +86,7 @@ var (
 		api: eventarcAPI, version: "v1", list: "locations/-/triggers",
 		group: "eventarc triggers", create: "create", update: "update", remove: "delete", place: "--location"}
 	Subscription = &Kind{Noun: "subscription", group: "pubsub subscriptions", update: "update",
-		api: pubsubAPI, version: "v1",
+		api: pubsubAPI, version: "v1", list: "subscriptions",
 		missing: Object{"ackDeadlineSeconds": "10"}}
 	Job = &Kind{Noun: "job", api: schedulerAPI, version: "v1", terraform: "google_cloud_scheduler_job",
 		group: "scheduler jobs", create: "create http", update: "update http", remove: "delete", place: "--location"}
@@ -198,7 +197,7 @@ func (r *Resource) differs(have Object) []Change {
 	var changes []Change
 	for _, s := range r.Settings {
 		got := strings.TrimSuffix(have.Get(s.Path), "/") // which Cloud Scheduler adds to addresses
-		if s.Mark || s.Path == "" || got == s.Want || got == "" && (s.Want == "0" || s.Want == "false") || s.Want == "" && (got == "0" || got == "false") {
+		if s.Path == "" || got == s.Want || got == "" && (s.Want == "0" || s.Want == "false") || s.Want == "" && (got == "0" || got == "false") {
 			continue
 		}
 		changes = append(changes, Change{s, got})
@@ -237,19 +236,16 @@ func (k *Kind) Command(project, verb, name string, args ...string) Command {
 // command returns the command that makes the resource, or that changes its settings.
 func (r *Resource) command(project string, have Object, changes []Change) Command {
 	verb, name := r.create, r.Name
-	say := func(Setting) bool { return true }
 	if have != nil {
-		if n := have.name(); n != "" {
-			name = n
-		}
-		verb = r.update
-		say = func(s Setting) bool {
-			return s.Always || slices.ContainsFunc(changes, func(c Change) bool { return c.Path == s.Path })
-		}
+		verb, name = r.update, cmp.Or(have.name(), r.Name)
 	}
 	args := slices.Clone(r.always)
 	for _, s := range r.Settings {
-		if s.Arg != "" && say(s) && (s.Path == "" || s.Want != "" || have != nil) { // nothing is taken away from what is new
+		say := s.Path == "" || s.Want != "" // nothing is taken away from what is new
+		if have != nil {
+			say = s.Always || slices.ContainsFunc(changes, func(c Change) bool { return c.Path == s.Path })
+		}
+		if s.Arg != "" && say {
 			args = append(args, s.Arg)
 		}
 	}
