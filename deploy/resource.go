@@ -250,12 +250,8 @@ func (r *Resource) command(project string, have Object, changes []Change) Comman
 		}
 	}
 	if verb == r.update {
-		for i, a := range args {
-			for _, renamed := range updating {
-				if rest, ok := strings.CutPrefix(a, renamed[0]); ok {
-					args[i] = renamed[1] + rest
-				}
-			}
+		for i := range args {
+			args[i] = updating.Replace(args[i])
 		}
 	}
 	c := r.Kind.Command(project, verb, name, join(args)...)
@@ -264,7 +260,8 @@ func (r *Resource) command(project string, have Object, changes []Change) Comman
 }
 
 // updating are flags that have other names in updates.
-var updating = [][2]string{{"--labels=", "--update-labels="}, {"--user-labels=", "--update-user-labels="}, {"--notification-channels=", "--set-notification-channels="}}
+var updating = strings.NewReplacer("--labels=", "--update-labels=", "--user-labels=", "--update-user-labels=",
+	"--notification-channels=", "--set-notification-channels=")
 
 // pairs are flags whose values are pairs: said once, with all of them.
 var pairs = []string{"--update-env-vars=", "--update-labels=", "--labels=", "--user-labels=", "--update-user-labels=", "--event-filters=", "--remove-env-vars="}

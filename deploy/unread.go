@@ -65,10 +65,11 @@ func ReadError(a Source, project, what string, err error) *Unread {
 	api, code, why := a.name+".googleapis.com", status.Code(err), reason(err)
 	mend := func(args ...string) { u.Remedy = []Command{{Args: args}} }
 	switch {
-	case !unconnected(err) && (errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded):
-		u.Why = api + " did not answer in time; --timeout gives it longer"
-	case unconnected(err) || code == codes.Unavailable: // also where a token could not be fetched, whatever the code is
+	case code == codes.Unavailable || says(err, "no such host", "connection refused", "network is unreachable",
+		"no route to host", "i/o timeout"): // also where a token could not be fetched, whatever the code is
 		u.Why = api + " cannot be reached: " + u.Why
+	case errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded:
+		u.Why = api + " did not answer in time; --timeout gives it longer"
 	case says(err, quotaProject):
 		u.Why = "the credentials name no project for the API's quota"
 		mend("gcloud", "auth", "application-default", "set-quota-project", project)
@@ -114,12 +115,6 @@ const quotaProject = "quota project"
 // says reports whether an error's text has one of the parts.
 func says(err error, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(err.Error(), p) })
-}
-
-// unconnected reports whether an error says that no connection could be made.
-func unconnected(err error) bool {
-	return says(err, "no such host", "connection refused", "network is unreachable",
-		"no route to host", "i/o timeout")
 }
 
 // message returns an error's message on one line, without the codes that clients put before it.

@@ -141,13 +141,11 @@ func (s *service) receive(r *http.Request) (trigger.Change, error) {
 // the query parameter dry_run=true it only reports. It answers a scheduleReport as JSON, with
 // status 500 when anything failed, so that Scheduler retries.
 func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
-	dryRun := false
-	if text := r.URL.Query().Get("dry_run"); text != "" {
-		var err error
-		if dryRun, err = strconv.ParseBool(text); err != nil {
-			http.Error(w, fmt.Sprintf("dry_run=%q: want true or false", text), http.StatusBadRequest)
-			return
-		}
+	text := cmp.Or(r.URL.Query().Get("dry_run"), "false")
+	dryRun, err := strconv.ParseBool(text)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("dry_run=%q: want true or false", text), http.StatusBadRequest)
+		return
 	}
 	ctx := telemetry.Traced(r.Context(), r.Header)
 	var report scheduleReport

@@ -28,10 +28,11 @@ const someID = "tally-doctor"
 // ruleCases returns the cases that matter to the routes.
 func ruleCases(routes rollup.Routes) []RuleCase {
 	var cases []RuleCase
-	// add adds a case for each of the methods, on a document or to become another.
-	add := func(check, where, path string, document, other map[string]any, allow bool, methods ...string) {
+	// add adds a case for each of the methods, on a document or a part of it, to become another.
+	add := func(check, part string, at rollup.Path, document, other map[string]any, allow bool, methods ...string) {
+		where, path := spell(at)
 		for _, method := range methods {
-			c := RuleCase{Check: check, Says: method + " " + where, Path: path, Method: method, Allow: allow}
+			c := RuleCase{Check: check, Says: method + " " + part + where, Path: path, Method: method, Allow: allow}
 			if method != "create" {
 				c.Before = document
 			}
@@ -43,14 +44,13 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 	}
 	seen := make(map[string]bool)
 	for _, r := range routes {
-		if r == r.Template.Routes[0] {
-			rollUp, other := rollUpOf(r.Template, 1), rollUpOf(r.Template, 2)
-			switch where, path := spell(r.Template.Segments()); {
-			case r.Template.Existing: // what else clients do with it is the app's to say
-				add(rulesRollUps, "the totals of "+where, path, rollUp, other, false, "create", "update")
-			default:
-				add(rulesRollUps, where, path, rollUp, other, false, "create", "update", "delete")
-				add(rulesReadable, where, path, rollUp, nil, true, "get")
+		if t := r.Template; r == t.Routes[0] {
+			rollUp, other := rollUpOf(t, 1), rollUpOf(t, 2)
+			if t.Existing { // what else clients do with it is the app's to say
+				add(rulesRollUps, "the totals of ", t.Segments(), rollUp, other, false, "create", "update")
+			} else {
+				add(rulesRollUps, "", t.Segments(), rollUp, other, false, "create", "update", "delete")
+				add(rulesReadable, "", t.Segments(), rollUp, nil, true, "get")
 			}
 		}
 		pattern := r.Pattern()
@@ -59,19 +59,18 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 			for _, f := range r.Fields() {
 				shard[f] = 1
 			}
-			where, path := spell(pattern)
-			add(rulesShards, where, path, shard, nil, false, "delete")
+			add(rulesShards, "", pattern, shard, nil, false, "delete")
 		}
 		if parent := pattern[:len(pattern)-2]; len(parent) > 0 {
-			where, path := spell(slices.Concat(parent, []rollup.Segment{{Name: document.TokensCollection}, {Name: "token", Capture: true}}))
-			if !seen[where] { // routes may share a counter
-				seen[where] = true
-				add(rulesOwn, where, path, map[string]any{"amount": 1}, map[string]any{"amount": 2}, false, "get", "create", "update", "delete")
+			token := slices.Concat(parent, rollup.Path{{Name: document.TokensCollection}, {Name: "token", Capture: true}})
+			if !seen[token.String()] { // routes may share a counter
+				seen[token.String()] = true
+				add(rulesOwn, "", token, map[string]any{"amount": 1}, map[string]any{"amount": 2}, false, "get", "create", "update", "delete")
 			}
 		}
 	}
-	const cursor = document.AuditCollection + "/cursor"
-	add(rulesOwn, cursor, cursor, map[string]any{"path": 1}, map[string]any{"path": 2}, false, "get", "create", "update", "delete")
+	cursor := rollup.Path{{Name: document.AuditCollection}, {Name: "cursor"}}
+	add(rulesOwn, "", cursor, map[string]any{"path": 1}, map[string]any{"path": 2}, false, "get", "create", "update", "delete")
 	return cases
 }
 
