@@ -88,7 +88,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 			s.Databases[path.Base(d.name())] = d
 		}
 	})
-	all.Go(func() { s.policy(ctx, Account, s.accountName(triggerAccount)) })
+	all.Go(func() { s.policy(ctx, Account, parent+"/serviceAccounts/"+email(id, triggerAccount)) })
 	all.Go(func() {
 		locations, err := s.List(ctx, schedulerAPI, "v1/"+parent+"/locations") // some dozens
 		s.add(Job, err)
@@ -295,7 +295,3 @@ func (s *State) Call(ctx context.Context, api Source, verb, path, body string, a
 
 // ours reports whether tally deploy or its Terraform made the resource.
 func ours(o Object) bool { return o.Get("labels."+label) != "" || o.Get("userLabels."+label) != "" }
-
-func (s *State) accountName(id string) string {
-	return "projects/" + s.Project + "/serviceAccounts/" + id + "@" + s.Project + ".iam.gserviceaccount.com"
-}

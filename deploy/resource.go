@@ -264,28 +264,24 @@ var updating = strings.NewReplacer("--labels=", "--update-labels=", "--user-labe
 	"--notification-channels=", "--set-notification-channels=")
 
 // pairs are flags whose values are pairs: said once, with all of them.
-var pairs = []string{"--update-env-vars=", "--update-labels=", "--labels=", "--user-labels=", "--update-user-labels=", "--event-filters=", "--remove-env-vars="}
+var pairs = []string{"--update-env-vars", "--update-labels", "--labels", "--user-labels", "--update-user-labels", "--event-filters", "--remove-env-vars"}
 
 // join returns the arguments, each once, and with the pairs of one flag together.
 func join(args []string) []string {
 	var joined []string
 	values := make(map[string][]string)
 	for _, a := range args {
-		i := slices.IndexFunc(pairs, func(flag string) bool { return strings.HasPrefix(a, flag) })
-		switch {
-		case i >= 0:
-			flag := pairs[i]
-			if values[flag] == nil {
-				joined = append(joined, flag)
-			}
-			values[flag] = append(values[flag], strings.TrimPrefix(a, flag))
-		case !slices.Contains(joined, a):
+		if flag, value, _ := strings.Cut(a, "="); slices.Contains(pairs, flag) {
+			values[flag] = append(values[flag], value)
+			a = flag
+		}
+		if !slices.Contains(joined, a) {
 			joined = append(joined, a)
 		}
 	}
-	for i, a := range joined {
-		if values[a] != nil {
-			joined[i] = a + dict(values[a])
+	for i, flag := range joined {
+		if values[flag] != nil {
+			joined[i] = flag + "=" + dict(values[flag])
 		}
 	}
 	return joined

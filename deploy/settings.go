@@ -149,9 +149,9 @@ func (d *Description) uri(have *State) string {
 
 func (d *Description) add(r Resource) { d.Resources = append(d.Resources, r) }
 
-func (d *Description) email(id string) string {
-	return id + "@" + d.Project + ".iam.gserviceaccount.com"
-}
+func (d *Description) email(id string) string { return email(d.Project, id) }
+
+func email(project, id string) string { return id + "@" + project + ".iam.gserviceaccount.com" }
 
 // in returns the name of a resource in a region or location.
 func (d *Description) in(location, collection, id string) string {

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,10 +120,7 @@ func says(err error, parts ...string) bool {
 
 // message returns an error's message on one line, without the codes that clients put before it.
 func message(err error) string {
-	text := err.Error()
-	if a := new(apierror.APIError); errors.As(err, &a) && a.GRPCStatus().Message() != "" {
-		text = a.GRPCStatus().Message()
-	}
+	text := cmp.Or(status.Convert(err).Message(), err.Error())
 	if u := new(url.Error); errors.As(err, &u) { // its address says no more than the API's name
 		text = u.Err.Error()
 	}

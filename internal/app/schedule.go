@@ -43,7 +43,6 @@ type databaseReport struct {
 // A tick is one call of RollUpOnSchedule.
 type tick struct {
 	*service
-	dryRun  bool
 	end     time.Time     // when to begin nothing more
 	reserve time.Duration // what is left then; see Config.TickTime
 
@@ -56,8 +55,8 @@ func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
 	ctx, span := s.telemetry.Start(ctx, "tick")
 	began := time.Now()
 	work, reserve := s.config.TickTime()
-	t := &tick{service: s, dryRun: dryRun, end: began.Add(work), reserve: reserve}
-	t.report = scheduleReport{DryRun: dryRun, Databases: make(map[string]*databaseReport)}
+	t := &tick{service: s, end: began.Add(work), reserve: reserve,
+		report: scheduleReport{DryRun: dryRun, Databases: make(map[string]*databaseReport)}}
 	for _, id := range s.config.Databases {
 		t.report.Databases[id] = new(databaseReport)
 	}
@@ -127,13 +126,13 @@ func (t *tick) options(d *database) rollup.AuditOptions {
 func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until time.Time) (err error) {
 	meter := billing.FromContext(ctx)
 	routes := t.config.Routes
-	if !t.dryRun {
+	if !t.report.DryRun {
 		routes = routes.Live()
 	}
 	o := t.options(d)
 	o.Until = until
 	o.MaxReads, o.Reads = t.config.AuditReads, func() int64 { return meter.Counts().Reads }
-	o.DryRun = t.dryRun
+	o.DryRun = t.report.DryRun
 	r.Report, err = rollup.Audit(ctx, d.store, routes, o)
 	return err
 }
@@ -141,12 +140,10 @@ func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until 
 // price fills in what follows from the rest.
 func (r *databaseReport) price() {
 	if r.Cycle > 0 {
-		cycle := r.Cycle.Seconds()
-		r.CycleSeconds = &cycle
+		r.CycleSeconds = new(r.Cycle.Seconds())
 	}
 	if r.Since > 0 {
 		const day = 24 * time.Hour
-		cost := r.Billed.Cost() * day.Seconds() / r.Since.Seconds()
-		r.DollarsPerDay = &cost
+		r.DollarsPerDay = new(r.Billed.Cost() * day.Seconds() / r.Since.Seconds())
 	}
 }
