@@ -144,12 +144,9 @@ func made(o Object) bool {
 // could not be read, and surplus ones.
 func (d *Description) Mend(have *State) Plan {
 	var p Plan
-	var missing []string
-	for _, api := range d.APIs {
-		if !slices.ContainsFunc(have.have[API], func(o Object) bool { return path.Base(o.name()) == api }) {
-			missing = append(missing, api)
-		}
-	}
+	missing := slices.DeleteFunc(slices.Clone(d.APIs), func(api string) bool {
+		return slices.ContainsFunc(have.have[API], func(o Object) bool { return path.Base(o.name()) == api })
+	})
 	if len(missing) > 0 {
 		p.add(API, "enable APIs", gcloud(append([]string{"services", "enable"}, missing...)...).in(d.Project), missing...)
 	}

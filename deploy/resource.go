@@ -168,11 +168,9 @@ func (o Object) name() string { return o.Get("name") }
 
 // segment returns the id after the collection's name in a resource's name.
 func segment(name, collection string) string {
-	parts := strings.Split(name, "/")
-	if i := slices.Index(parts, collection); i >= 0 && i+1 < len(parts) {
-		return parts[i+1]
-	}
-	return ""
+	_, rest, _ := strings.Cut(name, "/"+collection+"/")
+	id, _, _ := strings.Cut(rest, "/")
+	return id
 }
 
 // A Change is a setting that is not as it is to be.

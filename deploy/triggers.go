@@ -64,10 +64,7 @@ const maxName = 63
 // documents are the route's shards: not on other routes or their order, on fields, on where the
 // roll-ups are, nor on how captures are named.
 func TriggerName(database string, r *rollup.Route) string {
-	words := ""
-	if database != "(default)" {
-		words = database
-	}
+	words := strings.TrimPrefix(database, "(default)")
 	for _, s := range r.Pattern() {
 		if !s.Capture {
 			words += "-" + s.Name
