@@ -388,6 +388,6 @@ func mainOfTests() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx = context.WithValue(ctx, endpointsKey{}, endpoints{apis: g.REST(), rules: g.REST(), firestore: os.Getenv(firestoreOfTests)})
+	ctx = context.WithValue(ctx, endpointsKey{}, endpoints{apis: g.REST(), firestore: os.Getenv(firestoreOfTests)})
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

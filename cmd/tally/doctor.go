@@ -71,11 +71,11 @@ func examine(ctx context.Context, flag string, skip []string) (findings []doctor
 			return nil, "", fmt.Errorf("--skip %s: there is no such check; tally doctor --explain tells of all", name)
 		}
 	}
-	at, err := endpointsOf(ctx).signIn(ctx, project)
+	o, err := endpointsOf(ctx).signIn(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	d, err := doctor.Read(ctx, project, folder, at.apis, at.rules)
+	d, err := doctor.Read(ctx, project, folder, o...)
 	if err != nil {
 		return nil, "", err
 	}
