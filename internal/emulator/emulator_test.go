@@ -3,7 +3,6 @@
 package emulator
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -221,6 +220,8 @@ func TestExitBeforeReady(t *testing.T) {
 		{"silent", `exit 0`, []string{"exit status 0"}},
 		{"class version", `echo 'java.lang.UnsupportedClassVersionError: X has been compiled by a more recent version of the Java Runtime (class file version 65.0)' >&2; exit 1`,
 			[]string{"emulator.jar needs Java 21, but", "is Java 17: install", "openjdk-21-jre-headless", "65.0"}},
+		{"port taken at the last moment", `echo 'java.net.BindException: Address already in use' >&2; exit 1`,
+			[]string{"is in use: stop what listens there or choose another port", "BindException"}},
 		{"rules", `echo 'Error compiling rules: L1'; exit 1`, []string{"emulator: the rules file does not compile", "L1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -228,30 +229,6 @@ func TestExitBeforeReady(t *testing.T) {
 			_, err := Start(t.Context(), Options{})
 			wantError(t, err, c.want...)
 		})
-	}
-}
-
-func TestPortTakenAtTheLastMoment(t *testing.T) {
-	starts := filepath.Join(t.TempDir(), "starts")
-	fakeJava(t, 21, `echo x >>`+starts+`; echo 'java.net.BindException: Address already in use' >&2; exit 1`)
-	count := func() int {
-		data, err := os.ReadFile(starts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return bytes.Count(data, []byte("\n"))
-	}
-
-	_, err := Start(t.Context(), Options{})
-	wantError(t, err, "is in use: stop what listens there", "BindException")
-	if got := count(); got != portAttempts {
-		t.Errorf("with any port: %d starts, want %d", got, portAttempts)
-	}
-	port := hold(t)
-	_, err = Start(t.Context(), Options{Port: port})
-	wantError(t, err, fmt.Sprintf("emulator: port %d is in use", port))
-	if got := count(); got != portAttempts+1 {
-		t.Errorf("with that port: %d starts, want 1", got-portAttempts)
 	}
 }
 
