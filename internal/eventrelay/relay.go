@@ -137,14 +137,8 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // Deliver accepts an event and returns without waiting for its delivery. Whether an id has been
-// seen before does not matter: each call is an event of its own.
-//
-// It returns ErrClosed after Close, and another error if the event could never be delivered: an
-// attribute that CloudEvents requires is missing, or a header cannot be sent.
+// seen before does not matter: each call is an event of its own. It returns ErrClosed after Close.
 func (r *Relay) Deliver(e Event) error {
-	if err := e.check(); err != nil {
-		return err
-	}
 	m := &message{event: e, acknowledged: make(chan struct{})}
 	n := r.options.Faults.copies(e.ID())
 
