@@ -12,6 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"golang.org/x/text/collate"
+	"golang.org/x/text/language"
 )
 
 // pathVariable names a jar to use instead of any other. The Firebase CLI honours the same variable.
@@ -73,28 +76,14 @@ func cacheDir() (string, error) {
 	return filepath.Join(home, ".cache", "firebase", "emulators"), err
 }
 
-// jarName is how the Firebase CLI names an emulator.
-var jarName = regexp.MustCompile(`^cloud-firestore-emulator-v(\d+)\.(\d+)\.(\d+)\.jar$`)
-
-// newestJar returns the newest emulator in a directory, "" if there is none.
-func newestJar(dir string) (newest string) {
-	entries, _ := os.ReadDir(dir) // mostly there is none; one that cannot be read offers nothing
-	var latest []int
-	for _, entry := range entries {
-		m := jarName.FindStringSubmatch(entry.Name())
-		if m == nil {
-			continue
-		}
-		var version []int
-		for _, digits := range m[1:] {
-			n, _ := strconv.Atoi(digits) // digits only; one too large for an int counts as the largest
-			version = append(version, n)
-		}
-		if slices.Compare(version, latest) > 0 {
-			newest, latest = filepath.Join(dir, entry.Name()), version
-		}
+// newestJar returns the newest of the Firebase CLI's emulators in a directory, "" if there is none.
+func newestJar(dir string) string {
+	jars, _ := filepath.Glob(filepath.Join(dir, "cloud-firestore-emulator-v*.jar"))
+	if len(jars) == 0 {
+		return ""
 	}
-	return newest
+	byVersion := collate.New(language.Und, collate.Numeric) // 1.9 comes before 1.20
+	return slices.MaxFunc(jars, byVersion.CompareString)
 }
 
 func isFile(path string) bool {
