@@ -103,7 +103,8 @@ func Start(ctx context.Context, o Options) (*Emulator, error) {
 // Addr returns host and port, as FIRESTORE_EMULATOR_HOST wants them: "127.0.0.1:port".
 func (e *Emulator) Addr() string { return e.addr }
 
-// Pid returns the process id of the emulator itself, the Java process.
+// Pid returns the process id of the emulator's guard, which leads a process group with the emulator
+// in it, or where there is no guard, that of the emulator.
 func (e *Emulator) Pid() int { return e.process.pid }
 
 // Done returns a channel that is closed when the emulator has ended, by Stop or by itself, and its

@@ -85,7 +85,8 @@ func TestStartAndStop(t *testing.T) {
 		t.Error("done while it runs")
 	default:
 	}
-	if err := syscall.Kill(e.Pid(), syscall.SIGSTOP); err != nil {
+	java := program(t, e.process)
+	if err := syscall.Kill(java, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	paused, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -97,7 +98,7 @@ func TestStartAndStop(t *testing.T) {
 		t.Errorf("Stop of a paused emulator: %v", err)
 	}
 	<-e.Done()
-	waitGone(t, e.Pid())
+	waitGone(t, java)
 	if err := e.Stop(); err != nil {
 		t.Errorf("Stop again: %v", err)
 	}
