@@ -1,6 +1,7 @@
 package eventrelay
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -40,18 +41,10 @@ func (e Event) ID() string { return e.Header.Get("Ce-Id") }
 // out by callers whose functions do not read them. The id must belong to this event alone. The time
 // is that of the commit.
 //
-// It returns an error if there is no document, if the two have different names or a name is not of
-// the form "projects/P/databases/D/documents/PATH", or if an argument cannot be encoded.
+// It returns an error if the name is not of the form "projects/P/databases/D/documents/PATH", or if
+// a document cannot be encoded.
 func NewEvent(id string, at time.Time, before, after *firestoredata.Document) (Event, error) {
-	name := after.GetName()
-	switch {
-	case before == nil && after == nil:
-		return Event{}, errors.New("eventrelay: an event needs a document")
-	case after == nil:
-		name = before.GetName()
-	case before != nil && before.GetName() != name:
-		return Event{}, fmt.Errorf("eventrelay: one event for two documents: %q and %q", before.GetName(), name)
-	}
+	name := cmp.Or(after, before).GetName()
 	parts := documentName.FindStringSubmatch(name)
 	if parts == nil {
 		return Event{}, fmt.Errorf("eventrelay: malformed document name %q", name)

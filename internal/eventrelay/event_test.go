@@ -184,8 +184,7 @@ func TestNewEvent(t *testing.T) {
 		before, after *firestoredata.Document
 		want          string
 	}{
-		{"no document", "id", nil, nil, "needs a document"},
-		{"two documents", "id", doc(shard3), doc(shard3 + "3"), "two documents"},
+		{"no document", "id", nil, nil, "malformed document name"},
 		{"short name", "id", nil, doc("counters/likes"), "malformed document name"},
 		{"empty project", "id", nil, doc("projects//databases/d/documents/c/1"), "malformed document name"},
 		{"collection of another kind", "id", nil, doc("projects/p/databases/d/indexes/c/1"), "malformed document name"},
