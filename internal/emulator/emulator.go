@@ -86,9 +86,6 @@ func Start(ctx context.Context, o Options) (*Emulator, error) {
 			return nil, fmt.Errorf("emulator: rules file: %w", err)
 		}
 	}
-	if err := checkPort(o.Port); err != nil { // before all that is slow
-		return nil, err
-	}
 	java, err := findJava(ctx)
 	if err != nil {
 		return nil, err
@@ -205,13 +202,4 @@ func diagnose(output string, java javaRuntime, jar string, port int) error {
 		return errors.New("the rules file does not compile: correct it where the output says")
 	}
 	return errors.New("not started")
-}
-
-// checkPort returns an error if something listens on the port. Port 0 is any that is free.
-func checkPort(port int) error {
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
-	if err != nil {
-		return fmt.Errorf("emulator: port %d is not free: stop what listens there or choose another port (%w)", port, err)
-	}
-	return l.Close()
 }

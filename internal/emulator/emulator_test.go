@@ -79,7 +79,7 @@ func TestStartAndStop(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = Start(t.Context(), Options{Port: port})
-	wantError(t, err, fmt.Sprintf("port %d is not free", port), "choose another port")
+	wantError(t, err, fmt.Sprintf("port %d is in use", port), "choose another port")
 	select {
 	case <-e.Done():
 		t.Error("done while it runs")
