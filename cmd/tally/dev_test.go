@@ -271,7 +271,7 @@ func TestInterruptedAtStart(t *testing.T) {
 func TestFunctionsIgnoreInterrupt(t *testing.T) {
 	t.Parallel()
 	c := tally(t, "functions")
-	output := framework.NewListener(nil)
+	output := framework.NewListener()
 	c.Stdout = output
 	p, err := localstack.StartProcess(t.Context(), c.Cmd, output.Port())
 	if err != nil { // else it ignores signals by now

@@ -35,7 +35,7 @@ var notRun = []struct{ start, why string }{
 	{"go test", "tests run by themselves, and benchmarks for minutes; whether they exist is looked up"},
 	{"go run golang.org/x/vuln", "govulncheck asks the internet"},
 	{"(cd clients/web && npm audit", "it asks the internet"},
-	{"(cd clients/snippets && npm audit", "it asks the internet"},
+	{"(cd docs/test && npm audit", "it asks the internet"},
 	{"(cd internal/dashboard/test && npm audit", "it asks the internet"},
 	{"npm ci", "the web client's own tests in a clone, which .ci/run runs"},
 	{"npm run", "likewise"},

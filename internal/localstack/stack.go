@@ -173,7 +173,7 @@ func (s *Stack) Restart(ctx context.Context, n int) error {
 	if port != 0 {
 		port += n
 	}
-	output := framework.NewListener(nil)
+	output := framework.NewListener()
 	cmd := s.Command(port)
 	usage := filepath.Join(s.dir, "usage-"+rand.Text()) // of this process; a process that got no request has none
 	for name, value := range s.Environment {
