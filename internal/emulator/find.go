@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/text/collate"
@@ -34,7 +34,7 @@ func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (
 		}
 		return path, nil
 	}
-	if root := cloudSDK(); root != "" {
+	if root := cloudSDK(ctx); root != "" {
 		jar := filepath.Join(root, "platform", "cloud-firestore-emulator", "cloud-firestore-emulator.jar")
 		if isFile(jar) {
 			return jar, nil
@@ -52,18 +52,23 @@ func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (
 }
 
 // cloudSDK returns the root directory of the Google Cloud CLI, "" if it is not known.
-func cloudSDK() string {
+func cloudSDK(ctx context.Context) string {
 	if root := os.Getenv("CLOUDSDK_ROOT_DIR"); root != "" {
 		return root
 	}
-	gcloud, err := exec.LookPath("gcloud") // mostly a link to bin/gcloud below the root
+	gcloud, err := exec.LookPath("gcloud")
 	if err != nil {
 		return ""
 	}
-	if gcloud, err = filepath.EvalSymlinks(gcloud); err != nil {
-		return ""
+	// Mostly it is a link to bin/gcloud below the root, whose script runs lib/gcloud.py.
+	if file, err := filepath.EvalSymlinks(gcloud); err == nil {
+		if root := filepath.Dir(filepath.Dir(file)); isFile(filepath.Join(root, "lib", "gcloud.py")) {
+			return root
+		}
 	}
-	return filepath.Dir(filepath.Dir(gcloud))
+	// Some packages install a script or a launcher instead. One that does not run has no emulator.
+	root, _, _ := run(ctx, gcloud, "info", "--format=value(installation.sdk_root)")
+	return root
 }
 
 // cacheDir returns the directory where the Firebase CLI keeps the emulators that it downloads, on
@@ -126,29 +131,34 @@ func findJava(ctx context.Context) (javaRuntime, error) {
 
 var versionLine = regexp.MustCompile(`version "(?:1\.)?(\d+)`)
 
-// versionTimeout bounds the wait for a Java's version. It takes a fraction of a second, more on a
-// busy machine.
-const versionTimeout = time.Minute
-
 // javaVersion asks a Java for its version. The java of a macOS without Java exists, but fails.
 func javaVersion(ctx context.Context, path string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "-version")
-	cmd.WaitDelay = time.Second // for a killed script whose own children keep the output open
-	out, err := cmd.CombinedOutput()
+	_, out, err := run(ctx, path, "-version") // which Java prints as an error
 	if err != nil {
-		return 0, fmt.Errorf("%s -version: %w\n%s", path, err, bytes.TrimSpace(out))
+		return 0, fmt.Errorf("%s -version: %w\n%s", path, err, out)
 	}
-	m := versionLine.FindSubmatch(out)
+	m := versionLine.FindStringSubmatch(out)
 	if m == nil {
 		return 0, fmt.Errorf("%s -version names no version: %q", path, out)
 	}
-	return strconv.Atoi(string(m[1]))
+	return strconv.Atoi(m[1])
 }
 
 // installJava is the remedy for a Java that is missing or too old.
 func installJava(version int) string {
 	return fmt.Sprintf("install Java %d or newer (Debian, Ubuntu: sudo apt-get install openjdk-%[1]d-jre-headless; "+
 		"macOS: brew install openjdk@%[1]d; or https://adoptium.net), and set JAVA_HOME if it is not on PATH", version)
+}
+
+// run runs a program that only prints a fact, Java its version and gcloud its root, and returns what
+// it prints. That takes a second or two, more on a busy machine.
+func run(ctx context.Context, name string, args ...string) (stdout, stderr string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var out, errs strings.Builder
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = time.Second // for a killed script whose own children keep the output open
+	err = cmd.Run()
+	return strings.TrimSpace(out.String()), strings.TrimSpace(errs.String()), err
 }
