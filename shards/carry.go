@@ -131,11 +131,7 @@ func (t Total) beyond(before Total) (Total, error) {
 	if !before.isDouble && before.integer == math.MinInt64 {
 		return Total{}, ErrOutOfRange
 	}
-	d := t.plus(before.negative())
-	if !d.finite() || d.isDouble && !t.isDouble && !before.isDouble || d.integer > maxTotal || d.integer < -maxTotal {
-		return Total{}, ErrOutOfRange
-	}
-	return d, nil
+	return t.sum(before.negative())
 }
 
 // carriedID is the id of the note of what was carried from a document's field to the counter's.

@@ -34,9 +34,9 @@ var ErrNotFolded = errors.New("shards: surplus shard not folded")
 // same number folds it. A client that only updates a shard which is gone gets NOT_FOUND, and has to
 // read num_shards again.
 //
-// A shard is not folded if that would lose something: if one of its fields is not a finite number
-// (subcollections do not count), or if each shard below would leave the range of an int64, or holds
-// something else than a number. Resize folds all others and returns an error that matches
+// A shard is not folded if that could lose something: if one of its fields is not a finite number
+// (subcollections do not count), or if each shard below would come to an integer beyond ±2^62, or
+// holds something else than a number. Resize folds all others and returns an error that matches
 // [ErrNotFolded]. Integers stay integers; a sum of doubles is rounded as always.
 //
 // After an error some shards may be created or folded, and the total is right. Calling again with
@@ -161,33 +161,19 @@ func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, numb
 		if err != nil {
 			return err
 		}
-		near, err := room(amounts, docs[1])
+		increments, err := increments(amounts, docs[1])
 		if err != nil {
 			if skipped++; skipped == n {
 				return fmt.Errorf("%w: %s: no shard below %d can take it: %w", ErrNotFolded, surplus.Path, n, err)
 			}
 			continue
 		}
-
-		increments := map[string]any{}
-		var updates []firestore.Update
-		for field, amount := range amounts {
-			increments[field] = firestore.Increment(amount.value())
-			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: increments[field]})
-		}
-		var unchanged []firestore.Precondition
-		if near {
-			unchanged = []firestore.Precondition{firestore.LastUpdateTime(docs[1].UpdateTime)}
-		}
 		err = c.transact(ctx, func(tx *firestore.Transaction) error {
 			err := tx.Delete(surplus, firestore.LastUpdateTime(docs[0].UpdateTime))
-			switch {
-			case err != nil || len(amounts) == 0:
+			if err != nil || len(increments) == 0 {
 				return err
-			case docs[1].Exists():
-				return tx.Update(kept, updates, unchanged...)
 			}
-			return tx.Create(kept, increments)
+			return tx.Set(kept, increments, firestore.MergeAll)
 		})
 		switch status.Code(err) {
 		case codes.OK:
@@ -219,29 +205,21 @@ func numbers(surplus *firestore.DocumentSnapshot) (map[string]Total, error) {
 	return amounts, nil
 }
 
-// farFromBounds is how far from 0 an integer may come without its shard having to stay as it was
-// read: clients cannot add the rest to the bounds of int64, at which increments saturate, while a
-// fold is on its way.
-const farFromBounds = 1 << 62
-
-// room reports, by an error, whether the shard kept cannot take the amounts without loss, and
-// whether it would come farther than farFromBounds.
-func room(amounts map[string]Total, kept *firestore.DocumentSnapshot) (near bool, err error) {
+// increments returns the fields that add the amounts to the shard kept. It returns an error if that
+// could lose something.
+func increments(amounts map[string]Total, kept *firestore.DocumentSnapshot) (map[string]any, error) {
+	fields := map[string]any{}
 	for field, amount := range amounts {
 		held, ok := totalOf(kept.Data()[field])
 		if _, has := kept.Data()[field]; has && !ok {
-			return false, fmt.Errorf("field %q of %s is not a number", field, kept.Ref.Path)
+			return nil, fmt.Errorf("field %q of %s is not a number", field, kept.Ref.Path)
 		}
-		sum := held.plus(amount)
-		switch {
-		case sum.isDouble && !held.isDouble && !amount.isDouble:
-			return false, fmt.Errorf("field %q of %s would leave the range of an int64", field, kept.Ref.Path)
-		case !sum.finite():
-			return false, fmt.Errorf("field %q of %s would not be a finite number", field, kept.Ref.Path)
+		if _, err := held.sum(amount); err != nil {
+			return nil, fmt.Errorf("field %q of %s holds %v, and cannot take %v: %w", field, kept.Ref.Path, held, amount, err)
 		}
-		near = near || sum.integer > farFromBounds || sum.integer < -farFromBounds
+		fields[field] = firestore.Increment(amount.value())
 	}
-	return near, nil
+	return fields, nil
 }
 
 // A partial sum of the extension

@@ -82,10 +82,6 @@ func (c *Counter) Import(ctx context.Context, source Source, checks ...func(Repl
 	return c.replace(ctx, source, false, checks...)
 }
 
-// maxTotal is the largest total that Set accepts: the shard that gets it is still 2^62 increments
-// from the bound of int64, at which they saturate.
-const maxTotal = 1 << 62
-
 // replace makes the counter's total what the source says, if the checks return no error. A counter
 // of votes it empties, if that is allowed, and else refuses.
 func (c *Counter) replace(ctx context.Context, source Source, empties bool, checks ...func(Replacement) error) (Replacement, error) {
@@ -133,8 +129,8 @@ func (c *Counter) replace(ctx context.Context, source Source, empties bool, chec
 
 // replacing returns the sum of the shards and what to add so that it becomes total.
 func (c *Counter) replacing(docs []*firestore.DocumentSnapshot, total Total) (was Total, additions []addition, err error) {
-	if !total.finite() || total.integer > maxTotal || total.integer < -maxTotal {
-		return Total{}, nil, fmt.Errorf("%w: %s cannot be set to %v", ErrOutOfRange, c.doc.Path, total)
+	if _, err := total.sum(Total{}); err != nil {
+		return Total{}, nil, fmt.Errorf("%w: %s cannot be set to %v", err, c.doc.Path, total)
 	}
 	var to *firestore.DocumentRef // gets the total
 	for _, doc := range docs {
