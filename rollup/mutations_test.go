@@ -668,9 +668,9 @@ var mutations = []mutation{
 		`o.MaxReads, o.Reads = t.config.AuditReads, func`,
 		`o.MaxReads, o.Reads = 0, func`, "../e2e/apps/TestScheduleStopsAtItsReads"},
 
-	{"the token goes though its commit was not answered", "../shards/set.go",
-		`case err == nil && only:`,
-		`case err == nil || only:`, "TestSetSentLate"},
+	{"a commit of Set that was not answered has another token when it is sent again", "../shards/once.go",
+		`errors.Join(tx.Create(token, fields), `,
+		`errors.Join(tx.Create(token.Parent.NewDoc(), fields), `, "TestSetSentLate"},
 	{"the number of shards is told before they are there", "../shards/resize.go",
 		`if err := c.createShards(ctx, has, n, nil); err != nil {
 		return err

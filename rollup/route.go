@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -83,14 +84,13 @@ type Total struct {
 
 // String returns the total as a route spells it.
 func (t Total) String() string {
-	of := t.Field
-	if of == "" {
-		of = countAll
+	if t.Field == t.Name {
+		return t.Field
 	}
-	if of == t.Name || of == countAll && t.Name == countName {
-		return of
+	if t == (Total{Name: countName}) {
+		return countAll
 	}
-	return of + " as " + t.Name
+	return cmp.Or(t.Field, countAll) + " as " + t.Name
 }
 
 // countAll is the total that is how many documents there are, and countName its name when the route

@@ -83,7 +83,8 @@ func (c *Counter) CarriedNote(doc *firestore.DocumentRef, field string) *firesto
 	if c.err != nil {
 		return nil
 	}
-	return c.tokens.Doc(carriedID(c.field, doc, field))
+	sum := sha256.Sum256([]byte(c.field + "\x00" + doc.Path + "\x00" + field))
+	return c.tokens.Doc("carried-" + hex.EncodeToString(sum[:10]))
 }
 
 // carryAttempts is how often Carry tries. An attempt that another call spoils carries what that one
@@ -132,10 +133,4 @@ func (t Total) beyond(before Total) (Total, error) {
 		return Total{}, ErrOutOfRange
 	}
 	return t.sum(before.negative())
-}
-
-// carriedID is the id of the note of what was carried from a document's field to the counter's.
-func carriedID(to string, doc *firestore.DocumentRef, from string) string {
-	sum := sha256.Sum256([]byte(to + "\x00" + doc.Path + "\x00" + from))
-	return "carried-" + hex.EncodeToString(sum[:10])
 }

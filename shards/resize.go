@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -82,19 +83,15 @@ func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 	if err != nil {
 		return c.failed("resize", err)
 	}
-	surplus = slices.DeleteFunc(surplus, func(shard *firestore.DocumentRef) bool {
-		number, decimal := shardNumber(shard)
+	surplus = slices.DeleteFunc(surplus, func(shard *firestore.DocumentSnapshot) bool {
+		number, decimal := shardNumber(shard.Ref)
 		return decimal && number < n || !decimal && !every
 	})
 	var left []error
 	for i, shard := range surplus {
-		number, decimal := shardNumber(shard)
-		if !decimal {
-			number = int64(i) // spreads them
-		}
-		err := c.fold(ctx, shard, number, n)
+		err := c.fold(ctx, shard.Ref, int64(i), n)
 		if err != nil && !errors.Is(err, ErrNotFolded) {
-			return fmt.Errorf("shards: fold %s: %w", shard.Path, err)
+			return fmt.Errorf("shards: fold %s: %w", shard.Ref.Path, err)
 		}
 		left = append(left, err)
 		c.progress(i+1, len(surplus))
@@ -145,11 +142,11 @@ func shardNumber(shard *firestore.DocumentRef) (int64, bool) {
 // faster.
 const foldAttempts = 3
 
-// fold moves what a shard holds into one below n.
-func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, number, n int64) error {
+// fold moves what a shard holds into one below n. It tries the i-th first, so that many spread.
+func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, i, n int64) error {
 	failures := 0
 	for skipped := int64(0); ; {
-		kept := c.shard((number + skipped) % n)
+		kept := c.shard((i + skipped) % n)
 		docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{surplus, kept})
 		if err != nil {
 			return err
@@ -252,10 +249,6 @@ func partialSum(doc *firestore.DocumentSnapshot) (map[string]Total, bool) {
 			sums[field] = sums[field].plus(amount)
 		}
 	}
-	for field, sum := range sums {
-		if sum.Float64() == 0 {
-			delete(sums, field)
-		}
-	}
+	maps.DeleteFunc(sums, func(_ string, sum Total) bool { return sum.Float64() == 0 })
 	return sums, true
 }

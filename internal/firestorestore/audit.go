@@ -64,11 +64,7 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 		}
 		return rollup.Page{Found: []rollup.Found{{Counter: c, RollUp: v.RollUp()}}}, nil
 	}
-	var fields []firestore.FieldPath
-	for _, field := range rollUpFields(t) {
-		fields = append(fields, firestore.FieldPath{field})
-	}
-	docs, err := s.group(template, from).SelectPaths(fields...).Limit(limit).Documents(ctx).GetAll()
+	docs, err := s.group(template, from).Select(rollUpFields(t)...).Limit(limit).Documents(ctx).GetAll()
 	if err != nil {
 		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", t, err)
 	}
@@ -158,15 +154,12 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 // and an id with a zero byte more is the next after that id.
 const firstID = "__id-9223372036854775808__"
 
-// longestID is Firestore's limit for an id, in bytes.
-const longestID = 1500
-
 // behind returns the place behind all documents that are the same as ids in the last of the
 // captures. For an id that is numeric, or has no room for a zero byte, it is the place behind ids
 // itself: such a counter is passed shard by shard.
 func behind(segments rollup.Path, ids []string) string {
 	i := lastCapture(segments)
-	if strings.HasPrefix(ids[i], "__id") || len(ids[i]) == longestID {
+	if strings.HasPrefix(ids[i], "__id") || len(ids[i]) == document.LongestID {
 		return strings.Join(ids, "/")
 	}
 	return strings.Join(ids[:i+1], "/") + "\x00"

@@ -18,8 +18,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +40,7 @@ type Store struct {
 	client   *firestore.Client
 	api      *vkit.Client
 	database string // its resource name
+	routing  string // the parameters by which calls are routed to it
 	logger   *slog.Logger
 
 	unindexed sync.Map // the routes that the log says to lack an index
@@ -103,10 +102,7 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 // routed returns ctx with the headers by which Firestore routes a call to its database. Without
 // them production refuses calls to a named one; the SDK sends them itself.
 func (s *Store) routed(ctx context.Context) context.Context {
-	_, project, _ := strings.Cut(s.database, "projects/")
-	project, database, _ := strings.Cut(project, "/databases/")
-	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", s.database,
-		"x-goog-request-params", "project_id="+url.QueryEscape(project)+"&database_id="+url.QueryEscape(database))
+	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", s.database, "x-goog-request-params", s.routing)
 }
 
 // rollUpFields are the fields of a roll-up document that Tally reads and writes.

@@ -26,8 +26,8 @@ type snapshot struct {
 	readTime    time.Time
 	rollUp      rollup.RollUp
 
-	named    []rollup.Malformed // those that Sum came across
-	suspects []suspect          // those that Sum counted, without their names
+	named    []string  // those malformed that Sum came across
+	suspects []suspect // those that Sum counted, without their names
 }
 
 // A suspect is a field of a collection's documents of which some are malformed.
@@ -66,7 +66,7 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 // A part is what one route's shards add up to.
 type part struct {
 	rollup.Totals
-	named    []rollup.Malformed
+	named    []string
 	suspects []suspect
 }
 
@@ -229,11 +229,7 @@ func (v *snapshot) read(ctx context.Context, query firestore.Query) ([]rollup.Sh
 
 // sumDocuments sums by reading every shard, if they are not more than limit.
 func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route, collection string, limit int) (part, error) {
-	var fields []firestore.FieldPath
-	for _, field := range r.Fields() {
-		fields = append(fields, firestore.FieldPath{field})
-	}
-	query := v.store.client.Collection(collection).SelectPaths(fields...)
+	query := v.store.client.Collection(collection).Select(r.Fields()...)
 	if limit < math.MaxInt {
 		query = query.Limit(limit + 1)
 	}
@@ -260,7 +256,7 @@ func remedy(r *rollup.Route) string {
 // Malformed implements rollup.Snapshot. In Firestore's order of values, whatever is no finite
 // number lies at or behind infinity, or at or before minus infinity: two queries find it
 // (https://firebase.google.com/docs/firestore/manage-data/data-types#value_type_ordering).
-func (v *snapshot) Malformed(ctx context.Context, most int) ([]rollup.Malformed, error) {
+func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 	named := v.named[:min(len(v.named), most)]
 	for _, s := range v.suspects {
 		path := firestore.FieldPath{s.field}
