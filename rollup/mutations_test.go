@@ -139,7 +139,7 @@ var mutations = []mutation{
 		`if !r.Template.Existing && overlap(`,
 		`if false && overlap(`, "TestRefusedRoutes"},
 	{"a total may have the name of a counter's own field", "conflict.go",
-		`if slices.Contains(counterFields, t.Name) {`,
+		`if slices.Contains(document.CounterFields, t.Name) {`,
 		`if false {`, "TestRefusedRoutes"},
 	{"two totals of a roll-up may have one name", "conflict.go",
 		`} else if other != nil {`,

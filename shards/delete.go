@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 )
 
 // Delete deletes every document of the shards' collection, and then the counter document. If that
@@ -56,7 +57,7 @@ func (c *Counter) undeclare(tx *firestore.Transaction) (bool, error) {
 	}
 	left := docs[0].Data()
 	own := map[string]any{}
-	for _, field := range ownFields {
+	for _, field := range document.CounterFields {
 		if _, ok := left[field]; ok {
 			own[field] = firestore.Delete
 			delete(left, field)

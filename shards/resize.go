@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -117,13 +118,13 @@ func (c *Counter) redeclare(ctx context.Context, n int64) error {
 		return err
 	}
 	fields := map[string]any{}
-	for _, name := range []string{fieldNumShards, fieldNumShardsCamel} {
+	for _, name := range []string{document.NumShardsField, document.NumShardsCamelField} {
 		if _, ok := docs[0].Data()[name]; ok {
 			fields[name] = n
 		}
 	}
 	if len(fields) == 0 {
-		fields[fieldNumShards] = n
+		fields[document.NumShardsField] = n
 	}
 	if _, err := c.doc.Set(ctx, fields, firestore.MergeAll); err != nil {
 		return err
@@ -227,28 +228,22 @@ const (
 	fieldData    = "_data_"
 )
 
-// partialSum returns the amounts of a partial sum of the extension, without those that are 0, and
+// partialSum returns the sums of a partial sum of the extension, without those that are 0, and
 // false if the document is none, or has other amounts than numbers.
 func partialSum(doc *firestore.DocumentSnapshot) (map[string]Total, bool) {
 	updates, ok := doc.Data()[fieldUpdates].([]any)
-	if !ok || len(doc.Data()) != 1 {
-		return nil, false
-	}
+	ok = ok && len(doc.Data()) == 1
 	sums := map[string]Total{}
 	for _, u := range updates {
 		update, _ := u.(map[string]any)
-		data, ok := update[fieldData].(map[string]any)
-		if !ok {
-			return nil, false
-		}
+		data, isMap := update[fieldData].(map[string]any)
+		ok = ok && isMap
 		for field, v := range data {
-			amount, ok := totalOf(v)
-			if !ok {
-				return nil, false
-			}
+			amount, isNumber := totalOf(v)
+			ok = ok && isNumber
 			sums[field] = sums[field].plus(amount)
 		}
 	}
 	maps.DeleteFunc(sums, func(_ string, sum Total) bool { return sum.Float64() == 0 })
-	return sums, true
+	return sums, ok
 }

@@ -1,13 +1,7 @@
-// Package firestorestore is the rollup.AuditStore on Cloud Firestore.
-//
-// At the path that a template gives, it writes and reads this document:
-//
-//	<name>   integer or double, one for each of the template's totals
-//	tally    map: what the totals are; see package document
-//
-// Other fields of the document are left alone, so a template may name a document that the app
-// writes too. More fields may be added later; a missing field is read as no total, and a
-// tally.as_of of another type as no roll-up.
+// Package firestorestore is the rollup.AuditStore on Cloud Firestore. It reads and writes roll-up
+// documents as package document draws them. Other fields of a document are left alone, so a
+// template may name one that the app writes too. More fields may be added later; a missing field is
+// read as no total, and a tally.as_of of another type as no roll-up.
 //
 // Audits keep their place in the document rollup_audit/cursor; see SaveCursor.
 package firestorestore

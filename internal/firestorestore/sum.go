@@ -100,11 +100,12 @@ func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route, collection st
 	asking, all := errgroup.WithContext(ctx)
 	for i, t := range r.Totals {
 		asking.Go(func() (err error) {
-			if t.Field == "" {
-				answers[i], err = v.ask(all, shards, "")
-			} else {
+			if t.Field != "" {
 				answers[i], err = v.sumField(all, shards, t.Field)
+				return err
 			}
+			answers[i], err = v.ask(all, shards, "")
+			answers[i].sum = rollup.Int(answers[i].count)
 			return err
 		})
 	}
@@ -125,7 +126,7 @@ func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route, collection st
 
 // An answer is what an aggregation query answers for one total.
 type answer struct {
-	sum       rollup.Number
+	sum       rollup.Number // 0 if only documents are counted
 	average   rollup.Number // 0 of no numbers
 	count     int64         // documents that have the field, of any type
 	malformed int64         // of these, those whose value is no finite number
@@ -193,24 +194,20 @@ func (v *snapshot) ask(ctx context.Context, shards firestore.Query, field string
 	}
 	var result map[string]any
 	for {
-		switch message, err := stream.Recv(); {
-		case errors.Is(err, io.EOF):
-			return answerOf(result, field == "")
-		case err != nil:
+		message, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
 			return answer{}, err
-		case message.Result != nil:
+		}
+		if message.Result != nil {
 			result = decodeFields(message.Result.AggregateFields)
 		}
 	}
-}
-
-func answerOf(result map[string]any, countOnly bool) (answer, error) {
 	count, counted := result["count"].(int64)
 	sum, summed := rollup.NumberOf(result["sum"])
-	if countOnly {
-		sum, summed = rollup.Int(count), true
-	}
-	if !summed || !counted {
+	if !counted || !summed && field != "" {
 		return answer{}, fmt.Errorf("the aggregation answered %v", result)
 	}
 	average, _ := rollup.NumberOf(result["average"])
