@@ -613,7 +613,7 @@ var mutations = []mutation{
 		`case l.agrees() && l.removable():`, "TestDryRun"},
 
 	{"the place behind an id of 1,500 bytes is longer than Firestore allows", "../internal/firestorestore/audit.go",
-		` || len(ids[i]) == longestID {`,
+		` || len(ids[i]) == document.LongestID {`,
 		` {`, "TestPlaceBehindAnID"},
 	{"numeric ids are taken for others", "../internal/firestorestore/audit.go",
 		`strings.HasPrefix(ids[i], "__id") || `,
