@@ -19,6 +19,7 @@ import (
 
 // Each step sets the field and carries it.
 func TestCarry(t *testing.T) {
+	t.Parallel()
 	const nothing = 0
 	for _, tt := range []struct {
 		name   string
@@ -159,6 +160,7 @@ func TestCarryRefuses(t *testing.T) {
 
 // Whatever becomes of a commit, the amount is added once.
 func TestCarryFaults(t *testing.T) {
+	t.Parallel()
 	for _, code := range []codes.Code{codes.Unavailable, codes.Internal, codes.Aborted, codes.PermissionDenied} {
 		for _, lost := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v, lost %v", code, lost), func(t *testing.T) {

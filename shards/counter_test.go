@@ -82,6 +82,7 @@ func wantEverywhere(t *testing.T, c *Counter, want string) {
 // TestLayouts runs a counter over the documents that each of Firebase's samples
 // leaves behind, and looks where its increments go.
 func TestLayouts(t *testing.T) {
+	t.Parallel()
 	type docs = map[string]map[string]any
 	shards := func(format, field string, n int) docs {
 		d := docs{}

@@ -15,6 +15,7 @@ import (
 )
 
 func TestCreate(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		numShards int
 		opts      []Option

@@ -72,6 +72,7 @@ func TestIncrementSaturates(t *testing.T) {
 }
 
 func TestIncrementConcurrently(t *testing.T) {
+	t.Parallel()
 	client := emulatortest.Client(t)
 	c := New(client, "counters/c")
 	const writers, each = 16, 50
@@ -137,6 +138,7 @@ func TestIncrementFloatRefuses(t *testing.T) {
 // TestIncrementNeverTwice injects faults into the connection. The SDK sends a commit
 // again when it is answered UNAVAILABLE or RESOURCE_EXHAUSTED.
 func TestIncrementNeverTwice(t *testing.T) {
+	t.Parallel()
 	fail := func(method string, code codes.Code, nths ...int) func(string, int) error {
 		return func(m string, nth int) error {
 			for _, n := range nths {

@@ -20,6 +20,7 @@ import (
 )
 
 func TestResizeUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name     string
 		from, to int
@@ -74,6 +75,7 @@ func TestResizeAlone(t *testing.T) {
 }
 
 func TestSetUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, total := range []int64{0, 1 << 60} {
 		t.Run(fmt.Sprint(total), func(t *testing.T) {
 			l := newLoad(t)
@@ -98,6 +100,7 @@ func TestSetUnderLoad(t *testing.T) {
 
 // TestSetLargeUnderLoad takes two commits, and is exact at the end.
 func TestSetLargeUnderLoad(t *testing.T) {
+	t.Parallel()
 	l := newLoad(t)
 	const n = 520
 	l.create(n)
@@ -158,6 +161,7 @@ func TestImportUnderLoad(t *testing.T) {
 
 // TestDeleteUnderLoad: what is committed after the shards are gone counts, nothing before.
 func TestDeleteUnderLoad(t *testing.T) {
+	t.Parallel()
 	var deleted atomic.Pointer[time.Time]
 	l := newLoad(t, grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		err := invoke(ctx, method, req, reply, conn, opts...)

@@ -73,6 +73,7 @@ func TestIncrementOnceRefuses(t *testing.T) {
 
 // TestIncrementOnceFaults injects faults, and calls again after an error as a server would.
 func TestIncrementOnceFaults(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name    string
 		code    codes.Code

@@ -154,6 +154,7 @@ func TestResizeLarge(t *testing.T) {
 // TestResizeFaults has each commit fail, or lose its answer, in turn: the total stays, and a second
 // call finishes.
 func TestResizeFaults(t *testing.T) {
+	t.Parallel()
 	for _, code := range []codes.Code{codes.Unavailable, codes.Internal, codes.Aborted} {
 		for nth := 1; nth <= 3; nth++ { // num_shards and two folds
 			for _, lost := range []bool{false, true} {

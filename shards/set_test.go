@@ -107,6 +107,7 @@ func TestSetRefuses(t *testing.T) {
 
 // TestSetFaults: faults do not make the total wrong, not even for a call that succeeds.
 func TestSetFaults(t *testing.T) {
+	t.Parallel()
 	for _, code := range []codes.Code{codes.Unavailable, codes.Internal, codes.Aborted} {
 		for _, lost := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v, lost %v", code, lost), func(t *testing.T) {
@@ -177,6 +178,7 @@ func TestSetSentLate(t *testing.T) {
 }
 
 func TestImportAndVerify(t *testing.T) {
+	t.Parallel()
 	client := emulatortest.Client(t)
 	c := New(client, "counters/c")
 	setShards(t, c, []any{100, 11})
@@ -274,6 +276,7 @@ func TestVerificationEqual(t *testing.T) {
 
 // TestDelete: all shards and the counter document, in as many commits as it takes.
 func TestDelete(t *testing.T) {
+	t.Parallel()
 	w, client := newWire(t)
 	c := New(client, "counters/c")
 	if err := c.Resize(t.Context(), 2*shardsPerCommit); err != nil {

@@ -114,6 +114,7 @@ func TestVotes(t *testing.T) {
 
 // TestSetVotes: setting a counter of votes to 0 deletes them, however many, and whatever they hold.
 func TestSetVotes(t *testing.T) {
+	t.Parallel()
 	for name, empty := range map[string]func(*Counter, context.Context) (Replacement, error){
 		"Set":      func(c *Counter, ctx context.Context) (Replacement, error) { return c.Set(ctx, 0) },
 		"SetFloat": func(c *Counter, ctx context.Context) (Replacement, error) { return c.SetFloat(ctx, 0) },

@@ -219,6 +219,7 @@ func TestMigrateChecks(t *testing.T) {
 
 // A run is stopped, the next is killed, and the third finishes.
 func TestMigrateGoesOn(t *testing.T) {
+	t.Parallel()
 	c := newConsole(t)
 	const n = 300
 	bulk := c.client.BulkWriter(t.Context())

@@ -34,6 +34,7 @@ import (
 // A command that runs beside the story is begun by exec sh -c 'exec tally dev > dev 2>&1' &dev&, and gets
 // a Ctrl-C by kill -INT dev.
 func TestStory(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/story",
 		RequireExplicitExec: true,

@@ -258,6 +258,7 @@ const noTime = "there was time for"
 // A route is switched from live to every and back under load, the functions first or the trigger
 // first. Each counter is incremented for a while, and then left: what is lost of it stays lost.
 func TestSwitchEvery(t *testing.T) {
+	t.Parallel()
 	for _, functionsFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("functionsFirst=%v", functionsFirst), func(t *testing.T) {
 			t.Parallel()

@@ -3,7 +3,7 @@
 # modules its command imported; the server then imports them for the next forks, because that is
 # most of what a command does. Otherwise, called as gcloud is, this hands its arguments, folder,
 # environment and files over to the server.
-import importlib, json, os, select, shutil, signal, socket, sys, threading, time, traceback
+import json, os, socket, sys  # and nothing that only the server needs: a call starts Python anew
 
 address = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), 'socket')
 
@@ -17,6 +17,7 @@ def call():
 
 
 def serve(root):
+    import select, shutil, signal, time
     sys.path[:0] = [root + '/lib', root + '/lib/third_party']
     from googlecloudsdk import gcloud_main
     cli = gcloud_main.CreateCLI([])
@@ -41,6 +42,7 @@ def serve(root):
 
 
 def learn(names):
+    import importlib
     for name in names:
         try:
             importlib.import_module(name)
@@ -49,6 +51,7 @@ def learn(names):
 
 
 def run(cli, caller, tell):
+    import threading, traceback
     _, files, _, _ = socket.recv_fds(caller, 1, 3)
     for i, f in enumerate(files):
         os.dup2(f, i)

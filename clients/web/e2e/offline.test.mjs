@@ -1,10 +1,11 @@
-// The package offline, after a reload, and in several tabs.
+// The package offline, after a reload, and in several tabs. What must show after a reload was tapped
+// behind the last roll-up: one that comes later may have it, as far as the next page knows. So there is
+// one event before, which makes one roll-up; of two events the second may make another at any time.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   browser,
   endsAt,
-  entries,
   line,
   newCounter,
   open,
@@ -24,24 +25,24 @@ test('taps that were not sent are shown after a reload, and are sent, with each 
   const ready = async (version, cache) => {
     const path = newCounter();
     const page = await open(path, { version, cache });
-    await tap(page, 2);
-    await endsAt(path, 2, page);
+    await tap(page, 1);
+    await endsAt(path, 1, page);
     return { path, page };
   };
   const cases = versions.flatMap((version) => ['persistent', 'multiTab'].map((cache) => ready(version, cache)));
   const pages = await Promise.all(cases);
   line.cut();
   const reloaded = async ({ path, page }) => {
-    assert.equal(await tap(page, 3, false), 5);
+    assert.equal(await tap(page, 3, false), 4);
     await queued(page, path, 3);
     await page.load();
     await showsSome(page);
-    assert.deepEqual((await shown(page)).calls, [5]);
+    assert.deepEqual((await shown(page)).calls, [4]);
     assert.equal((await shown(page)).last.pending, 3);
   };
   await Promise.all(pages.map(reloaded));
   line.mend();
-  await Promise.all(pages.map(({ path, page }) => endsAt(path, 5, page)));
+  await Promise.all(pages.map(({ path, page }) => endsAt(path, 4, page)));
 });
 
 test('offline, then online', async () => {
@@ -118,19 +119,14 @@ test('a tab that is closed offline: its tap is shown by the next one, and is sen
   const path = newCounter();
   const context = await browser.newContext();
   const first = await open(path, { context, cache: 'multiTab' });
-  await tap(first, 2);
-  await endsAt(path, 2, first);
+  await tap(first, 1);
+  await endsAt(path, 1, first);
   line.cut();
   await tap(first, 1, false);
   await queued(first, path, 1);
   await first.close();
   const second = await open(path, { context, cache: 'multiTab' });
-  const kept = JSON.stringify(await entries(second, path));
-  assert.deepEqual(
-    (await shown(second)).calls,
-    [3],
-    `not 3 but ${(await shown(second)).calls}, with these saved: ${kept}`,
-  );
+  assert.deepEqual((await shown(second)).calls, [2]);
   line.mend();
-  await endsAt(path, 3, second);
+  await endsAt(path, 2, second);
 });
