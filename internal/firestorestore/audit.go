@@ -82,8 +82,9 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 	return page, nil
 }
 
-// group queries the documents of the last collection's group that come behind a place, which is a
-// path, and may be like the segments, which hold a capture. It needs no index but the one of names.
+// group returns a query for the documents whose paths may be like the segments, which hold a
+// capture, and come behind a place: a path, or "" for the first. It finds those of other collections
+// of the same name too. It needs no index but the one of names.
 func (s *Store) group(segments rollup.Path, from string) firestore.Query {
 	capture := slices.IndexFunc(segments, func(s rollup.Segment) bool { return s.Capture })
 	first := segments[:capture].String()
