@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	// Only tests and benchmarks.
 	"e2e/apps":                       {},
 	"e2e":                            {},
-	"clients/snippets/test/likes":    {"shards"},
+	"docs/test/likes":                {"shards"},
 	"internal/bench":                 {},
 	"internal/emulator/emulatortest": {"internal/emulator"},
 	"e2e/googletest":                 {},

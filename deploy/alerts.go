@@ -13,16 +13,15 @@ var (
 	droppedLogged = logged("event dropped; a retry cannot help")
 )
 
-// logMetrics count log lines. Cloud Logging makes a metric without a descriptor a counter:
+// A logMetric counts log lines. Cloud Logging makes a metric without a descriptor a counter:
 // https://cloud.google.com/logging/docs/reference/v2/rest/v2/projects.metrics
-var logMetrics = []struct{ name, description, filter string }{
+type logMetric struct{ name, description, filter string }
+
+var logMetrics = []logMetric{
 	{"tally_drift", "Roll-ups that lacked a change for longer than an event may take, and were repaired.", driftLogged},
 	{"tally_events_dropped", "Events that no retry could help: of no route, or malformed.", droppedLogged},
-	{"tally_events_late", "Held events whose roll-up came later than an event that fails once may take.",
-		logged("rolled up late")},
-	{"tally_malformed_shards", "Sums that left shards out, because these hold no finite number. " +
-		"A process tells at most once in ten minutes of a counter, and each audit once.",
-		logged("shards left out of the sum")},
+	{"tally_events_late", "Held events whose roll-up came later than an event that fails once may take.", logged("rolled up late")},
+	{"tally_malformed_shards", "Sums that left out shards that hold no finite number.", logged("shards left out of the sum")},
 	{"tally_ticks", "Calls of RollUpOnSchedule that did all they could: no errors, no dry run.",
 		logged("audited") + " AND jsonPayload.report.dry_run=false AND NOT jsonPayload.report.errors:*"},
 }
@@ -48,50 +47,38 @@ const unacknowledged = `response_class!="ack"`
 
 // An alert is a policy of Cloud Monitoring. docs/playbooks has a page of its name.
 type alert struct {
-	name, title, severity string
-	says, condition       string
-	filter                string // of log lines, each of which alerts; or
-	query, lasting        string // in PromQL, and how long it must have a result
+	name, severity string
+	says           string // when it fires
+	filter         string // of log lines, each of which alerts; or
+	query, lasting string // in PromQL, and how long it must have a result
 }
 
 var alerts = []alert{
-	{name: "deliveries-failing", title: "deliveries failing", severity: "ERROR",
-		says: "More than 1 % of the push requests of a trigger's subscription are not acknowledged. " +
-			"Pub/Sub delivers them again, and may delay all counters of the trigger.",
-		condition: "More than 1 % not acknowledged within 15 minutes, for 20 minutes",
+	{name: "deliveries-failing", severity: "ERROR",
+		says: "More than 1 % of a trigger's push requests were not acknowledged within 15 minutes, for 20 minutes",
 		query: rateByTrigger(pushed("count", unacknowledged), "15m") + " / " +
 			rateByTrigger(pushed("count"), "15m") + " > 0.01",
 		lasting: "1200s"},
-	{name: "drift", title: "drift", severity: "ERROR",
-		says: "A roll-up lacked a change for longer than an event may take. It was repaired. " +
-			"Events are being lost, or come very late.",
-		condition: "An audit found drift",
-		filter:    driftLogged},
-	{name: "events-dropped", title: "events dropped", severity: "ERROR",
-		says: "An event was acknowledged without effect, because no retry could help: " +
-			"it is of no route, or malformed.",
-		condition: "An event was dropped",
-		filter:    droppedLogged},
-	{name: "lag", title: "lag", severity: "WARNING",
-		says:      "Roll-ups come later than an event that fails once may take.",
-		condition: "Late roll-ups within 5 minutes, for 10 minutes",
-		query:     increased("tally_events_late", "5m") + " > 0",
-		lasting:   "600s"},
-	{name: "malformed-shards", title: "malformed shards", severity: "WARNING",
-		says:      "Shards hold something else than a finite number, and are left out of their counters' totals.",
-		condition: "Shards left out of a sum within an hour",
-		query:     increased("tally_malformed_shards", "1h") + " > 0",
-		lasting:   "0s"},
-	{name: "no-tick", title: "no successful tick", severity: "ERROR",
-		says: "RollUpOnSchedule has not succeeded for about three periods of its schedule, " +
-			"which is taken to be ten minutes.",
-		condition: "No successful tick in 20 minutes, for 12 minutes",
-		query:     "(" + increased("tally_ticks", "20m") + " or vector(0)) < 1",
-		lasting:   "720s"},
-	{name: "push-latency", title: "push latency", severity: "WARNING",
-		says: "The push requests of a trigger's subscription take nearly 1 s in the mean, and more than 1,000 are " +
-			"outstanding. Above 1 s Pub/Sub lets only 3,000 be outstanding, and the other events wait.",
-		condition: "Mean above 0.8 s with more than 1,000 outstanding, for 10 minutes",
+	{name: "drift", severity: "ERROR",
+		says:   "An audit found, and repaired, a roll-up that lacked a change for longer than an event may take",
+		filter: driftLogged},
+	{name: "events-dropped", severity: "ERROR",
+		says:   "An event was acknowledged without effect, because it is of no route, or malformed",
+		filter: droppedLogged},
+	{name: "lag", severity: "WARNING",
+		says:    "Roll-ups came later than an event that fails once may take, for 10 minutes",
+		query:   increased("tally_events_late", "5m") + " > 0",
+		lasting: "600s"},
+	{name: "malformed-shards", severity: "WARNING",
+		says:    "Shards that hold no finite number were left out of a sum within an hour",
+		query:   increased("tally_malformed_shards", "1h") + " > 0",
+		lasting: "0s"},
+	{name: "no-tick", severity: "ERROR",
+		says:    "RollUpOnSchedule has not succeeded for about three periods of its schedule, taken to be 10 minutes",
+		query:   "(" + increased("tally_ticks", "20m") + " or vector(0)) < 1",
+		lasting: "720s"},
+	{name: "push-latency", severity: "WARNING",
+		says: "A trigger's push requests took more than 0.8 s in the mean, with more than 1,000 outstanding, for 10 minutes",
 		query: rateByTrigger(pushed("latencies_sum"), "10m") + " / " + rateByTrigger(pushed("latencies_count"), "10m") +
 			" / 1e6 > 0.8 and " + rateByTrigger(pushed("latencies_sum"), "10m") + " / 1e6 > 1000",
 		lasting: "600s"},
@@ -100,7 +87,7 @@ var alerts = []alert{
 // policy returns the alert as Cloud Monitoring has it.
 func (a *alert) policy() Object {
 	strategy := Object{"autoClose": "86400s"}
-	condition := Object{"displayName": a.condition}
+	condition := Object{"displayName": a.says}
 	if a.filter != "" {
 		// https://cloud.google.com/logging/docs/alerting/log-based-alerts: it must be limited.
 		strategy["notificationRateLimit"] = Object{"period": "3600s"}
@@ -111,11 +98,11 @@ func (a *alert) policy() Object {
 			"evaluationInterval": "60s", "disableMetricValidation": true}
 	}
 	return Object{
-		"displayName": "Tally: " + a.title,
+		"displayName": "Tally: " + strings.ReplaceAll(a.name, "-", " "),
 		"userLabels":  Object{label: a.name},
 		"severity":    a.severity,
 		"documentation": Object{"mimeType": "text/markdown",
-			"content": a.says + "\n\nWhat to do: https://" + module + "/blob/main/docs/playbooks/" + a.name + ".md"},
+			"content": a.says + ".\n\nWhat to do: https://" + module + "/blob/main/docs/playbooks/" + a.name + ".md"},
 		"combiner":      "OR",
 		"conditions":    []any{condition},
 		"alertStrategy": strategy,

@@ -39,62 +39,51 @@ func (c Command) MarshalText() ([]byte, error) { return []byte(c.String()), nil 
 
 // Lines returns the command for a POSIX shell, one flag to a line.
 func (c Command) Lines() string {
-	var b strings.Builder
-	for i, word := range c.words() {
-		switch {
-		case i == 0:
-		case strings.HasPrefix(word, "-"):
-			b.WriteString(" \\\n    ")
-		default:
-			b.WriteString(" ")
+	words := c.words()
+	for i, word := range words {
+		if strings.HasPrefix(word, "-") {
+			words[i] = "\\\n    " + word
 		}
-		b.WriteString(word)
 	}
-	return b.String()
+	return strings.Join(words, " ")
 }
 
 func (c Command) words() []string {
 	var words []string
 	for _, arg := range c.Args {
-		before, after, found := strings.Cut(arg, Placeholder)
-		word := ""
-		if before != "" || !found {
-			word = quote(before)
-		}
-		if found {
-			word += `"$(` + c.Output.String() + `)"`
-			if after != "" {
-				word += quote(after)
-			}
+		word := quote(arg)
+		if c.Output != nil {
+			word = strings.ReplaceAll(word, Placeholder, `"$(`+c.Output.String()+`)"`)
 		}
 		words = append(words, word)
 	}
 	return words
 }
 
-// plain matches words that need no quotes in a POSIX shell.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+// plain matches words that need no quotes in a POSIX shell, whatever stands for Placeholder.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./` + Placeholder + `-]+$`)
 
 // flag is the name of a flag and its =, which need no quotes.
 var flag = regexp.MustCompile(`^--[a-z0-9-]+=`)
 
-// quote returns the argument as a POSIX shell reads it.
+// quote returns the argument as a POSIX shell reads it, with Placeholder outside quotes.
 func quote(arg string) string {
 	if plain.MatchString(arg) {
 		return arg
 	}
 	name := flag.FindString(arg)
-	return name + "'" + strings.ReplaceAll(arg[len(name):], "'", `'\''`) + "'"
+	return name + "'" + strings.NewReplacer("'", `'\''`, Placeholder, "'"+Placeholder+"'").Replace(arg[len(name):]) + "'"
 }
 
 // dict returns the value of a flag that takes pairs. gcloud splits them at commas unless told of
 // another delimiter, which no value may hold ("gcloud topic escaping").
 func dict(pairs []string) string {
-	if !slices.ContainsFunc(pairs, func(p string) bool { return strings.Contains(p, ",") || strings.HasPrefix(p, "^") }) {
-		return strings.Join(pairs, ",")
+	joined := strings.Join(pairs, ",")
+	if strings.Count(joined, ",") == len(pairs)-1 && !strings.HasPrefix(joined, "^") {
+		return joined
 	}
 	delimiter := "@"
-	for i := 0; slices.ContainsFunc(pairs, func(p string) bool { return strings.Contains(p, delimiter) }); i++ {
+	for i := 0; strings.Contains(joined, delimiter); i++ {
 		delimiter = fmt.Sprintf("@%d@", i)
 	}
 	return "^" + delimiter + "^" + strings.Join(pairs, delimiter)

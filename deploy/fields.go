@@ -114,7 +114,7 @@ func (s *State) field(ctx context.Context, name string) {
 	get := func(name string) (f fieldState, err error) {
 		collection, id := path.Split(name)
 		escaped := (&url.URL{Path: collection + fieldPath(id)}).EscapedPath()
-		return f, s.call(ctx, firestoreAPI, http.MethodGet, "v1/"+escaped, "", &f)
+		return f, s.Call(ctx, firestoreAPI, http.MethodGet, "v1/"+escaped, "", &f)
 	}
 	f, err := get(name)
 	config := f.IndexConfig

@@ -39,16 +39,16 @@ func (o Object) text() string {
 	return strings.TrimSpace(b.String())
 }
 
-// Monitor adds the metrics, the alerts and the dashboard, and has alerts mail to the address if
-// there is one. Channels that an alert has stay. It reports whether an alert tells nobody.
-func (d *Description) Monitor(have *State, email string) (silent bool) {
+// monitoring adds the metrics, the alerts, the dashboard, and the channel by which alerts are mailed.
+// Channels that an alert has stay.
+func (d *Description) monitoring(have *State) {
 	for _, m := range logMetrics {
 		d.add(Resource{Kind: Metric, Name: m.name, Settings: []Setting{
 			value("description", m.description, "--description"), value("filter", m.filter, "--log-filter")}})
 	}
 	const mark = "--user-labels=" + madeByLabel + "=true"
 	to, lookup := "", (*Command)(nil)
-	if email != "" {
+	if email := d.AlertEmail; email != "" {
 		d.add(Resource{Kind: Channel, Name: email, Settings: []Setting{{Arg: "--type=email"}, {Arg: "--display-name=Tally"},
 			{Arg: "--channel-labels=email_address=" + email}, {Arg: "--user-labels=" + label + "=alerts"}, {Arg: mark}}})
 		if to = have.Find(Channel, email).name(); to == "" {
@@ -68,7 +68,7 @@ func (d *Description) Monitor(have *State, email string) (silent bool) {
 			settings = append(settings, Setting{Path: "notificationChannels", Want: channels, Arg: "--notification-channels=" + channels, Always: true})
 		}
 		d.add(Resource{Kind: Alert, Name: a.name, Content: policy, lookup: lookup, Settings: settings})
-		silent = silent || channels == ""
+		d.silent = d.silent || channels == ""
 	}
 	board := dashboard()
 	update := maps.Clone(board)
@@ -76,5 +76,4 @@ func (d *Description) Monitor(have *State, email string) (silent bool) {
 		update["etag"] = h.Get("etag")
 	}
 	d.add(Resource{Kind: Dashboard, Name: dashboardName, Content: board, Settings: leaves("", board, "--config="+update.text())})
-	return silent
 }

@@ -20,6 +20,14 @@ type Step struct {
 	Command Command
 }
 
+// String returns the step in words, on one line.
+func (s Step) String() string {
+	if len(s.Reasons) == 0 {
+		return s.Title
+	}
+	return s.Title + ": " + strings.Join(s.Reasons, "; ")
+}
+
 // A Plan lists what tally deploy or undeploy does.
 type Plan struct {
 	Steps []Step
@@ -56,18 +64,14 @@ func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 		return Plan{}, err
 	}
 	p := d.Mend(have)
-	surplus := d.Surplus(have)
 	// A source that goes loses its trigger first, and what that has set off ends before the routes
 	// change.
-	var first Plan
-	for _, s := range surplus {
-		switch {
-		case s.Kind == Trigger && s.lost:
-			first.remove(d.Project, s)
-		case s.Kind == Trigger || prune: // an event of such a trigger is billed for nothing
-			p.remove(d.Project, s)
-		default:
-			p.note("%s %s in %s: %s. It goes on as it is; --prune deletes it", s.Noun, path.Base(s.name()), segment(s.name(), "locations"), s.Reason)
+	first, surplus := d.Surplus(have)
+	for _, s := range surplus.Steps {
+		if s.Of == Trigger || prune { // an event of such a trigger is billed for nothing
+			p.Steps = append(p.Steps, s)
+		} else {
+			p.note("%v. Only --prune does this", s)
 		}
 	}
 	if len(first.Steps) > 0 {
@@ -84,12 +88,10 @@ func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 	case slices.ContainsFunc(p.Steps, touched):
 		p.add(Job, "audit: what changed without an event is rolled up", Job.Command(d.Project, "run", name))
 	}
+	if d.silent {
+		p.note("alerts tell nobody yet: alert_email in tally.yaml has them mailed")
+	}
 	return p, nil
-}
-
-// only returns the resource of a kind that there is one of.
-func (d *Description) only(k *Kind) *Resource {
-	return &d.Resources[slices.IndexFunc(d.Resources, func(r Resource) bool { return r.Kind == k })]
 }
 
 // lost returns the sources that the deployed functions serve and that no route of the description
@@ -125,7 +127,7 @@ func (d *Description) foreign(have *State) error {
 		if h == nil || (r.Kind != Function && r.Kind != Trigger && r.Kind != Job) || made(h) {
 			continue
 		}
-		if r.Kind == Job && strings.TrimSuffix(h.Get("httpTarget.uri"), "/") == have.uri(r.Name) {
+		if r.Kind == Job && strings.TrimSuffix(h.Get("httpTarget.uri"), "/") == d.uri(have) {
 			continue
 		}
 		problems = append(problems, fmt.Errorf("%s %s in %s was not made by tally deploy: go on with what made it, such as Terraform, or delete it first", r.Noun, path.Base(r.Name), segment(r.Name, "locations")))
@@ -141,14 +143,10 @@ func made(o Object) bool {
 // Mend returns the commands that turn the state into the description. It leaves out resources that
 // could not be read, and surplus ones.
 func (d *Description) Mend(have *State) Plan {
-	d.resolve(have)
 	var p Plan
-	var missing []string
-	for _, api := range d.APIs {
-		if !slices.ContainsFunc(have.have[API], func(o Object) bool { return path.Base(o.name()) == api }) {
-			missing = append(missing, api)
-		}
-	}
+	missing := slices.DeleteFunc(slices.Clone(d.APIs), func(api string) bool {
+		return slices.ContainsFunc(have.have[API], func(o Object) bool { return path.Base(o.name()) == api })
+	})
 	if len(missing) > 0 {
 		p.add(API, "enable APIs", gcloud(append([]string{"services", "enable"}, missing...)...).in(d.Project), missing...)
 	}
@@ -166,27 +164,6 @@ func (d *Description) Mend(have *State) Plan {
 	return p
 }
 
-// resolve replaces the placeholders that the state has values for.
-func (d *Description) resolve(have *State) {
-	for i := range d.Resources {
-		r := &d.Resources[i]
-		if uri := have.uri(r.Name); r.Kind == Job && uri != "" {
-			for i := range r.Settings {
-				s := &r.Settings[i]
-				s.Want, s.Arg = strings.Replace(s.Want, Placeholder, uri, 1), strings.Replace(s.Arg, Placeholder, uri, 1)
-			}
-		} else if t := have.Find(Trigger, strings.TrimPrefix(r.Name, Placeholder)); r.Kind == Subscription && t != nil {
-			r.Name = cmp.Or(t.Get("transport.pubsub.subscription"), r.Name)
-		}
-	}
-}
-
-// uri returns the address of RollUpOnSchedule in the job's region, "" if it is not there.
-func (s *State) uri(job string) string {
-	name := strings.TrimSuffix(strings.Replace(job, "/jobs/", "/functions/", 1), jobName) + OnScheduleName
-	return s.Find(Function, name).Get("serviceConfig.uri")
-}
-
 func (p *Plan) resource(project string, r *Resource, have *State) {
 	h := have.Find(r.Kind, r.Name)
 	if r.Kind == Subscription && slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Title == "delete trigger "+r.of }) {
@@ -194,22 +171,20 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 		r.Name = Placeholder
 	}
 	changes := r.differs(h)
-	if h != nil && len(changes) == 0 {
-		return
-	}
-	verb := "create "
 	var reasons []string
-	if h != nil {
-		verb = "update "
-		for _, c := range changes {
-			reasons = append(reasons, c.String())
-		}
+	for _, c := range changes {
+		reasons = append(reasons, c.String())
 	}
+	what := r.Noun + " " + r.label()
 	if h != nil && slices.ContainsFunc(changes, func(c Change) bool { return c.Fixed }) {
-		p.remove(project, Surplus{Kind: r.Kind, Object: h, Reason: strings.Join(reasons, "; ")})
-		h, verb, reasons = nil, "create ", nil
+		p.remove(project, r.Kind, h, reasons...)
+		h = nil
 	}
-	p.add(r.Kind, verb+r.Noun+" "+r.label(), r.command(project, h, changes), reasons...)
+	if h == nil {
+		p.add(r.Kind, "create "+what, r.command(project, nil, nil))
+	} else if len(changes) > 0 {
+		p.add(r.Kind, "update "+what, r.command(project, h, changes), reasons...)
+	}
 }
 
 // grants gives roles that are missing, and takes calls from anybody, and roles that are given on
@@ -272,61 +247,45 @@ func short(member string) string {
 	return name
 }
 
-// A Surplus is a resource that looks like part of a deployment and is not.
-type Surplus struct {
-	*Kind
-	Object
-	Reason string
-
-	lost bool // a trigger of documents that are no route's
-}
-
-// Surplus returns the resources that trigger or call the functions, or were made for them, and that
-// the description lacks.
-func (d *Description) Surplus(have *State) []Surplus {
-	d.resolve(have)
-	var surplus []Surplus
-	uri := have.uri(d.Job())
+// Surplus returns the commands that delete what triggers or calls the functions, or was made for
+// them, and is not in the description: triggers of documents that are no route's, and the others.
+func (d *Description) Surplus(have *State) (lost, others Plan) {
+	uri := d.uri(have)
 	for _, k := range []*Kind{Trigger, Job, Function, Repository} {
 		for _, o := range have.have[k] {
 			if slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind == k && r.Name == o.name() }) {
 				continue
 			}
-			s := Surplus{Kind: k, Object: o}
+			p, reason := &others, ""
 			switch {
 			case k == Trigger && o.Get("destination.cloudRun.service") == OnWriteName:
 				database, pattern := o.Get("eventFilters.database"), o.Get("eventFilters.document")
-				s.Reason = fmt.Sprintf("another has the documents %s of database %s, and their events come twice", pattern, database)
+				reason = fmt.Sprintf("another has the documents %s of database %s, and their events come twice", pattern, database)
 				at := slices.IndexFunc(d.Config.Routes, func(r *rollup.Route) bool { return anonymous(r.Pattern().String()) == pattern })
 				if served := slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == database }); at < 0 || !served {
-					s.lost, s.Reason = true, fmt.Sprintf("no route has the documents %s of database %s", pattern, database)
+					p, reason = &lost, fmt.Sprintf("no route has the documents %s of database %s", pattern, database)
 				} else if t := d.Config.Routes[at].Template; t.Scheduled() {
-					s.Reason = fmt.Sprintf("the schedule keeps %s every %v, and each event is billed for nothing", pattern, t.Every)
+					reason = fmt.Sprintf("the schedule keeps %s every %v, and each event is billed for nothing", pattern, t.Every)
 				}
 			case k == Job && uri != "" && strings.HasPrefix(o.Get("httpTarget.uri"), uri):
-				s.Reason = "it calls RollUpOnSchedule too, and each call audits"
+				reason = "it calls RollUpOnSchedule too, and each call audits"
 			case k == Job && made(o), k == Function && ours(o), k == Repository && made(o):
-				s.Reason = "it is in a region that the functions are not in"
+				reason = fmt.Sprintf("it is in %s, and the functions are not", segment(o.name(), "locations"))
 			default:
 				continue
 			}
-			surplus = append(surplus, s)
+			p.remove(d.Project, k, o, reason)
 		}
 	}
-	return surplus
+	return lost, others
 }
 
-// Delete returns the command that takes it away.
-func (s *Surplus) Delete(project string) Command {
-	return s.Kind.Command(project, s.Kind.remove, s.name())
-}
-
-func (p *Plan) remove(project string, s Surplus) {
-	name := path.Base(s.name())
-	if s.key != nil {
-		name = s.key(s.Object)
+func (p *Plan) remove(project string, k *Kind, o Object, reasons ...string) {
+	name := path.Base(o.name())
+	if k.key != nil {
+		name = k.key(o)
 	}
-	p.add(s.Kind, "delete "+s.Noun+" "+name, s.Delete(project), slices.DeleteFunc([]string{s.Reason}, func(r string) bool { return r == "" })...)
+	p.add(k, "delete "+k.Noun+" "+name, k.Command(project, k.remove, o.name()), reasons...)
 }
 
 // Undeploy returns the commands that delete the resources that Deploy's commands made, and nothing
@@ -342,10 +301,8 @@ func Undeploy(have *State) (Plan, error) {
 			return Plan{}, u
 		}
 		for _, o := range have.have[k] {
-			unmarked := k == Dashboard && o.name() == have.Find(k, dashboardName).name()
-			for _, m := range logMetrics {
-				unmarked = unmarked || k == Metric && o.name() == m.name
-			}
+			unmarked := k == Dashboard && k.key(o) == dashboardName ||
+				k == Metric && slices.ContainsFunc(logMetrics, func(m logMetric) bool { return m.name == o.name() })
 			if (others || !unmarked) && !made(o) {
 				continue
 			}
@@ -359,7 +316,7 @@ func Undeploy(have *State) (Plan, error) {
 					}
 				}
 			}
-			p.remove(have.Project, Surplus{Kind: k, Object: o})
+			p.remove(have.Project, k, o)
 		}
 	}
 	return p, nil

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/googleapis/gax-go/v2"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
 	transport "google.golang.org/api/transport/http"
@@ -81,10 +80,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 			all.Go(func() { s.list(ctx, k, parent+"/"+k.list) })
 		}
 	}
-	all.Go(func() {
-		s.get(ctx, Project, parent)
-		s.policy(ctx, Project, parent)
-	})
+	all.Go(func() { s.get(ctx, Project, parent) })
 	all.Go(func() {
 		databases, err := s.List(ctx, firestoreAPI, "v1/"+parent+"/databases")
 		s.add(Field, err)
@@ -92,16 +88,13 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 			s.Databases[path.Base(d.name())] = d
 		}
 	})
-	all.Go(func() { s.policy(ctx, Account, s.accountName(triggerAccount)) })
+	all.Go(func() { s.policy(ctx, Account, parent+"/serviceAccounts/"+email(id, triggerAccount)) })
 	all.Go(func() {
 		locations, err := s.List(ctx, schedulerAPI, "v1/"+parent+"/locations") // some dozens
 		s.add(Job, err)
-		var jobs errgroup.Group
-		jobs.SetLimit(atOnce)
 		for _, l := range locations {
-			jobs.Go(func() error { s.list(ctx, Job, l.name()+"/jobs"); return nil })
+			all.Go(func() { s.list(ctx, Job, l.name()+"/jobs") })
 		}
-		_ = jobs.Wait()
 	})
 	all.Wait()
 	slices.SortFunc(s.have[Job], func(a, b Object) int { return strings.Compare(a.name(), b.name()) })
@@ -116,42 +109,27 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	if u := s.Unread[Trigger]; u != nil {
 		s.Unread[Subscription] = u
 	}
-	deployed, triggers := s.Functions(), s.have[Trigger]
-	all.Go(func() {
-		for _, f := range deployed {
-			s.repository(ctx, f.Get("buildConfig.dockerRepository"))
+	for _, f := range s.Functions() {
+		s.repository(ctx, f.Get("buildConfig.dockerRepository"))
+		if name := f.Get("serviceConfig.service"); name != "" {
+			s.get(ctx, Service, name)
 		}
-	})
-	all.Go(func() {
-		for _, f := range deployed {
-			if name := f.Get("serviceConfig.service"); name != "" {
-				s.get(ctx, Service, name)
-				s.policy(ctx, Service, name)
-			}
-		}
-	})
-	all.Go(func() {
-		for _, t := range triggers {
-			if name := t.Get("transport.pubsub.subscription"); t.Get("destination.cloudRun.service") == OnWriteName && name != "" {
-				s.get(ctx, Subscription, name)
-			}
-		}
-	})
-	all.Wait()
+	}
 	return s, nil
 }
 
 // ReadFor reads the resources that only the description names: fields and the repository.
 func (s *State) ReadFor(ctx context.Context, d *Description) {
-	s.repository(ctx, d.only(Repository).Name)
-	var fields errgroup.Group
-	fields.SetLimit(atOnce)
+	var all sync.WaitGroup
 	for _, w := range d.Resources {
-		if w.Kind == Field {
-			fields.Go(func() error { s.field(ctx, w.Name); return nil })
+		switch w.Kind {
+		case Repository:
+			all.Go(func() { s.repository(ctx, w.Name) })
+		case Field:
+			all.Go(func() { s.field(ctx, w.Name) })
 		}
 	}
-	_ = fields.Wait()
+	all.Wait()
 	if u := s.Unread[Field]; u != nil {
 		s.Unread[TTL] = u
 	}
@@ -168,9 +146,6 @@ func Deployed(ctx context.Context, project string, o ...option.ClientOption) (ma
 	if u := s.Unread[Function]; u != nil {
 		return nil, u
 	}
-	if len(s.Functions()) == 0 {
-		return nil, nil
-	}
 	return s.Env(), nil
 }
 
@@ -178,21 +153,18 @@ func Deployed(ctx context.Context, project string, o ...option.ClientOption) (ma
 func (s *State) repository(ctx context.Context, name string) {
 	if path.Base(name) == repositoryName && s.Find(Repository, name) == nil {
 		s.get(ctx, Repository, name)
-		s.policy(ctx, Repository, name)
 	}
 }
 
-// atOnce is how many calls are made at once.
-const atOnce = 16
-
-// get reads a resource of the kind.
+// get reads a resource of the kind, and who may do what with it.
 func (s *State) get(ctx context.Context, k *Kind, name string) {
 	var o Object
-	if err := s.call(ctx, k.api, http.MethodGet, k.version+"/"+name, "", &o); err != nil {
+	if err := s.Call(ctx, k.api, http.MethodGet, k.version+"/"+name, "", &o); err != nil {
 		s.add(k, err)
 		return
 	}
 	s.add(k, nil, o)
+	s.policy(ctx, k, name)
 }
 
 // list reads the resources of a kind in a collection.
@@ -230,7 +202,7 @@ func (s *State) policy(ctx context.Context, k *Kind, name string) {
 			Condition struct{ Expression string }
 		}
 	}
-	s.add(k, s.call(ctx, k.api, verb, k.version+"/"+name+":getIamPolicy"+query, body, &p))
+	s.add(k, s.Call(ctx, k.api, verb, k.version+"/"+name+":getIamPolicy"+query, body, &p))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range p.Bindings {
@@ -275,7 +247,7 @@ func (s *State) List(ctx context.Context, api Source, address string) (all []Obj
 	}
 	for token := ""; ; {
 		var page Object
-		if err := s.call(ctx, api, http.MethodGet, collection+"?"+query+token, "", &page); err != nil {
+		if err := s.Call(ctx, api, http.MethodGet, collection+"?"+query+token, "", &page); err != nil {
 			return all, err
 		}
 		list, _ := page[name].([]any)
@@ -292,8 +264,9 @@ func (s *State) List(ctx context.Context, api Source, address string) (all []Obj
 	}
 }
 
-// call calls an API, and decodes its answer. It asks an API that is overloaded again.
-func (s *State) call(ctx context.Context, api Source, verb, path, body string, answer any) error {
+// Call calls an API with a body in JSON, and decodes its answer. It asks an API that is overloaded
+// again.
+func (s *State) Call(ctx context.Context, api Source, verb, path, body string, answer any) error {
 	call := func(ctx context.Context, _ gax.CallSettings) error {
 		address := "https://" + api.name + ".googleapis.com/" + path
 		r, err := http.NewRequestWithContext(ctx, verb, address, strings.NewReader(body))
@@ -301,6 +274,9 @@ func (s *State) call(ctx context.Context, api Source, verb, path, body string, a
 			return err
 		}
 		r.Header.Set("Content-Type", "application/json")
+		if api == RulesAPI { // which takes no quota from the project of gcloud itself
+			r.Header.Set("X-Goog-User-Project", s.Project)
+		}
 		response, err := s.client.Do(r)
 		if err != nil {
 			return err
@@ -319,7 +295,3 @@ func (s *State) call(ctx context.Context, api Source, verb, path, body string, a
 
 // ours reports whether tally deploy or its Terraform made the resource.
 func ours(o Object) bool { return o.Get("labels."+label) != "" || o.Get("userLabels."+label) != "" }
-
-func (s *State) accountName(id string) string {
-	return "projects/" + s.Project + "/serviceAccounts/" + id + "@" + s.Project + ".iam.gserviceaccount.com"
-}

@@ -27,7 +27,7 @@ type Resource struct {
 // A Setting is one field of a resource.
 type Setting struct {
 	// Path is where the API has it, in JSON: "serviceConfig.timeoutSeconds". A number is an index
-	// in a list, and # the list's length.
+	// in a list, and # the list's length. Empty: it is said of what is new, and not compared.
 	Path string
 
 	Want string // without quotes; empty, 0 and false may also be absent
@@ -35,7 +35,6 @@ type Setting struct {
 
 	Fixed  bool // the API cannot change it: the resource is made anew
 	Always bool // every update says it
-	Mark   bool // tells only who made the resource: it never counts as different
 }
 
 // A Kind is a kind of resources, and how gcloud calls them.
@@ -87,7 +86,7 @@ var (
 		api: eventarcAPI, version: "v1", list: "locations/-/triggers",
 		group: "eventarc triggers", create: "create", update: "update", remove: "delete", place: "--location"}
 	Subscription = &Kind{Noun: "subscription", group: "pubsub subscriptions", update: "update",
-		api: pubsubAPI, version: "v1",
+		api: pubsubAPI, version: "v1", list: "subscriptions",
 		missing: Object{"ackDeadlineSeconds": "10"}}
 	Job = &Kind{Noun: "job", api: schedulerAPI, version: "v1", terraform: "google_cloud_scheduler_job",
 		group: "scheduler jobs", create: "create http", update: "update http", remove: "delete", place: "--location"}
@@ -169,11 +168,9 @@ func (o Object) name() string { return o.Get("name") }
 
 // segment returns the id after the collection's name in a resource's name.
 func segment(name, collection string) string {
-	parts := strings.Split(name, "/")
-	if i := slices.Index(parts, collection); i >= 0 && i+1 < len(parts) {
-		return parts[i+1]
-	}
-	return ""
+	_, rest, _ := strings.Cut(name, "/"+collection+"/")
+	id, _, _ := strings.Cut(rest, "/")
+	return id
 }
 
 // A Change is a setting that is not as it is to be.
@@ -198,7 +195,7 @@ func (r *Resource) differs(have Object) []Change {
 	var changes []Change
 	for _, s := range r.Settings {
 		got := strings.TrimSuffix(have.Get(s.Path), "/") // which Cloud Scheduler adds to addresses
-		if s.Mark || s.Path == "" || got == s.Want || got == "" && (s.Want == "0" || s.Want == "false") || s.Want == "" && (got == "0" || got == "false") {
+		if s.Path == "" || got == s.Want || got == "" && (s.Want == "0" || s.Want == "false") || s.Want == "" && (got == "0" || got == "false") {
 			continue
 		}
 		changes = append(changes, Change{s, got})
@@ -237,29 +234,22 @@ func (k *Kind) Command(project, verb, name string, args ...string) Command {
 // command returns the command that makes the resource, or that changes its settings.
 func (r *Resource) command(project string, have Object, changes []Change) Command {
 	verb, name := r.create, r.Name
-	say := func(Setting) bool { return true }
 	if have != nil {
-		if n := have.name(); n != "" {
-			name = n
-		}
-		verb = r.update
-		say = func(s Setting) bool {
-			return s.Always || slices.ContainsFunc(changes, func(c Change) bool { return c.Path == s.Path })
-		}
+		verb, name = r.update, cmp.Or(have.name(), r.Name)
 	}
 	args := slices.Clone(r.always)
 	for _, s := range r.Settings {
-		if s.Arg != "" && say(s) && (s.Path == "" || s.Want != "" || have != nil) { // nothing is taken away from what is new
+		say := s.Path == "" || s.Want != "" // nothing is taken away from what is new
+		if have != nil {
+			say = s.Always || slices.ContainsFunc(changes, func(c Change) bool { return c.Path == s.Path })
+		}
+		if s.Arg != "" && say {
 			args = append(args, s.Arg)
 		}
 	}
 	if verb == r.update {
-		for i, a := range args {
-			for _, renamed := range updating {
-				if rest, ok := strings.CutPrefix(a, renamed[0]); ok {
-					args[i] = renamed[1] + rest
-				}
-			}
+		for i := range args {
+			args[i] = updating.Replace(args[i])
 		}
 	}
 	c := r.Kind.Command(project, verb, name, join(args)...)
@@ -268,31 +258,28 @@ func (r *Resource) command(project string, have Object, changes []Change) Comman
 }
 
 // updating are flags that have other names in updates.
-var updating = [][2]string{{"--labels=", "--update-labels="}, {"--user-labels=", "--update-user-labels="}, {"--notification-channels=", "--set-notification-channels="}}
+var updating = strings.NewReplacer("--labels=", "--update-labels=", "--user-labels=", "--update-user-labels=",
+	"--notification-channels=", "--set-notification-channels=")
 
 // pairs are flags whose values are pairs: said once, with all of them.
-var pairs = []string{"--update-env-vars=", "--update-labels=", "--labels=", "--user-labels=", "--update-user-labels=", "--event-filters=", "--remove-env-vars="}
+var pairs = []string{"--update-env-vars", "--update-labels", "--labels", "--user-labels", "--update-user-labels", "--event-filters", "--remove-env-vars"}
 
 // join returns the arguments, each once, and with the pairs of one flag together.
 func join(args []string) []string {
 	var joined []string
 	values := make(map[string][]string)
 	for _, a := range args {
-		i := slices.IndexFunc(pairs, func(flag string) bool { return strings.HasPrefix(a, flag) })
-		switch {
-		case i >= 0:
-			flag := pairs[i]
-			if values[flag] == nil {
-				joined = append(joined, flag)
-			}
-			values[flag] = append(values[flag], strings.TrimPrefix(a, flag))
-		case !slices.Contains(joined, a):
+		if flag, value, _ := strings.Cut(a, "="); slices.Contains(pairs, flag) {
+			values[flag] = append(values[flag], value)
+			a = flag
+		}
+		if !slices.Contains(joined, a) {
 			joined = append(joined, a)
 		}
 	}
-	for i, a := range joined {
-		if values[a] != nil {
-			joined[i] = a + dict(values[a])
+	for i, flag := range joined {
+		if values[flag] != nil {
+			joined[i] = flag + "=" + dict(values[flag])
 		}
 	}
 	return joined

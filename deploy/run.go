@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,26 +64,19 @@ func SignIn(ctx context.Context) ([]option.ClientOption, error) {
 
 // A failure is a command that failed.
 type failure struct {
-	command         Command
-	project, stderr string
-	err             error
+	command       Command
+	project, said string
 }
 
 func (f *failure) Error() string {
-	said := strings.TrimSpace(f.stderr)
-	if said == "" {
-		said = f.err.Error()
-	}
-	text := f.command.String() + "\n" + said
+	text := f.command.String() + "\n" + f.said
 	for _, r := range remedies {
-		if r.symptom.MatchString(f.stderr) {
+		if r.symptom.MatchString(f.said) {
 			return text + "\n\n" + strings.ReplaceAll(r.remedy, "PROJECT", f.project)
 		}
 	}
 	return text
 }
-
-func (f *failure) Unwrap() error { return f.err }
 
 // remedies are for the problems that users meet first, by the words of gcloud and Google's APIs.
 var remedies = []struct {
@@ -117,7 +111,7 @@ func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 			}
 			value := strings.TrimSpace(string(out))
 			if value == "" {
-				return nil, &failure{*c.Output, t.Project, printedNothing, errors.New("no output")}
+				return nil, &failure{*c.Output, t.Project, printedNothing}
 			}
 			args[i] = strings.ReplaceAll(arg, Placeholder, value)
 		}
@@ -138,7 +132,7 @@ func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, &failure{c, t.Project, stderr.String(), err}
+		return nil, &failure{c, t.Project, cmp.Or(strings.TrimSpace(stderr.String()), err.Error())}
 	}
 	return stdout.Bytes(), nil
 }
@@ -184,7 +178,7 @@ func (t *Tools) Run(ctx context.Context, p Plan) error {
 func soon(err error) string {
 	if f := new(failure); errors.As(err, &f) {
 		for _, r := range transient {
-			if r.symptom.MatchString(f.stderr) {
+			if r.symptom.MatchString(f.said) {
 				return r.reason
 			}
 		}

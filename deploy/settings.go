@@ -15,12 +15,13 @@ import (
 
 // Options are the user's decisions.
 type Options struct {
-	Project   string            // id
-	Region    string            // where the functions run; empty: near the first database
-	Databases []Database        // at least one
-	Config    app.Config        // what the functions take from their environment
-	Env       map[string]string // all variables that are named; Config takes precedence
-	Billing   string            // of RollUpOnWrite's instances: ByRequest or ByInstance
+	Project    string            // id
+	Region     string            // where the functions run; empty: near the first database
+	Databases  []Database        // at least one
+	Config     app.Config        // what the functions take from their environment
+	Env        map[string]string // all variables that are named; Config takes precedence
+	Billing    string            // of RollUpOnWrite's instances: ByRequest or ByInstance
+	AlertEmail string            // where alerts are mailed to; empty: nowhere
 }
 
 // Ways to bill instances: https://cloud.google.com/run/docs/configuring/billing-settings
@@ -41,6 +42,8 @@ type Description struct {
 	APIs      []string
 	Resources []Resource
 	Grants    []Grant
+
+	silent bool // an alert tells nobody
 }
 
 // A Grant is a role of a member on a resource, and on nothing else.
@@ -113,9 +116,9 @@ func (o *Options) region() string {
 	return cmp.Or(o.Region, multiRegions[o.Databases[0].Location], o.Databases[0].Location)
 }
 
-// Describe returns the description for the options. number is the project's number, and source the
-// hash of the functions' source, "" if any will do.
-func Describe(o Options, number, source string) (*Description, error) {
+// Describe returns the description for the options. The state has the names that Google gives; what
+// is new is looked up. source is the hash of the functions' source, "" if any will do.
+func Describe(o Options, have *State, source string) (*Description, error) {
 	if err := o.Config.CheckHoldLimit(app.OnWriteTimeout); err != nil {
 		return nil, err
 	}
@@ -123,26 +126,32 @@ func Describe(o Options, number, source string) (*Description, error) {
 		return nil, fmt.Errorf("billing: %q: want %s or %s", o.Billing, ByRequest, ByInstance)
 	}
 	d := &Description{Options: o, APIs: slices.Clone(apis)}
-	d.accounts(number)
+	d.accounts(have.Number)
 	d.add(Resource{Kind: Repository, Name: d.in(d.region(), "repositories", repositoryName), Settings: []Setting{
 		{Arg: "--repository-format=docker"},
-		{Path: "description", Want: madeBy, Arg: "--description=" + madeBy, Mark: true},
+		{Arg: "--description=" + madeBy},
 	}})
 	d.fields()
 	d.functions(source)
-	d.triggers()
-	d.schedule()
+	d.triggers(have)
+	d.schedule(have)
+	d.monitoring(have)
 	return d, nil
 }
 
 // Job returns the name of the job.
-func (d *Description) Job() string { return d.only(Job).Name }
+func (d *Description) Job() string { return d.in(d.region(), "jobs", jobName) }
+
+// uri returns the address of RollUpOnSchedule, "" if it is not there.
+func (d *Description) uri(have *State) string {
+	return have.Find(Function, d.in(d.region(), "functions", OnScheduleName)).Get("serviceConfig.uri")
+}
 
 func (d *Description) add(r Resource) { d.Resources = append(d.Resources, r) }
 
-func (d *Description) email(id string) string {
-	return id + "@" + d.Project + ".iam.gserviceaccount.com"
-}
+func (d *Description) email(id string) string { return email(d.Project, id) }
+
+func email(project, id string) string { return id + "@" + project + ".iam.gserviceaccount.com" }
 
 // in returns the name of a resource in a region or location.
 func (d *Description) in(location, collection, id string) string {
@@ -159,7 +168,7 @@ func (d *Description) accounts(number string) {
 	} {
 		d.add(Resource{Kind: Account, Name: "projects/" + d.Project + "/serviceAccounts/" + d.email(a[0]), Settings: []Setting{
 			{Path: "displayName", Want: a[1], Arg: "--display-name=" + a[1]},
-			{Path: "description", Want: madeBy, Arg: "--description=" + madeBy, Mark: true},
+			{Arg: "--description=" + madeBy},
 		}})
 	}
 	agent := func(service string) string { // an account of Google's own
@@ -234,7 +243,7 @@ func (d *Description) functions(source string) {
 			// https://cloud.google.com/run/docs/rollouts-rollbacks-traffic-migration
 			Setting{Path: "serviceConfig.allTrafficOnLatestRevision", Want: "true", Arg: "--serve-all-traffic-latest-revision"},
 			Setting{Path: "labels." + label, Want: kind, Arg: "--update-labels=" + label + "=" + kind},
-			Setting{Path: "labels." + madeByLabel, Want: "true", Arg: "--update-labels=" + madeByLabel + "=true", Mark: true},
+			Setting{Arg: "--update-labels=" + madeByLabel + "=true"},
 		)
 		if source != "" {
 			settings = append(settings, Setting{Path: "labels." + sourceLabel, Want: source, Arg: "--update-labels=" + sourceLabel + "=" + source})
@@ -285,17 +294,18 @@ func value(path, want, flag string) Setting {
 
 // schedule calls RollUpOnSchedule. Its flags are those of
 // https://cloud.google.com/sdk/gcloud/reference/scheduler/jobs/create/http.
-func (d *Description) schedule() {
+func (d *Description) schedule(have *State) {
+	uri := cmp.Or(d.uri(have), Placeholder)
 	lookup := Function.Command(d.Project, "describe", d.in(d.region(), "functions", OnScheduleName), "--format=value(serviceConfig.uri)")
 	period := func(path, flag string, want time.Duration) Setting { return value(path, seconds(want), flag) }
-	d.add(Resource{Kind: Job, Name: d.in(d.region(), "jobs", jobName), lookup: &lookup, Settings: []Setting{
+	d.add(Resource{Kind: Job, Name: d.Job(), lookup: &lookup, Settings: []Setting{
 		value("schedule", fmt.Sprintf("*/%d * * * *", app.SchedulePeriod/time.Minute), "--schedule"),
 		value("timeZone", "Etc/UTC", "--time-zone"), // knows no summer time, so that no hour comes twice or never
-		{Path: "httpTarget.uri", Want: Placeholder, Arg: "--uri=" + Placeholder},
+		value("httpTarget.uri", uri, "--uri"),
 		value("httpTarget.httpMethod", "POST", "--http-method"),
 		// https://cloud.google.com/scheduler/docs/http-target-auth
 		{Path: "httpTarget.oidcToken.serviceAccountEmail", Want: d.email(schedulerAccount), Arg: "--oidc-service-account-email=" + d.email(schedulerAccount), Always: true},
-		{Path: "httpTarget.oidcToken.audience", Want: Placeholder, Arg: "--oidc-token-audience=" + Placeholder},
+		value("httpTarget.oidcToken.audience", uri, "--oidc-token-audience"),
 		// The job waits as long as the function may take, or it would call it again.
 		period("attemptDeadline", "--attempt-deadline", app.OnScheduleTimeout),
 		// A call that failed is tried again, twice, soon; the next one is due anyway.
@@ -303,7 +313,7 @@ func (d *Description) schedule() {
 		value("retryConfig.retryCount", "2", "--max-retry-attempts"),
 		period("retryConfig.minBackoffDuration", "--min-backoff", 10*time.Second),
 		period("retryConfig.maxBackoffDuration", "--max-backoff", time.Minute),
-		{Path: "description", Want: madeBy, Arg: "--description=" + madeBy, Mark: true},
+		{Arg: "--description=" + madeBy},
 	}})
 }
 

@@ -84,7 +84,7 @@ func TestFields(t *testing.T) {
 // No event keeps what the schedule keeps. Cron can say the schedule's period, and a job waits for a
 // call.
 func TestEvery(t *testing.T) {
-	d, err := Describe(options(t, rollup.DefaultRoute+"; b/{b}/s/{s} -> x/{b} : n : every 1m"), "1", "")
+	d, err := Describe(options(t, rollup.DefaultRoute+"; b/{b}/s/{s} -> x/{b} : n : every 1m"), newState("p"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,11 +114,13 @@ func TestDriftThatNobodyTells(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := Describe(o, "1", "")
+		o.AlertEmail = "me@example.com"
+		have := newState("p")
+		d, err := Describe(o, have, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := d.Deploy(newState("p"), false)
+		p, err := d.Deploy(have, false)
 		if err != nil || len(p.Notes) != want || want == 1 && !strings.Contains(p.Notes[0], "audits cannot report drift: 9 databases") {
 			t.Errorf("hold limit %s: notes %q, %v", limit, p.Notes, err)
 		}
@@ -223,7 +225,7 @@ func TestSourceHash(t *testing.T) {
 
 func TestDiffers(t *testing.T) {
 	content := Object{"a": 1, "b": Object{"c": []any{"x", Object{"d": false}}}, "e": ""}
-	r := Resource{Settings: append(leaves("", content, "--file"), Setting{Path: "mark", Want: "m", Mark: true})}
+	r := Resource{Settings: append(leaves("", content, "--file"), Setting{Arg: "--mark=m"})}
 	for _, test := range []struct{ have, want string }{
 		{`{"a": 1, "b": {"c": ["x", {"d": false, "more": 1}]}, "name": "n"}`, ""},
 		{`{"a": "1", "b": {"c": ["x", {}]}, "e": ""}`, ""},

@@ -15,22 +15,17 @@ import (
 // Functions returns the functions that tally deploy or Terraform made, the one that was deployed
 // last first: its variables are the newest that somebody wanted.
 func (s *State) Functions() []Object {
-	var all []Object
-	for _, f := range s.have[Function] {
-		if ours(f) {
-			all = append(all, f)
-		}
-	}
+	all := slices.DeleteFunc(slices.Clone(s.have[Function]), func(f Object) bool { return !ours(f) })
 	slices.SortStableFunc(all, func(a, b Object) int { return strings.Compare(b.Get("updateTime"), a.Get("updateTime")) })
 	return all
 }
 
 // Env returns the variables that the functions are deployed with: those of the first that are
-// valid; none if there are no functions.
+// valid; nil if there are no functions.
 func (s *State) Env() map[string]string {
-	env := make(map[string]string)
+	var env map[string]string
 	for _, f := range slices.Backward(s.Functions()) {
-		if _, err := app.LoadConfig(Environment(f)); err == nil || len(env) == 0 {
+		if _, err := app.LoadConfig(Environment(f)); err == nil || env == nil {
 			env = Environment(f)
 		}
 	}
@@ -42,7 +37,7 @@ func (s *State) Env() map[string]string {
 func (s *State) Wanted(f *appfolder.Folder) map[string]string {
 	env := f.Variables()
 	if f.File == "" {
-		env = s.Env()
+		maps.Copy(env, s.Env())
 	}
 	env["GOOGLE_CLOUD_PROJECT"] = s.Project
 	return env

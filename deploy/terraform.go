@@ -10,8 +10,12 @@ import (
 	"strings"
 )
 
-// TerraformNumber stands for the project's number in a description that becomes Terraform's.
-const TerraformNumber = "${data.google_project.project.number}"
+// TerraformState returns the state of a project in which Terraform looks up what Google gives.
+func TerraformState(id string) *State {
+	s := newState(id)
+	s.Number = "${data.google_project.project.number}"
+	return s
+}
 
 // Terraform returns the description as a configuration in Terraform's JSON syntax
 // (https://developer.hashicorp.com/terraform/language/syntax/json), and notes of what Terraform
@@ -118,7 +122,7 @@ func (t *terraform) resource(r Resource) {
 	id, location := path.Base(r.Name), segment(r.Name, "locations")
 	b := make(block)
 	for _, s := range r.Settings {
-		if s.Path != "" && s.Want != "" && !s.Mark {
+		if s.Path != "" && s.Want != "" {
 			set(b, s.Path, escape(s.Want))
 		}
 	}

@@ -40,22 +40,23 @@ func TestTerraform(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			o := options(t, routes)
 			test.change(&o)
-			describe := func(number string) *Description {
-				d, err := Describe(o, number, "abc")
+			o.AlertEmail = test.email
+			describe := func(have *State) *Description {
+				d, err := Describe(o, have, "abc")
 				if err != nil {
 					t.Fatal(err)
 				}
-				d.Monitor(newState("p"), test.email)
 				return d
 			}
-			text, notes, err := describe(TerraformNumber).Terraform("..")
+			text, notes, err := describe(TerraformState("p")).Terraform("..")
 			if err != nil {
 				t.Fatal(err)
 			}
 			c := readConfiguration(t, text)
 			c.checkArguments()
 			c.checkOrder()
-			noted := c.checkDescription(describe(Placeholder)) // which is what c.text has for what Google gives
+			unseen, _ := NewProject("p", nil, "") // whose number is Placeholder, which c.text has for what Google gives
+			noted := c.checkDescription(describe(unseen))
 			all := strings.Join(notes, "\n")
 			if commands := strings.Count(all, "\n  gcloud ") - 1; commands != noted { // but for that before the first apply
 				t.Errorf("%d commands after each apply, want %d:\n%s", commands, noted, all)

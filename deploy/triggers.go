@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
@@ -12,7 +13,7 @@ import (
 // triggers are one for each source of a live route and database, all of them RollUpOnWrite's: the
 // schedule keeps the routes that say "every", so that their writes are billed no event.
 // https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
-func (d *Description) triggers() {
+func (d *Description) triggers(have *State) {
 	const written = "google.cloud.firestore.document.v1.written" // any change of a document, its deletion included
 	for _, database := range d.Databases {
 		for _, r := range d.Config.Routes.Live() {
@@ -31,13 +32,14 @@ func (d *Description) triggers() {
 				value("destination.cloudRun.region", d.region(), "--destination-run-region"),
 				value("serviceAccount", d.email(triggerAccount), "--service-account"),
 				{Path: "labels." + label, Want: "on-write", Arg: "--labels=" + label + "=on-write"},
-				{Path: "labels." + madeByLabel, Want: "true", Arg: "--labels=" + madeByLabel + "=true", Mark: true},
+				{Arg: "--labels=" + madeByLabel + "=true"},
 			}})
 			// A delivery that lasts longer is made a second time meanwhile. Pub/Sub's longest is
 			// 600 s: https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline
 			deadline := d.Config.AckDeadline()
 			lookup := Trigger.Command(d.Project, "describe", name, "--format=value(transport.pubsub.subscription)")
-			d.add(Resource{Kind: Subscription, Name: Placeholder + name, of: path.Base(name), lookup: &lookup, Settings: []Setting{value("ackDeadlineSeconds", number(deadline), "--ack-deadline")}})
+			subscription := cmp.Or(have.Find(Trigger, name).Get("transport.pubsub.subscription"), Placeholder+name)
+			d.add(Resource{Kind: Subscription, Name: subscription, of: path.Base(name), lookup: &lookup, Settings: []Setting{value("ackDeadlineSeconds", number(deadline), "--ack-deadline")}})
 		}
 	}
 }
@@ -62,10 +64,7 @@ const maxName = 63
 // documents are the route's shards: not on other routes or their order, on fields, on where the
 // roll-ups are, nor on how captures are named.
 func TriggerName(database string, r *rollup.Route) string {
-	words := ""
-	if database != "(default)" {
-		words = database
-	}
+	words := strings.TrimPrefix(database, "(default)")
 	for _, s := range r.Pattern() {
 		if !s.Capture {
 			words += "-" + s.Name

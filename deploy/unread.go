@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ var (
 	functionsAPI    = Source{"cloudfunctions", "cloudfunctions.functions.list", "roles/cloudfunctions.viewer"}
 	runAPI          = Source{"run", "run.services.get, run.services.getIamPolicy", "roles/run.viewer"}
 	eventarcAPI     = Source{"eventarc", "eventarc.triggers.list", "roles/eventarc.viewer"}
-	pubsubAPI       = Source{"pubsub", "pubsub.subscriptions.get", "roles/pubsub.viewer"}
+	pubsubAPI       = Source{"pubsub", "pubsub.subscriptions.list", "roles/pubsub.viewer"}
 	schedulerAPI    = Source{"cloudscheduler", "cloudscheduler.locations.list, cloudscheduler.jobs.list", "roles/cloudscheduler.viewer"}
 	loggingAPI      = Source{"logging", "logging.logMetrics.list", "roles/logging.viewer"}
 	MonitoringAPI   = Source{"monitoring", "monitoring.alertPolicies.list, monitoring.notificationChannels.list, monitoring.dashboards.list, monitoring.timeSeries.list", "roles/monitoring.viewer"}
@@ -65,10 +66,11 @@ func ReadError(a Source, project, what string, err error) *Unread {
 	api, code, why := a.name+".googleapis.com", status.Code(err), reason(err)
 	mend := func(args ...string) { u.Remedy = []Command{{Args: args}} }
 	switch {
-	case !unconnected(err) && (errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded):
-		u.Why = api + " did not answer in time; --timeout gives it longer"
-	case unconnected(err) || code == codes.Unavailable: // also where a token could not be fetched, whatever the code is
+	case code == codes.Unavailable || says(err, "no such host", "connection refused", "network is unreachable",
+		"no route to host", "i/o timeout"): // also where a token could not be fetched, whatever the code is
 		u.Why = api + " cannot be reached: " + u.Why
+	case errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded:
+		u.Why = api + " did not answer in time; --timeout gives it longer"
 	case says(err, quotaProject):
 		u.Why = "the credentials name no project for the API's quota"
 		mend("gcloud", "auth", "application-default", "set-quota-project", project)
@@ -116,18 +118,9 @@ func says(err error, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(err.Error(), p) })
 }
 
-// unconnected reports whether an error says that no connection could be made.
-func unconnected(err error) bool {
-	return says(err, "no such host", "connection refused", "network is unreachable",
-		"no route to host", "i/o timeout")
-}
-
 // message returns an error's message on one line, without the codes that clients put before it.
 func message(err error) string {
-	text := err.Error()
-	if a := new(apierror.APIError); errors.As(err, &a) && a.GRPCStatus().Message() != "" {
-		text = a.GRPCStatus().Message()
-	}
+	text := cmp.Or(status.Convert(err).Message(), err.Error())
 	if u := new(url.Error); errors.As(err, &u) { // its address says no more than the API's name
 		text = u.Err.Error()
 	}

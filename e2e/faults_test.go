@@ -71,13 +71,15 @@ func TestFirestorePaused(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	group := -e.Pid()
+	t.Cleanup(func() { signal(t, group, syscall.SIGCONT) }) // if the test failed meanwhile
 	w := newWorld(t, options{addr: e.Addr(), counters: 3, proxies: []func(*proxy){near, near}})
 	w.during(func() {
 		for range form(1, 6) {
 			w.covered()
-			signal(t, e.Pid(), syscall.SIGSTOP)
+			signal(t, group, syscall.SIGSTOP)
 			w.pass(5 * time.Second)
-			signal(t, e.Pid(), syscall.SIGCONT)
+			signal(t, group, syscall.SIGCONT)
 			w.covered()
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"os"
@@ -58,10 +59,10 @@ func (p *process) start(ctx context.Context, t testing.TB) {
 }
 
 func (p *process) startOnce(ctx context.Context) error {
-	output := framework.NewListener(&p.logs)
+	output := framework.NewListener()
 	p.cmd = exec.Command(cmp.Or(p.binary, executable))
 	p.cmd.Env = append(p.env, asFunctions+"=1") // and nothing of this process's own
-	p.cmd.Stdout, p.cmd.Stderr = output, &p.logs
+	p.cmd.Stdout, p.cmd.Stderr = io.MultiWriter(output, &p.logs), &p.logs
 	told := output.Port()
 	if p.binary != "" { // it tells nothing, but nobody else can listen where it is told to
 		port, release, err := freeport.Hold(0)

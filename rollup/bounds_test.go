@@ -345,7 +345,6 @@ func TestKilledAudits(t *testing.T) {
 				t.Errorf("after a kill at call %d: %+v, %v", step, left, err)
 			}
 			if left.Counters < n*4/5 { // from the beginning it finds no fewer
-
 				resumed++
 			}
 			w.wantRight(n)

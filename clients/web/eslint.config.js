@@ -17,7 +17,7 @@ export default defineConfig(
   },
   {
     // Tests hand functions to pages, which have names of their own.
-    files: ['**/{test,e2e,browser}/**', 'clients/snippets/**'],
+    files: ['**/{test,e2e,browser}/**'],
     rules: { 'no-undef': 'off' },
   },
   {

@@ -12,24 +12,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// takeArguments has every command below c that says nothing else take the arguments that its usage
-// names.
-func takeArguments(c *cobra.Command) {
-	for _, c := range c.Commands() {
-		takeArguments(c)
-		check := c.Args
-		if check == nil {
-			check = arguments
-		}
-		c.Args = func(c *cobra.Command, args []string) error {
-			for i, arg := range args {
-				args[i] = strings.TrimPrefix(arg, " ") // see negatives
-			}
-			return check(c, args)
-		}
-	}
-}
-
 // arguments returns an error if the arguments are not those that the command's usage names.
 func arguments(c *cobra.Command, args []string) error {
 	names := strings.Fields(c.Use)[1:]
@@ -63,23 +45,29 @@ func flagError(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 }
 
-// negatives returns the arguments with a blank before those that are negative numbers, or they
+// negativesLast returns the arguments with negative numbers behind all others and "--", or they
 // would be taken for flags. Values of flags are left alone.
-func negatives(root *cobra.Command, args []string) []string {
+func negativesLast(root *cobra.Command, args []string) []string {
 	c, _, err := root.Find(args)
-	if err != nil {
+	if err != nil || slices.Contains(args, "--") {
 		return args
 	}
-	args = slices.Clone(args)
-	for i := 1; i < len(args); i++ {
-		name, long := strings.CutPrefix(args[i-1], "--")
+	var others, negatives []string
+	for i, arg := range args {
+		_, notNumber := strconv.ParseFloat(arg, 64)
+		name, long := strings.CutPrefix(args[max(0, i-1)], "--")
 		flag := c.Flags().Lookup(name)
 		isValue := long && flag != nil && flag.NoOptDefVal == ""
-		if _, err := strconv.ParseFloat(args[i], 64); err == nil && args[i][0] == '-' && !isValue {
-			args[i] = " " + args[i]
+		if notNumber == nil && arg[0] == '-' && !isValue {
+			negatives = append(negatives, arg)
+		} else {
+			others = append(others, arg)
 		}
 	}
-	return args
+	if negatives == nil {
+		return args
+	}
+	return slices.Concat(others, []string{"--"}, negatives)
 }
 
 // version returns the version of the module, which names the revision that it was built from, and

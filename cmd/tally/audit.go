@@ -49,8 +49,8 @@ func auditCommand() *cobra.Command {
 		t.tellRoutes()
 		if repair {
 			t.role = user
-			if err := t.mayChange(); err != nil {
-				return err
+			if t.forbidden != nil {
+				return t.forbidden
 			}
 		}
 		o := t.auditOptions()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,22 +42,19 @@ func (t *target) counter(arg string) (counter, error) {
 			return newCounter(c, template.Routes...), nil
 		}
 	}
-	var found []counter
+	var found rollup.Counter
+	var sources []*rollup.Route // below the document of the argument
 	for _, r := range routes {
 		c, ok := r.Counter(arg + "/" + r.Pattern()[len(r.Pattern())-2].Name)
-		i := slices.IndexFunc(found, func(f counter) bool { return f.Counter == c })
-		switch {
-		case ok && i < 0:
-			found = append(found, newCounter(c, r))
-		case ok:
-			found[i] = newCounter(c, append(found[i].sources, r)...)
+		if ok && sources != nil && c != found {
+			return counter{}, fmt.Errorf("%s has several counters: name the roll-up of one, such as %s or %s", arg, found.RollUp, c.RollUp)
+		}
+		if ok {
+			found, sources = c, append(sources, r)
 		}
 	}
-	switch {
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1:
-		return counter{}, fmt.Errorf("%s has several counters: name the roll-up of one, such as %s or %s", arg, found[0].RollUp, found[1].RollUp)
+	if sources != nil {
+		return newCounter(found, sources...), nil
 	}
 	return t.byID(arg, strings.Split(arg, "/"))
 }
@@ -73,42 +69,28 @@ func checkIDs(path string) error {
 	return nil
 }
 
-// byID returns the counter whose roll-up's path has the ids.
+// byID returns the counter whose roll-up's path has the ids for its captures.
 func (t *target) byID(arg string, ids []string) (counter, error) {
-	var paths []string
 	templates := t.config.Routes.Templates()
+	var paths []string
 	for _, template := range templates {
-		if path := filled(template.Segments(), ids); path != "" {
-			paths = append(paths, path)
+		path, rest := template.Segments(), ids
+		for i, s := range path {
+			if s.Capture && len(rest) > 0 {
+				path[i], rest = rollup.Segment{Name: rest[0]}, rest[1:]
+			}
+		}
+		if len(rest) == 0 && !slices.ContainsFunc(path, func(s rollup.Segment) bool { return s.Capture }) {
+			paths = append(paths, path.String())
 		}
 	}
 	switch {
 	case len(paths) == 1 && len(templates) == 1:
-		c, _ := templates[0].Counter(paths[0])
-		return newCounter(c, templates[0].Routes...), nil
+		return t.counter(paths[0])
 	case len(ids) == 1 && len(paths) > 0:
 		return counter{}, fmt.Errorf("the routes make roll-ups of several kinds, so %q may be %s: name a path", arg, strings.Join(paths, " or "))
 	}
 	return counter{}, t.noRoute(arg, ids)
-}
-
-// filled returns the path that the segments become with the ids for their captures, "" unless there
-// are as many.
-func filled(segments []rollup.Segment, ids []string) string {
-	var path []string
-	for _, s := range segments {
-		if s.Capture {
-			if len(ids) == 0 {
-				return ""
-			}
-			s.Name, ids = ids[0], ids[1:]
-		}
-		path = append(path, s.Name)
-	}
-	if len(ids) > 0 {
-		return ""
-	}
-	return strings.Join(path, "/")
 }
 
 // noRoute returns the error for a path that no route serves. It names the nearest route, or one
@@ -118,15 +100,13 @@ func (t *target) noRoute(arg string, ids []string) error {
 	meant, distance := "", math.MaxInt
 	for _, r := range t.config.Routes {
 		pattern := r.Pattern()
-		for _, form := range [][]rollup.Segment{pattern[:len(pattern)-2], pattern[:len(pattern)-1], pattern, r.Template.Segments()} {
-			names := make([]string, len(form))
+		for _, form := range []rollup.Path{pattern[:len(pattern)-2], pattern[:len(pattern)-1], pattern, r.Template.Segments()} {
 			for i, s := range form {
-				names[i] = s.Name
 				if s.Capture && i < len(ids) {
-					names[i] = ids[i]
+					form[i] = rollup.Segment{Name: ids[i]}
 				}
 			}
-			path := strings.Join(names, "/")
+			path := form.String()
 			if d := levenshtein.Distance(arg, path, nil); d < distance && path != "" {
 				nearest, meant, distance = r, path, d
 			}
@@ -149,12 +129,11 @@ func (t *target) noRoute(arg string, ids []string) error {
 // newCounter returns a counter of which sources are named.
 func newCounter(c rollup.Counter, sources ...*rollup.Route) counter {
 	path := above(sources[0].Shards(c))
-	for _, r := range sources {
-		if above(r.Shards(c)) != path {
-			path = ""
-		}
+	elsewhere := func(r *rollup.Route) bool { return above(r.Shards(c)) != path }
+	if path == "" || slices.ContainsFunc(sources, elsewhere) {
+		path = c.RollUp
 	}
-	return counter{Counter: c, sources: sources, path: cmp.Or(path, c.RollUp)}
+	return counter{Counter: c, sources: sources, path: path}
 }
 
 // above returns the path of the document that a collection is in, "" if it is in none.
@@ -241,15 +220,12 @@ const suggestFrom = 1000
 func (t *target) unknown(ctx context.Context, c counter) error {
 	doc := t.client.Doc(c.path)
 	nearest, distance := "", max(2, len(doc.ID)/3)+1
-	ids := doc.Parent.DocumentRefs(ctx)
-	for range suggestFrom {
-		other, err := ids.Next()
-		if errors.Is(err, iterator.Done) {
-			break
-		}
-		if err != nil {
-			return err
-		}
+	var others []*firestore.DocumentRef
+	_, err := iterator.NewPager(doc.Parent.DocumentRefs(ctx), suggestFrom, "").NextPage(&others)
+	if err != nil && !errors.Is(err, iterator.Done) {
+		return err
+	}
+	for _, other := range others {
 		if d := levenshtein.Distance(strings.ToLower(doc.ID), strings.ToLower(other.ID), nil); d < distance {
 			nearest, distance = other.ID, d
 		}

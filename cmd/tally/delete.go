@@ -103,20 +103,16 @@ func (d *deletion) deleteMatching(ctx context.Context) error {
 		return d.print(nil, "no counter with shards matches %s", d.pattern)
 	}
 	counters, text := d.table(found)
-	result := deleted{Counters: counters, DryRun: d.dryRun}
 	var numShards int64
 	for _, f := range found {
-		n := f.RollUp.Tally.NumShards
-		numShards += n
-		result.Cost = result.Cost.Add(billing.Counts{Reads: n + 1, Deletes: n + 1})
+		numShards += f.RollUp.Tally.NumShards
 	}
+	documents := numShards + int64(len(found))
+	result := deleted{Counters: counters, Cost: billing.Counts{Reads: documents, Deletes: documents}, DryRun: d.dryRun}
 	result.Dollars = result.Cost.Cost()
-	deletes, out := len(found) > 0 && !d.dryRun, d.out
-	if d.json {
-		out = d.logs
-	}
+	deletes := len(found) > 0 && !d.dryRun
 	if !d.json || deletes && !d.yes {
-		fmt.Fprintf(out, "%s\n%d counters with %d shards; to delete them bills %s, without the roll-ups that follow\n",
+		fmt.Fprintf(d.text, "%s\n%d counters with %d shards; to delete them bills %s, without the roll-ups that follow\n",
 			table(string(text)), len(found), numShards, price(result.Cost))
 	}
 	if deletes {

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/localstack"
@@ -49,9 +48,6 @@ type demo struct {
 	out, logs io.Writer
 }
 
-// maxSeconds bounds the load: one that takes longer is a mistake.
-const maxSeconds = 24 * 60 * 60
-
 func (d *demo) check() error {
 	l := d.load
 	for _, flag := range []struct {
@@ -67,9 +63,6 @@ func (d *demo) check() error {
 	}
 	if l.Kill && l.Increments-l.Lone() < 2 {
 		return fmt.Errorf("--kill: %d of %d increments are lone ones; want at least 2 more, to kill a process in the middle of them", l.Lone(), l.Increments)
-	}
-	if l.Seconds() > maxSeconds {
-		return fmt.Errorf("--rate %v: %d increments would take %.0f s; want at most %d s, a day", l.Rate, l.Increments, l.Seconds(), maxSeconds)
 	}
 	for name, chance := range map[string]float64{"duplicates": d.stack.Faults.Duplicates, "lost-acks": d.stack.Faults.LostAcks} {
 		if !(chance >= 0 && chance < 1) {
@@ -103,21 +96,14 @@ func (d *demo) run(ctx context.Context) error {
 		return cmp.Or(context.Cause(ctx), err) // an interrupted start fails in many ways
 	}
 	defer s.Stop()
-	limit := d.load.Limit(s.Config.Cadence)
 	ctx, cancel := s.WhileUp(ctx)
 	defer cancel()
-	late := fmt.Errorf("not done after %v", limit)
-	ctx, end := context.WithCancelCause(ctx) // a deadline would end the rate limiter's waits before it is there
-	defer time.AfterFunc(limit, func() { end(late) }).Stop()
 	p := newProgress(d.logs, "creating counters", "increments", d.load.Increments)
 	d.load.Stage, d.load.Progress = p.describe, func(done int) { p.at(done, d.load.Increments) }
 	r, err := d.load.Run(ctx, s)
 	p.stop()
-	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, late) {
-		return cause
-	}
 	if err != nil {
-		return err
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	return d.report(r)
 }
@@ -154,7 +140,7 @@ func (d *demo) printTable(r localstack.Result) error {
 		fmt.Fprintf(w, "in doubt\t%d increments, of which no answer tells whether they were applied; a roll-up may hold them or not\n", r.InDoubt)
 	}
 	var quiet string
-	if r.QuietLag != nil {
+	if r.QuietLag != (localstack.Lag{}) {
 		quiet = fmt.Sprintf("; of a lone increment p50 %.0f ms", r.QuietLag.P50)
 	}
 	fmt.Fprintf(w, "lag\tp50 %.0f ms, p99 %.0f ms, at most %.0f ms%s\n", r.Lag.P50, r.Lag.P99, r.Lag.Max, quiet)

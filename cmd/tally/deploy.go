@@ -19,12 +19,12 @@ import (
 	"google.golang.org/grpc"
 )
 
-// endpoints are where Google's APIs are, if not at their own addresses: options of the client of
-// the Rules API, and of all others, and the address of Firestore, with options of its connections.
+// endpoints are where Google's APIs are, if not at their own addresses: options of their clients,
+// and the address of Firestore, with options of its connections.
 type endpoints struct {
-	rules, apis []option.ClientOption
-	firestore   string
-	dial        []grpc.DialOption
+	apis      []option.ClientOption
+	firestore string
+	dial      []grpc.DialOption
 }
 
 // endpointsKey is the key of a command's endpoints in its context, which only tests set.
@@ -37,17 +37,16 @@ func endpointsOf(ctx context.Context) endpoints {
 }
 
 // signIn returns the options with which Google's clients sign in.
-func (at endpoints) signIn(ctx context.Context, project string) (endpoints, error) {
+func (at endpoints) signIn(ctx context.Context) ([]option.ClientOption, error) {
 	o, err := deploy.SignIn(ctx)
-	if at.apis != nil || err != nil {
-		return at, err
+	if at.apis != nil {
+		o = at.apis
 	}
-	return endpoints{apis: o, rules: append(o, option.WithQuotaProject(project))}, nil
+	return o, err
 }
 
 // A deployment is what deploy and undeploy have in common.
 type deployment struct {
-	at              endpoints
 	project, source string
 	dryRun, yes     bool
 
@@ -65,7 +64,6 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 	f.BoolVar(&d.dryRun, "dry-run", false, "print the commands, and change nothing")
 	f.BoolVarP(&d.yes, "yes", "y", false, "do not ask")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		d.at = endpointsOf(c.Context())
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 		var err error
 		if d.folder, d.project, err = realProject(d.project); err != nil {
@@ -83,12 +81,12 @@ func (d *deployment) read(ctx context.Context) error {
 	if err := d.tools.Check(ctx); err != nil {
 		return err
 	}
-	var err error
-	if d.at, err = d.at.signIn(ctx, d.project); err != nil {
+	o, err := endpointsOf(ctx).signIn(ctx)
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(d.logs, "reading what there is in %s\n", d.project)
-	d.have, err = deploy.Read(ctx, d.project, d.at.apis...)
+	d.have, err = deploy.Read(ctx, d.project, o...)
 	return err
 }
 
@@ -153,19 +151,14 @@ func deployCommand() *cobra.Command {
 			return err
 		}
 		options := deploy.Options{Project: d.project, Databases: databases, Config: config, Env: environment,
-			Region: cmp.Or(settings.Region, d.have.Region()), Billing: cmp.Or(settings.Billing, d.have.Billing())}
-		number := d.have.Number
+			Region: cmp.Or(settings.Region, d.have.Region()), Billing: cmp.Or(settings.Billing, d.have.Billing()), AlertEmail: settings.AlertEmail}
 		if terraform {
-			number = deploy.TerraformNumber
+			d.have = deploy.TerraformState(d.project)
 		}
-		described, err := deploy.Describe(options, number, source)
+		described, err := deploy.Describe(options, d.have, source)
 		if err != nil {
 			return err
 		}
-		if !isNew {
-			d.have.ReadFor(ctx, described)
-		}
-		silent := described.Monitor(d.have, settings.AlertEmail)
 		if terraform {
 			text, notes, err := described.Terraform(d.source)
 			for _, note := range notes {
@@ -176,14 +169,14 @@ func deployCommand() *cobra.Command {
 			}
 			return err
 		}
+		if !isNew {
+			d.have.ReadFor(ctx, described)
+		}
 		plan, err := described.Deploy(d.have, prune)
 		if err != nil {
 			return err
 		}
 		plan.Steps = slices.Insert(plan.Steps, min(1, len(plan.Steps)), creation.Steps...) // once the APIs are enabled
-		if silent {
-			plan.Notes = append(plan.Notes, "alerts tell nobody yet: alert_email in tally.yaml has them mailed")
-		}
 		if rules {
 			if err := plan.PlanRules(described, d.folder); err != nil {
 				return err

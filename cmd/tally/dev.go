@@ -103,11 +103,9 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 			variables[name] = value
 		}
 	}
-	forget, err := noteDev(ctx, s.Addr, d.project, variables)
-	if err != nil {
+	if err := noteDev(ctx, s.Addr, d.project, variables); err != nil {
 		return err
 	}
-	defer forget()
 	ctx, cancel := s.WhileUp(ctx)
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -132,8 +130,7 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 	}
 	work.Go(func() { s.Keep(ctx, d.every) })
 	h := &hints{
-		routes: s.Config.Routes, file: filepath.Base(s.Rules), rules: strings.Split(d.stack.text, "\n"),
-		say: func(kind, text string) { lines.add(time.Now(), kind, text) },
+		routes: s.Config.Routes, file: filepath.Base(s.Rules), rules: strings.Split(s.RulesText, "\n"), say: lines.print,
 	}
 	for _, client := range s.Clients {
 		work.Go(func() { h.lookAround(ctx, client) })
@@ -160,7 +157,7 @@ func (d *dev) greeting(s *localstack.Stack) string {
 	for _, route := range s.Config.Routes {
 		fmt.Fprintf(&b, "  route       %s\n", route)
 	}
-	fmt.Fprintf(&b, "  rules       %s\n", d.stack.rules())
+	fmt.Fprintf(&b, "  rules       %s\n", d.stack.rules)
 	if d.example.on {
 		fmt.Fprintf(&b, "  web page    %s\n", d.example.url())
 	}

@@ -35,7 +35,7 @@ var notRun = []struct{ start, why string }{
 	{"go test", "tests run by themselves, and benchmarks for minutes; whether they exist is looked up"},
 	{"go run golang.org/x/vuln", "govulncheck asks the internet"},
 	{"(cd clients/web && npm audit", "it asks the internet"},
-	{"(cd clients/snippets && npm audit", "it asks the internet"},
+	{"(cd docs/test && npm audit", "it asks the internet"},
 	{"(cd internal/dashboard/test && npm audit", "it asks the internet"},
 	{"npm ci", "the web client's own tests in a clone, which .ci/run runs"},
 	{"npm run", "likewise"},
@@ -388,6 +388,6 @@ func mainOfTests() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx = context.WithValue(ctx, endpointsKey{}, endpoints{apis: g.REST(), rules: g.REST(), firestore: os.Getenv(firestoreOfTests)})
+	ctx = context.WithValue(ctx, endpointsKey{}, endpoints{apis: g.REST(), firestore: os.Getenv(firestoreOfTests)})
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

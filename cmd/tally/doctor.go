@@ -14,11 +14,8 @@ import (
 // How doctor ends when something is wrong, and when nothing is wrong that it could check.
 var (
 	errUnsound   = errors.New("something is wrong; the commands above mend it, and tally doctor --explain tells more")
-	errUnchecked = withStatus{errors.New("some checks could not be made"), unchecked}
+	errUnchecked = errors.New("some checks could not be made")
 )
-
-// unchecked is the exit status of tally doctor when it could not check all, and nothing was wrong.
-const unchecked = 2
 
 func doctorCommand() *cobra.Command {
 	var project string
@@ -37,13 +34,13 @@ func doctorCommand() *cobra.Command {
 			return doctor.Explain(c.OutOrStdout())
 		}
 		if timeout <= 0 {
-			return withStatus{fmt.Errorf("--timeout %v: want more than 0", timeout), unchecked}
+			return fmt.Errorf("%w: --timeout %v: want more than 0", errUnchecked, timeout)
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()
 		findings, project, err := examine(ctx, project, skip)
 		if err != nil {
-			return withStatus{err, unchecked}
+			return fmt.Errorf("%w: %w", errUnchecked, err)
 		}
 		if asJSON {
 			err = doctor.PrintJSON(c.OutOrStdout(), project, findings)
@@ -74,21 +71,13 @@ func examine(ctx context.Context, flag string, skip []string) (findings []doctor
 			return nil, "", fmt.Errorf("--skip %s: there is no such check; tally doctor --explain tells of all", name)
 		}
 	}
-	at, err := endpointsOf(ctx).signIn(ctx, project)
+	o, err := endpointsOf(ctx).signIn(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	d, err := doctor.Read(ctx, project, folder, at.apis, at.rules)
+	d, err := doctor.Read(ctx, project, folder, o...)
 	if err != nil {
 		return nil, "", err
 	}
 	return d.Examine(ctx, skip), project, nil
 }
-
-// withStatus is an error with an exit status of its own.
-type withStatus struct {
-	error
-	status int
-}
-
-func (e withStatus) Unwrap() error { return e.error }

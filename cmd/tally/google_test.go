@@ -65,7 +65,7 @@ func (c cloud) tally(args ...string) (printed string, status int) {
 	c.t.Helper()
 	var out bytes.Buffer
 	synctest.Test(c.t, func(t *testing.T) {
-		at := endpoints{apis: c.REST(), rules: c.REST(), firestore: c.firestore}
+		at := endpoints{apis: c.REST(), firestore: c.firestore}
 		status = run(context.WithValue(t.Context(), endpointsKey{}, at), args, &out, &out)
 	})
 	return out.String(), status
@@ -96,12 +96,10 @@ func (c cloud) described() (*deploy.Description, *deploy.State) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	d, err := deploy.Describe(deploy.Options{Project: "my-project", Databases: databases, Config: config, Env: have.Env(), Billing: deploy.ByRequest}, have.Number, "")
+	d, err := deploy.Describe(deploy.Options{Project: "my-project", Databases: databases, Config: config, Env: have.Env(), Billing: deploy.ByRequest, AlertEmail: "me@example.com"}, have, "")
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	d.Monitor(have, "me@example.com")
-	d.Mend(have) // which looks up names
 	return d, have
 }
 
@@ -205,7 +203,7 @@ func batches(n int, r deploy.Resource) (all [][]deploy.Setting) {
 	var rest, fixed []deploy.Setting
 	for _, s := range r.Settings {
 		switch {
-		case s.Path == "" || s.Mark || strings.HasSuffix(s.Path, "#") || strings.Contains(s.Path, "userLabels.tally"):
+		case s.Path == "" || strings.HasSuffix(s.Path, "#") || strings.Contains(s.Path, "userLabels.tally"):
 		case strings.HasSuffix(s.Path, "TALLY_DATABASES"): // which a story changes
 		case strings.HasPrefix(s.Path, "serviceConfig.environmentVariables.TALLY_") && strings.HasSuffix(r.Name, deploy.OnScheduleName): // of both it would be what somebody wants
 		case s.Fixed:

@@ -12,9 +12,10 @@ import (
 //go:embed help
 var help embed.FS
 
-// newCommand returns a command that says of itself what its page of help says.
+// newCommand returns a command that says of itself what its page of help says. It takes the
+// arguments that its usage names.
 func newCommand(use string) *cobra.Command {
-	c := &cobra.Command{Use: use}
+	c := &cobra.Command{Use: use, Args: arguments}
 	page, err := help.ReadFile("help/" + c.Name() + ".md")
 	if err != nil {
 		panic(err) // not reached: each run makes all commands, so every test would fail

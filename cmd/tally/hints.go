@@ -21,9 +21,9 @@ import (
 // hints say once, in a sentence, what a newcomer gets wrong.
 type hints struct {
 	routes rollup.Routes
-	file   string                  // name of that of the security rules
-	rules  []string                // its lines
-	say    func(kind, text string) // kind: see lines.add
+	file   string   // name of that of the security rules
+	rules  []string // its lines
+	say    func(format string, args ...any)
 
 	said sync.Map // keys: what was said
 }
@@ -72,7 +72,7 @@ func (h *hints) suggest(text, why, route string, others rollup.Routes) {
 	if _, err := rollup.ParseRoutes(others.String() + "\n" + route); err == nil {
 		text += "; " + why + " " + route
 	}
-	h.say("", shown(text))
+	h.say("%s", shown(text))
 }
 
 const (
@@ -187,5 +187,5 @@ func (h *hints) refused(r emulator.Refusal) {
 	if lines == nil {
 		by = "no rule of " + h.file + " allows it"
 	}
-	h.say("refused requests", shown(fmt.Sprintf("refused: %s of %s by %s; %s", r.Method, path, who, by)))
+	h.say("%s", shown(fmt.Sprintf("refused: %s of %s by %s; %s", r.Method, path, who, by)))
 }

@@ -20,9 +20,8 @@ const clock = "15:04:05.000"
 type lines struct {
 	all bool // the functions' lines of every severity; else roll-ups and warnings only
 
-	mu     sync.Mutex
-	out    io.Writer
-	bursts map[string]*burst // by the kind of their lines
+	mu  sync.Mutex
+	out io.Writer
 }
 
 // turnTo prints the text to another output, which gets what is printed from now on.
@@ -33,75 +32,17 @@ func (l *lines) turnTo(out io.Writer, text string) {
 	fmt.Fprint(out, text)
 }
 
-// close ends all bursts. Nothing is printed any more.
-func (l *lines) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, kind := range slices.Sorted(maps.Keys(l.bursts)) {
-		l.end(kind)
-	}
-	l.out = io.Discard
-}
+// close ends the printing: the processes of a stack may log until their end.
+func (l *lines) close() { l.turnTo(io.Discard, "") }
 
 func (l *lines) print(format string, args ...any) {
-	l.add(time.Now(), "", fmt.Sprintf(format, args...))
+	l.add(time.Now(), fmt.Sprintf(format, args...))
 }
 
-// A burst begins with a line of a kind of which there may be many. Only the first few lines of its
-// time are printed, how many more there were, and the last.
-type burst struct {
-	n    int
-	last string
-}
-
-const (
-	burstTime = time.Second
-	few       = 4
-)
-
-// add prints a line of a time and of a kind, "" if there are not many of its kind.
-func (l *lines) add(t time.Time, kind, text string) {
+// add prints a line of a time.
+func (l *lines) add(t time.Time, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if kind == "" {
-		l.write(t, text)
-		return
-	}
-	b := l.bursts[kind]
-	if b == nil {
-		if l.bursts == nil {
-			l.bursts = make(map[string]*burst)
-		}
-		b = new(burst)
-		l.bursts[kind] = b
-		time.AfterFunc(burstTime, func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.end(kind)
-		})
-	}
-	b.last = text
-	if b.n++; b.n <= few {
-		l.write(t, text)
-	}
-}
-
-// end ends a burst, if close has not. The last line is shown, for it is the latest roll-up.
-func (l *lines) end(kind string) {
-	b := l.bursts[kind]
-	if b == nil {
-		return
-	}
-	delete(l.bursts, kind)
-	if more := b.n - few - 1; more > 0 {
-		l.write(time.Now(), fmt.Sprintf("… and %d %s more, then", more, kind))
-	}
-	if b.n > few {
-		l.write(time.Now(), b.last)
-	}
-}
-
-func (l *lines) write(t time.Time, text string) {
 	fmt.Fprintf(l.out, "%s  %s\n", t.Local().Format(clock), text)
 }
 
@@ -119,7 +60,7 @@ func (l *lines) logged(line []byte) {
 	t := timeOf(record["time"])
 	switch {
 	case message == "rolled up" || message == "removed":
-		l.add(t, "roll-ups", shown(rolledUp(message, record)))
+		l.add(t, shown(rolledUp(message, record)))
 	case l.all || severity != "DEBUG" && severity != "INFO":
 		text := severity + "  " + message
 		for _, key := range slices.Sorted(maps.Keys(record)) {
@@ -130,7 +71,7 @@ func (l *lines) logged(line []byte) {
 				text += fmt.Sprintf("  %s %v", key, record[key])
 			}
 		}
-		l.add(t, fmt.Sprintf("lines like %q", message), shown(text))
+		l.add(t, shown(text))
 	}
 }
 

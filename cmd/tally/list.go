@@ -91,22 +91,6 @@ type listed struct {
 	RollUp  *rollUp `json:"rollup"` // null: the document is none
 }
 
-// line returns the counter's line in a table of these totals.
-func (l listed) line(names []string) string {
-	row, r, end := []string{shown(l.Counter)}, rollUp{}, "-\t-"
-	if l.RollUp != nil {
-		r, end = *l.RollUp, fmt.Sprintf("%d\t%s", l.RollUp.NumShards, stamp(l.RollUp.AsOf))
-	}
-	for _, name := range names {
-		if sum, ok := r.Totals[name]; ok {
-			row = append(row, sum.String())
-		} else {
-			row = append(row, "-")
-		}
-	}
-	return strings.Join(append(row, end), "\t")
-}
-
 func listCommand() *cobra.Command {
 	var t target
 	var after string
@@ -151,11 +135,22 @@ func (t *target) table(found []rollup.Found) ([]listed, cells) {
 	var lines []string
 	for i, f := range found {
 		counters[i] = listed{t.name(f.Counter), rollUpOf(f.RollUp, time.Time{})}
-		names := f.Template.Totals()
+		names, tally := f.Template.Totals(), f.RollUp.Tally
 		if i == 0 || f.Template != found[i-1].Template {
 			lines = append(lines, "COUNTER\t"+escape(strings.Join(names, "\t"), "\t")+"\tSHARDS\tAS OF")
 		}
-		lines = append(lines, counters[i].line(names))
+		line, end := shown(counters[i].Counter), "\t-\t-"
+		for _, name := range names {
+			text := "-"
+			if sum, ok := f.RollUp.Sums[name]; ok && tally.Covers(name) {
+				text = sum.String()
+			}
+			line += "\t" + text
+		}
+		if !tally.AsOf.IsZero() {
+			end = fmt.Sprintf("\t%d\t%s", tally.NumShards, stamp(tally.AsOf))
+		}
+		lines = append(lines, line+end)
 	}
 	return counters, cells(strings.Join(lines, "\n"))
 }
@@ -176,16 +171,13 @@ func (t *target) list(ctx context.Context, from rollup.Counter, limit int) (foun
 		if from.Template != nil && from.Template != template {
 			continue
 		}
-		page := rollup.Page{Next: from.RollUp}
-		for first := true; (first || page.Next != "") && len(found) <= limit; first = false {
-			if page, err = t.store.RollUps(ctx, template, page.Next, limit+1); err != nil {
+		isFrom := func(f rollup.Found) bool { return f.Counter == from }
+		for next, more := from.RollUp, true; more && len(found) <= limit; more = next != "" {
+			page, err := t.store.RollUps(ctx, template, next, limit+1)
+			if err != nil {
 				return nil, false, err
 			}
-			for _, f := range page.Found {
-				if f.Counter != from {
-					found = append(found, f)
-				}
-			}
+			found, next = append(found, slices.DeleteFunc(page.Found, isFrom)...), page.Next
 		}
 		from = rollup.Counter{}
 	}

@@ -23,12 +23,15 @@ func main() {
 	os.Exit(status)
 }
 
-// interrupted is the exit status of a command that was stopped before it was done, as shells have
-// it for Ctrl-C.
-const interrupted = 130
+// Exit statuses other than 0 and 1.
+const (
+	unchecked   = 2   // of tally doctor, when nothing was wrong that it could check
+	interrupted = 130 // of a command that was stopped before it was done, as shells have it for Ctrl-C
+)
 
 func rootCommand() *cobra.Command {
 	root := newCommand("tally")
+	root.Args = nil // cobra names the commands that are like an unknown one
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version()
 	root.SetVersionTemplate("tally {{.Version}}\n")
@@ -44,14 +47,13 @@ func rootCommand() *cobra.Command {
 	add("On this machine", initCommand(), devCommand(), demoCommand(), functionsCommand(), versionCommand())
 	add("Counters", counterCommands()...)
 	add("Projects", deployCommand(), undeployCommand(), doctorCommand(), migrateCommand())
-	takeArguments(root)
 	return root
 }
 
 // run runs the command line and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := rootCommand()
-	root.SetArgs(negatives(root, args))
+	root.SetArgs(negativesLast(root, args))
 	stdout, stderr = &screen{raw: stdout, terminal: isTerminal(stdout)}, &screen{raw: stderr, terminal: isTerminal(stderr)}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -60,8 +62,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if ctx.Err() != nil {
 			return interrupted
 		}
-		if own, ok := errors.AsType[withStatus](err); ok {
-			return own.status
+		if errors.Is(err, errUnchecked) {
+			return unchecked
 		}
 		return 1
 	}

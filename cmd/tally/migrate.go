@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
@@ -24,7 +23,6 @@ func migrateCommand() *cobra.Command {
 // A migrationRun is one run of tally migrate firestore-counter.
 type migrationRun struct {
 	target
-	text           io.Writer // standard output unless that gets JSON
 	dryRun         bool
 	leaveUncounted bool
 	concurrency    int
@@ -69,10 +67,6 @@ func migrateExtensionCommand() *cobra.Command {
 			return errors.New("name the routes, in tally.yaml or by --routes: one for each kind of document that the extension counts in")
 		}
 		m.tellRoutes()
-		m.text = m.out
-		if m.json {
-			m.text = m.logs
-		}
 		began := time.Now()
 		err := m.migrate(ctx)
 		m.migrated.Billed, m.migrated.Seconds = meter.Counts(), time.Since(began).Seconds()

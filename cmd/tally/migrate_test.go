@@ -181,8 +181,8 @@ func TestMigrateChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	m := migrationRun{text: &out, concurrency: 2}
-	m.target = target{project: c.project, database: firestore.DefaultDatabaseID, routes: pagesRoute, client: c.client, store: store, folder: &appfolder.Folder{}, out: &out, logs: &logs}
+	m := migrationRun{concurrency: 2}
+	m.target = target{project: c.project, database: firestore.DefaultDatabaseID, routes: pagesRoute, client: c.client, store: store, folder: &appfolder.Folder{}, out: &out, text: &out, logs: &logs}
 	if err := m.configure(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -46,12 +46,8 @@ func here() (*appfolder.Folder, error) {
 	return f, err
 }
 
-// projectID is what a project's id looks like; some begin with a domain
-// (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
-var projectID = regexp.MustCompile(`^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
-
-// emulatorID is what an emulator takes.
-var emulatorID = regexp.MustCompile(`^[a-z0-9.:-]+$`)
+// projectID is what the ids of projects are made of, some of which begin with a domain.
+var projectID = regexp.MustCompile(`^[a-z0-9.:-]+$`)
 
 // projectOf returns the id of the project that a flag names, or else the environment or
 // .firebaserc, and where it is from; "" if none does.
@@ -64,15 +60,13 @@ func projectOf(flag string, folder *appfolder.Folder) (id, from string, err erro
 		id, err = folder.Project()
 		from = ".firebaserc"
 	}
-	form := projectID
-	if os.Getenv(firestorestore.EmulatorHost) != "" {
-		form = emulatorID
-	}
-	if err == nil && id != "" && !form.MatchString(id) {
+	if err == nil && id != "" && !projectID.MatchString(id) {
 		err = fmt.Errorf("%s: %q is no project id: want 6 to 30 lower-case letters, digits and hyphens, a letter first and no hyphen last", from, id)
 	}
 	return id, from, err
 }
+
+var errNoProject = errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
 
 // realProject returns the app's folder, and the id of the project that a flag of a command names
 // which works on what is deployed.
@@ -82,7 +76,7 @@ func realProject(flag string) (folder *appfolder.Folder, id string, err error) {
 	}
 	id, _, err = projectOf(flag, folder)
 	if err == nil && id == "" {
-		err = errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
+		err = errNoProject
 	}
 	return folder, id, err
 }
@@ -129,23 +123,16 @@ func devNote(ctx context.Context, addr, project string) (*firestore.Client, *fir
 	return client, client.Doc("dev/" + project), nil
 }
 
-// noteDev keeps the variables of the functions on the emulator until the returned function is
-// called.
-func noteDev(ctx context.Context, addr, project string, variables map[string]string) (forget func(), err error) {
+// noteDev keeps the variables of the functions on the emulator. They stay there when tally dev has
+// ended: devVariables asks whether it runs.
+func noteDev(ctx context.Context, addr, project string, variables map[string]string) error {
 	client, note, err := devNote(ctx, addr, project)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	noted, err := note.Set(ctx, variables)
-	if err != nil {
-		return nil, errors.Join(err, client.Close())
-	}
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_, _ = note.Delete(ctx, firestore.LastUpdateTime(noted.UpdateTime)) // it may be another's now, or the emulator's end
-		_ = client.Close()
-	}, nil
+	defer client.Close()
+	_, err = note.Set(ctx, variables)
+	return err
 }
 
 // devVariables returns the variables of the functions that tally dev runs on the emulator, nil if
@@ -168,7 +155,7 @@ func devVariables(ctx context.Context, addr, project string) (variables map[stri
 	}
 	alive, err := net.DialTimeout("tcp", variables[aliveAt], time.Second)
 	if err != nil {
-		return nil, nil // it was killed
+		return nil, nil // it has ended
 	}
 	return variables, alive.Close()
 }
@@ -176,68 +163,78 @@ func devVariables(ctx context.Context, addr, project string) (variables map[stri
 // assumed is where routes are from that nobody named, and that no functions have.
 const assumed = "assumed"
 
-// configure finds out how the functions are configured. The functions that run know: those of tally
-// dev on an emulator, and those that are deployed. Where none run, the flag, the environment or
-// tally.yaml say it.
+// configure finds out how the functions are configured, and whether the command may change anything
+// by their routes. The functions that run know: those of tally dev on an emulator, and those that
+// are deployed. Where none run, the flag, the environment or tally.yaml say it.
 func (t *target) configure(ctx context.Context) error {
-	variables := named(t.folder)
-	t.from = assumed
+	variables, explicit := named(t.folder), true
 	switch {
 	case t.routes != "":
-		variables["TALLY_ROUTES"], t.from, t.explicit = t.routes, "by --routes", true
+		variables["TALLY_ROUTES"], t.from = t.routes, "by --routes"
 	case os.Getenv("TALLY_ROUTES") != "":
-		t.from, t.explicit = "by TALLY_ROUTES", true
+		t.from = "by TALLY_ROUTES"
 	case t.folder.File != "":
-		t.from = "by " + t.folder.File
+		t.from, explicit = "by "+t.folder.File, false
+	default:
+		t.from, explicit = assumed, false
 	}
-	if err := t.load(variables); err != nil {
+	err := t.load(variables)
+	if err != nil {
 		return err
 	}
+	running, of, unread := t.running(ctx)
 	none := "no functions run for project " + t.project
-	running, of, err := t.running(ctx)
+	var differs error
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err != nil:
-		first, _, _ := strings.Cut(err.Error(), "\n")
-		t.unread = fmt.Errorf("nobody could ask %s for their routes: %s", of, first)
-		none = t.unread.Error()
+	case unread != nil:
+		first, _, _ := strings.Cut(unread.Error(), "\n")
+		unread = fmt.Errorf("nobody could ask %s for their routes: %s", of, first)
+		none = unread.Error()
 	case running != nil:
-		if err := t.compare(running, of); err != nil {
+		if differs, err = t.take(running, of, explicit); err != nil {
 			return err
 		}
 	}
 	t.database = cmp.Or(t.database, t.config.Databases[0])
 	if running != nil && !slices.Contains(t.config.Databases, t.database) {
-		t.differs = errors.Join(t.differs, fmt.Errorf("%s serve the database %s, not %s", of, strings.Join(t.config.Databases, ", "), t.database))
+		differs = errors.Join(differs, fmt.Errorf("%s serve the database %s, not %s", of, strings.Join(t.config.Databases, ", "), t.database))
 	}
 	switch {
 	case t.from == assumed:
 		fmt.Fprintf(t.logs, "routes, assumed, for there is no %s here or above, and %s: %s\n", appfolder.FileName, none, rollup.DefaultRoute)
-	case t.unread != nil:
+	case unread != nil:
 		fmt.Fprintln(t.logs, "tally: "+none)
+	}
+	switch {
+	case differs != nil:
+		t.forbidden = errors.Join(differs, fmt.Errorf("nothing was changed; tally deploy brings those of %s to a project, and a new tally dev takes them", appfolder.FileName))
+	case t.adds: // by wrong routes, no other document is taken for a counter's
+	case t.from == assumed:
+		t.forbidden = fmt.Errorf("nothing was changed, because the routes are assumed; tally init writes them into %s, and --routes names them", appfolder.FileName)
+	case unread != nil && !explicit:
+		t.forbidden = fmt.Errorf("%w; nothing was changed; --routes names them for sure", unread)
 	}
 	return nil
 }
 
-// compare takes the configuration of the functions that run, unless the command was told others. It
-// notes how these differ.
-func (t *target) compare(running map[string]string, of string) error {
+// take takes the configuration of the functions that run, unless the command was told others. It
+// returns how these differ.
+func (t *target) take(running map[string]string, of string, explicit bool) (differs, err error) {
 	wanted, from := t.config, t.from
 	if err := t.load(running); err != nil {
-		return fmt.Errorf("%s: %w", of, err)
+		return nil, fmt.Errorf("%s: %w", of, err)
 	}
 	t.from = "of " + of
 	if only := differing(wanted.Routes, t.config.Routes); from != assumed && only != nil {
-		only = slices.Insert(only, 0, fmt.Sprintf("the routes %s differ from those of %s:", from, of))
-		for _, line := range only {
-			t.differs = errors.Join(t.differs, errors.New(line))
-		}
-		if t.explicit {
+		title := fmt.Sprintf("the routes %s differ from those of %s:", from, of)
+		differs = errors.Join(errors.New(title), only)
+		if explicit {
 			t.config, t.from = wanted, from
 		}
 	}
-	return nil
+	return differs, nil
 }
 
 func (t *target) load(variables map[string]string) (err error) {
@@ -260,35 +257,19 @@ func (t *target) running(ctx context.Context) (variables map[string]string, of s
 	return variables, "the deployed functions", err
 }
 
-// differing returns the routes that only one of the two has, a line each.
-func differing(named, running rollup.Routes) (lines []string) {
+// differing returns an error that names the routes that only one of the two has, nil if there are
+// none.
+func differing(named, running rollup.Routes) (only error) {
 	here, there := strings.Split(named.String(), "\n"), strings.Split(running.String(), "\n")
 	for _, r := range here {
 		if !slices.Contains(there, r) {
-			lines = append(lines, "  only named:  "+r)
+			only = errors.Join(only, errors.New("  only named:  "+r))
 		}
 	}
 	for _, r := range there {
 		if !slices.Contains(here, r) {
-			lines = append(lines, "  only there:  "+r)
+			only = errors.Join(only, errors.New("  only there:  "+r))
 		}
 	}
-	return lines
-}
-
-// mayChange returns an error if the command may change nothing by its routes: if those that were
-// named are not those of the functions that run; and unless it only adds, if they may be wrong
-// ones, by which other documents would be taken for a counter's.
-func (t *target) mayChange() error {
-	switch {
-	case t.differs != nil:
-		return errors.Join(t.differs, fmt.Errorf("nothing was changed; tally deploy brings those of %s to a project, and a new tally dev takes them", appfolder.FileName))
-	case t.adds:
-		return nil
-	case t.from == assumed:
-		return fmt.Errorf("nothing was changed, because the routes are assumed; tally init writes them into %s, and --routes names them", appfolder.FileName)
-	case t.unread != nil && !t.explicit:
-		return fmt.Errorf("%w; nothing was changed; --routes names them for sure", t.unread)
-	}
-	return nil
+	return only
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -24,7 +25,7 @@ import (
 type stackFlags struct {
 	localstack.Options
 	lines lines
-	text  string // of the rules
+	rules string // which security rules there are, as tally dev says it
 }
 
 func (f *stackFlags) define(c *cobra.Command) {
@@ -70,6 +71,7 @@ func (f *stackFlags) configure(
 		if err := checkEmulator(ctx, host); err != nil {
 			return fmt.Errorf("%s=%s: %w; without the variable, an emulator is started", firestorestore.EmulatorHost, host, err)
 		}
+		f.rules = "those of the emulator"
 		return check(functions)
 	}
 	if err := check(functions, port{"firestore-port", f.FirestorePort, 1}); err != nil {
@@ -88,7 +90,7 @@ func (f *stackFlags) chooseRules(folder *appfolder.Folder) error {
 		}
 		f.Rules, from = d.Rules, folder.Firebase
 	}
-	f.DefaultRules, f.text = root.Rules, root.Rules
+	f.rules, f.RulesText = "Tally's own, built in; firebase.json or --rules name an app's", root.Rules
 	if f.Rules == "" {
 		return nil
 	}
@@ -96,19 +98,23 @@ func (f *stackFlags) chooseRules(folder *appfolder.Folder) error {
 	if err != nil {
 		return fmt.Errorf("%s: rules: %w", from, err)
 	}
-	f.text = string(text)
+	f.rules, f.RulesText = f.Rules, string(text)
 	return nil
 }
 
-// rules says which security rules there are.
-func (f *stackFlags) rules() string {
-	switch {
-	case f.Config.EmulatorHost != "":
-		return "those of the emulator"
-	case f.Rules == "":
-		return "Tally's own, built in; firebase.json or --rules name an app's"
-	default:
-		return f.Rules
+// fetchEmulator returns a function that downloads the emulator, on a machine that has none.
+func fetchEmulator(out io.Writer) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		var p *progress
+		jar, err := emulator.Download(ctx, func(done, total int64) {
+			if p == nil {
+				fmt.Fprintf(out, "tally: downloading Google's Firestore emulator, %d MB, once\n", total/1e6)
+				p = newProgress(out, "downloading MB", "MB", int(total/1e6))
+			}
+			p.at(int(done/1e6), int(total/1e6))
+		})
+		p.stop()
+		return jar, err
 	}
 }
 

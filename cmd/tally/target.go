@@ -19,6 +19,7 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
+	"golang.org/x/oauth2/google"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -29,7 +30,7 @@ type target struct {
 	// What the command says of itself.
 	makes   bool        // the counter need not exist
 	endless bool        // no timeout unless the flag says one
-	adds    bool        // it only adds, which is safe on assumed routes
+	adds    bool        // it only adds, which is safe on assumed routes too
 	reads   func() bool // as it was called, it changes nothing; nil: it does
 	dial    []grpc.DialOption
 	role    string // what the account needs
@@ -45,19 +46,18 @@ type target struct {
 
 	in        io.Reader
 	out, logs io.Writer
+	text      io.Writer   // out, or logs if out gets JSON
 	patience  *time.Timer // nil: without end
 	progress  *progress   // nil: nothing that takes long has begun
 	kept      string      // what is true if that is stopped, and how to go on
 
-	at       endpoints
-	folder   *appfolder.Folder
-	client   *firestore.Client
-	store    *firestorestore.Store // the engine's own view of the database
-	config   app.Config            // of the functions
-	from     string                // where its routes are from
-	explicit bool                  // the routes were named for this command
-	differs  error                 // how what was named differs from what the functions serve
-	unread   error                 // why nobody knows what the deployed functions serve
+	at        endpoints
+	folder    *appfolder.Folder
+	client    *firestore.Client
+	store     *firestorestore.Store // the engine's own view of the database
+	config    app.Config            // of the functions
+	from      string                // where its routes are from
+	forbidden error                 // why nothing may be changed by the routes; nil: it may
 }
 
 // Roles of Identity and Access Management.
@@ -81,6 +81,9 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 	c.Long = strings.TrimSpace(c.Long + "\n\nOn a project the credentials need the role " + role + ".")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t.in, t.out, t.logs, t.at = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr(), endpointsOf(c.Context())
+		if t.text = t.out; t.json {
+			t.text = t.logs
+		}
 		if t.timeout < 0 {
 			return fmt.Errorf("--timeout %v: want 0 or more", t.timeout)
 		}
@@ -89,12 +92,9 @@ func (t *target) command(c *cobra.Command, role string, run func(ctx context.Con
 		if err := t.open(ctx); err != nil {
 			return t.explain(err)
 		}
-		defer t.client.Close()
 		defer t.store.Close()
-		if role == user && (t.reads == nil || !t.reads()) {
-			if err := t.mayChange(); err != nil {
-				return err
-			}
+		if role == user && (t.reads == nil || !t.reads()) && t.forbidden != nil {
+			return t.forbidden
 		}
 		err := run(ctx, args)
 		t.stop()
@@ -143,11 +143,7 @@ func (t *target) report(done, total int) {
 	}
 }
 
-func (t *target) stop() {
-	if t.progress != nil {
-		t.progress.stop()
-	}
-}
+func (t *target) stop() { t.progress.stop() }
 
 // confirm asks whether to go on, unless --yes says so. The user may take time.
 func (t *target) confirm(ctx context.Context, format string, args ...any) error {
@@ -159,7 +155,7 @@ func (t *target) confirm(ctx context.Context, format string, args ...any) error 
 }
 
 // open finds out on which project, with which routes and on which database the command works, and
-// opens its clients.
+// opens it.
 func (t *target) open(ctx context.Context) (err error) {
 	if t.folder, err = here(); err != nil {
 		return err
@@ -177,37 +173,30 @@ func (t *target) open(ctx context.Context) (err error) {
 		}
 		t.project = cmp.Or(t.project, "demo-tally")
 	case t.project == "":
-		if err := t.connect(ctx, firestore.DetectProjectID); err != nil {
-			return err
+		credentials, err := google.FindDefaultCredentials(ctx)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errDial, err)
 		}
-		t.project = strings.Split(t.client.Doc("a/b").Path, "/")[1] // projects/{project}/databases/...
-		_ = t.client.Close()
+		if t.project = credentials.ProjectID; t.project == "" {
+			return errNoProject
+		}
 	case from == ".firebaserc":
 		fmt.Fprintf(t.logs, "tally: project %s, the default of .firebaserc\n", t.project)
 	}
 	if err := t.configure(ctx); err != nil {
 		return err
 	}
+	address := cmp.Or(host, t.at.firestore)
 	logger := slog.New(slog.NewTextHandler(t.logs, nil))
-	if t.store, err = firestorestore.Open(ctx, t.host(), t.project, t.database, logger, t.dial...); err != nil {
+	if t.store, err = firestorestore.Open(ctx, address, t.project, t.database, logger, t.dial...); err != nil {
 		return fmt.Errorf("%w: %w", errDial, err)
 	}
-	return t.connect(ctx, t.project)
+	t.client = t.store.Client()
+	return nil
 }
-
-// host returns the address of Firestore, "" if it is Google's own.
-func (t *target) host() string { return cmp.Or(os.Getenv(firestorestore.EmulatorHost), t.at.firestore) }
 
 // errDial is about a client that could not be opened.
 var errDial = errors.New("cannot reach Firestore")
-
-func (t *target) connect(ctx context.Context, project string) (err error) {
-	database := cmp.Or(t.database, firestore.DefaultDatabaseID)
-	if t.client, err = firestorestore.Dial(ctx, t.host(), project, database, t.dial...); err != nil {
-		err = fmt.Errorf("%w: %w", errDial, err)
-	}
-	return err
-}
 
 // explain adds the remedy to an error that has one.
 func (t *target) explain(err error) error {
@@ -219,8 +208,6 @@ func (t *target) explain(err error) error {
 		remedy = fmt.Sprintf("the account needs the role %s: gcloud projects add-iam-policy-binding %s --member=user:YOU --role=%s", t.role, t.project, t.role)
 	case code == codes.NotFound && strings.Contains(err.Error(), "database"):
 		remedy = fmt.Sprintf("gcloud firestore databases list --project=%s tells which databases there are, and --database names one", t.project)
-	case t.project == "" && strings.Contains(err.Error(), "detect projectID"):
-		remedy = "name the project by --project or GOOGLE_CLOUD_PROJECT"
 	case code == codes.Unauthenticated || errors.Is(err, errDial) && os.Getenv(firestorestore.EmulatorHost) == "": // nothing is sent before there are credentials
 		remedy = "gcloud auth application-default login provides credentials; FIRESTORE_EMULATOR_HOST=127.0.0.1:8080 chooses an emulator instead"
 	case errors.Is(err, shards.ErrNumShards):

@@ -196,8 +196,11 @@ func (p *progress) String() string {
 	return fmt.Sprintf("%d %s are done", p.done.Load(), p.unit)
 }
 
-// stop takes the line away.
+// stop takes the line away, if p is not nil.
 func (p *progress) stop() {
+	if p == nil {
+		return
+	}
 	p.screen.mu.Lock()
 	defer p.screen.mu.Unlock()
 	if p.redraw != nil {

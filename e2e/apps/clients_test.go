@@ -9,7 +9,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
-	"github.com/firestore-tally/tally/clients/snippets/test/likes"
+	"github.com/firestore-tally/tally/docs/test/likes"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/google/go-cmp/cmp"
@@ -36,8 +36,8 @@ func TestClientsPageGo(t *testing.T) {
 	if len(blocks) != 1 {
 		t.Fatalf("docs/clients.md has %d Go blocks, want 1", len(blocks))
 	}
-	if diff := cmp.Diff(page(t, "clients/snippets/test/likes/likes.go"), blocks[0][1]); diff != "" {
-		t.Errorf("Go in docs/clients.md (-clients/snippets/test/likes/likes.go +page):\n%s", diff)
+	if diff := cmp.Diff(page(t, "docs/test/likes/likes.go"), blocks[0][1]); diff != "" {
+		t.Errorf("Go in docs/clients.md (-docs/test/likes/likes.go +page):\n%s", diff)
 	}
 
 	if !strings.Contains(page(t, "docs/clients.md"), "`"+likesRoute+"`") {

@@ -144,7 +144,7 @@ func (g *Google) serviceV1(r *http.Request) (any, error) {
 		}},
 		Status: &run.ServiceStatus{Conditions: []*run.GoogleCloudRunV1Condition{{Type: "Ready", Status: "True"}}},
 	}
-	if r.Method == "PUT" {
+	if r.Method == http.MethodPut {
 		v1 = new(run.Service)
 		decoder := json.NewDecoder(r.Body)
 		decoder.DisallowUnknownFields()

@@ -85,7 +85,7 @@ func (a *App) load() (*service, error) {
 // OnWrite serves a Firestore document event, a CloudEvent over HTTP. It answers 2xx when the event
 // is done with, and 500 when it is to be delivered again.
 func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
-	ctx := withRequest(r.Context(), r.Header)
+	ctx := telemetry.Traced(r.Context(), r.Header)
 	s, err := a.setup()
 	if err != nil {
 		NewLogger(a.logs, slog.LevelInfo, "").ErrorContext(ctx, "misconfigured; no event is acknowledged", "event_id", r.Header.Get("Ce-Id"), "error", err)
@@ -95,7 +95,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	s.ending.RLock()
 	defer s.ending.RUnlock()
 	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end as soon as it is unlocked
-	ctx, span := s.telemetry.Start(ctx, "event", r.Header)
+	ctx, span := s.telemetry.Start(ctx, "event")
 	e := ended{began: time.Now()}
 	e.change, e.err = s.receive(r)
 	if e.err == nil {
@@ -141,27 +141,20 @@ func (s *service) receive(r *http.Request) (trigger.Change, error) {
 // the query parameter dry_run=true it only reports. It answers a scheduleReport as JSON, with
 // status 500 when anything failed, so that Scheduler retries.
 func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost && r.Method != http.MethodGet {
-		w.Header().Set("Allow", "GET, POST")
-		http.Error(w, "want GET or POST", http.StatusMethodNotAllowed)
+	text := cmp.Or(r.URL.Query().Get("dry_run"), "false")
+	dryRun, err := strconv.ParseBool(text)
+	if err != nil {
+		http.Error(w, fmt.Sprintf("dry_run=%q: want true or false", text), http.StatusBadRequest)
 		return
 	}
-	dryRun := false
-	if text := r.URL.Query().Get("dry_run"); text != "" {
-		var err error
-		if dryRun, err = strconv.ParseBool(text); err != nil {
-			http.Error(w, fmt.Sprintf("dry_run=%q: want true or false", text), http.StatusBadRequest)
-			return
-		}
-	}
-	ctx := withRequest(r.Context(), r.Header)
+	ctx := telemetry.Traced(r.Context(), r.Header)
 	var report scheduleReport
 	s, err := a.setup()
 	if err != nil {
 		NewLogger(a.logs, slog.LevelInfo, "").ErrorContext(ctx, "misconfigured", "error", err)
 		report.Errors = []string{err.Error()}
 	} else {
-		report = s.onSchedule(ctx, r.Header, dryRun)
+		report = s.onSchedule(ctx, dryRun)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if len(report.Errors) > 0 {

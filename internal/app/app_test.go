@@ -82,14 +82,6 @@ func TestMisconfigured(t *testing.T) {
 	}
 }
 
-func TestScheduleWantsGetOrPost(t *testing.T) {
-	w := httptest.NewRecorder()
-	New(environ(), &bytes.Buffer{}).OnSchedule(w, httptest.NewRequest(http.MethodDelete, "/", nil))
-	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, POST" {
-		t.Errorf("status %d, Allow %q", w.Code, w.Header().Get("Allow"))
-	}
-}
-
 func TestNotACloudEvent(t *testing.T) {
 	var log bytes.Buffer
 	w := httptest.NewRecorder()

@@ -70,7 +70,7 @@ func LoadConfig(environment map[string]string) (Config, error) {
 	var c Config
 	var problems []error
 	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	unread := make(map[string]bool) // fields that have no value
+	unread := make(map[string]bool) // variables whose values are not understood
 	if err := env.ParseWithOptions(&c, env.Options{Environment: environment}); err != nil {
 		var all env.AggregateError
 		if !errors.As(err, &all) {
@@ -78,9 +78,9 @@ func LoadConfig(environment map[string]string) (Config, error) {
 		}
 		for _, err := range all.Errors {
 			if parse, ok := errors.AsType[env.ParseError](err); ok {
-				unread[parse.Name] = true
 				field, _ := reflect.TypeFor[Config]().FieldByName(parse.Name)
 				name := field.Tag.Get("env")
+				unread[name] = true
 				err = fmt.Errorf("%s=%q: %w", name, environment[name], parse.Err)
 			}
 			problems = append(problems, err)
@@ -89,32 +89,24 @@ func LoadConfig(environment map[string]string) (Config, error) {
 	if c.Project == "" {
 		report("GOOGLE_CLOUD_PROJECT is not set; want the id of the project whose events the functions serve, as tally deploy sets it")
 	}
-	cadence, holdLimit := !unread["Cadence"], !unread["HoldLimit"]
-	if cadence && c.Cadence <= 0 {
-		report("TALLY_CADENCE=%v: want more than 0", c.Cadence)
+	check := func(holds bool, variable string, value any, want string) {
+		if !holds && !unread[variable] {
+			report("%s=%v: want %s", variable, value, want)
+		}
 	}
-	if !unread["Burst"] && c.Burst < 1 {
-		report("TALLY_BURST=%d: want at least 1", c.Burst)
-	}
-	switch longest := rollup.LongestCadence(c.HoldLimit); {
-	case !holdLimit:
-	case longest <= 0:
-		report("TALLY_HOLD_LIMIT=%v: want more than 5s, of which Firestore and redelivery take that much", c.HoldLimit)
-	case cadence && c.Cadence > longest:
+	check(c.Cadence > 0, "TALLY_CADENCE", c.Cadence, "more than 0")
+	check(c.Burst >= 1, "TALLY_BURST", c.Burst, "at least 1")
+	check(c.SchedulePeriod > 0, "TALLY_SCHEDULE_PERIOD", c.SchedulePeriod, "more than 0")
+	check(c.AuditReads > 0, "TALLY_AUDIT_READS_PER_TICK", c.AuditReads, "more than 0")
+	check(c.TelemetryInterval > 0, "OTEL_METRIC_EXPORT_INTERVAL", c.TelemetryInterval, "more than 0 milliseconds")
+	longest := rollup.LongestCadence(c.HoldLimit)
+	check(longest > 0, "TALLY_HOLD_LIMIT", c.HoldLimit, "more than 5s, of which Firestore and redelivery take that much")
+	if longest > 0 && c.Cadence > longest {
 		report("TALLY_CADENCE=%v: want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event, (limit - 5s) / 3; for a slower roll-up add \": every %v\" to the route",
 			c.Cadence, longest, c.HoldLimit, c.Cadence)
 	}
-	if !unread["SchedulePeriod"] && c.SchedulePeriod <= 0 {
-		report("TALLY_SCHEDULE_PERIOD=%v: want more than 0", c.SchedulePeriod)
-	}
-	if holdLimit && c.FunctionTimeout != 0 {
+	if !unread["TALLY_HOLD_LIMIT"] && c.FunctionTimeout != 0 {
 		problems = append(problems, c.CheckHoldLimit(time.Duration(c.FunctionTimeout)*time.Second))
-	}
-	if !unread["AuditReads"] && c.AuditReads <= 0 {
-		report("TALLY_AUDIT_READS_PER_TICK=%d: want more than 0", c.AuditReads)
-	}
-	if !unread["TelemetryInterval"] && c.TelemetryInterval <= 0 {
-		report("OTEL_METRIC_EXPORT_INTERVAL=%d: want more than 0 milliseconds", c.TelemetryInterval)
 	}
 	for i, id := range c.Databases {
 		id = strings.TrimSpace(id)

@@ -4,16 +4,13 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net/http"
 
-	"github.com/firestore-tally/tally/internal/telemetry"
 	"go.opentelemetry.io/otel/trace"
 )
 
 // NewLogger returns a logger that writes JSON lines with the keys that Cloud Logging takes apart
-// (https://cloud.google.com/logging/docs/structured-logging). A line of a request, that is one
-// whose context is of withRequest, names the request's trace, which Cloud Trace keeps in the
-// project.
+// (https://cloud.google.com/logging/docs/structured-logging). A line whose context has a trace names
+// it, which Cloud Trace keeps in the project.
 func NewLogger(w io.Writer, level slog.Level, project string) *slog.Logger {
 	return slog.New(traced{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: cloudKeys}), project})
 }
@@ -36,15 +33,6 @@ func cloudKeys(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// headerKey is the key of the header of the request that a context is of.
-type headerKey struct{}
-
-// withRequest returns a context of a request with the header. The header is parsed only for a line
-// that is logged: of most events none is.
-func withRequest(ctx context.Context, header http.Header) context.Context {
-	return context.WithValue(ctx, headerKey{}, header)
-}
-
 // traced adds the trace of a line's context to the line.
 type traced struct {
 	slog.Handler
@@ -52,14 +40,7 @@ type traced struct {
 }
 
 func (h traced) Handle(ctx context.Context, r slog.Record) error {
-	header, ok := ctx.Value(headerKey{}).(http.Header)
-	if !ok {
-		return h.Handler.Handle(ctx, r)
-	}
-	span := trace.SpanContextFromContext(ctx) // one of Tally's own, if it is recorded
-	if !span.IsSampled() {
-		span = telemetry.Parent(header)
-	}
+	span := trace.SpanContextFromContext(ctx)
 	if !span.IsValid() {
 		return h.Handler.Handle(ctx, r)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )
@@ -38,7 +39,7 @@ func TestTraceOfLines(t *testing.T) {
 		}
 		var log bytes.Buffer
 		logger := NewLogger(&log, slog.LevelInfo, test.project).With("event_id", "e1")
-		logger.InfoContext(withRequest(t.Context(), header), "text")
+		logger.InfoContext(telemetry.Traced(t.Context(), header), "text")
 		if diff := cmp.Diff(test.want, traceKeys(t, log.Bytes())); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}

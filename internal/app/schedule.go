@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -44,21 +43,20 @@ type databaseReport struct {
 // A tick is one call of RollUpOnSchedule.
 type tick struct {
 	*service
-	dryRun  bool
 	end     time.Time     // when to begin nothing more
 	reserve time.Duration // what is left then; see Config.TickTime
 
-	mu       sync.Mutex
-	report   scheduleReport
-	problems []error
+	mu     sync.Mutex
+	report scheduleReport
+	failed error // joins all errors
 }
 
-func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun bool) scheduleReport {
-	ctx, span := s.telemetry.Start(ctx, "tick", header)
+func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
+	ctx, span := s.telemetry.Start(ctx, "tick")
 	began := time.Now()
 	work, reserve := s.config.TickTime()
-	t := &tick{service: s, dryRun: dryRun, end: began.Add(work), reserve: reserve}
-	t.report = scheduleReport{DryRun: dryRun, Databases: make(map[string]*databaseReport)}
+	t := &tick{service: s, end: began.Add(work), reserve: reserve,
+		report: scheduleReport{DryRun: dryRun, Databases: make(map[string]*databaseReport)}}
 	for _, id := range s.config.Databases {
 		t.report.Databases[id] = new(databaseReport)
 	}
@@ -90,9 +88,9 @@ func (s *service) onSchedule(ctx context.Context, header http.Header, dryRun boo
 	t.report.Seconds = time.Since(began).Seconds()
 	s.logger.InfoContext(ctx, "audited", "report", t.report)
 	if !dryRun {
-		s.telemetry.Tick(ctx, len(t.problems) == 0)
+		s.telemetry.Tick(ctx, t.failed == nil)
 	}
-	telemetry.End(span, errors.Join(t.problems...))
+	telemetry.End(span, t.failed)
 	s.telemetry.FlushNow(ctx)
 	return t.report
 }
@@ -111,7 +109,7 @@ func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Cont
 	if err != nil {
 		t.logger.ErrorContext(ctx, "tick failed", "database", id, "error", err)
 		err = fmt.Errorf("database %s: %w", id, err)
-		t.problems = append(t.problems, err)
+		t.failed = errors.Join(t.failed, err)
 		t.report.Errors = append(t.report.Errors, err.Error())
 	}
 }
@@ -128,13 +126,13 @@ func (t *tick) options(d *database) rollup.AuditOptions {
 func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until time.Time) (err error) {
 	meter := billing.FromContext(ctx)
 	routes := t.config.Routes
-	if !t.dryRun {
+	if !t.report.DryRun {
 		routes = routes.Live()
 	}
 	o := t.options(d)
 	o.Until = until
 	o.MaxReads, o.Reads = t.config.AuditReads, func() int64 { return meter.Counts().Reads }
-	o.DryRun = t.dryRun
+	o.DryRun = t.report.DryRun
 	r.Report, err = rollup.Audit(ctx, d.store, routes, o)
 	return err
 }
@@ -142,12 +140,10 @@ func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until 
 // price fills in what follows from the rest.
 func (r *databaseReport) price() {
 	if r.Cycle > 0 {
-		cycle := r.Cycle.Seconds()
-		r.CycleSeconds = &cycle
+		r.CycleSeconds = new(r.Cycle.Seconds())
 	}
 	if r.Since > 0 {
 		const day = 24 * time.Hour
-		cost := r.Billed.Cost() * day.Seconds() / r.Since.Seconds()
-		r.DollarsPerDay = &cost
+		r.DollarsPerDay = new(r.Billed.Cost() * day.Seconds() / r.Since.Seconds())
 	}
 }

@@ -59,13 +59,11 @@ type Board struct {
 	queries []*feed                  // that find all roll-ups
 	begin   func(*feed) (end func()) // follows a feed until its end is called, or Run's context ends
 
-	mu        sync.Mutex
-	model     *model
-	looks     map[string]*look // by the path of the shards' collection
-	reads     int64            // that this board is billed
-	functions *Functions
-	trouble   error // of reading functions
-	broken    error // of the line
+	mu     sync.Mutex
+	model  *model
+	looks  map[string]*look // by the path of the shards' collection
+	reads  int64            // that this board is billed
+	broken error            // of the line
 }
 
 // leastWindow is the least time over which a rate is a mean: long enough that a counter that is
@@ -207,14 +205,6 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 // keepTime brings once a second up to date what changes with time.
 func (b *Board) keepTime(ctx context.Context) {
 	for ok := true; ok; ok = rest(ctx, time.Second) {
-		var functions *Functions
-		var trouble error
-		if b.options.Functions != nil {
-			f, err := b.options.Functions()
-			if functions = &f; err != nil {
-				trouble = fmt.Errorf("operations of the functions: %w", err)
-			}
-		}
 		now := time.Now()
 		broken := b.line.broken(now)
 		if broken != nil && b.broken == nil { // only this goroutine changes it
@@ -223,7 +213,7 @@ func (b *Board) keepTime(ctx context.Context) {
 			broken = b.broken
 		}
 		b.mu.Lock()
-		b.functions, b.trouble, b.broken = functions, trouble, broken
+		b.broken = broken
 		b.model.tick(b.line.serverTime(now))
 		b.forget(now)
 		b.mu.Unlock()

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -137,9 +138,16 @@ func (b *Board) figures(local time.Time) *state {
 	s := &state{
 		Columns: columns, Project: b.options.Project, Emulator: b.options.Emulator, Window: b.model.window.Seconds(),
 		Now: b.line.serverTime(local).UnixMicro(), Ready: true, Rates: b.model.rates, RollUps: b.model.rollUpRates,
-		Watching: billing.Counts{Reads: b.reads}, Functions: b.functions,
+		Watching: billing.Counts{Reads: b.reads},
 	}
-	problems := []error{b.broken, b.trouble}
+	problems := []error{b.broken}
+	if b.options.Functions != nil {
+		functions, err := b.options.Functions()
+		s.Functions = &functions
+		if err != nil {
+			problems = append(problems, fmt.Errorf("operations of the functions: %w", err))
+		}
+	}
 	for _, q := range b.queries {
 		s.Ready = s.Ready && !q.began.IsZero()
 		problems = append(problems, q.err)

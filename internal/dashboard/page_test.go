@@ -143,7 +143,7 @@ func TestForeign(t *testing.T) {
 		want             int
 	}{
 		{"/", "", "", http.StatusOK},
-		{"/page.js", "localhost:9000", "same-origin", http.StatusOK}, // by a port that was forwarded
+		{"/page/page.js", "localhost:9000", "same-origin", http.StatusOK}, // by a port that was forwarded
 		{"/", "[::1]:80", "", http.StatusOK},
 		{"/", "LOCALHOST", "cross-site", http.StatusOK}, // a link to it
 		{"/", "evil.example", "", http.StatusForbidden},

@@ -4,7 +4,6 @@ import (
 	"embed"
 	"encoding/json"
 	"html/template"
-	"io/fs"
 	"net"
 	"net/http"
 	"strings"
@@ -26,12 +25,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // handler serves the page and what it asks for.
 func (b *Board) handler() http.Handler {
-	files, err := fs.Sub(pageFiles, "page")
-	if err != nil {
-		panic(err) // not reached: the folder is in the binary
-	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /", http.FileServerFS(files))
+	mux.Handle("GET /page/", http.FileServerFS(pageFiles))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, b.show(view{Sort: "rate", Down: true}, time.Now()))
 	})

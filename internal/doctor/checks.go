@@ -73,11 +73,7 @@ func settings(kinds ...*deploy.Kind) func(*examination, context.Context) {
 		e.read(kinds...)
 		for _, s := range e.mend.Steps {
 			if slices.Contains(kinds, s.Of) {
-				text := s.Title
-				if len(s.Reasons) > 0 {
-					text += ": " + strings.Join(s.Reasons, "; ")
-				}
-				e.wrong([]deploy.Command{s.Command}, "%s", text)
+				e.wrong([]deploy.Command{s.Command}, "%v", s)
 			}
 		}
 	}
@@ -115,24 +111,19 @@ func problems(err error) []string {
 }
 
 func (e *examination) databases(context.Context) {
-	var remedy []deploy.Command
-	mend := ""
-	if e.described != nil { // of those that are left
-		var left []string
-		for _, d := range e.described.Databases {
-			left = append(left, d.ID)
-		}
-		remedy, mend = []deploy.Command{e.deploy("--prune")}, "; write databases: ["+strings.Join(left, ", ")+"] into tally.yaml"
-	}
 	for _, problem := range problems(e.noDatabase) {
-		e.wrong(remedy, "%s%s", problem, mend)
+		if e.described == nil {
+			e.wrong(nil, "%s", problem)
+		} else { // with those that are left
+			e.wrong([]deploy.Command{e.deploy("--prune")}, "%s; write databases without it into tally.yaml", problem)
+		}
 	}
 }
 
 func (e *examination) nothingElse(context.Context) {
 	e.read(deploy.Trigger, deploy.Job, deploy.Repository)
 	for _, s := range e.surplus {
-		e.wrong([]deploy.Command{s.Delete(e.Have.Project)}, "%s %s: %s", s.Noun, path.Base(s.Get("name")), s.Reason)
+		e.wrong([]deploy.Command{s.Command}, "%v", s)
 	}
 }
 

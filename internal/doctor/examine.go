@@ -10,7 +10,6 @@ import (
 
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
-	"google.golang.org/api/firebaserules/v1"
 )
 
 // A Verdict is the outcome of a check.
@@ -56,13 +55,12 @@ type Deployment struct {
 	AsOf time.Time // when it was read
 	Have *deploy.State
 
-	rules      *firebaserules.Service
 	config     app.Config // that all is judged by: of the function that was deployed last, else of another
 	invalid    error      // why no function's variables can be used; nil: they can
 	noDatabase error      // why some databases cannot
 	described  *deploy.Description
 	mend       deploy.Plan
-	surplus    []deploy.Surplus
+	surplus    []deploy.Step
 }
 
 // Examine makes all Checks at once, but for those whose names are skipped. What cannot be read

@@ -3,8 +3,11 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,29 +16,26 @@ import (
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
-	"google.golang.org/api/firebaserules/v1"
 	"google.golang.org/api/option"
 )
 
 // Read reads what is deployed in the project of an app, until ctx is done. The options are those of
-// Google's clients: of the one of the Rules API, and of all others. The error says why not even the
-// functions could be read; findings tell what else could not.
-func Read(ctx context.Context, project string, f *appfolder.Folder, apis, rulesAPI []option.ClientOption) (*Deployment, error) {
-	have, err := deploy.Read(ctx, project, apis...)
+// Google's clients. The error says why not even the functions could be read; findings tell what else
+// could not.
+func Read(ctx context.Context, project string, f *appfolder.Folder, o ...option.ClientOption) (*Deployment, error) {
+	have, err := deploy.Read(ctx, project, o...)
 	if err != nil {
 		return nil, err
 	}
 	if u := have.Unread[deploy.Function]; u != nil {
 		return nil, u
 	}
-	rules, err := firebaserules.NewService(ctx, rulesAPI...)
-	if err != nil {
-		return nil, deploy.ReadError(deploy.RulesAPI, project, "the rules", err)
-	}
-	d := &Deployment{AsOf: time.Now(), Have: have, rules: rules}
+	d := &Deployment{AsOf: time.Now(), Have: have}
 	if d.describe(f); d.described != nil {
 		have.ReadFor(ctx, d.described)
-		d.mend, d.surplus = d.described.Mend(have), d.described.Surplus(have)
+		d.mend = d.described.Mend(have)
+		lost, others := d.described.Surplus(have)
+		d.surplus = slices.Concat(lost.Steps, others.Steps)
 	}
 	return d, nil
 }
@@ -55,13 +55,9 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 	if len(databases) == 0 {
 		return
 	}
-	described, err := deploy.Describe(deploy.Options{Project: d.Have.Project, Region: cmp.Or(f.Settings.Region, d.Have.Region()), Databases: databases, Config: d.config, Env: env, Billing: cmp.Or(f.Settings.Billing, d.Have.Billing())}, d.Have.Number, "")
-	if err != nil {
-		d.invalid = err
-		return
-	}
-	described.Monitor(d.Have, f.Settings.AlertEmail)
-	d.described = described
+	d.described, d.invalid = deploy.Describe(deploy.Options{Project: d.Have.Project, Databases: databases, Config: d.config, Env: env,
+		Region: cmp.Or(f.Settings.Region, d.Have.Region()), Billing: cmp.Or(f.Settings.Billing, d.Have.Billing()),
+		AlertEmail: f.Settings.AlertEmail}, d.Have, "")
 }
 
 // What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z).
@@ -106,47 +102,58 @@ func (e *examination) measure(ctx context.Context, metric string) (sum float64) 
 	return sum
 }
 
+// A trialResult is what the Firebase Rules API says of a case.
+type trialResult struct {
+	State         string
+	FunctionCalls []any // for other documents
+}
+
 // try tries the rules of a database on the cases, and returns the result of each. It is an error if
 // no rules are deployed, of which deploy.NotFound tells.
-func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase) ([]*firebaserules.TestResult, error) {
-	release := "projects/" + d.Have.Project + "/releases/cloud.firestore"
+func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase) ([]trialResult, error) {
+	name := "v1/projects/" + d.Have.Project + "/releases/cloud.firestore"
 	if database != firestore.DefaultDatabaseID {
-		release += "/" + database
+		name += "/" + database
 	}
-	deployed, err := d.rules.Projects.Releases.Get(release).Context(ctx).Do()
+	var release struct{ RulesetName string }
+	err := d.Have.Call(ctx, deploy.RulesAPI, http.MethodGet, name, "", &release)
 	if err != nil || len(cases) == 0 {
 		return nil, err
 	}
-	suite := new(firebaserules.TestSuite)
+	var trials []object
 	for _, c := range cases {
-		suite.TestCases = append(suite.TestCases, c.trial(database, time.Now()))
+		trials = append(trials, c.trial(database, d.AsOf))
 	}
-	request := &firebaserules.TestRulesetRequest{TestSuite: suite}
-	answer, err := d.rules.Projects.Test(deployed.RulesetName, request).Context(ctx).Do()
+	suite, err := json.Marshal(object{"testSuite": object{"testCases": trials}})
 	if err != nil {
 		return nil, err
 	}
-	if len(answer.TestResults) != len(cases) {
-		return nil, fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
+	var answer struct{ TestResults []trialResult }
+	err = d.Have.Call(ctx, deploy.RulesAPI, http.MethodPost, "v1/"+release.RulesetName+":test", string(suite), &answer)
+	if err == nil && len(answer.TestResults) != len(cases) {
+		err = fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
 	}
-	return answer.TestResults, nil
+	return answer.TestResults, err
 }
 
-// trial returns the case as the Firebase Rules API takes it.
-func (c *RuleCase) trial(database string, now time.Time) *firebaserules.TestCase {
-	request := map[string]any{"method": c.Method, "path": "/databases/" + database + "/documents/" + c.Path, "time": now.UTC().Format(time.RFC3339Nano)}
-	if c.SignedIn {
-		request["auth"] = map[string]any{"uid": someID, "token": map[string]any{"sub": someID}}
+type object = map[string]any
+
+// trial returns the case as the Firebase Rules API takes it
+// (https://firebase.google.com/docs/reference/rules/rest/v1/projects/test#testcase).
+func (c *RuleCase) trial(database string, now time.Time) object {
+	request := object{
+		"method": c.Method, "path": "/databases/" + database + "/documents/" + c.Path, "time": now.UTC().Format(time.RFC3339Nano),
+		"auth": object{"uid": someID, "token": object{"sub": someID}},
 	}
 	if c.After != nil {
-		request["resource"] = map[string]any{"data": c.After}
+		request["resource"] = object{"data": c.After}
 	}
-	t := &firebaserules.TestCase{Request: request, Expectation: "DENY", PathEncoding: "PLAIN"}
+	trial := object{"request": request, "expectation": "DENY", "pathEncoding": "PLAIN"}
 	if c.Allow {
-		t.Expectation = "ALLOW"
+		trial["expectation"] = "ALLOW"
 	}
 	if c.Before != nil {
-		t.Resource = map[string]any{"data": c.Before}
+		trial["resource"] = object{"data": c.Before}
 	}
-	return t
+	return trial
 }

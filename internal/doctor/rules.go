@@ -10,17 +10,16 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A RuleCase is a request of a client that rules should allow or refuse. Rules are code, so cases
+// A RuleCase is a request of a user's client that rules should allow or refuse. Rules are code, so cases
 // are samples: that these are refused does not prove that no other is allowed.
 type RuleCase struct {
-	Check    string // name of the check that it is of
-	Says     string // the request in words, such as "update rollups/{counter}"
-	Path     string // below the database's root
-	Method   string // get, create, update or delete, as rules call them
-	SignedIn bool
-	Before   map[string]any // the document's fields; nil: it does not exist
-	After    map[string]any // what is written
-	Allow    bool
+	Check  string         // name of the check that it is of
+	Says   string         // the request in words, such as "update rollups/{counter}"
+	Path   string         // below the database's root
+	Method string         // get, create, update or delete, as rules call them
+	Before map[string]any // the document's fields; nil: it does not exist
+	After  map[string]any // what is written
+	Allow  bool
 }
 
 // someID replaces the captures of a path. Nothing of that name needs to exist.
@@ -29,35 +28,29 @@ const someID = "tally-doctor"
 // ruleCases returns the cases that matter to the routes.
 func ruleCases(routes rollup.Routes) []RuleCase {
 	var cases []RuleCase
-	// add adds a case for each of the methods, by a user and by nobody, on a document or to become
-	// another.
-	add := func(check, where, path string, document, other map[string]any, allow bool, methods ...string) {
+	// add adds a case for each of the methods, on a document or a part of it, to become another.
+	add := func(check, part string, at rollup.Path, document, other map[string]any, allow bool, methods ...string) {
+		where, path := spell(at)
 		for _, method := range methods {
-			for _, signedIn := range []bool{true, false} {
-				c := RuleCase{Check: check, Says: method + " " + where, Path: path, Method: method, SignedIn: signedIn, Allow: allow}
-				if !signedIn {
-					c.Says += ", not signed in"
-				}
-				if method != "create" {
-					c.Before = document
-				}
-				if method == "create" || method == "update" {
-					c.After = other
-				}
-				cases = append(cases, c)
+			c := RuleCase{Check: check, Says: method + " " + part + where, Path: path, Method: method, Allow: allow}
+			if method != "create" {
+				c.Before = document
 			}
+			if method == "create" || method == "update" {
+				c.After = other
+			}
+			cases = append(cases, c)
 		}
 	}
 	seen := make(map[string]bool)
 	for _, r := range routes {
-		if r == r.Template.Routes[0] {
-			rollUp, other := rollUpOf(r.Template, 1), rollUpOf(r.Template, 2)
-			switch where, path := spell(r.Template.Segments()); {
-			case r.Template.Existing: // what else clients do with it is the app's to say
-				add(rulesRollUps, "the totals of "+where, path, rollUp, other, false, "create", "update")
-			default:
-				add(rulesRollUps, where, path, rollUp, other, false, "create", "update", "delete")
-				add(rulesReadable, where, path, rollUp, nil, true, "get")
+		if t := r.Template; r == t.Routes[0] {
+			rollUp, other := rollUpOf(t, 1), rollUpOf(t, 2)
+			if t.Existing { // what else clients do with it is the app's to say
+				add(rulesRollUps, "the totals of ", t.Segments(), rollUp, other, false, "create", "update")
+			} else {
+				add(rulesRollUps, "", t.Segments(), rollUp, other, false, "create", "update", "delete")
+				add(rulesReadable, "", t.Segments(), rollUp, nil, true, "get")
 			}
 		}
 		pattern := r.Pattern()
@@ -66,19 +59,18 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 			for _, f := range r.Fields() {
 				shard[f] = 1
 			}
-			where, path := spell(pattern)
-			add(rulesShards, where, path, shard, nil, false, "delete")
+			add(rulesShards, "", pattern, shard, nil, false, "delete")
 		}
 		if parent := pattern[:len(pattern)-2]; len(parent) > 0 {
-			where, path := spell(slices.Concat(parent, []rollup.Segment{{Name: document.TokensCollection}, {Name: "token", Capture: true}}))
-			if !seen[where] { // routes may share a counter
-				seen[where] = true
-				add(rulesOwn, where, path, map[string]any{"amount": 1}, map[string]any{"amount": 2}, false, "get", "create", "update", "delete")
+			token := slices.Concat(parent, rollup.Path{{Name: document.TokensCollection}, {Name: "token", Capture: true}})
+			if !seen[token.String()] { // routes may share a counter
+				seen[token.String()] = true
+				add(rulesOwn, "", token, map[string]any{"amount": 1}, map[string]any{"amount": 2}, false, "get", "create", "update", "delete")
 			}
 		}
 	}
-	const cursor = document.AuditCollection + "/cursor"
-	add(rulesOwn, cursor, cursor, map[string]any{"path": 1}, map[string]any{"path": 2}, false, "get", "create", "update", "delete")
+	cursor := rollup.Path{{Name: document.AuditCollection}, {Name: "cursor"}}
+	add(rulesOwn, "", cursor, map[string]any{"path": 1}, map[string]any{"path": 2}, false, "get", "create", "update", "delete")
 	return cases
 }
 
@@ -129,7 +121,7 @@ func (e *examination) tryRules(ctx context.Context) {
 			switch c := cases[i]; {
 			case len(result.FunctionCalls) > 0: // for other documents, which a trial has none of
 				unsure = append(unsure, c.Says)
-			case result.State != "SUCCESS" && (c.SignedIn || !c.Allow): // an app may want its users to sign in
+			case result.State != "SUCCESS":
 				failed = append(failed, c.Says)
 			}
 		}

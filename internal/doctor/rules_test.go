@@ -109,9 +109,7 @@ func allowed(t *testing.T, client *firestore.Client, c RuleCase) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.SignedIn {
-		req.Header.Set("Authorization", "Bearer "+unsigned(someID))
-	}
+	req.Header.Set("Authorization", "Bearer "+unsigned(someID))
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

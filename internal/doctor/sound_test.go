@@ -71,12 +71,12 @@ func sound(t *testing.T, more ...string) *googletest.Google {
 		g.Put("projects/"+project+"/databases/"+id, &adminpb.Database{LocationId: "europe-west1",
 			Type: adminpb.Database_FIRESTORE_NATIVE, DatabaseEdition: adminpb.Database_STANDARD})
 	}
-	d, err := deploy.Describe(options(t, more...), googletest.Number, "")
+	nothing, _ := deploy.NewProject(project, nil, "")
+	nothing.Number = googletest.Number
+	d, err := deploy.Describe(options(t, more...), nothing, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nothing, _ := deploy.NewProject(project, nil, "")
-	d.Monitor(nothing, "")
 	g.Enable(d.APIs...)
 	for i := range d.Resources {
 		put(t, g, &d.Resources[i])
@@ -189,7 +189,7 @@ func condition(expression string) *expr.Expr {
 // examined reads the project and returns the names of the checks of each verdict but Well, by the
 // verdict, and the findings by name.
 func examined(ctx context.Context, g *googletest.Google) (map[Verdict]string, map[string]Finding, error) {
-	d, err := Read(ctx, project, &appfolder.Folder{}, g.REST(), g.REST())
+	d, err := Read(ctx, project, &appfolder.Folder{}, g.REST()...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -46,7 +46,7 @@ var unread = []struct {
 		mayDo + "run.viewer --condition=None", refuse("run", "GetIamPolicy")},
 	{"triggers", "triggers surplus", "", "the triggers: the account needs eventarc.triggers.list: The caller does not have permission",
 		mayDo + "eventarc.viewer --condition=None", refuse("eventarc", "")},
-	{"subscriptions", "triggers", "", "the subscriptions: the account needs pubsub.subscriptions.get: The caller does not have permission",
+	{"subscriptions", "triggers", "", "the subscriptions: the account needs pubsub.subscriptions.list: The caller does not have permission",
 		mayDo + "pubsub.viewer --condition=None", refuse("pubsub", "")},
 	{"jobs", "schedule surplus last-tick", "", "the jobs: the account needs cloudscheduler.locations.list, cloudscheduler.jobs.list: The caller does not have permission",
 		mayDo + "cloudscheduler.viewer --condition=None", refuse("cloudscheduler", "ListJobs")},
@@ -210,7 +210,7 @@ func TestUnreachable(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, "tcp", test.addr)
 		}
 		client := &http.Client{Transport: &http.Transport{DialTLSContext: dial}}
-		_, err := Read(test.ctx, project, &appfolder.Folder{}, []option.ClientOption{option.WithHTTPClient(client)}, nil)
+		_, err := Read(test.ctx, project, &appfolder.Folder{}, option.WithHTTPClient(client))
 		if err == nil || !strings.HasPrefix(err.Error(), "the project could not be read: "+test.want) {
 			t.Errorf("got %v, want %s", err, test.want)
 		}

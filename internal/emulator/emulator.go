@@ -33,10 +33,6 @@ const (
 	// pollEvery is how often a starting emulator is asked whether it is ready.
 	pollEvery = 20 * time.Millisecond
 
-	// portAttempts is how many free ports Start tries. Where freeport cannot hold one, another
-	// program may take it before Java listens on it.
-	portAttempts = 3
-
 	// mainClass is the entry point. Not every jar's manifest names it.
 	mainClass = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
 
@@ -90,9 +86,6 @@ func Start(ctx context.Context, o Options) (*Emulator, error) {
 			return nil, fmt.Errorf("emulator: rules file: %w", err)
 		}
 	}
-	if err := checkPort(o.Port); err != nil { // before all that is slow
-		return nil, err
-	}
 	java, err := findJava(ctx)
 	if err != nil {
 		return nil, err
@@ -101,18 +94,14 @@ func Start(ctx context.Context, o Options) (*Emulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	for attempt := 1; ; attempt++ {
-		e, err := launch(ctx, java, jar, o, string(rules))
-		if !errors.Is(err, errPortInUse) || o.Port != 0 || attempt == portAttempts {
-			return e, err
-		}
-	}
+	return launch(ctx, java, jar, o, string(rules))
 }
 
 // Addr returns host and port, as FIRESTORE_EMULATOR_HOST wants them: "127.0.0.1:port".
 func (e *Emulator) Addr() string { return e.addr }
 
-// Pid returns the process id of the emulator itself, the Java process.
+// Pid returns the process id of the emulator's guard, which leads a process group with the emulator
+// in it, or where there is no guard, that of the emulator.
 func (e *Emulator) Pid() int { return e.process.pid }
 
 // Done returns a channel that is closed when the emulator has ended, by Stop or by itself, and its
@@ -135,8 +124,6 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 		}
 		defer release()
 		port = held
-	} else if err := checkPort(port); err != nil {
-		return nil, err
 	}
 	addr := net.JoinHostPort(loopback, strconv.Itoa(port))
 	args := slices.Concat(javaOptions, []string{"-cp", jar, mainClass, "--host=" + loopback, "--port=" + strconv.Itoa(port)})
@@ -192,9 +179,6 @@ func awaitReady(ctx context.Context, p *process, addr string) error {
 	}
 }
 
-// errPortInUse is the reason of an end after which Start tries again.
-var errPortInUse = errors.New("is in use")
-
 var classVersion = regexp.MustCompile(`class file version (\d+)`)
 
 // diagnose returns the reason why an emulator that printed this ended before it was ready, and the
@@ -202,7 +186,7 @@ var classVersion = regexp.MustCompile(`class file version (\d+)`)
 func diagnose(output string, java javaRuntime, jar string, port int) error {
 	switch {
 	case strings.Contains(strings.ToLower(output), "address already in use"):
-		return fmt.Errorf("port %d %w: stop what listens there or choose another port", port, errPortInUse)
+		return fmt.Errorf("port %d is in use: stop what listens there or choose another port", port)
 	case strings.Contains(output, "UnsupportedClassVersionError"):
 		needed := supportedJava
 		if m := classVersion.FindStringSubmatch(output); m != nil {
@@ -218,13 +202,4 @@ func diagnose(output string, java javaRuntime, jar string, port int) error {
 		return errors.New("the rules file does not compile: correct it where the output says")
 	}
 	return errors.New("not started")
-}
-
-// checkPort returns an error if something listens on the port. Port 0 is any that is free.
-func checkPort(port int) error {
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
-	if err != nil {
-		return fmt.Errorf("emulator: port %d is not free: stop what listens there or choose another port (%w)", port, err)
-	}
-	return l.Close()
 }

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +11,10 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
+
+	"golang.org/x/text/collate"
+	"golang.org/x/text/language"
 )
 
 // pathVariable names a jar to use instead of any other. The Firebase CLI honours the same variable.
@@ -31,7 +34,7 @@ func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (
 		}
 		return path, nil
 	}
-	if root := cloudSDK(ctx); root != "" {
+	if root := cloudSDK(); root != "" {
 		jar := filepath.Join(root, "platform", "cloud-firestore-emulator", "cloud-firestore-emulator.jar")
 		if isFile(jar) {
 			return jar, nil
@@ -48,27 +51,19 @@ func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (
 	return fetch(ctx)
 }
 
-// cloudSDK returns the root directory of the Google Cloud CLI, "" if there is none.
-func cloudSDK(ctx context.Context) string {
+// cloudSDK returns the root directory of the Google Cloud CLI, "" if it is not known.
+func cloudSDK() string {
 	if root := os.Getenv("CLOUDSDK_ROOT_DIR"); root != "" {
 		return root
 	}
-	gcloud, err := exec.LookPath("gcloud")
+	gcloud, err := exec.LookPath("gcloud") // mostly a link to bin/gcloud below the root
 	if err != nil {
 		return ""
 	}
-	// Mostly it is a link to bin/gcloud below the root, whose script runs lib/gcloud.py.
-	if file, err := filepath.EvalSymlinks(gcloud); err == nil {
-		if root := filepath.Dir(filepath.Dir(file)); isFile(filepath.Join(root, "lib", "gcloud.py")) {
-			return root
-		}
+	if gcloud, err = filepath.EvalSymlinks(gcloud); err != nil {
+		return ""
 	}
-	// Some packages install a script or a launcher instead.
-	root, _, err := runTool(ctx, gcloud, "info", "--format=value(installation.sdk_root)")
-	if err != nil {
-		return "" // a gcloud that does not run has no emulator to offer
-	}
-	return strings.TrimSpace(root)
+	return filepath.Dir(filepath.Dir(gcloud))
 }
 
 // cacheDir returns the directory where the Firebase CLI keeps the emulators that it downloads, on
@@ -81,28 +76,14 @@ func cacheDir() (string, error) {
 	return filepath.Join(home, ".cache", "firebase", "emulators"), err
 }
 
-// jarName is how the Firebase CLI names an emulator.
-var jarName = regexp.MustCompile(`^cloud-firestore-emulator-v(\d+)\.(\d+)\.(\d+)\.jar$`)
-
-// newestJar returns the newest emulator in a directory, "" if there is none.
-func newestJar(dir string) (newest string) {
-	entries, _ := os.ReadDir(dir) // mostly there is none; one that cannot be read offers nothing
-	var latest []int
-	for _, entry := range entries {
-		m := jarName.FindStringSubmatch(entry.Name())
-		if m == nil {
-			continue
-		}
-		var version []int
-		for _, digits := range m[1:] {
-			n, _ := strconv.Atoi(digits) // digits only; one too large for an int counts as the largest
-			version = append(version, n)
-		}
-		if slices.Compare(version, latest) > 0 {
-			newest, latest = filepath.Join(dir, entry.Name()), version
-		}
+// newestJar returns the newest of the Firebase CLI's emulators in a directory, "" if there is none.
+func newestJar(dir string) string {
+	jars, _ := filepath.Glob(filepath.Join(dir, "cloud-firestore-emulator-v*.jar"))
+	if len(jars) == 0 {
+		return ""
 	}
-	return newest
+	byVersion := collate.New(language.Und, collate.Numeric) // 1.9 comes before 1.20
+	return slices.MaxFunc(jars, byVersion.CompareString)
 }
 
 func isFile(path string) bool {
@@ -145,37 +126,29 @@ func findJava(ctx context.Context) (javaRuntime, error) {
 
 var versionLine = regexp.MustCompile(`version "(?:1\.)?(\d+)`)
 
+// versionTimeout bounds the wait for a Java's version. It takes a fraction of a second, more on a
+// busy machine.
+const versionTimeout = time.Minute
+
 // javaVersion asks a Java for its version. The java of a macOS without Java exists, but fails.
 func javaVersion(ctx context.Context, path string) (int, error) {
-	_, out, err := runTool(ctx, path, "-version") // which Java prints as an error
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "-version")
+	cmd.WaitDelay = time.Second // for a killed script whose own children keep the output open
+	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return 0, fmt.Errorf("%s -version: %w\n%s", path, err, strings.TrimSpace(out))
+		return 0, fmt.Errorf("%s -version: %w\n%s", path, err, bytes.TrimSpace(out))
 	}
-	m := versionLine.FindStringSubmatch(out)
+	m := versionLine.FindSubmatch(out)
 	if m == nil {
 		return 0, fmt.Errorf("%s -version names no version: %q", path, out)
 	}
-	return strconv.Atoi(m[1])
+	return strconv.Atoi(string(m[1]))
 }
 
 // installJava is the remedy for a Java that is missing or too old.
 func installJava(version int) string {
 	return fmt.Sprintf("install Java %d or newer (Debian, Ubuntu: sudo apt-get install openjdk-%[1]d-jre-headless; "+
 		"macOS: brew install openjdk@%[1]d; or https://adoptium.net), and set JAVA_HOME if it is not on PATH", version)
-}
-
-// toolTimeout bounds the run of a program that only prints a fact: Java its version, gcloud its
-// root. They take a second or two, more on a busy machine.
-const toolTimeout = time.Minute
-
-// runTool runs a program and returns what it prints.
-func runTool(ctx context.Context, name string, args ...string) (stdout, stderr string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
-	defer cancel()
-	var out, errs strings.Builder
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.WaitDelay = time.Second // for a killed script whose own children keep the output open
-	err = cmd.Run()
-	return out.String(), errs.String(), err
 }

@@ -10,7 +10,7 @@ import (
 // A process is a running child. startProcess, in process_unix.go and process_other.go, starts one
 // and sees to its end when the parent dies.
 type process struct {
-	pid    int    // of the program itself, not of its guard
+	pid    int    // of the program's guard, which leads their process group; without one, its own
 	kill   func() // ends the program, soon; may be called at any time, more than once
 	output output
 

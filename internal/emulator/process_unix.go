@@ -3,13 +3,9 @@
 package emulator
 
 import (
-	"bufio"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 )
@@ -20,11 +16,10 @@ import (
 // closed, by Stop or by death; then it kills the program.
 //
 // The guard is the program's parent, so at no instant the program runs and nobody would end it, and
-// it reaps what it ends. The program's shell prints its process id, which it then becomes. The
-// guard keeps no copy of the output pipe: the end of the output tells that the program has ended by
-// itself.
+// it reaps what it ends. It keeps no copy of the output pipe: the end of the output tells that the
+// program has ended by itself.
 const guard = `
-/bin/sh -c 'echo $$; exec "$@"' program "$@" </dev/null &
+"$@" </dev/null &
 exec >/dev/null 2>&1
 read -r line
 kill -9 $!
@@ -52,20 +47,16 @@ func startProcess(name string, args ...string) (*process, error) {
 	}
 
 	p := &process{
+		pid:  cmd.Process.Pid,
 		kill: sync.OnceFunc(func() { lifeline.Close() }),
 		done: make(chan struct{}),
-	}
-	text := bufio.NewReader(printed)
-	line, err := text.ReadString('\n')
-	if err == nil {
-		p.pid, err = strconv.Atoi(strings.TrimSpace(line))
 	}
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
 		defer printed.Close()
-		_, _ = io.Copy(&p.output, text) // neither end fails, but by closing
-		p.kill()                        // the program has ended: so shall its guard
+		_, _ = io.Copy(&p.output, printed) // neither end fails, but by closing
+		p.kill()                           // the program has ended: so shall its guard
 	}()
 	go func() {
 		err := cmd.Wait()
@@ -76,9 +67,5 @@ func startProcess(name string, args ...string) (*process, error) {
 		<-drained
 		p.finish(err)
 	}()
-	if err != nil {
-		_ = p.stop()
-		return nil, fmt.Errorf("no process id from its guard: %w", err)
-	}
 	return p, nil
 }

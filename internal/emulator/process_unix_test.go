@@ -26,12 +26,12 @@ func childMain() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	guard, err := syscall.Getpgid(e.Pid())
+	java, err := programOf(e.Pid())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Println(e.Pid(), guard)
+	fmt.Println(java, e.Pid())
 	select {}
 }
 
@@ -72,13 +72,13 @@ func TestParentKilled(t *testing.T) {
 func TestEmulatorKilled(t *testing.T) {
 	t.Parallel()
 	e := start(t, Options{})
-	guard := guardOf(t, e.Pid())
-	kill(t, e.Pid())
+	java := program(t, e.process)
+	kill(t, java)
 	<-e.Done()
 	wantError(t, e.Stop(), "137") // 128 and the signal's number, as a shell reports it
 	wantError(t, e.Stop(), "137")
+	waitGone(t, java)
 	waitGone(t, e.Pid())
-	waitGone(t, guard)
 }
 
 func TestGuardKilled(t *testing.T) {
@@ -86,9 +86,10 @@ func TestGuardKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kill(t, guardOf(t, p.pid))
+	sleep := program(t, p)
+	kill(t, p.pid)
 	<-p.done
-	waitGone(t, p.pid)
+	waitGone(t, sleep)
 	wantError(t, p.stop(), "killed")
 }
 
@@ -97,11 +98,11 @@ func TestProcessLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard := guardOf(t, p.pid)
+	sleep := program(t, p)
 	if err := p.stop(); err != nil {
 		t.Error(err)
 	}
-	for _, pid := range []int{p.pid, guard} {
+	for _, pid := range []int{p.pid, sleep} {
 		// Not even a zombie: each is reaped by its own parent, whatever process 1 does.
 		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 			t.Errorf("process %d is left: %v", pid, err)
@@ -119,17 +120,35 @@ func TestProgramNotExecutable(t *testing.T) {
 	wantError(t, errors.New(p.output.quote()), "ermission denied")
 }
 
-// guardOf returns the guard of a program: the leader of its process group.
-func guardOf(t *testing.T, pid int) int {
+// program waits until a process has started its program, and returns its process id.
+func program(t *testing.T, p *process) int {
 	t.Helper()
-	guard, err := syscall.Getpgid(pid)
+	for t.Context().Err() == nil {
+		if pid, err := programOf(p.pid); err == nil {
+			return pid
+		}
+		select {
+		case <-p.done:
+			t.Fatalf("no program: %v%s", p.exit, p.output.quote())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return 0
+}
+
+// programOf returns the program of a guard: the other process of its group.
+func programOf(guard int) (int, error) {
+	out, err := exec.Command("ps", "-A", "-o", "pgid=,pid=").Output()
 	if err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
-	if guard == pid || guard == syscall.Getpgrp() {
-		t.Fatalf("process %d in group %d has no guard", pid, guard)
+	for line := range strings.Lines(string(out)) {
+		var group, pid int
+		if _, err := fmt.Sscan(line, &group, &pid); err == nil && group == guard && pid != guard {
+			return pid, nil
+		}
 	}
-	return guard
+	return 0, fmt.Errorf("guard %d has no program", guard)
 }
 
 func kill(t *testing.T, pid int) {

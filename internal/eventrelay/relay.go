@@ -30,11 +30,6 @@ import (
 // ErrClosed says that the Relay was closed before it could deliver.
 var ErrClosed = errors.New("eventrelay: closed")
 
-// maxBody is the largest request that ServeHTTP reads, in bytes. A Firestore document holds at most
-// 1 MiB; as protobuf that can be four times as much (an array of booleans), an update carries two,
-// and base64 adds a third.
-const maxBody = 16 << 20
-
 // maxInFlight is the most deliveries under way to one target at once: the highest request
 // concurrency of a Cloud Run instance. Others wait their turn, within their timeout.
 const maxInFlight = 1000
@@ -115,11 +110,10 @@ func New(o Options) *Relay {
 }
 
 // ServeHTTP accepts one event from the emulator, repairs it and answers 202 without waiting for its
-// delivery. It answers 400 to what is not a document event, or is above 16 MiB, and 503 once the
-// Relay is closed.
+// delivery. It answers 400 to what is not a document event, and 503 once the Relay is closed.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var e Event
-	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
+	body, err := io.ReadAll(req.Body)
 	if err == nil {
 		e, err = repair(req.Header, body)
 	}
@@ -137,14 +131,8 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // Deliver accepts an event and returns without waiting for its delivery. Whether an id has been
-// seen before does not matter: each call is an event of its own.
-//
-// It returns ErrClosed after Close, and another error if the event could never be delivered: an
-// attribute that CloudEvents requires is missing, or a header cannot be sent.
+// seen before does not matter: each call is an event of its own. It returns ErrClosed after Close.
 func (r *Relay) Deliver(e Event) error {
-	if err := e.check(); err != nil {
-		return err
-	}
 	m := &message{event: e, acknowledged: make(chan struct{})}
 	n := r.options.Faults.copies(e.ID())
 

@@ -40,6 +40,9 @@ type Store struct {
 	unindexed sync.Map // the routes that the log says to lack an index
 }
 
+// Client returns Firestore's SDK on the same connection.
+func (s *Store) Client() *firestore.Client { return s.client }
+
 // Close closes the connection.
 func (s *Store) Close() error { return s.client.Close() }
 

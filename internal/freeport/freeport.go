@@ -6,6 +6,6 @@
 // listen on it while it is held, if it allows addresses to be reused. Servers in Go, Java and
 // Node.js do.
 //
-// Only Linux can hold ports in this way. On another system a port can be lost before the server
-// listens on it, and whoever starts the server has to try another one then.
+// Only Linux can hold ports in this way. On another system another program can take a port before
+// the server listens on it.
 package freeport

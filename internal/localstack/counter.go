@@ -88,28 +88,22 @@ const retryPause = 200 * time.Millisecond
 func (c *Counter) Add(ctx context.Context) error {
 	for {
 		committed, err := c.Increment(ctx, 1)
-		if c.note(committed, err) {
+		c.mu.Lock()
+		switch {
+		case err == nil:
+			c.history.Acknowledged = append(c.history.Acknowledged, committed)
+		case errors.Is(err, shards.ErrInDoubt):
+			c.history.InDoubt++
+			err = nil
+		}
+		c.mu.Unlock()
+		if err == nil {
 			return nil
 		}
 		if cause := Sleep(ctx, retryPause); cause != nil {
 			return fmt.Errorf("%w: increments of counters/%s are refused: %w", cause, c.ID, err)
 		}
 	}
-}
-
-// note notes an increment, and reports whether it need not be sent again.
-func (c *Counter) note(committed time.Time, err error) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case err == nil:
-		c.history.Acknowledged = append(c.history.Acknowledged, committed)
-	case errors.Is(err, shards.ErrInDoubt):
-		c.history.InDoubt++
-	default:
-		return false
-	}
-	return true
 }
 
 // Await waits until a roll-up as of t or later is seen.
@@ -148,13 +142,13 @@ func (h History) last() RollUp {
 	return h.RollUps[len(h.RollUps)-1]
 }
 
-// lags returns, of each increment committed from one time until before another, how long after its
-// commit a roll-up was seen that covers it.
-func (h History) lags(from, until time.Time) []time.Duration {
+// lags returns, of each increment committed before a time, how long after its commit a roll-up was
+// seen that covers it.
+func (h History) lags(until time.Time) []time.Duration {
 	var lags []time.Duration
 	for _, committed := range h.Acknowledged {
 		n, _ := slices.BinarySearchFunc(h.RollUps, committed, func(r RollUp, t time.Time) int { return r.AsOf.Compare(t) })
-		if n < len(h.RollUps) && !committed.Before(from) && committed.Before(until) {
+		if n < len(h.RollUps) && committed.Before(until) {
 			lags = append(lags, h.RollUps[n].Seen.Sub(committed))
 		}
 	}

@@ -33,25 +33,24 @@ func (s *Stack) listenForEvents(ctx context.Context) error {
 		collections[pattern[len(pattern)-2].Name] = true
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var listeners, starting sync.WaitGroup
+	var listeners sync.WaitGroup
 	s.onStop(func() {
 		cancel()
 		listeners.Wait()
 	})
 	for _, client := range s.Clients {
 		for collection := range collections {
-			starting.Add(1)
+			starting, started := context.WithCancel(ctx)
 			listeners.Go(func() {
-				started := sync.OnceFunc(starting.Done)
 				defer started()
 				err := eventrelay.Listen(ctx, client, collection, started, s.deliverShard)
 				if ctx.Err() == nil {
 					s.Say("no more events: %v", err)
 				}
 			})
+			<-starting.Done()
 		}
 	}
-	starting.Wait()
 	return ctx.Err()
 }
 

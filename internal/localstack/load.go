@@ -36,20 +36,6 @@ const loneRounds = 3
 // Lone is how many increments are lone ones.
 func (l Load) Lone() int { return l.Counters * min(loneRounds, l.Increments/l.Counters) }
 
-// Seconds is how long the increments take at their rate.
-func (l Load) Seconds() float64 { return float64(l.Increments) / l.Rate }
-
-// idleAfter is how long after its last roll-up a counter is idle: it has been forgotten after two
-// cadences; half a cadence is for slow machines.
-func idleAfter(cadence time.Duration) time.Duration { return cadence * 5 / 2 }
-
-// Limit is how long the load may take: twice the time that its increments should take, the lone
-// increments' waits, and some for slow machines and the last roll-ups.
-func (l Load) Limit(cadence time.Duration) time.Duration {
-	load := time.Duration(l.Seconds() * float64(time.Second))
-	return 2*load + time.Duration(l.Lone())*idleAfter(cadence) + 10*cadence + 2*time.Minute
-}
-
 // A Result is what became of a load. tally demo --help explains its JSON form.
 type Result struct {
 	Increments   int              `json:"increments"`
@@ -59,8 +45,8 @@ type Result struct {
 	RolledUp     map[string]int64 `json:"rolled_up"`
 	Exact        bool             `json:"exact"`
 
-	Lag      Lag  `json:"lag_ms"`
-	QuietLag *Lag `json:"quiet_lag_ms,omitempty"` // of lone increments; nil: there were none
+	Lag      Lag `json:"lag_ms"`
+	QuietLag Lag `json:"quiet_lag_ms,omitzero"` // of lone increments; zero: there were none
 
 	Events      int   `json:"events"`
 	Redelivered int   `json:"redelivered"`
@@ -125,6 +111,13 @@ func (l Load) Run(ctx context.Context, s *Stack) (Result, error) {
 	return r.result(created, began, end), nil
 }
 
+// limited returns a context for one step. It ends when the step takes too long, even for a slow
+// machine.
+func (r *running) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := 10*r.stack.Config.Cadence + 2*time.Minute
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
+}
+
 func (r *running) create(ctx context.Context, fail func(error)) (usage, error) {
 	for n := range r.Counters {
 		id := fmt.Sprintf("demo-%0*d", len(strconv.Itoa(r.Counters)), n+1) // of one length, to be sorted
@@ -143,6 +136,8 @@ func (r *running) create(ctx context.Context, fail func(error)) (usage, error) {
 // settled waits until the roll-ups cover every increment and every event is acknowledged, and
 // returns what the stack was used for until then.
 func (r *running) settled(ctx context.Context) (usage, error) {
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
 	for _, c := range r.counters {
 		if err := c.covered(ctx); err != nil {
 			return usage{}, err
@@ -155,18 +150,19 @@ func (r *running) settled(ctx context.Context) (usage, error) {
 	return usage{time.Now(), r.stack.Relay.Stats(), billed}, err
 }
 
-// alone increments idle counters, one at a time.
+// alone increments idle counters, one at a time. A counter has been forgotten two cadences after its
+// last roll-up; half a cadence is for slow machines.
 func (r *running) alone(ctx context.Context) error {
+	idle := r.stack.Config.Cadence * 5 / 2
 	for n := range r.Lone() {
 		c := r.counters[n%len(r.counters)]
-		idle := c.History().last().Seen.Add(idleAfter(r.stack.Config.Cadence))
-		if err := Sleep(ctx, time.Until(idle)); err != nil {
+		if err := Sleep(ctx, time.Until(c.History().last().Seen.Add(idle))); err != nil {
 			return err
 		}
 		if err := r.increment(ctx, c); err != nil {
 			return err
 		}
-		if err := c.covered(ctx); err != nil {
+		if _, err := r.settled(ctx); err != nil {
 			return err
 		}
 	}
@@ -176,38 +172,27 @@ func (r *running) alone(ctx context.Context) error {
 // together makes the other increments at the rate.
 func (r *running) together(ctx context.Context) error {
 	limiter := rate.NewLimiter(rate.Limit(r.Rate), 1)
-	var turns atomic.Int64
-	others := int64(r.Increments - r.Lone())
 	clients, working := errgroup.WithContext(ctx)
-	client := func() error {
-		for turn := turns.Add(1) - 1; turn < others; turn = turns.Add(1) - 1 {
-			if r.Kill && turn == others/2 {
-				killed := r.stack.Process(0)
-				killed.Kill()
-				r.stack.Say("killed functions process %d; starting another", killed.Pid)
-				clients.Go(func() error { return r.stack.Restart(working, 0) })
-			}
-			if err := limiter.Wait(working); working.Err() != nil {
-				return nil // another client may say more of the cause
-			} else if err != nil {
-				return err
-			}
-			if err := r.increment(working, r.counters[int(turn)%len(r.counters)]); err != nil {
-				return err
-			}
+	clients.SetLimit(r.Clients)
+	others := r.Increments - r.Lone()
+	for turn := range others {
+		if r.Kill && turn == others/2 {
+			killed := r.stack.Process(0)
+			killed.Kill()
+			r.stack.Say("killed functions process %d; starting another", killed.Pid)
+			clients.Go(func() error { return r.stack.Restart(working, 0) })
 		}
-		return nil
+		if limiter.Wait(working) != nil {
+			break // the clients, or ctx, say why
+		}
+		clients.Go(func() error { return r.increment(working, r.counters[turn%len(r.counters)]) })
 	}
-	for range r.Clients {
-		clients.Go(client)
-	}
-	if err := clients.Wait(); err != nil {
-		return err
-	}
-	return context.Cause(ctx)
+	return cmp.Or(clients.Wait(), context.Cause(ctx))
 }
 
 func (r *running) increment(ctx context.Context, c *Counter) error {
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
 	if err := c.Add(ctx); err != nil {
 		return err
 	}
@@ -232,19 +217,15 @@ func (r *running) result(created usage, began time.Time, end usage) Result {
 	for _, c := range r.counters {
 		h := c.History()
 		result.compare(c.ID, h)
-		quiet = append(quiet, h.lags(created.at, began)...)
-		lags = append(lags, h.lags(created.at, end.at)...)
+		quiet = append(quiet, h.lags(began)...)
+		lags = append(lags, h.lags(end.at)...)
 		result.Seconds = max(result.Seconds, h.last().Seen.Sub(began).Seconds())
 		h.RollUps = slices.DeleteFunc(h.RollUps, func(r RollUp) bool { return r.Seen.Before(created.at) })
 		result.Seen += len(h.RollUps)
 		result.WritesPerSecond = max(result.WritesPerSecond, mostWithin(time.Second, h.RollUps))
 	}
 	result.Exact = len(result.Wrong) == 0
-	result.Lag = lagOf(lags)
-	if len(quiet) > 0 {
-		lag := lagOf(quiet)
-		result.QuietLag = &lag
-	}
+	result.Lag, result.QuietLag = lagOf(lags), lagOf(quiet)
 	return result
 }
 

@@ -37,15 +37,15 @@ func TestLags(t *testing.T) {
 		RollUps:      []RollUp{rollUp(0, 1, 2), rollUp(200, 210, 220), rollUp(800, 810, 850)},
 	}
 	for _, test := range []struct {
-		from, until int
-		want        []time.Duration
+		until int
+		want  []time.Duration
 	}{
-		{0, 1000, []time.Duration{20 * time.Millisecond, 120 * time.Millisecond, 600 * time.Millisecond}}, // nothing covers the last
-		{100, 200, []time.Duration{120 * time.Millisecond}},
-		{300, 1000, nil},
+		{1000, []time.Duration{20 * time.Millisecond, 120 * time.Millisecond, 600 * time.Millisecond}}, // nothing covers the last
+		{200, []time.Duration{120 * time.Millisecond}},
+		{100, nil},
 	} {
-		if d := cmp.Diff(test.want, h.lags(at(test.from), at(test.until))); d != "" {
-			t.Errorf("from %d until %d ms (-want +got):\n%s", test.from, test.until, d)
+		if d := cmp.Diff(test.want, h.lags(at(test.until))); d != "" {
+			t.Errorf("until %d ms (-want +got):\n%s", test.until, d)
 		}
 	}
 }
@@ -84,13 +84,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The limits must leave room for whatever cadence and hold limit the environment sets.
-func TestLimits(t *testing.T) {
-	l := Load{Counters: 20, Increments: 2000, Rate: 200}
-	const cadence = 15 * time.Second
-	if got, least := l.Limit(cadence), 20*time.Second+20*3*cadence*5/2+10*cadence; got < least {
-		t.Errorf("%+v may take %v, want at least %v", l, got, least)
-	}
+// The relay waits for an answer as long as events are held, whatever hold limit the environment sets.
+func TestAckDeadline(t *testing.T) {
 	for hold, want := range map[time.Duration]time.Duration{6 * time.Second: 10 * time.Second, 8 * time.Second: 10 * time.Second, 50 * time.Second: 52 * time.Second} {
 		if got := (app.Config{HoldLimit: hold}).AckDeadline(); got != want {
 			t.Errorf("the relay waits %v for an answer when events are held for %v, want %v", got, hold, want)

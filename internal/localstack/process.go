@@ -37,8 +37,7 @@ type Process struct {
 	Ended <-chan struct{} // closed when the process has ended
 
 	cmd    *exec.Cmd
-	life   io.Closer // the process ends when this is closed
-	reason error     // why it ended; valid once it has
+	reason error // why it ended; valid once it has
 }
 
 // readyWithin bounds the wait for a functions process. It takes a fraction of a second, or several
@@ -46,17 +45,16 @@ type Process struct {
 const readyWithin = 2 * time.Minute
 
 // StartProcess starts cmd, a functions process, and returns when its port comes from told. The
-// caller ends the process by Stop or Kill; the context bounds only the start.
+// caller ends the process by Kill; the context bounds only the start.
 func StartProcess(ctx context.Context, cmd *exec.Cmd, told <-chan int) (*Process, error) {
-	life, err := cmd.StdinPipe()
-	if err != nil {
+	if _, err := cmd.StdinPipe(); err != nil { // the process ends when this does, with its parent
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	ended := make(chan struct{})
-	p := &Process{Pid: cmd.Process.Pid, Ended: ended, cmd: cmd, life: life}
+	p := &Process{Pid: cmd.Process.Pid, Ended: ended, cmd: cmd}
 	go func() {
 		p.reason = cmd.Wait()
 		close(ended)
@@ -77,16 +75,6 @@ func StartProcess(ctx context.Context, cmd *exec.Cmd, told <-chan int) (*Process
 // URL returns the address of one of the functions.
 func (p *Process) URL(function string) string {
 	return "http://" + net.JoinHostPort(loopback, strconv.Itoa(p.Port)) + "/" + function
-}
-
-// Stop ends the process and waits for its end.
-func (p *Process) Stop() {
-	_ = p.life.Close()
-	select {
-	case <-p.Ended:
-	case <-time.After(5 * time.Second):
-		p.Kill()
-	}
 }
 
 // Kill ends the process as kill -9 does, and waits for its end.

@@ -45,8 +45,8 @@ type Options struct {
 	Processes     int
 	FunctionsPort int    // of the first process; the others follow. 0: any for each
 	FirestorePort int    // 0: any
-	Rules         string // path of their file; "": DefaultRules
-	DefaultRules  string
+	Rules         string // path of their file; "": RulesText goes into one
+	RulesText     string
 	Fetch         func(context.Context) (jar string, err error)
 	Faults        eventrelay.Faults
 
@@ -100,7 +100,7 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 	if s.Addr = o.Config.EmulatorHost; s.Addr == "" {
 		if s.Rules == "" {
 			s.Rules = filepath.Join(s.dir, "firestore.rules")
-			if err := os.WriteFile(s.Rules, []byte(s.DefaultRules), 0o600); err != nil {
+			if err := os.WriteFile(s.Rules, []byte(s.RulesText), 0o600); err != nil {
 				return nil, err
 			}
 		}
@@ -126,7 +126,7 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 		if err := s.Restart(ctx, n); err != nil {
 			return nil, err
 		}
-		s.onStop(func() { s.Process(n).Stop() })
+		s.onStop(func() { s.Process(n).Kill() })
 	}
 	if s.Emulator == nil {
 		return s, s.listenForEvents(ctx)
@@ -173,7 +173,7 @@ func (s *Stack) Restart(ctx context.Context, n int) error {
 	if port != 0 {
 		port += n
 	}
-	output := framework.NewListener(nil)
+	output := framework.NewListener()
 	cmd := s.Command(port)
 	usage := filepath.Join(s.dir, "usage-"+rand.Text()) // of this process; a process that got no request has none
 	for name, value := range s.Environment {

@@ -8,7 +8,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 )
 
-// recipes are the blocks of the recipes in docs/recipes.md, by heading. clients/snippets/recipes.test.mjs
+// recipes are the blocks of the recipes in docs/recipes.md, by heading. docs/test/recipes.test.mjs
 // runs the page's code under them.
 var recipes = map[string]blockTest{
 	"Likes and comments in a post": {
@@ -112,7 +112,7 @@ func TestRecipes(t *testing.T) {
 		}
 		for _, block := range found {
 			switch {
-			case strings.HasPrefix(block, "import "): // clients/snippets/recipes.test.mjs runs it
+			case strings.HasPrefix(block, "import "): // docs/test/recipes.test.mjs runs it
 			case !strings.HasPrefix(block, "match ") || code[heading] != "":
 				t.Errorf("code under %q that is not tested:\n%s", heading, block)
 			default:

@@ -48,9 +48,8 @@ const Endpoint = "telemetry.googleapis.com:443"
 // delivered again. The server answers in milliseconds when it does.
 const startLimit = 2 * time.Second
 
-// Start returns a Telemetry that exports to the destination; nil when that is Off. Project is where
-// Google Cloud keeps it; empty, the one that the process runs in. Nothing is sent yet. It fails
-// when that is not ready within two seconds.
+// Start returns a Telemetry that exports to the destination; nil when that is Off. Google Cloud
+// keeps it in the project. Nothing is sent yet. It fails when that is not ready within two seconds.
 func Start(d Destination, project string, every time.Duration, billed func() (reads, writes, deletes int64), logger *slog.Logger) (*Telemetry, error) {
 	if d == Off {
 		return nil, nil
@@ -110,26 +109,13 @@ func dial(endpoint string, transport credentials.TransportCredentials, perCall c
 // newResource says what process the telemetry is of. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
 // have the last word.
 func newResource(ctx context.Context, project string, detectors ...resource.Detector) (*resource.Resource, error) {
-	attributes := []attribute.KeyValue{
-		attribute.String("service.name", cmp.Or(os.Getenv("K_SERVICE"), "tally")),
-		// Two processes must not write one time series.
-		attribute.String("service.instance.id", rand.Text()),
-	}
-	detected, err := resource.New(ctx, resource.WithDetectors(detectors...))
-	if err != nil {
-		return nil, err
-	}
-	if project == "" {
-		if id, ok := detected.Set().Value("cloud.account.id"); ok {
-			project = id.AsString()
-		}
-	}
-	if project != "" {
-		attributes = append(attributes, attribute.String("gcp.project_id", project)) // the Telemetry API wants it
-	}
-	described, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(attributes...), resource.WithFromEnv())
-	if err != nil {
-		return nil, err
-	}
-	return resource.Merge(detected, described)
+	return resource.New(ctx,
+		resource.WithTelemetrySDK(),
+		resource.WithDetectors(detectors...),
+		resource.WithAttributes(
+			attribute.String("service.name", cmp.Or(os.Getenv("K_SERVICE"), "tally")),
+			attribute.String("service.instance.id", rand.Text()), // two processes must not write one time series
+			attribute.String("gcp.project_id", project),          // the Telemetry API wants it
+		),
+		resource.WithFromEnv())
 }

@@ -13,13 +13,18 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Start starts the span of a request, as a child of the trace that the request's header names. Off,
-// it returns ctx and a span that is not recorded.
-func (t *Telemetry) Start(ctx context.Context, name string, header http.Header) (context.Context, trace.Span) {
+// Traced returns a context of the trace that a request's header names, in W3C's traceparent; ctx if
+// it names none.
+func Traced(ctx context.Context, header http.Header) context.Context {
+	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(header))
+}
+
+// Start starts the span of a request, as a child of the context's trace. Off, it returns ctx and a
+// span that is not recorded.
+func (t *Telemetry) Start(ctx context.Context, name string) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, trace.SpanFromContext(ctx)
 	}
-	ctx = trace.ContextWithRemoteSpanContext(ctx, Parent(header))
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
 }
 
@@ -29,13 +34,6 @@ func End(span trace.Span, err error) {
 		span.SetStatus(codes.Error, err.Error())
 	}
 	span.End()
-}
-
-// Parent returns the span that a request's header names as its parent, in W3C's traceparent; an
-// invalid one if there is none.
-func Parent(header http.Header) trace.SpanContext {
-	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(header))
-	return trace.SpanContextFromContext(ctx)
 }
 
 // Calling returns what records calls of Firestore, for rollup.Options: their failures, by the class

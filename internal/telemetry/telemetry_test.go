@@ -23,6 +23,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // An exporter keeps what it is given.
@@ -231,7 +232,7 @@ func TestFlush(t *testing.T) {
 				t.Errorf("%s: %d exports so far, want %d", what, metrics.exports, want)
 			}
 		}
-		_, span := telemetry.Start(t.Context(), "tick", nil)
+		_, span := telemetry.Start(t.Context(), "tick")
 		End(span, errors.New("failed"))
 		flush("at first", 1)
 		if got := spans.GetSpans(); len(got) != 1 || got[0].Status.Description != "failed" {
@@ -264,12 +265,12 @@ func TestSpans(t *testing.T) {
 	options := rollup.Options{Cadence: time.Second, Timeout: time.Second, Logger: slog.New(slog.DiscardHandler), Calling: telemetry.Calling(true, nil)}
 	c := rollup.NewCoalescer(new(memstore.Store), options)
 	header := http.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
-	ctx, event := telemetry.Start(t.Context(), "event", header)
+	ctx, event := telemetry.Start(Traced(t.Context(), header), "event")
 	if _, err := c.Changed(ctx, likes, rollup.Event{ID: "e"}); err != nil {
 		t.Fatal(err)
 	}
 	event.End()
-	ctx, tick := telemetry.Start(t.Context(), "tick", header)
+	ctx, tick := telemetry.Start(Traced(t.Context(), header), "tick")
 	options.Calling = telemetry.Calling(false, nil)
 	var store memstore.Store
 	store.Put("counters/likes/shards/0", map[string]any{"count": int64(1)})
@@ -277,7 +278,7 @@ func TestSpans(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	tick.End()
-	_, unsampled := telemetry.Start(t.Context(), "event", http.Header{"Traceparent": {"00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}})
+	_, unsampled := telemetry.Start(Traced(t.Context(), http.Header{"Traceparent": {"00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}}), "event")
 	unsampled.End()
 	telemetry.FlushNow(t.Context())
 
@@ -298,20 +299,20 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-func TestParent(t *testing.T) {
-	const trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+func TestTraced(t *testing.T) {
+	const id, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	for _, test := range []struct {
 		name, header, value string
 		want                string // trace, span, sampled
 	}{
-		{"W3C, sampled", "Traceparent", "00-" + trace + "-" + span + "-01", trace + " " + span + " true"},
-		{"W3C, not sampled", "Traceparent", "00-" + trace + "-" + span + "-00", trace + " " + span + " false"},
-		{"no parent", "Traceparent", "00-" + trace + "-0000000000000000-01", ""},
-		{"malformed", "Traceparent", trace + "/" + span, ""},
+		{"W3C, sampled", "Traceparent", "00-" + id + "-" + span + "-01", id + " " + span + " true"},
+		{"W3C, not sampled", "Traceparent", "00-" + id + "-" + span + "-00", id + " " + span + " false"},
+		{"no parent", "Traceparent", "00-" + id + "-0000000000000000-01", ""},
+		{"malformed", "Traceparent", id + "/" + span, ""},
 		{"none", "X", "", ""},
 	} {
 		got := ""
-		if s := Parent(http.Header{test.header: {test.value}}); s.IsValid() {
+		if s := trace.SpanContextFromContext(Traced(t.Context(), http.Header{test.header: {test.value}})); s.IsValid() {
 			got = fmt.Sprint(s.TraceID(), " ", s.SpanID(), " ", s.IsSampled())
 		}
 		if got != test.want {
@@ -333,7 +334,7 @@ func TestOff(t *testing.T) {
 	telemetry.Audited(t.Context(), rollup.Report{})
 	telemetry.Flush(t.Context())
 	telemetry.FlushNow(t.Context())
-	ctx, span := telemetry.Start(t.Context(), "event", nil)
+	ctx, span := telemetry.Start(t.Context(), "event")
 	if End(span, nil); ctx != t.Context() || span.IsRecording() {
 		t.Error("a span of its own")
 	}

@@ -86,11 +86,11 @@ func TestKillEmulator(t *testing.T) {
 		return
 	}
 	e := emulatortest.Emulator(t)
-	java, err := os.FindProcess(e.Pid())
+	guard, err := os.FindProcess(e.Pid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := java.Kill(); err != nil {
+	if err := guard.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	<-e.Done()

@@ -14,10 +14,10 @@ import { Firestore } from '@google-cloud/firestore';
 import { SDK_VERSION, deleteApp, initializeApp } from 'firebase/app';
 import { connectFirestoreEmulator, getFirestore, setLogLevel } from 'firebase/firestore';
 import { chromium } from 'playwright-core';
-import { startStack, until } from '../../web/e2e/stack.mjs';
+import { startStack, until } from '../../clients/web/e2e/stack.mjs';
 
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
-const read = (name) => readFile(at(`../../../docs/${name}`), 'utf8');
+const read = (name) => readFile(at(`../${name}`), 'utf8');
 const [page, migration, rules, readme] = await Promise.all(['clients.md', 'migrate.md', 'recipes.md', '../README.md'].map(read));
 
 /** The route of a sample, from the page's table. */
@@ -59,10 +59,10 @@ async function run(t, code, commands) {
   const env = { ...process.env, FIRESTORE_EMULATOR_HOST: `${stack.host}:${stack.port}`, GOOGLE_CLOUD_PROJECT: stack.project, PYTHONPATH: dir };
   for (const [program, ...args] of commands(dir)) await promisify(execFile)(program, args, { env, signal: t.signal });
 }
-const python = (t, story, code = {}) => run(t, code, () => [[at('../python/.venv/bin/python'), at(`${story}.py`)]]);
+const python = (t, story, code = {}) => run(t, code, () => [[at('.venv/bin/python'), at(`${story}.py`)]]);
 const java = (t, story, code = {}) =>
   run(t, code, (dir) => {
-    const path = [dir, at('../java/target/dependency/*')].join(delimiter);
+    const path = [dir, at('target/dependency/*')].join(delimiter);
     return [
       ['javac', '-cp', path, '-d', dir, at(`${story}.java`), ...Object.keys(code).map((name) => join(dir, name))],
       ['java', '-cp', path, story],
@@ -88,7 +88,7 @@ before(async () => {
   const dir = await mkdtemp(join(tmpdir(), 'tally-snippets-'));
   const blocks = ['Likes as documents', "Totals in the app's own documents"].map((heading) => block(heading, 'js', '', rules));
   const place = 'match /rollups/{counter}';
-  const shipped = await readFile(at('../../../firestore.rules'), 'utf8');
+  const shipped = await readFile(at('../../firestore.rules'), 'utf8');
   await writeFile(join(dir, 'firestore.rules'), shipped.replace(place, `${blocks.join('\n')}\n${place}`));
   try {
     stack = await startStack({ env: { TALLY_ROUTES: [...routes].join('; ') }, flags: ['--rules', join(dir, 'firestore.rules')] });
@@ -257,7 +257,7 @@ async function browser(t) {
   t.after(() => browser.close());
   const page = await browser.newPage();
   await page.route(`${cdn}/*`, (route) =>
-    route.fulfill({ path: at(`../node_modules/firebase/${basename(route.request().url())}`) }),
+    route.fulfill({ path: at(`node_modules/firebase/${basename(route.request().url())}`) }),
   );
   await page.goto(`http://127.0.0.1:${server.address().port}/`);
   await page.addScriptTag({ type: 'module', content: await readFile(at('sample.mjs'), 'utf8') });

@@ -22,10 +22,10 @@ import {
   setLogLevel,
   updateDoc,
 } from 'firebase/firestore';
-import { startStack, until } from '../../web/e2e/stack.mjs';
+import { startStack, until } from '../../clients/web/e2e/stack.mjs';
 import { startLine } from './line.mjs';
 
-const read = (path) => readFile(new URL(`../../../${path}`, import.meta.url), 'utf8');
+const read = (path) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
 const [page, rulesFile] = await Promise.all(['docs/recipes.md', 'firestore.rules'].map(read));
 
 /** The blocks of code in a text; those of the language '' are routes. */
