@@ -10,9 +10,6 @@ import (
 // own are the documents that Tally keeps for itself.
 var own = Path{{Name: document.AuditCollection}, {Name: "id", Capture: true}}
 
-// counterFields are the fields that a counter's own document has for clients and rules.
-var counterFields = []string{"num_shards", "numShards", "once_per_user", document.FrozenField}
-
 // problems are what is wrong with routes.
 type problems []error
 
@@ -72,7 +69,7 @@ func (r *Route) conflict(other *Route, p *problems) {
 		return
 	}
 	for _, t := range r.Totals {
-		if slices.Contains(counterFields, t.Name) {
+		if slices.Contains(document.CounterFields, t.Name) {
 			p.add(r, "the total %q has the name of a field by which the counter's own document %s tells clients and rules about its shards; name it otherwise with \"as\"",
 				t.Name, r.template)
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/firestore-tally/tally/internal/document"
 )
@@ -175,7 +174,7 @@ func checkField(name string) error {
 	if strings.ContainsAny(name, ".`[]*~/()") {
 		return fmt.Errorf("the field %q: name a top-level field, without any of . ` [ ] * ~ / ( ); or count()", name)
 	}
-	if err := CheckID(name); err != nil {
+	if err := document.CheckID(name); err != nil {
 		return fmt.Errorf("a field's name %w", err)
 	}
 	return nil
@@ -234,7 +233,7 @@ func parsePath(path string) (Path, error) {
 			}
 			s = Segment{Name: name, Capture: true}
 		}
-		if err := CheckID(s.Name); err != nil {
+		if err := document.CheckID(s.Name); err != nil {
 			return nil, fmt.Errorf("%q: segment %d %w", path, len(segments)+1, err)
 		}
 		segments = append(segments, s)
@@ -243,26 +242,4 @@ func parsePath(path string) (Path, error) {
 		return nil, fmt.Errorf("%q names a collection; a document's path has an even number of segments, and this has %d", path, len(segments))
 	}
 	return segments, nil
-}
-
-// maxIDBytes is Firestore's limit on a document id and on a field name
-// (https://cloud.google.com/firestore/quotas).
-const maxIDBytes = 1500
-
-// CheckID checks an id by Firestore's constraints on ids and field names. What is wrong with an id
-// is said as of a subject: "is empty".
-func CheckID(id string) error {
-	switch {
-	case id == "":
-		return errors.New("is empty")
-	case id == "." || id == "..":
-		return fmt.Errorf("is %q, which Firestore does not allow", id)
-	case len(id) >= 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__"):
-		return fmt.Errorf("is %q, and Firestore reserves names that begin and end with two underscores", id)
-	case len(id) > maxIDBytes:
-		return fmt.Errorf("is longer than %d bytes, Firestore's limit", maxIDBytes)
-	case !utf8.ValidString(id):
-		return fmt.Errorf("is %q, which is not valid UTF-8", id)
-	}
-	return nil
 }

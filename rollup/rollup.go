@@ -171,13 +171,9 @@ func (r *roller) nameMalformed(ctx context.Context, l *look) {
 		return
 	}
 	log := r.Logger.With("counter", l.counter.RollUp, "event_id", l.eventID, "count", l.totals.Malformed)
-	malformed, err := l.snapshot.Malformed(ctx, maxNamed)
+	named, err := l.snapshot.Malformed(ctx, maxNamed)
 	if err != nil { // the sum is valid all the same
 		log = log.With("error", err)
-	}
-	named := make([]string, len(malformed))
-	for i, m := range malformed {
-		named[i] = fmt.Sprintf("%s: %s %s", m.Shard, m.Field, m.Reason)
 	}
 	log.WarnContext(ctx, "shards left out of the sum", "shards", named)
 }

@@ -1,6 +1,8 @@
 package rollup
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -27,12 +29,15 @@ func (s Segment) String() string {
 type Path []Segment
 
 // String returns the path as a route spells it.
-func (p Path) String() string {
-	parts := make([]string, len(p))
-	for i, s := range p {
-		parts[i] = s.String()
+func (p Path) String() string { return join(p, "/") }
+
+// join returns how a route spells the elements of a list.
+func join[T fmt.Stringer](list []T, separator string) string {
+	spelt := make([]string, len(list))
+	for i, element := range list {
+		spelt[i] = element.String()
 	}
-	return strings.Join(parts, "/")
+	return strings.Join(spelt, separator)
 }
 
 // translate returns the path that the pattern to gives with what p captures in path, which is below
@@ -83,14 +88,13 @@ type Total struct {
 
 // String returns the total as a route spells it.
 func (t Total) String() string {
-	of := t.Field
-	if of == "" {
-		of = countAll
+	if t.Field == t.Name {
+		return t.Field
 	}
-	if of == t.Name || of == countAll && t.Name == countName {
-		return of
+	if t == (Total{Name: countName}) {
+		return countAll
 	}
-	return of + " as " + t.Name
+	return cmp.Or(t.Field, countAll) + " as " + t.Name
 }
 
 // countAll is the total that is how many documents there are, and countName its name when the route
@@ -102,11 +106,7 @@ const (
 
 // String returns the route as ParseRoutes reads it.
 func (r *Route) String() string {
-	totals := make([]string, len(r.Totals))
-	for i, t := range r.Totals {
-		totals[i] = t.String()
-	}
-	s := r.pattern.String() + " -> " + r.template.String() + " : " + strings.Join(totals, ", ")
+	s := fmt.Sprintf("%v -> %v : %s", r.pattern, r.template, join(r.Totals, ", "))
 	if r.Documents {
 		s += " : documents"
 	}
@@ -173,13 +173,7 @@ func (rs Routes) Templates() []*Template {
 }
 
 // String returns the routes as ParseRoutes reads them, one to a line.
-func (rs Routes) String() string {
-	lines := make([]string, len(rs))
-	for i, r := range rs {
-		lines[i] = r.String()
-	}
-	return strings.Join(lines, "\n")
-}
+func (rs Routes) String() string { return join(rs, "\n") }
 
 // Match returns the counter that the source document at path (below the database's root) belongs
 // to, and the route that says so, if any covers it.

@@ -50,13 +50,6 @@ func RollUpOf(t *Template, fields map[string]any, updateTime time.Time) RollUp {
 // Exists reports whether the document existed when it was read.
 func (r RollUp) Exists() bool { return !r.UpdateTime.IsZero() }
 
-// A Malformed is a shard whose field the sum leaves out.
-type Malformed struct {
-	Shard  string // path of the shard document
-	Field  string
-	Reason string // such as "is a string, not a number"
-}
-
 // ErrConflict is what Store.Write returns when the roll-up document was not the one expected, or
 // when Firestore aborted the write. It proves nothing about what the document holds now.
 var ErrConflict = errors.New("rollup: the roll-up document changed since it was read")
@@ -90,8 +83,9 @@ type Snapshot interface {
 	// the template's routes say.
 	Sum(ctx context.Context) (Totals, error)
 
-	// Malformed names up to most of the shards that Sum, which was called before, left out.
-	Malformed(ctx context.Context, most int) ([]Malformed, error)
+	// Malformed names up to most of the shards that Sum, which was called before, left out, as
+	// MalformedShard does.
+	Malformed(ctx context.Context, most int) ([]string, error)
 }
 
 // An AuditStore is a Store that an audit can walk.

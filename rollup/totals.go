@@ -13,9 +13,9 @@ type Shard struct {
 
 // SumShards counts and adds up the shards of a route that were read one by one in one snapshot, and
 // says which of them it left out of a sum.
-func SumShards(r *Route, shards []Shard) (Totals, []Malformed) {
+func SumShards(r *Route, shards []Shard) (Totals, []string) {
 	totals := Totals{Sums: make(map[string]Number, len(r.Totals))}
-	var malformed []Malformed
+	var malformed []string
 	var most int64
 	for _, t := range r.Totals {
 		if t.Field == "" {
@@ -54,12 +54,13 @@ func JoinTotals(parts []Totals) Totals {
 	return all
 }
 
-// MalformedShard says why a shard's field, which is no finite number, is left out.
-func MalformedShard(path, field string, value any) Malformed {
+// MalformedShard says why a shard's field, which is no finite number, is left out, such as
+// "counters/likes/shards/0: count is a string, not a number".
+func MalformedShard(path, field string, value any) string {
 	if n, ok := NumberOf(value); ok {
-		return Malformed{path, field, "is " + n.String()}
+		return fmt.Sprintf("%s: %s is %v", path, field, n)
 	}
-	return Malformed{path, field, fmt.Sprintf("is %s, not a number", typeName(value))}
+	return fmt.Sprintf("%s: %s is %s, not a number", path, field, typeName(value))
 }
 
 // typeName names the type of a field's value in Firestore's terms.

@@ -83,7 +83,8 @@ func (c *Counter) CarriedNote(doc *firestore.DocumentRef, field string) *firesto
 	if c.err != nil {
 		return nil
 	}
-	return c.tokens.Doc(carriedID(c.field, doc, field))
+	sum := sha256.Sum256([]byte(c.field + "\x00" + doc.Path + "\x00" + field))
+	return c.tokens.Doc("carried-" + hex.EncodeToString(sum[:10]))
 }
 
 // carryAttempts is how often Carry tries. An attempt that another call spoils carries what that one
@@ -131,15 +132,5 @@ func (t Total) beyond(before Total) (Total, error) {
 	if !before.isDouble && before.integer == math.MinInt64 {
 		return Total{}, ErrOutOfRange
 	}
-	d := t.plus(before.negative())
-	if !d.finite() || d.isDouble && !t.isDouble && !before.isDouble || d.integer > maxTotal || d.integer < -maxTotal {
-		return Total{}, ErrOutOfRange
-	}
-	return d, nil
-}
-
-// carriedID is the id of the note of what was carried from a document's field to the counter's.
-func carriedID(to string, doc *firestore.DocumentRef, from string) string {
-	sum := sha256.Sum256([]byte(to + "\x00" + doc.Path + "\x00" + from))
-	return "carried-" + hex.EncodeToString(sum[:10])
+	return t.sum(before.negative())
 }

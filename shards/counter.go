@@ -125,7 +125,7 @@ func (c *Counter) find(counter string) (err error) {
 	if rollUp == "" {
 		return nil
 	}
-	if rollUp == counter && slices.Contains(ownFields, c.field) {
+	if rollUp == counter && slices.Contains(document.CounterFields, c.field) {
 		return fmt.Errorf("shards: field %q has another meaning in the counter document, which is the roll-up document", c.field)
 	}
 	c.rollUp, err = documentAt(c.client, rollUp)

@@ -25,18 +25,6 @@ var (
 	ErrNotOncePerUser = errors.New("shards: the counter cannot become once per user")
 )
 
-// Fields of the counter document. Firebase's Swift, Objective-C, Kotlin and Java samples write the
-// number of shards into the second; Tally's firestore.rules know the third, which says that each
-// user has one vote, and [document.FrozenField].
-const (
-	fieldNumShards      = "num_shards"
-	fieldNumShardsCamel = "numShards"
-	fieldOncePerUser    = "once_per_user"
-)
-
-// ownFields are those of the counter document that say something about the counter.
-var ownFields = []string{fieldNumShards, fieldNumShardsCamel, fieldOncePerUser, document.FrozenField}
-
 // Create makes the counter: it writes num_shards into the counter document and creates the shards
 // "0" to numShards-1, each with the integer 0. It is for apps whose clients update shards that must
 // exist, or learn the number of shards from the counter document. An app that only increments
@@ -118,7 +106,7 @@ func (c *Counter) declare(tx *firestore.Transaction, n int64) error {
 	case has != 0:
 		return nil
 	}
-	return tx.Set(c.doc, map[string]any{fieldNumShards: n}, firestore.MergeAll)
+	return tx.Set(c.doc, map[string]any{document.NumShardsField: n}, firestore.MergeAll)
 }
 
 // CreateOncePerUser makes a counter of votes: it writes once_per_user: true into the counter
@@ -161,13 +149,13 @@ func (c *Counter) CreateOncePerUser(ctx context.Context) error {
 		if len(counted) > 0 {
 			return fmt.Errorf("%w: it has the shard %s, which is no user's vote; delete the counter first, or take another name", ErrNotOncePerUser, counted[0].Ref.ID)
 		}
-		return tx.Set(c.doc, map[string]any{fieldOncePerUser: true}, firestore.MergeAll)
+		return tx.Set(c.doc, map[string]any{document.OncePerUserField: true}, firestore.MergeAll)
 	}))
 }
 
 // isOncePerUser reports whether a counter document says that each user has one vote.
 func isOncePerUser(doc *firestore.DocumentSnapshot) bool {
-	return doc.Data()[fieldOncePerUser] == true
+	return doc.Data()[document.OncePerUserField] == true
 }
 
 // notVotes returns ErrOncePerUser if the counter document says that each user has one vote.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 )
 
 // Delete deletes every document of the shards' collection, and then the counter document. If that
@@ -56,7 +57,7 @@ func (c *Counter) undeclare(tx *firestore.Transaction) (bool, error) {
 	}
 	left := docs[0].Data()
 	own := map[string]any{}
-	for _, field := range ownFields {
+	for _, field := range document.CounterFields {
 		if _, ok := left[field]; ok {
 			own[field] = firestore.Delete
 			delete(left, field)
@@ -71,29 +72,21 @@ func (c *Counter) undeclare(tx *firestore.Transaction) (bool, error) {
 	return true, tx.Set(c.doc, own, firestore.MergeAll)
 }
 
-// list returns the documents of the shards' collection.
-func (c *Counter) list(ctx context.Context) ([]*firestore.DocumentRef, error) {
+// list returns the documents of the shards' collection, without their fields.
+func (c *Counter) list(ctx context.Context) ([]*firestore.DocumentSnapshot, error) {
 	docs, err := c.shards.Select().Documents(ctx).GetAll()
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", c.shards.Path, err)
 	}
-	return refs(docs), nil
-}
-
-func refs(docs []*firestore.DocumentSnapshot) []*firestore.DocumentRef {
-	all := make([]*firestore.DocumentRef, len(docs))
-	for i, doc := range docs {
-		all[i] = doc.Ref
-	}
-	return all
+	return docs, nil
 }
 
 // deleteShards deletes shards in order.
-func (c *Counter) deleteShards(ctx context.Context, doomed []*firestore.DocumentRef) error {
-	return inCommits(c, 0, doomed, func(some []*firestore.DocumentRef) error {
+func (c *Counter) deleteShards(ctx context.Context, doomed []*firestore.DocumentSnapshot) error {
+	return inCommits(c, 0, doomed, func(some []*firestore.DocumentSnapshot) error {
 		return c.transact(ctx, func(tx *firestore.Transaction) error {
 			for _, shard := range some {
-				if err := tx.Delete(shard); err != nil {
+				if err := tx.Delete(shard.Ref); err != nil {
 					return err
 				}
 			}

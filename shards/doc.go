@@ -32,17 +32,12 @@
 //
 // # Later
 //
-// These are safe while clients go on incrementing and Tally rolls up; the comment of each says what
-// is atomic, and what a retry does:
+// [Counter.Resize] changes the number of shards, [Counter.Set] and [Counter.Import] the total, and
+// [Counter.Carry] adds a total that something else has counted until now. All are safe while
+// clients go on incrementing and Tally rolls up; the comment of each says what is atomic, and what
+// a retry does.
 //
-//   - [Counter.Resize] changes the number of shards, and never the total. [Counter.Renumber] folds
-//     shards with random ids too.
-//   - [Counter.Set] and [Counter.Import] replace the total as it was at one instant, which they
-//     return.
-//   - [Counter.Carry] adds a total that something else has counted until now, once.
-//   - [Counter.Verify] compares the counter with another number in one snapshot.
-//   - [Counter.Freeze] closes a counter to clients, and [Counter.Unfreeze] opens it again.
-//   - [Counter.Delete] deletes the shards and the counter document.
-//
-// [Counter.CreateOncePerUser] makes a counter in which each user has one vote.
+// [Counter.Verify] compares a counter with another number, [Counter.Freeze] closes it to clients,
+// and [Counter.Delete] deletes it. [Counter.CreateOncePerUser] makes a counter in which each user
+// has one vote.
 package shards

@@ -35,10 +35,9 @@ var ErrInDoubt = errors.New("shards: the increment may have been applied")
 //
 // # Number of shards
 //
-// [NumShards] gives it, else the counter document, else it is [DefaultNumShards]. The counter
-// document is read at most once a minute, one read for all goroutines; if that fails, Increment
-// returns its error. An outdated number only changes how writes spread: all shards count. A counter
-// of votes is refused with [ErrOncePerUser].
+// [NumShards] gives it, else the counter document, which is read at most once a minute, else it is
+// [DefaultNumShards]. If the read fails, Increment returns its error. An outdated number only
+// changes how writes spread. A counter of votes is refused with [ErrOncePerUser].
 //
 // # Limits
 //

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -25,16 +26,14 @@ const numShardsLife = time.Minute
 // numShardsIn returns the number of shards that a counter document says, or 0 if it says none or
 // does not exist.
 func numShardsIn(doc *firestore.DocumentSnapshot) (int64, error) {
-	for _, field := range []string{fieldNumShards, fieldNumShardsCamel} {
-		v, has := doc.Data()[field]
-		if !has {
-			continue
+	for _, field := range []string{document.NumShardsField, document.NumShardsCamelField} {
+		if v, has := doc.Data()[field]; has {
+			n, ok := v.(int64)
+			if !ok || n < 1 {
+				return 0, fmt.Errorf("field %s of %s is %#v, want an integer of at least 1", field, doc.Ref.Path, v)
+			}
+			return n, nil
 		}
-		n, ok := v.(int64)
-		if !ok || n < 1 {
-			return 0, fmt.Errorf("field %s of %s is %#v, want an integer of at least 1", field, doc.Ref.Path, v)
-		}
-		return n, nil
 	}
 	return 0, nil
 }

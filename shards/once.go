@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -38,9 +37,9 @@ const (
 //
 // After any error but [ErrToken], calling again with the same token is safe and is the way to learn
 // the increment's fate. ErrToken means that nothing was added, and that nothing ever will be: the
-// token cannot be a document's id (it is empty, is "." or "..", holds a slash, is not UTF-8, is
-// longer than 1,500 bytes or is like __x__), or was used for another field or amount. Tokens are
-// the counter document's: use different ones for different fields.
+// token cannot be a document's id (it is empty, holds a slash or is longer than 1,500 bytes, say),
+// or was used for another field or amount. Tokens are the counter document's: use different ones
+// for different fields.
 //
 // The shard's increment and the creation of the token document are one commit. A second such commit
 // is refused, because the document exists. No roll-up counts it:
@@ -56,8 +55,8 @@ const (
 // IncrementOnce bills two writes, one more delete when the token expires, and one read if the token
 // is known.
 func (c *Counter) IncrementOnce(ctx context.Context, token string, amount int64) (applied bool, committed time.Time, err error) {
-	if !validID(token) {
-		return false, time.Time{}, fmt.Errorf("%w: %q cannot be the id of a document", ErrToken, token)
+	if err := document.CheckID(token); err != nil {
+		return false, time.Time{}, fmt.Errorf("%w: it %w", ErrToken, err)
 	}
 	shard, err := c.anyShard(ctx)
 	if err != nil {
@@ -65,7 +64,7 @@ func (c *Counter) IncrementOnce(ctx context.Context, token string, amount int64)
 	}
 	doc := c.tokens.Doc(token)
 	fields := map[string]any{fieldField: c.field, fieldAmount: amount}
-	committed, _, err = c.commitOnce(ctx, doc, fields, addition{shard, Total{integer: amount}})
+	committed, err = c.commitOnce(ctx, doc, fields, addition{shard, Total{integer: amount}})
 	if err == nil {
 		return true, committed, nil
 	}
@@ -88,22 +87,14 @@ func (c *Counter) IncrementOnce(ctx context.Context, token string, amount int64)
 	return false, docs[0].CreateTime, nil
 }
 
-// validID reports whether a document may have the id. See
-// https://firebase.google.com/docs/firestore/quotas#collections_documents_and_fields.
-func validID(id string) bool {
-	reserved := len(id) >= 4 && strings.HasPrefix(id, "__") && strings.HasSuffix(id, "__")
-	return id != "" && id != "." && id != ".." && !reserved && !strings.Contains(id, "/") && utf8.ValidString(id) && len(id) <= 1500
-}
-
 // onceAttempts is how often a commit is sent when no answer tells its fate. The SDK has sent each
 // several times by then, if sending it again could help.
 const onceAttempts = 3
 
 // commitOnce commits the additions together with a token document of those fields, so that they are
-// applied once at most. It returns when they were committed, and whether that commit is the only
-// one that it sent. An error with the code ALREADY_EXISTS means that the token is known. After any
-// other the commit may have been applied.
-func (c *Counter) commitOnce(ctx context.Context, token *firestore.DocumentRef, fields map[string]any, additions ...addition) (committed time.Time, only bool, err error) {
+// applied once at most. It returns when they were committed. An error with the code ALREADY_EXISTS
+// means that the token is known. After any other the commit may have been applied.
+func (c *Counter) commitOnce(ctx context.Context, token *firestore.DocumentRef, fields map[string]any, additions ...addition) (committed time.Time, err error) {
 	fields[fieldExpireAt] = time.Now().Add(TokenLife)
 	for attempt := 1; ; attempt++ {
 		var commit firestore.CommitResponse
@@ -111,10 +102,10 @@ func (c *Counter) commitOnce(ctx context.Context, token *firestore.DocumentRef, 
 			return errors.Join(tx.Create(token, fields), c.add(tx, additions...))
 		}, firestore.WithCommitResponseTo(&commit))
 		if err == nil {
-			return commit.CommitTime(), attempt == 1, nil
+			return commit.CommitTime(), nil
 		}
 		if attempt == onceAttempts || ctx.Err() != nil || definite(err) {
-			return time.Time{}, false, err
+			return time.Time{}, err
 		}
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -34,9 +36,9 @@ var ErrNotFolded = errors.New("shards: surplus shard not folded")
 // same number folds it. A client that only updates a shard which is gone gets NOT_FOUND, and has to
 // read num_shards again.
 //
-// A shard is not folded if that would lose something: if one of its fields is not a finite number
-// (subcollections do not count), or if each shard below would leave the range of an int64, or holds
-// something else than a number. Resize folds all others and returns an error that matches
+// A shard is not folded if that could lose something: if one of its fields is not a finite number
+// (subcollections do not count), or if each shard below would come to an integer beyond ±2^62, or
+// holds something else than a number. Resize folds all others and returns an error that matches
 // [ErrNotFolded]. Integers stay integers; a sum of doubles is rounded as always.
 //
 // After an error some shards may be created or folded, and the total is right. Calling again with
@@ -82,19 +84,15 @@ func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 	if err != nil {
 		return c.failed("resize", err)
 	}
-	surplus = slices.DeleteFunc(surplus, func(shard *firestore.DocumentRef) bool {
-		number, decimal := shardNumber(shard)
+	surplus = slices.DeleteFunc(surplus, func(shard *firestore.DocumentSnapshot) bool {
+		number, decimal := shardNumber(shard.Ref)
 		return decimal && number < n || !decimal && !every
 	})
 	var left []error
 	for i, shard := range surplus {
-		number, decimal := shardNumber(shard)
-		if !decimal {
-			number = int64(i) // spreads them
-		}
-		err := c.fold(ctx, shard, number, n)
+		err := c.fold(ctx, shard.Ref, int64(i), n)
 		if err != nil && !errors.Is(err, ErrNotFolded) {
-			return fmt.Errorf("shards: fold %s: %w", shard.Path, err)
+			return fmt.Errorf("shards: fold %s: %w", shard.Ref.Path, err)
 		}
 		left = append(left, err)
 		c.progress(i+1, len(surplus))
@@ -120,13 +118,13 @@ func (c *Counter) redeclare(ctx context.Context, n int64) error {
 		return err
 	}
 	fields := map[string]any{}
-	for _, name := range []string{fieldNumShards, fieldNumShardsCamel} {
+	for _, name := range []string{document.NumShardsField, document.NumShardsCamelField} {
 		if _, ok := docs[0].Data()[name]; ok {
 			fields[name] = n
 		}
 	}
 	if len(fields) == 0 {
-		fields[fieldNumShards] = n
+		fields[document.NumShardsField] = n
 	}
 	if _, err := c.doc.Set(ctx, fields, firestore.MergeAll); err != nil {
 		return err
@@ -145,11 +143,11 @@ func shardNumber(shard *firestore.DocumentRef) (int64, bool) {
 // faster.
 const foldAttempts = 3
 
-// fold moves what a shard holds into one below n.
-func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, number, n int64) error {
+// fold moves what a shard holds into one below n. It tries the i-th first, so that many spread.
+func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, i, n int64) error {
 	failures := 0
 	for skipped := int64(0); ; {
-		kept := c.shard((number + skipped) % n)
+		kept := c.shard((i + skipped) % n)
 		docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{surplus, kept})
 		if err != nil {
 			return err
@@ -161,33 +159,19 @@ func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, numb
 		if err != nil {
 			return err
 		}
-		near, err := room(amounts, docs[1])
+		increments, err := increments(amounts, docs[1])
 		if err != nil {
 			if skipped++; skipped == n {
 				return fmt.Errorf("%w: %s: no shard below %d can take it: %w", ErrNotFolded, surplus.Path, n, err)
 			}
 			continue
 		}
-
-		increments := map[string]any{}
-		var updates []firestore.Update
-		for field, amount := range amounts {
-			increments[field] = firestore.Increment(amount.value())
-			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: increments[field]})
-		}
-		var unchanged []firestore.Precondition
-		if near {
-			unchanged = []firestore.Precondition{firestore.LastUpdateTime(docs[1].UpdateTime)}
-		}
 		err = c.transact(ctx, func(tx *firestore.Transaction) error {
 			err := tx.Delete(surplus, firestore.LastUpdateTime(docs[0].UpdateTime))
-			switch {
-			case err != nil || len(amounts) == 0:
+			if err != nil || len(increments) == 0 {
 				return err
-			case docs[1].Exists():
-				return tx.Update(kept, updates, unchanged...)
 			}
-			return tx.Create(kept, increments)
+			return tx.Set(kept, increments, firestore.MergeAll)
 		})
 		switch status.Code(err) {
 		case codes.OK:
@@ -219,29 +203,21 @@ func numbers(surplus *firestore.DocumentSnapshot) (map[string]Total, error) {
 	return amounts, nil
 }
 
-// farFromBounds is how far from 0 an integer may come without its shard having to stay as it was
-// read: clients cannot add the rest to the bounds of int64, at which increments saturate, while a
-// fold is on its way.
-const farFromBounds = 1 << 62
-
-// room reports, by an error, whether the shard kept cannot take the amounts without loss, and
-// whether it would come farther than farFromBounds.
-func room(amounts map[string]Total, kept *firestore.DocumentSnapshot) (near bool, err error) {
+// increments returns the fields that add the amounts to the shard kept. It returns an error if that
+// could lose something.
+func increments(amounts map[string]Total, kept *firestore.DocumentSnapshot) (map[string]any, error) {
+	fields := map[string]any{}
 	for field, amount := range amounts {
 		held, ok := totalOf(kept.Data()[field])
 		if _, has := kept.Data()[field]; has && !ok {
-			return false, fmt.Errorf("field %q of %s is not a number", field, kept.Ref.Path)
+			return nil, fmt.Errorf("field %q of %s is not a number", field, kept.Ref.Path)
 		}
-		sum := held.plus(amount)
-		switch {
-		case sum.isDouble && !held.isDouble && !amount.isDouble:
-			return false, fmt.Errorf("field %q of %s would leave the range of an int64", field, kept.Ref.Path)
-		case !sum.finite():
-			return false, fmt.Errorf("field %q of %s would not be a finite number", field, kept.Ref.Path)
+		if _, err := held.sum(amount); err != nil {
+			return nil, fmt.Errorf("field %q of %s holds %v, and cannot take %v: %w", field, kept.Ref.Path, held, amount, err)
 		}
-		near = near || sum.integer > farFromBounds || sum.integer < -farFromBounds
+		fields[field] = firestore.Increment(amount.value())
 	}
-	return near, nil
+	return fields, nil
 }
 
 // A partial sum of the extension
@@ -252,32 +228,22 @@ const (
 	fieldData    = "_data_"
 )
 
-// partialSum returns the amounts of a partial sum of the extension, without those that are 0, and
+// partialSum returns the sums of a partial sum of the extension, without those that are 0, and
 // false if the document is none, or has other amounts than numbers.
 func partialSum(doc *firestore.DocumentSnapshot) (map[string]Total, bool) {
 	updates, ok := doc.Data()[fieldUpdates].([]any)
-	if !ok || len(doc.Data()) != 1 {
-		return nil, false
-	}
+	ok = ok && len(doc.Data()) == 1
 	sums := map[string]Total{}
 	for _, u := range updates {
 		update, _ := u.(map[string]any)
-		data, ok := update[fieldData].(map[string]any)
-		if !ok {
-			return nil, false
-		}
+		data, isMap := update[fieldData].(map[string]any)
+		ok = ok && isMap
 		for field, v := range data {
-			amount, ok := totalOf(v)
-			if !ok {
-				return nil, false
-			}
+			amount, isNumber := totalOf(v)
+			ok = ok && isNumber
 			sums[field] = sums[field].plus(amount)
 		}
 	}
-	for field, sum := range sums {
-		if sum.Float64() == 0 {
-			delete(sums, field)
-		}
-	}
-	return sums, true
+	maps.DeleteFunc(sums, func(_ string, sum Total) bool { return sum.Float64() == 0 })
+	return sums, ok
 }

@@ -34,11 +34,11 @@ type Replacement struct {
 // total or the new one, and so does the roll-up. A larger one takes one commit for each 499 shards,
 // and shows totals in between until the last.
 //
-// Each commit is applied once at most, by a token document like those of [Counter.IncrementOnce];
-// so Set itself sends a commit again that nothing answered. If it returns an error all the same
-// (ctx ended, say), some of the commits may have been applied. Call again: that takes a new
-// snapshot, whose time is the new AsOf. Concurrent calls with different totals leave a total that
-// is neither's; call again.
+// Each commit is applied once at most, by a token document like those of [Counter.IncrementOnce],
+// with a random id; so Set itself sends a commit again that nothing answered. If it returns an
+// error all the same (ctx ended, say), some of the commits may have been applied. Call again: that
+// takes a new snapshot, whose time is the new AsOf. Concurrent calls with different totals leave a
+// total that is neither's; call again.
 //
 // [ErrOutOfRange] says that nothing was sent, because something could be lost: a total beyond ±2^62
 // leaves increments too little room in an int64; a shard that is the smallest int64, NaN or
@@ -52,8 +52,8 @@ type Replacement struct {
 // may vote again; any other total is refused with [ErrOncePerUser]. A vote that is cast meanwhile
 // may be deleted too.
 //
-// Set bills one read per shard and one more, one write per shard that is not 0, one for total and,
-// for each commit, a write and a delete.
+// Set bills one read per shard and one more, one write per shard that is not 0, one for total and
+// one for each commit's token, and a delete when that expires.
 func (c *Counter) Set(ctx context.Context, total int64) (Replacement, error) {
 	return c.set(ctx, Total{integer: total})
 }
@@ -81,10 +81,6 @@ func (c *Counter) set(ctx context.Context, total Total) (Replacement, error) {
 func (c *Counter) Import(ctx context.Context, source Source, checks ...func(Replacement) error) (Replacement, error) {
 	return c.replace(ctx, source, false, checks...)
 }
-
-// maxTotal is the largest total that Set accepts: the shard that gets it is still 2^62 increments
-// from the bound of int64, at which they saturate.
-const maxTotal = 1 << 62
 
 // replace makes the counter's total what the source says, if the checks return no error. A counter
 // of votes it empties, if that is allowed, and else refuses.
@@ -121,10 +117,16 @@ func (c *Counter) replace(ctx context.Context, source Source, empties bool, chec
 		}
 	}
 
-	if err := c.deleteShards(ctx, refs(votes)); err != nil {
+	if err := c.deleteShards(ctx, votes); err != nil {
 		return Replacement{}, c.failed("delete the votes of", err)
 	}
-	err = inCommits(c, 0, additions, func(some []addition) error { return c.addOnce(ctx, some) })
+	err = inCommits(c, 0, additions, func(some []addition) error {
+		_, err := c.commitOnce(ctx, c.tokens.Doc("set-"+rand.Text()), map[string]any{}, some...)
+		if status.Code(err) == codes.AlreadyExists {
+			return nil // an earlier sending was applied
+		}
+		return err
+	})
 	if err != nil {
 		return Replacement{}, c.failed("replace the total of", err)
 	}
@@ -133,8 +135,8 @@ func (c *Counter) replace(ctx context.Context, source Source, empties bool, chec
 
 // replacing returns the sum of the shards and what to add so that it becomes total.
 func (c *Counter) replacing(docs []*firestore.DocumentSnapshot, total Total) (was Total, additions []addition, err error) {
-	if !total.finite() || total.integer > maxTotal || total.integer < -maxTotal {
-		return Total{}, nil, fmt.Errorf("%w: %s cannot be set to %v", ErrOutOfRange, c.doc.Path, total)
+	if _, err := total.sum(Total{}); err != nil {
+		return Total{}, nil, fmt.Errorf("%w: %s cannot be set to %v", err, c.doc.Path, total)
 	}
 	var to *firestore.DocumentRef // gets the total
 	for _, doc := range docs {
@@ -160,19 +162,4 @@ func (c *Counter) replacing(docs []*firestore.DocumentSnapshot, total Total) (wa
 		additions = append(additions, addition{to, total})
 	}
 	return was, additions, nil
-}
-
-// addOnce commits the additions, once.
-func (c *Counter) addOnce(ctx context.Context, additions []addition) error {
-	token := c.tokens.Doc("set-" + rand.Text())
-	_, only, err := c.commitOnce(ctx, token, map[string]any{}, additions...)
-	switch {
-	case err == nil && only:
-		// No other sending of the commit can be on its way. If the token stays, it only waits for
-		// its expiry like any other.
-		_, _ = token.Delete(ctx)
-	case status.Code(err) == codes.AlreadyExists:
-		return nil // an earlier sending was applied
-	}
-	return err
 }

@@ -65,8 +65,10 @@ func TestSet(t *testing.T) {
 			if len(after) != len(tt.after) {
 				t.Errorf("%d shards, want %d", len(after), len(tt.after))
 			}
-			if left := list(t, client, "counters/c/increment_tokens"); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+			for id, token := range list(t, client, "counters/c/increment_tokens") {
+				if _, ok := token["expire_at"].(time.Time); !ok {
+					t.Errorf("the token %s does not expire: %v", id, token)
+				}
 			}
 		})
 	}

@@ -53,6 +53,21 @@ func (t Total) plus(u Total) Total {
 	return Total{double: t.Float64() + u.Float64(), isDouble: true}
 }
 
+// maxTotal is the most that this package makes a shard hold: it is still 2^62 increments from the
+// bound of int64, at which they saturate, whatever clients add meanwhile.
+const maxTotal = 1 << 62
+
+// sum returns the sum of t and u for a shard to hold. It returns ErrOutOfRange if that is an
+// integer beyond ±maxTotal, NaN or infinite.
+func (t Total) sum(u Total) (Total, error) {
+	sum := t.plus(u)
+	overflown := sum.isDouble && !t.isDouble && !u.isDouble
+	if overflown || !sum.finite() || sum.integer > maxTotal || sum.integer < -maxTotal {
+		return Total{}, ErrOutOfRange
+	}
+	return sum, nil
+}
+
 // negative returns the total with the other sign. The smallest integer has none: it stays.
 func (t Total) negative() Total {
 	return Total{-t.integer, -t.double, t.isDouble}

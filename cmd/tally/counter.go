@@ -62,7 +62,7 @@ func (t *target) counter(arg string) (counter, error) {
 // checkIDs returns an error if an id of a path cannot be one in Firestore.
 func checkIDs(path string) error {
 	for id := range strings.SplitSeq(path, "/") {
-		if err := rollup.CheckID(id); err != nil {
+		if err := document.CheckID(id); err != nil {
 			return fmt.Errorf("%q is not a path such as counters/likes: an id %w", path, err)
 		}
 	}

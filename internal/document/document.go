@@ -14,9 +14,17 @@ import (
 // (https://firebase.google.com/docs/firestore/solutions/shard-timestamp).
 const TallyField = "tally"
 
-// FrozenField of a counter's own document says, if it is true, that clients may not write the
-// shards. Tally's firestore.rules know it.
-const FrozenField = "frozen"
+// Fields of a counter's own document, by which it tells clients and Tally's firestore.rules about
+// its shards.
+const (
+	NumShardsField      = "num_shards"
+	NumShardsCamelField = "numShards"     // what Firebase's Swift, Objective-C, Kotlin and Java samples write
+	OncePerUserField    = "once_per_user" // true: each user has one vote
+	FrozenField         = "frozen"        // true: clients may not write
+)
+
+// CounterFields are all of them.
+var CounterFields = []string{NumShardsField, NumShardsCamelField, OncePerUserField, FrozenField}
 
 // Collections that Tally keeps for itself.
 const (

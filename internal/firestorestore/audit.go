@@ -3,11 +3,10 @@ package firestorestore
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
@@ -16,8 +15,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Counters implements rollup.AuditStore. A query finds the first shard behind the last counter's,
-// wherever that is, so a counter bills about one read, however many shards it has.
+// Counters implements rollup.AuditStore. Each query finds the first shard behind the last counter's,
+// wherever that is, so a counter bills about one read, however many shards it has. One page makes at
+// most two queries for each counter that it may hold: documents of other collections of the same
+// name, which lie between, end it sooner.
 func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
 	pattern := route.Pattern()
 	collection := pattern[:len(pattern)-1]
@@ -25,20 +26,34 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 		c, _ := route.Counter(collection.String())
 		return rollup.Page{Found: []rollup.Found{{Counter: c}}}, nil
 	}
-	query := s.client.CollectionGroup(collection[len(collection)-1].Name).Select()
-	page, err := s.walk(ctx, query, pattern, len(collection), from, limit, func(doc *firestore.DocumentSnapshot) (rollup.Found, bool) {
-		path := Path(doc.Ref)
-		c, ok := route.Counter(path[:strings.LastIndexByte(path, '/')])
-		return rollup.Found{Counter: c}, ok
-	})
-	if err != nil {
-		return page, fmt.Errorf("firestore: finding shards of %s: %w", route, err)
+	page := rollup.Page{Next: from}
+	last, _ := route.Counter(path.Dir(from))
+	for queries := 0; len(page.Found) < limit && queries < 2*limit; queries++ {
+		docs, err := s.group(pattern, page.Next).Select().Limit(1).Documents(ctx).GetAll()
+		if err != nil {
+			return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", route, err)
+		}
+		if len(docs) == 0 {
+			page.Next = ""
+			break
+		}
+		shard := Path(docs[0].Ref)
+		c, ok := route.Counter(path.Dir(shard))
+		if !ok {
+			page.Next = next(pattern, shard)
+			continue
+		}
+		page.Next = behind(collection, strings.Split(shard, "/"))
+		if c != last {
+			page.Found = append(page.Found, rollup.Found{Counter: c, Next: page.Next})
+			last = c
+		}
 	}
 	return page, nil
 }
 
 // RollUps implements rollup.AuditStore. It bills one read for each document that the template
-// gives.
+// gives, and for each that lies between them in another collection of the same name.
 func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
 	template := t.Segments()
 	if lastCapture(template) < 0 { // one roll-up
@@ -49,70 +64,37 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 		}
 		return rollup.Page{Found: []rollup.Found{{Counter: c, RollUp: v.RollUp()}}}, nil
 	}
-	var fields []firestore.FieldPath
-	for _, field := range rollUpFields(t) {
-		fields = append(fields, firestore.FieldPath{field})
-	}
-	query := s.client.CollectionGroup(template[len(template)-2].Name).SelectPaths(fields...)
-	page, err := s.walk(ctx, query, template, len(template), from, limit, func(doc *firestore.DocumentSnapshot) (rollup.Found, bool) {
-		c, ok := t.Counter(Path(doc.Ref))
-		return rollup.Found{Counter: c, RollUp: rollup.RollUpOf(t, doc.Data(), doc.UpdateTime)}, ok
-	})
+	docs, err := s.group(template, from).Select(rollUpFields(t)...).Limit(limit).Documents(ctx).GetAll()
 	if err != nil {
-		return page, fmt.Errorf("firestore: finding roll-ups of %s: %w", t, err)
+		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", t, err)
+	}
+	var page rollup.Page
+	for _, doc := range docs {
+		page.Next = Path(doc.Ref)
+		if c, ok := t.Counter(page.Next); ok {
+			r := rollup.RollUpOf(t, doc.Data(), doc.UpdateTime)
+			page.Found = append(page.Found, rollup.Found{Counter: c, RollUp: r, Next: page.Next})
+		}
+	}
+	if len(docs) < limit {
+		page.Next = ""
 	}
 	return page, nil
 }
 
-// walk finds up to limit counters by the documents of a collection group that are like the
-// segments, one for those that are the same in the first n segments. A place is the path from which
-// on the next query looks. One page makes at most two queries for each counter that it may hold:
-// documents of other collections of the same name, which lie between, end it sooner.
-func (s *Store) walk(ctx context.Context, group firestore.Query, segments rollup.Path, n int, from string, limit int, find func(*firestore.DocumentSnapshot) (rollup.Found, bool)) (rollup.Page, error) {
-	start := first(segments)
-	end := start[:strings.LastIndexByte(start, '/')] + "\x00/" + firstID
+// group returns a query for the documents whose paths may be like the segments, which hold a
+// capture, and come behind a place: a path, or "" for the first. It finds those of other collections
+// of the same name too. It needs no index but the one of names.
+func (s *Store) group(segments rollup.Path, from string) firestore.Query {
+	capture := slices.IndexFunc(segments, func(s rollup.Segment) bool { return s.Capture })
+	first := segments[:capture].String()
+	query := s.client.CollectionGroup(segments[len(segments)-2].Name).
+		OrderBy(firestore.DocumentID, firestore.Asc).
+		EndBefore(s.client.Doc(first + "\x00/" + firstID))
 	if from == "" {
-		from = start
+		return query.StartAt(s.client.Doc(first + "/" + firstID))
 	}
-	group = group.OrderBy(firestore.DocumentID, firestore.Asc).EndBefore(s.client.Doc(end)) // needs no index but the one of names
-	page := rollup.Page{Next: from}
-	// A query may find many counters at once. Where a counter has more documents, or others lie
-	// between, what else it finds is a wasted read. So queries grow while they find counters only,
-	// and the more patiently, the more often that went wrong.
-	size, good, patience := 1, 0, 1
-	for queries := 0; page.Next != "" && len(page.Found) < limit && queries < 2*limit; queries++ {
-		size = min(size, limit-len(page.Found))
-		docs, err := group.StartAt(s.client.Doc(page.Next)).Limit(size).Documents(ctx).GetAll()
-		if err != nil {
-			return rollup.Page{}, err
-		}
-		wasted := false
-		var last rollup.Found
-		for _, doc := range docs {
-			ids := strings.Split(Path(doc.Ref), "/")
-			f, ok := find(doc)
-			switch {
-			case !ok:
-				page.Next = next(segments, Path(doc.Ref))
-			case f.Counter != last.Counter:
-				f.Next = behind(segments, ids, n)
-				page.Found = append(page.Found, f)
-				page.Next, last = f.Next, f
-				continue
-			}
-			wasted = true
-			break
-		}
-		switch good += len(docs); {
-		case wasted:
-			size, good, patience = 1, 0, 2*patience
-		case len(docs) < size:
-			page.Next = ""
-		case good >= patience:
-			size *= 2
-		}
-	}
-	return page, nil
+	return query.StartAfter(s.client.Doc(from))
 }
 
 // cursorPath is where audits keep their place. Routes that could name it are refused: see
@@ -173,52 +155,19 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 // and an id with a zero byte more is the next after that id.
 const firstID = "__id-9223372036854775808__"
 
-// first returns where the documents begin whose path is like the segments, which hold a capture.
-func first(segments rollup.Path) string {
-	capture := slices.IndexFunc(segments, func(s rollup.Segment) bool { return s.Capture })
-	return segments[:capture].String() + "/" + firstID
+// behind returns the place behind all documents that are the same as ids in the last of the
+// captures. For an id that is numeric, or has no room for a zero byte, it is the place behind ids
+// itself: such a counter is passed shard by shard.
+func behind(segments rollup.Path, ids []string) string {
+	i := lastCapture(segments)
+	if strings.HasPrefix(ids[i], "__id") || len(ids[i]) == document.LongestID {
+		return strings.Join(ids, "/")
+	}
+	return strings.Join(ids[:i+1], "/") + "\x00"
 }
 
-// behind returns the first document path that differs from ids in a capture among the first n
-// segments and comes after it; "" if there is none.
-func behind(segments rollup.Path, ids []string, n int) string {
-	for i := lastCapture(segments[:n]); i >= 0; i = lastCapture(segments[:i]) {
-		if id, ok := after(ids[i]); ok {
-			return strings.Join(ids[:i], "/") + "/" + id
-		}
-	}
-	return ""
-}
-
-// after returns the id that follows an id, if one does.
-func after(id string) (string, bool) {
-	if number, ok := strings.CutPrefix(id, "__id"); ok {
-		if n, err := strconv.ParseInt(strings.TrimSuffix(number, "__"), 10, 64); err == nil && strings.HasSuffix(number, "__") {
-			if n++; n == -1<<63 { // there was no greater one
-				return "\x00", true
-			}
-			return fmt.Sprintf("__id%d__", n), true
-		}
-	}
-	const longest = 1500 // bytes, Firestore's limit
-	if len(id) < longest {
-		return id + "\x00", true
-	}
-	for id != "" {
-		last, size := utf8.DecodeLastRuneInString(id)
-		id = id[:len(id)-size]
-		if last++; last == 0xD800 { // surrogates are no characters
-			last = 0xE000
-		}
-		if last <= utf8.MaxRune && len(id)+utf8.RuneLen(last) <= longest {
-			return id + string(last), true
-		}
-	}
-	return "", false
-}
-
-// next returns where behind path, which is not like the segments, the documents go on whose paths
-// are; "" if nowhere.
+// next returns the place behind path, which is not like the segments, where documents may be that
+// are.
 func next(segments rollup.Path, path string) string {
 	ids := strings.Split(path, "/")
 	for i, s := range segments {
@@ -226,7 +175,7 @@ func next(segments rollup.Path, path string) string {
 			continue
 		}
 		if i < len(ids) && ids[i] > s.Name {
-			return behind(segments, ids, i)
+			return behind(segments[:i], ids)
 		}
 		start := append(slices.Clone(ids[:i]), s.Name)
 		if i%2 == 0 {
@@ -234,7 +183,7 @@ func next(segments rollup.Path, path string) string {
 		}
 		return strings.Join(start, "/")
 	}
-	return behind(segments, ids, len(segments)) // a document below
+	return behind(segments, ids) // a document below
 }
 
 // lastCapture returns the index of the last capture, -1 if there is none.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +13,8 @@ import (
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
 )
 
 // bulk writes documents.
@@ -77,27 +78,34 @@ func TestBilledWalkOfManyCounters(t *testing.T) {
 	}
 }
 
-// A walk goes on at the first id that may follow the last one found. Firestore takes no id of more
-// than 1,500 bytes; the emulator does, in a query.
+// Firestore takes no id of more than 1,500 bytes; the emulator does, in a query. Whatever the ids,
+// each counter is found once.
 func TestPlaceBehindAnID(t *testing.T) {
 	x := func(n int) string { return strings.Repeat("x", n) }
-	for _, test := range []struct{ id, want string }{
-		{"a", "a\x00"},
-		{x(1499), x(1499) + "\x00"},
-		{x(1500), x(1499) + "y"},
-		{x(1499) + "\x7f", x(1498) + "y"}, // the next character takes a byte more
-		{x(1496) + "\U0010FFFF", x(1495) + "y"},
-		{x(1495) + "\x7f\U0010FFFF", x(1495) + "\u0080"},
-		{x(1497) + "\uD7FF", x(1497) + "\uE000"}, // there are surrogates between them
-		{strings.Repeat("\U0010FFFF", 375), ""},
-		{"__id7__", "__id8__"},
-		{"__id-1__", "__id0__"},
-		{"__id9223372036854775807__", "\x00"}, // the numeric ids come before the others
-		{"__idx__", "__idx__\x00"},
-	} {
-		got, ok := firestorestore.After(test.id)
-		if got != test.want || ok != (test.want != "") {
-			t.Errorf("behind %q lies %q, %v; want %q", test.id, got, ok, test.want)
+	ids := []string{"__id-1__", "__id7__", "__id8__", "__id9223372036854775807__", "a", x(1499), x(1500), x(1499) + "y", x(1497) + "\uD7FF", strings.Repeat("\U0010FFFF", 375)}
+	client := dial(t)
+	bulk(t, client, 3*len(ids), func(i int) string { return fmt.Sprintf("counters/%s/shards/%d", ids[i/3], i%3) }, map[string]any{"count": 1})
+	store := open(t, client)
+	for _, limit := range []int{1, 2, 100} {
+		var found []string
+		for from, more := "", true; more; {
+			page, err := store.Counters(t.Context(), counter(t, rollup.DefaultRoute).Template.Routes[0], from, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for id := range strings.SplitSeq(page.Next, "/") {
+				if len(id) > 1500 {
+					t.Errorf("the place %q holds an id of %d bytes", page.Next, len(id))
+				}
+			}
+			for _, f := range page.Found {
+				found = append(found, strings.TrimPrefix(f.Counter.RollUp, "rollups/"))
+			}
+			from, more = page.Next, page.Next != ""
+		}
+		slices.Sort(found)
+		if diff := cmp.Diff(ids, found); diff != "" {
+			t.Errorf("%d at a time (-want +got):\n%s", limit, diff)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,6 @@ import (
 	"google.golang.org/api/option"
 	transport "google.golang.org/api/transport/grpc"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 )
 
@@ -29,6 +29,7 @@ const EmulatorHost = "FIRESTORE_EMULATOR_HOST"
 // The Store logs to logger what the engine does not.
 func Open(ctx context.Context, emulator, project, database string, logger *slog.Logger, dial ...grpc.DialOption) (*Store, error) {
 	s := &Store{database: fmt.Sprintf("projects/%s/databases/%s", project, database), logger: logger}
+	s.routing = fmt.Sprintf("project_id=%s&database_id=%s", url.QueryEscape(project), url.QueryEscape(database))
 	conn, err := connect(ctx, emulator, dial)
 	if err != nil {
 		return nil, fmt.Errorf("firestore: opening database %s of project %s: %w", database, project, err)
@@ -61,21 +62,18 @@ const unacknowledged = 3 * time.Second
 // connect makes a connection for both of a Store's clients. Nothing else takes dial options for an
 // emulator too.
 func connect(ctx context.Context, emulator string, dial []grpc.DialOption) (*grpc.ClientConn, error) {
+	connect, endpoint := transport.Dial, "firestore.googleapis.com:443"
 	dial = append(slices.Clone(dial), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 5 * time.Minute, Timeout: unacknowledged}))
 	if emulator != "" {
-		dial = append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(owner{}))
-		conn, err := grpc.NewClient("passthrough:///"+emulator, dial...)
-		if err != nil {
-			return nil, fmt.Errorf("%s=%q: %w", EmulatorHost, emulator, err)
-		}
-		return conn, nil
+		connect, endpoint = transport.DialInsecure, emulator
+		dial = append(dial, grpc.WithPerRPCCredentials(owner{}))
 	}
-	opts := []option.ClientOption{option.WithEndpoint("firestore.googleapis.com:443"), option.WithScopes(vkit.DefaultAuthScopes()...)}
+	opts := []option.ClientOption{option.WithEndpoint(endpoint), option.WithScopes(vkit.DefaultAuthScopes()...)}
 	for _, d := range dial {
 		opts = append(opts, option.WithGRPCDialOption(d))
 	}
-	return transport.Dial(ctx, opts...)
+	return connect(ctx, opts...)
 }
 
 // owner is the credential with which the emulator lets a request pass its security rules, as it

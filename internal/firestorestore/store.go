@@ -1,13 +1,7 @@
-// Package firestorestore is the rollup.AuditStore on Cloud Firestore.
-//
-// At the path that a template gives, it writes and reads this document:
-//
-//	<name>   integer or double, one for each of the template's totals
-//	tally    map: what the totals are; see package document
-//
-// Other fields of the document are left alone, so a template may name a document that the app
-// writes too. More fields may be added later; a missing field is read as no total, and a
-// tally.as_of of another type as no roll-up.
+// Package firestorestore is the rollup.AuditStore on Cloud Firestore. It reads and writes roll-up
+// documents as package document draws them. Other fields of a document are left alone, so a
+// template may name one that the app writes too. More fields may be added later; a missing field is
+// read as no total, and a tally.as_of of another type as no roll-up.
 //
 // Audits keep their place in the document rollup_audit/cursor; see SaveCursor.
 package firestorestore
@@ -18,8 +12,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +34,7 @@ type Store struct {
 	client   *firestore.Client
 	api      *vkit.Client
 	database string // its resource name
+	routing  string // the parameters by which calls are routed to it
 	logger   *slog.Logger
 
 	unindexed sync.Map // the routes that the log says to lack an index
@@ -106,10 +99,7 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 // routed returns ctx with the headers by which Firestore routes a call to its database. Without
 // them production refuses calls to a named one; the SDK sends them itself.
 func (s *Store) routed(ctx context.Context) context.Context {
-	_, project, _ := strings.Cut(s.database, "projects/")
-	project, database, _ := strings.Cut(project, "/databases/")
-	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", s.database,
-		"x-goog-request-params", "project_id="+url.QueryEscape(project)+"&database_id="+url.QueryEscape(database))
+	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", s.database, "x-goog-request-params", s.routing)
 }
 
 // rollUpFields are the fields of a roll-up document that Tally reads and writes.

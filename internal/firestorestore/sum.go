@@ -26,8 +26,8 @@ type snapshot struct {
 	readTime    time.Time
 	rollUp      rollup.RollUp
 
-	named    []rollup.Malformed // those that Sum came across
-	suspects []suspect          // those that Sum counted, without their names
+	named    []string  // those malformed that Sum came across
+	suspects []suspect // those that Sum counted, without their names
 }
 
 // A suspect is a field of a collection's documents of which some are malformed.
@@ -66,7 +66,7 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 // A part is what one route's shards add up to.
 type part struct {
 	rollup.Totals
-	named    []rollup.Malformed
+	named    []string
 	suspects []suspect
 }
 
@@ -100,11 +100,12 @@ func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route, collection st
 	asking, all := errgroup.WithContext(ctx)
 	for i, t := range r.Totals {
 		asking.Go(func() (err error) {
-			if t.Field == "" {
-				answers[i], err = v.ask(all, shards, "")
-			} else {
+			if t.Field != "" {
 				answers[i], err = v.sumField(all, shards, t.Field)
+				return err
 			}
+			answers[i], err = v.ask(all, shards, "")
+			answers[i].sum = rollup.Int(answers[i].count)
 			return err
 		})
 	}
@@ -125,7 +126,7 @@ func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route, collection st
 
 // An answer is what an aggregation query answers for one total.
 type answer struct {
-	sum       rollup.Number
+	sum       rollup.Number // 0 if only documents are counted
 	average   rollup.Number // 0 of no numbers
 	count     int64         // documents that have the field, of any type
 	malformed int64         // of these, those whose value is no finite number
@@ -193,24 +194,20 @@ func (v *snapshot) ask(ctx context.Context, shards firestore.Query, field string
 	}
 	var result map[string]any
 	for {
-		switch message, err := stream.Recv(); {
-		case errors.Is(err, io.EOF):
-			return answerOf(result, field == "")
-		case err != nil:
+		message, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
 			return answer{}, err
-		case message.Result != nil:
+		}
+		if message.Result != nil {
 			result = decodeFields(message.Result.AggregateFields)
 		}
 	}
-}
-
-func answerOf(result map[string]any, countOnly bool) (answer, error) {
 	count, counted := result["count"].(int64)
 	sum, summed := rollup.NumberOf(result["sum"])
-	if countOnly {
-		sum, summed = rollup.Int(count), true
-	}
-	if !summed || !counted {
+	if !counted || !summed && field != "" {
 		return answer{}, fmt.Errorf("the aggregation answered %v", result)
 	}
 	average, _ := rollup.NumberOf(result["average"])
@@ -229,11 +226,7 @@ func (v *snapshot) read(ctx context.Context, query firestore.Query) ([]rollup.Sh
 
 // sumDocuments sums by reading every shard, if they are not more than limit.
 func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route, collection string, limit int) (part, error) {
-	var fields []firestore.FieldPath
-	for _, field := range r.Fields() {
-		fields = append(fields, firestore.FieldPath{field})
-	}
-	query := v.store.client.Collection(collection).SelectPaths(fields...)
+	query := v.store.client.Collection(collection).Select(r.Fields()...)
 	if limit < math.MaxInt {
 		query = query.Limit(limit + 1)
 	}
@@ -260,7 +253,7 @@ func remedy(r *rollup.Route) string {
 // Malformed implements rollup.Snapshot. In Firestore's order of values, whatever is no finite
 // number lies at or behind infinity, or at or before minus infinity: two queries find it
 // (https://firebase.google.com/docs/firestore/manage-data/data-types#value_type_ordering).
-func (v *snapshot) Malformed(ctx context.Context, most int) ([]rollup.Malformed, error) {
+func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 	named := v.named[:min(len(v.named), most)]
 	for _, s := range v.suspects {
 		path := firestore.FieldPath{s.field}

@@ -11,10 +11,6 @@ import (
 // of, the protocol's own.
 func decode(v *firestorepb.Value) any {
 	switch v := v.GetValueType().(type) {
-	case *firestorepb.Value_NullValue:
-		return nil
-	case *firestorepb.Value_BooleanValue:
-		return v.BooleanValue
 	case *firestorepb.Value_IntegerValue:
 		return v.IntegerValue
 	case *firestorepb.Value_DoubleValue:

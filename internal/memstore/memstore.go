@@ -3,7 +3,6 @@
 package memstore
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -85,17 +84,15 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	return totals, ctx.Err()
 }
 
-func (v *snapshot) Malformed(ctx context.Context, most int) ([]rollup.Malformed, error) {
+func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 	_, malformed := v.sum()
-	slices.SortFunc(malformed, func(a, b rollup.Malformed) int {
-		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Field, b.Field))
-	})
+	slices.Sort(malformed)
 	return malformed[:min(len(malformed), most)], ctx.Err()
 }
 
-func (v *snapshot) sum() (rollup.Totals, []rollup.Malformed) {
+func (v *snapshot) sum() (rollup.Totals, []string) {
 	var parts []rollup.Totals
-	var malformed []rollup.Malformed
+	var malformed []string
 	for i, r := range v.template.Routes {
 		part, m := rollup.SumShards(r, v.shards[i])
 		parts, malformed = append(parts, part), append(malformed, m...)

@@ -202,11 +202,8 @@ func (s *scan) findDocuments(ctx context.Context, route *rollup.Route) error {
 	case last:
 		query = s.client.Collection(pattern[:last].String()).Query
 	}
-	fields := []firestore.FieldPath{{"num_shards"}, {"numShards"}, {document.TallyField}}
-	for _, field := range route.Fields() {
-		fields = append(fields, firestore.FieldPath{field})
-	}
-	return s.each(ctx, query.SelectPaths(fields...), func(doc *firestore.DocumentSnapshot) { s.foundDocument(route, doc) })
+	fields := append([]string{document.NumShardsField, document.NumShardsCamelField, document.TallyField}, route.Fields()...)
+	return s.each(ctx, query.Select(fields...), func(doc *firestore.DocumentSnapshot) { s.foundDocument(route, doc) })
 }
 
 // foundDocument takes a document up, if it is the route's.
@@ -219,7 +216,7 @@ func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnaps
 	d := s.document(path, route, counter)
 	d.exists = found.Exists()
 	tally := document.DecodeTally(found.Data()[document.TallyField])
-	for _, field := range []string{"numShards", "num_shards"} {
+	for _, field := range []string{document.NumShardsCamelField, document.NumShardsField} {
 		if n, ok := found.Data()[field].(int64); ok && n > 0 {
 			d.numShards = int(n)
 		}

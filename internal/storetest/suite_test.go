@@ -93,7 +93,7 @@ type view struct {
 	readTime  time.Time
 	rollUp    rollup.RollUp
 	totals    rollup.Totals
-	malformed []rollup.Malformed
+	malformed []string
 }
 
 func look(t *testing.T, b backend, c rollup.Counter) view {

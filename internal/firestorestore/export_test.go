@@ -1,4 +1,0 @@
-package firestorestore
-
-// After returns the id that follows an id, if one does.
-var After = after
