@@ -33,6 +33,10 @@ const (
 	// pollEvery is how often a starting emulator is asked whether it is ready.
 	pollEvery = 20 * time.Millisecond
 
+	// portAttempts is how many free ports Start tries. Where freeport cannot hold one, another
+	// program may take it before Java listens on it.
+	portAttempts = 3
+
 	// mainClass is the entry point. Not every jar's manifest names it.
 	mainClass = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
 
@@ -94,7 +98,12 @@ func Start(ctx context.Context, o Options) (*Emulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return launch(ctx, java, jar, o, string(rules))
+	for attempt := 1; ; attempt++ {
+		e, err := launch(ctx, java, jar, o, string(rules))
+		if !errors.Is(err, errPortInUse) || o.Port != 0 || attempt == portAttempts {
+			return e, err
+		}
+	}
 }
 
 // Addr returns host and port, as FIRESTORE_EMULATOR_HOST wants them: "127.0.0.1:port".
@@ -179,6 +188,9 @@ func awaitReady(ctx context.Context, p *process, addr string) error {
 	}
 }
 
+// errPortInUse is the reason of an end after which Start tries again.
+var errPortInUse = errors.New("is in use")
+
 var classVersion = regexp.MustCompile(`class file version (\d+)`)
 
 // diagnose returns the reason why an emulator that printed this ended before it was ready, and the
@@ -186,7 +198,7 @@ var classVersion = regexp.MustCompile(`class file version (\d+)`)
 func diagnose(output string, java javaRuntime, jar string, port int) error {
 	switch {
 	case strings.Contains(strings.ToLower(output), "address already in use"):
-		return fmt.Errorf("port %d is in use: stop what listens there or choose another port", port)
+		return fmt.Errorf("port %d %w: stop what listens there or choose another port", port, errPortInUse)
 	case strings.Contains(output, "UnsupportedClassVersionError"):
 		needed := supportedJava
 		if m := classVersion.FindStringSubmatch(output); m != nil {

@@ -3,6 +3,7 @@
 package emulator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -221,8 +222,6 @@ func TestExitBeforeReady(t *testing.T) {
 		{"silent", `exit 0`, []string{"exit status 0"}},
 		{"class version", `echo 'java.lang.UnsupportedClassVersionError: X has been compiled by a more recent version of the Java Runtime (class file version 65.0)' >&2; exit 1`,
 			[]string{"emulator.jar needs Java 21, but", "is Java 17: install", "openjdk-21-jre-headless", "65.0"}},
-		{"port taken at the last moment", `echo 'java.net.BindException: Address already in use' >&2; exit 1`,
-			[]string{"is in use: stop what listens there or choose another port", "BindException"}},
 		{"rules", `echo 'Error compiling rules: L1'; exit 1`, []string{"emulator: the rules file does not compile", "L1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -230,6 +229,18 @@ func TestExitBeforeReady(t *testing.T) {
 			_, err := Start(t.Context(), Options{})
 			wantError(t, err, c.want...)
 		})
+	}
+}
+
+func TestPortTakenAtTheLastMoment(t *testing.T) {
+	starts := filepath.Join(t.TempDir(), "starts")
+	fakeJava(t, 21, `echo x >>`+starts+`; echo 'java.net.BindException: Address already in use' >&2; exit 1`)
+	for _, test := range []struct{ port, starts int }{{0, portAttempts}, {hold(t), portAttempts + 1}} {
+		_, err := Start(t.Context(), Options{Port: test.port})
+		wantError(t, err, "is in use: stop what listens there", "BindException")
+		if data, err := os.ReadFile(starts); err != nil || bytes.Count(data, []byte("\n")) != test.starts {
+			t.Errorf("port %d: %d starts so far, want %d (%v)", test.port, bytes.Count(data, []byte("\n")), test.starts, err)
+		}
 	}
 }
 
