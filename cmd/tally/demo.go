@@ -61,6 +61,9 @@ func (d *demo) check() error {
 	if !(l.Rate > 0) {
 		return fmt.Errorf("--rate %v: want more than 0 increments a second", l.Rate)
 	}
+	if seconds := float64(l.Increments) / l.Rate; seconds > 24*60*60 {
+		return fmt.Errorf("--rate %v: %d increments would take %.0f s; want at most a day", l.Rate, l.Increments, seconds)
+	}
 	if l.Kill && l.Increments-l.Lone() < 2 {
 		return fmt.Errorf("--kill: %d of %d increments are lone ones; want at least 2 more, to kill a process in the middle of them", l.Lone(), l.Increments)
 	}

@@ -209,6 +209,7 @@ func TestMistakes(t *testing.T) {
 		{"an argument", []string{"dev", "now"}, nil, []string{`"now"`}},
 		{"no counters", []string{"demo", "--counters", "0"}, nil, []string{"--counters 0: want at least 1"}},
 		{"no rate", []string{"demo", "--rate", "0"}, nil, []string{"--rate 0: want more than 0"}},
+		{"a tiny rate", []string{"demo", "--rate", "1e-9"}, nil, []string{"--rate 1e-09", "a day"}},
 		{"nothing to kill in", []string{"demo", "--kill", "--increments", "16"}, nil, []string{"--kill", "15 of 16 increments are lone"}},
 		{"a port too high", []string{"demo", "--functions-port", "65535"}, nil, []string{"--functions-port 65535: want a port up to 65534"}},
 		{"a port too low", []string{"demo", "--firestore-port", "-1"}, nil, []string{"--firestore-port -1: want a port up to 65535, or 0 for any"}},
