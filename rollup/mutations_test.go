@@ -619,18 +619,16 @@ var mutations = []mutation{
 		`strings.HasPrefix(ids[i], "__id") || `,
 		``, "TestPlaceBehindAnID"},
 	{"a counter is found again by its other shards", "../internal/firestorestore/audit.go",
-		`if c != last {`,
-		`if c != last || true {`, "TestPlaceBehindAnID"},
+		`strings.Join(ids[:i+2], "/") + "\x00/" + firstID`,
+		`strings.Join(ids, "/")`, "TestPlaceBehindAnID"},
 	{"a page queries until it is full", "../internal/firestorestore/audit.go",
 		` && queries < 2*limit; queries++`,
 		`; queries++`, "TestForeignCollections"},
 	{"a page that ends early ends the walk", "../internal/firestorestore/audit.go",
-		`			last = c
-		}
+		`		page.Found = append(page.Found, rollup.Found{Counter: c, Next: page.Next})
 	}
 `,
-		`			last = c
-		}
+		`		page.Found = append(page.Found, rollup.Found{Counter: c, Next: page.Next})
 	}
 	if len(page.Found) < limit {
 		page.Next = ""

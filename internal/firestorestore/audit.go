@@ -27,7 +27,6 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 		return rollup.Page{Found: []rollup.Found{{Counter: c}}}, nil
 	}
 	page := rollup.Page{Next: from}
-	last, _ := route.Counter(path.Dir(from))
 	for queries := 0; len(page.Found) < limit && queries < 2*limit; queries++ {
 		docs, err := s.group(pattern, page.Next).Select().Limit(1).Documents(ctx).GetAll()
 		if err != nil {
@@ -44,10 +43,7 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 			continue
 		}
 		page.Next = behind(collection, strings.Split(shard, "/"))
-		if c != last {
-			page.Found = append(page.Found, rollup.Found{Counter: c, Next: page.Next})
-			last = c
-		}
+		page.Found = append(page.Found, rollup.Found{Counter: c, Next: page.Next})
 	}
 	return page, nil
 }
@@ -156,12 +152,12 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 const firstID = "__id-9223372036854775808__"
 
 // behind returns the place behind all documents that are the same as ids in the last of the
-// captures. For an id that is numeric, or has no room for a zero byte, it is the place behind ids
-// itself: such a counter is passed shard by shard.
+// captures. For an id that is numeric, or has no room for a zero byte, it is the place behind those
+// that are the same in the name after it too.
 func behind(segments rollup.Path, ids []string) string {
 	i := lastCapture(segments)
 	if strings.HasPrefix(ids[i], "__id") || len(ids[i]) == document.LongestID {
-		return strings.Join(ids, "/")
+		return strings.Join(ids[:i+2], "/") + "\x00/" + firstID
 	}
 	return strings.Join(ids[:i+1], "/") + "\x00"
 }

@@ -214,7 +214,7 @@ func TestForeignCollections(t *testing.T) {
 	bulkCommit(t, client, foreign, func(i int) string { return fmt.Sprintf("counters/%04d/drafts/x/shards/0", i) }, one)
 	bulkCommit(t, client, foreign, func(i int) string { return fmt.Sprintf("posts/%04d/rollups/other", i) }, one)
 	var wantShards, wantRollUps []string
-	for _, id := range []string{"0000", "0050", "0051", "9999"} {
+	for _, id := range []string{"0000", "0038", "0050", "0051", "9999"} {
 		wantShards, wantRollUps = append(wantShards, "counters/"+id+"/shards"), append(wantRollUps, "posts/"+id+"/rollups/total")
 		bulkCommit(t, client, 1, func(int) string { return "counters/" + id + "/shards/0" }, one)
 		bulkCommit(t, client, 1, func(int) string { return "posts/" + id + "/rollups/total" }, one)
