@@ -105,10 +105,10 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	}
 	s.Number = path.Base(s.have[Project][0].name())
 
-	// These have names that only the functions and triggers tell.
-	if u := s.Unread[Trigger]; u != nil {
+	if u := s.Unread[Trigger]; u != nil { // a subscription is of use only with its trigger
 		s.Unread[Subscription] = u
 	}
+	// These have names that only the functions tell.
 	for _, f := range s.Functions() {
 		s.repository(ctx, f.Get("buildConfig.dockerRepository"))
 		if name := f.Get("serviceConfig.service"); name != "" {
@@ -274,7 +274,7 @@ func (s *State) Call(ctx context.Context, api Source, verb, path, body string, a
 			return err
 		}
 		r.Header.Set("Content-Type", "application/json")
-		if api == RulesAPI { // which takes no quota from the project of gcloud itself
+		if api == RulesAPI { // which takes no quota from gcloud's own project; the credentials' own comes first
 			r.Header.Set("X-Goog-User-Project", s.Project)
 		}
 		response, err := s.client.Do(r)

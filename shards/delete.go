@@ -14,8 +14,8 @@ import (
 //
 // The roll-up document stays. Tally's functions bring it to a total of 0 and 0 shards; nothing else
 // may delete it, because a roll-up that is on its way could bring an old total back. Tokens of
-// [Counter.IncrementOnce] stay until they expire. The notes of [Counter.Carry] stay, and so do
-// documents below the counter that are not Tally's.
+// [Counter.IncrementOnce] and [Counter.Set] stay until they expire. The notes of [Counter.Carry]
+// stay, and so do documents below the counter that are not Tally's.
 //
 // 499 shards are deleted in one commit, and the counter document after them: who voted stays hidden
 // until the last vote is deleted. Between commits a snapshot shows the sum of what is left. After

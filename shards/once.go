@@ -16,8 +16,8 @@ import (
 // was already used for another field or another amount.
 var ErrToken = errors.New("shards: unusable token")
 
-// TokenLife is how long at least a token of [Counter.IncrementOnce] is remembered. A week is longer
-// than Google Cloud's queues deliver a message again by default.
+// TokenLife is how long at least a token of [Counter.IncrementOnce] or [Counter.Set] is
+// remembered. A week is longer than Google Cloud's queues deliver a message again by default.
 const TokenLife = 7 * 24 * time.Hour
 
 // Fields of a token document.

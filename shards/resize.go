@@ -176,7 +176,7 @@ func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, i, n
 		switch status.Code(err) {
 		case codes.OK:
 			return nil
-		case codes.FailedPrecondition, codes.NotFound, codes.AlreadyExists, codes.Aborted:
+		case codes.FailedPrecondition, codes.NotFound, codes.Aborted:
 			// A client was faster, or the answer to a commit that was applied was lost.
 		default:
 			if failures++; failures == foldAttempts || ctx.Err() != nil {
@@ -213,7 +213,7 @@ func increments(amounts map[string]Total, kept *firestore.DocumentSnapshot) (map
 			return nil, fmt.Errorf("field %q of %s is not a number", field, kept.Ref.Path)
 		}
 		if _, err := held.sum(amount); err != nil {
-			return nil, fmt.Errorf("field %q of %s holds %v, and cannot take %v: %w", field, kept.Ref.Path, held, amount, err)
+			return nil, fmt.Errorf("field %q of %s holds %v, and %v more is out of range", field, kept.Ref.Path, held, amount)
 		}
 		fields[field] = firestore.Increment(amount.value())
 	}

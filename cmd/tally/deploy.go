@@ -152,10 +152,11 @@ func deployCommand() *cobra.Command {
 		}
 		options := deploy.Options{Project: d.project, Databases: databases, Config: config, Env: environment,
 			Region: cmp.Or(settings.Region, d.have.Region()), Billing: cmp.Or(settings.Billing, d.have.Billing()), AlertEmail: settings.AlertEmail}
+		have := d.have
 		if terraform {
-			d.have = deploy.TerraformState(d.project)
+			have = deploy.TerraformState(d.project)
 		}
-		described, err := deploy.Describe(options, d.have, source)
+		described, err := deploy.Describe(options, have, source)
 		if err != nil {
 			return err
 		}

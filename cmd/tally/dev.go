@@ -80,7 +80,7 @@ func (d *dev) run(ctx context.Context) error {
 	}
 	if host := d.stack.Config.EmulatorHost; host != "" {
 		if other, err := devVariables(ctx, host, d.project); err != nil || other != nil {
-			return cmp.Or(err, fmt.Errorf("another tally dev runs on %s for project %s", host, d.project))
+			return cmp.Or(err, fmt.Errorf("another tally dev runs on %s for project %s: stop it, or name another project by --project", host, d.project))
 		}
 	}
 	d.stack.lines.out = d.logs // until the greeting

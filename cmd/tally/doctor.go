@@ -14,7 +14,7 @@ import (
 // How doctor ends when something is wrong, and when nothing is wrong that it could check.
 var (
 	errUnsound   = errors.New("something is wrong; the commands above mend it, and tally doctor --explain tells more")
-	errUnchecked = errors.New("some checks could not be made")
+	errUnchecked = errors.New("not all could be checked")
 )
 
 func doctorCommand() *cobra.Command {

@@ -142,7 +142,7 @@ func (t *target) table(found []rollup.Found) ([]listed, cells) {
 		line, end := shown(counters[i].Counter), "\t-\t-"
 		for _, name := range names {
 			text := "-"
-			if sum, ok := f.RollUp.Sums[name]; ok && tally.Covers(name) {
+			if sum, ok := f.RollUp.Sums[name]; ok && tally.Covers(name) && !tally.AsOf.IsZero() {
 				text = sum.String()
 			}
 			line += "\t" + text
@@ -172,7 +172,7 @@ func (t *target) list(ctx context.Context, from rollup.Counter, limit int) (foun
 			continue
 		}
 		isFrom := func(f rollup.Found) bool { return f.Counter == from }
-		for next, more := from.RollUp, true; more && len(found) <= limit; more = next != "" {
+		for next, again := from.RollUp, true; again && len(found) <= limit; again = next != "" {
 			page, err := t.store.RollUps(ctx, template, next, limit+1)
 			if err != nil {
 				return nil, false, err

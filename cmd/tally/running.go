@@ -46,8 +46,12 @@ func here() (*appfolder.Folder, error) {
 	return f, err
 }
 
-// projectID is what the ids of projects are made of, some of which begin with a domain.
-var projectID = regexp.MustCompile(`^[a-z0-9.:-]+$`)
+// projectID is what a project's id looks like; some begin with a domain
+// (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
+var projectID = regexp.MustCompile(`^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
+
+// emulatorID is what an emulator takes.
+var emulatorID = regexp.MustCompile(`^[a-z0-9.:-]+$`)
 
 // projectOf returns the id of the project that a flag names, or else the environment or
 // .firebaserc, and where it is from; "" if none does.
@@ -60,7 +64,11 @@ func projectOf(flag string, folder *appfolder.Folder) (id, from string, err erro
 		id, err = folder.Project()
 		from = ".firebaserc"
 	}
-	if err == nil && id != "" && !projectID.MatchString(id) {
+	form := projectID
+	if os.Getenv(firestorestore.EmulatorHost) != "" {
+		form = emulatorID
+	}
+	if err == nil && id != "" && !form.MatchString(id) {
 		err = fmt.Errorf("%s: %q is no project id: want 6 to 30 lower-case letters, digits and hyphens, a letter first and no hyphen last", from, id)
 	}
 	return id, from, err

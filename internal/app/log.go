@@ -41,7 +41,7 @@ type traced struct {
 
 func (h traced) Handle(ctx context.Context, r slog.Record) error {
 	span := trace.SpanContextFromContext(ctx)
-	if !span.IsValid() {
+	if !span.IsValid() || !span.IsRemote() && !span.IsSampled() { // or nobody records it
 		return h.Handler.Handle(ctx, r)
 	}
 	name := span.TraceID().String()

@@ -14,6 +14,7 @@ import (
 	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/trace"
 )
 
 func TestTraceOfLines(t *testing.T) {
@@ -46,6 +47,12 @@ func TestTraceOfLines(t *testing.T) {
 		if !strings.Contains(log.String(), `"event_id":"e1"`) {
 			t.Errorf("%s: no event_id: %s", test.name, &log)
 		}
+	}
+	var log bytes.Buffer
+	dropped := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})
+	NewLogger(&log, slog.LevelInfo, "p").InfoContext(trace.ContextWithSpanContext(t.Context(), dropped), "text")
+	if got := traceKeys(t, log.Bytes()); len(got) > 0 {
+		t.Errorf("a span that nobody records: %v", got)
 	}
 }
 

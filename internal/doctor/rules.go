@@ -10,8 +10,8 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// A RuleCase is a request of a user's client that rules should allow or refuse. Rules are code, so cases
-// are samples: that these are refused does not prove that no other is allowed.
+// A RuleCase is a request of a user's client that rules should allow or refuse. Rules are code, so
+// cases are samples: that these are refused does not prove that no other is allowed.
 type RuleCase struct {
 	Check  string         // name of the check that it is of
 	Says   string         // the request in words, such as "update rollups/{counter}"

@@ -111,22 +111,27 @@ func (l Load) Run(ctx context.Context, s *Stack) (Result, error) {
 	return r.result(created, began, end), nil
 }
 
-// limited returns a context for one step. It ends when the step takes too long, even for a slow
-// machine.
+// limit is how long one step may take, even on a slow machine.
+func (r *running) limit() time.Duration { return 10*r.stack.Config.Cadence + 2*time.Minute }
+
+func (r *running) late() error { return fmt.Errorf("not done after %v", r.limit()) }
+
+// limited returns a context for one step.
 func (r *running) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := 10*r.stack.Config.Cadence + 2*time.Minute
-	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
+	return context.WithTimeoutCause(ctx, r.limit(), r.late())
 }
 
 func (r *running) create(ctx context.Context, fail func(error)) (usage, error) {
 	for n := range r.Counters {
 		id := fmt.Sprintf("demo-%0*d", len(strconv.Itoa(r.Counters)), n+1) // of one length, to be sorted
+		late := time.AfterFunc(r.limit(), func() { fail(r.late()) })       // the listener outlives the step
 		c, err := Listen(ctx, fail, r.stack.Clients[0], id)
 		if err == nil {
 			err = c.Create(ctx, r.Shards)
 		}
+		late.Stop()
 		if err != nil {
-			return usage{}, err
+			return usage{}, cmp.Or(context.Cause(ctx), err)
 		}
 		r.counters = append(r.counters, c)
 	}
@@ -172,7 +177,8 @@ func (r *running) alone(ctx context.Context) error {
 // together makes the other increments at the rate.
 func (r *running) together(ctx context.Context) error {
 	limiter := rate.NewLimiter(rate.Limit(r.Rate), 1)
-	clients, working := errgroup.WithContext(ctx)
+	restart, up := errgroup.WithContext(ctx)
+	clients, working := errgroup.WithContext(up)
 	clients.SetLimit(r.Clients)
 	others := r.Increments - r.Lone()
 	for turn := range others {
@@ -180,14 +186,14 @@ func (r *running) together(ctx context.Context) error {
 			killed := r.stack.Process(0)
 			killed.Kill()
 			r.stack.Say("killed functions process %d; starting another", killed.Pid)
-			clients.Go(func() error { return r.stack.Restart(working, 0) })
+			restart.Go(func() error { return r.stack.Restart(up, 0) })
 		}
-		if limiter.Wait(working) != nil {
-			break // the clients, or ctx, say why
+		if err := limiter.Wait(working); err != nil {
+			return cmp.Or(clients.Wait(), restart.Wait(), context.Cause(ctx), err)
 		}
 		clients.Go(func() error { return r.increment(working, r.counters[turn%len(r.counters)]) })
 	}
-	return cmp.Or(clients.Wait(), context.Cause(ctx))
+	return cmp.Or(clients.Wait(), restart.Wait(), context.Cause(ctx))
 }
 
 func (r *running) increment(ctx context.Context, c *Counter) error {

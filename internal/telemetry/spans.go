@@ -19,13 +19,17 @@ func Traced(ctx context.Context, header http.Header) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(header))
 }
 
-// Start starts the span of a request, as a child of the context's trace. Off, it returns ctx and a
-// span that is not recorded.
+// Start starts the span of a request, as a child of the context's trace. Where nobody records it,
+// ctx keeps the caller's span, by which lines of the log are found.
 func (t *Telemetry) Start(ctx context.Context, name string) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, trace.SpanFromContext(ctx)
 	}
-	return t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
+	child, span := t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
+	if !span.IsRecording() && trace.SpanContextFromContext(ctx).IsValid() {
+		return ctx, span
+	}
+	return child, span
 }
 
 // End ends a span, with an error unless that is nil.

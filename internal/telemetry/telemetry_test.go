@@ -278,8 +278,11 @@ func TestSpans(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	tick.End()
-	_, unsampled := telemetry.Start(Traced(t.Context(), http.Header{"Traceparent": {"00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}}), "event")
+	ctx, unsampled := telemetry.Start(Traced(t.Context(), http.Header{"Traceparent": {"00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}}), "event")
 	unsampled.End()
+	if id := trace.SpanContextFromContext(ctx).SpanID().String(); id != "b7ad6b7169203331" {
+		t.Errorf("lines of an event that is not sampled name the span %s, want the caller's", id)
+	}
 	telemetry.FlushNow(t.Context())
 
 	names := map[string]string{"b7ad6b7169203331": "request"}
