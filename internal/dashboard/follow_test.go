@@ -89,7 +89,7 @@ func testRefused(t *testing.T, w *world) {
 	refusal.set(true)
 	w.rollUp("rollups/b", time.Now(), 1, map[string]any{"count": 2})
 	const mine = "roll-ups in rollups of database (default)"
-	times := 3
+	times := 2
 	if !w.listens {
 		times = 6 // polls of the other two queries are refused too
 	}
