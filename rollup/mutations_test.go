@@ -651,12 +651,12 @@ var mutations = []mutation{
 		`if change.Project != s.config.Project || `,
 		`if `, "TestUnserved"},
 	{"a dry run writes", "../internal/app/schedule.go",
-		`o.DryRun = t.dryRun`,
+		`o.DryRun = t.report.DryRun`,
 		`o.DryRun = false`, "TestDryRun"},
 	{"a database that fails stops the rest", "../internal/app/schedule.go",
 		`error { return t.audit(ctx, d, r, until) })`,
 		`error { return t.audit(ctx, d, r, until) })
-		if len(t.problems) > 0 {
+		if t.failed != nil {
 			break
 		}`, "TestFirstDatabaseFails"},
 	{"a tick's audit knows no end", "../internal/app/schedule.go",
