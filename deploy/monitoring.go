@@ -39,8 +39,8 @@ func (o Object) text() string {
 	return strings.TrimSpace(b.String())
 }
 
-// monitoring adds the metrics, the alerts, the dashboard, and the channel by which alerts are mailed.
-// Channels that an alert has stay.
+// monitoring adds the metrics, the alerts, the dashboard, and the channel by which alerts are
+// mailed. Channels that an alert has stay.
 func (d *Description) monitoring(have *State) {
 	for _, m := range logMetrics {
 		d.add(Resource{Kind: Metric, Name: m.name, Settings: []Setting{

@@ -29,13 +29,14 @@
 // ended, the roll-ups must come to the sum of the shards, without an audit.
 //
 // Others count documents that an app has anyway, and kill functions processes meanwhile: likes and
-// comments of posts that come and go and that the app edits, ratings, a poll, a post that is deleted
-// with all its likes. Sources come and go while revisions of both routes serve.
+// comments of posts that come and go and that the app edits, ratings, a poll, a post that is
+// deleted with all its likes. Sources come and go while revisions of both routes serve.
 //
 // Package apps, below, tests what needs no process of its own.
 //
 // Telemetry is tested here too: that a functions process has exported what a request did before it
-// answers, to a collector of OpenTelemetry's own service definitions, and the rest when it is ended.
+// answers, to a collector of OpenTelemetry's own service definitions, and the rest when it is
+// ended.
 //
 // So is what is deployed: that gcloud uploads the files that the functions are built from and no
 // others, and that Google's buildpack can make of them a binary that rolls up.

@@ -9,8 +9,8 @@ import (
 )
 
 // NewLogger returns a logger that writes JSON lines with the keys that Cloud Logging takes apart
-// (https://cloud.google.com/logging/docs/structured-logging). A line whose context has a trace names
-// it, which Cloud Trace keeps in the project.
+// (https://cloud.google.com/logging/docs/structured-logging). A line whose context has a trace
+// names it, which Cloud Trace keeps in the project.
 func NewLogger(w io.Writer, level slog.Level, project string) *slog.Logger {
 	return slog.New(traced{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: cloudKeys}), project})
 }

@@ -20,8 +20,8 @@ import (
 )
 
 // Read reads what is deployed in the project of an app, until ctx is done. The options are those of
-// Google's clients. The error says why not even the functions could be read; findings tell what else
-// could not.
+// Google's clients. The error says why not even the functions could be read; findings tell what
+// else could not.
 func Read(ctx context.Context, project string, f *appfolder.Folder, o ...option.ClientOption) (*Deployment, error) {
 	have, err := deploy.Read(ctx, project, o...)
 	if err != nil {

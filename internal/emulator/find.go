@@ -150,8 +150,8 @@ func installJava(version int) string {
 		"macOS: brew install openjdk@%[1]d; or https://adoptium.net), and set JAVA_HOME if it is not on PATH", version)
 }
 
-// run runs a program that only prints a fact, Java its version and gcloud its root, and returns what
-// it prints. That takes a second or two, more on a busy machine.
+// run runs a program that only prints a fact, Java its version and gcloud its root, and returns
+// what it prints. That takes a second or two, more on a busy machine.
 func run(ctx context.Context, name string, args ...string) (stdout, stderr string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Counters implements rollup.AuditStore. Each query finds the first shard behind the last counter's,
-// wherever that is, so a counter bills about one read, however many shards it has. One page makes at
-// most two queries for each counter that it may hold: documents of other collections of the same
-// name, which lie between, end it sooner.
+// Counters implements rollup.AuditStore. Each query finds the first shard behind the last
+// counter's, wherever that is, so a counter bills about one read, however many shards it has. One
+// page makes at most two queries for each counter that it may hold: documents of other collections
+// of the same name, which lie between, end it sooner.
 func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
 	pattern := route.Pattern()
 	collection := pattern[:len(pattern)-1]
@@ -79,8 +79,8 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 }
 
 // group returns a query for the documents whose paths may be like the segments, which hold a
-// capture, and come behind a place: a path, or "" for the first. It finds those of other collections
-// of the same name too. It needs no index but the one of names.
+// capture, and come behind a place: a path, or "" for the first. It finds those of other
+// collections of the same name too. It needs no index but the one of names.
 func (s *Store) group(segments rollup.Path, from string) firestore.Query {
 	capture := slices.IndexFunc(segments, func(s rollup.Segment) bool { return s.Capture })
 	first := segments[:capture].String()

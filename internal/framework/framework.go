@@ -2,8 +2,8 @@
 // machine, at a port that is certainly theirs.
 //
 // The framework wants to be told a port, says nothing when it listens there, and takes no listener.
-// [Serve] asks a question until this process itself hears it, so that another program at the port is
-// not taken for the functions. A parent starts a process of functions with a [Listener] as its
+// [Serve] asks a question until this process itself hears it, so that another program at the port
+// is not taken for the functions. A parent starts a process of functions with a [Listener] as its
 // standard output, and the process calls [Tell].
 package framework
 

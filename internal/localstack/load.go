@@ -155,8 +155,8 @@ func (r *running) settled(ctx context.Context) (usage, error) {
 	return usage{time.Now(), r.stack.Relay.Stats(), billed}, err
 }
 
-// alone increments idle counters, one at a time. A counter has been forgotten two cadences after its
-// last roll-up; half a cadence is for slow machines.
+// alone increments idle counters, one at a time. A counter has been forgotten two cadences after
+// its last roll-up; half a cadence is for slow machines.
 func (r *running) alone(ctx context.Context) error {
 	idle := r.stack.Config.Cadence * 5 / 2
 	for n := range r.Lone() {
