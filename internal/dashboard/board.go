@@ -27,8 +27,8 @@ type Options struct {
 	Routes    rollup.Routes
 	Cadence   time.Duration // of the functions; rates are means over two of them, and at least ten seconds
 
-	// Functions returns what the functions have done so far. It is called for each page shown, and
-	// must be fast. Nil: that is not known here.
+	// Functions returns what the functions have done so far. It is called for each page shown. Calls
+	// may overlap. Nil: that is not known here.
 	Functions func() (Functions, error)
 
 	// Report is called with each new problem, such as a permission that is missing. The page shows

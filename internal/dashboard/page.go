@@ -89,10 +89,11 @@ type detail struct {
 
 // show returns what a page shows in a view that is valid.
 func (b *Board) show(v view, local time.Time) *state {
+	functions, trouble := b.functions() // not while feeds wait for the lock
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	rows := v.rows(b.model.rows)
-	s := b.figures(local)
+	s := b.figures(local, functions, trouble)
 	s.View, s.Shown = v, len(rows)
 	s.From = min(v.From, max(0, s.Shown-1)/maxRows*maxRows)
 	for _, r := range rows[s.From:min(s.From+maxRows, s.Shown)] {
@@ -133,21 +134,27 @@ func (v view) rows(all map[rowKey]*row) []*row {
 	return rows
 }
 
-// figures returns what there is to say of all counters.
-func (b *Board) figures(local time.Time) *state {
+// functions returns what the functions have done so far; nil: that is not known here.
+func (b *Board) functions() (*Functions, error) {
+	if b.options.Functions == nil {
+		return nil, nil
+	}
+	f, err := b.options.Functions()
+	if err != nil {
+		err = fmt.Errorf("operations of the functions: %w", err)
+	}
+	return &f, err
+}
+
+// figures returns what there is to say of all counters, and of what the functions have done. The
+// mutex is held.
+func (b *Board) figures(local time.Time, functions *Functions, trouble error) *state {
 	s := &state{
 		Columns: columns, Project: b.options.Project, Emulator: b.options.Emulator, Window: b.model.window.Seconds(),
 		Now: b.line.serverTime(local).UnixMicro(), Ready: true, Rates: b.model.rates, RollUps: b.model.rollUpRates,
-		Watching: billing.Counts{Reads: b.reads},
+		Watching: billing.Counts{Reads: b.reads}, Functions: functions,
 	}
-	problems := []error{b.broken}
-	if b.options.Functions != nil {
-		functions, err := b.options.Functions()
-		s.Functions = &functions
-		if err != nil {
-			problems = append(problems, fmt.Errorf("operations of the functions: %w", err))
-		}
-	}
+	problems := []error{b.broken, trouble}
 	for _, q := range b.queries {
 		s.Ready = s.Ready && !q.began.IsZero()
 		problems = append(problems, q.err)

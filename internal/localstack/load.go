@@ -167,11 +167,18 @@ func (r *running) alone(ctx context.Context) error {
 		if err := r.increment(ctx, c); err != nil {
 			return err
 		}
-		if _, err := r.settled(ctx); err != nil {
+		if err := r.covered(ctx, c); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// covered waits until a counter's roll-up covers every increment.
+func (r *running) covered(ctx context.Context, c *Counter) error {
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
+	return c.covered(ctx)
 }
 
 // together makes the other increments at the rate.
