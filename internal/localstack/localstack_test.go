@@ -84,15 +84,6 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The relay waits for an answer as long as events are held, whatever hold limit the environment sets.
-func TestAckDeadline(t *testing.T) {
-	for hold, want := range map[time.Duration]time.Duration{6 * time.Second: 10 * time.Second, 8 * time.Second: 10 * time.Second, 50 * time.Second: 52 * time.Second} {
-		if got := (app.Config{HoldLimit: hold}).AckDeadline(); got != want {
-			t.Errorf("the relay waits %v for an answer when events are held for %v, want %v", got, hold, want)
-		}
-	}
-}
-
 // Of a collection group, only what a trigger's pattern matches becomes an event.
 func TestDeliverShard(t *testing.T) {
 	routes, err := rollup.ParseRoutes("counters/{c}/shards/{s} -> rollups/{c} : count")
