@@ -342,9 +342,6 @@ func TestMalformedAtConstantCost(t *testing.T) {
 // One text shard does not stop a counter of 20,000 shards: reading them all took longer than an
 // event may be held.
 func TestMalformedShardAmongVeryMany(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it writes 20,000 shards")
-	}
 	t.Parallel()
 	const n = 20_000
 	client := dial(t)
