@@ -13,6 +13,12 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
+	case errors.Is(err, ErrUnkept):
+		a.report.Unkept++
+		a.report.UnkeptCounters = appendError(a.report.UnkeptCounters, err)
+		a.tellUnkept(ctx, d.counter, "", err)
+		a.progress()
+		return
 	case err != nil:
 		a.report.Failed++
 		a.report.Errors = appendError(a.report.Errors, err)
@@ -51,6 +57,9 @@ func (a *audit) compare(ctx context.Context, c Counter, k *comparison) (action, 
 		did, l, due, err := a.try(ctx, c, k)
 		if err == nil {
 			return did, l, nil
+		}
+		if errors.Is(err, ErrUnkept) { // another try would end alike
+			return leave, l, fmt.Errorf("%s: %w", c.RollUp, err)
 		}
 		if try < maxTries {
 			if stopped := sleep(ctx, max(due, a.pause(try-1))); stopped != nil {

@@ -18,8 +18,11 @@ type KeepReport struct {
 	Unchanged int      `json:"unchanged"` // visits that found nothing to write
 	Removed   int      `json:"removed"`   // roll-ups that had been at zeros without shards for over an hour
 	Failed    int      `json:"failed"`    // counters whose last visit failed
+	Unkept    int      `json:"unkept"`    // counters that cannot be rolled up until somebody mends them; see ErrUnkept
 	Malformed int      `json:"malformed"` // counters with shards that are left out of their sums
 	Errors    []string `json:"errors,omitempty"`
+
+	UnkeptCounters []string `json:"unkept_counters,omitempty"` // up to ten of them, with the reason
 }
 
 // Keep rolls up the counters of the routes that say "every", each as often as its route says, until
@@ -97,6 +100,10 @@ func (k *keeper) goRound(ctx context.Context, c Counter) {
 		}
 		next, err := k.visit(ctx, c)
 		<-k.slots
+		if errors.Is(err, ErrUnkept) { // waiting does not mend it: the next tick tries again
+			k.unkept(ctx, c, err)
+			return
+		}
 		if failures++; err == nil {
 			failures = 0
 		} else {
@@ -121,6 +128,15 @@ func (k *keeper) failed(ctx context.Context, c Counter, err error) {
 	k.report.Failed++
 	k.report.Errors = appendError(k.report.Errors, fmt.Errorf("rollup: %s not kept: %w", c.RollUp, err))
 	k.Logger.ErrorContext(ctx, "counter not kept", "counter", c.RollUp, "error", err)
+}
+
+// unkept notes that a counter cannot be rolled up, which is no failure of the tick.
+func (k *keeper) unkept(ctx context.Context, c Counter, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.report.Unkept++
+	k.report.UnkeptCounters = appendError(k.report.UnkeptCounters, fmt.Errorf("%s: %w", c.RollUp, err))
+	k.tellUnkept(ctx, c, "", err)
 }
 
 // visit rolls a counter up if that is due, and returns when it is due next, by the local clock.

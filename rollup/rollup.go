@@ -60,7 +60,7 @@ type Attempt struct {
 type roller struct {
 	store Store
 	Options
-	named *named
+	told  *told
 	prune bool // writes take former totals away
 }
 
@@ -68,7 +68,7 @@ func newRoller(store Store, o Options) roller {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	return roller{store: store, Options: o, named: new(named)}
+	return roller{store: store, Options: o, told: new(told)}
 }
 
 // call makes a call of the Store.
@@ -161,13 +161,13 @@ func (r *roller) sum(ctx context.Context, l *look) error {
 }
 
 const (
-	maxNamed   = 5                // malformed shards that a log line names
-	namedEvery = 10 * time.Minute // at most once in it, for each counter
+	maxNamed  = 5                // malformed shards that a log line names
+	toldEvery = 10 * time.Minute // what waits for somebody to mend it is logged at most once in it, for each counter
 )
 
 // nameMalformed logs which shards the sum left out.
 func (r *roller) nameMalformed(ctx context.Context, l *look) {
-	if !r.named.first(l.counter.RollUp) {
+	if !r.told.first("malformed", l.counter.RollUp) {
 		return
 	}
 	log := r.Logger.With("counter", l.counter.RollUp, "event_id", l.eventID, "count", l.totals.Malformed)
@@ -178,22 +178,31 @@ func (r *roller) nameMalformed(ctx context.Context, l *look) {
 	log.WarnContext(ctx, "shards left out of the sum", "shards", named)
 }
 
-// named remembers which counters' malformed shards were named.
-type named struct {
-	mu       sync.Mutex
-	since    time.Time
-	counters map[string]bool
+// tellUnkept logs why a counter is unkept.
+func (r *roller) tellUnkept(ctx context.Context, c Counter, eventID string, err error) {
+	if !r.told.first("unkept", c.RollUp) {
+		return
+	}
+	r.Logger.ErrorContext(ctx, "counter unkept; no retry can help", "counter", c.RollUp, "event_id", eventID, "error", err)
 }
 
-// first reports whether the counter comes for the first time since all were forgotten.
-func (n *named) first(rollUp string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.counters == nil || time.Since(n.since) >= namedEvery {
-		n.since, n.counters = time.Now(), make(map[string]bool)
+// told remembers what was logged of which counter.
+type told struct {
+	mu    sync.Mutex
+	since time.Time
+	known map[[2]string]bool
+}
+
+// first reports whether the counter comes with what for the first time since all were forgotten.
+func (t *told) first(what, rollUp string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil || time.Since(t.since) >= toldEvery {
+		t.since, t.known = time.Now(), make(map[[2]string]bool)
 	}
-	known := n.counters[rollUp]
-	n.counters[rollUp] = true
+	key := [2]string{what, rollUp}
+	known := t.known[key]
+	t.known[key] = true
 	return !known
 }
 
