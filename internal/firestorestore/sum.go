@@ -87,7 +87,7 @@ func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) 
 		return p, nil
 	}
 	if err != nil {
-		return p, fmt.Errorf("firestore: summing %s: %w", collection, err)
+		return p, fmt.Errorf("firestore: summing %s: %w", collection, unkept(err))
 	}
 	return p, nil
 }
@@ -147,7 +147,7 @@ func (v *snapshot) sumField(ctx context.Context, shards firestore.Query, field s
 	}
 	switch sum := finite.sum.Float(); { // of finite numbers, but perhaps beyond the largest double
 	case math.IsNaN(sum):
-		return a, fmt.Errorf("the sum of %s goes beyond the largest double, both ways", field)
+		return a, fmt.Errorf("%w: the sum of %s goes beyond the largest double, both ways", rollup.ErrUnkept, field)
 	case math.IsInf(sum, 0):
 		finite.sum = rollup.Double(math.Copysign(math.MaxFloat64, sum))
 	}
@@ -235,8 +235,8 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route, collection
 		return part{}, fmt.Errorf("firestore: reading %s: %w", collection, err)
 	}
 	if len(shards) > limit {
-		return part{}, fmt.Errorf("firestore: %s holds more than %d shards and no index of %s; %s",
-			collection, limit, strings.Join(r.Fields(), ", "), remedy(r))
+		return part{}, fmt.Errorf("%w: %s holds more than %d shards and no index of %s; %s",
+			rollup.ErrUnkept, collection, limit, strings.Join(r.Fields(), ", "), remedy(r))
 	}
 	totals, malformed := rollup.SumShards(r, shards)
 	return part{Totals: totals, named: malformed}, nil
