@@ -53,6 +53,7 @@ func serve() {
 	registerMigrated()
 	registerOthers()
 	registerEvery()
+	registerFull()
 	port := make(chan int)
 	go func() { log.Fatal(framework.Serve(0, func(p int) { port <- p })) }()
 	server = fmt.Sprintf("http://127.0.0.1:%d", <-port)

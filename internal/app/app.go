@@ -288,6 +288,8 @@ func (s *service) record(ctx context.Context, span trace.Span, e ended) {
 // the event is delivered again.
 func classify(ending rollup.Ending, err error) telemetry.Outcome {
 	switch {
+	case err == nil && ending.Unkept:
+		return telemetry.Unkept
 	case err == nil && ending.Held:
 		return telemetry.Covered
 	case err == nil:

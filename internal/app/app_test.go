@@ -24,20 +24,24 @@ import (
 
 func TestClassify(t *testing.T) {
 	for _, test := range []struct {
-		err  error
-		want telemetry.Outcome
+		ending rollup.Ending
+		err    error
+		want   telemetry.Outcome
 	}{
-		{nil, telemetry.Absorbed},
-		{fmt.Errorf("%w: truncated", trigger.ErrMalformed), telemetry.Dropped},
-		{fmt.Errorf("a/b: %w", errNoRoute), telemetry.Dropped},
-		{fmt.Errorf("database d: %w", errUnserved), telemetry.Dropped},
-		{trigger.ErrNoEvent, telemetry.Refused},
-		{context.DeadlineExceeded, telemetry.Failed},
-		{rollup.ErrConflict, telemetry.Failed},
-		{errors.New("anything else"), telemetry.Failed},
+		{err: nil, want: telemetry.Absorbed},
+		{ending: rollup.Ending{Held: true}, want: telemetry.Covered},
+		{ending: rollup.Ending{Held: true, Unkept: true}, want: telemetry.Unkept},
+		{ending: rollup.Ending{Unkept: true}, want: telemetry.Unkept},
+		{err: fmt.Errorf("%w: truncated", trigger.ErrMalformed), want: telemetry.Dropped},
+		{err: fmt.Errorf("a/b: %w", errNoRoute), want: telemetry.Dropped},
+		{err: fmt.Errorf("database d: %w", errUnserved), want: telemetry.Dropped},
+		{err: trigger.ErrNoEvent, want: telemetry.Refused},
+		{err: context.DeadlineExceeded, want: telemetry.Failed},
+		{err: rollup.ErrConflict, want: telemetry.Failed},
+		{err: errors.New("anything else"), want: telemetry.Failed},
 	} {
-		if got := classify(rollup.Ending{}, test.err); got != test.want {
-			t.Errorf("classify(%v) = %s, want %s", test.err, got, test.want)
+		if got := classify(test.ending, test.err); got != test.want {
+			t.Errorf("classify(%+v, %v) = %s, want %s", test.ending, test.err, got, test.want)
 		}
 	}
 }
