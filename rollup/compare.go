@@ -85,6 +85,9 @@ func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, 
 	if err = a.sum(looking, &l); err != nil {
 		return did, l, 0, err
 	}
+	if err = a.weigh(looking, &l); err != nil {
+		return did, l, 0, err
+	}
 	p := a.paceOf(c.Template)
 	switch did = k.after(&l); {
 	case did == remove:

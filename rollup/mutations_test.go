@@ -508,14 +508,25 @@ var mutations = []mutation{
 		`	if !a.isDouble || !b.isDouble || !a.Finite() || !b.Finite() {
 		return false
 	}
-	return math.Abs(a.double-b.double) <= sumTolerance*max(math.Abs(a.double), math.Abs(b.double))`,
+	magnitude = max(magnitude, math.Abs(a.double), math.Abs(b.double))
+	return math.Abs(a.double-b.double) <= sumTolerance*magnitude`,
 		`	if !a.Finite() || !b.Finite() {
 		return false
 	}
-	return math.Abs(a.Float()-b.Float()) <= sumTolerance*max(math.Abs(a.Float()), math.Abs(b.Float()))`, "TestSameTotal"},
+	magnitude = max(magnitude, math.Abs(a.Float()), math.Abs(b.Float()))
+	return math.Abs(a.Float()-b.Float()) <= sumTolerance*magnitude`, "TestSameTotal"},
 	{"doubles agree exactly or not at all", "number.go",
-		`<= sumTolerance*max(`,
-		`<= 0*max(`, "TestSameTotal"},
+		`<= sumTolerance*magnitude`,
+		`<= 0*magnitude`, "TestSameTotal"},
+	{"numbers that cancel out are held to the tolerance of their sum", "compare.go",
+		`	if err = a.weigh(looking, &l); err != nil {
+		return did, l, 0, err
+	}
+`,
+		``, "TestDoublesThatCancelOut"},
+	{"what is negative has no magnitude", "../internal/firestorestore/sum.go",
+		`2*a.sum.Float()-added.sum`,
+		`a.sum.Float()`, "../internal/storetest/TestFirestore"},
 	{"an audit finds counters by their shards only", "audit.go",
 		`if route == nil && f.RollUp.Tally.AsOf.IsZero() {`,
 		`if route == nil {`, "TestOrphaned"},

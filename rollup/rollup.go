@@ -93,6 +93,8 @@ type look struct {
 	rollUp   RollUp
 	asOf     time.Time // the roll-up's, zero when it counts as none
 	totals   Totals    // valid after sum
+
+	magnitudes map[string]float64 // of totals that are doubles, as far as weigh has asked for them
 }
 
 // covers is the time up to which the roll-up holds every change. Other routes know nothing of a
@@ -158,6 +160,38 @@ func (r *roller) sum(ctx context.Context, l *look) error {
 		r.nameMalformed(ctx, l)
 	}
 	return err
+}
+
+// weigh asks for the magnitudes of the totals that seem to differ from the roll-up's, if they may be
+// all that differs: numbers that cancel out leave a sum that is less than its rounding errors.
+func (r *roller) weigh(ctx context.Context, l *look) error {
+	if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards() {
+		return nil
+	}
+
+	var names []string
+	for name, sum := range l.totals.Sums {
+		seen := l.rollUp.Sums[name]
+		if sameTotal(seen, sum, 0) {
+			continue
+		}
+		if !seen.isDouble || !sum.isDouble {
+			return nil
+		}
+		names = append(names, name)
+	}
+
+	l.magnitudes = make(map[string]float64)
+	for _, name := range names {
+		err := r.call(ctx, "sum", func(ctx context.Context) (err error) {
+			l.magnitudes[name], err = l.snapshot.Magnitude(ctx, name)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const (
@@ -282,7 +316,7 @@ func (l *look) agrees() bool {
 		return false
 	}
 	for name, sum := range l.totals.Sums {
-		if seen, ok := l.rollUp.Sums[name]; !ok || !sameTotal(seen, sum) {
+		if seen, ok := l.rollUp.Sums[name]; !ok || !sameTotal(seen, sum, l.magnitudes[name]) {
 			return false
 		}
 	}

@@ -89,6 +89,11 @@ type Snapshot interface {
 	// the template's routes say. It returns ErrUnkept when Firestore can never answer.
 	Sum(ctx context.Context) (Totals, error)
 
+	// Magnitude is what the total of this name, a sum of doubles which Sum has told before, would be
+	// if all numbers were positive. It is 0 when the order in which they are added up makes no
+	// difference.
+	Magnitude(ctx context.Context, name string) (float64, error)
+
 	// Malformed names up to most of the shards that Sum, which was called before, left out, as
 	// MalformedShard does.
 	Malformed(ctx context.Context, most int) ([]string, error)

@@ -84,6 +84,17 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	return totals, ctx.Err()
 }
 
+func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) {
+	for i, r := range v.template.Routes {
+		for _, total := range r.Totals {
+			if total.Name == name && !r.Documents {
+				return rollup.Magnitude(total.Field, v.shards[i]), ctx.Err()
+			}
+		}
+	}
+	return 0, ctx.Err()
+}
+
 func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 	_, malformed := v.sum()
 	slices.Sort(malformed)
