@@ -165,7 +165,8 @@ func (r *roller) sum(ctx context.Context, l *look) error {
 // weigh asks for the magnitudes of the totals that seem to differ from the roll-up's, if they may be
 // all that differs: numbers that cancel out leave a sum that is less than its rounding errors.
 func (r *roller) weigh(ctx context.Context, l *look) error {
-	if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards() {
+	otherwise := l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards()
+	if otherwise || l.asOf.IsZero() {
 		return nil
 	}
 

@@ -85,10 +85,10 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 }
 
 func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) {
-	for i, r := range v.template.Routes {
-		for _, total := range r.Totals {
-			if total.Name == name && !r.Documents {
-				return rollup.Magnitude(total.Field, v.shards[i]), ctx.Err()
+	for n, route := range v.template.Routes {
+		for _, total := range route.Totals {
+			if total.Name == name && !route.Documents {
+				return rollup.Magnitude(total.Field, v.shards[n]), ctx.Err()
 			}
 		}
 	}
