@@ -97,10 +97,13 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 	}
 }
 
-// routed returns ctx with the headers by which Firestore routes a call to its database. Without
-// them production refuses calls to a named one; the SDK sends them itself.
+// routed returns ctx with the headers by which Firestore routes a call of a transaction. Without
+// those of the database production refuses calls to a named one. The SDK sends all of them itself.
 func (s *Store) routed(ctx context.Context) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", s.database, "x-goog-request-params", s.routing)
+	return metadata.AppendToOutgoingContext(ctx,
+		"google-cloud-resource-prefix", s.database,
+		"x-goog-request-params", s.routing,
+		"x-goog-is-transaction", "true")
 }
 
 // rollUpFields are the fields of a roll-up document that Tally reads and writes.
