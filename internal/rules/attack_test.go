@@ -17,8 +17,9 @@ var seed = map[string]fields{
 	// Everybody may increment it at will.
 	"counters/free":          {"num_shards": 10, "title": "free"},
 	"counters/free/shards/0": {"count": 5},
-	"counters/free/shards/1": {"count": 1, "likes": 3, "by": "a server"},
-	"counters/free/shards/2": {"likes": 3},
+	"counters/free/shards/1": {"count": 1},
+	"counters/free/shards/7": {"count": 1, "likes": 3, "by": "a server"},
+	"counters/free/shards/8": {"likes": 3},
 	"counters/free/shards/9": {"count": -4},
 	// Its number of shards has the name that the samples for Swift and Android give it.
 	"counters/camel": {"numShards": 10},
@@ -95,14 +96,15 @@ func TestHonest(t *testing.T) {
 		{"create a shard with 1", ann, writes(set(free+"4", fields{"count": 1}))},
 		{"set to one more, as a transaction does", ann, writes(merge(free+"0", fields{"count": 6}, "count"))},
 		{"from -4", ann, writes(add(free+"9", 1))},
-		{"a shard with other fields", ann, writes(add(free+"1", 1))},
-		{"a shard with other fields only", ann, writes(add(free+"2", 1))},
 		{"a shard that is a double", ann, writes(add(odd+"2", 1))},
 		{"a shard that is a fraction", ann, writes(add(odd+"3", 1))},
 		{"a shard beyond 2^53", ann, writes(add(odd+"10", 1))},
 		{"the last shard", ann, writes(add(odd+"99", 1))},
 		{"of a counter with numShards", ann, writes(add("counters/camel/shards/9", 1))},
 		{"of a counter that does not say its shards", ann, writes(add("counters/untold/shards/9", 1))},
+		{"of a counter whose id is long", ann, writes(add("counters/"+strings.Repeat("é", 200)+"/shards/0", 1))},
+		{"of a counter whose id has spaces", ann, writes(add("counters/Café au lait/shards/0", 1))},
+		{"of a counter whose id is of other scripts", ann, writes(add("counters/いいね 👨\u200d👩\u200d👧/shards/0", 1))},
 		{"of a counter without a document", ann, writes(add("counters/new/shards/9", 1))},
 		{"of a counter that was once per user", ann, writes(add("counters/former/shards/3", 1))},
 		{"of a counter that was frozen", ann, writes(add("counters/thawed/shards/9", 1))},
@@ -239,15 +241,18 @@ func attacks() []attack {
 		{"a double that 1 is too little for", "only 1", ann, writes(add(odd+"7", 1))},
 		{"a double that 1 is made 2 for", "only 1", ann, writes(add(odd+"8", 1))},
 
-		// Other fields.
-		{"increment another field", "only count + adds", ann, writes(transform(merge(free+"1", nil), increment("likes", 1)))},
-		{"increment another field too", "only count", ann, writes(transform(merge(free+"1", nil), increment("count", 1), increment("likes", 1)))},
-		{"add another field", "only count", ann, writes(transform(merge(free+"0", fields{"x": 1}, "x"), increment("count", 1)))},
-		{"add a field that looks like it", "only count", ann, writes(transform(merge(free+"0", fields{"соunt": 1}, "`соunt`"), increment("count", 1)))},
-		{"create with another field", "only count", ann, writes(set(free+"4", fields{"count": 1, "x": 1}))},
-		{"set another field", "only count", ann, writes(merge(free+"1", fields{"count": 2, "by": "ann"}, "count", "by"))},
-		{"delete another field", "only count", ann, writes(transform(merge(free+"1", nil, "by"), increment("count", 1)))},
-		{"set without merge, over other fields", "only count", ann, writes(set(free+"1", fields{"count": 2}))},
+		// Other fields, and shards in which a server keeps some.
+		{"increment another field", "only count + adds", ann, writes(transform(merge(free+"7", nil), increment("likes", 1)))},
+		{"increment another field too", "only count", ann, writes(transform(merge(free+"7", nil), increment("count", 1), increment("likes", 1)))},
+		{"add another field", "only count after", ann, writes(transform(merge(free+"0", fields{"x": 1}, "x"), increment("count", 1)))},
+		{"add a field that looks like it", "only count after", ann, writes(transform(merge(free+"0", fields{"соunt": 1}, "`соunt`"), increment("count", 1)))},
+		{"create with another field", "only count after", ann, writes(set(free+"4", fields{"count": 1, "x": 1}))},
+		{"set another field", "only count", ann, writes(merge(free+"7", fields{"count": 2, "by": "ann"}, "count", "by"))},
+		{"another field goes from 3 to 3.0", "only count", ann, writes(transform(merge(free+"7", fields{"likes": 3.0}, "likes"), increment("count", 1)))},
+		{"delete another field", "only count", ann, writes(transform(merge(free+"7", nil, "by"), increment("count", 1)))},
+		{"set without merge, over other fields", "only count before", ann, writes(set(free+"7", fields{"count": 2}))},
+		{"increment a shard with other fields", "only count", ann, writes(add(free+"7", 1))},
+		{"increment a shard with other fields only", "only count", ann, writes(add(free+"8", 1))},
 
 		// Shards that the counter has not.
 		{"the first shard too many", "below num_shards", ann, writes(add(free+"10", 1))},
@@ -301,6 +306,8 @@ func attacks() []attack {
 		{"vote in a shard with a number", "one's own shard", ann, writes(vote(votes+"3", 1))},
 		{"increment a shard of votes", "a shard of votes is a vote", ann, writes(add(votes+"3", 1))},
 		{"vote in an id that looks like one's own", "one's own shard", "é", writes(vote(votes+"e\u0301", 1))},
+		{"vote as a user whose id ends in a space", "ids of users", "ann ", writes(vote(votes+"ann ", 1))},
+		{"vote as a user whose id has a control character", "ids of users", "a\tn", writes(vote(votes+"a\tn", 1))},
 		{"vote in capitals", "one's own shard", ann, writes(vote(votes+"ANN", 1))},
 
 		// Votes of another form.
@@ -320,8 +327,8 @@ func attacks() []attack {
 		{"vote with the server's time", "a vote is an integer + 0 or 1", ann, writes(transform(merge(votes+"ann", nil), serverTime("count")))},
 		{"vote without a count", "0 or 1 + a vote is a vote", ann, writes(set(votes+"ann", nil))},
 		{"empty one's vote", "a vote is a vote", bob, writes(merge(votes+"bob", nil, "count"))},
-		{"vote with another field", "only count", ann, writes(set(votes+"ann", fields{"count": 1, "x": 1}))},
-		{"vote with the server's time beside", "only count", ann, writes(transform(vote(votes+"ann", 1), serverTime("at")))},
+		{"vote with another field", "only count after", ann, writes(set(votes+"ann", fields{"count": 1, "x": 1}))},
+		{"vote with the server's time beside", "only count after", ann, writes(transform(vote(votes+"ann", 1), serverTime("at")))},
 
 		// In counters that are not once per user, were it, or became it.
 		{"vote in a counter of increments", "shard id", ann, writes(vote(free+"ann", 1))},
@@ -366,6 +373,18 @@ func attacks() []attack {
 		"9223372036854775808", "18446744073709551616", "340282366920938463463374607431768211457", "−1", "1\u200b",
 	} {
 		all = append(all, attack{fmt.Sprintf("shard %q", id), "shard id", ann, writes(add(free+id, 1))})
+	}
+	// No HTTP header can carry them, or not for long.
+	for part, ids := range map[string][]string{
+		"short ids":             {strings.Repeat("a", 201), strings.Repeat("é", 750), strings.Repeat("👨", 101)},
+		"no control characters": {"a\x00b", "a\tb", "a\nb", "a\r\nb", "\x1b[2J", "\x7f", "a\u0085b", "x\n"},
+		"no spaces at the ends": {" ", " x", "x ", "x  ", "\u00a0x", "x\u2003", "\u2028x", "x\u3000"},
+	} {
+		for _, id := range ids {
+			all = append(all,
+				attack{fmt.Sprintf("a counter %q, by its id", id), "ids", ann, writes(add("counters/"+id+"/shards/0", 1))},
+				attack{fmt.Sprintf("a counter %q, by %s", id, part), part, ann, writes(add("counters/"+id+"/shards/0", 1))})
+		}
 	}
 	return all
 }
