@@ -67,19 +67,19 @@ var abuses = []abuse{
 		return a.increment(2, counters...)
 	}},
 	{name: "list", reads: 100, send: func(a *attacker, _ int) error {
-		return a.query("", "rollups", 100)
+		return a.query("", "counters", 100)
 	}},
 	{name: "list-of-shards", reads: 10, rules: 1, send: func(a *attacker, _ int) error {
 		return a.query("/counters/open", "shards", 0)
 	}},
 	{name: "listener", reads: 100, send: func(a *attacker, _ int) error {
-		return a.listen("rollups", 100)
+		return a.listen("counters", 100)
 	}},
 }
 
 // BenchmarkAbuse is what one anonymous account can cost, for each request, and how many of them one
-// program sends to the emulator in a minute. Tally's own are until all roll-ups are right; and those of
-// an audit after that.
+// program sends to the emulator in a minute. Tally's own reads and writes are those
+// until all roll-ups are right. Those of an audit after that come beside, and are not in the dollars.
 func BenchmarkAbuse(b *testing.B) {
 	rules, err := os.ReadFile("../../firestore.rules")
 	if err != nil {
@@ -111,24 +111,33 @@ func BenchmarkAbuse(b *testing.B) {
 			if want := (billing.Counts{Reads: n * abuse.reads, Writes: n * abuse.writes}); counted != want {
 				b.Errorf("%+v for %d requests, want %+v", counted, n, want)
 			}
-			after := meters[tally].Counts()
+			rolledUp := meters[tally].Counts()
+			rolledUp.Reads -= before.Reads
+			rolledUp.Writes -= before.Writes
+			events := float64(a.relay.Stats().Events)
+			cost := counted.Add(rolledUp).Add(billing.Counts{Reads: n * abuse.rules}).Cost() + events*eventPrice
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(float64(abuse.reads+abuse.rules), "reads/request")
 			b.ReportMetric(float64(abuse.writes), "writes/request")
-			b.ReportMetric(float64(a.relay.Stats().Events)/float64(n), "events/request")
-			b.ReportMetric(float64(after.Reads-before.Reads)/float64(n), "tally-reads/request")
-			b.ReportMetric(float64(after.Writes-before.Writes)/float64(n), "tally-writes/request")
+			b.ReportMetric(events/float64(n), "events/request")
+			b.ReportMetric(float64(rolledUp.Reads)/float64(n), "tally-reads/request")
+			b.ReportMetric(float64(rolledUp.Writes)/float64(n), "tally-writes/request")
 			b.ReportMetric(float64(a.audit())/float64(n), "audit-reads/request")
 			b.ReportMetric(perMinute, "requests/min")
+			b.ReportMetric(perMinute*cost/float64(n), "$/min")
 		})
 	}
 }
+
+// eventPrice is what an event costs in US dollars: a request to Cloud Run, and twice 1,000 bytes of
+// Pub/Sub at $40 a tebibyte. docs/performance.md has the prices.
+const eventPrice = 0.40/1e6 + 2*1000*40.0/(1<<40)
 
 // attackerID is the id of an anonymous account.
 const attackerID = "mallory"
 
 // An attacker is a program with an anonymous account, for a database with the rules of a real one:
-// a counter of 10 shards, 10 that are once per user, and 100 roll-ups.
+// a counter of 10 shards, 10 that are once per user, and 100 more that nobody has used yet.
 type attacker struct {
 	b        *testing.B
 	api      firestorepb.FirestoreClient
@@ -172,7 +181,7 @@ func (a *attacker) fill(client *firestore.Client) {
 		set(fmt.Sprint("counters/votes", i), map[string]any{"once_per_user": true})
 	}
 	for i := range 100 {
-		set(fmt.Sprint("rollups/", i), map[string]any{"count": 0})
+		set(fmt.Sprint("counters/", i), map[string]any{"num_shards": 10})
 	}
 	writer.End()
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,9 +183,13 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// attacks returns all attacks: those of the table, and families that differ in one value.
+// attacks returns all attacks: those of the tables, and families that differ in one value.
 func attacks() []attack {
-	all := []attack{
+	return slices.Concat(attacksOnCounters(), attacksOnVotes(), attacksByValue(), attacksByID())
+}
+
+func attacksOnCounters() []attack {
+	return []attack{
 		// Who, and how much.
 		{"nobody increments", "signed in", nobody, writes(add(free+"0", 1))},
 		{"nobody creates a shard", "signed in", nobody, writes(set(free+"4", fields{"count": 1}))},
@@ -298,6 +303,22 @@ func attacks() []attack {
 		{"a vote, and by 2 elsewhere", "only 1", ann, writes(vote(votes+"ann", 1), add(free+"0", 2))},
 		{"a vote, and another's", "one's own shard", ann, writes(vote(votes+"ann", 1), vote(votes+"dan", 1))},
 
+		// In counters that are frozen.
+		{"increment a frozen counter", "frozen", ann, writes(add("counters/frozen/shards/0", 1))},
+		{"create a shard of a frozen counter", "frozen", ann, writes(set("counters/frozen/shards/4", fields{"count": 1}))},
+		{"begin a counter that is frozen", "frozen", ann, writes(add("counters/banned/shards/0", 1))},
+		{"vote in a frozen counter", "frozen", ann, writes(vote("counters/over/shards/ann", 1))},
+		{"take a vote back in a frozen counter", "frozen", bob, writes(vote("counters/over/shards/bob", 0))},
+		{"increment a counter, and a frozen one", "frozen", ann, writes(add(free+"0", 1), add("counters/frozen/shards/0", 1))},
+		{"unfreeze", "counters are the servers'", ann, writes(merge("counters/frozen", nil, "frozen"))},
+		{"unfreeze and increment", "counters are the servers' + frozen", ann, writes(merge("counters/frozen", fields{"frozen": false}, "frozen"), add("counters/frozen/shards/0", 1))},
+		{"freeze", "counters are the servers'", ann, writes(merge("counters/free", fields{"frozen": true}, "frozen"))},
+		{"increment where frozen is no boolean", "frozen is a boolean", ann, writes(add("counters/icy/shards/0", 1))},
+	}
+}
+
+func attacksOnVotes() []attack {
+	return []attack{
 		// Votes of others, and of nobody.
 		{"vote for another", "one's own shard", ann, writes(vote(votes+"dan", 1))},
 		{"take another's vote back", "one's own shard", ann, writes(vote(votes+"bob", 0))},
@@ -341,19 +362,11 @@ func attacks() []attack {
 		{"increment where votes have begun, in the shard of one's own number", "0 or 1", "3", writes(add("counters/late/shards/3", 1))},
 		{"increment where once_per_user is no boolean", "once_per_user is a boolean", ann, writes(add("counters/maybe/shards/0", 1))},
 		{"vote where once_per_user is no boolean", "once_per_user is a boolean + shard id", ann, writes(vote("counters/maybe/shards/ann", 1))},
-
-		// In counters that are frozen.
-		{"increment a frozen counter", "frozen", ann, writes(add("counters/frozen/shards/0", 1))},
-		{"create a shard of a frozen counter", "frozen", ann, writes(set("counters/frozen/shards/4", fields{"count": 1}))},
-		{"begin a counter that is frozen", "frozen", ann, writes(add("counters/banned/shards/0", 1))},
-		{"vote in a frozen counter", "frozen", ann, writes(vote("counters/over/shards/ann", 1))},
-		{"take a vote back in a frozen counter", "frozen", bob, writes(vote("counters/over/shards/bob", 0))},
-		{"increment a counter, and a frozen one", "frozen", ann, writes(add(free+"0", 1), add("counters/frozen/shards/0", 1))},
-		{"unfreeze", "counters are the servers'", ann, writes(merge("counters/frozen", nil, "frozen"))},
-		{"unfreeze and increment", "counters are the servers' + frozen", ann, writes(merge("counters/frozen", fields{"frozen": false}, "frozen"), add("counters/frozen/shards/0", 1))},
-		{"freeze", "counters are the servers'", ann, writes(merge("counters/free", fields{"frozen": true}, "frozen"))},
-		{"increment where frozen is no boolean", "frozen is a boolean", ann, writes(add("counters/icy/shards/0", 1))},
 	}
+}
+
+func attacksByValue() []attack {
+	var all []attack
 	for name, v := range map[string]any{
 		"text": "6", "null": nil, "a boolean": true, "a time": time.Unix(6, 0), "a map": fields{"count": 6}, "an array": array(6),
 		"bytes":       &firestorepb.Value{ValueType: &firestorepb.Value_BytesValue{BytesValue: []byte("6")}},
@@ -364,6 +377,11 @@ func attacks() []attack {
 			attack{"set to " + name, "adds", ann, writes(set(free+"0", fields{"count": v}))},
 			attack{"create with " + name, "adds", ann, writes(set(free+"4", fields{"count": v}))})
 	}
+	return all
+}
+
+func attacksByID() []attack {
+	var all []attack
 	// Each is the number 1, or 0, to some reader of numbers.
 	for _, id := range []string{"01", "00", "+1", "-0", "٣", "１", "1٠"} {
 		all = append(all, attack{"shard " + id, "canonical", ann, writes(add("counters/odd/shards/"+id, 1))})
