@@ -23,7 +23,8 @@ for limit, offset in ((100, None), (100, 0), (1, 2**30)):
     query = db.collection("rollups").limit(limit)
     if offset is not None:
         query = query.offset(offset)
-    for name, read in (("query", lambda q: q.get()), ("aggregation", lambda q: q.count().get()), ("listener", listen)):
+    reads = {"query": lambda q: q.get(), "aggregation": lambda q: q.count().get(), "listener": listen}
+    for name, read in reads.items():
         try:
             read(query)
             print(offset or 0, name, "allowed")

@@ -108,8 +108,10 @@ for (const [name, lists] of [
   });
 }
 
-/** Lists by Web's SDK, which has no offsets. */
-async function web({ initializeApp, collection, connectFirestoreEmulator, getCountFromServer, getDocs, getFirestore, limit, limitToLast, onSnapshot, orderBy, query }, { project, host, port }) {
+/** Lists by Web's SDK, which has no offsets. Returns how many documents each list has. */
+async function web(sdk, { project, host, port }) {
+  const { initializeApp, connectFirestoreEmulator, getCountFromServer, getDocs, getFirestore, onSnapshot } = sdk;
+  const { collection, limit, limitToLast, orderBy, query } = sdk;
   const db = getFirestore(initializeApp({ projectId: project }, 'lists'));
   connectFirestoreEmulator(db, host, port, { mockUserToken: { sub: 'ann' } });
   const rollUps = collection(db, 'rollups');
