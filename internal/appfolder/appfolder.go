@@ -31,7 +31,7 @@ type Folder struct {
 
 // Settings are what tally.yaml says. docs/config.md describes them.
 type Settings struct {
-	Routes     string            `yaml:"routes"` // a line each
+	Routes     string            `yaml:"routes"` // as rollup.ParseRoutes reads them
 	Cadence    string            `yaml:"cadence"`
 	Databases  []string          `yaml:"databases"`
 	Region     string            `yaml:"region"`
@@ -112,14 +112,8 @@ func readJSON(file string, into any) error {
 func (f *Folder) Variables() map[string]string {
 	variables := make(map[string]string)
 	maps.Copy(variables, f.Settings.Env)
-	var routes []string
-	for line := range strings.Lines(f.Settings.Routes) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			routes = append(routes, line)
-		}
-	}
 	for name, value := range map[string]string{
-		"TALLY_ROUTES":    strings.Join(routes, "; "),
+		"TALLY_ROUTES":    f.Settings.Routes,
 		"TALLY_CADENCE":   f.Settings.Cadence,
 		"TALLY_DATABASES": strings.Join(f.Settings.Databases, ","),
 	} {
