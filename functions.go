@@ -29,7 +29,8 @@ var service = app.New(os.Environ, os.Stderr)
 //     or database that is not served here, and logs that it dropped the event;
 //   - 500, after at most TALLY_HOLD_LIMIT, when the event must be delivered again: deploy it with
 //     retry on;
-//   - 400 to what is no CloudEvent in HTTP's binary content mode, in which Eventarc sends them all.
+//   - 400 to what is no CloudEvent in either form in which Eventarc sends them: HTTP's binary
+//     content mode, or, if a document's id cannot be sent as a header, a message pushed by Pub/Sub.
 func RollUpOnWrite(w http.ResponseWriter, r *http.Request) {
 	service.OnWrite(w, r)
 }

@@ -11,6 +11,7 @@ func logged(message string) string {
 var (
 	driftLogged   = logged("drift: no event of a change came in time")
 	droppedLogged = logged("event dropped; a retry cannot help")
+	unkeptLogged  = logged("counter unkept; no retry can help")
 )
 
 // A logMetric counts log lines. Cloud Logging makes a metric without a descriptor a counter:
@@ -22,6 +23,7 @@ var logMetrics = []logMetric{
 	{"tally_events_dropped", "Events that no retry could help: of no route, or malformed.", droppedLogged},
 	{"tally_events_late", "Held events whose roll-up came later than an event that fails once may take.", logged("rolled up late")},
 	{"tally_malformed_shards", "Sums that left out shards that hold no finite number.", logged("shards left out of the sum")},
+	{"tally_unkept", "Counters that cannot be rolled up until somebody mends them, each told once in ten minutes by an instance and in each tick.", unkeptLogged},
 	{"tally_ticks", "Calls of RollUpOnSchedule that did all they could: no errors, no dry run.",
 		logged("audited") + " AND jsonPayload.report.dry_run=false AND NOT jsonPayload.report.errors:*"},
 }
@@ -82,6 +84,9 @@ var alerts = []alert{
 		query: rateByTrigger(pushed("latencies_sum"), "10m") + " / " + rateByTrigger(pushed("latencies_count"), "10m") +
 			" / 1e6 > 0.8 and " + rateByTrigger(pushed("latencies_sum"), "10m") + " / 1e6 > 1000",
 		lasting: "600s"},
+	{name: "unkept", severity: "ERROR",
+		says:   "A counter cannot be rolled up until somebody mends it: its document is full, or it lacks an index",
+		filter: unkeptLogged},
 }
 
 // policy returns the alert as Cloud Monitoring has it.

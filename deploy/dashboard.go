@@ -35,10 +35,11 @@ func quantiles(metric string) []line {
 
 var tiles = []tile{
 	{"Ticks that succeeded", 12, 14, bars, "1", []line{{increased("tally_ticks", interval), "ticks"}}, ""},
-	{"Drift, dropped events, malformed shards", 12, 14, bars, "1", []line{
+	{"Drift, dropped events, malformed shards, unkept counters", 12, 14, bars, "1", []line{
 		{increased("tally_drift", interval), "drift"},
 		{increased("tally_events_dropped", interval), "dropped"},
 		{increased("tally_malformed_shards", interval), "malformed"},
+		{increased("tally_unkept", interval), "unkept"},
 	}, ""},
 	{"Failed deliveries, late roll-ups", 12, 14, bars, "1", []line{
 		{"sum(increase(" + pushed("count", unacknowledged) + "[" + interval + "]))", "failed"},

@@ -73,6 +73,7 @@ type Report struct {
 	Removed   int `json:"removed"`   // had been at zeros without shards for over an hour
 	Differing int `json:"differing"` // differed and were left so: by a dry run, because of KeepRerouted, or because their pace allowed no roll-up before Until
 	Failed    int `json:"failed"`    // could not be compared, repaired or removed
+	Unkept    int `json:"unkept"`    // cannot be rolled up until somebody mends them; see ErrUnkept
 
 	Drift     int `json:"drift"`     // of the differing, those that differed longer than the grace
 	Missing   int `json:"missing"`   // of the differing, those without a roll-up, such as new counters
@@ -85,6 +86,8 @@ type Report struct {
 	Overlapped bool     `json:"overlapped"` // it stopped because another audit was at work
 	Cursor     string   `json:"cursor"`     // where the next begins: a route, and a path
 	Errors     []string `json:"errors,omitempty"`
+
+	UnkeptCounters []string `json:"unkept_counters,omitempty"` // up to ten of them, with the reason
 
 	Waiting int           `json:"-"` // differences that are left to the trigger until their grace is over
 	Cycle   time.Duration `json:"-"` // how long the last walk of all counters took; 0: unknown
@@ -123,6 +126,8 @@ const (
 // saves its cursor. Audits may overlap with each other, with Keep and with the coalescers of any
 // number of instances; they only do work twice then. One that is killed leaves a cursor before all
 // that it had not finished.
+//
+// A counter that is unkept is no failure: it is reported apart, and each audit tries it again.
 //
 // One counter's or page's failure does not keep the audit from the others; the next audit tries the
 // page again. The error joins what kept it from finding counters, from its cursor and what ended

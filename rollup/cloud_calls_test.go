@@ -159,6 +159,9 @@ func (v simulatedSnapshot) Sum(ctx context.Context) (totals rollup.Totals, err e
 	if err := call.there(ctx); err != nil {
 		return totals, err
 	}
+	if v.i.unsummed(v.c) {
+		return totals, rollup.ErrUnkept
+	}
 	if totals, err = v.Snapshot.Sum(ctx); err != nil {
 		return totals, err
 	}

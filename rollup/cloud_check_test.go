@@ -42,6 +42,10 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counter := s.counter(c)
+	if counter.unkept.at(s.store.Now()) && counter.unkept.write {
+		s.tell("%s: %s is unkept", name, c.RollUp)
+		return rollup.ErrUnkept
+	}
 	if err := s.store.Write(ctx, c, r); err != nil {
 		s.tell("%s: %v", name, err)
 		s.outcome.refused++
@@ -162,15 +166,19 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 }
 
 // explained reports whether an acknowledged event that nothing covers is a remainder that the
-// design names: what stood for it failed, and was not delivered again, because another copy had
-// been acknowledged before or because its retries were exhausted.
+// design names: its counter was unkept; or what stood for it failed, and was not delivered again,
+// because another copy had been acknowledged before or because its retries were exhausted; or what
+// stood for it was itself acknowledged as unkept.
 func (s *simulation) explained(d *simulatedDelivery) bool {
+	if d.unkept {
+		return true
+	}
 	for _, stood := range s.deliveries {
-		if stood.to != d.to || stood.counter != d.counter || stood.message == d.message || stood.nil ||
+		if stood.to != d.to || stood.counter != d.counter || stood.message == d.message || stood.nil && !stood.unkept ||
 			stood.arrival.After(d.arrival) || !stood.ended.After(d.arrival) {
 			continue
 		}
-		explained := stood.message.acked || stood.dropped
+		explained := stood.unkept || stood.message.acked || stood.dropped
 		for _, again := range s.deliveries {
 			if again.message == stood.message && again.acked && again.since.After(d.arrival) {
 				explained = explained && s.explained(again)

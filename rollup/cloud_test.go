@@ -108,6 +108,7 @@ type simulatedCounter struct {
 	commits []time.Time // of its roll-up's writes
 	paced   []time.Time // as_of of those since it was created
 	lags    []time.Duration
+	unkept  unkeptTime
 	behind  []time.Time // commits that no roll-up covers yet
 }
 
@@ -169,6 +170,7 @@ type simulatedDelivery struct {
 	since   time.Time // arrival, or that of the copy held by the same instance, whose outcome it shares
 	ended   time.Time // zero: held
 	nil     bool      // the engine returned nil, and lived to tell
+	unkept  bool      // because the counter could not be rolled up
 	acked   bool      // and the platform heard it
 }
 
@@ -239,6 +241,9 @@ func (s *simulation) run() {
 		s.counters = append(s.counters, s.newCounter(string(rune('a'+n))))
 	}
 	s.startApp()
+	for _, c := range s.counters {
+		s.startUnkept(c)
+	}
 	for range 1 + s.chance(0.8, "further instances", upTo(5)) {
 		s.instances = append(s.instances, s.newInstance())
 	}
@@ -417,6 +422,13 @@ func (s *simulation) end(d *simulatedDelivery, ending rollup.Ending, err error) 
 	d.nil = true
 	if !ending.AsOf.IsZero() && ending.AsOf.Before(d.since) {
 		s.breach("%s is said to be covered as of %v, before it came", d.name, ending.AsOf)
+	}
+	if d.unkept = ending.Unkept; d.unkept {
+		s.tell("%s returns nil: unkept", d.name)
+		if !d.counter.unkept.lately(s.store.Now()) {
+			s.breach("%s is said to be unkept, but %s was not", d.name, d.counter.RollUp)
+		}
+		return
 	}
 	if s.covered(d) {
 		s.tell("%s returns nil: covered", d.name)

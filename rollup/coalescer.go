@@ -62,8 +62,13 @@ type Ending struct {
 	// held was absorbed: it was acknowledged at once.
 	Held bool
 
-	// AsOf is as_of of the roll-up that covers an event that was held. It is zero when it failed.
+	// AsOf is as_of of the roll-up that covers an event that was held. It is zero when it failed or
+	// is unkept.
 	AsOf time.Time
+
+	// Unkept reports whether the counter is done with the event although no roll-up covers it: see
+	// ErrUnkept. A later audit, or a later event, has it rolled up.
+	Unkept bool
 }
 
 // NewCoalescer returns a Coalescer that rolls up on store.
@@ -74,7 +79,7 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 // Changed takes an event that says that a shard of the counter changed. It returns nil when the
 // event may be acknowledged: when a snapshot later than its arrival was rolled up or found the
 // app's own document missing; or at once, when an event that is not acknowledged yet stands for it,
-// or when it changes no total. After an error, at the latest when ctx ends or the event was held
+// or when it changes no total; or when the counter is unkept, as it was up to a minute ago. After an error, at the latest when ctx ends or the event was held
 // for Options.Hold, it must be delivered again, here or at any other instance.
 //
 // The looks and writes that an anchor waits for have the values of its context.
@@ -88,6 +93,10 @@ func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Endi
 	if s == nil {
 		s = &counterState{counter: counter}
 		c.counters[counter.RollUp] = s
+	}
+	if time.Now().Before(s.unkeptUntil) {
+		c.mu.Unlock()
+		return Ending{Unkept: true}, nil
 	}
 	if g := s.anchoredBy(e.ID); g != nil {
 		c.mu.Unlock()
@@ -142,7 +151,7 @@ func (c *Coalescer) wait(ctx context.Context, s *counterState, g *generation, an
 		}
 		s.fail(g, err)
 	}
-	return Ending{Held: true, AsOf: g.asOf}, g.err
+	return Ending{Held: true, AsOf: g.asOf, Unkept: g.unkept}, g.err
 }
 
 // probe looks at the counter's roll-up whenever that is due, and ends when nothing waits for it
@@ -178,13 +187,12 @@ func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	return s.closed[0]
 }
 
-// forget drops a counter without a prober once its own roll-up is a cadence old: until then this
-// instance goes first.
+// forget drops a counter without a prober when it need not be remembered any more.
 func (c *Coalescer) forget(s *counterState) {
-	time.AfterFunc(time.Until(s.ownUntil), func() {
+	time.AfterFunc(time.Until(s.rememberedUntil()), func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if !s.probing && c.counters[s.counter.RollUp] == s && !time.Now().Before(s.ownUntil) {
+		if !s.probing && c.counters[s.counter.RollUp] == s && !time.Now().Before(s.rememberedUntil()) {
 			delete(c.counters, s.counter.RollUp)
 		}
 	})
@@ -212,7 +220,7 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.failures = 0
+	s.failures, s.unkept = 0, 0
 	s.release(l.readTime)
 	s.wake = l.received.Add(p.dueNext(&l))
 	if l.rerouted() {
@@ -228,6 +236,14 @@ var errEarly = errors.New("rollup: Firestore answered with a snapshot from befor
 
 // failed has the counter looked at again. The outcome of what failed proves nothing.
 func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) {
+	if errors.Is(err, ErrUnkept) {
+		c.tellUnkept(ctx, s.counter, oldest, err)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		s.failures, s.refused = 0, false
+		s.unkeep(c.Cadence)
+		return
+	}
 	level := slog.LevelWarn
 	switch {
 	case errors.Is(err, ErrConflict):
@@ -269,12 +285,12 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	s.release(l.covers())
 	if l.missing() { // what comes is covered as by a roll-up, and paced likewise: deleting a post deletes its likes
 		s.release(l.readTime)
-		s.failures, s.refused = 0, false
+		s.failures, s.unkept, s.refused = 0, 0, false
 		s.wake = l.received.Add(c.Cadence)
 		return false, nil
 	}
 	if !l.asOf.Equal(s.seen) {
-		s.seen, s.backOff, s.failures = l.asOf, c.backOff(), 0
+		s.seen, s.backOff, s.failures, s.unkept = l.asOf, c.backOff(), 0, 0
 	} else if s.refused { // by nobody of Tally's: the app writes the document too
 		s.refused = false
 		s.wake = l.received.Add(c.pause(s.failures))

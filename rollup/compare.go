@@ -13,6 +13,12 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
+	case errors.Is(err, ErrUnkept):
+		a.report.Unkept++
+		a.report.UnkeptCounters = appendError(a.report.UnkeptCounters, err)
+		a.tellUnkept(ctx, d.Counter, "", err)
+		a.progress()
+		return
 	case err != nil:
 		a.report.Failed++
 		a.report.Errors = appendError(a.report.Errors, err)
@@ -47,16 +53,20 @@ var errBusy = errors.New("others had rolled it up each time it was looked at")
 // compare compares the roll-up with its shards, and makes it cover everything that was committed
 // before the comparison's first look. It returns what it did, and its last look.
 func (a *audit) compare(ctx context.Context, f Found, k *comparison) (action, look, error) {
-	if f.Template.Existing && !f.RollUp.Exists() && !k.graceOver {
+	if f.Template.Existing && !f.RollUp.Exists() {
 		return skip, look{}, nil
 	}
-	if right, l := a.agrees(ctx, f, k); right {
+	l, right := a.asFound(ctx, f, k)
+	if right {
 		return leave, l, nil
 	}
 	for try := 1; ; try++ {
 		did, l, due, err := a.try(ctx, f.Counter, k)
 		if err == nil {
 			return did, l, nil
+		}
+		if errors.Is(err, ErrUnkept) { // another try would end alike
+			return leave, l, fmt.Errorf("%s: %w", f.Counter.RollUp, err)
 		}
 		if try < maxTries {
 			if stopped := sleep(ctx, max(due, a.pause(try-1))); stopped != nil {
@@ -69,20 +79,20 @@ func (a *audit) compare(ctx context.Context, f Found, k *comparison) (action, lo
 	}
 }
 
-// agrees reports whether the roll-up, as the walk found it, is right by a sum alone, which is one
+// asFound reports whether the roll-up, as the walk found it, is right by a sum alone, which is one
 // read less than a look and a sum. What fails here is tried in full.
-func (a *audit) agrees(ctx context.Context, f Found, k *comparison) (bool, look) {
+func (a *audit) asFound(ctx context.Context, f Found, k *comparison) (l look, right bool) {
 	if f.RollUp.Tally.AsOf.IsZero() || k.graceOver {
-		return false, look{}
+		return l, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	l := look{counter: f.Counter, rollUp: f.RollUp, snapshot: a.store.Sources(ctx, f.Counter)}
+	l = look{counter: f.Counter, rollUp: f.RollUp, asOf: f.RollUp.Tally.AsOf, snapshot: a.store.Sources(ctx, f.Counter)}
 	if err := a.sum(ctx, &l); err != nil {
-		return false, l
+		return l, false
 	}
 	l.readTime = l.snapshot.ReadTime()
-	return k.right(&l), l
+	return l, k.right(&l)
 }
 
 // try takes one look and does what is to be done. After an error it is to be tried again, when due.
@@ -96,6 +106,9 @@ func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, 
 		return did, l, 0, nil
 	}
 	if err = a.sum(looking, &l); err != nil {
+		return did, l, 0, err
+	}
+	if err = a.weigh(looking, &l); err != nil {
 		return did, l, 0, err
 	}
 	p := a.paceOf(c.Template)

@@ -80,8 +80,7 @@ func (c *comparison) after(l *look) action {
 // shards add up to, and there is nothing else to do. A roll-up that was written since then was
 // written by somebody who had summed the shards.
 func (c *comparison) right(l *look) bool {
-	l.asOf = l.rollUp.Tally.AsOf
-	return !l.asOf.IsZero() && !l.asOf.After(l.readTime) && c.after(l) == leave
+	return !l.asOf.After(l.readTime) && c.after(l) == leave
 }
 
 // difference says what a difference is, after the grace and without one. It is drift only if nobody

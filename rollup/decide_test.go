@@ -271,11 +271,29 @@ func TestSameTotal(t *testing.T) {
 		{Double(math.Inf(1)), Double(math.MaxFloat64), false},
 		{Double(math.MaxFloat64), Double(-math.MaxFloat64), false},
 	} {
-		if got := sameTotal(test.a, test.b); got != test.want {
+		if got := sameTotal(test.a, test.b, 0); got != test.want {
 			t.Errorf("sameTotal(%v, %v) = %v", test.a, test.b, got)
 		}
-		if got := sameTotal(test.b, test.a); got != test.want {
+		if got := sameTotal(test.b, test.a, 0); got != test.want {
 			t.Errorf("sameTotal(%v, %v) = %v", test.b, test.a, got)
+		}
+	}
+}
+
+// Numbers that cancel out leave rounding errors that their sum is no measure of.
+func TestSameTotalOfMagnitude(t *testing.T) {
+	for _, test := range []struct {
+		a, b Number
+		want bool
+	}{
+		{Double(0.5), Double(2.5), true},
+		{Double(0), Double(1e4), true},
+		{Double(0), Double(3e4), false},
+		{Int(0), Int(1), false},
+		{Int(0), Double(0), false},
+	} {
+		if got := sameTotal(test.a, test.b, 2e16); got != test.want {
+			t.Errorf("sameTotal(%v, %v, 2e16) = %v", test.a, test.b, got)
 		}
 	}
 }

@@ -48,8 +48,13 @@
 // meet only at the roll-up document; no lock, lease or leader is needed.
 //
 // The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up or
-// found the app's own document missing, or an event of the same counter, none of whose copies was
-// acknowledged, still stands for it.
+// found the app's own document missing, or its counter was unkept, or an event of the same counter,
+// none of whose copies was acknowledged, still stands for it.
+//
+// A counter is unkept while its sum or its write fails in a way that waiting cannot mend: see
+// ErrUnkept. Its events would fail for a day and slow all others down. So the instance acknowledges
+// them, also those that come in the pause until it looks again. The roll-up's as_of stands still,
+// and each audit tries again.
 //
 // An event that changes no total, by its own old and new values, is acknowledged at once while it
 // is younger than a redelivery can be. An older one is treated as any other, but no change relies

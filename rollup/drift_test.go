@@ -228,3 +228,28 @@ func TestGrace(t *testing.T) {
 		}
 	}
 }
+
+// Doubles that cancel out leave a sum that depends on the order in which they were added up. That is
+// no difference, unless it is more than rounding explains.
+func TestDoublesThatCancelOut(t *testing.T) {
+	for _, test := range []struct {
+		shards []float64
+		held   float64 // by the roll-up
+		want   rollup.Report
+	}{
+		{[]float64{1e16, -1e16, 0.5}, 2.5, rollup.Report{Counters: 1, Unchanged: 1}},
+		{[]float64{1e16, -1e16, 0.5}, 1e6, rollup.Report{Counters: 1, RolledUp: 1, Drift: 1}},
+		{[]float64{1, -1, 0.5}, 2.5, rollup.Report{Counters: 1, RolledUp: 1, Drift: 1}},
+	} {
+		inWorld(t, func(w *world, _ *rollup.Coalescer) {
+			for i, n := range test.shards {
+				w.store.Put(fmt.Sprint(shardsOf(likes), "/", i), map[string]any{"count": n})
+			}
+			w.store.Put(likes.RollUp, rolledUp(test.held, 3, time.Now().Add(-time.Minute)))
+			got, err := rollup.Audit(w.t.Context(), traced{w.store, w}, likes.Template.Routes, w.patient())
+			if d := cmp.Diff(test.want, counts(got)); d != "" || err != nil {
+				t.Errorf("%v, held %v: %v (-want +got):\n%s", test.shards, test.held, err, d)
+			}
+		})
+	}
+}

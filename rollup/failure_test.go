@@ -258,17 +258,18 @@ type failingSums struct {
 
 type failingSum struct {
 	rollup.Snapshot
+	err error
 }
 
 func (s failingSum) Sum(ctx context.Context) (rollup.Totals, error) {
-	return rollup.Totals{}, errors.New("unavailable")
+	return rollup.Totals{}, s.err
 }
 
 func (s failingSums) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
 	*s.n++
 	v, err := s.traced.View(ctx, c)
 	if *s.n <= 4 {
-		v = failingSum{v}
+		v = failingSum{v, errors.New("unavailable")}
 	}
 	return v, err
 }

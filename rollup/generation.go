@@ -23,6 +23,9 @@ type counterState struct {
 	seen    time.Time     // as_of of the roll-up that the last look saw
 	backOff time.Duration // what was drawn for it
 
+	unkept      time.Duration // how long the last pause took that ErrUnkept made; 0: the counter is kept
+	unkeptUntil time.Time     // how long it lasts, by the local clock
+
 	refused  bool  // the last write was, and no look came since
 	failures int   // looks and writes that failed in a row
 	failure  error // the last of them
@@ -39,6 +42,7 @@ type generation struct {
 	from   time.Time       // covered-from: read time of the first look begun after it closed; zero until then
 	done   chan struct{}   // closed when covered or failed
 	asOf   time.Time       // of the roll-up that covers it; valid after done
+	unkept bool            // waiting cannot mend what kept it from being rolled up; valid after done
 	err    error           // valid after done
 }
 
@@ -66,6 +70,38 @@ func (s *counterState) release(asOf time.Time) {
 		close(g.done)
 		return true
 	})
+}
+
+// longestUnkept is the longest pause that an unkept counter makes. It costs a look, and a sum or a
+// write that fails.
+const longestUnkept = time.Minute
+
+// unkeep ends the wait of every generation: the counter is done with their events, although no
+// roll-up covers them. It pauses for a cadence, and for twice as long each time in a row.
+func (s *counterState) unkeep(cadence time.Duration) {
+	s.unkept = min(max(2*s.unkept, cadence), max(longestUnkept, cadence))
+	s.unkeptUntil = time.Now().Add(s.unkept)
+
+	if s.open != nil {
+		s.closed = append(s.closed, s.open)
+		s.open = nil
+	}
+	for _, g := range s.closed {
+		g.unkept = true
+		close(g.done)
+	}
+	s.closed = nil
+}
+
+// rememberedUntil is how long the counter is remembered when nothing of it is open or held: while
+// its own roll-up gives precedence, and for as long again as it paused, so that the next pause is
+// longer.
+func (s *counterState) rememberedUntil() time.Time {
+	until := s.ownUntil
+	if paused := s.unkeptUntil.Add(s.unkept); paused.After(until) {
+		until = paused
+	}
+	return until
 }
 
 // fail ends g with err, unless it has ended already.

@@ -35,6 +35,7 @@ type KeepReport struct {
 	Unchanged int `json:"unchanged"` // visits that found nothing to write
 	Removed   int `json:"removed"`   // roll-ups that had been at zeros without shards for over an hour
 	Failed    int `json:"failed"`    // counters whose last visit failed
+	Unkept    int `json:"unkept"`    // counters that cannot be rolled up until somebody mends them; see ErrUnkept
 	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
 	Left      int `json:"left"`      // counters that were due when the time or the reads were over; the next call goes on with them
 
@@ -45,6 +46,8 @@ type KeepReport struct {
 	Oldest      string  `json:"oldest"`
 
 	Errors []string `json:"errors,omitempty"`
+
+	UnkeptCounters []string `json:"unkept_counters,omitempty"` // up to ten of them, with the reason
 }
 
 // Keep rolls up the counters of the routes that say "every", each as often as its route says, until
@@ -305,7 +308,12 @@ func (k *keeper) visit(ctx context.Context, e *kept) {
 	if e.walk != nil {
 		e.walk.pass(e)
 	}
-	if v.err != nil {
+	switch {
+	case errors.Is(v.err, ErrUnkept): // waiting does not mend it: the next call tries again
+		k.tellUnkept(ctx, e.Counter, "", v.err)
+		e.class = unchanged
+		return
+	case v.err != nil:
 		k.fail(e)
 		return
 	}
@@ -440,7 +448,12 @@ func (k *keeper) sumUp(ctx context.Context) {
 		if e.malformed {
 			k.report.Malformed++
 		}
-		if e.failure != nil {
+		switch {
+		case errors.Is(e.failure, ErrUnkept):
+			k.report.Unkept++
+			k.report.UnkeptCounters = appendError(k.report.UnkeptCounters, fmt.Errorf("%s: %w", e.RollUp, e.failure))
+			continue
+		case e.failure != nil:
 			k.report.Failed++
 			k.report.Errors = appendError(k.report.Errors, fmt.Errorf("rollup: %s not kept: %w", e.RollUp, e.failure))
 			k.Logger.ErrorContext(ctx, "counter not kept", "counter", e.RollUp, "error", e.failure)
@@ -456,6 +469,7 @@ func (k *keeper) sumUp(ctx context.Context) {
 		}
 	}
 	slices.Sort(k.report.Errors)
+	slices.Sort(k.report.UnkeptCounters)
 	if k.late > lateAfter {
 		k.Logger.WarnContext(ctx, "kept late", "counter", k.report.Oldest, "age_seconds", k.report.GreatestAge, "left", k.report.Left)
 	}

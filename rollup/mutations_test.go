@@ -69,10 +69,10 @@ var mutations = []mutation{
 		`end.Limit(most-len(named))`,
 		`end`, "TestMalformedAtConstantCost"},
 	{"malformed shards are named with each sum", "rollup.go",
-		`known := n.counters[rollUp]`,
+		`known := t.known[key]`,
 		`known := false`, "TestMalformedShardsAreNamedOnceInAWhile"},
 	{"malformed shards are named once for all", "rollup.go",
-		` || time.Since(n.since) >= namedEvery {`,
+		` || time.Since(t.since) >= toldEvery {`,
 		` {`, "TestMalformedShardsAreNamedOnceInAWhile"},
 	{"many malformed shards are named", "rollup.go",
 		`l.snapshot.Malformed(ctx, maxNamed)`,
@@ -160,7 +160,7 @@ var mutations = []mutation{
 
 	{"a missing document covers nothing", "coalescer.go",
 		`		s.release(l.readTime)
-		s.failures, s.refused = 0, false`,
+		s.failures, s.unkept, s.refused = 0, 0, false`,
 		`		s.failures, s.refused = 0, false`, "TestMissingDocument"},
 	{"an app that sets its document has it rolled up at each change", "pace.go",
 		`case l.asOf.IsZero() && l.counter.Template.Existing:`,
@@ -173,7 +173,7 @@ var mutations = []mutation{
 		`s.wake = l.received`, "TestMissingDocument"},
 	{"a missing document covers what came after the look", "coalescer.go",
 		`		s.release(l.readTime)
-		s.failures, s.refused = 0, false`,
+		s.failures, s.unkept, s.refused = 0, 0, false`,
 		`		s.release(l.readTime.Add(time.Hour))
 		if s.open != nil {
 			close(s.open.done)
@@ -295,7 +295,7 @@ var mutations = []mutation{
 		`case l.asOf.IsZero() || l.rerouted() || l.asOf.Equal(s.own):`,
 		`case l.asOf.IsZero() || l.rerouted():`, "TestCredit"},
 	{"one's own roll-up is forgotten with the counter", "coalescer.go",
-		`time.AfterFunc(time.Until(s.ownUntil), func() {`,
+		`time.AfterFunc(time.Until(s.rememberedUntil()), func() {`,
 		`s.ownUntil = time.Time{}
 	time.AfterFunc(0, func() {`, "TestCredit"},
 	{"a tick begins counters after its time", "keep.go",
@@ -318,8 +318,8 @@ var mutations = []mutation{
 		`if !l.asOf.Equal(s.seen) {`,
 		`if s.backOff = c.backOff(); !l.asOf.Equal(s.seen) {`, "TestBackOffIsDrawnOnce"},
 	{"nothing is drawn for the roll-up that refused a write", "coalescer.go",
-		`s.seen, s.backOff, s.failures = l.asOf, c.backOff(), 0`,
-		`s.seen, s.failures = l.asOf, 0`, "TestRefusedByAnotherRollUp"},
+		`s.seen, s.backOff, s.failures, s.unkept = l.asOf, c.backOff(), 0, 0`,
+		`s.seen, s.failures, s.unkept = l.asOf, 0, 0`, "TestRefusedByAnotherRollUp"},
 	{"a write that the app refused is sent again at once", "coalescer.go",
 		`} else if s.refused {`,
 		`} else if s.refused && false {`, "TestRefusedByTheApp"},
@@ -508,14 +508,67 @@ var mutations = []mutation{
 		`	if !a.isDouble || !b.isDouble || !a.Finite() || !b.Finite() {
 		return false
 	}
-	return math.Abs(a.double-b.double) <= sumTolerance*max(math.Abs(a.double), math.Abs(b.double))`,
+	magnitude = max(magnitude, math.Abs(a.double), math.Abs(b.double))
+	return math.Abs(a.double-b.double) <= sumTolerance*magnitude`,
 		`	if !a.Finite() || !b.Finite() {
 		return false
 	}
-	return math.Abs(a.Float()-b.Float()) <= sumTolerance*max(math.Abs(a.Float()), math.Abs(b.Float()))`, "TestSameTotal"},
+	magnitude = max(magnitude, math.Abs(a.Float()), math.Abs(b.Float()))
+	return math.Abs(a.Float()-b.Float()) <= sumTolerance*magnitude`, "TestSameTotal"},
+	{"an event of an unkept counter fails", "coalescer.go",
+		`	if errors.Is(err, ErrUnkept) {`,
+		`	if false {`, "TestUnkept"},
+	{"whatever waiting may mend is unkept, too", "coalescer.go",
+		`	if errors.Is(err, ErrUnkept) {`,
+		`	if !errors.Is(err, ErrConflict) && !errors.Is(err, errEarly) {`, "TestSimulation"},
+	{"an unkept counter is looked at for each event", "coalescer.go",
+		`	if time.Now().Before(s.unkeptUntil) {`,
+		`	if false {`, "TestUnkeptForAnHour"},
+	{"what is open when a counter turns out unkept waits for its pause", "generation.go",
+		`		s.closed = append(s.closed, s.open)
+		s.open = nil
+	}
+	for _, g := range s.closed {
+		g.unkept = true`,
+		`	}
+	for _, g := range s.closed {
+		g.unkept = true`, "TestUnkeptEndsWhatIsOpen"},
+	{"the pauses of an unkept counter do not grow", "generation.go",
+		`min(max(2*s.unkept, cadence), max(longestUnkept, cadence))`,
+		`cadence`, "TestUnkeptForAnHour"},
+	{"the pauses of an unkept counter grow without end", "generation.go",
+		`min(max(2*s.unkept, cadence), max(longestUnkept, cadence))`,
+		`max(2*s.unkept, cadence)`, "TestUnkeptForAnHour"},
+	{"a counter that is kept again pauses as long as before", "coalescer.go",
+		`s.seen, s.backOff, s.failures, s.unkept = l.asOf, c.backOff(), 0, 0`,
+		`s.seen, s.backOff, s.failures = l.asOf, c.backOff(), 0`, "TestUnkeptElsewhereKept"},
+	{"an unkept counter is a failure of the audit", "compare.go",
+		`	case errors.Is(err, ErrUnkept):`,
+		`	case false:`, "TestAuditOfUnkept"},
+	{"an audit tries an unkept counter again and again", "compare.go",
+		`		if errors.Is(err, ErrUnkept) { // another try would end alike`,
+		`		if false {`, "TestAuditOfUnkept"},
+	{"an expired transaction makes a counter unkept", "../internal/firestorestore/store.go",
+		`strings.Contains(message, "transaction")`,
+		`message == ""`, "TestExpiredTransaction"},
+	{"an expired transaction is told by one spelling only", "../internal/firestorestore/store.go",
+		`strings.ToLower(status.Convert(err).Message())`,
+		`status.Convert(err).Message()`, "TestUnknownTransaction"},
+	{"every refused write makes its counter unkept", "../internal/firestorestore/store.go",
+		`	if status.Code(err) != codes.InvalidArgument {`,
+		`	if err == nil {`, "TestWriteErrors"},
 	{"doubles agree exactly or not at all", "number.go",
-		`<= sumTolerance*max(`,
-		`<= 0*max(`, "TestSameTotal"},
+		`<= sumTolerance*magnitude`,
+		`<= 0*magnitude`, "TestSameTotal"},
+	{"numbers that cancel out are held to the tolerance of their sum", "compare.go",
+		`	if err = a.weigh(looking, &l); err != nil {
+		return did, l, 0, err
+	}
+`,
+		``, "TestDoublesThatCancelOut"},
+	{"what is negative has no magnitude", "../internal/firestorestore/sum.go",
+		`2*a.sum.Float()-added.sum`,
+		`a.sum.Float()`, "../internal/storetest/TestFirestore"},
 	{"an audit finds counters by their shards only", "audit.go",
 		`if route == nil && f.RollUp.Tally.AsOf.IsZero() {`,
 		`if route == nil {`, "TestOrphaned"},

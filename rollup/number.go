@@ -63,20 +63,23 @@ func (n Number) String() string {
 // MarshalText returns n in decimal: in JSON logs a string, which holds all digits.
 func (n Number) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// sumTolerance is the relative difference below which two double totals count as the same. Adding
-// 1,000 doubles in another order moves the sum by about 1,000 rounding steps of 1e-16.
+// sumTolerance is how far apart two double totals may be to count as the same, relative to their
+// magnitude. Adding 1,000 doubles in another order moves the sum by about 1,000 rounding steps of
+// 1e-16 each.
 const sumTolerance = 1e-12
 
-// sameTotal reports whether a and b, two sums over the same shards, agree: integers exactly,
-// doubles within sumTolerance.
-func sameTotal(a, b Number) bool {
+// sameTotal reports whether a and b, two sums over the same shards, agree: integers exactly, doubles
+// within the tolerance. The magnitude is the sum of the numbers without their signs, or 0 if it is
+// not known: then the greater of the two sums stands for it, which is less where numbers cancel out.
+func sameTotal(a, b Number, magnitude float64) bool {
 	if a == b {
 		return true
 	}
 	if !a.isDouble || !b.isDouble || !a.Finite() || !b.Finite() {
 		return false
 	}
-	return math.Abs(a.double-b.double) <= sumTolerance*max(math.Abs(a.double), math.Abs(b.double))
+	magnitude = max(magnitude, math.Abs(a.double), math.Abs(b.double))
+	return math.Abs(a.double-b.double) <= sumTolerance*magnitude
 }
 
 // A Sum adds numbers as Firestore's SUM aggregation does: to an integer, or to a double when the

@@ -60,7 +60,7 @@ type Attempt struct {
 type roller struct {
 	store Store
 	Options
-	named *named
+	told  *told
 	prune bool // writes take former totals away
 }
 
@@ -68,7 +68,7 @@ func newRoller(store Store, o Options) roller {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	return roller{store: store, Options: o, named: new(named)}
+	return roller{store: store, Options: o, told: new(told)}
 }
 
 // call makes a call of the Store.
@@ -93,6 +93,8 @@ type look struct {
 	rollUp   RollUp
 	asOf     time.Time // the roll-up's, zero when it counts as none
 	totals   Totals    // valid after sum
+
+	magnitudes map[string]float64 // of totals that are doubles, as far as weigh has asked for them
 }
 
 // covers is the time up to which the roll-up holds every change. Other routes know nothing of a
@@ -160,14 +162,47 @@ func (r *roller) sum(ctx context.Context, l *look) error {
 	return err
 }
 
+// weigh asks for the magnitudes of the totals that seem to differ from the roll-up's, if they may be
+// all that differs: numbers that cancel out leave a sum that is less than its rounding errors.
+func (r *roller) weigh(ctx context.Context, l *look) error {
+	otherwise := l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards()
+	if otherwise || l.asOf.IsZero() {
+		return nil
+	}
+
+	var names []string
+	for name, sum := range l.totals.Sums {
+		seen := l.rollUp.Sums[name]
+		if sameTotal(seen, sum, 0) {
+			continue
+		}
+		if !seen.isDouble || !sum.isDouble {
+			return nil
+		}
+		names = append(names, name)
+	}
+
+	l.magnitudes = make(map[string]float64)
+	for _, name := range names {
+		err := r.call(ctx, "sum", func(ctx context.Context) (err error) {
+			l.magnitudes[name], err = l.snapshot.Magnitude(ctx, name)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 const (
-	maxNamed   = 5                // malformed shards that a log line names
-	namedEvery = 10 * time.Minute // at most once in it, for each counter
+	maxNamed  = 5                // malformed shards that a log line names
+	toldEvery = 10 * time.Minute // what waits for somebody to mend it is logged at most once in it, for each counter
 )
 
 // nameMalformed logs which shards the sum left out.
 func (r *roller) nameMalformed(ctx context.Context, l *look) {
-	if !r.named.first(l.counter.RollUp) {
+	if !r.told.first("malformed", l.counter.RollUp) {
 		return
 	}
 	log := r.Logger.With("counter", l.counter.RollUp, "event_id", l.eventID, "count", l.totals.Malformed)
@@ -178,22 +213,31 @@ func (r *roller) nameMalformed(ctx context.Context, l *look) {
 	log.WarnContext(ctx, "shards left out of the sum", "shards", named)
 }
 
-// named remembers which counters' malformed shards were named.
-type named struct {
-	mu       sync.Mutex
-	since    time.Time
-	counters map[string]bool
+// tellUnkept logs why a counter is unkept.
+func (r *roller) tellUnkept(ctx context.Context, c Counter, eventID string, err error) {
+	if !r.told.first("unkept", c.RollUp) {
+		return
+	}
+	r.Logger.ErrorContext(ctx, "counter unkept; no retry can help", "counter", c.RollUp, "event_id", eventID, "error", err)
 }
 
-// first reports whether the counter comes for the first time since all were forgotten.
-func (n *named) first(rollUp string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.counters == nil || time.Since(n.since) >= namedEvery {
-		n.since, n.counters = time.Now(), make(map[string]bool)
+// told remembers what was logged of which counter.
+type told struct {
+	mu    sync.Mutex
+	since time.Time
+	known map[[2]string]bool
+}
+
+// first reports whether the counter comes with what for the first time since all were forgotten.
+func (t *told) first(what, rollUp string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil || time.Since(t.since) >= toldEvery {
+		t.since, t.known = time.Now(), make(map[[2]string]bool)
 	}
-	known := n.counters[rollUp]
-	n.counters[rollUp] = true
+	key := [2]string{what, rollUp}
+	known := t.known[key]
+	t.known[key] = true
 	return !known
 }
 
@@ -273,7 +317,7 @@ func (l *look) agrees() bool {
 		return false
 	}
 	for name, sum := range l.totals.Sums {
-		if seen, ok := l.rollUp.Sums[name]; !ok || !sameTotal(seen, sum) {
+		if seen, ok := l.rollUp.Sums[name]; !ok || !sameTotal(seen, sum, l.magnitudes[name]) {
 			return false
 		}
 	}

@@ -54,9 +54,15 @@ func (r RollUp) Exists() bool { return !r.UpdateTime.IsZero() }
 // when Firestore aborted the write. It proves nothing about what the document holds now.
 var ErrConflict = errors.New("rollup: the roll-up document changed since it was read")
 
+// ErrUnkept is what Snapshot.Sum and Store.Write return when waiting cannot mend what keeps this one
+// counter from being rolled up: its document has no room for the totals, or it lacks an index and
+// has too many shards to read. Nothing was written. A mistake of Tally's own must not come as
+// ErrUnkept, or it would acknowledge every event.
+var ErrUnkept = errors.New("rollup: the counter cannot be rolled up until somebody mends it")
+
 // A Store is the database that the engine runs on. Its methods may be called by many goroutines at
-// once, and end when their context does. Any error other than ErrConflict means that the outcome is
-// unknown: the operation may have happened, may still happen, or may not.
+// once, and end when their context does. Any error other than ErrConflict and ErrUnkept means that
+// the outcome is unknown: the operation may have happened, may still happen, or may not.
 type Store interface {
 	// View opens a read-only snapshot of the database, fixed at an instant between the call and the
 	// return, and reads the counter's roll-up document in it. It takes no locks, and nobody need
@@ -66,7 +72,7 @@ type Store interface {
 	// Write writes r's sums and tally to c's roll-up document, deletes the fields r.Gone, and
 	// leaves its other fields as they are, on the precondition that the document's update time is
 	// still r.UpdateTime (when that is zero, that the document does not exist). It returns
-	// ErrConflict when Firestore refuses.
+	// ErrConflict when Firestore refuses, and ErrUnkept when no such document can be written.
 	Write(ctx context.Context, c Counter, r RollUp) error
 }
 
@@ -80,8 +86,13 @@ type Snapshot interface {
 	RollUp() RollUp
 
 	// Sum counts the shards, and adds up each field over the shards where it is a finite number, as
-	// the template's routes say.
+	// the template's routes say. It returns ErrUnkept when Firestore can never answer.
 	Sum(ctx context.Context) (Totals, error)
+
+	// Magnitude is what the total of this name, a sum of doubles which Sum has told before, would be
+	// if all numbers were positive. It is 0 when the order in which they are added up makes no
+	// difference.
+	Magnitude(ctx context.Context, name string) (float64, error)
 
 	// Malformed names up to most of the shards that Sum, which was called before, left out, as
 	// MalformedShard does.

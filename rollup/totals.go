@@ -3,6 +3,7 @@ package rollup
 import (
 	"fmt"
 	"maps"
+	"math"
 )
 
 // A Shard is a shard document as it was read.
@@ -41,6 +42,18 @@ func SumShards(r *Route, shards []Shard) (Totals, []string) {
 	totals.Shards = []int64{most}
 	totals.Malformed = int64(len(malformed))
 	return totals, malformed
+}
+
+// Magnitude is what SumShards would tell of a field if all numbers were positive.
+func Magnitude(field string, shards []Shard) float64 {
+	var sum Sum
+	for _, s := range shards {
+		n, ok := NumberOf(s.Fields[field])
+		if ok {
+			sum.Add(Double(math.Abs(n.Float())))
+		}
+	}
+	return sum.Total().Float()
 }
 
 // JoinTotals returns the totals of a counter from those of its template's routes, in their order.

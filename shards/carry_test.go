@@ -158,6 +158,30 @@ func TestCarryRefuses(t *testing.T) {
 	}
 }
 
+// A note that cannot be read says nothing of what was carried: nothing is carried again until it is
+// mended or deleted.
+func TestCarryWithBrokenNote(t *testing.T) {
+	client := emulatortest.Client(t)
+	page := client.Doc("pages/p")
+	set(t, client, map[string]map[string]any{"pages/p": {"visits": 10}})
+	c := New(client, "counters/c", NumShards(3))
+	if _, err := c.Carry(t.Context(), page, "visits"); err != nil {
+		t.Fatal(err)
+	}
+
+	note := c.CarriedNote(page, "visits")
+	for _, broken := range []map[string]any{{"amount": "10"}, {}} {
+		if _, err := note.Set(t.Context(), broken); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Carry(t.Context(), page, "visits")
+		if err == nil || !strings.Contains(err.Error(), note.Path) {
+			t.Errorf("Carry with the note %v: %v, want an error that names it", broken, err)
+		}
+	}
+	wantTotal(t, c, int64(10))
+}
+
 // Whatever becomes of a commit, the amount is added once.
 func TestCarryFaults(t *testing.T) {
 	t.Parallel()

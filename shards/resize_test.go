@@ -121,6 +121,25 @@ func TestResizeRefuses(t *testing.T) {
 	}
 }
 
+// TestResizeIsKnown: whoever resizes uses the new number at once, and reads nothing for it.
+func TestResizeIsKnown(t *testing.T) {
+	w, client := newWire(t)
+	c := New(client, "counters/c")
+	if n, err := c.NumShards(t.Context()); n != DefaultNumShards || err != nil {
+		t.Errorf("NumShards = %d, %v before", n, err)
+	}
+	if err := c.Resize(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	before := w.sent("BatchGetDocuments")
+	if n, err := c.NumShards(t.Context()); n != 3 || err != nil {
+		t.Errorf("NumShards = %d, %v after Resize to 3", n, err)
+	}
+	if reads := w.sent("BatchGetDocuments") - before; reads > 0 {
+		t.Errorf("%d reads, want none", reads)
+	}
+}
+
 // TestResizeFixed: the number is in the app's code, so there is only folding to do.
 func TestResizeFixed(t *testing.T) {
 	client := emulatortest.Client(t)

@@ -18,6 +18,7 @@ import (
 // How audit ends when a roll-up differs and stays so.
 var (
 	errDiffering = errors.New("roll-ups differ from their shards; --repair repairs them")
+	errUnkept    = errors.New("counters cannot be rolled up until somebody mends them; the lines above say why")
 	errRerouted  = errors.New("roll-ups that other routes made are left alone; RollUpOnSchedule brings those of its routes up to date")
 )
 
@@ -66,9 +67,12 @@ func auditCommand() *cobra.Command {
 		if err == nil && r.Differing > 0 && repair {
 			err = errRerouted
 		}
+		if err == nil && r.Unkept > 0 {
+			err = errUnkept
+		}
 		printed := t.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\n"+
-			"drift\t%d\nmissing\t%d\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\n\nbilled\t%s",
-			r.Counters, r.RolledUp, r.Unchanged, r.Removed, r.Differing, r.Failed, r.Drift, r.Missing, r.Orphaned, r.Rerouted, r.Outdated, r.Malformed, price(a.Billed))
+			"drift\t%d\nmissing\t%d\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\n\nbilled\t%s",
+			r.Counters, r.RolledUp, r.Unchanged, r.Removed, r.Differing, r.Failed, r.Drift, r.Missing, r.Orphaned, r.Rerouted, r.Outdated, r.Malformed, r.Unkept, price(a.Billed))
 		return errors.Join(err, printed)
 	})
 }

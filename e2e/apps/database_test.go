@@ -1,7 +1,6 @@
 package apps
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -53,6 +52,7 @@ func serve() {
 	registerMigrated()
 	registerOthers()
 	registerEvery()
+	registerFull()
 	port := make(chan int)
 	go func() { log.Fatal(framework.Serve(0, func(p int) { port <- p })) }()
 	server = fmt.Sprintf("http://127.0.0.1:%d", <-port)
@@ -215,6 +215,16 @@ func (w *database) wantRollUp(path string, want map[string]any) {
 	}
 }
 
+// wantAcknowledged waits until each event is acknowledged.
+func (w *database) wantAcknowledged() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), eventually)
+	defer cancel()
+	if err := w.relay.Wait(ctx); err != nil {
+		w.t.Errorf("%+v: %v; want each event acknowledged", w.relay.Stats(), err)
+	}
+}
+
 // tallyOf returns the tally of a roll-up of no shards that the routes made.
 func tallyOf(t *testing.T, routes, path string, asOf time.Time) map[string]any {
 	t.Helper()
@@ -241,13 +251,12 @@ const (
 )
 
 // postEvent posts a CloudEvent to a function, as Eventarc does, and returns the status.
-func postEvent(t *testing.T, address string, header http.Header, body []byte) int {
+func postEvent(t *testing.T, address string, e eventrelay.Event) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, bytes.NewReader(body))
+	req, err := e.Request(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header = header
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package apps
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -54,15 +53,43 @@ func TestCounters(t *testing.T) {
 			},
 			"posts/p/rollups/c", map[string]any{"likes": int64(11), "views": int64(22), "num_shards": int64(2)}, nil},
 		{"ids of many characters", func(w *database) {
-			w.set("counters/größe 三 👍🏽.%2F?#:/shards/٣ ", map[string]any{"count": 3})
+			w.set("counters/größe 三 👍🏽.%2F?#:/shards/٣", map[string]any{"count": 3})
 		},
 			"rollups/größe 三 👍🏽.%2F?#:", count(int64(3), 1), nil},
+		{"ids that no header can carry", func(w *database) {
+			for _, id := range []string{" ", "ann ", "٣ ", "tab\t", "a\tb"} {
+				w.set("counters/ann /shards/"+id, map[string]any{"count": 3})
+			}
+		},
+			"rollups/ann ", count(int64(15), 5), nil},
+		{"ids with control characters", func(w *database) {
+			for i, id := range []string{"\x00", "a\nb", "a\r\nCe-Id: x", "\x7f"} {
+				path := "counters/a\nb\x01/shards/" + id
+				w.set(path, map[string]any{"count": 3})
+				// The emulator loses the event of such a document.
+				if err := w.relay.Deliver(newEvent(w.t, fmt.Sprint("control-", i), w.project(), path)); err != nil {
+					w.t.Error(err)
+				}
+			}
+		},
+			"rollups/a\nb\x01", count(int64(12), 4), nil},
+		{"documents that an event has no room for", func(w *database) {
+			text := strings.Repeat("x", 300<<10) // once in an event, but not twice
+			for i, id := range []string{"0", "ann "} {
+				w.set(shards+id, map[string]any{"count": 3, "text": text})
+				w.wantRollUp("rollups/c", count(int64(5*i+3), int64(i+1)))
+				w.set(shards+id, map[string]any{"count": 5, "text": text})
+				w.wantRollUp("rollups/c", count(int64(5*i+5), int64(i+1)))
+			}
+		},
+			"rollups/c", count(int64(10), 2), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			w := newDatabase(t, emulatortest.Project(t), "(default)", counters, eventrelay.Faults{}, defaultPattern, nestedPattern)
 			test.write(w)
 			w.wantRollUp(test.rollUp, test.want)
+			w.wantAcknowledged()
 			if test.logged != nil && logs.lines(test.logged...) == nil {
 				t.Errorf("no log line with %q", test.logged)
 			}
@@ -126,7 +153,7 @@ func TestGarbage(t *testing.T) {
 	project := emulatortest.Project(t)
 	for name, spoil := range map[string]func(e *eventrelay.Event){
 		"truncated":       func(e *eventrelay.Event) { e.Body = e.Body[:len(e.Body)-3] },
-		"no-document":     func(e *eventrelay.Event) { e.Body = nil },
+		"no-document":     func(e *eventrelay.Event) { e.Body = nil; e.Header.Del("Ce-Document") },
 		"not-protobuf":    func(e *eventrelay.Event) { e.Body = []byte("{}") },
 		"json":            func(e *eventrelay.Event) { e.Header.Set("Content-Type", "application/json"); e.Body = []byte("{}") },
 		"another-type":    func(e *eventrelay.Event) { e.Header.Set("Ce-Type", "google.cloud.storage.object.v1.finalized") },
@@ -142,12 +169,15 @@ func TestGarbage(t *testing.T) {
 		id := name + "-of-" + project
 		e := newEvent(t, id, project, "counters/c/shards/0")
 		spoil(&e)
-		e.Header.Set("Ce-Id", id)
-		if status := postEvent(t, at(counters, project), e.Header, e.Body); status < 200 || status > 299 {
-			t.Errorf("%s: status %d, want 2xx", name, status)
-		}
-		if lines := logs.lines(`"severity":"ERROR"`, `"event_id":"`+id+`"`); len(lines) != 1 {
-			t.Errorf("%s: got %d ERROR lines, want 1: %s", name, len(lines), lines)
+		for _, subject := range []string{"documents/c", "documents/c "} { // the second is pushed
+			e.Header.Set("Ce-Id", id+subject)
+			e.Header.Set("Ce-Subject", subject)
+			if status := postEvent(t, at(counters, project), e); status < 200 || status > 299 {
+				t.Errorf("%s: status %d, want 2xx", name, status)
+			}
+			if lines := logs.lines(`"severity":"ERROR"`, `"event_id":"`+id+subject+`"`); len(lines) != 1 {
+				t.Errorf("%s: got %d ERROR lines, want 1: %s", name, len(lines), lines)
+			}
 		}
 	}
 	docs, err := emulatortest.ClientDatabase(t, project, "(default)").CollectionGroup("rollups").Documents(t.Context()).GetAll()
@@ -166,11 +196,10 @@ func TestCallersGoAway(t *testing.T) {
 	// first one's error.
 	send := func(ctx context.Context, c *http.Client, id, counter string) error {
 		e := newEvent(t, id, project, "counters/"+counter+"/shards/0")
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, at(callers, project), bytes.NewReader(e.Body))
+		req, err := e.Request(ctx, at(callers, project))
 		if err != nil {
 			return err
 		}
-		req.Header = e.Header
 		res, err := c.Do(req)
 		if err != nil {
 			return err
@@ -225,7 +254,7 @@ func TestBurst(t *testing.T) {
 	for i := range events {
 		e := newEvent(t, fmt.Sprint("burst-", i), project, fmt.Sprintf("counters/c/shards/%d", i%10))
 		all.Go(func() {
-			if status := postEvent(t, at(burst, project), e.Header, e.Body); status < 200 || status > 299 {
+			if status := postEvent(t, at(burst, project), e); status < 200 || status > 299 {
 				t.Errorf("status %d", status)
 			}
 		})

@@ -17,14 +17,15 @@ import (
 	"github.com/firestore-tally/tally/shards"
 )
 
-// migrationRules gives a project the rules of docs/migrate.md, as the page has them.
+// migrationRules gives a project the rules of docs/migrate.md, where the page says to put them.
 func migrationRules(t *testing.T, project string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?ms)^```rules\n(.*?)^```").FindAllStringSubmatch(page(t, "docs/migrate.md"), -1)
 	if len(blocks) != 1 {
 		t.Fatalf("docs/migrate.md has %d blocks of rules, want 1", len(blocks))
 	}
-	setRules(t, project, "rules_version = '2';\nservice cloud.firestore {\n  match /databases/{database}/documents {\n"+blocks[0][1]+"  }\n}\n")
+	const rollUps = "    match /rollups/{counter} {\n"
+	setRules(t, project, strings.Replace(page(t, "firestore.rules"), rollUps, blocks[0][1]+rollUps, 1))
 }
 
 // incrementBody is what an SDK sends to increment fields of a document, each by a REST value.

@@ -88,7 +88,8 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	ctx := telemetry.Traced(r.Context(), r.Header)
 	s, err := a.setup()
 	if err != nil {
-		NewLogger(a.logs, slog.LevelInfo, "").ErrorContext(ctx, "misconfigured; no event is acknowledged", "event_id", r.Header.Get("Ce-Id"), "error", err)
+		event, _ := trigger.FromRequest(r) // as far as it can be read
+		NewLogger(a.logs, slog.LevelInfo, "").ErrorContext(ctx, "misconfigured; no event is acknowledged", "event_id", event.ID, "error", err)
 		http.Error(w, "misconfigured; the log says how", http.StatusInternalServerError)
 		return
 	}
@@ -97,7 +98,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end as soon as it is unlocked
 	ctx, span := s.telemetry.Start(ctx, "event")
 	e := ended{began: time.Now()}
-	e.change, e.err = s.receive(r)
+	e.event, e.change, e.err = s.receive(r)
 	if e.err == nil {
 		e.counter, e.ending, e.err = s.onWrite(ctx, e.change)
 	}
@@ -107,34 +108,36 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "0") // so that the flushed answer is whole
 		return
 	}
-	logger := s.logger.With("event_id", cmp.Or(e.change.ID, r.Header.Get("Ce-Id")), "counter", e.counter, "subject", r.Header.Get("Ce-Subject"), "error", e.err)
+	logger := s.logger.With("event_id", e.event.ID, "counter", e.counter, "subject", e.event.Subject, "error", e.err)
 	switch e.outcome {
 	case telemetry.Refused:
 		logger.WarnContext(ctx, "request refused")
 		http.Error(w, e.err.Error(), http.StatusBadRequest)
 	case telemetry.Dropped:
 		w.Header().Set("Content-Length", "0")
-		logger.ErrorContext(ctx, "event dropped; a retry cannot help", "source", r.Header.Get("Ce-Source"), "dropped", s.dropped.Add(1))
+		logger.ErrorContext(ctx, "event dropped; a retry cannot help", "source", e.event.Source, "dropped", s.dropped.Add(1))
 	default:
 		logger.WarnContext(ctx, "event not acknowledged; it will be delivered again")
 		http.Error(w, "not acknowledged; the log says why", http.StatusInternalServerError)
 	}
 }
 
-// receive returns what an event's request tells. The body is not kept: very many events may be
-// held.
-func (s *service) receive(r *http.Request) (trigger.Change, error) {
+// receive returns an event, as far as it can be read, and the change that it tells. The event's
+// data is not kept: very many events may be held.
+func (s *service) receive(r *http.Request) (trigger.Event, trigger.Change, error) {
 	e, err := trigger.FromRequest(r)
 	if err != nil {
-		return trigger.Change{}, err
+		return e, trigger.Change{}, err
 	}
-	return trigger.Decode(e, func(path string) []string {
+	change, err := trigger.Decode(e, func(path string) []string {
 		_, route, ok := s.config.Routes.Match(path)
 		if !ok {
 			return nil
 		}
 		return route.Fields()
 	})
+	e.Data = nil
+	return e, change, err
 }
 
 // OnSchedule serves a request of Cloud Scheduler: it audits the counters of every database. With
@@ -252,6 +255,7 @@ func (s *service) onWrite(ctx context.Context, change trigger.Change) (counter s
 // ended is how an event ended.
 type ended struct {
 	began   time.Time
+	event   trigger.Event
 	change  trigger.Change
 	counter string
 	ending  rollup.Ending
@@ -288,6 +292,8 @@ func (s *service) record(ctx context.Context, span trace.Span, e ended) {
 // the event is delivered again.
 func classify(ending rollup.Ending, err error) telemetry.Outcome {
 	switch {
+	case err == nil && ending.Unkept:
+		return telemetry.Unkept
 	case err == nil && ending.Held:
 		return telemetry.Covered
 	case err == nil:

@@ -24,20 +24,24 @@ import (
 
 func TestClassify(t *testing.T) {
 	for _, test := range []struct {
-		err  error
-		want telemetry.Outcome
+		ending rollup.Ending
+		err    error
+		want   telemetry.Outcome
 	}{
-		{nil, telemetry.Absorbed},
-		{fmt.Errorf("%w: truncated", trigger.ErrMalformed), telemetry.Dropped},
-		{fmt.Errorf("a/b: %w", errNoRoute), telemetry.Dropped},
-		{fmt.Errorf("database d: %w", errUnserved), telemetry.Dropped},
-		{trigger.ErrNoEvent, telemetry.Refused},
-		{context.DeadlineExceeded, telemetry.Failed},
-		{rollup.ErrConflict, telemetry.Failed},
-		{errors.New("anything else"), telemetry.Failed},
+		{err: nil, want: telemetry.Absorbed},
+		{ending: rollup.Ending{Held: true}, want: telemetry.Covered},
+		{ending: rollup.Ending{Held: true, Unkept: true}, want: telemetry.Unkept},
+		{ending: rollup.Ending{Unkept: true}, want: telemetry.Unkept},
+		{err: fmt.Errorf("%w: truncated", trigger.ErrMalformed), want: telemetry.Dropped},
+		{err: fmt.Errorf("a/b: %w", errNoRoute), want: telemetry.Dropped},
+		{err: fmt.Errorf("database d: %w", errUnserved), want: telemetry.Dropped},
+		{err: trigger.ErrNoEvent, want: telemetry.Refused},
+		{err: context.DeadlineExceeded, want: telemetry.Failed},
+		{err: rollup.ErrConflict, want: telemetry.Failed},
+		{err: errors.New("anything else"), want: telemetry.Failed},
 	} {
-		if got := classify(rollup.Ending{}, test.err); got != test.want {
-			t.Errorf("classify(%v) = %s, want %s", test.err, got, test.want)
+		if got := classify(test.ending, test.err); got != test.want {
+			t.Errorf("classify(%+v, %v) = %s, want %s", test.ending, test.err, got, test.want)
 		}
 	}
 }
@@ -77,8 +81,12 @@ func TestMisconfigured(t *testing.T) {
 			t.Errorf("%s is named neither in the answer nor in the log:\n%s%s", want, w.Body, &log)
 		}
 	}
-	if !strings.Contains(log.String(), `"event_id":"e1"`) {
-		t.Errorf("no event_id in the log:\n%s", &log)
+	pushed := strings.NewReader(`{"message":{"attributes":{"ce-id":"e2","ce-specversion":"1.0"}}}`)
+	a.OnWrite(w, httptest.NewRequest(http.MethodPost, "/?__GCP_CloudEventsMode=CE_PUBSUB_BINDING", pushed))
+	for _, want := range []string{`"event_id":"e1"`, `"event_id":"e2"`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %s in the log:\n%s", want, &log)
+		}
 	}
 }
 
@@ -105,6 +113,7 @@ func TestMalformedEvent(t *testing.T) {
 		{"cut off", map[string]string{"Ce-Specversion": "1.0", "Ce-Type": "t"}, iotest.ErrReader(io.ErrUnexpectedEOF), 500, []string{`"severity":"WARNING"`}},
 		{"structured", map[string]string{"Content-Type": "application/cloudevents+json"}, strings.NewReader("{}"), 400, []string{`"severity":"WARNING"`}},
 		{"of no known version", map[string]string{"Ce-Type": "t"}, strings.NewReader(""), 400, []string{`"severity":"WARNING"`}},
+		{"pushed elsewhere", nil, strings.NewReader(`{"message":{"attributes":{"ce-id":"e1"}}}`), 400, []string{`"severity":"WARNING"`}},
 	} {
 		var log bytes.Buffer
 		r := httptest.NewRequest(http.MethodPost, "/", test.body)
@@ -118,6 +127,35 @@ func TestMalformedEvent(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", test.name, w.Code, test.status)
 		}
 		for _, want := range append(test.log, `"event_id":"e1"`) {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("%s: the log lacks %s:\n%s", test.name, want, &log)
+			}
+		}
+	}
+}
+
+// So it is with an event that is pushed as Pub/Sub's message. All that the log says is in its body.
+func TestMalformedPush(t *testing.T) {
+	const known = `{"message":{"attributes":{"ce-id":"e1","ce-subject":"documents/a/b ","ce-source":"//firestore","ce-specversion":"1.0"}}}`
+	for _, test := range []struct {
+		name   string
+		body   io.Reader
+		status int
+		log    []string
+	}{
+		{"no JSON", strings.NewReader("hello"), 200, []string{`"severity":"ERROR"`, `"dropped":1`}},
+		{"no event", strings.NewReader(`{"message":{"data":"aGVsbG8="}}`), 200, []string{`"severity":"ERROR"`, `"dropped":1`}},
+		{"no type", strings.NewReader(known), 200, []string{`"severity":"ERROR"`, `"event_id":"e1"`, `"subject":"documents/a/b "`, `"source":"//firestore"`}},
+		{"endless", new(endless), 200, []string{`"severity":"ERROR"`, "larger than 4194304 bytes"}},
+		{"cut off", io.MultiReader(strings.NewReader(known[:20]), iotest.ErrReader(io.ErrUnexpectedEOF)), 500, []string{`"severity":"WARNING"`}},
+	} {
+		var log bytes.Buffer
+		w := httptest.NewRecorder()
+		New(environ(), &log).OnWrite(w, httptest.NewRequest(http.MethodPost, "/?__GCP_CloudEventsMode=CE_PUBSUB_BINDING", test.body))
+		if w.Code != test.status {
+			t.Errorf("%s: status %d, want %d", test.name, w.Code, test.status)
+		}
+		for _, want := range test.log {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("%s: the log lacks %s:\n%s", test.name, want, &log)
 			}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -57,13 +58,17 @@ func TestEditsCostNothing(t *testing.T) {
 		for i, step := range []struct {
 			database, path string
 			old, value     map[string]*firestoredata.Value // old nil: created
+			large          bool                            // the event comes without its documents
 			looks          int
 		}{
-			{"(default)", "posts/7/comments/1", nil, text("a"), 1},
-			{"(default)", "posts/7/comments/1", text("a"), text("b"), 0},
-			{"(default)", "posts/7/ratings/ann", stars(1), stars(2), 1},
-			{"(default)", "posts/7/ratings/ann", text("a"), text("b"), 0},
-			{"other", "posts/7/comments/1", text("a"), text("b"), 1}, // nobody knows what time it is there
+			{"(default)", "posts/7/comments/1", nil, text("a"), false, 1},
+			{"(default)", "posts/7/comments/1", text("a"), text("b"), false, 0},
+			{"(default)", "posts/7/comments/ann ", text("a"), text("b"), false, 0}, // pushed
+			{"(default)", "posts/7/ratings/ann", stars(1), stars(2), false, 1},
+			{"(default)", "posts/7/ratings/ann", text("a"), text("b"), false, 0},
+			{"(default)", "posts/7/comments/1", text("a"), text("b"), true, 1}, // nobody knows what changed
+			{"(default)", "posts/7/ratings/ann ", text("a"), text("b"), true, 1},
+			{"other", "posts/7/comments/1", text("a"), text("b"), false, 1}, // nobody knows what time it is there
 		} {
 			s := w.stores[step.database]
 			name := "projects/" + project + "/databases/" + step.database + "/documents/" + step.path
@@ -76,10 +81,11 @@ func TestEditsCostNothing(t *testing.T) {
 			if err != nil {
 				w.t.Fatal(err)
 			}
-			r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(e.Body))
-			r.Header = e.Header
+			if step.large {
+				e.Body = nil
+			}
 			looks := len(s.looks)
-			if status, _ := w.deliver(r); status != http.StatusOK || len(s.looks) != looks+step.looks {
+			if status, _ := w.deliver(request(w.t, e)); status != http.StatusOK || len(s.looks) != looks+step.looks {
 				w.t.Errorf("event %d: status %d and %d looks, want 200 and %d", i, status, len(s.looks)-looks, step.looks)
 			}
 			time.Sleep(2 * time.Second)
@@ -207,6 +213,59 @@ type endless struct{ read int64 }
 func (e *endless) Read(p []byte) (int, error) {
 	e.read += int64(len(p))
 	return len(p), nil
+}
+
+// What no header can carry comes as Pub/Sub's message, and an event that would be too large without
+// its documents. Both are rolled up like any other.
+func TestOddEvents(t *testing.T) {
+	w := newWorld(t)
+	w.run(func() {
+		s := w.stores["(default)"]
+		for i, id := range []string{"0", "ann ", "a\nb", "\x00", `" "`, "größe "} {
+			for _, large := range []bool{false, true} {
+				counter := fmt.Sprint(id, large)
+				path := "counters/" + counter + "/shards/" + id
+				s.Put(path, map[string]any{"count": int64(i)})
+				e, err := eventrelay.NewEvent(path, time.Now(), nil, &firestoredata.Document{Name: "projects/" + project + "/databases/(default)/documents/" + path})
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				if large {
+					e.Body = nil
+				}
+				if status, after := w.deliver(request(w.t, e)); status != http.StatusOK || after > time.Second {
+					w.t.Errorf("%q, large %v: status %d after %v, want 200 at once", id, large, status, after)
+				}
+				s.wantCount("rollups/"+counter, int64(i))
+			}
+		}
+	})
+	if strings.Contains(w.log.String(), `"severity":"WARNING"`) || strings.Contains(w.log.String(), `"severity":"ERROR"`) {
+		t.Errorf("the log has\n%s", &w.log)
+	}
+}
+
+// A roll-up that comes later than one that failed once, and was delivered again, is warned of: an
+// alert reads that line.
+func TestLateRollUp(t *testing.T) {
+	w := newWorld(t)
+	s, _ := w.setup()
+	w.run(func() {
+		for id, lag := range map[string]time.Duration{"in-time": s.config.grace() - time.Second, "late": s.config.grace() + time.Second} {
+			doc := &firestoredata.Document{Name: "projects/" + project + "/databases/(default)/documents/counters/" + id + "/shards/0"}
+			e, err := eventrelay.NewEvent(id, w.stores["(default)"].Now().Add(-lag), nil, doc)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if status, _ := w.deliver(request(w.t, e)); status != http.StatusOK {
+				w.t.Errorf("%s: status %d", id, status)
+			}
+		}
+	})
+	lines := w.log.lines(`"severity":"WARNING"`, "rolled up late")
+	if len(lines) != 1 || !strings.Contains(lines[0], `"event_id":"late","counter":"rollups/late"`) {
+		t.Errorf("got %s, want one line, of the late event", lines)
+	}
 }
 
 // A body that is larger than any event's is not read to its end, and its event is dropped.

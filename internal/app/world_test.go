@@ -201,8 +201,16 @@ func event(t testing.TB, id, project, database, path string) *http.Request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(e.Body))
-	r.Header = e.Header
+	return request(t, e)
+}
+
+// request returns the request that delivers an event.
+func request(t testing.TB, e eventrelay.Event) *http.Request {
+	t.Helper()
+	r, err := e.Request(t.Context(), "http://functions/")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return r
 }
 

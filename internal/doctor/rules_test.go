@@ -29,8 +29,8 @@ func TestRuleCases(t *testing.T) {
 	_, section, _ := strings.Cut(file(t, "../../docs/recipes.md"), "### Totals in the app's own documents")
 	_, code, _ := strings.Cut(section, "```js\n")
 	block, _, _ := strings.Cut(code, "```")
-	untallied := strings.NewReplacer("value == 0", "true", "!('tally' in request.resource.data)", "true")
-	unkept := strings.NewReplacer("keeps('likes') && keeps('comments') && keeps('tally')", "true")
+	untallied := strings.NewReplacer("value == 0", "true", "changesOnly(['title', 'likes', 'comments'])", "true", "isText('title', 200)", "true")
+	unkept := strings.NewReplacer("changesOnly(['title'])", "true", "isText('title', 200)", "true")
 	for _, test := range []struct {
 		name, routes, block string
 		checks              []string

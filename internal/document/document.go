@@ -5,6 +5,7 @@
 package document
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -63,12 +64,13 @@ func (t Tally) Encode() map[string]any {
 }
 
 // DecodeTally returns what the value of TallyField says. A part that is missing or of another type
-// is zero.
+// is zero. But a double stands for the integer that it equals: security rules take 2 and 2.0 for
+// equal, so a client that may write other fields of the document may have made one of the other.
 func DecodeTally(value any) Tally {
 	fields, _ := value.(map[string]any)
 	var t Tally
 	t.AsOf, _ = fields["as_of"].(time.Time)
-	t.NumShards, _ = fields["num_shards"].(int64)
+	t.NumShards = integer(fields["num_shards"])
 	t.PacedUntil, _ = fields["paced_until"].(time.Time)
 	t.Routes, _ = fields["routes"].(string)
 	t.Totals = texts(fields["totals"])
@@ -78,6 +80,22 @@ func DecodeTally(value any) Tally {
 
 // Covers reports whether AsOf speaks for the total of that name.
 func (t Tally) Covers(name string) bool { return slices.Contains(t.Totals, name) }
+
+// exactDoubles bounds the integers that a double tells from their neighbors.
+const exactDoubles = 1 << 53
+
+// integer returns a number that is an integer, whatever its type; 0 for any other value.
+func integer(value any) int64 {
+	if n, ok := value.(int64); ok {
+		return n
+	}
+
+	double, _ := value.(float64)
+	if double != math.Trunc(double) || math.Abs(double) >= exactDoubles {
+		return 0
+	}
+	return int64(double)
+}
 
 func anys(texts []string) []any {
 	list := make([]any, len(texts))

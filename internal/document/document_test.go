@@ -1,6 +1,7 @@
 package document_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -20,8 +21,19 @@ func TestTally(t *testing.T) {
 		{"nothing", nil, document.Tally{}},
 		{"no map", "tally", document.Tally{}},
 		{"a part", map[string]any{"as_of": at, "unknown": 1}, document.Tally{AsOf: at}},
-		{"other types", map[string]any{"as_of": at.String(), "num_shards": 7.0, "paced_until": int64(1), "routes": 5, "totals": "likes", "former": []any{1, "count"}},
+		{"other types", map[string]any{"as_of": at.String(), "num_shards": "7", "paced_until": int64(1), "routes": 5, "totals": "likes", "former": []any{1, "count"}},
 			document.Tally{Former: []string{"count"}}},
+		{"an integer as a double", map[string]any{"num_shards": 7.0}, document.Tally{NumShards: 7}},
+		{"-0.0", map[string]any{"num_shards": math.Copysign(0, -1)}, document.Tally{}},
+		{"a negative double", map[string]any{"num_shards": -7.0}, document.Tally{NumShards: -7}},
+		{"the largest double that is one integer only", map[string]any{"num_shards": 0x1p53 - 1}, document.Tally{NumShards: 1<<53 - 1}},
+		{"a double that may be two integers", map[string]any{"num_shards": 0x1p53}, document.Tally{}},
+		{"a double beyond 64 bits", map[string]any{"num_shards": 1e300}, document.Tally{}},
+		{"the smallest double", map[string]any{"num_shards": -math.MaxFloat64}, document.Tally{}},
+		{"a fraction", map[string]any{"num_shards": 7.5}, document.Tally{}},
+		{"NaN", map[string]any{"num_shards": math.NaN()}, document.Tally{}},
+		{"Infinity", map[string]any{"num_shards": math.Inf(1)}, document.Tally{}},
+		{"the largest integer", map[string]any{"num_shards": int64(math.MaxInt64)}, document.Tally{NumShards: math.MaxInt64}},
 	} {
 		if d := cmp.Diff(test.want, document.DecodeTally(test.value)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, d)

@@ -1,10 +1,8 @@
 package eventrelay
 
 import (
-	"bytes"
 	"context"
 	"io"
-	"net/http"
 	"time"
 )
 
@@ -73,11 +71,10 @@ func (r *Relay) post(ctx context.Context, target string, e Event) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(e.Body))
+	req, err := e.Request(ctx, target)
 	if err != nil {
 		return false
 	}
-	req.Header = e.Header.Clone()
 	resp, err := r.client.Do(req)
 	if err != nil {
 		return false

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -26,8 +25,9 @@ const (
 // documentName matches a document's full resource name.
 var documentName = regexp.MustCompile(`(?s)^projects/([^/]+)/databases/([^/]+)/documents/(.+)$`)
 
-// An Event is one CloudEvent in HTTP's binary content mode, as it is posted to a function.
-// Deliveries share its header and body, so neither may change once a [Relay] has it.
+// An Event is one CloudEvent in HTTP's binary content mode, though a header may hold what cannot be
+// sent as one; see [Event.Request]. Deliveries share its header and body, so neither may change
+// once a [Relay] has it.
 type Event struct {
 	Header http.Header // the ce-* attributes and Content-Type, in canonical form
 	Body   []byte      // a google.events.cloud.firestore.v1.DocumentEventData
@@ -44,35 +44,47 @@ func (e Event) ID() string { return e.Header.Get("Ce-Id") }
 // It returns an error if the name is not of the form "projects/P/databases/D/documents/PATH", or if
 // a document cannot be encoded.
 func NewEvent(id string, at time.Time, before, after *firestoredata.Document) (Event, error) {
-	name := cmp.Or(after, before).GetName()
-	parts := documentName.FindStringSubmatch(name)
-	if parts == nil {
-		return Event{}, fmt.Errorf("eventrelay: malformed document name %q", name)
-	}
-	project, database, path := parts[1], parts[2], control.ReplaceAllStringFunc(parts[3], url.PathEscape)
-	body, err := proto.Marshal(&firestoredata.DocumentEventData{OldValue: before, Value: after})
+	data := &firestoredata.DocumentEventData{OldValue: before, Value: after}
+	project, database, path, err := parseName(data)
 	if err != nil {
-		return Event{}, fmt.Errorf("eventrelay: event for %q: %w", name, err)
+		return Event{}, err
 	}
+	body, err := proto.Marshal(data)
+	if err != nil {
+		return Event{}, fmt.Errorf("eventrelay: event for %q: %w", path, err)
+	}
+
 	header := http.Header{
 		"Ce-Specversion": {"1.0"},
 		"Ce-Type":        {typeWritten},
 		"Ce-Source":      {"//firestore.googleapis.com/projects/" + project + "/databases/" + database},
 		"Ce-Id":          {id},
-		"Ce-Subject":     {"documents/" + path},
 		"Ce-Time":        {at.UTC().Format(time.RFC3339Nano)},
 		"Ce-Dataschema":  {dataSchema},
 		"Ce-Project":     {project},
 		"Ce-Database":    {database},
 		"Ce-Namespace":   {"(default)"},
-		"Ce-Document":    {path},
 		"Content-Type":   {contentType},
 	}
+	setDocument(header, path)
 	return Event{Header: header, Body: body}, nil
 }
 
-// control matches a control character, which a document's id may hold and a header may not.
-var control = regexp.MustCompile(`[\x00-\x08\x0a-\x1f\x7f]`)
+// parseName returns the parts of the name of the document that changed.
+func parseName(data *firestoredata.DocumentEventData) (project, database, path string, err error) {
+	name := cmp.Or(data.GetValue(), data.GetOldValue()).GetName()
+	parts := documentName.FindStringSubmatch(name)
+	if parts == nil {
+		return "", "", "", fmt.Errorf("eventrelay: malformed document name %q", name)
+	}
+	return parts[1], parts[2], parts[3], nil
+}
+
+// setDocument has the header name the document at the path.
+func setDocument(header http.Header, path string) {
+	header.Set("Ce-Subject", "documents/"+path)
+	header.Set("Ce-Document", path)
+}
 
 // repair makes the event that Eventarc would have sent from a request of the emulator. It also
 // takes a request that needs no repair. testdata/README.md lists what is wrong.
@@ -102,5 +114,11 @@ func repair(header http.Header, body []byte) (Event, error) {
 	if data.Value == nil && data.OldValue == nil {
 		return Event{}, errors.New("eventrelay: event body holds no document")
 	}
+
+	_, _, path, err := parseName(&data)
+	if err != nil {
+		return Event{}, err
+	}
+	setDocument(repaired, path)
 	return Event{Header: repaired, Body: body}, nil
 }

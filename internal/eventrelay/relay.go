@@ -8,9 +8,10 @@
 //	                                    ├─▶ queue ─▶ deliver, ────┼─▶ http://…:8082/RollUpOnWrite
 //	Listen or a test ─▶ Relay.Deliver ──┘     retry until a 2xx   └─▶ …
 //
-// An [Event] is a CloudEvent as it goes over HTTP. It comes from a request of the emulator, from
-// [Listen] (for an emulator that somebody else started and that posts nothing), or from [NewEvent].
-// testdata/README.md tells what the emulator sends, and how that differs from Eventarc.
+// An [Event] is a CloudEvent; [Event.Request] says how it goes over HTTP. It comes from a request
+// of the emulator, from [Listen] (for an emulator that somebody else started and that posts
+// nothing), or from [NewEvent]. testdata/README.md tells what the emulator sends, and how that
+// differs from Eventarc.
 //
 // Eventarc promises that an event arrives at least once: perhaps twice, perhaps late, in no order,
 // and again if the answer was lost. [Faults] makes these happen.

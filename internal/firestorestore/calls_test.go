@@ -3,8 +3,11 @@ package firestorestore_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
 )
 
 // A recorder keeps the calls of a connection, and may change what they answer.
@@ -136,6 +140,7 @@ func TestCalls(t *testing.T) {
 		{"1,000 shards", 1000, "count", nil, 1},
 		{"no shards", 0, "count", nil, 1},
 		{"a sum of 0", 3, "count", map[string]any{"count": -3}, 2},
+		{"a quotient that is not exact", 6, "count", map[string]any{"count": 3}, 1}, // 9 / (9 / 7) is 6.999999999999999
 		{"two totals", 3, "count, likes", map[string]any{"likes": 1}, 2},
 		{"two totals, one without shards", 3, "count, likes", nil, 2},
 	} {
@@ -166,6 +171,44 @@ func TestCalls(t *testing.T) {
 				t.Errorf("calls of a look that sums nothing (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// A look reads the fields that Tally keeps, not what else the app's document holds.
+func TestLookReadsNoOtherFields(t *testing.T) {
+	client := dial(t)
+	fields := map[string]any{"likes": 3, "tally": map[string]any{"num_shards": 3}, "text": strings.Repeat("x", 500<<10)}
+	if _, err := client.Doc("counters/likes").Set(t.Context(), fields); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	r := recorder{answered: func(answer any) {
+		a, _ := answer.(*firestorepb.BatchGetDocumentsResponse)
+		got = append(got, slices.Sorted(maps.Keys(a.GetFound().GetFields()))...)
+	}}
+	view(t, open(t, client, r.dialOptions()...), counter(t, "counters/{c}/shards/{s} -> counters/{c} : likes : existing"))
+	if d := cmp.Diff([]string{"likes", "tally"}, got); d != "" {
+		t.Errorf("fields read (-want +got):\n%s", d)
+	}
+}
+
+// Without a transaction, what is summed may be older than the roll-up that was read; without a
+// time, nobody knows as of when it is. Both are errors.
+func TestHalfAnAnswer(t *testing.T) {
+	client := dial(t)
+	for name, lose := range map[string]func(*firestorepb.BatchGetDocumentsResponse){
+		"no transaction": func(a *firestorepb.BatchGetDocumentsResponse) { a.Transaction = nil },
+		"no read time":   func(a *firestorepb.BatchGetDocumentsResponse) { a.ReadTime = nil },
+	} {
+		r := recorder{answered: func(answer any) {
+			if a, ok := answer.(*firestorepb.BatchGetDocumentsResponse); ok {
+				lose(a)
+			}
+		}}
+		_, err := open(t, client, r.dialOptions()...).View(t.Context(), counter(t, rollup.DefaultRoute))
+		if err == nil || !strings.Contains(err.Error(), "without the document or the transaction") {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
 
@@ -382,8 +425,8 @@ func TestMissingIndexOfManyShards(t *testing.T) {
 	log.Reset()
 	for i, store := range stores {
 		_, err := view(t, store, c).Sum(t.Context())
-		if err == nil {
-			t.Errorf("store %d read more than 1,000 shards", i)
+		if !errors.Is(err, rollup.ErrUnkept) {
+			t.Errorf("store %d, which is to read no more than 1,000 shards: got %v", i, err)
 			continue
 		}
 		for _, want := range []string{"counters/likes/shards holds more than 1000 shards", "no index of count", "index it", `": documents"`} {
@@ -400,32 +443,55 @@ func TestMissingIndexOfManyShards(t *testing.T) {
 	}
 }
 
-// Every call names its database in the headers by which Firestore routes it, as the SDK's do.
-// Production refuses those to a named database that do not.
-func TestCallsNameTheirDatabase(t *testing.T) {
-	var mu sync.Mutex
-	seen := make(map[string]bool)
-	note := func(ctx context.Context, method string) {
-		headers, _ := metadata.FromOutgoingContext(ctx)
-		mu.Lock()
-		defer mu.Unlock()
-		seen[method] = true
-		if prefix := headers.Get("google-cloud-resource-prefix"); len(prefix) != 1 || !strings.HasSuffix(prefix[0], "/databases/named") {
-			t.Errorf("%s: google-cloud-resource-prefix is %q", method, prefix)
-		}
-		if params := strings.Join(headers.Get("x-goog-request-params"), "&"); strings.HasSuffix(method, "BatchGetDocuments") && !strings.Contains(params, "database_id=named") {
-			t.Errorf("%s: x-goog-request-params is %q", method, params)
-		}
+// wire keeps the headers of each call as they go out.
+type wire struct {
+	mu   sync.Mutex
+	sent map[string]metadata.MD // by method, of its last call
+}
+
+func (*wire) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (*wire) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (*wire) HandleConn(context.Context, stats.ConnStats)                       {}
+
+func (w *wire) HandleRPC(_ context.Context, s stats.RPCStats) {
+	out, ok := s.(*stats.OutHeader)
+	if !ok {
+		return
 	}
-	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(t), emulatortest.Project(t), "named", slog.New(slog.DiscardHandler),
-		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			note(ctx, method)
-			return open(ctx, desc, conn, method, opts...)
-		}),
-		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-			note(ctx, method)
-			return invoke(ctx, method, req, reply, conn, opts...)
-		}))
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sent == nil {
+		w.sent = make(map[string]metadata.MD)
+	}
+	w.sent[out.FullMethod[strings.LastIndexByte(out.FullMethod, '/')+1:]] = out.Header
+}
+
+// Every call carries the headers by which Firestore routes it, as the SDK's do: its database,
+// without which production refuses calls to a named one, and whether it belongs to a transaction.
+func TestHeaders(t *testing.T) {
+	const database, transaction, params = "google-cloud-resource-prefix", "x-goog-is-transaction", "x-goog-request-params"
+	project := emulatortest.Project(t)
+
+	var sdk wire
+	client, err := firestorestore.Dial(t.Context(), emulatortest.Addr(t), project, "named", grpc.WithStatsHandler(&sdk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	err = client.RunTransaction(t.Context(), func(_ context.Context, tx *firestore.Transaction) error {
+		if _, err := tx.GetAll([]*firestore.DocumentRef{client.Doc("rollups/likes")}); err != nil {
+			return err
+		}
+		_, err := client.Collection("counters/likes/shards").NewAggregationQuery().WithCount("n").Transaction(tx).Get(t.Context())
+		return err
+	}, firestore.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var own wire
+	store, err := firestorestore.Open(t.Context(), emulatortest.Addr(t), project, "named", slog.New(slog.DiscardHandler), grpc.WithStatsHandler(&own))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,7 +504,25 @@ func TestCallsNameTheirDatabase(t *testing.T) {
 	if _, err := store.Counters(t.Context(), c.Template.Routes[0], "", 10); err != nil {
 		t.Error(err)
 	}
-	if len(seen) != 4 {
-		t.Errorf("the calls were %v, want four methods", seen)
+
+	for method, want := range map[string]string{"BatchGetDocuments": "true", "RunAggregationQuery": "true", "Commit": "false", "RunQuery": "false"} {
+		sent := own.sent[method]
+		if d := cmp.Diff([]string{want}, sent.Get(transaction)); d != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", method, transaction, d)
+		}
+		if d := cmp.Diff([]string{"projects/" + project + "/databases/named"}, sent.Get(database)); d != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", method, database, d)
+		}
+		if want != "true" {
+			continue // the SDK makes the call itself
+		}
+		for _, header := range []string{transaction, database} {
+			if d := cmp.Diff(sdk.sent[method].Get(header), sent.Get(header)); d != "" {
+				t.Errorf("%s: %s (-the SDK's +got):\n%s", method, header, d)
+			}
+		}
+		if got := strings.Join(sent.Get(params), "&"); !strings.Contains(got, "database_id=named") {
+			t.Errorf("%s: %s is %q", method, params, got)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -107,10 +108,13 @@ func readOnly() *firestorepb.TransactionOptions {
 	}
 }
 
-// routed returns ctx with the headers by which Firestore routes a call to its database. Without
-// them production refuses calls to a named one; the SDK sends them itself.
+// routed returns ctx with the headers by which Firestore routes a call of a transaction. Without
+// those of the database production refuses calls to a named one. The SDK sends all of them itself.
 func (s *Store) routed(ctx context.Context) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, "google-cloud-resource-prefix", s.database, "x-goog-request-params", s.routing)
+	return metadata.AppendToOutgoingContext(ctx,
+		"google-cloud-resource-prefix", s.database,
+		"x-goog-request-params", s.routing,
+		"x-goog-is-transaction", "true")
 }
 
 // rollUpFields are the fields of a roll-up document that Tally reads and writes.
@@ -126,8 +130,23 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 		fields[name] = sum.Value()
 	}
 	fields[document.TallyField] = r.Tally.Encode()
+
 	_, err := s.put(ctx, c.RollUp, fields, r.UpdateTime)
-	return err
+	return unkept(err)
+}
+
+// unkept marks an error of a counter's own query or write as rollup.ErrUnkept if Firestore calls
+// the request itself invalid, such as a write to a document that is full. It calls a query so, too,
+// whose transaction has expired, and a new transaction mends that
+// (https://github.com/googleapis/nodejs-firestore/pull/1347).
+func unkept(err error) error {
+	if status.Code(err) != codes.InvalidArgument {
+		return err
+	}
+	if message := strings.ToLower(status.Convert(err).Message()); strings.Contains(message, "transaction") {
+		return err
+	}
+	return fmt.Errorf("%w: %w", rollup.ErrUnkept, err)
 }
 
 // put sets fields of a document and leaves its others as they are, on the precondition that its

@@ -261,6 +261,80 @@ func TestWriteErrors(t *testing.T) {
 		if err == nil || errors.Is(err, rollup.ErrConflict) != conflict || status.Code(err) != code {
 			t.Errorf("%v: got %v, want a conflict: %v", code, err, conflict)
 		}
+		if unkept := code == codes.InvalidArgument; errors.Is(err, rollup.ErrUnkept) != unkept {
+			t.Errorf("%v: got %v, want it unkept: %v", code, err, unkept)
+		}
+	}
+}
+
+// A document without room for its totals is refused for good, and stays as it is.
+func TestFullDocument(t *testing.T) {
+	client := dial(t)
+	store := open(t, client)
+	fill(t, client, 1)
+	post := client.Doc("rollups/likes")
+	const most = 1 << 20 // bytes of a document: https://firebase.google.com/docs/firestore/quotas#collections_documents_and_fields
+	if _, err := post.Set(t.Context(), map[string]any{"text": strings.Repeat("x", most-100)}); err != nil {
+		t.Fatal(err)
+	}
+	c := counter(t, rollup.DefaultRoute)
+	s := view(t, store, c)
+	written := rollup.RollUp{Sums: sum(t, s).Sums, UpdateTime: s.RollUp().UpdateTime}
+	if err := store.Write(t.Context(), c, written); !errors.Is(err, rollup.ErrUnkept) {
+		t.Errorf("got %v, want ErrUnkept", err)
+	}
+	doc, err := post.Get(t.Context())
+	if err != nil || len(doc.Data()) != 1 {
+		t.Errorf("the document holds %d fields, %v", len(doc.Data()), err)
+	}
+}
+
+// Firestore calls a sum invalid whose transaction has expired. The next look's will not have. The
+// emulator keeps transactions, so this one is of a transaction that never was.
+func TestUnknownTransaction(t *testing.T) {
+	client := dial(t)
+	fill(t, client, 1)
+	unknown := grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		stream, err := open(ctx, desc, conn, method, opts...)
+		return unknownTransaction{stream}, err
+	})
+	_, err := view(t, open(t, client, unknown), counter(t, rollup.DefaultRoute)).Sum(t.Context())
+	if status.Code(err) != codes.InvalidArgument || errors.Is(err, rollup.ErrUnkept) {
+		t.Errorf("got %v, want INVALID_ARGUMENT that a new look mends", err)
+	}
+}
+
+// unknownTransaction sends aggregation queries in another transaction than theirs.
+type unknownTransaction struct{ grpc.ClientStream }
+
+func (s unknownTransaction) SendMsg(m any) error {
+	if r, ok := m.(*firestorepb.RunAggregationQueryRequest); ok {
+		transaction := r.ConsistencySelector.(*firestorepb.RunAggregationQueryRequest_Transaction)
+		for i := range transaction.Transaction[1:] {
+			transaction.Transaction[i+1] ^= 0x55
+		}
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+// What production says is told so by its users.
+func TestExpiredTransaction(t *testing.T) {
+	client := dial(t)
+	fill(t, client, 1)
+	for message, unkept := range map[string]bool{
+		"The referenced transaction has expired or is no longer valid.": false, // https://github.com/googleapis/google-cloud-php/issues/5396
+		"The value is too large to be used in a query.":                 true,
+	} {
+		fail := grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			if method == firestorepb.Firestore_RunAggregationQuery_FullMethodName {
+				return nil, status.Error(codes.InvalidArgument, message)
+			}
+			return open(ctx, desc, conn, method, opts...)
+		})
+		_, err := view(t, open(t, client, fail), counter(t, rollup.DefaultRoute)).Sum(t.Context())
+		if err == nil || errors.Is(err, rollup.ErrUnkept) != unkept {
+			t.Errorf("%s: got %v, want it unkept: %v", message, err, unkept)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"strings"
 	"sync"
@@ -28,8 +29,15 @@ type snapshot struct {
 	readTime    time.Time
 	rollUp      rollup.RollUp
 
-	named    []string  // those malformed that Sum came across
-	suspects []suspect // those that Sum counted, without their names
+	added    map[string]addends // by total, those that Firestore summed
+	named    []string           // those malformed that Sum came across
+	suspects []suspect          // those that Sum counted, without their names
+}
+
+// Addends are the numbers that one aggregation query has summed.
+type addends struct {
+	collection, field string
+	sum               float64
 }
 
 // A suspect is a field of a collection's documents of which some are malformed.
@@ -45,7 +53,7 @@ const maxUnindexed = 1000
 // Sum implements rollup.Snapshot. It asks for all totals at once.
 func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	routes := v.counter.Template.Routes
-	v.named, v.suspects = nil, nil
+	v.added, v.named, v.suspects = make(map[string]addends), nil, nil
 	parts := make([]part, len(routes))
 	summing, all := errgroup.WithContext(ctx)
 	for i, r := range routes {
@@ -60,6 +68,7 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	totals := make([]rollup.Totals, len(parts))
 	for i, p := range parts {
 		totals[i] = p.Totals
+		maps.Copy(v.added, p.added)
 		v.named, v.suspects = append(v.named, p.named...), append(v.suspects, p.suspects...)
 	}
 	return rollup.JoinTotals(totals), nil
@@ -68,6 +77,7 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 // A part is what one route's shards add up to.
 type part struct {
 	rollup.Totals
+	added    map[string]addends
 	named    []string
 	suspects []suspect
 }
@@ -89,7 +99,7 @@ func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) 
 		return p, nil
 	}
 	if err != nil {
-		return p, fmt.Errorf("firestore: summing %s: %w", collection, err)
+		return p, fmt.Errorf("firestore: summing %s: %w", collection, unkept(err))
 	}
 	return p, nil
 }
@@ -114,9 +124,13 @@ func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route, collection st
 	if err := asking.Wait(); err != nil {
 		return part{}, err
 	}
-	p := part{Totals: rollup.Totals{Sums: make(map[string]rollup.Number, len(answers)), Shards: []int64{0}}}
+	p := part{
+		Totals: rollup.Totals{Sums: make(map[string]rollup.Number, len(answers)), Shards: []int64{0}},
+		added:  make(map[string]addends),
+	}
 	for i, a := range answers {
 		p.Sums[r.Totals[i].Name] = a.sum
+		p.added[r.Totals[i].Name] = addends{collection, r.Totals[i].Field, a.sum.Float()}
 		p.Shards[0] = max(p.Shards[0], a.count)
 		p.Malformed += a.malformed
 		if a.malformed > 0 {
@@ -149,7 +163,7 @@ func (v *snapshot) sumField(ctx context.Context, shards firestore.Query, field s
 	}
 	switch sum := finite.sum.Float(); { // of finite numbers, but perhaps beyond the largest double
 	case math.IsNaN(sum):
-		return a, fmt.Errorf("the sum of %s goes beyond the largest double, both ways", field)
+		return a, fmt.Errorf("%w: the sum of %s goes beyond the largest double, both ways", rollup.ErrUnkept, field)
 	case math.IsInf(sum, 0):
 		finite.sum = rollup.Double(math.Copysign(math.MaxFloat64, sum))
 	}
@@ -278,8 +292,8 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route, collection
 		return part{}, fmt.Errorf("firestore: reading %s: %w", collection, err)
 	}
 	if len(shards) > limit {
-		return part{}, fmt.Errorf("firestore: %s holds more than %d shards and no index of %s; %s",
-			collection, limit, strings.Join(r.Fields(), ", "), remedy(r))
+		return part{}, fmt.Errorf("%w: %s holds more than %d shards and no index of %s; %s",
+			rollup.ErrUnkept, collection, limit, strings.Join(r.Fields(), ", "), remedy(r))
 	}
 	totals, malformed := rollup.SumShards(r, shards)
 	return part{Totals: totals, named: malformed}, nil
@@ -291,6 +305,23 @@ func remedy(r *rollup.Route) string {
 		return "index it"
 	}
 	return "index it, or add \": documents\" to its route to have each shard read, which bills one read a shard"
+}
+
+// Magnitude implements rollup.Snapshot. What lies above zero and what lies below make up the sum, so
+// one query for the former tells both. Shards that were read one by one were summed exactly.
+func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) {
+	added, ok := v.added[name]
+	if !ok {
+		return 0, nil
+	}
+
+	path := firestore.FieldPath{added.field}
+	positive := v.store.client.Collection(added.collection).WherePath(path, ">", 0).WherePath(path, "<", math.Inf(1))
+	a, err := v.ask(ctx, positive, added.field)
+	if err != nil {
+		return 0, fmt.Errorf("firestore: summing what is positive in %s: %w", added.collection, err)
+	}
+	return min(2*a.sum.Float()-added.sum, math.MaxFloat64), nil
 }
 
 // Malformed implements rollup.Snapshot. In Firestore's order of values, whatever is no finite

@@ -105,6 +105,17 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	return totals, ctx.Err()
 }
 
+func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) {
+	for n, route := range v.template.Routes {
+		for _, total := range route.Totals {
+			if total.Name == name && !route.Documents {
+				return rollup.Magnitude(total.Field, v.shards[n]), ctx.Err()
+			}
+		}
+	}
+	return 0, ctx.Err()
+}
+
 func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 	_, malformed := v.sum()
 	slices.Sort(malformed)

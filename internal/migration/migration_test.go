@@ -203,6 +203,7 @@ func TestUncounted(t *testing.T) {
 	d.set(shard("pages/p", 4), map[string]any{"visits": math.NaN()})
 	d.set(shard("pages/p", 5), map[string]any{"visits": 1, "client": "web"}) // the extension counts no text either
 	d.set("pages/p/_counter_shards_/\t\t\t\t0", partial(map[string]any{"visits": 30, "today": map[string]any{"visits": 1}}))
+	d.set("pages/p/_counter_shards_/\t\t\t\t1", map[string]any{fieldUpdates: []any{map[string]any{"_id_": "0"}, map[string]any{"_id_": "1", fieldData: map[string]any{"likes": 4}}}}) // an update without amounts
 	d.set("pages/p", map[string]any{"visits": 10, "likes": math.Inf(1)})
 	d.set(shard("shops/a/items/b", 1), map[string]any{"sold": 1})
 	d.set(shard("shops/b/items/c", 1), map[string]any{"sold": 1})
@@ -219,6 +220,7 @@ func TestUncounted(t *testing.T) {
 		"the field visits is NaN or infinite":                                    1,
 		"the field likes of a document is NaN or infinite":                       0,
 		"partial sums that hold more than numbers hold some of visits":           1,
+		"partial sums that hold more than numbers hold some of likes":            1,
 		"no route serves shops/*/items/*/_counter_shards_":                       2,
 	}
 	if diff := cmp.Diff(want, what); diff != "" {

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +18,9 @@ var seed = map[string]fields{
 	// Everybody may increment it at will.
 	"counters/free":          {"num_shards": 10, "title": "free"},
 	"counters/free/shards/0": {"count": 5},
-	"counters/free/shards/1": {"count": 1, "likes": 3, "by": "a server"},
-	"counters/free/shards/2": {"likes": 3},
+	"counters/free/shards/1": {"count": 1},
+	"counters/free/shards/7": {"count": 1, "likes": 3, "by": "a server"},
+	"counters/free/shards/8": {"likes": 3},
 	"counters/free/shards/9": {"count": -4},
 	// Its number of shards has the name that the samples for Swift and Android give it.
 	"counters/camel": {"numShards": 10},
@@ -95,14 +97,15 @@ func TestHonest(t *testing.T) {
 		{"create a shard with 1", ann, writes(set(free+"4", fields{"count": 1}))},
 		{"set to one more, as a transaction does", ann, writes(merge(free+"0", fields{"count": 6}, "count"))},
 		{"from -4", ann, writes(add(free+"9", 1))},
-		{"a shard with other fields", ann, writes(add(free+"1", 1))},
-		{"a shard with other fields only", ann, writes(add(free+"2", 1))},
 		{"a shard that is a double", ann, writes(add(odd+"2", 1))},
 		{"a shard that is a fraction", ann, writes(add(odd+"3", 1))},
 		{"a shard beyond 2^53", ann, writes(add(odd+"10", 1))},
 		{"the last shard", ann, writes(add(odd+"99", 1))},
 		{"of a counter with numShards", ann, writes(add("counters/camel/shards/9", 1))},
 		{"of a counter that does not say its shards", ann, writes(add("counters/untold/shards/9", 1))},
+		{"of a counter whose id is long", ann, writes(add("counters/"+strings.Repeat("é", 200)+"/shards/0", 1))},
+		{"of a counter whose id has spaces", ann, writes(add("counters/Café au lait/shards/0", 1))},
+		{"of a counter whose id is of other scripts", ann, writes(add("counters/いいね 👨\u200d👩\u200d👧/shards/0", 1))},
 		{"of a counter without a document", ann, writes(add("counters/new/shards/9", 1))},
 		{"of a counter that was once per user", ann, writes(add("counters/former/shards/3", 1))},
 		{"of a counter that was frozen", ann, writes(add("counters/thawed/shards/9", 1))},
@@ -180,9 +183,13 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// attacks returns all attacks: those of the table, and families that differ in one value.
+// attacks returns all attacks: those of the tables, and families that differ in one value.
 func attacks() []attack {
-	all := []attack{
+	return slices.Concat(attacksOnCounters(), attacksOnVotes(), attacksByValue(), attacksByID())
+}
+
+func attacksOnCounters() []attack {
+	return []attack{
 		// Who, and how much.
 		{"nobody increments", "signed in", nobody, writes(add(free+"0", 1))},
 		{"nobody creates a shard", "signed in", nobody, writes(set(free+"4", fields{"count": 1}))},
@@ -239,15 +246,18 @@ func attacks() []attack {
 		{"a double that 1 is too little for", "only 1", ann, writes(add(odd+"7", 1))},
 		{"a double that 1 is made 2 for", "only 1", ann, writes(add(odd+"8", 1))},
 
-		// Other fields.
-		{"increment another field", "only count + adds", ann, writes(transform(merge(free+"1", nil), increment("likes", 1)))},
-		{"increment another field too", "only count", ann, writes(transform(merge(free+"1", nil), increment("count", 1), increment("likes", 1)))},
-		{"add another field", "only count", ann, writes(transform(merge(free+"0", fields{"x": 1}, "x"), increment("count", 1)))},
-		{"add a field that looks like it", "only count", ann, writes(transform(merge(free+"0", fields{"соunt": 1}, "`соunt`"), increment("count", 1)))},
-		{"create with another field", "only count", ann, writes(set(free+"4", fields{"count": 1, "x": 1}))},
-		{"set another field", "only count", ann, writes(merge(free+"1", fields{"count": 2, "by": "ann"}, "count", "by"))},
-		{"delete another field", "only count", ann, writes(transform(merge(free+"1", nil, "by"), increment("count", 1)))},
-		{"set without merge, over other fields", "only count", ann, writes(set(free+"1", fields{"count": 2}))},
+		// Other fields, and shards in which a server keeps some.
+		{"increment another field", "only count + adds", ann, writes(transform(merge(free+"7", nil), increment("likes", 1)))},
+		{"increment another field too", "only count", ann, writes(transform(merge(free+"7", nil), increment("count", 1), increment("likes", 1)))},
+		{"add another field", "only count after", ann, writes(transform(merge(free+"0", fields{"x": 1}, "x"), increment("count", 1)))},
+		{"add a field that looks like it", "only count after", ann, writes(transform(merge(free+"0", fields{"соunt": 1}, "`соunt`"), increment("count", 1)))},
+		{"create with another field", "only count after", ann, writes(set(free+"4", fields{"count": 1, "x": 1}))},
+		{"set another field", "only count", ann, writes(merge(free+"7", fields{"count": 2, "by": "ann"}, "count", "by"))},
+		{"another field goes from 3 to 3.0", "only count", ann, writes(transform(merge(free+"7", fields{"likes": 3.0}, "likes"), increment("count", 1)))},
+		{"delete another field", "only count", ann, writes(transform(merge(free+"7", nil, "by"), increment("count", 1)))},
+		{"set without merge, over other fields", "only count before", ann, writes(set(free+"7", fields{"count": 2}))},
+		{"increment a shard with other fields", "only count", ann, writes(add(free+"7", 1))},
+		{"increment a shard with other fields only", "only count", ann, writes(add(free+"8", 1))},
 
 		// Shards that the counter has not.
 		{"the first shard too many", "below num_shards", ann, writes(add(free+"10", 1))},
@@ -293,6 +303,22 @@ func attacks() []attack {
 		{"a vote, and by 2 elsewhere", "only 1", ann, writes(vote(votes+"ann", 1), add(free+"0", 2))},
 		{"a vote, and another's", "one's own shard", ann, writes(vote(votes+"ann", 1), vote(votes+"dan", 1))},
 
+		// In counters that are frozen.
+		{"increment a frozen counter", "frozen", ann, writes(add("counters/frozen/shards/0", 1))},
+		{"create a shard of a frozen counter", "frozen", ann, writes(set("counters/frozen/shards/4", fields{"count": 1}))},
+		{"begin a counter that is frozen", "frozen", ann, writes(add("counters/banned/shards/0", 1))},
+		{"vote in a frozen counter", "frozen", ann, writes(vote("counters/over/shards/ann", 1))},
+		{"take a vote back in a frozen counter", "frozen", bob, writes(vote("counters/over/shards/bob", 0))},
+		{"increment a counter, and a frozen one", "frozen", ann, writes(add(free+"0", 1), add("counters/frozen/shards/0", 1))},
+		{"unfreeze", "counters are the servers'", ann, writes(merge("counters/frozen", nil, "frozen"))},
+		{"unfreeze and increment", "counters are the servers' + frozen", ann, writes(merge("counters/frozen", fields{"frozen": false}, "frozen"), add("counters/frozen/shards/0", 1))},
+		{"freeze", "counters are the servers'", ann, writes(merge("counters/free", fields{"frozen": true}, "frozen"))},
+		{"increment where frozen is no boolean", "frozen is a boolean", ann, writes(add("counters/icy/shards/0", 1))},
+	}
+}
+
+func attacksOnVotes() []attack {
+	return []attack{
 		// Votes of others, and of nobody.
 		{"vote for another", "one's own shard", ann, writes(vote(votes+"dan", 1))},
 		{"take another's vote back", "one's own shard", ann, writes(vote(votes+"bob", 0))},
@@ -301,6 +327,8 @@ func attacks() []attack {
 		{"vote in a shard with a number", "one's own shard", ann, writes(vote(votes+"3", 1))},
 		{"increment a shard of votes", "a shard of votes is a vote", ann, writes(add(votes+"3", 1))},
 		{"vote in an id that looks like one's own", "one's own shard", "é", writes(vote(votes+"e\u0301", 1))},
+		{"vote as a user whose id ends in a space", "ids of users", "ann ", writes(vote(votes+"ann ", 1))},
+		{"vote as a user whose id has a control character", "ids of users", "a\tn", writes(vote(votes+"a\tn", 1))},
 		{"vote in capitals", "one's own shard", ann, writes(vote(votes+"ANN", 1))},
 
 		// Votes of another form.
@@ -320,8 +348,8 @@ func attacks() []attack {
 		{"vote with the server's time", "a vote is an integer + 0 or 1", ann, writes(transform(merge(votes+"ann", nil), serverTime("count")))},
 		{"vote without a count", "0 or 1 + a vote is a vote", ann, writes(set(votes+"ann", nil))},
 		{"empty one's vote", "a vote is a vote", bob, writes(merge(votes+"bob", nil, "count"))},
-		{"vote with another field", "only count", ann, writes(set(votes+"ann", fields{"count": 1, "x": 1}))},
-		{"vote with the server's time beside", "only count", ann, writes(transform(vote(votes+"ann", 1), serverTime("at")))},
+		{"vote with another field", "only count after", ann, writes(set(votes+"ann", fields{"count": 1, "x": 1}))},
+		{"vote with the server's time beside", "only count after", ann, writes(transform(vote(votes+"ann", 1), serverTime("at")))},
 
 		// In counters that are not once per user, were it, or became it.
 		{"vote in a counter of increments", "shard id", ann, writes(vote(free+"ann", 1))},
@@ -334,19 +362,11 @@ func attacks() []attack {
 		{"increment where votes have begun, in the shard of one's own number", "0 or 1", "3", writes(add("counters/late/shards/3", 1))},
 		{"increment where once_per_user is no boolean", "once_per_user is a boolean", ann, writes(add("counters/maybe/shards/0", 1))},
 		{"vote where once_per_user is no boolean", "once_per_user is a boolean + shard id", ann, writes(vote("counters/maybe/shards/ann", 1))},
-
-		// In counters that are frozen.
-		{"increment a frozen counter", "frozen", ann, writes(add("counters/frozen/shards/0", 1))},
-		{"create a shard of a frozen counter", "frozen", ann, writes(set("counters/frozen/shards/4", fields{"count": 1}))},
-		{"begin a counter that is frozen", "frozen", ann, writes(add("counters/banned/shards/0", 1))},
-		{"vote in a frozen counter", "frozen", ann, writes(vote("counters/over/shards/ann", 1))},
-		{"take a vote back in a frozen counter", "frozen", bob, writes(vote("counters/over/shards/bob", 0))},
-		{"increment a counter, and a frozen one", "frozen", ann, writes(add(free+"0", 1), add("counters/frozen/shards/0", 1))},
-		{"unfreeze", "counters are the servers'", ann, writes(merge("counters/frozen", nil, "frozen"))},
-		{"unfreeze and increment", "counters are the servers' + frozen", ann, writes(merge("counters/frozen", fields{"frozen": false}, "frozen"), add("counters/frozen/shards/0", 1))},
-		{"freeze", "counters are the servers'", ann, writes(merge("counters/free", fields{"frozen": true}, "frozen"))},
-		{"increment where frozen is no boolean", "frozen is a boolean", ann, writes(add("counters/icy/shards/0", 1))},
 	}
+}
+
+func attacksByValue() []attack {
+	var all []attack
 	for name, v := range map[string]any{
 		"text": "6", "null": nil, "a boolean": true, "a time": time.Unix(6, 0), "a map": fields{"count": 6}, "an array": array(6),
 		"bytes":       &firestorepb.Value{ValueType: &firestorepb.Value_BytesValue{BytesValue: []byte("6")}},
@@ -357,6 +377,11 @@ func attacks() []attack {
 			attack{"set to " + name, "adds", ann, writes(set(free+"0", fields{"count": v}))},
 			attack{"create with " + name, "adds", ann, writes(set(free+"4", fields{"count": v}))})
 	}
+	return all
+}
+
+func attacksByID() []attack {
+	var all []attack
 	// Each is the number 1, or 0, to some reader of numbers.
 	for _, id := range []string{"01", "00", "+1", "-0", "٣", "１", "1٠"} {
 		all = append(all, attack{"shard " + id, "canonical", ann, writes(add("counters/odd/shards/"+id, 1))})
@@ -366,6 +391,18 @@ func attacks() []attack {
 		"9223372036854775808", "18446744073709551616", "340282366920938463463374607431768211457", "−1", "1\u200b",
 	} {
 		all = append(all, attack{fmt.Sprintf("shard %q", id), "shard id", ann, writes(add(free+id, 1))})
+	}
+	// No HTTP header can carry them, or not for long.
+	for part, ids := range map[string][]string{
+		"short ids":             {strings.Repeat("a", 201), strings.Repeat("é", 750), strings.Repeat("👨", 101)},
+		"no control characters": {"a\x00b", "a\tb", "a\nb", "a\r\nb", "\x1b[2J", "\x7f", "a\u0085b", "x\n"},
+		"no spaces at the ends": {" ", " x", "x ", "x  ", "\u00a0x", "x\u2003", "\u2028x", "x\u3000"},
+	} {
+		for _, id := range ids {
+			all = append(all,
+				attack{fmt.Sprintf("a counter %q, by its id", id), "ids", ann, writes(add("counters/"+id+"/shards/0", 1))},
+				attack{fmt.Sprintf("a counter %q, by %s", id, part), part, ann, writes(add("counters/"+id+"/shards/0", 1))})
+		}
 	}
 	return all
 }

@@ -68,6 +68,15 @@ func (u user) context(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
 
+// GetRequestMetadata has a connection's requests be the user's.
+func (u user) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	sent, _ := metadata.FromOutgoingContext(u.context(ctx))
+	return map[string]string{"authorization": sent.Get("authorization")[0]}, nil
+}
+
+// RequireTransportSecurity says that the emulator has none.
+func (u user) RequireTransportSecurity() bool { return false }
+
 // connect returns the emulator's API, one connection for all tests.
 var connect = sync.OnceValues(func() (firestorepb.FirestoreClient, error) {
 	conn, err := grpc.NewClient("passthrough:///"+os.Getenv("FIRESTORE_EMULATOR_HOST"), grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -1,11 +1,13 @@
 package rules
 
 import (
+	"maps"
 	"math"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/rollup"
@@ -164,7 +166,8 @@ var blocks = map[string]blockTest{
 			"like a post that is not": writes(transform(set("posts/none/likes/ann", nil), serverTime("at"))),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && request.auth.uid == user", nobody, writes(like("ann"))},
+			{"as nobody", "mayWrite() && isId(post) && request.auth.uid == user", nobody, writes(like("ann"))},
+			{"of a post whose id no header carries", "isId(post)", ann, writes(transform(set("posts/p\n/likes/ann", nil), serverTime("at")))},
 			{"for another", "request.auth.uid == user", ann, writes(like("dan"))},
 			{"over another's", "request.auth.uid == user", ann, writes(like("bob"))},
 			{"take another's back", "request.auth.uid == user", ann, writes(remove("posts/p/likes/bob"))},
@@ -179,43 +182,64 @@ var blocks = map[string]blockTest{
 		secrets: map[string]func(*database, user) error{"another's": get("posts/p/likes/bob"), "all": query("posts/p", "likes", 1)},
 	},
 	"Totals in the app's own documents": {
-		seed: map[string]fields{"posts/p": {"title": "p", "likes": 2, "tally": fields{"num_shards": 2}}, "posts/new": {"title": "new"}},
+		seed: map[string]fields{
+			"posts/p":   {"title": "p", "likes": 2, "count": 1, "tally": tallied(2)},
+			"posts/new": {"title": "new"},
+			"posts/f":   {"title": "f", "likes": 2.5},
+		},
 		honest: map[string][]*firestorepb.Write{
-			"create":                          writes(set("posts/q", fields{"title": "q"})),
-			"create with totals of 0":         writes(set("posts/q", fields{"title": "q", "likes": 0, "comments": 0})),
-			"update":                          writes(merge("posts/p", fields{"title": "r"}, "title")),
-			"update with the same total":      writes(set("posts/p", fields{"title": "r", "likes": 2, "tally": fields{"num_shards": 2}})),
-			"update what is not counted yet":  writes(set("posts/new", fields{"title": "r"})),
-			"update with the server's time":   writes(transform(merge("posts/p", nil), serverTime("at"))),
-			"a field that looks like a total": writes(merge("posts/p", fields{"Likes": 5}, "Likes")),
+			"create":                         writes(set("posts/q", fields{"title": "q"})),
+			"create with totals of 0":        writes(set("posts/q", fields{"title": "q", "likes": 0, "comments": 0})),
+			"create with 200 letters":        writes(set("posts/q", fields{"title": strings.Repeat("é", 200)})),
+			"update":                         writes(merge("posts/p", fields{"title": "r"}, "title")),
+			"update with the same total":     writes(set("posts/p", fields{"title": "r", "likes": 2, "count": 1, "tally": tallied(2)})),
+			"update what is not counted yet": writes(set("posts/new", fields{"title": "r"})),
+			"update beside a fraction":       writes(merge("posts/f", fields{"title": "r"}, "title")),
 		},
 		attacks: []blockAttack{
 			{"nobody creates", "mayWrite()", nobody, writes(set("posts/q", fields{"title": "q"}))},
 			{"nobody updates", "mayWrite()", nobody, writes(merge("posts/p", fields{"title": "q"}, "title"))},
-			{"create with 1", "isUncounted('likes')", ann, writes(set("posts/q", fields{"likes": 1}))},
-			{"create with comments", "isUncounted('comments')", ann, writes(set("posts/q", fields{"likes": 0, "comments": -1}))},
-			{"create with 0.0", "value is int", ann, writes(set("posts/q", fields{"likes": 0.0}))},
-			{"create with NaN", "isUncounted('likes')", ann, writes(set("posts/q", fields{"likes": math.NaN()}))},
-			{"create with text", "isUncounted('likes')", ann, writes(set("posts/q", fields{"likes": "0"}))},
-			{"create with null", "isUncounted('likes')", ann, writes(set("posts/q", fields{"likes": nil}))},
-			{"create with a map", "isUncounted('likes')", ann, writes(set("posts/q", fields{"likes": fields{"x": 0}}))},
-			{"create with the largest integer", "value == 0", ann, writes(set("posts/q", fields{"likes": math.MaxInt64}))},
-			{"create by increment", "isUncounted('likes')", ann, writes(transform(set("posts/q", nil), increment("likes", 1)))},
-			{"create with tally", "!('tally' in request.resource.data)", ann, writes(set("posts/q", fields{"tally": fields{"as_of": 1}}))},
-			{"create with tally of null", "!('tally' in request.resource.data)", ann, writes(set("posts/q", fields{"tally": nil}))},
-			{"create with a time in tally", "!('tally' in request.resource.data)", ann, writes(transform(set("posts/q", nil), serverTime("tally.as_of")))},
-			{"set a total", "keeps('likes')", ann, writes(merge("posts/p", fields{"likes": 3}, "likes"))},
-			{"set a total that is missing", "keeps('comments')", ann, writes(merge("posts/p", fields{"comments": 0}, "comments"))},
-			{"increment a total", "keeps('likes')", ann, writes(transform(merge("posts/p", nil), increment("likes", 1)))},
-			{"make a total a double", "(after.get(field, 0) is int) == (before.get(field, 0) is int)", ann, writes(merge("posts/p", fields{"likes": 2.0}, "likes"))},
-			{"delete a total", "keeps('likes')", ann, writes(merge("posts/p", nil, "likes"))},
-			{"set without merge", "keeps('likes') && keeps('comments') && keeps('tally')", ann, writes(set("posts/p", fields{"title": "r"}))},
-			{"a field of tally", "keeps('tally')", ann, writes(merge("posts/p", fields{"tally": fields{"num_shards": 3}}, "tally.num_shards"))},
-			{"a new field of tally", "keeps('tally')", ann, writes(transform(merge("posts/p", nil), serverTime("tally.as_of")))},
-			{"delete tally", "keeps('tally')", ann, writes(merge("posts/p", nil, "tally"))},
-			{"tally where is none", "keeps('tally')", ann, writes(merge("posts/new", fields{"tally": fields{}}, "tally"))},
+			{"create an id that no header carries", "isId(post)", ann, writes(set("posts/q ", fields{"title": "q"}))},
+			{"create with 1", "isUncounted('likes')", ann, writes(post(fields{"likes": 1}))},
+			{"create with comments", "isUncounted('comments')", ann, writes(post(fields{"likes": 0, "comments": -1}))},
+			{"create with 0.0", "value is int", ann, writes(post(fields{"likes": 0.0}))},
+			{"create with NaN", "isUncounted('likes')", ann, writes(post(fields{"likes": math.NaN()}))},
+			{"create with text", "isUncounted('likes')", ann, writes(post(fields{"likes": "0"}))},
+			{"create with null", "isUncounted('likes')", ann, writes(post(fields{"likes": nil}))},
+			{"create with a map", "isUncounted('likes')", ann, writes(post(fields{"likes": fields{"x": 0}}))},
+			{"create with the largest integer", "value == 0", ann, writes(post(fields{"likes": math.MaxInt64}))},
+			{"create by increment", "isUncounted('likes')", ann, writes(transform(post(nil), increment("likes", 1)))},
+			{"create with tally", "changesOnly(['title', 'likes', 'comments'])", ann, writes(post(fields{"tally": fields{"as_of": 1}}))},
+			{"create with tally of null", "changesOnly(['title', 'likes', 'comments'])", ann, writes(post(fields{"tally": nil}))},
+			{"create with a time in tally", "changesOnly(['title', 'likes', 'comments'])", ann, writes(transform(post(nil), serverTime("tally.as_of")))},
+			{"create with another field", "changesOnly(['title', 'likes', 'comments'])", ann, writes(post(fields{"text": strings.Repeat("a", 1_000_000)}))},
+			{"create with a long title", "isText('title', 200)", ann, writes(post(fields{"title": strings.Repeat("a", 201)}))},
+			{"create with a title that is a list", "text is string", ann, writes(post(fields{"title": array("a")}))},
+			{"create without a title", "isText('title', 200)", ann, writes(set("posts/q", nil))},
+			{"a long title", "isText('title', 200)", ann, writes(merge("posts/p", fields{"title": strings.Repeat("a", 1_000_000)}, "title"))},
+			{"another field", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"text": strings.Repeat("a", 1_000_000)}, "text"))},
+			{"a field that looks like a total", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"Likes": 5}, "Likes"))},
+			{"set a total", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"likes": 3}, "likes"))},
+			{"set a total that is missing", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"comments": 0}, "comments"))},
+			{"increment a total", "changesOnly(['title'])", ann, writes(transform(merge("posts/p", nil), increment("likes", 1)))},
+			{"delete a total", "changesOnly(['title']) && isText('title', 200)\n    && keepsInt('likes')", ann, writes(merge("posts/p", nil, "likes"))},
+			{"set without merge", "changesOnly(['title'])", ann, writes(set("posts/p", fields{"title": "r"}))},
+			{"a field of tally", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"tally": fields{"num_shards": 3}}, "tally.num_shards"))},
+			{"a new field of tally", "changesOnly(['title'])", ann, writes(transform(merge("posts/p", nil), serverTime("tally.at")))},
+			{"delete tally", "changesOnly(['title'])", ann, writes(merge("posts/p", nil, "tally"))},
+			{"tally where is none", "changesOnly(['title'])", ann, writes(merge("posts/new", fields{"tally": fields{}}, "tally"))},
+			{"a total of earlier routes", "changesOnly(['title'])", ann, writes(merge("posts/p", nil, "count"))},
+			{"likes from 2 to 2.0", "keepsInt('likes')", ann, writes(merge("posts/p", fields{"likes": 2.0}, "likes"))},
+			{"num_shards from 2 to 2.0, beside an edit", "keepsInt(['tally', 'num_shards'])", ann,
+				writes(merge("posts/p", fields{"title": "r", "tally": fields{"num_shards": 2.0}}, "title", "tally.num_shards"))},
+			{"all of tally, num_shards 2.0", "keepsInt(['tally', 'num_shards'])", ann, writes(merge("posts/p", fields{"tally": tallied(2.0)}, "tally"))},
+			// What rules tell apart: names as bytes, and a time that is a microsecond later.
+			{"totals as bytes", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"tally": fields{"totals": array(bytes("likes"))}}, "tally.totals"))},
+			{"routes as bytes", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"tally": fields{"routes": bytes("5f0c")}}, "tally.routes"))},
+			{"as_of", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"tally": fields{"as_of": time.Unix(1, 1000)}}, "tally.as_of"))},
+			{"paced_until", "changesOnly(['title'])", ann, writes(merge("posts/p", fields{"tally": fields{"paced_until": time.Unix(60, 0)}}, "tally.paced_until"))},
 			{"delete a post", "", ann, writes(remove("posts/p"))},
-			{"delete and create", "", ann, writes(remove("posts/p"), set("posts/p", fields{"likes": 5}))},
+			{"delete and create", "", ann, writes(remove("posts/p"), post(fields{"likes": 5}))},
 		},
 		reads:   map[string]func(*database, user) error{"a post": get("posts/p"), "100": query("", "posts", 100)},
 		secrets: map[string]func(*database, user) error{"101": query("", "posts", 101), "all": query("", "posts", 0)},
@@ -231,7 +255,8 @@ var blocks = map[string]blockTest{
 			"another shop": writes(rate("ann", 3), set("shops/z/ratings/ann", fields{"stars": 3})),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && request.auth.uid == user", nobody, writes(rate("ann", 5))},
+			{"as nobody", "mayWrite() && isId(shop) && request.auth.uid == user", nobody, writes(rate("ann", 5))},
+			{"of a shop whose id no header carries", "isId(shop)", ann, writes(set("shops/ /ratings/ann", fields{"stars": 5}))},
 			{"for another", "request.auth.uid == user", ann, writes(rate("dan", 5))},
 			{"over another's", "request.auth.uid == user", ann, writes(rate("bob", 1))},
 			{"take another's back", "request.auth.uid == user", ann, writes(remove("shops/s/ratings/bob"))},
@@ -262,7 +287,8 @@ var blocks = map[string]blockTest{
 			"take back":  writes(remove("polls/p/votes/ann")),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && request.auth.uid == user", nobody, writes(choose("ann", fields{"red": 1}))},
+			{"as nobody", "mayWrite() && isId(poll) && request.auth.uid == user", nobody, writes(choose("ann", fields{"red": 1}))},
+			{"of a poll whose id no header carries", "isId(poll)", ann, writes(set("polls/p\x00/votes/ann", fields{"red": 1}))},
 			{"for another", "request.auth.uid == user", ann, writes(choose("dan", fields{"red": 1}))},
 			{"over another's", "request.auth.uid == user", ann, writes(choose("bob", fields{"blue": 1}))},
 			{"take another's back", "request.auth.uid == user", ann, writes(remove("polls/p/votes/bob"))},
@@ -286,7 +312,7 @@ var blocks = map[string]blockTest{
 			"another's": get("polls/p/votes/bob"), "all": query("polls/p", "votes", 1), "all totals": query("", "poll_totals", 0)},
 	},
 	"Shards with several fields": {
-		seed: map[string]fields{sums + "1": {"likes": 2, "views": 2}, sums + "2": {"views": "2"}},
+		seed: map[string]fields{sums + "1": {"likes": 2, "views": 2}, sums + "2": {"views": "2"}, sums + "3": {"likes": 1, "x": 3}},
 		honest: map[string][]*firestorepb.Write{
 			"likes":         writes(transform(merge(sums+"0", nil), increment("likes", 1))),
 			"likes, views":  writes(transform(merge(sums+"0", nil), increment("likes", 1), increment("views", 1))),
@@ -296,12 +322,20 @@ var blocks = map[string]blockTest{
 		},
 		attacks: []blockAttack{
 			{"as nobody", "mayWrite()", nobody, writes(set(sums+"0", fields{"likes": 1}))},
-			{"likes by 2", "(isKept('likes') || adds('likes'))", ann, writes(set(sums+"0", fields{"likes": 2}))},
-			{"likes by 1, views by 2", "(isKept('views') || adds('views'))", ann, writes(transform(merge(sums+"0", nil), increment("likes", 1), increment("views", 2)))},
-			{"views to null", "(isKept('views') || adds('views'))", ann, writes(set(sums+"9", fields{"likes": 1, "views": nil}))},
+			{"of a post whose id no header carries", "isId(post)", ann, writes(set("posts/p /counters/c/shards/0", fields{"likes": 1}))},
+			{"of a counter whose id no header carries", "isId(name)", ann, writes(set("posts/p/counters/ c/shards/0", fields{"likes": 1}))},
+			{"likes by 2", "(adds('likes') || adds('views'))\n    && (adds('likes') || isKept('likes'))", ann, writes(set(sums+"0", fields{"likes": 2}))},
+			{"likes by 1, views by 2", "(adds('views') || isKept('views'))", ann, writes(transform(merge(sums+"0", nil), increment("likes", 1), increment("views", 2)))},
+			{"likes by 2, views by 1", "(adds('likes') || isKept('likes'))", ann, writes(transform(merge(sums+"0", nil), increment("likes", 2), increment("views", 1)))},
+			{"views to null", "(adds('views') || isKept('views'))", ann, writes(set(sums+"9", fields{"likes": 1, "views": nil}))},
 			{"likes by 1, views to 2.0", "(after is int) == (before is int)", ann, writes(merge(sums+"1", fields{"likes": 3, "views": 2.0}, "likes", "views"))},
-			{"likes by 1, views gone", "(isKept('views') || adds('views'))", ann, writes(set(sums+"1", fields{"likes": 3}))},
-			{"another field", "changesOnly(['likes', 'views'])", ann, writes(transform(merge(sums+"0", nil), increment("likes", 1), increment("x", 1)))},
+			{"likes by 1, views gone", "(adds('views') || isKept('views'))", ann, writes(set(sums+"1", fields{"likes": 3}))},
+			{"what is there", "(adds('likes') || adds('views'))", ann, writes(set(sums+"1", fields{"likes": 2, "views": 2}))},
+			{"a touch", "(adds('likes') || adds('views'))", ann, writes(merge(sums+"1", nil))},
+			{"an empty shard", "(adds('likes') || adds('views'))", ann, writes(set(sums+"9", nil))},
+			{"zeros", "(adds('likes') || adds('views'))", ann, writes(set(sums+"9", fields{"likes": 0, "views": 0}))},
+			{"another field", "holdsOnly(['likes', 'views'])", ann, writes(transform(merge(sums+"0", nil), increment("likes", 1), increment("x", 1)))},
+			{"a shard with another field, to 3.0", "holdsOnly(['likes', 'views'])", ann, writes(transform(merge(sums+"3", fields{"x": 3.0}, "x"), increment("likes", 1)))},
 			{"shard 10", "isShard(shard, 10)", ann, writes(set(sums+"10", fields{"likes": 1}))},
 			{"delete", "", ann, writes(remove(sums + "1"))},
 			{"the roll-up", "", ann, writes(set("posts/p/rollups/c", fields{"likes": 1}))},
@@ -316,6 +350,22 @@ const sums = "posts/p/counters/c/shards/"
 
 func like(u user) *firestorepb.Write {
 	return transform(set("posts/p/likes/"+string(u), nil), serverTime("at"))
+}
+
+// post creates a post with these fields, and a title if they have none.
+func post(f fields) *firestorepb.Write {
+	all := fields{"title": "q"}
+	maps.Copy(all, f)
+	return set("posts/q", all)
+}
+
+// tallied is what a roll-up has.
+func tallied(numShards any) fields {
+	return fields{"as_of": time.Unix(1, 0), "num_shards": numShards, "paced_until": time.Unix(2, 0), "routes": "5f0c", "totals": array("likes", "comments"), "former": array("count")}
+}
+
+func bytes(text string) *firestorepb.Value {
+	return &firestorepb.Value{ValueType: &firestorepb.Value_BytesValue{BytesValue: []byte(text)}}
 }
 
 func rate(u user, stars any) *firestorepb.Write {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
@@ -44,6 +45,25 @@ func TestLimits(t *testing.T) {
 			}
 		})
 	}
+	t.Run("expressions", func(t *testing.T) {
+		t.Parallel()
+		d := newDatabase(t, seed)
+		for _, test := range []struct {
+			more int
+			want codes.Code
+		}{{500, codes.OK}, {1000, codes.PermissionDenied}} {
+			d.setRules(withMore(t, firestoreRules(t), test.more))
+			for name, ws := range map[string][]*firestorepb.Write{
+				"increment": writes(add(free+"0", 1)), "increment without a document": writes(add("counters/new/shards/9", 1)),
+				"vote": writes(vote(votes+"ann", 1)), "take back": writes(vote(votes+"ann", 0)),
+			} {
+				if err := d.commit(ann, ws...); status.Code(err) != test.want {
+					t.Errorf("%s, with %d expressions more: %v, want %v", name, test.more, err, test.want)
+				}
+				d.restore(ws, seed)
+			}
+		}
+	})
 	t.Run("all shards of a counter", func(t *testing.T) {
 		t.Parallel()
 		var ws []*firestorepb.Write
@@ -54,4 +74,16 @@ func TestLimits(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// withMore returns the rules with so many hundreds of expressions more for each write, all of them
+// true. Firestore evaluates at most 1,000.
+func withMore(t *testing.T, rules string, expressions int) string {
+	t.Helper()
+	const who = "return request.auth != null;\n"
+	calls := strings.Repeat("hundred() && ", expressions/100)
+	return replaced(t, rules, "function mayWrite() {\n      "+who, `function ten() { return true && true && true && true && true; }
+    function hundred() { return ten()`+strings.Repeat(" && ten()", 9)+`; }
+    function mayWrite() {
+      return `+calls+strings.TrimPrefix(who, "return "))
 }

@@ -1,12 +1,14 @@
 package rules
 
 import (
+	"context"
 	"errors"
 	"io"
 	"testing"
 
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
@@ -14,7 +16,7 @@ import (
 // readParts are the softenings of which TestReads needs one each.
 var readParts = map[string]bool{
 	"no collection groups": true, "votes are the user's to read": true, "votes are not listed": true,
-	"lists of counters are short": true, "lists of roll-ups are short": true,
+	"lists of counters are short": true, "lists of roll-ups are short": true, "lists skip nothing": true,
 }
 
 // Each read that is refused is allowed once the part of the rules is softened.
@@ -35,6 +37,7 @@ func TestReads(t *testing.T) {
 		{"a counter", nobody, get("counters/votes"), ""},
 		{"a counter that is missing", nobody, get("counters/new"), ""},
 		{"100 counters", nobody, query("", "counters", 100), ""},
+		{"100 counters, with an offset of 0", nobody, list{collection: "counters", limit: 100, offset: 0}.query, ""},
 		{"a shard", nobody, get(free + "0"), ""},
 		{"a shard of a counter without a document", nobody, get("counters/new/shards/0"), ""},
 		{"all shards of a counter", nobody, query("counters/free", "shards", 0), ""},
@@ -49,6 +52,7 @@ func TestReads(t *testing.T) {
 		{"how many roll-ups", ann, sum("", "rollups", 0, false), "lists of roll-ups are short"},
 		{"101 counters", ann, query("", "counters", 101), "lists of counters are short"},
 		{"all counters", ann, query("", "counters", 0), "lists of counters are short"},
+		{"a billion counters skipped", nobody, list{collection: "counters", limit: 1, offset: 1 << 30}.query, "lists skip nothing"},
 		{"another's vote", ann, get(votes + "bob"), "votes are the user's to read"},
 		{"whether another voted", ann, get(votes + "dan"), "votes are the user's to read"},
 		{"a vote, as nobody", nobody, get(votes + "bob"), "votes are the user's to read"},
@@ -95,60 +99,106 @@ func get(path string) func(*database, user) error {
 	}
 }
 
-// query reads a collection's documents, up to the limit if that is not 0.
-func query(parent, collection string, limit int32) func(*database, user) error {
-	return func(d *database, u user) error {
-		stream, err := d.api.RunQuery(u.context(d.t.Context()), &firestorepb.RunQueryRequest{
-			Parent:    d.parent(parent),
-			QueryType: &firestorepb.RunQueryRequest_StructuredQuery{StructuredQuery: structured(collection, limit, false)},
-		})
-		for err == nil {
-			_, err = stream.Recv()
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		return err
-	}
+// A list is what a client asks for of a collection.
+type list struct {
+	parent, collection string
+	limit              int32 // 0: none
+	offset             int32
+	group              bool // all collections of that name
 }
 
-func structured(collection string, limit int32, group bool) *firestorepb.StructuredQuery {
-	q := &firestorepb.StructuredQuery{From: []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: collection, AllDescendants: group}}}
-	if limit > 0 {
-		q.Limit = wrapperspb.Int32(limit)
+func (l list) structured() *firestorepb.StructuredQuery {
+	q := &firestorepb.StructuredQuery{
+		From:   []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: l.collection, AllDescendants: l.group}},
+		Offset: l.offset,
+	}
+	if l.limit > 0 {
+		q.Limit = wrapperspb.Int32(l.limit)
 	}
 	return q
 }
 
-// sum has Firestore count a collection's documents, up to the limit if that is not 0, and add up their
-// field count; of all collections of that name, if the whole group is asked for.
-func sum(parent, collection string, limit int32, group bool) func(*database, user) error {
-	return func(d *database, u user) error {
-		aggregation := func(alias string) *firestorepb.StructuredAggregationQuery_Aggregation {
-			return &firestorepb.StructuredAggregationQuery_Aggregation{Alias: alias}
-		}
-		count, total := aggregation("n"), aggregation("total")
-		count.Operator = &firestorepb.StructuredAggregationQuery_Aggregation_Count_{
-			Count: &firestorepb.StructuredAggregationQuery_Aggregation_Count{UpTo: wrapperspb.Int64(1000)},
-		}
-		total.Operator = &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{
-			Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: "count"}},
-		}
-		stream, err := d.api.RunAggregationQuery(u.context(d.t.Context()), &firestorepb.RunAggregationQueryRequest{
-			Parent: d.parent(parent),
-			QueryType: &firestorepb.RunAggregationQueryRequest_StructuredAggregationQuery{
-				StructuredAggregationQuery: &firestorepb.StructuredAggregationQuery{
-					QueryType:    &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: structured(collection, limit, group)},
-					Aggregations: []*firestorepb.StructuredAggregationQuery_Aggregation{count, total},
-				},
+// query reads the documents.
+func (l list) query(d *database, u user) error {
+	stream, err := d.api.RunQuery(u.context(d.t.Context()), &firestorepb.RunQueryRequest{
+		Parent:    d.parent(l.parent),
+		QueryType: &firestorepb.RunQueryRequest_StructuredQuery{StructuredQuery: l.structured()},
+	})
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	return unlessEnd(err)
+}
+
+// sum has Firestore count the documents, and add up their field count.
+func (l list) sum(d *database, u user) error {
+	aggregation := func(alias string) *firestorepb.StructuredAggregationQuery_Aggregation {
+		return &firestorepb.StructuredAggregationQuery_Aggregation{Alias: alias}
+	}
+	count, total := aggregation("n"), aggregation("total")
+	count.Operator = &firestorepb.StructuredAggregationQuery_Aggregation_Count_{
+		Count: &firestorepb.StructuredAggregationQuery_Aggregation_Count{UpTo: wrapperspb.Int64(1000)},
+	}
+	total.Operator = &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{
+		Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: "count"}},
+	}
+	stream, err := d.api.RunAggregationQuery(u.context(d.t.Context()), &firestorepb.RunAggregationQueryRequest{
+		Parent: d.parent(l.parent),
+		QueryType: &firestorepb.RunAggregationQueryRequest_StructuredAggregationQuery{
+			StructuredAggregationQuery: &firestorepb.StructuredAggregationQuery{
+				QueryType:    &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: l.structured()},
+				Aggregations: []*firestorepb.StructuredAggregationQuery_Aggregation{count, total},
 			},
-		})
-		for err == nil {
-			_, err = stream.Recv()
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+		},
+	})
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	return unlessEnd(err)
+}
+
+// listen listens until the first snapshot is there.
+func (l list) listen(d *database, u user) error {
+	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(u.context(d.t.Context()), "google-cloud-resource-prefix", d.name))
+	defer cancel()
+	stream, err := d.api.Listen(ctx)
+	if err != nil {
 		return err
 	}
+	query := &firestorepb.Target_QueryTarget{Parent: d.parent(l.parent), QueryType: &firestorepb.Target_QueryTarget_StructuredQuery{StructuredQuery: l.structured()}}
+	target := &firestorepb.Target{TargetId: 1, TargetType: &firestorepb.Target_Query{Query: query}}
+	if err := stream.Send(&firestorepb.ListenRequest{Database: d.name, TargetChange: &firestorepb.ListenRequest_AddTarget{AddTarget: target}}); err != nil {
+		return err
+	}
+	for {
+		answer, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		change := answer.GetTargetChange()
+		if cause := change.GetCause(); cause != nil {
+			return status.FromProto(cause).Err()
+		}
+		if change.GetTargetChangeType() == firestorepb.TargetChange_CURRENT {
+			return nil
+		}
+	}
+}
+
+func unlessEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// query reads a collection's documents, up to the limit if that is not 0.
+func query(parent, collection string, limit int32) func(*database, user) error {
+	return list{parent: parent, collection: collection, limit: limit}.query
+}
+
+// sum has Firestore count and add up a collection's documents, up to the limit if that is not 0; of
+// all collections of that name, if the whole group is asked for.
+func sum(parent, collection string, limit int32, group bool) func(*database, user) error {
+	return list{parent: parent, collection: collection, limit: limit, group: group}.sum
 }

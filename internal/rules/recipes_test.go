@@ -19,7 +19,10 @@ var recipes = map[string]blockTest{
 			"1,000 letters":       writes(say("ann's", "ann", strings.Repeat("a", 1000))),
 		},
 		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && isComment(request.resource.data)", nobody, writes(say("x", "ann", "a"))},
+			{"as nobody", "mayWrite() && isId(post) && isId(comment) && isComment(request.resource.data)", nobody, writes(say("x", "ann", "a"))},
+			{"of a post whose id no header carries", "isId(post)", ann, writes(set("posts/p /comments/x", fields{"by": "ann", "text": "a"}))},
+			{"an id that no header carries", "isId(comment)", ann, writes(say("x ", "ann", "a"))},
+			{"a long id", "isId(comment)", ann, writes(say(strings.Repeat("x", 201), "ann", "a"))},
 			{"as another", "data.by == request.auth.uid", ann, writes(say("x", "bob", "a"))},
 			{"edit another's", "resource.data.by == request.auth.uid", ann, writes(say("bob's", "ann", "a"))},
 			{"delete another's", "resource.data.by == request.auth.uid", ann, writes(remove(comments + "bob's"))},
@@ -43,12 +46,18 @@ var recipes = map[string]blockTest{
 			"the same points": writes(set("players/ann", fields{"name": "A.", "points": 3, "tally": fields{"num_shards": 1}})),
 		},
 		attacks: []blockAttack{
-			{"points", "keeps('points')", ann, writes(merge("players/ann", fields{"points": 4}, "points"))},
-			{"tally", "keeps('tally')", ann, writes(merge("players/ann", nil, "tally"))},
+			{"points", "changesOnly(['name'])", ann, writes(merge("players/ann", fields{"points": 4}, "points"))},
+			{"points from 3 to 3.0", "keepsInt('points')", ann, writes(merge("players/ann", fields{"points": 3.0}, "points"))},
+			{"tally", "changesOnly(['name'])", ann, writes(merge("players/ann", nil, "tally"))},
+			{"num_shards from 1 to 1.0, beside an edit", "keepsInt(['tally', 'num_shards'])", ann,
+				writes(merge("players/ann", fields{"name": "A.", "tally": fields{"num_shards": 1.0}}, "name", "tally"))},
+			{"another field", "changesOnly(['name'])", ann, writes(merge("players/ann", fields{"text": "a"}, "text"))},
+			{"a long name", "isText('name', 100)", ann, writes(merge("players/ann", fields{"name": strings.Repeat("a", 101)}, "name"))},
 			{"another's name", "request.auth.uid == player", ann, writes(merge("players/bob", fields{"name": "B."}, "name"))},
 			{"as another", "request.auth.uid == player", ann, writes(set("players/new", fields{"name": "N."}))},
-			{"begin with points", "isUncounted('points')", dan, writes(set("players/dan", fields{"points": 1}))},
-			{"begin with tally", "!('tally' in request.resource.data)", dan, writes(set("players/dan", fields{"tally": fields{}}))},
+			{"begin with points", "isUncounted('points')", dan, writes(set("players/dan", fields{"name": "Dan", "points": 1}))},
+			{"begin with tally", "changesOnly(['name', 'points'])", dan, writes(set("players/dan", fields{"name": "Dan", "tally": fields{}}))},
+			{"begin with a long name", "isText('name', 100)", dan, writes(set("players/dan", fields{"name": strings.Repeat("a", 101)}))},
 			{"a round", "", ann, writes(set("players/ann/rounds/2", fields{"points": 1000}))},
 			{"delete", "", ann, writes(remove("players/ann"))},
 		},
@@ -91,9 +100,15 @@ var recipes = map[string]blockTest{
 			{"of another shard", "goesUp(counter, request.resource.data.shard)", ann, writes(set(tokens+"new", token("1")), add(free+"0", 1))},
 			{"of a missing shard", "goesUp(counter, request.resource.data.shard)", ann, writes(set(tokens+"new", token("2")))},
 			{"of no shard", "goesUp(counter, request.resource.data.shard)", ann, writes(set(tokens+"new", token(nil)))},
-			{"that never expires", "request.resource.data.expire_at is timestamp", ann, writes(set(tokens+"new", fields{"shard": "0", "expire_at": "never"}), add(free+"0", 1))},
+			{"whose id no header carries", "isId(token)", ann, writes(set(tokens+"new\n", token("0")), add(free+"0", 1))},
+			{"that never expires", "expiresInTime(request.resource.data.expire_at)", ann, writes(set(tokens+"new", fields{"shard": "0", "expire_at": "never"}), add(free+"0", 1))},
+			{"that has expired", "at > request.time + duration.value(1, 'd')", ann, writes(set(tokens+"new", expiring(-time.Hour)), add(free+"0", 1))},
+			{"that expires within a day", "at > request.time + duration.value(1, 'd')", ann, writes(set(tokens+"new", expiring(23*time.Hour)), add(free+"0", 1))},
+			{"that stays for 61 days", "at < request.time + duration.value(60, 'd')", ann, writes(set(tokens+"new", expiring(61*24*time.Hour)), add(free+"0", 1))},
+			{"that stays for ever", "at < request.time + duration.value(60, 'd')", ann,
+				writes(set(tokens+"new", fields{"shard": "0", "expire_at": time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}), add(free+"0", 1))},
 			{"that holds text", "request.resource.data.keys().hasOnly(['shard', 'expire_at'])", ann,
-				writes(merge(tokens+"new", fields{"shard": "0", "expire_at": time.Unix(1, 0), "x": "y"}, "shard", "expire_at", "x"), add(free+"0", 1))},
+				writes(merge(tokens+"new", fields{"shard": "0", "expire_at": expiring(time.Hour * 48)["expire_at"], "x": "y"}, "shard", "expire_at", "x"), add(free+"0", 1))},
 			{"with 2", "", ann, writes(set(tokens+"new", token("0")), add(free+"0", 2))},
 		},
 		reads:   map[string]func(*database, user) error{"whether it is there": get(tokens + "new")},
@@ -136,11 +151,13 @@ func TestRecipes(t *testing.T) {
 		d := newDatabase(t, seed)
 		d.setRules(beside(t, rules, code["Increments that count once"]))
 		d.judges(ann, map[string][]*firestorepb.Write{
-			"one":           writes(set(tokens+"a", token("0")), add(free+"0", 1)),
-			"the other way": writes(add(free+"0", 1), set(tokens+"a", token("0"))),
-			"a new shard":   writes(set(tokens+"a", token("5")), add(free+"5", 1)),
-			"of two shards": writes(set(tokens+"a", token("0")), set(tokens+"b", token("1")), add(free+"0", 1), add(free+"1", 1)),
-			"no token":      writes(add(free+"0", 1)),
+			"one":                              writes(set(tokens+"a", token("0")), add(free+"0", 1)),
+			"the other way":                    writes(add(free+"0", 1), set(tokens+"a", token("0"))),
+			"a new shard":                      writes(set(tokens+"a", token("5")), add(free+"5", 1)),
+			"of two shards":                    writes(set(tokens+"a", token("0")), set(tokens+"b", token("1")), add(free+"0", 1), add(free+"1", 1)),
+			"no token":                         writes(add(free+"0", 1)),
+			"sent after 28 days":               writes(set(tokens+"a", expiring(48*time.Hour)), add(free+"0", 1)),
+			"of a phone that is 29 days ahead": writes(set(tokens+"a", expiring(59*24*time.Hour)), add(free+"0", 1)),
 		}, nil)
 	})
 }
@@ -160,5 +177,10 @@ func dayPath(days int) string {
 func visit(days int, u user) *firestorepb.Write { return set(dayPath(days)+string(u), nil) }
 
 func token(shard any) fields {
-	return fields{"shard": shard, "expire_at": time.Now().AddDate(0, 1, 0)}
+	return fields{"shard": shard, "expire_at": expiring(30 * 24 * time.Hour)["expire_at"]}
+}
+
+// expiring is a token of shard 0 that stays for so long.
+func expiring(after time.Duration) fields {
+	return fields{"shard": "0", "expire_at": time.Now().Add(after)}
 }

@@ -18,11 +18,17 @@ var softenings = []softening{
 	{"frozen", " && !frozen()", ""},
 	{"frozen is a boolean", "return declared('frozen', false);", "return declared('frozen', false) == true;"},
 	{"adds", " && adds('count')", ""},
-	{"only count", " && changesOnly(['count'])", ""},
+	{"only count", " && holdsOnly(['count'])", ""},
+	{"only count before", "before.keys().hasOnly(fields) && ", ""},
+	{"only count after", " && request.resource.data.keys().hasOnly(fields)", ""},
 	{"10 shards", "'numShards', 10)", "'numShards', 1000)"},
 	{"shard id", "isShard(shard, numShards()) && ", ""},
 	{"canonical", "id.matches('0|[1-9][0-9]*') && ", ""},
 	{"below num_shards", " && int(id) < n", ""},
+	{"ids", "isId(counter) && ", ""},
+	{"short ids", "id.size() <= 200 && ", ""},
+	{"no control characters", `id.matches('\\P{Cc}+') && `, ""},
+	{"no spaces at the ends", ` && !id.matches('\\p{Z}.*|.*\\p{Z}')`, ""},
 	{"no deletes", "allow create, update: if mayWrite()", "allow delete: if true;\n        allow create, update: if mayWrite()"},
 	{"counters are the servers'", "match /counters/{counter} {\n", "match /counters/{counter} {\n      allow write: if true;\n"},
 	{"roll-ups are Tally's", "match /rollups/{counter} {\n", "match /rollups/{counter} {\n      allow write: if true;\n"},
@@ -32,16 +38,21 @@ var softenings = []softening{
 	{"a shard of votes is a vote", "oncePerUser() ? isVote(shard, 'count') : ", ""},
 	{"a vote is a vote", "oncePerUser() ? isVote(shard, 'count') : ", "oncePerUser() || "},
 	{"one's own shard", "request.auth.uid == id && ", ""},
+	{"ids of users", "isId(id) && ", ""},
 	{"a vote is an integer", "vote is int && ", ""},
 	{"0 or 1", " && (vote == 0 || vote == 1)", ""},
 
 	// Of reads.
 	{"votes are the user's to read", "request.auth != null && request.auth.uid == shard || !oncePerUser()", "true"},
-	{"votes are not listed", "allow list: if !oncePerUser();", "allow list: if true;"},
+	{"votes are not listed", "skipsNothing() && !oncePerUser();", "skipsNothing();"},
+	{"lists skip nothing", "return " + skipsNothing + ";", "return true;"},
 	{"lists of counters are short", "match /counters/{counter} {\n", "match /counters/{counter} {\n      allow list: if true;\n"},
 	{"lists of roll-ups are short", "match /rollups/{counter} {\n", "match /rollups/{counter} {\n      allow list: if true;\n"},
 	{"no collection groups", "match /databases/{database}/documents {\n", "match /databases/{database}/documents {\n    match /{parent=**}/shards/{shard} { allow read: if true; }\n"},
 }
+
+// skipsNothing is the condition on offsets.
+const skipsNothing = "!('offset' in request.query) || request.query.offset == null || request.query.offset == 0"
 
 // soften returns the rules without the parts named, which " + " joins.
 func soften(t *testing.T, rules, parts string) string {

@@ -40,6 +40,8 @@ func run(t *testing.T, open func(t *testing.T) backend) {
 		{"View sees what was committed before", testViewSeesCommits},
 		{"View does not block writes", testViewDoesNotBlock},
 		{"Sum of several routes", testSeveralRoutes},
+		{"Magnitude", testMagnitude},
+		{"Magnitude of documents", testNoMagnitude},
 		{"Write creates", testWriteCreates},
 		{"Write replaces what was read", testWriteReplaces},
 		{"Write is refused", testWriteRefused},

@@ -142,3 +142,29 @@ func testSeveralRoutes(t *testing.T, b backend) {
 		t.Errorf("malformed: %v (-want +got):\n%s", err, d)
 	}
 }
+
+// A magnitude is the sum of the finite numbers without their signs.
+func testMagnitude(t *testing.T, b backend) {
+	for i, shard := range count(1e16, -1e16, 0.5, -3, "x", math.NaN(), math.Inf(-1)) {
+		b.Put(t, fmt.Sprint(source(likes), "/", i), shard)
+	}
+	s := open(t, b, likes)
+	if totals := sumOf(t, s); !totals.Sums["count"].Finite() {
+		t.Errorf("the sum is %v", totals.Sums["count"])
+	}
+	got, err := s.Magnitude(t.Context(), "count")
+	if want := 2e16 + 3.5; err != nil || math.Abs(got-want) > 8 { // some rounding steps
+		t.Errorf("got %v, %v; want about %v", got, err, want)
+	}
+}
+
+// Documents that are read one by one are added up exactly, so their order makes no difference.
+func testNoMagnitude(t *testing.T, b backend) {
+	c := counter("counters/{counter}/shards/{shard} -> rollups/{counter} : count : documents", source(likes))
+	b.Put(t, source(likes)+"/0", map[string]any{"count": 0.5})
+	s := open(t, b, c)
+	sumOf(t, s)
+	if got, err := s.Magnitude(t.Context(), "count"); err != nil || got != 0 {
+		t.Errorf("got %v, %v; want 0", got, err)
+	}
+}

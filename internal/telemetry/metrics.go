@@ -18,6 +18,7 @@ const (
 	Covered  Outcome = "covered"  // held until a roll-up covered it
 	Failed   Outcome = "failed"   // to be delivered again
 	Dropped  Outcome = "dropped"  // acknowledged without effect: no retry could help
+	Unkept   Outcome = "unkept"   // acknowledged, but its counter cannot be rolled up until somebody mends it
 	Refused  Outcome = "refused"  // was no CloudEvent
 )
 
@@ -111,6 +112,8 @@ func (t *Telemetry) Wrote(ctx context.Context, a rollup.Attempt) {
 	switch {
 	case errors.Is(a.Err, rollup.ErrConflict):
 		what = "conflict"
+	case errors.Is(a.Err, rollup.ErrUnkept):
+		what = "unkept"
 	case a.Err != nil:
 		what = "failed"
 	case a.Unchanged:
@@ -136,7 +139,7 @@ func (t *Telemetry) Audited(ctx context.Context, r rollup.Report) {
 	if t == nil {
 		return
 	}
-	for what, n := range map[string]int{"rolled_up": r.RolledUp, "unchanged": r.Unchanged, "removed": r.Removed, "failed": r.Failed} {
+	for what, n := range map[string]int{"rolled_up": r.RolledUp, "unchanged": r.Unchanged, "removed": r.Removed, "failed": r.Failed, "unkept": r.Unkept} {
 		t.audited.Add(ctx, int64(n), outcome(what))
 	}
 	t.drift.Add(ctx, int64(r.Drift))

@@ -115,7 +115,7 @@ var likes = func() rollup.Counter {
 
 // everything records something in every metric, and every value of their attributes but error.type.
 func everything(ctx context.Context, t *Telemetry) {
-	for _, o := range []Outcome{Absorbed, Covered, Failed, Dropped, Refused} {
+	for _, o := range []Outcome{Absorbed, Covered, Failed, Dropped, Unkept, Refused} {
 		held := time.Second
 		if o == Absorbed || o == Dropped || o == Refused {
 			held = -1
@@ -123,12 +123,12 @@ func everything(ctx context.Context, t *Telemetry) {
 		t.Event(ctx, o, held)
 	}
 	t.Lag(ctx, time.Second)
-	for _, a := range []rollup.Attempt{{}, {Unchanged: true}, {Err: fmt.Errorf("w: %w", rollup.ErrConflict)}, {Err: errors.New("lost")}} {
+	for _, a := range []rollup.Attempt{{}, {Unchanged: true}, {Err: fmt.Errorf("w: %w", rollup.ErrConflict)}, {Err: fmt.Errorf("w: %w", rollup.ErrUnkept)}, {Err: errors.New("lost")}} {
 		t.Wrote(ctx, a)
 	}
 	t.Tick(ctx, true)
 	t.Tick(ctx, false)
-	t.Audited(ctx, rollup.Report{RolledUp: 2, Unchanged: 3, Removed: 4, Failed: 5, Drift: 1})
+	t.Audited(ctx, rollup.Report{RolledUp: 2, Unchanged: 3, Removed: 4, Failed: 5, Unkept: 6, Drift: 1})
 	calling := t.Calling(true, func(error) string { return "Unavailable" })
 	for _, operation := range []string{"look", "sum", "write", "remove"} {
 		for _, err := range []error{nil, errBroken, fmt.Errorf("w: %w", rollup.ErrConflict)} { // a write that is refused is no error
@@ -147,18 +147,21 @@ func TestMetrics(t *testing.T) {
 	want := map[string]float64{
 		"tally.events{outcome=absorbed}": 1, "tally.events{outcome=covered}": 1,
 		"tally.events{outcome=failed}": 1, "tally.events{outcome=dropped}": 1, "tally.events{outcome=refused}": 1,
-		"tally.held{outcome=covered}": 1, "tally.held{outcome=failed}": 1,
+		"tally.events{outcome=unkept}": 1,
+		"tally.held{outcome=covered}":  1, "tally.held{outcome=failed}": 1, "tally.held{outcome=unkept}": 1,
 		"tally.lag{}":                      1,
 		"tally.rollups{outcome=changed}":   1,
 		"tally.rollups{outcome=unchanged}": 1,
 		"tally.rollups{outcome=conflict}":  1,
 		"tally.rollups{outcome=failed}":    1,
+		"tally.rollups{outcome=unkept}":    1,
 		"tally.ticks{outcome=succeeded}":   1,
 		"tally.ticks{outcome=failed}":      1,
 		"tally.audited{outcome=rolled_up}": 2,
 		"tally.audited{outcome=unchanged}": 3,
 		"tally.audited{outcome=removed}":   4,
 		"tally.audited{outcome=failed}":    5,
+		"tally.audited{outcome=unkept}":    6,
 		"tally.drift{}":                    1,
 		"tally.billed{kind=read}":          5,
 		"tally.billed{kind=write}":         3,

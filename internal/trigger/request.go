@@ -1,6 +1,8 @@
 package trigger
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,39 +16,119 @@ var ErrNoEvent = errors.New("not a CloudEvent")
 
 // An Event is what is read of a CloudEvent.
 type Event struct {
-	ID, Type    string
+	ID, Type, Source, Subject string
+
+	// Document is the path of the document that changed, below the database's root. An event may be
+	// too large to hold the document itself.
+	Document string
+
 	Time        time.Time // zero: unknown
 	ContentType string
 	Data        []byte
 }
 
-// FromRequest returns the CloudEvent in r, in HTTP's binary content mode: in which Eventarc sends
-// all of Firestore's
-// (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md).
+const specVersion = "1.0"
+
+// FromRequest returns the CloudEvent in r, in one of the two forms in which Eventarc sends it:
+//
+//   - HTTP's binary content mode, with the event's attributes as headers;
+//   - the message as Pub/Sub pushes it, JSON with the attributes and base64 data, if no header can
+//     carry an attribute: a document's id may end in a space or hold control characters
+//     (https://github.com/firebase/firebase-functions/issues/1922).
+//
 // Its error is ErrNoEvent, or wraps ErrMalformed, or says that the request was not received whole,
-// most likely because the caller went away.
+// most likely because the caller went away. Beside an error the event has what could be read of it,
+// for the log.
 func FromRequest(r *http.Request) (Event, error) {
-	// More than any event has: two documents of at most 1 MiB each. Eventarc delivers events of up
-	// to 512 KB (https://docs.cloud.google.com/eventarc/quotas).
-	const maxBody = 4 << 20
-	data, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return Event{}, fmt.Errorf("%w: its data is larger than %d bytes", ErrMalformed, maxBody)
+	version := r.Header.Get("Ce-Specversion")
+	if version == "" && fromEventarc(r) {
+		return fromPush(r.Body)
 	}
+
+	e := newEvent(r.Header.Get)
+	if version != specVersion {
+		return e, ErrNoEvent
+	}
+	data, err := readAll(r.Body)
 	if err != nil {
-		return Event{}, fmt.Errorf("reading the event's data: %w", err)
+		return e, err
 	}
-	if r.Header.Get("Ce-Specversion") != "1.0" {
-		return Event{}, ErrNoEvent
+
+	e.ContentType, e.Data = r.Header.Get("Content-Type"), data
+	return e, e.check()
+}
+
+// fromEventarc reports whether the request came to the address that Eventarc gives to Pub/Sub: the
+// function's, with a parameter that nobody else adds. What comes there is an event, even if it
+// cannot be read. To refuse it would have it sent again for a day, and delay the others.
+func fromEventarc(r *http.Request) bool {
+	return r.URL.Query().Get("__GCP_CloudEventsMode") == "CE_PUBSUB_BINDING"
+}
+
+// fromPush returns the event in the body of a push
+// (https://cloud.google.com/pubsub/docs/push#receive_push,
+// https://github.com/googleapis/google-cloudevents/blob/main/docs/spec/pubsub.md).
+func fromPush(body io.ReadCloser) (Event, error) {
+	text, err := readAll(body)
+	if err != nil {
+		return Event{}, err
 	}
-	for _, attribute := range []string{"Id", "Source", "Type"} {
-		if r.Header.Get("Ce-"+attribute) == "" {
-			return Event{}, fmt.Errorf("%w: it has no attribute Ce-%s", ErrMalformed, attribute)
+	var push struct {
+		Message struct {
+			Attributes map[string]string
+			Data       []byte
 		}
 	}
-	e := Event{ID: r.Header.Get("Ce-Id"), Type: r.Header.Get("Ce-Type"), ContentType: r.Header.Get("Content-Type"), Data: data}
-	if t, err := time.Parse(time.RFC3339Nano, r.Header.Get("Ce-Time")); err == nil { // only metrics need it
+	if err := json.Unmarshal(text, &push); err != nil {
+		return Event{}, fmt.Errorf("%w: it is no push of Pub/Sub's: %w", ErrMalformed, err)
+	}
+
+	attributes := push.Message.Attributes
+	e := newEvent(func(name string) string { return attributes[name] })
+	if version := attributes["ce-specversion"]; version != specVersion {
+		return e, fmt.Errorf("%w: its version is %q, not %s", ErrMalformed, version, specVersion)
+	}
+
+	e.ContentType, e.Data = cmp.Or(attributes["content-type"], attributes["ce-datacontenttype"]), push.Message.Data
+	return e, e.check()
+}
+
+// newEvent returns the event with the attributes, without its data.
+func newEvent(attribute func(name string) string) Event {
+	e := Event{
+		ID:       attribute("ce-id"),
+		Type:     attribute("ce-type"),
+		Source:   attribute("ce-source"),
+		Subject:  attribute("ce-subject"),
+		Document: attribute("ce-document"),
+	}
+	if t, err := time.Parse(time.RFC3339Nano, attribute("ce-time")); err == nil { // only metrics need it
 		e.Time = t.UTC()
 	}
-	return e, nil
+	return e
+}
+
+// check returns an error if the event lacks an attribute that every one has.
+func (e Event) check() error {
+	for _, attribute := range []struct{ name, value string }{{"id", e.ID}, {"source", e.Source}, {"type", e.Type}} {
+		if attribute.value == "" {
+			return fmt.Errorf("%w: it has no attribute ce-%s", ErrMalformed, attribute.name)
+		}
+	}
+	return nil
+}
+
+// readAll reads a body that is no larger than any event's.
+func readAll(body io.ReadCloser) ([]byte, error) {
+	// More than any event has: two documents of at most 1 MiB each, and a third more in base64.
+	// Eventarc delivers events of up to 512 KB (https://cloud.google.com/eventarc/docs/quotas).
+	const maxBody = 4 << 20
+	data, err := io.ReadAll(http.MaxBytesReader(nil, body, maxBody))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, fmt.Errorf("%w: its data is larger than %d bytes", ErrMalformed, maxBody)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the event's data: %w", err)
+	}
+	return data, nil
 }

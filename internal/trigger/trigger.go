@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/proto"
@@ -18,7 +19,10 @@ import (
 // ending in ".withAuthContext".
 const typePrefix = "google.cloud.firestore.document.v1."
 
-// protobuf is the content type of every document event.
+// sourcePrefix begins the source of every document event. A database's resource name follows.
+const sourcePrefix = "//firestore.googleapis.com/"
+
+// protobuf is the content type of every document event that has data.
 const protobuf = "application/protobuf"
 
 // ErrMalformed is wrapped by every error of Decode. The event can never be decoded, however often
@@ -44,33 +48,41 @@ type Change struct {
 }
 
 // Decode returns the change that e tells. For a document at a path, fields returns the names of the
-// fields that count.
+// fields that count. Eventarc leaves out the documents of an event that would be too large; then
+// nothing is known of their values and update times.
 func Decode(e Event, fields func(path string) []string) (Change, error) {
 	if !strings.HasPrefix(e.Type, typePrefix) {
 		return Change{}, fmt.Errorf("%w: its type is %q, not %swritten", ErrMalformed, e.Type, typePrefix)
 	}
-	if media, _, _ := strings.Cut(e.ContentType, ";"); media != protobuf {
+	media, _, _ := strings.Cut(e.ContentType, ";")
+	if media != protobuf && len(e.Data) > 0 {
 		return Change{}, fmt.Errorf("%w: its content type is %q, not %s", ErrMalformed, e.ContentType, protobuf)
 	}
 	var d firestoredata.DocumentEventData
 	if err := proto.Unmarshal(e.Data, &d); err != nil {
 		return Change{}, fmt.Errorf("%w: its data is no protocol buffer of a change: %w", ErrMalformed, err)
 	}
+
 	value, old := d.GetValue(), d.GetOldValue() // nil: the document was deleted; it was created
+	name := cmp.Or(value, old).GetName()
 	if value == nil && old == nil {
-		return Change{}, fmt.Errorf("%w: it holds no document", ErrMalformed)
+		if e.Document == "" {
+			return Change{}, fmt.Errorf("%w: it holds and names no document", ErrMalformed)
+		}
+		name = strings.TrimPrefix(e.Source, sourcePrefix) + "/documents/" + e.Document
 	}
-	c, err := parseName(cmp.Or(value, old).GetName())
+	c, err := parseName(name)
 	if err != nil {
 		return c, err
 	}
+
 	c.ID, c.Committed = e.ID, e.Time
 	for _, document := range []*firestoredata.Document{value, old} {
 		if t := document.GetUpdateTime(); t.IsValid() && t.AsTime().After(c.UpdateTime) {
 			c.UpdateTime = t.AsTime()
 		}
 	}
-	updated := value != nil && old != nil && value.GetName() == old.GetName()
+	updated := value.GetName() == name && old.GetName() == name
 	c.Unchanged = updated && !slices.ContainsFunc(fields(c.Path), func(field string) bool { return changed(&d, field) })
 	return c, nil
 }
@@ -93,7 +105,8 @@ func parseName(name string) (Change, error) {
 	rest, named := strings.CutPrefix(name, "projects/")
 	project, rest, _ := strings.Cut(rest, "/databases/")
 	database, path, _ := strings.Cut(rest, "/documents/")
-	if !named || project == "" || database == "" || path == "" || strings.Contains(project, "/") || strings.Contains(database, "/") {
+	if !named || project == "" || database == "" || path == "" || strings.Contains(project, "/") || strings.Contains(database, "/") ||
+		!utf8.ValidString(name) {
 		return Change{}, fmt.Errorf("%w: %q is not the name of a document", ErrMalformed, name)
 	}
 	return Change{Project: project, Database: database, Path: path}, nil

@@ -16,7 +16,7 @@ func BenchmarkDecode(b *testing.B) {
 		for i := range fields {
 			d.Fields[fmt.Sprint("field", i)] = d.Fields["count"]
 		}
-		e := newEvent(written, protobuf, marshal(b, &firestoredata.DocumentEventData{Value: d, OldValue: d}))
+		e := received(b, forms[0], written, protobuf, marshal(b, &firestoredata.DocumentEventData{Value: d, OldValue: d}))
 		b.Run(fmt.Sprintf("fields=%d", fields), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

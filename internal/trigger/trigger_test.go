@@ -19,8 +19,14 @@ const (
 	name     = "projects/demo-p/databases/(default)/documents/counters/likes/shards/0"
 )
 
-func newEvent(eventType, contentType string, data []byte) trigger.Event {
-	return trigger.Event{ID: "e1", Type: eventType, ContentType: contentType, Data: data}
+// received returns the event of a type, as it comes in a form.
+func received(t testing.TB, form form, eventType, contentType string, data []byte) trigger.Event {
+	t.Helper()
+	e, err := trigger.FromRequest(form.request(t, event().with("ce-type", eventType).with("ce-datacontenttype", contentType), data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 func marshal(t testing.TB, data *firestoredata.DocumentEventData) []byte {
@@ -99,9 +105,11 @@ func TestUnchanged(t *testing.T) {
 			}
 			return test.fields
 		}
-		c, err := trigger.Decode(newEvent(written, protobuf, marshal(t, test.data)), fields)
-		if err != nil || c.Unchanged != test.want {
-			t.Errorf("%s: unchanged %v, %v; want %v", test.name, c.Unchanged, err, test.want)
+		for _, form := range forms {
+			c, err := trigger.Decode(received(t, form, written, protobuf, marshal(t, test.data)), fields)
+			if err != nil || c.Unchanged != test.want {
+				t.Errorf("%s, %s: unchanged %v, %v; want %v", test.name, form.name, c.Unchanged, err, test.want)
+			}
 		}
 	}
 }
@@ -130,34 +138,98 @@ func TestDecode(t *testing.T) {
 		{"an older value with a later time", written, &firestoredata.DocumentEventData{Value: document(name), OldValue: updatedAt(updated)}, datedUnchanged},
 		{"updated at no time", written, &firestoredata.DocumentEventData{Value: updatedAt(time.Unix(1<<60, 0))}, want},
 	} {
-		got, err := trigger.Decode(newEvent(test.eventType, protobuf, marshal(t, test.data)), count)
-		if err != nil || got != test.want {
-			t.Errorf("%s: got %+v, %v; want %+v", test.name, got, err, test.want)
+		for _, form := range forms {
+			got, err := trigger.Decode(received(t, form, test.eventType, protobuf, marshal(t, test.data)), count)
+			if err != nil || got != test.want {
+				t.Errorf("%s, %s: got %+v, %v; want %+v", test.name, form.name, got, err, test.want)
+			}
+		}
+	}
+}
+
+// An event without documents names the one that changed by an attribute. It says nothing of the
+// document's values and update times.
+func TestDecodeWithoutDocuments(t *testing.T) {
+	const path = "counters/likes/shards/0"
+	mask := marshal(t, &firestoredata.DocumentEventData{UpdateMask: &firestoredata.DocumentMask{FieldPaths: []string{"text"}}})
+	committed := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	oversized := event().with("ce-document", path).with("ce-time", committed.Format(time.RFC3339Nano))
+	eu := "//firestore.googleapis.com/projects/p/databases/eu"
+	want := trigger.Change{ID: "e1", Committed: committed, Project: "demo-p", Database: "(default)", Path: path}
+	named := want
+	named.Project, named.Database, named.Path = "p", "eu", "a/größe: 三%20"
+	for _, test := range []struct {
+		name       string
+		attributes attributes
+		data       []byte
+		want       trigger.Change
+	}{
+		{"no data", oversized, nil, want},
+		{"no data of no type", oversized.without("ce-datacontenttype"), nil, want},
+		{"a mask alone", oversized, mask, want},
+		{"of a named database", oversized.with("ce-source", eu).with("ce-document", named.Path), nil, named},
+		{"and with documents, which say more", oversized.with("ce-document", "a/b"), marshal(t, &firestoredata.DocumentEventData{Value: document(name)}), want},
+	} {
+		for _, form := range forms {
+			e, err := trigger.FromRequest(form.request(t, test.attributes, test.data))
+			if err != nil {
+				t.Errorf("%s, %s: %v", test.name, form.name, err)
+				continue
+			}
+			for _, fields := range [][]string{nil, {"count"}} { // of a route that counts documents, and of one that sums
+				got, err := trigger.Decode(e, func(string) []string { return fields })
+				if err != nil || got != test.want {
+					t.Errorf("%s, %s: got %+v, %v; want %+v", test.name, form.name, got, err, test.want)
+				}
+			}
 		}
 	}
 }
 
 func TestDecodeGarbage(t *testing.T) {
 	good := marshal(t, &firestoredata.DocumentEventData{Value: document(name)})
+	of := func(name string) []byte {
+		return marshal(t, &firestoredata.DocumentEventData{Value: document(name)})
+	}
+	large := event().with("ce-document", "a/b")
 	for _, test := range []struct {
-		name  string
-		event trigger.Event
-		want  string // part of the message
+		name       string
+		attributes attributes
+		data       []byte
+		want       string // part of the message
 	}{
-		{"another type", newEvent("google.cloud.storage.object.v1.finalized", protobuf, good), "its type is"},
-		{"another content type", newEvent(written, "application/json", []byte("{}")), "its content type is"},
-		{"truncated", newEvent(written, protobuf, good[:len(good)-3]), "no protocol buffer"},
-		{"a truncated document", newEvent(written, protobuf, []byte("\n\x02\n\x05")), "no protocol buffer"},
-		{"a name of other bytes", newEvent(written, protobuf, bytes.ReplaceAll(good, []byte("likes"), []byte("lik\xff\xff"))), "invalid UTF-8"},
-		{"no document", newEvent(written, protobuf, nil), "no document"},
-		{"no name", newEvent(written, protobuf, marshal(t, &firestoredata.DocumentEventData{Value: document("")})), "not the name of a document"},
-		{"a database's name", newEvent(written, protobuf, marshal(t, &firestoredata.DocumentEventData{Value: document("projects/p/databases/d/documents")})), "not the name of a document"},
-		{"another resource", newEvent(written, protobuf, marshal(t, &firestoredata.DocumentEventData{Value: document("projects/p/topics/d/documents/a/b")})), "not the name of a document"},
+		{"another type", event().with("ce-type", "google.cloud.storage.object.v1.finalized"), good, "its type is"},
+		{"another content type", event().with("ce-datacontenttype", "application/json"), []byte("{}"), "its content type is"},
+		{"no content type", event().without("ce-datacontenttype"), good, "its content type is"},
+		{"truncated", event(), good[:len(good)-3], "no protocol buffer"},
+		{"a truncated document", event(), []byte("\n\x02\n\x05"), "no protocol buffer"},
+		{"a name of other bytes", event(), bytes.ReplaceAll(good, []byte("likes"), []byte("lik\xff\xff")), "invalid UTF-8"},
+		{"no document", event(), nil, "names no document"},
+		{"no name", event(), of(""), "not the name of a document"},
+		{"no name, and another's", large, of(""), "not the name of a document"},
+		{"a database's name", event(), of("projects/p/databases/d/documents"), "not the name of a document"},
+		{"another resource", event(), of("projects/p/topics/d/documents/a/b"), "not the name of a document"},
+		{"no document, of another source", large.with("ce-source", "//pubsub.googleapis.com/projects/p/databases/d"), nil, "not the name of a document"},
+		{"no document, of no database", large.with("ce-source", "//firestore.googleapis.com/projects/p"), nil, "not the name of a document"},
 	} {
-		_, err := trigger.Decode(test.event, count)
-		if !errors.Is(err, trigger.ErrMalformed) || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want ErrMalformed with %q", test.name, err, test.want)
+		for _, form := range forms {
+			e, err := trigger.FromRequest(form.request(t, test.attributes, test.data))
+			if err == nil {
+				_, err = trigger.Decode(e, count)
+			}
+			if !errors.Is(err, trigger.ErrMalformed) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s, %s: got %v, want ErrMalformed with %q", test.name, form.name, err, test.want)
+			}
 		}
+	}
+
+	// No call of Firestore can name such a document, so each would fail, for a day.
+	e, err := trigger.FromRequest(binary(t, event().with("ce-document", "counters/gr\xf6\xdfe/shards/0"), nil))
+	if err == nil {
+		_, err = trigger.Decode(e, count)
+	}
+	if !errors.Is(err, trigger.ErrMalformed) {
+		t.Errorf("a name that is not UTF-8: got %v, want ErrMalformed", err)
 	}
 }
 
@@ -177,9 +249,12 @@ func FuzzDecode(f *testing.F) {
 	f.Add(append(twice, marshal(f, &firestoredata.DocumentEventData{Value: &firestoredata.Document{}})...))
 	f.Add([]byte("\x08\x01\x10\x01\x1b\x1c\n\x02\x08\x01")) // fields of other types, and a group
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := trigger.Decode(newEvent(written, protobuf, data), count)
+		c, err := trigger.Decode(received(t, forms[0], written, protobuf, data), count)
 		if err != nil && !errors.Is(err, trigger.ErrMalformed) {
 			t.Errorf("got %v, want ErrMalformed", err)
+		}
+		if same, pushedErr := trigger.Decode(received(t, forms[1], written, protobuf, data), count); same != c || (pushedErr == nil) != (err == nil) {
+			t.Errorf("got %+v, %v; and pushed %+v, %v", c, err, same, pushedErr)
 		}
 		if err == nil && (c.Project == "" || c.Database == "" || c.Path == "") {
 			t.Errorf("accepted %+v", c)
@@ -207,7 +282,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzDocumentName: a name that is accepted is exactly the parts that are told.
+// FuzzDocumentName: a name that is accepted is exactly the parts that are told, and an event
+// without the document tells the same.
 func FuzzDocumentName(f *testing.F) {
 	f.Add(name)
 	f.Add("projects/p/databases/eu/documents/a/größe: 三")
@@ -219,7 +295,7 @@ func FuzzDocumentName(f *testing.F) {
 		if err != nil {
 			return // not UTF-8
 		}
-		c, err := trigger.Decode(newEvent(written, protobuf, data), count)
+		c, err := trigger.Decode(received(t, forms[0], written, protobuf, data), count)
 		if err != nil {
 			if !errors.Is(err, trigger.ErrMalformed) {
 				t.Errorf("%q: got %v, want ErrMalformed", name, err)
@@ -229,6 +305,16 @@ func FuzzDocumentName(f *testing.F) {
 		if strings.Contains(c.Project+c.Database, "/") || c.Path == "" ||
 			"projects/"+c.Project+"/databases/"+c.Database+"/documents/"+c.Path != name {
 			t.Errorf("%q is taken for %+v", name, c)
+		}
+
+		source, path, _ := strings.Cut(name, "/documents/")
+		large := event().with("ce-source", "//firestore.googleapis.com/"+source).with("ce-document", path)
+		e, err := trigger.FromRequest(pushed(t, large, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same, err := trigger.Decode(e, count); same != c || err != nil {
+			t.Errorf("%q without the document is taken for %+v, %v", name, same, err)
 		}
 	})
 }

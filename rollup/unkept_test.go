@@ -1,0 +1,205 @@
+package rollup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// full is what a document without room for its totals answers.
+var full = fmt.Errorf("%w: the document has 1 MiB", rollup.ErrUnkept)
+
+// refuse has every write refused for good until mended is called.
+func (w *world) refuse() (mended func()) {
+	broken := true
+	w.aroundWrite = func(_ int32, write func() error) error {
+		if broken {
+			return full
+		}
+		return write()
+	}
+	return func() { broken = false }
+}
+
+// end delivers an event, and returns how it ended.
+func (w *world) end(c *rollup.Coalescer, eventID string) (rollup.Ending, error) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), hold)
+	defer cancel()
+	return c.Changed(ctx, likes, rollup.Event{ID: eventID})
+}
+
+// Waiting cannot mend an unkept counter, so its event is acknowledged, and says so.
+func TestUnkept(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		mended := w.refuse()
+		w.increment(1)
+		ending, err := w.end(c, "e")
+		if err != nil || !ending.Held || !ending.Unkept || !ending.AsOf.IsZero() {
+			t.Errorf("ended %+v, %v", ending, err)
+		}
+		if n := strings.Count(w.log.String(), "counter unkept"); n != 1 || !strings.Contains(w.log.String(), "1 MiB") {
+			t.Errorf("logged %d times:\n%s", n, &w.log)
+		}
+
+		mended()
+		time.Sleep(cadence)
+		w.increment(1)
+		w.acknowledged(w.deliver(c, "f"))
+		w.wantTotal(2)
+	})
+}
+
+// A counter that is unkept for an hour, changed all the time: no event fails or is held for long,
+// the pauses grow to a minute, and the log tells it once in ten minutes.
+func TestUnkeptForAnHour(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		mended := w.refuse()
+		began := time.Now()
+		for n := 0; time.Since(began) < time.Hour; n++ {
+			w.increment(1)
+			sent := time.Now()
+			ending, err := w.end(c, fmt.Sprint("e", n))
+			if err != nil || !ending.Unkept {
+				t.Fatalf("after %v: ended %+v, %v", time.Since(began), ending, err)
+			}
+			if held := time.Since(sent); held > 0 {
+				t.Fatalf("after %v: held for %v", time.Since(began), held)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := w.looks.Load(); n < 60 || n > 70 {
+			t.Errorf("%d looks in an hour, want one a minute, and a few as the pauses grow", n)
+		}
+		if n := strings.Count(w.log.String(), "counter unkept"); n != 6 {
+			t.Errorf("logged %d times in an hour, want 6", n)
+		}
+
+		mended()
+		time.Sleep(time.Minute)
+		w.increment(1)
+		w.acknowledged(w.deliver(c, "last"))
+		w.wantTotal(w.store.Get(shardsOf(likes) + "/0")["count"].(int64))
+
+		// The pauses begin anew.
+		w.refuse()
+		time.Sleep(cadence)
+		w.acknowledged(w.deliver(c, "unkept again"))
+		time.Sleep(cadence)
+		w.looks.Store(0)
+		w.acknowledged(w.deliver(c, "a cadence later"))
+		if n := w.looks.Load(); n != 1 {
+			t.Errorf("%d looks a cadence later, want 1", n)
+		}
+	})
+}
+
+// An event that comes while the look is out that finds the counter unkept is done with, too, like
+// those that come in the pause. Another look for it would find the same.
+func TestUnkeptEndsWhatIsOpen(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.refuse()
+		var late *delivery
+		w.duringView = func(int32) {
+			w.duringView = nil
+			late = w.deliver(c, "late")
+		}
+		w.acknowledged(w.deliver(c, "early"))
+		w.acknowledged(late)
+		w.called(1, 1, 1)
+	})
+}
+
+// A counter that another instance rolls up is not unkept any more: the pauses begin anew.
+func TestUnkeptElsewhereKept(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		mended := w.refuse()
+		for pause := cadence; pause < time.Minute; pause *= 2 {
+			w.acknowledged(w.deliver(c, fmt.Sprint("e", pause)))
+			time.Sleep(pause)
+		}
+		mended()
+		w.increment(1)
+		w.rollUpElsewhere()
+
+		w.refuse()
+		time.Sleep(cadence)
+		w.acknowledged(w.deliver(c, "unkept again"))
+		time.Sleep(cadence)
+		w.looks.Store(0)
+		w.acknowledged(w.deliver(c, "a cadence later"))
+		if n := w.looks.Load(); n != 1 {
+			t.Errorf("%d looks a cadence later, want 1", n)
+		}
+	})
+}
+
+// A sum that Firestore can never answer makes a counter unkept as well. An error that waiting may
+// mend does not.
+func TestUnkeptSum(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		c := rollup.NewCoalescer(unsummed{traced{w.store, w}, full}, w.options(0))
+		ending, err := w.end(c, "e")
+		if err != nil || !ending.Unkept {
+			t.Errorf("ended %+v, %v", ending, err)
+		}
+		c = rollup.NewCoalescer(unsummed{traced{w.store, w}, errors.New("unavailable")}, w.options(0))
+		if e := w.deliver(c, "f"); !e.held() {
+			t.Error("an error that waiting may mend ended the event")
+		}
+	})
+}
+
+// unsummed is a store whose sums fail.
+type unsummed struct {
+	traced
+	err error
+}
+
+func (s unsummed) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
+	v, err := s.traced.View(ctx, c)
+	return failingSum{v, s.err}, err
+}
+
+// An unkept counter is no failure of an audit, which tells it apart and tries it again the next
+// time. The other counters are audited as ever.
+func TestAuditOfUnkept(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		mended := w.refuse()
+		w.increment(1)
+		for range 2 {
+			report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, likes.Template.Routes, w.auditOptions())
+			named := len(report.UnkeptCounters) == 1 && strings.Contains(report.UnkeptCounters[0], "rollups/likes: ") && strings.Contains(report.UnkeptCounters[0], "1 MiB")
+			if err != nil || report.Unkept != 1 || report.Counters != 0 || !report.Complete || !named {
+				t.Errorf("%+v, %v", report, err)
+			}
+		}
+		if n := w.writes.Load(); n != 2 {
+			t.Errorf("%d writes in two audits, want one each", n)
+		}
+
+		mended()
+		report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, likes.Template.Routes, w.auditOptions())
+		if err != nil || report.RolledUp != 1 || report.Unkept != 0 {
+			t.Errorf("mended: %+v, %v", report, err)
+		}
+		w.wantTotal(1)
+	})
+}
+
+// Nor is it one of a tick, which visits it once.
+func TestKeepOfUnkept(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.refuse()
+		w.store.Increment(shardsOf(scheduled)+"/0", "count", 1)
+		report, err := w.keep(traced{w.store, w}, time.Now().Add(5*time.Minute), nil)
+		if err != nil || report.Unkept != 1 || report.Failed != 0 || len(report.UnkeptCounters) != 1 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		w.called(1, 1, 1)
+	})
+}
