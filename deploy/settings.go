@@ -349,6 +349,7 @@ func (o *Options) env() map[string]string {
 		"TALLY_DATABASES":            strings.Join(databases, ","),
 		"TALLY_SCHEDULE_PERIOD":      app.SchedulePeriod.String(),
 		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(o.Config.AuditReads, 10),
+		"TALLY_KEEP_READS_PER_TICK":  strconv.FormatInt(o.Config.KeepReads, 10),
 	})
 	return env
 }

@@ -78,14 +78,18 @@ func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
 		t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error { return t.audit(ctx, d, r, until) })
 	}
 	keeping.Wait()
+	age := -1.0
 	for _, r := range t.report.Databases {
 		r.price()
 		if !dryRun {
 			s.telemetry.Audited(ctx, r.Report)
-			if r.Every != nil {
-				s.telemetry.Kept(ctx, *r.Every)
-			}
 		}
+		if r.Every != nil {
+			age = max(age, r.Every.GreatestAge)
+		}
+	}
+	if age >= 0 {
+		s.telemetry.Kept(ctx, age)
 	}
 	t.report.Seconds = time.Since(began).Seconds()
 	s.logger.InfoContext(ctx, "audited", "report", t.report)

@@ -24,9 +24,10 @@ type Store struct {
 	Skew time.Duration
 
 	mu          sync.Mutex
-	last        time.Time                    // the latest commit or snapshot
-	collections map[string]map[string]stored // by path of the collection and document id
-	documents   []string                     // paths of all, sorted; nil: to be sorted anew
+	last        time.Time                     // the latest commit or snapshot
+	collections map[string]map[string]stored  // by path of the collection and document id
+	documents   []string                      // paths of all, sorted
+	counters    map[*rollup.Template][]string // paths of the roll-ups of All, sorted; some may be gone
 	cursors     map[rollup.Work]rollup.Cursor
 }
 
@@ -170,7 +171,7 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 func (s *Store) RollUps(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := page(s.sorted(), from, limit, func(path string) (rollup.Found, bool) {
+	p := page(s.documents, from, limit, func(path string) (rollup.Found, bool) {
 		c, ok := template.Counter(path)
 		if !ok {
 			return rollup.Found{}, false
@@ -186,39 +187,46 @@ func (s *Store) RollUps(ctx context.Context, template *rollup.Template, from str
 func (s *Store) All(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := make(map[string]bool)
-	for collection := range s.collections {
-		for _, r := range template.Routes {
-			if c, ok := r.Counter(collection); ok {
-				found[c.RollUp] = true
-			}
+	if _, known := s.counters[template]; !known {
+		if s.counters == nil {
+			s.counters = make(map[*rollup.Template][]string)
+		}
+		s.counters[template] = nil
+		for _, path := range s.documents {
+			s.note(template, path)
 		}
 	}
-	for _, path := range s.sorted() {
-		if c, ok := template.Counter(path); ok && !s.rollUp(c).Tally.AsOf.IsZero() {
-			found[path] = true
-		}
-	}
-	p := page(slices.Sorted(maps.Keys(found)), from, limit, func(path string) (rollup.Found, bool) {
+	p := page(s.counters[template], from, limit, func(path string) (rollup.Found, bool) {
 		c, _ := template.Counter(path)
-		return rollup.Found{Counter: c, RollUp: s.rollUp(c)}, true
+		r := s.rollUp(c)
+		has := !r.Tally.AsOf.IsZero() || slices.ContainsFunc(template.Routes, func(r *rollup.Route) bool { return len(s.collections[r.Shards(c)]) > 0 })
+		return rollup.Found{Counter: c, RollUp: r}, has
 	})
 	s.look()
 	p.ReadTime = s.last
 	return p, ctx.Err()
 }
 
-// sorted returns the paths of all documents.
-func (s *Store) sorted() []string {
-	if s.documents == nil {
-		for collection, documents := range s.collections {
-			for id := range documents {
-				s.documents = append(s.documents, collection+"/"+id)
-			}
-		}
-		slices.Sort(s.documents)
+// note notes the counter that the document at path belongs to, or is the roll-up of, for All.
+func (s *Store) note(template *rollup.Template, path string) {
+	collection, _ := split(path)
+	if _, ok := template.Counter(path); ok {
+		s.counters[template] = insert(s.counters[template], path)
 	}
-	return s.documents
+	for _, r := range template.Routes {
+		if c, ok := r.Counter(collection); ok {
+			s.counters[template] = insert(s.counters[template], c.RollUp)
+		}
+	}
+}
+
+// insert returns sorted paths with one more.
+func insert(paths []string, path string) []string {
+	i, is := slices.BinarySearch(paths, path)
+	if is {
+		return paths
+	}
+	return slices.Insert(paths, i, path)
 }
 
 // page returns what find finds at the sorted paths that follow a path.
@@ -343,7 +351,10 @@ func (s *Store) put(path string, fields map[string]any) time.Time {
 		s.collections[collection] = make(map[string]stored)
 	}
 	if _, known := s.collections[collection][id]; !known {
-		s.documents = nil
+		s.documents = insert(s.documents, path)
+		for template := range s.counters {
+			s.note(template, path)
+		}
 	}
 	t := s.commit()
 	s.collections[collection][id] = stored{fields, t}
@@ -353,7 +364,9 @@ func (s *Store) put(path string, fields map[string]any) time.Time {
 func (s *Store) remove(path string) time.Time {
 	collection, id := split(path)
 	delete(s.collections[collection], id)
-	s.documents = nil
+	if i, is := slices.BinarySearch(s.documents, path); is {
+		s.documents = slices.Delete(s.documents, i, i+1)
+	}
 	if len(s.collections[collection]) == 0 {
 		delete(s.collections, collection)
 	}

@@ -61,7 +61,7 @@ func newInstruments(m metric.Meter, billed func() (reads, writes, deletes int64)
 	i.audited = counter("tally.audited", "{counter}", "Counters that audits compared with their shards")
 	i.drift = counter("tally.drift", "{counter}", "Roll-ups that lacked a change for longer than an event may take")
 	var err error
-	i.age, err = m.Float64Gauge("tally.kept.age", metric.WithUnit("s"), metric.WithDescription("Greatest age of a roll-up of a route that says every, in a call of RollUpOnSchedule"))
+	i.age, err = m.Float64Gauge("tally.kept.age", metric.WithUnit("s"), metric.WithDescription("Greatest age of a roll-up that the last call of RollUpOnSchedule kept, of the routes that say every"))
 	problems = append(problems, err)
 	_, err = m.Int64ObservableCounter("tally.billed", metric.WithUnit("{operation}"), metric.WithDescription("Document operations that Firestore billed"),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
@@ -145,9 +145,10 @@ func (t *Telemetry) Audited(ctx context.Context, r rollup.Report) {
 	t.drift.Add(ctx, int64(r.Drift))
 }
 
-// Kept records what a tick did for the routes of one database that say "every".
-func (t *Telemetry) Kept(ctx context.Context, r rollup.KeepReport) {
+// Kept records the greatest age, in seconds, of the roll-ups of routes that say "every" that a tick
+// found in its databases.
+func (t *Telemetry) Kept(ctx context.Context, age float64) {
 	if t != nil {
-		t.age.Record(ctx, r.GreatestAge)
+		t.age.Record(ctx, age)
 	}
 }
