@@ -8,14 +8,21 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/firestore-tally/tally/rollup"
 	"golang.org/x/sync/errgroup"
 )
 
-// queriesAtOnce is how many queries of a walk are on their way at once: enough to hide Firestore's
-// latency.
-const queriesAtOnce = 16
+const (
+	// queriesAtOnce is how many queries of a walk are on their way at once: enough to hide
+	// Firestore's latency.
+	queriesAtOnce = 16
+
+	// pageTime is how long a page goes on with queries that follow one another, so that what it has
+	// found is not lost to its caller's deadline when queries are slow.
+	pageTime = 2 * time.Second
+)
 
 // All implements rollup.AuditStore. Roll-ups and shards come in one order, that of their captures.
 // So one query finds up to limit roll-ups, and then one query for each of them and for each route,
@@ -158,29 +165,31 @@ func (s *Store) gaps(t *rollup.Template, begin place, rollUps []rollup.Found, mo
 }
 
 // search looks through all gaps. Each stretch may take one query, and all of them together limit
-// more, so that a page ends however many documents lie between.
+// more, for pageTime, so that a page ends however many documents lie between.
 func (s *Store) search(ctx context.Context, gaps []gap, limit int) error {
 	var left atomic.Int64
 	left.Store(int64(limit))
+	until := time.Now().Add(pageTime)
 	searching, ctx := errgroup.WithContext(ctx)
 	searching.SetLimit(queriesAtOnce)
 	for _, g := range gaps {
 		for i := range g.stretches {
-			searching.Go(func() error { return s.look(ctx, &g.stretches[i], g.rollUp, &left) })
+			searching.Go(func() error { return s.look(ctx, &g.stretches[i], g.rollUp, func() bool { return left.Add(-1) >= 0 && time.Now().Before(until) }) })
 		}
 	}
 	return searching.Wait()
 }
 
-// look looks through a stretch, to the counter of the roll-up at its end.
-func (s *Store) look(ctx context.Context, in *stretch, rollUp *rollup.Found, left *atomic.Int64) error {
+// look looks through a stretch, to the counter of the roll-up at its end, with one query and as many
+// more as it may make.
+func (s *Store) look(ctx context.Context, in *stretch, rollUp *rollup.Found, again func() bool) error {
 	pattern := in.route.Pattern()
 	for first := true; ; first = false {
 		if in.end != "" && in.at != "" && comparePaths(in.at, in.end) >= 0 {
 			in.done = true
 			return nil
 		}
-		if !first && left.Add(-1) < 0 {
+		if !first && !again() {
 			return nil
 		}
 		docs, err := s.group(pattern, in.at, in.end).Select().Limit(1).Documents(ctx).GetAll()

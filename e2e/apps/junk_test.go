@@ -1,0 +1,109 @@
+package apps
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+var junkCounters = flag.Int("junk", 500, "how many counters somebody makes up in TestEveryAmongJunk")
+
+const junkTick = "JunkTick"
+
+// junkPeriod is the period of the schedule there.
+const junkPeriod = 20 * time.Second
+
+func registerJunk() {
+	functions.HTTP(junkTick, newProcesses("TALLY_ROUTES="+rollup.DefaultRoute+" : every 1s", "TALLY_SCHEDULE_PERIOD="+junkPeriod.String()).OnSchedule)
+}
+
+// TestEveryAmongJunk keeps a counter that is incremented all the time, while somebody who is signed
+// in has made up thousands of counters, through the rules that apps deploy, and increments them.
+//
+//	go test ./e2e/apps -run TestEveryAmongJunk -v -junk=6000
+func TestEveryAmongJunk(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	project := emulatortest.Project(t)
+	client := emulatortest.ClientDatabase(t, project, "(default)")
+	setRules(t, project, page(t, "firestore.rules"))
+	w := &database{t: t, client: client}
+	hot := client.Doc("counters/m/shards/0")
+	w.written(hot.Set(ctx, map[string]any{"count": 1}))
+	if _, err := tick(ctx, junkTick, project, ""); err != nil { // it is known when the junk comes
+		t.Fatal(err)
+	}
+
+	documents := "projects/" + project + "/databases/(default)/documents"
+	makeUp := func(n int) error {
+		// Half of the names come before the counter's own, half behind.
+		path := fmt.Sprintf("%s/counters/%s-%05d/shards/0", documents, []string{"a", "z"}[n%2], n)
+		body := `{"writes": [` + incrementBody(path, [2]string{"count", `"integerValue": 1`}) + `]}`
+		if code, answer := requestAs(t, project, "mallory", http.MethodPost, documents+":commit", body); code != http.StatusOK {
+			return fmt.Errorf("status %d: %s", code, answer)
+		}
+		return nil
+	}
+	began := time.Now()
+	var writers sync.WaitGroup
+	for writer := range 16 {
+		writers.Go(func() {
+			for n := writer; n < *junkCounters; n += 16 {
+				if err := makeUp(n); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	t.Logf("%d counters were made up in %v", *junkCounters, time.Since(began).Round(time.Second))
+
+	// They are changed again as time goes on, and so is the counter.
+	done := make(chan struct{})
+	var clients sync.WaitGroup
+	var greatest time.Duration
+	clients.Go(func() {
+		again := time.NewTicker(200 * time.Millisecond)
+		defer again.Stop()
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			case <-again.C:
+			}
+			result, err := hot.Update(ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(1)}})
+			if err = errors.Join(err, makeUp(n%*junkCounters)); err != nil {
+				t.Error(err)
+				return
+			}
+			if _, tally := w.tally("rollups/m"); result.UpdateTime.After(tally.AsOf) {
+				greatest = max(greatest, result.UpdateTime.Sub(tally.AsOf))
+			}
+		}
+	})
+	for range 2 {
+		report, err := tick(ctx, junkTick, project, "")
+		if err != nil {
+			t.Error(err)
+		}
+		t.Logf("a tick of %v kept %+v, and was billed %+v", junkPeriod, report.Every, report.Billed)
+	}
+	close(done)
+	clients.Wait()
+
+	t.Logf("the counter's roll-up was at most %v old", greatest.Round(time.Millisecond))
+	const most = 10 * time.Second // alone it is 1.2 s old, and the machine is busy with the others
+	if greatest > most {
+		t.Errorf("the counter's roll-up was %v old, want at most %v", greatest, most)
+	}
+}
