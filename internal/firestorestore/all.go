@@ -174,7 +174,9 @@ func (s *Store) search(ctx context.Context, gaps []gap, limit int) error {
 	searching.SetLimit(queriesAtOnce)
 	for _, g := range gaps {
 		for i := range g.stretches {
-			searching.Go(func() error { return s.look(ctx, &g.stretches[i], g.rollUp, func() bool { return left.Add(-1) >= 0 && time.Now().Before(until) }) })
+			searching.Go(func() error {
+				return s.look(ctx, &g.stretches[i], g.rollUp, func() bool { return left.Add(-1) >= 0 && time.Now().Before(until) })
+			})
 		}
 	}
 	return searching.Wait()
