@@ -61,6 +61,9 @@ func TestAuditOfAll(t *testing.T) {
 		const n = 250
 		want := w.various(n)
 		w.wantAudit(w.patient(), want)
+		if c, err := w.store.LoadCursor(w.t.Context(), rollup.Auditing); len(c.Places) != 1 || c.Places[0] != (rollup.Place{Done: true}) || err != nil {
+			t.Errorf("places %+v, %v", c.Places, err)
+		}
 		w.wantRight(n)
 		w.wantAudit(w.patient(), rollup.Report{Counters: n * 4 / 5, Unchanged: n * 4 / 5})
 	})
@@ -93,6 +96,8 @@ func TestAuditCountsMalformedShards(t *testing.T) {
 		w.wantAudit(w.patient(), rollup.Report{Counters: 1, Unchanged: 1, Malformed: 1})
 		w.store.Put(shardsOf(likes)+"/0", map[string]any{"count": int64(2)})
 		w.wantAudit(w.patient(), rollup.Report{Counters: 1, RolledUp: 1, Drift: 1, Malformed: 1}) // looked at twice, counted once
+		w.store.Delete(shardsOf(likes) + "/2")
+		w.wantAudit(w.auditOptions(), rollup.Report{Counters: 1, RolledUp: 1, Malformed: 1}) // one shard is enough
 	})
 }
 
@@ -266,8 +271,11 @@ func TestAuditOfOtherRoutes(t *testing.T) {
 			t.Fatal(err)
 		}
 		report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, routes, w.auditOptions())
-		if !report.Complete || report.Counters != 48 || err != nil { // the two that were removed are gone
+		if !report.Complete || report.Overlapped || report.Counters != 48 || err != nil { // the two that were removed are gone
 			t.Errorf("%+v, %v", report, err)
+		}
+		if c, err := w.store.LoadCursor(w.t.Context(), rollup.Auditing); c.Routes != routes.String() || err != nil {
+			t.Errorf("the cursor is %+v, %v; want one of the new routes", c, err)
 		}
 		w.wantRight(50)
 	})

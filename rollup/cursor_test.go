@@ -188,7 +188,9 @@ func TestOverlappedAuditLeavesTheCursor(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.various(20)
 		var theirs rollup.Cursor
+		saves := 0
 		store := hooked{AuditStore: traced{w.store, w}, save: func(rollup.Cursor) (err error) {
+			saves++
 			if theirs.UpdateTime.IsZero() {
 				if report, err := w.audit(w.auditOptions()); !report.Complete || err != nil {
 					t.Errorf("the other: %+v, %v", report, err)
@@ -203,6 +205,95 @@ func TestOverlappedAuditLeavesTheCursor(t *testing.T) {
 		}
 		if now, err := w.store.LoadCursor(w.t.Context(), rollup.Auditing); err != nil || !now.UpdateTime.Equal(theirs.UpdateTime) || theirs.UpdateTime.IsZero() {
 			t.Errorf("the cursor is %+v, %v; want %+v", now, err, theirs)
+		}
+		if saves != 1 {
+			t.Errorf("it tried to save %d times, want once", saves)
+		}
+	})
+}
+
+// An audit whose cursor another has saved leaves the counters to that, too.
+func TestOverlappedAuditStops(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		for i := range 350 {
+			w.store.Increment(fmt.Sprintf("counters/%03d/shards/0", i), "count", 1)
+		}
+		w.slowly()
+		saves := 0
+		store := hooked{AuditStore: traced{w.store, w}, save: func(rollup.Cursor) error { saves++; return rollup.ErrConflict }}
+		o := w.auditOptions()
+		o.Concurrency = 1
+		report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, o)
+		// A page of a hundred takes ten seconds, and then the cursor is saved.
+		if err != nil || !report.Overlapped || report.Complete || report.RolledUp != 100 || saves != 1 {
+			t.Errorf("%+v, %v, %d saves; want one page", report, err, saves)
+		}
+	})
+}
+
+// An audit from the first counter neither uses the stored cursor nor changes it, nor makes one.
+func TestAuditFromTheFirst(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.various(20)
+		o := w.auditOptions()
+		o.FromFirst = true
+		for _, stored := range []rollup.Cursor{{}, {Routes: rollup.DefaultRoute, Places: []rollup.Place{{From: "rollups/9"}}}} {
+			if stored.Routes != "" {
+				at, err := w.store.SaveCursor(w.t.Context(), rollup.Auditing, stored)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stored.UpdateTime = at
+			}
+			if report, err := w.audit(o); err != nil || !report.Complete || report.Overlapped || report.Counters < 16 {
+				t.Errorf("%+v, %v", report, err)
+			}
+			c, err := w.store.LoadCursor(w.t.Context(), rollup.Auditing)
+			if d := cmp.Diff(stored, c); d != "" || err != nil {
+				t.Errorf("%v: cursor (-want +got):\n%s", err, d)
+			}
+		}
+	})
+}
+
+// A difference whose second look is cut is not done with.
+func TestCutDoubtIsNotDone(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.rollUpElsewhere()
+		time.Sleep(time.Hour)
+		w.increment(1)
+		looks := 0
+		store := hooked{AuditStore: traced{w.store, w}, view: func(ctx context.Context, _ rollup.Counter) error {
+			if looks++; looks > 1 {
+				return hang(ctx)
+			}
+			return nil
+		}}
+		ctx, cancel := context.WithTimeout(w.t.Context(), grace+time.Second)
+		defer cancel()
+		report, err := rollup.Audit(ctx, store, likes.Template.Routes, w.patient())
+		if err == nil || report.Complete || looks != 2 {
+			t.Errorf("%+v, %v after %d looks", report, err, looks)
+		}
+	})
+}
+
+// An audit remembers some differences only while their grace lasts. With more it waits.
+func TestAuditRemembersSomeDifferences(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		const n, most = 1500, 1000
+		for i := range n {
+			w.store.Put(fmt.Sprintf("rollups/%04d", i), rolledUp(int64(1), 1, time.Now()))
+			w.store.Put(fmt.Sprintf("counters/%04d/shards/0", i), map[string]any{"count": int64(2)})
+		}
+		time.Sleep(time.Hour)
+		waiting := 0
+		o := w.patient()
+		o.Progress = func(r rollup.Report) { waiting = max(waiting, r.Waiting) }
+		w.wantAudit(o, rollup.Report{Counters: n, RolledUp: n, Drift: n})
+		if waiting <= most || waiting > most+100 {
+			t.Errorf("%d differences waited at once, want %d and a page", waiting, most)
 		}
 	})
 }

@@ -111,6 +111,18 @@ func TestAuditLeavesLongCadencesAlone(t *testing.T) {
 		o.Until = time.Now().Add(time.Minute)
 		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1})
 		w.wantTotal(1)
+
+		// After its grace it is drift, although it cannot be repaired yet.
+		o.Grace, o.Until = grace, time.Now().Add(3*grace)
+		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1, Drift: 1})
+		w.wantTotal(1)
+
+		fields := rolledUp(int64(1), 1, time.Now())
+		fields["tally"].(map[string]any)["routes"] = "others"
+		w.store.Put(likes.RollUp, fields)
+		o.Until = time.Now().Add(time.Minute)
+		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1, Rerouted: 1})
+		w.wantTotal(1)
 	})
 }
 

@@ -203,6 +203,30 @@ func TestAuditOfExisting(t *testing.T) {
 	})
 }
 
+// An audit makes the roll-up of a counter whose documents are all by its template's second route.
+func TestAuditOfTheSecondRoute(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("posts/{post}/likes/{user} -> totals/{post} : count() as likes\nposts/{post}/comments/{comment} -> totals/{post} : count() as comments")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.store.Put("posts/7/comments/1", map[string]any{})
+		w.store.Put("posts/8/likes/ann", map[string]any{})
+		w.store.Put("posts/8/comments/1", map[string]any{})
+		for _, dry := range []bool{true, false} {
+			o := w.auditOptions()
+			o.DryRun = dry
+			report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, routes, o)
+			if err != nil || report.Counters != 2 || report.Missing != 2 {
+				t.Errorf("%+v, %v", report, err)
+			}
+		}
+		if got := w.store.Get("totals/7"); got["comments"] != int64(1) || got["likes"] != int64(0) {
+			t.Errorf("totals/7 is %v", got)
+		}
+	})
+}
+
 // A tick keeps what is there, and is not kept busy by what is not.
 func TestKeepOfExisting(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {

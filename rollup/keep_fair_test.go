@@ -455,7 +455,12 @@ func TestKeepsFailedPageKeepsItsPlace(t *testing.T) {
 }
 
 // A call holds a hundred thousand counters at most, and the next goes on with the others.
+//
+//	go test ./rollup -run TestKeepHoldsNoMore -sim.counters=100000
 func TestKeepHoldsNoMore(t *testing.T) {
+	if *fairCounters < 100_000 {
+		t.Skip("takes half a minute; -sim.counters=100000 runs it")
+	}
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		const n, most = 100_350, 100_000
 		asOf := time.Now().Add(-every)
@@ -478,6 +483,29 @@ func TestKeepHoldsNoMore(t *testing.T) {
 		}
 		if len(visited) != n {
 			t.Errorf("%d visited by two calls, want all %d", len(visited), n)
+		}
+	})
+}
+
+// A failure is over with the next visit that goes well: the next one is tried again as soon as the
+// first.
+func TestKeepForgetsFailures(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.idle("a")
+		var failed time.Time
+		looks := 0
+		store := hooked{AuditStore: traced{w.store, w}, view: func(context.Context, rollup.Counter) error {
+			if looks++; looks%2 == 1 {
+				failed = time.Now()
+				return errors.New("unavailable")
+			}
+			if waited := time.Since(failed); waited > 50*time.Millisecond {
+				t.Errorf("look %d came %v after the failure", looks, waited)
+			}
+			return nil
+		}}
+		if report, err := w.keep(store, time.Now().Add(30*every), nil); err != nil || looks < 58 {
+			t.Errorf("%+v, %v after %d looks", report, err, looks)
 		}
 	})
 }
