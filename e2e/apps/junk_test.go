@@ -1,7 +1,6 @@
 package apps
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -40,6 +39,23 @@ func TestEveryAmongJunk(t *testing.T) {
 	w := &database{t: t, client: client}
 	hot := client.Doc("counters/m/shards/0")
 	w.written(hot.Set(ctx, map[string]any{"count": 1}))
+	done := make(chan struct{})
+	var clients sync.WaitGroup
+	clients.Go(func() {
+		again := time.NewTicker(200 * time.Millisecond)
+		defer again.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-again.C:
+			}
+			if _, err := hot.Update(ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(1)}}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
 	if _, err := tick(ctx, junkTick, project, ""); err != nil { // it is known when the junk comes
 		t.Fatal(err)
 	}
@@ -81,12 +97,7 @@ func TestEveryAmongJunk(t *testing.T) {
 	}
 	bulk.End()
 
-	w.written(hot.Update(ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(1)}}))
-	started := w.last
-
-	// They are changed again as time goes on, and so is the counter.
-	done := make(chan struct{})
-	var clients sync.WaitGroup
+	// Some are changed again as time goes on.
 	var first, greatest time.Duration
 	began = time.Now()
 	clients.Go(func() {
@@ -98,15 +109,14 @@ func TestEveryAmongJunk(t *testing.T) {
 				return
 			case <-again.C:
 			}
-			result, err := hot.Update(ctx, []firestore.Update{{Path: "count", Value: firestore.Increment(1)}})
-			if err = errors.Join(err, makeUp(n%*junkCounters)); err != nil {
+			if err := makeUp(n % *junkCounters); err != nil {
 				t.Error(err)
 				return
 			}
 			_, tally := w.tally("rollups/m")
 			switch {
-			case tally.AsOf.After(started):
-				greatest = max(greatest, result.UpdateTime.Sub(tally.AsOf))
+			case tally.AsOf.After(began):
+				greatest = max(greatest, time.Since(tally.AsOf)) // the emulator has the same clock
 			default:
 				first = time.Since(began)
 			}
@@ -123,7 +133,7 @@ func TestEveryAmongJunk(t *testing.T) {
 	clients.Wait()
 
 	t.Logf("the counter was rolled up after %v, and its roll-up was at most %v old then", first.Round(time.Millisecond), greatest.Round(time.Millisecond))
-	const most = 10 * time.Second // alone it is 1.2 s old, and the machine is busy with the others
+	const most = 15 * time.Second // alone it is 1.2 s old, and the machine is busy with the others
 	if first > most || greatest > most {
 		t.Errorf("the counter was rolled up after %v, and its roll-up was %v old then; want at most %v", first, greatest, most)
 	}

@@ -17,7 +17,7 @@ import (
 const (
 	// queriesAtOnce is how many queries of a walk are on their way at once: enough to hide
 	// Firestore's latency.
-	queriesAtOnce = 16
+	queriesAtOnce = 8
 
 	// pageTime is how long a page goes on with queries that follow one another, so that what it has
 	// found is not lost to its caller's deadline when queries are slow.

@@ -157,7 +157,7 @@ func BenchmarkAudit(b *testing.B) {
 			most := before
 			for b.Loop() {
 				report, err := rollup.Audit(b.Context(), store, rollup.Routes{route}, rollup.AuditOptions{
-					Options:     rollup.Options{Cadence: time.Second, Timeout: time.Minute, Logger: logger},
+					Options:     rollup.Options{Cadence: time.Second, Timeout: time.Hour, Logger: logger},
 					Concurrency: 32, Grace: time.Second, FromFirst: true,
 					Progress: func(r rollup.Report) {
 						if r.Counters%500 == 0 {
