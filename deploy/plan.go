@@ -170,16 +170,21 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 		h = r.missing // it goes with its trigger
 		r.Name = Placeholder
 	}
+
 	changes := r.differs(h)
 	var reasons []string
 	for _, c := range changes {
 		reasons = append(reasons, c.String())
 	}
-	what := r.Noun + " " + r.label()
-	if h != nil && slices.ContainsFunc(changes, func(c Change) bool { return c.Fixed }) {
+	reasons = append(reasons, r.anew...)
+
+	fixed := slices.ContainsFunc(changes, func(c Change) bool { return c.Fixed })
+	if h != nil && (fixed || len(r.anew) > 0) {
 		p.remove(project, r.Kind, h, reasons...)
 		h = nil
 	}
+
+	what := r.Noun + " " + r.label()
 	if h == nil {
 		p.add(r.Kind, "create "+what, r.command(project, nil, nil))
 	} else if len(changes) > 0 {

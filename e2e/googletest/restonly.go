@@ -40,6 +40,7 @@ func (g *Google) restOnly() *http.ServeMux {
 		answer func(*http.Request) (any, error)
 	}{
 		"GET cloudbuild.googleapis.com/v1/projects/{project}/locations/{location}/defaultServiceAccount": {"GetDefaultServiceAccount", g.buildAccount},
+		"GET cloudbilling.googleapis.com/v1/projects/{project}/billingInfo":                              {"GetProjectBillingInfo", g.billingInfo},
 		"GET cloudresourcemanager.googleapis.com/v1/projects/{project}":                                  {"GetProject", g.projectV1},
 		"GET firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}":                   {"GetRelease", g.release},
 		"POST firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}":                     {"TestRuleset", g.testRules},
