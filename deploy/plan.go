@@ -168,7 +168,7 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 	h := have.Find(r.Kind, r.Name)
 	if r.Kind == Subscription && slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Title == "delete trigger "+r.of }) {
 		h = r.missing // it goes with its trigger
-		r.Name = Placeholder
+		r.Name = Placeholder + r.of
 	}
 
 	changes := r.differs(h)
