@@ -250,6 +250,7 @@ func (c *call) refusalOfTrigger(t *eventarcpb.Trigger) error {
 func (g *Google) completeTrigger(name string, t *eventarcpb.Trigger) {
 	if before, ok := g.resources[name].(*eventarcpb.Trigger); ok {
 		t.Transport = before.Transport
+		g.redirect(before, t)
 		return
 	}
 	parts := strings.Split(name, "/")

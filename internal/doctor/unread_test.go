@@ -150,6 +150,15 @@ func TestNothingRead(t *testing.T) {
 			}},
 		{"databases", "the databases and their fields could not be read: the account needs datastore.databases.list, datastore.indexes.get: The caller does not have permission\n" +
 			mayDo + "datastore.viewer --condition=None", refuse("firestore", "")},
+		{"billing that is off", "the functions could not be read: the billing of project my-project is off: This API method requires billing to be enabled.\n" +
+			"gcloud billing projects link my-project --billing-account=ACCOUNT", func(g *googletest.Google) {
+			s := status.New(codes.PermissionDenied, "This API method requires billing to be enabled.")
+			s, err := s.WithDetails(&errdetails.ErrorInfo{Reason: "BILLING_DISABLED", Domain: "googleapis.com"})
+			if err != nil {
+				panic(err) // not reached: it is no OK
+			}
+			g.Fail("cloudfunctions.googleapis.com", "", s.Err(), -1)
+		}},
 		{"functions", "the functions could not be read: the account needs cloudfunctions.functions.list: The caller does not have permission\n" +
 			mayDo + "cloudfunctions.viewer --condition=None", refuse("cloudfunctions", "")},
 	} {
