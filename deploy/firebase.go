@@ -12,10 +12,10 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// checkRules checks that the rules name the collections of shards and roll-ups of each route: that
+// CheckRules checks that the rules name the collections of shards and roll-ups of each route: that
 // Tally's block was merged into them. Without it clients can do nothing with counters, or with
 // rules that are open to all, anything.
-func checkRules(a appfolder.Database, routes rollup.Routes) error {
+func CheckRules(a appfolder.Database, routes rollup.Routes) error {
 	data, err := os.ReadFile(a.Rules)
 	if err != nil {
 		return err
@@ -31,10 +31,10 @@ func checkRules(a appfolder.Database, routes rollup.Routes) error {
 	return errors.Join(problems...)
 }
 
-// missingFields returns those of the fields that the app's indexes file does not have, as lines of
+// MissingFields returns those of the fields that the app's indexes file does not have, as lines of
 // it; none if there is no file. The app's next "firebase deploy --only firestore:indexes" offers to
 // delete what its file does not have, or does so with --force.
-func missingFields(a appfolder.Database, fields []FieldConfig) (lines []string, err error) {
+func MissingFields(a appfolder.Database, fields []FieldConfig) (lines []string, err error) {
 	if a.Indexes == "" {
 		return nil, nil
 	}
@@ -72,8 +72,8 @@ func (p *Plan) PlanRules(d *Description, f *appfolder.Folder) error {
 		if err != nil {
 			return err
 		}
-		missing, err := missingFields(a, Exempt(d.Config.Routes))
-		if err := errors.Join(err, checkRules(a, d.Config.Routes)); err != nil {
+		missing, err := MissingFields(a, Exempt(d.Config.Routes))
+		if err := errors.Join(err, CheckRules(a, d.Config.Routes)); err != nil {
 			return err
 		}
 		if len(missing) > 0 {

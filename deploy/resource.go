@@ -18,7 +18,8 @@ type Resource struct {
 
 	Content Object // all that it has, if one argument says all of it
 
-	of string // of a subscription: the id of its trigger
+	of   string   // of a subscription: the id of its trigger
+	anew []string // why it is made anew, whatever its settings
 
 	// lookup is a command whose output stands in arguments where Placeholder does.
 	lookup *Command

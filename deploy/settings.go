@@ -83,6 +83,7 @@ const (
 // apis are the services that the project needs.
 var apis = []string{
 	"artifactregistry.googleapis.com", // keeps the functions' container images
+	"cloudbilling.googleapis.com",     // tally doctor reads whether billing is on
 	"cloudbuild.googleapis.com",       // builds them
 	"cloudfunctions.googleapis.com",
 	"cloudresourcemanager.googleapis.com", // the project's policy is read from it

@@ -60,24 +60,37 @@ func doctorCommand() *cobra.Command {
 	return c
 }
 
-// examine reads the project that the flag names, and makes the checks that are not to be skipped.
+// examine makes the checks that are not to be skipped: of the app's folder, and of the project that
+// the flag names, as far as that can be read. The error is about the command's own flags.
 func examine(ctx context.Context, flag string, skip []string) (findings []doctor.Finding, project string, err error) {
-	folder, project, err := realProject(flag)
-	if err != nil {
-		return nil, "", err
-	}
 	for _, name := range skip {
 		if !slices.ContainsFunc(doctor.Checks, func(c doctor.Check) bool { return c.Name == name }) {
 			return nil, "", fmt.Errorf("--skip %s: there is no such check; tally doctor --explain tells of all", name)
 		}
 	}
+
+	folder, err := here()
+	if err != nil {
+		d := doctor.Local(nil, err, errors.New("its settings are not known before tally.yaml is mended"))
+		return d.Examine(ctx, skip), "", nil
+	}
+
+	project, _, err = projectOf(flag, folder)
+	if err == nil && project == "" {
+		err = errNoProject
+	}
+	if err != nil {
+		return doctor.Local(folder, nil, err).Examine(ctx, skip), "", nil
+	}
+
 	o, err := endpointsOf(ctx).signIn(ctx)
 	if err != nil {
-		return nil, "", err
+		err = fmt.Errorf("there are no credentials: %w", err)
+		return doctor.Local(folder, nil, err).Examine(ctx, skip), project, nil
 	}
 	d, err := doctor.Read(ctx, project, folder, o...)
 	if err != nil {
-		return nil, "", err
+		d = doctor.Local(folder, nil, err)
 	}
 	return d.Examine(ctx, skip), project, nil
 }

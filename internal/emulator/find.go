@@ -106,6 +106,12 @@ type javaRuntime struct {
 	version int // 17 for Java 17, 8 for what calls itself 1.8
 }
 
+// CheckJava returns nil if this machine has a Java that runs. Its error says how to get one.
+func CheckJava(ctx context.Context) error {
+	_, err := findJava(ctx)
+	return err
+}
+
 // findJava returns the Java of JAVA_HOME or else the first one on PATH, if it runs.
 func findJava(ctx context.Context) (javaRuntime, error) {
 	names := []string{"java"}

@@ -5,6 +5,7 @@ cd CLONE
 
 # enable APIs
 #   artifactregistry.googleapis.com
+#   cloudbilling.googleapis.com
 #   cloudbuild.googleapis.com
 #   cloudfunctions.googleapis.com
 #   cloudresourcemanager.googleapis.com
@@ -19,7 +20,7 @@ cd CLONE
 #   pubsub.googleapis.com
 #   run.googleapis.com
 #   storage.googleapis.com
-gcloud services enable artifactregistry.googleapis.com cloudbuild.googleapis.com cloudfunctions.googleapis.com cloudresourcemanager.googleapis.com cloudscheduler.googleapis.com eventarc.googleapis.com eventarcpublishing.googleapis.com firebaserules.googleapis.com firestore.googleapis.com iam.googleapis.com logging.googleapis.com monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com storage.googleapis.com \
+gcloud services enable artifactregistry.googleapis.com cloudbilling.googleapis.com cloudbuild.googleapis.com cloudfunctions.googleapis.com cloudresourcemanager.googleapis.com cloudscheduler.googleapis.com eventarc.googleapis.com eventarcpublishing.googleapis.com firebaserules.googleapis.com firestore.googleapis.com iam.googleapis.com logging.googleapis.com monitoring.googleapis.com pubsub.googleapis.com run.googleapis.com storage.googleapis.com \
     --project=my-project
 
 # create database (default), in a location that it keeps for ever
