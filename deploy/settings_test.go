@@ -166,6 +166,10 @@ func TestDict(t *testing.T) {
 		{[]string{"a=1", "b=2"}, "a=1,b=2"},
 		{[]string{"a=1,2", "b=3"}, "^@^a=1,2@b=3"},
 		{[]string{"a=1,2@x", "b=3"}, "^@0@^a=1,2@x@0@b=3"},
+		{[]string{"a=1,2@0", "b=3"}, "^@1@^a=1,2@0@1@b=3"},
+		{[]string{"b=3", "a=1,2@0"}, "^@1@^b=3@1@a=1,2@0"},
+		{[]string{"a=1,2@"}, "^@0@^a=1,2@"},
+		{[]string{"a=1,"}, "^@^a=1,"},
 		{[]string{"^a=1"}, "^@^^a=1"},
 	} {
 		if got := dict(test.pairs); got != test.want {

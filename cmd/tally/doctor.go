@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/doctor"
 	"github.com/spf13/cobra"
 )
@@ -18,12 +19,14 @@ var (
 )
 
 func doctorCommand() *cobra.Command {
+	var settings settingsFile
 	var project string
 	var skip []string
 	var asJSON, explain bool
 	var timeout time.Duration
 	c := newCommand("doctor")
 	f := c.Flags()
+	settings.define(f)
 	f.StringVar(&project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
 	f.StringSliceVar(&skip, "skip", nil, "names of checks to leave out")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -38,7 +41,11 @@ func doctorCommand() *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()
-		findings, project, err := examine(ctx, project, skip)
+		folder, project, err := realProject(settings, project, c.ErrOrStderr())
+		if err != nil {
+			return fmt.Errorf("%w: %w", errUnchecked, err)
+		}
+		findings, err := examine(ctx, project, folder, skip)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errUnchecked, err)
 		}
@@ -60,24 +67,20 @@ func doctorCommand() *cobra.Command {
 	return c
 }
 
-// examine reads the project that the flag names, and makes the checks that are not to be skipped.
-func examine(ctx context.Context, flag string, skip []string) (findings []doctor.Finding, project string, err error) {
-	folder, project, err := realProject(flag)
-	if err != nil {
-		return nil, "", err
-	}
+// examine reads the project, and makes the checks that are not to be skipped.
+func examine(ctx context.Context, project string, folder *appfolder.Folder, skip []string) ([]doctor.Finding, error) {
 	for _, name := range skip {
 		if !slices.ContainsFunc(doctor.Checks, func(c doctor.Check) bool { return c.Name == name }) {
-			return nil, "", fmt.Errorf("--skip %s: there is no such check; tally doctor --explain tells of all", name)
+			return nil, fmt.Errorf("--skip %s: there is no such check; tally doctor --explain tells of all", name)
 		}
 	}
 	o, err := endpointsOf(ctx).signIn(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	d, err := doctor.Read(ctx, project, folder, o...)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return d.Examine(ctx, skip), project, nil
+	return d.Examine(ctx, skip), nil
 }
