@@ -143,7 +143,7 @@ func TestQuote(t *testing.T) {
 	args := []string{"plain", "", "(default)", "--database=(default)", "*/10 * * * *", "it's", `"$HOME"`, "a\nb", "--x='", "counters/{counter} -> r : a, b"}
 	c := Command{Args: append([]string{"printf", `%s|`}, args...)}
 	for _, script := range []string{c.String(), c.Lines()} {
-		out, err := exec.Command("sh", "-c", script).CombinedOutput()
+		out, err := exec.Command("/bin/sh", "-c", script).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -152,7 +152,7 @@ func TestQuote(t *testing.T) {
 		}
 	}
 	inner := Command{Args: []string{"echo", "a b"}}
-	out, err := exec.Command("sh", "-c", Command{Args: []string{"printf", "%s|", "--uri=" + Placeholder}, Output: &inner}.String()).CombinedOutput()
+	out, err := exec.Command("/bin/sh", "-c", Command{Args: []string{"printf", "%s|", "--uri=" + Placeholder}, Output: &inner}.String()).CombinedOutput()
 	if got, want := string(out), "--uri=a b|"; err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}

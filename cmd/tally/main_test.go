@@ -74,9 +74,7 @@ type command struct {
 
 func tally(t *testing.T, args ...string) *command {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	emulatortest.Need(t)
 	executable, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
