@@ -102,7 +102,7 @@ func parseRoute(line string) (*Route, error) {
 	return r, r.parseOptions(parts[2:])
 }
 
-// shortestEvery is the least that "every" may say: one write a second is what Tally plans for a document.
+// shortestEvery is the least that "every" may say: Tally plans one write a second for a document.
 const shortestEvery = time.Second
 
 // parseOptions parses what follows the totals.

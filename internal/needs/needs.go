@@ -38,7 +38,7 @@ func Missing(ctx context.Context, find Emulator, all bool) string {
 	tests := absent(
 		tool{"Java 21", "openjdk-21-jdk-headless", "openjdk@21", "https://adoptium.net; set JAVA_HOME if it is not on PATH", java},
 		tool{"Firestore emulator", "", "", "go run ./cmd/tally demo downloads it, once", jar},
-		tool{"Google Cloud CLI", "", "", "https://cloud.google.com/sdk/docs/install, with gcloud components install alpha beta", Gcloud(ctx)},
+		tool{"Google Cloud CLI", "", "", "https://cloud.google.com/sdk/docs/install, with gcloud components install alpha beta", gcloud(ctx)},
 	)
 	more := absent(
 		tool{"Java Development Kit", "openjdk-21-jdk-headless", "openjdk@21", "https://adoptium.net", runs(ctx, "javac", "-version")},
@@ -96,9 +96,9 @@ func describe(tests, more []tool) string {
 	return b.String()
 }
 
-// Gcloud returns an error unless the Google Cloud CLI runs and has the commands that are deployed
+// gcloud returns an error unless the Google Cloud CLI runs and has the commands that are deployed
 // with.
-func Gcloud(ctx context.Context) error {
+func gcloud(ctx context.Context) error {
 	out, err := output(ctx, "gcloud", "version", "--format=value(alpha,beta)")
 	if err == nil && len(strings.Fields(out)) < 2 {
 		err = errors.New("gcloud lacks its components alpha and beta")
