@@ -76,15 +76,27 @@ func quote(arg string) string {
 }
 
 // dict returns the value of a flag that takes pairs. gcloud splits them at commas unless told of
-// another delimiter, which no value may hold ("gcloud topic escaping").
+// another delimiter ("gcloud topic escaping").
 func dict(pairs []string) string {
 	joined := strings.Join(pairs, ",")
-	if strings.Count(joined, ",") == len(pairs)-1 && !strings.HasPrefix(joined, "^") {
+	if splits(pairs, ",") && !strings.HasPrefix(joined, "^") {
 		return joined
 	}
+
 	delimiter := "@"
-	for i := 0; strings.Contains(joined, delimiter); i++ {
+	for i := 0; !splits(pairs, delimiter); i++ {
 		delimiter = fmt.Sprintf("@%d@", i)
 	}
 	return "^" + delimiter + "^" + strings.Join(pairs, delimiter)
+}
+
+// splits reports whether gcloud, which splits the joined pairs at the delimiter, gets the pairs. A
+// delimiter that no pair holds is not enough: a pair may end as it begins.
+func splits(pairs []string, delimiter string) bool {
+	joined := strings.Join(pairs, delimiter)
+	if !strings.HasSuffix(joined, delimiter) {
+		joined += delimiter
+	}
+	parts := strings.Split(joined, delimiter)
+	return slices.Equal(pairs, parts[:len(parts)-1])
 }

@@ -41,9 +41,10 @@ var tiles = []tile{
 		{increased("tally_malformed_shards", interval), "malformed"},
 		{increased("tally_unkept", interval), "unkept"},
 	}, ""},
-	{"Failed deliveries, late roll-ups", 12, 14, bars, "1", []line{
+	{"Failed deliveries, late roll-ups, calls that keep late", 12, 14, bars, "1", []line{
 		{"sum(increase(" + pushed("count", unacknowledged) + "[" + interval + "]))", "failed"},
 		{increased("tally_events_late", interval), "late"},
+		{increased("tally_kept_late", interval), "kept late"},
 	}, ""},
 	{"Mean push latency", 12, 14, curves, "s", []line{{"sum(rate(" + pushed("latencies_sum") + "[" + interval + "])) / " +
 		"sum(rate(" + pushed("latencies_count") + "[" + interval + "])) / 1e6", "mean"}}, ""},

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -12,18 +11,18 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// checkRules checks that the rules name the collections of shards and roll-ups of each route: that
+// CheckRules checks that the rules name the collections of shards and roll-ups of each route: that
 // Tally's block was merged into them. Without it clients can do nothing with counters, or with
 // rules that are open to all, anything.
-func checkRules(a appfolder.Database, routes rollup.Routes) error {
-	data, err := os.ReadFile(a.Rules)
+func CheckRules(a appfolder.Database, routes rollup.Routes) error {
+	rules, err := appfolder.ReadRules(a.Rules)
 	if err != nil {
 		return err
 	}
 	var problems []error
 	for _, r := range routes {
 		for _, s := range slices.Concat(r.Pattern(), r.Template.Segments()) {
-			if !s.Capture && !strings.Contains(string(data), "/"+s.Name+"/") {
+			if !s.Capture && !strings.Contains(rules, "/"+s.Name+"/") {
 				problems = append(problems, fmt.Errorf("%s has no match for /%s/, of the route %s: merge the block of Tally's firestore.rules into it first", a.Rules, s.Name, r))
 			}
 		}
@@ -31,14 +30,14 @@ func checkRules(a appfolder.Database, routes rollup.Routes) error {
 	return errors.Join(problems...)
 }
 
-// missingFields returns those of the fields that the app's indexes file does not have, as lines of
+// MissingFields returns those of the fields that the app's indexes file does not have, as lines of
 // it; none if there is no file. The app's next "firebase deploy --only firestore:indexes" offers to
 // delete what its file does not have, or does so with --force.
-func missingFields(a appfolder.Database, fields []FieldConfig) (lines []string, err error) {
+func MissingFields(a appfolder.Database, fields []FieldConfig) (lines []string, err error) {
 	if a.Indexes == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(a.Indexes)
+	data, err := appfolder.ReadJSON(a.Indexes)
 	var indexes struct{ FieldOverrides []FieldConfig }
 	if err == nil {
 		err = json.Unmarshal(data, &indexes)
@@ -72,8 +71,8 @@ func (p *Plan) PlanRules(d *Description, f *appfolder.Folder) error {
 		if err != nil {
 			return err
 		}
-		missing, err := missingFields(a, Exempt(d.Config.Routes))
-		if err := errors.Join(err, checkRules(a, d.Config.Routes)); err != nil {
+		missing, err := MissingFields(a, Exempt(d.Config.Routes))
+		if err := errors.Join(err, CheckRules(a, d.Config.Routes)); err != nil {
 			return err
 		}
 		if len(missing) > 0 {

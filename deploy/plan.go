@@ -168,18 +168,23 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 	h := have.Find(r.Kind, r.Name)
 	if r.Kind == Subscription && slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Title == "delete trigger "+r.of }) {
 		h = r.missing // it goes with its trigger
-		r.Name = Placeholder
+		r.Name = Placeholder + r.of
 	}
+
 	changes := r.differs(h)
 	var reasons []string
 	for _, c := range changes {
 		reasons = append(reasons, c.String())
 	}
-	what := r.Noun + " " + r.label()
-	if h != nil && slices.ContainsFunc(changes, func(c Change) bool { return c.Fixed }) {
+	reasons = append(reasons, r.anew...)
+
+	fixed := slices.ContainsFunc(changes, func(c Change) bool { return c.Fixed })
+	if h != nil && (fixed || len(r.anew) > 0) {
 		p.remove(project, r.Kind, h, reasons...)
 		h = nil
 	}
+
+	what := r.Noun + " " + r.label()
 	if h == nil {
 		p.add(r.Kind, "create "+what, r.command(project, nil, nil))
 	} else if len(changes) > 0 {

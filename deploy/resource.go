@@ -18,7 +18,8 @@ type Resource struct {
 
 	Content Object // all that it has, if one argument says all of it
 
-	of string // of a subscription: the id of its trigger
+	of   string   // of a subscription: the id of its trigger
+	anew []string // why it is made anew, whatever its settings
 
 	// lookup is a command whose output stands in arguments where Placeholder does.
 	lookup *Command
@@ -262,7 +263,8 @@ var updating = strings.NewReplacer("--labels=", "--update-labels=", "--user-labe
 	"--notification-channels=", "--set-notification-channels=")
 
 // pairs are flags whose values are pairs: said once, with all of them.
-var pairs = []string{"--update-env-vars", "--update-labels", "--labels", "--user-labels", "--update-user-labels", "--event-filters", "--remove-env-vars"}
+var pairs = []string{"--update-env-vars", "--update-labels", "--labels", "--user-labels", "--update-user-labels", "--channel-labels",
+	"--event-filters", "--event-filters-path-pattern", "--remove-env-vars"}
 
 // join returns the arguments, each once, and with the pairs of one flag together.
 func join(args []string) []string {

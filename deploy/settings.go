@@ -83,6 +83,7 @@ const (
 // apis are the services that the project needs.
 var apis = []string{
 	"artifactregistry.googleapis.com", // keeps the functions' container images
+	"cloudbilling.googleapis.com",     // tally doctor reads whether billing is on
 	"cloudbuild.googleapis.com",       // builds them
 	"cloudfunctions.googleapis.com",
 	"cloudresourcemanager.googleapis.com", // the project's policy is read from it
@@ -349,6 +350,7 @@ func (o *Options) env() map[string]string {
 		"TALLY_DATABASES":            strings.Join(databases, ","),
 		"TALLY_SCHEDULE_PERIOD":      app.SchedulePeriod.String(),
 		"TALLY_AUDIT_READS_PER_TICK": strconv.FormatInt(o.Config.AuditReads, 10),
+		"TALLY_KEEP_READS_PER_TICK":  strconv.FormatInt(o.Config.KeepReads, 10),
 	})
 	return env
 }

@@ -143,7 +143,7 @@ func TestQuote(t *testing.T) {
 	args := []string{"plain", "", "(default)", "--database=(default)", "*/10 * * * *", "it's", `"$HOME"`, "a\nb", "--x='", "counters/{counter} -> r : a, b"}
 	c := Command{Args: append([]string{"printf", `%s|`}, args...)}
 	for _, script := range []string{c.String(), c.Lines()} {
-		out, err := exec.Command("sh", "-c", script).CombinedOutput()
+		out, err := exec.Command("/bin/sh", "-c", script).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -152,7 +152,7 @@ func TestQuote(t *testing.T) {
 		}
 	}
 	inner := Command{Args: []string{"echo", "a b"}}
-	out, err := exec.Command("sh", "-c", Command{Args: []string{"printf", "%s|", "--uri=" + Placeholder}, Output: &inner}.String()).CombinedOutput()
+	out, err := exec.Command("/bin/sh", "-c", Command{Args: []string{"printf", "%s|", "--uri=" + Placeholder}, Output: &inner}.String()).CombinedOutput()
 	if got, want := string(out), "--uri=a b|"; err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
@@ -166,6 +166,10 @@ func TestDict(t *testing.T) {
 		{[]string{"a=1", "b=2"}, "a=1,b=2"},
 		{[]string{"a=1,2", "b=3"}, "^@^a=1,2@b=3"},
 		{[]string{"a=1,2@x", "b=3"}, "^@0@^a=1,2@x@0@b=3"},
+		{[]string{"a=1,2@0", "b=3"}, "^@1@^a=1,2@0@1@b=3"},
+		{[]string{"b=3", "a=1,2@0"}, "^@1@^b=3@1@a=1,2@0"},
+		{[]string{"a=1,2@"}, "^@0@^a=1,2@"},
+		{[]string{"a=1,"}, "^@^a=1,"},
 		{[]string{"^a=1"}, "^@^^a=1"},
 	} {
 		if got := dict(test.pairs); got != test.want {

@@ -91,7 +91,7 @@ func (s *State) Locate(ids []string) ([]Database, error) {
 			problems = append(problems, fmt.Errorf("database %s is of type %s; Tally's events and rules need Firestore in native mode", id, d.Get("type")))
 		case d.Get("databaseEdition") == "ENTERPRISE":
 			// https://firebase.google.com/docs/firestore/compare-editions-for-native-mode
-			problems = append(problems, fmt.Errorf("database %s is of the Enterprise edition: it makes no index by itself, so that a sum would scan all shards, and bill them; Tally serves the Standard edition", id))
+			problems = append(problems, fmt.Errorf("database %s is of the Enterprise edition, which makes no index by itself: without one a sum scans all shards, and bills them. Tally makes none by hand, and serves the Standard edition", id))
 		default:
 			found = append(found, Database{ID: id, Location: d.Get("locationId")})
 		}

@@ -58,7 +58,7 @@ func (d *Description) Terraform(clone string) ([]byte, []string, error) {
 	}
 	var source []block
 	for _, name := range files {
-		source = append(source, block{"filename": name, "content": fmt.Sprintf("${file(%q)}", "${var.clone}/"+name)})
+		source = append(source, block{"filename": name, "content": fmt.Sprintf("${file(%q)}", "${var.clone}/"+escape(name))})
 	}
 	out, err := json.MarshalIndent(block{
 		"terraform": block{"required_version": ">= 1.5", "required_providers": block{
@@ -134,7 +134,7 @@ func (t *terraform) resource(r Resource) {
 		name := fmt.Sprintf("tally-%s-%x", identifier(group+"-"+id), hash[:3])
 		field := t.resources[Field.terraform][name]
 		if field == nil {
-			field = block{"database": segment(r.Name, "databases"), "collection": group, "field": escape(fieldPath(id))}
+			field = block{"database": segment(r.Name, "databases"), "collection": escape(group), "field": escape(fieldPath(id))}
 		}
 		switch {
 		case b["expires"] != nil:
@@ -161,7 +161,7 @@ func (t *terraform) resource(r Resource) {
 		for _, s := range r.Settings {
 			if attribute, ok := strings.CutPrefix(s.Path, "eventFilters."); ok {
 				_, value, _ := strings.Cut(s.Arg, attribute+"=")
-				c := block{"attribute": attribute, "value": value}
+				c := block{"attribute": attribute, "value": escape(value)}
 				if attribute == "document" {
 					c["operator"] = "match-path-pattern"
 				}
@@ -178,7 +178,7 @@ func (t *terraform) resource(r Resource) {
 		set(b, "httpTarget.oidcToken.audience", uri)
 	case Channel:
 		id = "email"
-		b = block{"display_name": "Tally", "type": "email", "labels": block{"email_address": r.Name}, "user_labels": block{label: "alerts"}}
+		b = block{"display_name": "Tally", "type": "email", "labels": block{"email_address": escape(r.Name)}, "user_labels": block{label: "alerts"}}
 	case Metric:
 		b["name"] = id
 	case Alert:

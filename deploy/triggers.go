@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 	"path"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/firestore-tally/tally/rollup"
 )
@@ -14,34 +17,135 @@ import (
 // schedule keeps the routes that say "every", so that their writes are billed no event.
 // https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
 func (d *Description) triggers(have *State) {
-	const written = "google.cloud.firestore.document.v1.written" // any change of a document, its deletion included
 	for _, database := range d.Databases {
 		for _, r := range d.Config.Routes.Live() {
-			name := d.in(database.Location, "triggers", TriggerName(database.ID, r))
-			filter := func(flag, attribute, want, say string) Setting {
-				return Setting{Path: "eventFilters." + attribute, Want: want, Arg: flag + "=" + attribute + "=" + say, Fixed: true}
-			}
-			d.add(Resource{Kind: Trigger, Name: name, Settings: []Setting{
-				filter("--event-filters", "type", written, written),
-				filter("--event-filters", "database", database.ID, database.ID),
-				filter("--event-filters-path-pattern", "document", anonymous(r.Pattern().String()), r.Pattern().String()),
-				// The functions read protobuf:
-				// https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
-				value("eventDataContentType", "application/protobuf", "--event-data-content-type"),
-				value("destination.cloudRun.service", OnWriteName, "--destination-run-service"),
-				value("destination.cloudRun.region", d.region(), "--destination-run-region"),
-				value("serviceAccount", d.email(triggerAccount), "--service-account"),
-				{Path: "labels." + label, Want: "on-write", Arg: "--labels=" + label + "=on-write"},
-				{Arg: "--labels=" + madeByLabel + "=true"},
-			}})
-			// A delivery that lasts longer is made a second time meanwhile. Pub/Sub's longest is
-			// 600 s: https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline
-			deadline := d.Config.AckDeadline()
-			lookup := Trigger.Command(d.Project, "describe", name, "--format=value(transport.pubsub.subscription)")
-			subscription := cmp.Or(have.Find(Trigger, name).Get("transport.pubsub.subscription"), Placeholder+name)
-			d.add(Resource{Kind: Subscription, Name: subscription, of: path.Base(name), lookup: &lookup, Settings: []Setting{value("ackDeadlineSeconds", number(deadline), "--ack-deadline")}})
+			d.trigger(database, r, have)
 		}
 	}
+}
+
+// trigger adds the trigger of a route in a database, and the subscription through which its events
+// go.
+func (d *Description) trigger(database Database, r *rollup.Route, have *State) {
+	const written = "google.cloud.firestore.document.v1.written" // any change of a document, its deletion included
+	name := d.in(database.Location, "triggers", TriggerName(database.ID, r))
+	filter := func(flag, attribute, want, say string) Setting {
+		return Setting{Path: "eventFilters." + attribute, Want: want, Arg: flag + "=" + attribute + "=" + say, Fixed: true}
+	}
+
+	d.add(Resource{Kind: Trigger, Name: name, anew: d.anew(database, have.Find(Trigger, name), have), Settings: []Setting{
+		filter("--event-filters", "type", written, written),
+		filter("--event-filters", "database", database.ID, database.ID),
+		filter("--event-filters-path-pattern", "document", anonymous(r.Pattern().String()), r.Pattern().String()),
+		// The functions read protobuf:
+		// https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
+		value("eventDataContentType", "application/protobuf", "--event-data-content-type"),
+		value("destination.cloudRun.service", OnWriteName, "--destination-run-service"),
+		value("destination.cloudRun.region", d.region(), "--destination-run-region"),
+		value("serviceAccount", d.email(triggerAccount), "--service-account"),
+		{Path: "labels." + label, Want: "on-write", Arg: "--labels=" + label + "=on-write"},
+		{Arg: "--labels=" + madeByLabel + "=true"},
+	}})
+
+	// A delivery that lasts longer is made a second time meanwhile. Pub/Sub's longest is
+	// 600 s: https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline
+	deadline := d.Config.AckDeadline()
+	lookup := Trigger.Command(d.Project, "describe", name, "--format=value(transport.pubsub.subscription)")
+	subscription := cmp.Or(have.Find(Trigger, name).Get("transport.pubsub.subscription"), Placeholder+name)
+
+	d.add(Resource{Kind: Subscription, Name: subscription, of: path.Base(name), lookup: &lookup, Settings: []Setting{
+		value("ackDeadlineSeconds", number(deadline), "--ack-deadline"),
+		// A dead-letter topic takes an event away after some failures, and with it what the event
+		// stands for: https://cloud.google.com/pubsub/docs/dead-letter-topics
+		{Path: "deadLetterPolicy.deadLetterTopic", Arg: "--clear-dead-letter-policy"},
+	}})
+}
+
+// anew returns why a trigger must be made anew although its settings are right: gcloud can mend
+// none of this.
+func (d *Description) anew(database Database, trigger Object, have *State) (reasons []string) {
+	if trigger == nil {
+		return nil
+	}
+
+	// Triggers that are made on the console's page of Cloud Run have one attempt:
+	// https://docs.cloud.google.com/functions/docs/writing/retries
+	if attempts := trigger.Get("retryPolicy.maxAttempts"); attempts != "" && attempts != "0" {
+		reasons = append(reasons, "retryPolicy.maxAttempts: "+attempts+", want none: its retries are off, so an event that fails is lost with all that it stands for")
+	}
+
+	// Neither the trigger nor its events name the database's uid, so the times decide:
+	// https://cloud.google.com/firestore/docs/eventarc#limitations
+	since := have.Databases[database.ID].Get("createTime")
+	if before(trigger.Get("createTime"), since) {
+		reasons = append(reasons, "it is older than the database "+database.ID+", which was deleted and made again under its id at "+since+": it delivers nothing")
+	}
+
+	if problem := d.misled(trigger, have); problem != "" {
+		reasons = append(reasons, problem)
+	}
+	return reasons
+}
+
+// before reports whether a time is before another, as APIs write them. What is no time is not.
+func before(a, b string) bool {
+	first, err := time.Parse(time.RFC3339, a)
+	if err != nil {
+		return false
+	}
+	second, err := time.Parse(time.RFC3339, b)
+	return err == nil && first.Before(second)
+}
+
+// misled returns why the events of a trigger do not reach RollUpOnWrite although they are to go
+// there, as far as that can be told; "" if they do.
+func (d *Description) misled(trigger Object, have *State) string {
+	name := trigger.Get("transport.pubsub.subscription")
+	function := have.Find(Function, d.in(d.region(), "functions", OnWriteName))
+	unread := have.Unread[Subscription] != nil || have.Unread[Service] != nil
+	elsewhere := trigger.Get("destination.cloudRun.service") != OnWriteName || trigger.Get("destination.cloudRun.region") != d.region()
+	if name == "" || function == nil || unread || elsewhere { // an update mends what goes elsewhere
+		return ""
+	}
+
+	subscription := have.Find(Subscription, name)
+	endpoint := subscription.Get("pushConfig.pushEndpoint")
+	switch {
+	case subscription.name() == "":
+		return "its subscription " + path.Base(name) + " is gone: its events go nowhere"
+	case subscription.Get("topic") == deletedTopic:
+		return "the topic of its subscription " + path.Base(name) + " is gone: no event comes"
+	case endpoint == "":
+		return "its subscription " + path.Base(name) + " pushes to nobody"
+	case !slices.Contains(d.hosts(function, have), host(endpoint)):
+		return "its subscription " + path.Base(name) + " pushes to " + endpoint + ", which is not RollUpOnWrite"
+	}
+	return ""
+}
+
+// deletedTopic is the topic of a subscription whose topic is gone
+// (https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions).
+const deletedTopic = "_deleted-topic_"
+
+// hosts returns the hosts at which RollUpOnWrite is served: a service of Cloud Run has several
+// (https://cloud.google.com/run/docs/triggering/https-request).
+func (d *Description) hosts(function Object, have *State) []string {
+	service := have.Find(Service, d.in(d.region(), "services", OnWriteName))
+
+	hosts := []string{host(function.Get("serviceConfig.uri")), host(service.Get("uri"))}
+	for address := range strings.SplitSeq(service.Get("urls"), ",") {
+		hosts = append(hosts, host(address))
+	}
+	return slices.DeleteFunc(hosts, func(h string) bool { return h == "" })
+}
+
+// host returns the host of an address, "" if it is none.
+func host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // anonymous returns a pattern without the names of its captures, which say nothing.

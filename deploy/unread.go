@@ -32,12 +32,13 @@ var (
 	schedulerAPI    = Source{"cloudscheduler", "cloudscheduler.locations.list, cloudscheduler.jobs.list", "roles/cloudscheduler.viewer"}
 	loggingAPI      = Source{"logging", "logging.logMetrics.list", "roles/logging.viewer"}
 	MonitoringAPI   = Source{"monitoring", "monitoring.alertPolicies.list, monitoring.notificationChannels.list, monitoring.dashboards.list, monitoring.timeSeries.list", "roles/monitoring.viewer"}
+	BillingAPI      = Source{"cloudbilling", "resourcemanager.projects.get", "roles/iam.securityReviewer"}
 	RulesAPI        = Source{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
 )
 
 // Sources are all APIs that are asked.
 var Sources = []Source{projectsAPI, servicesAPI, accountsAPI, repositoriesAPI, firestoreAPI, functionsAPI, runAPI,
-	eventarcAPI, pubsubAPI, schedulerAPI, loggingAPI, MonitoringAPI, RulesAPI}
+	eventarcAPI, pubsubAPI, schedulerAPI, loggingAPI, MonitoringAPI, BillingAPI, RulesAPI}
 
 // String returns the API's name, the permissions, and the role.
 func (a Source) String() string {
@@ -80,6 +81,10 @@ func ReadError(a Source, project, what string, err error) *Unread {
 	case why == disabled:
 		u.Why = "the API " + api + " is not enabled"
 		mend("gcloud", "services", "enable", api, "--project="+project)
+	case why == "BILLING_DISABLED":
+		// https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.proto
+		u.Why = "the billing of project " + project + " is off: " + u.Why
+		u.Remedy = []Command{LinkBilling(project)}
 	case why == "CONSUMER_INVALID" || why == "USER_PROJECT_DENIED" || code == codes.NotFound:
 		u.Why = "there is no project " + project + ", or the account may not see it"
 		mend("gcloud", "projects", "list")
@@ -88,6 +93,11 @@ func ReadError(a Source, project, what string, err error) *Unread {
 		mend("gcloud", "projects", "add-iam-policy-binding", project, "--member=user:YOU", "--role="+a.role, "--condition=None")
 	}
 	return u
+}
+
+// LinkBilling returns the command that gives the project a billing account, which the user names.
+func LinkBilling(project string) Command {
+	return Command{Args: []string{"gcloud", "billing", "projects", "link", project, "--billing-account=ACCOUNT"}}
 }
 
 // disabled is the reason that an API gives if it is not enabled.

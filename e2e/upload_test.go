@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -144,7 +145,7 @@ func uploaded(t *testing.T, dir string) []string {
 	t.Helper()
 	gcloud, err := exec.LookPath("gcloud")
 	if err != nil {
-		t.Fatalf("%v: install the Google Cloud CLI, https://cloud.google.com/sdk/docs/install", err)
+		t.Fatalf("%v\n%s", err, emulatortest.Missing())
 	}
 	files := run(t, dir, []string{"CLOUDSDK_CONFIG=" + t.TempDir()}, gcloud, "meta", "list-files-for-upload", ".")
 	slices.Sort(files)

@@ -71,7 +71,7 @@ type Report struct {
 	RolledUp  int `json:"rolled_up"` // written, because they differed
 	Unchanged int `json:"unchanged"` // agreed, or were brought up to date by others
 	Removed   int `json:"removed"`   // had been at zeros without shards for over an hour
-	Differing int `json:"differing"` // differed and were left so, by a dry run or because of KeepRerouted
+	Differing int `json:"differing"` // differed and were left so: by a dry run, because of KeepRerouted, or because their pace allowed no roll-up before Until
 	Failed    int `json:"failed"`    // could not be compared, repaired or removed
 	Unkept    int `json:"unkept"`    // cannot be rolled up until somebody mends them; see ErrUnkept
 
@@ -118,6 +118,10 @@ const (
 // difference is drift. When too little time is left to wait, it is repaired at once and not called
 // so.
 //
+// The roll-up that the walk has read is compared with a sum first, which is taken a moment later;
+// what does not agree is looked at again, in one snapshot. Others' writes in that moment are no
+// difference: who wrote them had summed the shards.
+//
 // An audit ends with the last counter, or sooner: with its time, its reads, or when another audit
 // saves its cursor. Audits may overlap with each other, with Keep and with the coalescers of any
 // number of instances; they only do work twice then. One that is killed leaves a cursor before all
@@ -129,7 +133,7 @@ const (
 // page again. The error joins what kept it from finding counters, from its cursor and what ended
 // ctx, and says how many counters failed; the report is valid beside it.
 func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions) (Report, error) {
-	a := &audit{roller: newRoller(store, o.Options), o: o, store: store, routes: routes, walks: routes.walks(), slots: make(chan struct{}, o.Concurrency)}
+	a := &audit{roller: newRoller(store, o.Options), o: o, store: store, routes: routes, templates: routes.Templates(), slots: make(chan struct{}, o.Concurrency)}
 	a.prune = o.Prune
 	a.enough = o.Until
 	if !a.enough.IsZero() {
@@ -139,7 +143,7 @@ func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions)
 	if err := a.load(ctx); err != nil {
 		return a.report, err
 	}
-	for i := range a.walks {
+	for i := range a.templates {
 		a.walk(ctx, i)
 	}
 	a.doubts.Wait()
@@ -161,12 +165,12 @@ func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions)
 // An audit is one run of Audit.
 type audit struct {
 	roller
-	o      AuditOptions
-	store  AuditStore
-	routes Routes
-	walks  []walk
-	enough time.Time // no counter is begun later
-	slots  chan struct{}
+	o         AuditOptions
+	store     AuditStore
+	routes    Routes
+	templates []*Template // each of which is walked
+	enough    time.Time   // no counter is begun later
+	slots     chan struct{}
 
 	// of the goroutine that walks
 	cursor     Cursor
@@ -182,7 +186,7 @@ type audit struct {
 
 // A doubt is a counter that differs and waits for its grace.
 type doubt struct {
-	counter    Counter
+	Found
 	comparison comparison
 	walk       int   // that it was found on
 	before     Place // of the page it was found on
@@ -195,11 +199,11 @@ func (a *audit) load(ctx context.Context) error {
 		var err error
 		ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 		defer cancel()
-		if a.cursor, err = a.store.LoadCursor(ctx); err != nil {
+		if a.cursor, err = a.store.LoadCursor(ctx, Auditing); err != nil {
 			return fmt.Errorf("rollup: loading the audit's cursor: %w", err)
 		}
 	}
-	a.cursor = a.cursor.on(a.routes)
+	a.cursor = a.cursor.on(a.routes, len(a.templates))
 	if !a.cursor.Tick.IsZero() {
 		a.report.Since = max(0, began.Sub(a.cursor.Tick))
 	}
@@ -215,7 +219,7 @@ func (a *audit) save(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	at, err := a.store.SaveCursor(ctx, a.resume())
+	at, err := a.store.SaveCursor(ctx, Auditing, a.resume())
 	switch {
 	case errors.Is(err, ErrConflict):
 		a.overlapped = true
@@ -256,7 +260,7 @@ func (a *audit) over(ctx context.Context) bool {
 func (a *audit) walk(ctx context.Context, n int) {
 	place := &a.cursor.Places[n]
 	for !place.Done && !a.over(ctx) {
-		page, err := a.page(ctx, a.store, a.walks[n], place.From)
+		page, err := a.page(ctx, a.templates[n], place.From, a.store.All)
 		if err != nil {
 			place.Failed = true
 			if ctx.Err() == nil {
@@ -291,19 +295,16 @@ func (a *audit) walk(ctx context.Context, n int) {
 func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int) {
 	var work sync.WaitGroup
 	defer work.Wait()
-	before, route := a.cursor.Places[n], a.walks[n].route
+	before := a.cursor.Places[n]
 	for i, f := range found {
-		if route == nil && f.RollUp.Tally.AsOf.IsZero() {
-			continue // a document that Tally never wrote
-		}
 		if i > 0 && a.over(ctx) { // one at least: finding them may have used up the reads
 			return i
 		}
 		a.slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-a.slots }()
-			a.examine(ctx, &doubt{counter: f.Counter, walk: n, before: before, comparison: comparison{
-				found: route, grace: a.o.Grace > 0 && !f.Template.Scheduled(), dryRun: a.o.DryRun, keepRerouted: a.o.KeepRerouted, prune: a.o.Prune,
+			a.examine(ctx, &doubt{Found: f, walk: n, before: before, comparison: comparison{
+				grace: a.o.Grace > 0 && !f.Template.Scheduled(), dryRun: a.o.DryRun, keepRerouted: a.o.KeepRerouted, prune: a.o.Prune,
 			}})
 		})
 	}
@@ -319,7 +320,7 @@ func (a *audit) lookAgain(ctx context.Context, d *doubt) {
 		}
 		a.slots <- struct{}{}
 		defer func() { <-a.slots }()
-		d.comparison.graceOver, d.comparison.found = true, nil
+		d.comparison.graceOver = true
 		a.examine(ctx, d)
 		a.mu.Lock()
 		defer a.mu.Unlock()

@@ -124,6 +124,30 @@ func (i *instance) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot,
 	return simulatedSnapshot{v, i, c}, call.back(ctx)
 }
 
+// Sources is at another instant than the roll-up that was found before.
+func (i *instance) Sources(ctx context.Context, c rollup.Counter) rollup.Snapshot {
+	return &simulatedSources{Snapshot: nil, i: i, c: c}
+}
+
+// simulatedSources are opened by their sum.
+type simulatedSources struct {
+	rollup.Snapshot
+	i *instance
+	c rollup.Counter
+}
+
+func (v *simulatedSources) Sum(ctx context.Context) (totals rollup.Totals, err error) {
+	call := v.i.begin("sum of sources", v.c, outlasts)
+	if err := call.there(ctx); err != nil {
+		return totals, err
+	}
+	v.Snapshot = v.i.store.Sources(ctx, v.c)
+	if totals, err = v.Snapshot.Sum(ctx); err != nil {
+		return totals, err
+	}
+	return totals, call.back(ctx)
+}
+
 type simulatedSnapshot struct {
 	rollup.Snapshot
 	i *instance
@@ -180,11 +204,12 @@ func (i *instance) change(ctx context.Context, c rollup.Counter, what string, do
 	return call.back(ctx)
 }
 
-// A walk's pages and the cursor are nobody's counter.
-var walks = rollup.Counter{RollUp: "walks"}
+// walks are nobody's counter: a walk's pages and the cursors. Those of different kinds are called at
+// once.
+func walks(what string) rollup.Counter { return rollup.Counter{RollUp: "walks, " + what} }
 
 func (i *instance) page(ctx context.Context, what string, page func() (rollup.Page, error)) (p rollup.Page, err error) {
-	call := i.begin(what, walks, outlasts)
+	call := i.begin(what, walks(what), outlasts)
 	if err := call.there(ctx); err != nil {
 		return p, err
 	}
@@ -194,26 +219,26 @@ func (i *instance) page(ctx context.Context, what string, page func() (rollup.Pa
 	return p, call.back(ctx)
 }
 
-func (i *instance) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
-	return i.page(ctx, "page of counters", func() (rollup.Page, error) { return i.store.Counters(ctx, route, from, limit) })
+func (i *instance) All(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+	return i.page(ctx, "page of all", func() (rollup.Page, error) { return i.store.All(ctx, t, from, limit) })
 }
 
 func (i *instance) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
 	return i.page(ctx, "page of roll-ups", func() (rollup.Page, error) { return i.store.RollUps(ctx, t, from, limit) })
 }
 
-func (i *instance) LoadCursor(ctx context.Context) (c rollup.Cursor, err error) {
+func (i *instance) LoadCursor(ctx context.Context, of rollup.Work) (c rollup.Cursor, err error) {
 	_, err = i.page(ctx, "load", func() (p rollup.Page, err error) {
-		c, err = i.store.LoadCursor(ctx)
+		c, err = i.store.LoadCursor(ctx, of)
 		return p, err
 	})
 	return c, err
 }
 
-func (i *instance) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
+func (i *instance) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
 	saved := make(chan time.Time, 1) // perhaps after the call has failed
-	err := i.change(ctx, walks, "save", func(ctx context.Context, _ string) error {
-		at, err := i.store.SaveCursor(ctx, c)
+	err := i.change(ctx, walks("save"), "save", func(ctx context.Context, _ string) error {
+		at, err := i.store.SaveCursor(ctx, of, c)
 		saved <- at
 		return err
 	})

@@ -28,7 +28,7 @@ func (s *simulation) schedule() {
 // keep works on all of a run's counters at once: those that wait for a slot at one instant get it
 // in any order, and a run could not be replayed.
 func (i *instance) keep(until time.Time) (rollup.KeepReport, error) {
-	return rollup.Keep(i.ctx, i, i.routes, 3, until, i.options())
+	return rollup.Keep(i.ctx, i, i.routes, rollup.KeepOptions{Options: i.options(), Concurrency: 3, Until: until})
 }
 
 // keepAll keeps what is left when all is quiet.

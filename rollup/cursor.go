@@ -7,48 +7,18 @@ import (
 	"time"
 )
 
-// A walk finds the counters of a template: by their roll-ups or, if it has a route, by the shards
-// of that, which finds counters without a roll-up too.
-type walk struct {
-	template *Template
-	route    *Route
-}
-
-// walks returns what finds all counters of the routes.
-func (rs Routes) walks() []walk {
-	var walks []walk
-	for _, t := range rs.Templates() {
-		walks = append(walks, walk{template: t})
-		for _, r := range t.Routes {
-			walks = append(walks, walk{t, r})
-		}
-	}
-	return walks
-}
-
-func (w walk) String() string {
-	if w.route == nil {
-		return "roll-ups of " + w.template.String()
-	}
-	return "shards of " + w.route.String()
-}
-
-// walkPage is how many counters or documents are found at a time, which bounds an audit's memory.
+// walkPage is how many counters are found at a time, about, which bounds an audit's memory.
 const walkPage = 100
 
-// page finds the next counters of a walk.
-func (r *roller) page(ctx context.Context, store AuditStore, w walk, from string) (page Page, err error) {
+// page finds the next counters of a template by all, a method of the Store.
+func (r *roller) page(ctx context.Context, t *Template, from string, all func(context.Context, *Template, string, int) (Page, error)) (Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	if w.route == nil {
-		page, err = store.RollUps(ctx, w.template, from, walkPage)
-	} else {
-		page, err = store.Counters(ctx, w.route, from, walkPage)
-	}
+	page, err := all(ctx, t, from, walkPage)
 	if err != nil {
-		err = fmt.Errorf("rollup: finding the %v: %w", w, err)
+		return page, fmt.Errorf("rollup: finding the counters of %v: %w", t, err)
 	}
-	return page, err
+	return page, nil
 }
 
 // A Place is how far one walk has come. The zero Place is the beginning.
@@ -58,24 +28,30 @@ type Place struct {
 	Failed bool   // a page could not be read; it is tried again
 }
 
-// A Cursor is what one audit leaves to the next, in the database. Its times are of local clocks and
-// serve estimates only.
+// A Cursor is what one audit, or one call of Keep, leaves to the next, in the database. Its times
+// are of local clocks and serve estimates only.
 type Cursor struct {
-	Routes string  // those that Places are of; on others an audit begins anew
-	Places []Place // of the roll-ups of each template, each followed by those of its routes
+	Routes string  // those that Places are of; on others the work begins anew
+	Places []Place // of the templates
 
+	// Of audits.
 	Tick     time.Time     // when the audit began that saved this
 	Complete time.Time     // when an audit last came to the last counter; zero: none did
 	Cycle    time.Duration // from the time before to then; 0: unknown
 
+	// Of Keep: the roll-ups of counters that had changed at their last visit, those first that are
+	// due first.
+	Changed []string
+
 	UpdateTime time.Time // when it was saved, as Firestore says; zero: never
 }
 
-// on returns the cursor to walk the routes by: c, or another that begins anew when c is of other
-// routes. When no walk of c is left but those whose page failed, the others begin anew.
-func (c Cursor) on(routes Routes) Cursor {
-	if n := len(routes.walks()); c.Routes != routes.String() || len(c.Places) != n {
-		return Cursor{Routes: routes.String(), Places: make([]Place, n), Tick: c.Tick, UpdateTime: c.UpdateTime}
+// on returns the cursor to walk the routes by, in so many places: c, or another that begins anew
+// when c is of other routes. When no walk of c is left but those whose page failed, the others
+// begin anew.
+func (c Cursor) on(routes Routes, places int) Cursor {
+	if c.Routes != routes.String() || len(c.Places) != places {
+		return Cursor{Routes: routes.String(), Places: make([]Place, places), Tick: c.Tick, UpdateTime: c.UpdateTime}
 	}
 	c.Places = slices.Clone(c.Places)
 	left := slices.ContainsFunc(c.Places, func(p Place) bool { return !p.Done && !p.Failed })
@@ -107,7 +83,7 @@ func (c Cursor) describe(routes Routes) string {
 	if i < 0 {
 		return "at the beginning"
 	}
-	text := routes.walks()[i].String()
+	text := "counters of " + routes.Templates()[i].String()
 	if from := c.Places[i].From; from != "" {
 		text += fmt.Sprintf(", from %q on", from)
 	}

@@ -22,7 +22,7 @@ func TestAuditGoesOnAfterARoute(t *testing.T) {
 		}
 		w.increment(3)
 		report, err := rollup.Audit(w.t.Context(), failingRoute{w.store, routes[0]}, routes, w.auditOptions())
-		if err == nil || strings.Count(err.Error(), "rollup: finding the ") != 2 || report.Complete {
+		if err == nil || strings.Count(err.Error(), "rollup: finding the ") != 1 || report.Complete {
 			t.Errorf("%+v, %v", report, err)
 		}
 		w.wantTotal(3)
@@ -34,18 +34,11 @@ type failingRoute struct {
 	route *rollup.Route
 }
 
-func (s failingRoute) Counters(ctx context.Context, r *rollup.Route, from string, limit int) (rollup.Page, error) {
-	if r == s.route {
-		return rollup.Page{}, errors.New("no index")
-	}
-	return s.Store.Counters(ctx, r, from, limit)
-}
-
-func (s failingRoute) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+func (s failingRoute) All(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
 	if t == s.route.Template {
 		return rollup.Page{}, errors.New("no index")
 	}
-	return s.Store.RollUps(ctx, t, from, limit)
+	return s.Store.All(ctx, t, from, limit)
 }
 
 // A page that cannot be read keeps its walk's place, and the audit is not complete. The other walks
@@ -53,63 +46,53 @@ func (s failingRoute) RollUps(ctx context.Context, t *rollup.Template, from stri
 // on where it was.
 func TestFailedPageKeepsItsPlace(t *testing.T) {
 	const n = 250 // for each of three routes; a page holds 100
-	for name, test := range map[string]struct {
-		by     by
-		first  rollup.Report // what the first audit finds of the route whose page fails
-		then   rollup.Report // and those that follow
-		last   rollup.Report // what is left to the audit that can read it
-		cursor string
-	}{
-		"roll-ups": {byRollUp, rollup.Report{Counters: 100 + 9, RolledUp: 9, Unchanged: 100, Missing: 9}, rollup.Report{}, rollup.Report{Counters: n - 100 + 9, Unchanged: n - 100 + 9}, "roll-ups of rollups/"},
-		"shards":   {byShards, rollup.Report{Counters: n, Unchanged: n}, rollup.Report{Counters: n, Unchanged: n}, rollup.Report{Counters: n + 9, RolledUp: 9, Unchanged: n, Missing: 9}, "shards of counters/"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world, _ *rollup.Coalescer) {
-				routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count; " + rollup.DefaultRoute + "; x/{x}/y/{y} -> z/{x} : count")
-				if err != nil {
-					t.Fatal(err)
-				}
-				for i := range n {
-					for r, paths := range [][2]string{{"a/%03d/b/0", "c/%03d"}, {"counters/%03d/shards/0", "rollups/%03d"}, {"x/%03d/y/0", "z/%03d"}} {
-						w.store.Increment(fmt.Sprintf(paths[0], i), "count", 1)
-						fields := rolledUp(int64(1), 1, time.Now())
-						fields["tally"].(map[string]any)["routes"] = routes[r].Template.Hash()
-						w.store.Put(fmt.Sprintf(paths[1], i), fields)
-					}
-				}
-				for i := range 9 { // behind the first page
-					w.store.Increment(fmt.Sprintf("counters/new%d/shards/0", i), "count", 1)
-				}
-				failing := true
-				store := hooked{AuditStore: traced{w.store, w}, page: func(by by, r *rollup.Template, from string) error {
-					if failing && r == routes[1].Template && by == test.by && from != "" {
-						return errors.New("no index")
-					}
-					return nil
-				}}
-				others := rollup.Report{Counters: 2 * n, Unchanged: 2 * n}
-				for tick, want := range []rollup.Report{test.first, test.then, test.then, test.last} {
-					failing = tick < 3
-					report, err := rollup.Audit(w.t.Context(), store, routes, w.auditOptions())
-					if (err != nil) != failing || report.Complete == failing {
-						t.Errorf("tick %d: %+v, %v", tick, report, err)
-					}
-					if failing && (strings.Count(err.Error(), "rollup: finding the ") != 1 || !strings.HasPrefix(report.Cursor, test.cursor)) {
-						t.Errorf("tick %d: at %s: %v", tick, report.Cursor, err)
-					}
-					want.Counters += others.Counters
-					want.Unchanged += others.Unchanged
-					if d := cmp.Diff(want, counts(report)); d != "" {
-						t.Errorf("tick %d (-want +got):\n%s", tick, d)
-					}
-					time.Sleep(time.Minute)
-				}
-				if report, err := rollup.Audit(w.t.Context(), store, routes, w.auditOptions()); err != nil || report.Counters != 3*n+9 {
-					t.Errorf("the next: %+v, %v", report, err)
-				}
-			})
-		})
-	}
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("a/{a}/b/{b} -> c/{a} : count; " + rollup.DefaultRoute + "; x/{x}/y/{y} -> z/{x} : count")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			for r, paths := range [][2]string{{"a/%03d/b/0", "c/%03d"}, {"counters/%03d/shards/0", "rollups/%03d"}, {"x/%03d/y/0", "z/%03d"}} {
+				w.store.Increment(fmt.Sprintf(paths[0], i), "count", 1)
+				fields := rolledUp(int64(1), 1, time.Now())
+				fields["tally"].(map[string]any)["routes"] = routes[r].Template.Hash()
+				w.store.Put(fmt.Sprintf(paths[1], i), fields)
+			}
+		}
+		for i := range 9 { // behind the first page
+			w.store.Increment(fmt.Sprintf("counters/new%d/shards/0", i), "count", 1)
+		}
+		failing := true
+		store := hooked{AuditStore: traced{w.store, w}, page: func(_ by, r *rollup.Template, from string) error {
+			if failing && r == routes[1].Template && from != "" {
+				return errors.New("no index")
+			}
+			return nil
+		}}
+		others := rollup.Report{Counters: 2 * n, Unchanged: 2 * n}
+		for tick, want := range []rollup.Report{
+			{Counters: 100, Unchanged: 100}, {}, {}, // of the route whose page fails
+			{Counters: n - 100 + 9, RolledUp: 9, Unchanged: n - 100, Missing: 9},
+		} {
+			failing = tick < 3
+			report, err := rollup.Audit(w.t.Context(), store, routes, w.auditOptions())
+			if (err != nil) != failing || report.Complete == failing {
+				t.Errorf("tick %d: %+v, %v", tick, report, err)
+			}
+			if failing && (strings.Count(err.Error(), "rollup: finding the ") != 1 || !strings.HasPrefix(report.Cursor, "counters of rollups/")) {
+				t.Errorf("tick %d: at %s: %v", tick, report.Cursor, err)
+			}
+			want.Counters += others.Counters
+			want.Unchanged += others.Unchanged
+			if d := cmp.Diff(want, counts(report)); d != "" {
+				t.Errorf("tick %d (-want +got):\n%s", tick, d)
+			}
+			time.Sleep(time.Minute)
+		}
+		if report, err := rollup.Audit(w.t.Context(), store, routes, w.auditOptions()); err != nil || report.Counters != 3*n+9 {
+			t.Errorf("the next: %+v, %v", report, err)
+		}
+	})
 }
 
 // A route that is not walked to its end goes on before those that are done begin anew.
@@ -130,9 +113,8 @@ func TestFailedPageAndTooLittleTime(t *testing.T) {
 		for range 4 {
 			o := w.auditOptions()
 			o.Concurrency = 1
-			o.MaxReads = 20
-			before := w.looks.Load()
-			o.Reads = func() int64 { return int64(w.looks.Load() - before) }
+			o.MaxReads = 30
+			o.Reads = w.reads()
 			report, err := rollup.Audit(w.t.Context(), store, routes, o)
 			if err == nil || report.Complete {
 				t.Errorf("%+v, %v", report, err)
@@ -176,8 +158,8 @@ func TestCycle(t *testing.T) {
 		w.rollUpElsewhere()
 		const tick = 10 * time.Minute
 		failing := false
-		store := hooked{AuditStore: w.store, page: func(by by, _ *rollup.Template, _ string) error {
-			if failing && by == byShards {
+		store := hooked{AuditStore: w.store, page: func(by, *rollup.Template, string) error {
+			if failing {
 				return errors.New("no index")
 			}
 			return nil
@@ -206,12 +188,14 @@ func TestOverlappedAuditLeavesTheCursor(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.various(20)
 		var theirs rollup.Cursor
+		saves := 0
 		store := hooked{AuditStore: traced{w.store, w}, save: func(rollup.Cursor) (err error) {
+			saves++
 			if theirs.UpdateTime.IsZero() {
 				if report, err := w.audit(w.auditOptions()); !report.Complete || err != nil {
 					t.Errorf("the other: %+v, %v", report, err)
 				}
-				theirs, err = w.store.LoadCursor(w.t.Context())
+				theirs, err = w.store.LoadCursor(w.t.Context(), rollup.Auditing)
 			}
 			return err
 		}}
@@ -219,8 +203,97 @@ func TestOverlappedAuditLeavesTheCursor(t *testing.T) {
 		if !report.Overlapped || err != nil {
 			t.Errorf("%+v, %v", report, err)
 		}
-		if now, err := w.store.LoadCursor(w.t.Context()); err != nil || !now.UpdateTime.Equal(theirs.UpdateTime) || theirs.UpdateTime.IsZero() {
+		if now, err := w.store.LoadCursor(w.t.Context(), rollup.Auditing); err != nil || !now.UpdateTime.Equal(theirs.UpdateTime) || theirs.UpdateTime.IsZero() {
 			t.Errorf("the cursor is %+v, %v; want %+v", now, err, theirs)
+		}
+		if saves != 1 {
+			t.Errorf("it tried to save %d times, want once", saves)
+		}
+	})
+}
+
+// An audit whose cursor another has saved leaves the counters to that, too.
+func TestOverlappedAuditStops(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		for i := range 350 {
+			w.store.Increment(fmt.Sprintf("counters/%03d/shards/0", i), "count", 1)
+		}
+		w.slowly()
+		saves := 0
+		store := hooked{AuditStore: traced{w.store, w}, save: func(rollup.Cursor) error { saves++; return rollup.ErrConflict }}
+		o := w.auditOptions()
+		o.Concurrency = 1
+		report, err := rollup.Audit(w.t.Context(), store, likes.Template.Routes, o)
+		// A page of a hundred takes ten seconds, and then the cursor is saved.
+		if err != nil || !report.Overlapped || report.Complete || report.RolledUp != 100 || saves != 1 {
+			t.Errorf("%+v, %v, %d saves; want one page", report, err, saves)
+		}
+	})
+}
+
+// An audit from the first counter neither uses the stored cursor nor changes it, nor makes one.
+func TestAuditFromTheFirst(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.various(20)
+		o := w.auditOptions()
+		o.FromFirst = true
+		for _, stored := range []rollup.Cursor{{}, {Routes: rollup.DefaultRoute, Places: []rollup.Place{{From: "rollups/9"}}}} {
+			if stored.Routes != "" {
+				at, err := w.store.SaveCursor(w.t.Context(), rollup.Auditing, stored)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stored.UpdateTime = at
+			}
+			if report, err := w.audit(o); err != nil || !report.Complete || report.Overlapped || report.Counters < 16 {
+				t.Errorf("%+v, %v", report, err)
+			}
+			c, err := w.store.LoadCursor(w.t.Context(), rollup.Auditing)
+			if d := cmp.Diff(stored, c); d != "" || err != nil {
+				t.Errorf("%v: cursor (-want +got):\n%s", err, d)
+			}
+		}
+	})
+}
+
+// A difference whose second look is cut is not done with.
+func TestCutDoubtIsNotDone(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.increment(1)
+		w.rollUpElsewhere()
+		time.Sleep(time.Hour)
+		w.increment(1)
+		looks := 0
+		store := hooked{AuditStore: traced{w.store, w}, view: func(ctx context.Context, _ rollup.Counter) error {
+			if looks++; looks > 1 {
+				return hang(ctx)
+			}
+			return nil
+		}}
+		ctx, cancel := context.WithTimeout(w.t.Context(), grace+time.Second)
+		defer cancel()
+		report, err := rollup.Audit(ctx, store, likes.Template.Routes, w.patient())
+		if err == nil || report.Complete || looks != 2 {
+			t.Errorf("%+v, %v after %d looks", report, err, looks)
+		}
+	})
+}
+
+// An audit remembers some differences only while their grace lasts. With more it waits.
+func TestAuditRemembersSomeDifferences(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		const n, most = 1500, 1000
+		for i := range n {
+			w.store.Put(fmt.Sprintf("rollups/%04d", i), rolledUp(int64(1), 1, time.Now()))
+			w.store.Put(fmt.Sprintf("counters/%04d/shards/0", i), map[string]any{"count": int64(2)})
+		}
+		time.Sleep(time.Hour)
+		waiting := 0
+		o := w.patient()
+		o.Progress = func(r rollup.Report) { waiting = max(waiting, r.Waiting) }
+		w.wantAudit(o, rollup.Report{Counters: n, RolledUp: n, Drift: n})
+		if waiting <= most || waiting > most+100 {
+			t.Errorf("%d differences waited at once, want %d and a page", waiting, most)
 		}
 	})
 }
@@ -245,8 +318,8 @@ func TestWaitingDifferenceKeepsItsPlace(t *testing.T) {
 		if _, err := rollup.Audit(ctx, traced{w.store, w}, routes, w.patient()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want that its time is over", err)
 		}
-		c, err := w.store.LoadCursor(w.t.Context())
-		want := []rollup.Place{{Done: true}, {Done: true}, {}, {}}
+		c, err := w.store.LoadCursor(w.t.Context(), rollup.Auditing)
+		want := []rollup.Place{{Done: true}, {}}
 		if d := cmp.Diff(want, c.Places); d != "" || err != nil {
 			t.Errorf("%v: places (-want +got):\n%s", err, d)
 		}
@@ -262,12 +335,12 @@ func TestCursorHoldsOnItsRoutes(t *testing.T) {
 		places []rollup.Place
 		want   int // counters compared, of ten
 	}{
-		"these":        {rollup.DefaultRoute, []rollup.Place{place, {}}, 6},
-		"others":       {"counters/{c}/shards/{s} -> rollups/{c} : views", []rollup.Place{place, {}}, 10},
-		"another way":  {rollup.DefaultRoute + " : documents", []rollup.Place{place, {}}, 10},
-		"more":         {rollup.DefaultRoute + "\na/{a}/b/{b} -> c/{a} : n", []rollup.Place{place, {}, {Done: true}, {Done: true}}, 10},
+		"these":        {rollup.DefaultRoute, []rollup.Place{place}, 6},
+		"others":       {"counters/{c}/shards/{s} -> rollups/{c} : views", []rollup.Place{place}, 10},
+		"another way":  {rollup.DefaultRoute + " : documents", []rollup.Place{place}, 10},
+		"more":         {rollup.DefaultRoute + "\na/{a}/b/{b} -> c/{a} : n", []rollup.Place{place, {Done: true}}, 10},
 		"no place":     {rollup.DefaultRoute, nil, 10},
-		"a place more": {rollup.DefaultRoute, []rollup.Place{place, {}, {Done: true}}, 10},
+		"a place more": {rollup.DefaultRoute, []rollup.Place{place, {Done: true}}, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
@@ -275,7 +348,7 @@ func TestCursorHoldsOnItsRoutes(t *testing.T) {
 					w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", 1)
 					w.store.Put(fmt.Sprintf("rollups/%d", i), rolledUp(int64(1), 1, time.Now()))
 				}
-				if _, err := w.store.SaveCursor(w.t.Context(), rollup.Cursor{Routes: test.routes, Places: test.places, Tick: time.Now().Add(-time.Minute)}); err != nil {
+				if _, err := w.store.SaveCursor(w.t.Context(), rollup.Auditing, rollup.Cursor{Routes: test.routes, Places: test.places, Tick: time.Now().Add(-time.Minute)}); err != nil {
 					t.Fatal(err)
 				}
 				report, err := w.audit(w.auditOptions())
@@ -303,9 +376,8 @@ func TestRoutesTakeTurns(t *testing.T) {
 		for tick := 1; tick <= 3; tick++ {
 			o := w.auditOptions()
 			o.Concurrency = 1
-			o.MaxReads = 20
-			before := w.looks.Load()
-			o.Reads = func() int64 { return int64(w.looks.Load() - before) }
+			o.MaxReads = 40
+			o.Reads = w.reads()
 			report, err := rollup.Audit(w.t.Context(), traced{w.store, w}, routes, o)
 			rolledUp += report.RolledUp
 			if err != nil || report.Complete != (tick == 3) {

@@ -7,7 +7,7 @@ type action int
 
 const (
 	leave  action = iota // it agrees, or others have brought it up to date
-	skip                 // another walk sees to it, or nobody need: the app's own document is gone
+	skip                 // nobody need see to it: the app's own document is gone
 	sum                  // the look does not tell yet
 	remove               // it has been at zeros without shards for over an hour
 	wait                 // it differs; look again after the grace
@@ -29,8 +29,7 @@ const (
 
 // A comparison is what an audit knows of a counter beside the look.
 type comparison struct {
-	found        *Route // by whose shards the counter was found; nil: by its roll-up
-	grace        bool   // a difference is left to the event that may be on its way
+	grace        bool // a difference is left to the event that may be on its way
 	dryRun       bool
 	keepRerouted bool // roll-ups of other routes are left alone
 	prune        bool // former totals are taken away
@@ -52,9 +51,6 @@ func (c *comparison) before(l *look) action {
 	} else if !l.covers().Before(c.from) {
 		return leave
 	}
-	if c.found != nil && !l.asOf.IsZero() {
-		return skip
-	}
 	return sum
 }
 
@@ -65,8 +61,6 @@ func (c *comparison) after(l *look) action {
 		mend = tell
 	}
 	switch {
-	case c.foundBefore(l):
-		return skip
 	case l.agrees() && l.removable() && !c.dryRun:
 		return remove
 	case l.agrees() && c.prune && len(l.rollUp.Tally.Former) > 0:
@@ -82,18 +76,11 @@ func (c *comparison) after(l *look) action {
 	}
 }
 
-// foundBefore reports whether the counter, which has no roll-up, has shards of an earlier route:
-// the walk of those has seen to it.
-func (c *comparison) foundBefore(l *look) bool {
-	for i, r := range l.counter.Template.Routes {
-		switch {
-		case c.found == nil || c.found == r:
-			return false
-		case l.totals.Shards[i] > 0:
-			return true
-		}
-	}
-	return false
+// right decides whether the roll-up, as the walk found it, can be left as it is: it says what the
+// shards add up to, and there is nothing else to do. A roll-up that was written since then was
+// written by somebody who had summed the shards.
+func (c *comparison) right(l *look) bool {
+	return !l.asOf.After(l.readTime) && c.after(l) == leave
 }
 
 // difference says what a difference is, after the grace and without one. It is drift only if nobody

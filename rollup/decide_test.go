@@ -112,27 +112,23 @@ func TestAgrees(t *testing.T) {
 func TestCompareBeforeTheSum(t *testing.T) {
 	const never = time.Duration(math.MinInt64)
 	for name, test := range map[string]struct {
-		found *Route
 		first time.Duration // the first look's read time, by this look's as_of; never: this is the first
 		state state
 		want  action
 	}{
-		"first look, found by its roll-up":             {nil, never, differs, sum},
-		"first look, roll-up of other routes":          {nil, never, anothers, sum},
-		"first look, found by its shards":              {decideBy, never, absent, sum},
-		"first look, by shards, as_of counts as none":  {decideBy, never, differs.with(func(s *state) { s.future = true }), sum},
-		"first look, by shards, has a roll-up":         {decideBy, never, differs, skip},
-		"first look, by shards, has one of others":     {decideBy, never, anothers, skip},
-		"rolled up as of before the first look":        {nil, time.Microsecond, differs, sum},
-		"rolled up as of the first look":               {nil, 0, differs, leave},
-		"rolled up as of after the first look":         {nil, -time.Microsecond, differs, leave},
-		"found by shards, rolled up since":             {decideBy, 0, differs, leave},
-		"rolled up by other routes after the first":    {nil, -time.Second, anothers, sum},
-		"rolled up as of nothing after the first look": {nil, 0, differs.with(func(s *state) { s.future = true }), sum},
-		"still no roll-up":                             {decideBy, 0, absent, sum},
+		"first look":                                   {never, differs, sum},
+		"first look, roll-up of other routes":          {never, anothers, sum},
+		"first look, no roll-up":                       {never, absent, sum},
+		"first look, as_of counts as none":             {never, differs.with(func(s *state) { s.future = true }), sum},
+		"rolled up as of before the first look":        {time.Microsecond, differs, sum},
+		"rolled up as of the first look":               {0, differs, leave},
+		"rolled up as of after the first look":         {-time.Microsecond, differs, leave},
+		"rolled up by other routes after the first":    {-time.Second, anothers, sum},
+		"rolled up as of nothing after the first look": {0, differs.with(func(s *state) { s.future = true }), sum},
+		"still no roll-up":                             {0, absent, sum},
 	} {
 		l := test.state.look()
-		k := comparison{found: test.found}
+		var k comparison
 		if test.first != never {
 			k.from = looked.Add(-test.state.age).Add(test.first)
 			k.asOf = k.from.Add(-time.Minute)
@@ -305,7 +301,7 @@ func TestSameTotalOfMagnitude(t *testing.T) {
 // Walks that are not done go on, those whose page failed too. The others begin anew when no walk is
 // left but those.
 func TestCursorGoesOn(t *testing.T) {
-	routes, err := ParseRoutes("a/{a}/s/{s} -> r/{a} : n\nb/{b}/s/{s} -> r/{b} : m")
+	routes, err := ParseRoutes(DefaultRoute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +310,7 @@ func TestCursorGoesOn(t *testing.T) {
 		{{{Done: true}, {From: "x", Failed: true}, {Done: true}}, {{}, {From: "x"}, {}}},
 	} {
 		c := Cursor{Routes: routes.String(), Places: test[0]}
-		if got := c.on(routes).Places; !slices.Equal(got, test[1]) {
+		if got := c.on(routes, 3).Places; !slices.Equal(got, test[1]) {
 			t.Errorf("%+v goes on at %+v, want %+v", test[0], got, test[1])
 		}
 	}

@@ -99,7 +99,8 @@ func TestAuditWithoutTimeToWait(t *testing.T) {
 	})
 }
 
-// What is younger than its cadence, and will be until the audit must end, is the trigger's.
+// What is younger than its cadence, and will be until the audit must end, is the trigger's. It
+// differs all the same, and the report says so.
 func TestAuditLeavesLongCadencesAlone(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.increment(1)
@@ -108,7 +109,19 @@ func TestAuditLeavesLongCadencesAlone(t *testing.T) {
 		o := w.auditOptions()
 		o.Cadence = time.Hour
 		o.Until = time.Now().Add(time.Minute)
-		w.wantAudit(o, rollup.Report{Counters: 1, Unchanged: 1})
+		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1})
+		w.wantTotal(1)
+
+		// After its grace it is drift, although it cannot be repaired yet.
+		o.Grace, o.Until = grace, time.Now().Add(3*grace)
+		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1, Drift: 1})
+		w.wantTotal(1)
+
+		fields := rolledUp(int64(1), 1, time.Now())
+		fields["tally"].(map[string]any)["routes"] = "others"
+		w.store.Put(likes.RollUp, fields)
+		o.Until = time.Now().Add(time.Minute)
+		w.wantAudit(o, rollup.Report{Counters: 1, Differing: 1, Rerouted: 1})
 		w.wantTotal(1)
 	})
 }

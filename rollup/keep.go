@@ -1,177 +1,482 @@
 package rollup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
+// KeepOptions configure Keep.
+type KeepOptions struct {
+	Options
+
+	// Concurrency is how many counters are in work at once. It must be positive.
+	Concurrency int
+
+	// Until is when to stop. Zero: each counter is visited once. Give the context some seconds more,
+	// for what is in work then and for the cursor.
+	Until time.Time
+
+	// MaxReads bounds the reads that are billed, as far as Reads tells, but for what is in work when
+	// it is reached. They are spread over the time, so that the last counters are as fresh as the
+	// first. Zero: no bound.
+	MaxReads int64
+	Reads    func() int64 // must not be nil when MaxReads is positive
+}
+
 // A KeepReport says what Keep did.
 type KeepReport struct {
-	Counters  int      `json:"counters"`  // kept
-	RolledUp  int      `json:"rolled_up"` // roll-ups written
-	Unchanged int      `json:"unchanged"` // visits that found nothing to write
-	Removed   int      `json:"removed"`   // roll-ups that had been at zeros without shards for over an hour
-	Failed    int      `json:"failed"`    // counters whose last visit failed
-	Unkept    int      `json:"unkept"`    // counters that cannot be rolled up until somebody mends them; see ErrUnkept
-	Malformed int      `json:"malformed"` // counters with shards that are left out of their sums
-	Errors    []string `json:"errors,omitempty"`
+	Counters  int `json:"counters"`  // visited
+	RolledUp  int `json:"rolled_up"` // roll-ups written
+	Unchanged int `json:"unchanged"` // visits that found nothing to write
+	Removed   int `json:"removed"`   // roll-ups that had been at zeros without shards for over an hour
+	Failed    int `json:"failed"`    // counters whose last visit failed
+	Unkept    int `json:"unkept"`    // counters that cannot be rolled up until somebody mends them; see ErrUnkept
+	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
+	Left      int `json:"left"`      // counters that were due when the time or the reads were over; the next call goes on with them
+
+	// GreatestAge is how old, in seconds, as_of of a roll-up was when it was visited, or was left,
+	// and Oldest is its path: the greatest age of all, measured by their routes' "every". A visit
+	// that finds nothing to write makes a roll-up young, too, as long as the call lasts.
+	GreatestAge float64 `json:"greatest_age_seconds"`
+	Oldest      string  `json:"oldest"`
+
+	Errors []string `json:"errors,omitempty"`
 
 	UnkeptCounters []string `json:"unkept_counters,omitempty"` // up to ten of them, with the reason
 }
 
 // Keep rolls up the counters of the routes that say "every", each as often as its route says, until
-// the time given; until zero, each once. It lists the counters once, and begins with those whose
-// roll-ups are oldest. A roll-up that would change nothing is written only when its as_of is old.
+// a time. A roll-up that would change nothing is written only when its as_of is old.
 //
-// At most concurrency counters, at least 1, are in work at once. Calls may overlap with each other
-// and with coalescers. One counter's failure does not keep it from the others. The report is valid
-// beside an error.
-func Keep(ctx context.Context, store AuditStore, routes Routes, concurrency int, until time.Time, o Options) (KeepReport, error) {
-	k := &keeper{roller: newRoller(store, o), store: store, until: until, slots: make(chan struct{}, concurrency), malformed: make(map[Counter]bool)}
-	found, problems := k.list(ctx, routes.Scheduled())
-	k.report.Counters = len(found)
-	var work sync.WaitGroup
-	for i, c := range found {
-		k.slots <- struct{}{} // the oldest begin
-		if !until.IsZero() && time.Now().After(until) {
-			<-k.slots
-			problems = append(problems, fmt.Errorf("rollup: there was time for %d of %d counters", i, len(found)))
-			break
+// When there is more to do than the time or the reads allow, it is fair: see class. It begins with
+// the counters that had changed when the last call visited them, and finds the others beside, from
+// where the last call stopped. So however many counters somebody makes up, none is left out for
+// ever, and each waits only for those of its class.
+//
+// Calls may overlap with each other and with coalescers. One counter's failure, or one page's, does
+// not keep it from the others. One that is killed leaves a cursor before what it had not visited.
+// The report is valid beside an error.
+func Keep(ctx context.Context, store AuditStore, routes Routes, o KeepOptions) (KeepReport, error) {
+	routes = routes.Scheduled()
+	k := &keeper{
+		roller: newRoller(store, o.Options), o: o, store: store, routes: routes, began: time.Now(),
+		known: make(map[string]*kept), wake: make(chan struct{}, 1),
+	}
+	k.load(ctx)
+
+	saving, done := context.WithCancel(ctx)
+	var saves sync.WaitGroup
+	saves.Go(func() {
+		for sleep(saving, keepSaveEvery) == nil {
+			k.save(ctx)
 		}
-		work.Go(func() { k.goRound(ctx, c) })
-	}
-	work.Wait()
-	k.report.Malformed = len(k.malformed)
-	if k.report.Failed > 0 {
-		problems = append(problems, fmt.Errorf("rollup: %d of %d counters failed", k.report.Failed, k.report.Counters))
-	}
-	return k.report, errors.Join(problems...)
+	})
+	k.goRound(ctx)
+	done()
+	saves.Wait()
+	k.save(ctx)
+
+	k.sumUp(ctx)
+	return k.report, errors.Join(k.problems...)
 }
+
+const (
+	// keepSaveEvery is how often Keep saves its cursor, at most, and only if it has changed: what a
+	// call that is killed loses. One hot counter changes none.
+	keepSaveEvery = 30 * time.Second
+
+	// maxChanged bounds the cursor's Changed, in bytes: some thousand paths, in a document that may
+	// have 1 MiB. What has no room there is found again by its roll-up.
+	maxChanged = 200_000
+)
 
 // A keeper is one call of Keep.
 type keeper struct {
 	roller
-	store AuditStore
-	until time.Time
-	slots chan struct{}
+	o       KeepOptions
+	store   AuditStore
+	routes  Routes
+	began   time.Time
+	finders []*finder
+	wake    chan struct{} // something ended
+	work    sync.WaitGroup
 
-	mu        sync.Mutex
-	report    KeepReport
-	malformed map[Counter]bool // those of which a sum left shards out
+	// of the goroutine that saves
+	cursor   Cursor
+	unsaved  bool // there is no saving, for want of a cursor or because another call is at work
+	problems []error
+
+	mu     sync.Mutex
+	report KeepReport
+	known  map[string]*kept // by path of the roll-up
+	queues [classes]queue
+	busy   [classes]int // visits in work
+	turn   int
+	pushed int
+	walked int64     // reads that finding took, about
+	newest time.Time // the newest snapshot
+	heard  time.Time // when it was, by the local clock
+	late   float64   // of the report's oldest: its age, measured by every
 }
 
-// list returns the counters of the routes, those with the oldest roll-ups first.
-func (k *keeper) list(ctx context.Context, routes Routes) ([]Counter, []error) {
-	var problems []error
-	asOf := make(map[Counter]time.Time)
-	for _, w := range routes.walks() {
-		for from, more := "", true; more; more = from != "" {
-			page, err := k.page(ctx, k.store, w, from)
-			if err != nil {
-				problems = append(problems, err)
-				break
+// A kept is a counter that a call of Keep knows.
+type kept struct {
+	Counter
+	class     class
+	due       time.Time // when it is to be visited, by the local clock
+	pushed    int       // breaks ties
+	young     time.Time // up to when its roll-up is known to be right, by Firestore's clock; zero: unknown, or there is nothing to sum
+	failures  int       // visits that failed in a row
+	failure   error     // the last of them
+	visited   bool
+	malformed bool
+	finder    *finder // that found it, until it is visited
+	walk      *keepWalk
+}
+
+// load takes up the cursor. Without one all counters are found anew, and none is left out.
+func (k *keeper) load(ctx context.Context) {
+	templates := k.routes.Templates()
+	loading, cancel := context.WithTimeout(ctx, k.Timeout)
+	defer cancel()
+	cursor, err := k.store.LoadCursor(loading, Keeping)
+	if err != nil {
+		k.unsaved = true
+		k.problems = append(k.problems, fmt.Errorf("rollup: loading the cursor: %w", err))
+	}
+	k.cursor = cursor.on(k.routes, 2*len(templates))
+
+	byRollUp := &finder{class: unchanged, most: maxKept, find: k.store.RollUps, cost: 1}
+	byShards := &finder{class: without, most: maxKept / 2, find: k.store.All, cost: 2}
+	for i, t := range templates {
+		byRollUp.add(t, k.cursor.Places[i].From)
+		byShards.add(t, k.cursor.Places[len(templates)+i].From)
+	}
+	k.finders = []*finder{byRollUp, byShards}
+	for _, path := range k.cursor.Changed {
+		for _, t := range templates {
+			if c, ok := t.Counter(path); ok && k.known[path] == nil {
+				k.push(&kept{Counter: c, class: changed, due: k.began})
 			}
-			for _, f := range page.Found {
-				if _, ok := asOf[f.Counter]; !ok && (w.route != nil || !f.RollUp.Tally.AsOf.IsZero()) {
-					asOf[f.Counter] = f.RollUp.Tally.AsOf
-				}
-			}
-			from = page.Next
 		}
 	}
-	found := slices.SortedFunc(maps.Keys(asOf), func(a, b Counter) int {
-		return cmp.Or(asOf[a].Compare(asOf[b]), cmp.Compare(a.RollUp, b.RollUp))
-	})
-	return found, problems
 }
 
-// goRound visits a counter at once, for which it has a slot, and whenever it is due.
-func (k *keeper) goRound(ctx context.Context, c Counter) {
-	failures := 0
-	for first := true; ; first = false {
-		if !first {
-			k.slots <- struct{}{}
-		}
-		next, err := k.visit(ctx, c)
-		<-k.slots
-		if errors.Is(err, ErrUnkept) { // waiting does not mend it: the next tick tries again
-			k.unkept(ctx, c, err)
-			return
-		}
-		if failures++; err == nil {
-			failures = 0
-		} else {
-			next = time.Now().Add(k.pause(failures - 1))
-		}
-		// The last visit of a counter that failed is tried again, even past the time, a few times.
-		over := next.After(k.until)
-		if over && (err == nil || failures >= maxTries) || ctx.Err() != nil || sleep(ctx, time.Until(next)) != nil {
-			k.failed(ctx, c, err)
-			return
-		}
-	}
-}
-
-// failed notes how the last visit of a counter ended.
-func (k *keeper) failed(ctx context.Context, c Counter, err error) {
-	if err == nil {
+// save saves where the next call goes on, if that is news. When another call has saved its own
+// place, this one leaves saving to it.
+func (k *keeper) save(ctx context.Context) {
+	c := k.cursor
+	c.Places, c.Changed = k.places(), k.changed()
+	news := !slices.Equal(c.Places, k.cursor.Places) || !slices.Equal(slices.Sorted(slices.Values(c.Changed)), slices.Sorted(slices.Values(k.cursor.Changed)))
+	if k.unsaved || !news || ctx.Err() != nil {
 		return
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.report.Failed++
-	k.report.Errors = appendError(k.report.Errors, fmt.Errorf("rollup: %s not kept: %w", c.RollUp, err))
-	k.Logger.ErrorContext(ctx, "counter not kept", "counter", c.RollUp, "error", err)
+
+	saving, cancel := context.WithTimeout(ctx, k.Timeout)
+	defer cancel()
+	at, err := k.store.SaveCursor(saving, Keeping, c)
+	switch {
+	case errors.Is(err, ErrConflict):
+		k.unsaved = true
+	case err != nil: // perhaps it was saved, and the next attempt will be refused
+		k.problems = append(k.problems, fmt.Errorf("rollup: saving the cursor: %w", err))
+	default:
+		c.UpdateTime = at
+		k.cursor = c
+	}
 }
 
-// unkept notes that a counter cannot be rolled up, which is no failure of the tick.
-func (k *keeper) unkept(ctx context.Context, c Counter, err error) {
+// places returns where each walk goes on.
+func (k *keeper) places() []Place {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.report.Unkept++
-	k.report.UnkeptCounters = appendError(k.report.UnkeptCounters, fmt.Errorf("%s: %w", c.RollUp, err))
-	k.tellUnkept(ctx, c, "", err)
+	var places []Place
+	for _, f := range k.finders {
+		for _, w := range f.walks {
+			places = append(places, Place{From: w.place})
+		}
+	}
+	return places
 }
 
-// visit rolls a counter up if that is due, and returns when it is due next, by the local clock.
-func (k *keeper) visit(ctx context.Context, c Counter) (next time.Time, err error) {
+// changed returns the roll-ups of the counters that had changed at their last visit, as many as the
+// cursor has room for.
+func (k *keeper) changed() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []*kept
+	for _, e := range k.known {
+		if e.class == changed {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b *kept) int {
+		if d := a.due.Compare(b.due); d != 0 {
+			return d
+		}
+		return strings.Compare(a.RollUp, b.RollUp)
+	})
+	var paths []string
+	size := 0
+	for _, e := range all {
+		if size += len(e.RollUp); size > maxChanged {
+			break
+		}
+		paths = append(paths, e.RollUp)
+	}
+	return paths
+}
+
+// goRound visits counters and finds more, until the time is over or nothing is left to do.
+func (k *keeper) goRound(ctx context.Context) {
+	finding, cancel := ctx, context.CancelFunc(func() {})
+	if !k.o.Until.IsZero() {
+		finding, cancel = context.WithDeadline(ctx, k.o.Until)
+	}
+	defer k.work.Wait()
+	defer cancel()
+	for ctx.Err() == nil && !k.over() {
+		k.mu.Lock()
+		finds, later := k.findMore(finding)
+		e, at := k.next()
+		if at.IsZero() || !later.IsZero() && later.Before(at) {
+			at = later
+		}
+		idle := !finds && k.inWork() == 0
+		k.mu.Unlock()
+
+		switch {
+		case e != nil:
+			k.work.Go(func() { k.visit(ctx, e) })
+		case idle && (at.IsZero() || !k.o.Until.IsZero() && at.After(k.o.Until)):
+			return
+		default:
+			k.await(ctx, at)
+		}
+	}
+}
+
+// over reports whether to begin nothing more.
+func (k *keeper) over() bool {
+	if k.o.Until.IsZero() {
+		return k.o.MaxReads > 0 && k.o.Reads() >= k.o.MaxReads
+	}
+	return time.Now().After(k.o.Until)
+}
+
+// await waits until a time, zero for none, until something in work ends, or until the time is over.
+func (k *keeper) await(ctx context.Context, at time.Time) {
+	if !k.o.Until.IsZero() && (at.IsZero() || at.After(k.o.Until)) {
+		at = k.o.Until.Add(1)
+	}
+	var due <-chan time.Time
+	if !at.IsZero() {
+		timer := time.NewTimer(time.Until(at))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-due:
+	case <-k.wake:
+	case <-ctx.Done():
+	}
+}
+
+// ended notes that something in work has ended. The mutex is held.
+func (k *keeper) ended() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// visit rolls a counter up if that is due, and plans its next visit.
+func (k *keeper) visit(ctx context.Context, e *kept) {
+	v := k.rollUp(ctx, e.Counter)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	defer k.ended()
+	k.busy[e.class]--
+	e.visited = true
+	e.failure = v.err
+	k.observe(e, &v)
+	if e.walk != nil {
+		e.walk.pass(e)
+	}
+	switch {
+	case errors.Is(v.err, ErrUnkept): // waiting does not mend it: the next call tries again
+		k.tellUnkept(ctx, e.Counter, "", v.err)
+		e.class = unchanged
+		return
+	case v.err != nil:
+		k.fail(e)
+		return
+	}
+	e.failures = 0
+	e.class, e.due = v.class(e.class), v.next
+	if !k.o.Until.IsZero() {
+		k.push(e)
+	}
+}
+
+// fail plans the next visit of a counter whose last visit failed: soon, but later with each further
+// failure, so that in the end it is visited no more often than others. The mutex is held.
+func (k *keeper) fail(e *kept) {
+	e.failures++
+	if e.failures >= maxTries && e.class == changed {
+		e.class = unchanged
+	}
+	if k.o.Until.IsZero() && e.failures >= maxTries {
+		return
+	}
+	delay := min(firstPause<<min(e.failures-1, 30), e.Template.Every)
+	e.due = time.Now().Add(time.Duration((0.5 + k.Random()/2) * float64(delay)))
+	k.push(e)
+}
+
+// A visited is how a visit ended.
+type visited struct {
+	look
+	err  error
+	did  action
+	next time.Time // when the counter is due next, by the local clock
+	is   bool      // there was something to sum
+}
+
+// rollUp rolls a counter up if that is due.
+func (k *keeper) rollUp(ctx context.Context, c Counter) (v visited) {
 	looking, cancel := context.WithTimeout(ctx, k.Timeout)
 	defer cancel()
-	l, err := k.look(looking, c, "")
-	if err != nil {
-		return next, err
+	if v.look, v.err = k.look(looking, c, ""); v.err != nil {
+		return v
 	}
 	p := k.paceOf(c.Template)
-	if due := p.due(&l); due > 0 {
-		return l.received.Add(due), nil
+	if due := p.due(&v.look); due > 0 {
+		v.did, v.next = skip, v.received.Add(due)
+		return v
 	}
-	if l.missing() {
-		return l.received.Add(p.cadence), nil
+	v.next = v.received.Add(p.cadence)
+	if v.missing() {
+		v.did = skip
+		return v
 	}
-	if err := k.sum(looking, &l); err != nil {
-		return next, err
+	if v.err = k.sum(looking, &v.look); v.err != nil {
+		return v
 	}
-	did := &k.report.Unchanged
-	switch keep(&l) {
+
+	v.is = v.totals.NumShards() > 0
+	v.did = keep(&v.look)
+	switch v.did {
 	case repair:
-		did, err = &k.report.RolledUp, k.write(ctx, &l, p)
+		v.err = k.write(ctx, &v.look, p)
 	case remove:
-		did, err = &k.report.Removed, k.remove(looking, k.store, &l)
+		v.err = k.remove(looking, k.store, &v.look)
 	}
-	if err != nil {
-		return next, err
+	return v
+}
+
+// observe counts what a visit did, and how old it found the roll-up. The mutex is held.
+func (k *keeper) observe(e *kept, v *visited) {
+	if v.readTime.After(k.newest) {
+		k.newest, k.heard = v.readTime, v.received
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	*did++
-	if l.totals.Malformed > 0 {
-		k.malformed[c] = true
+	if v.is {
+		k.age(e, later(e.young, v.asOf), v.readTime)
 	}
-	return l.received.Add(p.cadence), nil
+	if v.err != nil {
+		return
+	}
+	switch v.did {
+	case repair:
+		k.report.RolledUp++
+	case remove:
+		k.report.Removed++
+	case leave:
+		k.report.Unchanged++
+	}
+	if v.totals.Malformed > 0 {
+		e.malformed = true
+	}
+	e.young = time.Time{}
+	switch {
+	case v.did == skip:
+		e.young = v.asOf
+	case v.is:
+		e.young = v.readTime
+	}
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// age notes how old a roll-up was. The mutex is held.
+func (k *keeper) age(e *kept, young, now time.Time) {
+	if young.IsZero() {
+		return
+	}
+	age := now.Sub(young)
+	if late := age.Seconds() / e.Template.Every.Seconds(); late > k.late {
+		k.late, k.report.GreatestAge, k.report.Oldest = late, age.Seconds(), e.RollUp
+	}
+}
+
+// lateAfter is how many times "every" a roll-up may be old before the log says so. One that is kept
+// in time may be staleAfter old, and a visit and a pause between two calls come on top.
+const lateAfter = 2 * staleAfter
+
+// sumUp completes the report.
+func (k *keeper) sumUp(ctx context.Context) {
+	now := time.Now()
+	end := now
+	if !k.o.Until.IsZero() && k.o.Until.Before(now) {
+		end = k.o.Until
+	}
+	for _, e := range k.known {
+		if e.visited {
+			k.report.Counters++
+		}
+		if e.malformed {
+			k.report.Malformed++
+		}
+		switch {
+		case errors.Is(e.failure, ErrUnkept):
+			k.report.Unkept++
+			k.report.UnkeptCounters = appendError(k.report.UnkeptCounters, fmt.Errorf("%s: %w", e.RollUp, e.failure))
+			continue
+		case e.failure != nil:
+			k.report.Failed++
+			k.report.Errors = appendError(k.report.Errors, fmt.Errorf("rollup: %s not kept: %w", e.RollUp, e.failure))
+			k.Logger.ErrorContext(ctx, "counter not kept", "counter", e.RollUp, "error", e.failure)
+		}
+		if e.due.After(end) {
+			continue
+		}
+		if !e.visited || !k.o.Until.IsZero() && e.failure == nil {
+			k.report.Left++
+		}
+		if !k.heard.IsZero() {
+			k.age(e, e.young, k.newest.Add(now.Sub(k.heard)))
+		}
+	}
+	slices.Sort(k.report.Errors)
+	slices.Sort(k.report.UnkeptCounters)
+	if k.late > lateAfter {
+		k.Logger.WarnContext(ctx, "kept late", "counter", k.report.Oldest, "age_seconds", k.report.GreatestAge, "left", k.report.Left)
+	}
+	if ctx.Err() != nil {
+		k.problems = append(k.problems, context.Cause(ctx))
+	}
+	if k.report.Failed > 0 {
+		k.problems = append(k.problems, fmt.Errorf("rollup: %d of %d counters failed", k.report.Failed, k.report.Counters))
+	}
 }

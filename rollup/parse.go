@@ -262,7 +262,7 @@ func fieldsOf(totals []Total) []string {
 	return fields
 }
 
-// shortestEvery is the least that "every" may say: a document sustains about one write a second.
+// shortestEvery is the least that "every" may say: Tally plans one write a second for a document.
 const shortestEvery = time.Second
 
 // setOptions takes the options over into the route.

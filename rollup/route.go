@@ -151,6 +151,21 @@ func (r *Route) Counter(path string) (Counter, bool) {
 	return Counter{Template: r.Template, RollUp: rollUp}, ok
 }
 
+// InOrder reports whether the roll-ups' paths have the captures in the order in which the source
+// documents' paths have them. Then both come in one order of counters.
+func (r *Route) InOrder() bool {
+	captures := func(p Path) Path {
+		var found Path
+		for _, s := range p {
+			if s.Capture && !slices.Contains(found, s) {
+				found = append(found, s)
+			}
+		}
+		return found
+	}
+	return slices.Equal(captures(r.template), captures(r.collection()))
+}
+
 // collection is the pattern of the source documents' collection.
 func (r *Route) collection() Path { return r.pattern[:len(r.pattern)-1] }
 

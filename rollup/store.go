@@ -103,38 +103,57 @@ type Snapshot interface {
 type AuditStore interface {
 	Store
 
-	// Counters returns up to limit counters that have shards by the route, whether or not the
-	// shards' parent documents exist, from a place on; "" is the first. The order is the store's
-	// own and does not change. Counters that come or go meanwhile may be missed. A page may hold
-	// fewer than limit, or none, although more follow.
-	Counters(ctx context.Context, route *Route, from string, limit int) (Page, error)
-
-	// RollUps returns likewise documents at paths that the template gives. They need not be
-	// roll-ups.
+	// RollUps returns up to limit documents at paths that the template gives, from a place on; "" is
+	// the first. They need not be roll-ups. The order is the store's own and does not change.
+	// Documents that come or go meanwhile may be missed. A page may hold fewer than limit, or none,
+	// although more follow. It is one query.
 	RollUps(ctx context.Context, template *Template, from string, limit int) (Page, error)
+
+	// All returns likewise all counters of the template: those whose roll-up has a tally, and those
+	// that have shards by one of its routes, whether or not the shards' parent documents exist. Each
+	// comes once, with what its roll-up document held. Finding the shards takes a query for each
+	// counter, several at once. A page may hold up to three times limit.
+	All(ctx context.Context, template *Template, from string, limit int) (Page, error)
+
+	// Sources opens a snapshot that is View's, but for the roll-up document, which it does not read:
+	// RollUp is the zero RollUp. ReadTime is known after Sum. It takes no call of its own.
+	Sources(ctx context.Context, c Counter) Snapshot
 
 	// Remove takes r, which c's roll-up document held, away: the totals, former ones too, and
 	// tally, and the document if it holds nothing else. The precondition is Write's. It returns
 	// ErrConflict when Firestore refuses.
 	Remove(ctx context.Context, c Counter, r RollUp) error
 
-	// LoadCursor returns what SaveCursor saved last; the zero Cursor when there is nothing.
-	LoadCursor(ctx context.Context) (Cursor, error)
+	// LoadCursor returns what SaveCursor saved last for this kind of work; the zero Cursor when
+	// there is nothing.
+	LoadCursor(ctx context.Context, of Work) (Cursor, error)
 
 	// SaveCursor saves c on the precondition that what was saved last is still what c.UpdateTime
 	// says. It returns the new update time, or ErrConflict when Firestore refuses.
-	SaveCursor(ctx context.Context, c Cursor) (time.Time, error)
+	SaveCursor(ctx context.Context, of Work, c Cursor) (time.Time, error)
 }
+
+// Work is what a Cursor is the place of. A store keeps one Cursor for each.
+type Work string
+
+// The kinds of work, by the ids of the documents in which their cursors are.
+const (
+	Auditing Work = "cursor"
+	Keeping  Work = "keep"
+)
 
 // A Page is a part of a walk.
 type Page struct {
 	Found []Found
 	Next  string // the place where the walk goes on; "" when it is at its end
+
+	// ReadTime is when the roll-ups were read, as Firestore gives it. Zero if none was.
+	ReadTime time.Time
 }
 
 // A Found is a counter that a walk found.
 type Found struct {
 	Counter
-	RollUp RollUp // of RollUps only
+	RollUp RollUp
 	Next   string // the place behind it; "" when it is the last
 }

@@ -77,6 +77,10 @@ func (s traced) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 	return tracedSnapshot{v, s.w}, err
 }
 
+func (s traced) Sources(ctx context.Context, c rollup.Counter) rollup.Snapshot {
+	return tracedSnapshot{s.Store.Sources(ctx, c), s.w}
+}
+
 func (s traced) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
 	n := s.w.writes.Add(1)
 	write := func() error { return s.Store.Write(ctx, c, r) }
@@ -102,6 +106,13 @@ func (w *world) called(looks, sums, writes int32) {
 	if l, s, wr := w.looks.Swap(0), w.sums.Swap(0), w.writes.Swap(0); l != looks || s != sums || wr != writes {
 		w.t.Errorf("got %d looks, %d sums, %d writes; want %d, %d, %d", l, s, wr, looks, sums, writes)
 	}
+}
+
+// reads returns a function that counts the reads of looks and sums from now on.
+func (w *world) reads() func() int64 {
+	read := func() int64 { return int64(w.looks.Load() + w.sums.Load()) }
+	before := read()
+	return func() int64 { return read() - before }
 }
 
 var likes = mustCounter(rollup.DefaultRoute, "counters/likes/shards")

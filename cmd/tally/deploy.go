@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -47,6 +48,7 @@ func (at endpoints) signIn(ctx context.Context) ([]option.ClientOption, error) {
 
 // A deployment is what deploy and undeploy have in common.
 type deployment struct {
+	settings        settingsFile
 	project, source string
 	dryRun, yes     bool
 
@@ -59,6 +61,7 @@ type deployment struct {
 
 func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) error) *cobra.Command {
 	f := c.Flags()
+	d.settings.define(f)
 	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
 	f.StringVar(&d.source, "source", "", "clone of Tally (default: this folder if it is one, else where tally was built)")
 	f.BoolVar(&d.dryRun, "dry-run", false, "print the commands, and change nothing")
@@ -66,7 +69,7 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 		var err error
-		if d.folder, d.project, err = realProject(d.project); err != nil {
+		if d.folder, d.project, err = realProject(d.settings, d.project, d.logs); err != nil {
 			return err
 		}
 		d.source = cmp.Or(d.source, cloneDir())
@@ -114,6 +117,9 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, nothing string) e
 	return d.tools.Run(ctx, plan)
 }
 
+// locationID is what the id of a location looks like.
+var locationID = regexp.MustCompile(`^[a-z]+[a-z0-9-]*$`)
+
 func deployCommand() *cobra.Command {
 	var d deployment
 	var location string
@@ -128,6 +134,9 @@ func deployCommand() *cobra.Command {
 	return d.command(c, func(ctx context.Context) error {
 		if isNew && !d.dryRun && !terraform {
 			return errors.New("--new is for --dry-run and --terraform; tally deploy sees by itself what is new")
+		}
+		if !locationID.MatchString(location) {
+			return fmt.Errorf("--location %q: want one such as nam5 or europe-west1; gcloud firestore locations list lists them", location)
 		}
 		source, err := deploy.SourceHash(d.source)
 		if err != nil {

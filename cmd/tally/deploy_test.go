@@ -254,10 +254,6 @@ func TestDeployNew(t *testing.T) {
 	file := abs(t, "testdata/deploy/new.sh")
 	clone := leastClone(t)
 	var out strings.Builder
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Setenv("PATH", "")
 	if status := run(t.Context(), []string{"deploy", "--dry-run", "--new", "--project", "my-project"}, &out, &out); status != 0 {
 		t.Fatalf("exit status %d: %s", status, &out)
@@ -273,7 +269,7 @@ func TestDeployNew(t *testing.T) {
 	if d := cmp.Diff(string(want), printed); d != "" {
 		t.Errorf("new.sh (-want +got):\n%s", d)
 	}
-	if out, err := exec.Command(sh, "-n", file).CombinedOutput(); err != nil {
+	if out, err := exec.Command("/bin/sh", "-n", file).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -18,12 +19,14 @@ var (
 )
 
 func doctorCommand() *cobra.Command {
+	var settings settingsFile
 	var project string
 	var skip []string
 	var asJSON, explain bool
 	var timeout time.Duration
 	c := newCommand("doctor")
 	f := c.Flags()
+	settings.define(f)
 	f.StringVar(&project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
 	f.StringSliceVar(&skip, "skip", nil, "names of checks to leave out")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -38,7 +41,7 @@ func doctorCommand() *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()
-		findings, project, err := examine(ctx, project, skip)
+		findings, project, err := examine(ctx, settings, project, skip, c.ErrOrStderr())
 		if err != nil {
 			return fmt.Errorf("%w: %w", errUnchecked, err)
 		}
@@ -60,24 +63,37 @@ func doctorCommand() *cobra.Command {
 	return c
 }
 
-// examine reads the project that the flag names, and makes the checks that are not to be skipped.
-func examine(ctx context.Context, flag string, skip []string) (findings []doctor.Finding, project string, err error) {
-	folder, project, err := realProject(flag)
-	if err != nil {
-		return nil, "", err
-	}
+// examine makes the checks that are not to be skipped: of the app's folder, and of the project that
+// the flag names, as far as that can be read. The error is about the command's own flags.
+func examine(ctx context.Context, settings settingsFile, flag string, skip []string, logs io.Writer) (findings []doctor.Finding, project string, err error) {
 	for _, name := range skip {
 		if !slices.ContainsFunc(doctor.Checks, func(c doctor.Check) bool { return c.Name == name }) {
 			return nil, "", fmt.Errorf("--skip %s: there is no such check; tally doctor --explain tells of all", name)
 		}
 	}
+
+	folder, err := settings.here(logs)
+	if err != nil {
+		d := doctor.Local(nil, err, errors.New("its settings are not known before tally.yaml is mended"))
+		return d.Examine(ctx, skip), "", nil
+	}
+
+	project, _, err = projectOf(flag, folder)
+	if err == nil && project == "" {
+		err = errNoProject
+	}
+	if err != nil {
+		return doctor.Local(folder, nil, err).Examine(ctx, skip), "", nil
+	}
+
 	o, err := endpointsOf(ctx).signIn(ctx)
 	if err != nil {
-		return nil, "", err
+		err = fmt.Errorf("there are no credentials: %w", err)
+		return doctor.Local(folder, nil, err).Examine(ctx, skip), project, nil
 	}
 	d, err := doctor.Read(ctx, project, folder, o...)
 	if err != nil {
-		return nil, "", err
+		d = doctor.Local(folder, nil, err)
 	}
 	return d.Examine(ctx, skip), project, nil
 }

@@ -4,6 +4,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,5 +23,50 @@ func TestDoctorExplains(t *testing.T) {
 		if !strings.Contains(out.String(), "\n"+c.Name+": ") && !strings.HasPrefix(out.String(), c.Name+": ") {
 			t.Errorf("no line explains %s:\n%s", c.Name, &out)
 		}
+	}
+}
+
+// Without credentials or a project doctor checks what is local, and says what it did not look at.
+func TestDoctorWithoutProject(t *testing.T) {
+	const unlooked = "- payment, configuration, databases, apis, access, functions, triggers, deliveries, schedule, fields, alerts, surplus, last-tick, " +
+		"drift, late, billing, rules-increments, rules-rollups, rules-readable, rules-shards, rules-own not checked: the project was not read"
+	const signedOut = "#!/bin/sh\necho 'ERROR: (gcloud.auth.print-access-token) You do not currently have an active account selected.' >&2\nexit 1\n"
+	for _, test := range []struct {
+		name, yaml, project string
+		status              int
+		says                []string
+	}{
+		{"no credentials", "routes: |\n  counters/{counter}/shards/{shard} -> rollups/{counter} : count\n", "my-project", 2, []string{
+			"✓ tally-yaml ", "? project ", "the project: there are no credentials: ", "You do not currently have an active account selected", "gcloud auth login", unlooked, "4 well, 0 wrong, 22 could not be checked"}},
+		{"no project", "", "", 2, []string{"there is no tally.yaml here or above", "name the project by --project or GOOGLE_CLOUD_PROJECT", unlooked}},
+		{"a project that is none", "", "My Project", 2, []string{"? project ", "My Project", unlooked}},
+		{"a tally.yaml that is wrong", "routes: counters\n", "my-project", 1, []string{"✗ tally-yaml ", `TALLY_ROUTES="counters"`, "- rules-file, indexes-file not checked: tally.yaml cannot be used", unlooked}},
+		{"a tally.yaml that cannot be read", "rutes: counters\n", "my-project", 1, []string{"✗ tally-yaml ", `unknown field "rutes"`, "its settings are not known before tally.yaml is mended", unlooked}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bin := t.TempDir()
+			if err := os.WriteFile(filepath.Join(bin, "gcloud"), []byte(signedOut), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+			t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "")
+			t.Setenv("FIRESTORE_EMULATOR_HOST", "")
+			t.Setenv("GOOGLE_CLOUD_PROJECT", test.project)
+			t.Chdir(t.TempDir())
+			if test.yaml != "" {
+				write(t, "tally.yaml", []byte(test.yaml))
+			}
+
+			var out, logs bytes.Buffer
+			if status := run(t.Context(), []string{"doctor"}, &out, &logs); status != test.status {
+				t.Errorf("status %d, want %d: %s", status, test.status, &logs)
+			}
+			said := strings.Join(strings.Fields(out.String()), " ")
+			for _, want := range test.says {
+				if !strings.Contains(said, want) {
+					t.Errorf("it does not say %q:\n%s", want, &out)
+				}
+			}
+		})
 	}
 }

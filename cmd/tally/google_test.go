@@ -49,8 +49,10 @@ func newCloud(t *testing.T) cloud {
 
 // shippedRules are those that Tally ships, in short.
 func shippedRules(_ string, of googletest.RulesCase) *googletest.RulesResult {
-	path := of.Request.Path
-	return &googletest.RulesResult{Allow: of.Request.Method == "get" && !strings.Contains(path, "/increment_tokens/") && !strings.Contains(path, "/rollup_audit/")}
+	path, method := of.Request.Path, of.Request.Method
+	read := method == "get" && !strings.Contains(path, "/increment_tokens/") && !strings.Contains(path, "/rollup_audit/")
+	increment := (method == "create" || method == "update") && of.Request.Auth != nil && (strings.Contains(path, "/shards/") || strings.Contains(path, "/hot/"))
+	return &googletest.RulesResult{Allow: read || increment}
 }
 
 // settings goes to an app's folder with that tally.yaml.

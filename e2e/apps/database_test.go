@@ -52,6 +52,7 @@ func serve() {
 	registerMigrated()
 	registerOthers()
 	registerEvery()
+	registerJunk()
 	registerFull()
 	port := make(chan int)
 	go func() { log.Fatal(framework.Serve(0, func(p int) { port <- p })) }()

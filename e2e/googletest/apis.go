@@ -250,12 +250,13 @@ func (c *call) refusalOfTrigger(t *eventarcpb.Trigger) error {
 func (g *Google) completeTrigger(name string, t *eventarcpb.Trigger) {
 	if before, ok := g.resources[name].(*eventarcpb.Trigger); ok {
 		t.Transport = before.Transport
+		g.redirect(before, t)
 		return
 	}
 	parts := strings.Split(name, "/")
 	s := fmt.Sprintf("projects/%s/subscriptions/eventarc-%s-%s-sub-%d", g.project, parts[3], parts[5], g.next())
 	t.Transport = &eventarcpb.Transport{Intermediary: &eventarcpb.Transport_Pubsub{Pubsub: &eventarcpb.Pubsub{Subscription: s}}}
-	g.put(s, &pubsubpb.Subscription{AckDeadlineSeconds: 10})
+	g.put(s, &pubsubpb.Subscription{AckDeadlineSeconds: 10, PushConfig: &pubsubpb.PushConfig{PushEndpoint: g.endpoint(t)}})
 }
 
 // Firestore:

@@ -59,6 +59,9 @@ type Google struct {
 	// Series are the time series that ListTimeSeries finds.
 	Series []*monitoringpb.TimeSeries
 
+	// NoBilling says that the project has no billing account that is open.
+	NoBilling bool
+
 	// Unreachable are the locations that Lists of all locations say they did not reach.
 	Unreachable []string
 

@@ -23,13 +23,15 @@ type RulesCase struct {
 		Auth         *struct{ UID string }
 		Resource     *struct{ Data map[string]any }
 	}
-	Resource *struct{ Data map[string]any }
+	Resource      *struct{ Data map[string]any }
+	FunctionMocks []struct{ Function string }
 }
 
 // A RulesResult is what the rules say of a case.
 type RulesResult struct {
 	Allow bool
-	Asks  bool // for other documents
+	Asks  bool   // for other documents
+	Gets  string // the document that the rules get; they refuse if the case does not mock it
 }
 
 // restOnly returns a mux of the methods that Go has no protobuf messages for.
@@ -40,6 +42,7 @@ func (g *Google) restOnly() *http.ServeMux {
 		answer func(*http.Request) (any, error)
 	}{
 		"GET cloudbuild.googleapis.com/v1/projects/{project}/locations/{location}/defaultServiceAccount": {"GetDefaultServiceAccount", g.buildAccount},
+		"GET cloudbilling.googleapis.com/v1/projects/{project}/billingInfo":                              {"GetProjectBillingInfo", g.billingInfo},
 		"GET cloudresourcemanager.googleapis.com/v1/projects/{project}":                                  {"GetProject", g.projectV1},
 		"GET firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}":                   {"GetRelease", g.release},
 		"POST firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}":                     {"TestRuleset", g.testRules},
@@ -109,11 +112,15 @@ func (g *Google) testRules(r *http.Request) (any, error) {
 	for _, c := range request.TestSuite.TestCases {
 		says := g.Rules(release, c)
 		result := &firebaserules.TestResult{State: "FAILURE"}
-		if says.Allow == (c.Expectation == "ALLOW") {
+		allowed := says.Allow && (says.Gets == "" || len(c.FunctionMocks) > 0)
+		if allowed == (c.Expectation == "ALLOW") {
 			result.State = "SUCCESS"
 		}
 		if says.Asks {
 			result.FunctionCalls = []*firebaserules.FunctionCall{{Function: "get"}}
+		}
+		if says.Gets != "" { // which are told whether they are mocked or not
+			result.FunctionCalls = append(result.FunctionCalls, &firebaserules.FunctionCall{Function: "get", Args: []any{says.Gets}})
 		}
 		response.TestResults = append(response.TestResults, result)
 	}

@@ -169,8 +169,8 @@ func (c *call) page(all []proto.Message) (proto.Message, error) {
 	return response.Interface(), nil
 }
 
-// term is one of a filter, such as state:ENABLED and labels.a = "b".
-var term = regexp.MustCompile(`^([\w.]+)\s*[=:]\s*"?([^"]*)"?$`)
+// term is one of a filter, such as state:ENABLED, labels.a = "b" and labels.a = starts_with("b").
+var term = regexp.MustCompile(`^([\w.]+)\s*[=:]\s*(starts_with\()?"?([^"]*)"?\)?$`)
 
 // filtered returns those that a filter lets through: https://google.aip.dev/160, as far as it goes
 // here.
@@ -183,7 +183,10 @@ func filtered(all []proto.Message, filter string) ([]proto.Message, error) {
 		if parts == nil {
 			return nil, status.Errorf(codes.InvalidArgument, "Invalid filter: %q", t)
 		}
-		all = slices.DeleteFunc(all, func(m proto.Message) bool { return lookUp(asJSON(m), parts[1]) != parts[2] })
+		all = slices.DeleteFunc(all, func(m proto.Message) bool {
+			value := lookUp(asJSON(m), parts[1])
+			return value != parts[3] && (parts[2] == "" || !strings.HasPrefix(value, parts[3]))
+		})
 	}
 	return all, nil
 }
@@ -308,14 +311,18 @@ func setText(m protoreflect.Message, name, value string) {
 	}
 }
 
-// put keeps a resource, with what each API adds: a name, a time and an etag, and what complete
+// put keeps a resource, with what each API adds: a name, times and an etag, and what complete
 // adds.
 func (g *Google) put(name string, m proto.Message) {
 	r := m.ProtoReflect()
 	setText(r, "name", name)
 	setText(r, "etag", strconv.Itoa(g.next()))
+	now := protoreflect.ValueOfMessage(timestamppb.Now().ProtoReflect())
+	if f := field(r, "create_time"); f != nil && !r.Has(f) && f.Message() != nil {
+		r.Set(f, now)
+	}
 	if f := field(r, "update_time"); f != nil {
-		r.Set(f, protoreflect.ValueOfMessage(timestamppb.Now().ProtoReflect()))
+		r.Set(f, now)
 	}
 	g.complete(name, m)
 	g.resources[name] = m

@@ -43,6 +43,7 @@ func TestConfigured(t *testing.T) {
 		"TALLY_LOG_LEVEL":            "debug",
 		"TALLY_DATABASES":            " (default), europe-1",
 		"TALLY_AUDIT_READS_PER_TICK": "7",
+		"TALLY_KEEP_READS_PER_TICK":  "8",
 		"GOOGLE_CLOUD_PROJECT":       "p",
 		"CLOUD_RUN_TIMEOUT_SECONDS":  "60",
 	})
@@ -50,7 +51,7 @@ func TestConfigured(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(c.Routes) != 2 || c.Cadence != 15*time.Second || c.HoldLimit != 50*time.Second || c.LogLevel != slog.LevelDebug ||
-		strings.Join(c.Databases, " ") != "(default) europe-1" || c.Project != "p" || c.AuditReads != 7 || c.Burst != 3 || c.SchedulePeriod != time.Minute {
+		strings.Join(c.Databases, " ") != "(default) europe-1" || c.Project != "p" || c.AuditReads != 7 || c.KeepReads != 8 || c.Burst != 3 || c.SchedulePeriod != time.Minute {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -61,7 +62,7 @@ func TestConfigProblems(t *testing.T) {
 		want        []string // parts of the message
 	}{
 		{map[string]string{"TALLY_ROUTES": "a -> b : n", "TALLY_CADENCE": "soon", "TALLY_HOLD_LIMIT": "8", "TALLY_LOG_LEVEL": "loud", "CLOUD_RUN_TIMEOUT_SECONDS": "x"},
-			[]string{"TALLY_ROUTES: \"a\" names a collection", "\n  a -> b : n\n  ^", `TALLY_CADENCE="soon"`, `TALLY_HOLD_LIMIT="8"`, `TALLY_LOG_LEVEL="loud"`, `CLOUD_RUN_TIMEOUT_SECONDS="x"`}},
+			[]string{"TALLY_ROUTES: \"a\" names a collection", "\n  a -> b : n\n", "\n  ^\n", `TALLY_CADENCE="soon"`, `TALLY_HOLD_LIMIT="8"`, `TALLY_LOG_LEVEL="loud"`, `CLOUD_RUN_TIMEOUT_SECONDS="x"`}},
 		{map[string]string{"TALLY_LOG_LEVEL": "loud", "TALLY_CADENCE": "-1s", "TALLY_HOLD_LIMIT": "9s", "CLOUD_RUN_TIMEOUT_SECONDS": "9", "TALLY_DATABASES": "x"},
 			[]string{"TALLY_LOG_LEVEL=", "TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=9s: want less", `"x" is no database id`}},
 		{map[string]string{"TALLY_DATABASES": "(default),, Orders,(default),a--b-,0abc," + strings.Repeat("d", 64) + ",f81d4fae-7dec-11d0-a765-00a0c91e6bf6"},
@@ -72,6 +73,7 @@ func TestConfigProblems(t *testing.T) {
 		{map[string]string{"GOOGLE_CLOUD_PROJECT": ""}, []string{"GOOGLE_CLOUD_PROJECT is not set"}},
 		{map[string]string{"TALLY_CADENCE": "-1s", "TALLY_HOLD_LIMIT": "5s"}, []string{"TALLY_CADENCE=-1s: want more than 0", "TALLY_HOLD_LIMIT=5s: want more than 5s"}},
 		{map[string]string{"TALLY_AUDIT_READS_PER_TICK": "0"}, []string{"TALLY_AUDIT_READS_PER_TICK=0: want more than 0"}},
+		{map[string]string{"TALLY_KEEP_READS_PER_TICK": "-1"}, []string{"TALLY_KEEP_READS_PER_TICK=-1: want more than 0"}},
 		{map[string]string{"TALLY_AUDIT_READS_PER_TICK": "many"}, []string{`TALLY_AUDIT_READS_PER_TICK="many"`}},
 		{map[string]string{"TALLY_TELEMETRY": "on", "OTEL_METRIC_EXPORT_INTERVAL": "0"}, []string{`TALLY_TELEMETRY="on": want off, gcp or otlp`, "OTEL_METRIC_EXPORT_INTERVAL=0: want more than 0"}},
 		{map[string]string{"CLOUD_RUN_TIMEOUT_SECONDS": "8"}, []string{"TALLY_HOLD_LIMIT=8s: want less than the function's timeout, 8s"}},

@@ -65,8 +65,7 @@ func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
 		for _, id := range s.config.Databases {
 			keeping.Go(func() {
 				t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
-					o := t.options(d)
-					report, err := rollup.Keep(ctx, d.store, scheduled, o.Concurrency, t.end, o.Options)
+					report, err := rollup.Keep(ctx, d.store, scheduled, t.keepOptions(ctx, d))
 					r.Every = &report
 					return err
 				})
@@ -79,11 +78,18 @@ func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
 		t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error { return t.audit(ctx, d, r, until) })
 	}
 	keeping.Wait()
+	age := -1.0
 	for _, r := range t.report.Databases {
 		r.price()
 		if !dryRun {
 			s.telemetry.Audited(ctx, r.Report)
 		}
+		if r.Every != nil {
+			age = max(age, r.Every.GreatestAge)
+		}
+	}
+	if age >= 0 {
+		s.telemetry.Kept(ctx, age)
 	}
 	t.report.Seconds = time.Since(began).Seconds()
 	s.logger.InfoContext(ctx, "audited", "report", t.report)
@@ -121,6 +127,13 @@ func (t *tick) options(d *database) rollup.AuditOptions {
 	o.Wrote = t.telemetry.Wrote
 	o.Calling = t.telemetry.Calling(false, firestorestore.Class) // a tick makes too many calls for spans
 	return o
+}
+
+func (t *tick) keepOptions(ctx context.Context, d *database) rollup.KeepOptions {
+	meter := billing.FromContext(ctx)
+	o := t.options(d)
+	return rollup.KeepOptions{Options: o.Options, Concurrency: o.Concurrency, Until: t.end,
+		MaxReads: t.config.KeepReads, Reads: func() int64 { return meter.Counts().Reads }}
 }
 
 func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until time.Time) (err error) {

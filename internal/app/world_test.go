@@ -148,11 +148,11 @@ func (s *store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 	return s.Store.Remove(ctx, c, r)
 }
 
-func (s *store) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
+func (s *store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
 	s.mu.Lock()
 	s.saved++
 	s.mu.Unlock()
-	return s.Store.SaveCursor(ctx, c)
+	return s.Store.SaveCursor(ctx, of, c)
 }
 
 func (s *store) RollUps(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
@@ -160,6 +160,13 @@ func (s *store) RollUps(ctx context.Context, template *rollup.Template, from str
 		return rollup.Page{}, s.lister
 	}
 	return s.Store.RollUps(ctx, template, from, limit)
+}
+
+func (s *store) All(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
+	if s.lister != nil {
+		return rollup.Page{}, s.lister
+	}
+	return s.Store.All(ctx, template, from, limit)
 }
 
 // hang is a call that is never answered.

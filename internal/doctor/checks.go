@@ -14,32 +14,42 @@ import (
 
 // Names of checks that several places use.
 const (
-	rulesRollUps  = "rules-rollups"
-	rulesReadable = "rules-readable"
-	rulesShards   = "rules-shards"
-	rulesOwn      = "rules-own"
+	development     = "emulator"
+	rulesRollUps    = "rules-rollups"
+	rulesReadable   = "rules-readable"
+	rulesIncrements = "rules-increments"
+	rulesShards     = "rules-shards"
+	rulesOwn        = "rules-own"
 )
 
-// examinations are the checks, by name.
-var examinations = map[string]func(*examination, context.Context){
-	"configuration": (*examination).configuration,
-	"databases":     (*examination).databases,
-	"apis":          settings(deploy.API),
-	"access":        settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Service),
-	"functions":     settings(deploy.Function),
-	"triggers":      settings(deploy.Trigger, deploy.Subscription),
-	"schedule":      settings(deploy.Job),
-	"fields":        settings(deploy.Field, deploy.TTL),
-	"alerts":        settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel),
-	"surplus":       (*examination).nothingElse,
-	"last-tick":     (*examination).lastTick,
-	"drift":         (*examination).drift,
-	"late":          (*examination).late,
-	"billing":       (*examination).billing,
-	rulesRollUps:    (*examination).tryRules,
-	rulesReadable:   (*examination).tryRules,
-	rulesShards:     (*examination).tryRules,
-	rulesOwn:        (*examination).tryRules,
+// ways are those of the checks, by name.
+var ways = map[string]way{
+	"tally-yaml":    {(*examination).tallyYAML, theFolder},
+	"rules-file":    {(*examination).rulesFile, theFolder},
+	"indexes-file":  {(*examination).indexesFile, theFolder},
+	development:     {(*examination).emulator, theFolder},
+	"project":       {(*examination).project, theFolder},
+	"payment":       {(*examination).payment, theProject},
+	"configuration": {(*examination).configuration, theProject},
+	"databases":     {(*examination).databases, theVariables},
+	"apis":          {settings(deploy.API), theDescription},
+	"access":        {settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Service), theDescription},
+	"functions":     {settings(deploy.Function), theDescription},
+	"triggers":      {settings(deploy.Trigger, deploy.Subscription), theDescription},
+	"deliveries":    {(*examination).deliveries, theDescription},
+	"schedule":      {settings(deploy.Job), theDescription},
+	"fields":        {settings(deploy.Field, deploy.TTL), theDescription},
+	"alerts":        {settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel), theDescription},
+	"surplus":       {(*examination).nothingElse, theDescription},
+	"last-tick":     {(*examination).lastTick, theDescription},
+	"drift":         {(*examination).drift, theDescription},
+	"late":          {(*examination).late, theDescription},
+	"billing":       {(*examination).billing, theDescription},
+	rulesIncrements: {(*examination).tryRules, theDescription},
+	rulesRollUps:    {(*examination).tryRules, theDescription},
+	rulesReadable:   {(*examination).tryRules, theDescription},
+	rulesShards:     {(*examination).tryRules, theDescription},
+	rulesOwn:        {(*examination).tryRules, theDescription},
 }
 
 //go:embed checks.md
@@ -54,7 +64,7 @@ func explained(page string) (checks []Check) {
 		what, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch what {
 		case "##":
-			c = Check{Name: text, examine: examinations[text]}
+			c = Check{Name: text, way: ways[text]}
 		case "Claim:":
 			c.Claim = text
 		case "Why:":
@@ -147,9 +157,7 @@ func (e *examination) lastTick(context.Context) {
 	case last.IsZero():
 		e.wrong(command("run"), "the job has not called yet")
 	case j.Get("status.code") != "" && j.Get("status.code") != "0":
-		log := deploy.Command{Args: []string{"gcloud", "functions", "logs", "read", deploy.OnScheduleName, "--gen2", "--region=" + e.Have.Region(),
-			"--min-log-level=error", "--limit=20", "--project=" + e.Have.Project}}
-		e.wrong([]deploy.Command{log}, "the last call, %v ago, failed: %s", age, strings.TrimSpace(j.Get("status.code")+" "+j.Get("status.message")))
+		e.wrong([]deploy.Command{e.logs(deploy.OnScheduleName, "error")}, "the last call, %v ago, failed: %s", age, strings.TrimSpace(j.Get("status.code")+" "+j.Get("status.message")))
 	case age > deploy.LongestSilence:
 		e.wrong(command("run"), "the last call was %v ago", age)
 	}

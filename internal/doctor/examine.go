@@ -10,6 +10,7 @@ import (
 
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/appfolder"
 )
 
 // A Verdict is the outcome of a check.
@@ -32,14 +33,31 @@ type Check struct {
 	// command does it. The verbs of a group of gcloud's stand in parentheses after it.
 	Mends string `json:"-"`
 
-	examine func(*examination, context.Context)
+	way
 }
+
+// A way is how a check is made, and what it needs.
+type way struct {
+	examine func(*examination, context.Context)
+	needs   need
+}
+
+// A need is what a check looks at. Each includes those before it.
+type need int
+
+const (
+	theFolder      need = iota // what is on this machine
+	theProject                 // what can be read of the project
+	theVariables               // valid variables of a function
+	theDescription             // all that tally deploy would deploy
+)
 
 // A Finding is the result of a check.
 type Finding struct {
 	*Check
 	Verdict  Verdict   `json:"verdict"`
 	Problems []Problem `json:"problems,omitempty"` // those that are Wrong first
+	Notes    []string  `json:"notes,omitempty"`    // what is not wrong, and may not be meant
 	Why      string    `json:"why,omitempty"`      // of Idle
 }
 
@@ -50,10 +68,15 @@ type Problem struct {
 	Remedy  []deploy.Command `json:"remedy,omitempty"` // none: there is none that is known
 }
 
-// A Deployment is what is deployed in a project. Checks read for themselves what only they need.
+// A Deployment is what is deployed in a project, and what the app's folder says of it. Checks read
+// for themselves what only they need.
 type Deployment struct {
-	AsOf time.Time // when it was read
-	Have *deploy.State
+	AsOf time.Time     // when it was read
+	Have *deploy.State // nil: the project was not read
+
+	folder *appfolder.Folder
+	unfit  error // why the folder cannot be used
+	unread error // why the project was not read
 
 	config     app.Config // that all is judged by: of the function that was deployed last, else of another
 	invalid    error      // why no function's variables can be used; nil: they can
@@ -64,14 +87,16 @@ type Deployment struct {
 }
 
 // Examine makes all Checks at once, but for those whose names are skipped. What cannot be read
-// until ctx is done is Unknown.
+// until ctx is done is Unknown. What only tally dev needs is left out where there is a project.
 func (d *Deployment) Examine(ctx context.Context, skip []string) []Finding {
 	var findings []Finding
 	for i := range Checks {
-		if !slices.Contains(skip, Checks[i].Name) {
+		name := Checks[i].Name
+		if !slices.Contains(skip, name) && (name != development || d.Have == nil) {
 			findings = append(findings, Finding{Check: &Checks[i], Verdict: Well})
 		}
 	}
+
 	var all sync.WaitGroup
 	for i := range findings {
 		all.Go(func() { (&examination{d, &findings[i]}).run(ctx) })
@@ -90,13 +115,16 @@ type examination struct {
 func (e *examination) run(ctx context.Context) {
 	f := e.finding
 	switch {
-	case e.described != nil || f.Name == "configuration" || f.Name == "databases" && e.invalid == nil:
-		f.examine(e, ctx)
-	case e.invalid != nil:
+	case f.needs >= theProject && e.Have == nil:
+		e.idle("the project was not read")
+	case f.needs >= theVariables && e.invalid != nil:
 		e.idle("there is no function whose variables can be used")
-	default:
+	case f.needs >= theDescription && e.described == nil:
 		e.idle("there is no database")
+	default:
+		f.examine(e, ctx)
 	}
+
 	slices.SortStableFunc(f.Problems, func(a, b Problem) int { return strings.Compare(string(b.Verdict), string(a.Verdict)) })
 	if len(f.Problems) > 0 {
 		f.Verdict = f.Problems[0].Verdict
@@ -128,10 +156,21 @@ func (e *examination) read(kinds ...*deploy.Kind) bool {
 	return all
 }
 
+// note notes what is not wrong, and may not be meant.
+func (e *examination) note(format string, args ...any) {
+	e.finding.Notes = append(e.finding.Notes, fmt.Sprintf(format, args...))
+}
+
 // idle notes that there is nothing to check.
 func (e *examination) idle(why string) { e.finding.Verdict, e.finding.Why = Idle, why }
 
 // deploy returns tally's own command, which a clone of Tally is needed for.
 func (e *examination) deploy(flags ...string) deploy.Command {
 	return deploy.Command{Args: append([]string{"tally", "deploy", "--project=" + e.Have.Project}, flags...)}
+}
+
+// logs returns the command that shows what a function has logged, from a severity on.
+func (e *examination) logs(function, severity string) deploy.Command {
+	return deploy.Command{Args: []string{"gcloud", "functions", "logs", "read", function, "--gen2", "--region=" + e.Have.Region(),
+		"--min-log-level=" + severity, "--limit=20", "--project=" + e.Have.Project}}
 }

@@ -6,10 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -30,7 +27,7 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, o ...option.
 	if u := have.Unread[deploy.Function]; u != nil {
 		return nil, u
 	}
-	d := &Deployment{AsOf: time.Now(), Have: have}
+	d := &Deployment{AsOf: time.Now(), Have: have, folder: f}
 	if d.describe(f); d.described != nil {
 		have.ReadFor(ctx, d.described)
 		d.mend = d.described.Mend(have)
@@ -38,6 +35,12 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, o ...option.
 		d.surplus = slices.Concat(lost.Steps, others.Steps)
 	}
 	return d, nil
+}
+
+// Local returns what can be examined without the project: the app's folder, which is nil if
+// something in it could not be read, for the reason unfit. unread is why the project was not read.
+func Local(f *appfolder.Folder, unfit, unread error) *Deployment {
+	return &Deployment{AsOf: time.Now(), folder: f, unfit: unfit, unread: unread}
 }
 
 // describe describes the deployment as tally deploy would have it, by tally.yaml or by the
@@ -60,52 +63,16 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 		AlertEmail: f.Settings.AlertEmail}, d.Have, "")
 }
 
-// What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z).
-const (
-	drifted   = "logging.googleapis.com/user/tally_drift"
-	late      = "logging.googleapis.com/user/tally_events_late"
-	requests  = "run.googleapis.com/request_count"
-	billable  = "run.googleapis.com/container/billable_instance_time"
-	instances = "run.googleapis.com/container/instance_count"
-)
-
-const day = 24 * time.Hour
-
-// measure returns the sum of a metric's series over the last day, of Cloud Run's those of
-// RollUpOnWrite. It notes that they could not be read.
-func (e *examination) measure(ctx context.Context, metric string) (sum float64) {
-	filter := fmt.Sprintf("metric.type = %q", metric)
-	if strings.HasPrefix(metric, "run.") {
-		filter += fmt.Sprintf(" AND resource.labels.service_name = %q", deploy.OnWriteName)
-	}
-	aligner := "ALIGN_SUM"
-	if metric == instances {
-		aligner = "ALIGN_MEAN"
-	}
-	query := url.Values{
-		"filter":                       {filter},
-		"interval.startTime":           {e.AsOf.Add(-day).Format(time.RFC3339Nano)},
-		"interval.endTime":             {e.AsOf.Format(time.RFC3339Nano)},
-		"aggregation.alignmentPeriod":  {fmt.Sprintf("%.0fs", day.Seconds())},
-		"aggregation.perSeriesAligner": {aligner},
-	}
-	all, err := e.Have.List(ctx, deploy.MonitoringAPI, "v3/projects/"+e.Have.Project+"/timeSeries?"+query.Encode())
-	if err != nil && !deploy.NotFound(err) { // or there is no such metric yet
-		e.unknown(deploy.ReadError(deploy.MonitoringAPI, e.Have.Project, "the metric "+metric, err))
-		return 0
-	}
-	for _, series := range all { // each has one point, for the day
-		const value = "points.0.value."
-		number, _ := strconv.ParseFloat(cmp.Or(series.Get(value+"doubleValue"), series.Get(value+"int64Value")), 64)
-		sum += number
-	}
-	return sum
-}
-
 // A trialResult is what the Firebase Rules API says of a case.
 type trialResult struct {
 	State         string
-	FunctionCalls []any // for other documents
+	FunctionCalls []trialCall // for other documents
+}
+
+// A trialCall is a call that rules made for another document.
+type trialCall struct {
+	Function string
+	Args     []any
 }
 
 // try tries the rules of a database on the cases, and returns the result of each. It is an error if
@@ -115,11 +82,13 @@ func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase)
 	if database != firestore.DefaultDatabaseID {
 		name += "/" + database
 	}
+
 	var release struct{ RulesetName string }
 	err := d.Have.Call(ctx, deploy.RulesAPI, http.MethodGet, name, "", &release)
 	if err != nil || len(cases) == 0 {
 		return nil, err
 	}
+
 	var trials []object
 	for _, c := range cases {
 		trials = append(trials, c.trial(database, d.AsOf))
@@ -128,6 +97,7 @@ func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase)
 	if err != nil {
 		return nil, err
 	}
+
 	var answer struct{ TestResults []trialResult }
 	err = d.Have.Call(ctx, deploy.RulesAPI, http.MethodPost, "v1/"+release.RulesetName+":test", string(suite), &answer)
 	if err == nil && len(answer.TestResults) != len(cases) {
@@ -143,11 +113,14 @@ type object = map[string]any
 func (c *RuleCase) trial(database string, now time.Time) object {
 	request := object{
 		"method": c.Method, "path": "/databases/" + database + "/documents/" + c.Path, "time": now.UTC().Format(time.RFC3339Nano),
-		"auth": object{"uid": someID, "token": object{"sub": someID}},
+	}
+	if !c.Nobody {
+		request["auth"] = object{"uid": someID, "token": object{"sub": someID}}
 	}
 	if c.After != nil {
 		request["resource"] = object{"data": c.After}
 	}
+
 	trial := object{"request": request, "expectation": "DENY", "pathEncoding": "PLAIN"}
 	if c.Allow {
 		trial["expectation"] = "ALLOW"
@@ -155,5 +128,15 @@ func (c *RuleCase) trial(database string, now time.Time) object {
 	if c.Before != nil {
 		trial["resource"] = object{"data": c.Before}
 	}
+	if c.Counter != "" {
+		whatever := []object{{"anyValue": object{}}}
+		trial["functionMocks"] = []object{
+			{"function": "exists", "args": whatever, "result": object{"value": true}},
+			{"function": "get", "args": whatever, "result": object{"value": object{"data": declared}}},
+		}
+	}
 	return trial
 }
+
+// declared are the fields of a counter's document, as rules get it.
+var declared = object{"num_shards": 10}

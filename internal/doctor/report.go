@@ -29,44 +29,76 @@ var marks = map[Verdict]string{Well: "✓", Wrong: "✗", Unknown: "?", Idle: "-
 const width = 100
 
 // Print writes the findings for a reader: a line for each check, and the commands that mend it
-// below.
+// below. Checks that were not made for one reason share a line.
 func Print(w io.Writer, findings []Finding) error {
 	name := 0
 	for _, f := range findings {
 		name = max(name, len(f.Name))
 	}
+
 	var b strings.Builder
-	for _, f := range findings {
-		wrap(&b, fmt.Sprintf("%s %-*s  ", marks[f.Verdict], name, f.Name), f.Claim)
-		const indent = "    "
-		if f.Verdict == Idle {
-			wrap(&b, indent, "not checked: "+f.Why)
+	told := make(map[string]bool) // why checks were not made
+	for i, f := range findings {
+		if f.Verdict == Idle && told[f.Why] {
+			continue
 		}
-		for i, p := range f.Problems {
-			first := indent
-			if f.Verdict == Wrong && p.Verdict == Unknown {
-				first += "? " // among what is wrong
-			}
-			wrap(&b, first, p.Text)
-			if i < len(f.Problems)-1 && slices.EqualFunc(p.Remedy, f.Problems[i+1].Remedy, func(a, b deploy.Command) bool { return a.String() == b.String() }) {
-				continue // the next problem's mends both
-			}
-			for _, c := range p.Remedy {
-				line := c.String()
-				if utf8.RuneCountInString(line)+len(indent)+4 > width {
-					line = strings.ReplaceAll(c.Lines(), "\n", "\n"+indent)
-				}
-				fmt.Fprintf(&b, "%s  %s\n", indent, line)
-			}
+		told[f.Why] = true
+		title, claim := fmt.Sprintf("%s %-*s  ", marks[f.Verdict], name, f.Name), f.Claim
+		if all := alike(findings[i:]); len(all) > 1 {
+			title, claim = marks[f.Verdict]+" ", strings.Join(all, ", ")
 		}
-		if f.Verdict == Wrong {
-			wrap(&b, indent+"why: ", f.RestsOn)
-		}
+		wrap(&b, title, claim)
+		f.print(&b)
 	}
+
 	c := Count(findings)
 	fmt.Fprintf(&b, "\n%d well, %d wrong, %d could not be checked", c[Well], c[Wrong], c[Unknown]+c[Idle])
 	_, err := fmt.Fprintln(w, b.String())
 	return err
+}
+
+// alike returns the names of the checks that were not made for the reason of the first of the
+// findings.
+func alike(findings []Finding) (names []string) {
+	for _, f := range findings {
+		if f.Verdict == Idle && findings[0].Verdict == Idle && f.Why == findings[0].Why {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// indent is how far what belongs to a check's line stands to the right.
+const indent = "    "
+
+// print writes what was found below the check's line.
+func (f *Finding) print(b *strings.Builder) {
+	if f.Verdict == Idle {
+		wrap(b, indent, "not checked: "+f.Why)
+	}
+	for i, p := range f.Problems {
+		first := indent
+		if f.Verdict == Wrong && p.Verdict == Unknown {
+			first += "? " // among what is wrong
+		}
+		wrap(b, first, p.Text)
+		if i < len(f.Problems)-1 && slices.EqualFunc(p.Remedy, f.Problems[i+1].Remedy, func(a, b deploy.Command) bool { return a.String() == b.String() }) {
+			continue // the next problem's mends both
+		}
+		for _, c := range p.Remedy {
+			line := c.String()
+			if utf8.RuneCountInString(line)+len(indent)+4 > width {
+				line = strings.ReplaceAll(c.Lines(), "\n", "\n"+indent)
+			}
+			fmt.Fprintf(b, "%s  %s\n", indent, line)
+		}
+	}
+	for _, note := range f.Notes {
+		wrap(b, indent+"note: ", note)
+	}
+	if f.Verdict == Wrong {
+		wrap(b, indent+"why: ", f.RestsOn)
+	}
 }
 
 // Explain writes each check for a reader: what it claims, why that matters and what mends it. The

@@ -76,10 +76,10 @@ func TestPrintJSON(t *testing.T) {
 
 // What is skipped is not among the findings.
 func TestSkip(t *testing.T) {
-	d := &Deployment{invalid: errors.New("no project")}
-	findings := d.Examine(t.Context(), []string{"configuration", "drift"})
-	if got, want := Count(findings)[Idle], len(Checks)-2; got != want || len(findings) != want || findings[0].Name != "databases" {
-		t.Errorf("%d findings, %d of them idle, the first %s; want %d", len(findings), got, findings[0].Name, want)
+	d := Local(nil, errors.New("tally.yaml: broken"), errors.New("no project"))
+	findings := d.Examine(t.Context(), []string{"tally-yaml", "drift"})
+	if got, want := len(findings), len(Checks)-2; got != want || findings[0].Name != "rules-file" {
+		t.Errorf("%d findings, the first %s; want %d", got, findings[0].Name, want)
 	}
 }
 
@@ -91,8 +91,8 @@ func TestExplain(t *testing.T) {
 			t.Errorf("checks.md does not explain %s in full, or nothing examines it", c.Name)
 		}
 	}
-	if len(Checks) != len(examinations) {
-		t.Errorf("checks.md explains %d checks of %d", len(Checks), len(examinations))
+	if len(Checks) != len(ways) {
+		t.Errorf("checks.md explains %d checks of %d", len(Checks), len(ways))
 	}
 	var b bytes.Buffer
 	if err := Explain(&b); err != nil {

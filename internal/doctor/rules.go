@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,6 +22,10 @@ type RuleCase struct {
 	Before map[string]any // the document's fields; nil: it does not exist
 	After  map[string]any // what is written
 	Allow  bool
+
+	Nobody  bool   // the user is not signed in
+	Counter string // path of the document that says how many shards there are, which rules may read
+	Else    string // what is true if the rules fail it, which is not wrong then; empty: it is
 }
 
 // someID replaces the captures of a path. Nothing of that name needs to exist.
@@ -60,6 +66,7 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 				shard[f] = 1
 			}
 			add(rulesShards, "", pattern, shard, nil, false, "delete")
+			cases = append(cases, increments(r)...)
 		}
 		if parent := pattern[:len(pattern)-2]; len(parent) > 0 {
 			token := slices.Concat(parent, rollup.Path{{Name: document.TokensCollection}, {Name: "token", Capture: true}})
@@ -71,6 +78,34 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 	}
 	cursor := rollup.Path{{Name: document.AuditCollection}, {Name: "cursor"}}
 	add(rulesOwn, "", cursor, map[string]any{"path": 1}, map[string]any{"path": 2}, false, "get", "create", "update", "delete")
+	return cases
+}
+
+// increments returns the cases of honest increments of a shard, which is new or has counted already,
+// by a user and by nobody.
+func increments(r *rollup.Route) (cases []RuleCase) {
+	where, path := spell(r.Pattern())
+	ids := strings.Split(path, "/")
+	counter := strings.Join(ids[:max(0, len(ids)-2)], "/")
+
+	for _, field := range r.Fields() {
+		one, before, after := map[string]any{field: 1}, make(map[string]any), make(map[string]any)
+		for _, f := range r.Fields() {
+			before[f], after[f] = 1, 1
+		}
+		after[field] = 2
+
+		create := RuleCase{Check: rulesIncrements, Says: "create " + where + " by " + field, Path: path, Method: "create", After: one, Allow: true, Counter: counter}
+		update := create
+		update.Says, update.Method, update.Before, update.After = "update "+where+" by "+field, "update", before, after
+
+		create.Else = "refuse to create shards: %s. A shard must exist before a client counts in it"
+		cases = append(cases, create, update)
+		for _, c := range []RuleCase{create, update} {
+			c.Nobody, c.Else = true, "refuse who is not signed in: %s. An app must sign its users in before they count"
+			cases = append(cases, c)
+		}
+	}
 	return cases
 }
 
@@ -99,15 +134,16 @@ func spell(segments rollup.Path) (where, path string) {
 	return segments.String(), strings.Join(ids, "/")
 }
 
-// tryRules judges the results of the cases that are of the check at work.
+// tryRules judges the results of the cases that are of the check at work, in each database.
 func (e *examination) tryRules(ctx context.Context) {
+	cases := slices.DeleteFunc(ruleCases(e.config.Routes), func(c RuleCase) bool { return c.Check != e.finding.Name })
 	mend := []deploy.Command{{Args: []string{"firebase", "deploy", "--only=firestore:rules", "--project=" + e.Have.Project}}}
+
 	for _, d := range e.described.Databases {
 		what := "the rules of database " + d.ID
-		cases := slices.DeleteFunc(ruleCases(e.config.Routes), func(c RuleCase) bool { return c.Check != e.finding.Name })
 		results, err := e.try(ctx, d.ID, cases)
 		if deploy.NotFound(err) {
-			if e.finding.Name == rulesReadable { // all else is refused without rules
+			if e.finding.Name == rulesReadable || e.finding.Name == rulesIncrements { // all else is refused without rules
 				e.wrong(mend, "database %s has no rules: all is refused. Take the rules of firestore.rules, then deploy them", d.ID)
 			}
 			continue
@@ -116,24 +152,57 @@ func (e *examination) tryRules(ctx context.Context) {
 			e.unknown(deploy.ReadError(deploy.RulesAPI, e.Have.Project, what, err))
 			continue
 		}
-		var failed, unsure []string
-		for i, result := range results {
-			switch c := cases[i]; {
-			case len(result.FunctionCalls) > 0: // for other documents, which a trial has none of
-				unsure = append(unsure, c.Says)
-			case result.State != "SUCCESS":
-				failed = append(failed, c.Says)
-			}
-		}
+
+		failed, harmless, unsure := judge(cases, results)
 		if len(failed) > 0 {
-			verb := "allow"
-			if e.finding.Name == rulesReadable {
-				verb = "refuse"
+			e.wrong(mend, "%s %s: %s. Take the rules of firestore.rules into the project's own, then deploy those", what, doing(e.finding.Name), strings.Join(failed, "; "))
+		} else {
+			for _, text := range slices.Sorted(maps.Keys(harmless)) {
+				e.note("%s "+text, what, strings.Join(harmless[text], "; "))
 			}
-			e.wrong(mend, "the rules of database %s %s: %s. Take the rules of firestore.rules into the project's own, then deploy those", d.ID, verb, strings.Join(failed, "; "))
 		}
 		if len(unsure) > 0 {
 			e.unknown(&deploy.Unread{What: what, Why: "other documents decide, and a trial has none: " + strings.Join(unsure, "; ")})
 		}
 	}
+}
+
+// doing says what rules do that fail the check.
+func doing(check string) string {
+	switch check {
+	case rulesReadable:
+		return "refuse"
+	case rulesIncrements:
+		return "refuse who is signed in"
+	}
+	return "allow"
+}
+
+// judge returns the cases that the rules fail, those that are not wrong then, by what is true
+// instead, and those that depend on other documents than a trial has.
+func judge(cases []RuleCase, results []trialResult) (failed []string, harmless map[string][]string, unsure []string) {
+	harmless = make(map[string][]string)
+	for i, result := range results {
+		c := &cases[i]
+		passed := result.State == "SUCCESS"
+		asked := len(result.FunctionCalls) > 0
+		switch {
+		case asked && passed && c.knows(result.FunctionCalls):
+		case asked && slices.Contains(unsure, c.Says): // by another user
+		case asked:
+			unsure = append(unsure, c.Says)
+		case !passed && c.Else != "":
+			harmless[c.Else] = append(harmless[c.Else], c.Says)
+		case !passed:
+			failed = append(failed, c.Says)
+		}
+	}
+	return failed, harmless, unsure
+}
+
+// knows reports whether calls are for the counter's document only, which the trial has.
+func (c *RuleCase) knows(calls []trialCall) bool {
+	return c.Counter != "" && !slices.ContainsFunc(calls, func(call trialCall) bool {
+		return !strings.Contains(fmt.Sprint(call.Args...), "/documents/"+c.Counter)
+	})
 }

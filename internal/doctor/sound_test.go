@@ -85,15 +85,19 @@ func sound(t *testing.T, more ...string) *googletest.Google {
 	for _, of := range d.Grants {
 		grant(g, of.Name, &iampb.Binding{Role: of.Role, Members: []string{of.Member}, Condition: condition(of.Condition)})
 	}
-	g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
-		return &googletest.RulesResult{Allow: shipped(c)}
-	}
+	g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult { return shipped(c) }
 	return g
 }
 
 // shipped decides a case as firestore.rules does.
-func shipped(c googletest.RulesCase) bool {
-	return c.Request.Method == "get" && (strings.Contains(c.Request.Path, "/rollups/") || strings.Contains(c.Request.Path, "/sums/"))
+func shipped(c googletest.RulesCase) *googletest.RulesResult {
+	path := c.Request.Path
+	get := c.Request.Method == "get"
+	if counter, _, shard := strings.Cut(path, "/shards/"); shard && !get && c.Request.Method != "delete" && c.Request.Auth != nil {
+		return &googletest.RulesResult{Allow: true, Gets: counter}
+	}
+	hot := strings.Contains(path, "/hot/") && !get && c.Request.Method != "delete" && c.Request.Auth != nil
+	return &googletest.RulesResult{Allow: hot || get && (strings.Contains(path, "/rollups/") || strings.Contains(path, "/sums/"))}
 }
 
 // put puts a resource as its settings want it.

@@ -44,7 +44,7 @@ var unread = []struct {
 		mayDo + "artifactregistry.reader --condition=None", refuse("artifactregistry", "")},
 	{"policies of services", "access billing", "", "the services: the account needs run.services.get, run.services.getIamPolicy: The caller does not have permission",
 		mayDo + "run.viewer --condition=None", refuse("run", "GetIamPolicy")},
-	{"triggers", "triggers surplus", "", "the triggers: the account needs eventarc.triggers.list: The caller does not have permission",
+	{"triggers", "triggers deliveries surplus", "", "the triggers: the account needs eventarc.triggers.list: The caller does not have permission",
 		mayDo + "eventarc.viewer --condition=None", refuse("eventarc", "")},
 	{"subscriptions", "triggers", "", "the subscriptions: the account needs pubsub.subscriptions.list: The caller does not have permission",
 		mayDo + "pubsub.viewer --condition=None", refuse("pubsub", "")},
@@ -54,15 +54,15 @@ var unread = []struct {
 		mayDo + "datastore.viewer --condition=None", refuse("firestore", "GetField")},
 	{"metrics of logs", "alerts", "", "the metrics: the account needs logging.logMetrics.list: The caller does not have permission",
 		mayDo + "logging.viewer --condition=None", refuse("logging", "")},
-	{"time series", "drift late billing", "", "the metric " + drifted + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
+	{"time series", "deliveries drift late billing", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
 		"monitoring.dashboards.list, monitoring.timeSeries.list: The caller does not have permission",
 		mayDo + "monitoring.viewer --condition=None", refuse("monitoring", "ListTimeSeries")},
-	{"rules", "rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the account needs firebaserules.releases.get, firebaserules.rulesets.test: The caller does not have permission",
+	{"rules", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the account needs firebaserules.releases.get, firebaserules.rulesets.test: The caller does not have permission",
 		mayDo + "firebaserules.viewer --condition=None", refuse("firebaserules", "TestRuleset")},
-	{"an API that is not enabled", "rules-rollups rules-readable rules-shards rules-own", "apis", "the rules of database (default): the API firebaserules.googleapis.com is not enabled",
+	{"an API that is not enabled", "rules-increments rules-rollups rules-readable rules-shards rules-own", "apis", "the rules of database (default): the API firebaserules.googleapis.com is not enabled",
 		"gcloud services enable firebaserules.googleapis.com --project=my-project",
 		func(g *googletest.Google) { g.Delete("projects/my-project/services/firebaserules.googleapis.com") }},
-	{"credentials without a quota project", "rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the credentials name no project for the API's quota",
+	{"credentials without a quota project", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the credentials name no project for the API's quota",
 		"gcloud auth application-default set-quota-project my-project", func(g *googletest.Google) {
 			g.Fail("firebaserules.googleapis.com", "", status.Error(codes.PermissionDenied, "The firebaserules.googleapis.com API requires a quota project, which is not set by default."), -1)
 		}},
@@ -76,11 +76,24 @@ var unread = []struct {
 			}
 			g.Fail("cloudscheduler.googleapis.com", "", s.Err(), -1)
 		}},
+	{"billing", "payment", "", "the project's billing: the account needs resourcemanager.projects.get: The caller does not have permission",
+		mayDo + "iam.securityReviewer --condition=None", refuse("cloudbilling", "")},
+	{"increments that depend on other documents", rulesIncrements, "", "the rules of database (default): other documents decide, and a trial has none: " +
+		"create counters/{counter}/shards/{shard} by count; update counters/{counter}/shards/{shard} by count", "", func(g *googletest.Google) {
+		g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
+			says := shipped(c)
+			if says.Gets != "" && strings.Contains(c.Request.Path, "/counters/") {
+				says.Gets = "/databases/(default)/documents/users/" + someID
+			}
+			return says
+		}
+	}},
 	{"rules that ask for other documents", rulesRollUps, "", "the rules of database (default): other documents decide, and a trial has none: update rollups/{counter}; update posts/{post}/sums/hot; update pages/{page}/sums/all",
 		"", func(g *googletest.Google) {
 			g.Rules = func(_ string, c googletest.RulesCase) *googletest.RulesResult {
-				return &googletest.RulesResult{Allow: shipped(c), Asks: c.Request.Method == "update" && !strings.Contains(c.Request.Path, "/rollup_audit/") &&
-					!strings.Contains(c.Request.Path, "/increment_tokens/") && c.Request.Auth != nil}
+				says := shipped(c)
+				says.Asks = c.Request.Method == "update" && (strings.Contains(c.Request.Path, "/rollups/") || strings.Contains(c.Request.Path, "/sums/"))
+				return says
 			}
 		}},
 }
@@ -137,6 +150,15 @@ func TestNothingRead(t *testing.T) {
 			}},
 		{"databases", "the databases and their fields could not be read: the account needs datastore.databases.list, datastore.indexes.get: The caller does not have permission\n" +
 			mayDo + "datastore.viewer --condition=None", refuse("firestore", "")},
+		{"billing that is off", "the functions could not be read: the billing of project my-project is off: This API method requires billing to be enabled.\n" +
+			"gcloud billing projects link my-project --billing-account=ACCOUNT", func(g *googletest.Google) {
+			s := status.New(codes.PermissionDenied, "This API method requires billing to be enabled.")
+			s, err := s.WithDetails(&errdetails.ErrorInfo{Reason: "BILLING_DISABLED", Domain: "googleapis.com"})
+			if err != nil {
+				panic(err) // not reached: it is no OK
+			}
+			g.Fail("cloudfunctions.googleapis.com", "", s.Err(), -1)
+		}},
 		{"functions", "the functions could not be read: the account needs cloudfunctions.functions.list: The caller does not have permission\n" +
 			mayDo + "cloudfunctions.viewer --condition=None", refuse("cloudfunctions", "")},
 	} {
@@ -175,7 +197,7 @@ func TestLate(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if d := cmp.Diff(map[Verdict]string{Unknown: "rules-rollups rules-readable rules-shards rules-own"}, names); d != "" {
+		if d := cmp.Diff(map[Verdict]string{Unknown: "rules-increments rules-rollups rules-readable rules-shards rules-own"}, names); d != "" {
 			return fmt.Errorf("(-want +got):\n%s", d)
 		}
 		if got, want := findings[rulesOwn].Problems[0].Text, "the rules of database (default): firebaserules.googleapis.com did not answer in time; --timeout gives it longer"; got != want {

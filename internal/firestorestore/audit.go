@@ -1,10 +1,12 @@
 package firestorestore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,8 +17,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Counters implements rollup.AuditStore. Each query finds the first shard behind the last
-// counter's, wherever that is, so a counter bills about one read, however many shards it has. One
+// Counters returns up to limit counters that have shards by the route, from a place on; "" is the
+// first. Counters that come or go meanwhile may be missed. A page may hold fewer than limit, or
+// none, although more follow. Each query finds the first shard behind the last counter's, wherever that is, so a counter bills about one read, however many shards it has. One
 // page makes at most two queries for each counter that it may hold: documents of other collections
 // of the same name, which lie between, end it sooner.
 func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
@@ -28,7 +31,7 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 	}
 	page := rollup.Page{Next: from}
 	for queries := 0; len(page.Found) < limit && queries < 2*limit; queries++ {
-		docs, err := s.group(pattern, page.Next).Select().Limit(1).Documents(ctx).GetAll()
+		docs, err := s.group(pattern, page.Next, "").Select().Limit(1).Documents(ctx).GetAll()
 		if err != nil {
 			return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", route, err)
 		}
@@ -58,13 +61,16 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 		if err != nil || !v.RollUp().Exists() {
 			return rollup.Page{}, err
 		}
-		return rollup.Page{Found: []rollup.Found{{Counter: c, RollUp: v.RollUp()}}}, nil
+		return rollup.Page{Found: []rollup.Found{{Counter: c, RollUp: v.RollUp()}}, ReadTime: v.ReadTime()}, nil
 	}
-	docs, err := s.group(template, from).Select(rollUpFields(t)...).Limit(limit).Documents(ctx).GetAll()
+	docs, err := s.group(template, from, "").Select(rollUpFields(t)...).Limit(limit).Documents(ctx).GetAll()
 	if err != nil {
 		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", t, err)
 	}
 	var page rollup.Page
+	if len(docs) > 0 {
+		page.ReadTime = docs[0].ReadTime.Truncate(time.Microsecond)
+	}
 	for _, doc := range docs {
 		page.Next = Path(doc.Ref)
 		if c, ok := t.Counter(page.Next); ok {
@@ -79,27 +85,38 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 }
 
 // group returns a query for the documents whose paths may be like the segments, which hold a
-// capture, and come behind a place: a path, or "" for the first. It finds those of other
-// collections of the same name too. It needs no index but the one of names.
-func (s *Store) group(segments rollup.Path, from string) firestore.Query {
+// capture, and come behind one place and before another: paths, or "" for the first and the last.
+// It finds those of other collections of the same name too. It needs no index but the one of names.
+func (s *Store) group(segments rollup.Path, from, end string) firestore.Query {
 	capture := slices.IndexFunc(segments, func(s rollup.Segment) bool { return s.Capture })
 	first := segments[:capture].String()
 	query := s.client.CollectionGroup(segments[len(segments)-2].Name).
 		OrderBy(firestore.DocumentID, firestore.Asc).
-		EndBefore(s.client.Doc(first + "\x00/" + firstID))
+		EndBefore(s.client.Doc(cmp.Or(end, first+"\x00/"+firstID)))
 	if from == "" {
 		return query.StartAt(s.client.Doc(first + "/" + firstID))
 	}
 	return query.StartAfter(s.client.Doc(from))
 }
 
-// cursorPath is where audits keep their place. Routes that could name it are refused: see
+// cursorPath is where work keeps its place. Routes that could name it are refused: see
 // rollup.ParseRoutes.
-const cursorPath = document.AuditCollection + "/cursor"
+func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" + string(of) }
 
-// LoadCursor implements rollup.AuditStore. The document may be deleted at any time; the next audit
-// then begins anew.
-func (s *Store) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
+// A storedCursor is a rollup.Cursor as it is stored. Paths hold no empty segment, so two slashes
+// part them: as an array, each would be indexed.
+type storedCursor struct {
+	rollup.Cursor
+	Changed []byte
+}
+
+// between parts the paths of a storedCursor.
+const between = "//"
+
+// LoadCursor implements rollup.AuditStore. The document may be deleted at any time; the work then
+// begins anew.
+func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
+	cursorPath := cursorPath(of)
 	doc, err := s.client.Doc(cursorPath).Get(ctx)
 	if status.Code(err) == codes.NotFound {
 		return rollup.Cursor{}, nil
@@ -107,19 +124,24 @@ func (s *Store) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
 	if err != nil {
 		return rollup.Cursor{}, fmt.Errorf("firestore: reading %s: %w", cursorPath, err)
 	}
-	var d struct{ Cursor rollup.Cursor }
+	var d struct{ Cursor storedCursor }
 	if err := doc.DataTo(&d); err != nil {
-		s.logger.WarnContext(ctx, "the audit's cursor is not one that Tally wrote; the audit begins anew", "document", cursorPath, "error", err)
-		d.Cursor = rollup.Cursor{}
+		s.logger.WarnContext(ctx, "the cursor is not one that Tally wrote; the work begins anew", "document", cursorPath, "error", err)
+		d.Cursor = storedCursor{}
 	}
-	d.Cursor.UpdateTime = doc.UpdateTime
-	return d.Cursor, nil
+	c := d.Cursor.Cursor
+	if len(d.Cursor.Changed) > 0 {
+		c.Changed = strings.Split(string(d.Cursor.Changed), between)
+	}
+	c.UpdateTime = doc.UpdateTime
+	return c, nil
 }
 
 // SaveCursor implements rollup.AuditStore. It writes one field, Cursor, a map with the fields of a
-// rollup.Cursor.
-func (s *Store) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
-	return s.put(ctx, cursorPath, map[string]any{"Cursor": c}, c.UpdateTime)
+// storedCursor.
+func (s *Store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
+	stored := storedCursor{c, []byte(strings.Join(c.Changed, between))}
+	return s.put(ctx, cursorPath(of), map[string]any{"Cursor": stored}, c.UpdateTime)
 }
 
 // Remove implements rollup.AuditStore. It bills one read beside the delete or write.
@@ -150,6 +172,38 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 // or end at an id that does not exist, and even at one that cannot: firstID sorts before every id,
 // and an id with a zero byte more is the next after that id.
 const firstID = "__id-9223372036854775808__"
+
+// comparePaths compares paths as Firestore orders them.
+func comparePaths(a, b string) int {
+	return slices.CompareFunc(strings.Split(a, "/"), strings.Split(b, "/"), compareIDs)
+}
+
+func compareIDs(a, b string) int {
+	m, numericA := numericID(a)
+	n, numericB := numericID(b)
+	switch {
+	case numericA && numericB:
+		return cmp.Compare(m, n)
+	case numericA:
+		return -1
+	case numericB:
+		return 1
+	default:
+		return strings.Compare(a, b)
+	}
+}
+
+func numericID(id string) (int64, bool) {
+	number, ok := strings.CutPrefix(id, "__id")
+	if !ok {
+		return 0, false
+	}
+	if number, ok = strings.CutSuffix(number, "__"); !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	return n, err == nil
+}
 
 // behind returns the place behind all documents that are the same as ids in the last of the
 // captures. For an id that is numeric, or has no room for a zero byte, it is the place behind those

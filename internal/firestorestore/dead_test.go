@@ -129,16 +129,24 @@ func TestDeadConnection(t *testing.T) {
 			_, err := store.Counters(ctx, c.Template.Routes[0], "", 10)
 			return err
 		},
+		"page of all": func(ctx context.Context, store *firestorestore.Store, _ rollup.Snapshot) error {
+			_, err := store.All(ctx, c.Template, "", 10)
+			return err
+		},
+		"sum of sources": func(ctx context.Context, store *firestorestore.Store, _ rollup.Snapshot) error {
+			_, err := store.Sources(ctx, c).Sum(ctx)
+			return err
+		},
 		"page of roll-ups": func(ctx context.Context, store *firestorestore.Store, _ rollup.Snapshot) error {
 			_, err := store.RollUps(ctx, c.Template, "", 10)
 			return err
 		},
 		"load": func(ctx context.Context, store *firestorestore.Store, _ rollup.Snapshot) error {
-			_, err := store.LoadCursor(ctx)
+			_, err := store.LoadCursor(ctx, rollup.Auditing)
 			return err
 		},
 		"save": func(ctx context.Context, store *firestorestore.Store, _ rollup.Snapshot) error {
-			_, err := store.SaveCursor(ctx, rollup.Cursor{})
+			_, err := store.SaveCursor(ctx, rollup.Auditing, rollup.Cursor{})
 			return err
 		},
 	} {

@@ -3,7 +3,8 @@
 // template may name one that the app writes too. More fields may be added later; a missing field is
 // read as no total, and a tally.as_of of another type as no roll-up.
 //
-// Audits keep their place in the document rollup_audit/cursor; see SaveCursor.
+// Audits keep their place in the document rollup_audit/cursor, what keeps the routes that say
+// "every" in rollup_audit/keep; see SaveCursor.
 package firestorestore
 
 import (
@@ -57,15 +58,18 @@ func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 	return v, nil
 }
 
+// Sources implements rollup.AuditStore. The first aggregation begins the transaction.
+func (s *Store) Sources(_ context.Context, c rollup.Counter) rollup.Snapshot {
+	return &snapshot{store: s, counter: c}
+}
+
 // begin reads the roll-up document, and begins the snapshot by that.
 func (s *Store) begin(ctx context.Context, v *snapshot) error {
 	req := &firestorepb.BatchGetDocumentsRequest{
-		Database:  s.database,
-		Documents: []string{s.database + "/documents/" + v.counter.RollUp},
-		Mask:      new(firestorepb.DocumentMask),
-		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: &firestorepb.TransactionOptions{
-			Mode: &firestorepb.TransactionOptions_ReadOnly_{ReadOnly: new(firestorepb.TransactionOptions_ReadOnly)},
-		}},
+		Database:            s.database,
+		Documents:           []string{s.database + "/documents/" + v.counter.RollUp},
+		Mask:                new(firestorepb.DocumentMask),
+		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: readOnly()},
 	}
 	for _, field := range rollUpFields(v.counter.Template) {
 		req.Mask.FieldPaths = append(req.Mask.FieldPaths, fieldPath(field))
@@ -94,6 +98,13 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 		if d := answer.GetFound(); d != nil {
 			v.rollUp = rollup.RollUpOf(v.counter.Template, decodeFields(d.Fields), d.UpdateTime.AsTime())
 		}
+	}
+}
+
+// readOnly are the options of a transaction that takes no locks.
+func readOnly() *firestorepb.TransactionOptions {
+	return &firestorepb.TransactionOptions{
+		Mode: &firestorepb.TransactionOptions_ReadOnly_{ReadOnly: new(firestorepb.TransactionOptions_ReadOnly)},
 	}
 }
 

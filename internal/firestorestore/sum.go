@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"strings"
+	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -23,6 +24,7 @@ import (
 type snapshot struct {
 	store       *Store
 	counter     rollup.Counter
+	opening     sync.Mutex // held until a snapshot of Sources is open; guards the next two till then
 	transaction []byte
 	readTime    time.Time
 	rollUp      rollup.RollUp
@@ -195,9 +197,8 @@ func (v *snapshot) ask(ctx context.Context, shards firestore.Query, field string
 			&firestorepb.StructuredAggregationQuery_Aggregation{Alias: "sum", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: path}}},
 			&firestorepb.StructuredAggregationQuery_Aggregation{Alias: "average", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Avg_{Avg: &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: path}}})
 	}
-	stream, err := v.store.api.RunAggregationQuery(v.store.routed(ctx), &firestorepb.RunAggregationQueryRequest{
-		Parent:              query.Parent,
-		ConsistencySelector: &firestorepb.RunAggregationQueryRequest_Transaction{Transaction: v.transaction},
+	result, err := v.run(ctx, &firestorepb.RunAggregationQueryRequest{
+		Parent: query.Parent,
 		QueryType: &firestorepb.RunAggregationQueryRequest_StructuredAggregationQuery{StructuredAggregationQuery: &firestorepb.StructuredAggregationQuery{
 			QueryType:    &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: query.GetStructuredQuery()},
 			Aggregations: aggregations,
@@ -205,19 +206,6 @@ func (v *snapshot) ask(ctx context.Context, shards firestore.Query, field string
 	})
 	if err != nil {
 		return answer{}, err
-	}
-	var result map[string]any
-	for {
-		message, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return answer{}, err
-		}
-		if message.Result != nil {
-			result = decodeFields(message.Result.AggregateFields)
-		}
 	}
 	count, counted := result["count"].(int64)
 	sum, summed := rollup.NumberOf(result["sum"])
@@ -228,9 +216,64 @@ func (v *snapshot) ask(ctx context.Context, shards firestore.Query, field string
 	return answer{sum: sum, average: average, count: count}, nil
 }
 
+// run runs an aggregation query in the snapshot's transaction. If there is none yet, the query
+// begins it, and others wait meanwhile.
+func (v *snapshot) run(ctx context.Context, req *firestorepb.RunAggregationQueryRequest) (result map[string]any, err error) {
+	v.opening.Lock()
+	begins := len(v.transaction) == 0
+	if begins {
+		defer v.opening.Unlock()
+		req.ConsistencySelector = &firestorepb.RunAggregationQueryRequest_NewTransaction{NewTransaction: readOnly()}
+	} else {
+		v.opening.Unlock()
+		req.ConsistencySelector = &firestorepb.RunAggregationQueryRequest_Transaction{Transaction: v.transaction}
+	}
+
+	stream, err := v.store.api.RunAggregationQuery(v.store.routed(ctx), req)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		message, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF) && begins && (v.readTime.IsZero() || len(v.transaction) == 0):
+			return nil, errors.New("answered without the transaction or its instant")
+		case errors.Is(err, io.EOF):
+			return result, nil
+		case err != nil:
+			return nil, err
+		}
+		if begins && len(message.Transaction) > 0 {
+			v.transaction = message.Transaction
+		}
+		if begins && message.ReadTime != nil {
+			v.readTime = message.ReadTime.AsTime().Truncate(time.Microsecond)
+		}
+		if message.Result != nil {
+			result = decodeFields(message.Result.AggregateFields)
+		}
+	}
+}
+
+// instant returns the snapshot's instant, and opens it first if it is not.
+func (v *snapshot) instant(ctx context.Context) (time.Time, error) {
+	v.opening.Lock()
+	defer v.opening.Unlock()
+	if len(v.transaction) == 0 {
+		if err := v.store.begin(ctx, v); err != nil {
+			return time.Time{}, err
+		}
+	}
+	return v.readTime, nil
+}
+
 // read reads the shards that a query finds, as of the snapshot's instant.
 func (v *snapshot) read(ctx context.Context, query firestore.Query) ([]rollup.Shard, error) {
-	documents, err := query.WithReadOptions(firestore.ReadTime(v.readTime)).Documents(ctx).GetAll()
+	instant, err := v.instant(ctx)
+	if err != nil {
+		return nil, err
+	}
+	documents, err := query.WithReadOptions(firestore.ReadTime(instant)).Documents(ctx).GetAll()
 	shards := make([]rollup.Shard, len(documents))
 	for i, d := range documents {
 		shards[i] = rollup.Shard{Path: Path(d.Ref), Fields: d.Data()}

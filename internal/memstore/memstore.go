@@ -24,9 +24,11 @@ type Store struct {
 	Skew time.Duration
 
 	mu          sync.Mutex
-	last        time.Time                    // the latest commit or snapshot
-	collections map[string]map[string]stored // by path of the collection and document id
-	cursor      rollup.Cursor
+	last        time.Time                     // the latest commit or snapshot
+	collections map[string]map[string]stored  // by path of the collection and document id
+	documents   []string                      // paths of all, sorted
+	counters    map[*rollup.Template][]string // paths of the roll-ups of All, sorted; some may be gone
+	cursors     map[rollup.Work]rollup.Cursor
 }
 
 type stored struct {
@@ -48,10 +50,30 @@ func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.look()
+	v := s.sources(c)
+	v.rollUp = s.rollUp(c)
+	return v, nil
+}
+
+// Sources implements rollup.AuditStore. Its instant is the call's.
+func (s *Store) Sources(_ context.Context, c rollup.Counter) rollup.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.look()
+	return s.sources(c)
+}
+
+// look has commits be later than now.
+func (s *Store) look() {
 	if now := s.Now().Truncate(time.Microsecond); now.After(s.last) {
 		s.last = now
 	}
-	v := &snapshot{template: c.Template, readTime: s.last, rollUp: s.rollUp(c)}
+}
+
+// sources is a snapshot without the roll-up document.
+func (s *Store) sources(c rollup.Counter) *snapshot {
+	v := &snapshot{template: c.Template, readTime: s.last}
 	for _, r := range c.Template.Routes {
 		collection := r.Shards(c)
 		var shards []rollup.Shard
@@ -60,7 +82,7 @@ func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 		}
 		v.shards = append(v.shards, shards)
 	}
-	return v, nil
+	return v
 }
 
 // rollUp reads c's roll-up document.
@@ -134,7 +156,8 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	return nil
 }
 
-// Counters implements rollup.AuditStore. A place is the path of the last that was found.
+// Counters returns up to limit counters that have shards by the route, from a place on: the path of
+// the collection of the last that was found.
 func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,33 +167,76 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 	}), ctx.Err()
 }
 
-// RollUps implements rollup.AuditStore.
+// RollUps implements rollup.AuditStore. A place is the path of the last that was found.
 func (s *Store) RollUps(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var paths []string
-	for collection, documents := range s.collections {
-		for id := range documents {
-			paths = append(paths, collection+"/"+id)
-		}
-	}
-	slices.Sort(paths)
-	return page(paths, from, limit, func(path string) (rollup.Found, bool) {
+	p := page(s.documents, from, limit, func(path string) (rollup.Found, bool) {
 		c, ok := template.Counter(path)
 		if !ok {
 			return rollup.Found{}, false
 		}
 		return rollup.Found{Counter: c, RollUp: s.rollUp(c)}, true
-	}), ctx.Err()
+	})
+	s.look()
+	p.ReadTime = s.last
+	return p, ctx.Err()
 }
 
-// page returns what find finds at the paths that follow a path.
-func page(paths []string, after string, limit int, find func(path string) (rollup.Found, bool)) rollup.Page {
-	var p rollup.Page
-	for _, path := range paths {
-		if path <= after {
-			continue
+// All implements rollup.AuditStore. A place is the path of the roll-up of the last that was found.
+func (s *Store) All(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.counters[template]; !known {
+		if s.counters == nil {
+			s.counters = make(map[*rollup.Template][]string)
 		}
+		s.counters[template] = nil
+		for _, path := range s.documents {
+			s.note(template, path)
+		}
+	}
+	p := page(s.counters[template], from, limit, func(path string) (rollup.Found, bool) {
+		c, _ := template.Counter(path)
+		r := s.rollUp(c)
+		has := !r.Tally.AsOf.IsZero() || slices.ContainsFunc(template.Routes, func(r *rollup.Route) bool { return len(s.collections[r.Shards(c)]) > 0 })
+		return rollup.Found{Counter: c, RollUp: r}, has
+	})
+	s.look()
+	p.ReadTime = s.last
+	return p, ctx.Err()
+}
+
+// note notes the counter that the document at path belongs to, or is the roll-up of, for All.
+func (s *Store) note(template *rollup.Template, path string) {
+	collection, _ := split(path)
+	if _, ok := template.Counter(path); ok {
+		s.counters[template] = insert(s.counters[template], path)
+	}
+	for _, r := range template.Routes {
+		if c, ok := r.Counter(collection); ok {
+			s.counters[template] = insert(s.counters[template], c.RollUp)
+		}
+	}
+}
+
+// insert returns sorted paths with one more.
+func insert(paths []string, path string) []string {
+	i, is := slices.BinarySearch(paths, path)
+	if is {
+		return paths
+	}
+	return slices.Insert(paths, i, path)
+}
+
+// page returns what find finds at the sorted paths that follow a path.
+func page(paths []string, after string, limit int, find func(path string) (rollup.Found, bool)) rollup.Page {
+	begin, is := slices.BinarySearch(paths, after)
+	if is {
+		begin++
+	}
+	var p rollup.Page
+	for _, path := range paths[begin:] {
 		f, ok := find(path)
 		if !ok {
 			continue
@@ -209,26 +275,29 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 }
 
 // LoadCursor implements rollup.AuditStore.
-func (s *Store) LoadCursor(ctx context.Context) (rollup.Cursor, error) {
+func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.cursor
-	c.Places = slices.Clone(c.Places)
+	c := s.cursors[of]
+	c.Places, c.Changed = slices.Clone(c.Places), slices.Clone(c.Changed)
 	return c, ctx.Err()
 }
 
 // SaveCursor implements rollup.AuditStore.
-func (s *Store) SaveCursor(ctx context.Context, c rollup.Cursor) (time.Time, error) {
+func (s *Store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.cursor.UpdateTime.Equal(c.UpdateTime) {
+	if !s.cursors[of].UpdateTime.Equal(c.UpdateTime) {
 		return time.Time{}, rollup.ErrConflict
 	}
+	if s.cursors == nil {
+		s.cursors = make(map[rollup.Work]rollup.Cursor)
+	}
 	c.UpdateTime = s.commit()
-	s.cursor = c
+	s.cursors[of] = c
 	return c.UpdateTime, nil
 }
 
@@ -281,6 +350,12 @@ func (s *Store) put(path string, fields map[string]any) time.Time {
 	if s.collections[collection] == nil {
 		s.collections[collection] = make(map[string]stored)
 	}
+	if _, known := s.collections[collection][id]; !known {
+		s.documents = insert(s.documents, path)
+		for template := range s.counters {
+			s.note(template, path)
+		}
+	}
 	t := s.commit()
 	s.collections[collection][id] = stored{fields, t}
 	return t
@@ -289,6 +364,9 @@ func (s *Store) put(path string, fields map[string]any) time.Time {
 func (s *Store) remove(path string) time.Time {
 	collection, id := split(path)
 	delete(s.collections[collection], id)
+	if i, is := slices.BinarySearch(s.documents, path); is {
+		s.documents = slices.Delete(s.documents, i, i+1)
+	}
 	if len(s.collections[collection]) == 0 {
 		delete(s.collections, collection)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,8 +21,8 @@ func route(t *testing.T, text string) *rollup.Route {
 	return routes[0]
 }
 
-// walk finds all counters and all roll-ups of the route, limit at a time, and returns their paths
-// sorted.
+// walk finds all counters that have shards of the route, as none of its roll-ups has a tally, and
+// all documents at roll-ups' paths, limit at a time, and returns their paths sorted.
 func walk(t *testing.T, b backend, r *rollup.Route, limit int) (shards, rollUps []string) {
 	t.Helper()
 	rollUp := func(c rollup.Counter) string { return c.RollUp }
@@ -30,14 +31,15 @@ func walk(t *testing.T, b backend, r *rollup.Route, limit int) (shards, rollUps 
 		page  func(from string) (rollup.Page, error)
 		path  func(rollup.Counter) string
 		again func(path string) (rollup.Counter, bool)
+		most  int
 	}{
-		{&shards, func(from string) (rollup.Page, error) { return b.Counters(t.Context(), r, from, limit) }, r.Shards, r.Counter},
-		{&rollUps, func(from string) (rollup.Page, error) { return b.RollUps(t.Context(), r.Template, from, limit) }, rollUp, r.Template.Counter},
+		{&shards, func(from string) (rollup.Page, error) { return b.All(t.Context(), r.Template, from, limit) }, r.Shards, r.Counter, 3 * limit},
+		{&rollUps, func(from string) (rollup.Page, error) { return b.RollUps(t.Context(), r.Template, from, limit) }, rollUp, r.Template.Counter, limit},
 	} {
 		for from, more := "", true; more; {
 			p, err := by.page(from)
-			if err != nil || len(p.Found) > limit {
-				t.Fatalf("%s: from %q: %d found, want at most %d: %v", r, from, len(p.Found), limit, err)
+			if err != nil || len(p.Found) > by.most {
+				t.Fatalf("%s: from %q: %d found, want at most %d: %v", r, from, len(p.Found), by.most, err)
 			}
 			for _, f := range p.Found {
 				if again, ok := by.again(by.path(f.Counter)); !ok || again != f.Counter {
@@ -96,6 +98,80 @@ func testWalks(t *testing.T, b backend) {
 			if d := cmp.Diff(test.rollUps, rollUps); d != "" {
 				t.Errorf("%s: roll-ups, %d at a time (-want +got):\n%s", test.route, limit, d)
 			}
+		}
+	}
+}
+
+// A layout is where a template has its roll-ups, and its shards by two routes.
+type layout struct{ first, second, template string }
+
+// layouts are those by which All is walked. X and Y are the captures.
+var layouts = map[string]layout{
+	"one capture":                    {"c/X/s", "c/X/t", "r/X"},
+	"two captures":                   {"c/X/d/Y/s", "e/X/f/Y/g", "c/X/r/Y"},
+	"captures in another order":      {"c/X/d/Y/s", "e/X/f/Y/g", "r/Y/q/X"},
+	"second source in another order": {"c/X/d/Y/s", "e/Y/f/X/g", "r/X/q/Y"},
+}
+
+func (l layout) at(pattern, x, y string) string {
+	return strings.NewReplacer("X", x, "Y", y).Replace(pattern)
+}
+
+// testAll finds each counter once, in pages of any size: those with a roll-up, those with shards by
+// either route, and those with both.
+func testAll(t *testing.T, b backend, l layout) {
+	spell := func(pattern string) string { return l.at(pattern, "{x}", "{y}") }
+	routes, err := rollup.ParseRoutes(fmt.Sprintf("%s/{s} -> %s : count; %s/{s} -> %[2]s : count() as n", spell(l.first), spell(l.template), spell(l.second)))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	tally := map[string]any{"tally": rolledUp(rollup.Int(1), 1, someTime).Tally.Encode()}
+	one := map[string]any{"count": 1}
+	ids := []string{"__id7__", "__id-3__", "__id11__", "A", "a", "a b", "a!", "a-b", "aa", "b", "größe", "z", "三", "四"}
+	want := make(map[string]bool) // whether the counter has a roll-up
+	for i, x := range ids {
+		y := ids[(i*5+3)%len(ids)]
+		put := func(has bool, pattern, below string, fields map[string]any) {
+			if has {
+				b.Put(t, l.at(pattern, x, y)+below, fields)
+			}
+		}
+		rollUp, first, second := i%2 == 0, i%3 == 0, i%5 < 2
+		put(rollUp, l.template, "", tally)
+		put(!rollUp && i%4 == 1, l.template, "", one) // a document that Tally never wrote
+		for n := range 3 {
+			put(first, l.first, fmt.Sprint("/", n), one)
+			put(second, l.second, fmt.Sprint("/", n), one)
+		}
+		put(true, l.first, "/below/s/0", one) // of the same collection groups
+		put(true, l.second, "/below/r/0", one)
+		if rollUp || first || second {
+			want[l.at(l.template, x, y)] = rollUp
+		}
+	}
+
+	for _, limit := range []int{1, 2, 5, 1000} {
+		got := make(map[string]bool)
+		for from, more := "", true; more; {
+			p, err := b.All(t.Context(), routes[0].Template, from, limit)
+			if err != nil || len(p.Found) > 3*limit {
+				t.Fatalf("from %q: %d found at a time, want at most %d: %v", from, len(p.Found), 3*limit, err)
+			}
+			from, more = p.Next, p.Next != ""
+			if limit == 2 && len(p.Found) > 1 { // a walk may go on behind any of those found
+				p.Found, from, more = p.Found[:1], p.Found[0].Next, true
+			}
+			for _, f := range p.Found {
+				path := f.Counter.RollUp
+				if _, again := got[path]; again {
+					t.Errorf("%d at a time: %s is found twice", limit, path)
+				}
+				got[path] = !f.RollUp.Tally.AsOf.IsZero()
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%d at a time (-want +got):\n%s", limit, d)
 		}
 	}
 }
@@ -174,12 +250,12 @@ func testRemoveRefused(t *testing.T, b backend) {
 }
 
 func testCursor(t *testing.T, b backend) {
-	c, err := b.LoadCursor(t.Context())
+	c, err := b.LoadCursor(t.Context(), rollup.Keeping)
 	if d := cmp.Diff(rollup.Cursor{}, c); d != "" || err != nil {
 		t.Errorf("an empty database's: %v (-want +got):\n%s", err, d)
 	}
 	first := rollup.Cursor{Routes: "a\nb"}
-	first.UpdateTime, err = b.SaveCursor(t.Context(), first)
+	first.UpdateTime, err = b.SaveCursor(t.Context(), rollup.Keeping, first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,18 +263,22 @@ func testCursor(t *testing.T, b backend) {
 		Routes: rollup.DefaultRoute,
 		Places: []rollup.Place{{From: "counters/größe 三\x00/shards"}, {Done: true}, {Failed: true}},
 		Tick:   someTime, Complete: someTime.Add(time.Hour), Cycle: 90 * time.Second, UpdateTime: first.UpdateTime,
+		Changed: []string{"rollups/a", "rollups/größe 三\n\x00"},
 	}
-	second.UpdateTime, err = b.SaveCursor(t.Context(), second)
+	second.UpdateTime, err = b.SaveCursor(t.Context(), rollup.Keeping, second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, stale := range []time.Time{first.UpdateTime, {}} {
 		c := rollup.Cursor{UpdateTime: stale}
-		if _, err := b.SaveCursor(t.Context(), c); !errors.Is(err, rollup.ErrConflict) {
+		if _, err := b.SaveCursor(t.Context(), rollup.Keeping, c); !errors.Is(err, rollup.ErrConflict) {
 			t.Errorf("saving on what was there before: got %v, want ErrConflict", err)
 		}
 	}
-	c, err = b.LoadCursor(t.Context())
+	if other, err := b.LoadCursor(t.Context(), rollup.Auditing); err != nil || other.Routes != "" {
+		t.Errorf("another's: %+v, %v", other, err)
+	}
+	c, err = b.LoadCursor(t.Context(), rollup.Keeping)
 	if d := cmp.Diff(second, c); d != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, d)
 	}

@@ -46,8 +46,8 @@ func run(t *testing.T, open func(t *testing.T) backend) {
 		{"Write replaces what was read", testWriteReplaces},
 		{"Write is refused", testWriteRefused},
 		{"Write by many at once", testWriteByMany},
-		{"Counters and RollUps", testWalks},
-		{"Counters and RollUps of many", testLongWalks},
+		{"All and RollUps", testWalks},
+		{"All and RollUps of many", testLongWalks},
 		{"RollUps reads what it finds", testRollUpsReads},
 		{"Remove", testRemove},
 		{"Remove is refused", testRemoveRefused},
@@ -57,6 +57,12 @@ func run(t *testing.T, open func(t *testing.T) backend) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			test.f(t, open(t))
+		})
+	}
+	for name, l := range layouts {
+		t.Run("All/"+name, func(t *testing.T) {
+			t.Parallel()
+			testAll(t, open(t), l)
 		})
 	}
 	for _, test := range sums {

@@ -32,6 +32,7 @@ type instruments struct {
 	ticks   metric.Int64Counter
 	audited metric.Int64Counter
 	drift   metric.Int64Counter
+	age     metric.Float64Gauge
 }
 
 // seconds are the buckets of the histograms: fine around the default cadence of 1 s and up to the
@@ -59,7 +60,10 @@ func newInstruments(m metric.Meter, billed func() (reads, writes, deletes int64)
 	i.ticks = counter("tally.ticks", "{tick}", "Calls of RollUpOnSchedule that were no dry run")
 	i.audited = counter("tally.audited", "{counter}", "Counters that audits compared with their shards")
 	i.drift = counter("tally.drift", "{counter}", "Roll-ups that lacked a change for longer than an event may take")
-	_, err := m.Int64ObservableCounter("tally.billed", metric.WithUnit("{operation}"), metric.WithDescription("Document operations that Firestore billed"),
+	var err error
+	i.age, err = m.Float64Gauge("tally.kept.age", metric.WithUnit("s"), metric.WithDescription("Greatest age of a roll-up that the last call of RollUpOnSchedule kept, of the routes that say every"))
+	problems = append(problems, err)
+	_, err = m.Int64ObservableCounter("tally.billed", metric.WithUnit("{operation}"), metric.WithDescription("Document operations that Firestore billed"),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			reads, writes, deletes := billed()
 			o.Observe(reads, kind("read"))
@@ -139,4 +143,12 @@ func (t *Telemetry) Audited(ctx context.Context, r rollup.Report) {
 		t.audited.Add(ctx, int64(n), outcome(what))
 	}
 	t.drift.Add(ctx, int64(r.Drift))
+}
+
+// Kept records the greatest age, in seconds, of the roll-ups of routes that say "every" that a tick
+// found in its databases.
+func (t *Telemetry) Kept(ctx context.Context, age float64) {
+	if t != nil {
+		t.age.Record(ctx, age)
+	}
 }

@@ -89,9 +89,9 @@ func (e *exporter) each(f func(m metricdata.Metrics, a attribute.Set, value floa
 				for _, p := range data.DataPoints {
 					f(m, p.Attributes, float64(p.Value))
 				}
-			case metricdata.Gauge[int64]:
+			case metricdata.Gauge[float64]:
 				for _, p := range data.DataPoints {
-					f(m, p.Attributes, float64(p.Value))
+					f(m, p.Attributes, p.Value)
 				}
 			case metricdata.Histogram[float64]:
 				for _, p := range data.DataPoints {
@@ -129,6 +129,8 @@ func everything(ctx context.Context, t *Telemetry) {
 	t.Tick(ctx, true)
 	t.Tick(ctx, false)
 	t.Audited(ctx, rollup.Report{RolledUp: 2, Unchanged: 3, Removed: 4, Failed: 5, Unkept: 6, Drift: 1})
+	t.Kept(ctx, 90)
+	t.Kept(ctx, 7.5)
 	calling := t.Calling(true, func(error) string { return "Unavailable" })
 	for _, operation := range []string{"look", "sum", "write", "remove"} {
 		for _, err := range []error{nil, errBroken, fmt.Errorf("w: %w", rollup.ErrConflict)} { // a write that is refused is no error
@@ -163,6 +165,7 @@ func TestMetrics(t *testing.T) {
 		"tally.audited{outcome=failed}":    5,
 		"tally.audited{outcome=unkept}":    6,
 		"tally.drift{}":                    1,
+		"tally.kept.age{}":                 7.5,
 		"tally.billed{kind=read}":          5,
 		"tally.billed{kind=write}":         3,
 		"tally.billed{kind=delete}":        1,
@@ -198,7 +201,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	var want []string
 	for _, name := range slices.Sorted(maps.Keys(described)) {
 		m := described[name]
-		kind := map[string]string{"metricdata.Sum[int64]": "counter", "metricdata.Gauge[int64]": "gauge", "metricdata.Histogram[float64]": "histogram"}[fmt.Sprintf("%T", m.Data)]
+		kind := map[string]string{"metricdata.Sum[int64]": "counter", "metricdata.Gauge[float64]": "gauge", "metricdata.Histogram[float64]": "histogram"}[fmt.Sprintf("%T", m.Data)]
 		var keys []string
 		for _, key := range slices.Sorted(maps.Keys(attributes[name])) {
 			values := strings.Join(slices.Sorted(maps.Keys(attributes[name][key])), ", ")

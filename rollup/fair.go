@@ -1,0 +1,160 @@
+package rollup
+
+import (
+	"container/heap"
+	"time"
+)
+
+// A class of the counters that Keep keeps. Each has a fixed share of the visits, and within a class
+// the counter goes first that is due longest. So a counter waits at most as long as all counters of
+// its class take at that share, whatever there is of the others.
+type class int
+
+const (
+	changed   class = iota // it differed at the last visit, or had its first roll-up then
+	without                // it has no roll-up yet
+	unchanged              // the rest
+	classes
+)
+
+// turns are the classes' shares: whose turn it is, round and round. The turn of a class that has
+// nothing to do is the next one's. A visit to the two others may bring a counter into the class of
+// those that changed, where it is visited once more at least. So that class has more turns than
+// those two together: what is left is for counters that keep changing, however many others come.
+var turns = [...]class{changed, without, changed, unchanged, changed}
+
+// spare is what part of the slots is kept free for each class by the others, so that visits that
+// hang do not take them all: with 32 slots, 4 for each.
+const spare = 8
+
+// next returns the counter to visit now, which is in work then; or nil, and when to ask again
+// unless something ends before, zero for never. The mutex is held.
+func (k *keeper) next() (e *kept, at time.Time) {
+	now := time.Now()
+	if !k.mayRead(now) {
+		return nil, now.Add(k.readsWait())
+	}
+	for i := range turns {
+		turn := (k.turn + i) % len(turns)
+		q := &k.queues[turns[turn]]
+		if len(*q) == 0 {
+			continue
+		}
+		due := (*q)[0].due
+		if due.After(now) {
+			if at.IsZero() || due.Before(at) {
+				at = due
+			}
+			continue
+		}
+		if !k.hasSlot(turns[turn]) {
+			continue
+		}
+		k.turn = turn + 1
+		e := heap.Pop(q).(*kept)
+		k.busy[e.class]++
+		if e.finder != nil {
+			e.finder.waiting--
+			e.finder = nil
+		}
+		return e, now
+	}
+	return nil, at
+}
+
+// hasSlot reports whether one more visit may be in work of a class. The mutex is held.
+func (k *keeper) hasSlot(of class) bool {
+	free := k.o.Concurrency - k.inWork()
+	for c, busy := range k.busy {
+		if class(c) != of {
+			free -= max(0, k.o.Concurrency/spare-busy)
+		}
+	}
+	return free > 0
+}
+
+// inWork returns how many visits are in work. The mutex is held.
+func (k *keeper) inWork() (n int) {
+	for _, busy := range k.busy {
+		n += busy
+	}
+	return n
+}
+
+// push has a counter wait for its visit. The mutex is held.
+func (k *keeper) push(e *kept) {
+	k.known[e.RollUp] = e
+	k.pushed++
+	e.pushed = k.pushed
+	heap.Push(&k.queues[e.class], e)
+}
+
+// class returns the class of a counter after a visit that went well.
+func (v *visited) class(before class) class {
+	rolledUp := !v.asOf.IsZero()
+	switch {
+	case v.did == repair && !(rolledUp && v.agrees()):
+		return changed
+	case v.did == remove, !rolledUp && v.did != repair:
+		return without
+	case v.did == skip && before != without:
+		return before
+	default:
+		return unchanged
+	}
+}
+
+const (
+	// readsAtOnce is what part of the reads may be used as soon as a call begins: it finds its
+	// counters and visits each. The others are spread over its time.
+	readsAtOnce = 10
+
+	// readsToFind is what part of the reads finding counters may take, of those that may be used by
+	// then. A counter that is found and visited takes three or four, so a quarter keeps up.
+	readsToFind = 4
+)
+
+// mayUse returns how many reads may be used by now.
+func (k *keeper) mayUse(now time.Time) int64 {
+	if k.o.Until.IsZero() {
+		return k.o.MaxReads
+	}
+	atOnce := k.o.MaxReads / readsAtOnce
+	passed := float64(now.Sub(k.began)) / float64(max(1, k.o.Until.Sub(k.began)))
+	return atOnce + int64(float64(k.o.MaxReads-atOnce)*min(passed, 1))
+}
+
+// mayRead reports whether there are reads for a visit.
+func (k *keeper) mayRead(now time.Time) bool {
+	return k.o.MaxReads == 0 || k.o.Reads() < k.mayUse(now)
+}
+
+// mayFind reports whether there are reads for finding a page. The first may always be found.
+func (k *keeper) mayFind(now time.Time) bool {
+	return k.walked == 0 || k.o.MaxReads == 0 || k.mayRead(now) && k.walked < k.mayUse(now)/readsToFind
+}
+
+// readsWait is how long to wait when there are no reads: until there are a thousandth more.
+func (k *keeper) readsWait() time.Duration { return k.o.Until.Sub(k.began)/1000 + 1 }
+
+// A queue is a heap of counters, the one on top that is due first.
+type queue []*kept
+
+func (q queue) Len() int      { return len(q) }
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q queue) Less(i, j int) bool {
+	if d := q[i].due.Compare(q[j].due); d != 0 {
+		return d < 0
+	}
+	return q[i].pushed < q[j].pushed
+}
+
+func (q *queue) Push(e any) { *q = append(*q, e.(*kept)) }
+
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	return e
+}

@@ -1,0 +1,200 @@
+package rollup
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// maxKept is how many counters a call of Keep holds at most that it has found by their roll-ups,
+// some 250 bytes each; by their shards it is half of that. A call that holds so many finds no more,
+// and the next goes on behind those that were visited.
+const maxKept = 100_000
+
+// A finder finds the counters of a class, a page of one template after a page of the next. It finds
+// no more than are visited: a page more is found when few are waiting.
+type finder struct {
+	class   class
+	most    int // of what it may have found
+	find    func(context.Context, *Template, string, int) (Page, error)
+	cost    int64 // in reads for each counter
+	walks   []*keepWalk
+	turn    int // of the walks
+	busy    bool
+	waiting int // found, and due, and not visited yet
+	found   int
+}
+
+// A keepWalk goes through the counters of a template: from where the last call's visits had come
+// to the last counter, and from the first to there.
+type keepWalk struct {
+	template *Template
+	from     string // where it goes on
+	begun    string // where it began in this call
+	first    string // the first roll-up that was found from there
+	round    bool   // it has come to the last counter, and gone on from the first
+	over     bool
+
+	place  string // behind what was visited, and all before that
+	passes []pass // what was found since, in order
+}
+
+// A pass is a counter that a walk has come by.
+type pass struct {
+	waits  *kept  // nil: there is no need to visit it, or it was visited
+	behind string // the place behind it
+}
+
+func (f *finder) add(t *Template, from string) {
+	f.walks = append(f.walks, &keepWalk{template: t, from: from, begun: from, place: from})
+}
+
+// pass notes that a counter was visited.
+func (w *keepWalk) pass(e *kept) {
+	for i := range w.passes {
+		if w.passes[i].waits == e {
+			w.passes[i].waits = nil
+			break
+		}
+	}
+	e.walk = nil
+	w.move()
+}
+
+// move moves the place behind all that has been visited.
+func (w *keepWalk) move() {
+	for len(w.passes) > 0 && w.passes[0].waits == nil {
+		w.place = w.passes[0].behind
+		w.passes = w.passes[1:]
+	}
+}
+
+// wrap has a walk that can go no further go on from the first counter, to where it began.
+func (w *keepWalk) wrap() {
+	if w.round || w.begun == "" {
+		w.over = true
+	}
+	w.round, w.from = true, ""
+}
+
+// findMore has pages found if counters are needed, and reports whether any are on their way. When
+// only the reads are lacking, it returns when to ask again, else zero. The mutex is held.
+func (k *keeper) findMore(ctx context.Context) (finds bool, at time.Time) {
+	now := time.Now()
+	for _, f := range k.finders {
+		if f.busy {
+			finds = true
+			continue
+		}
+		if ctx.Err() != nil || f.waiting >= walkPage || f.found >= f.most {
+			continue
+		}
+		w := f.next()
+		if w == nil {
+			continue
+		}
+		if !k.mayFind(now) {
+			at = now.Add(k.readsWait())
+			continue
+		}
+		f.turn++
+		f.busy, finds = true, true
+		k.work.Go(func() { k.findPage(ctx, f, w) })
+	}
+	return finds, at
+}
+
+// next returns the walk whose turn it is, nil when all are over.
+func (f *finder) next() *keepWalk {
+	for range f.walks {
+		w := f.walks[f.turn%len(f.walks)]
+		if !w.over {
+			return w
+		}
+		f.turn++
+	}
+	return nil
+}
+
+// findPage finds the next page of a walk.
+func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
+	page, err := k.page(ctx, w.template, w.from, f.find)
+	received := time.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	defer k.ended()
+
+	f.busy = false
+	k.walked += f.cost*int64(len(page.Found)) + 1
+	if err != nil {
+		if ctx.Err() == nil {
+			k.problems = append(k.problems, err)
+		}
+		w.passes = append(w.passes, pass{waits: new(kept)}) // so the place stays before it, and the next call tries again
+		w.wrap()
+		return
+	}
+	if page.ReadTime.After(k.newest) {
+		k.newest, k.heard = page.ReadTime, received
+	}
+
+	var due []*kept
+	for _, found := range page.Found {
+		path := found.Counter.RollUp
+		if w.round && path == w.first {
+			w.over = true
+			break
+		}
+		if w.first == "" && !w.round {
+			w.first = path
+		}
+		e := k.meet(f, found, page.ReadTime, received)
+		if e != nil {
+			e.finder, e.walk = f, w
+			due = append(due, e)
+		}
+		w.passes = append(w.passes, pass{e, found.Next})
+	}
+	slices.SortStableFunc(due, func(a, b *kept) int { return a.young.Compare(b.young) })
+	for _, e := range due {
+		k.push(e)
+	}
+	f.waiting += len(due)
+	if !w.over {
+		w.passes = append(w.passes, pass{behind: page.Next})
+	}
+	if w.from = page.Next; w.from == "" {
+		w.wrap()
+	}
+	w.move()
+}
+
+// meet takes up a counter that a walk has found, if it is new. It returns it if its visit is due,
+// and it must be pushed. The mutex is held.
+func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
+	tally := found.RollUp.Tally
+	if e := k.known[found.Counter.RollUp]; e != nil {
+		if !e.visited && tally.NumShards > 0 {
+			e.young = later(e.young, tally.AsOf)
+		}
+		return nil
+	}
+	if tally.AsOf.IsZero() != (f.class == without) {
+		return nil
+	}
+
+	f.found++
+	e := &kept{Counter: found.Counter, class: f.class, due: k.began} // before all that this call has visited
+	if tally.NumShards > 0 {
+		e.young = tally.AsOf
+	}
+	l := look{counter: found.Counter, readTime: read, rollUp: found.RollUp, asOf: tally.AsOf}
+	due := k.paceOf(found.Template).due(&l)
+	if due > 0 && !tally.AsOf.After(read) {
+		e.due = received.Add(due)
+		k.push(e)
+		return nil
+	}
+	k.known[e.RollUp] = e
+	return e
+}

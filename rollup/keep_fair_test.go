@@ -1,0 +1,511 @@
+package rollup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// idle puts counters into the store that have right roll-ups, which are young enough to stay.
+func (w *world) idle(names ...string) {
+	for _, name := range names {
+		w.store.Put("counters/"+name+"/shards/0", map[string]any{"count": int64(1)})
+		w.store.Put("rollups/"+name, rolledUp(int64(1), 1, time.Now().Add(-every)))
+	}
+}
+
+// named returns names that begin with a prefix.
+func named(prefix string, n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("%s%03d", prefix, i))
+	}
+	return names
+}
+
+// visits notes which counters are looked at, and when, each for that long.
+type visits struct {
+	mu    sync.Mutex
+	order []string
+	at    map[string][]time.Time
+	takes func(name string) time.Duration
+}
+
+func (v *visits) of(store rollup.AuditStore) hooked {
+	return hooked{AuditStore: store, view: func(ctx context.Context, c rollup.Counter) error {
+		name := strings.TrimPrefix(c.RollUp, "rollups/")
+		v.mu.Lock()
+		v.order = append(v.order, name)
+		if v.at == nil {
+			v.at = make(map[string][]time.Time)
+		}
+		v.at[name] = append(v.at[name], time.Now())
+		v.mu.Unlock()
+		if v.takes == nil {
+			return nil
+		}
+		return wait(ctx, v.takes(name))
+	}}
+}
+
+func second(string) time.Duration { return time.Second }
+
+// A call begins with the counters that had changed when the last one visited them, before it has
+// found any.
+func TestKeepBeginsWithWhatChanged(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.idle(named("idle", 250)...)
+		w.idle("hot")
+		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 251, Unchanged: 251})
+		time.Sleep(every)
+		w.store.Increment("counters/hot/shards/0", "count", 1)
+		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 251, RolledUp: 1, Unchanged: 250})
+		time.Sleep(every)
+
+		w.store.Increment("counters/hot/shards/0", "count", 1)
+		began := time.Now()
+		var seen visits
+		store := seen.of(traced{w.store, w})
+		store.page = func(by, *rollup.Template, string) error { time.Sleep(hold / 2); return nil }
+		if report, err := w.keep(store, began.Add(every), nil); err != nil || report.RolledUp != 1 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		if seen.order[0] != "hot" || !seen.at["hot"][0].Equal(began) {
+			t.Errorf("visited %v first, %v after the beginning", seen.order[0], seen.at["hot"][0].Sub(began))
+		}
+	})
+}
+
+// Calls that cannot visit all go on where the last one stopped, and also one that was killed: each
+// counter is visited again only after all others.
+func TestKeepGoesOnWhereItStopped(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprint("killed ", killed), func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				const n, calls = 330, 9
+				names := named("idle", n)
+				w.idle(names...)
+				o := w.keepOptions(2, time.Time{})
+				seen := visits{takes: second}
+				for range calls {
+					time.Sleep(time.Second)
+					ctx, kill := context.WithCancel(w.t.Context())
+					if killed {
+						time.AfterFunc(50*time.Second, kill)
+					}
+					o.Until = time.Now().Add(time.Minute)
+					_, err := rollup.Keep(ctx, seen.of(traced{w.store, w}), scheduled.Template.Routes, o)
+					if (err != nil) != killed {
+						t.Error(err)
+					}
+					kill()
+				}
+				least, most := calls, 0
+				for _, name := range names {
+					least, most = min(least, len(seen.at[name])), max(most, len(seen.at[name]))
+				}
+				// Two a second: 120 in a call, or 100, of which 40 are not in the cursor.
+				want := 3
+				if killed {
+					want = 1
+				}
+				if least < want || !killed && most > least+1 {
+					t.Errorf("counters were visited %d to %d times", least, most)
+				}
+			})
+		})
+	}
+}
+
+// Each class has its share of the visits while all have work.
+func TestSharesOfVisits(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.idle(named("hot", 90)...)
+		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 90, Unchanged: 90})
+		time.Sleep(every)
+		for _, name := range named("hot", 90) {
+			w.store.Increment("counters/"+name+"/shards/0", "count", 1)
+		}
+		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 90, RolledUp: 90})
+		w.idle(named("idle", 90)...)
+		time.Sleep(every)
+		for _, name := range named("new", 90) {
+			w.store.Increment("counters/"+name+"/shards/0", "count", 1)
+		}
+		seen := visits{takes: second}
+		o := w.keepOptions(1, time.Now().Add(100*time.Second))
+		report, err := rollup.Keep(w.t.Context(), seen.of(traced{w.store, w}), scheduled.Template.Routes, o)
+		if err != nil || report.Left == 0 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		share := make(map[string]int)
+		for _, name := range seen.order[:100] {
+			share[strings.TrimRight(name, "0123456789")]++
+		}
+		// What is new changes with its first visit, and is of that class from then on.
+		if share["new"] < 20 || share["idle"] != 20 || share["hot"]+share["new"] != 80 || share["hot"] < 40 {
+			t.Errorf("of 100 visits: %v", share)
+		}
+	})
+}
+
+// A counter whose total has changed is of the class of those, and of the rest once a visit finds
+// that it has not.
+func TestClassOfChangedCounters(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		changed := func() []string {
+			c, err := w.store.LoadCursor(w.t.Context(), rollup.Keeping)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return slices.Sorted(slices.Values(c.Changed))
+		}
+		w.idle("a", "b")
+		w.store.Increment("counters/new/shards/0", "count", 1)
+		w.store.Put("counters/none/shards/0", map[string]any{"other": int64(1)})
+		for _, test := range []struct {
+			what    string
+			change  []string
+			sleep   time.Duration
+			changed []string
+		}{
+			{"the first roll-up", nil, every, []string{"rollups/new"}},
+			{"a change", []string{"a"}, every / 2, []string{"rollups/a"}},
+			{"another, before the first is due", []string{"b"}, every, []string{"rollups/a", "rollups/b"}},
+			{"none", nil, 11 * every, nil},
+			{"a renewal", nil, every, nil},
+		} {
+			for _, name := range test.change {
+				w.store.Increment("counters/"+name+"/shards/0", "count", 1)
+			}
+			if report, err := w.keep(traced{w.store, w}, time.Now().Add(time.Second), nil); err != nil {
+				t.Errorf("%s: %+v, %v", test.what, report, err)
+			}
+			if got := changed(); !slices.Equal(got, test.changed) {
+				t.Errorf("%s: changed are %v, want %v", test.what, got, test.changed)
+			}
+			time.Sleep(test.sleep)
+		}
+	})
+}
+
+// Visits that hang take neither the slots nor the turns of another class.
+func TestHangingVisitsLeaveSlots(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.idle(append(named("junk", 300), "hot")...)
+		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 301, Unchanged: 301})
+		time.Sleep(every)
+		w.store.Increment("counters/hot/shards/0", "count", 1)
+		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 301, RolledUp: 1, Unchanged: 300})
+
+		seen := visits{takes: func(name string) time.Duration {
+			if name == "hot" {
+				w.store.Increment("counters/hot/shards/0", "count", 1)
+				return 0
+			}
+			return time.Hour
+		}}
+		o := w.keepOptions(32, time.Now().Add(10*every))
+		report, err := rollup.Keep(w.t.Context(), seen.of(traced{w.store, w}), scheduled.Template.Routes, o)
+		if err == nil || report.Failed == 0 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		for i, at := range seen.at["hot"][1:] {
+			if gap := at.Sub(seen.at["hot"][i]); gap > every {
+				t.Errorf("visit %d came %v after the one before", i+2, gap)
+			}
+		}
+		if n := len(seen.at["hot"]); n < 10 {
+			t.Errorf("%d visits of the hot counter", n)
+		}
+		if n := len(seen.order); n < 24*(100/8) {
+			t.Errorf("%d visits in all, want 24 slots taken all the time: 4 for each other class are spare", n)
+		}
+	})
+}
+
+// A counter that fails each time is tried again soon, and then less and less often, until it is
+// visited no more often than others. It does not stay among those that had changed.
+func TestKeepOfWhatAlwaysFails(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.idle("bad", "good")
+		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 2, Unchanged: 2})
+		time.Sleep(every)
+		w.store.Increment("counters/bad/shards/0", "count", 1)
+		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 2, RolledUp: 1, Unchanged: 1})
+		time.Sleep(every)
+		looks := 0
+		store := hooked{AuditStore: traced{w.store, w}, view: func(_ context.Context, c rollup.Counter) error {
+			if c.RollUp != "rollups/bad" {
+				return nil
+			}
+			looks++
+			return errors.New("unavailable")
+		}}
+		report, err := w.keep(store, time.Now().Add(100*every), nil)
+		if err == nil || report.Failed != 1 || len(report.Errors) != 1 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		// 50, 100, … ms, half of that at random 0, up to D; then one each half D or more
+		if looks < 100 || looks > 210 {
+			t.Errorf("%d looks in a hundred D", looks)
+		}
+		if c, err := w.store.LoadCursor(w.t.Context(), rollup.Keeping); err != nil || len(c.Changed) != 0 {
+			t.Errorf("changed are %v, %v", c.Changed, err)
+		}
+	})
+}
+
+// The reads are spread over the time, so that there are some to the end, and finding counters takes
+// its part of them only.
+func TestKeepSpreadsItsReads(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.idle(named("idle", 900)...)
+		const most = 1000
+		found := 0
+		began := time.Now()
+		var late []float64
+		store := hooked{AuditStore: traced{w.store, w}, page: func(by by, _ *rollup.Template, _ string) error {
+			found += 100
+			if by == byAll {
+				found += 100
+			}
+			return nil
+		}}
+		o := w.keepOptions(4, began.Add(100*time.Second))
+		visited := w.reads()
+		o.MaxReads, o.Reads = most, func() int64 { return visited() + int64(found) }
+		store.view = func(context.Context, rollup.Counter) error {
+			passed := time.Since(began).Seconds() / 100
+			late = append(late, float64(o.Reads())/most-(0.1+0.9*passed))
+			return nil
+		}
+		report, err := rollup.Keep(w.t.Context(), store, scheduled.Template.Routes, o)
+		if err != nil {
+			t.Errorf("%+v, %v", report, err)
+		}
+		if read := o.Reads(); read < most*95/100 || read > most+10 {
+			t.Errorf("%d reads, want about %d", read, most)
+		}
+		if slices.Max(late) > 0.21 { // two pages were found at once
+			t.Errorf("the reads were ahead of the time by %v of them", slices.Max(late))
+		}
+		if found > most/4+300 {
+			t.Errorf("finding took %d reads, want about a quarter", found)
+		}
+		if took := time.Since(began); took < 95*time.Second || report.Left == 0 {
+			t.Errorf("ended after %v, and left %d", took, report.Left)
+		}
+	})
+}
+
+// The report says how old the oldest roll-up was, by what its route says, and the log when that is
+// too old.
+func TestGreatestAge(t *testing.T) {
+	routes, err := rollup.ParseRoutes(scheduled.Template.Routes[0].String() + "\na/{a}/b/{b} -> c/{a} : count : every 1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow, _ := routes[1].Template.Counter("c/slow")
+	for name, test := range map[string]struct {
+		age  time.Duration // of rollups/old
+		late bool
+	}{"in time": {19 * every, false}, "late": {21 * every, true}} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				w.idle("young")
+				w.store.Put("counters/old/shards/0", map[string]any{"count": int64(1)})
+				w.store.Put("rollups/old", rolledUp(int64(1), 1, time.Now().Add(-test.age)))
+				w.store.Put("rollups/zeros", rolledUp(int64(0), 0, time.Now().Add(-50*time.Minute)))
+				w.store.Put(shardsOf(slow)+"/0", map[string]any{"count": int64(1)})
+				fields := rolledUp(int64(1), 1, time.Now().Add(-2*time.Hour))
+				fields["tally"].(map[string]any)["routes"] = slow.Template.Hash()
+				w.store.Put(slow.RollUp, fields)
+				began := time.Now()
+				report, err := rollup.Keep(w.t.Context(), traced{w.store, w}, routes, w.keepOptions(4, began.Add(25*every)))
+				if err != nil || report.Oldest != "rollups/old" || math.Abs(report.GreatestAge-test.age.Seconds()) > 0.001 {
+					t.Errorf("%+v, %v; want that of %v", report, err, test.age)
+				}
+				if got := strings.Contains(w.log.String(), "kept late"); got != test.late {
+					t.Errorf("logged that it is late: %v", got)
+				}
+				w.log.Reset()
+				report, err = rollup.Keep(w.t.Context(), traced{w.store, w}, routes, w.keepOptions(4, time.Now().Add(25*every)))
+				if err != nil || report.GreatestAge > (11*every).Seconds() || strings.Contains(w.log.String(), "kept late") {
+					t.Errorf("the next: %+v, %v", report, err)
+				}
+			})
+		})
+	}
+}
+
+// What was found and is left is as old as what was visited.
+func TestGreatestAgeOfWhatIsLeft(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.idle(named("idle", 50)...)
+		w.store.Put("rollups/last", rolledUp(int64(1), 1, time.Now().Add(-5*every)))
+		w.store.Put("counters/last/shards/0", map[string]any{"count": int64(1)})
+		seen := visits{takes: second}
+		store := seen.of(traced{w.store, w})
+		report, err := rollup.Keep(w.t.Context(), store, scheduled.Template.Routes, w.keepOptions(1, time.Now().Add(20*time.Second)))
+		if err != nil || report.Left < 25 || report.Oldest != "rollups/last" {
+			t.Errorf("%+v, %v", report, err)
+		}
+		if seen.order[0] != "last" {
+			t.Errorf("%s was visited first, want the one due longest", seen.order[0])
+		}
+	})
+}
+
+// The cursor of one hot counter never changes, and is saved once. A call that cannot load or save it
+// keeps all the same, and says so; one whose cursor another has saved leaves saving to that.
+func TestKeepsCursor(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		saved := 0
+		var loads, saves error
+		store := hooked{AuditStore: traced{w.store, w}, load: func() error { return loads }, save: func(rollup.Cursor) error { saved++; return saves },
+			view: func(_ context.Context, c rollup.Counter) error {
+				w.store.Increment(shardsOf(c)+"/0", "count", 1)
+				return nil
+			}}
+		w.increment(1)
+		keep := func(d time.Duration, want int, fails bool) {
+			t.Helper()
+			saved = 0
+			report, err := w.keep(store, time.Now().Add(d), nil)
+			if (err != nil) != fails || report.Failed > 0 || report.RolledUp < int(d/every) {
+				t.Errorf("%+v, %v", report, err)
+			}
+			if saved != want {
+				t.Errorf("the cursor was saved %d times in %v, want %d", saved, d, want)
+			}
+			time.Sleep(every)
+		}
+		keep(10*time.Minute, 1, false)
+		keep(10*time.Minute, 0, false)
+		loads = errors.New("unavailable")
+		keep(time.Minute, 0, true)
+		loads, saves = nil, errors.New("unavailable")
+		w.store.Increment("counters/other/shards/0", "count", 1)
+		keep(100*time.Second, 4, true)
+		saves = rollup.ErrConflict
+		w.store.Increment("counters/third/shards/0", "count", 1)
+		keep(100*time.Second, 1, false)
+	})
+}
+
+// The cursor's list of those that changed has room for some thousands, those first that are due
+// first.
+func TestKeepsCursorHasRoomForSome(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		const n, long = 300, 1000
+		for i := range n {
+			w.store.Increment(fmt.Sprintf("counters/%03d%s/shards/0", i, strings.Repeat("x", long)), "count", 1)
+		}
+		if report, err := w.keep(traced{w.store, w}, time.Now().Add(time.Second), nil); err != nil || report.RolledUp != n {
+			t.Errorf("%+v, %v", report, err)
+		}
+		c, err := w.store.LoadCursor(w.t.Context(), rollup.Keeping)
+		size := 0
+		for _, path := range c.Changed {
+			size += len(path)
+		}
+		if err != nil || len(c.Changed) < 190 || size > 200_000 {
+			t.Errorf("%d paths of %d bytes, %v", len(c.Changed), size, err)
+		}
+	})
+}
+
+// A page that cannot be read keeps its place, and what lies before it is found all the same.
+func TestKeepsFailedPageKeepsItsPlace(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		names := named("idle", 350)
+		w.idle(names...)
+		broken := true
+		store := hooked{AuditStore: traced{w.store, w}, page: func(by by, _ *rollup.Template, from string) error {
+			if broken && by == byRollUp && from > "rollups/idle1" {
+				return errors.New("unavailable")
+			}
+			return nil
+		}}
+		for call := range 3 {
+			time.Sleep(every)
+			broken = call < 2
+			report, err := w.keep(store, time.Now().Add(time.Second), nil)
+			want := 200
+			if !broken {
+				want = len(names)
+			}
+			if report.Counters != want || (err != nil) != broken {
+				t.Errorf("call %d: %+v, %v; want %d visited", call, report, err, want)
+			}
+			c, err := w.store.LoadCursor(w.t.Context(), rollup.Keeping)
+			if err != nil || broken && c.Places[0].From != "rollups/idle199" {
+				t.Errorf("call %d: places %+v, %v", call, c.Places, err)
+			}
+		}
+	})
+}
+
+// A call holds a hundred thousand counters at most, and the next goes on with the others.
+//
+//	go test ./rollup -run TestKeepHoldsNoMore -sim.counters=100000
+func TestKeepHoldsNoMore(t *testing.T) {
+	if *fairCounters < 100_000 {
+		t.Skip("takes half a minute; -sim.counters=100000 runs it")
+	}
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		const n, most = 100_350, 100_000
+		asOf := time.Now().Add(-every)
+		for i := range n {
+			w.store.Put(fmt.Sprintf("rollups/%06d", i), rolledUp(int64(1), 1, asOf))
+			w.store.Put(fmt.Sprintf("counters/%06d/shards/0", i), map[string]any{"count": int64(1)})
+		}
+		visited := make(map[string]bool)
+		var mu sync.Mutex
+		store := hooked{AuditStore: w.store, view: func(_ context.Context, c rollup.Counter) error {
+			mu.Lock()
+			defer mu.Unlock()
+			visited[c.RollUp] = true
+			return nil
+		}}
+		for range 2 {
+			if report, err := w.keep(store, time.Now().Add(time.Second), nil); err != nil || report.Counters < most || report.Counters > most+200 {
+				t.Errorf("%d visited, %v; want about %d", report.Counters, err, most)
+			}
+		}
+		if len(visited) != n {
+			t.Errorf("%d visited by two calls, want all %d", len(visited), n)
+		}
+	})
+}
+
+// A failure is over with the next visit that goes well: the next one is tried again as soon as the
+// first.
+func TestKeepForgetsFailures(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		w.idle("a")
+		var failed time.Time
+		looks := 0
+		store := hooked{AuditStore: traced{w.store, w}, view: func(context.Context, rollup.Counter) error {
+			if looks++; looks%2 == 1 {
+				failed = time.Now()
+				return errors.New("unavailable")
+			}
+			if waited := time.Since(failed); waited > 50*time.Millisecond {
+				t.Errorf("look %d came %v after the failure", looks, waited)
+			}
+			return nil
+		}}
+		if report, err := w.keep(store, time.Now().Add(30*every), nil); err != nil || looks < 58 {
+			t.Errorf("%+v, %v after %d looks", report, err, looks)
+		}
+	})
+}
