@@ -33,7 +33,7 @@ func (m *mistake) Error() string {
 	if len(right) > most {
 		right = append(right[:most:most], '…')
 	}
-	return fmt.Sprintf("%s\n  %s%s\n  %s^", m.reason, string(left), string(right), strings.Repeat(" ", len(left)))
+	return fmt.Sprintf("%s\n  %s%s\n  %s^", m.reason, string(left), string(right), blank(string(left)))
 }
 
 // line returns what is before and behind a place on its line, without the spaces around both.
@@ -46,8 +46,22 @@ func (text source) line(at int) (before, after string) {
 	return strings.TrimLeftFunc(before, unicode.IsSpace), strings.TrimRightFunc(after, unicode.IsSpace)
 }
 
+// blank returns spaces that are as wide as the text on a terminal.
+func blank(text string) string {
+	const wideSpace = '\u3000'
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.Is(unicode.Mn, r):
+			return -1
+		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul):
+			return wideSpace
+		}
+		return ' '
+	}, text)
+}
+
 // visible returns the text with a space for each tab, and a mark for each character that does not
-// print: each takes one column, and a terminal obeys none.
+// print, so that a terminal obeys none.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

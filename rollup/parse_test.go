@@ -60,10 +60,10 @@ want a comma, a colon or the route's end; the line is indented, so it continues 
 segment 1 is empty
   ; -> q/x : n
     ^`},
-		{"behind letters and a tab", "größe/{g}/s/{s} ->\tr/{g} : 大小, x.y", `
-x.y is in a map; want the name of a top-level field
-  größe/{g}/s/{s} -> r/{g} : 大小, x.y
-                                 ^`},
+		{"behind letters and a tab", "gro\u0308ße/{g}/s/{s} ->\tr/{g} : 大小, x.y", "\n" +
+			"x.y is in a map; want the name of a top-level field\n" +
+			"  gro\u0308ße/{g}/s/{s} -> r/{g} : 大小, x.y\n" +
+			"                             \u3000\u3000  ^"},
 		{"a name with a space, as it was spelt", "a/{a}/s/{s} -> r/{a} : n, the rest of it as rest", "\n" +
 			"want a comma, a colon or the route's end; a name with a space or another odd character stands in backticks: `the rest of it`\n" +
 			"  a/{a}/s/{s} -> r/{a} : n, the rest of it as rest\n" +
