@@ -47,6 +47,10 @@
 // the counter up, it waits a little too, so that instances do not get in each other's way. They
 // meet only at the roll-up document; no lock, lease or leader is needed.
 //
+// After a change of routes several revisions are at work for a while, and none covers the events of
+// another. They take turns: each roll-up keeps when the others rolled up last, and that goes first
+// which has waited longest.
+//
 // The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up or
 // found the app's own document missing, or its counter was unkept, or an event of the same counter,
 // none of whose copies was acknowledged, still stands for it.

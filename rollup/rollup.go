@@ -115,6 +115,27 @@ func (l *look) rerouted() bool {
 	return !l.asOf.IsZero() && l.rollUp.Tally.Routes != l.counter.Template.Hash()
 }
 
+// turnsKept is for how many cadences a revision keeps its turn that does not roll up any more.
+const turnsKept = 10
+
+// turns returns the last roll-up by each of the routes that are at work, the oldest first.
+func (r *roller) turns(l *look) []document.Turn {
+	if l.asOf.IsZero() {
+		return nil
+	}
+	tally := l.rollUp.Tally
+	turns := slices.DeleteFunc(slices.Clone(tally.Turns), func(t document.Turn) bool {
+		age := l.asOf.Sub(t.AsOf)
+		return age < 0 || age > turnsKept*r.Cadence
+	})
+	return append(turns, document.Turn{Routes: tally.Routes, AsOf: l.asOf})
+}
+
+// nextTurns returns the turns of the other routes once the look's roll-up is written.
+func (r *roller) nextTurns(l *look) []document.Turn {
+	return slices.DeleteFunc(r.turns(l), func(t document.Turn) bool { return t.Routes == l.counter.Template.Hash() })
+}
+
 // look opens a snapshot of c.
 func (r *roller) look(ctx context.Context, c Counter, eventID string) (look, error) {
 	l := look{counter: c, eventID: eventID, began: time.Now()}
@@ -284,7 +305,7 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 		Sums: l.totals.Sums,
 		Tally: document.Tally{
 			AsOf: l.readTime, NumShards: l.totals.NumShards(), PacedUntil: p.next(l),
-			Routes: l.counter.Template.Hash(), Totals: names, Former: former(l.rollUp.Tally, names),
+			Routes: l.counter.Template.Hash(), Totals: names, Former: former(l.rollUp.Tally, names), Turns: r.nextTurns(l),
 		},
 		UpdateTime: l.rollUp.UpdateTime,
 	}

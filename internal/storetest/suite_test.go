@@ -177,7 +177,8 @@ func testViewOfNothing(t *testing.T, b backend) {
 
 func testViewReadsRollUp(t *testing.T, b backend) {
 	two := counter("c/{c}/s/{s} -> r/{c} : likes, views", "c/x/s")
-	tally := document.Tally{AsOf: someTime, NumShards: 7, PacedUntil: someTime.Add(time.Second), Routes: "5f0c", Totals: []string{"likes", "views"}, Former: []string{"count"}}
+	tally := document.Tally{AsOf: someTime, NumShards: 7, PacedUntil: someTime.Add(time.Second), Routes: "5f0c", Totals: []string{"likes", "views"}, Former: []string{"count"},
+		Turns: []document.Turn{{Routes: "0f5c", AsOf: someTime}}}
 	for _, test := range []struct {
 		name   string
 		fields map[string]any
@@ -268,9 +269,11 @@ func testViewDoesNotBlock(t *testing.T, b backend) {
 func testWriteCreates(t *testing.T, b backend) {
 	r := rolledUp(rollup.Int(math.MaxInt64), 3, someTime)
 	r.Tally.Former = []string{"b", "a"}
+	r.Tally.Turns = []document.Turn{{Routes: "0f5c", AsOf: someTime}}
 	write(t, b, likes, r)
 	want := map[string]any{"count": int64(math.MaxInt64), "tally": map[string]any{
 		"as_of": someTime, "num_shards": int64(3), "paced_until": someTime.Add(time.Second), "routes": likes.Template.Hash(), "totals": []any{"count"}, "former": []any{"b", "a"},
+		"turns": []any{map[string]any{"routes": "0f5c", "as_of": someTime}},
 	}}
 	if d := cmp.Diff(want, b.Get(t, likes.RollUp)); d != "" {
 		t.Errorf("document (-want +got):\n%s", d)
