@@ -215,6 +215,9 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	if err != nil || !wanted {
 		return err
 	}
+	if c.slow(&l) && !c.claim(looking, s, &l) {
+		return nil
+	}
 	if err := c.sum(looking, &l); err != nil {
 		return err
 	}

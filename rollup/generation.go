@@ -23,6 +23,8 @@ type counterState struct {
 	seen time.Time // as_of of the roll-up that the last look saw
 	draw float64   // what was drawn for it, in [0, 1)
 
+	claim string // the last claim of this instance, by which it knows it again; empty: none
+
 	unkept      time.Duration // how long the last pause took that ErrUnkept made; 0: the counter is kept
 	unkeptUntil time.Time     // how long it lasts, by the local clock
 

@@ -43,7 +43,7 @@ type Options struct {
 	Wrote func(context.Context, Attempt)
 
 	// Calling, unless nil, is called before each call of the Store but those of walks and cursors,
-	// with the name "look", "sum", "write" or "remove". The call has the context that it returns,
+	// with the name "look", "claim", "sum", "write" or "remove". The call has the context that it returns,
 	// and its error goes to the function that it returns.
 	Calling func(ctx context.Context, name string) (context.Context, func(error))
 }
@@ -91,8 +91,9 @@ type look struct {
 	snapshot Snapshot
 	readTime time.Time // the snapshot's instant
 	rollUp   RollUp
-	asOf     time.Time // the roll-up's, zero when it counts as none
-	totals   Totals    // valid after sum
+	asOf     time.Time     // the roll-up's, zero when it counts as none
+	totals   Totals        // valid after sum
+	took     time.Duration // that the sum took; valid after sum
 
 	magnitudes map[string]float64 // of totals that are doubles, as far as weigh has asked for them
 }
@@ -173,10 +174,12 @@ func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
 
 // sum adds up the sources in the look's snapshot.
 func (r *roller) sum(ctx context.Context, l *look) error {
+	began := time.Now()
 	err := r.call(ctx, "sum", func(ctx context.Context) (err error) {
 		l.totals, err = l.snapshot.Sum(ctx)
 		return err
 	})
+	l.took = time.Since(began)
 	if err == nil && l.totals.Malformed > 0 {
 		r.nameMalformed(ctx, l)
 	}
@@ -305,7 +308,7 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 		Sums: l.totals.Sums,
 		Tally: document.Tally{
 			AsOf: l.readTime, NumShards: l.totals.NumShards(), PacedUntil: p.next(l),
-			Routes: l.counter.Template.Hash(), Totals: names, Former: former(l.rollUp.Tally, names), Turns: r.nextTurns(l),
+			Routes: l.counter.Template.Hash(), Totals: names, Former: former(l.rollUp.Tally, names), Took: l.took, Turns: r.nextTurns(l),
 		},
 		UpdateTime: l.rollUp.UpdateTime,
 	}

@@ -1,7 +1,7 @@
 // Package document names what Tally keeps in Firestore, and encodes the map that Tally adds to a
 // roll-up document. Rollup and shards both import it: the documents are all that they share.
 //
-//	rollups/likes  {count: 7, tally: {as_of: …, num_shards: 2, paced_until: …, routes: "5f0c…", totals: ["count"], former: [], turns: []}}
+//	rollups/likes  {count: 7, tally: {as_of: …, num_shards: 2, paced_until: …, routes: "5f0c…", totals: ["count"], former: [], took: 15000, turns: []}}
 package document
 
 import (
@@ -30,6 +30,7 @@ var CounterFields = []string{NumShardsField, NumShardsCamelField, OncePerUserFie
 // Collections that Tally keeps for itself.
 const (
 	AuditCollection  = "rollup_audit"     // at the database's root: the place of the audit
+	ClaimsCollection = "rollup_claims"    // at the database's root: who sums a counter whose sums take long
 	TokensCollection = "increment_tokens" // below a counter: increments that count once
 )
 
@@ -54,6 +55,9 @@ type Tally struct {
 	// kept.
 	Totals, Former []string
 
+	// Took is how long the sum took, by the clock of who summed, in microseconds.
+	Took time.Duration
+
 	// Turns are the last roll-ups by other routes that may still be at work, as after a change of
 	// routes, the oldest first. None of them speaks for the totals.
 	Turns []Turn
@@ -69,7 +73,7 @@ type Turn struct {
 func (t Tally) Encode() map[string]any {
 	return map[string]any{
 		"as_of": t.AsOf, "num_shards": t.NumShards, "paced_until": t.PacedUntil, "routes": t.Routes,
-		"totals": anys(t.Totals), "former": anys(t.Former), "turns": encodeTurns(t.Turns),
+		"totals": anys(t.Totals), "former": anys(t.Former), "took": t.Took.Microseconds(), "turns": encodeTurns(t.Turns),
 	}
 }
 
@@ -85,6 +89,8 @@ func DecodeTally(value any) Tally {
 	t.Routes, _ = fields["routes"].(string)
 	t.Totals = texts(fields["totals"])
 	t.Former = texts(fields["former"])
+	took, _ := fields["took"].(int64)
+	t.Took = time.Duration(took) * time.Microsecond
 	t.Turns = decodeTurns(fields["turns"])
 	return t
 }
