@@ -48,6 +48,9 @@ func TestSlowSums(t *testing.T) {
 				if n := c.perRollUp(c.sums.Load()); n > 1.1 {
 					t.Errorf("%s: %.2f sums a roll-up, want at most 1.1", what, n)
 				}
+				if n := c.perRollUp(c.looks.Load()+c.claims.Load()) / float64(instances); l.rate == 200 && n > 2.6 {
+					t.Errorf("%s: %.2f looks and claims read of an instance for each roll-up, want at most 2.6", what, n)
+				}
 				if lag := c.lagMean(); lag > alone+takes {
 					t.Errorf("%s: a total is %v old on average, %v with one instance; want at most a sum more", what, lag, alone)
 				}

@@ -217,10 +217,10 @@ var mutations = []mutation{
 		` && !e.UpdateTime.Before(g.commit)`,
 		``, "TestUnchangedIsNoAnchor"},
 	{"Tally's own documents may be shards", "conflict.go",
-		`if overlap(own, r.pattern) {`,
+		`if overlap(path, r.pattern) {`,
 		`if false {`, "TestRefusedRoutes"},
 	{"a roll-up may be where Tally keeps its own", "conflict.go",
-		`if overlap(own, r.template) {`,
+		`if overlap(path, r.template) {`,
 		`if false {`, "TestRefusedRoutes"},
 
 	{"an event of a scheduled route waits for D", "coalescer.go",
@@ -494,6 +494,60 @@ var mutations = []mutation{
 	{"what earlier routes kept is named once only", "rollup.go",
 		`range slices.Concat(old.Totals, old.Former) {`,
 		`range old.Totals {`, "TestFormerTotalStays"},
+
+	{"slow sums are not claimed", "coalescer.go",
+		`if c.slow(&l) && !c.claim(looking, s, &l) {`,
+		`if false && !c.claim(looking, s, &l) {`, "TestSlowSums"},
+	{"every sum is claimed", "claim.go",
+		`return reads >= claimReads && c.took(l) >= c.Cadence/10`,
+		`return true`, "TestClaims"},
+	{"cheap sums are claimed", "claim.go",
+		`return reads >= claimReads && `,
+		`return `, "TestClaims"},
+	{"a claim is not written", "claim.go",
+		`return c.store.Claim(ctx, l.counter, seen) })`,
+		`return nil })`, "TestSlowSums"},
+	{"who cannot read a claim waits", "claim.go",
+		`summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
+		return true
+	}
+	age`,
+		`summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
+		c.waitForClaim(s, l, 0)
+		return false
+	}
+	age`, "TestClaims"},
+	{"a claim holds for ever", "claim.go",
+		`return min(c.took(l)*3/2, c.Timeout)`,
+		`return time.Hour`, "TestClaims"},
+	{"a claim holds although its roll-up is written", "claim.go",
+		`seen.Over.Equal(l.asOf) && `,
+		``, "TestClaims"},
+	{"one's own claim is waited for", "claim.go",
+		`seen.By != s.claim && `,
+		``, "TestOwnClaim"},
+	{"a claim is waited for without bound", "claim.go",
+		`return min(l.rollUp.Tally.Took, c.Timeout)`,
+		`return l.rollUp.Tally.Took`, "TestClaims"},
+	{"a refused claim sums all the same", "claim.go",
+		`	if errors.Is(err, ErrConflict) {
+		c.wait`,
+		`	if errors.Is(err, errEarly) {
+		c.wait`, "TestClaims"},
+	{"how long a sum took is not kept", "rollup.go",
+		`Took: l.took,`,
+		``, "TestTookIsKept"},
+	{"Firestore's precondition of a claim is dropped", "../internal/firestorestore/store.go",
+		`claim.Encode(c.RollUp), claim.UpdateTime)`,
+		`claim.Encode(c.RollUp), time.Time{})`, "../internal/storetest/TestFirestore"},
+	{"a claim is not read in the snapshot", "../internal/firestorestore/sum.go",
+		`ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: v.transaction},
+	})`,
+		`})`, "../internal/storetest/TestFirestore"},
+	{"claims may be shards", "conflict.go",
+		`	{{Name: document.ClaimsCollection}, {Name: "id", Capture: true}},
+`,
+		``, "TestRefusedRoutes"},
 
 	{"a snapshot from before the change covers", "coalescer.go",
 		`if g.from.IsZero() && g.latest.After(l.readTime) {`,
