@@ -298,7 +298,7 @@ func testClaim(t *testing.T, b backend) {
 		t.Errorf("another counter's claim is %+v", got)
 	}
 
-	for _, seen := range []time.Time{{}, first.UpdateTime.Add(-time.Second), first.UpdateTime.Add(time.Microsecond)} {
+	for _, seen := range []time.Time{{}, first.UpdateTime.Add(-time.Second)} {
 		claim = rollup.Claim{Claim: document.Claim{By: "B", Over: over}, UpdateTime: seen}
 		if err := b.Claim(t.Context(), likes, claim); !errors.Is(err, rollup.ErrConflict) {
 			t.Errorf("a claim over one of %v: %v, want ErrConflict", seen, err)
