@@ -168,6 +168,27 @@ func (v simulatedSnapshot) Sum(ctx context.Context) (totals rollup.Totals, err e
 	return totals, call.back(ctx)
 }
 
+func (v simulatedSnapshot) Claim(ctx context.Context) (claim rollup.Claim, err error) {
+	call := v.i.begin("claim", v.c, outlasts)
+	if err := call.there(ctx); err != nil {
+		return claim, err
+	}
+	if claim, err = v.Snapshot.Claim(ctx); err != nil {
+		return claim, err
+	}
+	return claim, call.back(ctx)
+}
+
+func (i *instance) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim) error {
+	return i.change(ctx, c, "claims", func(ctx context.Context, name string) error {
+		err := i.store.Claim(ctx, c, claim)
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.tell("%s: %v", name, err)
+		return err
+	})
+}
+
 func (i *instance) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
 	if age := i.store.Now().Sub(r.Tally.AsOf); age > time.Minute {
 		i.mu.Lock()

@@ -50,7 +50,7 @@ func newCloud(t *testing.T) cloud {
 // shippedRules are those that Tally ships, in short.
 func shippedRules(_ string, of googletest.RulesCase) *googletest.RulesResult {
 	path, method := of.Request.Path, of.Request.Method
-	read := method == "get" && !strings.Contains(path, "/increment_tokens/") && !strings.Contains(path, "/rollup_audit/")
+	read := method == "get" && !strings.Contains(path, "/increment_tokens/") && !strings.Contains(path, "/rollup_audit/") && !strings.Contains(path, "/rollup_claims/")
 	increment := (method == "create" || method == "update") && of.Request.Auth != nil && (strings.Contains(path, "/shards/") || strings.Contains(path, "/hot/"))
 	return &googletest.RulesResult{Allow: read || increment}
 }
