@@ -200,6 +200,9 @@ func TestKeepOfUnkept(t *testing.T) {
 		if err != nil || report.Unkept != 1 || report.Failed != 0 || len(report.UnkeptCounters) != 1 {
 			t.Errorf("%+v, %v", report, err)
 		}
+		if !strings.Contains(w.log.String(), "counter unkept") {
+			t.Errorf("logged:\n%s", &w.log)
+		}
 		w.called(1, 1, 1)
 	})
 }
