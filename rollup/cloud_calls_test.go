@@ -118,7 +118,7 @@ func (i *instance) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot,
 	i.looks++
 	i.tell("%s looks at %s: as of %s", i.name, c.RollUp, i.clock(v.RollUp().Tally.AsOf))
 	if i.existing && !v.RollUp().Exists() {
-		i.counter(c).cover(v.ReadTime())
+		i.counter(c).cover(c.Template.Hash(), v.ReadTime())
 	}
 	i.mu.Unlock()
 	return simulatedSnapshot{v, i, c}, call.back(ctx)
@@ -138,6 +138,11 @@ type simulatedSources struct {
 
 func (v *simulatedSources) Sum(ctx context.Context) (totals rollup.Totals, err error) {
 	call := v.i.begin("sum of sources", v.c, outlasts)
+	if v.i.slow {
+		if err := call.stall(ctx, "slowly", v.i.chanceOf(0.9, call.name+" takes", 50*time.Millisecond, 3*time.Second)); err != nil {
+			return totals, err
+		}
+	}
 	if err := call.there(ctx); err != nil {
 		return totals, err
 	}
@@ -156,6 +161,11 @@ type simulatedSnapshot struct {
 
 func (v simulatedSnapshot) Sum(ctx context.Context) (totals rollup.Totals, err error) {
 	call := v.i.begin("sum", v.c, outlasts)
+	if v.i.slow {
+		if err := call.stall(ctx, "slowly", v.i.chanceOf(0.9, call.name+" takes", 50*time.Millisecond, 3*time.Second)); err != nil {
+			return totals, err
+		}
+	}
 	if err := call.there(ctx); err != nil {
 		return totals, err
 	}
