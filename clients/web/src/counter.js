@@ -114,7 +114,7 @@ export function counter(db, path, options = {}) {
         throw new TallyError('invalid-argument', `increment(${n}): want a whole number that is not 0`);
       }
       if (places.counter === null) {
-        const why = 'each user has one document in a collection. Use vote() and unvote().';
+        const why = 'each user has one document in this collection, and no more. Use vote() and unvote().';
         throw new TallyError('invalid-argument', `increment() of ${path}: ${why}`);
       }
       const write = state.tap(n);
@@ -183,12 +183,11 @@ function placesOf(path, options) {
   checkPath('path', path, ofUsers ? 1 : 0);
 
   const above = segments.slice(0, -1);
-  const { field = ofUsers ? 'on' : 'count' } = options;
-  const {
-    total = ofUsers ? name : field,
-    rollUp = (ofUsers ? above : [...above.slice(0, -1), 'rollups', name]).join('/'),
-    collection: shards = ofUsers ? path : `${path}/shards`,
-  } = options;
+  const usual = ofUsers
+    ? { field: 'on', rollUp: above, shards: path }
+    : { field: 'count', rollUp: [...above.slice(0, -1), 'rollups', name], shards: `${path}/shards` };
+  const { field = usual.field, rollUp = usual.rollUp.join('/'), collection: shards = usual.shards } = options;
+  const { total = ofUsers ? name : field } = options;
   checkPath('option rollUp', rollUp, 0);
   checkPath('option collection', shards, 1);
   return { counter: ofUsers ? null : path, shards, rollUp, field, total };
@@ -205,7 +204,7 @@ function placesOf(path, options) {
 function checkPath(what, path, odd) {
   const segments = path.split('/');
   if (segments.length % 2 === odd && !segments.includes('')) return;
-  const want = odd ? 'a collection, such as "counters/likes/shards"' : 'a document, such as "counters/likes"';
+  const want = odd ? 'a collection, such as "posts/7/likes"' : 'a document, such as "counters/likes"';
   throw new TallyError('invalid-argument', `${what} is ${JSON.stringify(path)}: want the path of ${want}`);
 }
 

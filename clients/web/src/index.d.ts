@@ -22,7 +22,10 @@ export interface CounterOptions {
    * The number of shards, if the app's code fixes it. Default: what the counter's document says.
    */
   shards?: number;
-  /** The path of the collection of shards. Default: the counter's path, and "/shards". */
+  /**
+   * The path of the collection of shards, or of users' documents. Default: the counter's path and
+   * "/shards"; of users' documents, the path.
+   */
   collection?: string;
   /** The user who is signed in: needed to vote. A function is asked each time. */
   uid?: string | (() => string | null | undefined);
