@@ -160,7 +160,8 @@ func deployCommand() *cobra.Command {
 			return err
 		}
 		options := deploy.Options{Project: d.project, Databases: databases, Config: config, Env: environment,
-			Region: cmp.Or(settings.Region, d.have.Region()), Billing: cmp.Or(settings.Billing, d.have.Billing()), AlertEmail: settings.AlertEmail}
+			Region: cmp.Or(settings.Region, d.have.Region()), Billing: cmp.Or(settings.Billing, d.have.Billing()), AlertEmail: settings.AlertEmail,
+			RequestLogs: cmp.Or(settings.RequestLogs, d.have.RequestLogs())}
 		have := d.have
 		if terraform {
 			have = deploy.TerraformState(d.project)

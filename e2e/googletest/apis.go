@@ -81,6 +81,8 @@ func (c *call) refusal(m proto.Message) error {
 		return c.refusalOfTrigger(m)
 	case *functionspb.Function:
 		return c.noAccount(m.GetServiceConfig().GetServiceAccountEmail(), m.GetBuildConfig().GetServiceAccount())
+	case *loggingpb.LogSink:
+		return refusalOfSink(m)
 	case *schedulerpb.Job:
 		return c.noAccount(m.GetHttpTarget().GetOidcToken().GetServiceAccountEmail())
 	}
@@ -101,6 +103,8 @@ func (g *Google) complete(name string, m proto.Message) {
 	case *iamadminpb.ServiceAccount:
 		m.Email, m.UniqueId = path.Base(name), cmp.Or(m.UniqueId, fmt.Sprint(g.next()))
 	case *loggingpb.LogMetric:
+		m.Name = path.Base(name)
+	case *loggingpb.LogSink:
 		m.Name = path.Base(name)
 	case *schedulerpb.Job:
 		m.State = cmp.Or(m.State, schedulerpb.Job_ENABLED)
