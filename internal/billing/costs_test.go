@@ -161,12 +161,12 @@ var ways = []way{
 		updates:  func(l load) float64 { return 1 - math.Exp(-l.increments) },
 	},
 	{
-		// Called once a minute, the function is busy for a second or so.
+		// The function waits for the next minute, and is billed for it.
 		name: "Tally, `every 1m`",
 		operations: func(l load) (float64, bool) {
 			return l.operations((1+l.sum())/60, 1.0/60, 0), true
 		},
-		busy:     func(load) float64 { return 1.0 / 60 },
+		busy:     func(load) float64 { return 1 },
 		instance: onScheduleInstance,
 		updates:  func(load) float64 { return 1.0 / 60 },
 	},
