@@ -58,7 +58,16 @@ func TestCosts(t *testing.T) {
 		})
 	}
 
-	page, err := os.ReadFile("../docs/recipes.md")
+	references := 0 // to metrics, by each of which Google is to charge for alerts
+	for _, a := range alerts {
+		references += strings.Count(a.query, "_googleapis_com:")
+	}
+	page, err := os.ReadFile("../docs/deploy.md")
+	if err != nil || !strings.Contains(string(page), fmt.Sprintf("%d metric references", references)) {
+		t.Errorf("docs/deploy.md does not say that alerts have %d metric references: %v", references, err)
+	}
+
+	page, err = os.ReadFile("../docs/recipes.md")
 	if err != nil || !strings.Contains(string(page), "Tally costs $0.74 a million") {
 		t.Errorf("docs/recipes.md does not say what a region's crowded changes cost: %v", err)
 	}

@@ -217,7 +217,10 @@ func (g *Google) completeFunction(name string, f *functionspb.Function) {
 	f.State, f.Environment = functionspb.Function_ACTIVE, functionspb.Environment_GEN_2
 	s.Service = strings.Replace(name, "/functions/", "/services/", 1)
 	s.Uri = "https://" + path.Base(name) + "-abc123-" + map[string]string{"us-central1": "uc", "europe-west1": "ew"}[strings.Split(name, "/")[3]] + ".a.run.app"
-	if g.resources[s.Service] != nil {
+	if service, ok := g.resources[s.Service].(*runpb.Service); ok {
+		if s.AllTrafficOnLatestRevision { // "ignoring any traffic split settings, if any"
+			service.Traffic = nil
+		}
 		return
 	}
 	s.AllTrafficOnLatestRevision = true
