@@ -100,7 +100,7 @@ func (d *Description) who() string {
 	for _, database := range d.Databases {
 		ids = append(ids, database.ID)
 	}
-	functions := "tally-functions writes documents of " + some(ids, ", ")
+	functions := "tally-functions reads and writes documents of " + some(ids, ", ")
 	if d.Env["TALLY_TELEMETRY"] == "gcp" {
 		functions += ", and telemetry"
 	}
@@ -109,7 +109,7 @@ func (d *Description) who() string {
 
 // undone says what the user is left to do.
 func undone(rules bool) string {
-	const budget = "no budget is set"
+	const budget = "Tally sets no budget"
 	if rules {
 		return budget
 	}
@@ -130,7 +130,7 @@ func (d *Description) prices() [][2]string {
 		lines = append(lines, [2]string{"changes", text})
 	}
 	for _, k := range c.Every {
-		lines = append(lines, [2]string{"every " + brief(k.Every), fmt.Sprintf("$%.2f a month for a counter, at most", k.Counter)})
+		lines = append(lines, [2]string{"every " + brief(k.Every), fmt.Sprintf("$%.2f a month for 1,000 counters, at most", 1000*k.Counter)})
 	}
 
 	logs := "requests that succeed leave no log entry"

@@ -215,7 +215,11 @@ func deployCommand() *cobra.Command {
 				return err
 			}
 		}
-		return d.do(ctx, plan, described.Opening(plan, d.source, rules), "Everything is as it is to be.")
+		uploaded, err := filepath.Abs(d.source)
+		if err != nil {
+			return err
+		}
+		return d.do(ctx, plan, described.Opening(plan, uploaded, rules), "Everything is as it is to be.")
 	})
 }
 

@@ -1,7 +1,7 @@
 # In project my-project:
 #
 #   what      42 steps: creates 4 service accounts, 1 repository, 1 log exclusion, 2 functions, 1 trigger, 1 job, 6 metrics, 8 alerts, 1 dashboard
-#   source    .
+#   source    CLONE
 #   routes    counters/{counter}/shards/{shard} -> rollups/{counter} : count
 #   where     functions and job in us-central1; database (default) in nam5
 #   who       tally-functions writes documents of (default); tally-trigger and tally-scheduler call one function each; tally-build builds. Nobody else calls them
