@@ -24,7 +24,8 @@ func trafficV1(s *runpb.Service) []*run.TrafficTarget {
 }
 
 // setTraffic sets a service's traffic, and what its function says of it: "On GetFunction, true will be
-// returned if the latest revision is serving 100% of traffic."
+// returned if the latest revision is serving 100% of traffic"
+// (https://cloud.google.com/functions/docs/reference/rest/v2/projects.locations.functions).
 func (g *Google) setTraffic(s *runpb.Service, targets []*run.TrafficTarget) {
 	s.Traffic = nil
 	all := true

@@ -35,8 +35,9 @@ func MultiRegion(location string) bool { return location != "" && !strings.Conta
 // List prices of what Tally uses beside Firestore: US dollars, us-central1, without free quotas, as
 // of 2026.
 const (
-	// Cloud Run billed by requests, then by instance: https://cloud.google.com/run/pricing. What an
-	// instance is busy for is rounded up to a multiple of RoundedUp seconds.
+	// VCPUSecond and those that follow are Cloud Run's, billed by requests, then by instance:
+	// https://cloud.google.com/run/pricing. What an instance is busy for is rounded up to a multiple
+	// of RoundedUp seconds.
 	VCPUSecond           = 0.000024
 	GiBSecond            = 0.0000025
 	Request              = 0.40 / 1e6
@@ -44,19 +45,19 @@ const (
 	VCPUSecondOfInstance = 0.000018
 	GiBSecondOfInstance  = 0.000002
 
-	// Pub/Sub carries Eventarc's events: each is published once and pushed once, and counts as at
-	// least 1,000 bytes. https://cloud.google.com/pubsub/pricing.
+	// Event is what Pub/Sub takes for carrying one of Eventarc's events: it is published once and
+	// pushed once, and counts as at least 1,000 bytes. https://cloud.google.com/pubsub/pricing.
 	Event    = 2 * 1000 * tebibyte / (1 << 40)
 	tebibyte = 40.0
 
-	// Cloud Logging takes $0.50 per GiB (https://cloud.google.com/stackdriver/pricing). Nobody
-	// measured the size of Cloud Run's entry about a request to Tally: this is that of an entry that
-	// was put together from the documented fields.
+	// LogEntry is what Cloud Logging takes for Cloud Run's entry about a request, at $0.50 per GiB
+	// (https://cloud.google.com/stackdriver/pricing). Nobody measured such an entry's size: this is
+	// that of one that was put together from the documented fields.
 	LogEntry      = logEntryBytes * gibibyte / (1 << 30)
 	logEntryBytes = 1350
 	gibibyte      = 0.50
 
-	// A job of Cloud Scheduler, a month: https://cloud.google.com/scheduler/pricing.
+	// Job is a job of Cloud Scheduler, a month: https://cloud.google.com/scheduler/pricing.
 	Job = 0.10
 )
 
