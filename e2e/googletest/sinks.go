@@ -10,6 +10,7 @@ import (
 // https://docs.cloud.google.com/logging/docs/routing/overview#sinks.
 func defaultSink(project string) *loggingpb.LogSink {
 	return &loggingpb.LogSink{
+		Name:        "_Default",
 		Destination: "logging.googleapis.com/projects/" + project + "/locations/global/buckets/_Default",
 		Filter:      `NOT LOG_ID("cloudaudit.googleapis.com/activity") AND NOT LOG_ID("cloudaudit.googleapis.com/system_event")`,
 	}
