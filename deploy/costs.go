@@ -86,7 +86,8 @@ func (d *Description) Costs() Costs {
 }
 
 // changes returns the price of a million changes that make so many roll-ups of so many totals each,
-// and keep an instance busy for so many seconds each.
+// and keep an instance busy for so many seconds each. A total is of up to 1,000 documents, which an
+// aggregation bills as one read; routes that say documents cost more.
 func (d *Description) changes(location string, totals int64, rollUps, busy float64) float64 {
 	n := int64(million * rollUps)
 	operations := billing.Counts{Reads: n * (1 + totals), Writes: n}.CostIn(location)

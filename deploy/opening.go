@@ -104,7 +104,7 @@ func (d *Description) who() string {
 	if d.Env["TALLY_TELEMETRY"] == "gcp" {
 		functions += ", and telemetry"
 	}
-	return functions + "; tally-trigger and tally-scheduler call one function each; tally-build builds. Nobody else calls them"
+	return functions + "; tally-trigger and tally-scheduler may call one function each, nobody else any; tally-build builds them"
 }
 
 // undone says what the user is left to do.
