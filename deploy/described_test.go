@@ -86,6 +86,8 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 			put(Job, in("region", "jobs", "name"), o)
 		case Metric.terraform:
 			put(Metric, o.Get("name"), o)
+		case Exclusion.terraform:
+			put(Exclusion, o.Get("name"), o)
 		case Channel.terraform:
 			put(Channel, Channel.key(o), o)
 			if !ours(o) {

@@ -301,7 +301,7 @@ func Undeploy(have *State) (Plan, error) {
 	if others {
 		p.note("functions stay that something else made, such as Terraform, with the metrics and the dashboard that they may use")
 	}
-	for _, k := range []*Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Channel, Account} {
+	for _, k := range []*Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Exclusion, Channel, Account} {
 		if u := have.Unread[k]; u != nil {
 			return Plan{}, u
 		}

@@ -81,6 +81,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 		}
 	}
 	all.Go(func() { s.get(ctx, Project, parent) })
+	all.Go(func() { s.exclusions(ctx) })
 	all.Go(func() {
 		databases, err := s.List(ctx, firestoreAPI, "v1/"+parent+"/databases")
 		s.add(Field, err)

@@ -112,7 +112,7 @@ var (
 			return o.Get("displayName")
 		}}
 
-	kinds = []*Kind{API, Account, Project, Repository, Field, TTL, Function, Service, Trigger, Subscription, Job,
+	kinds = []*Kind{API, Account, Project, Repository, Field, TTL, Exclusion, Function, Service, Trigger, Subscription, Job,
 		Metric, Channel, Alert, Dashboard}
 )
 
@@ -214,6 +214,8 @@ func (k *Kind) Command(project, verb, name string, args ...string) Command {
 		id = fieldPath(id)
 	case k == Subscription && strings.HasPrefix(name, Placeholder):
 		id = Placeholder // Eventarc names it
+	case k == Exclusion:
+		id = "" // the arguments name it, and the sink is in the verb
 	case k == Alert || k == Channel || k == Dashboard:
 		if id = name; verb == k.create {
 			id = "" // the server gives it
@@ -248,7 +250,7 @@ func (r *Resource) command(project string, have Object, changes []Change) Comman
 			args = append(args, s.Arg)
 		}
 	}
-	if verb == r.update {
+	if have != nil {
 		for i := range args {
 			args[i] = updating.Replace(args[i])
 		}
@@ -260,11 +262,12 @@ func (r *Resource) command(project string, have Object, changes []Change) Comman
 
 // updating are flags that have other names in updates.
 var updating = strings.NewReplacer("--labels=", "--update-labels=", "--user-labels=", "--update-user-labels=",
-	"--notification-channels=", "--set-notification-channels=")
+	"--notification-channels=", "--set-notification-channels=", "--add-exclusion=", "--update-exclusion=")
 
 // pairs are flags whose values are pairs: said once, with all of them.
 var pairs = []string{"--update-env-vars", "--update-labels", "--labels", "--user-labels", "--update-user-labels", "--channel-labels",
-	"--event-filters", "--event-filters-path-pattern", "--remove-env-vars"}
+	"--event-filters", "--event-filters-path-pattern", "--remove-env-vars",
+	"--add-exclusion", "--update-exclusion"}
 
 // join returns the arguments, each once, and with the pairs of one flag together.
 func join(args []string) []string {

@@ -227,17 +227,17 @@ func (p Plan) Script(dir string) string {
 	return b.String()
 }
 
-// Summary returns the plan in words.
-func (p Plan) Summary() string {
+// summary returns the plan in words, with its commands if they are wanted.
+func (p Plan) summary(commands bool) string {
 	var b strings.Builder
 	for _, step := range p.Steps {
 		fmt.Fprintf(&b, "  %s\n", step.Title)
 		for _, reason := range step.Reasons {
 			fmt.Fprintf(&b, "      %s\n", reason)
 		}
-	}
-	for _, note := range p.Notes {
-		fmt.Fprintf(&b, "\nNote: %s\n", note)
+		if commands {
+			fmt.Fprintf(&b, "      $ %s\n", step.Command)
+		}
 	}
 	return b.String()
 }

@@ -22,6 +22,10 @@ type Options struct {
 	Env        map[string]string // all variables that are named; Config takes precedence
 	Billing    string            // of RollUpOnWrite's instances: ByRequest or ByInstance
 	AlertEmail string            // where alerts are mailed to; empty: nowhere
+
+	// RequestLogs is which of Cloud Run's entries about RollUpOnWrite's requests are kept:
+	// FailedRequests, also if it is empty, or AllRequests.
+	RequestLogs string
 }
 
 // Ways to bill instances: https://cloud.google.com/run/docs/configuring/billing-settings
@@ -126,6 +130,9 @@ func Describe(o Options, have *State, source string) (*Description, error) {
 	if o.Billing != ByRequest && o.Billing != ByInstance {
 		return nil, fmt.Errorf("billing: %q: want %s or %s", o.Billing, ByRequest, ByInstance)
 	}
+	if !slices.Contains([]string{"", FailedRequests, AllRequests}, o.RequestLogs) {
+		return nil, fmt.Errorf("request_logs: %q: want %s or %s", o.RequestLogs, FailedRequests, AllRequests)
+	}
 	d := &Description{Options: o, APIs: slices.Clone(apis)}
 	d.accounts(have.Number)
 	d.add(Resource{Kind: Repository, Name: d.in(d.region(), "repositories", repositoryName), Settings: []Setting{
@@ -133,6 +140,7 @@ func Describe(o Options, have *State, source string) (*Description, error) {
 		{Arg: "--description=" + madeBy},
 	}})
 	d.fields()
+	d.requestLogs()
 	d.functions(source)
 	d.triggers(have)
 	d.schedule(have)

@@ -84,7 +84,7 @@ func (s *State) Locate(ids []string) ([]Database, error) {
 		d := s.Databases[id]
 		switch {
 		case d == nil && len(s.Databases) == 0:
-			problems = append(problems, fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps for ever:\n  %s", s.Project, createDatabase(s.Project, id, "nam5")))
+			problems = append(problems, fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps for ever (gcloud firestore locations list names them):\n  %s", s.Project, createDatabase(s.Project, id, "LOCATION")))
 		case d == nil:
 			problems = append(problems, fmt.Errorf("project %s has no database %s; it has %s", s.Project, id, strings.Join(slices.Sorted(maps.Keys(s.Databases)), ", ")))
 		case d.Get("type") != nativeMode:

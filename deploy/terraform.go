@@ -179,7 +179,7 @@ func (t *terraform) resource(r Resource) {
 	case Channel:
 		id = "email"
 		b = block{"display_name": "Tally", "type": "email", "labels": block{"email_address": escape(r.Name)}, "user_labels": block{label: "alerts"}}
-	case Metric:
+	case Metric, Exclusion:
 		b["name"] = id
 	case Alert:
 		b = snake(r.Content).(block)

@@ -30,7 +30,7 @@ var (
 	eventarcAPI     = Source{"eventarc", "eventarc.triggers.list", "roles/eventarc.viewer"}
 	pubsubAPI       = Source{"pubsub", "pubsub.subscriptions.list", "roles/pubsub.viewer"}
 	schedulerAPI    = Source{"cloudscheduler", "cloudscheduler.locations.list, cloudscheduler.jobs.list", "roles/cloudscheduler.viewer"}
-	loggingAPI      = Source{"logging", "logging.logMetrics.list", "roles/logging.viewer"}
+	loggingAPI      = Source{"logging", "logging.logMetrics.list, logging.sinks.get", "roles/logging.viewer"}
 	MonitoringAPI   = Source{"monitoring", "monitoring.alertPolicies.list, monitoring.notificationChannels.list, monitoring.dashboards.list, monitoring.timeSeries.list", "roles/monitoring.viewer"}
 	BillingAPI      = Source{"cloudbilling", "resourcemanager.projects.get", "roles/iam.securityReviewer"}
 	RulesAPI        = Source{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}

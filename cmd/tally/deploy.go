@@ -51,6 +51,7 @@ type deployment struct {
 	settings        settingsFile
 	project, source string
 	dryRun, yes     bool
+	verbose         bool
 
 	folder    *appfolder.Folder
 	in        io.Reader
@@ -66,6 +67,7 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 	f.StringVar(&d.source, "source", "", "clone of Tally (default: this folder if it is one, else where tally was built)")
 	f.BoolVar(&d.dryRun, "dry-run", false, "print the commands, and change nothing")
 	f.BoolVarP(&d.yes, "yes", "y", false, "do not ask")
+	f.BoolVarP(&d.verbose, "verbose", "v", false, "show all steps, with their commands")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 		var err error
@@ -93,24 +95,21 @@ func (d *deployment) read(ctx context.Context) error {
 	return err
 }
 
-// do does the plan, if the user agrees.
-func (d *deployment) do(ctx context.Context, plan deploy.Plan, nothing string) error {
+// do does the plan, if the user agrees. opening is what the user should know before the steps, and
+// nothing says that there are none.
+func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing string) error {
 	if d.dryRun {
-		dir, err := filepath.Abs(d.source)
-		if err != nil {
-			return err
-		}
-		if len(plan.Steps) == 0 {
-			fmt.Fprintln(d.out, "# "+nothing)
-		}
-		fmt.Fprint(d.out, plan.Script(dir))
-		return nil
+		return d.script(plan, opening, nothing)
 	}
 	if len(plan.Steps) == 0 {
-		fmt.Fprint(d.out, nothing+"\n"+plan.Summary())
+		fmt.Fprint(d.out, nothing+"\n"+plan.Noted())
 		return nil
 	}
-	fmt.Fprintf(d.out, "In project %s:\n\n%s\n", d.project, plan.Summary())
+
+	if opening != "" {
+		opening += "\n"
+	}
+	fmt.Fprintf(d.out, "In project %s:\n\n%s%s%s\n", d.project, opening, plan.Shown(d.verbose), plan.Noted())
 	if err := confirm(ctx, d.in, d.logs, d.yes, "Go on?"); err != nil {
 		return err
 	}
@@ -119,6 +118,26 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, nothing string) e
 
 // locationID is what the id of a location looks like.
 var locationID = regexp.MustCompile(`^[a-z]+[a-z0-9-]*$`)
+
+// script prints the plan as a script, with the opening as comments.
+func (d *deployment) script(plan deploy.Plan, opening, nothing string) error {
+	dir, err := filepath.Abs(d.source)
+	if err != nil {
+		return err
+	}
+
+	if len(plan.Steps) == 0 {
+		fmt.Fprintln(d.out, "# "+nothing)
+	} else if opening != "" {
+		fmt.Fprintf(d.out, "# In project %s:\n#\n", d.project)
+		for line := range strings.Lines(opening) {
+			fmt.Fprint(d.out, "# ", line)
+		}
+		fmt.Fprintln(d.out)
+	}
+	fmt.Fprint(d.out, plan.Script(dir))
+	return nil
+}
 
 func deployCommand() *cobra.Command {
 	var d deployment
@@ -129,13 +148,16 @@ func deployCommand() *cobra.Command {
 	f.BoolVar(&rules, "rules", false, "replace the project's rules by those that the app's firebase.json names, which hold Tally's")
 	f.BoolVar(&prune, "prune", false, "take away routes and databases that are not named any more, and what is in other regions")
 	f.BoolVar(&isNew, "new", false, "with --dry-run or --terraform: as for a project in which there is nothing; needs no credentials")
-	f.StringVar(&location, "location", "nam5", "with --new: where its databases are")
+	f.StringVar(&location, "location", "", "with --new: where its databases will be, for ever")
 	f.BoolVar(&terraform, "terraform", false, "print a Terraform configuration, and change nothing")
 	return d.command(c, func(ctx context.Context) error {
 		if isNew && !d.dryRun && !terraform {
 			return errors.New("--new is for --dry-run and --terraform; tally deploy sees by itself what is new")
 		}
-		if !locationID.MatchString(location) {
+		if isNew && location == "" {
+			return errors.New("--new needs --location: where the databases will be, for ever. These are the places:\n  gcloud firestore locations list")
+		}
+		if isNew && !locationID.MatchString(location) {
 			return fmt.Errorf("--location %q: want one such as nam5 or europe-west1; gcloud firestore locations list lists them", location)
 		}
 		source, err := deploy.SourceHash(d.source)
@@ -160,7 +182,8 @@ func deployCommand() *cobra.Command {
 			return err
 		}
 		options := deploy.Options{Project: d.project, Databases: databases, Config: config, Env: environment,
-			Region: cmp.Or(settings.Region, d.have.Region()), Billing: cmp.Or(settings.Billing, d.have.Billing()), AlertEmail: settings.AlertEmail}
+			Region: cmp.Or(settings.Region, d.have.Region()), Billing: cmp.Or(settings.Billing, d.have.Billing()), AlertEmail: settings.AlertEmail,
+			RequestLogs: cmp.Or(settings.RequestLogs, d.have.RequestLogs())}
 		have := d.have
 		if terraform {
 			have = deploy.TerraformState(d.project)
@@ -192,7 +215,11 @@ func deployCommand() *cobra.Command {
 				return err
 			}
 		}
-		return d.do(ctx, plan, "Everything is as it is to be.")
+		uploaded, err := filepath.Abs(d.source)
+		if err != nil {
+			return err
+		}
+		return d.do(ctx, plan, described.Opening(plan, uploaded, rules), "Everything is as it is to be.")
 	})
 }
 
@@ -207,6 +234,6 @@ func undeployCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return d.do(ctx, plan, "There is nothing that tally deploy made.")
+		return d.do(ctx, plan, "", "There is nothing that tally deploy made.")
 	})
 }

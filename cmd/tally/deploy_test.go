@@ -255,7 +255,7 @@ func TestDeployNew(t *testing.T) {
 	clone := leastClone(t)
 	var out strings.Builder
 	t.Setenv("PATH", "")
-	if status := run(t.Context(), []string{"deploy", "--dry-run", "--new", "--project", "my-project"}, &out, &out); status != 0 {
+	if status := run(t.Context(), []string{"deploy", "--dry-run", "--new", "--location", "nam5", "--project", "my-project"}, &out, &out); status != 0 {
 		t.Fatalf("exit status %d: %s", status, &out)
 	}
 	printed := strings.ReplaceAll(out.String(), clone, "CLONE")
@@ -279,7 +279,7 @@ func TestDeployTerraform(t *testing.T) {
 	leastClone(t)
 	write(t, "tally.yaml", []byte("billing: instance"))
 	var out, notes bytes.Buffer
-	args := []string{"deploy", "--terraform", "--new", "--project", "my-project"}
+	args := []string{"deploy", "--terraform", "--new", "--location", "nam5", "--project", "my-project"}
 	if status := run(t.Context(), args, &out, &notes); status != 0 {
 		t.Fatalf("exit status %d: %s", status, &notes)
 	}

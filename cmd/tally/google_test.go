@@ -219,6 +219,8 @@ func batches(n int, r deploy.Resource) (all [][]deploy.Setting) {
 	switch r.Kind {
 	case deploy.Service: // what it says is the user's to decide
 		return nil
+	case deploy.Exclusion: // a part of a sink; testdata/deploy/requestlogs.txtar changes it
+		return nil
 	case deploy.Metric, deploy.Alert, deploy.Dashboard:
 		return [][]deploy.Setting{rest[1:2]} // a dashboard's first is its name
 	case deploy.Subscription:

@@ -81,6 +81,8 @@ func (c *call) refusal(m proto.Message) error {
 		return c.refusalOfTrigger(m)
 	case *functionspb.Function:
 		return c.noAccount(m.GetServiceConfig().GetServiceAccountEmail(), m.GetBuildConfig().GetServiceAccount())
+	case *loggingpb.LogSink:
+		return refusalOfSink(m)
 	case *schedulerpb.Job:
 		return c.noAccount(m.GetHttpTarget().GetOidcToken().GetServiceAccountEmail())
 	}
@@ -101,6 +103,8 @@ func (g *Google) complete(name string, m proto.Message) {
 	case *iamadminpb.ServiceAccount:
 		m.Email, m.UniqueId = path.Base(name), cmp.Or(m.UniqueId, fmt.Sprint(g.next()))
 	case *loggingpb.LogMetric:
+		m.Name = path.Base(name)
+	case *loggingpb.LogSink:
 		m.Name = path.Base(name)
 	case *schedulerpb.Job:
 		m.State = cmp.Or(m.State, schedulerpb.Job_ENABLED)
@@ -213,7 +217,10 @@ func (g *Google) completeFunction(name string, f *functionspb.Function) {
 	f.State, f.Environment = functionspb.Function_ACTIVE, functionspb.Environment_GEN_2
 	s.Service = strings.Replace(name, "/functions/", "/services/", 1)
 	s.Uri = "https://" + path.Base(name) + "-abc123-" + map[string]string{"us-central1": "uc", "europe-west1": "ew"}[strings.Split(name, "/")[3]] + ".a.run.app"
-	if g.resources[s.Service] != nil {
+	if service, ok := g.resources[s.Service].(*runpb.Service); ok {
+		if s.AllTrafficOnLatestRevision { // "ignoring any traffic split settings, if any"
+			service.Traffic = nil
+		}
 		return
 	}
 	s.AllTrafficOnLatestRevision = true

@@ -98,6 +98,7 @@ func Start(t testing.TB, project string) *Google {
 	g.Enable("firestore.googleapis.com")
 	g.Put(name+"/databases/(default)", &adminpb.Database{LocationId: "nam5", Type: adminpb.Database_FIRESTORE_NATIVE,
 		DatabaseEdition: adminpb.Database_STANDARD})
+	g.resources[name+"/sinks/_Default"] = defaultSink(project)
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)

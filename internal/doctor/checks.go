@@ -40,6 +40,7 @@ var ways = map[string]way{
 	"schedule":      {settings(deploy.Job), theDescription},
 	"fields":        {settings(deploy.Field, deploy.TTL), theDescription},
 	"alerts":        {settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel), theDescription},
+	"request-logs":  {settings(deploy.Exclusion), theDescription},
 	"surplus":       {(*examination).nothingElse, theDescription},
 	"last-tick":     {(*examination).lastTick, theDescription},
 	"drift":         {(*examination).drift, theDescription},

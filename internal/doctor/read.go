@@ -60,7 +60,7 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 	}
 	d.described, d.invalid = deploy.Describe(deploy.Options{Project: d.Have.Project, Databases: databases, Config: d.config, Env: env,
 		Region: cmp.Or(f.Settings.Region, d.Have.Region()), Billing: cmp.Or(f.Settings.Billing, d.Have.Billing()),
-		AlertEmail: f.Settings.AlertEmail}, d.Have, "")
+		AlertEmail: f.Settings.AlertEmail, RequestLogs: cmp.Or(f.Settings.RequestLogs, d.Have.RequestLogs())}, d.Have, "")
 }
 
 // A trialResult is what the Firebase Rules API says of a case.

@@ -136,6 +136,11 @@ func put(t *testing.T, g *googletest.Google, r *deploy.Resource) {
 		})
 	case deploy.Metric:
 		g.Put("projects/"+project+"/metrics/"+r.Name, message(t, new(loggingpb.LogMetric), all))
+	case deploy.Exclusion:
+		all["name"] = r.Name
+		googletest.Change(g, "projects/"+project+"/sinks/_Default", func(s *loggingpb.LogSink) {
+			s.Exclusions = append(s.Exclusions, message(t, new(loggingpb.LogExclusion), all).(*loggingpb.LogExclusion))
+		})
 	case deploy.Alert:
 		g.Put("projects/"+project+"/alertPolicies/"+r.Name, message(t, new(monitoringpb.AlertPolicy), r.Content))
 	case deploy.Dashboard:
