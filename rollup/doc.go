@@ -75,8 +75,22 @@
 //
 // # The schedule
 //
-// Keep rolls up the counters of routes that say "every", which need no events. Audit walks all
-// roll-ups and all counters that have shards, some at a time, and repairs what lost events, a late
-// installation or a restored backup left behind. A difference is called drift if it is still there
+// Keep rolls up the counters of routes that say "every", which need no events. When there are more
+// than it has time or reads for, three classes of them have fixed shares of its visits, and within a
+// class the counter that is due longest goes first:
+//
+//	changed    it differed at its last visit, or had its first roll-up   three visits in five
+//	without    it has no roll-up yet                                     one
+//	unchanged  the rest                                                  one
+//
+// What a class does not use goes to the others. The invariant: a counter waits at most as long as the
+// counters of its class take at that share, and none is left out, whatever there is of counters that
+// somebody makes up. A call is a process that remembers nothing. So the last one leaves it a cursor:
+// the counters of the first class, with which it begins, and the places up to which the others were
+// visited. It finds those from there, no faster than it visits them, by their roll-ups, a page a
+// query, and beside by their shards.
+//
+// Audit walks all roll-ups and all counters that have shards, some at a time, and repairs what lost
+// events, a late installation or a restored backup left behind. A difference is called drift if it is still there
 // after every event had time to come. A healthy system has no drift.
 package rollup
