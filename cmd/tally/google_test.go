@@ -98,7 +98,8 @@ func (c cloud) described() (*deploy.Description, *deploy.State) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	d, err := deploy.Describe(deploy.Options{Project: "my-project", Databases: databases, Config: config, Env: have.Env(), Billing: deploy.ByRequest, AlertEmail: "me@example.com"}, have, "")
+	d, err := deploy.Describe(deploy.Options{Project: "my-project", Databases: databases, Config: config, Env: have.Env(), Billing: deploy.ByRequest,
+		MaxInstances: deploy.DefaultMaxInstances, AlertEmail: "me@example.com"}, have, "")
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func (c cloud) described() (*deploy.Description, *deploy.State) {
 
 // other returns another value than a setting wants.
 func other(s deploy.Setting) any {
-	enums := map[string]string{"ACTIVE": "FAILED", "ALLOW_INTERNAL_ONLY": "ALLOW_ALL", "POST": "GET", "DOCKER": "MAVEN", "OR": "AND", "ERROR": "WARNING", "WARNING": "ERROR", "DELTA": "GAUGE", "INT64": "DOUBLE"}
+	enums := map[string]string{"ACTIVE": "FAILED", "ALLOW_INTERNAL_ONLY": "ALLOW_ALL", "POST": "GET", "DOCKER": "MAVEN", "OR": "AND", "ERROR": "WARNING", "WARNING": "ERROR", "DELTA": "GAUGE", "KEEP": "DELETE", "DELETE": "KEEP", "ANY": "TAGGED", "INT64": "DOUBLE"}
 	if e, ok := enums[s.Want]; ok {
 		return e
 	}

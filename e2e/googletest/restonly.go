@@ -52,7 +52,7 @@ func (g *Google) restOnly() *http.ServeMux {
 		"GET /apis/serving.knative.dev/v1/namespaces/{project}/services":                                 {"ListServices", func(*http.Request) (any, error) { return struct{}{}, nil }},
 		"PUT /apis/serving.knative.dev/v1/namespaces/{project}/services/{service}":                       {"UpdateService", g.serviceV1},
 		"GET /apis/serving.knative.dev/v1/namespaces/{project}/revisions":                                {"ListRevisions", func(*http.Request) (any, error) { return &run.ListRevisionsResponse{Metadata: &run.ListMeta{}}, nil }},
-		"PUT storage.googleapis.com/{object}":                                                            {"Upload", func(*http.Request) (any, error) { return nil, nil }},
+		"PUT storage.googleapis.com/{object}":                                                            {"Upload", g.upload},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			g.mu.Lock()
