@@ -14,6 +14,8 @@ type Command struct {
 	// Output, if not nil, is a command whose output replaces Placeholder in Args: a name that the
 	// server gave to something new.
 	Output *Command
+
+	Input string // of the command; empty: none
 }
 
 // Placeholder stands in a command's arguments for the output of another.
@@ -32,7 +34,7 @@ func (c Command) with(args ...string) Command {
 }
 
 // String returns the command for a POSIX shell, on one line.
-func (c Command) String() string { return strings.Join(c.words(), " ") }
+func (c Command) String() string { return c.piped(" ") + strings.Join(c.words(), " ") }
 
 // MarshalText returns the command as String does.
 func (c Command) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
@@ -45,7 +47,15 @@ func (c Command) Lines() string {
 			words[i] = "\\\n    " + word
 		}
 	}
-	return strings.Join(words, " ")
+	return c.piped("\n") + strings.Join(words, " ")
+}
+
+// piped returns what puts the command's input before it, and the separator; "" if it has none.
+func (c Command) piped(separator string) string {
+	if c.Input == "" {
+		return ""
+	}
+	return "printf %s " + quote(c.Input) + " |" + separator
 }
 
 func (c Command) words() []string {
@@ -76,15 +86,27 @@ func quote(arg string) string {
 }
 
 // dict returns the value of a flag that takes pairs. gcloud splits them at commas unless told of
-// another delimiter, which no value may hold ("gcloud topic escaping").
+// another delimiter ("gcloud topic escaping").
 func dict(pairs []string) string {
 	joined := strings.Join(pairs, ",")
-	if strings.Count(joined, ",") == len(pairs)-1 && !strings.HasPrefix(joined, "^") {
+	if splits(pairs, ",") && !strings.HasPrefix(joined, "^") {
 		return joined
 	}
+
 	delimiter := "@"
-	for i := 0; strings.Contains(joined, delimiter); i++ {
+	for i := 0; !splits(pairs, delimiter); i++ {
 		delimiter = fmt.Sprintf("@%d@", i)
 	}
 	return "^" + delimiter + "^" + strings.Join(pairs, delimiter)
+}
+
+// splits reports whether gcloud, which splits the joined pairs at the delimiter, gets the pairs. A
+// delimiter that no pair holds is not enough: a pair may end as it begins.
+func splits(pairs []string, delimiter string) bool {
+	joined := strings.Join(pairs, delimiter)
+	if !strings.HasSuffix(joined, delimiter) {
+		joined += delimiter
+	}
+	parts := strings.Split(joined, delimiter)
+	return slices.Equal(pairs, parts[:len(parts)-1])
 }

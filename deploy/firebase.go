@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -16,14 +15,14 @@ import (
 // Tally's block was merged into them. Without it clients can do nothing with counters, or with
 // rules that are open to all, anything.
 func CheckRules(a appfolder.Database, routes rollup.Routes) error {
-	data, err := os.ReadFile(a.Rules)
+	rules, err := appfolder.ReadRules(a.Rules)
 	if err != nil {
 		return err
 	}
 	var problems []error
 	for _, r := range routes {
 		for _, s := range slices.Concat(r.Pattern(), r.Template.Segments()) {
-			if !s.Capture && !strings.Contains(string(data), "/"+s.Name+"/") {
+			if !s.Capture && !strings.Contains(rules, "/"+s.Name+"/") {
 				problems = append(problems, fmt.Errorf("%s has no match for /%s/, of the route %s: merge the block of Tally's firestore.rules into it first", a.Rules, s.Name, r))
 			}
 		}
@@ -38,7 +37,7 @@ func MissingFields(a appfolder.Database, fields []FieldConfig) (lines []string, 
 	if a.Indexes == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(a.Indexes)
+	data, err := appfolder.ReadJSON(a.Indexes)
 	var indexes struct{ FieldOverrides []FieldConfig }
 	if err == nil {
 		err = json.Unmarshal(data, &indexes)

@@ -21,7 +21,7 @@ func options(t *testing.T, routes string) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Project: "p", Databases: []Database{{"(default)", "nam5"}, {"orders", "europe-west1"}}, Config: c, Billing: ByRequest}
+	return Options{Project: "p", Databases: []Database{{"(default)", "nam5"}, {"orders", "europe-west1"}}, Config: c, Billing: ByRequest, MaxInstances: DefaultMaxInstances}
 }
 
 func TestTriggerName(t *testing.T) {
@@ -143,7 +143,7 @@ func TestQuote(t *testing.T) {
 	args := []string{"plain", "", "(default)", "--database=(default)", "*/10 * * * *", "it's", `"$HOME"`, "a\nb", "--x='", "counters/{counter} -> r : a, b"}
 	c := Command{Args: append([]string{"printf", `%s|`}, args...)}
 	for _, script := range []string{c.String(), c.Lines()} {
-		out, err := exec.Command("sh", "-c", script).CombinedOutput()
+		out, err := exec.Command("/bin/sh", "-c", script).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -152,7 +152,7 @@ func TestQuote(t *testing.T) {
 		}
 	}
 	inner := Command{Args: []string{"echo", "a b"}}
-	out, err := exec.Command("sh", "-c", Command{Args: []string{"printf", "%s|", "--uri=" + Placeholder}, Output: &inner}.String()).CombinedOutput()
+	out, err := exec.Command("/bin/sh", "-c", Command{Args: []string{"printf", "%s|", "--uri=" + Placeholder}, Output: &inner}.String()).CombinedOutput()
 	if got, want := string(out), "--uri=a b|"; err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
@@ -166,6 +166,10 @@ func TestDict(t *testing.T) {
 		{[]string{"a=1", "b=2"}, "a=1,b=2"},
 		{[]string{"a=1,2", "b=3"}, "^@^a=1,2@b=3"},
 		{[]string{"a=1,2@x", "b=3"}, "^@0@^a=1,2@x@0@b=3"},
+		{[]string{"a=1,2@0", "b=3"}, "^@1@^a=1,2@0@1@b=3"},
+		{[]string{"b=3", "a=1,2@0"}, "^@1@^b=3@1@a=1,2@0"},
+		{[]string{"a=1,2@"}, "^@0@^a=1,2@"},
+		{[]string{"a=1,"}, "^@^a=1,"},
 		{[]string{"^a=1"}, "^@^^a=1"},
 	} {
 		if got := dict(test.pairs); got != test.want {
@@ -193,10 +197,10 @@ func TestSourceHash(t *testing.T) {
 	put("functions.go", "package tally\nimport _ \""+module+"/a\"\n")
 	put("a/a.go", "package a\n")
 	put("b/b.go", "package b\n")
-	put(".gcloudignore", "# upload\n**\n!/go.mod\n!/go.sum\n!/*.go\n!/a/\n!/a/*.go\n*_test.go\n")
+	put(".gcloudignore", "# upload\n**\n!.\n!/go.mod\n!/go.sum\n!/*.go\n!/a\n!/a/*.go\n*_test.go\n")
 	hash := func() string {
 		t.Helper()
-		h, err := SourceHash(dir)
+		h, err := sourceHash(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +222,7 @@ func TestSourceHash(t *testing.T) {
 		}
 		before = after
 	}
-	if h, err := SourceHash(".."); err != nil || len(h) != 16 {
+	if h, err := sourceHash(".."); err != nil || len(h) != 16 {
 		t.Errorf("of this clone: %q, %v", h, err)
 	}
 }
@@ -260,6 +264,22 @@ func TestDocumented(t *testing.T) {
 	for _, a := range Sources {
 		if !strings.Contains(pages, "`"+a.role+"`") {
 			t.Errorf("no page tells that %v", a)
+		}
+	}
+}
+
+// The functions are near the first database, unless the user or an earlier deployment says where.
+func TestRegion(t *testing.T) {
+	for _, test := range []struct{ region, location, want string }{
+		{"", "nam5", "us-central1"},
+		{"", "nam7", "us-central1"},
+		{"", "eur3", "europe-west1"},
+		{"", "asia-south1", "asia-south1"},
+		{"us-east1", "eur3", "us-east1"},
+	} {
+		o := Options{Region: test.region, Databases: []Database{{Location: test.location}, {Location: "us-west1"}}}
+		if got := o.region(); got != test.want {
+			t.Errorf("region %q, database in %s: got %s, want %s", test.region, test.location, got, test.want)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestTerraform(t *testing.T) {
 	}{
 		{name: "usual", change: func(o *Options) {}},
 		{
-			name: "all", email: "1-me+x@example.com",
+			name: "all", email: "1-me+${x}%{y}@example.com",
 			change: func(o *Options) {
 				o.Env = map[string]string{"TALLY_TELEMETRY": "gcp", "X": "${HOME} $${x} %{if} $5"}
 				o.Config.HoldLimit = 30 * time.Second

@@ -29,14 +29,14 @@ func (d *Description) triggers(have *State) {
 func (d *Description) trigger(database Database, r *rollup.Route, have *State) {
 	const written = "google.cloud.firestore.document.v1.written" // any change of a document, its deletion included
 	name := d.in(database.Location, "triggers", TriggerName(database.ID, r))
-	filter := func(flag, attribute, want, say string) Setting {
-		return Setting{Path: "eventFilters." + attribute, Want: want, Arg: flag + "=" + attribute + "=" + say, Fixed: true}
+	filter := func(flag, attribute, want string) Setting {
+		return Setting{Path: "eventFilters." + attribute, Want: want, Arg: flag + "=" + attribute + "=" + want, Fixed: true}
 	}
 
 	d.add(Resource{Kind: Trigger, Name: name, anew: d.anew(database, have.Find(Trigger, name), have), Settings: []Setting{
-		filter("--event-filters", "type", written, written),
-		filter("--event-filters", "database", database.ID, database.ID),
-		filter("--event-filters-path-pattern", "document", anonymous(r.Pattern().String()), r.Pattern().String()),
+		filter("--event-filters", "type", written),
+		filter("--event-filters", "database", database.ID),
+		filter("--event-filters-path-pattern", "document", anonymous(r.Pattern().String())),
 		// The functions read protobuf:
 		// https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
 		value("eventDataContentType", "application/protobuf", "--event-data-content-type"),
@@ -148,12 +148,17 @@ func host(address string) string {
 	return u.Host
 }
 
-// anonymous returns a pattern without the names of its captures, which say nothing.
-func anonymous(pattern string) string {
+// anonymous returns a pattern with * for each capture. Names say nothing to Eventarc, and it may not
+// take all that Tally takes: https://cloud.google.com/eventarc/docs/path-patterns. A trigger that was
+// made with names has the same events.
+func anonymous(pattern string) string { return replaceCaptures(pattern, "*") }
+
+// replaceCaptures returns a pattern with something else for each capture of one segment.
+func replaceCaptures(pattern, by string) string {
 	segments := strings.Split(pattern, "/")
 	for i, s := range segments {
-		if strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") && !strings.Contains(s, "**") || s == "*" {
-			segments[i] = "{}"
+		if strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") && !strings.Contains(s, "**") {
+			segments[i] = by
 		}
 	}
 	return strings.Join(segments, "/")
@@ -174,7 +179,7 @@ func TriggerName(database string, r *rollup.Route) string {
 			words += "-" + s.Name
 		}
 	}
-	hash := sha256.Sum256([]byte(database + "/" + anonymous(r.Pattern().String())))
+	hash := sha256.Sum256([]byte(database + "/" + replaceCaptures(r.Pattern().String(), "{}")))
 	const prefix, suffix = "tally", 6 // hexadecimal digits: 16 million, for some dozens of triggers
 	readable := strings.Join(strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }), "-")
 	readable = strings.TrimSuffix(readable[:min(len(readable), maxName-len(prefix)-1-1-suffix)], "-")

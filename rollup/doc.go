@@ -47,6 +47,14 @@
 // the counter up, it waits a little too, so that instances do not get in each other's way. They
 // meet only at the roll-up document; no lock, lease or leader is needed.
 //
+// If sums take long and cost much, an instance claims the next one in a document beside, which the
+// others read before they sum. Only costs rest on that: a claim that is lost, or whose instance
+// dies, is one that nobody waits for any more after half as long again as a sum takes.
+//
+// After a change of routes several revisions are at work for a while, and none covers the events of
+// another. They take turns: each roll-up keeps when the others rolled up last, and that goes first
+// which has waited longest.
+//
 // The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up or
 // found the app's own document missing, or its counter was unkept, or an event of the same counter,
 // none of whose copies was acknowledged, still stands for it.

@@ -102,7 +102,7 @@ func parseRoute(line string) (*Route, error) {
 	return r, r.parseOptions(parts[2:])
 }
 
-// shortestEvery is the least that "every" may say: a document sustains about one write a second.
+// shortestEvery is the least that "every" may say: Tally plans one write a second for a document.
 const shortestEvery = time.Second
 
 // parseOptions parses what follows the totals.

@@ -14,7 +14,7 @@ import (
 )
 
 // common are the flags that the page explains once, because most commands have them.
-var common = map[string]bool{"project": true, "database": true, "routes": true, "json": true, "timeout": true, "yes": true, "help": true}
+var common = map[string]bool{"config": true, "project": true, "database": true, "routes": true, "json": true, "timeout": true, "yes": true, "help": true}
 
 // docs/cli.md is what the commands say of themselves; -update writes it.
 func TestCommandLinePage(t *testing.T) {

@@ -81,7 +81,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.check(); err != nil {
 		return err
 	}
-	folder, err := here()
+	folder, err := d.stack.settings.here(d.logs)
 	if err != nil {
 		return err
 	}

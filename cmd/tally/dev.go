@@ -48,16 +48,18 @@ func devCommand() *cobra.Command {
 type dev struct {
 	stack              stackFlags
 	project            string
+	file               string // tally.yaml; "": there is none
 	every              time.Duration
 	example, dashboard page
 	out, logs          io.Writer
 }
 
 func (d *dev) run(ctx context.Context) error {
-	folder, err := here()
+	folder, err := d.stack.settings.here(d.logs)
 	if err != nil {
 		return err
 	}
+	d.file = folder.File
 	if d.project, _, err = projectOf(d.project, folder); err != nil {
 		return err
 	}
@@ -158,6 +160,9 @@ func (d *dev) greeting(s *localstack.Stack) string {
 		fmt.Fprintf(&b, "  route       %s\n", route)
 	}
 	fmt.Fprintf(&b, "  rules       %s\n", d.stack.rules)
+	if d.file != "" {
+		fmt.Fprintf(&b, "  settings    %s\n", d.file)
+	}
 	if d.example.on {
 		fmt.Fprintf(&b, "  web page    %s\n", d.example.url())
 	}

@@ -78,7 +78,8 @@ func BenchmarkDev(b *testing.B) {
 
 // benchStack starts a stack that nobody watches.
 func benchStack(b *testing.B) (addr, project string) {
-	folder, err := here()
+	var nearest settingsFile
+	folder, err := nearest.here(io.Discard)
 	if err != nil {
 		b.Fatal(err)
 	}

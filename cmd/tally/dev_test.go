@@ -185,9 +185,7 @@ func TestDevHints(t *testing.T) {
 // line each.
 func recordedJava(t *testing.T, file string) []string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts the Firestore emulator")
-	}
+	emulatortest.Need(t)
 	java, err := exec.LookPath(filepath.Join(os.Getenv("JAVA_HOME"), "bin", "java"))
 	if err != nil {
 		java, err = exec.LookPath("java")

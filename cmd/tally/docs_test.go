@@ -53,7 +53,7 @@ var refused = []string{"gcloud billing", "gcloud firestore databases", "gcloud l
 
 // unawaited are the commands, by how they begin, that only the next of them need. They run one after the
 // other beside the others.
-var unawaited = []string{"tally demo", "go install", "(cd ../tally/clients/web", "npm install", "go mod edit"}
+var unawaited = []string{"go run ./cmd/tally demo", "go install", "(cd ../tally/clients/web", "npm install", "go mod edit"}
 
 // endless are the commands that run until Ctrl-C, by how they begin, and what they print first.
 var endless = []struct{ start, prints string }{
@@ -63,7 +63,7 @@ var endless = []struct{ start, prints string }{
 // adapted are the commands, by how they begin, that get more flags here: ports of their own and a smaller load.
 var adapted = []struct{ start, flags string }{
 	{"tally dev", " --firestore-port=0 --functions-port=0 --dashboard-port=0 --web-port=0"},
-	{"tally demo", " --firestore-port=0 --functions-port=0 --increments=300"},
+	{"go run ./cmd/tally demo", " --firestore-port=0 --functions-port=0 --increments=300"},
 	{"tally dashboard", " --port=0"},
 }
 
@@ -142,7 +142,7 @@ func newReader(t *testing.T) *reader {
 	r.app = filepath.Join(r.dir, "my-app")
 	upstream := filepath.Join(t.TempDir(), "tally")
 	r.env = append(g.Environ(), "PATH="+googletest.Gcloud(t)+":"+os.Getenv("PATH"), firestoreOfTests+"="+emulatortest.Addr(t), firestorestore.EmulatorHost+"=",
-		"CLOUDSDK_CORE_PROJECT=my-project", "PROJECT=my-project", "REGION=us-central1", "GOBIN="+t.TempDir(), "TERMINAL="+r.terminal,
+		"CLOUDSDK_CORE_PROJECT=my-project", "PROJECT=my-project", "REGION=us-central1", "LOCATION=nam5", "GOBIN="+t.TempDir(), "TERMINAL="+r.terminal,
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+upstream+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/firestore-tally/tally")
 	commit := exec.Command("sh", "-ec", `git init --quiet --initial-branch=main "$0" && export GIT_DIR="$0"/.git GIT_WORK_TREE="$1"
 git add --all && git -c user.name=Tally -c user.email=tally@example.com commit --quiet --message=Tally && git tag v1.2.3`, upstream, r.root)

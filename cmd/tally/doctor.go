@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -18,12 +19,14 @@ var (
 )
 
 func doctorCommand() *cobra.Command {
+	var settings settingsFile
 	var project string
 	var skip []string
 	var asJSON, explain bool
 	var timeout time.Duration
 	c := newCommand("doctor")
 	f := c.Flags()
+	settings.define(f)
 	f.StringVar(&project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
 	f.StringSliceVar(&skip, "skip", nil, "names of checks to leave out")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -38,7 +41,7 @@ func doctorCommand() *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout)
 		defer cancel()
-		findings, project, err := examine(ctx, project, skip)
+		findings, project, err := examine(ctx, settings, project, skip, c.ErrOrStderr())
 		if err != nil {
 			return fmt.Errorf("%w: %w", errUnchecked, err)
 		}
@@ -62,14 +65,14 @@ func doctorCommand() *cobra.Command {
 
 // examine makes the checks that are not to be skipped: of the app's folder, and of the project that
 // the flag names, as far as that can be read. The error is about the command's own flags.
-func examine(ctx context.Context, flag string, skip []string) (findings []doctor.Finding, project string, err error) {
+func examine(ctx context.Context, settings settingsFile, flag string, skip []string, logs io.Writer) (findings []doctor.Finding, project string, err error) {
 	for _, name := range skip {
 		if !slices.ContainsFunc(doctor.Checks, func(c doctor.Check) bool { return c.Name == name }) {
 			return nil, "", fmt.Errorf("--skip %s: there is no such check; tally doctor --explain tells of all", name)
 		}
 	}
 
-	folder, err := here()
+	folder, err := settings.here(logs)
 	if err != nil {
 		d := doctor.Local(nil, err, errors.New("its settings are not known before tally.yaml is mended"))
 		return d.Examine(ctx, skip), "", nil

@@ -40,13 +40,13 @@ func initCommand() *cobra.Command {
 			routes, err = q.route(c.Context())
 		}
 		if asks && !f.Changed("alert-email") && err == nil {
-			alertEmail, err = q.ask(c.Context(), "Address that alerts are mailed to, for when it is deployed", nobody)
-			if alertEmail == nobody {
-				alertEmail = ""
-			}
+			alertEmail, err = q.address(c.Context())
 		}
 		if err != nil {
 			return err
+		}
+		if err := appfolder.CheckEmail(alertEmail); err != nil && alertEmail != "" {
+			return fmt.Errorf("--alert-email: %w", err)
 		}
 		parsed, err := rollup.ParseRoutes(routes)
 		if err != nil {
@@ -78,6 +78,21 @@ func (q questions) ask(ctx context.Context, question, otherwise string) (string,
 		err = errors.New("nobody answered, so nothing was written")
 	}
 	return cmp.Or(answer, otherwise), err
+}
+
+// address asks who is mailed, until the answer is an address; "" is nobody.
+func (q questions) address(ctx context.Context) (string, error) {
+	for {
+		answer, err := q.ask(ctx, "Address that alerts are mailed to, for when it is deployed", nobody)
+		if err != nil || answer == nobody {
+			return "", err
+		}
+		err = appfolder.CheckEmail(answer)
+		if err == nil {
+			return answer, nil
+		}
+		fmt.Fprintln(q.out, err)
+	}
 }
 
 func (q questions) route(ctx context.Context) (string, error) {

@@ -74,9 +74,7 @@ type command struct {
 
 func tally(t *testing.T, args ...string) *command {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	emulatortest.Need(t)
 	executable, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -227,6 +225,8 @@ func TestMistakes(t *testing.T) {
 		{"Firestore's port", []string{"dev", "--firestore-port", busy, "--functions-port", functions}, nil, []string{busy, "in use", "--firestore-port"}},
 		{"a function's port", []string{"dev", "--firestore-port", free, "--functions-port", busy}, nil, []string{"port " + busy + " is in use", "--functions-port"}},
 		{"no rules", []string{"dev", "--firestore-port", free, "--functions-port", functions, "--rules", "no.rules"}, nil, []string{"no.rules", "--rules"}},
+		{"rules without end", []string{"dev", "--firestore-port", free, "--functions-port", functions, "--rules", "/dev/zero"}, nil, []string{"--rules: rules: /dev/zero: is no regular file: name one"}},
+		{"rules of a folder", []string{"demo", "--firestore-port", free, "--functions-port", functions, "--rules", nothing}, nil, []string{"is no regular file: name one"}},
 		{"no Java", []string{"dev", "--firestore-port", free, "--functions-port", functions}, []string{"PATH=" + nothing, "JAVA_HOME="}, []string{"Java", "install"}},
 		{"no emulator", []string{"dev", "--firestore-port", free, "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_BINARY_PATH=" + nothing + "/none.jar"}, []string{"none.jar"}},
 		{"another emulator that is not there", []string{"demo", "--functions-port", functions}, []string{"FIRESTORE_EMULATOR_HOST=127.0.0.1:" + free},

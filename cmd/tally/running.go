@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -22,25 +23,38 @@ import (
 	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// here reads the files of the app in whose folder the command runs.
-func here() (*appfolder.Folder, error) {
+// A settingsFile is the flag that names a tally.yaml; "": the nearest is taken.
+type settingsFile string
+
+func (s *settingsFile) define(f *pflag.FlagSet) {
+	f.StringVar((*string)(s), "config", "", "the tally.yaml to take (default: the nearest, in this folder or above)")
+}
+
+// here reads the files of the app in whose folder the command runs. If tally.yaml is not in that
+// folder, it says on logs which is taken.
+func (s settingsFile) here(logs io.Writer) (*appfolder.Folder, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, err
 	}
-	f, err := appfolder.Find(dir)
+	f, err := appfolder.Find(dir, string(s))
 	if err != nil {
 		return nil, err
 	}
+	if f.Elsewhere {
+		fmt.Fprintf(logs, "tally: settings of %s\n", f.File)
+	}
+
 	known, err := env.GetFieldParams(new(app.Config))
-	for name := range f.Settings.Env {
+	for _, name := range slices.Sorted(maps.Keys(f.Settings.Env)) {
 		of := func(p env.FieldParams) bool { return p.Key == name }
 		if strings.HasPrefix(name, "TALLY_") && !slices.ContainsFunc(known, of) {
-			err = errors.Join(err, fmt.Errorf("%s: env: the functions have no variable %s; docs/config.md lists them", f.File, name))
+			err = errors.Join(err, fmt.Errorf("%s: the functions have no such variable; docs/config.md lists them", f.Place("env."+name)))
 		}
 	}
 	return f, err
@@ -78,8 +92,9 @@ var errNoProject = errors.New("name the project by --project or GOOGLE_CLOUD_PRO
 
 // realProject returns the app's folder, and the id of the project that a flag of a command names
 // which works on what is deployed.
-func realProject(flag string) (folder *appfolder.Folder, id string, err error) {
-	if folder, err = here(); err != nil {
+func realProject(s settingsFile, flag string, logs io.Writer) (folder *appfolder.Folder, id string, err error) {
+	folder, err = s.here(logs)
+	if err != nil {
 		return nil, "", err
 	}
 	id, _, err = projectOf(flag, folder)
@@ -89,16 +104,14 @@ func realProject(flag string) (folder *appfolder.Folder, id string, err error) {
 	return folder, id, err
 }
 
-// cloneDir returns the folder of a clone of Tally: the current one if it is one, else the one that
-// this command was built in, as far as that is known.
-func cloneDir() string {
+// ownSource returns the folder of Tally's source that this program was built from. It is an error if
+// the program does not know it, as one that was built with -trimpath.
+func ownSource() (string, error) {
 	_, file, _, _ := runtime.Caller(0)
-	for _, dir := range []string{".", filepath.Join(filepath.Dir(file), "..", "..")} {
-		if _, err := os.Stat(filepath.Join(dir, "functions.go")); err == nil {
-			return dir
-		}
+	if !filepath.IsAbs(file) {
+		return "", errors.New("this tally does not know the folder that it was built from, and the functions are built from Tally's source; name a folder of it by --source")
 	}
-	return "."
+	return filepath.Join(filepath.Dir(file), "..", ".."), nil
 }
 
 // named returns the variables of the functions that tally.yaml and this process's environment set.

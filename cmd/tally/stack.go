@@ -24,12 +24,14 @@ import (
 // A stackFlags is what the flags of dev and demo say of the stack that they start.
 type stackFlags struct {
 	localstack.Options
-	lines lines
-	rules string // which security rules there are, as tally dev says it
+	settings settingsFile
+	lines    lines
+	rules    string // which security rules there are, as tally dev says it
 }
 
 func (f *stackFlags) define(c *cobra.Command) {
 	flags := c.Flags()
+	f.settings.define(flags)
 	flags.IntVar(&f.FirestorePort, "firestore-port", 8080, "port of the Firestore emulator; 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set")
 	flags.IntVar(&f.FunctionsPort, "functions-port", 8081, "port of the first functions process; the others follow; 0: any that are free")
 	flags.IntVar(&f.Processes, "instances", 2, "functions processes")
@@ -94,11 +96,11 @@ func (f *stackFlags) chooseRules(folder *appfolder.Folder) error {
 	if f.Rules == "" {
 		return nil
 	}
-	text, err := os.ReadFile(f.Rules)
+	text, err := appfolder.ReadRules(f.Rules)
 	if err != nil {
 		return fmt.Errorf("%s: rules: %w", from, err)
 	}
-	f.rules, f.RulesText = f.Rules, string(text)
+	f.rules, f.RulesText = f.Rules, text
 	return nil
 }
 

@@ -36,6 +36,7 @@ type target struct {
 	role    string // what the account needs
 
 	// What its flags say.
+	settings settingsFile
 	project  string
 	database string
 	routes   string
@@ -69,6 +70,7 @@ const (
 // command makes c a command on the target, which run is called with once it is open.
 func (t *target) command(c *cobra.Command, role string, run func(ctx context.Context, args []string) error) *cobra.Command {
 	f := c.Flags()
+	t.settings.define(f)
 	f.StringVar(&t.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else that of the credentials, or demo-tally on an emulator)")
 	f.StringVar(&t.database, "database", "", "database id (default: the first of tally.yaml, else (default))")
 	f.StringVar(&t.routes, "routes", "", "routes, separated by semicolons (default: those of the functions that run, else of tally.yaml)")
@@ -157,7 +159,7 @@ func (t *target) confirm(ctx context.Context, format string, args ...any) error 
 // open finds out on which project, with which routes and on which database the command works, and
 // opens it.
 func (t *target) open(ctx context.Context) (err error) {
-	if t.folder, err = here(); err != nil {
+	if t.folder, err = t.settings.here(t.logs); err != nil {
 		return err
 	}
 	var from string

@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 )
 
 //go:embed gcloud.py
@@ -23,7 +26,7 @@ func machines(t testing.TB) string {
 	}
 	gcloud, err := exec.LookPath("gcloud")
 	if err != nil {
-		t.Fatalf("%v: install the Google Cloud CLI, https://cloud.google.com/sdk/docs/install", err)
+		t.Fatalf("%v\n%s", err, emulatortest.Missing())
 	}
 	return gcloud
 }
@@ -34,7 +37,9 @@ func Gcloud(t testing.TB) string {
 	t.Helper()
 	machines(t)
 	dir, err := serveGcloud()
-	check(t, err)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, emulatortest.Missing())
+	}
 	return dir
 }
 
@@ -44,11 +49,16 @@ var server *exec.Cmd
 // serveGcloud starts the server of gcloud.py, which ends, and removes its folder, when its standard
 // input does.
 var serveGcloud = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("gcloud", "info", "--format=value(basic.python_location,installation.sdk_root)").Output()
-	python, root, ok := strings.Cut(strings.TrimSpace(string(out)), "\t")
-	if err != nil || !ok {
-		return "", fmt.Errorf("gcloud info: %w: %q", err, out)
+	const facts = "basic.python_location,installation.sdk_root,installation.components.alpha,installation.components.beta"
+	out, err := exec.Command("gcloud", "info", "--format=value("+facts+")").Output()
+	if err != nil {
+		return "", fmt.Errorf("gcloud info: %w", err)
 	}
+	values := strings.Split(strings.TrimSuffix(string(out), "\n"), "\t")
+	if slices.Contains(values, "") {
+		return "", fmt.Errorf("gcloud lacks its components alpha and beta: %s are %q", facts, values)
+	}
+	python, root := values[0], values[1]
 	dir, err := os.MkdirTemp("", "gcloud") // a socket's name must be short
 	if err != nil {
 		return "", err

@@ -8,14 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/mail"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"cloud.google.com/go/firestore"
-	"github.com/goccy/go-yaml"
 	"github.com/tailscale/hujson"
 )
 
@@ -24,46 +22,60 @@ const FileName = "tally.yaml"
 
 // A Folder is what was found in a folder or above it.
 type Folder struct {
-	File     string // path of tally.yaml; "": there is none
-	Settings Settings
-	Firebase string // path of firebase.json; "": there is none
+	File      string // path of tally.yaml; "": there is none
+	Elsewhere bool   // it is not in the folder itself
+	Settings  Settings
+	Firebase  string // path of firebase.json; "": there is none
+
+	lines map[string]int // of tally.yaml's keys
 }
 
-// Settings are what tally.yaml says. docs/config.md describes them.
-type Settings struct {
-	Routes     string            `yaml:"routes"` // a line each
-	Cadence    string            `yaml:"cadence"`
-	Databases  []string          `yaml:"databases"`
-	Region     string            `yaml:"region"`
-	Billing    string            `yaml:"billing"`
-	AlertEmail string            `yaml:"alert_email"`
-	Env        map[string]string `yaml:"env"`
-}
+// Find reads the tally.yaml that is nearest to dir, in it or in a folder above it, or the one that
+// file names unless that is empty. A tally.yaml above dir is refused if it belongs to another user or
+// everybody may write it. Find also looks for firebase.json, in dir or above. The error names the
+// file.
+func Find(dir, file string) (*Folder, error) { return find(dir, file, os.Getuid()) }
 
-// Find reads the tally.yaml that is nearest to dir: in it, or in a folder above it. It does
-// likewise with firebase.json. The error names the file.
-func Find(dir string) (*Folder, error) {
-	f := &Folder{File: above(dir, FileName), Firebase: above(dir, "firebase.json")}
-	if f.File != "" {
-		data, err := os.ReadFile(f.File)
-		if err != nil {
-			return nil, err
-		}
-		if err := yaml.UnmarshalWithOptions(data, &f.Settings, yaml.Strict()); err != nil {
-			err = fmt.Errorf("%s: %w", f.File, err)
-			if strings.Contains(string(data), "->") && f.Settings.Routes == "" {
-				err = fmt.Errorf("%w\nwrite \"routes: |\" on a line, and each route on a line of its own below, indented", err)
-			}
-			return nil, err
-		}
-		if a := f.Settings.AlertEmail; a != "" {
-			if _, err := mail.ParseAddress(a); err != nil {
-				return nil, fmt.Errorf("%s: alert_email: %q is no address: %w", f.File, a, err)
-			}
-		}
+func find(dir, file string, user int) (*Folder, error) {
+	f := &Folder{File: file, Firebase: above(dir, "firebase.json")}
+	switch {
+	case file == "":
+		f.File = above(dir, FileName)
+	case !filepath.IsAbs(file):
+		f.File = filepath.Join(dir, file)
+	}
+	if f.File == "" {
+		return f, nil
+	}
+
+	var check func(os.FileInfo) error
+	f.Elsewhere = filepath.Dir(f.File) != dir
+	if file == "" && f.Elsewhere {
+		check = func(info os.FileInfo) error { return foreign(info, user, f.File) }
+	}
+	text, err := read(f.File, maxSettings, check)
+	if err != nil {
+		return nil, err
+	}
+
+	f.Settings, f.lines, err = parse(f.File, text)
+	if err != nil {
+		return nil, err
 	}
 	return f, nil
 }
+
+// foreign adds the remedy to trusted.
+func foreign(info os.FileInfo, user int, file string) error {
+	if err := trusted(info, user); err != nil {
+		return fmt.Errorf("%w, and it is above this folder, so it is not taken: if you know what it says, go to its folder, or name it: --config %s", err, file)
+	}
+	return nil
+}
+
+// Place returns where tally.yaml has the key, such as "env.TALLY_BURST": the file, and the line if
+// that is known.
+func (f *Folder) Place(key string) string { return at(f.File, f.lines[key]) + key }
 
 // Project returns the default project of the .firebaserc beside firebase.json, "" if there is none.
 func (f *Folder) Project() (string, error) {
@@ -78,24 +90,9 @@ func (f *Folder) Project() (string, error) {
 	return config.Projects.Default, err
 }
 
-// above returns the path of the nearest file of the name, "" if there is none.
-func above(dir, name string) string {
-	for {
-		file := filepath.Join(dir, name)
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
-			return file
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return ""
-		}
-		dir = parent
-	}
-}
-
 // readJSON reads a file of the Firebase CLI's, in which there may be comments.
 func readJSON(file string, into any) error {
-	data, err := os.ReadFile(file)
+	data, err := ReadJSON(file)
 	if err == nil {
 		data, err = hujson.Standardize(data)
 	}

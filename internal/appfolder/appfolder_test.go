@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // write writes files into a new folder, of which it returns the path.
@@ -26,9 +27,9 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func find(t *testing.T, dir string) *Folder {
+func nearest(t *testing.T, dir string) *Folder {
 	t.Helper()
-	f, err := Find(dir)
+	f, err := Find(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,17 +38,17 @@ func find(t *testing.T, dir string) *Folder {
 
 func TestFind(t *testing.T) {
 	dir := write(t, map[string]string{
-		"tally.yaml":      "# all of it\nroutes: |\n  # likes\n  a/{a}/b/{b} -> a/{a} : count() as b : existing\n\n  c/{c}/d/{d} -> e/{c} : f\ncadence: 500ms\ndatabases: [(default), orders]\nregion: r\nbilling: instance\nalert_email: me@example.com\nenv:\n  TALLY_BURST: 3\n",
+		"tally.yaml":      "# all of it\nroutes: |\n  # likes\n  a/{a}/b/{b} -> a/{a} : count() as b : existing\n\n  c/{c}/d/{d} -> e/{c} : f\ncadence: 500ms\ndatabases: [(default), orders]\nregion: us-east1\nbilling: instance\nalert_email: me@example.com\nenv:\n  TALLY_BURST: 3\n",
 		"firebase.json":   "{\n  // two databases\n  \"firestore\": [" + `{"rules": "a.rules", "indexes": "x/i.json"}, {"database": "orders", "rules": "/o.rules"}]}`,
 		".firebaserc":     `{"projects": {"default": "shop", "staging": "shop-staging"}}`,
 		"web/src/main.js": "",
 	})
-	f := find(t, filepath.Join(dir, "web", "src"))
-	want := &Folder{File: filepath.Join(dir, "tally.yaml"), Firebase: filepath.Join(dir, "firebase.json"), Settings: Settings{
+	f := nearest(t, filepath.Join(dir, "web", "src"))
+	want := &Folder{File: filepath.Join(dir, "tally.yaml"), Elsewhere: true, Firebase: filepath.Join(dir, "firebase.json"), Settings: Settings{
 		Routes:  "# likes\na/{a}/b/{b} -> a/{a} : count() as b : existing\n\nc/{c}/d/{d} -> e/{c} : f\n",
-		Cadence: "500ms", Databases: []string{"(default)", "orders"}, Region: "r", Billing: "instance", AlertEmail: "me@example.com", Env: map[string]string{"TALLY_BURST": "3"},
+		Cadence: "500ms", Databases: []string{"(default)", "orders"}, Region: "us-east1", Billing: "instance", AlertEmail: "me@example.com", Env: map[string]string{"TALLY_BURST": "3"},
 	}}
-	if d := cmp.Diff(want, f); d != "" {
+	if d := cmp.Diff(want, f, cmpopts.IgnoreUnexported(Folder{})); d != "" {
 		t.Errorf("Find (-want +got):\n%s", d)
 	}
 	if project, err := f.Project(); project != "shop" || err != nil {
@@ -77,7 +78,7 @@ func TestNothingFound(t *testing.T) {
 		"an empty file":            {"tally.yaml": ""},
 		"firebase.json of hosting": {"firebase.json": `{"hosting": {}}`},
 	} {
-		f := find(t, write(t, files))
+		f := nearest(t, write(t, files))
 		d, err := f.Database("(default)")
 		project, _ := f.Project()
 		if len(f.Variables()) > 0 || project != "" || d != (Database{}) || err != nil {
@@ -92,11 +93,11 @@ func TestMistakes(t *testing.T) {
 		`write "routes: |"`:     {"tally.yaml": "routes: a/{a} -> b/{a} : c"},
 		`unknown field "route"`: {"tally.yaml": "route: x"},
 	} {
-		if _, err := Find(write(t, files)); err == nil || !strings.Contains(err.Error(), text) {
+		if _, err := Find(write(t, files), ""); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v: %v; want %q in it", files, err, text)
 		}
 	}
-	f := find(t, write(t, map[string]string{"firebase.json": `{"firestore": 1}`, ".firebaserc": "{"}))
+	f := nearest(t, write(t, map[string]string{"firebase.json": `{"firestore": 1}`, ".firebaserc": "{"}))
 	if _, err := f.Project(); err == nil || !strings.Contains(err.Error(), ".firebaserc: ") {
 		t.Errorf(".firebaserc: %v; want an error that names it", err)
 	}

@@ -33,13 +33,14 @@ var ways = map[string]way{
 	"configuration": {(*examination).configuration, theProject},
 	"databases":     {(*examination).databases, theVariables},
 	"apis":          {settings(deploy.API), theDescription},
-	"access":        {settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Service), theDescription},
+	"access":        {settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Cleanup, deploy.Service), theDescription},
 	"functions":     {settings(deploy.Function), theDescription},
 	"triggers":      {settings(deploy.Trigger, deploy.Subscription), theDescription},
 	"deliveries":    {(*examination).deliveries, theDescription},
 	"schedule":      {settings(deploy.Job), theDescription},
 	"fields":        {settings(deploy.Field, deploy.TTL), theDescription},
 	"alerts":        {settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel), theDescription},
+	"request-logs":  {settings(deploy.Exclusion), theDescription},
 	"surplus":       {(*examination).nothingElse, theDescription},
 	"last-tick":     {(*examination).lastTick, theDescription},
 	"drift":         {(*examination).drift, theDescription},
@@ -132,6 +133,9 @@ func (e *examination) databases(context.Context) {
 
 func (e *examination) nothingElse(context.Context) {
 	e.read(deploy.Trigger, deploy.Job, deploy.Repository)
+	for _, u := range e.Have.Unreached() {
+		e.note("%s", u)
+	}
 	for _, s := range e.surplus {
 		e.wrong([]deploy.Command{s.Command}, "%v", s)
 	}

@@ -62,7 +62,7 @@ func TestLocal(t *testing.T) {
 				}
 			}
 
-			folder, unfit := appfolder.Find(dir)
+			folder, unfit := appfolder.Find(dir, "")
 			d := Local(folder, unfit, &deploy.Unread{What: "the project", Why: "nobody is signed in", Remedy: []deploy.Command{{Args: []string{"gcloud", "auth", "login"}}}})
 			findings := d.Examine(t.Context(), []string{development})
 			var wrong []string

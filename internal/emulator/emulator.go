@@ -203,7 +203,7 @@ func diagnose(output string, java javaRuntime, jar string, port int) error {
 		needed := supportedJava
 		if m := classVersion.FindStringSubmatch(output); m != nil {
 			if major, err := strconv.Atoi(m[1]); err == nil {
-				needed = major - 44 // 55 came with Java 11, 61 with 17, 65 with 21
+				needed = javaOf(major)
 			}
 		}
 		return fmt.Errorf("%s needs Java %d, but %s is Java %d: %s",

@@ -15,11 +15,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/freeport"
+	"github.com/firestore-tally/tally/internal/needs"
 )
 
 // These tests run the real emulator of the machine, and fail if there is none. Where they need
@@ -32,13 +34,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needJava skips a test that starts Java under -short.
+// needJava skips a test that starts Java under -short. Where no emulator can start it ends them all.
 func needJava(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs the Firestore emulator, which -short goes without")
 	}
+	if java, jar := find(); java != nil || jar != nil {
+		fmt.Fprintln(os.Stderr, needs.Missing(t.Context(), Find, false))
+		os.Exit(1)
+	}
 }
+
+var find = sync.OnceValues(func() (java, jar error) { return Find(context.Background()) })
 
 // start starts an emulator that the test's end stops.
 func start(t *testing.T, o Options) *Emulator {

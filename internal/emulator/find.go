@@ -1,9 +1,12 @@
 package emulator
 
 import (
+	"archive/zip"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,9 +49,27 @@ func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (
 		}
 	}
 	if fetch == nil {
-		return "", errors.New("emulator: no Firestore emulator on this machine: " + installEmulator)
+		return "", fmt.Errorf("emulator: %w: %s", errNoJar, installEmulator)
 	}
 	return fetch(ctx)
+}
+
+var errNoJar = errors.New("no Firestore emulator on this machine")
+
+// Find returns why no emulator can start on this machine: what is wrong with its Java, and with its
+// emulator. Where both are nil one can, as far as that is known without starting it.
+func Find(ctx context.Context) (java, jar error) {
+	runtime, java := lookForJava(ctx)
+	path, jar := findJar(ctx, nil)
+	if errors.Is(jar, errNoJar) {
+		jar = errNoJar
+	}
+	if java == nil && jar == nil {
+		if needed := neededJava(path); needed > runtime.version {
+			java = fmt.Errorf("%s needs Java %d, but %s is Java %d", path, needed, runtime.path, runtime.version)
+		}
+	}
+	return java, jar
 }
 
 // cloudSDK returns the root directory of the Google Cloud CLI, "" if it is not known.
@@ -114,6 +135,18 @@ func CheckJava(ctx context.Context) error {
 
 // findJava returns the Java of JAVA_HOME or else the first one on PATH, if it runs.
 func findJava(ctx context.Context) (javaRuntime, error) {
+	java, err := lookForJava(ctx)
+	switch {
+	case err == nil:
+		return java, nil
+	case ctx.Err() != nil:
+		return javaRuntime{}, fmt.Errorf("emulator: %w", context.Cause(ctx))
+	}
+	return javaRuntime{}, fmt.Errorf("emulator: no Java: %s\n%w", installJava(supportedJava), err)
+}
+
+// lookForJava is findJava; its error says what was tried, and holds no remedy.
+func lookForJava(ctx context.Context) (javaRuntime, error) {
 	names := []string{"java"}
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		names = []string{filepath.Join(home, "bin", "java"), "java"}
@@ -127,13 +160,35 @@ func findJava(ctx context.Context) (javaRuntime, error) {
 				return javaRuntime{path, version}, nil
 			}
 		}
-		if ctx.Err() != nil {
-			return javaRuntime{}, fmt.Errorf("emulator: %w", context.Cause(ctx))
-		}
 		tried = append(tried, err)
 	}
-	return javaRuntime{}, fmt.Errorf("emulator: no Java: %s\n%w", installJava(supportedJava), errors.Join(tried...))
+	return javaRuntime{}, errors.Join(tried...)
 }
+
+// neededJava returns the version of Java that the emulator was built for, 0 if the jar does not
+// tell.
+func neededJava(jar string) int {
+	z, err := zip.OpenReader(jar)
+	if err != nil {
+		return 0
+	}
+	defer z.Close()
+	class, err := z.Open(strings.ReplaceAll(mainClass, ".", "/") + ".class")
+	if err != nil {
+		return 0
+	}
+	defer class.Close()
+
+	header := make([]byte, 8) // four bytes of magic, the minor version, the major one
+	if _, err := io.ReadFull(class, header); err != nil {
+		return 0
+	}
+	return javaOf(int(binary.BigEndian.Uint16(header[6:])))
+}
+
+// javaOf returns the Java that came with the major version of class files: 55 with Java 11, 65 with
+// Java 21.
+func javaOf(major int) int { return major - 44 }
 
 var versionLine = regexp.MustCompile(`version "(?:1\.)?(\d+)`)
 

@@ -228,3 +228,36 @@ func resolved(t *testing.T, path string) string {
 	}
 	return path
 }
+
+// Find tells what is wrong with the Java and with the emulator, each by itself, before anything is
+// started.
+func TestFind(t *testing.T) {
+	home := emptyMachine(t)
+	java, jar := Find(t.Context())
+	if java == nil || !errors.Is(jar, errNoJar) {
+		t.Errorf("nothing: %v, %v", java, jar)
+	}
+
+	fakeTool(t, home, "java", `echo 'openjdk version "21.0.2" 2024-01-16' >&2`)
+	if java, jar := Find(t.Context()); java != nil || !errors.Is(jar, errNoJar) {
+		t.Errorf("only Java: %v, %v", java, jar)
+	}
+
+	for _, test := range []struct {
+		major byte // of the class file
+		want  string
+	}{
+		{65, ""}, {55, ""}, {66, "old.jar needs Java 22, but " + filepath.Join(home, "bin", "java") + " is Java 21"},
+	} {
+		t.Setenv(pathVariable, writeJar(t, filepath.Join(home, "old.jar"), test.major))
+		java, jar := Find(t.Context())
+		if jar != nil || (java == nil) != (test.want == "") || java != nil && !strings.HasSuffix(java.Error(), test.want) {
+			t.Errorf("class version %d: %v, %v; want %q", test.major, java, jar, test.want)
+		}
+	}
+
+	t.Setenv(pathVariable, writeFileAt(t, filepath.Join(home, "none.jar"), "not a zip file"))
+	if java, jar := Find(t.Context()); java != nil || jar != nil {
+		t.Errorf("a jar that does not tell: %v, %v", java, jar)
+	}
+}

@@ -82,7 +82,7 @@ func TestEmulatorKilled(t *testing.T) {
 }
 
 func TestGuardKilled(t *testing.T) {
-	p, err := startProcess("/bin/sh", "-c", "echo up; exec sleep 1000")
+	p, err := startProcess("/bin/sh", "-c", "echo up; exec /bin/sleep 1000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestGuardKilled(t *testing.T) {
 }
 
 func TestProcessLeavesNothing(t *testing.T) {
-	p, err := startProcess("/bin/sh", "-c", "echo up; exec sleep 1000")
+	p, err := startProcess("/bin/sh", "-c", "echo up; exec /bin/sleep 1000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,8 +124,12 @@ func TestProgramNotExecutable(t *testing.T) {
 func program(t *testing.T, p *process) int {
 	t.Helper()
 	for t.Context().Err() == nil {
-		if pid, err := programOf(p.pid); err == nil {
+		pid, err := programOf(p.pid)
+		switch {
+		case err == nil:
 			return pid
+		case !errors.Is(err, errNoProgram):
+			t.Fatal(err)
 		}
 		select {
 		case <-p.done:
@@ -136,9 +140,12 @@ func program(t *testing.T, p *process) int {
 	return 0
 }
 
-// programOf returns the program of a guard: the other process of its group.
+var errNoProgram = errors.New("the guard has no program")
+
+// programOf returns the program of a guard: the other process of its group. Without one the error is
+// errNoProgram.
 func programOf(guard int) (int, error) {
-	out, err := exec.Command("ps", "-A", "-o", "pgid=,pid=").Output()
+	out, err := exec.Command("/bin/ps", "-A", "-o", "pgid=,pid=").Output()
 	if err != nil {
 		return 0, err
 	}
@@ -148,7 +155,7 @@ func programOf(guard int) (int, error) {
 			return pid, nil
 		}
 	}
-	return 0, fmt.Errorf("guard %d has no program", guard)
+	return 0, errNoProgram
 }
 
 func kill(t *testing.T, pid int) {

@@ -14,8 +14,8 @@
 // run in parallel. It is one that somebody else started only if [Shared] names it, whatever
 // FIRESTORE_EMULATOR_HOST says.
 //
-// If it cannot start, the whole test binary prints why and exits with status 1. Only -short skips
-// the tests that need it.
+// If it cannot start, the whole test binary prints why and exits with status 1: all that the tests
+// lack on this machine, if they lack anything. Only -short skips the tests that need it.
 package emulatortest
 
 import (
@@ -31,6 +31,7 @@ import (
 	"cloud.google.com/go/firestore"
 
 	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/needs"
 )
 
 // shared is the emulator of this test binary. A package variable, because TestMain has no other way
@@ -88,9 +89,7 @@ func Addr(t testing.TB) string {
 // The tests must leave it running. Under -short it skips the test.
 func Emulator(t testing.TB) *emulator.Emulator {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs the Firestore emulator, which -short goes without")
-	}
+	Need(t)
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.emulator != nil {
@@ -106,6 +105,24 @@ func Emulator(t testing.TB) *emulator.Emulator {
 	shared.emulator = e
 	return e
 }
+
+// Need is for a test that starts an emulator by itself. Under -short it skips the test. Where no
+// emulator can start, it ends the test binary.
+func Need(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the Firestore emulator, which -short goes without")
+	}
+	if java, jar := find(); java != nil || jar != nil {
+		exit("\n" + Missing())
+	}
+}
+
+// find looks once: the machine stays as it is.
+var find = sync.OnceValues(func() (java, jar error) { return emulator.Find(context.Background()) })
+
+// Missing returns all that the tests lack on this machine; "" if that is nothing.
+func Missing() string { return needs.Missing(context.Background(), emulator.Find, false) }
 
 // exit ends the test binary. Without an emulator every test would fail for the same reason; once is
 // enough.

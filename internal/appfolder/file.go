@@ -1,0 +1,74 @@
+package appfolder
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Most bytes of the files of an app that are read whole.
+const (
+	MaxRules = 256 << 10 // https://firebase.google.com/docs/firestore/quotas#security_rules
+	maxJSON  = 1 << 20   // of firebase.json, .firebaserc and firestore.indexes.json
+)
+
+// ReadRules reads a file of security rules: a regular one of at most MaxRules.
+func ReadRules(file string) (string, error) {
+	text, err := read(file, MaxRules, nil)
+	return string(text), err
+}
+
+// ReadJSON reads a file of the Firebase CLI's that is JSON: a regular one of at most 1 MB.
+func ReadJSON(file string) ([]byte, error) { return read(file, maxJSON, nil) }
+
+// read reads a regular file of at most so many bytes. Anything else, such as a device or a pipe,
+// may have no end. check, unless nil, refuses a file by what the system says of it.
+func read(file string, most int64, check func(os.FileInfo) error) ([]byte, error) {
+	info, err := os.Stat(file) // opening a pipe would wait
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is no regular file: name one", file)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+
+	if check != nil {
+		opened, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		if err := check(opened); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(text)) > most {
+		return nil, fmt.Errorf("%s: has more than %d KB: make it smaller, or name another file", file, most>>10)
+	}
+	return text, nil
+}
+
+// above returns the path of the nearest file of the name, "" if there is none.
+func above(dir, name string) string {
+	for {
+		file := filepath.Join(dir, name)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			return file
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}

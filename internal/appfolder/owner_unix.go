@@ -1,0 +1,23 @@
+//go:build unix
+
+package appfolder
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// trusted refuses a file that somebody other than the user may have written. Folders above the
+// current one may be everybody's, as /tmp is.
+func trusted(info os.FileInfo, user int) error {
+	owner := int(info.Sys().(*syscall.Stat_t).Uid)
+	switch {
+	case owner != user:
+		return fmt.Errorf("it belongs to user %d and not to you, user %d", owner, user)
+	case info.Mode().Perm()&0o002 != 0:
+		return errors.New("everybody may write it (chmod o-w takes that away)")
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package appfolder
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Settings are what tally.yaml says. docs/config.md describes them.
+type Settings struct {
+	Routes       string            `yaml:"routes"` // a line each
+	Cadence      string            `yaml:"cadence"`
+	Databases    []string          `yaml:"databases"`
+	Region       string            `yaml:"region"`
+	Billing      string            `yaml:"billing"`
+	RequestLogs  string            `yaml:"request_logs"`
+	MaxInstances *int              `yaml:"max_instances"` // nil: the default
+	AlertEmail   string            `yaml:"alert_email"`
+	Env          map[string]string `yaml:"env"`
+}
+
+// Bounds of a tally.yaml, which may be somebody else's. The parser has none of its own: a few
+// hundred bytes of aliases, or some ten thousand brackets or blank lines, take gigabytes.
+const (
+	maxSettings = 32 << 10 // bytes; hundreds of routes with their comments
+	maxDepth    = 8        // lists and maps in each other; Settings have 2
+	maxBlank    = 100      // blank lines in a row
+)
+
+// parse parses the text of the file, a tally.yaml. It returns also the lines of the keys, such as
+// "region" and "env.TALLY_BURST". The error names the file, what is wrong, and the line if it is
+// known.
+func parse(file string, text []byte) (s Settings, lines map[string]int, err error) {
+	if !utf8.Valid(text) {
+		return s, nil, fmt.Errorf("%s: is not text in UTF-8: save it as that", file)
+	}
+	if line := blank(string(text)); line > 0 {
+		return s, nil, fmt.Errorf("%s%d blank lines end here: delete them", at(file, line), maxBlank)
+	}
+	lines, err = scan(lexer.Tokenize(string(text)))
+	if err != nil {
+		return s, nil, fmt.Errorf("%s:%w", file, err)
+	}
+
+	if err := yaml.UnmarshalWithOptions(text, &s, yaml.Strict()); err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
+		if strings.Contains(string(text), "->") && s.Routes == "" {
+			err = fmt.Errorf("%w\nwrite \"routes: |\" on a line, and each route on a line of its own below, indented", err)
+		}
+		return s, nil, err
+	}
+
+	var problems []error
+	for _, m := range s.mistakes() {
+		problems = append(problems, fmt.Errorf("%s%s: %s", at(file, lines[m.key]), m.key, m.reason))
+	}
+	return s, lines, errors.Join(problems...)
+}
+
+// at returns how a place in a file is called; line 0 is unknown.
+func at(file string, line int) string {
+	if line == 0 {
+		return file + ": "
+	}
+	return fmt.Sprintf("%s:%d: ", file, line)
+}
+
+// blank returns the first line that ends more blank ones than there may be, 0 if none does.
+func blank(text string) int {
+	n, inRow := 0, 0
+	for line := range strings.Lines(text) {
+		n++
+		inRow++
+		if strings.TrimSpace(line) != "" {
+			inRow = 0
+		}
+		if inRow == maxBlank {
+			return n
+		}
+	}
+	return 0
+}
+
+// scan returns the lines of the keys. It refuses references and deep nesting, before the parser
+// follows them. The error begins with the line.
+func scan(tokens token.Tokens) (lines map[string]int, err error) {
+	lines = make(map[string]int)
+	key := ""         // the top-level one that the token is below
+	flow := 0         // brackets and braces that are open
+	var columns []int // of the block lists and maps that are open
+	for _, t := range tokens {
+		switch t.Type {
+		case token.AnchorType, token.AliasType:
+			return nil, fmt.Errorf("%d: tally.yaml takes no anchors (&) and aliases (*): write the value out", t.Position.Line)
+		case token.SequenceStartType, token.MappingStartType:
+			flow++
+		case token.SequenceEndType, token.MappingEndType:
+			flow--
+		}
+
+		isKey := t.Next != nil && t.Next.Type == token.MappingValueType
+		if isKey && flow == 0 && t.Position.Column == 1 {
+			key = t.Value
+			lines[key] = t.Position.Line
+		} else if isKey {
+			lines[key+"."+t.Value] = t.Position.Line
+		}
+
+		begins := isKey || t.Type == token.SequenceEntryType || t.Type == token.MappingKeyType
+		if begins && flow == 0 {
+			for len(columns) > 0 && columns[len(columns)-1] >= t.Position.Column {
+				columns = columns[:len(columns)-1]
+			}
+			columns = append(columns, t.Position.Column)
+		}
+		if flow+len(columns) > maxDepth {
+			return nil, fmt.Errorf("%d: lists and maps are nested more than %d deep: tally.yaml needs 2", t.Position.Line, maxDepth)
+		}
+	}
+	return lines, nil
+}
+
+// A mistake is a value that Tally does not take.
+type mistake struct{ key, reason string }
+
+// Forms of values that get into commands, filters and Terraform's configurations.
+var (
+	variable = regexp.MustCompile(`^(TALLY|OTEL)_[A-Z0-9_]+$`)
+
+	// https://docs.cloud.google.com/about/locations
+	region = regexp.MustCompile(`^[a-z]+(-[a-z]+)+[0-9]{1,2}$`)
+
+	// What browsers take (https://html.spec.whatwg.org/multipage/input.html#valid-e-mail-address),
+	// with a dot in the domain.
+	email = regexp.MustCompile("^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9-]+(\\.[a-zA-Z0-9-]+)+$")
+)
+
+// mistakes returns what is wrong with the values. What only the functions understand, such as
+// routes, they check.
+func (s *Settings) mistakes() []mistake {
+	var found []mistake
+	text := func(key, value string) {
+		if strings.ContainsFunc(value, isControl) {
+			found = append(found, mistake{key, fmt.Sprintf("%q holds a control character: take it out", value)})
+		}
+	}
+	text("routes", s.Routes)
+	text("cadence", s.Cadence)
+	text("databases", strings.Join(s.Databases, ","))
+	text("billing", s.Billing)
+	text("request_logs", s.RequestLogs)
+	if s.Region != "" && !region.MatchString(s.Region) {
+		found = append(found, mistake{"region", fmt.Sprintf("%q is no region: want one such as us-central1; gcloud functions regions list lists them", s.Region)})
+	}
+	if s.MaxInstances != nil && *s.MaxInstances < 1 {
+		found = append(found, mistake{"max_instances", fmt.Sprintf("%d: want at least 1", *s.MaxInstances)})
+	}
+	if s.AlertEmail != "" {
+		if err := CheckEmail(s.AlertEmail); err != nil {
+			found = append(found, mistake{"alert_email", err.Error()})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		key := "env." + name
+		switch {
+		case !variable.MatchString(name):
+			found = append(found, mistake{key, "only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"})
+		case name == "TALLY_USAGE_FILE":
+			found = append(found, mistake{key, "tally dev names that file itself: take the line out"})
+		default:
+			text(key, s.Env[name])
+		}
+	}
+	return found
+}
+
+// CheckEmail returns an error unless the text is an e-mail address and nothing else.
+func CheckEmail(address string) error {
+	if !email.MatchString(address) || len(address) > 254 { // RFC 5321, 4.5.3.1.3
+		return fmt.Errorf("%q is no address: want one alone, such as me@example.com", address)
+	}
+	return nil
+}
+
+// isControl reports whether no value has any use for the character.
+func isControl(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\t\r\n", r) }

@@ -1,0 +1,148 @@
+// Package needs lists what the tests run beside Go and this machine lacks: all of it at once, with
+// how to install it. Every test that misses something fails with this list.
+package needs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A tool is something that tests run.
+type tool struct {
+	name   string
+	apt    string // package of Debian and Ubuntu; "": they have none
+	brew   string // package of Homebrew; "": it has none
+	how    string // how it is installed otherwise
+	absent error  // why it cannot be used; nil: it can
+}
+
+// An Emulator finds out why no Firestore emulator can start on this machine: what is wrong with its
+// Java, and with its emulator. It is emulator.Find, whose own tests use this package too.
+type Emulator func(context.Context) (java, jar error)
+
+// Missing returns what go test ./... lacks on this machine, and what .ci/run lacks beyond that, as
+// text of several lines; "" if go test ./... lacks nothing. With all it is "" only if .ci/run lacks
+// nothing either. It takes a second or two, because some tools are asked for their version.
+func Missing(ctx context.Context, find Emulator, all bool) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	java, jar := find(ctx)
+	tests := absent(
+		tool{"Java 21", "openjdk-21-jdk-headless", "openjdk@21", "https://adoptium.net; set JAVA_HOME if it is not on PATH", java},
+		tool{"Firestore emulator", "", "", "go run ./cmd/tally demo downloads it, once", jar},
+		tool{"Google Cloud CLI", "", "", "https://cloud.google.com/sdk/docs/install, with gcloud components install alpha beta", gcloud(ctx)},
+	)
+	more := absent(
+		tool{"Java Development Kit", "openjdk-21-jdk-headless", "openjdk@21", "https://adoptium.net", runs(ctx, "javac", "-version")},
+		tool{"Node.js 20", "nodejs", "node", "https://nodejs.org", node(ctx)},
+		tool{"npm", "npm", "node", "https://nodejs.org", onPath("npm")},
+		tool{"Chromium", "chromium", "", "https://www.chromium.org; set CHROMIUM to its path, or to that of Chrome", onPath(chromium())},
+		tool{"Maven", "maven", "maven", "https://maven.apache.org", onPath("mvn")},
+		tool{"Python 3 with venv", "python3-venv", "python", "https://www.python.org", runs(ctx, "python3", "-c", "import ensurepip, venv")},
+	)
+	if len(tests) == 0 && (!all || len(more) == 0) {
+		return ""
+	}
+	return describe(tests, more)
+}
+
+// absent returns the tools that cannot be used.
+func absent(tools ...tool) []tool {
+	return slices.DeleteFunc(tools, func(t tool) bool { return t.absent == nil })
+}
+
+// describe returns the list.
+func describe(tests, more []tool) string {
+	var b strings.Builder
+	list := func(title string, tools []tool) {
+		if len(tools) > 0 {
+			fmt.Fprintf(&b, "%s\n", title)
+		}
+		for _, t := range tools {
+			reason, _, _ := strings.Cut(t.absent.Error(), "\n")
+			fmt.Fprintf(&b, "  %-22s%s\n", t.name, reason)
+		}
+	}
+	list("go test ./... runs more than Go, and this machine lacks:", tests)
+	list(".ci/run, for the browsers' and the docs' tests, also lacks:", more)
+
+	all := slices.Concat(tests, more)
+	install := func(system, command string, of func(tool) string) {
+		var packages []string
+		for _, t := range all {
+			if p := of(t); p != "" && !slices.Contains(packages, p) {
+				packages = append(packages, p)
+			}
+		}
+		if len(packages) > 0 {
+			fmt.Fprintf(&b, "  %-22s%s %s\n", system, command, strings.Join(packages, " "))
+		}
+	}
+	b.WriteString("To install them:\n")
+	install("Debian, Ubuntu", "sudo apt-get install", func(t tool) string { return t.apt })
+	install("macOS", "brew install", func(t tool) string { return t.brew })
+	for _, t := range all {
+		fmt.Fprintf(&b, "  %-22s%s\n", t.name, t.how)
+	}
+	b.WriteString("go test -short ./... needs Go alone.\n")
+	return b.String()
+}
+
+// gcloud returns an error unless the Google Cloud CLI runs and has the commands that are deployed
+// with.
+func gcloud(ctx context.Context) error {
+	out, err := output(ctx, "gcloud", "version", "--format=value(alpha,beta)")
+	if err == nil && len(strings.Fields(out)) < 2 {
+		err = errors.New("gcloud lacks its components alpha and beta")
+	}
+	return err
+}
+
+// chromium returns the program that the tests start as a browser.
+func chromium() string { return cmp.Or(os.Getenv("CHROMIUM"), "/usr/bin/chromium") }
+
+func node(ctx context.Context) error {
+	const oldest = 20
+	out, err := output(ctx, "node", "--version")
+	if err != nil {
+		return err
+	}
+	major, _, _ := strings.Cut(strings.TrimPrefix(out, "v"), ".")
+	if n, err := strconv.Atoi(major); err != nil || n < oldest {
+		return fmt.Errorf("node is %s, want v%d or newer", out, oldest)
+	}
+	return nil
+}
+
+func onPath(name string) error {
+	_, err := exec.LookPath(name)
+	return err
+}
+
+// runs returns an error unless the program runs and ends well. The java and javac of a macOS
+// without Java exist, and fail.
+func runs(ctx context.Context, name string, args ...string) error {
+	_, err := output(ctx, name, args...)
+	return err
+}
+
+// output returns what a program prints that only tells a fact.
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, path, args...).Output()
+	if err != nil {
+		return "", fmt.Errorf("%s does not run: %w", path, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
