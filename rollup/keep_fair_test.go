@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,20 +276,23 @@ func TestKeepSpreadsItsReads(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.idle(named("idle", 900)...)
 		const most = 1000
-		found := 0
+		var found atomic.Int64
 		began := time.Now()
 		var late []float64
 		store := hooked{AuditStore: traced{w.store, w}, page: func(by by, _ *rollup.Template, _ string) error {
-			found += 100
+			found.Add(100)
 			if by == byAll {
-				found += 100
+				found.Add(100)
 			}
 			return nil
 		}}
 		o := w.keepOptions(4, began.Add(100*time.Second))
 		visited := w.reads()
-		o.MaxReads, o.Reads = most, func() int64 { return visited() + int64(found) }
+		o.MaxReads, o.Reads = most, func() int64 { return visited() + found.Load() }
+		var mu sync.Mutex
 		store.view = func(context.Context, rollup.Counter) error {
+			mu.Lock()
+			defer mu.Unlock()
 			passed := time.Since(began).Seconds() / 100
 			late = append(late, float64(o.Reads())/most-(0.1+0.9*passed))
 			return nil
@@ -303,8 +307,8 @@ func TestKeepSpreadsItsReads(t *testing.T) {
 		if slices.Max(late) > 0.21 { // two pages were found at once
 			t.Errorf("the reads were ahead of the time by %v of them", slices.Max(late))
 		}
-		if found > most/4+300 {
-			t.Errorf("finding took %d reads, want about a quarter", found)
+		if n := found.Load(); n > most/4+300 {
+			t.Errorf("finding took %d reads, want about a quarter", n)
 		}
 		if took := time.Since(began); took < 95*time.Second || report.Left == 0 {
 			t.Errorf("ended after %v, and left %d", took, report.Left)
