@@ -13,7 +13,7 @@ const (
 	million = 1e6
 
 	// auditReads is about how many reads the audit of one counter bills (docs/performance.md).
-	auditReads = 5
+	auditReads = 3
 
 	// auditTick is about how long a call of RollUpOnSchedule is at work that finds nothing to do.
 	auditTick = time.Second
@@ -47,10 +47,10 @@ func (r *Range) add(price float64) {
 	r.Least, r.Most = min(r.Least, price), max(r.Most, price)
 }
 
-// A Kept is what a month of one counter costs, at most, that the schedule rolls up.
+// A Kept is what a month of 1,000 counters costs, at most, that the schedule rolls up.
 type Kept struct {
-	Every   time.Duration
-	Counter float64
+	Every    time.Duration
+	Thousand float64
 }
 
 // Costs returns what the deployment costs.
@@ -79,7 +79,7 @@ func (d *Description) Costs() Costs {
 		if t.Every < app.SchedulePeriod {
 			busy = month
 		}
-		c.keep(t.Every, totals)
+		c.keep(t.Every, totals, ticks*d.Config.KeepReads)
 	}
 	c.Rest = billing.Job + busy.Seconds()*billing.OnScheduleSecond
 	return c
@@ -102,13 +102,15 @@ func (d *Description) changes(location string, totals int64, rollUps, busy float
 	return operations + million*event
 }
 
-// keep adds a route that the schedule keeps: of several with one period, the dearest.
-func (c *Costs) keep(every time.Duration, totals int64) {
-	visits := int64(month / every)
-	price := billing.Counts{Reads: visits * (1 + totals), Writes: visits}.CostIn(c.Location)
+// keep adds a route that the schedule keeps, with at most so many reads a month: of several with one
+// period, the dearest.
+func (c *Costs) keep(every time.Duration, totals, most int64) {
+	reads := 1 + totals // of a visit
+	visits := min(1000*int64(month/every), most/reads)
+	price := billing.Counts{Reads: visits * reads, Writes: visits}.CostIn(c.Location)
 	for i := range c.Every {
 		if c.Every[i].Every == every {
-			c.Every[i].Counter = max(c.Every[i].Counter, price)
+			c.Every[i].Thousand = max(c.Every[i].Thousand, price)
 			return
 		}
 	}

@@ -130,7 +130,7 @@ func (d *Description) prices() [][2]string {
 		lines = append(lines, [2]string{"changes", text})
 	}
 	for _, k := range c.Every {
-		lines = append(lines, [2]string{"every " + brief(k.Every), fmt.Sprintf("$%.2f a month for 1,000 counters, at most", 1000*k.Counter)})
+		lines = append(lines, [2]string{"every " + brief(k.Every), fmt.Sprintf("$%.2f a month for 1,000 counters, at most", k.Thousand)})
 	}
 
 	logs := "requests that succeed leave no log entry"

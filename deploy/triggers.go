@@ -117,10 +117,35 @@ func (d *Description) misled(trigger Object, have *State) string {
 		return "the topic of its subscription " + path.Base(name) + " is gone: no event comes"
 	case endpoint == "":
 		return "its subscription " + path.Base(name) + " pushes to nobody"
-	case !slices.Contains(d.hosts(function, have), host(endpoint)):
-		return "its subscription " + path.Base(name) + " pushes to " + endpoint + ", which is not RollUpOnWrite"
 	}
 	return ""
+}
+
+// Astray returns the commands that delete the triggers of RollUpOnWrite whose events are pushed to
+// none of its known addresses, by what is wrong. Deploy changes nothing of that by itself: nobody has
+// compared these addresses on a real project, and a trigger that is made anew misses what is written
+// meanwhile.
+func (d *Description) Astray(have *State) map[string]Command {
+	function := have.Find(Function, d.in(d.region(), "functions", OnWriteName))
+	known := d.hosts(function, have)
+	if len(known) == 0 || have.Unread[Subscription] != nil || have.Unread[Service] != nil {
+		return nil
+	}
+
+	astray := make(map[string]Command)
+	for _, r := range d.Resources {
+		if r.Kind != Trigger {
+			continue
+		}
+		subscription := have.Find(Subscription, have.Find(Trigger, r.Name).Get("transport.pubsub.subscription"))
+		endpoint := subscription.Get("pushConfig.pushEndpoint")
+		if endpoint == "" || slices.Contains(known, host(endpoint)) {
+			continue
+		}
+		problem := "the subscription of trigger " + path.Base(r.Name) + " pushes to " + endpoint + ", which is no known address of RollUpOnWrite. If that is no service of yours either, delete the trigger and run tally deploy"
+		astray[problem] = Trigger.Command(d.Project, "delete", r.Name)
+	}
+	return astray
 }
 
 // deletedTopic is the topic of a subscription whose topic is gone

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	_ "embed"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ var ways = map[string]way{
 	"apis":          {settings(deploy.API), theDescription},
 	"access":        {settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Cleanup, deploy.Service), theDescription},
 	"functions":     {settings(deploy.Function), theDescription},
-	"triggers":      {settings(deploy.Trigger, deploy.Subscription), theDescription},
+	"triggers":      {(*examination).triggers, theDescription},
 	"deliveries":    {(*examination).deliveries, theDescription},
 	"schedule":      {settings(deploy.Job), theDescription},
 	"fields":        {settings(deploy.Field, deploy.TTL), theDescription},
@@ -87,6 +88,16 @@ func settings(kinds ...*deploy.Kind) func(*examination, context.Context) {
 				e.wrong([]deploy.Command{s.Command}, "%v", s)
 			}
 		}
+	}
+}
+
+// triggers finds what tally deploy would mend, and events that are pushed elsewhere.
+func (e *examination) triggers(ctx context.Context) {
+	settings(deploy.Trigger, deploy.Subscription)(e, ctx)
+
+	astray := e.described.Astray(e.Have)
+	for _, problem := range slices.Sorted(maps.Keys(astray)) {
+		e.wrong([]deploy.Command{astray[problem]}, "%s", problem)
 	}
 }
 

@@ -5,7 +5,7 @@
 #   routes    counters/{counter}/shards/{shard} -> rollups/{counter} : count
 #   where     functions and job in us-central1; database (default) in nam5
 #   who       tally-functions reads and writes documents of (default); tally-trigger and tally-scheduler may call one function each, nobody else any; tally-build builds them
-#   at rest   $0.14 a month, and $12.96 for 1,000 counters, audited every 10m; audits cost $129.60 at most
+#   at rest   $0.14 a month, and $7.78 for 1,000 counters, audited every 10m; audits cost $129.60 at most
 #   changes   $6.00 a million if each comes alone, $0.76 if 100 a second come to one counter
 #   prices    list prices of 2026 without free quotas, Firestore's of nam5; requests that succeed leave no log entry
 #   not done  your security rules stay as they are (--rules deploys them, with Tally's part); Tally sets no budget
