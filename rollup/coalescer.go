@@ -279,7 +279,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 		c.newest, c.sent = l.readTime, l.began
 	}
 	for _, g := range s.closed {
-		if g.from.IsZero() && g.latest.After(l.readTime) {
+		if g.latest.After(l.readTime) {
 			return false, fmt.Errorf("%w: it is of %v, the change of %v", errEarly, l.readTime, g.latest)
 		}
 	}

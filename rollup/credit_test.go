@@ -338,6 +338,7 @@ func TestPacedUntil(t *testing.T) {
 		{"more than any pace makes it, no burst", paced(-500*ms, 2*time.Minute), 1, 600 * ms, 1000 * ms},
 		{"by an instance with a longer cadence", paced(-500*ms, 9500*ms), 5, 600 * ms, 9900 * ms},
 		{"by an instance with a shorter one", paced(-500*ms, -400*ms), 5, 0, 1000 * ms},
+		{"by an instance with a shorter one, read by one of burst 0, which is 1", paced(-500*ms, -400*ms), 0, 0, 1000 * ms},
 		{"by an instance with a burst, read by one without", paced(-500*ms, 4500*ms), 1, 600 * ms, 4900 * ms},
 		{"by an instance without a burst, read by one with", paced(-500*ms, 500*ms), 5, 0, 1500 * ms},
 		{"as_of is missing: full credit", withoutKey(paced(0, 5*time.Second), "as_of"), 5, 0, 1000 * ms},
@@ -357,6 +358,31 @@ func TestPacedUntil(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A tick paces a route by what it says, also when that is less than the cadence of events.
+func TestTickPacesByItsRoute(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes(rollup.DefaultRoute + " : every 1s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := w.options(0)
+		o.Cadence = 10 * time.Second
+		go func() {
+			for range 100 {
+				w.increment(1)
+				time.Sleep(100 * time.Millisecond)
+			}
+		}()
+		time.Sleep(time.Millisecond)
+		if _, err := rollup.Keep(w.t.Context(), traced{w.store, w}, routes, rollup.KeepOptions{Options: o, Concurrency: 1, Until: time.Now().Add(10 * time.Second)}); err != nil {
+			t.Error(err)
+		}
+		if n := w.writes.Load(); n < 10 || n > 11 {
+			t.Errorf("%d roll-ups in 10 s, want one a second", n)
+		}
+	})
 }
 
 // paced returns a tally of likes by its times from now on.

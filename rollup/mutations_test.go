@@ -543,11 +543,43 @@ var mutations = []mutation{
 `,
 		``, "TestRefusedRoutes"},
 
+	{"a burst of 0 allows nothing at once", "pace.go",
+		`max(o.Burst, 1)`,
+		`o.Burst`, "TestPacedUntil"},
+	{"a tick paces by the slower of two", "pace.go",
+		`return pace{t.Every, 1}`,
+		`return pace{max(t.Every, o.Cadence), 1}`, "TestTickPacesByItsRoute"},
+	{"a slow look's answer tells the server's time", "coalescer.go",
+		`if l.readTime.After(c.newest) {`,
+		`if true {`, "TestUnchangedBesideLooksThatOverlap"},
+	{"a counter is forgotten during a look", "coalescer.go",
+		`if !s.probing && c.counters`,
+		`if c.counters`, "TestCounterIsRememberedDuringALook"},
+	{"a younger roll-up is forgotten with an older", "coalescer.go",
+		` && !time.Now().Before(s.rememberedUntil()) {`,
+		` {`, "TestYoungerRollUpIsRemembered"},
+	{"a counter is forgotten that is known anew", "coalescer.go",
+		`if !s.probing && c.counters[s.counter.RollUp] == s && `,
+		`if !s.probing && `, "TestForgottenCounterIsKnownAnew"},
+	{"a missing document does not end a row of failures", "coalescer.go",
+		`s.failures, s.unkept, s.refused = 0, 0, false`,
+		`s.unkept = 0`, "TestFailuresBeginAnew"},
+	{"a good look does not end a row of failures", "coalescer.go",
+		`		s.failures = 0
+		return false, nil`,
+		`		return false, nil`, "TestFailuresBeginAnew"},
+	{"another's roll-up does not end a row of failures", "coalescer.go",
+		`s.seen, s.draw, s.failures, s.unkept = l.asOf, c.Random(), 0, 0`,
+		`s.seen, s.draw, s.unkept = l.asOf, c.Random(), 0`, "TestFailuresBeginAnew"},
+	{"one's own roll-up does not end a row of failures", "coalescer.go",
+		`s.failures, s.unkept = 0, 0`,
+		`s.unkept = 0`, "TestFailuresBeginAnew"},
+
 	{"a snapshot from before the change covers", "coalescer.go",
-		`if g.from.IsZero() && g.latest.After(l.readTime) {`,
+		`if g.latest.After(l.readTime) {`,
 		`if false && g.latest.After(l.readTime) {`, "TestSnapshotFromBeforeTheChange"},
 	{"a snapshot from before the change covers, under noise", "coalescer.go",
-		`if g.from.IsZero() && g.latest.After(l.readTime) {`,
+		`if g.latest.After(l.readTime) {`,
 		`if false && g.latest.After(l.readTime) {`, "TestSnapshotsOfTheGroup"},
 	{"the belt looks at the anchor's time only", "coalescer.go",
 		`if e.UpdateTime.After(g.latest) {`,
@@ -584,13 +616,13 @@ var mutations = []mutation{
 		`case false:`, "TestInvalidAsOfIsOverwritten"},
 	{"the look begins before its generation closes", "coalescer.go",
 		`for _, g := range s.closed {
-		if g.from.IsZero() && g.latest`,
+		if g.latest`,
 		`if s.open != nil {
 		s.closed = append(s.closed, s.open)
 		s.open = nil
 	}
 	for _, g := range s.closed {
-		if g.from.IsZero() && g.latest`, "TestSimulation"},
+		if g.latest`, "TestSimulation"},
 	{"events are absorbed into a closed generation", "coalescer.go",
 		`if g := s.open; g != nil {`,
 		`if s.open == nil && len(s.closed) > 0 {
