@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"internal/localstack": {"internal/app", "internal/billing", "internal/emulator", "internal/eventrelay", "internal/firestorestore", "internal/framework", "shards"},
 	"clients/web":         {},
 	"internal/doctor":     {"deploy", "internal/app", "internal/appfolder", "internal/document", "internal/emulator", "rollup"},
-	"deploy":              {"internal/app", "internal/appfolder", "internal/document", "rollup"},
+	"deploy":              {"internal/app", "internal/appfolder", "internal/billing", "internal/document", "rollup"},
 	"internal/migration":  {"internal/billing", "internal/document", "internal/firestorestore", "rollup", "shards"},
 	"internal/dashboard":  {"internal/billing", "internal/document", "rollup"},
 	"internal/appfolder":  {},

@@ -14,6 +14,8 @@ type Command struct {
 	// Output, if not nil, is a command whose output replaces Placeholder in Args: a name that the
 	// server gave to something new.
 	Output *Command
+
+	Input string // of the command; empty: none
 }
 
 // Placeholder stands in a command's arguments for the output of another.
@@ -32,7 +34,7 @@ func (c Command) with(args ...string) Command {
 }
 
 // String returns the command for a POSIX shell, on one line.
-func (c Command) String() string { return strings.Join(c.words(), " ") }
+func (c Command) String() string { return c.piped(" ") + strings.Join(c.words(), " ") }
 
 // MarshalText returns the command as String does.
 func (c Command) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
@@ -45,7 +47,15 @@ func (c Command) Lines() string {
 			words[i] = "\\\n    " + word
 		}
 	}
-	return strings.Join(words, " ")
+	return c.piped("\n") + strings.Join(words, " ")
+}
+
+// piped returns what puts the command's input before it, and the separator; "" if it has none.
+func (c Command) piped(separator string) string {
+	if c.Input == "" {
+		return ""
+	}
+	return "printf %s " + quote(c.Input) + " |" + separator
 }
 
 func (c Command) words() []string {

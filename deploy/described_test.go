@@ -52,7 +52,9 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 		case Account.terraform:
 			put(Account, account(d.email(o.Get("accountId"))), o)
 		case Repository.terraform:
-			put(Repository, in("location", "repositories", "repositoryId"), o)
+			name := in("location", "repositories", "repositoryId")
+			put(Repository, name, o)
+			put(Cleanup, name, byID(o))
 		case Field.terraform:
 			name := fmt.Sprintf("projects/p/databases/%s/collectionGroups/%s/fields/%s", o.Get("database"), o.Get("collection"), strings.Trim(o.Get("field"), "`"))
 			if quoted := strings.HasPrefix(o.Get("field"), "`"); quoted == simpleField.MatchString(path.Base(name)) {
@@ -86,6 +88,8 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 			put(Job, in("region", "jobs", "name"), o)
 		case Metric.terraform:
 			put(Metric, o.Get("name"), o)
+		case Exclusion.terraform:
+			put(Exclusion, o.Get("name"), o)
 		case Channel.terraform:
 			put(Channel, Channel.key(o), o)
 			if !ours(o) {
@@ -146,6 +150,15 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 		c.Errorf("source (-description +Terraform):\n%s%v", diff, err)
 	}
 	return noted
+}
+
+// byID returns the policies of clean-up of a repository as the API has them.
+func byID(repository Object) Object {
+	policies := make(Object)
+	for _, p := range repository["cleanupPolicies"].([]any) {
+		policies[p.(Object).Get("id")] = p
+	}
+	return Object{"cleanupPolicies": policies, "cleanupPolicyDryRun": repository["cleanupPolicyDryRun"]}
 }
 
 // decode decodes a resource in JSON, with numbers as they are spelled.

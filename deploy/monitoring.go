@@ -52,8 +52,8 @@ func (d *Description) monitoring(have *State) {
 		d.add(Resource{Kind: Channel, Name: email, Settings: []Setting{{Arg: "--type=email"}, {Arg: "--display-name=Tally"},
 			{Arg: "--channel-labels=email_address=" + email}, {Arg: "--user-labels=" + label + "=alerts"}, {Arg: mark}}})
 		if to = have.Find(Channel, email).name(); to == "" {
-			filter := fmt.Sprintf("--filter=labels.email_address=%q AND userLabels.%s=%q", email, label, "alerts")
-			to, lookup = Placeholder, new(Channel.Command(d.Project, "list", "", filter, "--format=value(name)"))
+			channel := d.Resources[len(d.Resources)-1]
+			to, lookup = Placeholder, channel.exists(d.Project)
 		}
 	}
 	for _, a := range alerts {

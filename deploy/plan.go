@@ -18,6 +18,11 @@ type Step struct {
 	Of      *Kind    // kind of the resource that it mends; nil: another
 	Reasons []string // why, such as "concurrency: 80, want 1000"
 	Command Command
+
+	Creates string   // name of the resource that it creates; empty: none
+	Exists  *Command // prints something if that exists; nil: it may be created twice
+	Remedy  string   // what to do if it fails; empty: the failure tells
+	Again   bool     // it may need what was made just before, and is tried again
 }
 
 // String returns the step in words, on one line.
@@ -34,8 +39,14 @@ type Plan struct {
 	Notes []string // what the user should know or do
 }
 
-func (p *Plan) add(of *Kind, title string, c Command, reasons ...string) {
-	p.Steps = append(p.Steps, Step{title, of, reasons, c})
+func (p *Plan) add(of *Kind, title string, c Command, reasons ...string) *Step {
+	p.Steps = append(p.Steps, Step{Title: title, Of: of, Reasons: reasons, Command: c})
+	return &p.Steps[len(p.Steps)-1]
+}
+
+// Uploads reports whether the plan deploys a function, and so uploads source.
+func (p *Plan) Uploads() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Of == Function && slices.Contains(s.Command.Args, "deploy") })
 }
 
 func (p *Plan) note(format string, args ...any) {
@@ -48,14 +59,15 @@ const redelivery = 10 * time.Minute
 
 // Deploy returns the commands that turn the state into the description, each after those that it
 // needs. It notes the surplus of Tally's resources; prune deletes them. It fails if something could
-// not be read, if something else made a function, trigger or job of the same name, or if a source
-// that is served now would no longer be, unless prune is set.
+// not be read, if something else made a function, trigger or job of the same name, if the region has
+// no Cloud Scheduler, or if a source that is served now would no longer be, unless prune is set.
 func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 	for _, k := range kinds {
 		if u := have.Unread[k]; u != nil {
 			return Plan{}, u
 		}
 	}
+
 	lost := d.lost(have)
 	if len(lost) > 0 && !prune {
 		return Plan{}, fmt.Errorf("the deployed functions serve %s, which would stand still: name that too, or --prune to take it away", strings.Join(lost, " and "))
@@ -63,7 +75,13 @@ func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 	if err := d.foreign(have); err != nil {
 		return Plan{}, err
 	}
+	if err := d.checkRegion(have); err != nil {
+		return Plan{}, err
+	}
+
 	p := d.Mend(have)
+	p.look(d, have)
+
 	// A source that goes loses its trigger first, and what that has set off ends before the routes
 	// change.
 	first, surplus := d.Surplus(have)
@@ -78,16 +96,21 @@ func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 		first.add(Trigger, fmt.Sprint("wait ", redelivery.Minutes(), " minutes, until events that failed have been delivered again"), Command{Args: []string{"sleep", number(redelivery)}})
 		p.Steps = append(first.Steps, p.Steps...)
 	}
-	if err := d.Config.CheckGrace(); err != nil {
-		p.note("%v", err)
-	}
+
 	name := d.Job()
-	switch touched := func(s Step) bool { return s.Of == Function || s.Of == Trigger }; {
+	touched := func(s Step) bool { return s.Of == Function || s.Of == Trigger }
+	switch {
 	case have.Find(Job, name).Get("state") == "PAUSED":
 		p.note("the job is paused, and stays so: nothing is audited until you run\n  %s", Job.Command(d.Project, "resume", name))
 	case slices.ContainsFunc(p.Steps, touched):
 		p.add(Job, "audit: what changed without an event is rolled up", Job.Command(d.Project, "run", name))
 	}
+
+	if err := d.Config.CheckGrace(); err != nil {
+		p.note("%v", err)
+	}
+	p.noteBuilds(d)
+	p.Notes = append(p.Notes, have.Unreached()...)
 	if d.silent {
 		p.note("alerts tell nobody yet: alert_email in tally.yaml has them mailed")
 	}
@@ -186,9 +209,11 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 
 	what := r.Noun + " " + r.label()
 	if h == nil {
-		p.add(r.Kind, "create "+what, r.command(project, nil, nil))
+		step := p.add(r.Kind, "create "+what, r.command(project, nil, nil))
+		step.Creates, step.Exists, step.Again = r.Name, r.exists(project), true
 	} else if len(changes) > 0 {
-		p.add(r.Kind, "update "+what, r.command(project, h, changes), reasons...)
+		step := p.add(r.Kind, "update "+what, r.command(project, h, changes), reasons...)
+		step.Again = r.input == "" // which is read once
 	}
 }
 
@@ -200,9 +225,9 @@ func (p *Plan) grants(d *Description, k *Kind, have *State) {
 			continue
 		}
 		if api := agent(g.Member); api != "" {
-			p.add(k, "create "+short(g.Member), gcloud("beta", "services", "identity", "create", "--service="+api+".googleapis.com").in(d.Project))
+			p.add(k, "create "+short(g.Member), gcloud("beta", "services", "identity", "create", "--service="+api+".googleapis.com").in(d.Project)).Again = true
 		}
-		p.add(k, fmt.Sprintf("give %s to %s on %s", g.Role, short(g.Member), path.Base(g.Name)), g.command(d.Project, "add"))
+		p.add(k, fmt.Sprintf("give %s to %s on %s", g.Role, short(g.Member), path.Base(g.Name)), g.command(d.Project, "add")).Again = true
 	}
 	for _, g := range have.given {
 		public := k != Project && (g.Member == "allUsers" || g.Member == "allAuthenticatedUsers")
@@ -301,7 +326,7 @@ func Undeploy(have *State) (Plan, error) {
 	if others {
 		p.note("functions stay that something else made, such as Terraform, with the metrics and the dashboard that they may use")
 	}
-	for _, k := range []*Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Channel, Account} {
+	for _, k := range []*Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Exclusion, Channel, Account} {
 		if u := have.Unread[k]; u != nil {
 			return Plan{}, u
 		}
@@ -324,5 +349,6 @@ func Undeploy(have *State) (Plan, error) {
 			p.remove(have.Project, k, o)
 		}
 	}
+	p.Notes = append(p.Notes, have.Unreached()...)
 	return p, nil
 }

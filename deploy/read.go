@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -27,10 +28,12 @@ type State struct {
 	// Unread says why resources could not be read, by their kind.
 	Unread map[*Kind]*Unread
 
-	client *http.Client
-	mu     sync.Mutex
-	have   map[*Kind][]Object
-	given  []Grant
+	client     *http.Client
+	mu         sync.Mutex
+	have       map[*Kind][]Object
+	given      []Grant
+	unreached  []unreached
+	schedulers []string // locations of Cloud Scheduler; none: its API is not enabled, or could not be read
 }
 
 // newState returns the state of a project in which there is nothing.
@@ -47,7 +50,8 @@ func NewProject(id string, databases []string, location string) (*State, Plan) {
 	var p Plan
 	for _, d := range databases {
 		s.Databases[d] = Object{"locationId": location, "type": nativeMode}
-		p.add(nil, "create database "+d+", in a location that it keeps for ever", createDatabase(id, d, location))
+		step := p.add(nil, "create database "+d+", in a location that it keeps for ever", createDatabase(id, d, location))
+		step.Exists = new(gcloud("firestore", "databases", "describe", "--database="+d, "--format=value(name)").in(id))
 	}
 	return s, p
 }
@@ -66,8 +70,9 @@ func (s *State) Find(k *Kind, name string) Object {
 
 // Read reads the project over the REST interfaces of Google's APIs. It changes nothing.
 // State.Unread tells which parts could not be read; it is an error if one of them is needed for
-// everything else. An API that is not enabled has nothing. The options are those of Google's
-// clients.
+// everything else. What could not be read in a location where nothing of Tally's was found is
+// unreached instead, until ReadFor tells that something is to be there. An API that is not enabled
+// has nothing. The options are those of Google's clients.
 func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, error) {
 	s, err := connect(ctx, id, o)
 	if err != nil {
@@ -81,6 +86,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 		}
 	}
 	all.Go(func() { s.get(ctx, Project, parent) })
+	all.Go(func() { s.exclusions(ctx) })
 	all.Go(func() {
 		databases, err := s.List(ctx, firestoreAPI, "v1/"+parent+"/databases")
 		s.add(Field, err)
@@ -89,13 +95,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 		}
 	})
 	all.Go(func() { s.policy(ctx, Account, parent+"/serviceAccounts/"+email(id, triggerAccount)) })
-	all.Go(func() {
-		locations, err := s.List(ctx, schedulerAPI, "v1/"+parent+"/locations") // some dozens
-		s.add(Job, err)
-		for _, l := range locations {
-			all.Go(func() { s.list(ctx, Job, l.name()+"/jobs") })
-		}
-	})
+	all.Go(func() { s.jobs(ctx, parent) })
 	all.Wait()
 	slices.SortFunc(s.have[Job], func(a, b Object) int { return strings.Compare(a.name(), b.name()) })
 	for _, k := range []*Kind{Project, API, Field} {
@@ -105,9 +105,8 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	}
 	s.Number = path.Base(s.have[Project][0].name())
 
-	if u := s.Unread[Trigger]; u != nil { // a subscription is of use only with its trigger
-		s.Unread[Subscription] = u
-	}
+	s.settle(nil)
+
 	// These have names that only the functions tell.
 	for _, f := range s.Functions() {
 		s.repository(ctx, f.Get("buildConfig.dockerRepository"))
@@ -118,8 +117,40 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	return s, nil
 }
 
-// ReadFor reads the resources that only the description names: fields and the repository.
+// jobs reads the jobs of each location of Cloud Scheduler, of which there are some dozens: it has no
+// list of all. One location may be closed to the project. If all are, that is no matter of places.
+func (s *State) jobs(ctx context.Context, parent string) {
+	locations, err := s.List(ctx, schedulerAPI, "v1/"+parent+"/locations")
+	s.add(Job, err)
+
+	errs := make([]error, len(locations))
+	var all sync.WaitGroup
+	for i, l := range locations {
+		s.schedulers = append(s.schedulers, locationID(l.name()))
+		all.Go(func() {
+			var jobs []Object
+			jobs, errs[i] = s.List(ctx, schedulerAPI, "v1/"+l.name()+"/jobs")
+			s.add(Job, nil, jobs...)
+		})
+	}
+	all.Wait()
+
+	if len(errs) > 0 && !slices.Contains(errs, nil) {
+		s.add(Job, errs[0])
+		return
+	}
+	for i, err := range errs {
+		if err != nil {
+			s.miss(Job, s.schedulers[i], err)
+		}
+	}
+}
+
+// ReadFor reads the resources that only the description names: fields and the repository. What was
+// not reached in the description's locations is Unread from then on.
 func (s *State) ReadFor(ctx context.Context, d *Description) {
+	s.settle(d)
+
 	var all sync.WaitGroup
 	for _, w := range d.Resources {
 		switch w.Kind {
@@ -132,6 +163,9 @@ func (s *State) ReadFor(ctx context.Context, d *Description) {
 	all.Wait()
 	if u := s.Unread[Field]; u != nil {
 		s.Unread[TTL] = u
+	}
+	if u := s.Unread[Repository]; u != nil {
+		s.Unread[Cleanup] = u
 	}
 }
 
@@ -146,13 +180,21 @@ func Deployed(ctx context.Context, project string, o ...option.ClientOption) (ma
 	if u := s.Unread[Function]; u != nil {
 		return nil, u
 	}
+	if len(s.Functions()) == 0 && len(s.unreached) > 0 { // they may be there
+		return nil, &s.unreached[0]
+	}
 	return s.Env(), nil
 }
 
-// repository reads a repository of Tally's, unless it is read already.
+// repository reads a repository of Tally's, and what cleans it up, unless it is read already.
 func (s *State) repository(ctx context.Context, name string) {
-	if path.Base(name) == repositoryName && s.Find(Repository, name) == nil {
-		s.get(ctx, Repository, name)
+	if path.Base(name) != repositoryName || s.Find(Repository, name) != nil {
+		return
+	}
+
+	s.get(ctx, Repository, name)
+	if o := s.Find(Repository, name); o != nil {
+		s.add(Cleanup, nil, o)
 	}
 }
 
@@ -170,7 +212,16 @@ func (s *State) get(ctx context.Context, k *Kind, name string) {
 // list reads the resources of a kind in a collection.
 func (s *State) list(ctx context.Context, k *Kind, collection string) {
 	found, err := s.List(ctx, k.api, k.version+"/"+collection)
-	s.add(k, err, found...)
+	u := new(unreachable)
+	if !errors.As(err, &u) {
+		s.add(k, err, found...)
+		return
+	}
+
+	s.add(k, nil, found...)
+	for _, region := range u.regions {
+		s.miss(k, region, errors.New("the region did not answer"))
+	}
 }
 
 // add adds resources of the kind, or why those could not be read. What an API has that is not
@@ -237,14 +288,15 @@ func connect(ctx context.Context, project string, o []option.ClientOption) (*Sta
 	return s, nil
 }
 
-// List returns all pages of a List of an API, of the collection at the address. That a region does
-// not answer is an error: what is missing may be there.
+// List returns all pages of a List of an API, of the collection at the address. If regions did not
+// answer, it returns what the others have, and an error: what is missing may be there.
 func (s *State) List(ctx context.Context, api Source, address string) (all []Object, err error) {
 	collection, query, _ := strings.Cut(address, "?")
 	name := path.Base(collection) // of the list in the answer
 	if name == "serviceAccounts" {
 		name = "accounts"
 	}
+	var silent []string // regions
 	for token := ""; ; {
 		var page Object
 		if err := s.Call(ctx, api, http.MethodGet, collection+"?"+query+token, "", &page); err != nil {
@@ -254,13 +306,21 @@ func (s *State) List(ctx context.Context, api Source, address string) (all []Obj
 		for _, o := range list {
 			all = append(all, o.(map[string]any))
 		}
-		if regions := page.Get("unreachable"); regions != "" {
-			return all, fmt.Errorf("these regions did not answer: %s", strings.ReplaceAll(regions, ",", ", "))
+		for region := range strings.SplitSeq(page.Get("unreachable"), ",") {
+			if id := locationID(region); region != "" && !slices.Contains(silent, id) {
+				silent = append(silent, id)
+			}
 		}
-		if page.Get("nextPageToken") == "" {
-			return all, nil
+
+		next := page.Get("nextPageToken")
+		if next != "" {
+			token = "&pageToken=" + url.QueryEscape(next)
+			continue
 		}
-		token = "&pageToken=" + url.QueryEscape(page.Get("nextPageToken"))
+		if len(silent) > 0 {
+			return all, &unreachable{silent}
+		}
+		return all, nil
 	}
 }
 

@@ -18,8 +18,9 @@ type Resource struct {
 
 	Content Object // all that it has, if one argument says all of it
 
-	of   string   // of a subscription: the id of its trigger
-	anew []string // why it is made anew, whatever its settings
+	of    string   // of a subscription: the id of its trigger
+	anew  []string // why it is made anew, whatever its settings
+	input string   // of its commands
 
 	// lookup is a command whose output stands in arguments where Placeholder does.
 	lookup *Command
@@ -71,6 +72,9 @@ var (
 	Repository = &Kind{Noun: "repository", many: "the repositories", terraform: "google_artifact_registry_repository",
 		api: repositoriesAPI, version: "v1",
 		group: "artifacts repositories", create: "create", remove: "delete", place: "--location"}
+	Cleanup = &Kind{Noun: "clean-up of repository", many: "the repositories", terraform: "google_artifact_registry_repository",
+		api: repositoriesAPI, version: "v1", missing: Object{},
+		group: "artifacts repositories", update: "set-cleanup-policies", place: "--location"}
 	Field = &Kind{Noun: "indexes of", many: "the databases and their fields", terraform: "google_firestore_field",
 		api:   firestoreAPI,
 		group: "firestore indexes fields", update: "update", missing: Object{"indexed": true, "summable": true}}
@@ -112,7 +116,7 @@ var (
 			return o.Get("displayName")
 		}}
 
-	kinds = []*Kind{API, Account, Project, Repository, Field, TTL, Function, Service, Trigger, Subscription, Job,
+	kinds = []*Kind{API, Account, Project, Repository, Cleanup, Field, TTL, Exclusion, Function, Service, Trigger, Subscription, Job,
 		Metric, Channel, Alert, Dashboard}
 )
 
@@ -214,6 +218,8 @@ func (k *Kind) Command(project, verb, name string, args ...string) Command {
 		id = fieldPath(id)
 	case k == Subscription && strings.HasPrefix(name, Placeholder):
 		id = Placeholder // Eventarc names it
+	case k == Exclusion:
+		id = "" // the arguments name it, and the sink is in the verb
 	case k == Alert || k == Channel || k == Dashboard:
 		if id = name; verb == k.create {
 			id = "" // the server gives it
@@ -248,23 +254,44 @@ func (r *Resource) command(project string, have Object, changes []Change) Comman
 			args = append(args, s.Arg)
 		}
 	}
-	if verb == r.update {
+	if have != nil {
 		for i := range args {
 			args[i] = updating.Replace(args[i])
 		}
 	}
 	c := r.Kind.Command(project, verb, name, join(args)...)
-	c.Output = r.lookup
+	c.Output, c.Input = r.lookup, r.input
 	return c
+}
+
+// exists returns the command that prints the name of the resource if there is one; nil if it may be
+// created twice.
+func (r *Resource) exists(project string) *Command {
+	c := r.Kind.Command(project, "describe", r.Name)
+	switch r.Kind {
+	case Function: // which are deployed, whether they exist or not
+		return nil
+	case Channel:
+		c = r.Kind.Command(project, "list", "", fmt.Sprintf("--filter=labels.email_address=%q AND userLabels.%s=%q", r.Name, label, "alerts"))
+	case Alert:
+		c = r.Kind.Command(project, "list", "", fmt.Sprintf("--filter=userLabels.%s=%q", label, r.Name))
+	case Dashboard:
+		c = r.Kind.Command(project, "list", "", fmt.Sprintf("--filter=displayName=%q AND labels:%s", r.Name, label))
+	case Exclusion:
+		c = r.Kind.Command(project, "list", "", "--filter=exclusions.name="+r.Name)
+	}
+	c = c.with("--format=value(name)")
+	return &c
 }
 
 // updating are flags that have other names in updates.
 var updating = strings.NewReplacer("--labels=", "--update-labels=", "--user-labels=", "--update-user-labels=",
-	"--notification-channels=", "--set-notification-channels=")
+	"--notification-channels=", "--set-notification-channels=", "--add-exclusion=", "--update-exclusion=")
 
 // pairs are flags whose values are pairs: said once, with all of them.
 var pairs = []string{"--update-env-vars", "--update-labels", "--labels", "--user-labels", "--update-user-labels", "--channel-labels",
-	"--event-filters", "--event-filters-path-pattern", "--remove-env-vars"}
+	"--event-filters", "--event-filters-path-pattern", "--remove-env-vars",
+	"--add-exclusion", "--update-exclusion"}
 
 // join returns the arguments, each once, and with the pairs of one flag together.
 func join(args []string) []string {

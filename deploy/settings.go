@@ -22,7 +22,18 @@ type Options struct {
 	Env        map[string]string // all variables that are named; Config takes precedence
 	Billing    string            // of RollUpOnWrite's instances: ByRequest or ByInstance
 	AlertEmail string            // where alerts are mailed to; empty: nowhere
+
+	// RequestLogs is which of Cloud Run's entries about RollUpOnWrite's requests are kept:
+	// FailedRequests, also if it is empty, or AllRequests.
+	RequestLogs string
+
+	MaxInstances int // of RollUpOnWrite; at least 1
 }
+
+// DefaultMaxInstances are enough for 20,000 events at once. Each has a processor, and a region's
+// quota may be of 10 to 20 for all services of a project:
+// https://cloud.google.com/run/docs/configuring/max-instances-limits
+const DefaultMaxInstances = 20
 
 // Ways to bill instances: https://cloud.google.com/run/docs/configuring/billing-settings
 const (
@@ -107,11 +118,6 @@ const runtime = "go126"
 // skipped call is no alarm.
 const LongestSilence = 2*app.SchedulePeriod + app.OnScheduleTimeout
 
-// multiRegions are the regions for functions on databases in multi-regions: those that Eventarc
-// maps them to (https://firebase.google.com/docs/firestore/eventarc, "Eventarc and Firestore
-// locations"). It says nothing of nam7; the region is the one that the Firebase CLI takes.
-var multiRegions = map[string]string{"nam5": "us-central1", "nam7": "us-central1", "eur3": "europe-west4"}
-
 // region returns the region of the functions.
 func (o *Options) region() string {
 	return cmp.Or(o.Region, multiRegions[o.Databases[0].Location], o.Databases[0].Location)
@@ -126,13 +132,14 @@ func Describe(o Options, have *State, source string) (*Description, error) {
 	if o.Billing != ByRequest && o.Billing != ByInstance {
 		return nil, fmt.Errorf("billing: %q: want %s or %s", o.Billing, ByRequest, ByInstance)
 	}
+	if !slices.Contains([]string{"", FailedRequests, AllRequests}, o.RequestLogs) {
+		return nil, fmt.Errorf("request_logs: %q: want %s or %s", o.RequestLogs, FailedRequests, AllRequests)
+	}
 	d := &Description{Options: o, APIs: slices.Clone(apis)}
 	d.accounts(have.Number)
-	d.add(Resource{Kind: Repository, Name: d.in(d.region(), "repositories", repositoryName), Settings: []Setting{
-		{Arg: "--repository-format=docker"},
-		{Arg: "--description=" + madeBy},
-	}})
+	d.repository()
 	d.fields()
+	d.requestLogs()
 	d.functions(source)
 	d.triggers(have)
 	d.schedule(have)
@@ -232,9 +239,8 @@ func (d *Description) functions(source string) {
 			// https://cloud.google.com/functions/docs/securing/function-identity
 			value("serviceConfig.serviceAccountEmail", d.email(functionsAccount), "--service-account"),
 			// The least of the second generation execution environment:
-			// https://cloud.google.com/run/docs/configuring/services/memory-limits. gcloud takes no
-			// --cpu without it.
-			Setting{Path: "serviceConfig.availableMemory", Want: "512Mi", Arg: "--memory=512Mi", Always: true},
+			// https://cloud.google.com/run/docs/configuring/services/memory-limits
+			size("serviceConfig.availableMemory", "512Mi", "--memory"),
 			// No instance waits for work: that would cost, and a cold start only delays the first
 			// event. https://cloud.google.com/functions/docs/configuring/min-instances
 			value("serviceConfig.minInstanceCount", "0", "--min-instances"),
@@ -258,23 +264,22 @@ func (d *Description) functions(source string) {
 		d.add(Resource{Kind: Function, Name: d.in(d.region(), "functions", name), Settings: settings})
 	}
 	add(OnWriteName, "RollUpOnWrite", "on-write",
-		value("serviceConfig.maxInstanceRequestConcurrency", strconv.Itoa(rollup.Concurrency), "--concurrency"),
+		size("serviceConfig.maxInstanceRequestConcurrency", strconv.Itoa(rollup.Concurrency), "--concurrency"),
 		// The least that allows a concurrency above 1:
 		// https://cloud.google.com/run/docs/configuring/services/cpu
-		value("serviceConfig.availableCpu", "1", "--cpu"),
+		size("serviceConfig.availableCpu", "1", "--cpu"),
 		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(app.OnWriteTimeout), Arg: "--timeout=" + seconds(app.OnWriteTimeout)},
 		// Bounds the bill of a run-away client, and the reads of a hot counter: one for each
-		// instance and cadence. 100 instances were simulated (docs/performance.md). What they
-		// cannot take is delivered again.
+		// instance and cadence. What the instances cannot take is delivered again.
 		// https://cloud.google.com/run/docs/configuring/max-instances
-		value("serviceConfig.maxInstanceCount", "100", "--max-instances"))
+		value("serviceConfig.maxInstanceCount", strconv.Itoa(d.MaxInstances), "--max-instances"))
 	add(OnScheduleName, "RollUpOnSchedule", "on-schedule",
 		// One call at a time, by one instance: more would only read the same. With one at a time an
 		// instance may have less than a processor; this is what the platform gives to 512 MiB, and
 		// serves some hundred roll-ups a second (docs/performance.md).
 		// https://cloud.google.com/run/docs/configuring/services/cpu
-		value("serviceConfig.maxInstanceRequestConcurrency", "1", "--concurrency"),
-		value("serviceConfig.availableCpu", "0.333", "--cpu"),
+		size("serviceConfig.maxInstanceRequestConcurrency", "1", "--concurrency"),
+		size("serviceConfig.availableCpu", "0.333", "--cpu"),
 		value("serviceConfig.maxInstanceCount", "1", "--max-instances"),
 		// https://cloud.google.com/run/docs/configuring/request-timeout
 		Setting{Path: "serviceConfig.timeoutSeconds", Want: number(app.OnScheduleTimeout), Arg: "--timeout=" + seconds(app.OnScheduleTimeout)})
@@ -291,6 +296,15 @@ func (d *Description) functions(source string) {
 // value is a setting that gcloud has as the API has it.
 func value(path, want, flag string) Setting {
 	return Setting{Path: path, Want: want, Arg: flag + "=" + want}
+}
+
+// size is a setting of an instance's size. Every update says all of it: memory decides what CPU is
+// if nobody says it, and less than one serves one request at a time.
+// https://cloud.google.com/run/docs/configuring/services/cpu
+func size(path, want, flag string) Setting {
+	s := value(path, want, flag)
+	s.Always = true
+	return s
 }
 
 // schedule calls RollUpOnSchedule. Its flags are those of

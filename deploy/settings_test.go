@@ -21,7 +21,7 @@ func options(t *testing.T, routes string) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Project: "p", Databases: []Database{{"(default)", "nam5"}, {"orders", "europe-west1"}}, Config: c, Billing: ByRequest}
+	return Options{Project: "p", Databases: []Database{{"(default)", "nam5"}, {"orders", "europe-west1"}}, Config: c, Billing: ByRequest, MaxInstances: DefaultMaxInstances}
 }
 
 func TestTriggerName(t *testing.T) {
@@ -197,10 +197,10 @@ func TestSourceHash(t *testing.T) {
 	put("functions.go", "package tally\nimport _ \""+module+"/a\"\n")
 	put("a/a.go", "package a\n")
 	put("b/b.go", "package b\n")
-	put(".gcloudignore", "# upload\n**\n!/go.mod\n!/go.sum\n!/*.go\n!/a/\n!/a/*.go\n*_test.go\n")
+	put(".gcloudignore", "# upload\n**\n!.\n!/go.mod\n!/go.sum\n!/*.go\n!/a\n!/a/*.go\n*_test.go\n")
 	hash := func() string {
 		t.Helper()
-		h, err := SourceHash(dir)
+		h, err := sourceHash(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +222,7 @@ func TestSourceHash(t *testing.T) {
 		}
 		before = after
 	}
-	if h, err := SourceHash(".."); err != nil || len(h) != 16 {
+	if h, err := sourceHash(".."); err != nil || len(h) != 16 {
 		t.Errorf("of this clone: %q, %v", h, err)
 	}
 }
@@ -264,6 +264,22 @@ func TestDocumented(t *testing.T) {
 	for _, a := range Sources {
 		if !strings.Contains(pages, "`"+a.role+"`") {
 			t.Errorf("no page tells that %v", a)
+		}
+	}
+}
+
+// The functions are near the first database, unless the user or an earlier deployment says where.
+func TestRegion(t *testing.T) {
+	for _, test := range []struct{ region, location, want string }{
+		{"", "nam5", "us-central1"},
+		{"", "nam7", "us-central1"},
+		{"", "eur3", "europe-west1"},
+		{"", "asia-south1", "asia-south1"},
+		{"us-east1", "eur3", "us-east1"},
+	} {
+		o := Options{Region: test.region, Databases: []Database{{Location: test.location}, {Location: "us-west1"}}}
+		if got := o.region(); got != test.want {
+			t.Errorf("region %q, database in %s: got %s, want %s", test.region, test.location, got, test.want)
 		}
 	}
 }

@@ -1,11 +1,13 @@
 package deploy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/firestore-tally/tally/internal/app"
@@ -74,6 +76,42 @@ func (s *State) Billing() string {
 	return ByRequest
 }
 
+// MaxInstances returns how many instances RollUpOnWrite may have, 0 if it is not there.
+func (s *State) MaxInstances() int {
+	for _, f := range s.Functions() {
+		if path.Base(f.name()) == OnWriteName {
+			n, _ := strconv.Atoi(f.Get("serviceConfig.maxInstanceCount"))
+			return n
+		}
+	}
+	return 0
+}
+
+// Options returns the options by tally.yaml, or, where that does not say it, as they are deployed;
+// else the defaults. env are the variables of Wanted, and c what they say.
+func (s *State) Options(f *appfolder.Folder, env map[string]string, c app.Config, databases []Database) Options {
+	o := Options{
+		Project:      s.Project,
+		Region:       cmp.Or(f.Settings.Region, s.Region()),
+		Databases:    databases,
+		Config:       c,
+		Env:          env,
+		Billing:      cmp.Or(f.Settings.Billing, s.Billing()),
+		MaxInstances: DefaultMaxInstances,
+		AlertEmail:   f.Settings.AlertEmail,
+		RequestLogs:  cmp.Or(f.Settings.RequestLogs, s.RequestLogs()),
+	}
+
+	deployed := s.MaxInstances()
+	switch {
+	case f.Settings.MaxInstances != nil:
+		o.MaxInstances = *f.Settings.MaxInstances
+	case f.File == "" && deployed > 0:
+		o.MaxInstances = deployed
+	}
+	return o
+}
+
 const nativeMode = "FIRESTORE_NATIVE" // the type of the databases that Tally serves
 
 // Locate returns the databases with their locations. The error lists those that Tally cannot serve.
@@ -84,7 +122,7 @@ func (s *State) Locate(ids []string) ([]Database, error) {
 		d := s.Databases[id]
 		switch {
 		case d == nil && len(s.Databases) == 0:
-			problems = append(problems, fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps for ever:\n  %s", s.Project, createDatabase(s.Project, id, "nam5")))
+			problems = append(problems, fmt.Errorf("project %s has no Firestore database; create one, in a location that it keeps for ever (gcloud firestore locations list names them):\n  %s", s.Project, createDatabase(s.Project, id, "LOCATION")))
 		case d == nil:
 			problems = append(problems, fmt.Errorf("project %s has no database %s; it has %s", s.Project, id, strings.Join(slices.Sorted(maps.Keys(s.Databases)), ", ")))
 		case d.Get("type") != nativeMode:

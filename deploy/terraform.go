@@ -4,9 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
-	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -19,15 +20,12 @@ func TerraformState(id string) *State {
 
 // Terraform returns the description as a configuration in Terraform's JSON syntax
 // (https://developer.hashicorp.com/terraform/language/syntax/json), and notes of what Terraform
-// cannot say. clone is the folder of Tally's clone. Arguments have the names of the API's fields,
+// cannot say. folder is that of Tally's source, an absolute path. Arguments have the names of the API's fields,
 // in snake case, unless resource says otherwise
 // (https://registry.terraform.io/providers/hashicorp/google/latest/docs).
-func (d *Description) Terraform(clone string) ([]byte, []string, error) {
-	files, err := sourceFiles(clone)
+func (d *Description) Terraform(folder string) ([]byte, []string, error) {
+	files, err := sourceFiles(folder)
 	if err != nil {
-		return nil, nil, err
-	}
-	if clone, err = filepath.Abs(clone); err != nil {
 		return nil, nil, err
 	}
 	t := &terraform{Description: d, resources: make(map[string]map[string]block)}
@@ -66,7 +64,7 @@ func (d *Description) Terraform(clone string) ([]byte, []string, error) {
 			"google-beta": block{"source": "hashicorp/google-beta", "version": ">= 6.50, < 8.0"}, // for google_project_service_identity
 			"archive":     block{"source": "hashicorp/archive", "version": ">= 2.4"},
 		}},
-		"variable": block{"clone": block{"description": "Folder of Tally's clone, whose functions are deployed.", "type": "string", "default": clone}},
+		"variable": block{"clone": block{"description": "Folder of Tally's source, which the functions are built from.", "type": "string", "default": folder}},
 		"data": block{
 			"google_project": block{"project": block{"project_id": d.Project}},
 			"archive_file":   block{"source": block{"type": "zip", "output_path": "${path.module}/.terraform/tally.zip", "source": source}},
@@ -151,6 +149,10 @@ func (t *terraform) resource(r Resource) {
 		b["account_id"] = id
 	case Repository:
 		b["repository_id"], b["format"] = at("location"), "DOCKER"
+	case Cleanup: // which is said with the repository
+		repository := t.resources[Repository.terraform][identifier(id)]
+		repository["cleanup_policies"], repository["cleanup_policy_dry_run"] = cleanupBlocks(r.Content), false
+		return
 	case Function:
 		delete(b, "state")
 		b["name"] = at("location")
@@ -179,7 +181,7 @@ func (t *terraform) resource(r Resource) {
 	case Channel:
 		id = "email"
 		b = block{"display_name": "Tally", "type": "email", "labels": block{"email_address": escape(r.Name)}, "user_labels": block{label: "alerts"}}
-	case Metric:
+	case Metric, Exclusion:
 		b["name"] = id
 	case Alert:
 		b = snake(r.Content).(block)
@@ -190,6 +192,17 @@ func (t *terraform) resource(r Resource) {
 		b = block{"dashboard_json": escape(r.Content.text())}
 	}
 	t.add(r.terraform, identifier(id), b)
+}
+
+// cleanupBlocks returns the policies of clean-up as the provider has them: a list.
+func cleanupBlocks(policies Object) []block {
+	var blocks []block
+	for _, id := range slices.Sorted(maps.Keys(policies)) {
+		b := snake(policies[id]).(block)
+		b["id"] = id
+		blocks = append(blocks, b)
+	}
+	return blocks
 }
 
 // grant adds a role of a member.

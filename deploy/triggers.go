@@ -29,14 +29,14 @@ func (d *Description) triggers(have *State) {
 func (d *Description) trigger(database Database, r *rollup.Route, have *State) {
 	const written = "google.cloud.firestore.document.v1.written" // any change of a document, its deletion included
 	name := d.in(database.Location, "triggers", TriggerName(database.ID, r))
-	filter := func(flag, attribute, want, say string) Setting {
-		return Setting{Path: "eventFilters." + attribute, Want: want, Arg: flag + "=" + attribute + "=" + say, Fixed: true}
+	filter := func(flag, attribute, want string) Setting {
+		return Setting{Path: "eventFilters." + attribute, Want: want, Arg: flag + "=" + attribute + "=" + want, Fixed: true}
 	}
 
 	d.add(Resource{Kind: Trigger, Name: name, anew: d.anew(database, have.Find(Trigger, name), have), Settings: []Setting{
-		filter("--event-filters", "type", written, written),
-		filter("--event-filters", "database", database.ID, database.ID),
-		filter("--event-filters-path-pattern", "document", anonymous(r.Pattern().String()), r.Pattern().String()),
+		filter("--event-filters", "type", written),
+		filter("--event-filters", "database", database.ID),
+		filter("--event-filters-path-pattern", "document", anonymous(r.Pattern().String())),
 		// The functions read protobuf:
 		// https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
 		value("eventDataContentType", "application/protobuf", "--event-data-content-type"),
@@ -117,10 +117,35 @@ func (d *Description) misled(trigger Object, have *State) string {
 		return "the topic of its subscription " + path.Base(name) + " is gone: no event comes"
 	case endpoint == "":
 		return "its subscription " + path.Base(name) + " pushes to nobody"
-	case !slices.Contains(d.hosts(function, have), host(endpoint)):
-		return "its subscription " + path.Base(name) + " pushes to " + endpoint + ", which is not RollUpOnWrite"
 	}
 	return ""
+}
+
+// Astray returns the commands that delete the triggers of RollUpOnWrite whose events are pushed to
+// none of its known addresses, by what is wrong. Deploy changes nothing of that by itself: nobody has
+// compared these addresses on a real project, and a trigger that is made anew misses what is written
+// meanwhile.
+func (d *Description) Astray(have *State) map[string]Command {
+	function := have.Find(Function, d.in(d.region(), "functions", OnWriteName))
+	known := d.hosts(function, have)
+	if len(known) == 0 || have.Unread[Subscription] != nil || have.Unread[Service] != nil {
+		return nil
+	}
+
+	astray := make(map[string]Command)
+	for _, r := range d.Resources {
+		if r.Kind != Trigger {
+			continue
+		}
+		subscription := have.Find(Subscription, have.Find(Trigger, r.Name).Get("transport.pubsub.subscription"))
+		endpoint := subscription.Get("pushConfig.pushEndpoint")
+		if endpoint == "" || slices.Contains(known, host(endpoint)) {
+			continue
+		}
+		problem := "the subscription of trigger " + path.Base(r.Name) + " pushes to " + endpoint + ", which is no known address of RollUpOnWrite. If that is no service of yours either, delete the trigger and run tally deploy"
+		astray[problem] = Trigger.Command(d.Project, "delete", r.Name)
+	}
+	return astray
 }
 
 // deletedTopic is the topic of a subscription whose topic is gone
@@ -148,12 +173,17 @@ func host(address string) string {
 	return u.Host
 }
 
-// anonymous returns a pattern without the names of its captures, which say nothing.
-func anonymous(pattern string) string {
+// anonymous returns a pattern with * for each capture. Names say nothing to Eventarc, and it may not
+// take all that Tally takes: https://cloud.google.com/eventarc/docs/path-patterns. A trigger that was
+// made with names has the same events.
+func anonymous(pattern string) string { return replaceCaptures(pattern, "*") }
+
+// replaceCaptures returns a pattern with something else for each capture of one segment.
+func replaceCaptures(pattern, by string) string {
 	segments := strings.Split(pattern, "/")
 	for i, s := range segments {
-		if strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") && !strings.Contains(s, "**") || s == "*" {
-			segments[i] = "{}"
+		if strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") && !strings.Contains(s, "**") {
+			segments[i] = by
 		}
 	}
 	return strings.Join(segments, "/")
@@ -174,7 +204,7 @@ func TriggerName(database string, r *rollup.Route) string {
 			words += "-" + s.Name
 		}
 	}
-	hash := sha256.Sum256([]byte(database + "/" + anonymous(r.Pattern().String())))
+	hash := sha256.Sum256([]byte(database + "/" + replaceCaptures(r.Pattern().String(), "{}")))
 	const prefix, suffix = "tally", 6 // hexadecimal digits: 16 million, for some dozens of triggers
 	readable := strings.Join(strings.FieldsFunc(strings.ToLower(words), func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }), "-")
 	readable = strings.TrimSuffix(readable[:min(len(readable), maxName-len(prefix)-1-1-suffix)], "-")

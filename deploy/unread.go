@@ -30,7 +30,7 @@ var (
 	eventarcAPI     = Source{"eventarc", "eventarc.triggers.list", "roles/eventarc.viewer"}
 	pubsubAPI       = Source{"pubsub", "pubsub.subscriptions.list", "roles/pubsub.viewer"}
 	schedulerAPI    = Source{"cloudscheduler", "cloudscheduler.locations.list, cloudscheduler.jobs.list", "roles/cloudscheduler.viewer"}
-	loggingAPI      = Source{"logging", "logging.logMetrics.list", "roles/logging.viewer"}
+	loggingAPI      = Source{"logging", "logging.logMetrics.list, logging.sinks.get", "roles/logging.viewer"}
 	MonitoringAPI   = Source{"monitoring", "monitoring.alertPolicies.list, monitoring.notificationChannels.list, monitoring.dashboards.list, monitoring.timeSeries.list", "roles/monitoring.viewer"}
 	BillingAPI      = Source{"cloudbilling", "resourcemanager.projects.get", "roles/iam.securityReviewer"}
 	RulesAPI        = Source{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
@@ -88,6 +88,14 @@ func ReadError(a Source, project, what string, err error) *Unread {
 	case why == "CONSUMER_INVALID" || why == "USER_PROJECT_DENIED" || code == codes.NotFound:
 		u.Why = "there is no project " + project + ", or the account may not see it"
 		mend("gcloud", "projects", "list")
+	case why == "LOCATION_POLICY_VIOLATED":
+		u.Why = "Google does not let the project use the location; if the functions are to be there, write another region into tally.yaml: " + u.Why
+	case why == "SECURITY_POLICY_VIOLATED" || perimeter.MatchString(u.Why):
+		u.Why = "a perimeter of VPC Service Controls keeps the call out, and a role does not help; ask your organization's administrators: " + u.Why
+	case constraint.MatchString(u.Why):
+		policy := constraint.FindStringSubmatch(u.Why)[1]
+		u.Why = "the organization's policy " + policy + " forbids it, and a role does not help; ask your organization's administrators: " + u.Why
+		mend("gcloud", "org-policies", "describe", policy, "--effective", "--project="+project)
 	case code == codes.PermissionDenied:
 		u.Why = fmt.Sprintf("the account needs %s: %s", a.permissions, u.Why)
 		mend("gcloud", "projects", "add-iam-policy-binding", project, "--member=user:YOU", "--role="+a.role, "--condition=None")

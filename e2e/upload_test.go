@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"archive/zip"
 	"bytes"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/google/go-cmp/cmp"
 )
@@ -55,11 +57,11 @@ func TestUploadIsWhatIsBuilt(t *testing.T) {
 
 // linesFor returns the lines of .gcloudignore that have the files uploaded.
 func linesFor(files []string) []string {
-	var lines []string
+	lines := []string{"!."}
 	for _, file := range files {
 		for i, c := range file {
 			if c == '/' {
-				lines = append(lines, "!/"+file[:i+1])
+				lines = append(lines, "!/"+file[:i])
 			}
 		}
 		if path.Ext(file) == ".go" {
@@ -140,14 +142,30 @@ func TestUploadBuildsAndRollsUp(t *testing.T) { // not in parallel: the build wo
 	check("RollUpOnSchedule")
 }
 
-// uploaded returns the names of the files that gcloud would upload from a folder, sorted.
+// uploaded returns the names of the files that gcloud uploads from a folder, sorted. What
+// "gcloud meta list-files-for-upload" lists is not what it uploads.
 func uploaded(t *testing.T, dir string) []string {
 	t.Helper()
 	gcloud, err := exec.LookPath("gcloud")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, emulatortest.Missing())
 	}
-	files := run(t, dir, []string{"CLOUDSDK_CONFIG=" + t.TempDir()}, gcloud, "meta", "list-files-for-upload", ".")
+	g := googletest.Start(t, "my-project")
+	g.Enable("cloudbuild.googleapis.com", "cloudfunctions.googleapis.com", "run.googleapis.com")
+	run(t, dir, g.Environ(), gcloud, "functions", "deploy", "f", "--gen2", "--project=my-project", "--region=us-central1", "--runtime=go126",
+		"--entry-point=F", "--trigger-http", "--no-allow-unauthenticated", "--source=.")
+
+	archive := g.Uploaded()
+	uploaded, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, f := range uploaded.File {
+		if !strings.HasSuffix(f.Name, "/") {
+			files = append(files, f.Name)
+		}
+	}
 	slices.Sort(files)
 	return files
 }

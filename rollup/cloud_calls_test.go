@@ -118,7 +118,7 @@ func (i *instance) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot,
 	i.looks++
 	i.tell("%s looks at %s: as of %s", i.name, c.RollUp, i.clock(v.RollUp().Tally.AsOf))
 	if i.existing && !v.RollUp().Exists() {
-		i.counter(c).cover(v.ReadTime())
+		i.counter(c).cover(c.Template.Hash(), v.ReadTime())
 	}
 	i.mu.Unlock()
 	return simulatedSnapshot{v, i, c}, call.back(ctx)
@@ -138,6 +138,11 @@ type simulatedSources struct {
 
 func (v *simulatedSources) Sum(ctx context.Context) (totals rollup.Totals, err error) {
 	call := v.i.begin("sum of sources", v.c, outlasts)
+	if v.i.slow {
+		if err := call.stall(ctx, "slowly", v.i.chanceOf(0.9, call.name+" takes", 50*time.Millisecond, 3*time.Second)); err != nil {
+			return totals, err
+		}
+	}
 	if err := call.there(ctx); err != nil {
 		return totals, err
 	}
@@ -156,6 +161,11 @@ type simulatedSnapshot struct {
 
 func (v simulatedSnapshot) Sum(ctx context.Context) (totals rollup.Totals, err error) {
 	call := v.i.begin("sum", v.c, outlasts)
+	if v.i.slow {
+		if err := call.stall(ctx, "slowly", v.i.chanceOf(0.9, call.name+" takes", 50*time.Millisecond, 3*time.Second)); err != nil {
+			return totals, err
+		}
+	}
 	if err := call.there(ctx); err != nil {
 		return totals, err
 	}
@@ -166,6 +176,27 @@ func (v simulatedSnapshot) Sum(ctx context.Context) (totals rollup.Totals, err e
 		return totals, err
 	}
 	return totals, call.back(ctx)
+}
+
+func (v simulatedSnapshot) Claim(ctx context.Context) (claim rollup.Claim, err error) {
+	call := v.i.begin("claim", v.c, outlasts)
+	if err := call.there(ctx); err != nil {
+		return claim, err
+	}
+	if claim, err = v.Snapshot.Claim(ctx); err != nil {
+		return claim, err
+	}
+	return claim, call.back(ctx)
+}
+
+func (i *instance) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim) error {
+	return i.change(ctx, c, "claims", func(ctx context.Context, name string) error {
+		err := i.store.Claim(ctx, c, claim)
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.tell("%s: %v", name, err)
+		return err
+	})
 }
 
 func (i *instance) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {

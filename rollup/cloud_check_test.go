@@ -61,13 +61,13 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 		s.breach("%s: as_of of %s went back from %s to %s", name, c.RollUp, s.clock(counter.asOf), s.clock(asOf))
 	}
 	counter.asOf, counter.removed = asOf, false
-	counter.cover(asOf)
-	if is := counter.at(asOf); !maps.Equal(r.Sums, counter.totals(is)) || shards != is.documents() {
-		s.breach("%s: %s holds %v of %d shards as of %s; then it was %v of %d", name, c.RollUp, r.Sums, shards, s.clock(asOf), counter.totals(is), is.documents())
+	counter.cover(c.Template.Hash(), asOf)
+	if is := counter.at(asOf); !maps.Equal(r.Sums, is.totals(c.Template)) || shards != is.documents() {
+		s.breach("%s: %s holds %v of %d shards as of %s; then it was %v of %d", name, c.RollUp, r.Sums, shards, s.clock(asOf), is.totals(c.Template), is.documents())
 	}
 	now := s.store.Now()
 	counter.commits, counter.paced = append(counter.commits, now), append(counter.paced, asOf)
-	if n, window, ok := tooMany(counter.paced, s.cadence, s.burst); !ok && !s.every { // a route that says every has two paces
+	if n, window, ok := tooMany(counter.paced, s.shortestCadence(), s.longestBurst()); !ok { // the schedule keeps to D, and D to the cadence
 		s.breach("%s: %s was rolled up %d times within %v", name, c.RollUp, n, window)
 	}
 	for len(counter.behind) > 0 && !counter.behind[0].After(asOf) {
@@ -75,6 +75,26 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 		counter.behind = counter.behind[1:]
 	}
 	return nil
+}
+
+// shortestCadence is that of all instances.
+func (s *simulation) shortestCadence() time.Duration {
+	shortest := s.cadence
+	for _, i := range s.all {
+		shortest = min(shortest, i.cadence)
+	}
+	return shortest
+}
+
+// longestBurst is how many roll-ups of the shortest cadence fit into what an instance may use up in
+// advance.
+func (s *simulation) longestBurst() int {
+	var longest time.Duration
+	for _, i := range s.all {
+		longest = max(longest, time.Duration(i.burst)*i.cadence)
+	}
+	shortest := s.shortestCadence()
+	return int((longest + shortest - 1) / shortest)
 }
 
 // tooMany checks the pace's promise for the windows that end with the last roll-up: in a window w
@@ -105,7 +125,7 @@ func (s *simulation) check() {
 	for _, c := range s.counters {
 		explained := false
 		for _, d := range s.deliveries {
-			if d.counter != c || !d.acked || s.covered(d) || d.same {
+			if d.counter != c || !d.acked || s.covered(d) || d.same || s.coveredByAnother(d) {
 				continue
 			}
 			if !s.explained(d) {
@@ -116,7 +136,7 @@ func (s *simulation) check() {
 		for _, d := range s.deliveries {
 			explained = explained || d.counter == c && d.dropped
 		}
-		explained = explained || s.cameLate(c)
+		explained = explained || s.cameLate(c) || s.byOthers(c)
 		if explained && !s.exact(c) {
 			s.outcome.repaired++
 			s.tell("an audit repairs %s", c.RollUp)
@@ -129,7 +149,7 @@ func (s *simulation) check() {
 	s.calm = true
 	for range 2 { // from where the last audit stopped, and from the beginning
 		i := s.newInstance()
-		if report, err := rollup.Audit(i.ctx, i, s.routes, i.auditOptions()); err != nil || !report.Complete {
+		if report, err := rollup.Audit(i.ctx, i, i.routes, i.auditOptions()); err != nil || !report.Complete {
 			s.breach("the last audit: %+v: %v", report, err)
 		}
 	}
@@ -138,6 +158,53 @@ func (s *simulation) check() {
 			s.breach("after an audit %s holds %v, the shards %d", c.RollUp, s.store.Get(c.RollUp), c.at(s.store.Now()).sum)
 		}
 	}
+	if s.deployed > 0 {
+		s.prune()
+	}
+}
+
+// prune has an audit take away what earlier revisions kept, and checks that nothing of it is left.
+func (s *simulation) prune() {
+	i := s.newInstance()
+	o := i.auditOptions()
+	o.Prune, o.FromFirst = true, true
+	if report, err := rollup.Audit(i.ctx, i, i.routes, o); err != nil || !report.Complete {
+		s.breach("the pruning audit: %+v: %v", report, err)
+	}
+	kept := append(i.routes[0].Template.Totals(), document.TallyField, "edits")
+	for _, c := range s.counters {
+		for field := range s.store.Get(c.RollUp) {
+			if !slices.Contains(kept, field) {
+				s.breach("%s holds %s after a pruning", c.RollUp, field)
+			}
+		}
+	}
+}
+
+// byOthers reports whether another revision than the last has acknowledged an event of the counter.
+// Then the audit after a change of routes has the last one cover it.
+func (s *simulation) byOthers(c *simulatedCounter) bool {
+	last := s.revisions[s.latest][0].Template.Hash()
+	return slices.ContainsFunc(s.deliveries, func(d *simulatedDelivery) bool {
+		return d.counter == c && d.acked && d.to.hash() != last
+	})
+}
+
+// coveredByAnother reports whether what stood for a delivery failed, was delivered again to another
+// revision, and is covered there.
+func (s *simulation) coveredByAnother(d *simulatedDelivery) bool {
+	for _, stood := range s.deliveries {
+		if stood.to != d.to || stood.counter != d.counter || stood.message == d.message || stood.nil ||
+			stood.arrival.After(d.arrival) || !stood.ended.After(d.arrival) {
+			continue
+		}
+		for _, again := range s.deliveries {
+			if again.message == stood.message && again.acked && again.since.After(d.arrival) && (s.covered(again) || s.coveredByAnother(again)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // exact reports whether a counter's roll-up is the sum of its shards, or was removed and there are
@@ -157,7 +224,7 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 	if tally := document.DecodeTally(fields["tally"]); s.existing && is.documents() == 0 && tally.AsOf.IsZero() {
 		return true // a document that Tally never wrote
 	}
-	for name, total := range c.totals(is) {
+	for name, total := range is.totals(s.revisions[s.latest][0].Template) {
 		if fields[name] != total.Value() {
 			return false
 		}

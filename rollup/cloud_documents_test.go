@@ -8,7 +8,7 @@ import (
 )
 
 // layOut draws the routes of a run: one source or two, and roll-ups of Tally's own or in documents
-// of the app's.
+// of the app's. Its revisions call the totals by other names.
 func (s *simulation) layOut() {
 	options := ""
 	if s.every {
@@ -19,14 +19,27 @@ func (s *simulation) layOut() {
 		rollUp = "counters/{counter}"
 		options += " : existing"
 	}
-	text := "counters/{counter}/shards/{shard} -> " + rollUp + " : count" + options
-	if s.chance(0.4, "likes", upTo(1)) == 1 {
-		text += "\ncounters/{counter}/likes/{user} -> " + rollUp + " : count() as likes" + options
+	two := s.chance(0.4, "likes", upTo(1)) == 1
+
+	s.revisions = nil
+	for _, names := range [][2]string{{"count", "likes"}, {"count as total", "likes"}, {"count", "fans"}} {
+		text := "counters/{counter}/shards/{shard} -> " + rollUp + " : " + names[0] + options
+		if s.slow { // a claim is worth it for few shards, too
+			text += " : documents"
+		}
+		if two {
+			text += "\ncounters/{counter}/likes/{user} -> " + rollUp + " : count() as " + names[1] + options
+		}
+		routes, err := rollup.ParseRoutes(text)
+		if err != nil {
+			panic(err)
+		}
+		s.revisions = append(s.revisions, routes)
 	}
-	var err error
-	if s.routes, err = rollup.ParseRoutes(text); err != nil {
-		panic(err)
+	if !two { // it differs in the likes only
+		s.revisions = s.revisions[:2]
 	}
+	s.routes = s.revisions[0]
 }
 
 // commitLike creates a document that is counted, edits it or deletes it. An edit changes no total.
@@ -46,10 +59,11 @@ func (s *simulation) commitLike(c *simulatedCounter, n int, user int64, deletes 
 	return at, same
 }
 
-// cover notes that all changes up to a time are rolled up, or that there was no document for them.
-func (c *simulatedCounter) cover(to time.Time) {
-	if to.After(c.covered) {
-		c.covered = to
+// cover notes that all changes up to a time are rolled up by the routes of that hash, or that there
+// was no document for them.
+func (c *simulatedCounter) cover(hash string, to time.Time) {
+	if to.After(c.covered[hash]) {
+		c.covered[hash] = to
 	}
 }
 
@@ -67,6 +81,7 @@ func (s *simulation) startApp() {
 			s.actors.Go(func() {
 				time.Sleep(s.chanceOf(1, name+" after", time.Millisecond, time.Minute) + jitter(name))
 				deletes := s.chance(0.2, name+" deletes", upTo(1)) == 1
+				sets := s.chance(0.2, name+" sets the document", upTo(1)) == 1
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				switch {
@@ -76,6 +91,9 @@ func (s *simulation) startApp() {
 					s.store.Delete(c.RollUp)
 					s.tell("the app deletes %s", c.RollUp)
 					c.came, c.asOf, c.paced = time.Time{}, time.Time{}, nil
+				case sets: // the totals and tally are gone
+					s.appCreates(c)
+					c.asOf, c.paced = time.Time{}, nil
 				default:
 					s.store.Increment(c.RollUp, "edits", 1)
 					s.tell("the app edits %s", c.RollUp)
@@ -85,10 +103,10 @@ func (s *simulation) startApp() {
 	}
 }
 
-// appCreates creates the app's own document. The mutex is held, or nothing runs yet.
+// appCreates creates the app's own document, or sets it anew. The mutex is held, or nothing runs yet.
 func (s *simulation) appCreates(c *simulatedCounter) {
 	c.came = s.store.Put(c.RollUp, map[string]any{"edits": int64(0)})
-	s.tell("the app creates %s", c.RollUp)
+	s.tell("the app sets %s", c.RollUp)
 }
 
 // cameLate reports whether the app's document came after the last event of a change. Then the audit

@@ -13,7 +13,9 @@ import (
 func (s *simulation) auditSometime(name string) {
 	time.Sleep(s.chanceOf(1, name+" after", time.Millisecond, 6*time.Hour) + jitter(name))
 	i := s.newHelper(name)
-	_, _ = rollup.Audit(i.ctx, i, s.routes, i.auditOptions()) // may fail or crash
+	o := i.auditOptions()
+	o.Prune = s.chance(0.3, name+" prunes", upTo(1)) == 1
+	_, _ = rollup.Audit(i.ctx, i, i.routes, o) // may fail or crash
 }
 
 // newHelper starts an instance that takes no events.
@@ -29,13 +31,47 @@ func (s *simulation) newInstance() *instance {
 }
 
 func (s *simulation) start(name string) *instance {
-	i := &instance{simulation: s, name: name, calls: make(map[string]int)}
+	i := &instance{simulation: s, name: name, cadence: s.cadence, burst: s.burst, routes: s.revisions[s.latest], deployed: s.deployed, calls: make(map[string]int)}
+	if s.mixed {
+		i.cadence = s.cadence * []time.Duration{2, 1, 4}[s.chance(0.6, name+" has another cadence", upTo(2))] / 2
+		i.burst = []int{s.burst, 1, 2, 5}[s.chance(0.6, name+" has another burst", upTo(3))]
+	}
 	i.ctx, i.crashed = context.WithCancelCause(context.Background())
 	i.coalescer = rollup.NewCoalescer(i, i.options())
 	i.ready = time.Now().Add(s.chanceOf(0.5*s.weather.slow, i.name+" starts slowly", time.Millisecond, 10*time.Second))
 	s.all = append(s.all, i)
 	s.tell("%s starts", i.name)
 	return i
+}
+
+// counterOf is the counter as the instance's routes see it.
+func (i *instance) counterOf(c *simulatedCounter) rollup.Counter {
+	counter, _ := i.routes[0].Counter(shardsOf(c.Counter))
+	return counter
+}
+
+// hash is that of the instance's routes.
+func (i *instance) hash() string { return i.routes[0].Template.Hash() }
+
+// deploy starts a revision beside the others, and takes those away after a while, as a deployment
+// does.
+func (s *simulation) deploy(name string) {
+	time.Sleep(s.chanceOf(1, name+" after", time.Millisecond, time.Minute) + jitter(name))
+	s.mu.Lock()
+	s.latest = (s.latest + 1 + int(s.chance(0.3, name+" skips", upTo(1)))) % len(s.revisions)
+	s.deployed++
+	deployed := s.deployed
+	s.tell("%s: revision %d", name, s.latest)
+	for range 1 + s.chance(0.5, name+" instances", upTo(3)) {
+		s.instances = append(s.instances, s.newInstance())
+	}
+	s.mu.Unlock()
+
+	time.Sleep(s.chanceOf(0.8, name+" takes", time.Millisecond, 5*time.Minute) + jitter(name+" takes"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tell("%s is done", name)
+	s.instances = slices.DeleteFunc(slices.Clone(s.instances), func(i *instance) bool { return i.deployed < deployed })
 }
 
 func (i *instance) options() rollup.Options {

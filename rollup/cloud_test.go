@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -23,12 +24,16 @@ type simulation struct {
 	weather weather
 	cadence time.Duration
 	burst   int
-	routes  rollup.Routes
+	mixed   bool          // instances have other cadences and bursts, too
+	routes  rollup.Routes // of the first revision; all have the same sources and roll-ups
 	began   time.Time
 	store   memstore.Store
 	actors  sync.WaitGroup
 
 	mu         sync.Mutex
+	revisions  []rollup.Routes
+	latest     int // of them
+	deployed   int // how many deployments there were
 	counters   []*simulatedCounter
 	instances  []*instance // those that take events
 	all        []*instance
@@ -36,6 +41,7 @@ type simulation struct {
 	held       map[holder][]*simulatedDelivery
 	outcome    outcome
 	existing   bool // the roll-ups are in documents of the app's own, which come and go
+	slow       bool // sums take long
 	every      bool // the schedule keeps the counters; their events come all the same, or not at all
 	calm       bool // nothing fails any more
 	kept       bool // whether to keep the history
@@ -74,7 +80,7 @@ type happening struct {
 
 // weather is how likely each kind of fault is in a run. Most runs have a few kinds only.
 type weather struct {
-	duplicate, lostAck, abandon, cut, crash, late, drop, fail, slow float64
+	duplicate, lostAck, abandon, cut, crash, late, drop, fail, slow, malformed float64
 
 	writes float64 // how likely is each write that there may be
 	span   time.Duration
@@ -92,6 +98,7 @@ func newWeather(seed uint64) weather {
 		duplicate: rate(0.6), lostAck: rate(0.4), abandon: rate(0.2), cut: rate(0.4), crash: rate(0.3), late: rate(0.4),
 		drop: rate(0.05), fail: rate(0.5), slow: rate(0.5),
 		writes: r.Float64(), span: time.Duration(1 + r.Int64N(int64(30*time.Second))),
+		malformed: rate(1),
 	}
 }
 
@@ -100,13 +107,13 @@ type simulatedCounter struct {
 	rollup.Counter
 	shards  map[int64]int64
 	likes   map[int64]bool
-	truth   []truth     // by commit
-	asOf    time.Time   // of its last roll-up
-	removed bool        // and that was removed
-	covered time.Time   // up to when all changes were rolled up, or found to have no document
-	came    time.Time   // commit of the app's own document, the last one; zero: there is none
-	commits []time.Time // of its roll-up's writes
-	paced   []time.Time // as_of of those since it was created
+	truth   []truth              // by commit
+	asOf    time.Time            // of its last roll-up
+	removed bool                 // and that was removed
+	covered map[string]time.Time // up to when all changes were rolled up by a revision, or found to have no document
+	came    time.Time            // commit of the app's own document, the last one; zero: there is none
+	commits []time.Time          // of its roll-up's writes
+	paced   []time.Time          // as_of of those since it was created
 	lags    []time.Duration
 	unkept  unkeptTime
 	behind  []time.Time // commits that no roll-up covers yet
@@ -114,7 +121,7 @@ type simulatedCounter struct {
 
 func (s *simulation) newCounter(id string) *simulatedCounter {
 	c, _ := s.routes[0].Counter("counters/" + id + "/shards")
-	return &simulatedCounter{Counter: c, shards: make(map[int64]int64), likes: make(map[int64]bool)}
+	return &simulatedCounter{Counter: c, shards: make(map[int64]int64), likes: make(map[int64]bool), covered: make(map[string]time.Time)}
 }
 
 // truth is what a counter's shards held from a commit on.
@@ -128,11 +135,15 @@ type truth struct {
 // documents is how many were counted, of all sources.
 func (t truth) documents() int64 { return t.shardCount + t.likes }
 
-// totals returns what the counter's roll-up is to hold then.
-func (c *simulatedCounter) totals(is truth) map[string]rollup.Number {
-	totals := map[string]rollup.Number{"count": rollup.Int(is.sum)}
-	if len(c.Template.Routes) > 1 {
-		totals["likes"] = rollup.Int(is.likes)
+// totals returns what a roll-up by a revision's routes is to hold then.
+func (t truth) totals(template *rollup.Template) map[string]rollup.Number {
+	totals := make(map[string]rollup.Number)
+	for _, r := range template.Routes {
+		n := t.sum
+		if r.Counts() {
+			n = t.likes
+		}
+		totals[r.Totals[0].Name] = rollup.Int(n)
 	}
 	return totals
 }
@@ -178,6 +189,10 @@ type simulatedDelivery struct {
 type instance struct {
 	*simulation
 	name      string
+	cadence   time.Duration
+	burst     int
+	routes    rollup.Routes
+	deployed  int // by which deployment
 	coalescer *rollup.Coalescer
 	ready     time.Time
 	ctx       context.Context
@@ -195,7 +210,8 @@ var (
 )
 
 func newSimulation(c *choices) *simulation {
-	return &simulation{choices: c, cadence: cadence, burst: 1, routes: likes.Template.Routes, held: make(map[holder][]*simulatedDelivery)}
+	routes := likes.Template.Routes
+	return &simulation{choices: c, cadence: cadence, burst: 1, routes: routes, revisions: []rollup.Routes{routes}, held: make(map[holder][]*simulatedDelivery)}
 }
 
 // simulate runs what the choices say. With kept it keeps the history.
@@ -236,7 +252,12 @@ func (s *simulation) run() {
 	if s.every = s.chance(0.25, "every", upTo(1)) == 1; s.every {
 		s.actors.Go(s.schedule)
 	}
+	s.slow = s.chance(0.15, "slow sums", upTo(1)) == 1
+	s.mixed = s.chance(0.15, "other paces", upTo(1)) == 1
 	s.layOut()
+	for n := range s.chance(0.25, "deployments", upTo(2)) {
+		s.actors.Go(func() { s.deploy(fmt.Sprint("deployment ", n+1)) })
+	}
 	for n := range 1 + s.chance(0.5, "further counters", upTo(2)) {
 		s.counters = append(s.counters, s.newCounter(string(rune('a'+n))))
 	}
@@ -275,7 +296,10 @@ func (s *simulation) write(n int, amount int64, deletes bool) {
 	if shard := s.chance(0.7, name+" shard", upTo(3)); len(s.routes) > 1 && s.chance(0.5, name+" is of a like", upTo(1)) == 1 {
 		m.commit, m.same = s.commitLike(c, n, shard, deletes)
 	} else {
-		m.commit = s.commitShard(c, n, shard, amount, deletes)
+		if s.slow {
+			shard = s.chance(0.9, name+" shard of many", upTo(9))
+		}
+		m.commit = s.commitShard(c, n, shard, amount, deletes, s.chance(0.3*s.weather.malformed, name+" is malformed", upTo(2)))
 	}
 	if s.every && s.chance(0.5, name+" has no trigger", upTo(1)) == 1 {
 		return
@@ -285,16 +309,23 @@ func (s *simulation) write(n int, amount int64, deletes bool) {
 	}
 }
 
-// commitShard adds to a shard of the counter or deletes it, and returns the commit time.
-func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64, deletes bool) (at time.Time) {
+// commitShard adds to a shard of the counter, deletes it or makes it malformed, and returns the
+// commit time.
+func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64, deletes bool, malformed int64) (at time.Time) {
 	path := fmt.Sprint(shardsOf(c.Counter), "/", shard)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if deletes {
+	switch {
+	case deletes:
 		at = s.store.Delete(path)
 		delete(c.shards, shard)
 		s.tell("%s is deleted: event %d", path, n)
-	} else {
+	case malformed > 0:
+		value := []any{"text", math.NaN()}[malformed-1]
+		at = s.store.Put(path, map[string]any{"count": value})
+		c.shards[shard] = 0
+		s.tell("%s is %v: event %d", path, value, n)
+	default:
 		at = s.store.Increment(path, "count", amount)
 		c.shards[shard] += amount
 		s.tell("%s %+d: event %d", path, amount, n)
@@ -383,7 +414,7 @@ func (s *simulation) deliver(m *message, name string, to *instance, faulty float
 	s.actors.Go(func() {
 		ctx, cancel := context.WithTimeoutCause(to.ctx, limit+jitter(name+" cut"), errCut)
 		defer cancel()
-		ending, err := to.coalescer.Changed(ctx, m.counter.Counter, rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit, Unchanged: m.same})
+		ending, err := to.coalescer.Changed(ctx, to.counterOf(m.counter), rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit, Unchanged: m.same})
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		defer close(verdict)
@@ -447,9 +478,10 @@ func (s *simulation) end(d *simulatedDelivery, ending rollup.Ending, err error) 
 	s.breach("%s returned nil, but no roll-up covers it and nothing stands for it", d.name)
 }
 
-// covered reports whether a roll-up covers all that was committed before the delivery arrived.
+// covered reports whether a roll-up by the instance's routes covers all that was committed before
+// the delivery arrived.
 func (s *simulation) covered(d *simulatedDelivery) bool {
-	return !d.counter.covered.Before(d.since.Truncate(time.Microsecond))
+	return !d.counter.covered[d.to.hash()].Before(d.since.Truncate(time.Microsecond))
 }
 
 // scale adds an instance or takes one away.

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
 )
 
 // Concurrency is how many events a process should serve at once: the most that Cloud Run lets an
@@ -211,6 +215,9 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	if err != nil || !wanted {
 		return err
 	}
+	if c.slow(&l) && !c.claim(looking, s, &l) {
+		return nil
+	}
 	if err := c.sum(looking, &l); err != nil {
 		return err
 	}
@@ -222,11 +229,10 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	defer c.mu.Unlock()
 	s.failures, s.unkept = 0, 0
 	s.release(l.readTime)
-	s.wake = l.received.Add(p.dueNext(&l))
-	if l.rerouted() {
-		s.wake = s.wake.Add(s.backOff) // another revision is at work, and goes first now
-	} else {
-		s.own, s.ownUntil = l.readTime, l.received.Add(c.Cadence)
+	s.own = l.readTime
+	s.wake, s.ownUntil = l.received.Add(p.dueNext(&l)), l.received.Add(c.Cadence)
+	if len(c.nextTurns(&l)) > 0 {
+		s.wake, s.ownUntil = s.wake.Add(c.turnTakes()), l.received.Add(turnsKept*c.Cadence)
 	}
 	return nil
 }
@@ -273,7 +279,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 		c.newest, c.sent = l.readTime, l.began
 	}
 	for _, g := range s.closed {
-		if g.from.IsZero() && g.latest.After(l.readTime) {
+		if g.latest.After(l.readTime) {
 			return false, fmt.Errorf("%w: it is of %v, the change of %v", errEarly, l.readTime, g.latest)
 		}
 	}
@@ -290,7 +296,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 		return false, nil
 	}
 	if !l.asOf.Equal(s.seen) {
-		s.seen, s.backOff, s.failures, s.unkept = l.asOf, c.backOff(), 0, 0
+		s.seen, s.draw, s.failures, s.unkept = l.asOf, c.Random(), 0, 0
 	} else if s.refused { // by nobody of Tally's: the app writes the document too
 		s.refused = false
 		s.wake = l.received.Add(c.pause(s.failures))
@@ -308,24 +314,66 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 
 // turn returns how long after the look's answer it is this instance's turn to roll the counter up;
 // not positive: now. The instance that wrote the roll-up goes first, so that of many one writes
-// again and again and the others find its roll-up done. A roll-up by other routes gives nobody
-// precedence, or the revision that has more instances would win each cadence.
+// again and again and the others find its roll-up done.
 func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
 	due := c.pace().due(l)
+	turns := c.turns(l)
 	switch {
-	case l.asOf.IsZero() || l.rerouted() || l.asOf.Equal(s.own):
+	case len(turns) == 0:
+		return due
+	case len(turns) > 1 || l.rerouted():
+		return c.turnAmong(s, l, turns, due)
+	case l.asOf.Equal(s.own):
 		return due
 	case due > 0:
-		return due + s.backOff
+		return due + c.backOff(s.draw)
 	default: // there is credit, which all instances see
-		return s.backOff - l.readTime.Sub(l.asOf)
+		return c.backOff(s.draw) - l.readTime.Sub(l.asOf)
 	}
 }
 
-// backOff is how much longer everybody waits but the writer of the roll-up.
-func (c *Coalescer) backOff() time.Duration {
-	spread := min(c.Cadence/4, time.Second)
-	return c.Cadence/10 + time.Duration(c.Random()*float64(spread))
+// turnAmong is turn where several revisions are at work, as after a change of routes. The revision
+// whose roll-up is the oldest goes first, and of it the instance that wrote that. Each other has
+// its turn when those before it have had the time for theirs.
+//
+// Nobody knows of a revision that has no roll-up yet. So a quarter of its instances try before
+// anybody else, and a cadence later all.
+func (c *Coalescer) turnAmong(s *counterState, l *look, turns []document.Turn, due time.Duration) time.Duration {
+	free := max(due, -l.readTime.Sub(l.asOf)) // since when it may be rolled up, which all instances see
+	ahead := slices.IndexFunc(turns, func(t document.Turn) bool { return t.Routes == l.counter.Template.Hash() })
+	isNew := ahead < 0
+	if isNew && (s.draw < 0.25 || s.waited(l) > c.Cadence) {
+		return free
+	}
+
+	wait := free + c.Cadence/20
+	if ahead > 0 && wait+c.turnTakes() > 0 {
+		return wait + c.turnTakes() // to see who has gone
+	}
+	wait += time.Duration(max(ahead, 0)) * c.turnTakes()
+	if isNew || !turns[ahead].AsOf.Equal(s.own) {
+		wait += c.lateBackOff(s.draw)
+	}
+	return wait
+}
+
+// turnTakes is how long the others leave a revision to begin.
+func (c *Coalescer) turnTakes() time.Duration { return c.lateBackOff(1) }
+
+// backOff is how much longer everybody waits but the writer of the roll-up, by a uniform number in
+// [0, 1).
+func (c *Coalescer) backOff(draw float64) time.Duration {
+	return c.Cadence/10 + time.Duration(draw*float64(min(c.Cadence/4, time.Second)))
+}
+
+// lateBackOff is backOff where the instance that wrote last often has no event when its turn comes.
+// Few instances wait a short time and most a long one, so that the first is mostly alone however
+// many they are.
+func (c *Coalescer) lateBackOff(draw float64) time.Duration {
+	const steepness = 50 // least refused writes with some 20 to 100 instances
+	spread := min(c.Cadence*3/4, 3*time.Second)
+	late := math.Log1p(steepness*draw) / math.Log1p(steepness)
+	return c.Cadence/10 + time.Duration(late*float64(spread))
 }
 
 // firstPause is how long the first pause takes, less up to a half of it at random. Each further one

@@ -9,7 +9,10 @@ import (
 )
 
 // own are the documents that Tally keeps for itself.
-var own = Path{{Name: document.AuditCollection}, {Name: "id", Capture: true}}
+var own = []Path{
+	{{Name: document.AuditCollection}, {Name: "id", Capture: true}},
+	{{Name: document.ClaimsCollection}, {Name: "id", Capture: true}},
+}
 
 // problems are what is wrong with routes: the first, and how many more there are.
 type problems struct {
@@ -60,11 +63,13 @@ func (rs Routes) conflicts(p *problems) {
 		for _, other := range rs {
 			r.conflict(other, p)
 		}
-		if overlap(own, r.pattern) {
-			p.add(r, "the source matches %s, which Tally writes itself; every roll-up would trigger another, without end", own)
-		}
-		if overlap(own, r.template) {
-			p.add(r, "the roll-up %s is where Tally keeps %s; choose another path", r.template, own)
+		for _, path := range own {
+			if overlap(path, r.pattern) {
+				p.add(r, "the source matches %s, which Tally writes itself; every roll-up would trigger another, without end", path)
+			}
+			if overlap(path, r.template) {
+				p.add(r, "the roll-up %s is where Tally keeps %s; choose another path", r.template, path)
+			}
 		}
 	}
 	for _, t := range rs.Templates() {

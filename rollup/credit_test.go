@@ -33,10 +33,11 @@ func (w *world) putRollUp(age time.Duration, pacedUntil time.Duration) {
 	w.putRollUpOf(likes.Template.Hash(), age, pacedUntil)
 }
 
-func (w *world) putRollUpOf(routes string, age time.Duration, pacedUntil time.Duration) {
+// putRollUpOf is putRollUp by any routes, where others are at work, too.
+func (w *world) putRollUpOf(routes string, age time.Duration, pacedUntil time.Duration, turns ...document.Turn) {
 	then := w.store.Now().Truncate(time.Microsecond).Add(time.Millisecond)
 	w.store.Put(likes.RollUp, map[string]any{"count": int64(0), "tally": document.Tally{
-		AsOf: then.Add(-age), PacedUntil: then.Add(pacedUntil), Routes: routes, Totals: []string{"count"},
+		AsOf: then.Add(-age), PacedUntil: then.Add(pacedUntil), Routes: routes, Totals: []string{"count"}, Turns: turns,
 	}.Encode()})
 	time.Sleep(time.Millisecond)
 }
@@ -77,8 +78,6 @@ func TestCredit(t *testing.T) {
 		}, 1, 0.5, 1 * ms},
 		{"no credit, another's", func(w *world, _ *rollup.Coalescer) { w.putRollUp(300*ms, 700*ms) }, 1, 0.5, 925 * ms},
 		{"credit in a while, another's", func(w *world, _ *rollup.Coalescer) { w.putRollUp(300*ms, 4700*ms) }, 5, 0.5, 925 * ms},
-		{"other routes', with credit", func(w *world, _ *rollup.Coalescer) { w.putRollUpOf("others", ms, cadence) }, 5, 0.5, 0},
-		{"other routes', without credit", func(w *world, _ *rollup.Coalescer) { w.putRollUpOf("others", 300*ms, 700*ms) }, 1, 0.5, 700 * ms},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, func(w *world, _ *rollup.Coalescer) {
@@ -90,6 +89,94 @@ func TestCredit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where several revisions are at work, that goes first whose roll-up is the oldest, and of it the
+// instance that wrote that.
+func TestTurns(t *testing.T) {
+	const (
+		ms     = time.Millisecond
+		first  = cadence / 20
+		draw   = 0.5
+		late   = 721490 * time.Microsecond // the back-off that is drawn
+		slot   = 850 * ms                  // the longest
+		others = "others"
+		third  = "third"
+	)
+	mine := likes.Template.Hash()
+	for _, test := range []struct {
+		name   string
+		draw   float64
+		before func(w *world, c *rollup.Coalescer)
+		burst  int
+		want   time.Duration
+	}{
+		{"new, and of the quarter", 0.2, func(w *world, _ *rollup.Coalescer) { w.putRollUpOf(others, ms, cadence) }, 5, 0},
+		{"new, and of the quarter, without credit", 0.2, func(w *world, _ *rollup.Coalescer) { w.putRollUpOf(others, 300*ms, 700*ms) }, 1, 700 * ms},
+		{"new", draw, func(w *world, _ *rollup.Coalescer) { w.putRollUpOf(others, ms, cadence) }, 5, first + late - ms},
+		{"new, without credit", draw, func(w *world, _ *rollup.Coalescer) { w.putRollUpOf(others, 300*ms, 700*ms) }, 1, 700*ms + first + late},
+		{"new, for more than a cadence", draw, func(w *world, _ *rollup.Coalescer) {
+			w.putRollUpOf(others, ms, cadence)
+			for _, after := range []time.Duration{600 * ms, 1200 * ms} { // at its looks the last is 170 and 312 ms old
+				time.AfterFunc(after, func() { w.putRollUpOf(others, ms, cadence) })
+			}
+		}, 5, 600*ms + first + late},
+		{"first", draw, func(w *world, _ *rollup.Coalescer) {
+			w.putRollUpOf(others, ms, cadence, w.turn(mine, -2*cadence))
+		}, 5, first + late - ms},
+		{"first, without credit for a while", draw, func(w *world, _ *rollup.Coalescer) {
+			w.putRollUpOf(others, 900*ms, 4*cadence, w.turn(mine, -2*cadence))
+		}, 5, first + late},
+		{"second", draw, func(w *world, _ *rollup.Coalescer) {
+			w.putRollUpOf(others, ms, cadence, w.turn(third, -3*cadence), w.turn(mine, -2*cadence))
+		}, 5, first + slot + late - ms},
+		{"second, behind one that is gone", draw, func(w *world, _ *rollup.Coalescer) {
+			w.putRollUpOf(others, ms, cadence, w.turn(third, -11*cadence), w.turn(mine, -2*cadence))
+		}, 5, first + late - ms},
+		{"second, behind one from the future", draw, func(w *world, _ *rollup.Coalescer) {
+			w.putRollUpOf(others, ms, cadence, w.turn(third, cadence), w.turn(mine, -2*cadence))
+		}, 5, first + late - ms},
+		{"last", draw, func(w *world, _ *rollup.Coalescer) {
+			w.putRollUpOf(mine, ms, cadence, w.turn(third, -3*cadence), w.turn(others, -2*cadence))
+		}, 5, first + 2*slot + late - ms},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				c := w.paced(cadence, test.burst, test.draw)
+				test.before(w, c)
+				if got := w.waits(c, "event"); got != test.want {
+					t.Errorf("it waited %v, want %v", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// turn is the last roll-up by some routes, so much later than now.
+func (w *world) turn(routes string, later time.Duration) document.Turn {
+	return document.Turn{Routes: routes, AsOf: w.store.Now().Truncate(time.Microsecond).Add(later)}
+}
+
+// The instance that wrote its revision's last roll-up is the first when its turn comes, also when
+// nothing was held for a while.
+func TestWriterOfARevisionGoesFirst(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		c := w.paced(cadence, 5, 0.2)
+		mine := likes.Template.Hash()
+		w.putRollUpOf("others", time.Millisecond, cadence)
+		w.waits(c, "own")
+		_, own := w.rollUp()
+		turns := document.DecodeTally(w.store.Get(likes.RollUp)["tally"]).Turns
+		if len(turns) != 1 || turns[0].Routes != "others" {
+			t.Fatalf("the turns are %v, want the others'", turns)
+		}
+
+		time.Sleep(5 * cadence)
+		w.putRollUpOf("others", time.Millisecond, cadence, document.Turn{Routes: mine, AsOf: own})
+		if got, want := w.waits(c, "its turn"), cadence/20-time.Millisecond; got != want {
+			t.Errorf("it waited %v, want %v", got, want)
+		}
+	})
 }
 
 // A burst is rolled up at once as often as it may be, and then once a cadence.
@@ -251,6 +338,7 @@ func TestPacedUntil(t *testing.T) {
 		{"more than any pace makes it, no burst", paced(-500*ms, 2*time.Minute), 1, 600 * ms, 1000 * ms},
 		{"by an instance with a longer cadence", paced(-500*ms, 9500*ms), 5, 600 * ms, 9900 * ms},
 		{"by an instance with a shorter one", paced(-500*ms, -400*ms), 5, 0, 1000 * ms},
+		{"by an instance with a shorter one, read by one of burst 0, which is 1", paced(-500*ms, -400*ms), 0, 0, 1000 * ms},
 		{"by an instance with a burst, read by one without", paced(-500*ms, 4500*ms), 1, 600 * ms, 4900 * ms},
 		{"by an instance without a burst, read by one with", paced(-500*ms, 500*ms), 5, 0, 1500 * ms},
 		{"as_of is missing: full credit", withoutKey(paced(0, 5*time.Second), "as_of"), 5, 0, 1000 * ms},
@@ -270,6 +358,31 @@ func TestPacedUntil(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A tick paces a route by what it says, also when that is less than the cadence of events.
+func TestTickPacesByItsRoute(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes(rollup.DefaultRoute + " : every 1s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := w.options(0)
+		o.Cadence = 10 * time.Second
+		go func() {
+			for range 100 {
+				w.increment(1)
+				time.Sleep(100 * time.Millisecond)
+			}
+		}()
+		time.Sleep(time.Millisecond)
+		if _, err := rollup.Keep(w.t.Context(), traced{w.store, w}, routes, rollup.KeepOptions{Options: o, Concurrency: 1, Until: time.Now().Add(10 * time.Second)}); err != nil {
+			t.Error(err)
+		}
+		if n := w.writes.Load(); n < 10 || n > 11 {
+			t.Errorf("%d roll-ups in 10 s, want one a second", n)
+		}
+	})
 }
 
 // paced returns a tally of likes by its times from now on.

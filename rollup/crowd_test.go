@@ -54,7 +54,7 @@ func (s *simulation) crowd(instances, rate int) {
 		s.actors.Go(func() {
 			name := fmt.Sprint("event ", n)
 			time.Sleep(time.Duration(n)*time.Second/time.Duration(rate) + jitter(name))
-			commit := s.commitShard(c, n, int64(n%10), 1, false)
+			commit := s.commitShard(c, n, int64(n%10), 1, false, 0)
 			time.Sleep(s.chanceOf(1, name+" delay", time.Millisecond, 50*time.Millisecond))
 			s.deliver(&message{n: n, counter: c, commit: commit}, name, s.instances[hash(name)%uint64(instances)], 0)
 		})

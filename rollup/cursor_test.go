@@ -256,6 +256,22 @@ func TestAuditFromTheFirst(t *testing.T) {
 	})
 }
 
+// An audit that is cut while it compares the last counters has not come to the end.
+func TestCutAuditIsNotComplete(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		for i := range 3 {
+			w.store.Increment(fmt.Sprintf("counters/%d/shards/0", i), "count", 1)
+		}
+		store := hooked{AuditStore: traced{w.store, w}, view: func(ctx context.Context, _ rollup.Counter) error { return hang(ctx) }}
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
+		defer cancel()
+		report, err := rollup.Audit(ctx, store, likes.Template.Routes, w.auditOptions())
+		if err == nil || report.Complete || report.Failed != 3 {
+			t.Errorf("%+v, %v", report, err)
+		}
+	})
+}
+
 // A difference whose second look is cut is not done with.
 func TestCutDoubtIsNotDone(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {

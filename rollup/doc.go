@@ -50,6 +50,14 @@
 // the counter up, it waits a little too, so that instances do not get in each other's way. They
 // meet only at the roll-up document; no lock, lease or leader is needed.
 //
+// If sums take long and cost much, an instance claims the next one in a document beside, which the
+// others read before they sum. Only costs rest on that: a claim that is lost, or whose instance
+// dies, is one that nobody waits for any more after half as long again as a sum takes.
+//
+// After a change of routes several revisions are at work for a while, and none covers the events of
+// another. They take turns: each roll-up keeps when the others rolled up last, and that goes first
+// which has waited longest.
+//
 // The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up or
 // found the app's own document missing, or its counter was unkept, or an event of the same counter,
 // none of whose copies was acknowledged, still stands for it.
@@ -70,8 +78,22 @@
 //
 // # The schedule
 //
-// Keep rolls up the counters of routes that say "every", which need no events. Audit walks all
-// roll-ups and all counters that have shards, some at a time, and repairs what lost events, a late
-// installation or a restored backup left behind. A difference is called drift if it is still there
+// Keep rolls up the counters of routes that say "every", which need no events. When there are more
+// than it has time or reads for, three classes of them have fixed shares of its visits, and within a
+// class the counter that is due longest goes first:
+//
+//	changed    it differed at its last visit, or had its first roll-up   three visits in five
+//	without    it has no roll-up yet                                     one
+//	unchanged  the rest                                                  one
+//
+// What a class does not use goes to the others. The invariant: a counter waits at most as long as the
+// counters of its class take at that share, and none is left out, whatever there is of counters that
+// somebody makes up. A call is a process that remembers nothing. So the last one leaves it a cursor:
+// the counters of the first class, with which it begins, and the places up to which the others were
+// visited. It finds those from there, no faster than it visits them, by their roll-ups, a page a
+// query, and beside by their shards.
+//
+// Audit walks all roll-ups and all counters that have shards, some at a time, and repairs what lost
+// events, a late installation or a restored backup left behind. A difference is called drift if it is still there
 // after every event had time to come. A healthy system has no drift.
 package rollup

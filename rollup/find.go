@@ -130,8 +130,7 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 		if ctx.Err() == nil {
 			k.problems = append(k.problems, err)
 		}
-		w.passes = append(w.passes, pass{waits: new(kept)}) // so the place stays before it, and the next call tries again
-		w.wrap()
+		w.wrap() // the next call tries again
 		return
 	}
 	if page.ReadTime.After(k.newest) {

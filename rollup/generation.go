@@ -20,8 +20,10 @@ type counterState struct {
 	own      time.Time // as_of of the last roll-up written here
 	ownUntil time.Time // how long own is remembered, by the local clock
 
-	seen    time.Time     // as_of of the roll-up that the last look saw
-	backOff time.Duration // what was drawn for it
+	seen time.Time // as_of of the roll-up that the last look saw
+	draw float64   // what was drawn for it, in [0, 1)
+
+	claim string // the last claim of this instance, by which it knows it again; empty: none
 
 	unkept      time.Duration // how long the last pause took that ErrUnkept made; 0: the counter is kept
 	unkeptUntil time.Time     // how long it lasts, by the local clock
@@ -102,6 +104,14 @@ func (s *counterState) rememberedUntil() time.Time {
 		until = paused
 	}
 	return until
+}
+
+// waited is how long before a look the oldest generation was looked for first.
+func (s *counterState) waited(l *look) time.Duration {
+	if len(s.closed) == 0 {
+		return 0
+	}
+	return l.readTime.Sub(s.closed[0].from)
 }
 
 // fail ends g with err, unless it has ended already.

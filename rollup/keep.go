@@ -107,21 +107,21 @@ type keeper struct {
 	work    sync.WaitGroup
 
 	// of the goroutine that saves
-	cursor   Cursor
-	unsaved  bool // there is no saving, for want of a cursor or because another call is at work
-	problems []error
+	cursor  Cursor
+	unsaved bool // there is no saving, for want of a cursor or because another call is at work
 
-	mu     sync.Mutex
-	report KeepReport
-	known  map[string]*kept // by path of the roll-up
-	queues [classes]queue
-	busy   [classes]int // visits in work
-	turn   int
-	pushed int
-	walked int64     // reads that finding took, about
-	newest time.Time // the newest snapshot
-	heard  time.Time // when it was, by the local clock
-	late   float64   // of the report's oldest: its age, measured by every
+	mu       sync.Mutex
+	report   KeepReport
+	problems []error
+	known    map[string]*kept // by path of the roll-up
+	queues   [classes]queue
+	busy     [classes]int // visits in work
+	turn     int
+	pushed   int
+	walked   int64     // reads that finding took, about
+	newest   time.Time // the newest snapshot
+	heard    time.Time // when it was, by the local clock
+	late     float64   // of the report's oldest: its age, measured by every
 }
 
 // A kept is a counter that a call of Keep knows.
@@ -184,7 +184,9 @@ func (k *keeper) save(ctx context.Context) {
 	case errors.Is(err, ErrConflict):
 		k.unsaved = true
 	case err != nil: // perhaps it was saved, and the next attempt will be refused
+		k.mu.Lock()
 		k.problems = append(k.problems, fmt.Errorf("rollup: saving the cursor: %w", err))
+		k.mu.Unlock()
 	default:
 		c.UpdateTime = at
 		k.cursor = c

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,8 +43,8 @@ func TestKeepGoesRound(t *testing.T) {
 				increment()
 			}
 		}()
-		pages := 0
-		store := hooked{AuditStore: traced{w.store, w}, page: func(by, *rollup.Template, string) error { pages++; return nil }}
+		var pages atomic.Int64
+		store := hooked{AuditStore: traced{w.store, w}, page: func(by, *rollup.Template, string) error { pages.Add(1); return nil }}
 		var wrote attempts
 		o := w.keepOptions(1, began.Add(35*time.Second))
 		o.Wrote = wrote.note
@@ -51,16 +52,18 @@ func TestKeepGoesRound(t *testing.T) {
 		if d := cmp.Diff(rollup.KeepReport{Counters: 4, RolledUp: 16}, ageless(report)); d != "" || err != nil {
 			t.Errorf("%v: report (-want +got):\n%s", err, d)
 		}
-		if first, want := wrote.order[:4], []string{"rollups/new", "rollups/b", "rollups/c", "rollups/a"}; !slices.Equal(first, want) {
-			t.Errorf("the first round was %v, want %v", first, want)
+		isNew := func(rollUp string) bool { return rollUp == "rollups/new" } // of another class: found sooner or later
+		first := slices.DeleteFunc(slices.Clone(wrote.order[:4]), isNew)
+		if want := []string{"rollups/b", "rollups/c", "rollups/a"}; !slices.Equal(first, want) {
+			t.Errorf("the first round was %v, want %v", wrote.order[:4], want)
 		}
 		for _, name := range names {
 			if gaps := wrote.gaps("rollups/" + name); !slices.Equal(gaps, []time.Duration{every, every, every}) {
 				t.Errorf("%s was rolled up with gaps of %v", name, gaps)
 			}
 		}
-		if pages != 2 {
-			t.Errorf("%d pages were listed, want one of roll-ups and one of shards", pages)
+		if n := pages.Load(); n != 2 {
+			t.Errorf("%d pages were listed, want one of roll-ups and one of all", n)
 		}
 		if took := time.Since(began).Round(time.Millisecond); took != 30*time.Second {
 			t.Errorf("it took %v, want no longer than its last roll-up", took)
@@ -113,7 +116,7 @@ func TestKeepBeginsNoCounterLate(t *testing.T) {
 		w.duringView = func(int32) { time.Sleep(time.Second) }
 		until := time.Now().Add(every)
 		report, err := w.keep(traced{w.store, w}, until, nil)
-		if late := time.Since(until); late > time.Second || err != nil || report.RolledUp < 36 || report.RolledUp > 44 || report.Left < 100 {
+		if late := time.Since(until); late > time.Second || err != nil || report.RolledUp < 36 || report.RolledUp > 44 || report.Left < 100 || report.Left > 250 {
 			t.Errorf("%v late: %+v, %v; want four counters a second for %v", late, report, err, every)
 		}
 	})
@@ -247,7 +250,8 @@ func TestKeepIsCutOff(t *testing.T) {
 		if report.Counters != 6 || report.RolledUp != 4 || report.Failed != 2 || report.Left != 4 || err == nil || !strings.Contains(strings.Join(report.Errors, "\n"), cut.Error()) {
 			t.Errorf("got %+v, %v; want 4 rolled up, 2 failed and 4 left", report, err)
 		}
-		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 10, RolledUp: 6})
+		time.Sleep(every)
+		w.wantKeep(time.Time{}, rollup.KeepReport{Counters: 10, RolledUp: 6, Unchanged: 4})
 		for i := range 10 {
 			if got := w.store.Get(fmt.Sprint("rollups/", i))["count"]; got != int64(i) {
 				t.Errorf("rollups/%d holds %v", i, got)

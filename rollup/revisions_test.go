@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,18 +18,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Revisions are instances of two revisions of the function, side by side on one roll-up as they are
-// for minutes after a change of routes: the old one keeps likes, the new one likes and views.
+// Revisions are instances of several revisions of the function, side by side on one roll-up as they
+// are for minutes after a change of routes: the old one keeps likes, the new one likes and views,
+// and the newest, if there is one, shares too.
 type revisions struct {
 	*cloud
 	old, new   rollup.Counter
-	oldest     int // how many of the instances are of the old revision
+	each       []rollup.Counter // by revision, the old one first
+	instances  int              // of each
 	random     *rand.Rand
 	deliveries sync.WaitGroup
 
-	mu      sync.Mutex
-	rollUps []revisionRollUp
-	acked   []acknowledged // by the new revision
+	mu          sync.Mutex
+	rollUps     []revisionRollUp
+	longestHeld time.Duration
+	acked       []acknowledged // by the new revision
 }
 
 type revisionRollUp struct {
@@ -42,19 +46,21 @@ type acknowledged struct {
 	ending     rollup.Ending
 }
 
-// inRevisions runs f with a number of instances of each revision. Their pace is checked by the
-// cloud.
-func inRevisions(t *testing.T, instances, burst int, f func(r *revisions)) {
-	const pattern = "counters/{counter}/shards/{shard} -> rollups/{counter} : "
+// revisionFields are the fields that the newest revision keeps.
+var revisionFields = []string{"likes", "views", "shares"}
+
+// inRevisions runs f with a number of instances of each of so many revisions. Their pace is checked
+// by the cloud.
+func inRevisions(t *testing.T, n, instances, burst int, f func(r *revisions)) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &revisions{
-			cloud:  newCloud(t, 2*instances, 0, burst),
-			old:    mustCounter(pattern+"likes", "counters/a/shards"),
-			new:    mustCounter(pattern+"likes, views", "counters/a/shards"),
-			oldest: instances, random: rand.New(rand.NewPCG(1, 3)),
+		r := &revisions{cloud: newCloud(t, n*instances, 0, burst), instances: instances, random: rand.New(rand.NewPCG(1, 3))}
+		for i := range n {
+			route := "counters/{counter}/shards/{shard} -> rollups/{counter} : " + strings.Join(revisionFields[:i+1], ", ")
+			r.each = append(r.each, mustCounter(route, "counters/a/shards"))
 		}
+		r.old, r.new = r.each[0], r.each[1]
 		r.back = 5 * time.Millisecond
-		r.add(&cloudCounter{Counter: r.new, shard: shardsOf(r.new) + "/0"})
+		r.add(&cloudCounter{Counter: r.each[n-1], shard: shardsOf(r.new) + "/0"})
 		r.wrote = func(w rollup.RollUp) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -64,38 +70,43 @@ func inRevisions(t *testing.T, instances, burst int, f func(r *revisions)) {
 	})
 }
 
-// both has events come at random for a while, as many to each revision. The old one gets those of
-// likes, the new one those of either.
-func (r *revisions) both(rate float64, d time.Duration) {
+// all has events come at random for a while, as many to each revision.
+func (r *revisions) all(rate float64, d time.Duration) { r.some(len(r.each), rate, d) }
+
+// some has events come at random to the first n revisions. Each gets those of the fields that it
+// keeps.
+func (r *revisions) some(n int, rate float64, d time.Duration) {
 	for began := time.Now(); time.Since(began) < d; {
 		time.Sleep(time.Duration(r.random.ExpFloat64() / rate * float64(time.Second)))
-		if r.random.IntN(2) == 0 {
-			r.event(false, "likes")
-		} else {
-			r.event(true, []string{"likes", "views"}[r.random.IntN(2)])
-		}
+		revision := r.random.IntN(n)
+		r.event(revision, revisionFields[r.random.IntN(revision+1)])
 	}
 }
 
+// Revisions.
+const (
+	isOld = iota
+	isNew
+)
+
 // event commits a change of a field. Its event comes to an instance of a revision a little later.
-func (r *revisions) event(newer bool, field string) {
-	c, n := r.old, r.random.IntN(r.oldest)
-	if newer {
-		c, n = r.new, n+r.oldest
-	}
-	to := r.instances[n]
+func (r *revisions) event(revision int, field string) {
+	c := r.each[revision]
+	to := r.cloud.instances[revision*r.instances+r.random.IntN(r.instances)]
 	commit := r.store.Increment(shardsOf(c)+"/0", field, 1)
 	e := rollup.Event{ID: fmt.Sprint(r.events.Add(1)), UpdateTime: commit}
 	delay := time.Duration((5 + r.random.ExpFloat64()*15) * float64(time.Millisecond))
 	r.deliveries.Go(func() {
 		time.Sleep(delay)
+		arrived := time.Now()
 		ending, err := to.changed(c, e)
 		if err != nil {
 			r.t.Errorf("an event of the revision that keeps %v was not covered in time: %v", c.Template.Totals(), err)
 		}
-		if newer {
-			r.mu.Lock()
-			defer r.mu.Unlock()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.longestHeld = max(r.longestHeld, time.Since(arrived))
+		if revision == isNew {
 			r.acked = append(r.acked, acknowledged{r.store.Now(), commit, ending})
 		}
 	})
@@ -118,13 +129,13 @@ func TestRevisionsCoverTheirOwn(t *testing.T) {
 	for _, test := range []struct{ instances, burst int }{{1, 1}, {1, 5}, {4, 1}, {4, 5}, {20, 5}} {
 		t.Run(fmt.Sprintf("%d instances each, burst %d", test.instances, test.burst), func(t *testing.T) {
 			t.Parallel()
-			inRevisions(t, test.instances, test.burst, func(r *revisions) {
+			inRevisions(t, 2, test.instances, test.burst, func(r *revisions) {
 				for range 10 {
-					r.both(20, 5*time.Second)
-					r.event(true, "views") // the new revision's last for a while: nothing later makes up for it
+					r.all(20, 5*time.Second)
+					r.event(isNew, "views") // the new revision's last for a while: nothing later makes up for it
 					for range 40 {
 						time.Sleep(100 * time.Millisecond)
-						r.event(false, "likes")
+						r.event(isOld, "likes")
 					}
 					time.Sleep(cadence * 2)
 				}
@@ -150,54 +161,66 @@ func TestRevisionsCoverTheirOwn(t *testing.T) {
 	}
 }
 
-// Neither revision is kept from rolling up by the other. They take turns, so that each has a
-// roll-up of its own well within the time for which an event may be held.
+// No revision is kept from rolling up by the others. They take turns, so that each has a roll-up of
+// its own well within the time for which an event may be held, and they do not get in each other's
+// way. That no event fails is checked with each event.
 func TestRevisionsTakeTurns(t *testing.T) {
-	for _, test := range []struct{ instances, burst int }{{1, 1}, {1, 5}, {4, 1}, {4, 5}, {20, 5}} {
-		t.Run(fmt.Sprintf("%d instances each, burst %d", test.instances, test.burst), func(t *testing.T) {
+	for _, test := range []struct {
+		revisions, instances, burst int
+		rate                        float64 // events a second
+		refused                     float64 // a roll-up, at most
+	}{
+		{2, 1, 1, 100, 0.1}, {2, 1, 5, 100, 0.1}, {2, 4, 1, 100, 0.1}, {2, 4, 5, 100, 0.1},
+		{2, 20, 5, 20, 0.3}, {2, 20, 5, 100, 0.3}, {2, 20, 1, 1000, 0.3}, {2, 20, 5, 1000, 0.3},
+		{2, 100, 5, 20, 0.3}, {2, 100, 5, 100, 0.3}, {2, 100, 5, 1000, 0.3},
+		{3, 1, 5, 100, 0.1}, {3, 20, 5, 20, 0.3}, {3, 20, 5, 100, 0.3}, {3, 20, 5, 1000, 0.3}, {3, 100, 5, 1000, 0.3},
+	} {
+		t.Run(fmt.Sprintf("%d revisions, %d instances each, burst %d, %v events a second", test.revisions, test.instances, test.burst, test.rate), func(t *testing.T) {
 			t.Parallel()
-			inRevisions(t, test.instances, test.burst, func(r *revisions) {
-				const d = 200 * time.Second
-				began := r.store.Now()
-				r.both(100, d)
+			inRevisions(t, test.revisions, test.instances, test.burst, func(r *revisions) {
+				r.some(1, test.rate, 10*cadence)
+				r.forget()
+				for n := 2; n <= test.revisions; n++ {
+					const d = 2 * time.Minute
+					joined := r.store.Now()
+					r.some(n, test.rate, d)
+					r.fair(r.each[:n], joined.Add(5*cadence), joined.Add(d))
+				}
 				r.deliveries.Wait()
 				time.Sleep(time.Minute)
-				for name, c := range map[string]rollup.Counter{"old": r.old, "new": r.new} {
-					least, longest, last := 1.0, time.Duration(0), began
-					for from := began; from.Before(began.Add(d)); from = from.Add(10 * cadence) {
-						own, all := within(r.by(c), from), within(r.rollUps, from)
-						least = min(least, float64(own)/float64(all))
-					}
-					for _, w := range r.by(c) {
-						longest, last = max(longest, w.at.Sub(last)), w.at
-					}
-					t.Logf("%s revision: %d of %d roll-ups, at least %.0f %% of ten cadences', %v between two", name, len(r.by(c)), len(r.rollUps), 100*least, longest)
-					if least < 0.3 || longest > 7*cadence/2 {
-						t.Errorf("the %s revision is starved", name)
-					}
+
+				t.Logf("%.2f refused writes and %.1f reads a roll-up, events held for up to %v", r.refusedPerRollUp(), r.readsPerRollUp(), r.longestHeld.Round(time.Millisecond))
+				if most := time.Duration(test.revisions) * 9 * cadence / 4; r.longestHeld > most {
+					t.Errorf("an event was held for %v, want at most %v", r.longestHeld, most)
 				}
-				t.Logf("%.2f refused writes a roll-up", r.refusedPerRollUp())
-				if n := r.refusedPerRollUp(); n > float64(test.instances) {
-					t.Errorf("%.1f refused writes a roll-up", n)
+				if n := r.refusedPerRollUp(); n > test.refused {
+					t.Errorf("%.2f refused writes a roll-up, want at most %.1f", n, test.refused)
 				}
 			})
 		})
 	}
 }
 
-func within(rollUps []revisionRollUp, from time.Time) (n int) {
-	for _, w := range rollUps {
-		if !w.at.Before(from) && w.at.Before(from.Add(10*cadence)) {
-			n++
+// fair checks that none of the revisions was without a roll-up for long between two times.
+func (r *revisions) fair(each []rollup.Counter, from, to time.Time) {
+	r.t.Helper()
+	for n, c := range each {
+		longest, last := time.Duration(0), from
+		for _, w := range r.by(c) {
+			if w.at.After(from) && w.at.Before(to) {
+				longest, last = max(longest, w.at.Sub(last)), w.at
+			}
+		}
+		if most := time.Duration(len(each)) * 7 * cadence / 4; max(longest, to.Sub(last)) > most {
+			r.t.Errorf("of %d revisions, number %d had no roll-up for %v, want one in %v", len(each), n+1, longest, most)
 		}
 	}
-	return n
 }
 
 // The old revision's writes take no total of the new one's away, and an audit after it is gone
 // makes all exact without calling anything drift.
 func TestRevisionIsGone(t *testing.T) {
-	inRevisions(t, 2, 5, func(r *revisions) {
+	inRevisions(t, 2, 2, 5, func(r *revisions) {
 		totals := func() map[string]any {
 			fields := r.store.Get(r.new.RollUp)
 			delete(fields, document.TallyField)
@@ -215,17 +238,19 @@ func TestRevisionIsGone(t *testing.T) {
 		}
 		both := []string{"likes", "views"}
 
-		r.event(false, "likes")
+		r.event(isOld, "likes")
 		time.Sleep(10 * cadence)
 		check("before the change of routes", []string{"likes"}, nil, map[string]any{"likes": int64(1)})
-		r.event(true, "views")
+		r.event(isNew, "views")
 		time.Sleep(10 * cadence)
 		check("rolled up by the new revision", both, nil, map[string]any{"likes": int64(1), "views": int64(1)})
-		r.event(false, "likes")
+		r.event(isOld, "likes")
 		time.Sleep(10 * cadence)
 		check("and by the old one again", []string{"likes"}, []string{"views"}, map[string]any{"likes": int64(2), "views": int64(1)})
-		r.both(10, time.Minute)
-		r.event(false, "likes") // the last word is the old revision's
+		r.all(10, time.Minute)
+		r.deliveries.Wait()
+		time.Sleep(10 * cadence)
+		r.event(isOld, "likes") // the last word is the old revision's
 		time.Sleep(time.Minute)
 		r.deliveries.Wait()
 		if got := tally().Routes; got != r.old.Template.Hash() {
@@ -255,11 +280,11 @@ func TestRevisionIsGone(t *testing.T) {
 
 // A total that the routes lost stays, and is named in former until a pruning removes it.
 func TestFormerTotalStays(t *testing.T) {
-	inRevisions(t, 1, 5, func(r *revisions) {
-		r.event(true, "views")
+	inRevisions(t, 2, 1, 5, func(r *revisions) {
+		r.event(isNew, "views")
 		time.Sleep(10 * cadence)
 		for range 3 {
-			r.event(false, "likes")
+			r.event(isOld, "likes")
 			time.Sleep(10 * cadence)
 			fields := r.store.Get(r.new.RollUp)
 			tally := document.DecodeTally(fields[document.TallyField])

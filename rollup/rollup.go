@@ -43,7 +43,7 @@ type Options struct {
 	Wrote func(context.Context, Attempt)
 
 	// Calling, unless nil, is called before each call of the Store but those of walks and cursors,
-	// with the name "look", "sum", "write" or "remove". The call has the context that it returns,
+	// with the name "look", "claim", "sum", "write" or "remove". The call has the context that it returns,
 	// and its error goes to the function that it returns.
 	Calling func(ctx context.Context, name string) (context.Context, func(error))
 }
@@ -91,8 +91,9 @@ type look struct {
 	snapshot Snapshot
 	readTime time.Time // the snapshot's instant
 	rollUp   RollUp
-	asOf     time.Time // the roll-up's, zero when it counts as none
-	totals   Totals    // valid after sum
+	asOf     time.Time     // the roll-up's, zero when it counts as none
+	totals   Totals        // valid after sum
+	took     time.Duration // that the sum took; valid after sum
 
 	magnitudes map[string]float64 // of totals that are doubles, as far as weigh has asked for them
 }
@@ -113,6 +114,27 @@ func (l *look) missing() bool { return l.counter.Template.Existing && !l.rollUp.
 // rerouted reports whether the roll-up was made by other routes.
 func (l *look) rerouted() bool {
 	return !l.asOf.IsZero() && l.rollUp.Tally.Routes != l.counter.Template.Hash()
+}
+
+// turnsKept is for how many cadences a revision keeps its turn that does not roll up any more.
+const turnsKept = 10
+
+// turns returns the last roll-up by each of the routes that are at work, the oldest first.
+func (r *roller) turns(l *look) []document.Turn {
+	if l.asOf.IsZero() {
+		return nil
+	}
+	tally := l.rollUp.Tally
+	turns := slices.DeleteFunc(slices.Clone(tally.Turns), func(t document.Turn) bool {
+		age := l.asOf.Sub(t.AsOf)
+		return age < 0 || age > turnsKept*r.Cadence
+	})
+	return append(turns, document.Turn{Routes: tally.Routes, AsOf: l.asOf})
+}
+
+// nextTurns returns the turns of the other routes once the look's roll-up is written.
+func (r *roller) nextTurns(l *look) []document.Turn {
+	return slices.DeleteFunc(r.turns(l), func(t document.Turn) bool { return t.Routes == l.counter.Template.Hash() })
 }
 
 // look opens a snapshot of c.
@@ -152,10 +174,12 @@ func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
 
 // sum adds up the sources in the look's snapshot.
 func (r *roller) sum(ctx context.Context, l *look) error {
+	began := time.Now()
 	err := r.call(ctx, "sum", func(ctx context.Context) (err error) {
 		l.totals, err = l.snapshot.Sum(ctx)
 		return err
 	})
+	l.took = time.Since(began)
 	if err == nil && l.totals.Malformed > 0 {
 		r.nameMalformed(ctx, l)
 	}
@@ -284,7 +308,7 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 		Sums: l.totals.Sums,
 		Tally: document.Tally{
 			AsOf: l.readTime, NumShards: l.totals.NumShards(), PacedUntil: p.next(l),
-			Routes: l.counter.Template.Hash(), Totals: names, Former: former(l.rollUp.Tally, names),
+			Routes: l.counter.Template.Hash(), Totals: names, Former: former(l.rollUp.Tally, names), Took: l.took, Turns: r.nextTurns(l),
 		},
 		UpdateTime: l.rollUp.UpdateTime,
 	}

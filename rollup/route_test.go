@@ -153,6 +153,8 @@ func TestRefusedRoutes(t *testing.T) {
 		{"template is another's shard", base + "\nx/{x}/shards/{s} -> counters/all/shards/{x} : n", "matches the source"},
 		{"captured collection of roll-ups", "counters/{c}/shards/{s} -> totals/of/{c}/total : count", "the roll-up path captures a collection's name, {c}"},
 		{"the audit's path is a shard", "rollup_audit/{s} -> rollups/audit : count", "which Tally writes itself"},
+		{"a claim's path is a shard", "rollup_claims/{s} -> rollups/audit : count", "which Tally writes itself"},
+		{"roll-up on a claim's path", "counters/{c}/shards/{s} -> rollup_claims/{c} : count", "where Tally keeps"},
 		{"roll-up on the audit's path", "counters/x/shards/{s} -> rollup_audit/cursor : count", "where Tally keeps"},
 		{"roll-up on the counter document", "counters/{c}/shards/{s} -> counters/{c} : count", "is a document above the source"},
 		{"roll-up on another's counter document", base + "\nx/{x}/shards/{s} -> counters/{x} : n", "is a document above the source counters/{c}/shards/{s}"},

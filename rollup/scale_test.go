@@ -46,6 +46,7 @@ type cloud struct {
 	t         *testing.T
 	burst     int
 	back      time.Duration // that a look's answer takes
+	sumTakes  time.Duration // up to a quarter less or more; 0: as any other call
 	group     *rateLimit    // of the roll-ups' collection group; nil: none
 	wrote     func(rollup.RollUp)
 	store     memstore.Store
@@ -54,6 +55,8 @@ type cloud struct {
 	instances []*cloudInstance
 
 	looks, sums, writes, refused, events atomic.Int64
+	notCovered                           atomic.Int64 // events that failed
+	claims, claimed, claimsRefused       atomic.Int64 // that were read, written and refused
 
 	lags     [20_000]atomic.Int64 // by milliseconds
 	lagTotal atomic.Int64         // in nanoseconds
@@ -212,9 +215,33 @@ type cloudSnapshot struct {
 }
 
 func (v cloudSnapshot) Sum(ctx context.Context) (rollup.Totals, error) {
-	v.i.wait()
+	if takes := v.i.sumTakes; takes > 0 {
+		time.Sleep(time.Duration((0.75 + v.i.float()/2) * float64(takes)))
+	} else {
+		v.i.wait()
+	}
 	v.i.sums.Add(1)
-	return v.Snapshot.Sum(ctx)
+	totals, err := v.Snapshot.Sum(ctx)
+	if v.i.sumTakes > 0 {
+		totals.Shards = []int64{20_000}
+	}
+	return totals, err
+}
+
+func (v cloudSnapshot) Claim(ctx context.Context) (rollup.Claim, error) {
+	v.i.wait()
+	v.i.claims.Add(1)
+	return v.Snapshot.Claim(ctx)
+}
+
+func (i *cloudInstance) Claim(ctx context.Context, counter rollup.Counter, claim rollup.Claim) error {
+	i.wait()
+	if err := i.store.Claim(ctx, counter, claim); err != nil {
+		i.claimsRefused.Add(1)
+		return err
+	}
+	i.claimed.Add(1)
+	return nil
 }
 
 func (i *cloudInstance) Write(ctx context.Context, counter rollup.Counter, r rollup.RollUp) error {
@@ -296,7 +323,7 @@ func (c *cloud) forget() {
 	for ms := range c.lags {
 		c.lags[ms].Store(0)
 	}
-	for _, n := range []*atomic.Int64{&c.lagTotal, &c.looks, &c.sums, &c.writes, &c.refused} {
+	for _, n := range []*atomic.Int64{&c.lagTotal, &c.looks, &c.sums, &c.writes, &c.refused, &c.claims, &c.claimed, &c.claimsRefused} {
 		n.Store(0)
 	}
 }

@@ -50,6 +50,15 @@ func RollUpOf(t *Template, fields map[string]any, updateTime time.Time) RollUp {
 // Exists reports whether the document existed when it was read.
 func (r RollUp) Exists() bool { return !r.UpdateTime.IsZero() }
 
+// A Claim says who sums a counter whose sums take long.
+type Claim struct {
+	document.Claim
+
+	// UpdateTime is when the document was last written, as Firestore says; zero when it does not
+	// exist. It is the precondition of the claim that replaces what was read.
+	UpdateTime time.Time
+}
+
 // ErrConflict is what Store.Write returns when the roll-up document was not the one expected, or
 // when Firestore aborted the write. It proves nothing about what the document holds now.
 var ErrConflict = errors.New("rollup: the roll-up document changed since it was read")
@@ -74,6 +83,11 @@ type Store interface {
 	// still r.UpdateTime (when that is zero, that the document does not exist). It returns
 	// ErrConflict when Firestore refuses, and ErrUnkept when no such document can be written.
 	Write(ctx context.Context, c Counter, r RollUp) error
+
+	// Claim writes a claim of the counter, on the precondition that the claim's document is still
+	// of claim.UpdateTime (when that is zero, that it does not exist). It returns ErrConflict when
+	// Firestore refuses.
+	Claim(ctx context.Context, c Counter, claim Claim) error
 }
 
 // A Snapshot is the database at one instant, as far as one counter is concerned.
@@ -97,6 +111,10 @@ type Snapshot interface {
 	// Malformed names up to most of the shards that Sum, which was called before, left out, as
 	// MalformedShard does.
 	Malformed(ctx context.Context, most int) ([]string, error)
+
+	// Claim reads the counter's claim in a snapshot that View opened; one without By when there is
+	// none.
+	Claim(ctx context.Context) (Claim, error)
 }
 
 // An AuditStore is a Store that an audit can walk.

@@ -69,6 +69,33 @@ func TestUnchangedBesideLooks(t *testing.T) {
 	})
 }
 
+// A slow look's answer that comes after a later one does not make an event seem older than it is.
+func TestUnchangedBesideLooksThatOverlap(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		w.beforeView = func(n int32) error {
+			if n == 1 {
+				time.Sleep(4 * time.Second)
+			}
+			return nil
+		}
+		w.duringView = func(n int32) {
+			if n == 1 {
+				time.Sleep(2 * time.Second)
+			}
+		}
+		slow := w.deliver(c, "slow")
+		time.Sleep(5 * time.Second)
+		w.store.Put("posts/7", map[string]any{})
+		w.acknowledged(w.changed(c, rollup.Event{ID: "quick"}))
+		w.acknowledged(slow)
+		w.looks.Store(0)
+		w.acknowledged(w.changed(c, rollup.Event{ID: "young", UpdateTime: w.store.Now().Add(-3 * time.Second), Unchanged: true}))
+		if n := w.looks.Load(); n > 0 {
+			t.Errorf("%d looks for a young one", n)
+		}
+	})
+}
+
 // No change relies on an event that changes none: another copy of that may be acknowledged at once.
 func TestUnchangedIsNoAnchor(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {

@@ -11,15 +11,15 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// full is what a document without room for its totals answers.
-var full = fmt.Errorf("%w: the document has 1 MiB", rollup.ErrUnkept)
+// errFull is what a document without room for its totals answers.
+var errFull = fmt.Errorf("%w: the document has 1 MiB", rollup.ErrUnkept)
 
 // refuse has every write refused for good until mended is called.
 func (w *world) refuse() (mended func()) {
 	broken := true
 	w.aroundWrite = func(_ int32, write func() error) error {
 		if broken {
-			return full
+			return errFull
 		}
 		return write()
 	}
@@ -142,7 +142,7 @@ func TestUnkeptElsewhereKept(t *testing.T) {
 // mend does not.
 func TestUnkeptSum(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
-		c := rollup.NewCoalescer(unsummed{traced{w.store, w}, full}, w.options(0))
+		c := rollup.NewCoalescer(unsummed{traced{w.store, w}, errFull}, w.options(0))
 		ending, err := w.end(c, "e")
 		if err != nil || !ending.Unkept {
 			t.Errorf("ended %+v, %v", ending, err)
@@ -199,6 +199,9 @@ func TestKeepOfUnkept(t *testing.T) {
 		report, err := w.keep(traced{w.store, w}, time.Now().Add(5*time.Minute), nil)
 		if err != nil || report.Unkept != 1 || report.Failed != 0 || len(report.UnkeptCounters) != 1 {
 			t.Errorf("%+v, %v", report, err)
+		}
+		if !strings.Contains(w.log.String(), "counter unkept") {
+			t.Errorf("logged:\n%s", &w.log)
 		}
 		w.called(1, 1, 1)
 	})

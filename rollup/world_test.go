@@ -29,9 +29,12 @@ type world struct {
 	// What the instances called, and what happens in their calls: set before the first event, n
 	// counts the calls from 1.
 	looks, sums, writes atomic.Int32
+	claims              atomic.Int32 // that were read and written
 	beforeView          func(n int32) error
 	duringView          func(n int32) // the snapshot is open
 	aroundWrite         func(n int32, write func() error) error
+	beforeSum           func(n int32) error
+	aroundClaim         func(n int32, claim func() error) error
 }
 
 // inWorld runs f in a world of its own with a coalescer in it. An hour later every goroutine must
@@ -96,8 +99,34 @@ type tracedSnapshot struct {
 }
 
 func (v tracedSnapshot) Sum(ctx context.Context) (rollup.Totals, error) {
-	v.w.sums.Add(1)
+	n := v.w.sums.Add(1)
+	if v.w.beforeSum != nil {
+		if err := v.w.beforeSum(n); err != nil {
+			return rollup.Totals{}, err
+		}
+	}
 	return v.Snapshot.Sum(ctx)
+}
+
+func (v tracedSnapshot) Claim(ctx context.Context) (claim rollup.Claim, err error) {
+	err = v.w.claim(func() error {
+		claim, err = v.Snapshot.Claim(ctx)
+		return err
+	})
+	return claim, err
+}
+
+func (s traced) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim) error {
+	return s.w.claim(func() error { return s.Store.Claim(ctx, c, claim) })
+}
+
+// claim has an instance read or write a claim.
+func (w *world) claim(do func() error) error {
+	n := w.claims.Add(1)
+	if w.aroundClaim != nil {
+		return w.aroundClaim(n, do)
+	}
+	return do()
 }
 
 // called checks what the instances have called since the last time.

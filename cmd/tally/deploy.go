@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,9 +47,10 @@ func (at endpoints) signIn(ctx context.Context) ([]option.ClientOption, error) {
 
 // A deployment is what deploy and undeploy have in common.
 type deployment struct {
-	settings        settingsFile
-	project, source string
-	dryRun, yes     bool
+	settings    settingsFile
+	project     string
+	dryRun, yes bool
+	verbose     bool
 
 	folder    *appfolder.Folder
 	in        io.Reader
@@ -63,17 +63,16 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 	f := c.Flags()
 	d.settings.define(f)
 	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's)")
-	f.StringVar(&d.source, "source", "", "clone of Tally (default: this folder if it is one, else where tally was built)")
 	f.BoolVar(&d.dryRun, "dry-run", false, "print the commands, and change nothing")
 	f.BoolVarP(&d.yes, "yes", "y", false, "do not ask")
+	f.BoolVarP(&d.verbose, "verbose", "v", false, "show all steps, with their commands")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 		var err error
 		if d.folder, d.project, err = realProject(d.settings, d.project, d.logs); err != nil {
 			return err
 		}
-		d.source = cmp.Or(d.source, cloneDir())
-		d.tools = deploy.Tools{Project: d.project, Dir: d.source, Progress: d.logs}
+		d.tools = deploy.Tools{Project: d.project, Progress: d.logs}
 		return run(c.Context())
 	}
 	return c
@@ -93,24 +92,22 @@ func (d *deployment) read(ctx context.Context) error {
 	return err
 }
 
-// do does the plan, if the user agrees.
-func (d *deployment) do(ctx context.Context, plan deploy.Plan, nothing string) error {
+// do does the plan, if the user agrees. opening is what the user should know before the steps, and
+// nothing says that there are none.
+func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing string) error {
 	if d.dryRun {
-		dir, err := filepath.Abs(d.source)
-		if err != nil {
-			return err
-		}
-		if len(plan.Steps) == 0 {
-			fmt.Fprintln(d.out, "# "+nothing)
-		}
-		fmt.Fprint(d.out, plan.Script(dir))
+		d.script(plan, opening, nothing)
 		return nil
 	}
 	if len(plan.Steps) == 0 {
-		fmt.Fprint(d.out, nothing+"\n"+plan.Summary())
+		fmt.Fprint(d.out, nothing+"\n"+plan.Noted())
 		return nil
 	}
-	fmt.Fprintf(d.out, "In project %s:\n\n%s\n", d.project, plan.Summary())
+
+	if opening != "" {
+		opening += "\n"
+	}
+	fmt.Fprintf(d.out, "In project %s:\n\n%s%s%s\n", d.project, opening, plan.Shown(d.verbose), plan.Noted())
 	if err := confirm(ctx, d.in, d.logs, d.yes, "Go on?"); err != nil {
 		return err
 	}
@@ -120,29 +117,54 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, nothing string) e
 // locationID is what the id of a location looks like.
 var locationID = regexp.MustCompile(`^[a-z]+[a-z0-9-]*$`)
 
+// script prints the plan as a script, with the opening as comments.
+func (d *deployment) script(plan deploy.Plan, opening, nothing string) {
+	if len(plan.Steps) == 0 {
+		fmt.Fprintln(d.out, "# "+nothing)
+	} else if opening != "" {
+		fmt.Fprintf(d.out, "# In project %s:\n#\n", d.project)
+		for line := range strings.Lines(opening) {
+			fmt.Fprint(d.out, "# ", line)
+		}
+		fmt.Fprintln(d.out)
+	}
+	fmt.Fprint(d.out, plan.Script(d.tools.Dir))
+}
+
 func deployCommand() *cobra.Command {
 	var d deployment
-	var location string
+	var source, location string
 	var rules, prune, isNew, terraform bool
 	c := newCommand("deploy")
 	f := c.Flags()
+	f.StringVar(&source, "source", "", "folder of Tally's source, which the functions are built from (default: the one that this tally was built from)")
 	f.BoolVar(&rules, "rules", false, "replace the project's rules by those that the app's firebase.json names, which hold Tally's")
 	f.BoolVar(&prune, "prune", false, "take away routes and databases that are not named any more, and what is in other regions")
 	f.BoolVar(&isNew, "new", false, "with --dry-run or --terraform: as for a project in which there is nothing; needs no credentials")
-	f.StringVar(&location, "location", "nam5", "with --new: where its databases are")
+	f.StringVar(&location, "location", "", "with --new: where its databases will be, for ever")
 	f.BoolVar(&terraform, "terraform", false, "print a Terraform configuration, and change nothing")
 	return d.command(c, func(ctx context.Context) error {
 		if isNew && !d.dryRun && !terraform {
 			return errors.New("--new is for --dry-run and --terraform; tally deploy sees by itself what is new")
 		}
-		if !locationID.MatchString(location) {
+		if isNew && location == "" {
+			return errors.New("--new needs --location: where the databases will be, for ever. These are the places:\n  gcloud firestore locations list")
+		}
+		if isNew && !locationID.MatchString(location) {
 			return fmt.Errorf("--location %q: want one such as nam5 or europe-west1; gcloud firestore locations list lists them", location)
 		}
-		source, err := deploy.SourceHash(d.source)
+		if source == "" {
+			own, err := ownSource()
+			if err != nil {
+				return err
+			}
+			source = own
+		}
+		upload, err := deploy.ReadUpload(ctx, source)
 		if err != nil {
 			return err
 		}
-		settings := d.folder.Settings
+
 		var creation deploy.Plan
 		if isNew {
 			ids := cmp.Or(d.folder.Variables()["TALLY_DATABASES"], firestore.DefaultDatabaseID)
@@ -159,18 +181,19 @@ func deployCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		options := deploy.Options{Project: d.project, Databases: databases, Config: config, Env: environment,
-			Region: cmp.Or(settings.Region, d.have.Region()), Billing: cmp.Or(settings.Billing, d.have.Billing()), AlertEmail: settings.AlertEmail}
+
+		options := d.have.Options(d.folder, environment, config, databases)
 		have := d.have
 		if terraform {
 			have = deploy.TerraformState(d.project)
 		}
-		described, err := deploy.Describe(options, have, source)
+		described, err := deploy.Describe(options, have, upload.Hash)
 		if err != nil {
 			return err
 		}
 		if terraform {
-			text, notes, err := described.Terraform(d.source)
+			text, notes, err := described.Terraform(upload.Folder)
+			fmt.Fprintf(d.logs, "The functions' source: %s\n", upload)
 			for _, note := range notes {
 				fmt.Fprintln(d.logs, note)
 			}
@@ -186,13 +209,19 @@ func deployCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		plan.Steps = slices.Insert(plan.Steps, min(1, len(plan.Steps)), creation.Steps...) // once the APIs are enabled
+		enabled := slices.IndexFunc(plan.Steps, func(s deploy.Step) bool { return s.Of != deploy.API })
+		plan.Steps = slices.Insert(plan.Steps, max(0, enabled), creation.Steps...)
 		if rules {
 			if err := plan.PlanRules(described, d.folder); err != nil {
 				return err
 			}
 		}
-		return d.do(ctx, plan, "Everything is as it is to be.")
+
+		uploaded := ""
+		if plan.Uploads() {
+			uploaded, d.tools.Dir = upload.String(), upload.Folder
+		}
+		return d.do(ctx, plan, described.Opening(plan, uploaded, rules), "Everything is as it is to be.")
 	})
 }
 
@@ -207,6 +236,6 @@ func undeployCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return d.do(ctx, plan, "There is nothing that tally deploy made.")
+		return d.do(ctx, plan, "", "There is nothing that tally deploy made.")
 	})
 }

@@ -3,11 +3,13 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -26,6 +28,7 @@ import (
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+	"google.golang.org/genproto/googleapis/cloud/location"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -38,14 +41,18 @@ var update = flag.Bool("update", false, "write testdata/deploy anew")
 // first.txtar is of a new project, and each of the others of the project as first.txtar left it. A file of
 // a story is named after
 //
-//   - a command, and holds what it printed, and its exit status if that is not 0;
+//   - a command, and holds what it printed, and its exit status if that is not 0. The source that is
+//     deployed is the clone's, not this program's own, unless the command names another;
 //   - "answer", and holds what the user answers the next command;
 //   - "env NAME=VALUE", which is the user's from then on;
 //   - "edit FILE", and holds what a file of the clone has from then on, or "cat FILE", and holds what it has;
 //   - "tool NAME", and holds a script that is on PATH from then on; after "without gcloud" that is not;
+//   - "without FILE", which is deleted from the clone;
 //   - "put NAME" or "change NAME", and holds what a resource has from then on, in JSON, or "delete NAME".
 //     What the server names may be named as it is displayed;
 //   - "get PATH of NAME", and holds what a resource has there;
+//   - "closed LOCATION…" or "unreachable LOCATION…": those that the project may not use, or that do not
+//     answer, from then on; or "cpus N", the quota of Cloud Run;
 //   - "fail API METHOD TIMES", and holds the error with which so many calls fail. "fail build FUNCTION TIMES"
 //     is of builds.
 func TestDeploy(t *testing.T) {
@@ -105,7 +112,11 @@ func (p *player) play(f txtar.File) []byte {
 	verb, rest, _ := strings.Cut(f.Name, " ")
 	switch verb {
 	case "tally":
-		return p.transcript(shellWords(rest))
+		args := shellWords(rest)
+		if args[0] == "deploy" && !slices.Contains(args, "--source") {
+			args = append(args, "--source", p.clone)
+		}
+		return p.transcript(args)
 	case "answer":
 		p.answer = f.Data
 	case "env":
@@ -124,7 +135,7 @@ func (p *player) play(f txtar.File) []byte {
 			p.t.Fatal(err)
 		}
 	case "without":
-		p.t.Setenv("PATH", p.bin)
+		p.without(rest)
 	case "put", "change":
 		p.put(p.name(rest), f.Data, verb == "put")
 	case "delete":
@@ -132,12 +143,34 @@ func (p *player) play(f txtar.File) []byte {
 	case "get":
 		path, name, _ := strings.Cut(rest, " of ")
 		return []byte(p.get(p.name(name)).Get(path) + "\n")
+	case "closed":
+		p.Closed = strings.Fields(rest)
+	case "unreachable":
+		p.Unreachable = strings.Fields(rest)
+	case "cpus":
+		cpus, err := strconv.Atoi(rest)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.CPUs = cpus
 	case "fail":
 		p.fail(strings.Fields(rest), string(f.Data))
 	default:
 		p.t.Fatalf("file %q", f.Name)
 	}
 	return f.Data
+}
+
+// without takes away gcloud, or a file of the clone.
+func (p *player) without(what string) {
+	p.t.Helper()
+	if what == "gcloud" {
+		p.t.Setenv("PATH", p.bin)
+		return
+	}
+	if err := os.Remove(filepath.Join(p.clone, what)); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 func (p *player) transcript(args []string) []byte {
@@ -175,7 +208,7 @@ func (p *player) put(name string, changes []byte, isNew bool) {
 	}
 	if isNew {
 		m = map[string]proto.Message{"databases": &adminpb.Database{}, "functions": &functionspb.Function{}, "triggers": &eventarcpb.Trigger{},
-			"jobs": &schedulerpb.Job{}, "notificationChannels": &monitoringpb.NotificationChannel{}, "dashboards": &dashboardpb.Dashboard{}}[path.Base(path.Dir(name))]
+			"jobs": &schedulerpb.Job{}, "notificationChannels": &monitoringpb.NotificationChannel{}, "dashboards": &dashboardpb.Dashboard{}, "locations": &location.Location{}}[path.Base(path.Dir(name))]
 	}
 	var into func(all, more map[string]any)
 	into = func(all, more map[string]any) {
@@ -255,7 +288,7 @@ func TestDeployNew(t *testing.T) {
 	clone := leastClone(t)
 	var out strings.Builder
 	t.Setenv("PATH", "")
-	if status := run(t.Context(), []string{"deploy", "--dry-run", "--new", "--project", "my-project"}, &out, &out); status != 0 {
+	if status := run(t.Context(), []string{"deploy", "--dry-run", "--new", "--location", "nam5", "--project", "my-project", "--source", clone}, &out, &out); status != 0 {
 		t.Fatalf("exit status %d: %s", status, &out)
 	}
 	printed := strings.ReplaceAll(out.String(), clone, "CLONE")
@@ -274,12 +307,97 @@ func TestDeployNew(t *testing.T) {
 	}
 }
 
+// The script of a new project goes on where it ended, and a run after the last one changes nothing.
+func TestDeployScriptAgain(t *testing.T) {
+	c := newCloud(t)
+	c.Delete("projects/my-project/databases/(default)")
+	clone := leastClone(t)
+	write(t, "tally.yaml", []byte("alert_email: me@example.com"))
+	script := c.want(0, "deploy", "--dry-run", "--new", "--location", "nam5", "--source", clone)
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "sleep"), []byte("#!/bin/sh\n"), 0o700); err != nil { // no waiting
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	play := func() ([]byte, error) {
+		cmd := exec.CommandContext(t.Context(), "sh")
+		cmd.Stdin = strings.NewReader(script)
+		return cmd.CombinedOutput()
+	}
+
+	c.Fail("eventarc.googleapis.com", "CreateTrigger", status.Error(codes.InvalidArgument, "Permission denied while using the Eventarc Service Agent."), 2)
+	c.Fail("monitoring.googleapis.com", "CreateDashboard", status.Error(codes.FailedPrecondition, "broken"), 21) // as often as the script tries
+	if out, err := play(); err == nil {
+		t.Fatalf("the script did not end where a command failed for good:\n%s", out)
+	}
+	if out, err := play(); err != nil {
+		t.Fatalf("it does not go on: %v\n%s", err, out)
+	}
+	before := c.own()
+	if out, err := play(); err != nil {
+		t.Fatalf("it cannot be run again: %v\n%s", err, out)
+	}
+	if d := cmp.Diff(before, c.own()); d != "" {
+		t.Errorf("running it again changed (-before +after):\n%s", d)
+	}
+	if printed := c.want(0, "deploy", "--source", clone); !strings.Contains(printed, "Everything is as it is to be.") {
+		t.Errorf("something is left to do:\n%s", printed)
+	}
+}
+
+// A deployment uploads this program's own source, whatever the current folder looks like, unless
+// --source names another, and says which before it asks.
+func TestDeploySource(t *testing.T) {
+	own := abs(t, "../..")
+	c := newCloud(t)
+	other := leastClone(t) // the current folder
+	write(t, ".git", nil)  // is no repository of git
+
+	for _, test := range []struct {
+		args []string
+		want string // the folder
+		says string // of it
+	}{
+		{nil, own, "\n  source    " + own + ", "},
+		{[]string{"--source", "."}, other, "\n  source    " + other + ", of no known version, hash dfe571af78f5f347\n"},
+	} {
+		args := append([]string{"deploy", "--yes"}, test.args...)
+		printed := c.want(0, args...)
+		source, first := strings.Index(printed, test.says), strings.Index(printed, "[1/")
+		if source < 0 || first < source {
+			t.Errorf("tally %s does not say %q before its first step:\n%s", strings.Join(args, " "), test.says, printed)
+		}
+		want, err := os.ReadFile(filepath.Join(test.want, "functions.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.uploaded("functions.go"); got != string(want) {
+			t.Errorf("tally %s uploads\n%s\nwant that of %s", strings.Join(args, " "), got, test.want)
+		}
+	}
+}
+
+// uploaded returns a file of the source that was uploaded last.
+func (c cloud) uploaded(name string) string {
+	c.t.Helper()
+	archive := c.Uploaded()
+	files, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	text, err := fs.ReadFile(files, name)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(text)
+}
+
 // A Terraform configuration goes where a file may be, and what Terraform cannot say elsewhere.
 func TestDeployTerraform(t *testing.T) {
-	leastClone(t)
+	clone := leastClone(t)
 	write(t, "tally.yaml", []byte("billing: instance"))
 	var out, notes bytes.Buffer
-	args := []string{"deploy", "--terraform", "--new", "--project", "my-project"}
+	args := []string{"deploy", "--terraform", "--new", "--location", "nam5", "--project", "my-project", "--source", clone}
 	if status := run(t.Context(), args, &out, &notes); status != 0 {
 		t.Fatalf("exit status %d: %s", status, &notes)
 	}
@@ -298,7 +416,7 @@ func leastClone(t *testing.T) string {
 	for name, text := range map[string]string{
 		"go.mod":        "module github.com/firestore-tally/tally\n\ngo 1.26.0\n",
 		"functions.go":  "package tally\n",
-		".gcloudignore": "**\n!/go.mod\n!/*.go\n",
+		".gcloudignore": "**\n!.\n!/go.mod\n!/*.go\n",
 	} {
 		write(t, filepath.Join(clone, name), []byte(text))
 	}

@@ -104,16 +104,14 @@ func realProject(s settingsFile, flag string, logs io.Writer) (folder *appfolder
 	return folder, id, err
 }
 
-// cloneDir returns the folder of a clone of Tally: the current one if it is one, else the one that
-// this command was built in, as far as that is known.
-func cloneDir() string {
+// ownSource returns the folder of Tally's source that this program was built from. It is an error if
+// the program does not know it, as one that was built with -trimpath.
+func ownSource() (string, error) {
 	_, file, _, _ := runtime.Caller(0)
-	for _, dir := range []string{".", filepath.Join(filepath.Dir(file), "..", "..")} {
-		if _, err := os.Stat(filepath.Join(dir, "functions.go")); err == nil {
-			return dir
-		}
+	if !filepath.IsAbs(file) {
+		return "", errors.New("this tally does not know the folder that it was built from, and the functions are built from Tally's source; name a folder of it by --source")
 	}
-	return "."
+	return filepath.Join(filepath.Dir(file), "..", ".."), nil
 }
 
 // named returns the variables of the functions that tally.yaml and this process's environment set.

@@ -109,30 +109,71 @@ setLogLevel('silent'); // refusals and lost connections are expected
 const denied = { code: 'permission-denied' };
 
 test('likes and comments in a post', async (t) => {
-  const { like, unlike, comment, mostLiked } = await recipe('Likes and comments in a post');
+  const { showLikes, comment, mostLiked } = await recipe('Likes and comments in a post');
   const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
   const shows = await watching(t, (show) =>
     mostLiked(bob, (posts) => show(posts.map(({ id, title, likes, comments = 0 }) => [id, title, likes, comments]))),
   );
   for (const id of ['p', 'q', 'r']) await setDoc(doc(alice, 'posts', id), { title: id, likes: 0 });
-  await Promise.all([like(alice, 'p', 'alice'), like(bob, 'p', 'bob'), like(bob, 'q', 'bob'), like(bob, 'q', 'bob')]);
+
+  /** The likes of a post as a page shows them to a user. */
+  async function likesOf(post, db, uid) {
+    const [number, button] = [{}, {}];
+    t.after(showLikes(db, post, uid, number, button));
+    const likes = {
+      click: () => button.onclick(),
+      shows: (total, own) =>
+        until(
+          () => number.textContent === total && button.ariaPressed === String(own),
+          () => `${uid} sees ${JSON.stringify({ number, button })} of ${post}, want ${total} and ${own}`,
+        ),
+    };
+    await likes.shows(0, false);
+    return likes;
+  }
+  const [p, q, ownQ] = [await likesOf('p', alice, 'alice'), await likesOf('q', alice, 'alice'), await likesOf('q', bob, 'bob')];
+  const clicks = [p.click(), ownQ.click()];
+  await Promise.all([p.shows(1, true), ownQ.shows(1, true)]);
+  await Promise.all(clicks);
+  await setDoc(doc(bob, 'posts/p/likes/bob'), { on: 1 }); // by another app of theirs
   const said = await comment(alice, 'p', 'alice', 'First!');
   await shows([['p', 'p', 2, 1], ['q', 'q', 1, 0], ['r', 'r', 0, 0]]);
+  await Promise.all([p.shows(2, true), q.shows(1, false)]);
 
   await updateDoc(doc(alice, 'posts', 'p'), { title: 'edited' });
-  await unlike(alice, 'p', 'alice');
-  await like(alice, 'q', 'alice');
+  await Promise.all([p.click(), q.click()]);
+  await Promise.all([p.shows(1, false), q.shows(2, true), ownQ.shows(2, true)]);
   await shows([['q', 'q', 2, 0], ['p', 'edited', 1, 1], ['r', 'r', 0, 0]]);
 
   for (const attack of [
     () => updateDoc(doc(alice, 'posts', 'p'), { likes: 1000 }),
     () => updateDoc(doc(alice, 'posts', 'p'), { comments: increment(1) }),
     () => updateDoc(doc(bob, said.path), { text: 'Second!' }),
-    () => like(alice, 'r', 'bob'),
+    () => setDoc(doc(alice, 'posts/r/likes/alice'), { on: 2 }),
+    () => setDoc(doc(alice, 'posts/r/likes/bob'), { on: 1 }),
+    () => deleteDoc(doc(alice, 'posts/q/likes/alice')),
   ])
     await assert.rejects(attack, denied);
   await deleteDoc(said);
   await shows([['q', 'q', 2, 0], ['p', 'edited', 1, 0], ['r', 'r', 0, 0]]);
+});
+
+test('likes that exist anyway', async (t) => {
+  const { like, unlike } = await recipe('Likes that exist anyway');
+  const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
+  await setDoc(doc(owner, 'photos/p'), { title: 'p' });
+  const shows = await watching(t, (show) => onSnapshot(doc(bob, 'photos/p'), (photo) => show(photo.get('likes') ?? 0)));
+  await Promise.all([like(alice, 'p', 'alice'), like(bob, 'p', 'bob'), like(bob, 'p', 'bob')]);
+  await shows(2);
+  await unlike(alice, 'p', 'alice');
+  await shows(1);
+  for (const attack of [
+    () => like(alice, 'p', 'bob'),
+    () => unlike(alice, 'p', 'bob'),
+    () => setDoc(doc(alice, 'photos/p/likes/alice'), { at: 'text' }),
+    () => updateDoc(doc(alice, 'photos/p'), { likes: 1000 }),
+  ])
+    await assert.rejects(attack, denied);
 });
 
 test('a leaderboard', async (t) => {

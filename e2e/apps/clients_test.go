@@ -62,14 +62,14 @@ func TestClientsPageGo(t *testing.T) {
 		w.written(likes.Like(t.Context(), w.client, "p", user.uid, user.yes))
 	}
 	w.wantRollUp("rollups/votes", map[string]any{"Count": int64(2), "num_shards": int64(3)})
-	w.wantRollUp("posts/p", map[string]any{"title": "hello", "likes": int64(2), "num_shards": int64(2)})
+	w.wantRollUp("posts/p", map[string]any{"title": "hello", "likes": int64(2), "num_shards": int64(3)})
 	w.wantShown(w.client.Doc("rollups/visits"), "Count", increments)
 	w.wantShown(w.client.Doc("posts/p"), "likes", 2)
 }
 
 const (
 	snippets   = "Snippets"
-	likesRoute = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+	likesRoute = "posts/{post}/likes/{user} -> posts/{post} : on as likes : existing"
 )
 
 // registerSnippets registers a function with the routes of the Go snippet.

@@ -32,6 +32,7 @@ func (c *call) answer() (proto.Message, error) {
 	case *functionspb.CreateFunctionRequest:
 		return c.deploy(r.Function)
 	case *functionspb.UpdateFunctionRequest:
+		sizeAnew(r)
 		return c.deploy(r.Function)
 	case *functionspb.GenerateUploadUrlRequest:
 		return &functionspb.GenerateUploadUrlResponse{UploadUrl: "http://storage.googleapis.com/source.zip", StorageSource: &functionspb.StorageSource{Object: "source.zip"}}, nil
@@ -80,8 +81,16 @@ func (c *call) refusal(m proto.Message) error {
 	case *eventarcpb.Trigger:
 		return c.refusalOfTrigger(m)
 	case *functionspb.Function:
+		if err := c.refusalOfSize(c.resource, m); err != nil {
+			return err
+		}
 		return c.noAccount(m.GetServiceConfig().GetServiceAccountEmail(), m.GetBuildConfig().GetServiceAccount())
+	case *loggingpb.LogSink:
+		return refusalOfSink(m)
 	case *schedulerpb.Job:
+		if err := c.refusalOfJob(c.resource); err != nil {
+			return err
+		}
 		return c.noAccount(m.GetHttpTarget().GetOidcToken().GetServiceAccountEmail())
 	}
 	return nil
@@ -101,6 +110,8 @@ func (g *Google) complete(name string, m proto.Message) {
 	case *iamadminpb.ServiceAccount:
 		m.Email, m.UniqueId = path.Base(name), cmp.Or(m.UniqueId, fmt.Sprint(g.next()))
 	case *loggingpb.LogMetric:
+		m.Name = path.Base(name)
+	case *loggingpb.LogSink:
 		m.Name = path.Base(name)
 	case *schedulerpb.Job:
 		m.State = cmp.Or(m.State, schedulerpb.Job_ENABLED)
@@ -212,8 +223,11 @@ func (g *Google) completeFunction(name string, f *functionspb.Function) {
 	s := f.ServiceConfig
 	f.State, f.Environment = functionspb.Function_ACTIVE, functionspb.Environment_GEN_2
 	s.Service = strings.Replace(name, "/functions/", "/services/", 1)
-	s.Uri = "https://" + path.Base(name) + "-abc123-" + map[string]string{"us-central1": "uc", "europe-west1": "ew"}[strings.Split(name, "/")[3]] + ".a.run.app"
-	if g.resources[s.Service] != nil {
+	s.Uri = "https://" + path.Base(name) + "-abc123-" + cmp.Or(map[string]string{"us-central1": "uc", "europe-west1": "ew"}[strings.Split(name, "/")[3]], "xx") + ".a.run.app"
+	if service, ok := g.resources[s.Service].(*runpb.Service); ok {
+		if s.AllTrafficOnLatestRevision { // "ignoring any traffic split settings, if any"
+			service.Traffic = nil
+		}
 		return
 	}
 	s.AllTrafficOnLatestRevision = true

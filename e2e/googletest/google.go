@@ -65,6 +65,12 @@ type Google struct {
 	// Unreachable are the locations that Lists of all locations say they did not reach.
 	Unreachable []string
 
+	// Closed are the locations that the project may not use: each call about one is refused.
+	Closed []string
+
+	// CPUs is the quota of Cloud Run in each region, 0 if there is none.
+	CPUs int
+
 	t       testing.TB
 	project string
 	grpc    string // address
@@ -75,7 +81,8 @@ type Google struct {
 	policies  map[string]*iampb.Policy
 	agents    map[string]bool // service accounts of Google's, by email
 	failures  []*failure
-	last      int // number that was given
+	uploaded  []byte // source of a function
+	last      int    // number that was given
 }
 
 // A failure makes calls fail.
@@ -92,12 +99,13 @@ func Start(t testing.TB, project string) *Google {
 	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}
 	name := "projects/" + project
 	g.resources[name] = &resourcemanagerpb.Project{Name: "projects/" + Number, ProjectId: project}
-	for _, id := range []string{"us-central1", "europe-west1"} {
+	for _, id := range []string{"us-central1", "europe-west1", "me-central2"} {
 		g.resources[name+"/locations/"+id] = &location.Location{Name: name + "/locations/" + id, LocationId: id}
 	}
 	g.Enable("firestore.googleapis.com")
 	g.Put(name+"/databases/(default)", &adminpb.Database{LocationId: "nam5", Type: adminpb.Database_FIRESTORE_NATIVE,
 		DatabaseEdition: adminpb.Database_STANDARD})
+	g.resources[name+"/sinks/_Default"] = defaultSink(project)
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -271,6 +279,7 @@ func (g *Google) Snapshot() (restore func()) {
 		defer g.mu.Unlock()
 		g.resources, g.policies, g.agents, g.last = cloned(resources), cloned(policies), maps.Clone(agents), last
 		g.failures, g.Build = nil, nil
+		g.Unreachable, g.Closed, g.CPUs = nil, nil, 0
 	}
 }
 

@@ -39,6 +39,7 @@ type route struct {
 var mixins = map[protoreflect.FullName]string{
 	"google.longrunning.Operations.GetOperation":    "/v1/{name=**/operations/*}",
 	"google.cloud.location.Locations.ListLocations": "/v1/{name=projects/*}/locations",
+	"google.cloud.location.Locations.GetLocation":   "/v1/{name=projects/*/locations/*}",
 }
 
 // routes returns those of all services that the program knows.

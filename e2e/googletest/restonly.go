@@ -51,7 +51,8 @@ func (g *Google) restOnly() *http.ServeMux {
 		"GET /apis/serving.knative.dev/v1/namespaces/{project}/services/{service}":                       {"GetService", g.serviceV1},
 		"GET /apis/serving.knative.dev/v1/namespaces/{project}/services":                                 {"ListServices", func(*http.Request) (any, error) { return struct{}{}, nil }},
 		"PUT /apis/serving.knative.dev/v1/namespaces/{project}/services/{service}":                       {"UpdateService", g.serviceV1},
-		"PUT storage.googleapis.com/{object}":                                                            {"Upload", func(*http.Request) (any, error) { return nil, nil }},
+		"GET /apis/serving.knative.dev/v1/namespaces/{project}/revisions":                                {"ListRevisions", func(*http.Request) (any, error) { return &run.ListRevisionsResponse{Metadata: &run.ListMeta{}}, nil }},
+		"PUT storage.googleapis.com/{object}":                                                            {"Upload", g.upload},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			g.mu.Lock()
@@ -132,7 +133,7 @@ func (g *Google) testRules(r *http.Request) (any, error) {
 const throttling = "run.googleapis.com/cpu-throttling"
 
 // serviceV1 answers with the service of run v2 as the one of run v1, as far as gcloud reads it. A
-// PUT sets when its CPU is allocated.
+// PUT sets when its CPU is allocated, and the traffic.
 func (g *Google) serviceV1(r *http.Request) (any, error) {
 	region, _, _ := strings.Cut(r.Host, "-run.")
 	id := r.PathValue("service")
@@ -142,14 +143,20 @@ func (g *Google) serviceV1(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	container := m.(*runpb.Service).Template.Containers[0]
+	service := m.(*runpb.Service)
+	container := service.Template.Containers[0]
+	annotations := make(map[string]string)
+	if r := container.Resources; r != nil && !r.CpuIdle {
+		annotations[throttling] = "false"
+	}
+	traffic := trafficV1(service)
 	v1 := &run.Service{
 		ApiVersion: "serving.knative.dev/v1", Kind: "Service", Metadata: &run.ObjectMeta{Name: id, Namespace: Number},
 		Spec: &run.ServiceSpec{Template: &run.RevisionTemplate{
-			Metadata: &run.ObjectMeta{},
+			Metadata: &run.ObjectMeta{Annotations: annotations},
 			Spec:     &run.RevisionSpec{Containers: []*run.Container{{Image: container.Image}}},
-		}},
-		Status: &run.ServiceStatus{Conditions: []*run.GoogleCloudRunV1Condition{{Type: "Ready", Status: "True"}}},
+		}, Traffic: traffic},
+		Status: &run.ServiceStatus{Conditions: []*run.GoogleCloudRunV1Condition{{Type: "Ready", Status: "True"}}, Traffic: traffic},
 	}
 	if r.Method == http.MethodPut {
 		v1 = new(run.Service)
@@ -160,6 +167,7 @@ func (g *Google) serviceV1(r *http.Request) (any, error) {
 		}
 		// gcloud writes "False", as Python does.
 		container.Resources.CpuIdle = !strings.EqualFold(v1.Spec.Template.Metadata.Annotations[throttling], "false")
+		g.setTraffic(service, v1.Spec.Traffic)
 	}
 	return v1, nil
 }

@@ -77,6 +77,9 @@ func (g *Google) call(api string, r route, request proto.Message) (proto.Message
 		return nil, err
 	}
 	c := &call{Google: g, route: r, request: request, resource: g.key(text(request.ProtoReflect(), r.variables[0]))}
+	if err := g.refusalOfLocation(c.resource); err != nil {
+		return nil, err
+	}
 	response, err := c.answer()
 	if err != nil {
 		return nil, err
@@ -128,9 +131,10 @@ func (c *call) standard() (proto.Message, error) {
 
 func (c *call) list() (proto.Message, error) {
 	under := strings.ReplaceAll(c.resource+"/", "/-/", "/*/") + c.collection + "/*"
+	everywhere := strings.HasSuffix(c.resource, "/-")
 	var found []proto.Message
 	for _, name := range slices.Sorted(maps.Keys(c.resources)) {
-		if ok, _ := path.Match(under, name); ok {
+		if ok, _ := path.Match(under, name); ok && (!everywhere || c.reached(name)) {
 			found = append(found, c.resources[name])
 		}
 	}

@@ -17,13 +17,15 @@ import (
 
 // Settings are what tally.yaml says. docs/config.md describes them.
 type Settings struct {
-	Routes     string            `yaml:"routes"` // as rollup.ParseRoutes reads them
-	Cadence    string            `yaml:"cadence"`
-	Databases  []string          `yaml:"databases"`
-	Region     string            `yaml:"region"`
-	Billing    string            `yaml:"billing"`
-	AlertEmail string            `yaml:"alert_email"`
-	Env        map[string]string `yaml:"env"`
+	Routes       string            `yaml:"routes"` // as rollup.ParseRoutes reads them
+	Cadence      string            `yaml:"cadence"`
+	Databases    []string          `yaml:"databases"`
+	Region       string            `yaml:"region"`
+	Billing      string            `yaml:"billing"`
+	RequestLogs  string            `yaml:"request_logs"`
+	MaxInstances *int              `yaml:"max_instances"` // nil: the default
+	AlertEmail   string            `yaml:"alert_email"`
+	Env          map[string]string `yaml:"env"`
 }
 
 // Bounds of a tally.yaml, which may be somebody else's. The parser has none of its own: a few
@@ -155,8 +157,12 @@ func (s *Settings) mistakes() []mistake {
 	text("cadence", s.Cadence)
 	text("databases", strings.Join(s.Databases, ","))
 	text("billing", s.Billing)
+	text("request_logs", s.RequestLogs)
 	if s.Region != "" && !region.MatchString(s.Region) {
 		found = append(found, mistake{"region", fmt.Sprintf("%q is no region: want one such as us-central1; gcloud functions regions list lists them", s.Region)})
+	}
+	if s.MaxInstances != nil && *s.MaxInstances < 1 {
+		found = append(found, mistake{"max_instances", fmt.Sprintf("%d: want at least 1", *s.MaxInstances)})
 	}
 	if s.AlertEmail != "" {
 		if err := CheckEmail(s.AlertEmail); err != nil {

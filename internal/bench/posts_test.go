@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -58,7 +59,10 @@ type counted struct {
 type rollUp struct{ asOf, answered time.Time }
 
 // newFeed returns a feed of so many posts. Without routes nothing is counted.
-func newFeed(b *testing.B, routes string, posts int) *feed {
+func newFeed(b *testing.B, routes string, posts int) *feed { return newServedFeed(b, routes, posts, 1) }
+
+// newServedFeed returns a feed whose events go to so many instances of the function, in turn.
+func newServedFeed(b *testing.B, routes string, posts, instances int) *feed {
 	f := &feed{b: b, project: emulatortest.Project(b), counted: make(map[string][]counted), rollUps: make(map[string][]rollUp)}
 	for range 8 {
 		f.clients = append(f.clients, emulatortest.ClientDatabase(b, f.project, firestore.DefaultDatabaseID))
@@ -67,8 +71,13 @@ func newFeed(b *testing.B, routes string, posts int) *feed {
 		environ := func() []string {
 			return append(os.Environ(), "TALLY_LOG_LEVEL=ERROR", "GOOGLE_CLOUD_PROJECT="+f.project, "TALLY_ROUTES="+routes)
 		}
-		apps.Store(f.project, app.New(environ, os.Stderr, append(meters[tally].DialOptions(), grpc.WithChainUnaryInterceptor(f.note))...))
-		f.relay = eventrelay.New(eventrelay.Options{Targets: []string{serve() + "/" + tally + "?project=" + f.project}})
+		var targets []string
+		for n := range instances {
+			instance := fmt.Sprint(f.project, "-instance-", n)
+			apps.Store(instance, app.New(environ, os.Stderr, append(meters[tally].DialOptions(), grpc.WithChainUnaryInterceptor(f.note))...))
+			targets = append(targets, serve()+"/"+tally+"?project="+instance)
+		}
+		f.relay = eventrelay.New(eventrelay.Options{Targets: targets})
 		b.Cleanup(f.relay.Close)
 	}
 	f.fill(0, posts, func(tx *firestore.Transaction, n int) error {
@@ -113,6 +122,9 @@ func (f *feed) note(ctx context.Context, method string, req, reply any, conn *gr
 		return err
 	}
 	doc := commit.Writes[0].GetUpdate()
+	if strings.Contains(doc.GetName(), "/"+document.ClaimsCollection+"/") {
+		return err
+	}
 	asOf := doc.GetFields()[document.TallyField].GetMapValue().GetFields()["as_of"].GetTimestampValue()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -220,14 +232,18 @@ func (f *feed) lags() []time.Duration {
 func (f *feed) report() {
 	billed := meters[tally].Counts()
 	reads, writes := float64(billed.Reads-f.before.Reads), float64(billed.Writes-f.before.Writes)
-	changes, lags := 0, f.lags()
+	changes, rollUps, lags := 0, 0, f.lags()
 	for _, all := range f.counted {
 		changes += len(all)
+	}
+	for _, all := range f.rollUps {
+		rollUps += len(all)
 	}
 	f.b.ReportMetric(0, "ns/op")
 	f.b.ReportMetric(reads/float64(changes), "reads/change")
 	f.b.ReportMetric(writes/float64(changes), "writes/change")
-	f.b.ReportMetric(reads/writes, "reads/rollup")
+	f.b.ReportMetric(reads/float64(rollUps), "reads/rollup")
+	f.b.ReportMetric(writes/float64(rollUps), "writes/rollup")
 	f.b.ReportMetric(percentile(lags, 50), "p50-ms")
 	f.b.ReportMetric(percentile(lags, 99), "p99-ms")
 }
@@ -248,19 +264,23 @@ func BenchmarkPosts(b *testing.B) {
 	}
 }
 
-// BenchmarkBigPost adds 10 likes and comments a second to a post that has many likes, for half a minute.
+// BenchmarkBigPost adds likes and comments to a post that has many likes, for half a minute.
+//
+//	reads/rollup, writes/rollup  billed to the function, with the claims of who sums
 func BenchmarkBigPost(b *testing.B) {
-	for _, likes := range []int{1000, 100_000} {
-		b.Run(fmt.Sprint("likes=", likes), func(b *testing.B) {
+	for _, test := range []struct{ likes, perSecond, instances int }{
+		{1000, 10, 1}, {100_000, 10, 1}, {20_000, 2, 1}, {20_000, 2, 2}, {20_000, 2, 8},
+	} {
+		b.Run(fmt.Sprintf("likes=%d/rate=%d/instances=%d", test.likes, test.perSecond, test.instances), func(b *testing.B) {
 			warmUp(b)
 			for range b.N {
-				f := newFeed(b, inPosts, 1)
-				f.fill(0, likes, func(tx *firestore.Transaction, n int) error {
+				f := newServedFeed(b, inPosts, 1, test.instances)
+				f.fill(0, test.likes, func(tx *firestore.Transaction, n int) error {
 					return tx.Create(f.post(0, 0).Collection("likes").Doc(fmt.Sprint(n)), map[string]any{"at": firestore.ServerTimestamp})
 				})
-				f.addAtRate(1, 10, 30*time.Second)
+				f.addAtRate(1, test.perSecond, 30*time.Second)
 				f.settle()
-				f.check("posts", likes)
+				f.check("posts", test.likes)
 				f.report()
 			}
 		})

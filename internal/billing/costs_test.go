@@ -2,6 +2,7 @@ package billing_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math"
@@ -19,54 +20,54 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// The list prices that docs/performance.md counts with beside Firestore's: US dollars, us-central1,
-// without the free quotas, as of 2026.
-const (
-	// Cloud Run, https://cloud.google.com/run/pricing, billed by requests; then billed by instance.
-	vCPUSecond = 0.000024
-	giBSecond  = 0.0000025
-	request    = 0.40 / 1e6
-	roundedUp  = 0.1 // seconds: what an instance is busy for is rounded up to a multiple of it
-
-	vCPUSecondOfInstance = 0.000018
-	giBSecondOfInstance  = 0.000002
-
-	// Pub/Sub, which carries Eventarc's events: each is published once and pushed once, and counts
-	// as at least 1,000 bytes. https://cloud.google.com/pubsub/pricing.
-	tebibyte = 40.0
-	event    = 2 * 1000 * tebibyte / (1 << 40)
-)
-
 const day = 24 * 60 * 60 // seconds
+
+var location = flag.String("location", "", "print the tables of costs for a database in this location, such as eur3")
 
 // A load is increments of one counter, all day long.
 type load struct {
+	location   string  // of the database
 	increments float64 // a second
 	shards     float64
 	instances  float64 // of a function that serves them
 }
 
-// One write a second to a shard, with some room; one instance to some 5,000 events/s.
-var loads = []load{{1, 10, 1}, {100, 200, 1}, {10_000, 20_000, 2}}
+// loads returns those of the tables: one write a second to a shard, with some room; one instance to
+// some 5,000 events/s.
+func loads(location string) []load {
+	return []load{{location, 1, 10, 1}, {location, 100, 200, 1}, {location, 10_000, 20_000, 2}}
+}
 
 // What an instance costs that is busy all day: of RollUpOnWrite and RollUpOnSchedule, as tally
 // deploy sets them, and of other functions. Billed by instance, it costs as much when it is not
 // busy.
 const (
-	onWriteInstance    = day * (vCPUSecond + giBSecond/2)
-	onScheduleInstance = day * (0.333*vCPUSecond + giBSecond/2)
-	byInstance         = day * (vCPUSecondOfInstance + giBSecondOfInstance/2)
-	otherInstance      = day * (vCPUSecond + giBSecond/4)
+	onWriteInstance    = day * billing.OnWriteSecond
+	onScheduleInstance = day * billing.OnScheduleSecond
+	byInstance         = day * billing.OnWriteSecondByInstance
+	otherInstance      = day * (billing.VCPUSecond + billing.GiBSecond/4)
 )
 
 // operations is what so many reads, writes and deletes a second cost in a day.
-func operations(reads, writes, deletes float64) float64 {
+func (l load) operations(reads, writes, deletes float64) float64 {
 	perDay := func(n float64) int64 { return int64(math.Round(n * day)) }
-	return billing.Counts{Reads: perDay(reads), Writes: perDay(writes), Deletes: perDay(deletes)}.Cost()
+	return billing.Counts{Reads: perDay(reads), Writes: perDay(writes), Deletes: perDay(deletes)}.CostIn(l.location)
 }
 
 // events is what it costs a day to bring the increments to a function.
-func (l load) events() float64 { return l.increments * day * (request + event) }
+func (l load) events() float64 { return l.increments * day * (billing.Request + billing.Event) }
+
+// logged is what it costs a day to bring them and to keep Cloud Run's entry about each request.
+func (l load) logged() float64 { return l.events() + l.increments*day*billing.LogEntry }
+
+// eventsByInstance is what it costs a day to bring them to instances that are billed for all of their
+// time.
+func (l load) eventsByInstance() float64 { return l.increments * day * billing.Event }
+
+// loggedByInstance is likewise, with the entries.
+func (l load) loggedByInstance() float64 {
+	return l.eventsByInstance() + l.increments*day*billing.LogEntry
+}
 
 // sum is how many reads an aggregation of the shards bills.
 func (l load) sum() float64 { return math.Ceil(l.shards / 1000) }
@@ -99,24 +100,52 @@ func (l load) engine() pattern {
 	return pattern{1, 1} // one roll-up a cadence, and always an event that is held
 }
 
+// What a roll-up costs whose sum is claimed, because it takes long and bills 5 reads or more. go
+// test ./rollup -run SlowSums measures it.
+const (
+	claimedSums   = 1.05 // some are made twice
+	claimedReads  = 2.5  // of an instance: its looks and the claims that it reads
+	claimedWrites = 2    // the roll-up and the claim
+)
+
 func live(l load) (dollars float64, ok bool) {
 	e := l.engine()
-	return operations(e.rollUps*(1+l.sum())+l.instances-1, e.rollUps, 0), true
+	if l.sum() >= 5 { // as so many shards take long
+		return l.operations(e.rollUps*(claimedSums*l.sum()+l.instances*claimedReads), e.rollUps*claimedWrites, 0), true
+	}
+	return l.operations(e.rollUps*(1+l.sum())+l.instances-1, e.rollUps, 0), true
 }
+
+// liveBusy is how many instances are busy, all day.
+func liveBusy(l load) float64 { return l.instances * l.engine().busy }
 
 var ways = []way{
 	{
 		name:       "Tally, live",
 		operations: live,
 		events:     load.events,
-		busy:       func(l load) float64 { return l.instances * l.engine().busy },
+		busy:       liveBusy,
 		instance:   onWriteInstance,
 		updates:    func(l load) float64 { return l.engine().rollUps },
 	},
 	{
+		name:       "with `request_logs: all`",
+		operations: live,
+		events:     load.logged,
+		busy:       liveBusy,
+		instance:   onWriteInstance,
+	},
+	{
 		name:       "Tally, live, billed by instance",
 		operations: live,
-		events:     func(l load) float64 { return l.increments * day * event },
+		events:     load.eventsByInstance,
+		busy:       func(l load) float64 { return l.instances },
+		instance:   byInstance,
+	},
+	{
+		name:       "with `request_logs: all`",
+		operations: live,
+		events:     load.loggedByInstance,
 		busy:       func(l load) float64 { return l.instances },
 		instance:   byInstance,
 	},
@@ -125,19 +154,19 @@ var ways = []way{
 		name: "Tally, `every 1s`",
 		operations: func(l load) (float64, bool) {
 			changed := 1 - math.Exp(-l.increments) // share of the seconds in which something did
-			return operations(1+l.sum(), changed, 0), true
+			return l.operations(1+l.sum(), changed, 0), true
 		},
 		busy:     func(load) float64 { return 1 },
 		instance: onScheduleInstance,
 		updates:  func(l load) float64 { return 1 - math.Exp(-l.increments) },
 	},
 	{
-		// Called once a minute, the function is busy for a second or so.
+		// The function waits for the next minute, and is billed for it.
 		name: "Tally, `every 1m`",
 		operations: func(l load) (float64, bool) {
-			return operations((1+l.sum())/60, 1.0/60, 0), true
+			return l.operations((1+l.sum())/60, 1.0/60, 0), true
 		},
-		busy:     func(load) float64 { return 1.0 / 60 },
+		busy:     func(load) float64 { return 1 },
 		instance: onScheduleInstance,
 		updates:  func(load) float64 { return 1.0 / 60 },
 	},
@@ -146,10 +175,10 @@ var ways = []way{
 		operations: func(l load) (float64, bool) {
 			// Its total takes about one write a second:
 			// https://firebase.google.com/docs/firestore/best-practices.
-			return operations(l.increments*l.shards, l.increments, 0), l.increments <= 1
+			return l.operations(l.increments*l.shards, l.increments, 0), l.increments <= 1
 		},
-		events:   load.events,
-		busy:     func(l load) float64 { return min(l.instances, l.increments*roundedUp) },
+		events:   load.logged,
+		busy:     func(l load) float64 { return min(l.instances, l.increments*billing.RoundedUp) },
 		instance: otherInstance,
 		updates:  func(l load) float64 { return l.increments },
 	},
@@ -160,9 +189,9 @@ var ways = []way{
 			// collapsed.
 			switch {
 			case l.increments <= 10:
-				return operations(5*l.increments, 2*l.increments, l.increments), true
+				return l.operations(5*l.increments, 2*l.increments, l.increments), true
 			case l.increments <= 100:
-				return operations(3.9*l.increments, 1.2*l.increments, l.increments), true
+				return l.operations(3.9*l.increments, 1.2*l.increments, l.increments), true
 			}
 			return 0, false
 		},
@@ -188,7 +217,7 @@ func TestEngine(t *testing.T) {
 	if !ok {
 		t.Fatal("no counter")
 	}
-	for _, l := range loads[:2] {
+	for _, l := range loads("us-central1")[:2] {
 		t.Run(fmt.Sprint(l.increments), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &counting{Store: new(memstore.Store)}
@@ -206,7 +235,7 @@ func TestEngine(t *testing.T) {
 					}
 					if held += by; held == 0 {
 						spell := time.Since(start) - since
-						const unit = time.Duration(roundedUp * float64(time.Second))
+						const unit = time.Duration(billing.RoundedUp * float64(time.Second))
 						busy += max(unit, (spell+unit-1)/unit*unit)
 					}
 				}
@@ -259,30 +288,33 @@ func (s *counting) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp)
 
 // The tables of docs/performance.md are what the prices and the ways give.
 func TestCosts(t *testing.T) {
+	if *location != "" {
+		fmt.Printf("In %s:\n\n%s\n%s\n", *location, keeping(*location), watching(*location))
+	}
 	page, err := os.ReadFile("../../docs/performance.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{keeping(), watching()} {
+	for _, table := range []string{keeping("us-central1"), keeping("nam5"), watching("us-central1")} {
 		if !strings.Contains(string(page), "\n\n"+table+"\n") {
 			t.Errorf("docs/performance.md does not hold this table:\n%s", table)
 		}
 	}
 }
 
-// keeping returns the table of what it costs to keep a total.
-func keeping() string {
+// keeping returns the table of what it costs to keep a total in a database of the location.
+func keeping(location string) string {
 	var b strings.Builder
-	b.WriteString("| one counter, a day | 1 increment/s | 100/s | 10,000/s |\n| --- | --- | --- | --- |\n")
+	fmt.Fprintf(&b, "| one counter in %s, a day | 1 increment/s | 100/s | 10,000/s |\n| --- | --- | --- | --- |\n", location)
 	row := func(name string, cost func(load) string) {
 		fmt.Fprintf(&b, "| %s |", name)
-		for _, l := range loads {
+		for _, l := range loads(location) {
 			fmt.Fprintf(&b, " %s |", cost(l))
 		}
 		b.WriteString("\n")
 	}
-	row("the increments themselves", func(l load) string { return dollars(operations(0, l.increments, 0)) })
-	row("their reads by the security rules", func(l load) string { return dollars(operations(l.increments, 0, 0)) })
+	row("the increments themselves", func(l load) string { return dollars(l.operations(0, l.increments, 0)) })
+	row("their reads by the security rules", func(l load) string { return dollars(l.operations(l.increments, 0, 0)) })
 	for _, w := range ways {
 		row(w.name, func(l load) string {
 			switch _, ok := w.operations(l); {
@@ -312,7 +344,7 @@ func (w way) total(l load) float64 {
 
 // At each load the cheapest way with a total that is a second old at most is one of Tally's.
 func TestTallyIsTheCheapest(t *testing.T) {
-	for _, l := range loads {
+	for _, l := range append(loads("us-central1"), loads("nam5")...) {
 		tally, other := math.Inf(1), math.Inf(1)
 		for _, w := range ways {
 			if _, ok := w.operations(l); !ok || w.busy == nil || w.name == "Tally, `every 1m`" {
@@ -325,26 +357,26 @@ func TestTallyIsTheCheapest(t *testing.T) {
 			}
 		}
 		if tally > other {
-			t.Errorf("at %v increments/s Tally costs %s, another way %s", l.increments, dollars(tally), dollars(other))
+			t.Errorf("at %v increments/s in %s Tally costs %s, another way %s", l.increments, l.location, dollars(tally), dollars(other))
 		}
 	}
 }
 
 // watching returns the table of what a listener costs.
-func watching() string {
+func watching(location string) string {
 	var b strings.Builder
-	b.WriteString("| one listener, a day | 1 increment/s | 100/s | 10,000/s |\n| --- | --- | --- | --- |\n")
+	fmt.Fprintf(&b, "| one listener in %s, a day | 1 increment/s | 100/s | 10,000/s |\n| --- | --- | --- | --- |\n", location)
 	for _, w := range ways {
 		if w.updates == nil {
 			continue
 		}
 		fmt.Fprintf(&b, "| %s |", w.name)
-		for _, l := range loads {
+		for _, l := range loads(location) {
 			if _, ok := w.operations(l); !ok {
 				b.WriteString(" |")
 				continue
 			}
-			fmt.Fprintf(&b, " %s |", dollars(operations(w.updates(l), 0, 0)))
+			fmt.Fprintf(&b, " %s |", dollars(l.operations(w.updates(l), 0, 0)))
 		}
 		b.WriteString("\n")
 	}

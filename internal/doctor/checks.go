@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	_ "embed"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -33,13 +34,14 @@ var ways = map[string]way{
 	"configuration": {(*examination).configuration, theProject},
 	"databases":     {(*examination).databases, theVariables},
 	"apis":          {settings(deploy.API), theDescription},
-	"access":        {settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Service), theDescription},
+	"access":        {settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Cleanup, deploy.Service), theDescription},
 	"functions":     {settings(deploy.Function), theDescription},
-	"triggers":      {settings(deploy.Trigger, deploy.Subscription), theDescription},
+	"triggers":      {(*examination).triggers, theDescription},
 	"deliveries":    {(*examination).deliveries, theDescription},
 	"schedule":      {settings(deploy.Job), theDescription},
 	"fields":        {settings(deploy.Field, deploy.TTL), theDescription},
 	"alerts":        {settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel), theDescription},
+	"request-logs":  {settings(deploy.Exclusion), theDescription},
 	"surplus":       {(*examination).nothingElse, theDescription},
 	"last-tick":     {(*examination).lastTick, theDescription},
 	"drift":         {(*examination).drift, theDescription},
@@ -89,6 +91,16 @@ func settings(kinds ...*deploy.Kind) func(*examination, context.Context) {
 	}
 }
 
+// triggers finds what tally deploy would mend, and events that are pushed elsewhere.
+func (e *examination) triggers(ctx context.Context) {
+	settings(deploy.Trigger, deploy.Subscription)(e, ctx)
+
+	astray := e.described.Astray(e.Have)
+	for _, problem := range slices.Sorted(maps.Keys(astray)) {
+		e.wrong([]deploy.Command{astray[problem]}, "%s", problem)
+	}
+}
+
 func (e *examination) configuration(context.Context) {
 	functions := e.Have.Functions()
 	for _, want := range []string{deploy.OnWriteName, deploy.OnScheduleName} {
@@ -132,6 +144,9 @@ func (e *examination) databases(context.Context) {
 
 func (e *examination) nothingElse(context.Context) {
 	e.read(deploy.Trigger, deploy.Job, deploy.Repository)
+	for _, u := range e.Have.Unreached() {
+		e.note("%s", u)
+	}
 	for _, s := range e.surplus {
 		e.wrong([]deploy.Command{s.Command}, "%v", s)
 	}

@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	"cloud.google.com/go/iam/apiv1/iampb"
+	"cloud.google.com/go/logging/apiv2/loggingpb"
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"cloud.google.com/go/run/apiv2/runpb"
@@ -135,6 +136,9 @@ var broken = []struct {
 	}},
 	{"a function that everybody may call", "access", func(g *googletest.Google) {
 		grant(g, serviceIs, &iampb.Binding{Role: "roles/run.invoker", Members: []string{"allUsers"}})
+	}},
+	{"log entries about all requests", "request-logs", func(g *googletest.Google) {
+		googletest.Change(g, "projects/my-project/sinks/_Default", func(s *loggingpb.LogSink) { s.Exclusions = nil })
 	}},
 	{"a second job", "surplus", func(g *googletest.Google) {
 		j := g.Get(jobIs).(*schedulerpb.Job)

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,12 +44,10 @@ func (e *examination) tallyYAML(context.Context) {
 		return
 	}
 
-	settings := e.folder.Settings
 	have, _ := deploy.NewProject(someID, config.Databases, "nam5")
 	databases, err := have.Locate(config.Databases)
 	if err == nil {
-		_, err = deploy.Describe(deploy.Options{Project: someID, Databases: databases, Config: config, Env: e.folder.Variables(),
-			Region: settings.Region, Billing: cmp.Or(settings.Billing, deploy.ByRequest), AlertEmail: settings.AlertEmail}, have, "")
+		_, err = deploy.Describe(have.Options(e.folder, e.folder.Variables(), config, databases), have, "")
 	}
 	if err != nil {
 		e.wrong(nil, "%s: %v", e.folder.File, err)

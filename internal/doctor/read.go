@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -58,9 +57,7 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 	if len(databases) == 0 {
 		return
 	}
-	d.described, d.invalid = deploy.Describe(deploy.Options{Project: d.Have.Project, Databases: databases, Config: d.config, Env: env,
-		Region: cmp.Or(f.Settings.Region, d.Have.Region()), Billing: cmp.Or(f.Settings.Billing, d.Have.Billing()),
-		AlertEmail: f.Settings.AlertEmail}, d.Have, "")
+	d.described, d.invalid = deploy.Describe(d.Have.Options(f, env, d.config, databases), d.Have, "")
 }
 
 // A trialResult is what the Firebase Rules API says of a case.

@@ -76,8 +76,12 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 			}
 		}
 	}
-	cursor := rollup.Path{{Name: document.AuditCollection}, {Name: "cursor"}}
-	add(rulesOwn, "", cursor, map[string]any{"path": 1}, map[string]any{"path": 2}, false, "get", "create", "update", "delete")
+	for _, own := range []rollup.Path{
+		{{Name: document.AuditCollection}, {Name: "cursor"}},
+		{{Name: document.ClaimsCollection}, {Name: "claim", Capture: true}},
+	} {
+		add(rulesOwn, "", own, map[string]any{"path": 1}, map[string]any{"path": 2}, false, "get", "create", "update", "delete")
+	}
 	return cases
 }
 

@@ -59,7 +59,7 @@ func options(t *testing.T, more ...string) deploy.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return deploy.Options{Project: project, Databases: databases, Config: config, Env: env, Billing: deploy.ByRequest}
+	return deploy.Options{Project: project, Databases: databases, Config: config, Env: env, Billing: deploy.ByRequest, MaxInstances: deploy.DefaultMaxInstances}
 }
 
 // sound returns Google with a project in which everything is as package deploy describes it, with
@@ -126,6 +126,11 @@ func put(t *testing.T, g *googletest.Google, r *deploy.Resource) {
 		g.Put(r.Name, message(t, new(iamadminpb.ServiceAccount), all))
 	case deploy.Repository:
 		g.Put(r.Name, message(t, new(artifactregistrypb.Repository), all))
+	case deploy.Cleanup: // of a repository that is there already
+		delete(all, "cleanupPolicyDryRun") // which is false
+		repository := g.Get(r.Name)
+		proto.Merge(repository, message(t, new(artifactregistrypb.Repository), all))
+		g.Put(r.Name, repository)
 	case deploy.Field:
 		if all["summable"] == nil { // else it is as by default
 			g.Put(r.Name, &adminpb.Field{IndexConfig: new(adminpb.Field_IndexConfig)})
@@ -136,6 +141,11 @@ func put(t *testing.T, g *googletest.Google, r *deploy.Resource) {
 		})
 	case deploy.Metric:
 		g.Put("projects/"+project+"/metrics/"+r.Name, message(t, new(loggingpb.LogMetric), all))
+	case deploy.Exclusion:
+		all["name"] = r.Name
+		googletest.Change(g, "projects/"+project+"/sinks/_Default", func(s *loggingpb.LogSink) {
+			s.Exclusions = append(s.Exclusions, message(t, new(loggingpb.LogExclusion), all).(*loggingpb.LogExclusion))
+		})
 	case deploy.Alert:
 		g.Put("projects/"+project+"/alertPolicies/"+r.Name, message(t, new(monitoringpb.AlertPolicy), r.Content))
 	case deploy.Dashboard:

@@ -52,8 +52,10 @@ var unread = []struct {
 		mayDo + "cloudscheduler.viewer --condition=None", refuse("cloudscheduler", "ListJobs")},
 	{"fields", "fields", "", "the databases and their fields: the account needs datastore.databases.list, datastore.indexes.get: The caller does not have permission",
 		mayDo + "datastore.viewer --condition=None", refuse("firestore", "GetField")},
-	{"metrics of logs", "alerts", "", "the metrics: the account needs logging.logMetrics.list: The caller does not have permission",
-		mayDo + "logging.viewer --condition=None", refuse("logging", "")},
+	{"metrics of logs", "alerts", "", "the metrics: the account needs logging.logMetrics.list, logging.sinks.get: The caller does not have permission",
+		mayDo + "logging.viewer --condition=None", refuse("logging", "ListLogMetrics")},
+	{"the sink of logs", "request-logs", "", "the log exclusions: the account needs logging.logMetrics.list, logging.sinks.get: The caller does not have permission",
+		mayDo + "logging.viewer --condition=None", refuse("logging", "GetSink")},
 	{"time series", "deliveries drift late billing", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
 		"monitoring.dashboards.list, monitoring.timeSeries.list: The caller does not have permission",
 		mayDo + "monitoring.viewer --condition=None", refuse("monitoring", "ListTimeSeries")},
@@ -170,18 +172,43 @@ func TestNothingRead(t *testing.T) {
 	}
 }
 
-// What is in a region that does not answer may be there.
+// A region that does not answer matters if something of Tally's may be there.
 func TestUnreachableRegion(t *testing.T) {
-	g := sound(t)
-	g.Unreachable = []string{"asia-east1"}
-	have, err := deploy.Read(t.Context(), project, g.REST()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, k := range []*deploy.Kind{deploy.Function, deploy.Trigger} {
-		if u := have.Unread[k]; u == nil || u.Why != "these regions did not answer: asia-east1" {
-			t.Errorf("%ss: %v", k.Noun, u)
+	for region, want := range map[string]string{
+		"asia-east1":  "",
+		"us-central1": "the functions in us-central1 could not be read: the region did not answer",
+		"nam5":        "the triggers in nam5 could not be read: the region did not answer",
+	} {
+		g := sound(t)
+		g.Unreachable = []string{region}
+		got := ""
+		d, err := Read(t.Context(), project, &appfolder.Folder{}, g.REST()...)
+		if err != nil { // the functions are needed for everything else
+			got = err.Error()
+		} else if u := d.Have.Unread[deploy.Trigger]; u != nil {
+			got = u.Error()
 		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", region, got, want)
+		}
+
+		_, err = deploy.Deployed(t.Context(), project, g.REST()...)
+		if there := region == "us-central1"; there != (err != nil) {
+			t.Errorf("%s: the deployed variables: %v", region, err)
+		}
+	}
+}
+
+// A region that is closed to the project is noted where it matters least.
+func TestClosedRegion(t *testing.T) {
+	g := sound(t)
+	g.Closed = []string{"me-central2"}
+	names, findings, err := examined(t.Context(), g)
+	if d := cmp.Diff(map[Verdict]string{}, names); d != "" || err != nil {
+		t.Errorf("(-want +got):\n%s%v", d, err)
+	}
+	if notes := findings["surplus"].Notes; len(notes) != 1 || !strings.HasPrefix(notes[0], "the jobs in me-central2 could not be read, and nothing of Tally's is known to be there: ") {
+		t.Errorf("notes: %q", notes)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package document names what Tally keeps in Firestore, and encodes the map that Tally adds to a
 // roll-up document. Rollup and shards both import it: the documents are all that they share.
 //
-//	rollups/likes  {count: 7, tally: {as_of: …, num_shards: 2, paced_until: …, routes: "5f0c…", totals: ["count"], former: []}}
+//	rollups/likes  {count: 7, tally: {as_of: …, num_shards: 2, paced_until: …, routes: "5f0c…", totals: ["count"], former: [], took: 15000, turns: []}}
 package document
 
 import (
@@ -30,6 +30,7 @@ var CounterFields = []string{NumShardsField, NumShardsCamelField, OncePerUserFie
 // Collections that Tally keeps for itself.
 const (
 	AuditCollection  = "rollup_audit"     // at the database's root: the place of the audit
+	ClaimsCollection = "rollup_claims"    // at the database's root: who sums a counter whose sums take long
 	TokensCollection = "increment_tokens" // below a counter: increments that count once
 )
 
@@ -53,13 +54,26 @@ type Tally struct {
 	// Totals are the names of the totals that AsOf speaks for; Former those that earlier routes
 	// kept.
 	Totals, Former []string
+
+	// Took is how long the sum took, by the clock of who summed, in microseconds.
+	Took time.Duration
+
+	// Turns are the last roll-ups by other routes that may still be at work, as after a change of
+	// routes, the oldest first. None of them speaks for the totals.
+	Turns []Turn
+}
+
+// A Turn is the last roll-up by some routes.
+type Turn struct {
+	Routes string // their hash
+	AsOf   time.Time
 }
 
 // Encode returns t as the value of TallyField, with the types that Firestore's SDK takes and gives.
 func (t Tally) Encode() map[string]any {
 	return map[string]any{
 		"as_of": t.AsOf, "num_shards": t.NumShards, "paced_until": t.PacedUntil, "routes": t.Routes,
-		"totals": anys(t.Totals), "former": anys(t.Former),
+		"totals": anys(t.Totals), "former": anys(t.Former), "took": t.Took.Microseconds(), "turns": encodeTurns(t.Turns),
 	}
 }
 
@@ -75,6 +89,9 @@ func DecodeTally(value any) Tally {
 	t.Routes, _ = fields["routes"].(string)
 	t.Totals = texts(fields["totals"])
 	t.Former = texts(fields["former"])
+	took, _ := fields["took"].(int64)
+	t.Took = time.Duration(took) * time.Microsecond
+	t.Turns = decodeTurns(fields["turns"])
 	return t
 }
 
@@ -95,6 +112,28 @@ func integer(value any) int64 {
 		return 0
 	}
 	return int64(double)
+}
+
+func encodeTurns(turns []Turn) []any {
+	list := make([]any, len(turns))
+	for i, t := range turns {
+		list[i] = map[string]any{"routes": t.Routes, "as_of": t.AsOf}
+	}
+	return list
+}
+
+func decodeTurns(value any) []Turn {
+	list, _ := value.([]any)
+	var turns []Turn
+	for _, v := range list {
+		fields, _ := v.(map[string]any)
+		routes, named := fields["routes"].(string)
+		asOf, dated := fields["as_of"].(time.Time)
+		if named && dated {
+			turns = append(turns, Turn{routes, asOf})
+		}
+	}
+	return turns
 }
 
 func anys(texts []string) []any {

@@ -1,6 +1,7 @@
 package firestorestore_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
 )
 
 // bulk writes documents.
@@ -132,12 +134,18 @@ func TestForeignCursor(t *testing.T) {
 	}
 }
 
-// BenchmarkAudit audits 10,000 counters, on the emulator. The heap must not grow with their number:
+// BenchmarkAudit audits up to 10,000 counters, on the emulator, which answers each query the later
+// the more there are. The heap must not grow with their number. With a latency, each call takes so
+// much longer, as to a database in another place:
 //
-//	go test ./internal/firestorestore -run=^$ -bench=Audit -benchtime=1x
+//	go test ./internal/firestorestore -run=^$ -bench=Audit/1000 -benchtime=1x -timeout=1h
 func BenchmarkAudit(b *testing.B) {
-	for _, n := range []int{1000, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+	for _, test := range []struct {
+		n       int
+		latency time.Duration
+	}{{1000, 0}, {1000, 50 * time.Millisecond}, {10_000, 0}} {
+		n := test.n
+		b.Run(fmt.Sprintf("%d/latency=%v", n, test.latency), func(b *testing.B) {
 			project := emulatortest.Project(b)
 			client := emulatortest.ClientDatabase(b, project, firestore.DefaultDatabaseID)
 			bulk(b, client, n, func(i int) string { return fmt.Sprintf("counters/%d/shards/0", i) }, map[string]any{"count": 1})
@@ -145,7 +153,11 @@ func BenchmarkAudit(b *testing.B) {
 				map[string]any{"count": 1, "tally": document.Tally{AsOf: time.Now().Add(-time.Hour), NumShards: 1, Routes: mustRoute(b).Template.Hash(), Totals: []string{"count"}}.Encode()})
 			meter := billing.NewMeter(nil)
 			logger := slog.New(slog.DiscardHandler)
-			store := open(b, client, meter.DialOptions()...)
+			late := grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				time.Sleep(test.latency)
+				return streamer(ctx, desc, conn, method, opts...)
+			})
+			store := open(b, client, append(meter.DialOptions(), late)...)
 			route := mustRoute(b)
 			heap := func() float64 {
 				var m runtime.MemStats

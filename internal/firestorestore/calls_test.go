@@ -279,8 +279,8 @@ func TestForeignCollections(t *testing.T) {
 		pages, all := 0, 0
 		for from, more := "", true; more; pages++ {
 			p, err := test.page(from)
-			if err != nil {
-				t.Fatal(err)
+			if err != nil || pages > foreign {
+				t.Fatalf("page %d: %v", pages, err)
 			}
 			calls := r.take()
 			if queries := calls["RunQuery"]; queries > 2*limit || len(calls) != 1 {

@@ -4,7 +4,8 @@
 // read as no total, and a tally.as_of of another type as no roll-up.
 //
 // Audits keep their place in the document rollup_audit/cursor, what keeps the routes that say
-// "every" in rollup_audit/keep; see SaveCursor.
+// "every" in rollup_audit/keep; see SaveCursor. Who sums a counter whose sums take long says so in
+// rollup_claims; see document.Claim.
 package firestorestore
 
 import (
@@ -133,6 +134,12 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 
 	_, err := s.put(ctx, c.RollUp, fields, r.UpdateTime)
 	return unkept(err)
+}
+
+// Claim implements rollup.Store.
+func (s *Store) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim) error {
+	_, err := s.put(ctx, document.ClaimPath(c.RollUp), claim.Encode(c.RollUp), claim.UpdateTime)
+	return err
 }
 
 // unkept marks an error of a counter's own query or write as rollup.ErrUnkept if Firestore calls

@@ -13,6 +13,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
@@ -297,6 +298,33 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route, collection
 	}
 	totals, malformed := rollup.SumShards(r, shards)
 	return part{Totals: totals, named: malformed}, nil
+}
+
+// Claim implements rollup.Snapshot.
+func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) {
+	path := document.ClaimPath(v.counter.RollUp)
+	stream, err := v.store.api.BatchGetDocuments(v.store.routed(ctx), &firestorepb.BatchGetDocumentsRequest{
+		Database:            v.store.database,
+		Documents:           []string{v.store.database + "/documents/" + path},
+		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_Transaction{Transaction: v.transaction},
+	})
+	if err != nil {
+		return rollup.Claim{}, fmt.Errorf("firestore: reading %s: %w", path, err)
+	}
+
+	var claim rollup.Claim
+	for {
+		answer, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return claim, nil
+		}
+		if err != nil {
+			return rollup.Claim{}, fmt.Errorf("firestore: reading %s: %w", path, err)
+		}
+		if d := answer.GetFound(); d != nil {
+			claim = rollup.Claim{Claim: document.DecodeClaim(decodeFields(d.Fields)), UpdateTime: d.UpdateTime.AsTime()}
+		}
+	}
 }
 
 // remedy is what to do about a route that lacks an index. One with count() may not say documents.

@@ -52,7 +52,7 @@ func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 	defer s.mu.Unlock()
 	s.look()
 	v := s.sources(c)
-	v.rollUp = s.rollUp(c)
+	v.rollUp, v.claim = s.rollUp(c), s.claim(c)
 	return v, nil
 }
 
@@ -91,10 +91,17 @@ func (s *Store) rollUp(c rollup.Counter) rollup.RollUp {
 	return rollup.RollUpOf(c.Template, d.fields, d.updateTime)
 }
 
+// claim reads c's claim.
+func (s *Store) claim(c rollup.Counter) rollup.Claim {
+	d := s.get(document.ClaimPath(c.RollUp))
+	return rollup.Claim{Claim: document.DecodeClaim(d.fields), UpdateTime: d.updateTime}
+}
+
 type snapshot struct {
 	template *rollup.Template
 	readTime time.Time
 	rollUp   rollup.RollUp
+	claim    rollup.Claim
 	shards   [][]rollup.Shard // by route
 }
 
@@ -122,6 +129,8 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 	slices.Sort(malformed)
 	return malformed[:min(len(malformed), most)], ctx.Err()
 }
+
+func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) { return v.claim, ctx.Err() }
 
 func (v *snapshot) sum() (rollup.Totals, []string) {
 	var parts []rollup.Totals
@@ -153,6 +162,21 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	}
 	fields[document.TallyField] = r.Tally.Encode()
 	s.put(c.RollUp, fields)
+	return nil
+}
+
+// Claim implements rollup.Store.
+func (s *Store) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	path := document.ClaimPath(c.RollUp)
+	if !s.get(path).updateTime.Equal(claim.UpdateTime) {
+		return rollup.ErrConflict
+	}
+	s.put(path, claim.Encode(c.RollUp))
 	return nil
 }
 

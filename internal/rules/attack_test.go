@@ -65,6 +65,7 @@ var seed = map[string]fields{
 
 	"rollups/free":                     {"count": 2, "tally": fields{"as_of": time.Unix(1, 0), "num_shards": 4}},
 	"rollup_audit/cursor":              {"at": "x"},
+	"rollup_claims/5f0c":               {"claim": "x"},
 	"counters/free/increment_tokens/x": {"field": "count", "amount": 1},
 	"private/x":                        {"text": "x"},
 }
@@ -287,6 +288,8 @@ func attacksOnCounters() []attack {
 		{"delete a roll-up", "roll-ups are Tally's", ann, writes(remove("rollups/free"))},
 		{"set a roll-up's time", "roll-ups are Tally's", ann, writes(transform(merge("rollups/free", nil), serverTime("tally.as_of")))},
 		{"the audit's cursor", "nothing else", ann, writes(set("rollup_audit/cursor", fields{"at": "z"}))},
+		{"a claim", "nothing else", ann, writes(set("rollup_claims/5f0c", fields{"claim": "z"}))},
+		{"a new claim", "nothing else", ann, writes(set("rollup_claims/e1d2", fields{"claim": "z"}))},
 		{"a token", "nothing else", ann, writes(set("counters/free/increment_tokens/y", fields{"field": "count"}))},
 		{"delete a token", "nothing else", ann, writes(remove("counters/free/increment_tokens/x"))},
 		{"below a shard", "nothing else", ann, writes(add(free+"0/shards/0", 1))},

@@ -63,6 +63,7 @@ func TestReads(t *testing.T) {
 		{"roll-ups and all that is named so", ann, sum("", "rollups", 100, true), "nothing else"},
 		{"the shards of all counters", ann, sum("", "shards", 0, true), "no collection groups"},
 		{"the audit's cursor", ann, get("rollup_audit/cursor"), "nothing else"},
+		{"a claim", ann, get("rollup_claims/5f0c"), "nothing else"},
 		{"a token", ann, get("counters/free/increment_tokens/x"), "nothing else"},
 		{"all tokens", ann, query("counters/free", "increment_tokens", 1), "nothing else"},
 		{"elsewhere", ann, get("private/x"), "nothing else"},

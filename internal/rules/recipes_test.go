@@ -35,6 +35,31 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"one": get(comments + "bob's"), "100": query("posts/p", "comments", 100)},
 		secrets: map[string]func(*database, user) error{"all": query("posts/p", "comments", 0)},
 	},
+	"Likes that exist anyway": {
+		seed: map[string]fields{"photos/p/likes/bob": {"at": "x"}},
+		honest: map[string][]*firestorepb.Write{
+			"like":                     writes(likePhoto("ann")),
+			"like twice":               writes(likePhoto("ann"), likePhoto("ann")),
+			"take back":                writes(likePhoto("ann"), remove("photos/p/likes/ann")),
+			"take back what is not":    writes(remove("photos/p/likes/ann")),
+			"like a photo that is not": writes(transform(set("photos/none/likes/ann", nil), serverTime("at"))),
+		},
+		attacks: []blockAttack{
+			{"as nobody", "mayWrite() && isId(photo) && request.auth.uid == user", nobody, writes(likePhoto("ann"))},
+			{"of a photo whose id no header carries", "isId(photo)", ann, writes(transform(set("photos/p\n/likes/ann", nil), serverTime("at")))},
+			{"for another", "request.auth.uid == user", ann, writes(likePhoto("dan"))},
+			{"over another's", "request.auth.uid == user", ann, writes(likePhoto("bob"))},
+			{"take another's back", "request.auth.uid == user", ann, writes(remove("photos/p/likes/bob"))},
+			{"nothing", "request.resource.data == {'at': request.time}", ann, writes(set("photos/p/likes/ann", nil))},
+			{"text", "request.resource.data == {'at': request.time}", ann, writes(set("photos/p/likes/ann", fields{"at": "x"}))},
+			{"text beside", "request.resource.data == {'at': request.time}", ann, writes(transform(set("photos/p/likes/ann", fields{"x": "y"}), serverTime("at")))},
+			{"in another collection", "", ann, writes(transform(set("photos/p/like/ann", nil), serverTime("at")))},
+			{"below a like", "", ann, writes(transform(set("photos/p/likes/ann/likes/ann", nil), serverTime("at")))},
+			{"the photo's total", "", ann, writes(merge("photos/p", fields{"likes": 1000}, "likes"))},
+		},
+		reads:   map[string]func(*database, user) error{"own": get("photos/p/likes/ann")},
+		secrets: map[string]func(*database, user) error{"another's": get("photos/p/likes/bob"), "all": query("photos/p", "likes", 1)},
+	},
 	"Leaderboard": {
 		seed: map[string]fields{
 			"players/ann":          {"name": "Ann", "points": 3, "tally": fields{"num_shards": 1}},
@@ -166,6 +191,10 @@ const comments, tokens = "posts/p/comments/", "counters/free/tokens/"
 
 func say(id string, by user, text string) *firestorepb.Write {
 	return set(comments+id, fields{"by": string(by), "text": text})
+}
+
+func likePhoto(u user) *firestorepb.Write {
+	return transform(set("photos/p/likes/"+string(u), nil), serverTime("at"))
 }
 
 // dayPath is the path of the visitors' documents, so many days after today in UTC. No case rests on the

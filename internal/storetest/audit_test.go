@@ -36,7 +36,11 @@ func walk(t *testing.T, b backend, r *rollup.Route, limit int) (shards, rollUps 
 		{&shards, func(from string) (rollup.Page, error) { return b.All(t.Context(), r.Template, from, limit) }, r.Shards, r.Counter, 3 * limit},
 		{&rollUps, func(from string) (rollup.Page, error) { return b.RollUps(t.Context(), r.Template, from, limit) }, rollUp, r.Template.Counter, limit},
 	} {
-		for from, more := "", true; more; {
+		pages := 0
+		for from, more := "", true; more; pages++ {
+			if pages > 10_000 {
+				t.Fatalf("%s: no end after %d pages, at %q", r, pages, from)
+			}
 			p, err := by.page(from)
 			if err != nil || len(p.Found) > by.most {
 				t.Fatalf("%s: from %q: %d found, want at most %d: %v", r, from, len(p.Found), by.most, err)
@@ -137,7 +141,7 @@ func testAll(t *testing.T, b backend, l layout) {
 				b.Put(t, l.at(pattern, x, y)+below, fields)
 			}
 		}
-		rollUp, first, second := i%2 == 0, i%3 == 0, i%5 < 2
+		rollUp, first, second := i%2 == 0, i%3 == 0, i%5 < 2 || i%4 == 3
 		put(rollUp, l.template, "", tally)
 		put(!rollUp && i%4 == 1, l.template, "", one) // a document that Tally never wrote
 		for n := range 3 {
@@ -153,7 +157,11 @@ func testAll(t *testing.T, b backend, l layout) {
 
 	for _, limit := range []int{1, 2, 5, 1000} {
 		got := make(map[string]bool)
-		for from, more := "", true; more; {
+		pages := 0
+		for from, more := "", true; more; pages++ {
+			if pages > 1000 {
+				t.Fatalf("%d at a time: no end after %d pages, at %q", limit, pages, from)
+			}
 			p, err := b.All(t.Context(), routes[0].Template, from, limit)
 			if err != nil || len(p.Found) > 3*limit {
 				t.Fatalf("from %q: %d found at a time, want at most %d: %v", from, len(p.Found), 3*limit, err)

@@ -46,6 +46,7 @@ func run(t *testing.T, open func(t *testing.T) backend) {
 		{"Write replaces what was read", testWriteReplaces},
 		{"Write is refused", testWriteRefused},
 		{"Write by many at once", testWriteByMany},
+		{"Claim", testClaim},
 		{"All and RollUps", testWalks},
 		{"All and RollUps of many", testLongWalks},
 		{"RollUps reads what it finds", testRollUpsReads},
@@ -177,7 +178,8 @@ func testViewOfNothing(t *testing.T, b backend) {
 
 func testViewReadsRollUp(t *testing.T, b backend) {
 	two := counter("c/{c}/s/{s} -> r/{c} : likes, views", "c/x/s")
-	tally := document.Tally{AsOf: someTime, NumShards: 7, PacedUntil: someTime.Add(time.Second), Routes: "5f0c", Totals: []string{"likes", "views"}, Former: []string{"count"}}
+	tally := document.Tally{AsOf: someTime, NumShards: 7, PacedUntil: someTime.Add(time.Second), Routes: "5f0c", Totals: []string{"likes", "views"}, Former: []string{"count"},
+		Took: 15 * time.Millisecond, Turns: []document.Turn{{Routes: "0f5c", AsOf: someTime}}}
 	for _, test := range []struct {
 		name   string
 		fields map[string]any
@@ -265,12 +267,66 @@ func testViewDoesNotBlock(t *testing.T, b backend) {
 	write(t, b, likes, r)
 }
 
+func testClaim(t *testing.T, b backend) {
+	read := func(s rollup.Snapshot) rollup.Claim {
+		t.Helper()
+		claim, err := s.Claim(t.Context())
+		if err != nil {
+			t.Fatalf("reading the claim: %v", err)
+		}
+		return claim
+	}
+	over := someTime.Add(123456 * time.Microsecond)
+	before := open(t, b, likes)
+	if got := read(before); got != (rollup.Claim{}) {
+		t.Errorf("the claim is %+v, want none", got)
+	}
+
+	claim := rollup.Claim{Claim: document.Claim{By: "A", Over: over}}
+	if err := b.Claim(t.Context(), likes, claim); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(before); got != (rollup.Claim{}) {
+		t.Errorf("the claim is %+v in a snapshot from before it", got)
+	}
+	after := open(t, b, likes)
+	first := read(after)
+	if first.By != "A" || !first.Over.Equal(over) || first.UpdateTime.After(after.ReadTime()) || !first.UpdateTime.After(before.ReadTime()) {
+		t.Errorf("the claim is %+v in a snapshot of %v", first, after.ReadTime())
+	}
+	if got := read(open(t, b, counter("counters/{counter}/shards/{shard} -> rollups/{counter} : count", "counters/other/shards"))); got != (rollup.Claim{}) {
+		t.Errorf("another counter's claim is %+v", got)
+	}
+
+	for _, seen := range []time.Time{{}, first.UpdateTime.Add(-time.Second)} {
+		claim = rollup.Claim{Claim: document.Claim{By: "B", Over: over}, UpdateTime: seen}
+		if err := b.Claim(t.Context(), likes, claim); !errors.Is(err, rollup.ErrConflict) {
+			t.Errorf("a claim over one of %v: %v, want ErrConflict", seen, err)
+		}
+	}
+	claim.UpdateTime = first.UpdateTime
+	if err := b.Claim(t.Context(), likes, claim); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(open(t, b, likes)); got.By != "B" || !got.UpdateTime.After(first.UpdateTime) {
+		t.Errorf("the claim is %+v after it was taken over", got)
+	}
+
+	at := b.Put(t, document.ClaimPath(likes.RollUp), map[string]any{"claim": 7})
+	if got := read(open(t, b, likes)); got.By != "" || !got.UpdateTime.Equal(at) {
+		t.Errorf("what is no claim, of %v, is read as %+v", at, got)
+	}
+}
+
 func testWriteCreates(t *testing.T, b backend) {
 	r := rolledUp(rollup.Int(math.MaxInt64), 3, someTime)
 	r.Tally.Former = []string{"b", "a"}
+	r.Tally.Took = 15*time.Millisecond + 999
+	r.Tally.Turns = []document.Turn{{Routes: "0f5c", AsOf: someTime}}
 	write(t, b, likes, r)
 	want := map[string]any{"count": int64(math.MaxInt64), "tally": map[string]any{
 		"as_of": someTime, "num_shards": int64(3), "paced_until": someTime.Add(time.Second), "routes": likes.Template.Hash(), "totals": []any{"count"}, "former": []any{"b", "a"},
+		"took": int64(15000), "turns": []any{map[string]any{"routes": "0f5c", "as_of": someTime}},
 	}}
 	if d := cmp.Diff(want, b.Get(t, likes.RollUp)); d != "" {
 		t.Errorf("document (-want +got):\n%s", d)

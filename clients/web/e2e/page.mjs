@@ -57,6 +57,15 @@ window.tally = {
     window.shown = shown;
   },
 
+  /** Listens to the user's own vote. `voted` has what it was told, and the code of an error. */
+  watchVote() {
+    shown.voted = [];
+    shown.stopVoted = shown.counter.onVoted(
+      (voted) => shown.voted.push(voted),
+      (error) => shown.voted.push(error.code),
+    );
+  },
+
   /** Calls a method of a counter, and returns its outcome. */
   async call(path, options, method, ...args) {
     try {

@@ -1,9 +1,18 @@
-// Pages that show a counter in a real browser, with the real SDK, the real emulator with
-// firestore.rules enforced and the real functions, for the tests of one file.
+// Pages that show a counter in a real browser, with the real SDK, the real emulator with rules
+// enforced and the real functions, for the tests of one file. The rules are firestore.rules with the
+// blocks of docs/recipes.md for likes in a post, and there is a route for those, too.
 import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, afterEach, before } from 'node:test';
 import { launch, servePage, startLine } from './browser.mjs';
-import { startStack, until } from './stack.mjs';
+import { root, startStack, until } from './stack.mjs';
+
+const routes = [
+  'counters/{counter}/shards/{shard} -> rollups/{counter} : count',
+  'posts/{post}/likes/{user} -> posts/{post} : on as likes : existing',
+];
 
 /** The newest and the oldest firebase that the package is for, as package.json names them. */
 export const versions = ['firebase', 'firebase-oldest'];
@@ -13,7 +22,7 @@ export let stack, browser, line;
 const sites = {};
 
 before(async () => {
-  [stack, browser] = await Promise.all([startStack(), launch()]);
+  [stack, browser] = await Promise.all([start(), launch()]);
   line = await startLine(stack.port);
   for (const version of versions) sites[version] = await servePage(version);
 });
@@ -31,12 +40,52 @@ after(async () => {
   await stack?.stop();
 });
 
+async function start() {
+  const [rules, recipes] = await Promise.all(
+    ['firestore.rules', 'docs/recipes.md'].map((name) => readFile(join(root, name), 'utf8')),
+  );
+  const blocks = ['Likes', "Totals in the app's own documents"].map((heading) => {
+    const section = recipes.split(/^##+ /m).find((section) => section.startsWith(`${heading}\n`));
+    return /^```js\n(.*?)^```/ms.exec(section)[1];
+  });
+  const place = 'match /rollups/{counter}';
+  assert.equal(rules.split(place).length, 2);
+
+  const dir = await mkdtemp(join(tmpdir(), 'tally-pages-'));
+  const file = join(dir, 'firestore.rules');
+  try {
+    await writeFile(
+      file,
+      rules.replace(place, () => `${blocks.join('\n')}\n${place}`),
+    );
+    return await startStack({ flags: ['--rules', file], env: { TALLY_ROUTES: routes.join('; ') } });
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+}
+
 let counters = 0;
 
 /** A path of a counter that no other test uses. */
 export const newCounter = () => `counters/c${++counters}`;
 
-export const rollUpOf = (path) => path.replace('counters', 'rollups');
+/** A path of the likes of a post that no other test uses. The post exists. */
+export async function newLikes() {
+  const post = `posts/p${++counters}`;
+  await stack.set(post, { likes: 0 });
+  return `${post}/likes`;
+}
+
+/**
+ * Where the documents of the counter at a path are, and their field; and the roll-up, and the total
+ * in it.
+ */
+export function placesOf(path) {
+  const [, id, likes] = path.split('/');
+  return likes
+    ? { documents: path, field: 'on', rollUp: `posts/${id}`, total: 'likes' }
+    : { documents: `${path}/shards`, field: 'count', rollUp: `rollups/${id}`, total: 'count' };
+}
 
 /**
  * A page that shows a counter, in a context of its own unless one is given. It has shown a total,
@@ -114,7 +163,8 @@ export function shows(page, total) {
 
 /** Waits until the roll-up document says a total. */
 export function rolledUp(path, total) {
-  const read = async () => (await stack.rest('GET', `/${rollUpOf(path)}`))?.fields.count.integerValue;
+  const { rollUp, total: name } = placesOf(path);
+  const read = async () => (await stack.rest('GET', `/${rollUp}`))?.fields[name].integerValue;
   return until(
     async () => (await read()) === String(total),
     async () => `no roll-up of ${total}: ${await read()}\n${stack.output()}`,
@@ -127,7 +177,7 @@ export function rolledUp(path, total) {
  */
 export async function endsAt(path, total, ...pages) {
   await rolledUp(path, total);
-  assert.equal(await stack.sum(path), total);
+  assert.equal(await sum(path), total);
   for (const page of pages) {
     await shows(page, total);
     await saved(page, path, 0); // all is covered
@@ -144,17 +194,23 @@ async function neverFell(page) {
   }
 }
 
+/** The sum of a counter's documents at the server. */
+export function sum(path) {
+  const { documents, field } = placesOf(path);
+  return stack.sum(path, documents, field);
+}
+
 /**
  * Waits until the SDK of a page has writes to n shards of a counter in its queue, and the page has
  * saved them: as many, unless there are more to a shard.
  */
 export async function queued(page, path, n, writes = n) {
   const pending = () =>
-    page.evaluate(async (path) => {
+    page.evaluate(async (documents) => {
       const { collection, getDocsFromCache } = tally.firestore;
-      const { docs } = await getDocsFromCache(collection(tally.db(), `${path}/shards`));
+      const { docs } = await getDocsFromCache(collection(tally.db(), documents));
       return docs.filter((doc) => doc.metadata.hasPendingWrites).length;
-    }, path);
+    }, placesOf(path).documents);
   await until(
     async () => (await pending()) === n && (await entries(page, path)).length === writes,
     () => 'not queued',

@@ -70,11 +70,11 @@ export async function startStack({ project = 'demo-tally', instances = 1, flags 
       const entries = Object.entries(fields).map(([name, v]) => [name, value(v)]);
       return stack.rest('PATCH', `/${path}`, { fields: Object.fromEntries(entries) });
     },
-    /** The sum of a counter's shards. */
-    async sum(counter) {
-      const { documents = [] } = await stack.rest('GET', `/${counter}/shards?pageSize=1000`);
-      return documents.reduce(
-        (total, { fields }) => total + Number(fields.count.integerValue ?? fields.count.doubleValue),
+    /** The sum of a field of a counter's documents. */
+    async sum(counter, documents = `${counter}/shards`, field = 'count') {
+      const list = (await stack.rest('GET', `/${documents}?pageSize=1000`)).documents ?? [];
+      return list.reduce(
+        (total, { fields }) => total + Number(fields[field].integerValue ?? fields[field].doubleValue),
         0,
       );
     },

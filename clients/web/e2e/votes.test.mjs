@@ -1,19 +1,23 @@
-// Votes: once per user, whatever gets lost, and on several devices.
+// Votes, in counters and as likes of posts: once per user, whatever gets lost, and on several devices.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import {
   call,
   entries,
   line,
   newCounter,
+  newLikes,
   online,
   open,
+  placesOf,
   queued,
   rolledUp,
   saved,
   shown,
   shows,
   stack,
+  sum,
   versions,
 } from './pages.mjs';
 import { until } from './stack.mjs';
@@ -22,16 +26,25 @@ const ann = { options: { uid: 'ann' } };
 const bob = { uid: 'bob', options: { uid: 'bob' } };
 
 /** A counter that each user moves once. */
-async function newVote() {
+async function newVotes() {
   const path = newCounter();
   await stack.set(path, { once_per_user: true });
   return path;
 }
 
+/** A test of a counter's votes, and of a post's likes. It is given what makes a new one of them. */
+function testBoth(name, run) {
+  test(`votes: ${name}`, () => run(newVotes));
+  test(`likes: ${name}`, () => run(newLikes));
+}
+
+/** The path of a user's vote. */
+const voteAt = (path, uid) => `${placesOf(path).documents}/${uid}`;
+
 /** The vote that the server has; null: none. */
 async function voteOf(path, uid) {
-  const document = await stack.rest('GET', `/${path}/shards/${uid}`);
-  return document && Number(document.fields.count.integerValue);
+  const document = await stack.rest('GET', `/${voteAt(path, uid)}`);
+  return document && Number(document.fields[placesOf(path).field].integerValue);
 }
 
 /** Waits until the server has a vote. */
@@ -46,7 +59,7 @@ function arrives(path, uid, vote) {
 async function agree(path, total, ...pages) {
   for (const page of pages) await shows(page, total);
   await rolledUp(path, total);
-  assert.equal(await stack.sum(path), total);
+  assert.equal(await sum(path), total);
   for (const page of pages) {
     await saved(page, path, 0);
     await shows(page, total);
@@ -61,7 +74,7 @@ async function agree(path, total, ...pages) {
 const moves = (page, ...methods) =>
   page.evaluate((methods) => Promise.all(methods.map((method) => shown.counter[method]())), methods);
 
-test('votes: once per user, and back', async () => {
+testBoth('once per user, and back', async (newVote) => {
   const path = await newVote();
   const [page, other, bobs] = [await open(path, ann), await open(path, ann), await open(path, bob)];
   assert.equal(await call(page, 'hasVoted'), false);
@@ -70,7 +83,7 @@ test('votes: once per user, and back', async () => {
   assert.equal(await call(page, 'hasVoted'), true);
   assert.equal(await call(page, 'vote'), 'done');
   assert.equal(await call(bobs, 'vote'), 'done');
-  assert.equal(await call(bobs, 'increment'), 'permission-denied');
+  assert.equal(await call(bobs, 'increment'), newVote === newLikes ? 'invalid-argument' : 'permission-denied');
   assert.equal(await call(bobs, 'exact'), 'permission-denied');
   await agree(path, 2, page, other, bobs);
   assert.deepEqual((await shown(page)).calls, [0, 1, 2]);
@@ -86,9 +99,9 @@ test('votes: once per user, and back', async () => {
   await agree(path, 2, page, other, bobs);
 });
 
-test('whether the user has voted is one document', async () => {
+testBoth('whether the user has voted is one document', async (newVote) => {
   const path = await newVote();
-  await stack.set(`${path}/shards/ann`, { count: 1 });
+  await stack.set(voteAt(path, 'ann'), { [placesOf(path).field]: 1 });
   const page = await open(path, ann);
   const before = line.sent().length;
   assert.equal(await call(page, 'hasVoted'), true);
@@ -97,11 +110,11 @@ test('whether the user has voted is one document', async () => {
     .slice(before)
     .match(/"documents":\[[^\]]*\]/g);
   assert.deepEqual(read, [
-    `"documents":["projects/${stack.project}/databases/(default)/documents/${path}/shards/ann"]`,
+    `"documents":["projects/${stack.project}/databases/(default)/documents/${voteAt(path, 'ann')}"]`,
   ]);
 });
 
-test('given, taken back and given, as roll-ups come: the number is the vote, with each cache', async () => {
+testBoth('given, taken back and given, as roll-ups come: the number is the vote, with each cache', async (newVote) => {
   const moved = async (cache) => {
     const path = await newVote();
     const page = await open(path, { ...ann, cache });
@@ -118,7 +131,7 @@ test('given, taken back and given, as roll-ups come: the number is the vote, wit
   await Promise.all(['memory', 'persistent'].map(moved));
 });
 
-test('a vote whose answer is lost is a vote, and so is one that is taken back', async () => {
+testBoth('a vote whose answer is lost is a vote, and so is one that is taken back', async (newVote) => {
   const path = await newVote();
   const page = await open(path, ann);
   const other = newCounter();
@@ -144,7 +157,7 @@ test('a vote whose answer is lost is a vote, and so is one that is taken back', 
 });
 
 for (const version of versions) {
-  test(`two devices of a user vote, and take the vote back: it counts once, ${version}`, async () => {
+  testBoth(`two devices of a user vote, and take the vote back: it counts once, ${version}`, async (newVote) => {
     const path = await newVote();
     const [page, phone] = [
       await open(path, { ...ann, version, cache: 'persistent' }),
@@ -156,7 +169,7 @@ for (const version of versions) {
       assert.equal(await call(device, 'vote'), 'done');
       assert.deepEqual((await shown(device)).calls, [0, 1]);
     }
-    const { updateTime } = await stack.rest('GET', `/${path}/shards/ann`);
+    const { updateTime } = await stack.rest('GET', `/${voteAt(path, 'ann')}`);
     const [[one], [two]] = [await entries(page, path), await entries(phone, path)];
     assert.equal(one.by, two.by, `both are what was committed at ${updateTime}`);
     stack.resume();
@@ -176,7 +189,7 @@ for (const version of versions) {
   });
 }
 
-test('a vote that another device changed can be given and taken back', async () => {
+testBoth('a vote that another device changed can be given and taken back', async (newVote) => {
   const path = await newVote();
   const [page, phone] = [await open(path, { ...ann, cache: 'persistent' }), await open(path, ann)];
   for (const [device, method, total] of [
@@ -192,7 +205,7 @@ test('a vote that another device changed can be given and taken back', async () 
   }
 });
 
-test('an offline vote is sent later, after what another device did', async () => {
+testBoth('an offline vote is sent later, after what another device did', async (newVote) => {
   const path = await newVote();
   const [page, phone, bobs] = [await open(path, ann), await open(path, ann), await open(path, bob)];
   for (const device of [page, phone]) assert.equal(await call(device, 'hasVoted'), false);
@@ -212,7 +225,7 @@ test('an offline vote is sent later, after what another device did', async () =>
   assert.deepEqual((await shown(phone)).calls, [0, 1, 2]);
 });
 
-test('a vote that waits is still there after a reload, and counts once', async () => {
+testBoth('a vote that waits is still there after a reload, and counts once', async (newVote) => {
   const path = await newVote();
   const page = await open(path, { ...ann, cache: 'persistent' });
   assert.equal(await call(page, 'hasVoted'), false);
@@ -235,7 +248,7 @@ test('a vote that waits is still there after a reload, and counts once', async (
   assert.equal(await call(page, 'hasVoted'), true);
 });
 
-test('a vote that no roll-up covers yet is still there after a reload, and counts once', async () => {
+testBoth('a vote that no roll-up covers yet is still there after a reload, and counts once', async (newVote) => {
   const path = await newVote();
   const page = await open(path, ann);
   stack.pause();
@@ -259,4 +272,155 @@ test('a vote that is refused is out of the total again', async () => {
   assert.equal(await call(page, 'vote'), 'done');
   await agree(path, 1, page);
   assert.deepEqual((await shown(page)).calls, [0, 1, 0, 1]);
+});
+
+/** Waits until a page's listener has been told certain votes, one after the other. */
+function told(page, ...votes) {
+  const read = () => page.evaluate(() => shown.voted);
+  return until(
+    async () => isDeepStrictEqual(await read(), votes),
+    async () => `it was told ${await read()}, want ${votes}`,
+  );
+}
+
+/** Has a page listen to the user's own vote. */
+const listen = (page) => page.evaluate(() => tally.watchVote());
+
+testBoth('a listener tells the vote: of this device and another, offline, and after a reload', async (newVote) => {
+  const path = await newVote();
+  const [page, phone] = [await open(path, { ...ann, cache: 'persistent' }), await open(path, ann)];
+  for (const device of [page, phone]) {
+    await listen(device);
+    await told(device, false);
+  }
+  assert.equal(await call(page, 'unvote'), 'done', 'which changes nothing');
+  assert.equal(await call(page, 'vote'), 'done');
+  for (const device of [page, phone]) await told(device, false, true);
+  assert.equal(await call(page, 'vote'), 'done', 'which changes nothing');
+  assert.equal(await call(phone, 'unvote'), 'done');
+  for (const device of [page, phone]) await told(device, false, true, false);
+  await agree(path, 0, page, phone);
+
+  await page.context().setOffline(true);
+  void call(page, 'vote');
+  await told(page, false, true, false, true);
+  await queued(page, path, 1);
+  await page.context().setOffline(false);
+  await told(phone, false, true, false, true);
+  await agree(path, 1, page, phone);
+
+  line.cut();
+  await page.load();
+  await listen(page);
+  await told(page, true);
+  await page.evaluate(() => shown.stopVoted());
+  await online(page, phone);
+  assert.equal(await call(phone, 'unvote'), 'done');
+  await agree(path, 0, page, phone);
+  await told(page, true);
+});
+
+testBoth('with a listener, a vote that another device took back is given again at once', async (newVote) => {
+  const path = await newVote();
+  const [page, phone] = [await open(path, ann), await open(path, ann)];
+  await listen(page);
+  await told(page, false);
+  assert.equal(await call(page, 'vote'), 'done');
+  await agree(path, 1, page, phone);
+  assert.equal(await call(phone, 'unvote'), 'done');
+  await agree(path, 0, page, phone);
+  await told(page, false, true, false);
+
+  stack.pause(); // so that only the page's own knowledge moves the number
+  assert.equal(await call(page, 'vote'), 'done');
+  await shows(page, 1);
+  await told(page, false, true, false, true);
+  assert.equal(await call(phone, 'unvote'), 'done');
+  await told(page, false, true, false, true, false);
+  assert.equal(await call(page, 'vote'), 'done');
+  await shows(page, 1);
+  stack.resume();
+  await agree(path, 1, page, phone);
+  assert.deepEqual((await shown(page)).calls, [0, 1, 0, 1]);
+});
+
+test('a listener of nobody, and one of a vote that is not the own', async () => {
+  const path = await newLikes();
+  const [nobody, bobs] = [await open(path), await open(path, { options: { uid: 'bob' } })];
+  for (const page of [nobody, bobs]) await listen(page);
+  await told(nobody, 'not-signed-in');
+  await told(bobs, 'permission-denied');
+});
+
+test('a like that is refused is out of the total again', async () => {
+  const path = await newLikes();
+  const page = await open(path, { options: { uid: 'bob' } }); // signed in is ann
+  const before = line.sent().length;
+  const { code, message } = await page.evaluate((path) => tally.call(path, { uid: 'bob' }, 'vote'), path);
+  assert.equal(code, 'permission-denied');
+  assert.match(message, /Else compare firestore\.rules/);
+  assert.deepEqual((await shown(page)).calls, [0, 1, 0]);
+  assert.deepEqual(await entries(page, path), []);
+  assert.doesNotMatch(line.sent().slice(before), /"documents":\[/, 'a post does not say why: it is not read');
+});
+
+test('who cheats with likes is refused, and moves no number', async () => {
+  const path = await newLikes();
+  const [page, bobs] = [await open(path, ann), await open(path, bob)];
+  assert.equal(await call(bobs, 'vote'), 'done');
+  const attempts = await page.evaluate(async (path) => {
+    const { collection, deleteDoc, doc, getDocs, increment, setDoc, updateDoc } = tally.firestore;
+    const at = (uid) => doc(tally.db(), path, uid);
+    const attempts = {
+      'more than one': () => setDoc(at('ann'), { on: 1000 }),
+      'less than none': () => setDoc(at('ann'), { on: -1 }),
+      'one more': () => setDoc(at('ann'), { on: increment(2) }),
+      'another field': () => setDoc(at('ann'), { on: 1, text: 'x' }),
+      "another's": () => setDoc(at('dan'), { on: 1 }),
+      "another's, back": () => setDoc(at('bob'), { on: 0 }),
+      'a deletion': () => deleteDoc(at('ann')),
+      'the total': () => updateDoc(collection(tally.db(), path).parent, { likes: 1000 }),
+      'who liked': () => getDocs(collection(tally.db(), path)),
+    };
+    const outcomes = {};
+    for (const [name, attempt] of Object.entries(attempts)) {
+      outcomes[name] = await attempt().then(
+        () => 'done',
+        ({ code }) => code,
+      );
+    }
+    return outcomes;
+  }, path);
+  for (const [name, outcome] of Object.entries(attempts)) assert.equal(outcome, 'permission-denied', name);
+  await agree(path, 1, page, bobs);
+  assert.deepEqual((await shown(bobs)).calls, [0, 1]);
+});
+
+test('likes in a post that the app edits and listens to itself: the post is read once, and the number stays', async () => {
+  const path = await newLikes();
+  const before = line.sent().length;
+  const page = await open(path, { ...ann, cache: 'persistent' });
+  await page.evaluate((path) => {
+    const { collection, onSnapshot, updateDoc } = tally.firestore;
+    const post = collection(tally.db(), path).parent;
+    shown.titles = [];
+    onSnapshot(post, (snapshot) => shown.titles.push(snapshot.get('title')));
+    shown.edit = (title) => updateDoc(post, { title });
+  }, path);
+  assert.equal(await call(page, 'vote'), 'done');
+  await agree(path, 1, page);
+  const listeners = line
+    .sent()
+    .slice(before)
+    .split(`"documents":["projects/${stack.project}/databases/(default)/documents/${placesOf(path).rollUp}"]`);
+  assert.equal(listeners.length - 1, 1);
+  line.cut();
+  await page.evaluate(() => void shown.edit('edited'));
+  void call(page, 'unvote');
+  await queued(page, path, 1);
+  assert.deepEqual((await shown(page)).calls, [0, 1, 0]);
+  await online(page);
+  await agree(path, 0, page);
+  assert.deepEqual((await shown(page)).calls, [0, 1, 0]);
+  assert.equal(await page.evaluate(() => shown.titles.at(-1)), 'edited');
 });

@@ -11,8 +11,8 @@ import {
   micros,
   newCounter,
   open,
+  placesOf,
   rolledUp,
-  rollUpOf,
   shown,
   stack,
   tap,
@@ -79,7 +79,7 @@ test('a roll-up that comes before the acknowledgement does not count twice', asy
   line.hold();
   assert.equal(await tap(page, 1, false), 2);
   await rolledUp(path, 2);
-  const { tally } = (await stack.rest('GET', `/${rollUpOf(path)}`)).fields;
+  const { tally } = (await stack.rest('GET', `/${placesOf(path).rollUp}`)).fields;
   const asOf = Date.parse(tally.mapValue.fields.as_of.timestampValue);
   await until(
     async () => (await shown(page)).last.asOf >= asOf,

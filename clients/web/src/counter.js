@@ -11,21 +11,12 @@ const DEFAULT_SHARDS = 10;
 
 /** @type {(db: Firestore, path: string, options?: CounterOptions) => Counter} */
 export function counter(db, path, options = {}) {
-  checkPath('path', path, 0);
-  const segments = path.split('/');
-  const {
-    field = 'count',
-    rollUp = [...segments.slice(0, -2), 'rollups', segments.at(-1)].join('/'),
-    collection: shardsPath = `${path}/shards`,
-    shards: fixedShards,
-    uid,
-  } = options;
-  checkPath('option rollUp', rollUp, 0);
-  checkPath('option collection', shardsPath, 1);
+  const { shards: fixedShards, uid } = options;
+  const places = placesOf(path, options);
   if (fixedShards !== undefined && !(Number.isInteger(fixedShards) && fixedShards > 0)) {
     throw new TallyError('invalid-argument', `option shards is ${fixedShards}: want a whole number above 0`);
   }
-  const state = stateOf(db, { counter: path, shards: shardsPath, rollUp, field });
+  const state = stateOf(db, places);
   const { document, votes } = state;
   const signedIn = () => (typeof uid === 'function' ? uid() : uid);
 
@@ -60,7 +51,7 @@ export function counter(db, path, options = {}) {
   /** @type {(shard: string, write: Write) => Promise<void>} */
   function sendTo(shard, write) {
     state.sending(write, shard);
-    return setDoc(state.shard(shard), { [field]: increment(write.entry.n) }, { merge: true });
+    return setDoc(state.shard(shard), { [places.field]: increment(write.entry.n) }, { merge: true });
   }
 
   /** @param {0 | 1} vote */
@@ -74,7 +65,7 @@ export function counter(db, path, options = {}) {
     const write = vote === before ? null : state.tap(vote - before, uid);
     if (write) state.sending(write, uid);
     try {
-      await setDoc(state.shard(uid), { [field]: vote });
+      await setDoc(state.shard(uid), { [places.field]: vote });
       if (write) state.acknowledged(write);
     } catch (error) {
       votes.set(uid, before);
@@ -122,6 +113,10 @@ export function counter(db, path, options = {}) {
       if (!Number.isSafeInteger(n) || n === 0) {
         throw new TallyError('invalid-argument', `increment(${n}): want a whole number that is not 0`);
       }
+      if (places.counter === null) {
+        const why = 'each user has one document in this collection, and no more. Use vote() and unvote().';
+        throw new TallyError('invalid-argument', `increment() of ${path}: ${why}`);
+      }
       const write = state.tap(n);
       try {
         await send(write);
@@ -140,14 +135,14 @@ export function counter(db, path, options = {}) {
     },
 
     async exact() {
-      const spec = { total: sum(new FieldPath(field)) };
+      const spec = { total: sum(new FieldPath(places.field)) };
       try {
-        const snapshot = await getAggregateFromServer(collection(db, shardsPath), spec);
+        const snapshot = await getAggregateFromServer(collection(db, places.shards), spec);
         return snapshot.data().total;
       } catch (error) {
         if (denied(error)) await document.read();
         if (!denied(error) || !document.oncePerUser) throw failure(error);
-        const why = 'its shards are votes, which only a server may list. Use total().';
+        const why = 'its documents are votes, which only a server may list. Use total().';
         throw new TallyError('permission-denied', `exact() of ${path} was refused: ${why}`, error);
       }
     },
@@ -157,13 +152,45 @@ export function counter(db, path, options = {}) {
 
     async hasVoted() {
       const uid = user();
-      const before = votes.get(uid);
-      const snapshot = await getDoc(state.shard(uid)).catch(fail);
-      // What was done here meanwhile knows better.
-      if (votes.get(uid) === before) votes.set(uid, state.voteOf(snapshot));
+      state.heard(uid, await getDoc(state.shard(uid)).catch(fail));
       return votes.get(uid) === 1;
     },
+
+    onVoted(callback, onError = fail) {
+      const report = (/** @type {unknown} */ error) => onError(failure(error));
+      try {
+        return state.observeVote(user(), callback, report);
+      } catch (error) {
+        report(error);
+        return () => {};
+      }
+    },
   };
+}
+
+/**
+ * Where the documents are: of a counter with shards at the path of a document, or of one with a
+ * document for each user in the collection at the path.
+ *
+ * @param {string} path
+ * @param {CounterOptions} options
+ * @returns {Places}
+ */
+function placesOf(path, options) {
+  const segments = path.split('/');
+  const name = segments.at(-1) ?? '';
+  const ofUsers = segments.length > 1 && segments.length % 2 === 1;
+  checkPath('path', path, ofUsers ? 1 : 0);
+
+  const above = segments.slice(0, -1);
+  const usual = ofUsers
+    ? { field: 'on', rollUp: above, shards: path }
+    : { field: 'count', rollUp: [...above.slice(0, -1), 'rollups', name], shards: `${path}/shards` };
+  const { field = usual.field, rollUp = usual.rollUp.join('/'), collection: shards = usual.shards } = options;
+  const { total = ofUsers ? name : field } = options;
+  checkPath('option rollUp', rollUp, 0);
+  checkPath('option collection', shards, 1);
+  return { counter: ofUsers ? null : path, shards, rollUp, field, total };
 }
 
 /**
@@ -177,7 +204,7 @@ export function counter(db, path, options = {}) {
 function checkPath(what, path, odd) {
   const segments = path.split('/');
   if (segments.length % 2 === odd && !segments.includes('')) return;
-  const want = odd ? 'a collection, such as "counters/likes/shards"' : 'a document, such as "counters/likes"';
+  const want = odd ? 'a collection, such as "posts/7/likes"' : 'a document, such as "counters/likes"';
   throw new TallyError('invalid-argument', `${what} is ${JSON.stringify(path)}: want the path of ${want}`);
 }
 
@@ -193,8 +220,9 @@ const states = new WeakMap();
 export function stateOf(db, places) {
   /** @type {{ databaseId?: { database?: string } }} */
   const { databaseId } = db.toJSON();
-  const { counter, shards, rollUp, field } = places;
-  const name = [db.app.name, db.app.options.projectId, databaseId?.database, counter, shards, rollUp, field].join('|');
+  const { counter, shards, rollUp, field, total } = places;
+  const { name: app, options } = db.app;
+  const name = [app, options.projectId, databaseId?.database, counter, shards, rollUp, field, total].join('|');
   /** @type {Map<string, State>} */
   const ofDb = states.get(db) ?? new Map();
   states.set(db, ofDb);

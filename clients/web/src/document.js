@@ -16,7 +16,7 @@ export class CounterDocument {
   /** @type {Promise<void> | null} */ #reading = null;
   #readAt = -Infinity;
 
-  /** @param {DocumentReference} ref */
+  /** @param {DocumentReference | null} ref null: there is none, and each user has one vote. */
   constructor(ref) {
     this.#ref = ref;
   }
@@ -27,7 +27,7 @@ export class CounterDocument {
    */
   async shards() {
     const reading = performance.now() - this.#readAt > AGE ? this.read() : this.#reading;
-    if (this.#data === null) {
+    if (this.#data === null && this.#ref) {
       const snapshot = await fromCache(this.#ref);
       this.#data ??= snapshot?.data() ?? null;
     }
@@ -48,7 +48,7 @@ export class CounterDocument {
 
   /** Whether the counter is known to take votes only. */
   get oncePerUser() {
-    return this.#data?.['once_per_user'] === true;
+    return this.#ref === null || this.#data?.['once_per_user'] === true;
   }
 
   /** Whether no client is known to be allowed to write. */
@@ -57,9 +57,10 @@ export class CounterDocument {
   }
 
   /** Reads the document from the server; without an answer, what was known stays. */
-  read() {
+  async read() {
+    if (this.#ref === null) return;
     this.#readAt = performance.now();
-    return (this.#reading ??= getDoc(this.#ref)
+    await (this.#reading ??= getDoc(this.#ref)
       .then(
         (snapshot) => void (this.#data = snapshot.data() ?? {}),
         () => {},

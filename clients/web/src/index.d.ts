@@ -1,22 +1,31 @@
 import type { Firestore, Timestamp, Unsubscribe } from 'firebase/firestore';
 
 /**
- * Returns the counter at a path such as "counters/likes". It reads nothing yet. Counters of one
- * path share what they know.
+ * Returns the counter at a path: of a document, such as "counters/likes", that has shards; or of a
+ * collection, such as "posts/7/likes", where each user has one document. The total of those is
+ * "likes" in posts/7. It reads nothing yet. Counters of one path share what they know.
  */
 export function counter(db: Firestore, path: string, options?: CounterOptions): Counter;
 
 /** How a counter differs from one of Firebase's documentation. */
 export interface CounterOptions {
-  /** The field that counts. Default "count". */
+  /** The field that counts. Default "count"; "on" in users' documents. */
   field?: string;
-  /** The path of the roll-up document. Default: the counter's, in the collection "rollups". */
+  /** The name of the total. Default: the field's; of users' documents, their collection's. */
+  total?: string;
+  /**
+   * The path of the document with the total. Default: the counter's, in the collection "rollups";
+   * of users' documents, the document above them.
+   */
   rollUp?: string;
   /**
    * The number of shards, if the app's code fixes it. Default: what the counter's document says.
    */
   shards?: number;
-  /** The path of the collection of shards. Default: the counter's path and "/shards". */
+  /**
+   * The path of the collection of shards, or of users' documents. Default: the counter's path and
+   * "/shards"; of users' documents, the path.
+   */
   collection?: string;
   /** The user who is signed in: needed to vote. A function is asked each time. */
   uid?: string | (() => string | null | undefined);
@@ -38,15 +47,23 @@ export interface Counter {
   /** Reads the total once: one document read. Offline, what the SDK's cache has. */
   total(): Promise<Total>;
   /**
-   * Votes: the user's own shard is 1 then. It may be called again, also from another device: nobody
-   * counts twice. It is in the total as soon as the SDK's cache has told whether the user has
-   * voted; otherwise like increment. Needs the option uid, and a counter with once_per_user.
+   * Votes, or likes: the user's own document is 1 then. It may be called again, also from another
+   * device: nobody counts twice. It is in the total as soon as the SDK's cache has told whether the
+   * user has voted; otherwise like increment. Needs the option uid, and users' documents or a
+   * counter with once_per_user.
    */
   vote(): Promise<void>;
-  /** Takes the user's vote back: the shard is 0 then. Also if there is none. */
+  /** Takes the user's vote back: the document is 0 then. Also if there is none. */
   unvote(): Promise<void>;
   /** Whether the user has voted: one document read. */
   hasVoted(): Promise<boolean>;
+  /**
+   * Calls back with whether the user has voted, now and whenever it changes, also by another
+   * device, until the function that it returns is called. A vote of this device counts at once. The
+   * user is the one who is signed in now; if there is none, onError is called at once. After an
+   * error it calls back no more.
+   */
+  onVoted(callback: (voted: boolean) => void, onError?: (error: TallyError) => void): Unsubscribe;
   /**
    * Sums the shards now: without the roll-up, without what is not sent yet, and one read for each
    * 1,000 shards. Refused where each user has one vote: only a server may list votes.

@@ -11,9 +11,11 @@ import { fromCache, isTimestamp, micros, versionOf } from './sdk.js';
 /** @import { Saved } from './saved.js' */
 
 /**
- * Where the documents of a counter are, and the field that counts.
+ * Where the documents of a counter are, the field that counts, and the name of the total in the
+ * roll-up. `shards` is the collection of shards, or that of the users' documents; then `counter` is
+ * null, because no document says anything about such a counter.
  *
- * @typedef {{ counter: string, shards: string, rollUp: string, field: string }} Places
+ * @typedef {{ counter: string | null, shards: string, rollUp: string, field: string, total: string }} Places
  */
 
 /**
@@ -60,7 +62,7 @@ export class State {
   constructor(db, places, name) {
     this.db = db;
     this.places = places;
-    this.document = new CounterDocument(doc(db, places.counter));
+    this.document = new CounterDocument(places.counter === null ? null : doc(db, places.counter));
     this.#saved = new SavedEntries(name);
     this.#coverage = new Coverage((entry) => {
       this.#saved.remove(entry.id);
@@ -123,13 +125,13 @@ export class State {
 
   /** @param {DocumentData} data */
   #rollUp(data) {
-    const { field } = this.places;
+    const { total: name } = this.places;
     /** @type {unknown} */
-    const total = data[field];
+    const total = data[name];
     /** @type {{ as_of?: unknown, totals?: unknown }} */
     const { as_of: asOf, totals } = data['tally'] ?? {};
     // It speaks for these totals alone.
-    this.#asOf = Array.isArray(totals) && totals.includes(field) && isTimestamp(asOf) ? asOf : null;
+    this.#asOf = Array.isArray(totals) && totals.includes(name) && isTimestamp(asOf) ? asOf : null;
     // What is not sent yet will be committed later.
     const time = this.#asOf && micros(this.#asOf);
     for (const { entry, shard } of this.#writes) if (shard === null && isLater(time, entry.after)) entry.after = time;
@@ -373,6 +375,40 @@ export class State {
     await this.restored();
     const cached = await fromCache(this.shard(uid));
     if (!this.votes.has(uid)) this.votes.set(uid, this.voteOf(cached));
+  }
+
+  /**
+   * Takes the vote that its document says, unless one of this page is on its way: that is newer.
+   *
+   * @param {string} uid
+   * @param {DocumentSnapshot} snapshot
+   */
+  heard(uid, snapshot) {
+    if (this.#writesTo(uid).every((write) => write.acknowledged)) this.votes.set(uid, this.voteOf(snapshot));
+  }
+
+  /**
+   * Tells whether a user has voted, now and whenever that changes, as the SDK has it: with what is
+   * on its way.
+   *
+   * @param {string} uid
+   * @param {(voted: boolean) => void} next
+   * @param {(error: unknown) => void} error
+   */
+  observeVote(uid, next, error) {
+    /** @type {number | null} */
+    let told = null;
+    return onSnapshot(
+      this.shard(uid),
+      (snapshot) => {
+        this.heard(uid, snapshot);
+        const vote = this.voteOf(snapshot);
+        if (vote === told) return;
+        told = vote;
+        next(vote === 1);
+      },
+      error,
+    );
   }
 
   /** The vote that its document says. @param {DocumentSnapshot | null} snapshot */

@@ -27,7 +27,13 @@ beforeEach(async () => {
   app = initializeApp({ projectId: 'offline' });
   db = getFirestore(app);
   await disableNetwork(db);
-  const places = { counter: 'counters/c', shards: 'counters/c/shards', rollUp: 'rollups/c', field: 'count' };
+  const places = {
+    counter: 'counters/c',
+    shards: 'counters/c/shards',
+    rollUp: 'rollups/c',
+    field: 'count',
+    total: 'count',
+  };
   state = stateOf(db, places);
 });
 
@@ -160,6 +166,20 @@ test('offline, votes: what changes nothing is not pending', async () => {
   assert.deepEqual((await getDocFromCache(shard)).data(), { count: 1 });
 });
 
+test('what is heard of a vote does not replace one that is on its way', async () => {
+  const vote = doc(db, 'counters/c/shards/ann');
+  void setDoc(vote, { count: 0 });
+  const heard = await getDocFromCache(vote);
+  state.votes.set('ann', 1);
+  const write = state.tap(1, 'ann');
+  state.sending(write, 'ann');
+  state.heard('ann', heard);
+  assert.equal(state.votes.get('ann'), 1);
+  state.refused(write);
+  state.heard('ann', heard);
+  assert.equal(state.votes.get('ann'), 0);
+});
+
 test('offline, without the number of shards: ten, however many the roll-up counted', async () => {
   state.take(await rollUp(7, 50));
   for (let i = 0; i < 10; i++) void counter(db, 'counters/c').increment();
@@ -172,4 +192,86 @@ test('offline, without the number of shards: ten, however many the roll-up count
     ),
   );
   assert.deepEqual(ids, [...'0123456789']);
+});
+
+test("likes in a post: a document for each user, and a total in the app's own", async () => {
+  const likes = counter(db, 'posts/7/likes', { uid: 'ann' });
+  const seen = [];
+  const stop = likes.onTotal(({ total, asOf, pending }) => seen.push([total, asOf?.seconds ?? null, pending]));
+  const as_of = new Timestamp(50, 0);
+  void setDoc(doc(db, 'posts/7'), {
+    title: 'Hello',
+    on: 99,
+    likes: 12,
+    tally: { as_of, totals: ['comments', 'likes'] },
+  });
+  assert.equal((await likes.total()).total, 12);
+  const voted = [];
+  const stopVoted = likes.onVoted((vote) => voted.push(vote), assert.fail);
+  void likes.vote();
+  const document = doc(db, 'posts/7/likes/ann');
+  await new Promise((resolve) => onSnapshot(document, (d) => d.get('on') === 1 && resolve()));
+  assert.deepEqual((await getDocFromCache(document)).data(), { on: 1 });
+  assert.deepEqual(seen.at(-1), [13, 50, 1]);
+  assert.equal(await likes.hasVoted(), true);
+  assert.deepEqual(voted.at(-1), true);
+
+  void likes.unvote();
+  await new Promise((resolve) => onSnapshot(document, (d) => d.get('on') === 0 && resolve()));
+  assert.deepEqual(seen.at(-1), [12, 50, 2]);
+  assert.deepEqual(voted.at(-1), false);
+  stop();
+  stopVoted();
+});
+
+test('the names of a total and of the fields that it adds up', async () => {
+  const as_of = new Timestamp(50, 0);
+  void setDoc(doc(db, 'shops/s'), { likes: 1, fans: 2, on: 3, tally: { as_of, totals: ['likes', 'fans', 'on'] } });
+  for (const [path, options, want] of [
+    ['shops/s/likes', {}, 1],
+    ['shops/s/likes', { total: 'fans' }, 2],
+    ['shops/s/likes', { field: 'up' }, 1],
+    ['shops/s', { rollUp: 'shops/s', field: 'on' }, 3],
+    ['shops/s', { rollUp: 'shops/s', field: 'on', total: 'fans' }, 2],
+    ['shops/t/likes', { rollUp: 'shops/s' }, 1],
+  ]) {
+    const { total, asOf } = await counter(db, path, options).total();
+    assert.deepEqual([total, asOf.seconds], [want, 50], `${path} ${JSON.stringify(options)}`);
+  }
+  const up = counter(db, 'shops/s/likes', { field: 'up', uid: 'ann' });
+  void up.vote();
+  const document = doc(db, 'shops/s/likes/ann');
+  await new Promise((resolve) => onSnapshot(document, (d) => d.exists() && resolve()));
+  assert.deepEqual((await getDocFromCache(document)).data(), { up: 1 });
+});
+
+test('totals of one document and counters of one total are told apart', async () => {
+  void setDoc(doc(db, 'posts/7'), { likes: 12, saves: 3 });
+  const of = (path, options) => counter(db, path, { uid: 'ann', ...options });
+  await of('posts/7/likes').total();
+  void of('posts/7/likes').vote();
+  await new Promise((resolve) => onSnapshot(doc(db, 'posts/7/likes/ann'), (d) => d.exists() && resolve()));
+  for (const [path, options, want] of [
+    ['posts/7/likes', {}, 13],
+    ['posts/7/saves', {}, 3],
+    ['posts/7/likes', { total: 'saves' }, 3],
+  ]) {
+    assert.equal((await of(path, options).total()).total, want, `${path} ${JSON.stringify(options)}`);
+  }
+});
+
+test('increments are for shards', async () => {
+  const refused = { name: 'TallyError', code: 'invalid-argument', message: /posts\/7\/likes.*vote\(\)/ };
+  await assert.rejects(counter(db, 'posts/7/likes', { uid: 'ann' }).increment(), refused);
+  assert.throws(() => counter(db, 'likes'), { code: 'invalid-argument', message: /"likes".*"counters\/likes"/ });
+  assert.throws(() => counter(db, 'posts//likes'), { code: 'invalid-argument', message: /"posts\/\/likes"/ });
+});
+
+test('a listener of nobody: the error comes at once', () => {
+  const errors = [];
+  const stop = counter(db, 'posts/7/likes', { uid: () => null }).onVoted(assert.fail, (error) =>
+    errors.push(error.code),
+  );
+  assert.deepEqual(errors, ['not-signed-in']);
+  stop();
 });

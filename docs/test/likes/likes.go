@@ -20,19 +20,18 @@ func Increment(ctx context.Context, visits *shards.Counter) (time.Time, error) {
 }
 
 func Vote(ctx context.Context, client *firestore.Client, counter, uid string, up bool) (*firestore.WriteResult, error) {
-	count := 0
-	if up {
-		count = 1
-	}
-	return client.Doc("counters/"+counter+"/shards/"+uid).Set(ctx, map[string]any{"Count": count})
+	return client.Doc("counters/"+counter+"/shards/"+uid).Set(ctx, map[string]any{"Count": oneIf(up)})
 }
 
 func Like(ctx context.Context, client *firestore.Client, post, uid string, likes bool) (*firestore.WriteResult, error) {
-	like := client.Doc("posts/" + post + "/likes/" + uid)
-	if !likes {
-		return like.Delete(ctx)
+	return client.Doc("posts/"+post+"/likes/"+uid).Set(ctx, map[string]any{"on": oneIf(likes)})
+}
+
+func oneIf(yes bool) int {
+	if yes {
+		return 1
 	}
-	return like.Set(ctx, map[string]any{"at": firestore.ServerTimestamp})
+	return 0
 }
 
 // Watch calls show with a total, now and whenever it changes, until ctx ends.

@@ -1,0 +1,107 @@
+package googletest
+
+import (
+	"io"
+	"net/http"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cloud.google.com/go/functions/apiv2/functionspb"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// locationOf is the location in a name.
+var locationOf = regexp.MustCompile(`/locations/([^/]+)`)
+
+// refusalOfLocation returns the error of a call about a location that is closed to the project.
+// https://github.com/firezone/firezone/pull/7711 shows it.
+func (g *Google) refusalOfLocation(resource string) error {
+	at := locationOf.FindStringSubmatch(resource)
+	if at == nil || !slices.Contains(g.Closed, at[1]) {
+		return nil
+	}
+
+	s, err := status.Newf(codes.PermissionDenied, "Permission denied on 'locations/%s' (or it may not exist).", at[1]).WithDetails(
+		&errdetails.ErrorInfo{Reason: "LOCATION_POLICY_VIOLATED", Domain: "googleapis.com",
+			Metadata: map[string]string{"location": at[1], "consumer": "projects/" + g.project}})
+	if err != nil {
+		return err
+	}
+	return s.Err()
+}
+
+// reached reports whether a list of all locations has a resource: those of a location that is
+// closed or does not answer are missing.
+func (g *Google) reached(name string) bool {
+	at := locationOf.FindStringSubmatch(name)
+	return at == nil || !slices.Contains(g.Closed, at[1]) && !slices.Contains(g.Unreachable, at[1])
+}
+
+// refusalOfJob returns the error of a job in a location that Cloud Scheduler does not have.
+// https://github.com/hashicorp/terraform-provider-google/issues/7001 shows it.
+func (g *Google) refusalOfJob(name string) error {
+	location, _, _ := strings.Cut(name, "/jobs/")
+	if g.resources[location] != nil {
+		return nil
+	}
+	return status.Errorf(codes.PermissionDenied,
+		`The principal (user or service account) lacks IAM permission "cloudscheduler.jobs.create" for the resource %q (or the resource may not exist).`, location)
+}
+
+// sizeByMemory is what the project's functions have as CPU if nobody says it, whatever their
+// memory. https://cloud.google.com/run/docs/configuring/services/cpu
+const sizeByMemory = "0.333"
+
+// sizeAnew sets the CPU of a function back if an update says its memory and not its CPU: then the
+// memory decides. Google's pages say so of new functions; of updates nobody has verified it.
+func sizeAnew(r *functionspb.UpdateFunctionRequest) {
+	paths := r.GetUpdateMask().GetPaths()
+	if slices.Contains(paths, "service_config.available_memory") && !slices.Contains(paths, "service_config.available_cpu") {
+		r.UpdateMask.Paths = append(paths, "service_config.available_cpu")
+		r.Function.ServiceConfig.AvailableCpu = sizeByMemory
+	}
+}
+
+// refusalOfSize has the words of https://github.com/firebase/firebase-tools/pull/5867 and of
+// https://cloud.google.com/run/docs/troubleshooting.
+func (g *Google) refusalOfSize(name string, f *functionspb.Function) error {
+	refuse := func(reason string) error {
+		return status.Errorf(codes.InvalidArgument, "Could not create or update Cloud Run service %s. "+
+			"spec.template.spec.containers.resources.limits.cpu: Invalid value specified for cpu. %s", path.Base(name), reason)
+	}
+	s := f.GetServiceConfig()
+	cpus, err := strconv.ParseFloat(s.GetAvailableCpu(), 64)
+	if err != nil {
+		return nil // nobody says it
+	}
+
+	if cpus < 1 && s.GetMaxInstanceRequestConcurrency() > 1 {
+		return refuse("Total cpu < 1 is not supported with concurrency > 1.")
+	}
+	if most := int(float64(g.CPUs) / cpus); g.CPUs > 0 && int(s.GetMaxInstanceCount()) > most {
+		return refuse("For the specified value, maxScale may not exceed " + strconv.Itoa(most) + ".\n" +
+			"Consider running your workload in a region with greater capacity, decreasing your requested cpu-per-instance, or requesting an increase in quota for this region if you are seeing sustained usage near this limit, see https://cloud.google.com/run/quotas.")
+	}
+	return nil
+}
+
+// upload keeps the archive of a function's source.
+func (g *Google) upload(r *http.Request) (any, error) {
+	archive, err := io.ReadAll(r.Body)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.uploaded = archive
+	return nil, err
+}
+
+// Uploaded returns the archive, in zip's format, of the source that was uploaded last.
+func (g *Google) Uploaded() []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.uploaded
+}
