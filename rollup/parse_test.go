@@ -230,6 +230,30 @@ func TestHashesStay(t *testing.T) {
 	}
 }
 
+// There is a bound of what is read, and of what is told.
+func TestBounds(t *testing.T) {
+	routes := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "a%d/{a} -> r/%d : n\n", i, i)
+		}
+		return b.String()
+	}
+	if all, err := rollup.ParseRoutes(routes(500)); len(all) != 500 || err != nil {
+		t.Errorf("500 routes: %d, %v", len(all), err)
+	}
+	for text, want := range map[string]string{
+		routes(501):                             "there are 501 routes; want at most 500",
+		strings.Repeat("\n", 131073):            "the routes have 131073 bytes; want at most 131072",
+		strings.Repeat("a\n", 11):               "\nand 1 more",
+		strings.Repeat("a/{a} -> r/x : n\n", 5): "\nand 4 more", // 10 pairs share a source, 4 neighbors a name
+	} {
+		if _, err := rollup.ParseRoutes(text); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%.20q…: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // Whatever the text is, it is read at once, and an error has a size that a log takes.
 func TestMuchText(t *testing.T) {
 	const most = 128 << 10
