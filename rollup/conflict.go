@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,11 +14,39 @@ var own = []Path{
 	{{Name: document.ClaimsCollection}, {Name: "id", Capture: true}},
 }
 
-// problems are what is wrong with routes.
-type problems []error
+// problems are what is wrong with routes: the first, and how many more there are.
+type problems struct {
+	first []error
+	more  int
+}
 
+// maxProblems is how many are told; nobody reads more at once.
+const maxProblems = 10
+
+func (p *problems) keep(err error) {
+	if len(p.first) == maxProblems {
+		p.more++
+		return
+	}
+	p.first = append(p.first, err)
+}
+
+// add keeps what is wrong with a route. The arguments are spelt only if it is told.
 func (p *problems) add(r *Route, format string, args ...any) {
-	*p = append(*p, fmt.Errorf("route %q: "+format, append([]any{r}, args...)...))
+	if len(p.first) == maxProblems {
+		p.more++
+		return
+	}
+	p.keep(fmt.Errorf("route %q: "+format, append([]any{r}, args...)...))
+}
+
+// join returns one error for all, nil if there is none.
+func (p *problems) join() error {
+	all := p.first
+	if p.more > 0 {
+		all = append(all, fmt.Errorf("and %d more", p.more))
+	}
+	return errors.Join(all...)
 }
 
 // conflicts adds what makes the routes unsafe together.
@@ -27,7 +56,7 @@ func (rs Routes) conflicts(p *problems) {
 			if overlap(r.pattern, other.pattern) {
 				p.add(r, "its source and that of route %q could be one document; a document may be a source of one route only, which may have several totals", other)
 			}
-			if spell(r.template, r.template) != spell(other.template, other.template) && overlap(r.template, other.template) {
+			if r.Template.spelt != other.Template.spelt && overlap(r.template, other.template) {
 				p.add(r, "its roll-ups and those of route %q could be one document; spell both alike, or give each roll-ups of its own", other)
 			}
 		}
@@ -47,9 +76,7 @@ func (rs Routes) conflicts(p *problems) {
 		seen := make(map[string]*Route)
 		for _, r := range t.Routes {
 			for _, total := range r.Totals {
-				if other := seen[total.Name]; other == r {
-					p.add(r, "the total %q is named twice", total.Name)
-				} else if other != nil {
+				if other := seen[total.Name]; other != nil {
 					p.add(r, "its total %q and that of route %q have one name in one roll-up; name one of them otherwise with \"as\"", total.Name, other)
 				}
 				seen[total.Name] = r

@@ -8,8 +8,11 @@
 // Routes with one Template make one roll-up. The template says whether the roll-ups are Tally's own
 // documents or the app's, and whether events keep them or a schedule does. This package calls all
 // documents that are added up shards, and all that goes into one roll-up a counter, even if they
-// are the likes of a post. ParseRoutes refuses routes that could make the functions trigger
-// themselves, or mix totals up.
+// are the likes of a post.
+//
+// ParseRoutes reads routes in four steps: a lexer makes tokens of the text, a parser makes nodes of
+// a route's tokens, the nodes are checked and become a Route, and all routes are checked together.
+// It refuses routes that could make the functions trigger themselves, or mix totals up.
 //
 // # One roll-up
 //

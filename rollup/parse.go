@@ -1,7 +1,6 @@
 package rollup
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,26 +10,41 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
+// Bounds of what is read. Both are far from what anybody needs; they keep the time short.
+const (
+	maxText   = 128 << 10 // bytes; no variable of a process on Linux can be longer
+	maxRoutes = 500       // most triggers in a location (https://cloud.google.com/eventarc/docs/quotas)
+)
+
 // ParseRoutes parses routes, one to a line or separated by semicolons, and checks each and all
-// together. The error joins every problem found, each naming its route and the reason.
+// together. A line that is indented deeper than the one on which a route begins continues it, and
+// one that begins with # is a comment. The error joins the first problems found, each with its
+// route or its place, and the reason.
 func ParseRoutes(text string) (Routes, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("the routes have %d bytes; want at most %d", len(text), maxText)
+	}
+
 	var routes Routes
 	var found problems
-	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == ';' }) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		r, err := parseRoute(line)
+	for tokens := lex(text); len(tokens) > 0; {
+		next := 1 + slices.IndexFunc(tokens, func(t token) bool { return t.kind == end })
+		r, err := parseRoute(source(text), tokens[:next])
 		if err != nil {
-			found = append(found, fmt.Errorf("route %q: %w", line, err))
-			continue
+			found.keep(err)
+		} else {
+			routes = append(routes, r)
 		}
-		routes = append(routes, r)
+		tokens = tokens[next:]
 	}
+	if len(routes) > maxRoutes {
+		return nil, fmt.Errorf("there are %d routes; want at most %d", len(routes), maxRoutes)
+	}
+
 	routes.share(&found)
 	routes.conflicts(&found)
-	if len(found) > 0 {
-		return nil, errors.Join(found...)
+	if err := found.join(); err != nil {
+		return nil, err
 	}
 	if len(routes) == 0 {
 		return nil, errors.New("no route given; the default is " + DefaultRoute)
@@ -55,11 +69,10 @@ func (rs *Routes) UnmarshalText(text []byte) error {
 func (rs Routes) share(p *problems) {
 	first := make(map[string]*Route)
 	for _, r := range rs {
-		spelt := spell(r.template, r.template)
-		other := first[spelt]
+		other := first[r.Template.spelt]
 		switch {
 		case other == nil:
-			first[spelt] = r
+			first[r.Template.spelt] = r
 		case r.Template.Every != other.Template.Every:
 			p.add(r, "it and route %q make one roll-up; say the same \"every\" in both", other)
 		case r.Template.Existing != other.Template.Existing:
@@ -72,174 +85,211 @@ func (rs Routes) share(p *problems) {
 }
 
 // parseRoute parses one route and checks what can be checked without the others.
-func parseRoute(line string) (*Route, error) {
-	left, right, ok := strings.Cut(line, "->")
-	parts := strings.Split(right, ":")
-	if !ok || len(parts) < 2 {
-		return nil, errors.New("want <source pattern> -> <roll-up template> : <totals>, as in " + DefaultRoute)
+func parseRoute(text source, tokens []token) (*Route, error) {
+	p := parser{source: text, tokens: tokens}
+	n, err := p.route()
+	if err != nil {
+		return nil, err
 	}
+
 	r := &Route{Template: new(Template)}
 	r.Template.Routes = []*Route{r}
-	var err error
-	if r.pattern, err = parsePath(left); err != nil {
-		return nil, fmt.Errorf("source pattern: %w", err)
-	}
-	if r.template, err = parsePath(parts[0]); err != nil {
-		return nil, fmt.Errorf("roll-up template: %w", err)
-	}
-	r.Template.segments = r.template
-	if err := checkCaptures(r.pattern, r.template); err != nil {
+	if r.pattern, err = text.path(n.pattern); err != nil {
 		return nil, err
 	}
-	if r.Totals, err = parseTotals(parts[1]); err != nil {
+	if r.template, err = text.path(n.template); err != nil {
 		return nil, err
 	}
-	for _, t := range r.Totals {
-		if t.Field != "" && !slices.Contains(r.fields, t.Field) {
-			r.fields = append(r.fields, t.Field)
+	r.Template.segments, r.Template.spelt = r.template, spell(r.template, r.template)
+	if err := text.checkCaptures(n); err != nil {
+		return nil, err
+	}
+	if r.Totals, err = text.totals(n.totals); err != nil {
+		return nil, err
+	}
+	r.fields = fieldsOf(r.Totals)
+	return r, text.setOptions(r, n.options)
+}
+
+// maxSegments is Firestore's limit: 100 collections below each other
+// (https://cloud.google.com/firestore/quotas).
+const maxSegments = 200
+
+// path returns the path of a document.
+func (text source) path(nodes pathNode) (Path, error) {
+	path := make(Path, len(nodes))
+	for i, n := range nodes {
+		if n.Capture && strings.ContainsAny(n.Name, "{}=*") {
+			return nil, text.mistake(n.at, "%s", wantCapture)
+		}
+		if strings.ContainsAny(n.Name, "{}") {
+			return nil, text.mistake(n.at, "%q: a literal segment has no braces", n.Name)
+		}
+		if err := document.CheckID(n.Name); err != nil {
+			return nil, text.mistake(n.at, "segment %d %v", i+1, err)
+		}
+		path[i] = n.Segment
+	}
+	if len(path)%2 != 0 {
+		return nil, text.mistake(nodes[0].at, "%q names a collection; a document's path has an even number of segments, and this has %d", path, len(path))
+	}
+	if len(path) > maxSegments {
+		return nil, text.mistake(nodes[0].at, "the path has %d segments; Firestore's limit is %d", len(path), maxSegments)
+	}
+	return path, nil
+}
+
+// checkCaptures checks that the pattern ends in a capture, and that the template uses exactly the
+// pattern's other captures.
+func (text source) checkCaptures(n routeNode) error {
+	last := n.pattern[len(n.pattern)-1]
+	if !last.Capture {
+		return text.mistake(last.at, "the source pattern ends in the literal %q; its last segment must capture the document, as {shard}", last.Name)
+	}
+
+	var captured []string
+	for i, s := range n.pattern {
+		if !s.Capture {
+			continue
+		}
+		if i%2 == 0 {
+			return text.mistake(s.at, "the source pattern captures a collection's name, %v; only document ids can be captured", s)
+		}
+		if slices.Contains(captured, s.String()) {
+			return text.mistake(s.at, "the source pattern captures %v twice; give each capture a name of its own", s)
+		}
+		captured = append(captured, s.String())
+	}
+
+	var used []string
+	for i, s := range n.template {
+		if !s.Capture {
+			continue
+		}
+		if i%2 == 0 {
+			return text.mistake(s.at, "the roll-up path captures a collection's name, %v; only document ids can be captured, or the audit could not find the roll-ups", s)
+		}
+		if s.Segment == last.Segment {
+			return text.mistake(s.at, "the roll-up path uses the last capture %v; every document would get a roll-up of its own", s)
+		}
+		if !slices.Contains(captured, s.String()) {
+			return text.mistake(s.at, "the roll-up path uses %v, which the source pattern does not capture%s", s, meant(s.String(), captured[:len(captured)-1]...))
+		}
+		used = append(used, s.String())
+	}
+
+	for _, s := range n.pattern[:len(n.pattern)-1] {
+		if s.Capture && !slices.Contains(used, s.String()) {
+			return text.mistake(s.at, "the roll-up path does not use %v; counters that differ only in it would share one roll-up", s)
 		}
 	}
-	return r, r.parseOptions(parts[2:])
+	return nil
+}
+
+// totals returns the totals of a route.
+func (text source) totals(nodes []totalNode) ([]Total, error) {
+	totals := make([]Total, len(nodes))
+	seen := make(map[string]bool)
+	for i, n := range nodes {
+		t, err := text.total(n)
+		if err != nil {
+			return nil, err
+		}
+
+		at := n.at
+		if n.name.kind != end {
+			at = n.name.from
+		}
+		if t.Name == document.TallyField {
+			return nil, text.mistake(at, "the total %q has the name of a field that Tally itself writes to the roll-up; name it otherwise with \"as\"", t.Name)
+		}
+		if seen[t.Name] {
+			return nil, text.mistake(at, "the total %q is named twice", t.Name)
+		}
+		seen[t.Name] = true
+		totals[i] = t
+	}
+	return totals, nil
+}
+
+// total returns a total.
+func (text source) total(n totalNode) (Total, error) {
+	t := Total{Field: n.field.text, Name: n.name.text}
+	if n.function != "count" {
+		if err := text.checkField(n.field); err != nil {
+			return t, err
+		}
+	}
+
+	if n.name.kind != end {
+		return t, text.checkField(n.name)
+	}
+	switch n.function {
+	case "count":
+		t.Name = countName
+	case "sum":
+		return t, text.mistake(n.at, "sum(%s) has no name; write sum(%[1]s) as %[1]s", Quote(t.Field))
+	default:
+		t.Name = t.Field
+	}
+	return t, nil
+}
+
+// checkField checks the name of a top-level field.
+func (text source) checkField(name token) error {
+	if name.kind == word && strings.Contains(name.text, ".") {
+		return text.mistake(name.from, "%s is in a map; want the name of a top-level field", name.text)
+	}
+	if strings.ContainsAny(name.text, ".`[]*~/()") {
+		return text.mistake(name.from, "the field %q: name a top-level field, without any of . ` [ ] * ~ / ( )", name.text)
+	}
+	if err := document.CheckID(name.text); err != nil {
+		return text.mistake(name.from, "a field's name %v", err)
+	}
+	return nil
+}
+
+// fieldsOf returns the fields that the totals sum, each once.
+func fieldsOf(totals []Total) []string {
+	var fields []string
+	seen := make(map[string]bool)
+	for _, t := range totals {
+		if t.Field != "" && !seen[t.Field] {
+			fields = append(fields, t.Field)
+		}
+		seen[t.Field] = true
+	}
+	return fields
 }
 
 // shortestEvery is the least that "every" may say: Tally plans one write a second for a document.
 const shortestEvery = time.Second
 
-// parseOptions parses what follows the totals.
-func (r *Route) parseOptions(options []string) error {
-	const want = "want documents, existing, or every and a duration such as 10s"
+// setOptions takes the options over into the route.
+func (text source) setOptions(r *Route, options []optionNode) error {
 	seen := make(map[string]bool)
-	for _, text := range options {
-		words := strings.Fields(text)
-		if len(words) == 0 {
-			return errors.New("an option is empty; " + want)
+	for _, o := range options {
+		name := o.name.text
+		if seen[name] {
+			return text.mistake(o.name.from, "the option %s is given twice", name)
 		}
-		if seen[words[0]] {
-			return fmt.Errorf("the option %s is given twice", words[0])
-		}
-		seen[words[0]] = true
-		switch {
-		case words[0] == "documents" && len(words) == 1:
+		seen[name] = true
+
+		switch name {
+		case "documents":
+			if r.Counts() {
+				return text.mistake(o.name.from, "count() needs no index and bills one read for each 1,000 documents; leave the option documents out")
+			}
 			r.Documents = true
-		case words[0] == "existing" && len(words) == 1:
+		case "existing":
 			r.Template.Existing = true
-		case words[0] == "every" && len(words) == 2:
-			var err error
-			if r.Template.Every, err = time.ParseDuration(words[1]); err != nil || r.Template.Every < shortestEvery {
-				return fmt.Errorf("the option %q: want a duration of at least %v, such as 10s or 5m", strings.Join(words, " "), shortestEvery)
+		case "every":
+			every, err := time.ParseDuration(o.duration.text)
+			if err != nil || every < shortestEvery {
+				return text.mistake(o.duration.from, "every %s: want a duration of at least %v, such as 10s or 5m", o.duration.text, shortestEvery)
 			}
-		default:
-			return fmt.Errorf("unknown option %q; %s", strings.Join(words, " "), want)
-		}
-	}
-	if r.Documents && r.Counts() {
-		return errors.New("count() needs no index and bills one read for each 1,000 documents; leave the option documents out")
-	}
-	return nil
-}
-
-// parseTotals parses a comma-separated list of totals.
-func parseTotals(list string) ([]Total, error) {
-	var totals []Total
-	for text := range strings.SplitSeq(list, ",") {
-		t := Total{Field: strings.TrimSpace(text)}
-		words := strings.Fields(text)
-		switch n := len(words); {
-		case n > 2 && words[n-2] == "as":
-			t.Name = words[n-1]
-			before := strings.TrimSpace(strings.TrimSuffix(t.Field, t.Name))
-			t.Field = strings.TrimSpace(strings.TrimSuffix(before, "as"))
-		case n > 1 && slices.ContainsFunc(words, isAs):
-			return nil, fmt.Errorf("the total %q: want a field or count(), then perhaps \"as\" and a name of one word", t.Field)
-		}
-		if t.Field == countAll {
-			t.Field, t.Name = "", cmp.Or(t.Name, countName)
-		} else if err := checkField(t.Field); err != nil {
-			return nil, err
-		}
-		t.Name = cmp.Or(t.Name, t.Field)
-		if err := checkField(t.Name); err != nil {
-			return nil, err
-		}
-		if t.Name == document.TallyField {
-			return nil, fmt.Errorf("the total %q has the name of a field that Tally itself writes to the roll-up; name it otherwise with \"as\"", t.Name)
-		}
-		totals = append(totals, t)
-	}
-	return totals, nil
-}
-
-// checkField checks the name of a top-level field.
-func checkField(name string) error {
-	if strings.ContainsAny(name, ".`[]*~/()") {
-		return fmt.Errorf("the field %q: name a top-level field, without any of . ` [ ] * ~ / ( ); or count()", name)
-	}
-	if err := document.CheckID(name); err != nil {
-		return fmt.Errorf("a field's name %w", err)
-	}
-	return nil
-}
-
-func isAs(word string) bool { return strings.EqualFold(word, "as") }
-
-// checkCaptures checks that the pattern ends in a capture, and that the template uses exactly the
-// pattern's other captures.
-func checkCaptures(pattern, template Path) error {
-	last := pattern[len(pattern)-1]
-	if !last.Capture {
-		return fmt.Errorf("the source pattern ends in the literal %q; its last segment must capture the document, as {shard}", last.Name)
-	}
-	for i, s := range pattern {
-		if !s.Capture {
-			continue
-		}
-		if i%2 == 0 {
-			return fmt.Errorf("the source pattern captures a collection's name, {%s}; only document ids can be captured", s.Name)
-		}
-		if slices.Index(pattern, s) < i {
-			return fmt.Errorf("the source pattern captures {%s} twice; give each capture a name of its own", s.Name)
-		}
-	}
-	for i, s := range template {
-		if s.Capture && i%2 == 0 {
-			return fmt.Errorf("the roll-up path captures a collection's name, {%s}; only document ids can be captured, or the audit could not find the roll-ups", s.Name)
-		}
-		if s.Capture && s.Name == last.Name {
-			return fmt.Errorf("the roll-up path uses the last capture {%s}; every document would get a roll-up of its own", s.Name)
-		}
-		if s.Capture && !slices.Contains(pattern, s) {
-			return fmt.Errorf("the roll-up path uses {%s}, which the source pattern does not capture", s.Name)
-		}
-	}
-	for _, s := range pattern[:len(pattern)-1] {
-		if s.Capture && !slices.Contains(template, s) {
-			return fmt.Errorf("the roll-up path does not use {%s}; counters that differ only in it would share one roll-up", s.Name)
+			r.Template.Every = every
 		}
 	}
 	return nil
-}
-
-// parsePath parses the path of a document, with captures.
-func parsePath(path string) (Path, error) {
-	path = strings.TrimSpace(path)
-	var segments Path
-	for id := range strings.SplitSeq(path, "/") {
-		s := Segment{Name: id}
-		if strings.ContainsAny(id, "{}") {
-			name, opened := strings.CutPrefix(id, "{")
-			name, closed := strings.CutSuffix(name, "}")
-			if !opened || !closed || name == "" || strings.ContainsAny(name, "{}=*") {
-				return nil, fmt.Errorf("%q: a capture stands for one whole segment, as {counter}", id)
-			}
-			s = Segment{Name: name, Capture: true}
-		}
-		if err := document.CheckID(s.Name); err != nil {
-			return nil, fmt.Errorf("%q: segment %d %w", path, len(segments)+1, err)
-		}
-		segments = append(segments, s)
-	}
-	if len(segments)%2 != 0 {
-		return nil, fmt.Errorf("%q names a collection; a document's path has an even number of segments, and this has %d", path, len(segments))
-	}
-	return segments, nil
 }

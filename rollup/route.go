@@ -1,7 +1,6 @@
 package rollup
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +16,7 @@ type Segment struct {
 	Capture bool
 }
 
-// String returns the segment as a route spells it.
+// String returns the id, or the capture in braces.
 func (s Segment) String() string {
 	if s.Capture {
 		return "{" + s.Name + "}"
@@ -28,10 +27,20 @@ func (s Segment) String() string {
 // A Path is the path of documents below the database's root, in segments.
 type Path []Segment
 
-// String returns the path as a route spells it.
+// String returns the path as Firestore has it, with captures in braces. A route may spell it with
+// backticks.
 func (p Path) String() string { return join(p, "/") }
 
-// join returns how a route spells the elements of a list.
+// quote returns the path as a route spells it.
+func (p Path) quote() string {
+	quoted := slices.Clone(p)
+	for i, s := range p {
+		quoted[i].Name = Quote(s.Name)
+	}
+	return quoted.String()
+}
+
+// join returns the elements of a list, spelt, with a separator between them.
 func join[T fmt.Stringer](list []T, separator string) string {
 	spelt := make([]string, len(list))
 	for i, element := range list {
@@ -63,9 +72,10 @@ func (p Path) translate(path string, to Path) (string, bool) {
 //	<source pattern> -> <roll-up template> : <total>[, <total>]… [: <option>]…
 //
 // such as "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing". A total is the
-// sum of a top-level field, or count(), how many documents there are; "as" names it in the roll-up.
-// The options, in any order, are "documents", and for all routes of one template alike "existing"
-// and "every" with a duration such as 10s. A route is immutable.
+// sum of a top-level field f, spelt f or sum(f), or count(), how many documents there are; "as" names
+// it in the roll-up, and must for sum(f). Names are spelt as Quote does. The options, in any order,
+// are "documents", and for all routes of one template alike "existing" and "every" with a duration
+// such as 10s. A route is immutable.
 type Route struct {
 	Template *Template // of the roll-ups; routes whose templates are equal share it
 	Totals   []Total
@@ -88,13 +98,16 @@ type Total struct {
 
 // String returns the total as a route spells it.
 func (t Total) String() string {
-	if t.Field == t.Name {
-		return t.Field
-	}
 	if t == (Total{Name: countName}) {
 		return countAll
 	}
-	return cmp.Or(t.Field, countAll) + " as " + t.Name
+	if t.Field == "" {
+		return countAll + " as " + Quote(t.Name)
+	}
+	if t.Field == t.Name {
+		return Quote(t.Field)
+	}
+	return Quote(t.Field) + " as " + Quote(t.Name)
 }
 
 // countAll is the total that is how many documents there are, and countName its name when the route
@@ -104,9 +117,10 @@ const (
 	countName = "count"
 )
 
-// String returns the route as ParseRoutes reads it.
+// String returns the one canonical spelling of the route, on one line. ParseRoutes reads it as the
+// same route.
 func (r *Route) String() string {
-	s := fmt.Sprintf("%v -> %v : %s", r.pattern, r.template, join(r.Totals, ", "))
+	s := r.pattern.quote() + " -> " + r.template.quote() + " : " + join(r.Totals, ", ")
 	if r.Documents {
 		s += " : documents"
 	}

@@ -3,39 +3,89 @@ package rollup_test
 import (
 	"strings"
 	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzParseRoutes: no text crashes the parser, and what it accepts it accepts again as it prints
-// it.
+// FuzzParseRoutes: no text crashes the parser, and what it accepts is spelt in one way, on a line
+// for each route or on one line, that it takes for the same routes.
 func FuzzParseRoutes(f *testing.F) {
 	f.Add(rollup.DefaultRoute)
 	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views : documents")
 	f.Add("posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing; posts/{post}/comments/{c} -> posts/{post} : count() as comments : existing")
 	f.Add("a/{b}/c/{d} -> {b}/e : f;g/{h} -> i/j : k")
 	f.Add("a/{a}/s/{s} -> r/{a} : ->")
-	f.Add("a/{->}/s/{s} -> r/{->} : n")
+	f.Add("a/{`->`}/s/{s} -> r/{`->`} : n")
 	f.Add(" a / {a}/s/{s}->r/{a}:n\u00a0, m : every 10m\r\n\t;;")
 	f.Add("s/{s} -> r/x : documents : documents")
-	f.Add("s/{s} -> r/x : a b\tas\u00a0c, as as as")
+	f.Add("s/{s} -> r/x : `a b`\tas\u00a0c, sum(`as`) as `as`")
+	f.Add("# all\n`a;b`/{s}\n  -> r/x : n,\n# more\n  `m\\`\\\\` : every 1h30m\nb/{s} -> q/`\"` : n\n   : existing")
+	f.Add("a/{a} by x.y -> r/{x.y} : average(n) where a == \"; b -> c : d\" and b == -1.5e+3 as n")
 	f.Fuzz(func(t *testing.T, text string) {
 		routes, err := rollup.ParseRoutes(text)
 		if err != nil {
+			if m := err.Error(); !utf8.ValidString(m) || strings.ContainsFunc(m, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
+				t.Errorf("%q: the error cannot be shown: %q", text, m)
+			}
 			return
 		}
-		var lines []string
-		for _, r := range routes {
-			lines = append(lines, r.String())
-		}
-		again, err := rollup.ParseRoutes(strings.Join(lines, "\n"))
-		if err != nil || len(again) != len(routes) {
-			t.Fatalf("%q printed as %q: %v", text, lines, err)
-		}
-		for i, r := range again {
-			if r.String() != lines[i] {
-				t.Errorf("%q printed as %q", lines[i], r)
+		spelt := routes.String()
+		for _, text := range []string{spelt, strings.ReplaceAll(spelt, "\n", "; ")} {
+			again, err := rollup.ParseRoutes(text)
+			if err != nil {
+				t.Fatalf("%q, spelt %q: %v", text, spelt, err)
 			}
+			if d := cmp.Diff(meanings(routes), meanings(again)); d != "" {
+				t.Errorf("%q, spelt %q, is another route (-want +got):\n%s", text, spelt, d)
+			}
+			if again.String() != spelt {
+				t.Errorf("%q is spelt %q", spelt, again)
+			}
+		}
+	})
+}
+
+// A meaning is all that a route says.
+type meaning struct {
+	Pattern, Template rollup.Path
+	Totals            []rollup.Total
+	Fields            []string
+	Documents         bool
+	Existing          bool
+	Every             time.Duration
+	Hash              string
+}
+
+func meanings(routes rollup.Routes) []meaning {
+	var all []meaning
+	for _, r := range routes {
+		all = append(all, meaning{r.Pattern(), r.Template.Segments(), r.Totals, r.Fields(), r.Documents, r.Template.Existing, r.Template.Every, r.Template.Hash()})
+	}
+	return all
+}
+
+// FuzzQuote: a name that a route can have is read as itself, in each place of a name.
+func FuzzQuote(f *testing.F) {
+	for _, name := range []string{"a", "", "by", "my posts", "a; b -> c : d, e", "`", "\\", "\\`", "\"", "a->", "->", "#", "größe", "\u202e", "\x00", "\xff", "a.b", "1e+5", "__x__"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		q := rollup.Quote(name)
+		routes, err := rollup.ParseRoutes(q + "/{" + q + "}/s/{`x x`} -> `x x`/{" + q + "} : " + q + ", count() as `x x`")
+		if document.CheckID(name) != nil || name == "tally" || name == "x x" || strings.ContainsAny(name, "{}=*.`[]~/()") || strings.ContainsFunc(name, unicode.IsControl) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%q as %s: %v", name, q, err)
+		}
+		got := []string{routes[0].Pattern()[0].Name, routes[0].Pattern()[1].Name, routes[0].Totals[0].Field, routes[0].Totals[0].Name}
+		if d := cmp.Diff([]string{name, name, name, name}, got); d != "" {
+			t.Errorf("%q as %s (-want +got):\n%s", name, q, d)
 		}
 	})
 }
@@ -83,7 +133,7 @@ func FuzzPaths(f *testing.F) {
 	f.Add("posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views", "größe 三", "{name}", "%2F")
 	f.Add("posts/{p}/likes/{u} -> posts/{p} : count() as likes : existing; posts/{post}/comments/{c} -> posts/{post} : count() as comments : existing", "7", "ann", "x")
 	f.Add("a/{b}/c/{d} -> {b}/e : f;g/{h} -> i/j : k", "a", "..", "\xff")
-	f.Add("a/{b}/c/{d}/s/{s} -> r/{d}/of/{b}/by/{d} : n", "1", "2", "1")
+	f.Add("a/{b}/c/{d}/s/{s} -> r/{d}/of/{b}/`by`/{d} : n", "1", "2", "1")
 	f.Add("s/{s} -> s/x/r/y : n\ns/x/s/{s} -> r/{y} : n", "x", "s", "s/x")
 	f.Fuzz(func(t *testing.T, text, id0, id1, id2 string) {
 		routes, err := rollup.ParseRoutes(text)

@@ -14,7 +14,7 @@ func TestMatch(t *testing.T) {
 		counters/{counter}/shards/{shard}           -> rollups/{counter} : count
 		posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/rollups/{name} : likes, views
 		posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
-		posts/{p}/ratings/{user} -> posts/{p} : count(), stars, the rest as rest : existing
+		posts/{p}/ratings/{user} -> posts/{p} : count(), sum(stars) as stars, ` + "`the rest`" + ` as rest : existing
 		samples/php/distributedCounters/{shard}     -> php_rollups/total : Cnt : every 10m : documents; shards/{shard} -> rollups_of/shards : count
 	`)
 	if err != nil {
@@ -31,7 +31,7 @@ func TestMatch(t *testing.T) {
 		{"counters/größe 三/shards/٣", "rollups/größe 三", "counters/größe 三/shards", "count", ""},
 		{"counters/{counter}/shards/{shard}", "rollups/{counter}", "counters/{counter}/shards", "count", ""},
 		{"posts/7/likes/ann", "posts/7", "posts/7/likes", "count() as likes", "existing"},
-		{"posts/7/ratings/ann", "posts/7", "posts/7/ratings", "count(), stars, the rest as rest", "existing"},
+		{"posts/7/ratings/ann", "posts/7", "posts/7/ratings", "count(), stars, `the rest` as rest", "existing"},
 		{"posts/p/counters/c/shards/9", "posts/p/rollups/c", "posts/p/counters/c/shards", "likes, views", ""},
 		{"samples/php/distributedCounters/3", "php_rollups/total", "samples/php/distributedCounters", "Cnt", "documents every 10m0s"},
 		{"shards/x", "rollups_of/shards", "shards", "count", ""},
@@ -88,13 +88,13 @@ func TestRefusedRoutes(t *testing.T) {
 		{"nothing", " \n ; ", "no route given"},
 		{"no arrow", "counters/{c}/shards/{s}", "want <source pattern> -> "},
 		{"no fields", "counters/{c}/shards/{s} -> rollups/{c}", "want <source pattern> -> "},
-		{"unknown option", base + " : documents : more", `unknown option "more"; want documents, existing, or every`},
+		{"unknown option", base + " : documents : more", "unknown option more; want documents, existing, or every"},
 		{"option twice", base + " : documents : every 1s : documents", "the option documents is given twice"},
-		{"empty option", base + " : ", "an option is empty"},
-		{"option with a word too many", base + " : documents now", `unknown option "documents now"`},
-		{"every without a duration", base + " : every", `unknown option "every"; want documents, existing, or every and a duration such as 10s`},
-		{"every of no duration", base + " : every day", `"every day": want a duration of at least 1s`},
-		{"every too often", base + " : every 999ms", `"every 999ms": want a duration of at least 1s`},
+		{"empty option", base + " : ", "an option is missing; want documents"},
+		{"option with a word too many", base + " : documents now", "want a colon or the route's end"},
+		{"every without a duration", base + " : every", "want a duration such as 10s"},
+		{"every of no duration", base + " : every day", "every day: want a duration of at least 1s"},
+		{"every too often", base + " : every 999ms", "every 999ms: want a duration of at least 1s"},
 		{"pattern of a collection", "counters/{c}/shards -> rollups/{c} : count", "names a collection"},
 		{"template of a collection", "counters/{c}/shards/{s} -> rollups/{c}/x : count", "names a collection"},
 		{"empty segment", "counters//shards/{s} -> rollups/x : count", "segment 2 is empty"},
@@ -107,12 +107,20 @@ func TestRefusedRoutes(t *testing.T) {
 		{"captured collection", "{all}/{c}/shards/{s} -> rollups/{all}/of/{c} : count", "only document ids"},
 		{"captured twice", "counters/{c}/of/{c}/shards/{s} -> rollups/{c} : count", "captures {c} twice"},
 		{"literal shard", "counters/{c}/shards/0 -> rollups/{c} : count", "must capture the document"},
-		{"the shard's capture used", "counters/{c}/shards/{s} -> rollups/{c}/by/{s} : count", "uses the last capture {s}"},
+		{"the shard's capture used", "counters/{c}/shards/{s} -> rollups/{c}/of/{s} : count", "uses the last capture {s}"},
 		{"a capture not used", "a/{a}/b/{b}/shards/{s} -> rollups/{b} : count", "does not use {a}"},
 		{"an unknown capture", "counters/{c}/shards/{s} -> rollups/{x} : count", "uses {x}, which"},
 		{"tally", "counters/{c}/shards/{s} -> rollups/{c} : count, tally", `the total "tally" has the name of a field that Tally itself writes`},
 		{"field twice", "counters/{c}/shards/{s} -> rollups/{c} : count, count", `the total "count" is named twice`},
-		{"empty field", "counters/{c}/shards/{s} -> rollups/{c} : count, ", "a field's name is empty"},
+		{"empty field", "counters/{c}/shards/{s} -> rollups/{c} : count, ", "want a field, count() or sum(f)"},
+		{"empty name of a field", "counters/{c}/shards/{s} -> rollups/{c} : ``", "a field's name is empty"},
+		{"empty name", "counters/{c}/shards/{s} -> rollups/{c} : count() as ``", "a field's name is empty"},
+		{"empty segment in backticks", "counters/``/shards/{s} -> rollups/x : count", "segment 2 is empty"},
+		{"slash in a segment", "`counters/x`/{s} -> rollups/x : count", "holds a slash"},
+		{"braces in a literal", "`{counters}`/{s} -> rollups/x : count", "a literal segment has no braces"},
+		{"control character in a name", "counters/`a\tb`/shards/{s} -> rollups/x : count", "a name has no control characters"},
+		{"a path deeper than Firestore's", strings.Repeat("a/b/", 100) + "s/{s} -> rollups/x : count", "the path has 202 segments; Firestore's limit is 200"},
+		{"nested field in backticks", "counters/{c}/shards/{s} -> rollups/{c} : `stats.likes`", "top-level field"},
 		{"nested field", "counters/{c}/shards/{s} -> rollups/{c} : stats.likes", "top-level field"},
 		{"templates that may meet", base + "\nx/y/shards/{s} -> rollups/y : n", "could be one document; spell both alike, or give each roll-ups of its own"},
 		{"templates with one capture twice", "a/{a}/b/{b}/s/{s} -> r/{a}/of/{b} : n\nc/{c}/s/{s} -> r/{c}/of/{c} : m", "could be one document; spell both alike"},
@@ -125,12 +133,12 @@ func TestRefusedRoutes(t *testing.T) {
 		{"one template, existing and not", base + "\nx/{x}/shards/{s} -> rollups/{x} : n : existing", `say "existing" in both, or in neither`},
 		{"tally by as", "counters/{c}/shards/{s} -> rollups/{c} : count() as tally", `the total "tally" has the name of a field that Tally itself writes to the roll-up; name it otherwise with "as"`},
 		{"a name that is a path", base + " as a.b", "top-level field"},
-		{"a field with parentheses", "counters/{c}/shards/{s} -> rollups/{c} : sum(count)", "or count()"},
-		{"as nothing", "counters/{c}/shards/{s} -> rollups/{c} : count() as", `the total "count() as": want a field or count()`},
-		{"as nothing, behind a field", "counters/{c}/shards/{s} -> rollups/{c} : stars as", `the total "stars as": want a field or count(), then perhaps "as"`},
-		{"nothing as a name", "counters/{c}/shards/{s} -> rollups/{c} : as likes", `the total "as likes": want a field`},
-		{"as two words", "counters/{c}/shards/{s} -> rollups/{c} : stars as all stars", `the total "stars as all stars": want a field`},
-		{"AS", "counters/{c}/shards/{s} -> rollups/{c} : stars AS n", `the total "stars AS n": want a field`},
+		{"a field with parentheses", "counters/{c}/shards/{s} -> rollups/{c} : `sum(count)`", "without any of"},
+		{"as nothing", "counters/{c}/shards/{s} -> rollups/{c} : count() as", "want a name"},
+		{"as nothing, behind a field", "counters/{c}/shards/{s} -> rollups/{c} : stars as", "want a name"},
+		{"nothing as a name", "counters/{c}/shards/{s} -> rollups/{c} : as likes", "as is a word of routes; as a name it stands in backticks: `as`"},
+		{"as two words", "counters/{c}/shards/{s} -> rollups/{c} : stars as all stars", "a name with a space or another odd character stands in backticks: `all stars`"},
+		{"AS", "counters/{c}/shards/{s} -> rollups/{c} : stars AS n", "did you mean as?"},
 		{"count() of read documents", "counters/{c}/shards/{s} -> rollups/{c} : count() : documents", "leave the option documents out"},
 		{"existing twice", base + " : existing : existing", "the option existing is given twice"},
 		{"num_shards of a counter", "counters/{c}/shards/{s} -> counters/{c} : count() as num_shards : existing", `the total "num_shards" has the name of a field by which the counter's own document counters/{c}`},
@@ -161,22 +169,27 @@ func TestRefusedRoutes(t *testing.T) {
 	}
 }
 
-// "as" stands between spaces of any kind, and may itself be a field's name.
+// "as" stands between spaces of any kind, and as a name in backticks.
 func TestAs(t *testing.T) {
 	for text, want := range map[string]rollup.Total{
 		"count()":                  {Name: "count"},
 		"count":                    {Field: "count", Name: "count"},
-		"as":                       {Field: "as", Name: "as"},
-		"a as b as c":              {Field: "a as b", Name: "c"},
-		"as as as":                 {Field: "as", Name: "as"},
-		"stars as as":              {Field: "stars", Name: "as"},
+		"`as`":                     {Field: "as", Name: "as"},
+		"`a as b` as c":            {Field: "a as b", Name: "c"},
+		"`as` as `as`":             {Field: "as", Name: "as"},
+		"stars as `as`":            {Field: "stars", Name: "as"},
+		"stars as AS":              {Field: "stars", Name: "AS"},
 		"stars  as  n":             {Field: "stars", Name: "n"},
 		"stars\tas\tn":             {Field: "stars", Name: "n"},
+		"stars as\n\tn":            {Field: "stars", Name: "n"},
 		"count()\u00a0as\u00a0n":   {Name: "n"},
-		" the  rest as\u2003n ":    {Field: "the  rest", Name: "n"},
+		" `the  rest`as\u2003n ":   {Field: "the  rest", Name: "n"},
+		"sum(stars) as n":          {Field: "stars", Name: "n"},
+		"sum( `the  rest` )as n":   {Field: "the  rest", Name: "n"},
 		"stars as stars":           {Field: "stars", Name: "stars"},
 		"größe as 大きさ":             {Field: "größe", Name: "大きさ"},
 		"count() as count, x as n": {Name: "count"},
+		"`count` as n":             {Field: "count", Name: "n"},
 	} {
 		routes, err := rollup.ParseRoutes("s/{s} -> r/x : " + text)
 		if err != nil {
@@ -190,7 +203,7 @@ func TestAs(t *testing.T) {
 // Every problem is reported at once, each by its route.
 func TestAllProblemsAreReported(t *testing.T) {
 	_, err := rollup.ParseRoutes("a/{a}/s/{s} -> r/x : n\nb -> c : n\nc/{c}/s/{s} -> r/{c} : tally")
-	for _, want := range []string{`route "a/{a}/s/{s} -> r/x : n"`, `route "b -> c : n"`, `route "c/{c}/s/{s} -> r/{c} : tally"`} {
+	for _, want := range []string{"does not use {a}; ", "\n  a/{a}/s/{s} -> r/x : n\n    ^\n", "names a collection; ", "\n  b -> c : n\n  ^\n", "the name of a field that Tally itself writes", "\n  c/{c}/s/{s} -> r/{c} : tally\n"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want also %q", err, want)
 		}
@@ -279,7 +292,7 @@ func TestRoutesAtTheEdge(t *testing.T) {
 		"half a capture":                    {"counters/{c/shards/{s} -> rollups/x : count", "one whole segment"},
 		"the other half":                    {"counters/c}/shards/{s} -> rollups/x : count", "one whole segment"},
 		"no capture's name":                 {"counters/{}/shards/{s} -> rollups/x : count", "one whole segment"},
-		"a field's slash":                   {"counters/{c}/shards/{s} -> rollups/{c} : a/b", "top-level field"},
+		"a field's slash":                   {"counters/{c}/shards/{s} -> rollups/{c} : `a/b`", "top-level field"},
 		"conflicts beside a parse error":    {"b -> c : n; a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r/{b} : n", "have one name in one roll-up"},
 	} {
 		if _, err := rollup.ParseRoutes(test.routes); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -292,7 +305,8 @@ func TestRoutesAtTheEdge(t *testing.T) {
 		"counters/__/shards/{s} -> rollups/___ : count",
 		"counters/{c}/shards/{s} -> rollups/{c} : count : documents",
 		"a/{a} -> r/all : count()",
-		"a/{a}/s/{s} -> r/{a} : as as of, the as as n, count() as m, count : existing : every 1m0s",
+		"a/{a}/s/{s} -> r/{a} : `as` as of, `the as` as n, count() as m, count : existing : every 1m0s",
+		"a/`b; c -> d : e, \"f\"`/s/{`my s`} -> `r\\``/`by` : n",
 		"counters/{c}/shards/{s} -> counters/{c} : count : existing",
 	} {
 		r, err := rollup.ParseRoutes(ok)

@@ -22,6 +22,7 @@ type Template struct {
 	Existing bool
 
 	segments Path     // as the first route spells it
+	spelt    string   // the segments without the names of their captures
 	names    []string // of the totals, sorted
 	hash     string
 }
@@ -47,7 +48,7 @@ func (t *Template) Segments() Path { return slices.Clone(t.segments) }
 // Totals returns the names of the totals, sorted.
 func (t *Template) Totals() []string { return slices.Clone(t.names) }
 
-// String returns the template as a route spells it.
+// String returns the path of the roll-ups, with captures in braces.
 func (t *Template) String() string { return t.segments.String() }
 
 // Counter returns the counter whose roll-up document is at path (below the database's root), if the
@@ -68,7 +69,7 @@ func (t *Template) seal() {
 	}
 	slices.Sort(sources)
 	slices.Sort(t.names)
-	sum := sha256.Sum256([]byte(spell(t.segments, t.segments) + "\n" + strings.Join(sources, "")))
+	sum := sha256.Sum256([]byte(t.spelt + "\n" + strings.Join(sources, "")))
 	t.hash = hex.EncodeToString(sum[:8])
 }
 

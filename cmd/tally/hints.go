@@ -37,19 +37,20 @@ func (h *hints) first(about ...any) bool {
 // document tells of a document that looks like a shard and that no route covers, and of one that
 // has numbers and none that its route sums.
 func (h *hints) document(path string, fields map[string]any) {
-	var numbers []string
+	var numbers, spelt []string
+	var totals []rollup.Total
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if _, ok := rollup.NumberOf(fields[name]); ok {
-			numbers = append(numbers, name)
+			total := rollup.Total{Field: name, Name: name}
+			numbers, spelt, totals = append(numbers, name), append(spelt, total.String()), append(totals, total)
 		}
 	}
-	all := strings.Join(numbers, ", ")
 	_, route, covered := h.routes.Match(path)
 	if !covered {
 		pattern, template := generalized(path)
 		if isShard(path, fields) && h.first("uncovered", pattern) {
 			h.suggest(fmt.Sprintf("no route covers %s, which looks like a shard", path),
-				"to sum it, add the route", pattern+" -> "+template+" : "+all, h.routes)
+				"to sum it, add the route", pattern+" -> "+template+" : "+strings.Join(spelt, ", "), h.routes)
 		}
 		return
 	}
@@ -58,12 +59,9 @@ func (h *hints) document(path string, fields map[string]any) {
 		return
 	}
 	fitting := *route
-	fitting.Totals = nil
-	for _, name := range numbers {
-		fitting.Totals = append(fitting.Totals, rollup.Total{Field: name, Name: name})
-	}
+	fitting.Totals = totals
 	others := slices.DeleteFunc(slices.Clone(h.routes), func(r *rollup.Route) bool { return r == route })
-	h.suggest(fmt.Sprintf("%s has %s, not %s", path, all, strings.Join(route.Fields(), ", ")),
+	h.suggest(fmt.Sprintf("%s has %s, not %s", path, strings.Join(numbers, ", "), strings.Join(route.Fields(), ", ")),
 		"to sum it, the route is", fitting.String(), others)
 }
 
@@ -137,24 +135,25 @@ func isShard(path string, fields map[string]any) bool {
 }
 
 // generalized returns a pattern for the documents like the one at path, and a template for their
-// roll-ups: for posts/7/shards/0 they are posts/{post}/shards/{shard} and post_totals/{post}.
+// roll-ups, as a route spells them: for posts/7/shards/0 they are posts/{post}/shards/{shard} and
+// post_totals/{post}.
 func generalized(path string) (pattern, template string) {
 	ids := strings.Split(path, "/")
 	var sources, rollUps []string
 	for i := 0; i < len(ids); i += 2 {
-		one := strings.TrimSuffix(ids[i], "s")
-		capture := fmt.Sprintf("{%s}", one)
+		collection, one := rollup.Quote(ids[i]), strings.TrimSuffix(ids[i], "s")
+		capture := "{" + rollup.Quote(one) + "}"
 		if slices.Contains(sources, capture) {
-			capture = fmt.Sprintf("{%s%d}", one, i/2+1)
+			capture = "{" + rollup.Quote(fmt.Sprintf("%s%d", one, i/2+1)) + "}"
 		}
-		sources = append(sources, ids[i], capture)
+		sources = append(sources, collection, capture)
 		switch {
 		case len(ids) == 2:
-			rollUps = []string{"totals", ids[0]}
+			rollUps = []string{"totals", collection}
 		case i == 0:
-			rollUps = []string{one + "_totals", capture}
+			rollUps = []string{rollup.Quote(one + "_totals"), capture}
 		case i < len(ids)-2:
-			rollUps = append(rollUps, ids[i], capture)
+			rollUps = append(rollUps, collection, capture)
 		}
 	}
 	return strings.Join(sources, "/"), strings.Join(rollUps, "/")

@@ -45,6 +45,8 @@ func TestHints(t *testing.T) {
 		{"posts/7/notes/1", map[string]any{"text": "one", "n": int64(1)}},
 		{"Shards/likes", map[string]any{"num_shards": int64(1)}},
 		{"Shards/x", map[string]any{"n": int64(1)}},
+		{"my shards/x", map[string]any{"a, b": int64(1), "n": int64(1)}},
+		{"counters/a/shards/3", map[string]any{"the rest": int64(1)}},
 	} {
 		h.document(doc.path, doc.fields)
 	}
@@ -64,6 +66,8 @@ func TestHints(t *testing.T) {
 		"no route covers a/1/a/2/shards/3, which looks like a shard; to sum it, add the route a/{a}/a/{a2}/shards/{shard} -> a_totals/{a}/a/{a2} : n",
 		"no route covers posts/7/shards/0, which looks like a shard",
 		"no route covers Shards/x, which looks like a shard; to sum it, add the route Shards/{Shard} -> totals/Shards : n",
+		"no route covers my shards/x, which looks like a shard; to sum it, add the route `my shards`/{`my shard`} -> totals/`my shards` : `a, b`, n",
+		"counters/a/shards/3 has the rest, not count; to sum it, the route is counters/{counter}/shards/{shard} -> rollups/{counter} : `the rest`",
 		"refused: update of a/1 by nobody signed in; my.rules line 2: allow write: if false;",
 		"refused: update of a/2 by nobody signed in; my.rules line 2: allow write: if false;",
 		"refused: update of other: a/\\u000a by user ann; my.rules line 2: allow write: if false;, line 9",
@@ -78,7 +82,7 @@ func TestAddOne(t *testing.T) {
 	for _, test := range []struct{ routes, database, want string }{
 		{rollup.DefaultRoute, "(default)", "TALLY create counters/my-counter &&\n  TALLY increment counters/my-counter"},
 		{"a/{b}/c/{d} -> a/{b} : count() : existing", "(default)", ""},
-		{"a/{b}/c/{d} -> a/{b} : count() : existing; a/{e f}/it's/{d} -> t/{e f} : n, m", "other",
+		{"a/{b}/c/{d} -> a/{b} : count() : existing; a/{`e f`}/`it's`/{d} -> t/{`e f`} : n, m", "other",
 			`TALLY create 'a/my-e f/it'\''s' --database other &&` + "\n  " + `TALLY increment 'a/my-e f/it'\''s' --database other --total n`},
 		{"shards/{shard} -> totals/all : n", "(default)", "TALLY create shards &&\n  TALLY increment shards"},
 	} {

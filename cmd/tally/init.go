@@ -143,5 +143,5 @@ func routeFor(path, field string) string {
 	case strings.HasPrefix(rollup.DefaultRoute, pattern+" -> "):
 		template = "rollups/" + ids[1]
 	}
-	return pattern + " -> " + template + " : " + field
+	return pattern + " -> " + template + " : " + rollup.Quote(field)
 }

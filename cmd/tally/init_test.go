@@ -17,6 +17,8 @@ func TestRouteFor(t *testing.T) {
 		{"posts/7/shards/0", "likes", "posts/{post}/shards/{shard} -> post_totals/{post} : likes"},
 		{"posts/7/likes/ann", "", "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing"},
 		{"orders/1", "", "orders/{order} -> totals/orders : count() as orders"},
+		{"my orders/1/`by`/2", "the amount", "`my orders`/{`my order`}/`\\`by\\``/{`\\`by\\``} -> `my order_totals`/{`my order`} : `the amount`"},
+		{"my orders/1/and/2", "", "`my orders`/{`my order`}/`and`/{`and`} -> `my orders`/{`my order`} : count() as `and` : existing"},
 		{"orders/1", "amount", "orders/{order} -> totals/orders : amount"},
 	} {
 		got := routeFor(test.path, test.field)

@@ -31,7 +31,8 @@ import (
 // everyPeriod is the period of the schedule here: as short as a route of every 10s lets it be.
 const everyPeriod = 12 * time.Second
 
-const everyRoutes = `hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s
+const everyRoutes = `
+	hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 1s
 	warm/{c}/shards/{s} -> warm_rollups/{c} : count : every 10s`
 
 // Functions processes before and after the route's switch, and their schedules.

@@ -88,6 +88,9 @@ func LoadConfig(environment map[string]string) (Config, error) {
 				name := field.Tag.Get("env")
 				unread[name] = true
 				err = fmt.Errorf("%s=%q: %w", name, environment[name], parse.Err)
+				if field.Type == reflect.TypeFor[rollup.Routes]() { // the error shows the place
+					err = fmt.Errorf("%s: %w", name, parse.Err)
+				}
 			}
 			problems = append(problems, err)
 		}

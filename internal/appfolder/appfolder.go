@@ -109,14 +109,8 @@ func readJSON(file string, into any) error {
 func (f *Folder) Variables() map[string]string {
 	variables := make(map[string]string)
 	maps.Copy(variables, f.Settings.Env)
-	var routes []string
-	for line := range strings.Lines(f.Settings.Routes) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			routes = append(routes, line)
-		}
-	}
 	for name, value := range map[string]string{
-		"TALLY_ROUTES":    strings.Join(routes, "; "),
+		"TALLY_ROUTES":    f.Settings.Routes,
 		"TALLY_CADENCE":   f.Settings.Cadence,
 		"TALLY_DATABASES": strings.Join(f.Settings.Databases, ","),
 	} {

@@ -17,7 +17,7 @@ import (
 
 // Settings are what tally.yaml says. docs/config.md describes them.
 type Settings struct {
-	Routes       string            `yaml:"routes"` // a line each
+	Routes       string            `yaml:"routes"` // as rollup.ParseRoutes reads them
 	Cadence      string            `yaml:"cadence"`
 	Databases    []string          `yaml:"databases"`
 	Region       string            `yaml:"region"`

@@ -127,7 +127,7 @@ func problems(err error) []string {
 	}
 	var texts []string
 	for _, err := range joined.Unwrap() {
-		texts = append(texts, strings.NewReplacer(":\n ", ":", "\n", "; ").Replace(err.Error()))
+		texts = append(texts, strings.ReplaceAll(err.Error(), ":\n ", ":"))
 	}
 	return texts
 }

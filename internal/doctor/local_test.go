@@ -33,7 +33,7 @@ var local = []struct {
 	{"no files", map[string]string{"tally.yaml": "", "firebase.json": ""}, "", "there is no tally.yaml here or above: the settings are those that are deployed, or the defaults"},
 	{"no firebase.json", map[string]string{"firebase.json": ""}, "", "there is no firebase.json here or above"},
 	{"no files of firebase.json", map[string]string{"firebase.json": "{}"}, "", "firebase.json names no rules for database (default)"},
-	{"a route that is none", map[string]string{"tally.yaml": "routes: counters\n"}, "tally-yaml", "TALLY_ROUTES="},
+	{"a route that is none", map[string]string{"tally.yaml": "routes: counters\n"}, "tally-yaml", "TALLY_ROUTES: "},
 	{"a cadence that is none", map[string]string{"tally.yaml": someYAML + "cadence: often\n"}, "tally-yaml", `TALLY_CADENCE="often"`},
 	{"a billing that is none", map[string]string{"tally.yaml": someYAML + "billing: never\n"}, "tally-yaml", `billing: "never": want request or instance`},
 	{"a hold limit that no function has", map[string]string{"tally.yaml": someYAML + "env:\n  TALLY_HOLD_LIMIT: 60s\n"}, "tally-yaml", "TALLY_HOLD_LIMIT"},

@@ -120,9 +120,16 @@ func Explain(w io.Writer) error {
 }
 
 // wrap writes the text by words, after first on its first line and below the text on the others.
+// Indented lines of the text stay as they are.
 func wrap(b *strings.Builder, first, text string) {
 	rest := strings.Repeat(" ", utf8.RuneCountInString(first))
-	b.WriteString(first + strings.ReplaceAll(wordwrap.WrapString(text, width-uint(len(rest))), "\n", "\n"+rest) + "\n")
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(line, " ") { // those that begin so show a place in a text
+			lines[i] = wordwrap.WrapString(line, width-uint(len(rest)))
+		}
+	}
+	b.WriteString(first + strings.ReplaceAll(strings.Join(lines, "\n"), "\n", "\n"+rest) + "\n")
 }
 
 // A report is the findings in JSON.

@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
 
-const routes = `pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits, likes
+const routes = `
+	pages/{page}/_counter_shards_/{shard} -> page_totals/{page} : visits, likes
 	sites/{site}/pages/{page}/_counter_shards_/{shard} -> sites/{site}/page_totals/{page} : visits
 	stats/all/_counter_shards_/{shard} -> totals/stats : visits
 	counters/{counter}/shards/{shard} -> rollups/{counter} : count`

@@ -1,0 +1,295 @@
+package rollup
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Nodes are what a route says, with the places where it says so.
+type (
+	routeNode struct {
+		pattern, template pathNode
+		totals            []totalNode
+		options           []optionNode
+	}
+
+	pathNode []segmentNode
+
+	segmentNode struct {
+		Segment
+		at int
+	}
+
+	totalNode struct {
+		function    string // "count" or "sum"; "": a bare field
+		field, name token  // of no kind: there is none
+		at          int
+	}
+
+	optionNode struct{ name, duration token }
+)
+
+// A parser reads one route from tokens.
+type parser struct {
+	source
+	tokens []token // those that are left; the last is the route's end
+	bare   token   // the name that was just read, if it stands in no backticks
+}
+
+// What is wanted where something else stands.
+const (
+	wantRoute   = "want <source pattern> -> <roll-up template> : <totals>, as in " + DefaultRoute
+	wantTotal   = "want a field, count() or sum(f)"
+	wantOption  = "want documents, existing, or every and a duration such as 10s"
+	wantCapture = "a capture stands for one whole segment, as {counter}"
+)
+
+// route reads
+//
+//	pattern "->" template ":" total {"," total} {":" option}
+func (p *parser) route() (n routeNode, err error) {
+	if n.pattern, err = p.path(); err != nil {
+		return n, err
+	}
+	if p.sees("by") {
+		return n, p.wrong("Tally has no groups; the path of a document alone says which total it belongs to")
+	}
+	if !p.accept(arrow) {
+		return n, p.unexpected(wantRoute, arrow)
+	}
+	if n.template, err = p.path(); err != nil {
+		return n, err
+	}
+
+	if !p.accept(":") {
+		return n, p.unexpected(wantRoute)
+	}
+	for more := true; more; more = p.accept(",") {
+		total, err := p.total()
+		if err != nil {
+			return n, err
+		}
+		n.totals = append(n.totals, total)
+	}
+
+	for p.accept(":") {
+		option, err := p.option()
+		if err != nil {
+			return n, err
+		}
+		n.options = append(n.options, option)
+	}
+	if p.tokens[0].kind == end {
+		return n, nil
+	}
+	if n.options != nil {
+		return n, p.unexpected("want a colon or the route's end")
+	}
+	if n.totals[len(n.totals)-1].name.kind != end {
+		return n, p.unexpected("want a comma, a colon or the route's end")
+	}
+	return n, p.unexpected("want a comma, a colon or the route's end", "as")
+}
+
+// path reads
+//
+//	segment {"/" segment}
+func (p *parser) path() (pathNode, error) {
+	var path pathNode
+	for more := true; more; more = p.accept("/") {
+		if p.sees("/") || p.sees(arrow) || p.sees(":") || p.tokens[0].kind == end {
+			return nil, p.wrong("segment %d is empty", len(path)+1)
+		}
+		segment, err := p.segment()
+		if err != nil {
+			return nil, err
+		}
+		path = append(path, segment)
+	}
+	if p.sees("{") || p.sees("}") {
+		return nil, p.wrong(wantCapture)
+	}
+	return path, nil
+}
+
+// segment reads
+//
+//	name | "{" name "}"
+func (p *parser) segment() (segmentNode, error) {
+	n := segmentNode{at: p.tokens[0].from}
+	n.Capture = p.accept("{")
+	want := "want a collection, a document's id or a capture such as {counter}"
+	if n.Capture {
+		want = wantCapture
+	}
+
+	name, err := p.name(want)
+	if err != nil {
+		return n, err
+	}
+	n.Name = name.text
+	if n.Capture && strings.ContainsAny(p.tokens[0].text, "=*") {
+		return n, p.wrong(wantCapture)
+	}
+	if n.Capture && !p.accept("}") {
+		return n, p.unexpected(wantCapture)
+	}
+	return n, nil
+}
+
+// total reads
+//
+//	(field | "count" "(" ")" | "sum" "(" field ")") ["as" name]
+func (p *parser) total() (totalNode, error) {
+	n := totalNode{at: p.tokens[0].from}
+	first, err := p.name(wantTotal)
+	if err != nil {
+		return n, err
+	}
+	if first.kind != word || !p.accept("(") {
+		n.field = first
+	} else if err := p.function(first, &n); err != nil {
+		return n, err
+	}
+
+	if p.sees("where") {
+		return n, p.wrong("Tally has no conditions; a total is of all documents of its source")
+	}
+	if p.accept("as") {
+		n.name, err = p.name("want a name")
+	}
+	return n, err
+}
+
+// function reads what follows the name of a function and its opening parenthesis.
+func (p *parser) function(name token, n *totalNode) (err error) {
+	n.function = name.text
+	switch n.function {
+	case "count":
+		if !p.accept(")") {
+			return p.unexpected("count() is of documents, not of a field; want )")
+		}
+		return nil
+
+	case "sum":
+		n.field, err = p.name("want a field, as in sum(amount)")
+		if err == nil && !p.accept(")") {
+			err = p.unexpected("want )")
+		}
+		return err
+
+	case "average", "maximum", "minimum", "latest", "earliest":
+		return p.mistake(name.from, "Tally has no %s(); %s", n.function, wantTotal)
+	}
+	return p.mistake(name.from, "%s() is no total; %s%s", n.function, wantTotal, meant(n.function+"()", "count()", "sum()"))
+}
+
+// option reads
+//
+//	"documents" | "existing" | "every" duration
+func (p *parser) option() (n optionNode, err error) {
+	if p.tokens[0].kind != word {
+		return n, p.unexpected("an option is missing; " + wantOption)
+	}
+	n.name = p.next()
+	switch n.name.text {
+	case "documents", "existing":
+		return n, nil
+
+	case "every":
+		if p.tokens[0].kind != word {
+			return n, p.unexpected("want a duration such as 10s or 5m")
+		}
+		n.duration = p.next()
+		return n, nil
+	}
+	return n, p.mistake(n.name.from, "unknown option %s; %s%s", n.name.text, wantOption, meant(n.name.text, "documents", "existing", "every"))
+}
+
+// name reads a name, or says what is wanted.
+func (p *parser) name(want string) (token, error) {
+	t := p.tokens[0]
+	if t.kind == word && slices.Contains(reserved, t.text) {
+		return t, p.wrong("%s is a word of routes; as a name it stands in backticks: %s", t.text, Quote(t.text))
+	}
+	if t.kind != word && t.kind != backticked {
+		return t, p.unexpected(want)
+	}
+	if strings.ContainsFunc(t.text, unicode.IsControl) {
+		return t, p.wrong("a name has no control characters")
+	}
+	p.next()
+	if t.kind == word {
+		p.bare = t
+	}
+	return t, nil
+}
+
+// sees reports whether the next token is the symbol or the reserved word.
+func (p *parser) sees(text string) bool { return p.tokens[0].is(text) }
+
+// accept reads the next token if it is the symbol or the reserved word.
+func (p *parser) accept(text string) bool {
+	if !p.sees(text) {
+		return false
+	}
+	p.next()
+	return true
+}
+
+// next reads the next token, which is not the end.
+func (p *parser) next() token {
+	t := p.tokens[0]
+	p.tokens, p.bare = p.tokens[1:], token{}
+	return t
+}
+
+// wrong returns what is wrong with the next token.
+func (p *parser) wrong(format string, args ...any) error {
+	return p.mistake(p.tokens[0].from, format, args...)
+}
+
+// unexpected says what is wanted in place of the next token, perhaps one of some words.
+func (p *parser) unexpected(want string, words ...string) error {
+	t := p.tokens[0]
+	if t.kind == broken {
+		return p.wrong("%s", t.text)
+	}
+	if t.continues {
+		return p.wrong("%s; the line is indented, so it continues the route above", want)
+	}
+	if t.kind != word && t.kind != odd {
+		return p.wrong("%s", want)
+	}
+
+	if did := meant(t.text, words...); did != "" {
+		return p.wrong("%s%s", want, did)
+	}
+	if t.text[0] == '#' {
+		return p.wrong("%s; a comment stands on a line of its own", want)
+	}
+	if t.kind == odd || p.bare.kind == word && t.named() {
+		return p.wrong("%s; a name with a space or another odd character stands in backticks%s", want, p.inBackticks())
+	}
+	return p.wrong("%s", want)
+}
+
+// inBackticks returns ": " and the name that lacks its backticks, unless it is long or does not
+// print. The next token is in it.
+func (p *parser) inBackticks() string {
+	const longest = 100 // bytes
+	from, to := p.tokens[0].from, 0
+	if p.bare.kind == word {
+		from = p.bare.from
+	}
+	for i := 0; p.tokens[i].named(); i++ {
+		to = p.tokens[i].to
+	}
+
+	name := string(p.source[from:to])
+	if len(name) > longest || name != visible(name) {
+		return ""
+	}
+	return ": " + Quote(name)
+}
