@@ -36,13 +36,13 @@ func (c *Coalescer) claim(ctx context.Context, s *counterState, l *look) bool {
 		return true
 	}
 	age := l.readTime.Sub(seen.UpdateTime)
-	if seen.By != "" && seen.By != s.claim && seen.Over.Equal(l.asOf) && age < c.claimHolds(l) {
+	own := c.ownClaim(s)
+	if seen.By != "" && seen.By != own && seen.Over.Equal(l.asOf) && age < c.claimHolds(l) {
 		c.waitForClaim(s, l, age)
 		return false
 	}
 
-	s.claim = rand.Text()
-	seen.Claim = document.Claim{By: s.claim, Over: l.asOf}
+	seen.Claim = document.Claim{By: c.newClaim(s), Over: l.asOf}
 	err = c.call(ctx, "claim", func(ctx context.Context) error { return c.store.Claim(ctx, l.counter, seen) })
 	if errors.Is(err, ErrConflict) {
 		c.waitForClaim(s, l, 0)
@@ -60,6 +60,19 @@ func (c *Coalescer) readClaim(ctx context.Context, l *look) (claim Claim, err er
 		return err
 	})
 	return claim, err
+}
+
+func (c *Coalescer) ownClaim(s *counterState) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return s.claim
+}
+
+func (c *Coalescer) newClaim(s *counterState) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.claim = rand.Text()
+	return s.claim
 }
 
 // claimHolds is how long a claim holds: as the last sum and half of it, because sums differ. Who

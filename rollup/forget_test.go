@@ -1,6 +1,7 @@
 package rollup_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -75,10 +76,8 @@ func failing(w *world, looks, sums []int32) (at func(n int) time.Duration) {
 	began := time.Now()
 	var times []time.Duration
 	listed := func(n int32, all []int32) error {
-		for _, m := range all {
-			if m == n {
-				return errStore
-			}
+		if slices.Contains(all, n) {
+			return errStore
 		}
 		return nil
 	}

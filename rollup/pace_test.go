@@ -37,13 +37,12 @@ func (l load) serve(t *testing.T, instances, burst int) (c *cloud) {
 func (l load) serveSlow(t *testing.T, instances, burst int, sumTakes time.Duration) (c *cloud) {
 	synctest.Test(t, func(t *testing.T) {
 		c = newCloud(t, instances, 1, burst)
-		c.sumTakes = sumTakes
+		c.back, c.sumTakes = 5*time.Millisecond, sumTakes
 		if sumTakes > 0 { // it has been rolled up before: nobody knows how long the first sum takes
 			c.send(rand.New(rand.NewPCG(1, 1)), c.counters[0])
 			time.Sleep(time.Minute)
 			c.forget()
 		}
-		c.back = 5 * time.Millisecond
 		random := rand.New(rand.NewPCG(1, 2))
 		for began, n := time.Now(), 1; time.Since(began) < l.d; n++ {
 			switch {

@@ -114,6 +114,8 @@ func (r *revisions) event(revision int, field string) {
 
 // by returns the roll-ups of a revision.
 func (r *revisions) by(c rollup.Counter) (of []revisionRollUp) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, w := range r.rollUps {
 		if w.routes == c.Template.Hash() {
 			of = append(of, w)

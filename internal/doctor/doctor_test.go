@@ -156,10 +156,10 @@ var broken = []struct {
 	{"a paused job", "last-tick", changeJob(func(j *schedulerpb.Job) { j.State = schedulerpb.Job_PAUSED })},
 	{"no call yet", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = nil })},
 	{"a call that failed", "last-tick", changeJob(func(j *schedulerpb.Job) {
-		j.LastAttemptTime = timestamppb.New(time.Now().Add(-time.Minute))
+		j.LastAttemptTime = timestamppb.New(readAt.Add(-time.Minute))
 		j.Status = &status.Status{Code: int32(codes.Internal), Message: "URL_ERROR"}
 	})},
-	{"an old call", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.New(time.Now().Add(-24 * time.Hour)) })},
+	{"an old call", "last-tick", changeJob(func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.New(readAt.Add(-24 * time.Hour)) })},
 	{"drift", "drift", func(g *googletest.Google) { measure(g, drifted, 2, 1) }},
 	{"late roll-ups", "late", func(g *googletest.Google) { measure(g, late, 7) }},
 	{"traffic for which instances are cheaper", "billing", func(g *googletest.Google) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/artifactregistry/apiv1/artifactregistrypb"
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
@@ -200,6 +201,9 @@ func condition(expression string) *expr.Expr {
 	return &expr.Expr{Title: "tally", Expression: expression}
 }
 
+// readAt is when every project here is read.
+var readAt = time.Now()
+
 // examined reads the project and returns the names of the checks of each verdict but Well, by the
 // verdict, and the findings by name.
 func examined(ctx context.Context, g *googletest.Google) (map[Verdict]string, map[string]Finding, error) {
@@ -207,6 +211,7 @@ func examined(ctx context.Context, g *googletest.Google) (map[Verdict]string, ma
 	if err != nil {
 		return nil, nil, err
 	}
+	d.AsOf = readAt
 	names, findings := make(map[Verdict]string), make(map[string]Finding)
 	for _, f := range d.Examine(ctx, nil) {
 		findings[f.Name] = f
