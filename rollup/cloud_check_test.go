@@ -245,7 +245,10 @@ func (s *simulation) explained(d *simulatedDelivery) bool {
 			stood.arrival.After(d.arrival) || !stood.ended.After(d.arrival) {
 			continue
 		}
-		explained := stood.unkept || stood.message.acked || stood.dropped
+		if stood.unkept { // its instance was done with all that it stood for
+			return true
+		}
+		explained := stood.message.acked || stood.dropped
 		for _, again := range s.deliveries {
 			if again.message == stood.message && again.acked && again.since.After(d.arrival) {
 				explained = explained && s.explained(again)

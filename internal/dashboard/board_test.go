@@ -32,8 +32,8 @@ import (
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
 
 const testRoutes = rollup.DefaultRoute + `
-	posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/likes/{name} : likes, views
-	samples/php/distributedCounters/{shard} -> php_rollups/total : Cnt`
+posts/{post}/counters/{name}/shards/{shard} -> posts/{post}/likes/{name} : likes, views
+samples/php/distributedCounters/{shard} -> php_rollups/total : Cnt`
 
 // A world is a board on a database of its own.
 type world struct {
