@@ -181,10 +181,22 @@ func (s *simulation) prune() {
 	}
 }
 
-// byOthers reports whether another revision than the last has acknowledged an event of the counter.
-// Then the audit after a change of routes has the last one cover it.
+// byOthers reports whether another revision than the last has acknowledged an event of the counter,
+// or its audit has pruned a total that the last one keeps. Then the audit after a change of routes
+// has the last one cover it.
 func (s *simulation) byOthers(c *simulatedCounter) bool {
-	last := s.revisions[s.latest][0].Template.Hash()
+	template := s.revisions[s.latest][0].Template
+	last := template.Hash()
+
+	fields := s.store.Get(c.RollUp)
+	if fields != nil && document.DecodeTally(fields["tally"]).Routes != last {
+		for _, name := range template.Totals() {
+			if _, kept := fields[name]; !kept {
+				return true
+			}
+		}
+	}
+
 	return slices.ContainsFunc(s.deliveries, func(d *simulatedDelivery) bool {
 		return d.counter == c && d.acked && d.to.hash() != last
 	})
