@@ -181,20 +181,23 @@ func (s *simulation) prune() {
 	}
 }
 
-// byOthers reports whether another revision than the last has acknowledged an event of the counter.
-// Then the audit after a change of routes has the last one cover it.
+// byOthers reports whether another revision than the last has acknowledged an event of the counter,
+// or rolled it up last. Then the audit after a change of routes has the last one cover it.
 func (s *simulation) byOthers(c *simulatedCounter) bool {
 	last := s.revisions[s.latest][0].Template.Hash()
+	if routes := document.DecodeTally(s.store.Get(c.RollUp)[document.TallyField]).Routes; routes != "" && routes != last {
+		return true
+	}
 	return slices.ContainsFunc(s.deliveries, func(d *simulatedDelivery) bool {
 		return d.counter == c && d.acked && d.to.hash() != last
 	})
 }
 
-// coveredByAnother reports whether what stood for a delivery failed, was delivered again to another
-// revision, and is covered there.
+// coveredByAnother reports whether what stood for a delivery failed or was unkept, was delivered
+// again to another revision, and is covered there.
 func (s *simulation) coveredByAnother(d *simulatedDelivery) bool {
 	for _, stood := range s.deliveries {
-		if stood.to != d.to || stood.counter != d.counter || stood.message == d.message || stood.nil ||
+		if stood.to != d.to || stood.counter != d.counter || stood.message == d.message || stood.nil && !stood.unkept ||
 			stood.arrival.After(d.arrival) || !stood.ended.After(d.arrival) {
 			continue
 		}
