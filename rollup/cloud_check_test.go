@@ -202,11 +202,11 @@ func (s *simulation) byOthers(c *simulatedCounter) bool {
 	})
 }
 
-// coveredByAnother reports whether what stood for a delivery failed, was delivered again to another
-// revision, and is covered there.
+// coveredByAnother reports whether what stood for a delivery failed or was unkept, was delivered
+// again to another revision, and is covered there.
 func (s *simulation) coveredByAnother(d *simulatedDelivery) bool {
 	for _, stood := range s.deliveries {
-		if stood.to != d.to || stood.counter != d.counter || stood.message == d.message || stood.nil ||
+		if stood.to != d.to || stood.counter != d.counter || stood.message == d.message || stood.nil && !stood.unkept ||
 			stood.arrival.After(d.arrival) || !stood.ended.After(d.arrival) {
 			continue
 		}

@@ -165,6 +165,10 @@ func (r *reader) read(t *testing.T, page, text string) {
 	r.t = t
 	r.pages++
 	first := page == "README.md"
+	if !first && r.readmeLeft == nil {
+		t.Fatal("the README's commands failed, and this page begins where they end")
+	}
+
 	folder := r.app
 	if first {
 		folder = r.dir
@@ -358,6 +362,8 @@ func (r *reader) lookUp(at, command string) {
 	if named == nil {
 		return
 	}
+	function, _, _ := strings.Cut(named[2], "/") // behind a slash are names of subtests
+
 	files, err := filepath.Glob(filepath.Join(r.root, named[1], "*_test.go"))
 	if err != nil {
 		r.t.Fatal(err)
@@ -368,7 +374,7 @@ func (r *reader) lookUp(at, command string) {
 			r.t.Fatal(err)
 		}
 		for _, test := range regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w*)\(`).FindAllSubmatch(text, -1) {
-			if regexp.MustCompile(named[2]).Match(test[1]) {
+			if regexp.MustCompile(function).Match(test[1]) {
 				return
 			}
 		}
