@@ -18,12 +18,13 @@ const module = "github.com/firestore-tally/tally"
 var allowed = map[string][]string{
 	// The functions.
 	".":                       {"internal/app"},
-	"internal/app":            {"internal/billing", "internal/firestorestore", "internal/telemetry", "internal/trigger", "rollup"},
+	"internal/app":            {"internal/billing", "internal/document", "internal/firestorestore", "internal/telemetry", "internal/trigger", "rollup"},
 	"internal/telemetry":      {"rollup"},
-	"internal/firestorestore": {"internal/document", "rollup"},
-	"internal/trigger":        {},
+	"internal/firestorestore": {"internal/document", "internal/value", "rollup"},
+	"internal/trigger":        {"internal/document"},
 	"internal/billing":        {},
-	"rollup":                  {"internal/document"},
+	"rollup":                  {"internal/document", "internal/value"},
+	"internal/value":          {},
 	"internal/document":       {},
 
 	// Go servers.
@@ -31,13 +32,13 @@ var allowed = map[string][]string{
 
 	// The command line.
 	"cmd/tally": {".", "clients/web", "deploy", "internal/app", "internal/appfolder", "internal/billing", "internal/dashboard", "internal/doctor", "internal/document", "internal/emulator",
-		"internal/firestorestore", "internal/localstack", "internal/migration", "rollup", "shards"},
+		"internal/firestorestore", "internal/localstack", "internal/migration", "internal/value", "rollup", "shards"},
 	"internal/localstack": {"internal/app", "internal/billing", "internal/emulator", "internal/eventrelay", "internal/firestorestore", "internal/framework", "shards"},
 	"clients/web":         {},
 	"internal/doctor":     {"deploy", "internal/app", "internal/appfolder", "internal/document", "internal/emulator", "rollup"},
 	"deploy":              {"internal/app", "internal/appfolder", "internal/billing", "internal/document", "rollup"},
-	"internal/migration":  {"internal/billing", "internal/document", "internal/firestorestore", "rollup", "shards"},
-	"internal/dashboard":  {"internal/billing", "internal/document", "rollup"},
+	"internal/migration":  {"internal/billing", "internal/document", "internal/firestorestore", "internal/value", "rollup", "shards"},
+	"internal/dashboard":  {"internal/billing", "internal/document", "internal/value", "rollup"},
 	"internal/appfolder":  {},
 	"internal/emulator":   {"internal/freeport"},
 	"internal/eventrelay": {},
@@ -52,10 +53,10 @@ var allowed = map[string][]string{
 	"internal/needs":                 {},
 	"internal/emulator/emulatortest": {"internal/emulator", "internal/needs"},
 	"e2e/googletest":                 {"internal/emulator/emulatortest"},
-	"internal/memstore":              {"internal/document", "rollup"},
+	"internal/memstore":              {"internal/document", "internal/value", "rollup"},
 	"docs":                           {},
 	"internal/rules":                 {},
-	"internal/storetest":             {"internal/document", "rollup"},
+	"internal/storetest":             {"internal/document", "internal/value", "rollup"},
 }
 
 func TestImports(t *testing.T) {

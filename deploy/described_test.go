@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -56,10 +55,7 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 			put(Repository, name, o)
 			put(Cleanup, name, byID(o))
 		case Field.terraform:
-			name := fmt.Sprintf("projects/p/databases/%s/collectionGroups/%s/fields/%s", o.Get("database"), o.Get("collection"), strings.Trim(o.Get("field"), "`"))
-			if quoted := strings.HasPrefix(o.Get("field"), "`"); quoted == simpleField.MatchString(path.Base(name)) {
-				c.Errorf("field %s", o.Get("field"))
-			}
+			name := fmt.Sprintf("projects/p/databases/%s/collectionGroups/%s/fields/%s", o.Get("database"), o.Get("collection"), o.Get("field"))
 			if o["indexConfig"] != nil {
 				put(Field, name, Object{"indexed": false})
 			}

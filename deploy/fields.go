@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"path"
-	"regexp"
 	"slices"
 
 	"github.com/firestore-tally/tally/internal/document"
@@ -47,7 +45,7 @@ func Fields(routes rollup.Routes) []FieldConfig {
 	for _, r := range routes {
 		pattern := r.Pattern()
 		for _, f := range r.Fields() {
-			add(FieldConfig{CollectionGroup: pattern[len(pattern)-2].Name, Path: f, Indexed: !r.Documents})
+			add(FieldConfig{CollectionGroup: pattern[len(pattern)-2].Name, Path: string(f), Indexed: !r.Documents})
 		}
 	}
 	return fields
@@ -82,18 +80,6 @@ func (d *Description) fields() {
 	}
 }
 
-// simpleField is a field's name that needs no quotes in a field path
-// (https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields).
-var simpleField = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// fieldPath returns a field's id, in quotes if it needs them.
-func fieldPath(id string) string {
-	if id == "*" || simpleField.MatchString(id) {
-		return id
-	}
-	return "`" + id + "`" // routes' fields hold no backquotes
-}
-
 // A fieldState is how Firestore has a field.
 type fieldState struct {
 	IndexConfig struct {
@@ -112,8 +98,7 @@ type fieldState struct {
 // is being made counts as made.
 func (s *State) field(ctx context.Context, name string) {
 	get := func(name string) (f fieldState, err error) {
-		collection, id := path.Split(name)
-		escaped := (&url.URL{Path: collection + fieldPath(id)}).EscapedPath()
+		escaped := (&url.URL{Path: name}).EscapedPath()
 		return f, s.Call(ctx, firestoreAPI, http.MethodGet, "v1/"+escaped, "", &f)
 	}
 	f, err := get(name)

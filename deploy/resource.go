@@ -214,8 +214,6 @@ func (k *Kind) Command(project, verb, name string, args ...string) Command {
 	switch {
 	case k == Account && verb == k.create:
 		id, _, _ = strings.Cut(id, "@")
-	case k == Field || k == TTL:
-		id = fieldPath(id)
 	case k == Subscription && strings.HasPrefix(name, Placeholder):
 		id = Placeholder // Eventarc names it
 	case k == Exclusion:

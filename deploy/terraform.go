@@ -132,7 +132,7 @@ func (t *terraform) resource(r Resource) {
 		name := fmt.Sprintf("tally-%s-%x", identifier(group+"-"+id), hash[:3])
 		field := t.resources[Field.terraform][name]
 		if field == nil {
-			field = block{"database": segment(r.Name, "databases"), "collection": escape(group), "field": escape(fieldPath(id))}
+			field = block{"database": segment(r.Name, "databases"), "collection": escape(group), "field": escape(id)}
 		}
 		switch {
 		case b["expires"] != nil:

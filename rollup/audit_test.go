@@ -145,7 +145,7 @@ func TestAuditsOverlapWithTheTrigger(t *testing.T) {
 		for i := range 500 {
 			w.increment(1)
 			all.Go(func() {
-				if _, err := c.Changed(w.t.Context(), likes, rollup.Event{ID: fmt.Sprint("e", i)}); err != nil {
+				if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, rollup.Concern{Counter: likes}); err != nil {
 					t.Error(err)
 				}
 			})

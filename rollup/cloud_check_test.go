@@ -53,7 +53,7 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 	}
 	s.outcome.rollUps++
 	asOf, shards := r.Tally.AsOf, r.Tally.NumShards
-	s.tell("%s: %s holds %v of %d shards as of %s", name, c.RollUp, r.Sums, shards, s.clock(asOf))
+	s.tell("%s: %s holds %v of %d shards as of %s", name, c.RollUp, r.Values, shards, s.clock(asOf))
 	if s.existing && r.UpdateTime.IsZero() {
 		s.breach("%s: %s, the app's own, was created", name, c.RollUp)
 	}
@@ -62,8 +62,8 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 	}
 	counter.asOf, counter.removed = asOf, false
 	counter.cover(c.Template.Hash(), asOf)
-	if is := counter.at(asOf); !maps.Equal(r.Sums, is.totals(c.Template)) || shards != is.documents() {
-		s.breach("%s: %s holds %v of %d shards as of %s; then it was %v of %d", name, c.RollUp, r.Sums, shards, s.clock(asOf), is.totals(c.Template), is.documents())
+	if is := counter.at(asOf); !maps.Equal(r.Values, is.totals(c.Template)) || shards != is.documents() {
+		s.breach("%s: %s holds %v of %d shards as of %s; then it was %v of %d", name, c.RollUp, r.Values, shards, s.clock(asOf), is.totals(c.Template), is.documents())
 	}
 	now := s.store.Now()
 	counter.commits, counter.paced = append(counter.commits, now), append(counter.paced, asOf)
@@ -237,7 +237,7 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 		return true // a document that Tally never wrote
 	}
 	for name, total := range is.totals(s.revisions[s.latest][0].Template) {
-		if fields[name] != total.Value() {
+		if fields[name] != total.Firestore() {
 			return false
 		}
 	}

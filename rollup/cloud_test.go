@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -136,14 +137,14 @@ type truth struct {
 func (t truth) documents() int64 { return t.shardCount + t.likes }
 
 // totals returns what a roll-up by a revision's routes is to hold then.
-func (t truth) totals(template *rollup.Template) map[string]rollup.Number {
-	totals := make(map[string]rollup.Number)
+func (t truth) totals(template *rollup.Template) map[string]value.Value {
+	totals := make(map[string]value.Value)
 	for _, r := range template.Routes {
 		n := t.sum
 		if r.Counts() {
 			n = t.likes
 		}
-		totals[r.Totals[0].Name] = rollup.Int(n)
+		totals[r.Totals[0].Name] = value.Int(n)
 	}
 	return totals
 }
@@ -414,7 +415,7 @@ func (s *simulation) deliver(m *message, name string, to *instance, faulty float
 	s.actors.Go(func() {
 		ctx, cancel := context.WithTimeoutCause(to.ctx, limit+jitter(name+" cut"), errCut)
 		defer cancel()
-		ending, err := to.coalescer.Changed(ctx, to.counterOf(m.counter), rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit, Unchanged: m.same})
+		ending, err := to.coalescer.Changed(ctx, rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit}, rollup.Concern{Counter: to.counterOf(m.counter), Unchanged: m.same})
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		defer close(verdict)

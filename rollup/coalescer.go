@@ -32,8 +32,9 @@ func LongestCadence(holdLimit time.Duration) time.Duration {
 type Coalescer struct {
 	roller
 
-	mu       sync.Mutex
-	counters map[string]*counterState // by path of the roll-up document
+	mu         sync.Mutex
+	counters   map[string]*counterState // by path of the roll-up document
+	deliveries map[string]*delivery     // that are held, by the event's id
 
 	// The newest snapshot, and when its look was sent, by the local clock: what time it is at the
 	// server.
@@ -41,18 +42,13 @@ type Coalescer struct {
 	sent   time.Time
 }
 
-// An Event says that a shard changed.
+// An Event says that a source document changed.
 type Event struct {
 	ID string // tells copies of one event apart from other events
 
 	// UpdateTime is the latest update time that the event's documents carry; zero: unknown. A
 	// snapshot before it covers nothing.
 	UpdateTime time.Time
-
-	// Unchanged says that the event tells of an update that leaves every total as it was, by its
-	// own old and new values. UpdateTime must then be the update's. No change relies on such an
-	// event: see the package documentation.
-	Unchanged bool
 }
 
 // freshFor is how long after its commit an event that changes no total is acknowledged at once. An
@@ -66,66 +62,112 @@ type Ending struct {
 	// held was absorbed: it was acknowledged at once.
 	Held bool
 
-	// AsOf is as_of of the roll-up that covers an event that was held. It is zero when it failed or
-	// is unkept.
+	// AsOf is as_of of the roll-up that covers an event that was held, the latest of its counters'.
+	// It is zero when it failed or is unkept.
 	AsOf time.Time
 
-	// Unkept reports whether the counter is done with the event although no roll-up covers it: see
+	// Unkept reports whether a counter is done with the event although no roll-up covers it: see
 	// ErrUnkept. A later audit, or a later event, has it rolled up.
 	Unkept bool
 }
 
 // NewCoalescer returns a Coalescer that rolls up on store.
 func NewCoalescer(store Store, o Options) *Coalescer {
-	return &Coalescer{roller: newRoller(store, o), counters: make(map[string]*counterState)}
+	return &Coalescer{roller: newRoller(store, o), counters: make(map[string]*counterState), deliveries: make(map[string]*delivery)}
 }
 
-// Changed takes an event that says that a shard of the counter changed. It returns nil when the
-// event may be acknowledged: when a snapshot later than its arrival was rolled up or found the
-// app's own document missing; or at once, when an event that is not acknowledged yet stands for it,
-// or when it changes no total; or when the counter is unkept, as it was up to a minute ago. After an error, at the latest when ctx ends or the event was held
-// for Options.Hold, it must be delivered again, here or at any other instance.
+// A delivery is an event in work: one that is held for at least one of its counters.
+type delivery struct {
+	done   chan struct{} // closed when all of its counters are done with it, or failed
+	ending Ending        // valid after done
+	err    error         // valid after done
+}
+
+// An entry is what one counter made of an event that is held for it.
+type entry struct {
+	state      *counterState
+	generation *generation
+}
+
+// Changed takes an event that says that a document of the counters changed. It returns nil when the
+// event may be acknowledged, that is when each counter is done with it: when a snapshot later than
+// its arrival was rolled up or found the app's own document missing; or at once, when an event that
+// is not acknowledged yet stands for it, or when it changes no total; or when the counter is unkept,
+// as it was up to a minute ago. It returns an error, once all have ended, if one counter failed; at
+// the latest when ctx ends or the event was held for Options.Hold. Then it must be delivered again,
+// here or at any other instance.
+//
+// Copies of one event are answered together: a copy that comes while another is held here joins it
+// and gets its answer, or fails alone when its own time is up.
 //
 // The looks and writes that an anchor waits for have the values of its context.
-func (c *Coalescer) Changed(ctx context.Context, counter Counter, e Event) (Ending, error) {
+func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...Concern) (Ending, error) {
 	c.mu.Lock()
-	if e.Unchanged && c.fresh(e.UpdateTime) {
+	if first := c.deliveries[e.ID]; first != nil {
 		c.mu.Unlock()
-		return Ending{}, nil
+		return c.join(ctx, first)
 	}
-	s := c.counters[counter.RollUp]
+
+	var ending Ending
+	var held []entry
+	for _, concern := range concerns {
+		s, g := c.enter(ctx, e, concern, &ending)
+		if g != nil {
+			held = append(held, entry{s, g})
+		}
+	}
+	if len(held) == 0 {
+		c.mu.Unlock()
+		return ending, nil
+	}
+
+	d := &delivery{done: make(chan struct{})}
+	c.deliveries[e.ID] = d
+	c.mu.Unlock()
+
+	d.ending, d.err = c.wait(ctx, held, ending)
+	c.mu.Lock()
+	delete(c.deliveries, e.ID)
+	c.mu.Unlock()
+	close(d.done)
+	return d.ending, d.err
+}
+
+// enter brings an event to a counter. It returns the generation that the event is held for, as its
+// anchor; nil if the counter is done with it. The mutex is held.
+func (c *Coalescer) enter(ctx context.Context, e Event, concern Concern, ending *Ending) (*counterState, *generation) {
+	if concern.Unchanged && c.fresh(e.UpdateTime) {
+		return nil, nil
+	}
+
+	s := c.counters[concern.RollUp]
 	if s == nil {
-		s = &counterState{counter: counter}
-		c.counters[counter.RollUp] = s
+		s = &counterState{counter: concern.Counter}
+		c.counters[concern.RollUp] = s
 	}
 	if time.Now().Before(s.unkeptUntil) {
-		c.mu.Unlock()
-		return Ending{Unkept: true}, nil
+		ending.Unkept = true
+		return nil, nil
 	}
-	if g := s.anchoredBy(e.ID); g != nil {
-		c.mu.Unlock()
-		return c.wait(ctx, s, g, false)
-	}
+
 	if g := s.open; g != nil {
 		if e.UpdateTime.After(g.latest) {
 			g.latest = e.UpdateTime
 		}
-		if !g.weak || e.Unchanged && !e.UpdateTime.Before(g.commit) {
-			c.mu.Unlock()
-			return Ending{}, nil // absorbed
+		if !g.weak || concern.Unchanged && !e.UpdateTime.Before(g.commit) {
+			return nil, nil // absorbed
 		}
-		g.anchor, g.weak, g.commit = e.ID, e.Unchanged, e.UpdateTime
-		c.mu.Unlock()
-		return c.wait(ctx, s, g, true)
+		g.anchor, g.weak, g.commit = e.ID, concern.Unchanged, e.UpdateTime
+		return s, g
 	}
-	g := &generation{anchor: e.ID, weak: e.Unchanged, commit: e.UpdateTime, values: context.WithoutCancel(ctx), latest: e.UpdateTime, done: make(chan struct{})}
+
+	g := &generation{anchor: e.ID, weak: concern.Unchanged, commit: e.UpdateTime, values: context.WithoutCancel(ctx), latest: e.UpdateTime, done: make(chan struct{})}
 	s.open = g
 	if !s.probing {
 		s.probing = true
 		go c.probe(s)
 	}
-	c.mu.Unlock()
-	return c.wait(ctx, s, g, true)
+	return s, g
 }
 
 // fresh reports whether less than freshFor has passed since a commit, by the server's time, which
@@ -134,28 +176,53 @@ func (c *Coalescer) fresh(commit time.Time) bool {
 	return !c.newest.IsZero() && c.newest.Add(time.Since(c.sent)).Sub(commit) < freshFor
 }
 
-// wait waits for g, as its anchor or as a second copy of it, as long as ctx lasts and for
-// Options.Hold. Only an event that is held needs a timer; one for each absorbed event would cost
-// more than all else. When the anchor's time is up first, it closes g, so that nothing more is
-// absorbed, and then fails.
-func (c *Coalescer) wait(ctx context.Context, s *counterState, g *generation, anchor bool) (Ending, error) {
-	if c.Hold > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.Hold)
-		defer cancel()
-	}
-	select {
-	case <-g.done:
-	case <-ctx.Done():
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		err := s.uncovered(ctx)
-		if !anchor {
-			return Ending{Held: true}, err
+// wait waits until all generations that an event is held for have ended, as long as ctx lasts and
+// for Options.Hold. Only an event that is held needs a timer; one for each absorbed event would cost
+// more than all else. When the event's time is up first, it closes the generations that are left, so
+// that nothing more is absorbed, and then fails. It completes what the other counters made of the
+// event.
+func (c *Coalescer) wait(ctx context.Context, held []entry, ending Ending) (Ending, error) {
+	ctx, cancel := c.holding(ctx)
+	defer cancel()
+
+	ending.Held = true
+	var failed error
+	for _, h := range held {
+		select {
+		case <-h.generation.done:
+		case <-ctx.Done():
+			c.mu.Lock()
+			h.state.fail(h.generation, h.state.uncovered(ctx))
+			c.mu.Unlock()
 		}
-		s.fail(g, err)
+		ending.Unkept = ending.Unkept || h.generation.unkept
+		ending.AsOf = later(ending.AsOf, h.generation.asOf)
+		failed = errors.Join(failed, h.generation.err)
 	}
-	return Ending{Held: true, AsOf: g.asOf, Unkept: g.unkept}, g.err
+	if failed != nil {
+		ending.AsOf = time.Time{}
+	}
+	return ending, failed
+}
+
+// join waits for a copy of an event that came before.
+func (c *Coalescer) join(ctx context.Context, first *delivery) (Ending, error) {
+	ctx, cancel := c.holding(ctx)
+	defer cancel()
+	select {
+	case <-first.done:
+		return first.ending, first.err
+	case <-ctx.Done():
+		return Ending{Held: true}, fmt.Errorf("rollup: a copy of the event that came before is not done: %w", context.Cause(ctx))
+	}
+}
+
+// holding returns ctx for an event that is held.
+func (c *Coalescer) holding(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.Hold <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.Hold)
 }
 
 // probe looks at the counter's roll-up whenever that is due, and ends when nothing waits for it

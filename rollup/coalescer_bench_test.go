@@ -44,7 +44,7 @@ func benchmarkAbsorb(b *testing.B, c *rollup.Coalescer, counters []rollup.Counte
 		work.Go(func() {
 			// 7919 is prime, so that each goroutine comes by every counter, and not in their order.
 			for i, n := g, g*len(counters)/goroutines; i < b.N; i, n = i+goroutines, (n+7919)%len(counters) {
-				if _, err := c.Changed(ctx, counters[n], rollup.Event{ID: ids[i%len(ids)]}); err != nil {
+				if _, err := c.Changed(ctx, rollup.Event{ID: ids[i%len(ids)]}, rollup.Concern{Counter: counters[n]}); err != nil {
 					b.Error(err)
 					return
 				}
@@ -86,7 +86,9 @@ func holdAnchors(b *testing.B, c *rollup.Coalescer, counters []rollup.Counter, i
 	held := make(chan struct{})
 	var all sync.WaitGroup
 	for n, counter := range counters {
-		all.Go(func() { _, _ = c.Changed(anchored{ctx, held}, counter, rollup.Event{ID: eventID(id + n)}) })
+		all.Go(func() {
+			_, _ = c.Changed(anchored{ctx, held}, rollup.Event{ID: eventID(id + n)}, rollup.Concern{Counter: counter})
+		})
 	}
 	for range counters {
 		<-held

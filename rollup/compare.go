@@ -131,7 +131,7 @@ func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, 
 
 // noteDifference counts what a counter that differs is, and logs it. The mutex is held.
 func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
-	log := a.Logger.With("counter", l.counter.RollUp, "rolled_up", fmt.Sprint(l.rollUp.Sums), "shards_hold", fmt.Sprint(l.totals.Sums),
+	log := a.Logger.With("counter", l.counter.RollUp, "rolled_up", fmt.Sprint(l.rollUp.Values), "shards_hold", fmt.Sprint(l.totals.Values),
 		"num_shards", l.totals.NumShards(), "as_of", l.asOf, "read_time", l.readTime)
 	switch k.difference(l) {
 	case orphaned:

@@ -92,7 +92,7 @@ func (c *comparison) difference(l *look) difference {
 		return rerouted
 	case l.agrees():
 		return outdated
-	case l.totals.NumShards() == 0:
+	case l.totals.Empty():
 		return orphaned
 	case l.asOf.IsZero():
 		return missing
@@ -115,7 +115,7 @@ func keep(l *look) action {
 		return repair
 	case l.removable():
 		return remove
-	case l.totals.NumShards() > 0 && l.readTime.Sub(l.asOf) >= staleAfter*l.counter.Template.Every:
+	case !l.totals.Empty() && l.readTime.Sub(l.asOf) >= staleAfter*l.counter.Template.Every:
 		return repair
 	default:
 		return leave
@@ -129,5 +129,5 @@ const removeAfter = time.Hour
 // removable reports whether a roll-up that agrees with its shards has been at zeros without shards
 // for so long that it may be removed.
 func (l *look) removable() bool {
-	return !l.counter.Template.Existing && l.totals.NumShards() == 0 && !l.asOf.IsZero() && l.readTime.Sub(l.asOf) > removeAfter
+	return !l.counter.Template.Existing && l.totals.Empty() && !l.asOf.IsZero() && l.readTime.Sub(l.asOf) > removeAfter
 }

@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"github.com/firestore-tally/tally/internal/value"
 	"math"
 	"slices"
 	"testing"
@@ -25,11 +26,11 @@ func mustRoute(text string) *Route {
 // A state is what a look found.
 type state struct {
 	age    time.Duration // of the roll-up
-	total  Number        // of the roll-up
+	total  value.Value   // of the roll-up
 	shards int64         // that the roll-up counted
 
-	sum       Number // what the shards add up to now
-	numShards int64  // how many there are
+	sum       value.Value // what the shards add up to now
+	numShards int64       // how many there are
 
 	none     bool // no roll-up document
 	foreign  bool // the document is the app's; Tally never wrote it
@@ -40,12 +41,12 @@ type state struct {
 
 // The usual states.
 var (
-	equal    = state{age: time.Minute, total: Int(7), shards: 2, sum: Int(7), numShards: 2}
-	differs  = state{age: time.Minute, total: Int(7), shards: 2, sum: Int(8), numShards: 2}
-	absent   = state{none: true, sum: Int(8), numShards: 2}
-	emptied  = state{age: time.Minute, total: Int(7), shards: 2}
+	equal    = state{age: time.Minute, total: value.Int(7), shards: 2, sum: value.Int(7), numShards: 2}
+	differs  = state{age: time.Minute, total: value.Int(7), shards: 2, sum: value.Int(8), numShards: 2}
+	absent   = state{none: true, sum: value.Int(8), numShards: 2}
+	emptied  = state{age: time.Minute, total: value.Int(7), shards: 2}
 	atZeros  = state{age: time.Hour + time.Microsecond}
-	anothers = state{age: time.Minute, total: Int(7), shards: 2, sum: Int(7), numShards: 2, rerouted: true}
+	anothers = state{age: time.Minute, total: value.Int(7), shards: 2, sum: value.Int(7), numShards: 2, rerouted: true}
 )
 
 // with returns s changed by f.
@@ -57,7 +58,7 @@ func (s state) with(f func(*state)) state {
 func (s state) look() *look {
 	l := &look{
 		counter: Counter{Template: decideBy.Template, RollUp: "rollups/c"}, readTime: looked,
-		totals: Totals{Sums: map[string]Number{"count": s.sum}, Shards: []int64{s.numShards}},
+		totals: Totals{Values: map[string]value.Value{"count": s.sum}, Shards: []int64{s.numShards}},
 	}
 	if s.none {
 		return l
@@ -66,9 +67,9 @@ func (s state) look() *look {
 	if s.foreign {
 		return l
 	}
-	l.rollUp.Sums = map[string]Number{"count": s.total}
+	l.rollUp.Values = map[string]value.Value{"count": s.total}
 	if s.untotal {
-		l.rollUp.Sums = nil
+		l.rollUp.Values = nil
 	}
 	l.asOf = looked.Add(-s.age)
 	l.rollUp.Tally = document.Tally{AsOf: l.asOf, NumShards: s.shards, Routes: decideBy.Template.Hash(), Totals: []string{"count"}}
@@ -89,7 +90,7 @@ func TestAgrees(t *testing.T) {
 		"equal":                            {equal, true},
 		"another total":                    {differs, false},
 		"another number of shards":         {equal.with(func(s *state) { s.shards = 3 }), false},
-		"another type":                     {equal.with(func(s *state) { s.total = Double(7) }), false},
+		"another type":                     {equal.with(func(s *state) { s.total = value.Double(7) }), false},
 		"no total":                         {equal.with(func(s *state) { s.untotal = true }), false},
 		"of other routes":                  {anothers, false},
 		"as_of counts as none":             {equal.with(func(s *state) { s.future = true }), false},
@@ -252,24 +253,24 @@ func TestKeepDecides(t *testing.T) {
 
 func TestSameTotal(t *testing.T) {
 	for _, test := range []struct {
-		a, b Number
+		a, b value.Value
 		want bool
 	}{
-		{Int(3), Int(3), true},
-		{Int(3), Int(4), false},
-		{Int(1 << 53), Int(1<<53 + 1), false}, // as doubles they are the same
-		{Double(0.5), Double(0.5), true},
-		{Double(1e6), Double(math.Nextafter(1e6, 2e6)), true},
-		{Double(1e6), Double(1e6 + 1e-4), false},
-		{Double(-1e6), Double(math.Nextafter(-1e6, 0)), true},
-		{Double(1), Double(-1), false},
-		{Double(0), Double(1e-300), false},
-		{Int(0), Double(0), false}, // clients tell integers from doubles
-		{Int(3), Double(3), false},
-		{Int(1e15), Double(1e15 + 1), false},
-		{Double(math.NaN()), Double(math.NaN()), false},
-		{Double(math.Inf(1)), Double(math.MaxFloat64), false},
-		{Double(math.MaxFloat64), Double(-math.MaxFloat64), false},
+		{value.Int(3), value.Int(3), true},
+		{value.Int(3), value.Int(4), false},
+		{value.Int(1 << 53), value.Int(1<<53 + 1), false}, // as doubles they are the same
+		{value.Double(0.5), value.Double(0.5), true},
+		{value.Double(1e6), value.Double(math.Nextafter(1e6, 2e6)), true},
+		{value.Double(1e6), value.Double(1e6 + 1e-4), false},
+		{value.Double(-1e6), value.Double(math.Nextafter(-1e6, 0)), true},
+		{value.Double(1), value.Double(-1), false},
+		{value.Double(0), value.Double(1e-300), false},
+		{value.Int(0), value.Double(0), false}, // clients tell integers from doubles
+		{value.Int(3), value.Double(3), false},
+		{value.Int(1e15), value.Double(1e15 + 1), false},
+		{value.Double(math.NaN()), value.Double(math.NaN()), false},
+		{value.Double(math.Inf(1)), value.Double(math.MaxFloat64), false},
+		{value.Double(math.MaxFloat64), value.Double(-math.MaxFloat64), false},
 	} {
 		if got := sameTotal(test.a, test.b, 0); got != test.want {
 			t.Errorf("sameTotal(%v, %v) = %v", test.a, test.b, got)
@@ -283,14 +284,14 @@ func TestSameTotal(t *testing.T) {
 // Numbers that cancel out leave rounding errors that their sum is no measure of.
 func TestSameTotalOfMagnitude(t *testing.T) {
 	for _, test := range []struct {
-		a, b Number
+		a, b value.Value
 		want bool
 	}{
-		{Double(0.5), Double(2.5), true},
-		{Double(0), Double(1e4), true},
-		{Double(0), Double(3e4), false},
-		{Int(0), Int(1), false},
-		{Int(0), Double(0), false},
+		{value.Double(0.5), value.Double(2.5), true},
+		{value.Double(0), value.Double(1e4), true},
+		{value.Double(0), value.Double(3e4), false},
+		{value.Int(0), value.Int(1), false},
+		{value.Int(0), value.Double(0), false},
 	} {
 		if got := sameTotal(test.a, test.b, 2e16); got != test.want {
 			t.Errorf("sameTotal(%v, %v, 2e16) = %v", test.a, test.b, got)

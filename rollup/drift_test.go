@@ -67,7 +67,7 @@ func TestBusyCounterDoesNotDrift(t *testing.T) {
 				<-busy.C
 				w.increment(1)
 				all.Go(func() {
-					if _, err := c.Changed(w.t.Context(), likes, rollup.Event{ID: fmt.Sprint("e", n)}); err != nil {
+					if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", n)}, rollup.Concern{Counter: likes}); err != nil {
 						t.Error(err)
 					}
 				})
@@ -147,7 +147,7 @@ func TestNoDriftAfterAnothersRollUp(t *testing.T) {
 		time.AfterFunc(grace/2, func() {
 			tally := v.RollUp().Tally
 			tally.AsOf = v.ReadTime()
-			if err := w.store.Write(w.t.Context(), likes, rollup.RollUp{Sums: totals.Sums, Tally: tally, UpdateTime: v.RollUp().UpdateTime}); err != nil {
+			if err := w.store.Write(w.t.Context(), likes, rollup.RollUp{Values: totals.Values, Tally: tally, UpdateTime: v.RollUp().UpdateTime}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -23,7 +23,7 @@ func TestEndings(t *testing.T) {
 		held.Go(func() { w.endsHeld(c, "anchor") })
 		held.Go(func() { w.endsHeld(c, "anchor") }) // its copy, which shares the outcome
 		time.Sleep(cadence / 2)
-		if got, err := c.Changed(w.t.Context(), likes, rollup.Event{ID: "absorbed"}); got != (rollup.Ending{}) || err != nil {
+		if got, err := c.Changed(w.t.Context(), rollup.Event{ID: "absorbed"}, rollup.Concern{Counter: likes}); got != (rollup.Ending{}) || err != nil {
 			t.Errorf("the absorbed event ended %+v, %v", got, err)
 		}
 		w.rollUpElsewhere() // the anchor's look, when the cadence is over, finds that it need not sum yet
@@ -43,7 +43,7 @@ func TestEndings(t *testing.T) {
 // endsHeld delivers an event that must be held and covered by the roll-up that is there then.
 func (w *world) endsHeld(c *rollup.Coalescer, eventID string) rollup.Ending {
 	w.t.Helper()
-	got, err := c.Changed(w.t.Context(), likes, rollup.Event{ID: eventID})
+	got, err := c.Changed(w.t.Context(), rollup.Event{ID: eventID}, rollup.Concern{Counter: likes})
 	_, asOf := w.rollUp()
 	if err != nil || !got.Held || !got.AsOf.Equal(asOf) {
 		w.t.Errorf("%s ended %+v, %v; want it held until a roll-up as of %v", eventID, got, err, asOf)
@@ -56,7 +56,7 @@ func TestEndingOfFailure(t *testing.T) {
 		w.beforeView = func(int32) error { return errors.New("unavailable") }
 		ctx, cancel := context.WithTimeout(w.t.Context(), hold)
 		defer cancel()
-		if got, err := c.Changed(ctx, likes, rollup.Event{ID: "e"}); got != (rollup.Ending{Held: true}) || err == nil {
+		if got, err := c.Changed(ctx, rollup.Event{ID: "e"}, rollup.Concern{Counter: likes}); got != (rollup.Ending{Held: true}) || err == nil {
 			t.Errorf("got %+v, %v; want it held and failed", got, err)
 		}
 	})
@@ -77,7 +77,7 @@ func TestWorkHasTheAnchorsValues(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.WithValue(w.t.Context(), key{}, "v"), time.Second)
 		defer cancel()
 		w.increment(1)
-		if _, err := c.Changed(ctx, likes, rollup.Event{ID: "e"}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Changed(ctx, rollup.Event{ID: "e"}, rollup.Concern{Counter: likes}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want its time to be up", err)
 		}
 		if value := <-got; value != "v" {
@@ -103,7 +103,7 @@ func TestWrote(t *testing.T) {
 		}
 		changed := func(eventID string) time.Time {
 			t.Helper()
-			e, err := c.Changed(w.t.Context(), likes, rollup.Event{ID: eventID})
+			e, err := c.Changed(w.t.Context(), rollup.Event{ID: eventID}, rollup.Concern{Counter: likes})
 			if err != nil {
 				t.Error(err)
 			}

@@ -28,6 +28,11 @@ func (w *world) like(user string) time.Time {
 	return w.store.Put("posts/7/likes/"+user, map[string]any{})
 }
 
+// unchanged delivers an event of post 7 that may leave its totals as they were.
+func (w *world) unchanged(c *rollup.Coalescer, e rollup.Event, unchanged bool) *delivery {
+	return w.deliverConcerning(hold, c, e, rollup.Concern{Counter: post7, Unchanged: unchanged})
+}
+
 // changed delivers an event of post 7.
 func (w *world) changed(c *rollup.Coalescer, e rollup.Event) *delivery {
 	return w.deliverOf(hold, c, post7, e)

@@ -61,7 +61,10 @@ func TestUnknownOutcome(t *testing.T) {
 				}
 				w.increment(1)
 				e = &delivery{done: make(chan struct{})}
-				go func() { _, e.err = c.Changed(w.t.Context(), likes, rollup.Event{ID: "e"}); close(e.done) }()
+				go func() {
+					_, e.err = c.Changed(w.t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: likes})
+					close(e.done)
+				}()
 				w.acknowledged(e)
 				w.wantTotal(1)
 				w.called(2, test.sums, test.sums)
@@ -386,7 +389,7 @@ func TestHold(t *testing.T) {
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				_, err := c.Changed(context.Background(), likes, rollup.Event{ID: "e1"})
+				_, err := c.Changed(context.Background(), rollup.Event{ID: "e1"}, rollup.Concern{Counter: likes})
 				if held := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || held != o.Hold {
 					t.Errorf("got %v after %v, want the deadline after %v", err, held, o.Hold)
 				}

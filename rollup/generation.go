@@ -48,19 +48,6 @@ type generation struct {
 	err    error           // valid after done
 }
 
-// anchoredBy returns the generation whose anchor is the event, if one is held.
-func (s *counterState) anchoredBy(eventID string) *generation {
-	if s.open != nil && s.open.anchor == eventID {
-		return s.open
-	}
-	for _, g := range s.closed {
-		if g.anchor == eventID {
-			return g
-		}
-	}
-	return nil
-}
-
 // release ends the wait of every closed generation that a roll-up with this as_of covers. All of
 // them know from when on they are covered.
 func (s *counterState) release(asOf time.Time) {

@@ -371,7 +371,7 @@ func (k *keeper) rollUp(ctx context.Context, c Counter) (v visited) {
 		return v
 	}
 
-	v.is = v.totals.NumShards() > 0
+	v.is = !v.totals.Empty()
 	v.did = keep(&v.look)
 	switch v.did {
 	case repair:

@@ -207,5 +207,17 @@ func Quote(name string) string {
 	if name != "" && bare(name) == len(name) && !slices.Contains(reserved, name) {
 		return name
 	}
+	return backticks(name)
+}
+
+func backticks(name string) string {
 	return "`" + strings.NewReplacer(`\`, `\\`, "`", "\\`").Replace(name) + "`"
+}
+
+// quoteName returns a part of a field's path as routes spell it.
+func quoteName(name string) string {
+	if strings.Contains(name, ".") {
+		return backticks(name)
+	}
+	return Quote(name)
 }

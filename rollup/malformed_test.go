@@ -52,7 +52,7 @@ func TestMalformedShardsAreNamedOnceInAWhile(t *testing.T) {
 		change := func(counter rollup.Counter) {
 			t.Helper()
 			events++
-			if _, err := c.Changed(w.t.Context(), counter, rollup.Event{ID: fmt.Sprint("e", events)}); err != nil {
+			if _, err := c.Changed(w.t.Context(), rollup.Event{ID: fmt.Sprint("e", events)}, rollup.Concern{Counter: counter}); err != nil {
 				t.Error(err)
 			}
 		}

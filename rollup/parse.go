@@ -107,7 +107,8 @@ func parseRoute(text source, tokens []token) (*Route, error) {
 	if r.Totals, err = text.totals(n.totals); err != nil {
 		return nil, err
 	}
-	r.fields = fieldsOf(r.Totals)
+	r.queries = queries(r.Totals)
+	r.fields = fieldsOf(r)
 	return r, text.setOptions(r, n.options)
 }
 
@@ -214,11 +215,12 @@ func (text source) totals(nodes []totalNode) ([]Total, error) {
 
 // total returns a total.
 func (text source) total(n totalNode) (Total, error) {
-	t := Total{Field: n.field.text, Name: n.name.text}
+	t := Total{Aggregate: Count, Name: n.name.text}
 	if n.function != "count" {
 		if err := text.checkField(n.field); err != nil {
 			return t, err
 		}
+		t.Aggregate, t.Field = Sum, document.FieldOf(n.field.text)
 	}
 
 	if n.name.kind != end {
@@ -228,9 +230,9 @@ func (text source) total(n totalNode) (Total, error) {
 	case "count":
 		t.Name = countName
 	case "sum":
-		return t, text.mistake(n.at, "sum(%s) has no name; write sum(%[1]s) as %[1]s", Quote(t.Field))
+		return t, text.mistake(n.at, "sum(%s) has no name; write sum(%[1]s) as %[1]s", quoteField(t.Field))
 	default:
-		t.Name = t.Field
+		t.Name = n.field.text
 	}
 	return t, nil
 }
@@ -249,15 +251,19 @@ func (text source) checkField(name token) error {
 	return nil
 }
 
-// fieldsOf returns the fields that the totals sum, each once.
-func fieldsOf(totals []Total) []string {
-	var fields []string
-	seen := make(map[string]bool)
-	for _, t := range totals {
-		if t.Field != "" && !seen[t.Field] {
-			fields = append(fields, t.Field)
+// fieldsOf returns the fields that decide which totals a document is in, and how, each once.
+func fieldsOf(r *Route) []document.Field {
+	fields := r.Fields()
+	add := func(f document.Field) {
+		if f != "" && !slices.Contains(fields, f) {
+			fields = append(fields, f)
 		}
-		seen[t.Field] = true
+	}
+	add(r.By)
+	for _, t := range r.Totals {
+		for _, c := range t.Where {
+			add(c.Field)
+		}
 	}
 	return fields
 }

@@ -195,12 +195,12 @@ func (r *roller) weigh(ctx context.Context, l *look) error {
 	}
 
 	var names []string
-	for name, sum := range l.totals.Sums {
-		seen := l.rollUp.Sums[name]
+	for name, sum := range l.totals.Values {
+		seen := l.rollUp.Values[name]
 		if sameTotal(seen, sum, 0) {
 			continue
 		}
-		if !seen.isDouble || !sum.isDouble {
+		if !seen.IsDouble() || !sum.IsDouble() {
 			return nil
 		}
 		names = append(names, name)
@@ -284,7 +284,7 @@ func (r *roller) write(ctx context.Context, l *look, p pace) error {
 // logTotals logs what became of a roll-up at level DEBUG. tally dev shows these lines.
 func (r *roller) logTotals(ctx context.Context, message string, l *look) {
 	r.Logger.DebugContext(ctx, message, "counter", l.counter.RollUp, "event_id", l.eventID,
-		"totals", l.totals.Sums, "num_shards", l.totals.NumShards(), "as_of", l.readTime)
+		"totals", l.totals.Values, "num_shards", l.totals.NumShards(), "as_of", l.readTime)
 }
 
 // remove removes the roll-up that the look saw.
@@ -305,7 +305,7 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 	defer cancel()
 	names := l.counter.Template.Totals()
 	written := RollUp{
-		Sums: l.totals.Sums,
+		Values: l.totals.Values,
 		Tally: document.Tally{
 			AsOf: l.readTime, NumShards: l.totals.NumShards(), PacedUntil: p.next(l),
 			Routes: l.counter.Template.Hash(), Totals: names, Former: former(l.rollUp.Tally, names), Took: l.took, Turns: r.nextTurns(l),
@@ -334,14 +334,14 @@ func former(old document.Tally, names []string) []string {
 // agrees reports whether the roll-up says what the shards add up to, by the same routes. Without
 // shards, a document that Tally never wrote is none of its business.
 func (l *look) agrees() bool {
-	if l.totals.NumShards() == 0 && l.rollUp.Tally.AsOf.IsZero() {
+	if l.totals.Empty() && l.rollUp.Tally.AsOf.IsZero() {
 		return true
 	}
 	if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards() {
 		return false
 	}
-	for name, sum := range l.totals.Sums {
-		if seen, ok := l.rollUp.Sums[name]; !ok || !sameTotal(seen, sum, l.magnitudes[name]) {
+	for name, sum := range l.totals.Values {
+		if seen, ok := l.rollUp.Values[name]; !ok || !sameTotal(seen, sum, l.magnitudes[name]) {
 			return false
 		}
 	}

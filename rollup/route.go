@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/firestore-tally/tally/internal/document"
 )
 
 // DefaultRoute is the layout of Firebase's documentation.
@@ -69,58 +71,40 @@ func (p Path) translate(path string, to Path) (string, bool) {
 
 // A Route says which documents make which totals. It is parsed from
 //
-//	<source pattern> -> <roll-up template> : <total>[, <total>]… [: <option>]…
+//	<source pattern> [by <field>] -> <roll-up template> : <total>[, <total>]… [: <option>]…
 //
 // such as "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing". A total is the
-// sum of a top-level field f, spelt f or sum(f), or count(), how many documents there are; "as" names
-// it in the roll-up, and must for sum(f). Names are spelt as Quote does. The options, in any order,
-// are "documents", and for all routes of one template alike "existing" and "every" with a duration
-// such as 10s. A route is immutable.
+// sum of a field f, spelt f or sum(f), or another Aggregate; count() is how many documents there
+// are. "where" and conditions say which documents it is of, and "as" names it in the roll-up. Names
+// are spelt as Quote does. The options, in any order, are "documents", and for all routes of one
+// template alike "existing" and "every" with a duration such as 10s. A route is immutable.
 type Route struct {
 	Template *Template // of the roll-ups; routes whose templates are equal share it
 	Totals   []Total
+
+	// By is the field by which documents belong to counters: to the one whose template has the
+	// field's string in the place of the capture of that name. "" says that a document's path does.
+	By document.Field
 
 	// Documents has every document read, one billed read each, where an aggregation query bills one
 	// for each 1,000. It needs no index: it is for a counter so hot that writing the field's index
 	// entries is its limit.
 	Documents bool
 
-	pattern  Path     // of a source document; the last segment is a capture
-	template Path     // with this route's names of the captures, which are the pattern's but for the last
-	fields   []string // of the totals; each event asks for them
+	pattern  Path             // of a source document; the last segment is a capture
+	template Path             // with this route's names of the captures: By, or the pattern's but for the last
+	fields   []document.Field // that groups, conditions and totals name; each event asks for them
+	queries  []Query
 }
-
-// A Total is one number that a route keeps.
-type Total struct {
-	Field string // whose numbers are summed; "": the documents are counted
-	Name  string // of the field in the roll-up
-}
-
-// String returns the total as a route spells it.
-func (t Total) String() string {
-	if t == (Total{Name: countName}) {
-		return countAll
-	}
-	if t.Field == "" {
-		return countAll + " as " + Quote(t.Name)
-	}
-	if t.Field == t.Name {
-		return Quote(t.Field)
-	}
-	return Quote(t.Field) + " as " + Quote(t.Name)
-}
-
-// countAll is the total that is how many documents there are, and countName its name when the route
-// gives none.
-const (
-	countAll  = "count()"
-	countName = "count"
-)
 
 // String returns the one canonical spelling of the route, on one line. ParseRoutes reads it as the
 // same route.
 func (r *Route) String() string {
-	s := r.pattern.quote() + " -> " + r.template.quote() + " : " + join(r.Totals, ", ")
+	s := r.pattern.quote()
+	if r.By != "" {
+		s += " by " + quoteField(r.By)
+	}
+	s += " -> " + r.template.quote() + " : " + join(r.Totals, ", ")
 	if r.Documents {
 		s += " : documents"
 	}
@@ -136,19 +120,88 @@ func (r *Route) String() string {
 // Pattern returns the pattern of the source documents' paths.
 func (r *Route) Pattern() Path { return slices.Clone(r.pattern) }
 
-// Fields returns the fields that the route sums, each once. Callers must not change them.
-func (r *Route) Fields() []string { return r.fields }
-
-// Counts reports whether the route has count().
-func (r *Route) Counts() bool {
-	return slices.ContainsFunc(r.Totals, func(t Total) bool { return t.Field == "" })
+// Fields returns the fields that the route's totals aggregate, each once.
+func (r *Route) Fields() []document.Field {
+	var fields []document.Field
+	for _, t := range r.Totals {
+		if t.Field != "" && !slices.Contains(fields, t.Field) {
+			fields = append(fields, t.Field)
+		}
+	}
+	return fields
 }
 
+// Reads returns the fields that decide which totals a document is in, and how, each once: By, those
+// of the conditions and Fields. Callers must not change it.
+func (r *Route) Reads() []document.Field { return r.fields }
+
+// Queries returns what answers the route's totals. Callers must not change it.
+func (r *Route) Queries() []Query { return r.queries }
+
+// Plain reports whether the route is without a group and sums top-level fields of all its documents,
+// as the shards of a counter are summed.
+func (r *Route) Plain() bool {
+	plain := func(t Total) bool { return t.Aggregate == Sum && len(t.Where) == 0 && len(t.Field.Names()) == 1 }
+	return r.By == "" && !slices.ContainsFunc(r.Totals, func(t Total) bool { return !plain(t) })
+}
+
+// Counts reports whether the route counts documents, all or some of them.
+func (r *Route) Counts() bool {
+	return slices.ContainsFunc(r.Totals, func(t Total) bool { return t.Aggregate == Count })
+}
+
+// Filtered reports whether each total has conditions, so that there may be documents that none sees.
+func (r *Route) Filtered() bool {
+	return !slices.ContainsFunc(r.Totals, func(t Total) bool { return len(t.Where) == 0 })
+}
+
+// CountsAll reports whether the route counts all documents.
+func (r *Route) CountsAll() bool { return slices.ContainsFunc(r.Totals, Total.All) }
+
 // Counter returns the counter that the documents of the collection at path (below the database's
-// root) belong to, if the route covers them.
+// root) belong to, if the route covers them and has no group.
 func (r *Route) Counter(path string) (Counter, bool) {
+	if r.By != "" {
+		return Counter{}, false
+	}
 	rollUp, ok := r.collection().translate(path, r.template)
 	return Counter{Template: r.Template, RollUp: rollUp}, ok
+}
+
+// maxGroup is the length of the longest group, in bytes. A string of 1,500 bytes, which is still a
+// document's id, cannot be queried: its event would fail for a day.
+const maxGroup = 1499
+
+// Grouped returns the counter of the documents whose field By holds a string. It reports false if
+// the string is no document's id of at most 1,499 bytes. The route must have By.
+func (r *Route) Grouped(group string) (Counter, bool) {
+	if len(group) > maxGroup || document.CheckID(group) != nil {
+		return Counter{}, false
+	}
+
+	ids := make([]string, len(r.template))
+	for i, s := range r.template {
+		ids[i] = s.Name
+		if s.Capture {
+			ids[i] = group
+		}
+	}
+	return Counter{Template: r.Template, RollUp: strings.Join(ids, "/")}, true
+}
+
+// Group returns the string that the field By of c's documents holds. The counter must be of the
+// route's template, and the route must have By.
+func (r *Route) Group(c Counter) string {
+	capture := slices.IndexFunc(r.template, func(s Segment) bool { return s.Capture })
+	return strings.Split(c.RollUp, "/")[capture]
+}
+
+// Where returns the conditions that c's documents meet: none, or that of the group.
+func (r *Route) Where(c Counter) []Condition {
+	if r.By == "" {
+		return nil
+	}
+	return []Condition{equals(r.By, r.Group(c))}
 }
 
 // InOrder reports whether the roll-ups' paths have the captures in the order in which the source
@@ -169,15 +222,25 @@ func (r *Route) InOrder() bool {
 // collection is the pattern of the source documents' collection.
 func (r *Route) collection() Path { return r.pattern[:len(r.pattern)-1] }
 
-// Shards returns the path of the collection of c's documents that the route sums, such as
-// "counters/likes/shards". The counter must be of the route's template.
+// Shards returns the path of the collection of c's documents, such as "counters/likes/shards". A
+// route with By has other counters' documents there, too: see Where. The counter must be of the
+// route's template.
 func (r *Route) Shards(c Counter) string {
+	if r.By != "" {
+		return r.collection().String()
+	}
 	shards, _ := r.template.translate(c.RollUp, r.collection())
 	return shards
 }
 
-// Routes are the active routes. No document is a source of two of them, and no two templates give
-// one roll-up document.
+// covers reports whether the document at path (below the database's root) is a source of the route.
+func (r *Route) covers(path string) bool {
+	_, ok := r.pattern.translate(path, nil)
+	return ok
+}
+
+// Routes are the active routes. Those of which one document is a source have one pattern. No two
+// templates give one roll-up document.
 type Routes []*Route
 
 // Live returns the routes that events keep.
@@ -204,17 +267,18 @@ func (rs Routes) Templates() []*Template {
 // String returns the routes as ParseRoutes reads them, one to a line.
 func (rs Routes) String() string { return join(rs, "\n") }
 
-// Match returns the counter that the source document at path (below the database's root) belongs
-// to, and the route that says so, if any covers it.
+// Match returns the counter that the source document at path (below the database's root) belongs to
+// by its path alone, and the first route that says so, if any does.
 func (rs Routes) Match(path string) (Counter, *Route, bool) {
-	end := strings.LastIndexByte(path, '/')
-	if end < 0 || end == len(path)-1 {
-		return Counter{}, nil, false
-	}
 	for _, r := range rs {
-		if c, ok := r.Counter(path[:end]); ok {
+		if c, ok := r.Counter(collectionOf(path)); ok && r.covers(path) {
 			return c, r, true
 		}
 	}
 	return Counter{}, nil, false
+}
+
+// collectionOf returns the path of a document's collection.
+func collectionOf(path string) string {
+	return path[:max(strings.LastIndexByte(path, '/'), 0)]
 }

@@ -54,7 +54,7 @@ func FuzzParseRoutes(f *testing.F) {
 type meaning struct {
 	Pattern, Template rollup.Path
 	Totals            []rollup.Total
-	Fields            []string
+	Fields            []document.Field
 	Documents         bool
 	Existing          bool
 	Every             time.Duration
@@ -83,7 +83,7 @@ func FuzzQuote(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q as %s: %v", name, q, err)
 		}
-		got := []string{routes[0].Pattern()[0].Name, routes[0].Pattern()[1].Name, routes[0].Totals[0].Field, routes[0].Totals[0].Name}
+		got := []string{routes[0].Pattern()[0].Name, routes[0].Pattern()[1].Name, routes[0].Totals[0].Field.Names()[0], routes[0].Totals[0].Name}
 		if d := cmp.Diff([]string{name, name, name, name}, got); d != "" {
 			t.Errorf("%q as %s (-want +got):\n%s", name, q, d)
 		}

@@ -1,6 +1,8 @@
 package rollup_test
 
 import (
+	"github.com/firestore-tally/tally/internal/document"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -172,29 +174,29 @@ func TestRefusedRoutes(t *testing.T) {
 // "as" stands between spaces of any kind, and as a name in backticks.
 func TestAs(t *testing.T) {
 	for text, want := range map[string]rollup.Total{
-		"count()":                  {Name: "count"},
-		"count":                    {Field: "count", Name: "count"},
-		"`as`":                     {Field: "as", Name: "as"},
-		"`a as b` as c":            {Field: "a as b", Name: "c"},
-		"`as` as `as`":             {Field: "as", Name: "as"},
-		"stars as `as`":            {Field: "stars", Name: "as"},
-		"stars as AS":              {Field: "stars", Name: "AS"},
-		"stars  as  n":             {Field: "stars", Name: "n"},
-		"stars\tas\tn":             {Field: "stars", Name: "n"},
-		"stars as\n\tn":            {Field: "stars", Name: "n"},
-		"count()\u00a0as\u00a0n":   {Name: "n"},
-		" `the  rest`as\u2003n ":   {Field: "the  rest", Name: "n"},
-		"sum(stars) as n":          {Field: "stars", Name: "n"},
-		"sum( `the  rest` )as n":   {Field: "the  rest", Name: "n"},
-		"stars as stars":           {Field: "stars", Name: "stars"},
-		"größe as 大きさ":             {Field: "größe", Name: "大きさ"},
-		"count() as count, x as n": {Name: "count"},
-		"`count` as n":             {Field: "count", Name: "n"},
+		"count()":                  {Aggregate: rollup.Count, Name: "count"},
+		"count":                    {Aggregate: rollup.Sum, Field: document.FieldOf("count"), Name: "count"},
+		"`as`":                     {Aggregate: rollup.Sum, Field: document.FieldOf("as"), Name: "as"},
+		"`a as b` as c":            {Aggregate: rollup.Sum, Field: document.FieldOf("a as b"), Name: "c"},
+		"`as` as `as`":             {Aggregate: rollup.Sum, Field: document.FieldOf("as"), Name: "as"},
+		"stars as `as`":            {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "as"},
+		"stars as AS":              {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "AS"},
+		"stars  as  n":             {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "n"},
+		"stars\tas\tn":             {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "n"},
+		"stars as\n\tn":            {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "n"},
+		"count()\u00a0as\u00a0n":   {Aggregate: rollup.Count, Name: "n"},
+		" `the  rest`as\u2003n ":   {Aggregate: rollup.Sum, Field: document.FieldOf("the  rest"), Name: "n"},
+		"sum(stars) as n":          {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "n"},
+		"sum( `the  rest` )as n":   {Aggregate: rollup.Sum, Field: document.FieldOf("the  rest"), Name: "n"},
+		"stars as stars":           {Aggregate: rollup.Sum, Field: document.FieldOf("stars"), Name: "stars"},
+		"größe as 大きさ":             {Aggregate: rollup.Sum, Field: document.FieldOf("größe"), Name: "大きさ"},
+		"count() as count, x as n": {Aggregate: rollup.Count, Name: "count"},
+		"`count` as n":             {Aggregate: rollup.Sum, Field: document.FieldOf("count"), Name: "n"},
 	} {
 		routes, err := rollup.ParseRoutes("s/{s} -> r/x : " + text)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
-		} else if got := routes[0].Totals[0]; got != want {
+		} else if got := routes[0].Totals[0]; !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is taken for %+v, want %+v", text, got, want)
 		}
 	}

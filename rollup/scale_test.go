@@ -171,7 +171,7 @@ func (i *cloudInstance) deliver(counter *cloudCounter) {
 func (i *cloudInstance) changed(counter rollup.Counter, e rollup.Event) (rollup.Ending, error) {
 	i.hold(1)
 	defer i.hold(-1)
-	return i.coalescer.Changed(context.Background(), counter, e)
+	return i.coalescer.Changed(context.Background(), e, rollup.Concern{Counter: counter})
 }
 
 func (i *cloudInstance) hold(n int) {

@@ -6,29 +6,14 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 )
-
-// Totals is what a counter's shards add up to.
-type Totals struct {
-	Sums      map[string]Number // one for each of the template's totals, by name
-	Shards    []int64           // of each of the template's routes: how many documents; without count(), the most that have one of the fields
-	Malformed int64             // shards' fields that are left out, because they are no finite numbers
-}
-
-// NumShards is how many documents were counted, of all sources.
-func (t Totals) NumShards() int64 {
-	var sum int64
-	for _, n := range t.Shards {
-		sum += n
-	}
-	return sum
-}
 
 // A RollUp is a roll-up document.
 type RollUp struct {
-	Sums  map[string]Number // by name, without the totals that the document lacks or that are no numbers there
-	Tally document.Tally
-	Gone  []string // names of totals that a write takes away; nil of one that was read
+	Values map[string]value.Value // of the totals, by name, without those that the document lacks or whose value is no total's
+	Tally  document.Tally
+	Gone   []string // names of totals that a write takes away; nil of one that was read
 
 	// UpdateTime is when the document was last written, as Firestore says; zero when it does not
 	// exist. It is the precondition of the write that replaces what was read.
@@ -38,10 +23,11 @@ type RollUp struct {
 // RollUpOf returns the roll-up that a document holds, whose fields are as the Firestore SDK decodes
 // them.
 func RollUpOf(t *Template, fields map[string]any, updateTime time.Time) RollUp {
-	r := RollUp{UpdateTime: updateTime, Tally: document.DecodeTally(fields[document.TallyField]), Sums: make(map[string]Number)}
+	r := RollUp{UpdateTime: updateTime, Tally: document.DecodeTally(fields[document.TallyField]), Values: make(map[string]value.Value)}
 	for _, name := range t.names {
-		if n, ok := NumberOf(fields[name]); ok {
-			r.Sums[name] = n
+		field, there := fields[name]
+		if v, ok := value.Of(field); ok && there {
+			r.Values[name] = v
 		}
 	}
 	return r
@@ -78,7 +64,7 @@ type Store interface {
 	// close it: it expires.
 	View(ctx context.Context, c Counter) (Snapshot, error)
 
-	// Write writes r's sums and tally to c's roll-up document, deletes the fields r.Gone, and
+	// Write writes r's values and tally to c's roll-up document, deletes the fields r.Gone, and
 	// leaves its other fields as they are, on the precondition that the document's update time is
 	// still r.UpdateTime (when that is zero, that the document does not exist). It returns
 	// ErrConflict when Firestore refuses, and ErrUnkept when no such document can be written.
@@ -99,12 +85,11 @@ type Snapshot interface {
 	// RollUp is the roll-up document.
 	RollUp() RollUp
 
-	// Sum counts the shards, and adds up each field over the shards where it is a finite number, as
-	// the template's routes say. It returns ErrUnkept when Firestore can never answer.
+	// Sum totals the counter's documents as the template's routes say; see Aggregate. It returns ErrUnkept when Firestore can never answer.
 	Sum(ctx context.Context) (Totals, error)
 
-	// Magnitude is what the total of this name, a sum of doubles which Sum has told before, would be
-	// if all numbers were positive. It is 0 when the order in which they are added up makes no
+	// Magnitude is what the total of this name, a sum or an average of doubles which Sum has told
+	// before, would be if all numbers were positive. It is 0 when the order in which they are added up makes no
 	// difference.
 	Magnitude(ctx context.Context, name string) (float64, error)
 

@@ -63,7 +63,7 @@ func (t *Template) seal() {
 	var sources []string
 	for _, r := range t.Routes {
 		for _, total := range r.Totals {
-			sources = append(sources, fmt.Sprintf("%s %q %q\n", spell(r.pattern, r.template), total.Field, total.Name))
+			sources = append(sources, fmt.Sprintf("%s %q %s\n", spell(r.pattern, r.template), r.By, total.identity()))
 			t.names = append(t.names, total.Name)
 		}
 	}

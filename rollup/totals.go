@@ -4,91 +4,208 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
-// A Shard is a shard document as it was read.
+// Totals is what a counter's documents add up to.
+type Totals struct {
+	Values    map[string]value.Value // one for each of the template's totals, by name
+	Shards    []int64                // of each of the template's routes: how many documents; where none of its totals counts all, the most that one of its queries saw
+	Malformed int64                  // documents' fields that are left out of a sum or an average, because they are no finite numbers
+
+	// Some says that a route whose totals all have conditions has documents, although none meets
+	// them.
+	Some bool
+}
+
+// NumShards is how many documents were counted, of all sources.
+func (t Totals) NumShards() int64 {
+	var sum int64
+	for _, n := range t.Shards {
+		sum += n
+	}
+	return sum
+}
+
+// Empty reports whether the counter has no documents. Documents that lack the fields that are
+// aggregated are none of it.
+func (t Totals) Empty() bool { return t.NumShards() == 0 && !t.Some }
+
+// A Shard is a source document as it was read.
 type Shard struct {
 	Path   string
 	Fields map[string]any // values as the Firestore SDK decodes them
 }
 
-// SumShards counts and adds up the shards of a route that were read one by one in one snapshot, and
-// says which of them it left out of a sum.
-func SumShards(r *Route, shards []Shard) (Totals, []string) {
-	totals := Totals{Sums: make(map[string]Number, len(r.Totals))}
-	var malformed []string
-	var most int64
-	for _, t := range r.Totals {
-		if t.Field == "" {
-			most = int64(len(shards))
-			totals.Sums[t.Name] = Int(most)
-			continue
-		}
-		var sum Sum
-		var have int64
-		for _, s := range shards {
-			value, ok := s.Fields[t.Field]
-			if !ok {
-				continue
-			}
-			have++
-			if n, ok := NumberOf(value); !ok || !sum.Add(n) {
-				malformed = append(malformed, MalformedShard(s.Path, t.Field, value))
-			}
-		}
-		totals.Sums[t.Name] = sum.Total()
-		most = max(most, have)
-	}
-	totals.Shards = []int64{most}
-	totals.Malformed = int64(len(malformed))
-	return totals, malformed
+// Totalled is what one route's documents add up to.
+type Totalled struct {
+	Totals
+	Malformed []string // as MalformedShard says
 }
 
-// Magnitude is what SumShards would tell of a field if all numbers were positive.
-func Magnitude(field string, shards []Shard) float64 {
-	var sum Sum
+// Total counts and aggregates a counter's documents of a route, all of them, which were read in one
+// snapshot.
+func (r *Route) Total(shards []Shard) Totalled {
+	t := Totalled{Totals: Totals{Values: make(map[string]value.Value, len(r.Totals))}}
+	var most int64
+	for _, q := range r.queries {
+		answer := q.answer(shards)
+		maps.Copy(t.Values, answer.Values)
+		t.Malformed = append(t.Malformed, answer.Malformed...)
+		most = max(most, answer.Shards[0])
+	}
+	if r.CountsAll() {
+		most = int64(len(shards))
+	}
+	t.Shards = []int64{most}
+	t.Some = r.Filtered() && most == 0 && len(shards) > 0
+	t.Totals.Malformed = int64(len(t.Malformed))
+	return t
+}
+
+// answer answers a query of documents that were read one by one.
+func (q Query) answer(shards []Shard) Totalled {
+	var seen int64 // documents that meet the conditions and have the field
+	var numbers int64
+	var sum value.Sum
+	var malformed []string
+	best := value.Null
+
 	for _, s := range shards {
-		n, ok := NumberOf(s.Fields[field])
-		if ok {
-			sum.Add(Double(math.Abs(n.Float())))
+		if !holdAll(q.Where, s.Fields) {
+			continue
+		}
+		if q.Field == "" {
+			seen++
+			continue
+		}
+		v, ok := q.Field.In(s.Fields)
+		if !ok {
+			continue
+		}
+		if q.Best != "" {
+			best = q.Best.better(best, v)
+			continue
+		}
+		seen++
+		if n, ok := value.Number(v); ok && sum.Add(n) {
+			numbers++
+		} else {
+			malformed = append(malformed, MalformedShard(s.Path, q.Field, v))
 		}
 	}
-	return sum.Total().Float()
+
+	if !best.IsNull() {
+		seen = 1
+	}
+	t := Totalled{Totals: Totals{Values: make(map[string]value.Value), Shards: []int64{seen}}, Malformed: malformed}
+	for _, total := range q.Totals {
+		switch total.Aggregate {
+		case Sum:
+			t.Values[total.Name] = sum.Total()
+		case Count:
+			t.Values[total.Name] = value.Int(seen)
+		case Average:
+			t.Values[total.Name] = AverageOf(sum.Total(), numbers)
+		default:
+			t.Values[total.Name] = best
+		}
+	}
+	return t
+}
+
+// AverageOf returns the average of n numbers with a sum; null of none.
+func AverageOf(sum value.Value, n int64) value.Value {
+	if n == 0 {
+		return value.Null
+	}
+	return value.Double(sum.Float64() / float64(n))
+}
+
+// Sees returns v, a field's value as the Firestore SDK decodes it, if Maximum, Minimum, Latest or
+// Earliest sees it: a finite number or a timestamp.
+func (a Aggregate) Sees(v any) (value.Value, bool) {
+	if a.OfTimes() {
+		t, ok := v.(time.Time)
+		return value.Timestamp(t), ok
+	}
+	n, ok := value.Number(v)
+	return n, ok && n.Finite()
+}
+
+// better returns which comes first of the best value so far, null for none, and another value.
+func (a Aggregate) better(best value.Value, v any) value.Value {
+	next, ok := a.Sees(v)
+	if !ok {
+		return best
+	}
+	if best.IsNull() {
+		return next
+	}
+	order := value.Compare(next, best)
+	if order > 0 && a.Descending() || order < 0 && !a.Descending() {
+		return next
+	}
+	return best
+}
+
+// Magnitude is what the total of a query, a sum or an average, would be if all numbers were
+// positive.
+func (q Query) Magnitude(total Total, shards []Shard) float64 {
+	var sum value.Sum
+	var numbers int64
+	for _, s := range shards {
+		v, _ := q.Field.In(s.Fields)
+		n, ok := value.Number(v)
+		if ok && holdAll(q.Where, s.Fields) && sum.Add(value.Double(math.Abs(n.Float64()))) {
+			numbers++
+		}
+	}
+	if total.Aggregate == Average {
+		return AverageOf(sum.Total(), numbers).Float64()
+	}
+	return sum.Total().Float64()
 }
 
 // JoinTotals returns the totals of a counter from those of its template's routes, in their order.
 func JoinTotals(parts []Totals) Totals {
-	all := Totals{Sums: make(map[string]Number)}
+	all := Totals{Values: make(map[string]value.Value)}
 	for _, part := range parts {
-		maps.Copy(all.Sums, part.Sums)
+		maps.Copy(all.Values, part.Values)
 		all.Shards = append(all.Shards, part.Shards...)
 		all.Malformed += part.Malformed
+		all.Some = all.Some || part.Some
 	}
 	return all
 }
 
 // MalformedShard says why a shard's field, which is no finite number, is left out, such as
 // "counters/likes/shards/0: count is a string, not a number".
-func MalformedShard(path, field string, value any) string {
-	if n, ok := NumberOf(value); ok {
+func MalformedShard(path string, field document.Field, v any) string {
+	if n, ok := value.Number(v); ok {
 		return fmt.Sprintf("%s: %s is %v", path, field, n)
 	}
-	return fmt.Sprintf("%s: %s is %s, not a number", path, field, typeName(value))
+	return fmt.Sprintf("%s: %s is %s, not a number", path, field, typeName(v))
 }
 
 // typeName names the type of a field's value in Firestore's terms.
-func typeName(value any) string {
-	switch value.(type) {
+func typeName(v any) string {
+	switch v.(type) {
 	case nil:
 		return "null"
 	case string:
 		return "a string"
 	case bool:
 		return "a boolean"
+	case time.Time:
+		return "a timestamp"
 	case []any:
 		return "an array"
 	case map[string]any:
 		return "a map"
 	}
-	return fmt.Sprintf("a %T", value)
+	return fmt.Sprintf("a %T", v)
 }

@@ -16,7 +16,7 @@ func TestUnchangedCostsNothing(t *testing.T) {
 			w.store.Skew = skew
 			w.store.Put("posts/7", map[string]any{})
 			edited := func(id string, ago time.Duration) *delivery {
-				return w.changed(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-ago), Unchanged: true})
+				return w.unchanged(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-ago)}, true)
 			}
 			w.like("ann")
 			w.acknowledged(edited("before any look", 0))
@@ -36,7 +36,7 @@ func TestUnchangedCostsNothing(t *testing.T) {
 			w.called(1, 1, 1)
 			w.wantPost(map[string]any{"likes": int64(2), "comments": int64(0)})
 			time.Sleep(time.Minute)
-			unknown := w.changed(c, rollup.Event{ID: "of an unknown time", Unchanged: true})
+			unknown := w.unchanged(c, rollup.Event{ID: "of an unknown time"}, true)
 			w.acknowledged(unknown)
 			w.called(1, 1, 1)
 		})
@@ -56,7 +56,7 @@ func TestUnchangedBesideLooks(t *testing.T) {
 		w.acknowledged(w.changed(c, rollup.Event{ID: "first"}))
 		w.called(1, 1, 1)
 		edit := func(id string, ago time.Duration) *delivery {
-			return w.changed(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-ago), Unchanged: true})
+			return w.unchanged(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-ago)}, true)
 		}
 		if young := edit("young", 4*time.Second); young.held() {
 			t.Error("a young one is held")
@@ -89,7 +89,7 @@ func TestUnchangedBesideLooksThatOverlap(t *testing.T) {
 		w.acknowledged(w.changed(c, rollup.Event{ID: "quick"}))
 		w.acknowledged(slow)
 		w.looks.Store(0)
-		w.acknowledged(w.changed(c, rollup.Event{ID: "young", UpdateTime: w.store.Now().Add(-3 * time.Second), Unchanged: true}))
+		w.acknowledged(w.unchanged(c, rollup.Event{ID: "young", UpdateTime: w.store.Now().Add(-3 * time.Second)}, true))
 		if n := w.looks.Load(); n > 0 {
 			t.Errorf("%d looks for a young one", n)
 		}
@@ -102,7 +102,7 @@ func TestUnchangedIsNoAnchor(t *testing.T) {
 		w.store.Put("posts/7", map[string]any{})
 		w.acknowledged(w.changed(c, rollup.Event{ID: "first"}))
 		event := func(id string, unchanged bool) *delivery {
-			return w.changed(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-time.Minute), Unchanged: unchanged})
+			return w.unchanged(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-time.Minute)}, unchanged)
 		}
 		old, older, anchor := event("old edit", true), event("another", true), event("like", false)
 		copied, absorbed, edit := event("like", false), event("another like", false), event("an edit", true)
@@ -117,7 +117,7 @@ func TestUnchangedIsNoAnchor(t *testing.T) {
 	// younger.
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
 		edit := func(id string, ago time.Duration) *delivery {
-			return w.changed(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-ago), Unchanged: true})
+			return w.unchanged(c, rollup.Event{ID: id, UpdateTime: w.store.Now().Add(-ago)}, true)
 		}
 		w.store.Put("posts/7", map[string]any{})
 		w.duringView = func(n int32) {
@@ -140,7 +140,7 @@ func TestUnchangedIsNoAnchor(t *testing.T) {
 			w.acknowledged(w.changed(c, rollup.Event{ID: "first"}))
 			limits := map[string]time.Duration{"edit": hold, "like": hold}
 			limits[first] = cadence / 2
-			edit := w.deliverOf(limits["edit"], c, post7, rollup.Event{ID: "edit", Unchanged: true})
+			edit := w.deliverConcerning(limits["edit"], c, rollup.Event{ID: "edit"}, rollup.Concern{Counter: post7, Unchanged: true})
 			like := w.deliverOf(limits["like"], c, post7, rollup.Event{ID: "like"})
 			absorbed := w.changed(c, rollup.Event{ID: "absorbed"})
 			if absorbed.held() {

@@ -30,7 +30,7 @@ func (w *world) refuse() (mended func()) {
 func (w *world) end(c *rollup.Coalescer, eventID string) (rollup.Ending, error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), hold)
 	defer cancel()
-	return c.Changed(ctx, likes, rollup.Event{ID: eventID})
+	return c.Changed(ctx, rollup.Event{ID: eventID}, rollup.Concern{Counter: likes})
 }
 
 // Waiting cannot mend an unkept counter, so its event is acknowledged, and says so.

@@ -197,7 +197,7 @@ func (w *world) rollUpElsewhere() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r := rollup.RollUp{Sums: totals.Sums, UpdateTime: v.RollUp().UpdateTime, Tally: document.Tally{
+	r := rollup.RollUp{Values: totals.Values, UpdateTime: v.RollUp().UpdateTime, Tally: document.Tally{
 		AsOf: v.ReadTime(), NumShards: totals.NumShards(), Routes: likes.Template.Hash(), Totals: []string{"count"},
 	}}
 	if err := w.store.Write(w.t.Context(), likes, r); err != nil {
@@ -224,11 +224,15 @@ func (w *world) deliverEvent(d time.Duration, c *rollup.Coalescer, event rollup.
 }
 
 func (w *world) deliverOf(d time.Duration, c *rollup.Coalescer, counter rollup.Counter, event rollup.Event) *delivery {
+	return w.deliverConcerning(d, c, event, rollup.Concern{Counter: counter})
+}
+
+func (w *world) deliverConcerning(d time.Duration, c *rollup.Coalescer, event rollup.Event, concerns ...rollup.Concern) *delivery {
 	e := &delivery{done: make(chan struct{})}
 	go func() {
 		ctx, cancel := context.WithTimeout(w.t.Context(), d)
 		defer cancel()
-		_, e.err = c.Changed(ctx, counter, event)
+		_, e.err = c.Changed(ctx, event, concerns...)
 		close(e.done)
 	}()
 	time.Sleep(time.Nanosecond) // virtual time moves on when every goroutine waits

@@ -86,7 +86,7 @@ func (l *load) event() {
 	id := fmt.Sprint(l.writes.Add(1))
 	l.events.Go(func() {
 		for {
-			_, err := l.coalescer.Changed(context.Background(), l.route, rollup.Event{ID: id})
+			_, err := l.coalescer.Changed(context.Background(), rollup.Event{ID: id}, rollup.Concern{Counter: l.route})
 			if err == nil {
 				return
 			}

@@ -62,7 +62,7 @@ func (c *console) rollUpBy(routes, shard string) {
 	}
 	defer store.Close()
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: logger})
-	if _, err := coalescer.Changed(c.t.Context(), c.counter(routes, shard), rollup.Event{ID: "event"}); err != nil {
+	if _, err := coalescer.Changed(c.t.Context(), rollup.Event{ID: "event"}, rollup.Concern{Counter: c.counter(routes, shard)}); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -180,10 +180,10 @@ func (c counter) total(name string) (*rollup.Route, rollup.Total, error) {
 
 // shards returns the counter as package shards has it. A source that no document is above has no
 // place for its number of shards, which is n then.
-func (t *target) shards(c counter, r *rollup.Route, field string, n int, opts ...shards.Option) *shards.Counter {
+func (t *target) shards(c counter, r *rollup.Route, field document.Field, n int, opts ...shards.Option) *shards.Counter {
 	collection := r.Shards(c.Counter)
 	doc := above(collection)
-	opts = append([]shards.Option{shards.Collection(collection), shards.Field(field), shards.Progress(t.report)}, opts...)
+	opts = append([]shards.Option{shards.Collection(collection), shards.Field(strings.Join(field.Names(), ".")), shards.Progress(t.report)}, opts...)
 	if doc == "" {
 		doc, opts = c.RollUp, append(opts, shards.NumShards(n))
 	}

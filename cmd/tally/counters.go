@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 	"github.com/spf13/cobra"
@@ -163,7 +164,7 @@ func getCommand() *cobra.Command {
 		if r != nil {
 			text = r.cells()
 		}
-		all := totalsOf(sum.Sums)
+		all := totalsOf(sum.Values)
 		return t.print(map[string]any{"counter": c.path, "totals": all, "malformed": sum.Malformed, "frozen": c.frozen, "rollup": r},
 			"%s\t%v%s\nroll-up\t%s", c.path, all, note, text)
 	})
@@ -181,10 +182,19 @@ func (t *target) lacking(ctx context.Context, c counter, sum rollup.Totals) (not
 		}
 		if len(shard) > 0 {
 			has := cmp.Or(strings.Join(slices.Sorted(maps.Keys(shard[0].Data())), ", "), "none")
-			note += "\t" + cells(shown(fmt.Sprintf("no shard has the field %s; one has %s", strings.Join(r.Fields(), " or "), has)))
+			note += "\t" + cells(shown(fmt.Sprintf("no shard has the field %s; one has %s", either(r.Fields()), has)))
 		}
 	}
 	return note, nil
+}
+
+// either returns fields in a sentence.
+func either(fields []document.Field) string {
+	spelt := make([]string, len(fields))
+	for i, f := range fields {
+		spelt[i] = string(f)
+	}
+	return strings.Join(spelt, " or ")
 }
 
 func resizeCommand() *cobra.Command {

@@ -168,7 +168,7 @@ func (d *deletion) sum(ctx context.Context, f *rollup.Found) error {
 		return err
 	}
 	totals, err := snapshot.Sum(ctx)
-	f.RollUp = rollup.RollUp{Sums: totals.Sums, Tally: document.Tally{AsOf: snapshot.ReadTime(), NumShards: totals.NumShards(), Totals: f.Template.Totals()}}
+	f.RollUp = rollup.RollUp{Values: totals.Values, Tally: document.Tally{AsOf: snapshot.ReadTime(), NumShards: totals.NumShards(), Totals: f.Template.Totals()}}
 	return err
 }
 

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/localstack"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"google.golang.org/api/iterator"
 )
@@ -40,8 +42,8 @@ func (h *hints) document(path string, fields map[string]any) {
 	var numbers, spelt []string
 	var totals []rollup.Total
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if _, ok := rollup.NumberOf(fields[name]); ok {
-			total := rollup.Total{Field: name, Name: name}
+		if _, ok := value.Number(fields[name]); ok {
+			total := rollup.Total{Aggregate: rollup.Sum, Field: document.FieldOf(name), Name: name}
 			numbers, spelt, totals = append(numbers, name), append(spelt, total.String()), append(totals, total)
 		}
 	}
@@ -54,14 +56,14 @@ func (h *hints) document(path string, fields map[string]any) {
 		}
 		return
 	}
-	summed := func(name string) bool { _, has := fields[name]; return has }
+	summed := func(f document.Field) bool { _, has := f.In(fields); return has }
 	if route.Counts() || numbers == nil || slices.ContainsFunc(route.Fields(), summed) || !h.first("fields", route, numbers) {
 		return
 	}
 	fitting := *route
 	fitting.Totals = totals
 	others := slices.DeleteFunc(slices.Clone(h.routes), func(r *rollup.Route) bool { return r == route })
-	h.suggest(fmt.Sprintf("%s has %s, not %s", path, strings.Join(numbers, ", "), strings.Join(route.Fields(), ", ")),
+	h.suggest(fmt.Sprintf("%s has %s, not %s", path, strings.Join(numbers, ", "), either(route.Fields())),
 		"to sum it, the route is", fitting.String(), others)
 }
 
@@ -124,8 +126,8 @@ var wholeNumber = regexp.MustCompile(`^\d+$`)
 // of them is how many shards there are. Its collection is called one of shards, or it is below
 // another document and has a number for its id.
 func isShard(path string, fields map[string]any) bool {
-	for name, value := range fields {
-		if _, ok := rollup.NumberOf(value); !ok || name == "num_shards" || name == "numShards" {
+	for name, field := range fields {
+		if _, ok := value.Number(field); !ok || name == "num_shards" || name == "numShards" {
 			return false
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
@@ -27,7 +28,7 @@ func (n numeral) MarshalJSON() ([]byte, error) {
 // A totals is what the totals are, by name.
 type totals map[string]numeral
 
-func totalsOf(sums map[string]rollup.Number) totals {
+func totalsOf(sums map[string]value.Value) totals {
 	t := make(totals, len(sums))
 	for name, sum := range sums {
 		t[name] = numeral{sum}
@@ -68,7 +69,7 @@ func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
 	if r.Tally.AsOf.IsZero() {
 		return nil
 	}
-	shown := &rollUp{Totals: totalsOf(r.Sums), NumShards: r.Tally.NumShards, AsOf: r.Tally.AsOf}
+	shown := &rollUp{Totals: totalsOf(r.Values), NumShards: r.Tally.NumShards, AsOf: r.Tally.AsOf}
 	maps.DeleteFunc(shown.Totals, func(name string, _ numeral) bool { return !r.Tally.Covers(name) })
 	if !read.IsZero() {
 		shown.AgeMS = float64(read.Sub(r.Tally.AsOf).Microseconds()) / 1000
@@ -142,7 +143,7 @@ func (t *target) table(found []rollup.Found) ([]listed, cells) {
 		line, end := shown(counters[i].Counter), "\t-\t-"
 		for _, name := range names {
 			text := "-"
-			if sum, ok := f.RollUp.Sums[name]; ok && tally.Covers(name) && !tally.AsOf.IsZero() {
+			if sum, ok := f.RollUp.Values[name]; ok && tally.Covers(name) && !tally.AsOf.IsZero() {
 				text = sum.String()
 			}
 			line += "\t" + text

@@ -14,12 +14,14 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/internal/trigger"
@@ -56,7 +58,7 @@ func (a *App) load() (*service, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel, config.Project)}
-	s.open = func(ctx context.Context, id string) (rollup.AuditStore, error) {
+	s.open = func(ctx context.Context, id string) (documentStore, error) {
 		return firestorestore.Open(ctx, config.EmulatorHost, config.Project, id, s.logger, s.dial...)
 	}
 	var observer func(billing.Counts)
@@ -100,7 +102,11 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	e := ended{began: time.Now()}
 	e.event, e.change, e.err = s.receive(r)
 	if e.err == nil {
-		e.counter, e.ending, e.err = s.onWrite(ctx, e.change)
+		e.concerns, e.err = s.concerned(ctx, e.change)
+	}
+	e.change = e.change.Forget()
+	if e.err == nil {
+		e.ending, e.err = s.onWrite(ctx, e.change, e.concerns)
 	}
 	e.outcome = classify(e.ending, e.err)
 	s.record(ctx, span, e)
@@ -108,7 +114,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "0") // so that the flushed answer is whole
 		return
 	}
-	logger := s.logger.With("event_id", e.event.ID, "counter", e.counter, "subject", e.event.Subject, "error", e.err)
+	logger := s.logger.With("event_id", e.event.ID, "counter", e.counters(), "subject", e.event.Subject, "error", e.err)
 	switch e.outcome {
 	case telemetry.Refused:
 		logger.WarnContext(ctx, "request refused")
@@ -122,21 +128,14 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// receive returns an event, as far as it can be read, and the change that it tells. The event's
-// data is not kept: very many events may be held.
+// receive returns an event, as far as it can be read, and the change that it tells.
 func (s *service) receive(r *http.Request) (trigger.Event, trigger.Change, error) {
 	e, err := trigger.FromRequest(r)
 	if err != nil {
 		return e, trigger.Change{}, err
 	}
-	change, err := trigger.Decode(e, func(path string) []string {
-		_, route, ok := s.config.Routes.Match(path)
-		if !ok {
-			return nil
-		}
-		return route.Fields()
-	})
-	e.Data = nil
+	change, err := trigger.Decode(e)
+	e.Data = nil // very many events may be held
 	return e, change, err
 }
 
@@ -172,7 +171,7 @@ type service struct {
 	logger    *slog.Logger
 	telemetry *telemetry.Telemetry // nil: off
 	dial      []grpc.DialOption
-	open      func(ctx context.Context, id string) (rollup.AuditStore, error)
+	open      func(ctx context.Context, id string) (documentStore, error)
 
 	dropped atomic.Int64 // events that no retry could help
 	ending  sync.RWMutex // held for reading while an event is held; see endGracefully
@@ -181,9 +180,17 @@ type service struct {
 	databases sync.Map // *database by id, of those that are open
 }
 
+// A documentStore is what the functions need of a database.
+type documentStore interface {
+	rollup.AuditStore
+
+	// Fields returns some fields of the document at a path, in their places in it.
+	Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, error)
+}
+
 // A database is one that is open.
 type database struct {
-	store     rollup.AuditStore
+	store     documentStore
 	logger    *slog.Logger
 	coalescer *rollup.Coalescer
 }
@@ -235,32 +242,80 @@ var (
 	errUnserved = errors.New("not served here; see GOOGLE_CLOUD_PROJECT, TALLY_DATABASES and the trigger")
 )
 
-// onWrite rolls up the counter that a change is about, and returns its name for the log.
-func (s *service) onWrite(ctx context.Context, change trigger.Change) (counter string, ending rollup.Ending, err error) {
+// concerned returns the counters that a change is about. Of one whose event has no room for the
+// documents it reads the groups that the document is in now. Those that it has left, if any, are
+// left to the audit.
+func (s *service) concerned(ctx context.Context, change trigger.Change) ([]rollup.Concern, error) {
 	if change.Project != s.config.Project || !slices.Contains(s.config.Databases, change.Database) {
-		return "", ending, fmt.Errorf("database %s of project %s: %w", change.Database, change.Project, errUnserved)
+		return nil, fmt.Errorf("database %s of project %s: %w", change.Database, change.Project, errUnserved)
 	}
-	c, _, ok := s.config.Routes.Match(change.Path)
-	if !ok {
-		return "", ending, fmt.Errorf("%s: %w", change.Path, errNoRoute)
+
+	var written rollup.Written = change
+	by := s.config.Routes.Groups(change.Path())
+	if len(by) > 0 && !change.Known() {
+		d, err := s.database(ctx, change.Database)
+		if err != nil {
+			return nil, err
+		}
+		reading, cancel := context.WithTimeout(ctx, s.config.HoldLimit/2)
+		defer cancel()
+		fields, err := d.store.Fields(reading, change.Path(), by)
+		if err != nil {
+			return nil, err
+		}
+		written = asRead{change, fields}
+	}
+
+	concerns, covered := s.config.Routes.Concerned(written)
+	if !covered {
+		return nil, fmt.Errorf("%s: %w", change.Path(), errNoRoute)
+	}
+	return concerns, nil
+}
+
+// asRead is a change of which no more is known than what its document holds now.
+type asRead struct {
+	trigger.Change
+	fields map[string]any
+}
+
+// Texts implements rollup.Written.
+func (c asRead) Texts(f document.Field) (before, after string) {
+	value, _ := f.In(c.fields)
+	after, _ = value.(string)
+	return "", after
+}
+
+// onWrite rolls up the counters that a change is about.
+func (s *service) onWrite(ctx context.Context, change trigger.Change, concerns []rollup.Concern) (rollup.Ending, error) {
+	if len(concerns) == 0 { // it belonged to none before, and does not now
+		return rollup.Ending{}, nil
 	}
 	d, err := s.database(ctx, change.Database)
 	if err != nil {
-		return c.RollUp, ending, err
+		return rollup.Ending{}, err
 	}
-	ending, err = d.coalescer.Changed(ctx, c, rollup.Event{ID: change.ID, UpdateTime: change.UpdateTime, Unchanged: change.Unchanged})
-	return c.RollUp, ending, err
+	return d.coalescer.Changed(ctx, rollup.Event{ID: change.ID, UpdateTime: change.UpdateTime}, concerns...)
 }
 
 // ended is how an event ended.
 type ended struct {
-	began   time.Time
-	event   trigger.Event
-	change  trigger.Change
-	counter string
-	ending  rollup.Ending
-	outcome telemetry.Outcome
-	err     error
+	began    time.Time
+	event    trigger.Event
+	change   trigger.Change
+	concerns []rollup.Concern
+	ending   rollup.Ending
+	outcome  telemetry.Outcome
+	err      error
+}
+
+// counters names the counters that the event is about, for the log.
+func (e ended) counters() string {
+	names := make([]string, len(e.concerns))
+	for i, c := range e.concerns {
+		names[i] = c.RollUp
+	}
+	return strings.Join(names, ", ")
 }
 
 // record notes how an event ended, and warns when its roll-up came late. It exports telemetry if
@@ -274,13 +329,13 @@ func (s *service) record(ctx context.Context, span trace.Span, e ended) {
 		lag := e.ending.AsOf.Sub(e.change.Committed)
 		s.telemetry.Lag(ctx, lag)
 		if lag > s.config.grace() {
-			s.logger.WarnContext(ctx, "rolled up late", "event_id", e.change.ID, "counter", e.counter, "lag_seconds", lag.Seconds())
+			s.logger.WarnContext(ctx, "rolled up late", "event_id", e.change.ID, "counter", e.counters(), "lag_seconds", lag.Seconds())
 		}
 	}
 	s.telemetry.Event(ctx, e.outcome, held)
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String("tally.outcome", string(e.outcome)),
-			attribute.String("tally.counter", e.counter), attribute.String("tally.event_id", e.change.ID))
+			attribute.String("tally.counter", e.counters()), attribute.String("tally.event_id", e.change.ID))
 	}
 	telemetry.End(span, e.err)
 	if e.outcome != telemetry.Absorbed {

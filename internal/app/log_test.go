@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/firestore-tally/tally/internal/telemetry"
-	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -84,7 +83,7 @@ func TestEveryLineOfARequestHasItsTrace(t *testing.T) {
 			r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 			a := New(environ(environment...), &log)
 			if s, err := a.setup(); err == nil {
-				s.open = func(context.Context, string) (rollup.AuditStore, error) { return nil, errors.New("refused") }
+				s.open = func(context.Context, string) (documentStore, error) { return nil, errors.New("refused") }
 			}
 			function(a)(httptest.NewRecorder(), r)
 			lines := 0

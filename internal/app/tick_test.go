@@ -48,7 +48,7 @@ func TestFirstDatabaseFails(t *testing.T) {
 	for name, fail := range map[string]func(*world, *service){
 		"does not open": func(w *world, s *service) {
 			open := s.open
-			s.open = func(ctx context.Context, id string) (rollup.AuditStore, error) {
+			s.open = func(ctx context.Context, id string) (documentStore, error) {
 				if id == "(default)" {
 					return nil, broken
 				}

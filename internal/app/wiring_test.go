@@ -99,7 +99,7 @@ func TestHoldLimitOfOpening(t *testing.T) {
 	s, _ := w.setup()
 	w.run(func() {
 		opening, cancel := context.WithCancel(context.Background())
-		s.open = func(context.Context, string) (rollup.AuditStore, error) { return nil, hang(opening) }
+		s.open = func(context.Context, string) (documentStore, error) { return nil, hang(opening) }
 		if status, after := w.deliver(event(w.t, "e1", project, "(default)", "counters/c/shards/0")); status != 500 || after != 8*time.Second {
 			w.t.Errorf("status %d after %v, want 500 after 8 s", status, after)
 		}
@@ -141,7 +141,7 @@ func TestSlowOpen(t *testing.T) {
 	w := newWorld(t)
 	s, _ := w.setup()
 	opened, calls := make(chan error), 0
-	s.open = func(ctx context.Context, id string) (rollup.AuditStore, error) {
+	s.open = func(ctx context.Context, id string) (documentStore, error) {
 		if id == "slow" {
 			calls++
 			if err := <-opened; err != nil {

@@ -76,7 +76,7 @@ func newWorld(t *testing.T, variables ...string) *world {
 	for _, id := range s.config.Databases {
 		w.stores[id] = &store{t: t}
 	}
-	s.open = func(_ context.Context, id string) (rollup.AuditStore, error) {
+	s.open = func(_ context.Context, id string) (documentStore, error) {
 		w.opened.Add(1)
 		return w.stores[id], nil
 	}

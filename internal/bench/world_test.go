@@ -72,7 +72,7 @@ func (s *summer) onWrite(w http.ResponseWriter, r *http.Request) {
 	e, err := trigger.FromRequest(r)
 	if err == nil {
 		var change trigger.Change
-		if change, err = trigger.Decode(e, func(string) []string { return nil }); err == nil {
+		if change, err = trigger.Decode(e); err == nil {
 			err = s.sum(r.Context(), change)
 		}
 	}
@@ -86,7 +86,7 @@ func (s *summer) sum(ctx context.Context, change trigger.Change) error {
 	if err != nil {
 		return err
 	}
-	shards := client.Doc(change.Path).Parent
+	shards := client.Doc(change.Path()).Parent
 	documents, err := shards.Documents(ctx).GetAll()
 	if err != nil {
 		return err

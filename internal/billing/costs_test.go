@@ -245,7 +245,7 @@ func TestEngine(t *testing.T) {
 					wg.Go(func() {
 						change(1)
 						defer change(-1)
-						if _, err := c.Changed(t.Context(), likes, rollup.Event{ID: fmt.Sprint(i)}); err != nil {
+						if _, err := c.Changed(t.Context(), rollup.Event{ID: fmt.Sprint(i)}, rollup.Concern{Counter: likes}); err != nil {
 							t.Error(err)
 						}
 					})

@@ -16,6 +16,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -186,13 +187,13 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 		}
 		for _, of := range route.Totals {
 			key := rowKey{q.database.ID, rollUp, of.Name}
-			total, ok := rollup.NumberOf(fields[of.Name])
+			total, ok := value.Number(fields[of.Name])
 			if !ok || !isRollUp || !tally.Covers(of.Name) {
 				delete(b.model.rows, key)
 				continue
 			}
 			seen[key] = true
-			r := row{Key: key, source: q, Route: route, shards: route.Shards(counter), field: of.Field, known: first}
+			r := row{Key: key, source: q, Route: route, shards: route.Shards(counter), field: string(of.Field), known: first}
 			if b.model.put(r, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards) {
 				rolledUp = true
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -225,7 +226,7 @@ func testCounters(t *testing.T, w *world) {
 	if d := cmp.Diff(want, s.totals()); d != "" {
 		t.Errorf("totals (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(row{Key: rowKey{"(default)", "rollups/a", "count"}, ID: s.Rows[0].ID, Label: [3]string{"counters/", "a"}, Total: rollup.Int(5), AsOf: at.UnixMicro(), Shards: 3}, s.Rows[0], cmpopts.IgnoreUnexported(row{}), cmpopts.IgnoreFields(row{}, "Route"), cmpopts.EquateComparable(rollup.Number{})); d != "" {
+	if d := cmp.Diff(row{Key: rowKey{"(default)", "rollups/a", "count"}, ID: s.Rows[0].ID, Label: [3]string{"counters/", "a"}, Total: value.Int(5), AsOf: at.UnixMicro(), Shards: 3}, s.Rows[0], cmpopts.IgnoreUnexported(row{}), cmpopts.IgnoreFields(row{}, "Route"), cmpopts.EquateComparable(value.Value{})); d != "" {
 		t.Errorf("counters/a (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(&Functions{billing.Counts{Reads: 100_000, Writes: 200_000}, 7, 2, 1}, s.Functions); d != "" {
@@ -316,18 +317,18 @@ func testShards(t *testing.T, w *world) {
 	s := w.await("", func(s *state) bool { return s.Ready && has(1)(s) }) // each query has cost its first read
 	id, reads := s.Rows[0].ID, s.Watching.Reads
 	s = w.await(id, func(s *state) bool { return s.Open.Parts != nil })
-	want := []shard{{ID: "9", Count: new(rollup.Int(4))}, {ID: "10", Count: new(rollup.Int(1))}, {ID: "x"}}
-	if d := cmp.Diff(want, s.Open.Parts, cmpopts.IgnoreUnexported(shard{}), cmpopts.EquateComparable(rollup.Number{})); d != "" {
+	want := []shard{{ID: "9", Count: new(value.Int(4))}, {ID: "10", Count: new(value.Int(1))}, {ID: "x"}}
+	if d := cmp.Diff(want, s.Open.Parts, cmpopts.IgnoreUnexported(shard{}), cmpopts.EquateComparable(value.Value{})); d != "" {
 		t.Errorf("shards (-want +got):\n%s", d)
 	}
-	if *s.Open.Sum != rollup.Int(5) || len(s.Open.samples) != 1 || s.Open.samples[0].total != rollup.Int(5) {
+	if *s.Open.Sum != value.Int(5) || len(s.Open.samples) != 1 || s.Open.samples[0].total != value.Int(5) {
 		t.Errorf("got %+v, want a sum of 5 and one roll-up, of 5", s.Open)
 	}
 	if got := s.Watching.Reads - reads; got != 3 {
 		t.Errorf("looking at 3 shards has cost %d reads", got)
 	}
 	write("9", 6)
-	s = w.await(id, func(s *state) bool { return *s.Open.Sum == rollup.Int(7) })
+	s = w.await(id, func(s *state) bool { return *s.Open.Sum == value.Int(7) })
 	if part := s.Open.Parts[0]; part.ID != "9" || part.Writes <= 0 || part.Writes > 1 {
 		t.Errorf("a write to shard 9 shows as %+v", s.Open.Parts)
 	}

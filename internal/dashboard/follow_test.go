@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -130,7 +130,7 @@ func testNoAnswer(t *testing.T, w *world) {
 		t.Errorf("got %q", s.Problems)
 	}
 	refusal.set(false)
-	w.await("", func(s *state) bool { return len(s.Problems) == 0 && s.Rows[0].Total == rollup.Int(2) })
+	w.await("", func(s *state) bool { return len(s.Problems) == 0 && s.Rows[0].Total == value.Int(2) })
 	if got := w.reports(); len(got) != 1 {
 		t.Errorf("said %q, want it once", got)
 	}
@@ -148,7 +148,7 @@ func testRefusedShards(t *testing.T, w *world) {
 	w.await(id, func(s *state) bool { return s.Open.Problem != "" })
 	w.set("counters/a/shards/0", map[string]any{"count": 1})
 	refusal.set(false)
-	w.await(id, func(s *state) bool { return s.Open.Problem == "" && s.Open.Sum != nil && *s.Open.Sum == rollup.Int(1) })
+	w.await(id, func(s *state) bool { return s.Open.Problem == "" && s.Open.Sum != nil && *s.Open.Sum == value.Int(1) })
 }
 
 // An emulator is asked, and not listened to: its listeners keep clients' writes waiting. Only a

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 // maxShards is how many shards of a counter are followed.
@@ -34,8 +34,8 @@ type shard struct {
 
 	// What the page shows:
 	ID     string
-	Count  *rollup.Number // nil: its field is no number
-	Writes float64        // a second, as far as the feed was told of each
+	Count  *value.Value // nil: its field is no number
+	Writes float64      // a second, as far as the feed was told of each
 }
 
 // lookAt returns the look at the shards of a row, and begins it unless there is one. It ends when
@@ -96,18 +96,18 @@ func (b *Board) noteShards(k *look, changes []firestore.DocumentChange, first bo
 // state returns the shards in the order of their ids, and the sum of their field; without a field,
 // how many they are. The sum is nil before the shards are known, and if they are too many to know
 // them all.
-func (k *look) state(field string, now time.Time) (states []shard, sum *rollup.Number) {
+func (k *look) state(field string, now time.Time) (states []shard, sum *value.Value) {
 	if k.began.IsZero() {
 		return nil, nil
 	}
-	var total rollup.Sum
+	var total value.Sum
 	states = make([]shard, 0, len(k.shards))
 	for _, s := range k.shards {
 		state := *s
 		state.Writes = s.recent.perSecond(now, heatWindow, now.Sub(k.began))
-		n, ok := rollup.NumberOf(s.fields[field])
+		n, ok := value.Number(s.fields[field])
 		if field == "" {
-			n, ok = rollup.Int(1), true
+			n, ok = value.Int(1), true
 		}
 		if ok {
 			state.Count = &n

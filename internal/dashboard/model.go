@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"golang.org/x/text/collate"
 	"golang.org/x/text/language"
@@ -30,7 +31,7 @@ type row struct {
 	Route  *rollup.Route
 	ID     string    // letters that an attribute can hold; the row has it again in the next run
 	Label  [3]string // the counter's own id is in the middle
-	Total  rollup.Number
+	Total  value.Value
 	AsOf   int64   // microseconds since 1970
 	Shards int64   // documents counted
 	Rate   float64 // change of the total per second
@@ -41,7 +42,7 @@ type rowKey struct{ Database, RollUp, Total string }
 // A sample is a total as of a time.
 type sample struct {
 	asOf  int64 // microseconds since 1970
-	total rollup.Number
+	total value.Value
 }
 
 // maxSamples is how many roll-ups of a counter are kept: two minutes of a counter that is rolled up
@@ -53,10 +54,10 @@ const maxSamples = 120
 func (r *row) Name() string { return strings.TrimSuffix(r.shards, "/shards") }
 
 // gone reports whether only the counter's roll-up is left, which an audit will remove.
-func (r *row) gone() bool { return r.Shards == 0 && r.Total.Float() == 0 }
+func (r *row) gone() bool { return r.Shards == 0 && r.Total.Float64() == 0 }
 
 // totalAt returns the total that the counter's roll-up had at a time.
-func (r *row) totalAt(at int64) rollup.Number {
+func (r *row) totalAt(at int64) value.Value {
 	for _, s := range slices.Backward(r.samples) {
 		if s.asOf <= at {
 			return s.total
@@ -65,17 +66,17 @@ func (r *row) totalAt(at int64) rollup.Number {
 	if r.known || len(r.samples) == maxSamples {
 		return r.samples[0].total
 	}
-	return rollup.Int(0) // there was no counter yet
+	return value.Int(0) // there was no counter yet
 }
 
 // change returns by how much to is more than from, and 0 if that is no number.
-func change(from, to rollup.Number) float64 {
-	f, integer := from.Value().(int64)
-	t, both := to.Value().(int64)
+func change(from, to value.Value) float64 {
+	f, integer := from.Int64()
+	t, both := to.Int64()
 	if integer && both {
 		return float64(t - f) // exact, where doubles are not
 	}
-	d := to.Float() - from.Float()
+	d := to.Float64() - from.Float64()
 	if math.IsNaN(d) || math.IsInf(d, 0) {
 		return 0
 	}

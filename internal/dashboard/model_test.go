@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -44,11 +44,11 @@ func TestRate(t *testing.T) {
 			m.began = at(began)
 			key := rowKey{"d", "r", "f"}
 			for _, p := range test.puts {
-				value := p.total
-				if n, ok := value.(int); ok {
-					value = int64(n)
+				of := p.total
+				if n, ok := of.(int); ok {
+					of = int64(n)
 				}
-				total, _ := rollup.NumberOf(value)
+				total, _ := value.Number(of)
 				m.put(row{Key: key, known: test.known}, sample{at(p.asOf), total}, 1)
 			}
 			m.tick(time.UnixMicro(at(test.now)))
@@ -63,7 +63,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	m := newModel(10*time.Second, false)
 	key := rowKey{"d", "r", "f"}
 	for i := range 10 * maxSamples {
-		m.put(row{Key: key, known: true}, sample{int64(i), rollup.Int(int64(i))}, 1)
+		m.put(row{Key: key, known: true}, sample{int64(i), value.Int(int64(i))}, 1)
 	}
 	r := m.rows[key]
 	if got, want := len(r.samples), maxSamples; got != want || cap(r.samples) > 2*maxSamples {

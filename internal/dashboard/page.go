@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 // maxRows is how many rows a page shows at once.
@@ -35,7 +35,7 @@ type column struct {
 
 var columns = []column{
 	{"name", "Counter", "N", false, func(a, b *row) int { return bytes.Compare(a.rank, b.rank) }},
-	{"total", "Total", "T", true, func(a, b *row) int { return cmp.Compare(a.Total.Float(), b.Total.Float()) }},
+	{"total", "Total", "T", true, func(a, b *row) int { return cmp.Compare(a.Total.Float64(), b.Total.Float64()) }},
 	{"rate", "Per second", "P", true, func(a, b *row) int { return cmp.Compare(a.Rate, b.Rate) }},
 	{"age", "Age", "A", false, func(a, b *row) int { return cmp.Compare(b.AsOf, a.AsOf) }},
 	{"shards", "Shards", "S", true, func(a, b *row) int { return cmp.Compare(a.Shards, b.Shards) }},
@@ -58,7 +58,7 @@ type state struct {
 	Problems  []string
 	Counters  int // that there are, without those that are not to be shown because they are gone
 	Gone      int
-	Sum       rollup.Number  // of all totals
+	Sum       value.Value    // of all totals
 	Rates     []point        // changes of all totals a second
 	RollUps   []point        // a second
 	Watching  billing.Counts // what this board costs
@@ -82,8 +82,8 @@ type detail struct {
 	Gained  float64 // by the total, in the time that the charts show
 	Totals  []point
 	Rates   []point
-	Parts   []shard        // the shards now; nil: not known yet
-	Sum     *rollup.Number // of them; nil: not known
+	Parts   []shard      // the shards now; nil: not known yet
+	Sum     *value.Value // of them; nil: not known
 	Problem string
 }
 
@@ -164,7 +164,7 @@ func (b *Board) figures(local time.Time, functions *Functions, trouble error) *s
 			s.Problems = append(s.Problems, err.Error())
 		}
 	}
-	var sum rollup.Sum
+	var sum value.Sum
 	for _, r := range b.model.rows {
 		sum.Add(r.Total)
 		if r.gone() {
@@ -184,7 +184,7 @@ func (b *Board) detail(r *row, local time.Time) *detail {
 	d := &detail{row: *r, Gained: change(r.totalAt(now-history*1e6), r.Total)}
 	for _, s := range r.samples {
 		if s.total.Finite() {
-			d.Totals = append(d.Totals, point{s.asOf, s.total.Float()})
+			d.Totals = append(d.Totals, point{s.asOf, s.total.Float64()})
 		}
 	}
 	for i := 1; i < len(d.Totals); i++ { // of the time between two roll-ups the mean is known

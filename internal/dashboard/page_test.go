@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 // newBoard returns a board of counters, each with a total and as many shards, that is not run.
@@ -26,7 +26,7 @@ func newBoard(totals map[string]int) *Board {
 
 func (b *Board) put(name string, total int, shards int64) {
 	r := row{Key: rowKey{"d", name, "count"}, shards: "counters/" + name + "/shards", known: true}
-	b.model.put(r, sample{int64(total), rollup.Int(int64(total))}, shards)
+	b.model.put(r, sample{int64(total), value.Int(int64(total))}, shards)
 }
 
 // ids returns the counters that a page is sent, in order.

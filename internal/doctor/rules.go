@@ -60,10 +60,10 @@ func ruleCases(routes rollup.Routes) []RuleCase {
 			}
 		}
 		pattern := r.Pattern()
-		if !r.Counts() { // documents that are counted come and go
+		if r.Plain() { // documents that are counted come and go
 			shard := make(map[string]any)
 			for _, f := range r.Fields() {
-				shard[f] = 1
+				shard[f.Names()[0]] = 1
 			}
 			add(rulesShards, "", pattern, shard, nil, false, "delete")
 			cases = append(cases, increments(r)...)
@@ -92,10 +92,12 @@ func increments(r *rollup.Route) (cases []RuleCase) {
 	ids := strings.Split(path, "/")
 	counter := strings.Join(ids[:max(0, len(ids)-2)], "/")
 
-	for _, field := range r.Fields() {
+	for _, f := range r.Fields() {
+		field := f.Names()[0]
 		one, before, after := map[string]any{field: 1}, make(map[string]any), make(map[string]any)
 		for _, f := range r.Fields() {
-			before[f], after[f] = 1, 1
+			name := f.Names()[0]
+			before[name], after[name] = 1, 1
 		}
 		after[field] = 2
 

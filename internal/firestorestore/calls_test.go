@@ -19,6 +19,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
@@ -158,7 +159,7 @@ func TestCalls(t *testing.T) {
 			c := counter(t, "counters/{c}/shards/{s} -> rollups/{c} : "+test.fields)
 			coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 			for _, doing := range []string{"the first roll-up", "the next roll-up"} {
-				if _, err := coalescer.Changed(t.Context(), c, rollup.Event{ID: doing}); err != nil {
+				if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: doing}, rollup.Concern{Counter: c}); err != nil {
 					t.Fatal(err)
 				}
 				r.oneTransaction(t)
@@ -229,12 +230,12 @@ func TestReadTimeIsTruncated(t *testing.T) {
 	if want := given[len(given)-1].Truncate(time.Microsecond); !s.ReadTime().Equal(want) {
 		t.Errorf("read time %v, want %v", s.ReadTime(), want)
 	}
-	if totals := sum(t, s); totals.Sums["count"] != rollup.Int(3) {
+	if totals := sum(t, s); totals.Values["count"] != value.Int(3) {
 		t.Errorf("%+v", totals)
 	}
 
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
-	e, err := coalescer.Changed(t.Context(), counter(t, rollup.DefaultRoute), rollup.Event{ID: "e"})
+	e, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: counter(t, rollup.DefaultRoute)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,13 +339,13 @@ func TestMalformedAtConstantCost(t *testing.T) {
 		shards      int
 		texts       int
 		values      []any
-		sum         rollup.Number
+		sum         value.Value
 		first, next int64 // reads
 	}{
-		{"none", 1000, 0, nil, rollup.Int(1000), 2, 2},
-		{"one text and one NaN", 998, 0, []any{"x", nan}, rollup.Int(998), 2 + 4, 2 + 1},
-		{"many texts", 500, 500, nil, rollup.Int(500), 2 + 1 + 5, 2 + 1},
-		{"a text beside a sum of 0", 10, 0, []any{-10, "x"}, rollup.Int(0), 2 + 4, 2 + 1},
+		{"none", 1000, 0, nil, value.Int(1000), 2, 2},
+		{"one text and one NaN", 998, 0, []any{"x", nan}, value.Int(998), 2 + 4, 2 + 1},
+		{"many texts", 500, 500, nil, value.Int(500), 2 + 1 + 5, 2 + 1},
+		{"a text beside a sum of 0", 10, 0, []any{-10, "x"}, value.Int(0), 2 + 4, 2 + 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -358,7 +359,7 @@ func TestMalformedAtConstantCost(t *testing.T) {
 			coalescer := rollup.NewCoalescer(open(t, client, meter.DialOptions()...), rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			for i, most := range []int64{test.first, test.next} {
 				before := meter.Counts()
-				if _, err := coalescer.Changed(t.Context(), counter(t, rollup.DefaultRoute), rollup.Event{ID: fmt.Sprint("e", i)}); err != nil {
+				if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: fmt.Sprint("e", i)}, rollup.Concern{Counter: counter(t, rollup.DefaultRoute)}); err != nil {
 					t.Fatal(err)
 				}
 				if reads := meter.Counts().Reads - before.Reads; reads > most {
@@ -370,7 +371,7 @@ func TestMalformedAtConstantCost(t *testing.T) {
 				t.Fatal(err)
 			}
 			shards := int64(test.shards + test.texts + len(test.values))
-			if got := doc.Data(); got["count"] != test.sum.Value() || document.DecodeTally(got["tally"]).NumShards != shards {
+			if got := doc.Data(); got["count"] != test.sum.Firestore() || document.DecodeTally(got["tally"]).NumShards != shards {
 				t.Errorf("rolled up %v, want %v of %d shards", got, test.sum, shards)
 			}
 			lines := 0
@@ -396,7 +397,7 @@ func TestMalformedShardAmongVeryMany(t *testing.T) {
 	coalescer := rollup.NewCoalescer(open(t, client, meter.DialOptions()...), rollup.Options{
 		Cadence: time.Second, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
 	})
-	if _, err := coalescer.Changed(t.Context(), counter(t, rollup.DefaultRoute), rollup.Event{ID: "e"}); err != nil {
+	if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: counter(t, rollup.DefaultRoute)}); err != nil {
 		t.Fatal(err)
 	}
 	if got, most := meter.Counts().Reads, int64(1+21+20+2); got > most {
@@ -420,7 +421,7 @@ func TestMissingIndexOfManyShards(t *testing.T) {
 		var index noIndex
 		stores[i] = openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), index.dialOption())
 	}
-	if totals := sum(t, view(t, stores[0], c)); totals.Sums["count"] != rollup.Int(1000) || totals.NumShards() != 1000 {
+	if totals := sum(t, view(t, stores[0], c)); totals.Values["count"] != value.Int(1000) || totals.NumShards() != 1000 {
 		t.Errorf("1,000 shards add up to %+v", totals)
 	}
 	put(t, client, "one more", 1)

@@ -180,7 +180,7 @@ func TestEventOutlivesDeadConnection(t *testing.T) {
 	log.failed = p.recover
 	coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Second, Timeout: time.Second, Hold: 8 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	p.stall()
-	e, err := coalescer.Changed(t.Context(), c, rollup.Event{ID: "e"})
+	e, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: c})
 	if err != nil || !e.Held || e.AsOf.IsZero() {
 		t.Errorf("the event ended %+v, %v", e, err)
 	}

@@ -73,7 +73,7 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 		ConsistencySelector: &firestorepb.BatchGetDocumentsRequest_NewTransaction{NewTransaction: readOnly()},
 	}
 	for _, field := range rollUpFields(v.counter.Template) {
-		req.Mask.FieldPaths = append(req.Mask.FieldPaths, fieldPath(field))
+		req.Mask.FieldPaths = append(req.Mask.FieldPaths, string(document.FieldOf(field)))
 	}
 	stream, err := s.api.BatchGetDocuments(s.routed(ctx), req)
 	if err != nil {
@@ -127,8 +127,8 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	for _, name := range r.Gone {
 		fields[name] = firestore.Delete
 	}
-	for name, sum := range r.Sums {
-		fields[name] = sum.Value()
+	for name, v := range r.Values {
+		fields[name] = v.Firestore()
 	}
 	fields[document.TallyField] = r.Tally.Encode()
 

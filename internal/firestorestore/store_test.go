@@ -16,6 +16,7 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
@@ -90,7 +91,7 @@ func TestBilledOperations(t *testing.T) {
 			store := open(t, client, meter.DialOptions()...)
 			coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 			c := counter(t, "counters/{c}/shards/{s} -> rollups/{c} : "+test.fields)
-			if _, err := coalescer.Changed(t.Context(), c, rollup.Event{ID: "e1"}); err != nil {
+			if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e1"}, rollup.Concern{Counter: c}); err != nil {
 				t.Fatal(err)
 			}
 			if got := meter.Counts(); got != test.rollUp {
@@ -103,7 +104,7 @@ func TestBilledOperations(t *testing.T) {
 			other := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Hour, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
-			_, err := other.Changed(ctx, c, rollup.Event{ID: "e2"})
+			_, err := other.Changed(ctx, rollup.Event{ID: "e2"}, rollup.Concern{Counter: c})
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v, want the deadline", err)
 			}
@@ -125,8 +126,8 @@ func TestBilledAtZero(t *testing.T) {
 	}
 	meter := billing.NewMeter(nil)
 	store := open(t, client, meter.DialOptions()...)
-	if totals := sum(t, view(t, store, counter(t, rollup.DefaultRoute))); totals.Sums["count"] != rollup.Int(0) {
-		t.Errorf("sum is %v, want 0", totals.Sums["count"])
+	if totals := sum(t, view(t, store, counter(t, rollup.DefaultRoute))); totals.Values["count"] != value.Int(0) {
+		t.Errorf("sum is %v, want 0", totals.Values["count"])
 	}
 	if want := (billing.Counts{Reads: 3}); meter.Counts() != want {
 		t.Errorf("billed %+v, want %+v", meter.Counts(), want)
@@ -204,8 +205,8 @@ func TestMissingIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := int64(3 + i) // the write is later than the snapshot
-		want := rollup.Totals{Sums: map[string]rollup.Number{"count": rollup.Int(n)}, Shards: []int64{n}}
-		if d := cmp.Diff(want, sum(t, s), cmp.AllowUnexported(rollup.Number{})); d != "" {
+		want := rollup.Totals{Values: map[string]value.Value{"count": value.Int(n)}, Shards: []int64{n}}
+		if d := cmp.Diff(want, sum(t, s), cmp.AllowUnexported(value.Value{})); d != "" {
 			t.Errorf("totals (-want +got):\n%s", d)
 		}
 	}
@@ -279,7 +280,7 @@ func TestFullDocument(t *testing.T) {
 	}
 	c := counter(t, rollup.DefaultRoute)
 	s := view(t, store, c)
-	written := rollup.RollUp{Sums: sum(t, s).Sums, UpdateTime: s.RollUp().UpdateTime}
+	written := rollup.RollUp{Values: sum(t, s).Values, UpdateTime: s.RollUp().UpdateTime}
 	if err := store.Write(t.Context(), c, written); !errors.Is(err, rollup.ErrUnkept) {
 		t.Errorf("got %v, want ErrUnkept", err)
 	}
@@ -343,8 +344,8 @@ func TestClientsAreNotBlocked(t *testing.T) {
 	client := dial(t)
 	fill(t, client, 10)
 	snapshot := view(t, open(t, client), counter(t, rollup.DefaultRoute))
-	if totals := sum(t, snapshot); totals.Sums["count"] != rollup.Int(10) {
-		t.Errorf("sum is %v, want 10", totals.Sums["count"])
+	if totals := sum(t, snapshot); totals.Values["count"] != value.Int(10) {
+		t.Errorf("sum is %v, want 10", totals.Values["count"])
 	}
 	// The emulator keeps a write waiting for 2 s when a lock is in its way, and then aborts it.
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)

@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
@@ -32,17 +33,27 @@ type snapshot struct {
 
 	added    map[string]addends // by total, those that Firestore summed
 	named    []string           // those malformed that Sum came across
-	suspects []suspect          // those that Sum counted, without their names
+	suspects []field            // those whose malformed values Sum counted, without their names
 }
 
-// Addends are the numbers that one aggregation query has summed.
+// A field is one of the documents that a query finds.
+type field struct {
+	of   firestore.Query
+	path document.Field
+}
+
+// where returns the field of those of the documents whose field compares so.
+func (f field) where(operator string, than any) field {
+	return field{f.of.WherePath(f.path.Names(), operator, than), f.path}
+}
+
+// Addends are the numbers that one aggregation query has summed or averaged.
 type addends struct {
-	collection, field string
-	sum               float64
+	field
+	aggregate rollup.Aggregate
+	sum       float64
+	numbers   int64
 }
-
-// A suspect is a field of a collection's documents of which some are malformed.
-type suspect struct{ collection, field string }
 
 func (v *snapshot) ReadTime() time.Time   { return v.readTime }
 func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
@@ -75,22 +86,21 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	return rollup.JoinTotals(totals), nil
 }
 
-// A part is what one route's shards add up to.
+// A part is what one route's documents add up to.
 type part struct {
 	rollup.Totals
 	added    map[string]addends
 	named    []string
-	suspects []suspect
+	suspects []field
 }
 
 func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) {
-	collection := r.Shards(v.counter)
 	if r.Documents {
-		return v.sumDocuments(ctx, r, collection, math.MaxInt)
+		return v.sumDocuments(ctx, r, math.MaxInt)
 	}
-	p, err := v.aggregate(ctx, r, collection)
+	p, err := v.aggregate(ctx, r)
 	if status.Code(err) == codes.FailedPrecondition && len(r.Fields()) > 0 {
-		p, documentsErr := v.sumDocuments(ctx, r, collection, maxUnindexed)
+		p, documentsErr := v.sumDocuments(ctx, r, maxUnindexed)
 		if documentsErr != nil {
 			return p, documentsErr
 		}
@@ -100,88 +110,153 @@ func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) 
 		return p, nil
 	}
 	if err != nil {
-		return p, fmt.Errorf("firestore: summing %s: %w", collection, unkept(err))
+		return p, fmt.Errorf("firestore: summing %s: %w", r.Shards(v.counter), unkept(err))
 	}
 	return p, nil
 }
 
-// aggregate sums by aggregation queries, one for each total and all at once: a query over two
-// fields leaves out the shards that lack either.
-func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route, collection string) (part, error) {
-	shards := v.store.client.Collection(collection).Query
-	answers := make([]answer, len(r.Totals))
+// documents is the query for the counter's documents of a route, or for those that meet conditions.
+func (v *snapshot) documents(r *rollup.Route, conditions ...rollup.Condition) firestore.Query {
+	query := v.store.client.Collection(r.Shards(v.counter)).Query
+	for _, c := range append(r.Where(v.counter), conditions...) {
+		query = query.WherePath(c.Field.Names(), "==", c.Value) // of nil the SDK makes IS_NULL
+	}
+	return query
+}
+
+// aggregate answers a route's queries, all at once: a query over two fields would leave out the
+// documents that lack either.
+func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route) (part, error) {
+	queries := r.Queries()
+	answers := make([]answer, len(queries))
 	asking, all := errgroup.WithContext(ctx)
-	for i, t := range r.Totals {
+	for i, q := range queries {
 		asking.Go(func() (err error) {
-			if t.Field != "" {
-				answers[i], err = v.sumField(all, shards, t.Field)
-				return err
-			}
-			answers[i], err = v.ask(all, shards, "")
-			answers[i].sum = rollup.Int(answers[i].count)
+			answers[i], err = v.answer(all, q, field{v.documents(r, q.Where...), q.Field})
 			return err
 		})
 	}
 	if err := asking.Wait(); err != nil {
 		return part{}, err
 	}
+
 	p := part{
-		Totals: rollup.Totals{Sums: make(map[string]rollup.Number, len(answers)), Shards: []int64{0}},
+		Totals: rollup.Totals{Values: make(map[string]value.Value), Shards: []int64{0}},
 		added:  make(map[string]addends),
 	}
 	for i, a := range answers {
-		p.Sums[r.Totals[i].Name] = a.sum
-		p.added[r.Totals[i].Name] = addends{collection, r.Totals[i].Field, a.sum.Float()}
+		for _, t := range queries[i].Totals {
+			p.Values[t.Name] = a.total(t)
+			if t.Aggregate == rollup.Sum || t.Aggregate == rollup.Average {
+				p.added[t.Name] = addends{a.field, t.Aggregate, a.sum.Float64(), a.count - a.malformed}
+			}
+		}
 		p.Shards[0] = max(p.Shards[0], a.count)
 		p.Malformed += a.malformed
 		if a.malformed > 0 {
-			p.suspects = append(p.suspects, suspect{collection, r.Totals[i].Field})
+			p.suspects = append(p.suspects, a.field)
 		}
 	}
-	return p, nil
+	if p.Shards[0] > 0 || !r.Filtered() {
+		return p, nil
+	}
+
+	some, err := v.read(ctx, v.documents(r).Select().Limit(1))
+	p.Some = len(some) > 0
+	return p, err
 }
 
-// An answer is what an aggregation query answers for one total.
+// answer answers one query.
+func (v *snapshot) answer(ctx context.Context, q rollup.Query, f field) (answer, error) {
+	if q.Best != "" {
+		return v.best(ctx, q.Best, f)
+	}
+	if q.Field != "" {
+		return v.sumField(ctx, f)
+	}
+	return v.ask(ctx, f)
+}
+
+// best finds the greatest or least value of its kind: of numbers those between the infinities, of
+// timestamps whatever is no less than the first.
+func (v *snapshot) best(ctx context.Context, best rollup.Aggregate, f field) (answer, error) {
+	ofKind := f.where(">", math.Inf(-1)).where("<", math.Inf(1))
+	if best.OfTimes() {
+		ofKind = f.where(">=", time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC))
+	}
+	direction := firestore.Asc
+	if best.Descending() {
+		direction = firestore.Desc
+	}
+
+	first, err := v.read(ctx, ofKind.of.SelectPaths(f.path.Names()).OrderByPath(f.path.Names(), direction).Limit(1))
+	if err != nil || len(first) == 0 {
+		return answer{field: f, best: value.Null}, err
+	}
+	found, _ := f.path.In(first[0].Fields)
+	seen, ok := best.Sees(found)
+	if !ok {
+		return answer{}, fmt.Errorf("the query for the %s %s answered %v", best, f.path, found)
+	}
+	return answer{field: f, best: seen, count: 1}, nil
+}
+
+// An answer is what a query answers.
 type answer struct {
-	sum       rollup.Number // 0 if only documents are counted
-	average   rollup.Number // 0 of no numbers
-	count     int64         // documents that have the field, of any type
-	malformed int64         // of these, those whose value is no finite number
+	field
+	best      value.Value // of a query for one document
+	sum       value.Value // 0 if only documents are counted
+	average   value.Value // as Firestore says; of no numbers 0
+	count     int64       // documents that have the field, of any type
+	malformed int64       // of these, those whose value is no finite number
 }
 
-// sumField sums a field over the shards where it is a finite number. SUM and AVG leave other types
+// total returns a total that the answer tells.
+func (a answer) total(t rollup.Total) value.Value {
+	switch t.Aggregate {
+	case rollup.Sum:
+		return a.sum
+	case rollup.Count:
+		return value.Int(a.count)
+	case rollup.Average:
+		return rollup.AverageOf(a.sum, a.count-a.malformed)
+	default:
+		return a.best
+	}
+}
+
+// sumField sums a field over the documents where it is a finite number. SUM and AVG leave other types
 // out, so their quotient is how many numbers there were. Where that is not COUNT, or a sum of 0
 // hides it, a second query takes exactly the finite numbers.
-func (v *snapshot) sumField(ctx context.Context, shards firestore.Query, field string) (answer, error) {
-	a, err := v.ask(ctx, shards, field)
+func (v *snapshot) sumField(ctx context.Context, f field) (answer, error) {
+	a, err := v.ask(ctx, f)
 	if err != nil || a.count == 0 || a.allFinite() {
 		return a, err
 	}
-	path := firestore.FieldPath{field}
-	finite, err := v.ask(ctx, shards.WherePath(path, ">", math.Inf(-1)).WherePath(path, "<", math.Inf(1)), field)
+	finite, err := v.ask(ctx, f.where(">", math.Inf(-1)).where("<", math.Inf(1)))
 	if err != nil {
 		return a, err
 	}
-	switch sum := finite.sum.Float(); { // of finite numbers, but perhaps beyond the largest double
+	switch sum := finite.sum.Float64(); { // of finite numbers, but perhaps beyond the largest double
 	case math.IsNaN(sum):
-		return a, fmt.Errorf("%w: the sum of %s goes beyond the largest double, both ways", rollup.ErrUnkept, field)
+		return a, fmt.Errorf("%w: the sum of %s goes beyond the largest double, both ways", rollup.ErrUnkept, f.path)
 	case math.IsInf(sum, 0):
-		finite.sum = rollup.Double(math.Copysign(math.MaxFloat64, sum))
+		finite.sum = value.Double(math.Copysign(math.MaxFloat64, sum))
 	}
-	return answer{sum: finite.sum, count: a.count, malformed: a.count - finite.count}, nil
+	return answer{field: f, sum: finite.sum, count: a.count, malformed: a.count - finite.count}, nil
 }
 
 // allFinite reports whether the answer shows that all values were finite numbers.
 func (a answer) allFinite() bool {
-	if !a.sum.Finite() || a.sum.Float() == 0 || a.average.Float() == 0 {
+	if !a.sum.Finite() || a.sum.Float64() == 0 || a.average.Float64() == 0 {
 		return false
 	}
-	return math.Round(a.sum.Float()/a.average.Float()) == float64(a.count)
+	return math.Round(a.sum.Float64()/a.average.Float64()) == float64(a.count)
 }
 
-// ask runs one aggregation query over a field of the shards or, without one, counts them.
-func (v *snapshot) ask(ctx context.Context, shards firestore.Query, field string) (answer, error) {
-	text, err := shards.Serialize()
+// ask runs one aggregation query over a field of documents or, without one, counts them.
+func (v *snapshot) ask(ctx context.Context, f field) (answer, error) {
+	text, err := f.of.Serialize()
 	if err != nil {
 		return answer{}, err
 	}
@@ -192,8 +267,8 @@ func (v *snapshot) ask(ctx context.Context, shards firestore.Query, field string
 	aggregations := []*firestorepb.StructuredAggregationQuery_Aggregation{
 		{Alias: "count", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Count_{Count: new(firestorepb.StructuredAggregationQuery_Aggregation_Count)}},
 	}
-	if field != "" {
-		path := &firestorepb.StructuredQuery_FieldReference{FieldPath: fieldPath(field)}
+	if f.path != "" {
+		path := &firestorepb.StructuredQuery_FieldReference{FieldPath: string(f.path)}
 		aggregations = append(aggregations,
 			&firestorepb.StructuredAggregationQuery_Aggregation{Alias: "sum", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: path}}},
 			&firestorepb.StructuredAggregationQuery_Aggregation{Alias: "average", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Avg_{Avg: &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: path}}})
@@ -209,12 +284,12 @@ func (v *snapshot) ask(ctx context.Context, shards firestore.Query, field string
 		return answer{}, err
 	}
 	count, counted := result["count"].(int64)
-	sum, summed := rollup.NumberOf(result["sum"])
-	if !counted || !summed && field != "" {
+	sum, summed := value.Number(result["sum"])
+	if !counted || !summed && f.path != "" {
 		return answer{}, fmt.Errorf("the aggregation answered %v", result)
 	}
-	average, _ := rollup.NumberOf(result["average"])
-	return answer{sum: sum, average: average, count: count}, nil
+	average, _ := value.Number(result["average"])
+	return answer{field: f, sum: sum, average: average, count: count}, nil
 }
 
 // run runs an aggregation query in the snapshot's transaction. If there is none yet, the query
@@ -282,22 +357,37 @@ func (v *snapshot) read(ctx context.Context, query firestore.Query) ([]rollup.Sh
 	return shards, err
 }
 
-// sumDocuments sums by reading every shard, if they are not more than limit.
-func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route, collection string, limit int) (part, error) {
-	query := v.store.client.Collection(collection).Select(r.Fields()...)
+// sumDocuments totals by reading every document, if they are not more than limit.
+func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route, limit int) (part, error) {
+	collection := r.Shards(v.counter)
+	var fields []firestore.FieldPath
+	for _, f := range r.Reads() {
+		fields = append(fields, f.Names())
+	}
+	query := v.documents(r).SelectPaths(fields...)
 	if limit < math.MaxInt {
 		query = query.Limit(limit + 1)
 	}
+
 	shards, err := v.read(ctx, query)
 	if err != nil {
 		return part{}, fmt.Errorf("firestore: reading %s: %w", collection, err)
 	}
 	if len(shards) > limit {
 		return part{}, fmt.Errorf("%w: %s holds more than %d shards and no index of %s; %s",
-			rollup.ErrUnkept, collection, limit, strings.Join(r.Fields(), ", "), remedy(r))
+			rollup.ErrUnkept, collection, limit, names(r.Fields()), remedy(r))
 	}
-	totals, malformed := rollup.SumShards(r, shards)
-	return part{Totals: totals, named: malformed}, nil
+	total := r.Total(shards)
+	return part{Totals: total.Totals, named: total.Malformed}, nil
+}
+
+// names returns fields in a sentence.
+func names(fields []document.Field) string {
+	spelt := make([]string, len(fields))
+	for i, f := range fields {
+		spelt[i] = string(f)
+	}
+	return strings.Join(spelt, ", ")
 }
 
 // Claim implements rollup.Snapshot.
@@ -343,13 +433,15 @@ func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) 
 		return 0, nil
 	}
 
-	path := firestore.FieldPath{added.field}
-	positive := v.store.client.Collection(added.collection).WherePath(path, ">", 0).WherePath(path, "<", math.Inf(1))
-	a, err := v.ask(ctx, positive, added.field)
+	a, err := v.ask(ctx, added.where(">", 0).where("<", math.Inf(1)))
 	if err != nil {
-		return 0, fmt.Errorf("firestore: summing what is positive in %s: %w", added.collection, err)
+		return 0, fmt.Errorf("firestore: summing what is positive of %s: %w", added.path, err)
 	}
-	return min(2*a.sum.Float()-added.sum, math.MaxFloat64), nil
+	magnitude := min(2*a.sum.Float64()-added.sum, math.MaxFloat64)
+	if added.aggregate == rollup.Average && added.numbers > 0 {
+		magnitude /= float64(added.numbers)
+	}
+	return magnitude, nil
 }
 
 // Malformed implements rollup.Snapshot. In Firestore's order of values, whatever is no finite
@@ -358,8 +450,8 @@ func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) 
 func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 	named := v.named[:min(len(v.named), most)]
 	for _, s := range v.suspects {
-		path := firestore.FieldPath{s.field}
-		query := v.store.client.Collection(s.collection).SelectPaths(path)
+		path := firestore.FieldPath(s.path.Names())
+		query := s.of.SelectPaths(path)
 		for _, end := range []firestore.Query{
 			query.OrderByPath(path, firestore.Asc).StartAt(math.Inf(1)),
 			query.OrderByPath(path, firestore.Desc).StartAt(math.Inf(-1)),
@@ -369,10 +461,11 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 			}
 			shards, err := v.read(ctx, end.Limit(most-len(named)))
 			if err != nil {
-				return named, fmt.Errorf("firestore: finding malformed shards of %s: %w", s.collection, err)
+				return named, fmt.Errorf("firestore: finding malformed values of %s: %w", s.path, err)
 			}
 			for _, shard := range shards {
-				named = append(named, rollup.MalformedShard(shard.Path, s.field, shard.Fields[s.field]))
+				found, _ := s.path.In(shard.Fields)
+				named = append(named, rollup.MalformedShard(shard.Path, s.path, found))
 			}
 		}
 	}

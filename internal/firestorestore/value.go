@@ -1,11 +1,6 @@
 package firestorestore
 
-import (
-	"regexp"
-	"strings"
-
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-)
+import "cloud.google.com/go/firestore/apiv1/firestorepb"
 
 // decode returns what a value is as the Firestore SDK decodes it; of types that Tally makes no use
 // of, the protocol's own.
@@ -15,6 +10,8 @@ func decode(v *firestorepb.Value) any {
 		return v.IntegerValue
 	case *firestorepb.Value_DoubleValue:
 		return v.DoubleValue
+	case *firestorepb.Value_NullValue:
+		return nil
 	case *firestorepb.Value_StringValue:
 		return v.StringValue
 	case *firestorepb.Value_TimestampValue:
@@ -38,15 +35,4 @@ func decodeFields(values map[string]*firestorepb.Value) map[string]any {
 		fields[name] = decode(v)
 	}
 	return fields
-}
-
-var simpleName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z_0-9]*$`)
-
-// fieldPath returns the path of a top-level field: quoted, unless its name is a simple one
-// (https://cloud.google.com/firestore/docs/reference/rest/v1/StructuredQuery#FieldReference).
-func fieldPath(name string) string {
-	if simpleName.MatchString(name) {
-		return name
-	}
-	return "`" + strings.NewReplacer("\\", "\\\\", "`", "\\`").Replace(name) + "`"
 }

@@ -78,11 +78,18 @@ func (s *Store) sources(c rollup.Counter) *snapshot {
 		collection := r.Shards(c)
 		var shards []rollup.Shard
 		for id, d := range s.collections[collection] {
-			shards = append(shards, rollup.Shard{Path: collection + "/" + id, Fields: d.fields})
+			if meets(d.fields, r.Where(c)) {
+				shards = append(shards, rollup.Shard{Path: collection + "/" + id, Fields: d.fields})
+			}
 		}
 		v.shards = append(v.shards, shards)
 	}
 	return v
+}
+
+// meets reports whether a document meets conditions.
+func meets(fields map[string]any, conditions []rollup.Condition) bool {
+	return !slices.ContainsFunc(conditions, func(c rollup.Condition) bool { return !c.Holds(fields) })
 }
 
 // rollUp reads c's roll-up document.
@@ -115,9 +122,11 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 
 func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) {
 	for n, route := range v.template.Routes {
-		for _, total := range route.Totals {
-			if total.Name == name && !route.Documents {
-				return rollup.Magnitude(total.Field, v.shards[n]), ctx.Err()
+		for _, query := range route.Queries() {
+			for _, total := range query.Totals {
+				if total.Name == name && !route.Documents {
+					return query.Magnitude(total, v.shards[n]), ctx.Err()
+				}
 			}
 		}
 	}
@@ -136,8 +145,8 @@ func (v *snapshot) sum() (rollup.Totals, []string) {
 	var parts []rollup.Totals
 	var malformed []string
 	for i, r := range v.template.Routes {
-		part, m := rollup.SumShards(r, v.shards[i])
-		parts, malformed = append(parts, part), append(malformed, m...)
+		part := r.Total(v.shards[i])
+		parts, malformed = append(parts, part.Totals), append(malformed, part.Malformed...)
 	}
 	return rollup.JoinTotals(parts), malformed
 }
@@ -157,8 +166,8 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	for _, name := range r.Gone {
 		delete(fields, name)
 	}
-	for name, sum := range r.Sums {
-		fields[name] = sum.Value()
+	for name, v := range r.Values {
+		fields[name] = v.Firestore()
 	}
 	fields[document.TallyField] = r.Tally.Encode()
 	s.put(c.RollUp, fields)
@@ -223,7 +232,7 @@ func (s *Store) All(ctx context.Context, template *rollup.Template, from string,
 	p := page(s.counters[template], from, limit, func(path string) (rollup.Found, bool) {
 		c, _ := template.Counter(path)
 		r := s.rollUp(c)
-		has := !r.Tally.AsOf.IsZero() || slices.ContainsFunc(template.Routes, func(r *rollup.Route) bool { return len(s.collections[r.Shards(c)]) > 0 })
+		has := !r.Tally.AsOf.IsZero() || slices.ContainsFunc(template.Routes, func(r *rollup.Route) bool { return s.has(r, c) })
 		return rollup.Found{Counter: c, RollUp: r}, has
 	})
 	s.look()
@@ -231,14 +240,36 @@ func (s *Store) All(ctx context.Context, template *rollup.Template, from string,
 	return p, ctx.Err()
 }
 
+// has reports whether the counter has documents by the route.
+func (s *Store) has(r *rollup.Route, c rollup.Counter) bool {
+	documents := s.collections[r.Shards(c)]
+	if r.By == "" {
+		return len(documents) > 0
+	}
+	for _, d := range documents {
+		if meets(d.fields, r.Where(c)) {
+			return true
+		}
+	}
+	return false
+}
+
 // note notes the counter that the document at path belongs to, or is the roll-up of, for All.
 func (s *Store) note(template *rollup.Template, path string) {
-	collection, _ := split(path)
+	collection, id := split(path)
 	if _, ok := template.Counter(path); ok {
 		s.counters[template] = insert(s.counters[template], path)
 	}
 	for _, r := range template.Routes {
 		if c, ok := r.Counter(collection); ok {
+			s.counters[template] = insert(s.counters[template], c.RollUp)
+		}
+		if pattern := r.Pattern(); r.By == "" || pattern[:len(pattern)-1].String() != collection {
+			continue
+		}
+		group, _ := r.By.In(s.collections[collection][id].fields)
+		text, _ := group.(string)
+		if c, ok := r.Grouped(text); ok {
 			s.counters[template] = insert(s.counters[template], c.RollUp)
 		}
 	}
@@ -296,6 +327,11 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 		s.remove(c.RollUp)
 	}
 	return nil
+}
+
+// Fields returns the fields of the document at path, nil when there is none.
+func (s *Store) Fields(ctx context.Context, path string, _ []document.Field) (map[string]any, error) {
+	return s.Get(path), ctx.Err()
 }
 
 // LoadCursor implements rollup.AuditStore.
@@ -376,12 +412,12 @@ func (s *Store) put(path string, fields map[string]any) time.Time {
 	}
 	if _, known := s.collections[collection][id]; !known {
 		s.documents = insert(s.documents, path)
-		for template := range s.counters {
-			s.note(template, path)
-		}
 	}
 	t := s.commit()
 	s.collections[collection][id] = stored{fields, t}
+	for template := range s.counters {
+		s.note(template, path)
+	}
 	return t
 }
 

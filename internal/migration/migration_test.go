@@ -14,6 +14,7 @@ import (
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -253,7 +254,7 @@ func TestCompare(t *testing.T) {
 		{"clients", func(d *database) {
 			d.set("pages/a/_counter_shards_/"+random(8), map[string]any{"visits": 3})
 			d.set("pages/b/_counter_shards_/0", map[string]any{"visits": 25})
-		}, Comparison{Exact: 3, Moved: 2, By: map[string]rollup.Number{"visits": rollup.Int(8)}, Rewritten: 1}},
+		}, Comparison{Exact: 3, Moved: 2, By: map[string]value.Value{"visits": value.Int(8)}, Rewritten: 1}},
 		{"the extension adds a shard to its document", func(d *database) {
 			d.set("pages/b", map[string]any{"visits": 40})
 			d.delete("pages/b/_counter_shards_/0")
@@ -283,9 +284,9 @@ func TestCompare(t *testing.T) {
 			}
 			test.write(d)
 			if test.want.By == nil {
-				test.want.By = map[string]rollup.Number{}
+				test.want.By = map[string]value.Value{}
 			}
-			if diff := cmp.Diff(test.want, p.Compare(d.scan()), cmp.Comparer(func(a, b rollup.Number) bool { return a == b })); diff != "" {
+			if diff := cmp.Diff(test.want, p.Compare(d.scan()), cmp.Comparer(func(a, b value.Value) bool { return a == b })); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -389,7 +390,7 @@ func TestScanPages(t *testing.T) {
 		}
 	}
 	bulk.End()
-	if p := d.scan(); len(p.ToDo()) != n || p.Left()["visits"] != rollup.Int(n) {
+	if p := d.scan(); len(p.ToDo()) != n || p.Left()["visits"] != value.Int(n) {
 		t.Errorf("%d documents, left %v", len(p.ToDo()), p.Left())
 	}
 }

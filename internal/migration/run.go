@@ -11,7 +11,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/billing"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/rollup"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/shards"
 	"golang.org/x/sync/errgroup"
 )
@@ -22,11 +22,11 @@ func (p *Plan) ToDo() []*Document {
 }
 
 // Left returns what is left to carry of all documents together, by field.
-func (p *Plan) Left() map[string]rollup.Number {
-	left := map[string]rollup.Number{}
+func (p *Plan) Left() map[string]value.Value {
+	left := map[string]value.Value{}
 	for _, d := range p.Documents {
 		for _, t := range d.Totals {
-			if t.Left.Float() != 0 {
+			if t.Left.Float64() != 0 {
 				left[t.Field] = sum(left[t.Field], t.Left)
 			}
 		}
@@ -43,7 +43,7 @@ func (p *Plan) Cost() billing.Counts {
 			cost = cost.Add(billing.Counts{Reads: int64(d.Shards) + 2*n, Writes: n, Deletes: n})
 		}
 		for _, t := range d.Totals {
-			if t.Left.Float() != 0 {
+			if t.Left.Float64() != 0 {
 				cost = cost.Add(billing.Counts{Reads: 2, Writes: 2})
 			}
 		}
@@ -104,7 +104,7 @@ func (d *Document) migrate(ctx context.Context, client *firestore.Client) error 
 		}
 	}
 	for _, t := range d.Totals {
-		if t.Left.Float() == 0 {
+		if t.Left.Float64() == 0 {
 			continue
 		}
 		if _, err := d.shards(client, t.Field).Carry(ctx, client.Doc(d.Path), t.Field); err != nil {
@@ -128,7 +128,7 @@ type Comparison struct {
 	// Moved is how many documents' totals are higher than they were, and By how much by field: what
 	// clients added meanwhile.
 	Moved int
-	By    map[string]rollup.Number
+	By    map[string]value.Value
 
 	// Rewritten is how many shards with random ids clients have written since. They count where
 	// they are, and the next run folds them.
@@ -139,7 +139,7 @@ type Comparison struct {
 // all that its fields hold must have been carried, no partial sum may be left, and the shards must
 // hold what was expected, or more by what clients have added meanwhile.
 func (p *Plan) Compare(after *Plan) Comparison {
-	c := Comparison{By: map[string]rollup.Number{}}
+	c := Comparison{By: map[string]value.Value{}}
 	now := map[string]*Document{}
 	for _, d := range after.Documents {
 		now[d.Path] = d
@@ -148,7 +148,7 @@ func (p *Plan) Compare(after *Plan) Comparison {
 			c.differ(d, "holds %d partial sums of the extension, whose amounts no roll-up counts", d.Partials)
 		}
 		for _, t := range d.Totals {
-			if t.Left.Float() != 0 {
+			if t.Left.Float64() != 0 {
 				c.differ(d, "%s is more by %v than what was carried from it", t.Field, t.Left)
 			}
 		}
@@ -156,19 +156,19 @@ func (p *Plan) Compare(after *Plan) Comparison {
 	for _, d := range p.Documents {
 		moved := false
 		for i, t := range d.Totals {
-			was, is := t.Expected(), rollup.Int(0)
+			was, is := t.Expected(), value.Int(0)
 			if d := now[d.Path]; d != nil {
 				is = d.Totals[i].Expected()
 			}
 			change := sum(is, negative(was))
 			tolerance := 0.0
-			if _, integer := change.Value().(int64); !integer {
-				tolerance = sumTolerance * math.Abs(was.Float())
+			if _, integer := change.Int64(); !integer {
+				tolerance = sumTolerance * math.Abs(was.Float64())
 			}
 			switch {
-			case change.Float() < -tolerance:
+			case change.Float64() < -tolerance:
 				c.differ(d, "%s was %v in all and is %v", t.Field, was, is)
-			case change.Float() > tolerance:
+			case change.Float64() > tolerance:
 				moved = true
 				c.By[t.Field] = sum(c.By[t.Field], change)
 			}

@@ -13,6 +13,7 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 )
@@ -64,19 +65,19 @@ type Document struct {
 // A Total is one field of a document.
 type Total struct {
 	Field string
-	Left  rollup.Number // what the document's field holds less what was carried from it
+	Left  value.Value // what the document's field holds less what was carried from it
 
-	held   bool       // the document has the field
-	rollUp bool       // Tally writes the field by now
-	shards rollup.Sum // of what shards and partial sums hold
+	held   bool      // the document has the field
+	rollUp bool      // Tally writes the field by now
+	shards value.Sum // of what shards and partial sums hold
 }
 
 // Expected is the true total, which the shards hold when nothing is left to do.
-func (t *Total) Expected() rollup.Number { return sum(t.shards.Total(), t.Left) }
+func (t *Total) Expected() value.Value { return sum(t.shards.Total(), t.Left) }
 
 // Done reports whether nothing is left to do for the document.
 func (d *Document) Done() bool {
-	return d.Fold == 0 && !slices.ContainsFunc(d.Totals, func(t Total) bool { return t.Left.Float() != 0 })
+	return d.Fold == 0 && !slices.ContainsFunc(d.Totals, func(t Total) bool { return t.Left.Float64() != 0 })
 }
 
 // An Uncounted is a kind of amounts that the extension adds to a document and that no route counts.
@@ -202,8 +203,11 @@ func (s *scan) findDocuments(ctx context.Context, route *rollup.Route) error {
 	case last:
 		query = s.client.Collection(pattern[:last].String()).Query
 	}
-	fields := append([]string{document.NumShardsField, document.NumShardsCamelField, document.TallyField}, route.Fields()...)
-	return s.each(ctx, query.Select(fields...), func(doc *firestore.DocumentSnapshot) { s.foundDocument(route, doc) })
+	fields := []firestore.FieldPath{{document.NumShardsField}, {document.NumShardsCamelField}, {document.TallyField}}
+	for _, f := range route.Fields() {
+		fields = append(fields, f.Names())
+	}
+	return s.each(ctx, query.SelectPaths(fields...), func(doc *firestore.DocumentSnapshot) { s.foundDocument(route, doc) })
 }
 
 // foundDocument takes a document up, if it is the route's.
@@ -223,7 +227,7 @@ func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnaps
 	}
 	for i := range d.Totals {
 		t := &d.Totals[i]
-		number, ok := rollup.NumberOf(found.Data()[t.Field])
+		number, ok := value.Number(found.Data()[t.Field])
 		switch {
 		case !ok: // the extension counts nothing in it either
 		case tally.Covers(t.Field):
@@ -241,7 +245,7 @@ func (s *scan) document(path string, route *rollup.Route, counter rollup.Counter
 	if d == nil {
 		d = &Document{Path: path, route: route, rollUp: counter.RollUp, numShards: shards.DefaultNumShards}
 		for _, field := range route.Fields() {
-			d.Totals = append(d.Totals, Total{Field: field})
+			d.Totals = append(d.Totals, Total{Field: strings.Join(field.Names(), ".")})
 		}
 		s.documents[path] = d
 	}
@@ -293,7 +297,7 @@ func (s *scan) foundShard(d *Document, shard *firestore.DocumentSnapshot, path s
 	for name, added := range holds.sums {
 		total, i := added.Total(), slices.IndexFunc(d.Totals, func(t Total) bool { return t.Field == name })
 		switch {
-		case total.Float() == 0:
+		case total.Float64() == 0:
 		case i < 0:
 			s.leave(fmt.Sprintf("the route of %s names no field %s", generic(d.Path+"/"+shardsCollection), name), path, true)
 		case holds.partial && !holds.whole:
@@ -332,7 +336,7 @@ func (s *scan) readNotes(ctx context.Context) error {
 		}
 		s.count(len(docs))
 		for i, note := range docs {
-			carried, ok := rollup.NumberOf(note.Data()["amount"])
+			carried, ok := value.Number(note.Data()["amount"])
 			if ok {
 				s.carried++
 			}

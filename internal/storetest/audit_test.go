@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )
@@ -130,7 +131,7 @@ func testAll(t *testing.T, b backend, l layout) {
 		t.Fatal(err)
 	}
 
-	tally := map[string]any{"tally": rolledUp(rollup.Int(1), 1, someTime).Tally.Encode()}
+	tally := map[string]any{"tally": rolledUp(value.Int(1), 1, someTime).Tally.Encode()}
 	one := map[string]any{"count": 1}
 	ids := []string{"__id7__", "__id-3__", "__id11__", "A", "a", "a b", "a!", "a-b", "aa", "b", "größe", "z", "三", "四"}
 	want := make(map[string]bool) // whether the counter has a roll-up
@@ -207,8 +208,8 @@ func testRollUpsReads(t *testing.T, b backend) {
 			fields map[string]any
 			want   rollup.RollUp
 		}{
-			{map[string]any{"count": 7, "tally": rolledUp(rollup.Int(7), 2, someTime).Tally.Encode()}, rolledUp(rollup.Int(7), 2, someTime)},
-			{map[string]any{"title": "x", "tally": "never"}, rollup.RollUp{Sums: map[string]rollup.Number{}}},
+			{map[string]any{"count": 7, "tally": rolledUp(value.Int(7), 2, someTime).Tally.Encode()}, rolledUp(value.Int(7), 2, someTime)},
+			{map[string]any{"title": "x", "tally": "never"}, rollup.RollUp{Values: map[string]value.Value{}}},
 		} {
 			test.want.UpdateTime = b.Put(t, likes.RollUp, test.fields)
 			p, err := b.RollUps(t.Context(), r, "", 10)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )
@@ -141,20 +142,20 @@ func write(t *testing.T, b backend, c rollup.Counter, r rollup.RollUp) {
 	}
 }
 
-func totals(n rollup.Number, shards int64) rollup.Totals {
-	return rollup.Totals{Sums: map[string]rollup.Number{"count": n}, Shards: []int64{shards}}
+func totals(n value.Value, shards int64) rollup.Totals {
+	return rollup.Totals{Values: map[string]value.Value{"count": n}, Shards: []int64{shards}}
 }
 
 // rolledUp returns a roll-up of a counter with one total.
-func rolledUp(n rollup.Number, shards int64, asOf time.Time) rollup.RollUp {
-	return rollup.RollUp{Sums: only(n), Tally: document.Tally{
+func rolledUp(n value.Value, shards int64, asOf time.Time) rollup.RollUp {
+	return rollup.RollUp{Values: only(n), Tally: document.Tally{
 		AsOf: asOf, NumShards: shards, PacedUntil: asOf.Add(time.Second), Routes: likes.Template.Hash(), Totals: []string{"count"},
 	}}
 }
 
 // diff compares, with numbers by type and value.
 func diff(want, got any) string {
-	return cmp.Diff(want, got, cmp.AllowUnexported(rollup.Number{}))
+	return cmp.Diff(want, got, cmp.AllowUnexported(value.Value{}))
 }
 
 var someTime = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
@@ -165,7 +166,7 @@ func testViewOfNothing(t *testing.T, b backend) {
 	if v.rollUp.Exists() {
 		t.Errorf("got roll-up %+v, want none", v.rollUp)
 	}
-	if d := diff(totals(rollup.Int(0), 0), v.totals); d != "" {
+	if d := diff(totals(value.Int(0), 0), v.totals); d != "" {
 		t.Errorf("totals (-want +got):\n%s", d)
 	}
 	if v.readTime.Before(before) {
@@ -186,10 +187,11 @@ func testViewReadsRollUp(t *testing.T, b backend) {
 		want   rollup.RollUp
 	}{
 		{"whole", map[string]any{"likes": int64(1) << 60, "views": 0.5, "tally": tally.Encode(), "title": "x"},
-			rollup.RollUp{Sums: map[string]rollup.Number{"likes": rollup.Int(1 << 60), "views": rollup.Double(0.5)}, Tally: tally}},
-		{"empty", map[string]any{}, rollup.RollUp{Sums: map[string]rollup.Number{}}},
-		{"other types", map[string]any{"likes": "1", "views": nil, "tally": "7"}, rollup.RollUp{Sums: map[string]rollup.Number{}}},
-		{"a tally of other types", map[string]any{"tally": map[string]any{"as_of": someTime.String(), "num_shards": 2.5, "totals": []any{true}}}, rollup.RollUp{Sums: map[string]rollup.Number{}}},
+			rollup.RollUp{Values: map[string]value.Value{"likes": value.Int(1 << 60), "views": value.Double(0.5)}, Tally: tally}},
+		{"empty", map[string]any{}, rollup.RollUp{Values: map[string]value.Value{}}},
+		{"a time and null", map[string]any{"likes": someTime, "views": nil}, rollup.RollUp{Values: map[string]value.Value{"likes": value.Timestamp(someTime), "views": value.Null}}},
+		{"other types", map[string]any{"likes": "1", "views": true, "tally": "7"}, rollup.RollUp{Values: map[string]value.Value{}}},
+		{"a tally of other types", map[string]any{"tally": map[string]any{"as_of": someTime.String(), "num_shards": 2.5, "totals": []any{true}}}, rollup.RollUp{Values: map[string]value.Value{}}},
 	} {
 		test.want.UpdateTime = b.Put(t, two.RollUp, test.fields)
 		got := look(t, b, two).rollUp
@@ -233,7 +235,7 @@ func testSnapshot(t *testing.T, b backend) {
 		if !committed.After(s.ReadTime()) {
 			t.Errorf("%s: a write after the snapshot's begin was committed at %v, not after its read time %v", read, committed, s.ReadTime())
 		}
-		want := rollup.Totals{Sums: map[string]rollup.Number{"count": rollup.Int(1), "other": rollup.Int(1)}, Shards: []int64{1}}
+		want := rollup.Totals{Values: map[string]value.Value{"count": value.Int(1), "other": value.Int(1)}, Shards: []int64{1}}
 		if d := diff(want, sumOf(t, s)); d != "" {
 			t.Errorf("%s: the snapshot moved (-want +got):\n%s", read, d)
 		}
@@ -247,7 +249,7 @@ func testViewSeesCommits(t *testing.T, b backend) {
 		if v.readTime.Before(committed) {
 			t.Fatalf("read time %v is before the commit at %v", v.readTime, committed)
 		}
-		if d := diff(totals(rollup.Int(int64(i)), 1), v.totals); d != "" {
+		if d := diff(totals(value.Int(int64(i)), 1), v.totals); d != "" {
 			t.Fatalf("after commit %d (-want +got):\n%s", i, d)
 		}
 	}
@@ -256,13 +258,13 @@ func testViewSeesCommits(t *testing.T, b backend) {
 // testViewDoesNotBlock writes shards and the roll-up while a snapshot is open that has read them.
 func testViewDoesNotBlock(t *testing.T, b backend) {
 	b.Put(t, source(likes)+"/0", map[string]any{"count": 1})
-	write(t, b, likes, rolledUp(rollup.Int(1), 1, someTime))
+	write(t, b, likes, rolledUp(value.Int(1), 1, someTime))
 	s := open(t, b, likes)
 	sumOf(t, s)
 	// Nobody ends the transaction: one that held locks would keep each of these waiting.
 	b.Put(t, source(likes)+"/0", map[string]any{"count": 2})
 	b.Delete(t, source(likes)+"/0")
-	r := rolledUp(rollup.Int(2), 1, someTime)
+	r := rolledUp(value.Int(2), 1, someTime)
 	r.UpdateTime = s.RollUp().UpdateTime
 	write(t, b, likes, r)
 }
@@ -319,7 +321,7 @@ func testClaim(t *testing.T, b backend) {
 }
 
 func testWriteCreates(t *testing.T, b backend) {
-	r := rolledUp(rollup.Int(math.MaxInt64), 3, someTime)
+	r := rolledUp(value.Int(math.MaxInt64), 3, someTime)
 	r.Tally.Former = []string{"b", "a"}
 	r.Tally.Took = 15*time.Millisecond + 999
 	r.Tally.Turns = []document.Turn{{Routes: "0f5c", AsOf: someTime}}
@@ -339,7 +341,7 @@ func testWriteCreates(t *testing.T, b backend) {
 func testWriteReplaces(t *testing.T, b backend) {
 	read := rollup.RollUp{UpdateTime: b.Put(t, likes.RollUp, map[string]any{"count": 1, "tally": map[string]any{"as_of": "never", "other": 1}, "title": "kept"})}
 	for i := range 3 {
-		r := rolledUp(rollup.Double(0.5), int64(i), someTime.Add(time.Duration(i)*time.Microsecond))
+		r := rolledUp(value.Double(0.5), int64(i), someTime.Add(time.Duration(i)*time.Microsecond))
 		r.UpdateTime = read.UpdateTime
 		write(t, b, likes, r)
 		want := map[string]any{"count": 0.5, "tally": r.Tally.Encode(), "title": "kept"}
@@ -349,7 +351,7 @@ func testWriteReplaces(t *testing.T, b backend) {
 		read = look(t, b, likes).rollUp
 	}
 	b.Put(t, likes.RollUp, map[string]any{"count": 1, "a b": 2, "views": 3, "title": "kept"})
-	r := rolledUp(rollup.Int(7), 1, someTime)
+	r := rolledUp(value.Int(7), 1, someTime)
 	r.UpdateTime, r.Gone = look(t, b, likes).rollUp.UpdateTime, []string{"a b", "views", "unknown", "count", "tally"} // the last two are written all the same
 	write(t, b, likes, r)
 	if d := cmp.Diff(map[string]any{"count": int64(7), "tally": r.Tally.Encode(), "title": "kept"}, b.Get(t, likes.RollUp)); d != "" {
@@ -374,7 +376,7 @@ func testWriteRefused(t *testing.T, b backend) {
 		{"earlier than ever", likes, created.Add(-time.Second)},
 		{"deleted since it was read", unlucky, gone},
 	} {
-		r := rolledUp(rollup.Int(9), 9, someTime)
+		r := rolledUp(value.Int(9), 9, someTime)
 		r.UpdateTime = test.updateTime
 		err := b.Write(t.Context(), test.counter, r)
 		if !errors.Is(err, rollup.ErrConflict) {
@@ -399,7 +401,7 @@ func testWriteByMany(t *testing.T, b backend) {
 		)
 		for i := range 8 {
 			many.Go(func() {
-				r := rolledUp(rollup.Int(int64(i)), 1, someTime.Add(time.Duration(8*round+i)*time.Microsecond))
+				r := rolledUp(value.Int(int64(i)), 1, someTime.Add(time.Duration(8*round+i)*time.Microsecond))
 				r.UpdateTime = read.UpdateTime
 				err := b.Write(t.Context(), likes, r)
 				mu.Lock()
@@ -433,12 +435,12 @@ func testIDs(t *testing.T, b backend) {
 		c := counter(rollup.DefaultRoute, "counters/"+id+"/shards")
 		b.Put(t, source(c)+"/"+id, map[string]any{"count": 1})
 		v := look(t, b, c)
-		if d := diff(totals(rollup.Int(1), 1), v.totals); d != "" {
+		if d := diff(totals(value.Int(1), 1), v.totals); d != "" {
 			t.Errorf("%q (-want +got):\n%s", id, d)
 		}
-		write(t, b, c, rolledUp(rollup.Int(1), 1, v.readTime))
+		write(t, b, c, rolledUp(value.Int(1), 1, v.readTime))
 		want = append(want, id)
-		if got := look(t, b, c).rollUp; diff(v.totals.Sums, got.Sums) != "" || !got.Tally.AsOf.Equal(v.readTime) {
+		if got := look(t, b, c).rollUp; diff(v.totals.Values, got.Values) != "" || !got.Tally.AsOf.Equal(v.readTime) {
 			t.Errorf("%q: roll-up %+v, want %+v as of %v", id, got, v.totals, v.readTime)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )
@@ -16,7 +17,7 @@ type sum struct {
 	name      string
 	fields    string // of the route; "" means count
 	shards    []map[string]any
-	want      map[string]rollup.Number
+	want      map[string]value.Value
 	numShards int64
 	malformed []string // "shard field"
 }
@@ -29,41 +30,41 @@ func count(values ...any) []map[string]any {
 	return shards
 }
 
-func only(n rollup.Number) map[string]rollup.Number { return map[string]rollup.Number{"count": n} }
+func only(n value.Value) map[string]value.Value { return map[string]value.Value{"count": n} }
 
 var sums = []sum{
-	{name: "one", shards: count(42), want: only(rollup.Int(42)), numShards: 1},
-	{name: "negative", shards: count(-5, 2), want: only(rollup.Int(-3)), numShards: 2},
-	{name: "to zero", shards: count(-5, 5), want: only(rollup.Int(0)), numShards: 2},
-	{name: "doubles", shards: count(0.5, 0.25), want: only(rollup.Double(0.75)), numShards: 2},
-	{name: "mixed", shards: count(1, 0.5), want: only(rollup.Double(1.5)), numShards: 2},
-	{name: "whole doubles stay doubles", shards: count(1.0, 2.0), want: only(rollup.Double(3)), numShards: 2},
-	{name: "above 2^53", shards: count(1<<53, 1, 1<<53), want: only(rollup.Int(1<<54 + 1)), numShards: 3},
-	{name: "largest", shards: count(math.MaxInt64-1, 1), want: only(rollup.Int(math.MaxInt64)), numShards: 2},
-	{name: "smallest", shards: count(math.MinInt64+1, -1), want: only(rollup.Int(math.MinInt64)), numShards: 2},
-	{name: "beyond int64", shards: count(math.MaxInt64, math.MaxInt64), want: only(rollup.Double(1 << 64)), numShards: 2},
-	{name: "text", shards: count(5, "7"), want: only(rollup.Int(5)), numShards: 2, malformed: []string{"1 count"}},
-	{name: "text alone", shards: count("7"), want: only(rollup.Int(0)), numShards: 1, malformed: []string{"0 count"}},
-	{name: "text among doubles", shards: count(0.5, 0.25, "x", 0.125), want: only(rollup.Double(0.875)), numShards: 4, malformed: []string{"2 count"}},
-	{name: "text among large", shards: count(math.MaxInt64, math.MaxInt64, true), want: only(rollup.Double(1 << 64)), numShards: 3, malformed: []string{"2 count"}},
-	{name: "null, boolean, array, map, timestamp", shards: count(1, nil, true, []any{1}, map[string]any{"count": 1}, someTime), want: only(rollup.Int(1)), numShards: 6,
+	{name: "one", shards: count(42), want: only(value.Int(42)), numShards: 1},
+	{name: "negative", shards: count(-5, 2), want: only(value.Int(-3)), numShards: 2},
+	{name: "to zero", shards: count(-5, 5), want: only(value.Int(0)), numShards: 2},
+	{name: "doubles", shards: count(0.5, 0.25), want: only(value.Double(0.75)), numShards: 2},
+	{name: "mixed", shards: count(1, 0.5), want: only(value.Double(1.5)), numShards: 2},
+	{name: "whole doubles stay doubles", shards: count(1.0, 2.0), want: only(value.Double(3)), numShards: 2},
+	{name: "above 2^53", shards: count(1<<53, 1, 1<<53), want: only(value.Int(1<<54 + 1)), numShards: 3},
+	{name: "largest", shards: count(math.MaxInt64-1, 1), want: only(value.Int(math.MaxInt64)), numShards: 2},
+	{name: "smallest", shards: count(math.MinInt64+1, -1), want: only(value.Int(math.MinInt64)), numShards: 2},
+	{name: "beyond int64", shards: count(math.MaxInt64, math.MaxInt64), want: only(value.Double(1 << 64)), numShards: 2},
+	{name: "text", shards: count(5, "7"), want: only(value.Int(5)), numShards: 2, malformed: []string{"1 count"}},
+	{name: "text alone", shards: count("7"), want: only(value.Int(0)), numShards: 1, malformed: []string{"0 count"}},
+	{name: "text among doubles", shards: count(0.5, 0.25, "x", 0.125), want: only(value.Double(0.875)), numShards: 4, malformed: []string{"2 count"}},
+	{name: "text among large", shards: count(math.MaxInt64, math.MaxInt64, true), want: only(value.Double(1 << 64)), numShards: 3, malformed: []string{"2 count"}},
+	{name: "null, boolean, array, map, timestamp", shards: count(1, nil, true, []any{1}, map[string]any{"count": 1}, someTime), want: only(value.Int(1)), numShards: 6,
 		malformed: []string{"1 count", "2 count", "3 count", "4 count", "5 count"}},
-	{name: "NaN", shards: count(1, math.NaN(), 2), want: only(rollup.Int(3)), numShards: 3, malformed: []string{"1 count"}},
-	{name: "infinite", shards: count(math.Inf(1), 2.5, math.Inf(-1)), want: only(rollup.Double(2.5)), numShards: 3, malformed: []string{"0 count", "2 count"}},
-	{name: "beyond the largest double", shards: count(math.MaxFloat64, math.MaxFloat64), want: only(rollup.Double(math.MaxFloat64)), numShards: 2},
-	{name: "shards without the field", shards: []map[string]any{{"count": 1}, {"other": 2}}, want: only(rollup.Int(1)), numShards: 1},
+	{name: "NaN", shards: count(1, math.NaN(), 2), want: only(value.Int(3)), numShards: 3, malformed: []string{"1 count"}},
+	{name: "infinite", shards: count(math.Inf(1), 2.5, math.Inf(-1)), want: only(value.Double(2.5)), numShards: 3, malformed: []string{"0 count", "2 count"}},
+	{name: "beyond the largest double", shards: count(math.MaxFloat64, math.MaxFloat64), want: only(value.Double(math.MaxFloat64)), numShards: 2},
+	{name: "shards without the field", shards: []map[string]any{{"count": 1}, {"other": 2}}, want: only(value.Int(1)), numShards: 1},
 	{name: "two fields, some with one", fields: "likes, views", shards: []map[string]any{{"likes": 1}, {"views": 2}, {"likes": 10, "views": 20}, {"other": 1}},
-		want: map[string]rollup.Number{"likes": rollup.Int(11), "views": rollup.Int(22)}, numShards: 2},
+		want: map[string]value.Value{"likes": value.Int(11), "views": value.Int(22)}, numShards: 2},
 	{name: "two fields, most in the second", fields: "likes, views", shards: []map[string]any{{"likes": 1}, {"views": 2}, {"views": "x"}},
-		want: map[string]rollup.Number{"likes": rollup.Int(1), "views": rollup.Int(2)}, numShards: 2, malformed: []string{"2 views"}},
-	{name: "text beside a sum of 0", shards: count(-5, "x", 5, nil), want: only(rollup.Int(0)), numShards: 4, malformed: []string{"1 count", "3 count"}},
-	{name: "numbers that cancel out", shards: count(1e300, 1, -1e300, math.NaN()), want: only(rollup.Double(1)), numShards: 4, malformed: []string{"3 count"}},
+		want: map[string]value.Value{"likes": value.Int(1), "views": value.Int(2)}, numShards: 2, malformed: []string{"2 views"}},
+	{name: "text beside a sum of 0", shards: count(-5, "x", 5, nil), want: only(value.Int(0)), numShards: 4, malformed: []string{"1 count", "3 count"}},
+	{name: "numbers that cancel out", shards: count(1e300, 1, -1e300, math.NaN()), want: only(value.Double(1)), numShards: 4, malformed: []string{"3 count"}},
 	{name: "two fields, text in one", fields: "likes, views", shards: []map[string]any{{"likes": 1, "views": "x"}, {"views": 2}},
-		want: map[string]rollup.Number{"likes": rollup.Int(1), "views": rollup.Int(2)}, numShards: 2, malformed: []string{"0 views"}},
+		want: map[string]value.Value{"likes": value.Int(1), "views": value.Int(2)}, numShards: 2, malformed: []string{"0 views"}},
 	{name: "two fields, NaN in one", fields: "likes, views", shards: []map[string]any{{"likes": math.NaN(), "views": 1}, {"likes": 2}},
-		want: map[string]rollup.Number{"likes": rollup.Int(2), "views": rollup.Int(1)}, numShards: 2, malformed: []string{"0 likes"}},
-	{name: "two fields, no shards", fields: "likes, views", want: map[string]rollup.Number{"likes": rollup.Int(0), "views": rollup.Int(0)}},
-	{name: "a field of many characters", fields: rollup.Quote(odd), shards: []map[string]any{{odd: 3}}, want: map[string]rollup.Number{odd: rollup.Int(3)}, numShards: 1},
+		want: map[string]value.Value{"likes": value.Int(2), "views": value.Int(1)}, numShards: 2, malformed: []string{"0 likes"}},
+	{name: "two fields, no shards", fields: "likes, views", want: map[string]value.Value{"likes": value.Int(0), "views": value.Int(0)}},
+	{name: "a field of many characters", fields: rollup.Quote(odd), shards: []map[string]any{{odd: 3}}, want: map[string]value.Value{odd: value.Int(3)}, numShards: 1},
 }
 
 // odd is a field whose name only backticks can spell.
@@ -80,7 +81,7 @@ func (s sum) run(t *testing.T, b backend, option string) {
 	}
 	b.Put(t, "c/y/s/0", map[string]any{"count": 1000, "likes": 1000, "views": 1000}) // another counter's
 	v := look(t, b, c)
-	if d := diff(rollup.Totals{Sums: s.want, Shards: []int64{s.numShards}, Malformed: int64(len(s.malformed))}, v.totals); d != "" {
+	if d := diff(rollup.Totals{Values: s.want, Shards: []int64{s.numShards}, Malformed: int64(len(s.malformed))}, v.totals); d != "" {
 		t.Errorf("totals (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(s.malformed, malformed(t, v.malformed)); d != "" {
@@ -116,8 +117,8 @@ func testSeveralRoutes(t *testing.T, b backend) {
 	if !ok {
 		t.Fatal("posts/7 is no counter")
 	}
-	empty := rollup.Totals{Shards: []int64{0, 0, 0}, Sums: map[string]rollup.Number{
-		"likes": rollup.Int(0), "ratings": rollup.Int(0), "stars": rollup.Int(0), "halves": rollup.Int(0), "views": rollup.Int(0)}}
+	empty := rollup.Totals{Shards: []int64{0, 0, 0}, Values: map[string]value.Value{
+		"likes": value.Int(0), "ratings": value.Int(0), "stars": value.Int(0), "halves": value.Int(0), "views": value.Int(0)}}
 	if d := diff(empty, look(t, b, c).totals); d != "" {
 		t.Errorf("no documents (-want +got):\n%s", d)
 	}
@@ -131,8 +132,8 @@ func testSeveralRoutes(t *testing.T, b backend) {
 	s := open(t, b, c)
 	b.Delete(t, "posts/7/likes/a")
 	b.Put(t, "posts/7/ratings/f", map[string]any{"stars": 100})
-	want := rollup.Totals{Shards: []int64{3, 5, 2}, Malformed: 3, Sums: map[string]rollup.Number{
-		"likes": rollup.Int(3), "ratings": rollup.Int(5), "stars": rollup.Int(9), "halves": rollup.Double(0.5), "views": rollup.Int(7)}}
+	want := rollup.Totals{Shards: []int64{3, 5, 2}, Malformed: 3, Values: map[string]value.Value{
+		"likes": value.Int(3), "ratings": value.Int(5), "stars": value.Int(9), "halves": value.Double(0.5), "views": value.Int(7)}}
 	got := sumOf(t, s)
 	if d := diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -152,8 +153,8 @@ func testMagnitude(t *testing.T, b backend) {
 		b.Put(t, fmt.Sprint(source(likes), "/", i), shard)
 	}
 	s := open(t, b, likes)
-	if totals := sumOf(t, s); !totals.Sums["count"].Finite() {
-		t.Errorf("the sum is %v", totals.Sums["count"])
+	if totals := sumOf(t, s); !totals.Values["count"].Finite() {
+		t.Errorf("the sum is %v", totals.Values["count"])
 	}
 	got, err := s.Magnitude(t.Context(), "count")
 	if want := 2e16 + 3.5; err != nil || math.Abs(got-want) > 8 { // some rounding steps

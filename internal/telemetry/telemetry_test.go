@@ -272,7 +272,7 @@ func TestSpans(t *testing.T) {
 	c := rollup.NewCoalescer(new(memstore.Store), options)
 	header := http.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
 	ctx, event := telemetry.Start(Traced(t.Context(), header), "event")
-	if _, err := c.Changed(ctx, likes, rollup.Event{ID: "e"}); err != nil {
+	if _, err := c.Changed(ctx, rollup.Event{ID: "e"}, rollup.Concern{Counter: likes}); err != nil {
 		t.Fatal(err)
 	}
 	event.End()

@@ -6,11 +6,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/proto"
 )
@@ -29,28 +29,24 @@ const protobuf = "application/protobuf"
 // it is delivered. Check with errors.Is.
 var ErrMalformed = errors.New("malformed event")
 
-// A Change says that a document was created, updated or deleted. It is all that is kept of an
-// event: a roll-up reads the rest.
+// A Change says that a document was created, updated or deleted.
 type Change struct {
 	ID        string    // of the event
 	Committed time.Time // as the event says; zero: unknown
 	Project   string
 	Database  string // such as "(default)"
-	Path      string // of the document, below the database's root
 
 	// UpdateTime is the latest update time that the event's documents carry: of the change itself,
 	// but for a deletion. Zero: unknown.
 	UpdateTime time.Time
 
-	// Unchanged says that the document existed before and after, and that none of the fields that
-	// count was changed, by the event's own old and new values.
-	Unchanged bool
+	path string
+	data *firestoredata.DocumentEventData // nil: the event is too large to hold the documents
 }
 
-// Decode returns the change that e tells. For a document at a path, fields returns the names of the
-// fields that count. Eventarc leaves out the documents of an event that would be too large; then
-// nothing is known of their values and update times.
-func Decode(e Event, fields func(path string) []string) (Change, error) {
+// Decode returns the change that e tells. Eventarc leaves out the documents of an event that would
+// be too large; then nothing is Known of them.
+func Decode(e Event) (Change, error) {
 	if !strings.HasPrefix(e.Type, typePrefix) {
 		return Change{}, fmt.Errorf("%w: its type is %q, not %swritten", ErrMalformed, e.Type, typePrefix)
 	}
@@ -58,14 +54,15 @@ func Decode(e Event, fields func(path string) []string) (Change, error) {
 	if media != protobuf && len(e.Data) > 0 {
 		return Change{}, fmt.Errorf("%w: its content type is %q, not %s", ErrMalformed, e.ContentType, protobuf)
 	}
-	var d firestoredata.DocumentEventData
-	if err := proto.Unmarshal(e.Data, &d); err != nil {
+	d := new(firestoredata.DocumentEventData)
+	if err := proto.Unmarshal(e.Data, d); err != nil {
 		return Change{}, fmt.Errorf("%w: its data is no protocol buffer of a change: %w", ErrMalformed, err)
 	}
 
 	value, old := d.GetValue(), d.GetOldValue() // nil: the document was deleted; it was created
+	known := value != nil || old != nil
 	name := cmp.Or(value, old).GetName()
-	if value == nil && old == nil {
+	if !known {
 		if e.Document == "" {
 			return Change{}, fmt.Errorf("%w: it holds and names no document", ErrMalformed)
 		}
@@ -77,26 +74,71 @@ func Decode(e Event, fields func(path string) []string) (Change, error) {
 	}
 
 	c.ID, c.Committed = e.ID, e.Time
+	if known {
+		c.data = d
+	}
 	for _, document := range []*firestoredata.Document{value, old} {
 		if t := document.GetUpdateTime(); t.IsValid() && t.AsTime().After(c.UpdateTime) {
 			c.UpdateTime = t.AsTime()
 		}
 	}
-	updated := value.GetName() == name && old.GetName() == name
-	c.Unchanged = updated && !slices.ContainsFunc(fields(c.Path), func(field string) bool { return changed(&d, field) })
 	return c, nil
 }
 
-// changed reports whether the field may be another than before. The update mask tells even of a
-// change that leaves the value as it was; a path of it that begins with a quoted name may name any
-// field.
-func changed(d *firestoredata.DocumentEventData, field string) bool {
-	for _, path := range d.GetUpdateMask().GetFieldPaths() {
-		if first, _, _ := strings.Cut(path, "."); first == field || strings.HasPrefix(first, "`") {
+// Path is the document's path, below the database's root.
+func (c Change) Path() string { return c.path }
+
+// Known reports whether the event holds the documents.
+func (c Change) Known() bool { return c.data != nil }
+
+// Forget returns the change without its documents, of which nothing is Known then.
+func (c Change) Forget() Change {
+	c.data = nil
+	return c
+}
+
+// Updated reports whether the document existed before and after.
+func (c Change) Updated() bool {
+	value, old := c.data.GetValue(), c.data.GetOldValue()
+	return value != nil && old != nil && value.GetName() == old.GetName()
+}
+
+// Changed reports whether the field may be another than before. The update mask tells even of a
+// change that leaves the value as it was.
+func (c Change) Changed(f document.Field) bool {
+	for _, path := range c.data.GetUpdateMask().GetFieldPaths() {
+		in := document.Field(path)
+		if strings.Contains(path, "`") {
+			in = document.FieldOf(in.Names()...) // in its one spelling
+		}
+		if in.Within(f) || f.Within(in) {
 			return true
 		}
 	}
-	return !proto.Equal(d.GetValue().GetFields()[field], d.GetOldValue().GetFields()[field])
+	return !proto.Equal(valueOf(c.data.GetValue(), f), valueOf(c.data.GetOldValue(), f))
+}
+
+// Texts returns the strings that the field held before and holds now: "" where there is none.
+func (c Change) Texts(f document.Field) (before, after string) {
+	return valueOf(c.data.GetOldValue(), f).GetStringValue(), valueOf(c.data.GetValue(), f).GetStringValue()
+}
+
+// valueOf returns the value of a document's field; nil if the document lacks it.
+func valueOf(d *firestoredata.Document, f document.Field) *firestoredata.Value {
+	fields := d.GetFields()
+	if f.Simple() {
+		return fields[string(f)]
+	}
+
+	names := f.Names()
+	for i, name := range names {
+		value := fields[name]
+		if value == nil || i == len(names)-1 {
+			return value
+		}
+		fields = value.GetMapValue().GetFields()
+	}
+	return nil
 }
 
 // parseName parses a document's resource name,
@@ -109,5 +151,5 @@ func parseName(name string) (Change, error) {
 		!utf8.ValidString(name) {
 		return Change{}, fmt.Errorf("%w: %q is not the name of a document", ErrMalformed, name)
 	}
-	return Change{Project: project, Database: database, Path: path}, nil
+	return Change{Project: project, Database: database, path: path}, nil
 }

@@ -1,0 +1,84 @@
+package document
+
+import (
+	"regexp"
+	"strings"
+)
+
+// A Field is the path of a field in a document, as Firestore spells it: names with dots between
+// them, each in backticks unless it is a simple one, such as customer.id or `unit price`
+// (https://cloud.google.com/firestore/docs/reference/rest/v1/StructuredQuery#FieldReference).
+// Fields with one path are equal.
+type Field string
+
+var simpleName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z_0-9]*$`)
+
+// FieldOf returns the field with a name in a map with a name, and so on; of one name a top-level
+// field.
+func FieldOf(names ...string) Field {
+	spelt := make([]string, len(names))
+	for i, name := range names {
+		spelt[i] = name
+		if !simpleName.MatchString(name) {
+			spelt[i] = "`" + strings.NewReplacer(`\`, `\\`, "`", "\\`").Replace(name) + "`"
+		}
+	}
+	return Field(strings.Join(spelt, "."))
+}
+
+// Names returns the names that the path is of, in the form that the Firestore SDK takes.
+func (f Field) Names() []string {
+	if f == "" {
+		return nil
+	}
+	if f.Simple() {
+		return []string{string(f)}
+	}
+
+	var names []string
+	var name strings.Builder
+	quoted := false
+	for i := 0; i < len(f); i++ {
+		switch c := f[i]; {
+		case c == '`':
+			quoted = !quoted
+		case c == '\\' && quoted && i+1 < len(f):
+			i++
+			name.WriteByte(f[i])
+		case c == '.' && !quoted:
+			names = append(names, name.String())
+			name.Reset()
+		default:
+			name.WriteByte(c)
+		}
+	}
+	return append(names, name.String())
+}
+
+// In returns the field's value in a document, whose fields are as the Firestore SDK decodes them. It
+// reports false when the document lacks the field.
+func (f Field) In(fields map[string]any) (value any, ok bool) {
+	if f.Simple() {
+		value, ok = fields[string(f)]
+		return value, ok
+	}
+
+	names := f.Names()
+	for i, name := range names {
+		value, ok = fields[name]
+		if !ok || i == len(names)-1 {
+			return value, ok
+		}
+		fields, _ = value.(map[string]any) // no map: it lacks whatever comes
+	}
+	return nil, false
+}
+
+// Within reports whether f is other or lies in it, so that f changes when other is replaced.
+func (f Field) Within(other Field) bool {
+	rest, in := strings.CutPrefix(string(f), string(other))
+	return in && (rest == "" || rest[0] == '.')
+}
+
+// Simple reports whether the path is one name, without backticks, as nearly all are.
+func (f Field) Simple() bool { return !strings.ContainsAny(string(f), ".`") }

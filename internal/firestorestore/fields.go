@@ -1,0 +1,28 @@
+package firestorestore
+
+import (
+	"context"
+	"fmt"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// Fields returns some fields of the document at a path, in their places in it, as the SDK decodes
+// them. A document that does not exist has none. It bills one read.
+func (s *Store) Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, error) {
+	doc := s.client.Doc(path)
+	var paths []firestore.FieldPath
+	for _, f := range fields {
+		paths = append(paths, f.Names())
+	}
+
+	found, err := doc.Parent.Where(firestore.DocumentID, "==", doc).SelectPaths(paths...).Documents(ctx).GetAll()
+	if err != nil {
+		return nil, fmt.Errorf("firestore: reading %s: %w", path, err)
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	return found[0].Data(), nil
+}

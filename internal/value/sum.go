@@ -1,0 +1,43 @@
+package value
+
+import (
+	"math"
+	"math/big"
+)
+
+// A Sum adds numbers as Firestore's SUM aggregation does: to an integer, or to a double when the
+// total does not fit 64 bits or when any number was a double. But it refuses NaN and infinite
+// numbers, and a total beyond the largest double stays at that, because a roll-up must hold
+// neither. The zero value is the integer 0.
+type Sum struct {
+	total     big.Float // exact
+	anyDouble bool
+}
+
+// exact is a precision, in bits, in which any sum of doubles and integers is exact: doubles span
+// 2,098 bits, and the rest is for how many there are.
+const exact = 2200
+
+// Add adds v and reports true, or reports false and adds nothing when v is no finite number.
+func (s *Sum) Add(v Value) bool {
+	if !v.Finite() {
+		return false
+	}
+
+	next := big.NewFloat(v.double)
+	if v.kind == integer {
+		next = new(big.Float).SetInt64(v.integer)
+	}
+	s.anyDouble = s.anyDouble || v.kind == double
+	s.total.SetPrec(exact).Add(&s.total, next)
+	return true
+}
+
+// Total returns the sum so far.
+func (s *Sum) Total() Value {
+	if i, accuracy := s.total.Int64(); !s.anyDouble && accuracy == big.Exact {
+		return Int(i)
+	}
+	total, _ := s.total.Float64()
+	return Double(max(-math.MaxFloat64, min(math.MaxFloat64, total)))
+}

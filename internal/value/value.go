@@ -1,0 +1,164 @@
+// Package value holds what a total can be: a number, a timestamp or null. Package rollup, which
+// publishes totals, and package shards, which reads them, share the type.
+package value
+
+import (
+	"cmp"
+	"math"
+	"math/big"
+	"strconv"
+	"time"
+)
+
+// A Value is a Firestore number, which is a 64-bit integer or a double, or a timestamp, or null. Its
+// zero value is the integer 0. Values can be compared with ==.
+type Value struct {
+	kind    kind
+	integer int64 // of a timestamp: microseconds since 1970
+	double  float64
+}
+
+type kind uint8
+
+const (
+	integer kind = iota
+	double
+	timestamp
+	null
+)
+
+// Null is the value null: the maximum of nothing.
+var Null = Value{kind: null}
+
+// Int returns the integer i as a Value.
+func Int(i int64) Value { return Value{integer: i} }
+
+// Double returns the double f as a Value.
+func Double(f float64) Value { return Value{kind: double, double: f} }
+
+// Timestamp returns t as a Value, truncated to microseconds as Firestore does.
+func Timestamp(t time.Time) Value {
+	return Value{kind: timestamp, integer: t.Truncate(time.Microsecond).UnixMicro()}
+}
+
+// Of returns v, a field's value as the Firestore SDK decodes it, as a Value. It reports false when v
+// is no number, timestamp or null.
+func Of(v any) (Value, bool) {
+	switch v := v.(type) {
+	case nil:
+		return Null, true
+	case time.Time:
+		return Timestamp(v), true
+	}
+	return Number(v)
+}
+
+// Number returns v, a field's value as the Firestore SDK decodes it, as a Value. It reports false
+// when v is no number.
+func Number(v any) (Value, bool) {
+	switch v := v.(type) {
+	case int64:
+		return Int(v), true
+	case float64:
+		return Double(v), true
+	}
+	return Value{}, false
+}
+
+// Firestore returns v as the Firestore SDK takes and gives it: an int64, a float64, a time.Time in
+// UTC, or nil.
+func (v Value) Firestore() any {
+	switch v.kind {
+	case double:
+		return v.double
+	case timestamp:
+		return time.UnixMicro(v.integer).UTC()
+	case null:
+		return nil
+	default:
+		return v.integer
+	}
+}
+
+// IsNumber reports whether v is an integer or a double.
+func (v Value) IsNumber() bool { return v.kind == integer || v.kind == double }
+
+// IsNull reports whether v is null.
+func (v Value) IsNull() bool { return v.kind == null }
+
+// Int64 returns the integer that v is. It returns 0 and false when v is none: a double, when a shard
+// holds one or when the shards' integers add up to more than an int64 can hold; a timestamp; or
+// null.
+func (v Value) Int64() (n int64, ok bool) {
+	if v.kind != integer {
+		return 0, false
+	}
+	return v.integer, true
+}
+
+// Float64 returns the number that v is as a double, rounded if it is an integer beyond ±2^53. It is
+// 0 when v is no number.
+func (v Value) Float64() float64 {
+	switch v.kind {
+	case integer:
+		return float64(v.integer)
+	case double:
+		return v.double
+	default:
+		return 0
+	}
+}
+
+// Time returns the timestamp that v is, in UTC. It returns false when v is none.
+func (v Value) Time() (t time.Time, ok bool) {
+	if v.kind != timestamp {
+		return time.Time{}, false
+	}
+	return time.UnixMicro(v.integer).UTC(), true
+}
+
+// IsDouble reports whether v is a double.
+func (v Value) IsDouble() bool { return v.kind == double }
+
+// Finite reports whether v is a number, and neither NaN nor infinite.
+func (v Value) Finite() bool {
+	return v.IsNumber() && !math.IsNaN(v.double) && !math.IsInf(v.double, 0)
+}
+
+// String returns a number in decimal, a double in the shortest form that reads back as the same
+// double; a timestamp as RFC 3339 has it, in UTC; and "null".
+func (v Value) String() string {
+	switch v.kind {
+	case double:
+		return strconv.FormatFloat(v.double, 'g', -1, 64)
+	case timestamp:
+		return time.UnixMicro(v.integer).UTC().Format(time.RFC3339Nano)
+	case null:
+		return "null"
+	default:
+		return strconv.FormatInt(v.integer, 10)
+	}
+}
+
+// MarshalText returns what String does: in JSON logs a string, which holds all digits.
+func (v Value) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// Compare compares two numbers, exactly whatever their types, or two timestamps: it is negative when
+// a is less than b, and 0 when they are equal. Other values have no order.
+func Compare(a, b Value) int {
+	if a.kind == b.kind && a.kind != double {
+		return cmp.Compare(a.integer, b.integer)
+	}
+	if a.kind == double && b.kind == double {
+		return cmp.Compare(a.double, b.double)
+	}
+	return a.exact().Cmp(b.exact())
+}
+
+// exact returns a finite number without rounding.
+func (v Value) exact() *big.Float {
+	if v.kind == integer {
+		return new(big.Float).SetInt64(v.integer)
+	}
+	return big.NewFloat(v.double)
+}

@@ -1,0 +1,90 @@
+package rollup
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+	"strconv"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// A Condition is that a field of a document equals a value, as Firestore compares: 2 equals 2.0, and
+// only a field that is there and null equals null. Conditions can be compared with ==.
+type Condition struct {
+	Field document.Field
+
+	// Value is a string, an int64, a float64, a bool or nil. It is a float64 only if no int64 equals
+	// it.
+	Value any
+}
+
+// equals returns the condition that a field equals a value, in its one form.
+func equals(field document.Field, value any) Condition {
+	if f, ok := value.(float64); ok && !math.IsNaN(f) {
+		if i, accuracy := big.NewFloat(f).Int64(); accuracy == big.Exact {
+			value = i
+		}
+	}
+	return Condition{field, value}
+}
+
+// Holds reports whether a document, whose fields are as the Firestore SDK decodes them, meets the
+// condition.
+func (c Condition) Holds(fields map[string]any) bool {
+	value, ok := c.Field.In(fields)
+	if !ok {
+		return false
+	}
+	switch value.(type) {
+	case nil, string, bool, int64, float64:
+		return equals(c.Field, value) == c // NaN equals nothing
+	default:
+		return false
+	}
+}
+
+// holdAll reports whether a document meets all of the conditions.
+func holdAll(conditions []Condition, fields map[string]any) bool {
+	for _, c := range conditions {
+		if !c.Holds(fields) {
+			return false
+		}
+	}
+	return true
+}
+
+// String returns the condition as a route spells it.
+func (c Condition) String() string { return quoteField(c.Field) + " == " + quoteValue(c.Value) }
+
+// quoteField returns a field as a route spells it.
+func quoteField(f document.Field) string {
+	var spelt string
+	for i, name := range f.Names() {
+		if i > 0 {
+			spelt += "."
+		}
+		spelt += quoteName(name)
+	}
+	return spelt
+}
+
+// quoteValue returns the value of a condition as a route spells it, which is JSON's way.
+func quoteValue(value any) string {
+	switch value := value.(type) {
+	case string:
+		text, err := json.Marshal(value)
+		if err != nil { // of no string
+			return strconv.Quote(value)
+		}
+		return string(text)
+	case int64:
+		return strconv.FormatInt(value, 10)
+	case float64:
+		return strconv.FormatFloat(value, 'g', -1, 64)
+	case bool:
+		return strconv.FormatBool(value)
+	default:
+		return "null"
+	}
+}
