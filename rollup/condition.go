@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"strconv"
+	"strings"
 
 	"github.com/firestore-tally/tally/internal/document"
 )
@@ -57,27 +58,24 @@ func holdAll(conditions []Condition, fields map[string]any) bool {
 // String returns the condition as a route spells it.
 func (c Condition) String() string { return quoteField(c.Field) + " == " + quoteValue(c.Value) }
 
-// quoteField returns a field as a route spells it.
+// quoteField returns a field as a route spells it. Its names hold no dots.
 func quoteField(f document.Field) string {
-	var spelt string
-	for i, name := range f.Names() {
-		if i > 0 {
-			spelt += "."
-		}
-		spelt += quoteName(name)
+	names := f.Names()
+	for i, name := range names {
+		names[i] = Quote(name)
 	}
-	return spelt
+	return strings.Join(names, ".")
 }
 
 // quoteValue returns the value of a condition as a route spells it, which is JSON's way.
 func quoteValue(value any) string {
 	switch value := value.(type) {
 	case string:
-		text, err := json.Marshal(value)
-		if err != nil { // of no string
-			return strconv.Quote(value)
-		}
-		return string(text)
+		var text strings.Builder
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		_ = encoder.Encode(value) // a string can be encoded, and a Builder written
+		return strings.TrimSuffix(text.String(), "\n")
 	case int64:
 		return strconv.FormatInt(value, 10)
 	case float64:

@@ -54,7 +54,7 @@ func (rs Routes) conflicts(p *problems) {
 	for i, r := range rs {
 		for _, other := range rs[:i] {
 			if overlap(r.pattern, other.pattern) {
-				p.add(r, "its source and that of route %q could be one document; a document may be a source of one route only, which may have several totals", other)
+				r.overlaps(other, p)
 			}
 			if r.Template.spelt != other.Template.spelt && overlap(r.template, other.template) {
 				p.add(r, "its roll-ups and those of route %q could be one document; spell both alike, or give each roll-ups of its own", other)
@@ -82,6 +82,22 @@ func (rs Routes) conflicts(p *problems) {
 				seen[total.Name] = r
 			}
 		}
+	}
+}
+
+// overlaps adds what makes r unsafe beside a route of which one document may be a source, too. Those
+// of one pattern share a trigger, or none, so that each event comes once.
+func (r *Route) overlaps(other *Route, p *problems) {
+	same := func(a, b Segment) bool { return a.Capture && b.Capture || a == b }
+	if !slices.EqualFunc(r.pattern, other.pattern, same) {
+		p.add(r, "its source and that of route %q could be one document; spell both patterns alike, so that they share a trigger, or keep the documents apart", other)
+		return
+	}
+	if r.Template.Every != other.Template.Every {
+		p.add(r, "it and route %q have one source; say the same \"every\" in both", other)
+	}
+	if r.Template.spelt == other.Template.spelt && r.By == other.By {
+		p.add(r, "it and route %q make one roll-up of one source; put all totals into one of them", other)
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 	word                   // a bare name, a number, or one of the reserved words
 	backticked             // a name in backticks
 	inQuotes               // a text, as in JSON
-	symbol                 // "->", or one of symbols
+	symbol                 // "->", "==", or one of symbols
 	odd                    // characters that no bare name has
 	broken                 // the rest of a line, which cannot be read
 )
@@ -120,8 +120,10 @@ func (l *lexer) skip(from, to int) int {
 
 // scan returns the token at the beginning of what is left of a line, and how many bytes it has.
 func scan(line string) (token, int) {
-	if strings.HasPrefix(line, arrow) {
-		return token{kind: symbol, text: arrow}, len(arrow)
+	for _, long := range []string{arrow, isEqual} {
+		if strings.HasPrefix(line, long) {
+			return token{kind: symbol, text: long}, len(long)
+		}
 	}
 	if strings.IndexByte(symbols, line[0]) >= 0 {
 		return token{kind: symbol, text: line[:1]}, 1
@@ -149,7 +151,10 @@ func scan(line string) (token, int) {
 	return token{kind: odd, text: line[:n]}, n
 }
 
-const arrow = "->"
+const (
+	arrow   = "->"
+	isEqual = "=="
+)
 
 // scanName reads a name in backticks, in which \` stands for ` and \\ for \.
 func scanName(line string) (token, int) {
@@ -207,17 +212,5 @@ func Quote(name string) string {
 	if name != "" && bare(name) == len(name) && !slices.Contains(reserved, name) {
 		return name
 	}
-	return backticks(name)
-}
-
-func backticks(name string) string {
 	return "`" + strings.NewReplacer(`\`, `\\`, "`", "\\`").Replace(name) + "`"
-}
-
-// quoteName returns a part of a field's path as routes spell it.
-func quoteName(name string) string {
-	if strings.Contains(name, ".") {
-		return backticks(name)
-	}
-	return Quote(name)
 }

@@ -1,9 +1,11 @@
 package rollup
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -101,10 +103,13 @@ func parseRoute(text source, tokens []token) (*Route, error) {
 		return nil, err
 	}
 	r.Template.segments, r.Template.spelt = r.template, spell(r.template, r.template)
+	if r.By, err = text.group(n); err != nil {
+		return nil, err
+	}
 	if err := text.checkCaptures(n); err != nil {
 		return nil, err
 	}
-	if r.Totals, err = text.totals(n.totals); err != nil {
+	if r.Totals, err = text.totals(n); err != nil {
 		return nil, err
 	}
 	r.queries = queries(r.Totals)
@@ -140,8 +145,47 @@ func (text source) path(nodes pathNode) (Path, error) {
 	return path, nil
 }
 
+// group returns the field by which documents belong to counters; "" if their paths say so.
+func (text source) group(n routeNode) (document.Field, error) {
+	if n.by.names == nil {
+		return "", nil
+	}
+	field, err := text.field(n.by)
+	if err != nil {
+		return "", err
+	}
+
+	last := len(n.pattern) - 1
+	for _, s := range n.pattern[:last] {
+		if s.Capture {
+			return "", text.mistake(s.at, "a group is of one collection; the pattern of a route with \"by\" captures the document only, not %v", s)
+		}
+	}
+	if capture := n.capture(); n.pattern[last].Segment == capture {
+		return "", text.mistake(n.pattern[last].at, "the pattern's capture is called as the group is, %v; call it otherwise", capture)
+	}
+	if !slices.ContainsFunc(n.options, func(o optionNode) bool { return o.name.text == "existing" }) {
+		return "", text.mistake(n.by.at, "a route with \"by\" says existing, or whoever writes a source could make up roll-ups without end; the app makes the documents %s itself", pathOf(n.template))
+	}
+	return field, nil
+}
+
+// capture is the capture of the group: its field's path.
+func (n routeNode) capture() Segment {
+	return Segment{Name: strings.Join(n.by.names, "."), Capture: true}
+}
+
+// pathOf returns the path that nodes spell.
+func pathOf(nodes pathNode) Path {
+	path := make(Path, len(nodes))
+	for i, n := range nodes {
+		path[i] = n.Segment
+	}
+	return path
+}
+
 // checkCaptures checks that the pattern ends in a capture, and that the template uses exactly the
-// pattern's other captures.
+// pattern's other captures, or that of the group.
 func (text source) checkCaptures(n routeNode) error {
 	last := n.pattern[len(n.pattern)-1]
 	if !last.Capture {
@@ -162,6 +206,9 @@ func (text source) checkCaptures(n routeNode) error {
 		captured = append(captured, s.String())
 	}
 
+	if n.by.names != nil {
+		captured = []string{n.capture().String(), last.String()}
+	}
 	var used []string
 	for i, s := range n.template {
 		if !s.Capture {
@@ -174,11 +221,14 @@ func (text source) checkCaptures(n routeNode) error {
 			return text.mistake(s.at, "the roll-up path uses the last capture %v; every document would get a roll-up of its own", s)
 		}
 		if !slices.Contains(captured, s.String()) {
-			return text.mistake(s.at, "the roll-up path uses %v, which the source pattern does not capture%s", s, meant(s.String(), captured[:len(captured)-1]...))
+			return text.mistake(s.at, "the roll-up path uses %v, which %s%s", s, n.whatCaptures(), meant(s.String(), captured[:len(captured)-1]...))
 		}
 		used = append(used, s.String())
 	}
 
+	if n.by.names != nil && used == nil {
+		return text.mistake(n.template[0].at, "the roll-up path does not use the group %v; all groups would share one roll-up", n.capture())
+	}
 	for _, s := range n.pattern[:len(n.pattern)-1] {
 		if s.Capture && !slices.Contains(used, s.String()) {
 			return text.mistake(s.at, "the roll-up path does not use %v; counters that differ only in it would share one roll-up", s)
@@ -187,12 +237,20 @@ func (text source) checkCaptures(n routeNode) error {
 	return nil
 }
 
+// whatCaptures says, behind a capture, what does not capture it.
+func (n routeNode) whatCaptures() string {
+	if n.by.names != nil {
+		return "is not the group"
+	}
+	return "the source pattern does not capture"
+}
+
 // totals returns the totals of a route.
-func (text source) totals(nodes []totalNode) ([]Total, error) {
-	totals := make([]Total, len(nodes))
+func (text source) totals(route routeNode) ([]Total, error) {
+	totals := make([]Total, len(route.totals))
 	seen := make(map[string]bool)
-	for i, n := range nodes {
-		t, err := text.total(n)
+	for i, n := range route.totals {
+		t, err := text.total(n, route.by)
 		if err != nil {
 			return nil, err
 		}
@@ -213,40 +271,131 @@ func (text source) totals(nodes []totalNode) ([]Total, error) {
 	return totals, nil
 }
 
-// total returns a total.
-func (text source) total(n totalNode) (Total, error) {
-	t := Total{Aggregate: Count, Name: n.name.text}
-	if n.function != "count" {
-		if err := text.checkField(n.field); err != nil {
+// total returns a total of documents with a group, or without.
+func (text source) total(n totalNode, by fieldNode) (t Total, err error) {
+	t.Aggregate = Sum
+	if n.function.kind != end {
+		t.Aggregate = Aggregate(n.function.text)
+	}
+	if t.Aggregate != Count {
+		if t.Field, err = text.field(n.field); err != nil {
 			return t, err
 		}
-		t.Aggregate, t.Field = Sum, document.FieldOf(n.field.text)
+	}
+	if t.Where, err = text.conditions(n, t.Field, by); err != nil {
+		return t, err
 	}
 
-	if n.name.kind != end {
-		return t, text.checkField(n.name)
-	}
-	switch n.function {
-	case "count":
-		t.Name = countName
-	case "sum":
-		return t, text.mistake(n.at, "sum(%s) has no name; write sum(%[1]s) as %[1]s", quoteField(t.Field))
-	default:
-		t.Name = n.field.text
-	}
-	return t, nil
+	t.Name, err = text.name(n, t)
+	return t, err
 }
 
-// checkField checks the name of a top-level field.
-func (text source) checkField(name token) error {
-	if name.kind == word && strings.Contains(name.text, ".") {
-		return text.mistake(name.from, "%s is in a map; want the name of a top-level field", name.text)
+// name returns the name of a total. A bare field and a bare count() have one of their own.
+func (text source) name(n totalNode, t Total) (string, error) {
+	if n.name.kind != end {
+		if strings.Contains(n.name.text, ".") {
+			return "", text.mistake(n.name.from, "%s is in a map; a total is a top-level field", n.name.text)
+		}
+		return n.name.text, text.checkName(n.name.from, n.name.text)
 	}
-	if strings.ContainsAny(name.text, ".`[]*~/()") {
-		return text.mistake(name.from, "the field %q: name a top-level field, without any of . ` [ ] * ~ / ( )", name.text)
+	if t.All() {
+		return countName, nil
 	}
-	if err := document.CheckID(name.text); err != nil {
-		return text.mistake(name.from, "a field's name %v", err)
+	bare := n.function.kind == end && n.where == nil
+	if bare && len(n.field.names) == 1 {
+		return n.field.names[0], nil
+	}
+
+	name := string(t.Aggregate)
+	if t.Field != "" {
+		name = n.field.names[len(n.field.names)-1]
+	}
+	spelt := t.aggregated()
+	if n.function.kind != end && n.where == nil {
+		spelt = n.function.text + "(" + quoteField(t.Field) + ")"
+	}
+	return "", text.mistake(n.at, "%s has no name; write %[1]s as %s", spelt, Quote(name))
+}
+
+// conditions returns the conditions of a total of a field, in their order.
+func (text source) conditions(n totalNode, of document.Field, by fieldNode) ([]Condition, error) {
+	var all []Condition
+	for _, node := range n.where {
+		field, err := text.field(node.field)
+		if err != nil {
+			return nil, err
+		}
+		value, err := text.value(node.value)
+		if err != nil {
+			return nil, err
+		}
+
+		if slices.ContainsFunc(all, func(c Condition) bool { return c.Field == field }) {
+			return nil, text.mistake(node.field.at, "%s is tested twice", quoteField(field))
+		}
+		if field == of {
+			return nil, text.mistake(node.field.at, "%s is tested and aggregated; all its values would be the same", quoteField(field))
+		}
+		if by.names != nil && field == document.FieldOf(by.names...) {
+			return nil, text.mistake(node.field.at, "%s is the group, so each counter tests it already", quoteField(field))
+		}
+		all = append(all, equals(field, value))
+	}
+	sortConditions(all)
+	return all, nil
+}
+
+// value returns the value that a condition is about: a string, an int64, a float64, a bool or nil.
+func (text source) value(t token) (any, error) {
+	if t.kind == inQuotes {
+		var s string
+		if err := json.Unmarshal([]byte(t.text), &s); err != nil {
+			return nil, text.mistake(t.from, "this is no text as JSON has it: %v", err)
+		}
+		return s, nil
+	}
+
+	switch t.text {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	case "null":
+		return nil, nil
+	}
+	if !json.Valid([]byte(t.text)) {
+		return nil, text.mistake(t.from, "%s: %s", t.text, wantValue)
+	}
+	if n, err := strconv.ParseInt(t.text, 10, 64); err == nil {
+		return n, nil
+	}
+	f, err := strconv.ParseFloat(t.text, 64)
+	if err != nil {
+		return nil, text.mistake(t.from, "%s is beyond the largest number that Firestore holds", t.text)
+	}
+	if !strings.ContainsAny(t.text, ".eE") {
+		return nil, text.mistake(t.from, "%s is beyond the largest integer that Firestore holds", t.text)
+	}
+	return f, nil
+}
+
+// field returns the field at a path.
+func (text source) field(n fieldNode) (document.Field, error) {
+	for _, name := range n.names {
+		if err := text.checkName(n.at, name); err != nil {
+			return "", err
+		}
+	}
+	return document.FieldOf(n.names...), nil
+}
+
+// checkName checks the name of a field in its document or map.
+func (text source) checkName(at int, name string) error {
+	if strings.ContainsAny(name, ".`[]*~/()") {
+		return text.mistake(at, "the field %q: want a name without any of . ` [ ] * ~ / ( )", name)
+	}
+	if err := document.CheckID(name); err != nil {
+		return text.mistake(at, "a field's name %v", err)
 	}
 	return nil
 }
@@ -285,6 +434,9 @@ func (text source) setOptions(r *Route, options []optionNode) error {
 		case "documents":
 			if r.Counts() {
 				return text.mistake(o.name.from, "count() needs no index and bills one read for each 1,000 documents; leave the option documents out")
+			}
+			if !r.Plain() {
+				return text.mistake(o.name.from, "documents is for plain sums of all documents; leave the option out")
 			}
 			r.Documents = true
 		case "existing":

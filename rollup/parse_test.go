@@ -13,15 +13,15 @@ import (
 func TestMistakesArePlaced(t *testing.T) {
 	for _, test := range []struct{ name, routes, want string }{
 		{"a function", "posts/{post}/likes/{user} -> posts/{post} : cout() as likes : existing", `
-cout() is no total; want a field, count() or sum(f); did you mean count()?
+cout() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean count()?
   posts/{post}/likes/{user} -> posts/{post} : cout() as likes : existing
                                               ^`},
 		{"a function of a field", "a/{a}/s/{s} -> r/{a} : summ(n) as n", `
-summ() is no total; want a field, count() or sum(f); did you mean sum()?
+summ() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean sum()?
   a/{a}/s/{s} -> r/{a} : summ(n) as n
                          ^`},
 		{"a function like none", "a/{a}/s/{s} -> r/{a} : first(n) as n", `
-first() is no total; want a field, count() or sum(f)
+first() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean earliest()?
   a/{a}/s/{s} -> r/{a} : first(n) as n
                          ^`},
 		{"an option", "a/{a}/s/{s} -> a/{a} : n : exists", `
@@ -45,11 +45,11 @@ want <source pattern> -> <roll-up template> : <totals>, as in counters/{counter}
   a/{a}/s/{s}
              ^`},
 		{"of several routes on a line", "a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r2/{b} : sun(n) as n; c/{c}/s/{s} -> r3/{c} : n", `
-sun() is no total; want a field, count() or sum(f); did you mean sum()?
+sun() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean sum()?
   a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r2/{b} : sun(n) as n; c/{c}/s/{s} -> r3/{c} : n
                                                     ^`},
 		{"of a route on several lines", "a/{a}/s/{s} -> r/{a}\n  : n,\n\tcoumt() as m\nb/{b}/s/{s} -> q/{b} : n", `
-coumt() is no total; want a field, count() or sum(f); did you mean count()?
+coumt() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean count()?
   coumt() as m
   ^`},
 		{"a route that is indented by mistake", "a/{a}/s/{s} -> r/{a} : n\n  b/{b}/s/{s} -> q/{b} : n", `
@@ -61,7 +61,7 @@ segment 1 is empty
   ; -> q/x : n
     ^`},
 		{"behind letters and a tab", "gro\u0308ße/{g}/s/{s} ->\tr/{g} : 大小, x.y", "\n" +
-			"x.y is in a map; want the name of a top-level field\n" +
+			"x.y has no name; write x.y as y\n" +
 			"  gro\u0308ße/{g}/s/{s} -> r/{g} : 大小, x.y\n" +
 			"                             \u3000\u3000  ^"},
 		{"a name with a space, as it was spelt", "a/{a}/s/{s} -> r/{a} : n, the rest of it as rest", "\n" +
@@ -69,7 +69,7 @@ segment 1 is empty
 			"  a/{a}/s/{s} -> r/{a} : n, the rest of it as rest\n" +
 			"                                ^"},
 		{"a name with an odd character", "a/{a}/s/{s} -> r/{a} : $n", "\n" +
-			"want a field, count() or sum(f); a name with a space or another odd character stands in backticks: `$n`\n" +
+			"want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; a name with a space or another odd character stands in backticks: `$n`\n" +
 			"  a/{a}/s/{s} -> r/{a} : $n\n" +
 			"                         ^"},
 		{"a collection with a space", "my posts/{p} -> r/all : count()", "\n" +
@@ -93,7 +93,7 @@ segment 1 is empty
 			"  a/{a}/s/{s} -> r/{a} : `a\\n`\n" +
 			"                         ^"},
 		{"a text where none can be", `a/{a}/s/{s} -> r/{a} : "n"`, "\n" +
-			"want a field, count() or sum(f)\n" +
+			"want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field\n" +
 			"  a/{a}/s/{s} -> r/{a} : \"n\"\n" +
 			"                         ^"},
 		{"a comment behind a route", "a/{a}/s/{s} -> r/{a} : n # old", `
@@ -112,26 +112,106 @@ count() is of documents, not of a field; want )
 want a field, as in sum(amount)
   a/{a}/s/{s} -> r/{a} : sum() as m
                              ^`},
-		{"groups", "orders/{order} by shop -> shops/{shop} : count() as orders : existing", `
-Tally has no groups; the path of a document alone says which total it belongs to
-  orders/{order} by shop -> shops/{shop} : count() as orders : existing
-                 ^`},
-		{"conditions", `a/{a}/s/{s} -> r/{a} : count() where t == "a; b -> c : d, \" e" and f == 1 as n; b/{b}/s/{s} -> q/{b} : n`, `
-Tally has no conditions; a total is of all documents of its source
-  a/{a}/s/{s} -> r/{a} : count() where t == "a; b -> c : d, \" e" and f == 1 as n; b/{b}/s/{s} -> q/{b} : n
-                                 ^`},
-		{"average", "a/{a}/s/{s} -> r/{a} : average(n) as n", `
-Tally has no average(); want a field, count() or sum(f)
-  a/{a}/s/{s} -> r/{a} : average(n) as n
-                         ^`},
-		{"maximum", "a/{a}/s/{s} -> r/{a} : count(), maximum(n) as n", `
-Tally has no maximum(); want a field, count() or sum(f)
-  a/{a}/s/{s} -> r/{a} : count(), maximum(n) as n
-                                  ^`},
-		{"a field in a map", "a/{a}/s/{s} -> r/{a} : sum(customer.id) as n", `
-customer.id is in a map; want the name of a top-level field
-  a/{a}/s/{s} -> r/{a} : sum(customer.id) as n
-                             ^`},
+		{"a group below a parent", "shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing", "\n" +
+			"a group is of one collection; the pattern of a route with \"by\" captures the document only, not {shop}\n" +
+			"  shops/{shop}/orders/{order} by customer -> users/{customer} : count() as orders : existing\n" +
+			"        ^"},
+		{"a group called as the document", "orders/{shop} by shop -> shops/{shop} : count() as orders : existing", "\n" +
+			"the pattern's capture is called as the group is, {shop}; call it otherwise\n" +
+			"  orders/{shop} by shop -> shops/{shop} : count() as orders : existing\n" +
+			"         ^"},
+		{"a group that may make roll-ups up", "orders/{order} by shop -> shops/{shop} : count() as orders", "\n" +
+			"a route with \"by\" says existing, or whoever writes a source could make up roll-ups without end; the app makes the documents shops/{shop} itself\n" +
+			"  orders/{order} by shop -> shops/{shop} : count() as orders\n" +
+			"                    ^"},
+		{"a group that the template lacks", "orders/{order} by shop -> all/orders : count() as orders : existing", "\n" +
+			"the roll-up path does not use the group {shop}; all groups would share one roll-up\n" +
+			"  orders/{order} by shop -> all/orders : count() as orders : existing\n" +
+			"                            ^"},
+		{"a template of another group", "orders/{order} by customer.id -> users/{customer} : count() as orders : existing", "\n" +
+			"the roll-up path uses {customer}, which is not the group; did you mean {customer.id}?\n" +
+			"  orders/{order} by customer.id -> users/{customer} : count() as orders : existing\n" +
+			"                                         ^"},
+		{"a group by nothing", "orders/{order} by -> shops/{shop} : count()", "\n" +
+			"want the field by which documents belong to counters, as in orders/{order} by shop\n" +
+			"  orders/{order} by -> shops/{shop} : count()\n" +
+			"                    ^"},
+		{"a field with a gap", "a/{a}/s/{s} -> r/{a} : sum(a..b) as n", "\n" +
+			"a field's name is empty\n" +
+			"  a/{a}/s/{s} -> r/{a} : sum(a..b) as n\n" +
+			"                             ^"},
+		{"a field without a dot", "a/{a}/s/{s} -> r/{a} : sum(a`b`) as n", "\n" +
+			"a dot is missing between the names of a field's path, as in customer.id\n" +
+			"  a/{a}/s/{s} -> r/{a} : sum(a`b`) as n\n" +
+			"                              ^"},
+		{"an average without a name", "a/{a}/s/{s} -> r/{a} : average(stars)", "\n" +
+			"average(stars) has no name; write average(stars) as stars\n" +
+			"  a/{a}/s/{s} -> r/{a} : average(stars)\n" +
+			"                         ^"},
+		{"a filtered count without a name", "a/{a}/s/{s} -> r/{a} : count() where ok == true", "\n" +
+			"count() where ok == true has no name; write count() where ok == true as count\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where ok == true\n" +
+			"                         ^"},
+		{"a filtered field without a name", "a/{a}/s/{s} -> r/{a} : n where ok == true", "\n" +
+			"sum(n) where ok == true has no name; write sum(n) where ok == true as n\n" +
+			"  a/{a}/s/{s} -> r/{a} : n where ok == true\n" +
+			"                         ^"},
+		{"a total in a map", "a/{a}/s/{s} -> r/{a} : n as m.n", "\n" +
+			"m.n is in a map; a total is a top-level field\n" +
+			"  a/{a}/s/{s} -> r/{a} : n as m.n\n" +
+			"                              ^"},
+		{"another comparison", "a/{a}/s/{s} -> r/{a} : count() where n > 3 as m", "\n" +
+			"a condition is that a field equals a value; want ==\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n > 3 as m\n" +
+			"                                         ^"},
+		{"one equals sign", "a/{a}/s/{s} -> r/{a} : count() where n = 3 as m", "\n" +
+			"a condition is that a field equals a value; want ==\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n = 3 as m\n" +
+			"                                         ^"},
+		{"another condition", "a/{a}/s/{s} -> r/{a} : count() where n == 3 or k == 4 as m", "\n" +
+			"want a comma, a colon or the route's end\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == 3 or k == 4 as m\n" +
+			"                                              ^"},
+		{"a value without quotes", "a/{a}/s/{s} -> r/{a} : count() where n == paid as m", "\n" +
+			"paid: want a value as JSON has it: a text in quotes, a number, true, false or null\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == paid as m\n" +
+			"                                            ^"},
+		{"a value that is missing", "a/{a}/s/{s} -> r/{a} : count() where n == as m", "\n" +
+			"want a value as JSON has it: a text in quotes, a number, true, false or null\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == as m\n" +
+			"                                            ^"},
+		{"a text that is not JSON's", "a/{a}/s/{s} -> r/{a} : count() where n == \"\\q\" as m", "\n" +
+			"this is no text as JSON has it: invalid character 'q' in string escape code\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == \"\\q\" as m\n" +
+			"                                            ^"},
+		{"an integer that is too large", "a/{a}/s/{s} -> r/{a} : count() where n == 9223372036854775808 as m", "\n" +
+			"9223372036854775808 is beyond the largest integer that Firestore holds\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == 9223372036854775808 as m\n" +
+			"                                            ^"},
+		{"a double that is too large", "a/{a}/s/{s} -> r/{a} : count() where n == 1e999 as m", "\n" +
+			"1e999 is beyond the largest number that Firestore holds\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == 1e999 as m\n" +
+			"                                            ^"},
+		{"a field that is tested twice", "a/{a}/s/{s} -> r/{a} : count() where n == 3 and n == 4 as m", "\n" +
+			"n is tested twice\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() where n == 3 and n == 4 as m\n" +
+			"                                                  ^"},
+		{"a field that is tested and aggregated", "a/{a}/s/{s} -> r/{a} : maximum(n) where n == 3 as m", "\n" +
+			"n is tested and aggregated; all its values would be the same\n" +
+			"  a/{a}/s/{s} -> r/{a} : maximum(n) where n == 3 as m\n" +
+			"                                          ^"},
+		{"the group as a condition", "orders/{order} by shop -> shops/{shop} : count() where shop == \"7\" as orders : existing", "\n" +
+			"shop is the group, so each counter tests it already\n" +
+			"  orders/{order} by shop -> shops/{shop} : count() where shop == \"7\" as orders : existing\n" +
+			"                                                         ^"},
+		{"a short form", "a/{a}/s/{s} -> r/{a} : avg(n) as m", "\n" +
+			"avg() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean average()?\n" +
+			"  a/{a}/s/{s} -> r/{a} : avg(n) as m\n" +
+			"                         ^"},
+		{"a word nearby", "a/{a}/s/{s} -> r/{a} : count() were n == 3 as m", "\n" +
+			"want a comma, a colon or the route's end; did you mean where?\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() were n == 3 as m\n" +
+			"                                 ^"},
 		{"what a terminal would obey", "a/{a}/s/{s} -> r/{a} : n \x1b[2J\u202e", "\n" +
 			"a control character stands here; take it out\n" +
 			"  a/{a}/s/{s} -> r/{a} : n \ufffd[2J\ufffd\n" +
@@ -141,7 +221,7 @@ customer.id is in a map; want the name of a top-level field
 			"  a/{a}/s/{s} -> r/{a} : n \ufffdm\n" +
 			"                           ^"},
 		{"a long line", "a/{a}/s/{s} -> r/{a} : " + strings.Repeat("n, ", 50) + "coumt()" + strings.Repeat(", n", 50), "\n" +
-			"coumt() is no total; want a field, count() or sum(f); did you mean count()?\n" +
+			"coumt() is no total; want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field; did you mean count()?\n" +
 			"  …" + strings.Repeat(" n,", 33) + " coumt()" + strings.Repeat(", n", 31) + "…\n" +
 			"   " + strings.Repeat(" ", 100) + "^"},
 	} {
@@ -174,6 +254,16 @@ func TestSpelling(t *testing.T) {
 		"example.com/{s} -> v1.0/größe_1 : n+1":                        "example.com/{s} -> v1.0/größe_1 : n+1",
 		"s/{s} -> r/x : `sum`, `count`, sum as count2":                 "s/{s} -> r/x : sum, count, sum as count2",
 		"s/{s} -> r/x : count() as count : existing : every 60s":       "s/{s} -> r/x : count() : existing : every 1m0s",
+
+		"o/{o}by shop->s/{ shop }:average( a.b )as n,latest(at)as l:existing":            "o/{o} by shop -> s/{shop} : average(a.b) as n, latest(at) as l : existing",
+		"o/{o} by `a b`.c.`by` -> s/{a b.c.by} : count() : existing":                     "",
+		"o/{o} by `a b`.c.`by` -> s/{`a b`.c.`by`} : count() : existing":                 "o/{o} by `a b`.c.`by` -> s/{`a b.c.by`} : count() : existing",
+		"o/{o} by c.id -> s/{`c.id`}/t/{c.id} : count() : existing":                      "o/{o} by c.id -> s/{c.id}/t/{c.id} : count() : existing",
+		"s/{s} -> r/x : count()where b==\"; -> : , \\\" \u00e9\"and a.x==2.0 as n":       `s/{s} -> r/x : count() where a.x == 2 and b == "; -> : , \" é" as n`,
+		"s/{s} -> r/x : sum(n) where a == null and b == false as n, n where c==1e3 as m": "s/{s} -> r/x : sum(n) where a == null and b == false as n, sum(n) where c == 1000 as m",
+		"s/{s} -> r/x : maximum(n) where a == -0.5 as n, minimum(`where`) as m":          "s/{s} -> r/x : maximum(n) where a == -0.5 as n, minimum(`where`) as m",
+		"s/{s} -> r/x : earliest(at) as at, sum(a.b) as c":                               "s/{s} -> r/x : earliest(at) as at, a.b as c",
+		"s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == -0 as n":          "s/{s} -> r/x : sum(n) where a == 9223372036854775807 and b == 0 as n",
 	} {
 		routes, err := rollup.ParseRoutes(text)
 		if want == "" {

@@ -26,6 +26,7 @@ func FuzzParseRoutes(f *testing.F) {
 	f.Add("s/{s} -> r/x : `a b`\tas\u00a0c, sum(`as`) as `as`")
 	f.Add("# all\n`a;b`/{s}\n  -> r/x : n,\n# more\n  `m\\`\\\\` : every 1h30m\nb/{s} -> q/`\"` : n\n   : existing")
 	f.Add("a/{a} by x.y -> r/{x.y} : average(n) where a == \"; b -> c : d\" and b == -1.5e+3 as n")
+	f.Add("o/{o} by c.`i d` -> s/{`c.i d`} : count() where a == \"\\u0000\" and `b`.c == null as n, latest(at) as l : existing\no/{p} by q -> t/{q} : sum(n) where x == 1e300 as n : existing")
 	f.Fuzz(func(t *testing.T, text string) {
 		routes, err := rollup.ParseRoutes(text)
 		if err != nil {
@@ -53,6 +54,7 @@ func FuzzParseRoutes(f *testing.F) {
 // A meaning is all that a route says.
 type meaning struct {
 	Pattern, Template rollup.Path
+	By                document.Field
 	Totals            []rollup.Total
 	Fields            []document.Field
 	Documents         bool
@@ -64,7 +66,7 @@ type meaning struct {
 func meanings(routes rollup.Routes) []meaning {
 	var all []meaning
 	for _, r := range routes {
-		all = append(all, meaning{r.Pattern(), r.Template.Segments(), r.Totals, r.Fields(), r.Documents, r.Template.Existing, r.Template.Every, r.Template.Hash()})
+		all = append(all, meaning{r.Pattern(), r.Template.Segments(), r.By, r.Totals, r.Reads(), r.Documents, r.Template.Existing, r.Template.Every, r.Template.Hash()})
 	}
 	return all
 }

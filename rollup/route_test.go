@@ -114,7 +114,7 @@ func TestRefusedRoutes(t *testing.T) {
 		{"an unknown capture", "counters/{c}/shards/{s} -> rollups/{x} : count", "uses {x}, which"},
 		{"tally", "counters/{c}/shards/{s} -> rollups/{c} : count, tally", `the total "tally" has the name of a field that Tally itself writes`},
 		{"field twice", "counters/{c}/shards/{s} -> rollups/{c} : count, count", `the total "count" is named twice`},
-		{"empty field", "counters/{c}/shards/{s} -> rollups/{c} : count, ", "want a field, count() or sum(f)"},
+		{"empty field", "counters/{c}/shards/{s} -> rollups/{c} : count, ", "want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field"},
 		{"empty name of a field", "counters/{c}/shards/{s} -> rollups/{c} : ``", "a field's name is empty"},
 		{"empty name", "counters/{c}/shards/{s} -> rollups/{c} : count() as ``", "a field's name is empty"},
 		{"empty segment in backticks", "counters/``/shards/{s} -> rollups/x : count", "segment 2 is empty"},
@@ -122,8 +122,8 @@ func TestRefusedRoutes(t *testing.T) {
 		{"braces in a literal", "`{counters}`/{s} -> rollups/x : count", "a literal segment has no braces"},
 		{"control character in a name", "counters/`a\tb`/shards/{s} -> rollups/x : count", "a name has no control characters"},
 		{"a path deeper than Firestore's", strings.Repeat("a/b/", 100) + "s/{s} -> rollups/x : count", "the path has 202 segments; Firestore's limit is 200"},
-		{"nested field in backticks", "counters/{c}/shards/{s} -> rollups/{c} : `stats.likes`", "top-level field"},
-		{"nested field", "counters/{c}/shards/{s} -> rollups/{c} : stats.likes", "top-level field"},
+		{"nested field in backticks", "counters/{c}/shards/{s} -> rollups/{c} : `stats.likes`", "without any of . `"},
+		{"nested field", "counters/{c}/shards/{s} -> rollups/{c} : stats.likes", "write stats.likes as likes"},
 		{"templates that may meet", base + "\nx/y/shards/{s} -> rollups/y : n", "could be one document; spell both alike, or give each roll-ups of its own"},
 		{"templates with one capture twice", "a/{a}/b/{b}/s/{s} -> r/{a}/of/{b} : n\nc/{c}/s/{s} -> r/{c}/of/{c} : m", "could be one document; spell both alike"},
 		{"templates of which one has a literal", "a/{a}/b/{b}/s/{s} -> r/{a}/of/{b} : n\nc/{c}/s/{s} -> r/{c}/of/x : m", "could be one document; spell both alike"},
@@ -160,7 +160,14 @@ func TestRefusedRoutes(t *testing.T) {
 		{"roll-up on the audit's path", "counters/x/shards/{s} -> rollup_audit/cursor : count", "where Tally keeps"},
 		{"roll-up on the counter document", "counters/{c}/shards/{s} -> counters/{c} : count", "is a document above the source"},
 		{"roll-up on another's counter document", base + "\nx/{x}/shards/{s} -> counters/{x} : n", "is a document above the source counters/{c}/shards/{s}"},
-		{"patterns that match one document", base + "\ncounters/x/shards/{s} -> other/x : count", "its source and that of route"},
+		{"patterns that match one document", base + "\ncounters/x/shards/{s} -> other/x : count", "spell both patterns alike"},
+		{"one source, every and live", base + "\ncounters/{x}/shards/{y} -> others/{x} : count : every 10s", `have one source; say the same "every" in both`},
+		{"one source and one roll-up", base + "\ncounters/{x}/shards/{y} -> rollups/{x} : n", "make one roll-up of one source; put all totals into one of them"},
+		{"one group twice", "o/{o} by a -> s/{a} : count() : existing\no/{p} by a -> s/{a} : n : existing", "make one roll-up of one source"},
+		{"a document of its own group", "staff/{s} by boss -> staff/{boss} : count() as reports : existing", "matches the source"},
+		{"read documents with conditions", "s/{s} -> r/x : sum(n) where a == 1 as n : documents", "documents is for plain sums of all documents"},
+		{"read documents with a maximum", "s/{s} -> r/x : maximum(n) as n : documents", "documents is for plain sums of all documents"},
+		{"read documents of a group", "s/{s} by g -> r/{g} : n : documents : existing", "documents is for plain sums of all documents"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := rollup.ParseRoutes(test.routes)
@@ -294,7 +301,7 @@ func TestRoutesAtTheEdge(t *testing.T) {
 		"half a capture":                    {"counters/{c/shards/{s} -> rollups/x : count", "one whole segment"},
 		"the other half":                    {"counters/c}/shards/{s} -> rollups/x : count", "one whole segment"},
 		"no capture's name":                 {"counters/{}/shards/{s} -> rollups/x : count", "one whole segment"},
-		"a field's slash":                   {"counters/{c}/shards/{s} -> rollups/{c} : `a/b`", "top-level field"},
+		"a field's slash":                   {"counters/{c}/shards/{s} -> rollups/{c} : `a/b`", "want a name without"},
 		"conflicts beside a parse error":    {"b -> c : n; a/{a}/s/{s} -> r/{a} : n; b/{b}/s/{s} -> r/{b} : n", "have one name in one roll-up"},
 	} {
 		if _, err := rollup.ParseRoutes(test.routes); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -320,6 +327,108 @@ func TestRoutesAtTheEdge(t *testing.T) {
 	for _, path := range []string{"r/1/of/2", "q/1/of/1", "r/1/by/1"} {
 		if c, ok := r[0].Template.Counter(path); ok {
 			t.Errorf("%s is taken for a roll-up of %v", path, c)
+		}
+	}
+}
+
+// One document may be in several counters: by routes of one pattern, which share a trigger.
+func TestRoutesOfOnePattern(t *testing.T) {
+	routes, err := rollup.ParseRoutes(`
+		orders/{order} by shop -> shops/{shop} : count() as orders : existing
+		orders/{o} by buyer.id -> users/{buyer.id} : count() as bought : existing
+		orders/{o} by seller -> users/{seller} : count() as sold : existing
+		orders/{o} -> totals/orders : count()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	before := map[string]any{"shop": "a", "buyer": map[string]any{"id": "ann"}, "seller": "bob", "note": "x"}
+	moved := map[string]any{"shop": "b", "buyer": map[string]any{"id": "ann"}, "seller": "ann", "note": "x"}
+	noted := map[string]any{"shop": "a", "buyer": map[string]any{"id": "ann"}, "seller": "bob", "note": "y"}
+	strange := map[string]any{"shop": int64(7), "buyer": "ann", "seller": "no/id"}
+	for _, test := range []struct {
+		name          string
+		before, after map[string]any
+		want          []string
+	}{
+		{"created", nil, before, []string{"shops/a", "users/ann", "users/bob", "totals/orders"}},
+		{"deleted", before, nil, []string{"shops/a", "users/ann", "users/bob", "totals/orders"}},
+		{"moved", before, moved, []string{"shops/a", "shops/b", "users/ann", "users/bob", "totals/orders: unchanged"}},
+		{"unchanged", before, noted, []string{"shops/a: unchanged", "users/ann: unchanged", "users/bob: unchanged", "totals/orders: unchanged"}},
+		{"in no group", nil, strange, []string{"totals/orders"}},
+		{"in no group any more", before, strange, []string{"shops/a", "users/ann", "users/bob", "totals/orders: unchanged"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			concerns, covered := routes.Concerned(written{"orders/1", test.before, test.after})
+			if !covered {
+				t.Error("no route covers it")
+			}
+			var got []string
+			for _, c := range concerns {
+				name := c.RollUp
+				if c.Unchanged {
+					name += ": unchanged"
+				}
+				got = append(got, name)
+			}
+			if d := cmp.Diff(test.want, got); d != "" {
+				t.Errorf("concerns (-want +got):\n%s", d)
+			}
+		})
+	}
+
+	if _, covered := routes.Concerned(written{"shops/a", nil, before}); covered {
+		t.Error("a roll-up is covered")
+	}
+}
+
+// A written is a document at a path before and after a write; nil: there is none.
+type written struct {
+	path          string
+	before, after map[string]any
+}
+
+func (w written) Path() string  { return w.path }
+func (w written) Updated() bool { return w.before != nil && w.after != nil }
+
+func (w written) Changed(f document.Field) bool {
+	before, _ := f.In(w.before)
+	after, _ := f.In(w.after)
+	return !reflect.DeepEqual(before, after)
+}
+
+func (w written) Texts(f document.Field) (before, after string) {
+	value, _ := f.In(w.before)
+	before, _ = value.(string)
+	value, _ = f.In(w.after)
+	after, _ = value.(string)
+	return before, after
+}
+
+// A group is a document's id that Firestore can query.
+func TestGrouped(t *testing.T) {
+	routes, err := rollup.ParseRoutes("orders/{order} by shop -> shops/{shop}/totals/{shop} : count() : existing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for group, want := range map[string]string{
+		"7":                       "shops/7/totals/7",
+		"größe":                   "shops/größe/totals/größe",
+		" ":                       "shops/ /totals/ ",
+		"":                        "",
+		".":                       "",
+		"a/b":                     "",
+		"__a__":                   "",
+		"\xff":                    "",
+		strings.Repeat("x", 1500): "",
+		strings.Repeat("x", 1499): "shops/" + strings.Repeat("x", 1499) + "/totals/" + strings.Repeat("x", 1499),
+	} {
+		c, ok := routes[0].Grouped(group)
+		if ok != (want != "") || c.RollUp != want {
+			t.Errorf("%q: got %q, %v", group, c.RollUp, ok)
+		}
+		if ok && routes[0].Group(c) != group {
+			t.Errorf("%q: its counter is of the group %q", group, routes[0].Group(c))
 		}
 	}
 }

@@ -1,15 +1,19 @@
 package rollup
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/firestore-tally/tally/internal/document"
 )
 
 // Nodes are what a route says, with the places where it says so.
 type (
 	routeNode struct {
 		pattern, template pathNode
+		by                fieldNode
 		totals            []totalNode
 		options           []optionNode
 	}
@@ -21,10 +25,23 @@ type (
 		at int
 	}
 
+	// A fieldNode without names is none.
+	fieldNode struct {
+		names []string
+		at    int
+	}
+
 	totalNode struct {
-		function    string // "count" or "sum"; "": a bare field
-		field, name token  // of no kind: there is none
-		at          int
+		function token // of no kind: a bare field
+		field    fieldNode
+		where    []conditionNode
+		name     token // of no kind: there is none
+		at       int
+	}
+
+	conditionNode struct {
+		field fieldNode
+		value token
 	}
 
 	optionNode struct{ name, duration token }
@@ -40,23 +57,25 @@ type parser struct {
 // What is wanted where something else stands.
 const (
 	wantRoute   = "want <source pattern> -> <roll-up template> : <totals>, as in " + DefaultRoute
-	wantTotal   = "want a field, count() or sum(f)"
+	wantTotal   = "want a field, count(), or sum, average, maximum, minimum, latest or earliest of a field"
 	wantOption  = "want documents, existing, or every and a duration such as 10s"
 	wantCapture = "a capture stands for one whole segment, as {counter}"
 )
 
 // route reads
 //
-//	pattern "->" template ":" total {"," total} {":" option}
+//	pattern ["by" field] "->" template ":" total {"," total} {":" option}
 func (p *parser) route() (n routeNode, err error) {
 	if n.pattern, err = p.path(); err != nil {
 		return n, err
 	}
-	if p.sees("by") {
-		return n, p.wrong("Tally has no groups; the path of a document alone says which total it belongs to")
+	if p.accept("by") {
+		if n.by, err = p.field("want the field by which documents belong to counters, as in orders/{order} by shop"); err != nil {
+			return n, err
+		}
 	}
 	if !p.accept(arrow) {
-		return n, p.unexpected(wantRoute, arrow)
+		return n, p.unexpected(wantRoute, arrow, "by")
 	}
 	if n.template, err = p.path(); err != nil {
 		return n, err
@@ -86,10 +105,19 @@ func (p *parser) route() (n routeNode, err error) {
 	if n.options != nil {
 		return n, p.unexpected("want a colon or the route's end")
 	}
-	if n.totals[len(n.totals)-1].name.kind != end {
-		return n, p.unexpected("want a comma, a colon or the route's end")
+	return n, p.unexpected("want a comma, a colon or the route's end", n.totals[len(n.totals)-1].next()...)
+}
+
+// next returns the words that may follow what there is of a total.
+func (n totalNode) next() []string {
+	switch {
+	case n.name.kind != end:
+		return nil
+	case n.where != nil:
+		return []string{"and", "as"}
+	default:
+		return []string{"where", "as"}
 	}
-	return n, p.unexpected("want a comma, a colon or the route's end", "as")
 }
 
 // path reads
@@ -124,11 +152,11 @@ func (p *parser) segment() (segmentNode, error) {
 		want = wantCapture
 	}
 
-	name, err := p.name(want)
+	name, err := p.segmentName(n.Capture, want)
 	if err != nil {
 		return n, err
 	}
-	n.Name = name.text
+	n.Name = name
 	if n.Capture && strings.ContainsAny(p.tokens[0].text, "=*") {
 		return n, p.wrong(wantCapture)
 	}
@@ -138,51 +166,133 @@ func (p *parser) segment() (segmentNode, error) {
 	return n, nil
 }
 
+// segmentName reads a literal segment or what a capture is called, which may be a field's path.
+func (p *parser) segmentName(capture bool, want string) (string, error) {
+	if !capture {
+		t, err := p.name(want)
+		return t.text, err
+	}
+	f, err := p.field(want)
+	return strings.Join(f.names, "."), err
+}
+
 // total reads
 //
-//	(field | "count" "(" ")" | "sum" "(" field ")") ["as" name]
-func (p *parser) total() (totalNode, error) {
-	n := totalNode{at: p.tokens[0].from}
-	first, err := p.name(wantTotal)
-	if err != nil {
-		return n, err
-	}
-	if first.kind != word || !p.accept("(") {
-		n.field = first
-	} else if err := p.function(first, &n); err != nil {
+//	aggregate ["where" condition {"and" condition}] ["as" name]
+func (p *parser) total() (n totalNode, err error) {
+	n.at = p.tokens[0].from
+	if err := p.aggregate(&n); err != nil {
 		return n, err
 	}
 
-	if p.sees("where") {
-		return n, p.wrong("Tally has no conditions; a total is of all documents of its source")
+	if p.accept("where") {
+		for more := true; more; more = p.accept("and") {
+			c, err := p.condition()
+			if err != nil {
+				return n, err
+			}
+			n.where = append(n.where, c)
+		}
 	}
+
 	if p.accept("as") {
 		n.name, err = p.name("want a name")
 	}
 	return n, err
 }
 
-// function reads what follows the name of a function and its opening parenthesis.
-func (p *parser) function(name token, n *totalNode) (err error) {
-	n.function = name.text
-	switch n.function {
-	case "count":
+// aggregate reads
+//
+//	field | "count" "(" ")" | function "(" field ")"
+func (p *parser) aggregate(n *totalNode) (err error) {
+	if p.tokens[0].kind != word || !p.tokens[1].is("(") {
+		n.field, err = p.field(wantTotal)
+		return err
+	}
+
+	n.function = p.next()
+	name := n.function.text
+	p.next()
+	if name == string(Count) {
 		if !p.accept(")") {
 			return p.unexpected("count() is of documents, not of a field; want )")
 		}
 		return nil
-
-	case "sum":
-		n.field, err = p.name("want a field, as in sum(amount)")
-		if err == nil && !p.accept(")") {
-			err = p.unexpected("want )")
-		}
-		return err
-
-	case "average", "maximum", "minimum", "latest", "earliest":
-		return p.mistake(name.from, "Tally has no %s(); %s", n.function, wantTotal)
 	}
-	return p.mistake(name.from, "%s() is no total; %s%s", n.function, wantTotal, meant(n.function+"()", "count()", "sum()"))
+	if !slices.Contains(functions, Aggregate(name)) {
+		return p.mistake(n.function.from, "%s() is no total; %s%s", name, wantTotal, meantFunction(name))
+	}
+
+	n.field, err = p.field(fmt.Sprintf("want a field, as in %s(amount)", name))
+	if err == nil && !p.accept(")") {
+		err = p.unexpected("want )")
+	}
+	return err
+}
+
+// functions are the aggregates of a field.
+var functions = []Aggregate{Sum, Average, Maximum, Minimum, Latest, Earliest}
+
+// meantFunction asks whether a function was meant whose name is like one or is its usual short form.
+func meantFunction(name string) string {
+	short := map[string]Aggregate{"avg": Average, "mean": Average, "max": Maximum, "min": Minimum, "last": Latest, "newest": Latest, "first": Earliest, "oldest": Earliest, "total": Sum}
+	if long, ok := short[strings.ToLower(name)]; ok {
+		name = string(long)
+	}
+	spelt := []string{"count()"}
+	for _, f := range functions {
+		spelt = append(spelt, string(f)+"()")
+	}
+	return meant(name+"()", spelt...)
+}
+
+// condition reads
+//
+//	field "==" value
+func (p *parser) condition() (n conditionNode, err error) {
+	if n.field, err = p.field("want a condition, as in approved == true"); err != nil {
+		return n, err
+	}
+	if !p.accept(isEqual) {
+		return n, p.wrong("a condition is that a field equals a value; want ==")
+	}
+
+	value := p.tokens[0]
+	if value.kind == broken {
+		return n, p.wrong("%s", value.text)
+	}
+	if value.kind != inQuotes && (value.kind != word || !value.named()) {
+		return n, p.wrong(wantValue)
+	}
+	n.value = p.next()
+	return n, nil
+}
+
+const wantValue = `want a value as JSON has it: a text in quotes, a number, true, false or null`
+
+// field reads the path of a field: names with dots between them, and no spaces.
+func (p *parser) field(want string) (fieldNode, error) {
+	n := fieldNode{at: p.tokens[0].from}
+	var path string
+	for more := true; more; {
+		t, err := p.name(want)
+		if err != nil {
+			return n, err
+		}
+		part := t.text
+		if t.kind == backticked {
+			part = string(document.FieldOf(t.text))
+		}
+		if path != "" && !strings.HasSuffix(path, ".") && !strings.HasPrefix(part, ".") {
+			return n, p.mistake(t.from, "a dot is missing between the names of a field's path, as in customer.id")
+		}
+		path += part
+
+		next := p.tokens[0]
+		more = next.from == t.to && (next.kind == word || next.kind == backticked) && next.named()
+	}
+	n.names = document.Field(path).Names()
+	return n, nil
 }
 
 // option reads

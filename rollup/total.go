@@ -40,6 +40,14 @@ func (t Total) All() bool { return t.Aggregate == Count && len(t.Where) == 0 }
 
 // String returns the total as a route spells it.
 func (t Total) String() string {
+	if t.unnamed() {
+		return t.aggregated()
+	}
+	return t.aggregated() + " as " + Quote(t.Name)
+}
+
+// aggregated returns the total as a route spells it, without its name.
+func (t Total) aggregated() string {
 	spelt := string(t.Aggregate) + "(" + quoteField(t.Field) + ")"
 	if t.Aggregate == Sum && len(t.Where) == 0 {
 		spelt = quoteField(t.Field)
@@ -47,10 +55,7 @@ func (t Total) String() string {
 	if len(t.Where) > 0 {
 		spelt += " where " + join(t.Where, " and ")
 	}
-	if t.unnamed() {
-		return spelt
-	}
-	return spelt + " as " + Quote(t.Name)
+	return spelt
 }
 
 // identity is what tells the total apart from others of its documents, in one form.
