@@ -57,10 +57,10 @@
 //	│ looked  covered-from is that look's read time, and never moves           │
 //	└──────────────────────────────────────────────────────────────────────────┘
 //	            │                        │                        │
-//	  a roll-up is as of       the counter cannot be     the anchor's time is up
-//	 covered-from or later,    rolled up at all           (from any state above)
-//	  or the document is        (from any state above)            │
-//	   the app's and gone                │                        │
+//	 a roll-up is as of        the counter cannot be     the anchor's time is up
+//	 covered-from or later,    rolled up at all          (from any state above)
+//	 or the document is the    (from any state above)             │
+//	 app's and is missing                │                        │
 //	            ▼                        ▼                        ▼
 //	┌──────────────────────┐ ┌──────────────────────┐ ┌────────────────────────┐
 //	│ covered              │ │ unkept               │ │ failed                 │
