@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/firestore-tally/tally/internal/document"
 )
 
 var update = flag.Bool("update", false, "write the guards of design/rules.md and design/packages.svg anew")
@@ -286,6 +288,26 @@ func declaredBy(spec ast.Spec) map[string]bool {
 		}
 	}
 	return found
+}
+
+// The tables of a roll-up document's parts name those that are written.
+func TestParts(t *testing.T) {
+	row := regexp.MustCompile("(?m)^\\| (`[^|]+) \\|")
+	written := slices.Sorted(maps.Keys(document.Tally{}.Encode()))
+	for _, page := range []string{"design/rollup.md", "clients.md"} {
+		_, table, _ := strings.Cut(read(t, page), "| in `tally` |")
+		table, _, _ = strings.Cut(table, "\n\n")
+		var named []string
+		for _, cell := range row.FindAllStringSubmatch(table, -1) {
+			for _, part := range inCode.FindAllStringSubmatch(cell[1], -1) {
+				named = append(named, part[1])
+			}
+		}
+		slices.Sort(named)
+		if !slices.Equal(named, written) {
+			t.Errorf("%s: the table of what is in tally names %v, want %v", page, named, written)
+		}
+	}
 }
 
 // The code cites pages and headings of the design that are there.
