@@ -97,8 +97,8 @@ func reachable(imports map[string][]string, from string) map[string]bool {
 	return found
 }
 
-// A spot is a package's place in the picture, or, without a name, where an arrow passes a row. Places
-// are whole numbers, which every machine rounds alike.
+// A spot is a package's place in the picture, or, without a name, where an arrow passes a row.
+// Places are whole numbers, which every machine rounds alike.
 type spot struct {
 	name  string
 	width int

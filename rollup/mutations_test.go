@@ -2,8 +2,8 @@
 
 package rollup_test
 
-// Each mutation begins with the rule that it breaks, by its name in docs/design/rules.md, which says
-// what goes wrong then.
+// Each mutation begins with the rule that it breaks, by its name in docs/design/rules.md. The page
+// says what goes wrong then.
 var mutations = []mutation{
 	{"fence", "equal totals are acknowledged without a write", "coalescer.go",
 		`if err := c.write(ctx, &l, p); err != nil {`,
