@@ -246,8 +246,8 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 
 // explained reports whether an acknowledged event that nothing covers is a remainder of
 // docs/design/proof.md: its counter was unkept; or what stood for it failed, and was not delivered
-// again, because another copy had been acknowledged before or because its retries were exhausted; or what
-// stood for it was itself acknowledged as unkept.
+// again, because another copy had been acknowledged before or because its retries were exhausted;
+// or what stood for it was itself acknowledged as unkept.
 func (s *simulation) explained(d *simulatedDelivery) bool {
 	if d.unkept {
 		return true
