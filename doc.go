@@ -33,4 +33,6 @@
 //   - internal/dashboard shows all counters live on a page; tally dev and tally dashboard serve it.
 //   - e2e has things go wrong there: processes killed and frozen, Firestore paused, failing and far
 //     away.
+//
+// The pages in docs/design say how they work together, and why it is so.
 package tally

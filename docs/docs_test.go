@@ -50,7 +50,7 @@ func anchors(t *testing.T, page string) map[string]bool {
 }
 
 func TestLinks(t *testing.T) {
-	for _, page := range glob(t, "../*.md", "*.md", "playbooks/*.md", "../clients/web/README.md") {
+	for _, page := range glob(t, "../*.md", "*.md", "playbooks/*.md", "design/*.md", "../clients/web/README.md") {
 		for _, l := range link.FindAllStringSubmatch(read(t, page), -1) {
 			path, anchor, _ := strings.Cut(l[1], "#")
 			if strings.Contains(path, "://") {

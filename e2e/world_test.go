@@ -99,8 +99,8 @@ func newWorld(t *testing.T, o options) *world {
 	t.Cleanup(func() { _ = w.client.Close() })
 	w.relay = eventrelay.New(eventrelay.Options{
 		Initial: 50 * time.Millisecond, Max: time.Second, Timeout: deadline,
-		// Two copies at once would add what design.md names as a remainder: the process of a second
-		// copy of an event that is acknowledged elsewhere may die.
+		// Two copies at once would add a remainder of docs/design/proof.md: the process of a second copy
+		// of an event that is acknowledged elsewhere may die.
 		Faults: eventrelay.Faults{Seed: *seed, LostAcks: 0.1, Delay: 200 * time.Millisecond},
 	})
 	t.Cleanup(w.relay.Close)

@@ -110,8 +110,8 @@ func tooMany(asOfs []time.Time, cadence time.Duration, burst int) (n int, window
 	return 0, 0, true
 }
 
-// check checks the quiet after the run. What the design names as a remainder must be repaired by an
-// audit; all else must be exact without.
+// check checks the quiet after the run. The remainders of docs/design/proof.md must be repaired by
+// an audit; all else must be exact without.
 func (s *simulation) check() {
 	if s.every {
 		s.calm = true
@@ -244,10 +244,10 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 	return document.DecodeTally(fields["tally"]).NumShards == is.documents()
 }
 
-// explained reports whether an acknowledged event that nothing covers is a remainder that the
-// design names: its counter was unkept; or what stood for it failed, and was not delivered again,
-// because another copy had been acknowledged before or because its retries were exhausted; or what
-// stood for it was itself acknowledged as unkept.
+// explained reports whether an acknowledged event that nothing covers is a remainder of
+// docs/design/proof.md: its counter was unkept; or what stood for it failed, and was not delivered
+// again, because another copy had been acknowledged before or because its retries were exhausted;
+// or what stood for it was itself acknowledged as unkept.
 func (s *simulation) explained(d *simulatedDelivery) bool {
 	if d.unkept {
 		return true

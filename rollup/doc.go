@@ -2,6 +2,8 @@
 // document. A Store acts for it, on Firestore or in memory. The package imports only the standard
 // library and the names of the documents.
 //
+// The pages in docs/design say why it is so, and docs/design/rules.md what goes wrong otherwise.
+//
 // # Routes
 //
 // A Route says which documents make which totals, and where the roll-up goes that holds them.
@@ -38,11 +40,33 @@
 // anchor and is held. Each later event is absorbed: it is acknowledged at once, because the anchor
 // stands for it. A generation passes through these states:
 //
-//	open     it absorbs events
-//	closed   the prober has woken: nothing more is absorbed
-//	looked   the look begun after that has told its read time, covered-from
-//	covered  the roll-up is as of covered-from or later: the anchor is acknowledged
-//	failed   the anchor's time was up: it is delivered again and anchors another generation
+//	            an event that finds none open becomes the anchor: it is held
+//	                                     │
+//	                                     ▼
+//	┌──────────────────────────────────────────────────────────────────────────┐
+//	│ open    absorbs events: each is acknowledged at once                     │
+//	└──────────────────────────────────────────────────────────────────────────┘
+//	                                     │ the prober wakes
+//	                                     ▼
+//	┌──────────────────────────────────────────────────────────────────────────┐
+//	│ closed  absorbs nothing more                                             │
+//	└──────────────────────────────────────────────────────────────────────────┘
+//	                                     │ a look begun after that is answered
+//	                                     ▼
+//	┌──────────────────────────────────────────────────────────────────────────┐
+//	│ looked  covered-from is that look's read time, and never moves           │
+//	└──────────────────────────────────────────────────────────────────────────┘
+//	            │                        │                        │
+//	 a roll-up is as of        the counter cannot be     the anchor's time is up
+//	 covered-from or later,    rolled up at all          (from any state above)
+//	 or the document is the    (from any state above)             │
+//	 app's and is missing                │                        │
+//	            ▼                        ▼                        ▼
+//	┌──────────────────────┐ ┌──────────────────────┐ ┌────────────────────────┐
+//	│ covered              │ │ unkept               │ │ failed                 │
+//	│ the anchor is        │ │ the anchor is        │ │ the anchor comes again │
+//	│ acknowledged         │ │ acknowledged         │ │ and anchors another    │
+//	└──────────────────────┘ └──────────────────────┘ └────────────────────────┘
 //
 // There is one prober per counter and instance, which looks when the counter is due. It closes the
 // open generation first and begins the snapshot then, so the snapshot holds whatever was absorbed.

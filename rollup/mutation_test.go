@@ -24,6 +24,7 @@ import (
 // A mutation is a change of the engine that breaks one of its rules. The test named must fail on
 // it.
 type mutation struct {
+	rule     string // of docs/design/rules.md
 	name     string
 	file     string // in this folder
 	old, new string // old is there once

@@ -1,0 +1,344 @@
+package docs_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+var update = flag.Bool("update", false, "write the guards of design/rules.md and design/packages.svg anew")
+
+// A rule is a section of design/rules.md.
+type rule struct {
+	name   string
+	guards []string // tests, with their folder unless that is rollup
+}
+
+var (
+	ruleSection = regexp.MustCompile(`(?ms)^### ([a-z0-9-]+)\n(.*?)^(Guard:.*?)$`)
+	inCode      = regexp.MustCompile("`([^`]+)`")
+)
+
+// Each rule is guarded by tests that exist, those of its mutations if it has any. Each mutation
+// breaks one of the rules.
+func TestRules(t *testing.T) {
+	const page = "design/rules.md"
+	text := read(t, page)
+	tests := testsIn(t, "..")
+	broken := mutated(t, tests)
+	if *update {
+		text = writeGuards(text, broken)
+		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	rules := rulesOf(text)
+	if sections := strings.Count(text, "\n### "); len(rules) != sections {
+		t.Errorf("%s has %d sections and %d rules: each needs a name of small letters, and a line that begins with \"Guard:\"", page, sections, len(rules))
+	}
+	known := make(map[string]bool)
+	for _, r := range rules {
+		if known[r.name] {
+			t.Errorf("%s has the rule %s twice", page, r.name)
+		}
+		known[r.name] = true
+		for _, guard := range r.guards {
+			if !tests[guard] {
+				t.Errorf("%s: %s is guarded by %s, which is not there", page, r.name, guard)
+			}
+		}
+		switch want := broken[r.name]; {
+		case want != nil && !slices.Equal(r.guards, want):
+			t.Errorf("%s: %s is guarded by %v, its mutations by %v; go test ./docs -update writes them", page, r.name, r.guards, want)
+		case len(r.guards) == 0:
+			t.Errorf("%s: nothing guards %s; add a mutation that begins with its name, and run go test ./docs -update, or name a test", page, r.name)
+		}
+	}
+	for name := range broken {
+		if !known[name] {
+			t.Errorf("a mutation breaks the rule %q, which %s does not have", name, page)
+		}
+	}
+}
+
+// rulesOf returns the rules of a page.
+func rulesOf(page string) (rules []rule) {
+	for _, section := range ruleSection.FindAllStringSubmatch(page, -1) {
+		r := rule{name: section[1]}
+		for _, guard := range inCode.FindAllStringSubmatch(section[3], -1) {
+			r.guards = append(r.guards, guard[1])
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// writeGuards returns the page with the guards of each rule that mutations break.
+func writeGuards(page string, broken map[string][]string) string {
+	return ruleSection.ReplaceAllStringFunc(page, func(section string) string {
+		parts := ruleSection.FindStringSubmatch(section)
+		guards := broken[parts[1]]
+		if guards == nil {
+			return section
+		}
+		return strings.TrimSuffix(section, parts[3]) + "Guard: `" + strings.Join(guards, "`, `") + "`"
+	})
+}
+
+// mutated returns the tests that notice the mutations of each rule, sorted.
+func mutated(t *testing.T, tests map[string]bool) map[string][]string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), "../rollup/mutations_test.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	broken := make(map[string][]string)
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		entry, ok := n.(*ast.CompositeLit)
+		if !ok || entry.Type != nil {
+			return true
+		}
+		if len(entry.Elts) != 6 {
+			t.Fatalf("a mutation has %d values, want its rule, name, file, old and new text and test", len(entry.Elts))
+		}
+		name, file, test := literal(t, entry.Elts[0]), literal(t, entry.Elts[2]), literal(t, entry.Elts[5])
+		guard := guardOf(file, test)
+		if !tests[guard] { // it is the engine's test of what another folder's file does
+			guard = test
+		}
+		if !slices.Contains(broken[name], guard) {
+			broken[name] = append(broken[name], guard)
+		}
+		return true
+	})
+	for _, guards := range broken {
+		slices.Sort(guards)
+	}
+	return broken
+}
+
+// guardOf names a mutation's test, which is in the folder that it says, or else beside the mutated
+// file. Both are told as seen from rollup.
+func guardOf(file, test string) string {
+	folder, name := path.Split(test)
+	if folder == "" {
+		folder = path.Dir(file)
+	}
+	folder = path.Join("rollup", folder)
+	if folder == "rollup" {
+		return name
+	}
+	return folder + "." + name
+}
+
+func literal(t *testing.T, e ast.Expr) string {
+	t.Helper()
+	value, ok := e.(*ast.BasicLit)
+	if !ok {
+		t.Fatal("a mutation's values are literals")
+	}
+	text, err := strconv.Unquote(value.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// testsIn returns all tests below a folder, each with its folder unless that is rollup.
+func testsIn(t *testing.T, root string) map[string]bool {
+	t.Helper()
+	found := make(map[string]bool)
+	for _, file := range goFiles(t, root) {
+		if !strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		prefix := filepath.ToSlash(folder) + "."
+		if prefix == "rollup." {
+			prefix = ""
+		}
+		for _, test := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(read(t, file), -1) {
+			found[prefix+test[1]] = true
+		}
+	}
+	return found
+}
+
+// goFiles returns the Go files below a folder.
+func goFiles(t *testing.T, root string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.Name() == "node_modules", e.Name() == ".git":
+			return filepath.SkipDir
+		case strings.HasSuffix(file, ".go"):
+			files = append(files, file)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// Each word of the glossary is where the page says, once, and in the order of the alphabet.
+func TestGlossary(t *testing.T) {
+	const page = "design/glossary.md"
+	row := regexp.MustCompile("(?m)^\\| ([^|]+) \\| [^|]+ \\| \\[`([\\w.]+)`\\]\\(([^)]+)\\)[^|]* \\|$")
+	declared := make(map[string]map[string]bool)
+	var words []string
+	for _, w := range row.FindAllStringSubmatch(read(t, page), -1) {
+		word, name, file := strings.Trim(w[1], "`"), w[2], filepath.Join("design", w[3])
+		words = append(words, word)
+		if declared[file] == nil {
+			declared[file] = declarations(t, file)
+		}
+		if !declared[file][name] {
+			t.Errorf("%s: %s declares no %s", page, file, name)
+		}
+	}
+	if rows := strings.Count(read(t, page), "\n| ") - 2; len(words) != rows {
+		t.Errorf("%s: %d of %d rows have a word, a meaning and a place", page, len(words), rows)
+	}
+	if !slices.IsSorted(words) {
+		t.Errorf("%s: the words are not sorted", page)
+	}
+}
+
+// declarations returns what a Go file declares: Name, and Type.Name of methods and fields.
+func declarations(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	found := make(map[string]bool)
+	for _, decl := range parsed.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			found[receiver(d)+d.Name.Name] = true
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				maps.Copy(found, declaredBy(spec))
+			}
+		}
+	}
+	return found
+}
+
+// receiver returns the type of a method and a dot, nothing of a function.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	of := f.Recv.List[0].Type
+	if pointer, ok := of.(*ast.StarExpr); ok {
+		of = pointer.X
+	}
+	return fmt.Sprint(of, ".")
+}
+
+// declaredBy returns what a type, a constant or a variable declares.
+func declaredBy(spec ast.Spec) map[string]bool {
+	found := make(map[string]bool)
+	switch s := spec.(type) {
+	case *ast.ValueSpec:
+		for _, name := range s.Names {
+			found[name.Name] = true
+		}
+	case *ast.TypeSpec:
+		found[s.Name.Name] = true
+		var members *ast.FieldList
+		switch of := s.Type.(type) {
+		case *ast.StructType:
+			members = of.Fields
+		case *ast.InterfaceType:
+			members = of.Methods
+		default:
+			return found
+		}
+		for _, member := range members.List {
+			for _, name := range member.Names {
+				found[s.Name.Name+"."+name.Name] = true
+			}
+		}
+	}
+	return found
+}
+
+// The tables of a roll-up document's parts name those that are written.
+func TestParts(t *testing.T) {
+	row := regexp.MustCompile("(?m)^\\| (`[^|]+) \\|")
+	written := slices.Sorted(maps.Keys(document.Tally{}.Encode()))
+	for _, page := range []string{"design/rollup.md", "clients.md"} {
+		_, table, _ := strings.Cut(read(t, page), "| in `tally` |")
+		table, _, _ = strings.Cut(table, "\n\n")
+		var named []string
+		for _, cell := range row.FindAllStringSubmatch(table, -1) {
+			for _, part := range inCode.FindAllStringSubmatch(cell[1], -1) {
+				named = append(named, part[1])
+			}
+		}
+		slices.Sort(named)
+		if !slices.Equal(named, written) {
+			t.Errorf("%s: the table of what is in tally names %v, want %v", page, named, written)
+		}
+	}
+}
+
+// The code cites pages and headings of the design that are there.
+func TestCitations(t *testing.T) {
+	citation := regexp.MustCompile(`docs/(design/[\w-]+\.md)(?:#([\w-]+))?`)
+	found := 0
+	for _, file := range goFiles(t, "..") {
+		for _, c := range citation.FindAllStringSubmatch(read(t, file), -1) {
+			found++
+			if _, err := os.Stat(c[1]); err != nil {
+				t.Errorf("%s cites %s, which is not there", file, c[0])
+			} else if c[2] != "" && !anchors(t, c[1])[c[2]] {
+				t.Errorf("%s cites %s, which has no such heading", file, c[0])
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no file cites a page of the design")
+	}
+}
+
+// The engine's documentation and the page on events show the same states.
+func TestStates(t *testing.T) {
+	drawn := regexp.MustCompile("(?s)```text\n([^`]*│ open [^`]*)```").FindStringSubmatch(read(t, "design/events.md"))
+	if drawn == nil {
+		t.Fatal("design/events.md draws no states")
+	}
+	var comment strings.Builder
+	for line := range strings.Lines(drawn[1]) {
+		comment.WriteString("//\t" + line)
+	}
+	if !strings.Contains(read(t, "../rollup/doc.go"), comment.String()) {
+		t.Errorf("rollup/doc.go does not show the states of design/events.md:\n%s", &comment)
+	}
+}
