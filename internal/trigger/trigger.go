@@ -107,10 +107,7 @@ func (c Change) Updated() bool {
 // change that leaves the value as it was.
 func (c Change) Changed(f document.Field) bool {
 	for _, path := range c.data.GetUpdateMask().GetFieldPaths() {
-		in := document.Field(path)
-		if strings.Contains(path, "`") {
-			in = document.FieldOf(in.Names()...) // in its one spelling
-		}
+		in := document.FieldOf(document.Field(path).Names()...) // in its one spelling
 		if in.Within(f) || f.Within(in) {
 			return true
 		}
