@@ -454,7 +454,7 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 		query := s.of.SelectPaths(path)
 		for _, end := range []firestore.Query{
 			query.OrderByPath(path, firestore.Asc).StartAt(math.Inf(1)),
-			query.OrderByPath(path, firestore.Desc).StartAt(math.Inf(-1)),
+			query.OrderByPath(path, firestore.Asc).EndAt(math.Inf(-1)), // the index of the sum has no other order
 		} {
 			if len(named) == most {
 				return named, nil

@@ -1,0 +1,106 @@
+package rollup
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// An Index is one of Firestore's, of the documents of all collections of one id. Its scope is
+// COLLECTION: a query of one collection uses it.
+type Index struct {
+	Collection string // the id
+	Fields     []IndexField
+}
+
+// An IndexField is a field of an index, and the order that its values have there.
+type IndexField struct {
+	Field      document.Field
+	Descending bool
+}
+
+// String returns the index as people read it, such as "orders (shop ASC, amount DESC)".
+func (x Index) String() string { return x.Collection + " (" + join(x.Fields, ", ") + ")" }
+
+// String returns the field and its order, such as "amount DESC".
+func (f IndexField) String() string {
+	if f.Descending {
+		return string(f.Field) + " DESC"
+	}
+	return string(f.Field) + " ASC"
+}
+
+// Compare orders indexes by their collections, then by their fields.
+func (x Index) Compare(other Index) int {
+	return cmp.Or(
+		cmp.Compare(x.Collection, other.Collection),
+		slices.CompareFunc(x.Fields, other.Fields, func(a, b IndexField) int { return cmp.Compare(a.String(), b.String()) }),
+	)
+}
+
+// Indexes returns the composite indexes that the routes' queries need, each once and in one order.
+// Firestore makes none of them by itself. In each, the last field is the one whose values a query
+// adds up or sorts by; the others, in the order of their names, are those that the query's documents
+// have equal: in conditions, and the group. For those a search takes either order.
+func (rs Routes) Indexes() []Index {
+	return slices.DeleteFunc(rs.indexes(), func(x Index) bool { return len(x.Fields) == 1 })
+}
+
+// FieldIndexes returns the indexes of one field that the routes' queries need, each once and in one
+// order. Firestore makes them by itself, unless the field is exempt from indexing.
+func (rs Routes) FieldIndexes() []Index {
+	return slices.DeleteFunc(rs.indexes(), func(x Index) bool { return len(x.Fields) > 1 })
+}
+
+// indexes returns all indexes that the routes' queries need.
+func (rs Routes) indexes() []Index {
+	var all []Index
+	for _, r := range rs {
+		if r.Documents { // its documents are read in the order of their names
+			continue
+		}
+
+		collection := r.pattern[len(r.pattern)-2].Name
+		if r.By != "" { // the audit goes from group to group
+			all = append(all, Index{collection, []IndexField{{Field: r.By}}})
+		}
+		for _, q := range r.queries {
+			all = append(all, q.indexes(collection, r.By)...)
+		}
+	}
+	slices.SortFunc(all, Index.Compare)
+	return slices.CompactFunc(all, func(a, b Index) bool { return a.Compare(b) == 0 })
+}
+
+// indexes returns the indexes that the query needs. If it counts documents, Firestore merges the
+// indexes of the single fields that must be equal. If it aggregates a field, one index has all
+// fields: also for the ranges that tell values of the right kind from malformed ones, which run in
+// the same order.
+func (q Query) indexes(collection string, by document.Field) []Index {
+	var equal []document.Field
+	for _, c := range q.Where {
+		equal = append(equal, c.Field)
+	}
+	if by != "" {
+		equal = append(equal, by)
+	}
+	slices.Sort(equal)
+	equal = slices.Compact(equal)
+
+	if q.Field == "" {
+		var single []Index
+		for _, f := range equal {
+			single = append(single, Index{collection, []IndexField{{Field: f}}})
+		}
+		return single
+	}
+
+	var fields []IndexField
+	for _, f := range equal {
+		if f != q.Field {
+			fields = append(fields, IndexField{Field: f})
+		}
+	}
+	return []Index{{collection, append(fields, IndexField{q.Field, q.Best.Descending()})}}
+}
