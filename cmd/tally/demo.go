@@ -27,11 +27,12 @@ func demoCommand() *cobra.Command {
 	}
 	d.stack.define(c)
 	f := c.Flags()
-	f.IntVar(&d.load.Counters, "counters", 5, "counters")
+	f.IntVar(&d.orders, "orders", 0, "instead of increments: so many orders, created in one collection, which move between --counters shops, are paid or not, change their amounts and are deleted, in --increments changes")
+	f.IntVar(&d.load.Counters, "counters", 5, "counters; with --orders, shops")
 	f.IntVar(&d.load.Shards, "num-shards", 10, "shards of each counter")
-	f.IntVar(&d.load.Increments, "increments", 2000, "increments in all, each by 1")
-	f.IntVar(&d.load.Clients, "clients", 16, "clients that increment at once")
-	f.Float64Var(&d.load.Rate, "rate", 200, "increments a second, of all clients together")
+	f.IntVar(&d.load.Increments, "increments", 2000, "increments in all, each by 1; with --orders, changes of orders")
+	f.IntVar(&d.load.Clients, "clients", 16, "clients that write at once")
+	f.Float64Var(&d.load.Rate, "rate", 200, "increments, or writes of orders, a second, of all clients together")
 	f.BoolVar(&d.load.Kill, "kill", false, "kill -9 one functions process in the middle of the load, and start another")
 	f.Float64Var(&d.stack.Faults.Duplicates, "duplicates", 0, "chance that an event is delivered twice")
 	f.Float64Var(&d.stack.Faults.LostAcks, "lost-acks", 0, "chance that an acknowledgement is lost, and the event is delivered again")
@@ -44,6 +45,7 @@ func demoCommand() *cobra.Command {
 type demo struct {
 	stack     stackFlags
 	load      localstack.Load
+	orders    int // 0: increments
 	json      bool
 	out, logs io.Writer
 }
@@ -64,7 +66,10 @@ func (d *demo) check() error {
 	if seconds := float64(l.Increments) / l.Rate; seconds > 24*60*60 {
 		return fmt.Errorf("--rate %v: %d increments would take %.0f s; want at most a day", l.Rate, l.Increments, seconds)
 	}
-	if l.Kill && l.Increments-l.Lone() < 2 {
+	if d.orders < 0 {
+		return fmt.Errorf("--orders %d: want at least 1, or leave it out", d.orders)
+	}
+	if d.orders == 0 && l.Kill && l.Increments-l.Lone() < 2 {
 		return fmt.Errorf("--kill: %d of %d increments are lone ones; want at least 2 more, to kill a process in the middle of them", l.Lone(), l.Increments)
 	}
 	for name, chance := range map[string]float64{"duplicates": d.stack.Faults.Duplicates, "lost-acks": d.stack.Faults.LostAcks} {
@@ -75,7 +80,7 @@ func (d *demo) check() error {
 	return nil
 }
 
-var errInexact = errors.New("some roll-ups differ from the acknowledged increments")
+var errInexact = errors.New("some roll-ups differ from what was acknowledged")
 
 func (d *demo) run(ctx context.Context) error {
 	if err := d.check(); err != nil {
@@ -86,7 +91,11 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	project := "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
-	variables := map[string]string{"TALLY_ROUTES": rollup.DefaultRoute, "TALLY_DATABASES": firestore.DefaultDatabaseID}
+	route := rollup.DefaultRoute
+	if d.orders > 0 {
+		route = localstack.OrdersRoute
+	}
+	variables := map[string]string{"TALLY_ROUTES": route, "TALLY_DATABASES": firestore.DefaultDatabaseID}
 	if err := d.stack.configure(ctx, folder, project, "WARN", variables); err != nil { // what goes well needs no line
 		return err
 	}
@@ -101,6 +110,9 @@ func (d *demo) run(ctx context.Context) error {
 	defer s.Stop()
 	ctx, cancel := s.WhileUp(ctx)
 	defer cancel()
+	if d.orders > 0 {
+		return d.runOrders(ctx, s)
+	}
 	p := newProgress(d.logs, "creating counters", "increments", d.load.Increments)
 	d.load.Stage, d.load.Progress = p.describe, func(done int) { p.at(done, d.load.Increments) }
 	r, err := d.load.Run(ctx, s)
