@@ -2,7 +2,6 @@ package rollup
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -137,7 +136,6 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 		k.newest, k.heard = page.ReadTime, received
 	}
 
-	var due []*kept
 	for _, found := range page.Found {
 		path := found.Counter.RollUp
 		if w.round && path == w.first {
@@ -150,15 +148,10 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 		e := k.meet(f, found, page.ReadTime, received)
 		if e != nil {
 			e.finder, e.walk = f, w
-			due = append(due, e)
+			f.waiting++
 		}
 		w.passes = append(w.passes, pass{e, found.Next})
 	}
-	slices.SortStableFunc(due, func(a, b *kept) int { return a.young.Compare(b.young) })
-	for _, e := range due {
-		k.push(e)
-	}
-	f.waiting += len(due)
 	if !w.over {
 		w.passes = append(w.passes, pass{behind: page.Next})
 	}
@@ -168,8 +161,11 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 	w.move()
 }
 
-// meet takes up a counter that a walk has found, if it is new. It returns it if its visit is due,
-// and it must be pushed. The mutex is held.
+// meet takes up a counter that a walk has found, if it is new, and returns it if its visit is due.
+// Those that are due are visited in the order of the walk, because w.place passes no counter that
+// was not. By the ages of their roll-ups a call that has no time for a whole page would visit the
+// same counters as the last one: a visit that changes nothing leaves a roll-up as old as it was.
+// The mutex is held.
 func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
 	tally := found.RollUp.Tally
 	if e := k.known[found.Counter.RollUp]; e != nil {
@@ -194,6 +190,6 @@ func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
 		k.push(e)
 		return nil
 	}
-	k.known[e.RollUp] = e
+	k.push(e)
 	return e
 }

@@ -264,10 +264,7 @@ var mutations = []mutation{
 	{"both-walks", "a tick does not visit counters without a roll-up", "keep.go",
 		`k.finders = []*finder{byRollUp, byShards}`,
 		`k.finders = []*finder{byRollUp}`, "TestKeepGoesRound"},
-	{"oldest-first", "a tick does not begin with the oldest", "find.go",
-		`func(a, b *kept) int { return a.young.Compare(b.young) }`,
-		`func(a, b *kept) int { return 0 }`, "TestKeepGoesRound"},
-	{"oldest-first", "a tick goes round once", "keep.go",
+	{"goes-round", "a tick goes round once", "keep.go",
 		`	if !k.o.Until.IsZero() {
 		k.push(e)
 	}`,
@@ -300,6 +297,9 @@ var mutations = []mutation{
 	{"tick-place", "a tick goes on behind what it has found", "find.go",
 		`for len(w.passes) > 0 && w.passes[0].waits == nil {`,
 		`for len(w.passes) > 0 {`, "TestKeepGoesOnWhereItStopped"},
+	{"tick-place", "a tick visits the oldest of a page first", "find.go",
+		`due: k.began}`,
+		`due: tally.AsOf}`, "TestKeepGoesOnWhereItStopped"},
 	{"tick-place", "a tick does not come round to what lies before its place", "find.go",
 		`if w.round || w.begun == "" {`,
 		`if true {`, "TestKeepGoesOnWhereItStopped"},

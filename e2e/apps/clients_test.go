@@ -53,16 +53,21 @@ func TestClientsPageGo(t *testing.T) {
 		}
 		w.awaitAsOf(t.Context(), "rollups/visits", committed)
 	}
-	w.set("posts/p", map[string]any{"title": "hello"})
-	for _, user := range []struct {
+	choices := []struct {
 		uid string
 		yes bool
-	}{{"ann", true}, {"bob", true}, {"bob", true}, {"ann", false}, {"cid", true}} {
+	}{{"ann", true}, {"bob", true}, {"bob", true}, {"ann", false}, {"cid", true}}
+	for _, user := range choices {
 		w.written(likes.Vote(t.Context(), w.client, "votes", user.uid, user.yes))
-		w.written(likes.Like(t.Context(), w.client, "p", user.uid, user.yes))
 	}
 	w.wantRollUp("rollups/votes", map[string]any{"Count": int64(2), "num_shards": int64(3)})
+
+	w.set("posts/p", map[string]any{"title": "hello"})
+	for _, user := range choices {
+		w.written(likes.Like(t.Context(), w.client, "p", user.uid, user.yes))
+	}
 	w.wantRollUp("posts/p", map[string]any{"title": "hello", "likes": int64(2), "num_shards": int64(3)})
+
 	w.wantShown(w.client.Doc("rollups/visits"), "Count", increments)
 	w.wantShown(w.client.Doc("posts/p"), "likes", 2)
 }

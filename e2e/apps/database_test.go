@@ -129,7 +129,7 @@ type database struct {
 	t      *testing.T
 	client *firestore.Client
 	relay  *eventrelay.Relay
-	last   time.Time // the latest commit
+	last   time.Time // the latest commit, of whatever counter
 }
 
 func newDatabase(t *testing.T, project, id, function string, faults eventrelay.Faults, patterns ...string) *database {
@@ -190,7 +190,7 @@ const eventually = 60 * time.Second
 const askAgain = 10 * time.Millisecond
 
 // wantRollUp waits until the roll-up covers the last write, and compares its totals, and num_shards of
-// its tally.
+// its tally. The last write must be to the roll-up's own sources, else nothing makes it so new.
 func (w *database) wantRollUp(path string, want map[string]any) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), eventually)
