@@ -26,7 +26,12 @@ func (d *demo) runOrders(ctx context.Context, s *localstack.Stack) error {
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
+	return d.reportOrders(r)
+}
 
+// reportOrders prints a result. One that is not exact is an error.
+func (d *demo) reportOrders(r localstack.OrdersResult) error {
+	var err error
 	if d.json {
 		err = json.NewEncoder(d.out).Encode(r)
 	} else {
