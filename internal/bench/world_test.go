@@ -32,22 +32,30 @@ const (
 )
 
 // meters count what each way is billed.
-var meters = map[string]*billing.Meter{tally: billing.NewMeter(nil), obvious: billing.NewMeter(nil)}
+var meters = map[string]*billing.Meter{tally: billing.NewMeter(nil), obvious: billing.NewMeter(nil), deltas: billing.NewMeter(nil)}
 
 func TestMain(m *testing.M) {
 	functions.HTTP(tally, onWrite)
 	functions.HTTP(obvious, new(summer).onWrite)
+	functions.HTTP(deltas, adder.onWrite)
 	emulatortest.Main(m, emulator.Options{})
 }
 
-// apps are Tally's, by project: a process serves one, and each benchmark has one of its own.
-var apps sync.Map
+// apps are Tally's, by project: a process serves one, and each benchmark has one of its own, perhaps
+// with routes of its own.
+var apps, routes sync.Map
 
 func onWrite(w http.ResponseWriter, r *http.Request) {
 	project := r.URL.Query().Get("project")
 	a, ok := apps.Load(project)
 	if !ok {
-		environ := func() []string { return append(os.Environ(), "TALLY_LOG_LEVEL=ERROR", "GOOGLE_CLOUD_PROJECT="+project) }
+		environ := func() []string {
+			all := append(os.Environ(), "TALLY_LOG_LEVEL=ERROR", "GOOGLE_CLOUD_PROJECT="+project)
+			if own, ok := routes.Load(project); ok {
+				all = append(all, "TALLY_ROUTES="+own.(string))
+			}
+			return all
+		}
 		a, _ = apps.LoadOrStore(project, app.New(environ, os.Stderr, meters[tally].DialOptions()...))
 	}
 	a.(*app.App).OnWrite(w, r)
@@ -82,7 +90,7 @@ func (s *summer) onWrite(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *summer) sum(ctx context.Context, change trigger.Change) error {
-	client, err := s.client(ctx, change.Project)
+	client, err := s.client(ctx, change.Project, obvious)
 	if err != nil {
 		return err
 	}
@@ -100,13 +108,13 @@ func (s *summer) sum(ctx context.Context, change trigger.Change) error {
 	return err
 }
 
-func (s *summer) client(ctx context.Context, project string) (*firestore.Client, error) {
+func (s *summer) client(ctx context.Context, project, way string) (*firestore.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.clients[project]; c != nil {
 		return c, nil
 	}
-	c, err := firestorestore.Dial(context.WithoutCancel(ctx), os.Getenv(firestorestore.EmulatorHost), project, firestore.DefaultDatabaseID, meters[obvious].DialOptions()...)
+	c, err := firestorestore.Dial(context.WithoutCancel(ctx), os.Getenv(firestorestore.EmulatorHost), project, firestore.DefaultDatabaseID, meters[way].DialOptions()...)
 	if err == nil {
 		if s.clients == nil {
 			s.clients = make(map[string]*firestore.Client)
