@@ -142,6 +142,7 @@ func (s *simulation) check() {
 				continue
 			}
 			if !s.explained(d, c) {
+				s.outcome.lost++
 				s.breach("%s was acknowledged and no roll-up of %s covers it", d.name, c.RollUp)
 			}
 			explained = true

@@ -61,6 +61,7 @@ type outcome struct {
 	refused  int // writes refused
 	crashes  int
 	repaired int // counters that only the audit brought up to date
+	lost     int // events that were acknowledged, and that nothing covers although it should
 }
 
 func (o *outcome) add(other outcome) {
