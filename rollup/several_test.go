@@ -90,7 +90,7 @@ func TestEventOfTwoCounters(t *testing.T) {
 // An event of no counter is acknowledged at once.
 func TestEventOfNoCounter(t *testing.T) {
 	inWorld(t, func(w *world, c *rollup.Coalescer) {
-		if ending, err := c.Changed(t.Context(), rollup.Event{ID: "e"}); err != nil || ending != (rollup.Ending{}) {
+		if ending, err := c.Changed(w.t.Context(), rollup.Event{ID: "e"}); err != nil || ending != (rollup.Ending{}) {
 			t.Errorf("ended %+v, %v", ending, err)
 		}
 		w.called(0, 0, 0)
