@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -33,8 +34,20 @@ func (s *simulation) remove(ctx context.Context, c rollup.Counter, r rollup.Roll
 	if now := s.store.Now(); r.Tally.NumShards != 0 || now.Sub(counter.asOf) <= time.Hour {
 		s.breach("%s: %s was removed %v after it held %d shards", name, c.RollUp, now.Sub(counter.asOf), r.Tally.NumShards)
 	}
+	if !counter.emptySince(s.store.Now().Add(-time.Minute)) {
+		s.breach("%s: %s was removed, and has documents", name, c.RollUp)
+	}
 	counter.removed, counter.paced = true, nil
 	return nil
+}
+
+// emptySince reports whether the counter had no documents at any time since t.
+func (c *simulatedCounter) emptySince(t time.Time) bool {
+	empty := c.at(t).empty()
+	for _, is := range c.truth {
+		empty = empty || is.commit.After(t) && is.empty()
+	}
+	return empty
 }
 
 // commit applies a write of a roll-up, and checks it against the truth.
@@ -62,8 +75,8 @@ func (s *simulation) commit(ctx context.Context, c rollup.Counter, r rollup.Roll
 	}
 	counter.asOf, counter.removed = asOf, false
 	counter.cover(c.Template.Hash(), asOf)
-	if is := counter.at(asOf); !maps.Equal(r.Values, is.totals(c.Template)) || shards != is.documents() {
-		s.breach("%s: %s holds %v of %d shards as of %s; then it was %v of %d", name, c.RollUp, r.Values, shards, s.clock(asOf), is.totals(c.Template), is.documents())
+	if is := counter.at(asOf); !maps.Equal(r.Values, is.totals(c.Template)) || shards != is.counted(c.Template) {
+		s.breach("%s: %s holds %v of %d shards as of %s; then it was %v of %d", name, c.RollUp, r.Values, shards, s.clock(asOf), is.totals(c.Template), is.counted(c.Template))
 	}
 	now := s.store.Now()
 	counter.commits, counter.paced = append(counter.commits, now), append(counter.paced, asOf)
@@ -125,16 +138,17 @@ func (s *simulation) check() {
 	for _, c := range s.counters {
 		explained := false
 		for _, d := range s.deliveries {
-			if d.counter != c || !d.acked || s.covered(d) || d.same || s.coveredByAnother(d) {
+			if !d.changed(c) || !d.acked || s.covered(d, c) || s.coveredByAnother(d, c) {
 				continue
 			}
-			if !s.explained(d) {
-				s.breach("%s was acknowledged and no roll-up covers it", d.name)
+			if !s.explained(d, c) {
+				s.outcome.lost++
+				s.breach("%s was acknowledged and no roll-up of %s covers it", d.name, c.RollUp)
 			}
 			explained = true
 		}
 		for _, d := range s.deliveries {
-			explained = explained || d.counter == c && d.dropped
+			explained = explained || d.isAbout(c) && d.dropped
 		}
 		explained = explained || s.cameLate(c) || s.byOthers(c)
 		if explained && !s.exact(c) {
@@ -143,7 +157,7 @@ func (s *simulation) check() {
 			continue
 		}
 		if !s.exact(c) {
-			s.breach("%s holds %v, the shards %d", c.RollUp, s.store.Get(c.RollUp), c.at(s.store.Now()).sum)
+			s.breach("%s holds %v, the shards %v", c.RollUp, s.store.Get(c.RollUp), s.totals(c))
 		}
 	}
 	s.calm = true
@@ -154,8 +168,8 @@ func (s *simulation) check() {
 		}
 	}
 	for _, c := range s.counters {
-		if nothing := s.store.Get(c.RollUp) == nil && len(c.shards)+len(c.likes) == 0; !nothing && !s.exact(c) {
-			s.breach("after an audit %s holds %v, the shards %d", c.RollUp, s.store.Get(c.RollUp), c.at(s.store.Now()).sum)
+		if nothing := s.store.Get(c.RollUp) == nil && c.at(s.store.Now()).empty(); !nothing && !s.exact(c) {
+			s.breach("after an audit %s holds %v, the shards %v", c.RollUp, s.store.Get(c.RollUp), s.totals(c))
 		}
 	}
 	if s.deployed > 0 {
@@ -171,8 +185,8 @@ func (s *simulation) prune() {
 	if report, err := rollup.Audit(i.ctx, i, i.routes, o); err != nil || !report.Complete {
 		s.breach("the pruning audit: %+v: %v", report, err)
 	}
-	kept := append(i.routes[0].Template.Totals(), document.TallyField, "edits")
 	for _, c := range s.counters {
+		kept := append(i.counterOf(c).Template.Totals(), document.TallyField, "edits")
 		for field := range s.store.Get(c.RollUp) {
 			if !slices.Contains(kept, field) {
 				s.breach("%s holds %s after a pruning", c.RollUp, field)
@@ -185,7 +199,7 @@ func (s *simulation) prune() {
 // or its audit has pruned a total that the last one keeps. Then the audit after a change of routes
 // has the last one cover it.
 func (s *simulation) byOthers(c *simulatedCounter) bool {
-	template := s.revisions[s.latest][0].Template
+	template := s.template(c)
 	last := template.Hash()
 
 	fields := s.store.Get(c.RollUp)
@@ -198,25 +212,37 @@ func (s *simulation) byOthers(c *simulatedCounter) bool {
 	}
 
 	return slices.ContainsFunc(s.deliveries, func(d *simulatedDelivery) bool {
-		return d.counter == c && d.acked && d.to.hash() != last
+		return d.isAbout(c) && d.acked && d.to.hash(c) != last
 	})
 }
 
 // coveredByAnother reports whether what stood for a delivery failed or was unkept, was delivered
 // again to another revision, and is covered there.
-func (s *simulation) coveredByAnother(d *simulatedDelivery) bool {
+func (s *simulation) coveredByAnother(d *simulatedDelivery, c *simulatedCounter) bool {
 	for _, stood := range s.deliveries {
-		if stood.to != d.to || stood.counter != d.counter || stood.message == d.message || stood.nil && !stood.unkept ||
-			stood.arrival.After(d.arrival) || !stood.ended.After(d.arrival) {
+		if !stood.stoodFor(d, c) {
 			continue
 		}
 		for _, again := range s.deliveries {
-			if again.message == stood.message && again.acked && again.since.After(d.arrival) && (s.covered(again) || s.coveredByAnother(again)) {
+			if again.message == stood.message && again.acked && again.since.After(d.arrival) && (s.covered(again, c) || s.coveredByAnother(again, c)) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// stoodFor reports whether a delivery may have been the anchor that another was absorbed for, and
+// then was not covered. A copy that joined one before it is no anchor, and what became of that one
+// became of it.
+func (stood *simulatedDelivery) stoodFor(d *simulatedDelivery, c *simulatedCounter) bool {
+	if stood.to != d.to || stood.message == d.message || !stood.isAbout(c) || stood.since.Before(stood.arrival) {
+		return false
+	}
+	if stood.nil && !slices.Contains(stood.unkept, c) {
+		return false
+	}
+	return !stood.arrival.After(d.since) && stood.ended.After(d.since)
 }
 
 // exact reports whether a counter's roll-up is the sum of its shards, or was removed and there are
@@ -231,39 +257,49 @@ func (s *simulation) exact(c *simulatedCounter) bool {
 		return fields == nil
 	}
 	if c.removed || s.every && fields == nil { // without an event a counter that has no shards is never seen
-		return fields == nil && len(c.shards)+len(c.likes) == 0
+		return fields == nil && is.empty()
 	}
-	if tally := document.DecodeTally(fields["tally"]); s.existing && is.documents() == 0 && tally.AsOf.IsZero() {
+	if tally := document.DecodeTally(fields["tally"]); s.existing && is.empty() && tally.AsOf.IsZero() {
 		return true // a document that Tally never wrote
 	}
-	for name, total := range is.totals(s.revisions[s.latest][0].Template) {
+	for name, total := range s.totals(c) {
 		if fields[name] != total.Firestore() {
 			return false
 		}
 	}
-	return document.DecodeTally(fields["tally"]).NumShards == is.documents()
+	return document.DecodeTally(fields["tally"]).NumShards == is.counted(s.template(c))
+}
+
+// template is a counter's in the last revision.
+func (s *simulation) template(c *simulatedCounter) *rollup.Template {
+	counter, _ := counterOf(s.revisions[s.latest], c.RollUp)
+	return counter.Template
+}
+
+// totals returns what a counter's roll-up is to hold now.
+func (s *simulation) totals(c *simulatedCounter) map[string]value.Value {
+	return c.at(s.store.Now()).totals(s.template(c))
 }
 
 // explained reports whether an acknowledged event that nothing covers is a remainder of
 // docs/design/proof.md: its counter was unkept; or what stood for it failed, and was not delivered
 // again, because another copy had been acknowledged before or because its retries were exhausted;
 // or what stood for it was itself acknowledged as unkept.
-func (s *simulation) explained(d *simulatedDelivery) bool {
-	if d.unkept {
+func (s *simulation) explained(d *simulatedDelivery, c *simulatedCounter) bool {
+	if slices.Contains(d.unkept, c) {
 		return true
 	}
 	for _, stood := range s.deliveries {
-		if stood.to != d.to || stood.counter != d.counter || stood.message == d.message || stood.nil && !stood.unkept ||
-			stood.arrival.After(d.arrival) || !stood.ended.After(d.arrival) {
+		if !stood.stoodFor(d, c) {
 			continue
 		}
-		if stood.unkept { // its instance was done with all that it stood for
+		if slices.Contains(stood.unkept, c) { // its instance was done with all that it stood for
 			return true
 		}
 		explained := stood.message.acked || stood.dropped
 		for _, again := range s.deliveries {
 			if again.message == stood.message && again.acked && again.since.After(d.arrival) {
-				explained = explained && s.explained(again)
+				explained = explained && s.explained(again, c)
 			}
 		}
 		if explained {

@@ -19,7 +19,15 @@ func (s *simulation) layOut() {
 		rollUp = "counters/{counter}"
 		options += " : existing"
 	}
+	if s.chance(0.4, "groups", upTo(1)) == 1 {
+		s.layOutGroups()
+		return
+	}
 	two := s.chance(0.4, "likes", upTo(1)) == 1
+	where := ""
+	if s.conditional = s.chance(0.4, "likes on a condition", upTo(1)) == 1; s.conditional {
+		where = " where on == true"
+	}
 
 	s.revisions = nil
 	for _, names := range [][2]string{{"count", "likes"}, {"count as total", "likes"}, {"count", "fans"}} {
@@ -28,7 +36,7 @@ func (s *simulation) layOut() {
 			text += " : documents"
 		}
 		if two {
-			text += "\ncounters/{counter}/likes/{user} -> " + rollUp + " : count() as " + names[1] + options
+			text += "\ncounters/{counter}/likes/{user} -> " + rollUp + " : count()" + where + " as " + names[1] + options
 		}
 		routes, err := rollup.ParseRoutes(text)
 		if err != nil {
@@ -42,16 +50,23 @@ func (s *simulation) layOut() {
 	s.routes = s.revisions[0]
 }
 
-// commitLike creates a document that is counted, edits it or deletes it. An edit changes no total.
-func (s *simulation) commitLike(c *simulatedCounter, n int, user int64, deletes bool) (at time.Time, same bool) {
+// commitLike creates a document that is counted, edits it, toggles what a condition sees or deletes
+// it. An edit changes no total.
+func (s *simulation) commitLike(c *simulatedCounter, n int, user int64, deletes, on bool) (at time.Time, same bool) {
 	path := fmt.Sprint(s.routes[1].Shards(c.Counter), "/", user)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if deletes {
+	s.outcome.events++
+	counted, was := c.likes[user]
+	switch {
+	case deletes:
 		at = s.store.Delete(path)
 		delete(c.likes, user)
-	} else {
-		at, same = s.store.Increment(path, "text", 1), c.likes[user]
+	case s.conditional:
+		at, same = s.store.Put(path, map[string]any{"on": on, "edit": int64(n)}), was && counted == on
+		c.likes[user] = on
+	default:
+		at, same = s.store.Increment(path, "text", 1), was
 		c.likes[user] = true
 	}
 	s.tell("%s, deleted %v, edited %v: event %d", path, deletes, same, n)
@@ -73,6 +88,9 @@ func (s *simulation) startApp() {
 		return
 	}
 	for _, c := range s.counters {
+		if s.chance(s.neverComes(c), c.RollUp+" never comes", upTo(1)) == 1 {
+			continue
+		}
 		if s.chance(0.2, c.RollUp+" comes later", upTo(1)) == 0 {
 			s.appCreates(c)
 		}
@@ -116,7 +134,7 @@ func (s *simulation) cameLate(c *simulatedCounter) bool {
 		return false
 	}
 	for _, d := range s.deliveries {
-		if d.counter == c && d.acked && !d.same && d.arrival.After(c.came) {
+		if d.changed(c) && d.acked && d.arrival.After(c.came) {
 			return false
 		}
 	}

@@ -46,12 +46,22 @@ func (s *simulation) start(name string) *instance {
 
 // counterOf is the counter as the instance's routes see it.
 func (i *instance) counterOf(c *simulatedCounter) rollup.Counter {
-	counter, _ := i.routes[0].Counter(shardsOf(c.Counter))
+	counter, _ := counterOf(i.routes, c.RollUp)
 	return counter
 }
 
-// hash is that of the instance's routes.
-func (i *instance) hash() string { return i.routes[0].Template.Hash() }
+// counterOf returns the counter whose roll-up is at a path, as a revision sees it.
+func counterOf(routes rollup.Routes, rollUp string) (rollup.Counter, bool) {
+	for _, t := range routes.Templates() {
+		if c, ok := t.Counter(rollUp); ok {
+			return c, true
+		}
+	}
+	return rollup.Counter{}, false
+}
+
+// hash is that of the instance's routes to a counter.
+func (i *instance) hash(c *simulatedCounter) string { return i.counterOf(c).Template.Hash() }
 
 // deploy starts a revision beside the others, and takes those away after a while, as a deployment
 // does.

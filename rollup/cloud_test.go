@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
@@ -31,22 +33,24 @@ type simulation struct {
 	store   memstore.Store
 	actors  sync.WaitGroup
 
-	mu         sync.Mutex
-	revisions  []rollup.Routes
-	latest     int // of them
-	deployed   int // how many deployments there were
-	counters   []*simulatedCounter
-	instances  []*instance // those that take events
-	all        []*instance
-	deliveries []*simulatedDelivery // that have ended
-	held       map[holder][]*simulatedDelivery
-	outcome    outcome
-	existing   bool // the roll-ups are in documents of the app's own, which come and go
-	slow       bool // sums take long
-	every      bool // the schedule keeps the counters; their events come all the same, or not at all
-	calm       bool // nothing fails any more
-	kept       bool // whether to keep the history
-	history    []happening
+	mu          sync.Mutex
+	revisions   []rollup.Routes
+	latest      int // of them
+	deployed    int // how many deployments there were
+	counters    []*simulatedCounter
+	instances   []*instance // those that take events
+	all         []*instance
+	deliveries  []*simulatedDelivery // that have ended
+	held        map[holder][]*simulatedDelivery
+	outcome     outcome
+	existing    bool                      // the roll-ups are in documents of the app's own, which come and go
+	slow        bool                      // sums take long
+	conditional bool                      // the likes are counted by a condition
+	every       bool                      // the schedule keeps the counters; their events come all the same, or not at all
+	orders      map[string]map[string]any // the documents of groups, by path; nil in a run without groups
+	calm        bool                      // nothing fails any more
+	kept        bool                      // whether to keep the history
+	history     []happening
 }
 
 // An outcome says what became of a run.
@@ -57,6 +61,7 @@ type outcome struct {
 	refused  int // writes refused
 	crashes  int
 	repaired int // counters that only the audit brought up to date
+	lost     int // events that were acknowledged, and that nothing covers although it should
 }
 
 func (o *outcome) add(other outcome) {
@@ -107,7 +112,7 @@ func newWeather(seed uint64) weather {
 type simulatedCounter struct {
 	rollup.Counter
 	shards  map[int64]int64
-	likes   map[int64]bool
+	likes   map[int64]bool       // and whether they meet the condition, if there is one
 	truth   []truth              // by commit
 	asOf    time.Time            // of its last roll-up
 	removed bool                 // and that was removed
@@ -121,7 +126,15 @@ type simulatedCounter struct {
 }
 
 func (s *simulation) newCounter(id string) *simulatedCounter {
-	c, _ := s.routes[0].Counter("counters/" + id + "/shards")
+	return s.counterAt(s.collection() + "/" + id)
+}
+
+// counterAt returns the counter of a roll-up.
+func (s *simulation) counterAt(rollUp string) *simulatedCounter {
+	c, ok := counterOf(s.routes, rollUp)
+	if !ok {
+		panic(rollUp + " is no roll-up")
+	}
 	return &simulatedCounter{Counter: c, shards: make(map[int64]int64), likes: make(map[int64]bool), covered: make(map[string]time.Time)}
 }
 
@@ -131,15 +144,33 @@ type truth struct {
 	sum        int64
 	shardCount int64
 	likes      int64
+	unseen     bool // there are documents that meet no condition
+	groups     map[document.Field]groupTruth
 }
 
-// documents is how many were counted, of all sources.
-func (t truth) documents() int64 { return t.shardCount + t.likes }
+// counted is how many documents were counted, of all sources of a template.
+func (t truth) counted(template *rollup.Template) int64 {
+	n := t.shardCount + t.likes
+	for _, r := range template.Routes {
+		n += t.groups[r.By].counted(r)
+	}
+	return n
+}
+
+// empty reports whether there were no documents.
+func (t truth) empty() bool {
+	there := func(g groupTruth) bool { return g.documents > 0 }
+	return t.shardCount+t.likes == 0 && !t.unseen && !slices.ContainsFunc(slices.Collect(maps.Values(t.groups)), there)
+}
 
 // totals returns what a roll-up by a revision's routes is to hold then.
 func (t truth) totals(template *rollup.Template) map[string]value.Value {
 	totals := make(map[string]value.Value)
 	for _, r := range template.Routes {
+		if r.By != "" {
+			maps.Copy(totals, t.groups[r.By].totals(r))
+			continue
+		}
 		n := t.sum
 		if r.Counts() {
 			n = t.likes
@@ -166,11 +197,40 @@ func (c *simulatedCounter) at(t time.Time) truth {
 // A message is one event, with all its copies. One acknowledgement ends it.
 type message struct {
 	n       int
-	counter *simulatedCounter
+	about   []affected     // the counters that its old or its new document belongs to
+	written rollup.Written // what it tells of a document with groups; nil of others
 	commit  time.Time
-	same    bool // it changed no total
 	acked   bool
 	dropped bool // its retries are exhausted
+}
+
+// An affected counter is one that an event is about.
+type affected struct {
+	*simulatedCounter
+	same bool // the event changed none of its totals
+}
+
+// isAbout reports whether an event is about a counter.
+func (m *message) isAbout(c *simulatedCounter) bool {
+	return slices.ContainsFunc(m.about, func(a affected) bool { return a.simulatedCounter == c })
+}
+
+// changed reports whether an event is about a counter and may have changed a total of it.
+func (m *message) changed(c *simulatedCounter) bool {
+	return slices.Contains(m.about, affected{c, false})
+}
+
+// concerns returns the counters that an event is about as an instance sees them.
+func (m *message) concerns(to *instance) []rollup.Concern {
+	if m.written != nil {
+		concerns, _ := to.routes.Concerned(m.written)
+		return concerns
+	}
+	var concerns []rollup.Concern
+	for _, a := range m.about {
+		concerns = append(concerns, rollup.Concern{Counter: to.counterOf(a.simulatedCounter), Unchanged: a.same})
+	}
+	return concerns
 }
 
 // A simulatedDelivery is one delivery of a message to an instance.
@@ -178,12 +238,12 @@ type simulatedDelivery struct {
 	*message
 	name    string
 	to      *instance
-	arrival time.Time // by the database's clock
-	since   time.Time // arrival, or that of the copy held by the same instance, whose outcome it shares
-	ended   time.Time // zero: held
-	nil     bool      // the engine returned nil, and lived to tell
-	unkept  bool      // because the counter could not be rolled up
-	acked   bool      // and the platform heard it
+	arrival time.Time           // by the database's clock
+	since   time.Time           // arrival, or that of the copy held by the same instance, whose outcome it shares
+	ended   time.Time           // zero: held
+	nil     bool                // the engine returned nil, and lived to tell
+	unkept  []*simulatedCounter // that could not be rolled up, and so were done with it
+	acked   bool                // and the platform heard it
 }
 
 // An instance is one process with a coalescer. The store that it sees fails, stalls and crashes it.
@@ -262,6 +322,7 @@ func (s *simulation) run() {
 	for n := range 1 + s.chance(0.5, "further counters", upTo(2)) {
 		s.counters = append(s.counters, s.newCounter(string(rune('a'+n))))
 	}
+	s.addGroups()
 	s.startApp()
 	for _, c := range s.counters {
 		s.startUnkept(c)
@@ -293,14 +354,20 @@ func (s *simulation) write(n int, amount int64, deletes bool) {
 	name := fmt.Sprint("write ", n)
 	time.Sleep(s.chanceOf(0.9, name+" after", time.Microsecond, max(s.weather.span, time.Millisecond)) + jitter(name))
 	c := s.counters[s.chance(0.5, name+" counter", upTo(2))%int64(len(s.counters))]
-	m := &message{n: n, counter: c}
-	if shard := s.chance(0.7, name+" shard", upTo(3)); len(s.routes) > 1 && s.chance(0.5, name+" is of a like", upTo(1)) == 1 {
-		m.commit, m.same = s.commitLike(c, n, shard, deletes)
-	} else {
+	m := &message{n: n, about: []affected{{simulatedCounter: c}}}
+	shard := s.chance(0.7, name+" shard", upTo(3))
+	malformed := s.chance(0.3*s.weather.malformed, name+" is malformed", upTo(2))
+	switch {
+	case s.orders != nil:
+		s.commitOrder(m, name, amount, deletes, malformed)
+	case len(s.routes) > 1 && s.chance(0.5, name+" is of a like", upTo(1)) == 1:
+		on := s.conditional && s.chance(0.5, name+" is off", upTo(1)) == 0
+		m.commit, m.about[0].same = s.commitLike(c, n, shard, deletes, on)
+	default:
 		if s.slow {
 			shard = s.chance(0.9, name+" shard of many", upTo(9))
 		}
-		m.commit = s.commitShard(c, n, shard, amount, deletes, s.chance(0.3*s.weather.malformed, name+" is malformed", upTo(2)))
+		m.commit = s.commitShard(c, n, shard, amount, deletes, malformed)
 	}
 	if s.every && s.chance(0.5, name+" has no trigger", upTo(1)) == 1 {
 		return
@@ -316,6 +383,7 @@ func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64
 	path := fmt.Sprint(shardsOf(c.Counter), "/", shard)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.outcome.events++
 	switch {
 	case deletes:
 		at = s.store.Delete(path)
@@ -337,13 +405,18 @@ func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64
 
 // committed notes the truth as of a commit. The mutex is held.
 func (s *simulation) committed(c *simulatedCounter, at time.Time) {
-	t := truth{commit: at, shardCount: int64(len(c.shards)), likes: int64(len(c.likes))}
+	t := truth{commit: at, shardCount: int64(len(c.shards)), groups: s.groupsOf(c.Counter)}
 	for _, held := range c.shards {
 		t.sum += held
 	}
+	for _, counts := range c.likes {
+		if counts {
+			t.likes++
+		}
+		t.unseen = t.unseen || !counts
+	}
 	c.truth = append(c.truth, t)
 	c.behind = append(c.behind, at)
-	s.outcome.events++
 }
 
 // send delivers a copy of a message until the message is acknowledged. A further copy comes once
@@ -404,18 +477,20 @@ func (s *simulation) deliver(m *message, name string, to *instance, faulty float
 	s.mu.Lock()
 	d := &simulatedDelivery{message: m, name: name, to: to, arrival: s.store.Now()}
 	d.since = d.arrival
-	held := holder{to, m.counter}
-	if i := slices.IndexFunc(s.held[held], func(other *simulatedDelivery) bool { return other.message == m }); i >= 0 {
-		d.since = s.held[held][i].since
+	for _, a := range m.about {
+		held := holder{to, a.simulatedCounter}
+		if i := slices.IndexFunc(s.held[held], func(other *simulatedDelivery) bool { return other.message == m }); i >= 0 {
+			d.since = s.held[held][i].since
+		}
+		s.held[held] = append(s.held[held], d)
 	}
-	s.held[held] = append(s.held[held], d)
 	s.tell("%s arrives at %s", name, to.name)
 	s.mu.Unlock()
 	verdict := make(chan struct{})
 	s.actors.Go(func() {
 		ctx, cancel := context.WithTimeoutCause(to.ctx, limit+jitter(name+" cut"), errCut)
 		defer cancel()
-		ending, err := to.coalescer.Changed(ctx, rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit}, rollup.Concern{Counter: to.counterOf(m.counter), Unchanged: m.same})
+		ending, err := to.coalescer.Changed(ctx, rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit}, m.concerns(to)...)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		defer close(verdict)
@@ -441,8 +516,10 @@ func (s *simulation) deliver(m *message, name string, to *instance, faulty float
 // end takes the engine's answer to a delivery. The mutex is held.
 func (s *simulation) end(d *simulatedDelivery, ending rollup.Ending, err error) {
 	d.ended = s.store.Now()
-	held := holder{d.to, d.counter}
-	s.held[held] = slices.DeleteFunc(s.held[held], func(other *simulatedDelivery) bool { return other == d })
+	for _, a := range d.about {
+		held := holder{d.to, a.simulatedCounter}
+		s.held[held] = slices.DeleteFunc(s.held[held], func(other *simulatedDelivery) bool { return other == d })
+	}
 	s.deliveries = append(s.deliveries, d)
 	switch {
 	case d.to.ctx.Err() != nil:
@@ -451,38 +528,65 @@ func (s *simulation) end(d *simulatedDelivery, ending rollup.Ending, err error) 
 		s.tell("%s fails: %v", d.name, err)
 		return
 	}
+
 	d.nil = true
 	if !ending.AsOf.IsZero() && ending.AsOf.Before(d.since) {
 		s.breach("%s is said to be covered as of %v, before it came", d.name, ending.AsOf)
 	}
-	if d.unkept = ending.Unkept; d.unkept {
-		s.tell("%s returns nil: unkept", d.name)
-		if !d.counter.unkept.lately(s.store.Now()) {
-			s.breach("%s is said to be unkept, but %s was not", d.name, d.counter.RollUp)
+	if ending.Unkept {
+		for _, a := range d.about {
+			if a.unkept.lately(s.store.Now()) {
+				d.unkept = append(d.unkept, a.simulatedCounter)
+			}
 		}
-		return
-	}
-	if s.covered(d) {
-		s.tell("%s returns nil: covered", d.name)
-		return
-	}
-	for _, other := range s.held[held] {
-		if other.message != d.message {
-			s.tell("%s returns nil: %s stands for it", d.name, other.name)
-			return
+		if d.unkept == nil {
+			s.breach("%s is said to be unkept, but its counters were not", d.name)
 		}
 	}
-	if d.same {
-		s.tell("%s returns nil: it changed nothing", d.name)
-		return
+	if len(d.about) == 0 {
+		s.tell("%s returns nil: it is about no counter", d.name)
 	}
-	s.breach("%s returned nil, but no roll-up covers it and nothing stands for it", d.name)
+	for _, a := range d.about {
+		why, ok := s.done(d, a)
+		if !ok {
+			s.breach("%s returned nil, but %s", d.name, why)
+			continue
+		}
+		if s.orders != nil {
+			why = "for " + a.RollUp + ", " + why
+		}
+		s.tell("%s returns nil: %s", d.name, why)
+	}
 }
 
-// covered reports whether a roll-up by the instance's routes covers all that was committed before
-// the delivery arrived.
-func (s *simulation) covered(d *simulatedDelivery) bool {
-	return !d.counter.covered[d.to.hash()].Before(d.since.Truncate(time.Microsecond))
+// done reports whether a counter is done with a delivery that returned nil, and why.
+func (s *simulation) done(d *simulatedDelivery, a affected) (why string, ok bool) {
+	if slices.Contains(d.unkept, a.simulatedCounter) {
+		return "unkept", true
+	}
+	if s.covered(d, a.simulatedCounter) {
+		return "covered", true
+	}
+	for _, other := range s.held[holder{d.to, a.simulatedCounter}] {
+		if other.message != d.message {
+			return other.name + " stands for it", true
+		}
+	}
+	for _, stood := range s.deliveries { // while the delivery was held for other counters
+		if stood.stoodFor(d, a.simulatedCounter) {
+			return stood.name + " stood for it", true
+		}
+	}
+	if a.same {
+		return "it changed nothing", true
+	}
+	return "no roll-up of " + a.RollUp + " covers it and nothing stands for it", false
+}
+
+// covered reports whether a counter's roll-up by the instance's routes covers all that was committed
+// before the delivery arrived.
+func (s *simulation) covered(d *simulatedDelivery, c *simulatedCounter) bool {
+	return !c.covered[d.to.hash(c)].Before(d.since.Truncate(time.Microsecond))
 }
 
 // scale adds an instance or takes one away.

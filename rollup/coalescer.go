@@ -63,11 +63,11 @@ type Ending struct {
 	Held bool
 
 	// AsOf is as_of of the roll-up that covers an event that was held, the latest of its counters'.
-	// It is zero when it failed or is unkept.
+	// It is zero when the event failed, or when no counter rolled it up.
 	AsOf time.Time
 
-	// Unkept reports whether a counter is done with the event although no roll-up covers it: see
-	// ErrUnkept. A later audit, or a later event, has it rolled up.
+	// Unkept reports whether one of the counters is done with the event although no roll-up covers
+	// it: see ErrUnkept. A later audit, or a later event, has it rolled up.
 	Unkept bool
 }
 
@@ -76,7 +76,7 @@ func NewCoalescer(store Store, o Options) *Coalescer {
 	return &Coalescer{roller: newRoller(store, o), counters: make(map[string]*counterState), deliveries: make(map[string]*delivery)}
 }
 
-// A delivery is an event in work: one that is held for at least one of its counters.
+// A delivery is an event that is held for at least one of its counters. Its copies wait for done.
 type delivery struct {
 	done   chan struct{} // closed when all of its counters are done with it, or failed
 	ending Ending        // valid after done
@@ -145,7 +145,7 @@ func (c *Coalescer) enter(ctx context.Context, e Event, concern Concern, ending 
 		s = &counterState{counter: concern.Counter}
 		c.counters[concern.RollUp] = s
 	}
-	if time.Now().Before(s.unkeptUntil) {
+	if s.unkept > 0 && time.Now().Before(s.unkeptUntil) {
 		ending.Unkept = true
 		return nil, nil
 	}

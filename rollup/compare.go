@@ -10,6 +10,9 @@ import (
 // examine compares a counter, and counts what came of it.
 func (a *audit) examine(ctx context.Context, d *doubt) {
 	did, l, err := a.compare(ctx, d.Found, &d.comparison)
+	if err == nil && (did == repair || did == tell) && d.comparison.difference(&l) == drift {
+		d.comparison.untold = a.untold(ctx, d.Counter, l.asOf)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -146,6 +149,8 @@ func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 	case outdated:
 		a.report.Outdated++
 		log.InfoContext(ctx, "outdated: the roll-up holds totals of earlier routes", "former", l.rollUp.Tally.Former)
+	case untold:
+		log.InfoContext(ctx, "untold: events came that did not tell which counter their document had left")
 	case drift:
 		a.report.Drift++
 		log.ErrorContext(ctx, "drift: no event of a change came in time")

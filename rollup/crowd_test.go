@@ -56,7 +56,7 @@ func (s *simulation) crowd(instances, rate int) {
 			time.Sleep(time.Duration(n)*time.Second/time.Duration(rate) + jitter(name))
 			commit := s.commitShard(c, n, int64(n%10), 1, false, 0)
 			time.Sleep(s.chanceOf(1, name+" delay", time.Millisecond, 50*time.Millisecond))
-			s.deliver(&message{n: n, counter: c, commit: commit}, name, s.instances[hash(name)%uint64(instances)], 0)
+			s.deliver(&message{n: n, about: []affected{{simulatedCounter: c}}, commit: commit}, name, s.instances[hash(name)%uint64(instances)], 0)
 		})
 		if n == rate { // the first cadence, when all look at once, does not count
 			s.actors.Go(func() {

@@ -24,6 +24,7 @@ const (
 	orphaned                   // it was not zeros, and there were no shards
 	rerouted                   // it was made by other routes
 	outdated                   // it holds totals of earlier routes beside
+	untold                     // an event came that did not tell which counter its document had left
 	drift                      // no event of a change came in time
 )
 
@@ -39,6 +40,7 @@ type comparison struct {
 	asOf time.Time
 
 	graceOver bool // it differed a grace ago
+	untold    bool // perhaps by a change that no event told of this counter
 }
 
 // before decides what can be decided without a sum.
@@ -96,6 +98,8 @@ func (c *comparison) difference(l *look) difference {
 		return orphaned
 	case l.asOf.IsZero():
 		return missing
+	case c.graceOver && l.asOf.Equal(c.asOf) && c.untold:
+		return untold
 	case c.graceOver && l.asOf.Equal(c.asOf):
 		return drift
 	default:

@@ -82,9 +82,15 @@
 // another. They take turns: each roll-up keeps when the others rolled up last, and that goes first
 // which has waited longest.
 //
-// The invariant: for each acknowledged event, a snapshot later than its arrival was rolled up or
-// found the app's own document missing, or its counter was unkept, or an event of the same counter,
-// none of whose copies was acknowledged, still stands for it.
+// The invariant: for each acknowledged event and each counter that it concerns, a snapshot later
+// than its arrival was rolled up or found the app's own document missing, or the counter was unkept,
+// or an event of the same counter, none of whose copies was acknowledged, still stands for it.
+//
+// An event concerns each counter that its old or its new document belongs to. It enters a generation
+// of each, and is acknowledged when all are done with it. While it is held, further copies of it
+// wait beside it for the same answer. A copy must not become an anchor: it would stand for later
+// events of a counter that is done, and the acknowledgement of the one that came before, which ends
+// all copies, would leave those without.
 //
 // A counter is unkept while its sum or its write fails in a way that waiting cannot mend: see
 // ErrUnkept. Its events would fail for a day and slow all others down. So the instance acknowledges

@@ -4,6 +4,7 @@ package rollup_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -75,6 +76,44 @@ func TestMutations(t *testing.T) {
 				t.Errorf("%s did not fail, but:\n%s", m.test, out)
 			}
 		})
+	}
+}
+
+var softTable = flag.Uint64("soft.table", 0, "print as a table how many of so many seeds of TestSimulation break, and how many acknowledged events they lose, with each rule of events that concern several counters softened")
+
+// TestSoftened measures what the simulation alone sees of the rules on events that concern several
+// counters, each softened.
+//
+//	go test -tags=mutations -timeout=1h -run=TestSoftened ./rollup -soft.table=3000
+func TestSoftened(t *testing.T) {
+	if *softTable == 0 {
+		t.Skip("it measures; see -soft.table")
+	}
+	all := newMutants()
+	rules := []string{"", "held-copies", "each-done", "unchanged-everywhere", "unkept", "unkept-narrow"}
+	softened := []mutation{{name: "nothing"}}
+	numbers := []int{-1}
+	for n, m := range mutations {
+		if !slices.Contains(rules, m.rule) || m.dir() != "." || filepath.Dir(m.file) != "." {
+			continue
+		}
+		if inFunction, err := all.add(n, m); err != nil || !inFunction {
+			t.Fatalf("%s: %v", m.name, err)
+		}
+		softened, numbers = append(softened, m), append(numbers, n)
+	}
+	all.build(t, ".")
+
+	fmt.Println("| rule | softened | the simulation says |\n| --- | --- | --- |")
+	for i, m := range softened {
+		c := exec.CommandContext(t.Context(), all.binary["."], "-test.run=^TestSimulation$", "-sim.count", fmt.Sprint("-sim.seeds=", *softTable))
+		c.Env = append(os.Environ(), fmt.Sprint(selected, "=", numbers[i]))
+		out, err := c.CombinedOutput()
+		said, _, _ := strings.Cut(string(out), "\n")
+		if err != nil {
+			said = fmt.Sprintf("%v: %s", err, said)
+		}
+		fmt.Printf("| %s | %s | %s |\n", m.rule, m.name, said)
 	}
 }
 

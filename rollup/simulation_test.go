@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +17,7 @@ var (
 	simulationSeeds  = flag.Uint64("sim.seeds", 1000, "how many seeds TestSimulation runs")
 	simulationSeed   = flag.Uint64("sim.seed", 1, "the first seed that TestSimulation runs")
 	simulationShrink = flag.Int("sim.shrink", 1000, "how many runs to spend on making a failing one smaller")
+	simulationCount  = flag.Bool("sim.count", false, "have TestSimulation print how many seeds break the engine's word, and how many acknowledged events they lose, instead of failing")
 	simulationUpdate = flag.Bool("sim.update", false, "rewrite the histories in testdata/simulation")
 )
 
@@ -24,6 +26,12 @@ var (
 // TestReplay.
 func TestSimulation(t *testing.T) {
 	const together = 100
+	var broken, lost atomic.Int64
+	if *simulationCount {
+		t.Cleanup(func() {
+			fmt.Printf("%d seeds: %d break the engine's word, %d acknowledged events are lost\n", *simulationSeeds, broken.Load(), lost.Load())
+		})
+	}
 	for first := uint64(0); first < *simulationSeeds; first += together {
 		t.Run(fmt.Sprint("from ", *simulationSeed+first), func(t *testing.T) {
 			t.Parallel()
@@ -32,7 +40,12 @@ func TestSimulation(t *testing.T) {
 				seed := *simulationSeed + first + n
 				c := drawnFrom(seed)
 				o := simulate(t, c, false).outcome
-				if o.broken != nil {
+				switch {
+				case o.broken == nil:
+				case *simulationCount:
+					broken.Add(1)
+					lost.Add(int64(o.lost))
+				default:
 					c = c.shrink(*simulationShrink, func(c *choices) bool { return simulate(t, c, false).outcome.broken != nil })
 					s := simulate(t, c, true)
 					t.Fatalf("seed %d: %s\n%s", seed, o.broken[0], txtar.Format(s.archive(fmt.Sprintf("%s\n(seed %d)\n", o.broken[0], seed))))

@@ -193,6 +193,7 @@ type database struct {
 	store     documentStore
 	logger    *slog.Logger
 	coalescer *rollup.Coalescer
+	untold    *rollup.Untold
 }
 
 // database returns a database, which it opens on first use. It waits for that for the hold limit at
@@ -212,7 +213,7 @@ func (s *service) database(ctx context.Context, id string) (*database, error) {
 			return nil, err
 		}
 		logger := s.logger.With("database", id)
-		d := &database{store, logger, rollup.NewCoalescer(store, s.options(logger))}
+		d := &database{store, logger, rollup.NewCoalescer(store, s.options(logger)), rollup.NewUntold(store)}
 		s.databases.Store(id, d)
 		return d, nil
 	})
@@ -244,7 +245,7 @@ var (
 
 // concerned returns the counters that a change is about. Of one whose event has no room for the
 // documents it reads the groups that the document is in now. Those that it has left, if any, are
-// left to the audit.
+// left to the audit, which is to know that this is no drift.
 func (s *service) concerned(ctx context.Context, change trigger.Change) ([]rollup.Concern, error) {
 	if change.Project != s.config.Project || !slices.Contains(s.config.Databases, change.Database) {
 		return nil, fmt.Errorf("database %s of project %s: %w", change.Database, change.Project, errUnserved)
@@ -259,6 +260,9 @@ func (s *service) concerned(ctx context.Context, change trigger.Change) ([]rollu
 		}
 		reading, cancel := context.WithTimeout(ctx, s.config.HoldLimit/2)
 		defer cancel()
+		if err := d.untold.Note(reading, s.config.Routes, change.Path()); err != nil {
+			return nil, err
+		}
 		fields, err := d.store.Fields(reading, change.Path(), by)
 		if err != nil {
 			return nil, err

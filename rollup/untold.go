@@ -1,0 +1,89 @@
+package rollup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Untold notes for audits that events came that had no room for their documents. Such an event does
+// not tell which counter a document has left. The totals of that one are wrong until an audit
+// repairs them, and no event was lost: an audit that finds a note does not call that drift.
+//
+// It may be used by many goroutines at once.
+type Untold struct {
+	store AuditStore
+
+	mu    sync.Mutex
+	noted map[*Template]time.Time // when the last note was sent, by the local clock
+}
+
+// NewUntold returns an Untold that notes in the store.
+func NewUntold(store AuditStore) *Untold {
+	return &Untold{store: store, noted: make(map[*Template]time.Time)}
+}
+
+// untoldEvery is how often a template's note is written, at most. Somebody may write large documents
+// all the time, and one document takes about one write a second.
+const untoldEvery = time.Minute
+
+// Note notes that such an event of the document at path came. It returns an error if it could not;
+// then the event must be delivered again.
+func (u *Untold) Note(ctx context.Context, routes Routes, path string) error {
+	for _, t := range routes.Templates() {
+		if !slices.ContainsFunc(t.Routes, func(r *Route) bool { return r.By != "" && r.covers(path) }) {
+			continue
+		}
+		if err := u.note(ctx, t); err != nil {
+			return fmt.Errorf("rollup: noting that an event of %s has no room for its document: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func (u *Untold) note(ctx context.Context, t *Template) error {
+	sent := time.Now()
+	u.mu.Lock()
+	last, noted := u.noted[t]
+	u.mu.Unlock()
+	if noted && sent.Sub(last) < untoldEvery {
+		return nil
+	}
+
+	c, err := u.store.LoadCursor(ctx, untoldOf(t))
+	if err != nil {
+		return err
+	}
+	_, err = u.store.SaveCursor(ctx, untoldOf(t), Cursor{Tick: sent, UpdateTime: c.UpdateTime})
+	if err != nil && !errors.Is(err, ErrConflict) { // refused: another instance has just noted it
+		return err
+	}
+
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.noted[t] = sent
+	return nil
+}
+
+// untoldOf is the work whose cursor is a template's note. When it was saved is all that it says.
+func untoldOf(t *Template) Work { return Work("untold-" + t.Hash()) }
+
+// untold reports whether a change of the counter since an instant may be one that no event told. A
+// note that is older by untoldEvery may stand for it.
+func (a *audit) untold(ctx context.Context, c Counter, since time.Time) bool {
+	if !slices.ContainsFunc(c.Template.Routes, func(r *Route) bool { return r.By != "" }) {
+		return false
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+	defer cancel()
+	note, err := a.store.LoadCursor(ctx, untoldOf(c.Template))
+	if err != nil {
+		a.Logger.WarnContext(ctx, "it is not known whether all events told their documents", "counter", c.RollUp, "error", err)
+		return false
+	}
+	return note.UpdateTime.After(since.Add(-untoldEvery))
+}

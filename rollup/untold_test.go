@@ -1,0 +1,140 @@
+package rollup_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// byShop are routes with a group, beside others without.
+var byShop = mustRoutes(`
+	orders/{order} by shop -> shops/{shop} : count() as orders : existing
+	posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing`)
+
+func mustRoutes(text string) rollup.Routes {
+	routes, err := rollup.ParseRoutes(text)
+	if err != nil {
+		panic(err)
+	}
+	return routes
+}
+
+// left has a document leave a shop and tells the shop's coalescer nothing, a day after its roll-up.
+func (w *world) left() {
+	w.store.Put("shops/a", map[string]any{})
+	w.store.Put("orders/1", map[string]any{"shop": "a"})
+	w.store.Put("orders/2", map[string]any{"shop": "a"})
+	_, err := rollup.Audit(w.t.Context(), w.store, byShop, w.auditOptions())
+	if err != nil || w.store.Get("shops/a")["orders"] != int64(2) {
+		w.t.Fatalf("the shop has %v orders, want 2: %v", w.store.Get("shops/a")["orders"], err)
+	}
+	time.Sleep(24 * time.Hour)
+	w.store.Put("orders/1", map[string]any{"shop": "b"})
+}
+
+// What a document has left whose event had no room for it is repaired, and is no drift. Without such
+// an event it is.
+func TestUntold(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		note   string        // the path of a document whose event had no room for it; "": there was none
+		before time.Duration // the roll-up; 0: after the change
+		drift  int
+	}{
+		{"told", "", 0, 1},
+		{"untold", "orders/1", 0, 0},
+		{"a note stands for a minute", "orders/9", 59 * time.Second, 0},
+		{"an old note", "orders/9", 61 * time.Second, 1},
+		{"a document without a group", "posts/1/likes/ann", 0, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(w *world, _ *rollup.Coalescer) {
+				if test.before > 0 {
+					w.note(test.note)
+					time.Sleep(test.before)
+				}
+				w.left()
+				if test.before == 0 {
+					w.note(test.note)
+				}
+				report, err := rollup.Audit(w.t.Context(), w.store, byShop, w.patient())
+				if err != nil || report.RolledUp != 1 || report.Drift != test.drift {
+					t.Errorf("%+v: %v", report, err)
+				}
+				if told := strings.Contains(w.log.String(), "untold: "); told != (test.drift == 0) {
+					t.Errorf("logged:\n%s", &w.log)
+				}
+				if n := w.store.Get("shops/a")["orders"]; n != int64(1) {
+					t.Errorf("the shop has %v orders, want 1", n)
+				}
+			})
+		})
+	}
+}
+
+// note notes an event without its document.
+func (w *world) note(path string) {
+	w.t.Helper()
+	if err := rollup.NewUntold(w.store).Note(w.t.Context(), byShop, path); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// Somebody who writes large documents all the time makes one note a minute of each template. A note
+// that is skipped has one that is younger than a minute, and that one serves.
+func TestUntoldAllTheTime(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		store := &savings{AuditStore: w.store}
+		u := rollup.NewUntold(store)
+		began := time.Now()
+		for time.Since(began) < 10*time.Minute {
+			if err := u.Note(w.t.Context(), byShop, "orders/1"); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if store.saved != 10 {
+			t.Errorf("%d notes in ten minutes, want 10", store.saved)
+		}
+	})
+}
+
+// A note that another instance has made meanwhile will do. One that fails is an error, and is tried
+// again at once.
+func TestUntoldFails(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		store := &savings{AuditStore: w.store, err: errors.New("unavailable")}
+		u := rollup.NewUntold(store)
+		for range 3 {
+			if err := u.Note(w.t.Context(), byShop, "orders/1"); !errors.Is(err, store.err) {
+				t.Errorf("got %v, want %v", err, store.err)
+			}
+		}
+		store.err = rollup.ErrConflict
+		if err := u.Note(w.t.Context(), byShop, "orders/1"); err != nil {
+			t.Error(err)
+		}
+		if store.saved != 4 {
+			t.Errorf("tried %d times, want 4", store.saved)
+		}
+	})
+}
+
+// savings are a store that counts the cursors saved, and may fail to.
+type savings struct {
+	rollup.AuditStore
+	saved int
+	err   error
+}
+
+func (s *savings) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
+	s.saved++
+	if s.err != nil {
+		return time.Time{}, s.err
+	}
+	return s.AuditStore.SaveCursor(ctx, of, c)
+}
