@@ -80,7 +80,7 @@ func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit 
 			last = c.RollUp
 		}
 		if !g.done() {
-			page.Next = g.place(begin, last).String()
+			page.Next = g.place(t, last).String()
 			return page, nil
 		}
 	}
@@ -151,11 +151,28 @@ type gap struct {
 
 // A stretch is the part of a route's shards that lies in a gap.
 type stretch struct {
-	lane     lane
-	at       string // how far it is looked through
-	end      string // "": the last shard
-	counters []rollup.Counter
-	done     bool
+	lane  lane
+	at    string // how far it is looked through
+	end   string // "": the last shard
+	found []foundAt
+	done  bool
+}
+
+// A foundAt is a counter that a query found, and the place that the query began at.
+type foundAt struct {
+	rollup.Counter
+	from string
+}
+
+// behind returns how far the stretch is looked through without the counters behind the one whose
+// roll-up has the path last.
+func (in *stretch) behind(last string) string {
+	for _, f := range in.found {
+		if comparePaths(f.RollUp, last) > 0 {
+			return f.from
+		}
+	}
+	return in.at
 }
 
 // gapsBetween returns the gaps before each of the roll-ups and, unless more follow, behind the last.
@@ -171,7 +188,9 @@ func gapsBetween(rollUps []rollup.Found, more bool, begin place, lanes []lane) [
 		for n, l := range lanes {
 			end := l.behind(rollUps[i].Counter)
 			g.stretches = append(g.stretches, stretch{lane: l, at: before[n], end: end})
-			before[n] = end
+			if !l.over(before[n], end) { // else begin is behind: the document at end is no roll-up
+				before[n] = end
+			}
 		}
 		gaps = append(gaps, g)
 	}
@@ -226,12 +245,11 @@ func (in *stretch) look(ctx context.Context, rollUp *rollup.Found, again func() 
 		}
 
 		c, ok, behind := in.lane.counter(docs[0])
-		in.at = behind
-		if !ok {
-			continue
+		if ok {
+			in.found = append(in.found, foundAt{c, in.at})
 		}
-		in.counters = append(in.counters, c)
-		if rollUp != nil && c == rollUp.Counter {
+		in.at = behind
+		if ok && rollUp != nil && c == rollUp.Counter {
 			in.done = true
 			return nil
 		}
@@ -247,7 +265,9 @@ func (g *gap) done() bool {
 func (g *gap) counters() []rollup.Counter {
 	var all []rollup.Counter
 	for _, in := range g.stretches {
-		all = append(all, in.counters...)
+		for _, f := range in.found {
+			all = append(all, f.Counter)
+		}
 	}
 	if g.done() && g.rollUp != nil && !g.rollUp.RollUp.Tally.AsOf.IsZero() {
 		all = append(all, g.rollUp.Counter)
@@ -255,30 +275,27 @@ func (g *gap) counters() []rollup.Counter {
 	byPath := func(a, b rollup.Counter) int { return comparePaths(a.RollUp, b.RollUp) }
 	slices.SortFunc(all, byPath)
 	all = slices.Compact(all)
+
 	for _, in := range g.stretches {
 		switch {
 		case in.done:
-		case len(in.counters) == 0:
+		case len(in.found) == 0:
 			return nil
 		default:
-			seen, _ := slices.BinarySearchFunc(all, in.counters[len(in.counters)-1], byPath)
+			seen, _ := slices.BinarySearchFunc(all, in.found[len(in.found)-1].Counter, byPath)
 			all = all[:min(len(all), seen+1)]
 		}
 	}
 	return all
 }
 
-// place returns where a walk goes on behind the last counter that was found, in this gap, which is
-// not done.
-func (g *gap) place(begin place, last string) place {
-	p := place{template: begin.template, rollUp: last, shards: make([]string, len(g.stretches))}
-	if last == begin.rollUp {
-		copy(p.shards, begin.shards)
-	}
-	for n, in := range g.stretches {
-		if behindLast := len(in.counters) == 0 || comparePaths(in.counters[len(in.counters)-1].RollUp, last) <= 0; behindLast && !in.done {
-			p.shards[n] = in.at
-		}
+// place returns where a walk of the template goes on behind the last counter that was found, in this
+// gap, which is not done. No route's shards are looked through again that belong to no counter: else
+// two routes, each with more of them than one page can do, might keep each other back for ever.
+func (g *gap) place(t *rollup.Template, last string) place {
+	p := place{template: t, rollUp: last}
+	for _, in := range g.stretches {
+		p.shards = append(p.shards, in.behind(last))
 	}
 	return p
 }

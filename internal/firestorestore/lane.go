@@ -140,20 +140,25 @@ func behindText(text string) string {
 	return successor(text[:whole])
 }
 
-// successor returns the least string behind all that begin with prefix.
+// successor returns the least string behind all that begin with prefix, or, where that is too long to
+// be queried, a later one that no group comes before. It is behindAll when there is none.
 func successor(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)
 		prefix = prefix[:len(prefix)-size]
-		if last == utf8.MaxRune {
-			continue
-		}
-
 		next := last + 1
-		if !utf8.ValidRune(next) { // UTF-8 has no surrogates
-			next = 0xE000
+		if next == surrogates {
+			next = behindSurrogates
 		}
-		return prefix + string(next)
+		if next <= utf8.MaxRune && len(prefix)+utf8.RuneLen(next) <= rollup.LongestGroup {
+			return prefix + string(next)
+		}
 	}
 	return behindAll
 }
+
+// UTF-8 has no characters from the first of these up to the second.
+const (
+	surrogates       = 0xD800
+	behindSurrogates = 0xE000
+)

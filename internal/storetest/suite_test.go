@@ -51,6 +51,7 @@ func run(t *testing.T, open func(t *testing.T) backend) {
 		{"Claim", testClaim},
 		{"All and RollUps", testWalks},
 		{"All and RollUps of many", testLongWalks},
+		{"All of groups", testGroups},
 		{"RollUps reads what it finds", testRollUpsReads},
 		{"Remove", testRemove},
 		{"Remove is refused", testRemoveRefused},
