@@ -382,9 +382,10 @@ func (v *snapshot) sumUnindexed(ctx context.Context, r *rollup.Route, lacking *u
 		return part{}, r.TooManyUnindexed(v.counter, lacking.indexes)
 	}
 
-	if _, said := v.store.unindexed.LoadOrStore(r, true); !said {
+	remedy := r.Remedy(lacking.indexes)
+	if _, said := v.store.remedies.LoadOrStore(remedy, true); !said {
 		v.store.logger.WarnContext(ctx, "no index for a query; reading each document instead, which bills one read a document",
-			"remedy", r.Remedy(lacking.indexes), "route", r.String(), "error", lacking.error)
+			"remedy", remedy, "route", r.String(), "error", lacking.error)
 	}
 	total := r.Total(shards)
 	return part{Totals: total.Totals, named: total.Malformed}, nil

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
@@ -196,6 +198,55 @@ func testMagnitudes(t *testing.T, b backend) {
 		if got, err := s.Magnitude(t.Context(), name); err != nil || got != want {
 			t.Errorf("%s: got %v, %v; want %v", name, got, err, want)
 		}
+	}
+}
+
+// In memory, a query whose composite index lacks is refused as Firestore refuses it: up to 1,000
+// documents are read one by one, and more are unkept, with the index named.
+func TestMissingIndexInMemory(t *testing.T) {
+	routes, err := rollup.ParseRoutes(onShop + `count() where status == "paid" as paid, sum(amount) where status == "paid" as revenue, maximum(amount) as largest : existing`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := routes[0].Template.Counter("shops/a")
+	var missing string
+	s := memstore.Store{Indexed: func(x rollup.Index) bool { return x.String() != missing }}
+	for i := range rollup.MaxUnindexed {
+		s.Put(fmt.Sprintf("orders/%d", i), map[string]any{"shop": "a", "status": "paid", "amount": 0.5})
+	}
+	s.Put("orders/b", map[string]any{"shop": "b", "amount": int64(9)})
+
+	for _, missing = range []string{"orders (shop ASC, status ASC, amount ASC)", "orders (shop ASC, amount DESC)"} {
+		v, err := s.View(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		totals, err := v.Sum(t.Context())
+		if err != nil || totals.Values["revenue"] != value.Double(500) || totals.Values["paid"] != value.Int(1000) || totals.Values["largest"] != value.Double(0.5) {
+			t.Errorf("without %s: %+v, %v", missing, totals, err)
+		}
+		if exact, err := v.Magnitude(t.Context(), "revenue"); err != nil || exact != 0 {
+			t.Errorf("without %s: a magnitude of %v, %v", missing, exact, err)
+		}
+
+		s.Put("orders/more", map[string]any{"shop": "a"})
+		v, err = s.View(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Sum(t.Context()); !errors.Is(err, rollup.ErrUnkept) || !strings.Contains(err.Error(), missing) {
+			t.Errorf("without %s: %v of too many documents", missing, err)
+		}
+		s.Delete("orders/more")
+	}
+	missing = ""
+	s.Put("orders/more", map[string]any{"shop": "a"})
+	v, err := s.View(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Sum(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
