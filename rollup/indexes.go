@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/firestore-tally/tally/internal/document"
@@ -61,16 +62,38 @@ func (rs Routes) indexes() []Index {
 			continue
 		}
 
-		collection := r.pattern[len(r.pattern)-2].Name
 		if r.By != "" { // the audit goes from group to group
-			all = append(all, Index{collection, []IndexField{{Field: r.By}}})
+			all = append(all, Index{r.pattern[len(r.pattern)-2].Name, []IndexField{{Field: r.By}}})
 		}
 		for _, q := range r.queries {
-			all = append(all, q.indexes(collection, r.By)...)
+			all = append(all, r.IndexesOf(q)...)
 		}
 	}
 	slices.SortFunc(all, Index.Compare)
 	return slices.CompactFunc(all, func(a, b Index) bool { return a.Compare(b) == 0 })
+}
+
+// MaxUnindexed is how many documents a Store reads one by one for want of an index: an aggregation
+// that costs 2 reads must not cost 200,000.
+const MaxUnindexed = 1000
+
+// IndexesOf returns the indexes that a query of the route needs.
+func (r *Route) IndexesOf(q Query) []Index { return q.indexes(r.pattern[len(r.pattern)-2].Name, r.By) }
+
+// Remedy says what to do when one of the indexes lacks, which one of the route's queries needs.
+func (r *Route) Remedy(indexes []Index) string {
+	remedy := "create the index " + join(indexes, " and ")
+	if r.Plain() {
+		remedy += ", or add \": documents\" to the route to have each document read, which bills one read a document"
+	}
+	return remedy
+}
+
+// TooManyUnindexed is the error of a counter that lacks one of the indexes and has more than
+// MaxUnindexed documents. It is ErrUnkept.
+func (r *Route) TooManyUnindexed(c Counter, indexes []Index) error {
+	return fmt.Errorf("%w: a query of %s lacks its index, and %s has more than %d documents there; %s",
+		ErrUnkept, r.Shards(c), c.RollUp, MaxUnindexed, r.Remedy(indexes))
 }
 
 // indexes returns the indexes that the query needs. If it counts documents, Firestore merges the

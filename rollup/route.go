@@ -168,14 +168,14 @@ func (r *Route) Counter(path string) (Counter, bool) {
 	return Counter{Template: r.Template, RollUp: rollUp}, ok
 }
 
-// maxGroup is the length of the longest group, in bytes. A string of 1,500 bytes, which is still a
-// document's id, cannot be queried: its event would fail for a day.
-const maxGroup = 1499
+// LongestGroup is the length of the longest group, in bytes. A string of 1,500 bytes, which is still
+// a document's id, cannot be queried: its event would fail for a day.
+const LongestGroup = 1499
 
 // Grouped returns the counter of the documents whose field By holds a string. It reports false if
 // the string is no document's id of at most 1,499 bytes. The route must have By.
 func (r *Route) Grouped(group string) (Counter, bool) {
-	if len(group) > maxGroup || document.CheckID(group) != nil {
+	if len(group) > LongestGroup || document.CheckID(group) != nil {
 		return Counter{}, false
 	}
 
@@ -205,8 +205,12 @@ func (r *Route) Where(c Counter) []Condition {
 }
 
 // InOrder reports whether the roll-ups' paths have the captures in the order in which the source
-// documents' paths have them. Then both come in one order of counters.
+// documents' paths have them. Then both come in one order of counters. So do roll-ups and groups.
 func (r *Route) InOrder() bool {
+	if r.By != "" {
+		return true
+	}
+
 	captures := func(p Path) Path {
 		var found Path
 		for _, s := range p {

@@ -47,7 +47,7 @@ type Totalled struct {
 }
 
 // Total counts and aggregates a counter's documents of a route, all of them, which were read in one
-// snapshot.
+// snapshot, in the order of their paths.
 func (r *Route) Total(shards []Shard) Totalled {
 	t := Totalled{Totals: Totals{Values: make(map[string]value.Value, len(r.Totals))}}
 	var most int64
@@ -146,7 +146,7 @@ func (a Aggregate) better(best value.Value, v any) value.Value {
 		return next
 	}
 	order := value.Compare(next, best)
-	if order > 0 && a.Descending() || order < 0 && !a.Descending() {
+	if order >= 0 && a.Descending() || order < 0 && !a.Descending() {
 		return next
 	}
 	return best

@@ -3,7 +3,7 @@ package firestorestore
 import (
 	"context"
 	"fmt"
-	"path"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +31,9 @@ const (
 // repeated behind that. A counter bills one read for its roll-up and one for its shards. A stretch
 // of counters without roll-ups is walked query by query.
 //
+// The groups of a route come in that order, too, by the strings of their field, and are found
+// alike: see byValue.
+//
 // A template that has the captures in another order than its sources is walked by its roll-ups
 // first, and then by the shards of each route: see allInTurn.
 func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
@@ -47,20 +50,21 @@ func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit 
 	}
 
 	begin := parsePlace(t, from)
+	lanes := s.lanes(t)
 	rollUps, err := s.RollUps(ctx, t, begin.rollUp, limit)
 	if err != nil {
 		return rollup.Page{}, err
 	}
 	more := rollUps.Next != ""
 	if more && len(rollUps.Found) == 0 { // documents of other collections alone
-		behind := place{rollUp: rollUps.Next}
-		for n := range t.Routes {
-			behind.shards = append(behind.shards, begin.begin(t, n))
+		behind := place{template: t, rollUp: rollUps.Next}
+		for n, l := range lanes {
+			behind.shards = append(behind.shards, begin.begin(n, l))
 		}
 		return rollup.Page{Next: behind.String()}, nil
 	}
-	gaps := s.gaps(t, begin, rollUps.Found, more)
-	if err := s.search(ctx, gaps, limit); err != nil {
+	gaps := gapsBetween(rollUps.Found, more, begin, lanes)
+	if err := search(ctx, gaps, limit); err != nil {
 		return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", t, err)
 	}
 
@@ -76,7 +80,7 @@ func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit 
 			last = c.RollUp
 		}
 		if !g.done() {
-			page.Next = g.place(begin, last).String()
+			page.Next = g.place(t, last).String()
 			return page, nil
 		}
 	}
@@ -88,39 +92,55 @@ func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit 
 
 // A place is how far All has come: all counters are found up to the one whose roll-up has that
 // path, whether it exists or not. The shards of a route may have been looked through further; ""
-// says that they have not. A path holds no empty segment, so two slashes part the text of a place.
+// says that they have not.
 type place struct {
-	rollUp string
-	shards []string // by route
+	template *rollup.Template
+	rollUp   string
+	shards   []string // by route, a place in its lane
 }
 
-// begin returns where the shards of the template's n-th route go on.
-func (p place) begin(t *rollup.Template, n int) string {
+// begin returns where the shards of the template's n-th route, whose lane is l, go on.
+func (p place) begin(n int, l lane) string {
 	if p.shards[n] != "" {
 		return p.shards[n]
 	}
-	c, ok := t.Counter(p.rollUp)
+	c, ok := p.template.Counter(p.rollUp)
 	if !ok {
 		return ""
 	}
-	return behindCounter(t.Routes[n], c)
+	return l.behind(c)
 }
 
+// String returns the text of a place, for parsePlace. Two slashes part it: a path holds no empty
+// segment, and a string of a group, which may hold anything, is escaped.
 func (p place) String() string {
-	return strings.TrimRight(p.rollUp+"//"+strings.Join(p.shards, "//"), "/")
+	text := p.rollUp
+	for n, r := range p.template.Routes {
+		at := p.shards[n]
+		if r.By != "" {
+			at = url.PathEscape(at)
+		}
+		text += "//" + at
+	}
+	return strings.TrimRight(text, "/")
 }
 
+// parsePlace returns the place that a text, which String made, tells of.
 func parsePlace(t *rollup.Template, text string) place {
 	parts := strings.Split(text, "//")
-	p := place{rollUp: parts[0], shards: make([]string, len(t.Routes))}
+	p := place{template: t, rollUp: parts[0], shards: make([]string, len(t.Routes))}
 	copy(p.shards, parts[1:])
+	for n, r := range t.Routes {
+		if r.By == "" {
+			continue
+		}
+		at, err := url.PathUnescape(p.shards[n])
+		if err != nil { // not of String: go on behind the roll-up
+			at = ""
+		}
+		p.shards[n] = at
+	}
 	return p
-}
-
-// behindCounter returns the place behind all shards of a counter.
-func behindCounter(r *rollup.Route, c rollup.Counter) string {
-	pattern := r.Pattern()
-	return behind(pattern[:len(pattern)-1], strings.Split(r.Shards(c), "/"))
 }
 
 // A gap is what lies between one roll-up and the next, with that one.
@@ -131,42 +151,63 @@ type gap struct {
 
 // A stretch is the part of a route's shards that lies in a gap.
 type stretch struct {
-	route    *rollup.Route
-	at       string // how far it is looked through
-	end      string // "": the last shard
-	counters []rollup.Counter
-	done     bool
+	lane  lane
+	at    string // how far it is looked through
+	end   string // "": the last shard
+	found []foundAt
+	done  bool
 }
 
-// gaps returns the gaps before each of the roll-ups and, unless more follow, behind the last.
-func (s *Store) gaps(t *rollup.Template, begin place, rollUps []rollup.Found, more bool) []gap {
-	gaps := make([]gap, 0, len(rollUps)+1)
-	before := make([]string, len(t.Routes))
-	for n := range t.Routes {
-		before[n] = begin.begin(t, n)
+// A foundAt is a counter that a query found, and the place that the query began at.
+type foundAt struct {
+	rollup.Counter
+	from string
+}
+
+// behind returns how far the stretch is looked through without the counters behind the one whose
+// roll-up has the path last.
+func (in *stretch) behind(last string) string {
+	for _, f := range in.found {
+		if comparePaths(f.RollUp, last) > 0 {
+			return f.from
+		}
 	}
+	return in.at
+}
+
+// gapsBetween returns the gaps before each of the roll-ups and, unless more follow, behind the last.
+func gapsBetween(rollUps []rollup.Found, more bool, begin place, lanes []lane) []gap {
+	gaps := make([]gap, 0, len(rollUps)+1)
+	before := make([]string, len(lanes))
+	for n, l := range lanes {
+		before[n] = begin.begin(n, l)
+	}
+
 	for i := range rollUps {
 		g := gap{rollUp: &rollUps[i]}
-		for n, r := range t.Routes {
-			end := behindCounter(r, rollUps[i].Counter)
-			g.stretches = append(g.stretches, stretch{route: r, at: before[n], end: end})
-			before[n] = end
+		for n, l := range lanes {
+			end := l.behind(rollUps[i].Counter)
+			g.stretches = append(g.stretches, stretch{lane: l, at: before[n], end: end})
+			if !l.over(before[n], end) { // else begin is behind: the document at end is no roll-up
+				before[n] = end
+			}
 		}
 		gaps = append(gaps, g)
 	}
 	if more {
 		return gaps
 	}
-	var g gap
-	for n, r := range t.Routes {
-		g.stretches = append(g.stretches, stretch{route: r, at: before[n]})
+
+	var last gap
+	for n, l := range lanes {
+		last.stretches = append(last.stretches, stretch{lane: l, at: before[n]})
 	}
-	return append(gaps, g)
+	return append(gaps, last)
 }
 
 // search looks through all gaps. Each stretch may take one query, and all of them together limit
 // more, for pageTime, so that a page ends however many documents lie between.
-func (s *Store) search(ctx context.Context, gaps []gap, limit int) error {
+func search(ctx context.Context, gaps []gap, limit int) error {
 	var left atomic.Int64
 	left.Store(int64(limit))
 	until := time.Now().Add(pageTime)
@@ -175,7 +216,7 @@ func (s *Store) search(ctx context.Context, gaps []gap, limit int) error {
 	for _, g := range gaps {
 		for i := range g.stretches {
 			searching.Go(func() error {
-				return s.look(ctx, &g.stretches[i], g.rollUp, func() bool { return left.Add(-1) >= 0 && time.Now().Before(until) })
+				return g.stretches[i].look(ctx, g.rollUp, func() bool { return left.Add(-1) >= 0 && time.Now().Before(until) })
 			})
 		}
 	}
@@ -184,17 +225,17 @@ func (s *Store) search(ctx context.Context, gaps []gap, limit int) error {
 
 // look looks through a stretch, to the counter of the roll-up at its end, with one query and as many
 // more as it may make.
-func (s *Store) look(ctx context.Context, in *stretch, rollUp *rollup.Found, again func() bool) error {
-	pattern := in.route.Pattern()
+func (in *stretch) look(ctx context.Context, rollUp *rollup.Found, again func() bool) error {
 	for first := true; ; first = false {
-		if in.end != "" && in.at != "" && comparePaths(in.at, in.end) >= 0 {
+		if in.lane.over(in.at, in.end) {
 			in.done = true
 			return nil
 		}
 		if !first && !again() {
 			return nil
 		}
-		docs, err := s.group(pattern, in.at, in.end).Select().Limit(1).Documents(ctx).GetAll()
+
+		docs, err := in.lane.query(in.at, in.end).Limit(1).Documents(ctx).GetAll()
 		if err != nil {
 			return err
 		}
@@ -203,15 +244,12 @@ func (s *Store) look(ctx context.Context, in *stretch, rollUp *rollup.Found, aga
 			return nil
 		}
 
-		shard := Path(docs[0].Ref)
-		c, ok := in.route.Counter(path.Dir(shard))
-		if !ok {
-			in.at = next(pattern, shard)
-			continue
+		c, ok, behind := in.lane.counter(docs[0])
+		if ok {
+			in.found = append(in.found, foundAt{c, in.at})
 		}
-		in.counters = append(in.counters, c)
-		in.at = behindCounter(in.route, c)
-		if rollUp != nil && c == rollUp.Counter {
+		in.at = behind
+		if ok && rollUp != nil && c == rollUp.Counter {
 			in.done = true
 			return nil
 		}
@@ -227,7 +265,9 @@ func (g *gap) done() bool {
 func (g *gap) counters() []rollup.Counter {
 	var all []rollup.Counter
 	for _, in := range g.stretches {
-		all = append(all, in.counters...)
+		for _, f := range in.found {
+			all = append(all, f.Counter)
+		}
 	}
 	if g.done() && g.rollUp != nil && !g.rollUp.RollUp.Tally.AsOf.IsZero() {
 		all = append(all, g.rollUp.Counter)
@@ -235,30 +275,27 @@ func (g *gap) counters() []rollup.Counter {
 	byPath := func(a, b rollup.Counter) int { return comparePaths(a.RollUp, b.RollUp) }
 	slices.SortFunc(all, byPath)
 	all = slices.Compact(all)
+
 	for _, in := range g.stretches {
 		switch {
 		case in.done:
-		case len(in.counters) == 0:
+		case len(in.found) == 0:
 			return nil
 		default:
-			seen, _ := slices.BinarySearchFunc(all, in.counters[len(in.counters)-1], byPath)
+			seen, _ := slices.BinarySearchFunc(all, in.found[len(in.found)-1].Counter, byPath)
 			all = all[:min(len(all), seen+1)]
 		}
 	}
 	return all
 }
 
-// place returns where a walk goes on behind the last counter that was found, in this gap, which is
-// not done.
-func (g *gap) place(begin place, last string) place {
-	p := place{rollUp: last, shards: make([]string, len(g.stretches))}
-	if last == begin.rollUp {
-		copy(p.shards, begin.shards)
-	}
-	for n, in := range g.stretches {
-		if behindLast := len(in.counters) == 0 || comparePaths(in.counters[len(in.counters)-1].RollUp, last) <= 0; behindLast && !in.done {
-			p.shards[n] = in.at
-		}
+// place returns where a walk of the template goes on behind the last counter that was found, in this
+// gap, which is not done. No route's shards are looked through again that belong to no counter: else
+// two routes, each with more of them than one page can do, might keep each other back for ever.
+func (g *gap) place(t *rollup.Template, last string) place {
+	p := place{template: t, rollUp: last}
+	for _, in := range g.stretches {
+		p.shards = append(p.shards, in.behind(last))
 	}
 	return p
 }

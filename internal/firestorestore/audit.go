@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,19 +18,26 @@ import (
 
 // Counters returns up to limit counters that have shards by the route, from a place on; "" is the
 // first. Counters that come or go meanwhile may be missed. A page may hold fewer than limit, or
-// none, although more follow. Each query finds the first shard behind the last counter's, wherever that is, so a counter bills about one read, however many shards it has. One
-// page makes at most two queries for each counter that it may hold: documents of other collections
-// of the same name, which lie between, end it sooner.
+// none, although more follow. Each query finds the first shard behind the last counter's, wherever
+// that is, so a counter bills about one read, however many shards it has. One page makes at most two
+// queries for each counter that it may hold: documents of other collections of the same name, and
+// strings that are no groups, which lie between, end it sooner.
 func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
 	pattern := route.Pattern()
 	collection := pattern[:len(pattern)-1]
-	if lastCapture(collection) < 0 { // one counter
+	if route.By == "" && lastCapture(collection) < 0 { // one counter
 		c, _ := route.Counter(collection.String())
 		return rollup.Page{Found: []rollup.Found{{Counter: c}}}, nil
 	}
+
+	lane := s.lane(route)
 	page := rollup.Page{Next: from}
 	for queries := 0; len(page.Found) < limit && queries < 2*limit; queries++ {
-		docs, err := s.group(pattern, page.Next, "").Select().Limit(1).Documents(ctx).GetAll()
+		if lane.over(page.Next, "") {
+			page.Next = ""
+			break
+		}
+		docs, err := lane.query(page.Next, "").Limit(1).Documents(ctx).GetAll()
 		if err != nil {
 			return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", route, err)
 		}
@@ -39,14 +45,12 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 			page.Next = ""
 			break
 		}
-		shard := Path(docs[0].Ref)
-		c, ok := route.Counter(path.Dir(shard))
-		if !ok {
-			page.Next = next(pattern, shard)
-			continue
+
+		c, ok, behind := lane.counter(docs[0])
+		page.Next = behind
+		if ok {
+			page.Found = append(page.Found, rollup.Found{Counter: c, Next: page.Next})
 		}
-		page.Next = behind(collection, strings.Split(shard, "/"))
-		page.Found = append(page.Found, rollup.Found{Counter: c, Next: page.Next})
 	}
 	return page, nil
 }

@@ -175,6 +175,51 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// What a roll-up of several totals takes: a query for each different field and conditions, and one
+// for each maximum and the like, all in the transaction of the look. The log is the table of
+// docs/performance.md.
+func TestCallsOfTotals(t *testing.T) {
+	const paid = ` where status == "paid"`
+	for _, test := range []struct {
+		totals  string
+		queries int
+	}{
+		{"sum(amount) as revenue", 1},
+		{"sum(amount)" + paid + " as revenue", 1},
+		{"maximum(amount) as largest", 1},
+		{"count() as orders, sum(amount) as revenue, average(amount) as mean", 2},
+		{"count() as orders, sum(amount)" + paid + " as revenue, maximum(amount) as largest", 3},
+		{"count() as orders, count()" + paid + " as paid, sum(amount)" + paid + " as revenue, average(amount)" + paid + " as mean, maximum(amount) as largest, latest(at) as last", 5},
+		{"count() as orders, count()" + paid + " as paid, sum(amount)" + paid + " as revenue, sum(amount) as all, maximum(amount) as largest, latest(at) as last", 6},
+	} {
+		t.Run(test.totals, func(t *testing.T) {
+			t.Parallel()
+			client := dial(t)
+			bulkCommit(t, client, 1000, func(i int) string { return fmt.Sprintf("orders/%d", i) }, map[string]any{"shop": "a", "status": "paid", "amount": 2, "at": time.Unix(0, 0)})
+			bulkCommit(t, client, 1, func(int) string { return "shops/a" }, map[string]any{"name": "x"})
+			shops, _ := template(t, "orders/{order} by shop -> shops/{shop} : "+test.totals+" : existing")
+			c, _ := shops.Counter("shops/a")
+
+			var r recorder
+			meter := billing.NewMeter(nil)
+			store := open(t, client, append(meter.DialOptions(), r.dialOptions()...)...)
+			coalescer := rollup.NewCoalescer(store, rollup.Options{Cadence: time.Millisecond, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+			if _, err := coalescer.Changed(t.Context(), rollup.Event{ID: "e"}, rollup.Concern{Counter: c}); err != nil {
+				t.Fatal(err)
+			}
+			r.oneTransaction(t)
+			calls, billed := r.take(), meter.Counts()
+			if queries := calls["RunAggregationQuery"] + calls["RunQuery"]; queries != test.queries || calls["BatchGetDocuments"] != 1 || calls["Commit"] != 1 {
+				t.Errorf("calls %v, want %d queries between one look and one write", calls, test.queries)
+			}
+			if want := (billing.Counts{Reads: 1 + int64(test.queries), Writes: 1}); billed != want {
+				t.Errorf("billed %+v, want %+v", billed, want)
+			}
+			t.Logf("| `%s` | %d | %d | %d |", test.totals, test.queries+2, billed.Reads, billed.Writes)
+		})
+	}
+}
+
 // A look reads the fields that Tally keeps, not what else the app's document holds.
 func TestLookReadsNoOtherFields(t *testing.T) {
 	client := dial(t)
@@ -303,13 +348,19 @@ func TestForeignCollections(t *testing.T) {
 }
 
 // bulkCommit writes documents in commits of many: a BulkWriter begins with 500 documents a second.
-func bulkCommit(t *testing.T, client *firestore.Client, n int, path func(i int) string, fields map[string]any) {
+func bulkCommit(t testing.TB, client *firestore.Client, n int, path func(i int) string, fields map[string]any) {
+	t.Helper()
+	bulkEach(t, client, n, path, func(int) map[string]any { return fields })
+}
+
+// bulkEach is bulkCommit of documents with fields of their own.
+func bulkEach(t testing.TB, client *firestore.Client, n int, path func(i int) string, fields func(i int) map[string]any) {
 	t.Helper()
 	const together = 500
 	for from := 0; from < n; from += together {
 		err := client.RunTransaction(t.Context(), func(_ context.Context, tx *firestore.Transaction) error {
 			for i := from; i < min(from+together, n); i++ {
-				if err := tx.Set(client.Doc(path(i)), fields); err != nil {
+				if err := tx.Set(client.Doc(path(i)), fields(i)); err != nil {
 					return err
 				}
 			}
@@ -432,7 +483,7 @@ func TestMissingIndexOfManyShards(t *testing.T) {
 			t.Errorf("store %d, which is to read no more than 1,000 shards: got %v", i, err)
 			continue
 		}
-		for _, want := range []string{"counters/likes/shards holds more than 1000 shards", "no index of count", "index it", `": documents"`} {
+		for _, want := range []string{"a query of counters/likes/shards lacks its index", "rollups/likes has more than 1000 documents", "create the index shards (count ASC)", `": documents"`} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("store %d: got %v, want it to say %q", i, err, want)
 			}

@@ -40,7 +40,7 @@ type Store struct {
 	routing  string // the parameters by which calls are routed to it
 	logger   *slog.Logger
 
-	unindexed sync.Map // the routes that the log says to lack an index
+	remedies sync.Map // for indexes that lack, as the log has told them
 }
 
 // Client returns Firestore's SDK on the same connection.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"strings"
 	"sync"
 	"time"
 
@@ -58,10 +57,6 @@ type addends struct {
 func (v *snapshot) ReadTime() time.Time   { return v.readTime }
 func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
 
-// maxUnindexed is how many shards are read one by one for want of an index, unless the route says
-// so: what costs 2 reads by an aggregation must not cost 200,000.
-const maxUnindexed = 1000
-
 // Sum implements rollup.Snapshot. It asks for all totals at once.
 func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	routes := v.counter.Template.Routes
@@ -94,26 +89,31 @@ type part struct {
 	suspects []field
 }
 
+// sumRoute totals a route's documents by queries. Where one lacks its index, it reads the documents,
+// and the log says so once.
 func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) {
 	if r.Documents {
-		return v.sumDocuments(ctx, r, math.MaxInt)
+		return v.sumDocuments(ctx, r)
 	}
+
 	p, err := v.aggregate(ctx, r)
-	if status.Code(err) == codes.FailedPrecondition && len(r.Fields()) > 0 {
-		p, documentsErr := v.sumDocuments(ctx, r, maxUnindexed)
-		if documentsErr != nil {
-			return p, documentsErr
-		}
-		if _, said := v.store.unindexed.LoadOrStore(r, true); !said { // most likely it was the index that the query lacked
-			v.store.logger.WarnContext(ctx, "no index for the aggregation query; reading each shard instead, which bills one read a shard", "remedy", remedy(r), "route", r.String(), "error", err)
-		}
-		return p, nil
+	var unindexed *unindexedError
+	if errors.As(err, &unindexed) {
+		return v.sumUnindexed(ctx, r, unindexed)
 	}
 	if err != nil {
-		return p, fmt.Errorf("firestore: summing %s: %w", r.Shards(v.counter), unkept(err))
+		return part{}, fmt.Errorf("firestore: summing %s: %w", r.Shards(v.counter), unkept(err))
 	}
 	return p, nil
 }
+
+// An unindexedError is that of a query which most likely lacks one of its indexes.
+type unindexedError struct {
+	indexes []rollup.Index // that the query needs
+	error
+}
+
+func (e *unindexedError) Unwrap() error { return e.error }
 
 // documents is the query for the counter's documents of a route, or for those that meet conditions.
 func (v *snapshot) documents(r *rollup.Route, conditions ...rollup.Condition) firestore.Query {
@@ -133,6 +133,10 @@ func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route) (part, error)
 	for i, q := range queries {
 		asking.Go(func() (err error) {
 			answers[i], err = v.answer(all, q, field{v.documents(r, q.Where...), q.Field})
+			indexes := r.IndexesOf(q)
+			if status.Code(err) == codes.FailedPrecondition && len(indexes) > 0 {
+				return &unindexedError{indexes, err}
+			}
 			return err
 		})
 	}
@@ -357,37 +361,43 @@ func (v *snapshot) read(ctx context.Context, query firestore.Query) ([]rollup.Sh
 	return shards, err
 }
 
-// sumDocuments totals by reading every document, if they are not more than limit.
-func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route, limit int) (part, error) {
-	collection := r.Shards(v.counter)
-	var fields []firestore.FieldPath
-	for _, f := range r.Reads() {
-		fields = append(fields, f.Names())
-	}
-	query := v.documents(r).SelectPaths(fields...)
-	if limit < math.MaxInt {
-		query = query.Limit(limit + 1)
-	}
-
-	shards, err := v.read(ctx, query)
+// sumDocuments totals by reading every document.
+func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route) (part, error) {
+	shards, err := v.read(ctx, v.wholly(r))
 	if err != nil {
-		return part{}, fmt.Errorf("firestore: reading %s: %w", collection, err)
-	}
-	if len(shards) > limit {
-		return part{}, fmt.Errorf("%w: %s holds more than %d shards and no index of %s; %s",
-			rollup.ErrUnkept, collection, limit, names(r.Fields()), remedy(r))
+		return part{}, fmt.Errorf("firestore: reading %s: %w", r.Shards(v.counter), err)
 	}
 	total := r.Total(shards)
 	return part{Totals: total.Totals, named: total.Malformed}, nil
 }
 
-// names returns fields in a sentence.
-func names(fields []document.Field) string {
-	spelt := make([]string, len(fields))
-	for i, f := range fields {
-		spelt[i] = string(f)
+// sumUnindexed totals likewise, if the documents are few: a query asks for no more of them than the
+// counter's are told by, which needs no index beside those of single fields.
+func (v *snapshot) sumUnindexed(ctx context.Context, r *rollup.Route, lacking *unindexedError) (part, error) {
+	shards, err := v.read(ctx, v.wholly(r).Limit(rollup.MaxUnindexed+1))
+	if err != nil {
+		return part{}, fmt.Errorf("firestore: reading %s: %w", r.Shards(v.counter), err)
 	}
-	return strings.Join(spelt, ", ")
+	if len(shards) > rollup.MaxUnindexed {
+		return part{}, r.TooManyUnindexed(v.counter, lacking.indexes)
+	}
+
+	remedy := r.Remedy(lacking.indexes)
+	if _, said := v.store.remedies.LoadOrStore(remedy, true); !said {
+		v.store.logger.WarnContext(ctx, "no index for a query; reading each document instead, which bills one read a document",
+			"remedy", remedy, "route", r.String(), "error", lacking.error)
+	}
+	total := r.Total(shards)
+	return part{Totals: total.Totals, named: total.Malformed}, nil
+}
+
+// wholly is the query for the counter's documents of a route, with what its totals are made of.
+func (v *snapshot) wholly(r *rollup.Route) firestore.Query {
+	var fields []firestore.FieldPath
+	for _, f := range r.Reads() {
+		fields = append(fields, f.Names())
+	}
+	return v.documents(r).SelectPaths(fields...)
 }
 
 // Claim implements rollup.Snapshot.
@@ -415,14 +425,6 @@ func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) {
 			claim = rollup.Claim{Claim: document.DecodeClaim(decodeFields(d.Fields)), UpdateTime: d.UpdateTime.AsTime()}
 		}
 	}
-}
-
-// remedy is what to do about a route that lacks an index. One with count() may not say documents.
-func remedy(r *rollup.Route) string {
-	if r.Counts() {
-		return "index it"
-	}
-	return "index it, or add \": documents\" to its route to have each shard read, which bills one read a shard"
 }
 
 // Magnitude implements rollup.Snapshot. What lies above zero and what lies below make up the sum, so

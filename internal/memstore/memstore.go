@@ -23,6 +23,10 @@ type Store struct {
 	// Skew is by how much the database's clock is ahead of time.Now. It must not change.
 	Skew time.Duration
 
+	// Indexed reports whether a composite index is there; nil: all are. It must not change, and may
+	// be called by many goroutines at once.
+	Indexed func(rollup.Index) bool
+
 	mu          sync.Mutex
 	last        time.Time                     // the latest commit or snapshot
 	collections map[string]map[string]stored  // by path of the collection and document id
@@ -73,7 +77,7 @@ func (s *Store) look() {
 
 // sources is a snapshot without the roll-up document.
 func (s *Store) sources(c rollup.Counter) *snapshot {
-	v := &snapshot{template: c.Template, readTime: s.last}
+	v := &snapshot{counter: c, readTime: s.last, indexed: s.Indexed}
 	for _, r := range c.Template.Routes {
 		collection := r.Shards(c)
 		var shards []rollup.Shard
@@ -82,6 +86,7 @@ func (s *Store) sources(c rollup.Counter) *snapshot {
 				shards = append(shards, rollup.Shard{Path: collection + "/" + id, Fields: d.fields})
 			}
 		}
+		slices.SortFunc(shards, func(a, b rollup.Shard) int { return strings.Compare(a.Path, b.Path) })
 		v.shards = append(v.shards, shards)
 	}
 	return v
@@ -105,7 +110,8 @@ func (s *Store) claim(c rollup.Counter) rollup.Claim {
 }
 
 type snapshot struct {
-	template *rollup.Template
+	counter  rollup.Counter
+	indexed  func(rollup.Index) bool
 	readTime time.Time
 	rollUp   rollup.RollUp
 	claim    rollup.Claim
@@ -116,15 +122,57 @@ func (v *snapshot) ReadTime() time.Time   { return v.readTime }
 func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
 
 func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
+	for n, route := range v.counter.Template.Routes {
+		lacking := v.lacking(route)
+		if len(lacking) > 0 && len(v.shards[n]) > rollup.MaxUnindexed {
+			return rollup.Totals{}, route.TooManyUnindexed(v.counter, lacking)
+		}
+	}
 	totals, _ := v.sum()
 	return totals, ctx.Err()
 }
 
+// lacking returns the composite indexes that are not there and without which Firestore would refuse
+// a query of the route. A query that aggregates or sorts by one field of documents that have others
+// equal needs one, with that field last; all other queries do without.
+func (v *snapshot) lacking(r *rollup.Route) []rollup.Index {
+	if v.indexed == nil || r.Documents {
+		return nil
+	}
+
+	var lacking []rollup.Index
+	for _, q := range r.Queries() {
+		var equal []document.Field
+		for _, c := range slices.Concat(q.Where, r.Where(v.counter)) {
+			if c.Field != q.Field {
+				equal = append(equal, c.Field)
+			}
+		}
+		if q.Field == "" || len(equal) == 0 {
+			continue
+		}
+
+		slices.Sort(equal)
+		pattern := r.Pattern()
+		needed := rollup.Index{Collection: pattern[len(pattern)-2].Name}
+		for _, f := range equal {
+			needed.Fields = append(needed.Fields, rollup.IndexField{Field: f})
+		}
+		descending := q.Best == rollup.Maximum || q.Best == rollup.Latest
+		needed.Fields = append(needed.Fields, rollup.IndexField{Field: q.Field, Descending: descending})
+		if !v.indexed(needed) {
+			lacking = append(lacking, needed)
+		}
+	}
+	return lacking
+}
+
 func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) {
-	for n, route := range v.template.Routes {
+	for n, route := range v.counter.Template.Routes {
+		exact := route.Documents || len(v.lacking(route)) > 0 // documents were read one by one
 		for _, query := range route.Queries() {
 			for _, total := range query.Totals {
-				if total.Name == name && !route.Documents {
+				if total.Name == name && !exact {
 					return query.Magnitude(total, v.shards[n]), ctx.Err()
 				}
 			}
@@ -144,7 +192,7 @@ func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) { return v.c
 func (v *snapshot) sum() (rollup.Totals, []string) {
 	var parts []rollup.Totals
 	var malformed []string
-	for i, r := range v.template.Routes {
+	for i, r := range v.counter.Template.Routes {
 		part := r.Total(v.shards[i])
 		parts, malformed = append(parts, part.Totals), append(malformed, part.Malformed...)
 	}
@@ -187,17 +235,6 @@ func (s *Store) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim)
 	}
 	s.put(path, claim.Encode(c.RollUp))
 	return nil
-}
-
-// Counters returns up to limit counters that have shards by the route, from a place on: the path of
-// the collection of the last that was found.
-func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return page(slices.Sorted(maps.Keys(s.collections)), from, limit, func(path string) (rollup.Found, bool) {
-		c, ok := route.Counter(path)
-		return rollup.Found{Counter: c}, ok
-	}), ctx.Err()
 }
 
 // RollUps implements rollup.AuditStore. A place is the path of the last that was found.

@@ -43,6 +43,7 @@ func run(t *testing.T, open func(t *testing.T) backend) {
 		{"Sum of several routes", testSeveralRoutes},
 		{"Magnitude", testMagnitude},
 		{"Magnitude of documents", testNoMagnitude},
+		{"Magnitude of several totals", testMagnitudes},
 		{"Write creates", testWriteCreates},
 		{"Write replaces what was read", testWriteReplaces},
 		{"Write is refused", testWriteRefused},
@@ -50,6 +51,7 @@ func run(t *testing.T, open func(t *testing.T) backend) {
 		{"Claim", testClaim},
 		{"All and RollUps", testWalks},
 		{"All and RollUps of many", testLongWalks},
+		{"All of groups", testGroups},
 		{"RollUps reads what it finds", testRollUpsReads},
 		{"Remove", testRemove},
 		{"Remove is refused", testRemoveRefused},
@@ -59,6 +61,12 @@ func run(t *testing.T, open func(t *testing.T) backend) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			test.f(t, open(t))
+		})
+	}
+	for _, c := range totalledCounters {
+		t.Run("totals/"+c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(t, open(t))
 		})
 	}
 	for name, l := range layouts {

@@ -1,0 +1,164 @@
+package firestorestore
+
+import (
+	"cmp"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// A lane is a way to find the counters of a route one after another, in the order of their
+// roll-ups. A place in it is a text; "" is its beginning or, where a stretch of it ends, its end.
+type lane interface {
+	// query returns a query for the documents from a place on and before another.
+	query(from, end string) firestore.Query
+
+	// over reports whether nothing lies between the places.
+	over(from, end string) bool
+
+	// counter returns the counter of a document that the query found, if it belongs to one, and the
+	// place behind: of a counter behind all its documents, else behind the document and others that
+	// belong to none for the same reason.
+	counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, behind string)
+
+	// behind returns the place behind all documents of a counter.
+	behind(c rollup.Counter) string
+}
+
+// lanes returns the lanes of the template's routes.
+func (s *Store) lanes(t *rollup.Template) []lane {
+	lanes := make([]lane, len(t.Routes))
+	for n, r := range t.Routes {
+		lanes[n] = s.lane(r)
+	}
+	return lanes
+}
+
+func (s *Store) lane(r *rollup.Route) lane {
+	if r.By != "" {
+		return byValue{s, r}
+	}
+	return byPath{s, r}
+}
+
+// byPath is the lane of a route without a group. Its places are paths.
+type byPath struct {
+	store *Store
+	route *rollup.Route
+}
+
+func (l byPath) query(from, end string) firestore.Query {
+	return l.store.group(l.route.Pattern(), from, end).Select()
+}
+
+func (l byPath) over(from, end string) bool {
+	return from != "" && end != "" && comparePaths(from, end) >= 0
+}
+
+func (l byPath) counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, behind string) {
+	shard := Path(doc.Ref)
+	c, ok = l.route.Counter(path.Dir(shard))
+	if !ok {
+		return c, false, next(l.route.Pattern(), shard)
+	}
+	return c, true, l.behind(c)
+}
+
+func (l byPath) behind(c rollup.Counter) string {
+	pattern := l.route.Pattern()
+	return behind(pattern[:len(pattern)-1], strings.Split(l.route.Shards(c), "/"))
+}
+
+// byValue is the lane of a route with a group: from string to string of the group's field, one read
+// each, however many documents hold it. Its places are strings. A query from a string on finds
+// values of no other kind, and needs the index of that one field. Firestore orders strings by their
+// bytes in UTF-8, as it orders ids; numeric ids, which it orders otherwise, are no groups.
+type byValue struct {
+	store *Store
+	route *rollup.Route
+}
+
+// Firestore's strings are UTF-8, so none has this byte, and all come before it. It is the place
+// behind them.
+const behindAll = "\xff"
+
+func (l byValue) query(from, end string) firestore.Query {
+	by := firestore.FieldPath(l.route.By.Names())
+	pattern := l.route.Pattern()
+	query := l.store.client.Collection(pattern[:len(pattern)-1].String()).
+		WherePath(by, ">=", cmp.Or(from, behindText(""))).
+		OrderByPath(by, firestore.Asc).
+		SelectPaths(by)
+	if end == "" || end == behindAll {
+		return query
+	}
+	return query.WherePath(by, "<", end)
+}
+
+func (l byValue) over(from, end string) bool {
+	return from == behindAll || end != "" && from >= end
+}
+
+func (l byValue) counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, behind string) {
+	value, _ := l.route.By.In(doc.Data())
+	text, _ := value.(string)
+	c, ok = l.route.Grouped(text)
+	return c, ok, behindText(text)
+}
+
+func (l byValue) behind(c rollup.Counter) string {
+	group := l.route.Group(c)
+	if _, numeric := numericID(group); numeric { // before all groups
+		return behindText("")
+	}
+	return behindText(group)
+}
+
+// behindText returns the least string behind a text that can be a group's or, where that is too
+// long to be queried, that no group comes before. If the text has a slash, it is behind all texts
+// that are the same up to there, which are no groups either.
+//
+// Behind a text of 1,499 bytes or more lie those that begin alike, which are longer still. If a
+// character begins within 1,499 bytes and ends beyond, shorter ones that may stand in its place come
+// before it.
+func behindText(text string) string {
+	beginning := text[:min(len(text), rollup.LongestGroup)]
+	if slash := strings.IndexByte(beginning, '/'); slash >= 0 {
+		return successor(text[:slash+1])
+	}
+	if len(text) < rollup.LongestGroup {
+		return text + "\x00"
+	}
+
+	whole := len(beginning)
+	for whole < len(text) && !utf8.RuneStart(text[whole]) {
+		whole--
+	}
+	return successor(text[:whole])
+}
+
+// successor returns the least string behind all that begin with prefix, or, where that is too long to
+// be queried, a later one that no group comes before. It is behindAll when there is none.
+func successor(prefix string) string {
+	for prefix != "" {
+		last, size := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-size]
+		next := last + 1
+		if next == surrogates {
+			next = behindSurrogates
+		}
+		if next <= utf8.MaxRune && len(prefix)+utf8.RuneLen(next) <= rollup.LongestGroup {
+			return prefix + string(next)
+		}
+	}
+	return behindAll
+}
+
+// UTF-8 has no characters from the first of these up to the second.
+const (
+	surrogates       = 0xD800
+	behindSurrogates = 0xE000
+)
