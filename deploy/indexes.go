@@ -52,9 +52,12 @@ func indexName(group string, fields []rollup.IndexField) string {
 
 // indexKey returns the indexName of an index that Firestore has; "" if it serves no query of Tally's.
 func indexKey(o Object) string {
-	if o.Get("queryScope") != "COLLECTION" {
+	served := o.Get("queryScope") == collectionScope &&
+		slices.Contains([]string{"", "ANY_API"}, o.Get("apiScope")) && slices.Contains([]string{"", "SPARSE_ALL"}, o.Get("density"))
+	if !served {
 		return ""
 	}
+
 	data, _ := o["fields"].([]any)
 	fields, ok := indexFields(data)
 	group, _, _ := strings.Cut(o.name(), "/indexes/")
@@ -71,7 +74,7 @@ func indexFields(data []any) (fields []rollup.IndexField, ok bool) {
 	for _, d := range data {
 		f, _ := d.(map[string]any)
 		field := Object(f)
-		order := field.Get("order")
+		order := cmp.Or(field.Get("order"), field.Get("mode")) // as some files call it
 		if order != ascending && order != descending {
 			return nil, false
 		}
@@ -114,7 +117,7 @@ func orderOf(f rollup.IndexField) string {
 
 // indexExists returns the command that prints something if there is the index.
 func indexExists(project string, r *Resource) Command {
-	filter := []string{"queryScope=COLLECTION", fmt.Sprintf("name~%q", "/collectionGroups/"+r.index.Collection+"/indexes/")}
+	filter := []string{"queryScope=" + collectionScope, fmt.Sprintf("name~%q", "/collectionGroups/"+r.index.Collection+"/indexes/")}
 	for i, f := range r.index.Fields {
 		filter = append(filter, fmt.Sprintf("fields[%d].fieldPath=%q", i, f.Field), fmt.Sprintf("fields[%d].order=%s", i, orderOf(f)))
 	}

@@ -80,7 +80,7 @@ var (
 		group: "artifacts repositories", update: "set-cleanup-policies", place: "--location"}
 	Field = &Kind{Noun: "indexes of", many: "the databases and their fields", terraform: "google_firestore_field",
 		api:   firestoreAPI,
-		group: "firestore indexes fields", update: "update", missing: Object{"indexed": true, "summable": true}}
+		group: "firestore indexes fields", update: "update", missing: Object{"indexed": true, "summable": true, "sortable": true}}
 	TTL = &Kind{Noun: "time to live by", api: firestoreAPI, terraform: "google_firestore_field",
 		group: "firestore fields ttls", update: "update", missing: Object{}}
 	Function = &Kind{Noun: "function", terraform: "google_cloudfunctions2_function",
