@@ -58,7 +58,7 @@ func CheckIndexesFile(file string, routes rollup.Routes) (problems []string, err
 	for i, x := range routes.Indexes() {
 		name := indexName(x.Collection, x.Fields)
 		if !slices.ContainsFunc(has.Indexes, func(o Object) bool { return indexKey(o) == name }) {
-			indexes = append(indexes, line(needs.Indexes[i]))
+			indexes = append(indexes, element(needs.Indexes[i]))
 		}
 	}
 	for _, f := range Fields(routes) {
@@ -67,7 +67,7 @@ func CheckIndexesFile(file string, routes rollup.Routes) (problems []string, err
 			exempt = append(exempt, f.CollectionGroup+"."+f.Path)
 		}
 		if !f.Indexed && (override == nil || override.Path == everyField) {
-			fields = append(fields, line(f))
+			fields = append(fields, element(f))
 		}
 	}
 
@@ -84,9 +84,9 @@ func CheckIndexesFile(file string, routes rollup.Routes) (problems []string, err
 	return problems, nil
 }
 
-// line returns an element of the file on a line.
-func line(element any) string {
-	text, err := json.Marshal(element)
+// element returns an element of the file on a line.
+func element(of any) string {
+	text, err := json.Marshal(of)
 	if err != nil {
 		panic(err) // not reached: strings and bools
 	}
