@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -223,7 +222,7 @@ func (p *Plan) hold(d *Description, have *State, wait bool) {
 		p.Awaited = nil
 	default:
 		rest, p.Notes = nil, nil
-		p.note("the functions keep the routes that they serve until these indexes are ready:\n  %s", strings.Join(p.Awaited, "\n  "))
+		p.note("the functions keep the routes that they serve until the new indexes are ready; --wait waits for them, and goes on")
 	}
 	p.Steps = append(begin, rest...)
 }
@@ -325,8 +324,10 @@ func (s *State) progress(ctx context.Context, database string, indexes []Object)
 	}
 }
 
-// indexLabel returns the name of an index's resource, or of its key, as people read it.
-func indexLabel(name string) string {
-	group, fields, _ := strings.Cut(name, "/indexes/")
-	return path.Base(group) + " (" + fields + ") in " + segment(group, "databases")
+// indexLabel returns an index that Firestore has as people read it.
+func indexLabel(o Object) string {
+	data, _ := o["fields"].([]any)
+	fields, _ := indexFields(data)
+	x := rollup.Index{Collection: segment(o.name(), "collectionGroups"), Fields: fields}
+	return x.String() + " in " + segment(o.name(), "databases")
 }

@@ -337,7 +337,7 @@ func (p *Plan) remove(project string, k *Kind, o Object, reasons ...string) {
 		name = k.key(o)
 	}
 	if k == Index {
-		name = indexLabel(name)
+		name = indexLabel(o)
 	}
 	p.add(k, "delete "+k.Noun+" "+name, k.Command(project, k.remove, o.name()), reasons...)
 }
@@ -349,6 +349,9 @@ func Undeploy(have *State) (Plan, error) {
 	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !made(o) })
 	if others {
 		p.note("functions stay that something else made, such as Terraform, with the metrics and the dashboard that they may use")
+	}
+	if routes, err := rollup.ParseRoutes(have.Env()["TALLY_ROUTES"]); err == nil && len(routes.Indexes()) > 0 {
+		p.note("the indexes that the routes needed stay, because queries of your app may use them: gcloud firestore indexes composite list shows them")
 	}
 	for _, k := range []*Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Exclusion, Channel, Account} {
 		if u := have.Unread[k]; u != nil {

@@ -35,6 +35,8 @@ func (c *call) answer() (proto.Message, error) {
 		if r.PageToken == "" {
 			c.build()
 		}
+	case *adminpb.GetIndexRequest, *adminpb.DeleteIndexRequest:
+		c.resource = c.indexNamed(c.resource)
 	case *functionspb.CreateFunctionRequest:
 		return c.deploy(r.Function)
 	case *functionspb.UpdateFunctionRequest:

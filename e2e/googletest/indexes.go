@@ -82,3 +82,15 @@ func (g *Google) build() {
 		}
 	}
 }
+
+// indexNamed returns the name of an index whose name may leave the collection group open, as gcloud's
+// do.
+func (g *Google) indexNamed(name string) string {
+	database, id, open := strings.Cut(name, "/collectionGroups/-/indexes/")
+	for other := range g.resources {
+		if open && strings.HasPrefix(other, database+"/collectionGroups/") && strings.HasSuffix(other, "/indexes/"+id) {
+			return other
+		}
+	}
+	return name
+}
