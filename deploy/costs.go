@@ -35,7 +35,7 @@ type Costs struct {
 	Every   []Kept  // what the schedule keeps, one for each different period
 }
 
-// A Range is of prices of live routes, which differ in the number of their totals. It is zero if
+// A Range is of prices of live routes, which differ in the number of their queries. It is zero if
 // there is no live route.
 type Range struct{ Least, Most float64 }
 
@@ -70,27 +70,30 @@ func (d *Description) Costs() Costs {
 
 	busy := time.Duration(ticks) * auditTick
 	for _, t := range templates(d.Config.Routes) {
-		totals := int64(len(t.Totals()))
+		queries := int64(0)
+		for _, r := range t.Routes {
+			queries += int64(len(r.Queries()))
+		}
 		if !t.Scheduled() {
-			c.Alone.add(d.changes(c.Location, totals, 1, billing.RoundedUp))
-			c.Crowded.add(d.changes(c.Location, totals, 1/(crowd*d.Config.Cadence.Seconds()), 1.0/crowd))
+			c.Alone.add(d.changes(c.Location, queries, 1, billing.RoundedUp))
+			c.Crowded.add(d.changes(c.Location, queries, 1/(crowd*d.Config.Cadence.Seconds()), 1.0/crowd))
 			continue
 		}
 		if t.Every < app.SchedulePeriod {
 			busy = month
 		}
-		c.keep(t.Every, totals, ticks*d.Config.KeepReads)
+		c.keep(t.Every, queries, ticks*d.Config.KeepReads)
 	}
 	c.Rest = billing.Job + busy.Seconds()*billing.OnScheduleSecond
 	return c
 }
 
-// changes returns the price of a million changes that make so many roll-ups of so many totals each,
-// and keep an instance busy for so many seconds each. A total is of up to 1,000 documents, which an
+// changes returns the price of a million changes that make so many roll-ups by so many queries
+// each, and keep an instance busy for so many seconds each. A query is of up to 1,000 documents, which an
 // aggregation bills as one read; routes that say documents cost more.
-func (d *Description) changes(location string, totals int64, rollUps, busy float64) float64 {
+func (d *Description) changes(location string, queries int64, rollUps, busy float64) float64 {
 	n := int64(million * rollUps)
-	operations := billing.Counts{Reads: n * (1 + totals), Writes: n}.CostIn(location)
+	operations := billing.Counts{Reads: n * (1 + queries), Writes: n}.CostIn(location)
 
 	event := billing.Event
 	if d.Billing == ByRequest {
@@ -104,8 +107,8 @@ func (d *Description) changes(location string, totals int64, rollUps, busy float
 
 // keep adds a route that the schedule keeps, with at most so many reads a month: of several with one
 // period, the dearest.
-func (c *Costs) keep(every time.Duration, totals, most int64) {
-	reads := 1 + totals // of a visit
+func (c *Costs) keep(every time.Duration, queries, most int64) {
+	reads := 1 + queries // of a visit
 	visits := min(1000*int64(month/every), most/reads)
 	price := billing.Counts{Reads: visits * reads, Writes: visits}.CostIn(c.Location)
 	for i := range c.Every {

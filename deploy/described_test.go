@@ -62,6 +62,10 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 			if o["ttlConfig"] != nil {
 				put(TTL, name, Object{"expires": true})
 			}
+		case Index.terraform:
+			x := Object{"name": fmt.Sprintf("projects/p/databases/%s/collectionGroups/%s/indexes/", o.Get("database"), o.Get("collection")), "queryScope": o["queryScope"]}
+			x["fields"] = apiFields(o["fields"].([]any))
+			put(Index, indexKey(x), x)
 		case Function.terraform:
 			o["state"] = "ACTIVE"
 			put(Function, in("location", "functions", "name"), o)
@@ -146,6 +150,15 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 		c.Errorf("source (-description +Terraform):\n%s%v", diff, err)
 	}
 	return noted
+}
+
+// apiFields returns the fields of an index as the API has them.
+func apiFields(fields []any) []any {
+	var all []any
+	for _, f := range fields {
+		all = append(all, map[string]any{"fieldPath": f.(Object).Get("fieldPath"), "order": f.(Object).Get("order")})
+	}
+	return all
 }
 
 // byID returns the policies of clean-up of a repository as the API has them.

@@ -17,27 +17,31 @@ type FieldConfig struct {
 	Path            string `json:"fieldPath"`
 	TTL             bool   `json:"ttl,omitempty"` // its time is that at which Firestore deletes the document
 	Indexes         []any  `json:"indexes"`       // none
-	Indexed         bool   `json:"-"`             // a sum needs the index
+	Indexed         bool   `json:"-"`             // queries need the index of its values
+	Descending      bool   `json:"-"`             // and the one in descending order
 }
 
-// Fields returns the fields that need an index, and those that must have none.
+// Fields returns the fields that need an index of their own, and those that must have none.
 //
 // Times only grow, no query asks for them, and their index would limit a collection group to about
 // 500 writes a second (https://firebase.google.com/docs/firestore/solutions/shard-timestamp). They
 // are the expiry of tokens of IncrementOnce, which Firestore then deletes, and what Tally adds to
-// the roll-ups of each route. A field that is summed needs its index, which is there by default;
-// one of a route that reads documents has none, because its index is what limits it.
+// the roll-ups of each route. A field by whose own index a query goes needs it; by default it is
+// there. Those of a route that reads documents have none, because their indexes are what limits it.
 func Fields(routes rollup.Routes) []FieldConfig {
 	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true, Indexes: []any{}}}
 	add := func(f FieldConfig) {
-		f.Indexes = []any{}
-		i := slices.IndexFunc(fields, func(has FieldConfig) bool { return has.CollectionGroup == f.CollectionGroup && has.Path == f.Path })
+		same := func(has FieldConfig) bool { return has.CollectionGroup == f.CollectionGroup && has.Path == f.Path }
+		i := slices.IndexFunc(fields, same)
 		if i < 0 {
+			f.Indexes = []any{}
 			fields = append(fields, f)
-		} else if f.Indexed { // of another route whose collections have the same name
-			fields[i].Indexed = true
+			return
 		}
+		fields[i].Indexed = fields[i].Indexed || f.Indexed // of another route whose collections have the same name
+		fields[i].Descending = fields[i].Descending || f.Descending
 	}
+
 	for _, t := range routes.Templates() {
 		template := t.Segments()
 		add(FieldConfig{CollectionGroup: template[len(template)-2].Name, Path: document.TallyField})
@@ -45,8 +49,14 @@ func Fields(routes rollup.Routes) []FieldConfig {
 	for _, r := range routes {
 		pattern := r.Pattern()
 		for _, f := range r.Fields() {
-			add(FieldConfig{CollectionGroup: pattern[len(pattern)-2].Name, Path: string(f), Indexed: !r.Documents})
+			if r.Documents {
+				add(FieldConfig{CollectionGroup: pattern[len(pattern)-2].Name, Path: string(f)})
+			}
 		}
+	}
+	for _, x := range routes.FieldIndexes() {
+		f := x.Fields[0]
+		add(FieldConfig{CollectionGroup: x.Collection, Path: string(f.Field), Indexed: true, Descending: f.Descending})
 	}
 	return fields
 }
@@ -66,6 +76,9 @@ func (d *Description) fields() {
 			indexes := Setting{Path: "indexed", Want: "false", Arg: "--disable-indexes"}
 			if f.Indexed {
 				indexes = Setting{Path: "summable", Want: "true", Arg: "--clear-exemption"}
+			}
+			if f.Descending {
+				indexes.Path = "sortable"
 			}
 			r.Settings = append(slices.Clone(at), indexes)
 			d.add(r)
@@ -112,13 +125,16 @@ func (s *State) field(ctx context.Context, name string) {
 		s.add(Field, err)
 		return
 	}
-	summable := false
+	has := make(map[string]bool) // orders
 	for _, index := range config.Indexes {
 		for _, f := range index.Fields {
-			summable = summable || index.QueryScope == "COLLECTION" && f.Order == "ASCENDING"
+			has[f.Order] = has[f.Order] || index.QueryScope == collectionScope
 		}
 	}
 	expires := f.TTLConfig != nil && f.TTLConfig.State != "NEEDS_REPAIR"
-	s.add(Field, nil, Object{"name": name, "indexed": len(config.Indexes) > 0, "summable": summable})
+	s.add(Field, nil, Object{
+		"name": name, "indexed": len(config.Indexes) > 0,
+		"summable": has[ascending], "sortable": has[ascending] && has[descending],
+	})
 	s.add(TTL, nil, Object{"name": name, "expires": expires})
 }

@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,33 +29,6 @@ func CheckRules(a appfolder.Database, routes rollup.Routes) error {
 	return errors.Join(problems...)
 }
 
-// MissingFields returns those of the fields that the app's indexes file does not have, as lines of
-// it; none if there is no file. The app's next "firebase deploy --only firestore:indexes" offers to
-// delete what its file does not have, or does so with --force.
-func MissingFields(a appfolder.Database, fields []FieldConfig) (lines []string, err error) {
-	if a.Indexes == "" {
-		return nil, nil
-	}
-	data, err := appfolder.ReadJSON(a.Indexes)
-	var indexes struct{ FieldOverrides []FieldConfig }
-	if err == nil {
-		err = json.Unmarshal(data, &indexes)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", a.Indexes, err)
-	}
-	for _, f := range fields {
-		if !slices.ContainsFunc(indexes.FieldOverrides, func(has FieldConfig) bool { return has.CollectionGroup == f.CollectionGroup && has.Path == f.Path }) {
-			line, err := json.Marshal(f)
-			if err != nil {
-				return nil, err
-			}
-			lines = append(lines, "  "+string(line))
-		}
-	}
-	return lines, nil
-}
-
 // PlanRules adds the command that replaces the project's rules by those of the app's firebase.json,
 // and says what its indexes file lacks.
 func (p *Plan) PlanRules(d *Description, f *appfolder.Folder) error {
@@ -71,13 +43,17 @@ func (p *Plan) PlanRules(d *Description, f *appfolder.Folder) error {
 		if err != nil {
 			return err
 		}
-		missing, err := MissingFields(a, Exempt(d.Config.Routes))
-		if err := errors.Join(err, CheckRules(a, d.Config.Routes)); err != nil {
+		if err := CheckRules(a, d.Config.Routes); err != nil {
 			return err
 		}
-		if len(missing) > 0 {
-			p.note("add to fieldOverrides of %s, or the next firebase deploy of indexes wants to delete them:\n%s", a.Indexes, strings.Join(missing, ",\n"))
+		if a.Indexes == "" {
+			continue
 		}
+		problems, err := CheckIndexesFile(a.Indexes, d.Config.Routes)
+		if err != nil {
+			return err
+		}
+		p.Notes = append(p.Notes, problems...)
 	}
 	p.add(nil, "replace the rules of "+d.Project+" by those that "+f.Firebase+" names", Command{Args: []string{"firebase", "deploy", "--only=firestore:rules",
 		"--project=" + d.Project, "--config=" + f.Firebase, "--non-interactive"}})

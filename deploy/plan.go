@@ -2,8 +2,10 @@ package deploy
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -23,6 +25,9 @@ type Step struct {
 	Exists  *Command // prints something if that exists; nil: it may be created twice
 	Remedy  string   // what to do if it fails; empty: the failure tells
 	Again   bool     // it may need what was made just before, and is tried again
+
+	// until does the command's work, if it is not nil, and says how far that is.
+	until func(ctx context.Context, progress io.Writer) error
 }
 
 // String returns the step in words, on one line.
@@ -37,6 +42,10 @@ func (s Step) String() string {
 type Plan struct {
 	Steps []Step
 	Notes []string // what the user should know or do
+
+	// Awaited are indexes, in words, that must be ready before the plan can do more than begin their
+	// builds.
+	Awaited []string
 }
 
 func (p *Plan) add(of *Kind, title string, c Command, reasons ...string) *Step {
@@ -58,10 +67,12 @@ func (p *Plan) note(format string, args ...any) {
 const redelivery = 10 * time.Minute
 
 // Deploy returns the commands that turn the state into the description, each after those that it
-// needs. It notes the surplus of Tally's resources; prune deletes them. It fails if something could
+// needs. While indexes are missing that the deployed routes do without, it only begins their builds;
+// with wait it goes on when they are ready. It notes the surplus of Tally's resources; prune deletes
+// them. It fails if something could
 // not be read, if something else made a function, trigger or job of the same name, if the region has
 // no Cloud Scheduler, or if a source that is served now would no longer be, unless prune is set.
-func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
+func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 	for _, k := range kinds {
 		if u := have.Unread[k]; u != nil {
 			return Plan{}, u
@@ -114,6 +125,7 @@ func (d *Description) Deploy(have *State, prune bool) (Plan, error) {
 	if d.silent {
 		p.note("alerts tell nobody yet: alert_email in tally.yaml has them mailed")
 	}
+	p.hold(d, have, wait)
 	return p, nil
 }
 
@@ -199,10 +211,11 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 	for _, c := range changes {
 		reasons = append(reasons, c.String())
 	}
-	reasons = append(reasons, r.anew...)
+	anew := r.whyAnew(h)
+	reasons = append(reasons, anew...)
 
 	fixed := slices.ContainsFunc(changes, func(c Change) bool { return c.Fixed })
-	if h != nil && (fixed || len(r.anew) > 0) {
+	if h != nil && (fixed || len(anew) > 0) {
 		p.remove(project, r.Kind, h, reasons...)
 		h = nil
 	}
@@ -215,6 +228,14 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 		step := p.add(r.Kind, "update "+what, r.command(project, h, changes), reasons...)
 		step.Again = r.input == "" // which is read once
 	}
+}
+
+// whyAnew returns why the resource must be made anew, whatever its settings.
+func (r *Resource) whyAnew(have Object) []string {
+	if r.Kind == Index && have.Get("state") == indexBroken {
+		return []string{"its build failed, and it never becomes ready"}
+	}
+	return r.anew
 }
 
 // grants gives roles that are missing, and takes calls from anybody, and roles that are given on
@@ -315,6 +336,9 @@ func (p *Plan) remove(project string, k *Kind, o Object, reasons ...string) {
 	if k.key != nil {
 		name = k.key(o)
 	}
+	if k == Index {
+		name = indexLabel(o)
+	}
 	p.add(k, "delete "+k.Noun+" "+name, k.Command(project, k.remove, o.name()), reasons...)
 }
 
@@ -325,6 +349,9 @@ func Undeploy(have *State) (Plan, error) {
 	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !made(o) })
 	if others {
 		p.note("functions stay that something else made, such as Terraform, with the metrics and the dashboard that they may use")
+	}
+	if routes, err := rollup.ParseRoutes(have.Env()["TALLY_ROUTES"]); err == nil && len(routes.Indexes()) > 0 {
+		p.note("the indexes that the routes needed stay, because queries of your app may use them: gcloud firestore indexes composite list shows them")
 	}
 	for _, k := range []*Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Exclusion, Channel, Account} {
 		if u := have.Unread[k]; u != nil {

@@ -146,12 +146,15 @@ func (s *State) jobs(ctx context.Context, parent string) {
 	}
 }
 
-// ReadFor reads the resources that only the description names: fields and the repository. What was
+// ReadFor reads the resources that only the description names: indexes, fields and the repository. What was
 // not reached in the description's locations is Unread from then on.
 func (s *State) ReadFor(ctx context.Context, d *Description) {
 	s.settle(d)
 
 	var all sync.WaitGroup
+	if len(d.Config.Routes.Indexes()) > 0 {
+		all.Go(func() { _ = s.ReadIndexes(ctx, d.Databases) }) // Unread has the error
+	}
 	for _, w := range d.Resources {
 		switch w.Kind {
 		case Repository:

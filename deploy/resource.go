@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/firestore-tally/tally/rollup"
 )
 
 // A Resource is one thing that a deployment consists of: a resource of one of Google's APIs, with
@@ -18,9 +20,10 @@ type Resource struct {
 
 	Content Object // all that it has, if one argument says all of it
 
-	of    string   // of a subscription: the id of its trigger
-	anew  []string // why it is made anew, whatever its settings
-	input string   // of its commands
+	index rollup.Index // of an index: what it is
+	of    string       // of a subscription: the id of its trigger
+	anew  []string     // why it is made anew, whatever its settings
+	input string       // of its commands
 
 	// lookup is a command whose output stands in arguments where Placeholder does.
 	lookup *Command
@@ -77,7 +80,7 @@ var (
 		group: "artifacts repositories", update: "set-cleanup-policies", place: "--location"}
 	Field = &Kind{Noun: "indexes of", many: "the databases and their fields", terraform: "google_firestore_field",
 		api:   firestoreAPI,
-		group: "firestore indexes fields", update: "update", missing: Object{"indexed": true, "summable": true}}
+		group: "firestore indexes fields", update: "update", missing: Object{"indexed": true, "summable": true, "sortable": true}}
 	TTL = &Kind{Noun: "time to live by", api: firestoreAPI, terraform: "google_firestore_field",
 		group: "firestore fields ttls", update: "update", missing: Object{}}
 	Function = &Kind{Noun: "function", terraform: "google_cloudfunctions2_function",
@@ -116,7 +119,7 @@ var (
 			return o.Get("displayName")
 		}}
 
-	kinds = []*Kind{API, Account, Project, Repository, Cleanup, Field, TTL, Exclusion, Function, Service, Trigger, Subscription, Job,
+	kinds = []*Kind{API, Index, Account, Project, Repository, Cleanup, Field, TTL, Exclusion, Function, Service, Trigger, Subscription, Job,
 		Metric, Channel, Alert, Dashboard}
 )
 
@@ -161,6 +164,9 @@ func (o Object) Get(path string) string {
 
 // label returns the resource's id, as people tell resources apart.
 func (r *Resource) label() string {
+	if r.Kind == Index {
+		return r.index.String() + " in " + segment(r.Name, "databases")
+	}
 	id := path.Base(r.Name)
 	if group := segment(r.Name, "collectionGroups"); group != "" {
 		return group + "." + id + " in " + segment(r.Name, "databases")
@@ -218,6 +224,8 @@ func (k *Kind) Command(project, verb, name string, args ...string) Command {
 		id = Placeholder // Eventarc names it
 	case k == Exclusion:
 		id = "" // the arguments name it, and the sink is in the verb
+	case k == Index && verb != k.remove:
+		id = "" // the server gives it
 	case k == Alert || k == Channel || k == Dashboard:
 		if id = name; verb == k.create {
 			id = "" // the server gives it
@@ -229,6 +237,9 @@ func (k *Kind) Command(project, verb, name string, args ...string) Command {
 	}
 	if k.place != "" {
 		c = c.with(k.place + "=" + segment(name, "locations"))
+	}
+	if k == Index {
+		c = c.with("--database=" + segment(name, "databases"))
 	}
 	if k != Project { // whose id says it
 		c = c.in(project)
@@ -277,6 +288,8 @@ func (r *Resource) exists(project string) *Command {
 		c = r.Kind.Command(project, "list", "", fmt.Sprintf("--filter=displayName=%q AND labels:%s", r.Name, label))
 	case Exclusion:
 		c = r.Kind.Command(project, "list", "", "--filter=exclusions.name="+r.Name)
+	case Index:
+		c = indexExists(project, r)
 	}
 	c = c.with("--format=value(name)")
 	return &c

@@ -194,7 +194,7 @@ func (t *Tools) Run(ctx context.Context, p Plan) error {
 	var made []string // names of what earlier steps created
 	for i, step := range p.Steps {
 		fmt.Fprintf(t.Progress, "[%d/%d] %s\n", i+1, len(p.Steps), step.Title)
-		if err := t.try(ctx, step.Command, made); err != nil {
+		if err := t.do(ctx, step, made); err != nil {
 			err = fmt.Errorf("step %d of %d, %s: %w", i+1, len(p.Steps), step.Title, err)
 			if step.Remedy != "" {
 				err = fmt.Errorf("%w\n\n%s", err, step.Remedy)
@@ -204,6 +204,14 @@ func (t *Tools) Run(ctx context.Context, p Plan) error {
 		made = append(made, step.Creates)
 	}
 	return nil
+}
+
+// do does a step.
+func (t *Tools) do(ctx context.Context, step Step, made []string) error {
+	if step.until != nil {
+		return step.until(ctx, t.Progress)
+	}
+	return t.try(ctx, step.Command, made)
 }
 
 // try runs a command, and once more every half minute, for ten minutes, while it fails for a reason

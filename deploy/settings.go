@@ -138,6 +138,7 @@ func Describe(o Options, have *State, source string) (*Description, error) {
 	d := &Description{Options: o, APIs: slices.Clone(apis)}
 	d.accounts(have.Number)
 	d.repository()
+	d.indexes()
 	d.fields()
 	d.requestLogs()
 	d.functions(source)

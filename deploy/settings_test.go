@@ -76,7 +76,7 @@ func TestFields(t *testing.T) {
 			indexed = append(indexed, f.CollectionGroup+"."+f.Path)
 		}
 	}
-	if d := cmp.Diff([]string{"shards.count", "s.n"}, indexed); d != "" {
+	if d := cmp.Diff([]string{"s.n", "shards.count"}, indexed); d != "" {
 		t.Errorf("indexed (-want +got):\n%s", d)
 	}
 }
@@ -120,7 +120,7 @@ func TestDriftThatNobodyTells(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := d.Deploy(have, false)
+		p, err := d.Deploy(have, false, false)
 		if err != nil || len(p.Notes) != want || want == 1 && !strings.Contains(p.Notes[0], "audits cannot report drift: 9 databases") {
 			t.Errorf("hold limit %s: notes %q, %v", limit, p.Notes, err)
 		}

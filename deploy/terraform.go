@@ -126,6 +126,9 @@ func (t *terraform) resource(r Resource) {
 	}
 	at := func(flag string) string { b[flag] = location; return id }
 	switch r.Kind {
+	case Index:
+		t.index(r)
+		return
 	case Field, TTL:
 		hash := sha256.Sum256([]byte(r.Name)) // ids may have characters that identifier replaces
 		group := segment(r.Name, "collectionGroups")
@@ -192,6 +195,19 @@ func (t *terraform) resource(r Resource) {
 		b = block{"dashboard_json": escape(r.Content.text())}
 	}
 	t.add(r.terraform, identifier(id), b)
+}
+
+// index adds an index, and waits until it is ready, which may take hours.
+func (t *terraform) index(r Resource) {
+	var fields []block
+	for _, f := range r.index.Fields {
+		fields = append(fields, block{"field_path": escape(string(f.Field)), "order": orderOf(f)})
+	}
+	hash := sha256.Sum256([]byte(r.Name)) // ids may have characters that identifier replaces
+	t.add(r.terraform, fmt.Sprintf("tally-%s-%x", identifier(r.index.Collection), hash[:3]), block{
+		"database": segment(r.Name, "databases"), "collection": escape(r.index.Collection),
+		"query_scope": collectionScope, "fields": fields, "timeouts": block{"create": "24h"},
+	})
 }
 
 // cleanupBlocks returns the policies of clean-up as the provider has them: a list.

@@ -20,7 +20,8 @@ import (
 //	tally deploy --terraform --new --project my-project > main.tf.json && terraform init && terraform validate
 func TestTerraform(t *testing.T) {
 	const routes = "counters/{c}/shards/{s} -> rollups/{c} : count; 数/{b}/`a%$`/{s} -> r/{b} : n-x, `${m}` : documents; 表/{c}/s/{s} -> r/{c} : n; " +
-		"d/{d}/s/{s} -> d/{d}/r/x : n : documents; increment_tokens/{s} -> f/x : expire_at : every 1m"
+		"d/{d}/s/{s} -> d/{d}/r/x : n : documents; increment_tokens/{s} -> f/x : expire_at : every 1m; " +
+		"`数%`/{o} by x.id -> u/{x.id} : sum(n) as n, latest(`%{at}`) where `${paid}` == true as at : existing"
 	for _, test := range []struct {
 		name, email string
 		change      func(*Options)

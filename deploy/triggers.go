@@ -13,12 +13,19 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// triggers are one for each source of a live route and database, all of them RollUpOnWrite's: the
-// schedule keeps the routes that say "every", so that their writes are billed no event.
+// triggers are one for each pattern of live routes and database, all of them RollUpOnWrite's: the
+// schedule keeps the routes that say "every", so that their writes are billed no event. Routes of one
+// pattern share its events.
 // https://cloud.google.com/eventarc/docs/run/create-trigger-cloud-firestore
 func (d *Description) triggers(have *State) {
 	for _, database := range d.Databases {
+		made := make(map[string]bool)
 		for _, r := range d.Config.Routes.Live() {
+			name := TriggerName(database.ID, r)
+			if made[name] {
+				continue
+			}
+			made[name] = true
 			d.trigger(database, r, have)
 		}
 	}

@@ -24,7 +24,7 @@ var (
 	servicesAPI     = Source{"serviceusage", "serviceusage.services.list", "roles/serviceusage.serviceUsageViewer"}
 	accountsAPI     = Source{"iam", "iam.serviceAccounts.list, iam.serviceAccounts.getIamPolicy", "roles/iam.securityReviewer"}
 	repositoriesAPI = Source{"artifactregistry", "artifactregistry.repositories.get, artifactregistry.repositories.getIamPolicy", "roles/artifactregistry.reader"}
-	firestoreAPI    = Source{"firestore", "datastore.databases.list, datastore.indexes.get", "roles/datastore.viewer"}
+	firestoreAPI    = Source{"firestore", "datastore.databases.list, datastore.indexes.get, datastore.indexes.list", "roles/datastore.viewer"}
 	functionsAPI    = Source{"cloudfunctions", "cloudfunctions.functions.list", "roles/cloudfunctions.viewer"}
 	runAPI          = Source{"run", "run.services.get, run.services.getIamPolicy", "roles/run.viewer"}
 	eventarcAPI     = Source{"eventarc", "eventarc.triggers.list", "roles/eventarc.viewer"}

@@ -134,12 +134,13 @@ func (d *deployment) script(plan deploy.Plan, opening, nothing string) {
 func deployCommand() *cobra.Command {
 	var d deployment
 	var source, location string
-	var rules, prune, isNew, terraform bool
+	var rules, prune, wait, isNew, terraform bool
 	c := newCommand("deploy")
 	f := c.Flags()
 	f.StringVar(&source, "source", "", "folder of Tally's source, which the functions are built from (default: the one that this tally was built from)")
 	f.BoolVar(&rules, "rules", false, "replace the project's rules by those that the app's firebase.json names, which hold Tally's")
 	f.BoolVar(&prune, "prune", false, "take away routes and databases that are not named any more, and what is in other regions")
+	f.BoolVar(&wait, "wait", false, "wait until new indexes are ready, and go on, which may take hours; --dry-run prints that, too")
 	f.BoolVar(&isNew, "new", false, "with --dry-run or --terraform: as for a project in which there is nothing; needs no credentials")
 	f.StringVar(&location, "location", "", "with --new: where its databases will be, for ever")
 	f.BoolVar(&terraform, "terraform", false, "print a Terraform configuration, and change nothing")
@@ -205,13 +206,13 @@ func deployCommand() *cobra.Command {
 		if !isNew {
 			d.have.ReadFor(ctx, described)
 		}
-		plan, err := described.Deploy(d.have, prune)
+		plan, err := described.Deploy(d.have, prune, wait || d.dryRun)
 		if err != nil {
 			return err
 		}
 		enabled := slices.IndexFunc(plan.Steps, func(s deploy.Step) bool { return s.Of != deploy.API })
 		plan.Steps = slices.Insert(plan.Steps, max(0, enabled), creation.Steps...)
-		if rules {
+		if rules && len(plan.Awaited) == 0 {
 			if err := plan.PlanRules(described, d.folder); err != nil {
 				return err
 			}
@@ -221,8 +222,32 @@ func deployCommand() *cobra.Command {
 		if plan.Uploads() {
 			uploaded, d.tools.Dir = upload.String(), upload.Folder
 		}
-		return d.do(ctx, plan, described.Opening(plan, uploaded, rules), "Everything is as it is to be.")
+		nothing := "Everything is as it is to be."
+		if len(plan.Awaited) > 0 {
+			nothing = "All that can be done now is done."
+		}
+		if err := d.do(ctx, plan, described.Opening(plan, uploaded, rules), nothing); err != nil {
+			return err
+		}
+		return d.awaiting(ctx, described, plan)
 	})
+}
+
+// awaiting tells how far the indexes are that a plan has to wait for, and what to do next.
+func (d *deployment) awaiting(ctx context.Context, described *deploy.Description, plan deploy.Plan) error {
+	if len(plan.Awaited) == 0 {
+		return nil
+	}
+	if err := d.have.ReadIndexes(ctx, described.Databases); err != nil {
+		return err
+	}
+
+	awaited := described.Awaited(d.have)
+	if len(awaited) == 0 {
+		return errors.New("the indexes are ready now: run tally deploy again, and it goes on")
+	}
+	return fmt.Errorf("the routes are not deployed yet. Run tally deploy again when these indexes are ready, or with --wait, which waits for them:\n  %s",
+		strings.Join(awaited, "\n  "))
 }
 
 func undeployCommand() *cobra.Command {

@@ -49,10 +49,11 @@ var update = flag.Bool("update", false, "write testdata/deploy anew")
 //   - "tool NAME", and holds a script that is on PATH from then on; after "without gcloud" that is not;
 //   - "without FILE", which is deleted from the clone;
 //   - "put NAME" or "change NAME", and holds what a resource has from then on, in JSON, or "delete NAME".
-//     What the server names may be named as it is displayed;
+//     What the server names may be named as it is displayed, or with * for the name;
 //   - "get PATH of NAME", and holds what a resource has there;
 //   - "closed LOCATION…" or "unreachable LOCATION…": those that the project may not use, or that do not
-//     answer, from then on; or "cpus N", the quota of Cloud Run;
+//     answer, from then on; or "cpus N", the quota of Cloud Run, or "builds N", how often a new index is
+//     looked at before it is ready;
 //   - "fail API METHOD TIMES", and holds the error with which so many calls fail. "fail build FUNCTION TIMES"
 //     is of builds.
 func TestDeploy(t *testing.T) {
@@ -147,12 +148,16 @@ func (p *player) play(f txtar.File) []byte {
 		p.Closed = strings.Fields(rest)
 	case "unreachable":
 		p.Unreachable = strings.Fields(rest)
-	case "cpus":
-		cpus, err := strconv.Atoi(rest)
+	case "cpus", "builds":
+		n, err := strconv.Atoi(rest)
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		p.CPUs = cpus
+		if verb == "cpus" {
+			p.CPUs = n
+		} else {
+			p.Builds = n
+		}
 	case "fail":
 		p.fail(strings.Fields(rest), string(f.Data))
 	default:
@@ -247,7 +252,11 @@ func (p *player) get(name string) (o deploy.Object) {
 func (p *player) name(name string) string {
 	name = "projects/my-project/" + name
 	for _, n := range p.Names(path.Base(path.Dir(name))) {
-		if p.get(n).Get("displayName") == path.Base(name) {
+		matches, err := path.Match(name, n)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if matches || p.get(n).Get("displayName") == path.Base(name) {
 			return n
 		}
 	}

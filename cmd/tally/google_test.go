@@ -149,7 +149,7 @@ func (c cloud) change(r deploy.Resource, have deploy.Object, s deploy.Setting) {
 		switch s.Path + s.Want {
 		case "indexedfalse":
 			f.IndexConfig = nil // the default
-		case "summabletrue":
+		case "summabletrue", "sortabletrue":
 			f.IndexConfig = new(adminpb.Field_IndexConfig)
 		case "expirestrue":
 			f.TtlConfig = nil
@@ -241,6 +241,7 @@ routes: |
   counters/{counter}/shards/{shard} -> rollups/{counter} : count
   posts/{post}/hot/{n} -> posts/{post}/sums/hot : views : documents
   pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s
+  shops/{shop}/ratings/{user} -> shops/{shop} : maximum(stars) as best, sum(stars) where approved == true as stars : existing
 databases: [(default), orders]
 alert_email: me@example.com
 `)

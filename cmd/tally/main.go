@@ -44,7 +44,7 @@ func rootCommand() *cobra.Command {
 		}
 		root.AddCommand(commands...)
 	}
-	add("On this machine", initCommand(), devCommand(), demoCommand(), functionsCommand(), versionCommand())
+	add("On this machine", initCommand(), devCommand(), demoCommand(), functionsCommand(), indexesCommand(), versionCommand())
 	add("Counters", counterCommands()...)
 	add("Projects", deployCommand(), undeployCommand(), doctorCommand(), migrateCommand())
 	return root

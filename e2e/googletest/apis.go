@@ -29,6 +29,14 @@ import (
 // answer answers a call: most are of standard methods.
 func (c *call) answer() (proto.Message, error) {
 	switch r := c.request.(type) {
+	case *adminpb.CreateIndexRequest:
+		return c.createIndex(r.Index)
+	case *adminpb.ListIndexesRequest:
+		if r.PageToken == "" {
+			c.build()
+		}
+	case *adminpb.GetIndexRequest, *adminpb.DeleteIndexRequest:
+		c.resource = c.indexNamed(c.resource)
 	case *functionspb.CreateFunctionRequest:
 		return c.deploy(r.Function)
 	case *functionspb.UpdateFunctionRequest:
@@ -279,6 +287,8 @@ func (g *Google) completeTrigger(name string, t *eventarcpb.Trigger) {
 // byDefault is how a database indexes its fields, as far as sums need it.
 var byDefault = []*adminpb.Index{{QueryScope: adminpb.Index_COLLECTION, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{
 	{FieldPath: "*", ValueMode: &adminpb.Index_IndexField_Order_{Order: adminpb.Index_IndexField_ASCENDING}},
+}}, {QueryScope: adminpb.Index_COLLECTION, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{
+	{FieldPath: "*", ValueMode: &adminpb.Index_IndexField_Order_{Order: adminpb.Index_IndexField_DESCENDING}},
 }}}
 
 // find finds a resource. A field of a database is there without being made.
@@ -286,7 +296,8 @@ func (g *Google) find(name string) (proto.Message, error) {
 	if m := g.resources[name]; m != nil {
 		return m, nil
 	}
-	if database, _, is := strings.Cut(name, "/collectionGroups/"); is && g.resources[database] != nil {
+	database, _, is := strings.Cut(name, "/collectionGroups/")
+	if is && g.resources[database] != nil && strings.Contains(name, "/fields/") {
 		f := &adminpb.Field{Name: name}
 		g.completeField(f)
 		return f, nil

@@ -189,7 +189,7 @@ func TestOthers(t *testing.T) {
 	}
 	ancestor := "projects/" + project + "/databases/(default)/collectionGroups/__default__/fields/*"
 	field := strings.NewReplacer("__default__", "c", "*", "f").Replace(ancestor)
-	for _, want := range []int{1, 0} {
+	for _, want := range []int{2, 0} {
 		g.Put(field, &adminpb.Field{})
 		if f := g.Get(field).(*adminpb.Field); f.IndexConfig.AncestorField != ancestor || len(f.IndexConfig.Indexes) != want {
 			t.Errorf("by a default with %d indexes: %v", want, f)

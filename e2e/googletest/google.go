@@ -68,6 +68,10 @@ type Google struct {
 	// Closed are the locations that the project may not use: each call about one is refused.
 	Closed []string
 
+	// Builds is how many Lists of indexes a new composite index is being built; below 0 it is never
+	// ready.
+	Builds int
+
 	// CPUs is the quota of Cloud Run in each region, 0 if there is none.
 	CPUs int
 
@@ -279,7 +283,7 @@ func (g *Google) Snapshot() (restore func()) {
 		defer g.mu.Unlock()
 		g.resources, g.policies, g.agents, g.last = cloned(resources), cloned(policies), maps.Clone(agents), last
 		g.failures, g.Build = nil, nil
-		g.Unreachable, g.Closed, g.CPUs = nil, nil, 0
+		g.Unreachable, g.Closed, g.CPUs, g.Builds = nil, nil, 0, 0
 	}
 }
 

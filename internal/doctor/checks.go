@@ -39,6 +39,7 @@ var ways = map[string]way{
 	"triggers":      {(*examination).triggers, theDescription},
 	"deliveries":    {(*examination).deliveries, theDescription},
 	"schedule":      {settings(deploy.Job), theDescription},
+	"indexes":       {(*examination).indexes, theDescription},
 	"fields":        {settings(deploy.Field, deploy.TTL), theDescription},
 	"alerts":        {settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel), theDescription},
 	"request-logs":  {settings(deploy.Exclusion), theDescription},

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
@@ -77,9 +76,9 @@ func (e *examination) indexesFile(context.Context) {
 		if d.Indexes == "" {
 			return "", nil
 		}
-		missing, err := deploy.MissingFields(d, deploy.Exempt(config.Routes))
-		if err == nil && len(missing) > 0 {
-			err = fmt.Errorf("%s: fieldOverrides lacks\n%s", d.Indexes, strings.Join(missing, ",\n"))
+		problems, err := deploy.CheckIndexesFile(d.Indexes, config.Routes)
+		if err == nil && len(problems) > 0 {
+			err = errors.New(strings.Join(problems, "\n"))
 		}
 		return d.Indexes, err
 	})

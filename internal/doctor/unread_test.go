@@ -50,7 +50,7 @@ var unread = []struct {
 		mayDo + "pubsub.viewer --condition=None", refuse("pubsub", "")},
 	{"jobs", "schedule surplus last-tick", "", "the jobs: the account needs cloudscheduler.locations.list, cloudscheduler.jobs.list: The caller does not have permission",
 		mayDo + "cloudscheduler.viewer --condition=None", refuse("cloudscheduler", "ListJobs")},
-	{"fields", "fields", "", "the databases and their fields: the account needs datastore.databases.list, datastore.indexes.get: The caller does not have permission",
+	{"fields", "fields", "", "the databases and their fields: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list: The caller does not have permission",
 		mayDo + "datastore.viewer --condition=None", refuse("firestore", "GetField")},
 	{"metrics of logs", "alerts", "", "the metrics: the account needs logging.logMetrics.list, logging.sinks.get: The caller does not have permission",
 		mayDo + "logging.viewer --condition=None", refuse("logging", "ListLogMetrics")},
@@ -150,7 +150,7 @@ func TestNothingRead(t *testing.T) {
 			func(g *googletest.Google) {
 				g.Fail("serviceusage.googleapis.com", "", status.Error(codes.Unauthenticated, "Request had invalid authentication credentials."), -1)
 			}},
-		{"databases", "the databases and their fields could not be read: the account needs datastore.databases.list, datastore.indexes.get: The caller does not have permission\n" +
+		{"databases", "the databases and their fields could not be read: the account needs datastore.databases.list, datastore.indexes.get, datastore.indexes.list: The caller does not have permission\n" +
 			mayDo + "datastore.viewer --condition=None", refuse("firestore", "")},
 		{"billing that is off", "the functions could not be read: the billing of project my-project is off: This API method requires billing to be enabled.\n" +
 			"gcloud billing projects link my-project --billing-account=ACCOUNT", func(g *googletest.Google) {

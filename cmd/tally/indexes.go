@@ -1,0 +1,50 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/spf13/cobra"
+)
+
+func indexesCommand() *cobra.Command {
+	var settings settingsFile
+	var routes, check string
+	c := newCommand("indexes")
+	f := c.Flags()
+	settings.define(f)
+	f.StringVar(&routes, "routes", "", "routes, separated by semicolons (default: those of tally.yaml)")
+	f.StringVar(&check, "check", "", "say what this firestore.indexes.json lacks, and print nothing else")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		folder, err := settings.here(c.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		parsed, err := rollup.ParseRoutes(cmp.Or(routes, named(folder)["TALLY_ROUTES"], rollup.DefaultRoute))
+		if err != nil {
+			return err
+		}
+
+		if check == "" {
+			e := json.NewEncoder(c.OutOrStdout())
+			e.SetIndent("", "  ")
+			return e.Encode(deploy.NewIndexesFile(parsed))
+		}
+
+		problems, err := deploy.CheckIndexesFile(check, parsed)
+		if err != nil {
+			return err
+		}
+		if len(problems) > 0 {
+			return errors.New(strings.Join(problems, "\n"))
+		}
+		fmt.Fprintf(c.OutOrStdout(), "%s has all that the routes need\n", check)
+		return nil
+	}
+	return c
+}
