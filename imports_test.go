@@ -28,7 +28,7 @@ var allowed = map[string][]string{
 	"internal/document":       {},
 
 	// Go servers.
-	"shards": {"internal/document"},
+	"shards": {"internal/document", "internal/value"},
 
 	// The command line.
 	"cmd/tally": {".", "clients/web", "deploy", "internal/app", "internal/appfolder", "internal/billing", "internal/dashboard", "internal/doctor", "internal/document", "internal/emulator",
