@@ -28,12 +28,12 @@ var allowed = map[string][]string{
 	"internal/document":       {},
 
 	// Go servers.
-	"shards": {"internal/document"},
+	"shards": {"internal/document", "internal/value"},
 
 	// The command line.
 	"cmd/tally": {".", "clients/web", "deploy", "internal/app", "internal/appfolder", "internal/billing", "internal/dashboard", "internal/doctor", "internal/document", "internal/emulator",
 		"internal/firestorestore", "internal/localstack", "internal/migration", "internal/value", "rollup", "shards"},
-	"internal/localstack": {"internal/app", "internal/billing", "internal/emulator", "internal/eventrelay", "internal/firestorestore", "internal/framework", "shards"},
+	"internal/localstack": {"internal/app", "internal/billing", "internal/emulator", "internal/eventrelay", "internal/firestorestore", "internal/framework", "rollup", "shards"},
 	"clients/web":         {},
 	"internal/doctor":     {"deploy", "internal/app", "internal/appfolder", "internal/document", "internal/emulator", "rollup"},
 	"deploy":              {"internal/app", "internal/appfolder", "internal/billing", "internal/document", "rollup"},
@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"internal/dashboard":  {"internal/billing", "internal/document", "internal/value", "rollup"},
 	"internal/appfolder":  {},
 	"internal/emulator":   {"internal/freeport"},
-	"internal/eventrelay": {},
+	"internal/eventrelay": {"internal/document"},
 	"internal/framework":  {"internal/freeport"},
 	"internal/freeport":   {},
 

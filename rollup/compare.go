@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -134,8 +136,7 @@ func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, 
 
 // noteDifference counts what a counter that differs is, and logs it. The mutex is held.
 func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
-	log := a.Logger.With("counter", l.counter.RollUp, "rolled_up", fmt.Sprint(l.rollUp.Values), "shards_hold", fmt.Sprint(l.totals.Values),
-		"num_shards", l.totals.NumShards(), "as_of", l.asOf, "read_time", l.readTime)
+	log := a.Logger.With("counter", l.counter.RollUp, "differs", l.explain(), "num_shards", l.totals.NumShards(), "as_of", l.asOf, "read_time", l.readTime)
 	switch k.difference(l) {
 	case orphaned:
 		a.report.Orphaned++
@@ -156,4 +157,21 @@ func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 		log.ErrorContext(ctx, "drift: no event of a change came in time")
 	case recent:
 	}
+}
+
+// explain returns what the roll-up holds and what the shards give, of the totals that differ, such as
+// "likes 3 → 4, last null → 2026-01-02T03:04:05Z".
+func (l *look) explain() string {
+	var texts []string
+	for _, name := range slices.Sorted(slices.Values(l.differing())) {
+		held := "none"
+		if seen, ok := l.rollUp.Values[name]; ok {
+			held = seen.String()
+		}
+		texts = append(texts, fmt.Sprintf("%s %s → %v", name, held, l.totals.Values[name]))
+	}
+	if held, counted := l.rollUp.Tally.NumShards, l.totals.NumShards(); held != counted {
+		texts = append(texts, fmt.Sprintf("tally.num_shards %d → %d", held, counted))
+	}
+	return strings.Join(texts, ", ")
 }

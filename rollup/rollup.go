@@ -340,10 +340,17 @@ func (l *look) agrees() bool {
 	if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards() {
 		return false
 	}
-	for name, sum := range l.totals.Values {
-		if seen, ok := l.rollUp.Values[name]; !ok || !sameTotal(seen, sum, l.magnitudes[name]) {
-			return false
+	return len(l.differing()) == 0
+}
+
+// differing returns the names of the totals that the roll-up lacks, or that the shards do not give.
+func (l *look) differing() []string {
+	var names []string
+	for name, total := range l.totals.Values {
+		seen, ok := l.rollUp.Values[name]
+		if !ok || !sameTotal(seen, total, l.magnitudes[name]) {
+			names = append(names, name)
 		}
 	}
-	return true
+	return names
 }

@@ -282,6 +282,12 @@ func (rs Routes) Match(path string) (Counter, *Route, bool) {
 	return Counter{}, nil, false
 }
 
+// Covers reports whether the document at path (below the database's root) is a source of one of the
+// routes.
+func (rs Routes) Covers(path string) bool {
+	return slices.ContainsFunc(rs, func(r *Route) bool { return r.covers(path) })
+}
+
 // collectionOf returns the path of a document's collection.
 func collectionOf(path string) string {
 	return path[:max(strings.LastIndexByte(path, '/'), 0)]

@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/value"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -108,13 +108,13 @@ func (c *Counter) carry(ctx context.Context, doc *firestore.DocumentRef, field s
 			return Carrying{}, nil, err
 		}
 	}
-	if carried.Added, err = carried.Amount.beyond(before); err != nil {
+	if carried.Added, err = beyond(carried.Amount, before); err != nil {
 		return Carrying{}, nil, fmt.Errorf("%w: field %q of %s is %v, of which %v were carried", err, field, doc.Path, carried.Amount, before)
 	}
 	if carried.Added.Float64() == 0 {
 		return carried, nil, nil
 	}
-	amount := carried.Amount.value()
+	amount := carried.Amount.Firestore()
 	return carried, c.transact(ctx, func(tx *firestore.Transaction) error {
 		var err error
 		if note.Exists() {
@@ -126,11 +126,11 @@ func (c *Counter) carry(ctx context.Context, doc *firestore.DocumentRef, field s
 	}, firestore.MaxAttempts(1)), nil
 }
 
-// beyond returns t less before, or ErrOutOfRange if a shard cannot be incremented by that without
-// losing something.
-func (t Total) beyond(before Total) (Total, error) {
-	if !before.isDouble && before.integer == math.MinInt64 {
+// beyond returns amount less before, or ErrOutOfRange if a shard cannot be incremented by that
+// without losing something.
+func beyond(amount, before Total) (Total, error) {
+	if before == smallest {
 		return Total{}, ErrOutOfRange
 	}
-	return t.sum(before.negative())
+	return plus(amount, value.Negative(before))
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 // Each step sets the field and carries it.
@@ -50,7 +51,7 @@ func TestCarry(t *testing.T) {
 					t.Fatal(err)
 				}
 				amount, _ := client.Doc("pages/p").Get(t.Context())
-				if carried.Amount.value() != amount.Data()["visits"] || carried.Added.value() != tt.added[i] {
+				if carried.Amount.Firestore() != amount.Data()["visits"] || carried.Added.Firestore() != tt.added[i] {
 					t.Errorf("Carry of %v = %v, added %v; want %v added", v, describe(carried.Amount), describe(carried.Added), tt.added[i])
 				}
 			}
@@ -108,7 +109,7 @@ func TestCarryAfter(t *testing.T) {
 				t.Helper()
 				set(t, client, map[string]map[string]any{"pages/p": {"visits": visits}})
 				carried, err := c.Carry(t.Context(), client.Doc("pages/p"), "visits")
-				if err != nil || carried.Added != (Total{integer: added}) {
+				if err != nil || carried.Added != (value.Int(added)) {
 					t.Errorf("Carry of %d added %v, %v; want %d", visits, carried.Added, err, added)
 				}
 			}

@@ -187,7 +187,7 @@ type addition struct {
 // add makes the additions in a transaction. Each creates its shard if that is missing.
 func (c *Counter) add(tx *firestore.Transaction, additions ...addition) error {
 	for _, a := range additions {
-		fields := map[string]any{c.field: firestore.Increment(a.amount.value())}
+		fields := map[string]any{c.field: firestore.Increment(a.amount.Firestore())}
 		if err := tx.Set(a.shard, fields, firestore.MergeAll); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 // ErrInDoubt is returned by [Counter.Increment] and [Counter.IncrementFloat] when the increment was
@@ -48,15 +49,15 @@ var ErrInDoubt = errors.New("shards: the increment may have been applied")
 // which may run more than once. Without a deadline in ctx the SDK gives each request 60 s. If ctx
 // ends during the commit, Increment may take up to 5 s more, in which the SDK rolls back.
 func (c *Counter) Increment(ctx context.Context, amount int64) (committed time.Time, err error) {
-	return c.increment(ctx, Total{integer: amount})
+	return c.increment(ctx, value.Int(amount))
 }
 
 // IncrementFloat is [Counter.Increment] by a double. The shard holds a double from then on, and so
 // does the total; above 2^53 doubles no longer hold every integer. An amount that is NaN or
 // infinite is refused before anything is sent, because the counter could never lose it again.
 func (c *Counter) IncrementFloat(ctx context.Context, amount float64) (committed time.Time, err error) {
-	total := Total{double: amount, isDouble: true}
-	if !total.finite() {
+	total := value.Double(amount)
+	if !total.Finite() {
 		return time.Time{}, fmt.Errorf("shards: increment by %v", amount)
 	}
 	return c.increment(ctx, total)

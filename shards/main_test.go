@@ -20,6 +20,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }
@@ -175,7 +176,7 @@ func wantTotal(t *testing.T, c *Counter, want any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted, ok := totalOf(want)
+	wanted, ok := value.Number(want)
 	if !ok {
 		t.Fatalf("wantTotal(%T)", want)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -64,7 +65,7 @@ func (c *Counter) IncrementOnce(ctx context.Context, token string, amount int64)
 	}
 	doc := c.tokens.Doc(token)
 	fields := map[string]any{fieldField: c.field, fieldAmount: amount}
-	committed, err = c.commitOnce(ctx, doc, fields, addition{shard, Total{integer: amount}})
+	committed, err = c.commitOnce(ctx, doc, fields, addition{shard, value.Int(amount)})
 	if err == nil {
 		return true, committed, nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -194,8 +195,8 @@ func numbers(surplus *firestore.DocumentSnapshot) (map[string]Total, error) {
 	}
 	amounts := map[string]Total{}
 	for field, v := range surplus.Data() {
-		amount, ok := totalOf(v)
-		if !ok || !amount.finite() {
+		amount, ok := value.Number(v)
+		if !ok || !amount.Finite() {
 			return nil, fmt.Errorf("%w: %s: field %q is %#v, not a finite number", ErrNotFolded, surplus.Ref.Path, field, v)
 		}
 		amounts[field] = amount
@@ -208,14 +209,14 @@ func numbers(surplus *firestore.DocumentSnapshot) (map[string]Total, error) {
 func increments(amounts map[string]Total, kept *firestore.DocumentSnapshot) (map[string]any, error) {
 	fields := map[string]any{}
 	for field, amount := range amounts {
-		held, ok := totalOf(kept.Data()[field])
+		held, ok := value.Number(kept.Data()[field])
 		if _, has := kept.Data()[field]; has && !ok {
 			return nil, fmt.Errorf("field %q of %s is not a number", field, kept.Ref.Path)
 		}
-		if _, err := held.sum(amount); err != nil {
+		if _, err := plus(held, amount); err != nil {
 			return nil, fmt.Errorf("field %q of %s holds %v, and %v more is out of range", field, kept.Ref.Path, held, amount)
 		}
-		fields[field] = firestore.Increment(amount.value())
+		fields[field] = firestore.Increment(amount.Firestore())
 	}
 	return fields, nil
 }
@@ -239,9 +240,9 @@ func partialSum(doc *firestore.DocumentSnapshot) (map[string]Total, bool) {
 		data, isMap := update[fieldData].(map[string]any)
 		ok = ok && isMap
 		for field, v := range data {
-			amount, isNumber := totalOf(v)
+			amount, isNumber := value.Number(v)
 			ok = ok && isNumber
-			sums[field] = sums[field].plus(amount)
+			sums[field] = value.Plus(sums[field], amount)
 		}
 	}
 	maps.DeleteFunc(sums, func(_ string, sum Total) bool { return sum.Float64() == 0 })

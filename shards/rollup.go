@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 // ErrNoRollUp is returned by [Counter.RollUp] when there is no roll-up document, or Tally has not
@@ -17,7 +18,7 @@ var ErrNoRollUp = errors.New("shards: no roll-up")
 
 // A RollUp is what a counter's roll-up document says.
 type RollUp struct {
-	// Total is the sum of the shards at AsOf.
+	// Total is what the documents gave at AsOf: the sum of a counter's shards, or another total.
 	Total Total
 
 	// NumShards is how many documents were counted at AsOf. 0 means that there was no counter then.
@@ -61,8 +62,9 @@ func (c *Counter) rollUpKnown() error {
 	return c.err
 }
 
-// RollUpIn returns what a roll-up document says of the field of that name, for programs that read
-// many of them at once, or query them. Its errors are those of [Counter.RollUp].
+// RollUpIn returns what a roll-up document says of the total of that name, for programs that read
+// many of them at once, query them, or have no counter of shards: a shop's revenue, say. Its errors
+// are those of [Counter.RollUp].
 func RollUpIn(doc *firestore.DocumentSnapshot, field string) (RollUp, error) {
 	if !doc.Exists() {
 		return RollUp{}, fmt.Errorf("%w: %s", ErrNoRollUp, doc.Ref.Path)
@@ -72,14 +74,17 @@ func RollUpIn(doc *firestore.DocumentSnapshot, field string) (RollUp, error) {
 		return RollUp{}, fmt.Errorf("%w: %s has no field %q", ErrNoRollUp, doc.Ref.Path, document.TallyField)
 	}
 	tally := document.DecodeTally(fields[document.TallyField])
-	total, ok := totalOf(fields[field])
+	held, there := fields[field]
+	total, ok := value.Of(held)
 	switch {
 	case !tally.Covers(field):
 		return RollUp{}, fmt.Errorf("shards: roll-up %s holds the totals %q, not %q", doc.Ref.Path, tally.Totals, field)
 	case tally.AsOf.IsZero():
 		return RollUp{}, fmt.Errorf("shards: roll-up %s: as_of of its %s is not a timestamp", doc.Ref.Path, document.TallyField)
+	case !there:
+		return RollUp{}, fmt.Errorf("shards: roll-up %s has no field %q", doc.Ref.Path, field)
 	case !ok:
-		return RollUp{}, fmt.Errorf("shards: roll-up %s: field %q is %#v, want a number", doc.Ref.Path, field, fields[field])
+		return RollUp{}, fmt.Errorf("shards: roll-up %s: field %q is %#v, want a number, a timestamp or null", doc.Ref.Path, field, held)
 	}
 	return RollUp{Total: total, NumShards: int(tally.NumShards), AsOf: tally.AsOf, ReadTime: doc.ReadTime}, nil
 }

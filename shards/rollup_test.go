@@ -11,6 +11,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 func TestRollUp(t *testing.T) {
@@ -24,21 +25,25 @@ func TestRollUp(t *testing.T) {
 		want    RollUp
 	}{
 		{"default", map[string]any{"count": 42, "tally": tallyOf(asOf, 3, "count")},
-			"counters/visitors", nil, "rollups/visitors", RollUp{Total: Total{integer: 42}, NumShards: 3, AsOf: asOf}},
+			"counters/visitors", nil, "rollups/visitors", RollUp{Total: value.Int(42), NumShards: 3, AsOf: asOf}},
 		{"beyond 2^53", map[string]any{"count": 1<<53 + 1, "tally": tallyOf(asOf, 3, "count")},
-			"counters/visitors", nil, "rollups/visitors", RollUp{Total: Total{integer: 1<<53 + 1}, NumShards: 3, AsOf: asOf}},
+			"counters/visitors", nil, "rollups/visitors", RollUp{Total: value.Int(1<<53 + 1), NumShards: 3, AsOf: asOf}},
 		{"a double", map[string]any{"count": 0.5, "tally": tallyOf(asOf, 3, "count")},
-			"counters/visitors", nil, "rollups/visitors", RollUp{Total: Total{double: 0.5, isDouble: true}, NumShards: 3, AsOf: asOf}},
+			"counters/visitors", nil, "rollups/visitors", RollUp{Total: value.Double(0.5), NumShards: 3, AsOf: asOf}},
 		{"no counter now", map[string]any{"count": 0, "tally": tallyOf(asOf, 0, "count")},
 			"counters/visitors", nil, "rollups/visitors", RollUp{Total: Total{}, NumShards: 0, AsOf: asOf}},
 		{"one of several totals", map[string]any{"likes": 1, "views": 2, "tally": tallyOf(asOf, 3, "likes", "views")},
-			"counters/visitors", []Option{Field("views")}, "rollups/visitors", RollUp{Total: Total{integer: 2}, NumShards: 3, AsOf: asOf}},
+			"counters/visitors", []Option{Field("views")}, "rollups/visitors", RollUp{Total: value.Int(2), NumShards: 3, AsOf: asOf}},
 		{"totals of these names", map[string]any{"as_of": 7, "num_shards": "x", "tally": tallyOf(asOf, 3, "as_of")},
-			"counters/visitors", []Option{Field("as_of")}, "rollups/visitors", RollUp{Total: Total{integer: 7}, NumShards: 3, AsOf: asOf}},
+			"counters/visitors", []Option{Field("as_of")}, "rollups/visitors", RollUp{Total: value.Int(7), NumShards: 3, AsOf: asOf}},
 		{"a document of the app's", map[string]any{"title": "x", "likes": 7, "tally": tallyOf(asOf, 1, "likes")},
-			"posts/p/counters/likes", []Option{Field("likes"), RollUpAt("posts/p")}, "posts/p", RollUp{Total: Total{integer: 7}, NumShards: 1, AsOf: asOf}},
+			"posts/p/counters/likes", []Option{Field("likes"), RollUpAt("posts/p")}, "posts/p", RollUp{Total: value.Int(7), NumShards: 1, AsOf: asOf}},
+		{"a timestamp", map[string]any{"last_comment": asOf.Add(-time.Hour), "tally": tallyOf(asOf, 3, "last_comment")},
+			"posts/p", []Option{Field("last_comment"), RollUpAt("posts/p")}, "posts/p", RollUp{Total: value.Timestamp(asOf.Add(-time.Hour)), NumShards: 3, AsOf: asOf}},
+		{"the maximum of nothing", map[string]any{"largest": nil, "tally": tallyOf(asOf, 3, "largest")},
+			"shops/s", []Option{Field("largest"), RollUpAt("shops/s")}, "shops/s", RollUp{Total: value.Null, NumShards: 3, AsOf: asOf}},
 		{"Unicode", map[string]any{"数.": 7, "tally": tallyOf(asOf, 1, "数.")},
-			"counters/café ☕", []Option{Field("数.")}, "rollups/café ☕", RollUp{Total: Total{integer: 7}, NumShards: 1, AsOf: asOf}},
+			"counters/café ☕", []Option{Field("数.")}, "rollups/café ☕", RollUp{Total: value.Int(7), NumShards: 1, AsOf: asOf}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -88,8 +93,8 @@ func TestRollUpCoversNothing(t *testing.T) {
 		{"no totals", map[string]any{"count": 42, "tally": with(tally(), "totals", nil)}, `rollups/c holds the totals [], not "count"`, false},
 		{"no as_of", map[string]any{"count": 42, "tally": with(tally(), "as_of", nil)}, "rollups/c: as_of of its tally is not a timestamp", false},
 		{"an as_of that is text", map[string]any{"count": 42, "tally": with(tally(), "as_of", "2026-05-01")}, "rollups/c: as_of of its tally is not a timestamp", false},
-		{"no total", map[string]any{"tally": tally()}, `rollups/c: field "count" is <nil>, want a number`, false},
-		{"a total that is text", map[string]any{"count": "42", "tally": tally()}, `rollups/c: field "count" is "42", want a number`, false},
+		{"no total", map[string]any{"tally": tally()}, `rollups/c has no field "count"`, false},
+		{"a total that is text", map[string]any{"count": "42", "tally": tally()}, `rollups/c: field "count" is "42", want a number, a timestamp or null`, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,10 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/value"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -55,12 +55,12 @@ type Replacement struct {
 // Set bills one read per shard and one more, one write per shard that is not 0, one for total and
 // one for each commit's token, and a delete when that expires.
 func (c *Counter) Set(ctx context.Context, total int64) (Replacement, error) {
-	return c.set(ctx, Total{integer: total})
+	return c.set(ctx, value.Int(total))
 }
 
 // SetFloat is [Counter.Set] to a double. NaN and infinite totals are refused with [ErrOutOfRange].
 func (c *Counter) SetFloat(ctx context.Context, total float64) (Replacement, error) {
-	return c.set(ctx, Total{double: total, isDouble: true})
+	return c.set(ctx, value.Double(total))
 }
 
 func (c *Counter) set(ctx context.Context, total Total) (Replacement, error) {
@@ -135,24 +135,24 @@ func (c *Counter) replace(ctx context.Context, source Source, empties bool, chec
 
 // replacing returns the sum of the shards and what to add so that it becomes total.
 func (c *Counter) replacing(docs []*firestore.DocumentSnapshot, total Total) (was Total, additions []addition, err error) {
-	if _, err := total.sum(Total{}); err != nil {
+	if _, err := plus(total, Total{}); err != nil {
 		return Total{}, nil, fmt.Errorf("%w: %s cannot be set to %v", err, c.doc.Path, total)
 	}
 	var to *firestore.DocumentRef // gets the total
 	for _, doc := range docs {
-		held, ok := totalOf(doc.Data()[c.field])
+		held, ok := value.Number(doc.Data()[c.field])
 		if !ok {
 			continue
 		}
 		if to == nil {
 			to = doc.Ref
 		}
-		if !held.finite() || held.integer == math.MinInt64 {
+		if !held.Finite() || held == smallest {
 			return Total{}, nil, fmt.Errorf("%w: field %q of shard %s is %v, which no increment brings to 0", ErrOutOfRange, c.field, doc.Ref.Path, held)
 		}
-		was = was.plus(held)
+		was = value.Plus(was, held)
 		if held.Float64() != 0 {
-			additions = append(additions, addition{doc.Ref, held.negative()})
+			additions = append(additions, addition{doc.Ref, value.Negative(held)})
 		}
 	}
 	if to == nil {

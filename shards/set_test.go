@@ -14,11 +14,12 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 func TestSet(t *testing.T) {
-	integer := func(n int64) Total { return Total{integer: n} }
-	double := func(f float64) Total { return Total{double: f, isDouble: true} }
+	integer := func(n int64) Total { return value.Int(n) }
+	double := func(f float64) Total { return value.Double(f) }
 	tests := []struct {
 		name   string
 		before []any // one shard each; nil: a shard without the field
@@ -192,11 +193,11 @@ func TestImportAndVerify(t *testing.T) {
 		source Source
 		want   Total
 	}{
-		{"all documents", CountOf(likes.Query), Total{integer: 3}},
-		{"documents of a query", CountOf(likes.Where("stars", ">", 2)), Total{integer: 1}},
+		{"all documents", CountOf(likes.Query), value.Int(3)},
+		{"documents of a query", CountOf(likes.Where("stars", ">", 2)), value.Int(1)},
 		{"no documents", CountOf(client.Collection("none").Query), Total{}},
-		{"an integer", FieldOf(client.Doc("posts/7"), "likes"), Total{integer: 1<<53 + 1}},
-		{"a double", FieldOf(client.Doc("posts/7"), "score"), Total{double: 2.5, isDouble: true}},
+		{"an integer", FieldOf(client.Doc("posts/7"), "likes"), value.Int(1<<53 + 1)},
+		{"a double", FieldOf(client.Doc("posts/7"), "score"), value.Double(2.5)},
 	} {
 		was, err := c.Verify(t.Context(), tt.source)
 		if err != nil || was.Equal() || was.Source != tt.want || was.AsOf.IsZero() {
@@ -242,13 +243,13 @@ func TestImportChecks(t *testing.T) {
 	if !errors.Is(err, refused) || got != (Replacement{}) {
 		t.Errorf("got %+v, %v; want the check's error", got, err)
 	}
-	if len(seen) != 1 || seen[0].Was != (Total{integer: 7}) || seen[0].Now != (Total{}) || seen[0].AsOf.IsZero() {
+	if len(seen) != 1 || seen[0].Was != (value.Int(7)) || seen[0].Now != (Total{}) || seen[0].AsOf.IsZero() {
 		t.Errorf("checks saw %+v, want one replacement of 7 by 0", seen)
 	}
 	if got := w.sent("Commit") - sent; got != 1 { // which ends the snapshot
 		t.Errorf("%d commits sent, want 1", got)
 	}
-	if total, err := c.Get(t.Context()); err != nil || total != (Total{integer: 7}) {
+	if total, err := c.Get(t.Context()); err != nil || total != (value.Int(7)) {
 		t.Errorf("total %v, %v; want 7", total, err)
 	}
 	got, err = c.Import(t.Context(), none, note)
@@ -262,11 +263,11 @@ func TestVerificationEqual(t *testing.T) {
 		a, b Total
 		want bool
 	}{
-		{Total{integer: 1}, Total{integer: 1}, true},
-		{Total{integer: 1<<53 + 1}, Total{integer: 1 << 53}, false},
-		{Total{integer: 2}, Total{double: 2, isDouble: true}, true},
-		{Total{double: 2.5, isDouble: true}, Total{integer: 2}, false},
-		{Total{double: math.NaN(), isDouble: true}, Total{double: math.NaN(), isDouble: true}, false},
+		{value.Int(1), value.Int(1), true},
+		{value.Int(1<<53 + 1), value.Int(1 << 53), false},
+		{value.Int(2), value.Double(2), true},
+		{value.Double(2.5), value.Int(2), false},
+		{value.Double(math.NaN()), value.Double(math.NaN()), false},
 	} {
 		if got := (Verification{Counter: tt.a, Source: tt.b}).Equal(); got != tt.want {
 			t.Errorf("%v, %v: Equal = %v", tt.a, tt.b, got)
@@ -385,7 +386,7 @@ func TestRollUps(t *testing.T) {
 			}
 		case !errors.Is(err, step.want):
 			t.Errorf("version %d: %+v, %v; want %v", seen, r, err, step.want)
-		case err == nil && (r.Total != Total{integer: 42} || !r.AsOf.Equal(asOf) || r.NumShards != 3 || r.ReadTime.IsZero()):
+		case err == nil && (r.Total != value.Int(42) || !r.AsOf.Equal(asOf) || r.NumShards != 3 || r.ReadTime.IsZero()):
 			t.Errorf("version %d: %+v", seen, r)
 		}
 		if err := step.then(); err != nil {

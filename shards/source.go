@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 // A Source is a number in the same database that a counter should agree with, for [Counter.Import]
@@ -54,7 +55,7 @@ func numberOf(doc *firestore.DocumentSnapshot, field string) (Total, error) {
 	if !ok {
 		return Total{}, fmt.Errorf("shards: %s has no field %q", doc.Ref.Path, field)
 	}
-	total, ok := totalOf(v)
+	total, ok := value.Number(v)
 	if !ok {
 		return Total{}, fmt.Errorf("shards: field %q of %s is %#v, not a number", field, doc.Ref.Path, v)
 	}
@@ -70,7 +71,7 @@ type Verification struct {
 
 // Equal reports whether both numbers are the same; integers are compared exactly.
 func (v Verification) Equal() bool {
-	if v.Counter.isDouble != v.Source.isDouble {
+	if v.Counter.IsDouble() != v.Source.IsDouble() {
 		return v.Counter.Float64() == v.Source.Float64()
 	}
 	return v.Counter == v.Source

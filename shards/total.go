@@ -4,96 +4,45 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strconv"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
-// A Total is the value of a counter, as Firestore holds it: a 64-bit integer or a double. The zero
-// value is the integer 0. Totals can be compared with ==.
-type Total struct {
-	integer  int64
-	double   float64
-	isDouble bool
-}
-
-// totalOf returns the total that the SDK decoded as v, and false if v is no number.
-func totalOf(v any) (Total, bool) {
-	switch v := v.(type) {
-	case int64:
-		return Total{integer: v}, true
-	case float64:
-		return Total{double: v, isDouble: true}, true
-	}
-	return Total{}, false
-}
-
-// Int64 returns the total as an integer, exact in the whole range of an int64. It returns 0 and
-// false if the total is a double: when a shard holds a double, or when the shards' integers add up
-// to more than an int64 can hold.
-func (t Total) Int64() (n int64, ok bool) {
-	return t.integer, !t.isDouble
-}
-
-// Float64 returns the total as a double, rounded if it is an integer beyond ±2^53.
-func (t Total) Float64() float64 {
-	if t.isDouble {
-		return t.double
-	}
-	return float64(t.integer)
-}
-
-// plus returns the sum of t and u: an integer if both are and it fits an int64, else a double.
-func (t Total) plus(u Total) Total {
-	if !t.isDouble && !u.isDouble {
-		if sum := t.integer + u.integer; (sum > t.integer) == (u.integer > 0) {
-			return Total{integer: sum}
-		}
-	}
-	return Total{double: t.Float64() + u.Float64(), isDouble: true}
-}
+// A Total is the value of a counter, or another total of a roll-up document, as Firestore holds it:
+// a 64-bit integer, a double, a timestamp or null. A sum is a number; the latest of timestamps is a
+// timestamp, and the maximum of nothing is null. The zero value is the integer 0. Totals can be
+// compared with ==. Their methods are
+//
+//	Int64() (n int64, ok bool)      the integer, exact in the whole range of an int64; false if the total is none
+//	Float64() float64               the number as a double, an integer beyond ±2^53 rounded; 0 if the total is none
+//	Time() (t time.Time, ok bool)   the timestamp, in UTC, to the microsecond; false if the total is none
+//	IsNull() bool                   whether the total is null
+//	String() string                 the number in decimal, the timestamp as RFC 3339 has it, or "null"
+//	Firestore() any                 what the SDK takes and gives: an int64, a float64, a time.Time or nil
+//
+// A sum is a double when a shard holds a double, or when the shards' integers add up to more than an
+// int64 can hold.
+type Total = value.Value
 
 // maxTotal is the most that this package makes a shard hold: it is still 2^62 increments from the
 // bound of int64, at which they saturate, whatever clients add meanwhile.
 const maxTotal = 1 << 62
 
-// sum returns the sum of t and u for a shard to hold. It returns ErrOutOfRange if that is an
+// plus returns the sum of two numbers for a shard to hold. It returns ErrOutOfRange if that is an
 // integer beyond ±maxTotal, NaN or infinite.
-func (t Total) sum(u Total) (Total, error) {
-	sum := t.plus(u)
-	overflown := sum.isDouble && !t.isDouble && !u.isDouble
-	if overflown || !sum.finite() || sum.integer > maxTotal || sum.integer < -maxTotal {
+func plus(t, u Total) (Total, error) {
+	sum := value.Plus(t, u)
+	n, isInteger := sum.Int64()
+	overflown := !isInteger && !t.IsDouble() && !u.IsDouble()
+	if overflown || !sum.Finite() || n > maxTotal || n < -maxTotal {
 		return Total{}, ErrOutOfRange
 	}
 	return sum, nil
 }
 
-// negative returns the total with the other sign. The smallest integer has none: it stays.
-func (t Total) negative() Total {
-	return Total{-t.integer, -t.double, t.isDouble}
-}
-
-// finite reports whether the total is neither NaN nor infinite.
-func (t Total) finite() bool {
-	return !math.IsNaN(t.double) && !math.IsInf(t.double, 0)
-}
-
-// value is what to write for the total: an int64 or a float64.
-func (t Total) value() any {
-	if t.isDouble {
-		return t.double
-	}
-	return t.integer
-}
-
-// String returns the total in decimal; a double in the shortest form that reads back as the same
-// double.
-func (t Total) String() string {
-	if t.isDouble {
-		return strconv.FormatFloat(t.double, 'g', -1, 64)
-	}
-	return strconv.FormatInt(t.integer, 10)
-}
+// smallest is the one integer whose negative is no integer: no increment brings it to 0.
+var smallest = value.Int(math.MinInt64)
 
 // Get has Firestore add up the shards and returns their sum at one instant, not before the call:
 // every increment that returned before is in it. A counter without shards has the total 0.
@@ -140,7 +89,7 @@ func aggregated(ctx context.Context, q *firestore.AggregationQuery, tx *firestor
 	if err := result.DataTo(&answer); err != nil {
 		return Total{}, err
 	}
-	total, ok := totalOf(answer[aggregate])
+	total, ok := value.Number(answer[aggregate])
 	if !ok {
 		// Firestore answers a number for whatever the documents hold.
 		return Total{}, fmt.Errorf("answer is %#v, want a number", answer[aggregate])

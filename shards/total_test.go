@@ -4,11 +4,13 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/value"
 )
 
 func TestTotal(t *testing.T) {
@@ -29,11 +31,13 @@ func TestTotal(t *testing.T) {
 		{0.1, 0, false, 0.1, "0.1"},
 		{1.5e300, 0, false, 1.5e300, "1.5e+300"},
 		{math.Inf(-1), 0, false, math.Inf(-1), "-Inf"},
+		{time.Date(2026, 5, 1, 9, 30, 0, 123456000, time.UTC), 0, false, 0, "2026-05-01T09:30:00.123456Z"},
+		{nil, 0, false, 0, "null"},
 	}
 	for _, tt := range tests {
-		total, ok := totalOf(tt.value)
+		total, ok := value.Of(tt.value)
 		if !ok {
-			t.Errorf("totalOf(%v) is no number", tt.value)
+			t.Errorf("%v is no total", tt.value)
 		}
 		if n, ok := total.Int64(); n != tt.integer || ok != tt.ok {
 			t.Errorf("(%v).Int64() = %d, %v; want %d, %v", tt.value, n, ok, tt.integer, tt.ok)
@@ -45,13 +49,8 @@ func TestTotal(t *testing.T) {
 			t.Errorf("(%v).String() = %q, want %q", tt.value, s, tt.text)
 		}
 	}
-	if total, ok := totalOf(int64(0)); !ok || total != (Total{}) {
+	if total, ok := value.Number(int64(0)); !ok || total != (Total{}) {
 		t.Errorf("the zero Total is not the integer 0")
-	}
-	for _, v := range []any{nil, "1", true, []any{int64(1)}} {
-		if total, ok := totalOf(v); ok {
-			t.Errorf("totalOf(%#v) = %v, want none", v, total)
-		}
 	}
 }
 

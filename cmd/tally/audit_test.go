@@ -50,7 +50,7 @@ malformed  0
 unkept     0
 
 billed  26 reads, 0 writes, 0 deletes: $0.0000 at list price
-`, 1, []string{"drift: ", "counter=rollups/drifted rolled_up=map[count:6] shards_hold=map[count:7]", "orphaned: ", "missing: ", "--repair repairs them"}},
+`, 1, []string{"drift: ", `counter=rollups/drifted differs="count 6 → 7"`, "orphaned: ", "missing: ", "--repair repairs them"}},
 		{[]string{"audit", "--grace", "0", "--json", "--repair", "--routes", routes},
 			`{"counters":6,"rolled_up":4,"unchanged":1,"removed":1,"differing":0,"failed":0,"unkept":0,"drift":0,"missing":2,"orphaned":1,"rerouted":0,"outdated":0,"malformed":1,"complete":true,` +
 				`"overlapped":false,"cursor":"at the beginning","dry_run":false,"billed":{"reads":33,"writes":4,"deletes":1},"dollars":T,"seconds":T}` + "\n", 0, nil},

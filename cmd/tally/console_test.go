@@ -88,15 +88,21 @@ shards/{shard} -> site/totals : Cnt`
 // counter returns the counter of a shard.
 func (c *console) counter(routes, shard string) rollup.Counter {
 	c.t.Helper()
-	all, err := rollup.ParseRoutes(routes)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	counter, _, ok := all.Match(shard)
+	counter, _, ok := c.routes(routes).Match(shard)
 	if !ok {
 		c.t.Fatalf("no route for %s", shard)
 	}
 	return counter
+}
+
+// routes parses routes.
+func (c *console) routes(text string) rollup.Routes {
+	c.t.Helper()
+	routes, err := rollup.ParseRoutes(text)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return routes
 }
 
 // times are what differs from run to run.

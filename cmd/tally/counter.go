@@ -147,12 +147,40 @@ func (c counter) source() (*rollup.Route, error) {
 		return nil, fmt.Errorf("%s has several sources: name one, such as %s or %s", c.path, c.sources[0].Shards(c.Counter), c.sources[1].Shards(c.Counter))
 	}
 	r := c.sources[0]
-	for _, total := range r.Totals {
-		if total.Field == "" {
-			return nil, fmt.Errorf("%s counts documents: add or delete documents of %s instead", total.Name, r.Shards(c.Counter))
-		}
+	if !hasShards(r) {
+		return nil, c.noShards(r)
 	}
 	return r, nil
+}
+
+// hasShards reports whether the documents of a route are shards, which only increments change. Others
+// are the app's own.
+func hasShards(r *rollup.Route) bool {
+	return r.Plain() && !slices.ContainsFunc(r.Totals, isOfVotes)
+}
+
+// isOfVotes reports whether a total is of documents by which the web client's users vote: each of the
+// user's own, with 1 or 0 in this field.
+func isOfVotes(t rollup.Total) bool { return t.Field == "on" && t.Name != "on" }
+
+// noShards returns the error for a source that has no shards.
+func (c counter) noShards(r *rollup.Route) error {
+	documents := "documents of " + r.Shards(c.Counter)
+	for _, condition := range r.Where(c.Counter) {
+		documents += " where " + condition.String()
+	}
+	if i := slices.IndexFunc(r.Totals, rollup.Total.All); i >= 0 {
+		return fmt.Errorf("%s counts documents: add or delete %s instead", r.Totals[i].Name, documents)
+	}
+	if i := slices.IndexFunc(r.Totals, isOfVotes); i >= 0 {
+		return fmt.Errorf("%s is the sum of votes: in %s each user writes one document", r.Totals[i].Name, r.Shards(c.Counter))
+	}
+
+	var totals []string
+	for _, total := range r.Totals {
+		totals = append(totals, total.String())
+	}
+	return fmt.Errorf("%s has no shards: it holds %s of the app's own documents: write %s instead", c.path, strings.Join(totals, ", "), documents)
 }
 
 // total returns the one total of that name, or the only one if the name is "", and its source, for
@@ -202,12 +230,21 @@ func (t *target) exists(ctx context.Context, c *counter) error {
 		return nil
 	}
 	for _, r := range c.sources {
-		shard, err := t.client.Collection(r.Shards(c.Counter)).Select().Limit(1).Documents(ctx).GetAll()
+		shard, err := t.documents(*c, r).Select().Limit(1).Documents(ctx).GetAll()
 		if err != nil || len(shard) > 0 {
 			return err
 		}
 	}
 	return t.unknown(ctx, *c)
+}
+
+// documents returns the query for a counter's documents of a source.
+func (t *target) documents(c counter, r *rollup.Route) firestore.Query {
+	q := t.client.Collection(r.Shards(c.Counter)).Query
+	for _, condition := range r.Where(c.Counter) {
+		q = q.WherePath(condition.Field.Names(), "==", condition.Value)
+	}
+	return q
 }
 
 // errUnknown is what exists returns for a counter that does not exist.

@@ -176,16 +176,21 @@ func (t *target) lacking(ctx context.Context, c counter, sum rollup.Totals) (not
 		if r.Counts() || sum.Shards[i] > 0 {
 			continue
 		}
-		shard, err := t.client.Collection(r.Shards(c.Counter)).Limit(1).Documents(ctx).GetAll()
+		shard, err := t.documents(c, r).Limit(1).Documents(ctx).GetAll()
 		if err != nil {
 			return "", err
 		}
-		if len(shard) > 0 {
+		if len(shard) > 0 && !hasAny(shard[0].Data(), r.Fields()) {
 			has := cmp.Or(strings.Join(slices.Sorted(maps.Keys(shard[0].Data())), ", "), "none")
 			note += "\t" + cells(shown(fmt.Sprintf("no shard has the field %s; one has %s", either(r.Fields()), has)))
 		}
 	}
 	return note, nil
+}
+
+// hasAny reports whether a document has one of the fields.
+func hasAny(found map[string]any, fields []document.Field) bool {
+	return slices.ContainsFunc(fields, func(f document.Field) bool { _, has := f.In(found); return has })
 }
 
 // either returns fields in a sentence.

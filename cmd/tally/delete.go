@@ -134,7 +134,7 @@ func (d *deletion) find(ctx context.Context) (matching []rollup.Found, err error
 	defer d.stop()
 	looked := 0
 	for _, r := range d.config.Routes {
-		if len(r.Template.Routes) > 1 || r.Counts() {
+		if len(r.Template.Routes) > 1 || !hasShards(r) {
 			continue // no command deletes their counters as a whole
 		}
 		for page, more := (rollup.Page{}), true; more; more = page.Next != "" {

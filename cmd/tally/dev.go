@@ -189,10 +189,10 @@ initializeApp, and call connectAuthEmulator(getAuth(), 'http://127.0.0.1:9099').
 	return b.String()
 }
 
-// addOne returns a shell command that adds 1 to a counter of the first route whose totals are all
-// sums, named after its captures; "" if there is none.
+// addOne returns a shell command that adds 1 to a counter of the first route that has shards, named
+// after its captures; "" if there is none.
 func addOne(routes rollup.Routes, database string) string {
-	i := slices.IndexFunc(routes, func(r *rollup.Route) bool { return !r.Counts() })
+	i := slices.IndexFunc(routes, hasShards)
 	if i < 0 {
 		return ""
 	}

@@ -17,8 +17,10 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/framework"
 	"github.com/firestore-tally/tally/internal/localstack"
+	"github.com/firestore-tally/tally/rollup"
 )
 
 // startDev starts tally dev with further variables and flags, at ports that are free, and returns when
@@ -145,6 +147,62 @@ func TestDevRoutes(t *testing.T) {
 	}
 	_ = out.command.Wait() // killed
 	wantNoListeners(t, ports...)
+}
+
+// Documents that belong to counters by a field are counted where they are, and were: on an emulator
+// of tally dev's own, whose events hold them, and on another, whose listener knows what they were.
+func TestDevGroups(t *testing.T) {
+	t.Parallel()
+	routes := "TALLY_ROUTES=" + rollup.DefaultRoute + `
+orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) as revenue : existing
+orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing`
+	for _, test := range []struct {
+		name   string
+		env    []string
+		events string // that the relay was posted: one for each write, whatever the number of routes
+	}{{"own", nil, "5"}, {"joined", onShared(t), "6"}} { // a listener's event of a move are two
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			project := emulatortest.Project(t)
+			out := startDev(t, append(test.env, routes), "--every=1h", "--instances=1", "--project", project)
+			client, err := firestorestore.Dial(t.Context(), out.greeted(`Firestore +(\S+),`), project, "(default)")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			write := func(path string, fields map[string]any) {
+				t.Helper()
+				if _, err := client.Doc(path).Set(t.Context(), fields); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, path := range []string{"shops/a", "shops/b", "users/ann"} {
+				write(path, map[string]any{"name": path})
+			}
+			order := func(shop string, amount int) map[string]any {
+				return map[string]any{"shop": shop, "amount": amount, "customer": map[string]any{"id": "ann"}}
+			}
+
+			write("orders/1", order("a", 5))
+			out.await("  shops/a  orders 1  revenue 5  1 shards  as of ")
+			out.await("  users/ann  orders 1  1 shards  as of ")
+			write("orders/1", order("b", 5))
+			out.await("  shops/a  orders 0  revenue 0  0 shards  as of ")
+			out.await("  shops/b  orders 1  revenue 5  1 shards  as of ")
+			write("orders/1", order("b", 7))
+			out.await("  shops/b  orders 1  revenue 7  1 shards  as of ")
+			if _, err := client.Doc("orders/1").Delete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			out.await("  shops/b  orders 0  revenue 0  0 shards  as of ")
+			out.await("  users/ann  orders 0  0 shards  as of ")
+
+			write("orders/2", order("c", 1))
+			out.await("orders/2 belongs to shops/c, and there is no such document: its totals come once the app has created it\n")
+			out.readDashboard(func(read string) bool { return strings.Contains(read, `<dd id="events">`+test.events+"<") })
+			out.interrupt()
+		})
+	}
 }
 
 // tally dev says once what a newcomer gets wrong: a field that is not the route's, and a client that the

@@ -18,6 +18,8 @@ import (
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"google.golang.org/api/iterator"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // hints say once, in a sentence, what a newcomer gets wrong.
@@ -36,34 +38,137 @@ func (h *hints) first(about ...any) bool {
 	return !said
 }
 
-// document tells of a document that looks like a shard and that no route covers, and of one that
-// has numbers and none that its route sums.
+// document tells of a document that looks like a shard and that no route covers, and of one whose
+// fields are not as its routes have them.
 func (h *hints) document(path string, fields map[string]any) {
-	var numbers, spelt []string
-	var totals []rollup.Total
+	if !h.routes.Covers(path) {
+		h.uncovered(path, fields)
+		return
+	}
+	for _, route := range h.routes {
+		if (rollup.Routes{route}).Covers(path) {
+			h.ungrouped(route, path, fields)
+			h.unseen(route, path, fields)
+			h.unsummed(route, path, fields)
+		}
+	}
+}
+
+// uncovered tells of a document that no route covers, if it looks like a shard.
+func (h *hints) uncovered(path string, fields map[string]any) {
+	pattern, template := generalized(path)
+	if !isShard(path, fields) || !h.first("uncovered", pattern) {
+		return
+	}
+	_, spelt, _ := numbers(fields)
+	h.suggest(fmt.Sprintf("no route covers %s, which looks like a shard", path),
+		"to sum it, add the route", pattern+" -> "+template+" : "+strings.Join(spelt, ", "), h.routes)
+}
+
+// ungrouped tells of a document that belongs to no counter of a route, for what its group's field
+// holds.
+func (h *hints) ungrouped(route *rollup.Route, path string, fields map[string]any) {
+	if route.By == "" {
+		return
+	}
+	held, has := route.By.In(fields)
+	text, isText := held.(string)
+	_, grouped := route.Grouped(text)
+	if isText && grouped {
+		return
+	}
+
+	why := fmt.Sprintf("it has no field %s", route.By)
+	switch err := document.CheckID(text); {
+	case has && !isText:
+		why = fmt.Sprintf("its %s is %s, not a string", route.By, kind(held))
+	case has && err != nil:
+		why = fmt.Sprintf("its %s %v", route.By, err)
+	case has:
+		why = fmt.Sprintf("its %s is longer than 1,499 bytes, which no query takes", route.By)
+	}
+	if h.first("ungrouped", route, has, isText) {
+		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, why)))
+	}
+}
+
+// unseen tells of a field of which a total sees only another kind of value. Sums and averages have
+// the functions tell.
+func (h *hints) unseen(route *rollup.Route, path string, fields map[string]any) {
+	for _, q := range route.Queries() {
+		held, has := q.Field.In(fields)
+		if q.Best == "" || !has || held == nil {
+			continue
+		}
+		want := "numbers"
+		if q.Best.OfTimes() {
+			want = "timestamps"
+		}
+		if _, seen := q.Best.Sees(held); !seen && h.first("unseen", route, q.Field, q.Best) {
+			h.say("%s", shown(fmt.Sprintf("%s: %s is %s, and %s(%s) sees only %s", path, q.Field, kind(held), q.Best, q.Field, want)))
+		}
+	}
+}
+
+// kind returns what kind of value a field holds, as the SDK decodes it.
+func kind(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a string"
+	case bool:
+		return "true or false"
+	case int64, float64:
+		return "a number"
+	case time.Time:
+		return "a timestamp"
+	case map[string]any:
+		return "a map"
+	case []any:
+		return "a list"
+	default:
+		return "of another kind"
+	}
+}
+
+// homeless tells of a document whose group's document, the app's own, does not exist.
+func (h *hints) homeless(path string, fields map[string]any, exists func(path string) bool) {
+	for _, route := range h.routes {
+		if route.By == "" || !(rollup.Routes{route}).Covers(path) {
+			continue
+		}
+		held, _ := route.By.In(fields)
+		group, _ := held.(string)
+		c, ok := route.Grouped(group)
+		if ok && h.first("homeless", c.RollUp) && !exists(c.RollUp) {
+			h.say("%s", shown(fmt.Sprintf("%s belongs to %s, and there is no such document: its totals come once the app has created it", path, c.RollUp)))
+		}
+	}
+}
+
+// numbers returns the names of the fields that hold numbers, how a route spells them, and the totals
+// that are their sums.
+func numbers(fields map[string]any) (names, spelt []string, totals []rollup.Total) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if _, ok := value.Number(fields[name]); ok {
 			total := rollup.Total{Aggregate: rollup.Sum, Field: document.FieldOf(name), Name: name}
-			numbers, spelt, totals = append(numbers, name), append(spelt, total.String()), append(totals, total)
+			names, spelt, totals = append(names, name), append(spelt, total.String()), append(totals, total)
 		}
 	}
-	_, route, covered := h.routes.Match(path)
-	if !covered {
-		pattern, template := generalized(path)
-		if isShard(path, fields) && h.first("uncovered", pattern) {
-			h.suggest(fmt.Sprintf("no route covers %s, which looks like a shard", path),
-				"to sum it, add the route", pattern+" -> "+template+" : "+strings.Join(spelt, ", "), h.routes)
-		}
-		return
-	}
-	summed := func(f document.Field) bool { _, has := f.In(fields); return has }
-	if route.Counts() || numbers == nil || slices.ContainsFunc(route.Fields(), summed) || !h.first("fields", route, numbers) {
+	return names, spelt, totals
+}
+
+// unsummed tells of a shard that has numbers, and none that its route sums.
+func (h *hints) unsummed(route *rollup.Route, path string, fields map[string]any) {
+	names, _, totals := numbers(fields)
+	if !hasShards(route) || names == nil || hasAny(fields, route.Fields()) || !h.first("fields", route, names) {
 		return
 	}
 	fitting := *route
 	fitting.Totals = totals
 	others := slices.DeleteFunc(slices.Clone(h.routes), func(r *rollup.Route) bool { return r == route })
-	h.suggest(fmt.Sprintf("%s has %s, not %s", path, strings.Join(numbers, ", "), either(route.Fields())),
+	h.suggest(fmt.Sprintf("%s has %s, not %s", path, strings.Join(names, ", "), either(route.Fields())),
 		"to sum it, the route is", fitting.String(), others)
 }
 
@@ -110,11 +215,15 @@ func (h *hints) look(ctx context.Context, client *firestore.Client, collections 
 		docs, _ := client.GetAll(ctx, refs)
 		for _, doc := range docs {
 			path := firestorestore.Path(doc.Ref)
-			_, _, covered := h.routes.Match(path)
+			covered := h.routes.Covers(path)
 			// A shard has no collections. Asking for them is what makes a look slow.
 			if depth == deepest || covered && isShard(path, doc.Data()) || !h.look(ctx, client, doc.Ref.Collections(ctx), depth+1) {
 				h.document(path, doc.Data())
 			}
+			h.homeless(path, doc.Data(), func(path string) bool {
+				_, err := client.Doc(path).Get(ctx)
+				return status.Code(err) != codes.NotFound // what cannot be read is not told of
+			})
 		}
 	}
 	return len(all) > 0

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/rollup"
@@ -72,6 +73,50 @@ func TestHints(t *testing.T) {
 		"refused: update of a/2 by nobody signed in; my.rules line 2: allow write: if false;",
 		"refused: update of other: a/\\u000a by user ann; my.rules line 2: allow write: if false;, line 9",
 		"refused: list of a/* by nobody signed in; no rule of my.rules allows it",
+	}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Errorf("said (-want +got):\n%s", diff)
+	}
+}
+
+// A document that no total of its route sees as its author meant it.
+func TestHintsOfGroups(t *testing.T) {
+	var said []string
+	h := hints{say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	h.routes = parsed(t, `orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, latest(at) as last : existing
+orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing
+games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing`)
+	customer := map[string]any{"id": "ann"}
+	for _, fields := range []map[string]any{
+		{"shop": "7", "customer": customer, "amount": 0.5, "at": time.Now()},
+		{"shop": "7", "customer": customer, "amount": nil, "at": nil},
+		{"customer": customer},
+		{"customer": customer},
+		{"shop": int64(7), "customer": "ann"},
+		{"shop": nil, "customer": customer},
+		{"shop": "a/b\n", "customer": customer},
+		{"shop": strings.Repeat("x", 1500), "customer": customer},
+		{"shop": "8", "customer": customer, "amount": "5", "at": "noon"},
+		{"shop": "8", "customer": customer, "amount": time.Now(), "at": int64(5)},
+	} {
+		h.document("orders/1", fields)
+	}
+	h.document("games/1/scores/ann", map[string]any{"seconds": true, "points": int64(5)})
+	for _, shop := range []string{"7", "7", "8", "a/b"} {
+		h.homeless("orders/2", map[string]any{"shop": shop}, func(path string) bool { return path != "shops/8" })
+	}
+	h.homeless("posts/1", map[string]any{"shop": "9"}, func(path string) bool { t.Errorf("asked for %s", path); return false })
+
+	const byShop = "orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, latest(at) as last : existing"
+	want := []string{
+		"orders/1 belongs to no counter of " + byShop + ": it has no field shop",
+		"orders/1 belongs to no counter of " + byShop + ": its shop is a number, not a string",
+		"orders/1 belongs to no counter of orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing: it has no field customer.id",
+		"orders/1 belongs to no counter of " + byShop + `: its shop is "a/b\n", which holds a slash`,
+		"orders/1: amount is a string, and maximum(amount) sees only numbers",
+		"orders/1: at is a string, and latest(at) sees only timestamps",
+		"games/1/scores/ann: seconds is true or false, and minimum(seconds) sees only numbers",
+		"orders/2 belongs to shops/8, and there is no such document: its totals come once the app has created it",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("said (-want +got):\n%s", diff)

@@ -102,11 +102,7 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	e := ended{began: time.Now()}
 	e.event, e.change, e.err = s.receive(r)
 	if e.err == nil {
-		e.concerns, e.err = s.concerned(ctx, e.change)
-	}
-	e.change = e.change.Forget()
-	if e.err == nil {
-		e.ending, e.err = s.onWrite(ctx, e.change, e.concerns)
+		s.hold(ctx, &e)
 	}
 	e.outcome = classify(e.ending, e.err)
 	s.record(ctx, span, e)
@@ -137,6 +133,22 @@ func (s *service) receive(r *http.Request) (trigger.Event, trigger.Change, error
 	change, err := trigger.Decode(e)
 	e.Data = nil // very many events may be held
 	return e, change, err
+}
+
+// hold rolls up the counters that an event is about. It notes in e which they are, and the end.
+func (s *service) hold(ctx context.Context, e *ended) {
+	if !e.change.Known() { // a read of its groups takes of the time that it may be held
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, e.began.Add(s.config.HoldLimit))
+		defer cancel()
+	}
+
+	e.concerns, e.err = s.concerned(ctx, e.change)
+	e.change = e.change.Forget()
+	if e.err != nil {
+		return
+	}
+	e.ending, e.err = s.onWrite(ctx, e.change, e.concerns)
 }
 
 // OnSchedule serves a request of Cloud Scheduler: it audits the counters of every database. With

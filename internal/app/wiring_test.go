@@ -287,8 +287,15 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// What is kept of a held event is its id, times and path: not the body, of which very many would be
-// held at once.
+// length returns the head of a field of a protocol buffer that holds a beginning and more bytes, and
+// that beginning.
+func length(number protowire.Number, beginning []byte, more int) []byte {
+	head := protowire.AppendVarint(protowire.AppendTag(nil, number, protowire.BytesType), uint64(len(beginning)+more))
+	return append(head, beginning...)
+}
+
+// What is kept of a held event is its id, times and path: not the body nor the documents in it, of
+// which very many would be held at once.
 func TestHeldEventsKeepNoBodies(t *testing.T) {
 	const events, size = 64, 256 << 10
 	w := newWorld(t)
@@ -305,12 +312,10 @@ func TestHeldEventsKeepNoBodies(t *testing.T) {
 	padding := bytes.Repeat([]byte("x"), size) // all events share it
 	send := func(i int) error {
 		name := fmt.Sprintf("projects/%s/databases/(default)/documents/counters/c%d/shards/0", project, i)
-		var value []byte
-		value = protowire.AppendBytes(protowire.AppendTag(value, 1, protowire.BytesType), []byte(name))
-		value = protowire.AppendVarint(protowire.AppendTag(value, 100, protowire.BytesType), size)
-		var head []byte
-		head = protowire.AppendVarint(protowire.AppendTag(head, 1, protowire.BytesType), uint64(len(value)+size))
-		head = append(head, value...)
+		text := length(17, nil, size) // a string
+		field := append(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "text"), length(2, text, size)...)
+		document := append(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), name), length(2, field, size)...)
+		head := length(1, document, size) // the event's value
 		r, err := http.NewRequest(http.MethodPost, functions.URL, io.MultiReader(bytes.NewReader(head), bytes.NewReader(padding)))
 		if err != nil {
 			return err

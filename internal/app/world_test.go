@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/rollup"
@@ -102,8 +103,10 @@ type store struct {
 	view   func(ctx context.Context, c rollup.Counter, n int) error // called before the n-th look, from 1 on
 	write  func(ctx context.Context, n int) error                   // called before the n-th write, from 1 on
 	lister error                                                    // of lists of roll-ups
+	read   func(ctx context.Context) error                          // called before a document's fields are read
 
 	mu    sync.Mutex
+	reads int // of documents' fields
 	looks []call
 	wrote []call
 	saved int // cursors
@@ -167,6 +170,18 @@ func (s *store) All(ctx context.Context, template *rollup.Template, from string,
 		return rollup.Page{}, s.lister
 	}
 	return s.Store.All(ctx, template, from, limit)
+}
+
+func (s *store) Fields(ctx context.Context, path string, fields []document.Field) (map[string]any, error) {
+	s.mu.Lock()
+	s.reads++
+	s.mu.Unlock()
+	if s.read != nil {
+		if err := s.read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s.Store.Fields(ctx, path, fields)
 }
 
 // hang is a call that is never answered.

@@ -63,7 +63,7 @@ type Board struct {
 
 	mu     sync.Mutex
 	model  *model
-	looks  map[string]*look // by the path of the shards' collection
+	looks  map[string]*look // by the path of the shards' collection, and the group
 	reads  int64            // that this board is billed
 	broken error            // of the line
 }
@@ -187,13 +187,14 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 		}
 		for _, of := range route.Totals {
 			key := rowKey{q.database.ID, rollUp, of.Name}
-			total, ok := value.Number(fields[of.Name])
-			if !ok || !isRollUp || !tally.Covers(of.Name) {
+			held, there := fields[of.Name]
+			total, ok := value.Of(held)
+			if !there || !ok || !isRollUp || !tally.Covers(of.Name) {
 				delete(b.model.rows, key)
 				continue
 			}
 			seen[key] = true
-			r := row{Key: key, source: q, Route: route, shards: route.Shards(counter), field: string(of.Field), known: first}
+			r := row{Key: key, source: q, Route: route, shards: route.Shards(counter), where: route.Where(counter), total: of, known: first}
 			if b.model.put(r, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards) {
 				rolledUp = true
 			}

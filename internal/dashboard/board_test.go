@@ -43,6 +43,7 @@ type world struct {
 	project string
 	client  *firestore.Client // not the board's
 	listens bool              // as on a real project
+	routes  string
 	url     string
 	stop    func() // ends the board and waits for its end
 	reports func() []string
@@ -51,7 +52,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	project := emulatortest.Project(t)
-	return &world{t: t, board: New(), project: project, client: emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)}
+	return &world{t: t, board: New(), project: project, routes: testRoutes, client: emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)}
 }
 
 // everyWay runs a test on a board that polls, as of an emulator, and on one that listens.
@@ -71,7 +72,7 @@ func everyWay(t *testing.T, test func(*testing.T, *world)) {
 func (w *world) run(dial ...grpc.DialOption) {
 	t := w.t
 	t.Helper()
-	routes, err := rollup.ParseRoutes(testRoutes)
+	routes, err := rollup.ParseRoutes(w.routes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,6 +271,60 @@ func testCounters(t *testing.T, w *world) {
 
 // The app's own writes of a roll-up document are no roll-ups. Of a total that it does not name any
 // more tally says nothing.
+func TestKindsOfTotals(t *testing.T) { everyWay(t, testKindsOfTotals) }
+
+// Times and null are totals, too. Only sums and counts have a rate and are added up. An open counter
+// shows the documents of its group alone, and what its total would be of them.
+func testKindsOfTotals(t *testing.T, w *world) {
+	w.routes = `orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) where status == "paid" as revenue, maximum(amount) as largest, latest(at) as last : existing`
+	asOf := time.UnixMicro(time.Now().UnixMicro())
+	w.rollUp("shops/a", asOf, 2, map[string]any{"orders": 2, "revenue": 5, "largest": 7.5, "last": asOf})
+	w.rollUp("shops/none", asOf, 0, map[string]any{"orders": 0, "revenue": 0, "largest": nil, "last": nil})
+	w.set("orders/1", map[string]any{"shop": "a", "amount": 5, "status": "paid", "at": asOf})
+	w.set("orders/2", map[string]any{"shop": "a", "amount": 7.5, "status": "open"})
+	w.set("orders/3", map[string]any{"shop": "b", "amount": 100, "status": "paid", "at": asOf.Add(time.Hour)})
+	w.run()
+
+	s := w.await("", func(s *state) bool { return s.Ready && len(s.Rows) == 8 })
+	stamp := value.Timestamp(asOf).String()
+	want := map[string]string{
+		"shops/a · orders": "2", "shops/a · revenue": "5", "shops/a · largest": "7.5", "shops/a · last": stamp,
+		"shops/none · orders": "0", "shops/none · revenue": "0", "shops/none · largest": "null", "shops/none · last": "null",
+	}
+	if d := cmp.Diff(want, s.totals()); d != "" {
+		t.Errorf("totals (-want +got):\n%s", d)
+	}
+	if s.Gone != 0 || s.Sum != value.Int(7) {
+		t.Errorf("%d gone, a sum of %v; want none, and 7", s.Gone, s.Sum)
+	}
+
+	for _, r := range s.Rows {
+		if r.Key.RollUp != "shops/a" {
+			continue
+		}
+		s := w.await(r.ID, func(s *state) bool { return s.Open.Parts != nil })
+		var ids []string
+		for _, part := range s.Open.Parts {
+			ids = append(ids, part.ID)
+		}
+		if !slices.Equal(ids, []string{"1", "2"}) || *s.Open.Sum != r.Total {
+			t.Errorf("%s: got the documents %v with the total %v, want 1 and 2 with %v", r.Key.Total, ids, s.Open.Sum, r.Total)
+		}
+		if adds := r.Key.Total == "orders" || r.Key.Total == "revenue"; r.Adds() != adds {
+			t.Errorf("%s adds up: %v", r.Key.Total, r.Adds())
+		}
+		counts := map[string][]*value.Value{
+			"orders": {new(value.Int(1)), new(value.Int(1))}, "revenue": {new(value.Int(5)), nil},
+			"largest": {new(value.Int(5)), new(value.Double(7.5))}, "last": {new(value.Timestamp(asOf)), nil},
+		}[r.Key.Total]
+		for i, part := range s.Open.Parts {
+			if d := cmp.Diff(counts[i], part.Count, cmpopts.EquateComparable(value.Value{})); d != "" {
+				t.Errorf("%s of order %s (-want +got):\n%s", r.Key.Total, part.ID, d)
+			}
+		}
+	}
+}
+
 func TestAppsDocument(t *testing.T) { everyWay(t, testAppsDocument) }
 
 func testAppsDocument(t *testing.T, w *world) {

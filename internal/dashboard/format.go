@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/value"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 	"golang.org/x/text/number"
@@ -15,8 +16,8 @@ import (
 
 // formats are what page.html calls to show numbers, times and ids.
 var formats = template.FuncMap{
-	"age": age, "change": change, "clock": clock, "decimal": decimal, "last": last, "plural": plural,
-	"rate": rate, "since": since, "signed": signed, "steps": steps, "visible": visible,
+	"age": age, "clock": clock, "decimal": decimal, "last": last, "pending": pending, "plural": plural,
+	"rate": rate, "since": since, "signed": signed, "steps": steps, "total": total, "visible": visible,
 }
 
 var english = message.NewPrinter(language.English)
@@ -24,6 +25,32 @@ var english = message.NewPrinter(language.English)
 // decimal returns a number with its digits in groups. An integer is exact, also beyond 2^53.
 func decimal(n any) string {
 	return english.Sprint(number.Decimal(n, number.MaxFractionDigits(3)))
+}
+
+// total returns a total: a number, a time by the local zone, or a dash for null.
+func total(v value.Value) string {
+	t, isTime := v.Time()
+	switch {
+	case v.IsNull():
+		return "–"
+	case isTime:
+		return clock(t.UnixMicro())
+	default:
+		return decimal(v.Firestore())
+	}
+}
+
+// pending returns what is to be rolled up yet for a total to become now.
+func pending(total, now value.Value) string {
+	numbers := total.IsNumber() && now.IsNumber()
+	switch {
+	case total == now, numbers && change(total, now) == 0:
+		return "as rolled up"
+	case numbers:
+		return signed(change(total, now)) + " not rolled up yet"
+	default:
+		return "not rolled up yet"
+	}
 }
 
 // signed returns a difference.

@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/value"
+	"github.com/firestore-tally/tally/rollup"
 )
 
 // maxShards is how many shards of a counter are followed.
@@ -34,7 +35,7 @@ type shard struct {
 
 	// What the page shows:
 	ID     string
-	Count  *value.Value // nil: its field is no number
+	Count  *value.Value // what the total sees of it; nil: nothing
 	Writes float64      // a second, as far as the feed was told of each
 }
 
@@ -42,15 +43,19 @@ type shard struct {
 // nobody has asked for it for a while. The caller holds the board's mutex.
 func (b *Board) lookAt(r *row, now time.Time) *look {
 	shards := r.source.database.Client.Collection(r.shards)
-	k, ok := b.looks[shards.Path]
+	query, key := shards.OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards), shards.Path
+	for _, c := range r.where {
+		query, key = query.WherePath(c.Field.Names(), "==", c.Value), key+" "+c.String()
+	}
+	k, ok := b.looks[key]
 	if !ok {
 		k = &look{shards: make(map[string]*shard)}
 		k.feed = feed{
 			name: fmt.Sprintf("shards in %q", r.shards), interval: pollShards,
-			query: shards.OrderBy(firestore.DocumentID, firestore.Asc).Limit(maxShards),
+			query: query,
 			note:  func(changes []firestore.DocumentChange, first bool) { b.noteShards(k, changes, first) },
 		}
-		b.looks[shards.Path] = k
+		b.looks[key] = k
 		k.end = b.begin(&k.feed)
 	}
 	k.asked = now
@@ -93,31 +98,44 @@ func (b *Board) noteShards(k *look, changes []firestore.DocumentChange, first bo
 	}
 }
 
-// state returns the shards in the order of their ids, and the sum of their field; without a field,
-// how many they are. The sum is nil before the shards are known, and if they are too many to know
-// them all.
-func (k *look) state(field string, now time.Time) (states []shard, sum *value.Value) {
+// state returns the shards in the order of their ids, and what a row's total is of them. That is nil
+// before the shards are known, and if they are too many to know them all.
+func (k *look) state(r *row, now time.Time) (states []shard, total *value.Value) {
 	if k.began.IsZero() {
 		return nil, nil
 	}
-	var total value.Sum
+
 	states = make([]shard, 0, len(k.shards))
-	for _, s := range k.shards {
+	var documents []rollup.Shard
+	for id, s := range k.shards {
 		state := *s
 		state.Writes = s.recent.perSecond(now, heatWindow, now.Sub(k.began))
-		n, ok := value.Number(s.fields[field])
-		if field == "" {
-			n, ok = value.Int(1), true
-		}
-		if ok {
-			state.Count = &n
-			total.Add(n)
-		}
+		state.Count = seen(r.total, s.fields)
 		states = append(states, state)
+		documents = append(documents, rollup.Shard{Path: r.shards + "/" + id, Fields: s.fields})
 	}
 	slices.SortFunc(states, func(a, b shard) int { return bytes.Compare(a.rank, b.rank) })
+
 	if len(states) < maxShards {
-		sum = new(total.Total())
+		total = new(r.Route.Total(documents).Values[r.total.Name])
 	}
-	return states, sum
+	return states, total
+}
+
+// seen returns what a total sees of a document; nil if that is nothing.
+func seen(total rollup.Total, fields map[string]any) *value.Value {
+	if slices.ContainsFunc(total.Where, func(c rollup.Condition) bool { return !c.Holds(fields) }) {
+		return nil
+	}
+	if total.Aggregate == rollup.Count {
+		return new(value.Int(1))
+	}
+
+	field, ok := total.Field.In(fields)
+	v, is := value.Of(field)
+	_, isTime := v.Time()
+	if !ok || !is || v.IsNull() || isTime != total.Aggregate.OfTimes() {
+		return nil
+	}
+	return &v
 }

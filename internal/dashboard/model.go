@@ -16,9 +16,10 @@ import (
 
 // A row is one line of the page: one total of a roll-up document.
 type row struct {
-	source *feed  // that found it
-	shards string // path of the collection of the documents that make the total
-	field  string // of them, which is summed; "": they are counted
+	source *feed              // that found it
+	shards string             // path of the collection of the documents that make the total
+	where  []rollup.Condition // by which they belong to the counter, where its group says so
+	total  rollup.Total
 
 	search string // label in lower case
 	rank   []byte // rows are in the order of their names if they are in that of their ranks
@@ -34,7 +35,7 @@ type row struct {
 	Total  value.Value
 	AsOf   int64   // microseconds since 1970
 	Shards int64   // documents counted
-	Rate   float64 // change of the total per second
+	Rate   float64 // change of the total per second; 0 if it does not Add
 }
 
 type rowKey struct{ Database, RollUp, Total string }
@@ -50,11 +51,29 @@ type sample struct {
 const maxSamples = 120
 
 // Name is what the counter is called: the document that its shards are below, or their collection
-// if that is not named shards.
-func (r *row) Name() string { return strings.TrimSuffix(r.shards, "/shards") }
+// if that is not named shards; of a group, the document with the totals.
+func (r *row) Name() string {
+	if len(r.where) > 0 {
+		return r.Key.RollUp
+	}
+	return strings.TrimSuffix(r.shards, "/shards")
+}
 
-// gone reports whether only the counter's roll-up is left, which an audit will remove.
-func (r *row) gone() bool { return r.Shards == 0 && r.Total.Float64() == 0 }
+// Adds reports whether the total is a sum or a count: totals that can be added up, and of which the
+// change is increments.
+func (r *row) Adds() bool {
+	return r.total.Aggregate == rollup.Sum || r.total.Aggregate == rollup.Count
+}
+
+// gone reports whether only the counter's roll-up is left, which an audit will remove. It is not
+// known where none of a route's totals sees all documents.
+func (r *row) gone() bool {
+	if r.Route.Template.Existing || slices.ContainsFunc(r.Route.Template.Routes, (*rollup.Route).Filtered) {
+		return false
+	}
+	_, isTime := r.Total.Time()
+	return r.Shards == 0 && !isTime && r.Total.Float64() == 0
+}
 
 // totalAt returns the total that the counter's roll-up had at a time.
 func (r *row) totalAt(at int64) value.Value {
@@ -160,6 +179,9 @@ func (m *model) tick(now time.Time) {
 	var rate float64
 	from := at - m.window.Microseconds()
 	for _, r := range m.rows {
+		if !r.Adds() {
+			continue
+		}
 		r.Rate = change(r.totalAt(from), r.Total) / watched.Seconds()
 		rate += r.Rate
 	}

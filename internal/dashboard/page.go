@@ -35,10 +35,28 @@ type column struct {
 
 var columns = []column{
 	{"name", "Counter", "N", false, func(a, b *row) int { return bytes.Compare(a.rank, b.rank) }},
-	{"total", "Total", "T", true, func(a, b *row) int { return cmp.Compare(a.Total.Float64(), b.Total.Float64()) }},
+	{"total", "Total", "T", true, func(a, b *row) int { return compareTotals(a.Total, b.Total) }},
 	{"rate", "Per second", "P", true, func(a, b *row) int { return cmp.Compare(a.Rate, b.Rate) }},
 	{"age", "Age", "A", false, func(a, b *row) int { return cmp.Compare(b.AsOf, a.AsOf) }},
 	{"shards", "Shards", "S", true, func(a, b *row) int { return cmp.Compare(a.Shards, b.Shards) }},
+}
+
+// compareTotals orders totals: null, then numbers, then timestamps.
+func compareTotals(a, b value.Value) int {
+	kind := func(v value.Value) int {
+		_, isTime := v.Time()
+		switch {
+		case v.IsNull():
+			return 0
+		case isTime:
+			return 2
+		default:
+			return 1
+		}
+	}
+	at, _ := a.Time()
+	bt, _ := b.Time()
+	return cmp.Or(cmp.Compare(kind(a), kind(b)), at.Compare(bt), cmp.Compare(a.Float64(), b.Float64()))
 }
 
 // column returns the one that the rows are sorted by, or -1.
@@ -58,7 +76,7 @@ type state struct {
 	Problems  []string
 	Counters  int // that there are, without those that are not to be shown because they are gone
 	Gone      int
-	Sum       value.Value    // of all totals
+	Sum       value.Value    // of all totals that add up
 	Rates     []point        // changes of all totals a second
 	RollUps   []point        // a second
 	Watching  billing.Counts // what this board costs
@@ -83,7 +101,7 @@ type detail struct {
 	Totals  []point
 	Rates   []point
 	Parts   []shard      // the shards now; nil: not known yet
-	Sum     *value.Value // of them; nil: not known
+	Sum     *value.Value // the total of them; nil: not known
 	Problem string
 }
 
@@ -166,7 +184,9 @@ func (b *Board) figures(local time.Time, functions *Functions, trouble error) *s
 	}
 	var sum value.Sum
 	for _, r := range b.model.rows {
-		sum.Add(r.Total)
+		if r.Adds() {
+			sum.Add(r.Total)
+		}
 		if r.gone() {
 			s.Gone++
 		} else {
@@ -187,14 +207,14 @@ func (b *Board) detail(r *row, local time.Time) *detail {
 			d.Totals = append(d.Totals, point{s.asOf, s.total.Float64()})
 		}
 	}
-	for i := 1; i < len(d.Totals); i++ { // of the time between two roll-ups the mean is known
+	for i := 1; i < len(d.Totals) && d.Adds(); i++ { // of the time between two roll-ups the mean is known
 		from, to := d.Totals[i-1], d.Totals[i]
 		d.Rates = append(d.Rates, point{from.at, (to.value - from.value) / float64(to.at-from.at)})
 	}
-	if now-r.AsOf > idle {
+	if now-r.AsOf > idle && d.Adds() {
 		d.Rates = append(d.Rates, point{r.AsOf, 0})
 	}
-	d.Parts, d.Sum = look.state(r.field, local)
+	d.Parts, d.Sum = look.state(r, local)
 	if look.err != nil {
 		d.Problem = look.err.Error()
 	}

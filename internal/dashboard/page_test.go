@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/value"
+	"github.com/firestore-tally/tally/rollup"
 )
 
 // newBoard returns a board of counters, each with a total and as many shards, that is not run.
@@ -24,8 +25,19 @@ func newBoard(totals map[string]int) *Board {
 	return b
 }
 
+var defaultRoute = routes(rollup.DefaultRoute)[0]
+
+// routes parses routes that are valid.
+func routes(text string) rollup.Routes {
+	routes, err := rollup.ParseRoutes(text)
+	if err != nil {
+		panic(err)
+	}
+	return routes
+}
+
 func (b *Board) put(name string, total int, shards int64) {
-	r := row{Key: rowKey{"d", name, "count"}, shards: "counters/" + name + "/shards", known: true}
+	r := row{Key: rowKey{"d", name, "count"}, Route: defaultRoute, shards: "counters/" + name + "/shards", total: defaultRoute.Totals[0], known: true}
 	b.model.put(r, sample{int64(total), value.Int(int64(total))}, shards)
 }
 
@@ -93,10 +105,51 @@ func TestFormats(t *testing.T) {
 		{rate(0), "0"}, {rate(-0.43), "-0.4"}, {rate(21.06), "21.1"}, {rate(1234.5), "1,235"},
 		{age(0), "0.0 s"}, {age(9.9), "9.9 s"}, {age(9.96), "10 s"}, {age(119), "119 s"}, {age(600), "10 min"}, {age(7200), "2 h"}, {age(86400 * 1234), "1,234 d"},
 		{age(since(at(2), at(1))), "0.0 s"}, {age(since(at(1), at(2.5))), "1.5 s"},
+		{total(value.Int(1 << 60)), "1,152,921,504,606,846,976"}, {total(value.Null), "–"}, {total(value.Timestamp(time.UnixMicro(at(2)))), clock(at(2))},
+		{pending(value.Int(3), value.Int(5)), "+2 not rolled up yet"}, {pending(value.Int(3), value.Double(3)), "as rolled up"},
+		{pending(value.Null, value.Int(5)), "not rolled up yet"}, {pending(value.Null, value.Null), "as rolled up"},
+		{pending(value.Timestamp(time.Unix(1, 0)), value.Timestamp(time.Unix(2, 0))), "not rolled up yet"},
 		{visible("a\u202eb\u2028<é!שלום"), `a\u202eb\u2028<é!שלום`},
 	} {
 		if test.got != test.want {
 			t.Errorf("got %q, want %q", test.got, test.want)
+		}
+	}
+}
+
+// Totals of different kinds have an order: null, numbers, times.
+func TestOrderOfTotals(t *testing.T) {
+	ascending := []value.Value{value.Null, value.Int(-1), value.Double(0.5), value.Int(7), value.Timestamp(time.Unix(-1, 0)), value.Timestamp(time.Unix(5, 0))}
+	for i, a := range ascending {
+		for j, b := range ascending {
+			if got := compareTotals(a, b); got != cmp.Compare(i, j) {
+				t.Errorf("%v and %v: got %d", a, b, got)
+			}
+		}
+	}
+}
+
+// A counter is gone when an audit will remove its roll-up: not if that is a document of the app's
+// own, nor if there may be documents that no total sees.
+func TestGone(t *testing.T) {
+	at := time.Unix(5, 0)
+	for _, test := range []struct {
+		route  string
+		shards int64
+		total  value.Value
+		want   bool
+	}{
+		{rollup.DefaultRoute, 0, value.Int(0), true},
+		{rollup.DefaultRoute, 1, value.Int(0), false},
+		{rollup.DefaultRoute, 0, value.Int(1), false}, // odd: it is shown
+		{"a/{a}/b/{b} -> c/{a} : count() as n, latest(at) as last", 0, value.Null, true},
+		{"a/{a}/b/{b} -> c/{a} : count() as n, latest(at) as last", 0, value.Timestamp(at), false},
+		{"a/{a}/b/{b} -> c/{a} : count() where ok == true as n", 0, value.Int(0), false},
+		{"a/{a}/b/{b} -> a/{a} : count() as n : existing", 0, value.Int(0), false},
+	} {
+		r := row{Route: routes(test.route)[0], Shards: test.shards, Total: test.total}
+		if got := r.gone(); got != test.want {
+			t.Errorf("%s, %d documents, %v: got %v", test.route, test.shards, test.total, got)
 		}
 	}
 }

@@ -1,10 +1,12 @@
 package eventrelay_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,10 +18,11 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/proto"
 )
@@ -153,13 +156,100 @@ func TestEmulator(t *testing.T) {
 	}
 	slices.Sort(got) // events are not ordered
 	want := []string{"create counters/日本 %/shards/3", "delete counters/日本 %/shards/3", "update counters/日本 %/shards/3"}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	wantStats := eventrelay.Stats{Events: 3, Deliveries: 6, Redelivered: 3, Acknowledged: 3}
-	if diff := cmp.Diff(wantStats, relay.Stats()); diff != "" {
+	if diff := gocmp.Diff(wantStats, relay.Stats()); diff != "" {
 		t.Errorf("Stats (-want +got):\n%s", diff)
 	}
+}
+
+// noGroups are those of documents that belong to counters by their paths alone.
+func noGroups(string) []document.Field { return nil }
+
+// The events of documents that belong to counters by a field say what it was and is. The rest of
+// the documents is left out.
+func TestListenGroups(t *testing.T) {
+	client := emulatortest.Client(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	received, listening, ended := make(chan eventrelay.Event, 100), make(chan struct{}), make(chan error, 1)
+	groups := func(path string) []document.Field {
+		if !strings.HasPrefix(path, "orders/") {
+			t.Errorf("asked for the groups of %s", path)
+		}
+		return []document.Field{"shop", "customer.id", "customer.`the city`"}
+	}
+	go func() {
+		ended <- eventrelay.Listen(ctx, client, "orders", groups, func() { close(listening) }, func(e eventrelay.Event) error {
+			received <- e
+			return nil
+		})
+	}()
+	select {
+	case <-listening:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+
+	order := client.Doc("orders/1")
+	ann := func(city any) map[string]any { return map[string]any{"id": "ann", "the city": city, "name": "Ann"} }
+	for _, step := range []struct {
+		write map[string]any // nil: deleted
+		want  []string
+	}{
+		{map[string]any{"shop": "a", "amount": 5, "customer": ann("x")}, []string{"create a ann x"}},
+		{map[string]any{"shop": "a", "amount": 6, "customer": ann("x")}, []string{"create a ann x"}},
+		{map[string]any{"shop": "b", "amount": 6, "customer": ann("x")}, []string{"delete a ann x", "create b ann x"}},
+		{map[string]any{"shop": "b", "amount": 6, "customer": ann(7)}, []string{"delete b ann x", "create b ann "}},
+		{map[string]any{"shop": 7, "customer": "x"}, []string{"delete b ann ", "create   "}},
+		{map[string]any{"shop": nil}, []string{"create   "}},
+		{map[string]any{"shop": "c"}, []string{"delete   ", "create c  "}},
+		{nil, []string{"delete c  "}},
+	} {
+		if step.write == nil {
+			remove(t, order)
+		} else if _, err := order.Set(t.Context(), step.write); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range step.want {
+			select {
+			case e := <-received:
+				if got := told(t, e); got != want {
+					t.Errorf("%v: %s, want %s", step.write, got, want)
+				}
+			case err := <-ended:
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(received) > 0 {
+		t.Errorf("%d more events", len(received))
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Listen ended with %v, want the context's error", err)
+	}
+}
+
+// told says what an event tells of an order: what happened, its shop, and its customer's id and
+// city. It checks that nothing else is told.
+func told(t *testing.T, e eventrelay.Event) string {
+	t.Helper()
+	var data firestoredata.DocumentEventData
+	if err := proto.Unmarshal(e.Body, &data); err != nil {
+		t.Fatal(err)
+	}
+	fields := cmp.Or(data.GetValue(), data.GetOldValue()).GetFields()
+	customer := fields["customer"].GetMapValue().GetFields()
+	for _, name := range append(slices.Collect(maps.Keys(fields)), slices.Collect(maps.Keys(customer))...) {
+		if !slices.Contains([]string{"shop", "customer", "id", "the city"}, name) {
+			t.Errorf("the event holds the field %s", name)
+		}
+	}
+	what, _, _ := strings.Cut(kind(t, e.Header.Get("Ce-Document"), e.Body), " ")
+	return what + " " + fields["shop"].GetStringValue() + " " + customer["id"].GetStringValue() + " " + customer["the city"].GetStringValue()
 }
 
 func TestListen(t *testing.T) {
@@ -171,7 +261,7 @@ func TestListen(t *testing.T) {
 	defer cancel()
 	received, listening, ended := make(chan eventrelay.Event), make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- eventrelay.Listen(ctx, client, "shards", func() { close(listening) }, func(e eventrelay.Event) error {
+		ended <- eventrelay.Listen(ctx, client, "shards", noGroups, func() { close(listening) }, func(e eventrelay.Event) error {
 			received <- e
 			return nil
 		})
@@ -215,12 +305,12 @@ func TestListenEnds(t *testing.T) {
 	client := emulatortest.Client(t)
 	set(t, client.Doc("counters/likes/shards/0"), 1)
 	refused := errors.New("refused")
-	err := eventrelay.Listen(t.Context(), client, "shards", func() {}, func(eventrelay.Event) error { return refused })
+	err := eventrelay.Listen(t.Context(), client, "shards", noGroups, func() {}, func(eventrelay.Event) error { return refused })
 	if !errors.Is(err, refused) {
 		t.Errorf("deliver fails: %v, want its error", err)
 	}
 
-	err = eventrelay.Listen(t.Context(), client, "not/an/id", func() { t.Error("listening") }, func(eventrelay.Event) error { return nil })
+	err = eventrelay.Listen(t.Context(), client, "not/an/id", noGroups, func() { t.Error("listening") }, func(eventrelay.Event) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), `collection group "not/an/id"`) {
 		t.Errorf("Firestore refuses: %v, want an error that names the collection group", err)
 	}

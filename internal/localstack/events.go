@@ -7,11 +7,19 @@ import (
 
 	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/rollup"
 )
 
-// registerTriggers has the emulator post each write of a shard of a live route to the relay.
+// registerTriggers has the emulator post each write of a shard of a live route to the relay: once,
+// however many routes have its pattern.
 func (s *Stack) registerTriggers(ctx context.Context) error {
+	registered := make(map[string]bool)
 	for n, route := range s.Config.Routes.Live() {
+		pattern := anonymous(route.Pattern())
+		if registered[pattern] {
+			continue
+		}
+		registered[pattern] = true
 		for d, database := range s.Config.Databases {
 			err := emulator.RegisterTrigger(ctx, s.Addr, emulator.Trigger{
 				Project: s.Config.Project, Database: database, Name: fmt.Sprintf("tally-%d-%d", d, n), Pattern: route.Pattern().String(),
@@ -22,6 +30,16 @@ func (s *Stack) registerTriggers(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// anonymous returns a pattern without the names of its captures.
+func anonymous(pattern rollup.Path) string {
+	for i, s := range pattern {
+		if s.Capture {
+			pattern[i].Name = ""
+		}
+	}
+	return pattern.String()
 }
 
 // listenForEvents makes the events from snapshot listeners, because somebody else's emulator posts
@@ -43,7 +61,7 @@ func (s *Stack) listenForEvents(ctx context.Context) error {
 			starting, started := context.WithCancel(ctx)
 			listeners.Go(func() {
 				defer started()
-				err := eventrelay.Listen(ctx, client, collection, started, s.deliverShard)
+				err := eventrelay.Listen(ctx, client, collection, s.Config.Routes.Live().Groups, started, s.deliverShard)
 				if ctx.Err() == nil {
 					s.Say("no more events: %v", err)
 				}
@@ -57,7 +75,7 @@ func (s *Stack) listenForEvents(ctx context.Context) error {
 // deliverShard hands an event of a collection group to the relay if it is a shard's, as a trigger's
 // pattern would.
 func (s *Stack) deliverShard(e eventrelay.Event) error {
-	if _, _, ok := s.Config.Routes.Live().Match(e.Header.Get("Ce-Document")); !ok {
+	if !s.Config.Routes.Live().Covers(e.Header.Get("Ce-Document")) {
 		return nil
 	}
 	return s.Relay.Deliver(e)

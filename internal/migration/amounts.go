@@ -2,7 +2,6 @@ package migration
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/firestore-tally/tally/internal/value"
 )
@@ -70,11 +69,4 @@ func sum(numbers ...value.Value) value.Value {
 		s.Add(n)
 	}
 	return s.Total()
-}
-
-func negative(n value.Value) value.Value {
-	if i, ok := n.Int64(); ok && i != math.MinInt64 {
-		return value.Int(-i)
-	}
-	return value.Double(-n.Float64())
 }

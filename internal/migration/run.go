@@ -160,7 +160,7 @@ func (p *Plan) Compare(after *Plan) Comparison {
 			if d := now[d.Path]; d != nil {
 				is = d.Totals[i].Expected()
 			}
-			change := sum(is, negative(was))
+			change := sum(is, value.Negative(was))
 			tolerance := 0.0
 			if _, integer := change.Int64(); !integer {
 				tolerance = sumTolerance * math.Abs(was.Float64())

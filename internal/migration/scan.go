@@ -341,7 +341,7 @@ func (s *scan) readNotes(ctx context.Context) error {
 				s.carried++
 			}
 			if !held[i].rollUp {
-				held[i].Left = sum(held[i].Left, negative(carried))
+				held[i].Left = sum(held[i].Left, value.Negative(carried))
 			}
 		}
 		held = held[len(docs):]

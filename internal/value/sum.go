@@ -41,3 +41,23 @@ func (s *Sum) Total() Value {
 	total, _ := s.total.Float64()
 	return Double(max(-math.MaxFloat64, min(math.MaxFloat64, total)))
 }
+
+// Plus returns the sum of two numbers as Firestore's increment makes it: an integer if both are and
+// the sum fits 64 bits, else a double, which may be infinite.
+func Plus(a, b Value) Value {
+	if a.kind == integer && b.kind == integer {
+		sum := a.integer + b.integer
+		if (sum > a.integer) == (b.integer > 0) {
+			return Int(sum)
+		}
+	}
+	return Double(a.Float64() + b.Float64())
+}
+
+// Negative returns the number with the other sign. That of the smallest integer is a double.
+func Negative(n Value) Value {
+	if i, ok := n.Int64(); ok && i != math.MinInt64 {
+		return Int(-i)
+	}
+	return Double(-n.Float64())
+}

@@ -131,3 +131,36 @@ func TestOf(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+func TestPlus(t *testing.T) {
+	for _, test := range []struct{ a, b, want value.Value }{
+		{value.Int(1), value.Int(-3), value.Int(-2)},
+		{value.Int(0), value.Int(0), value.Int(0)},
+		{value.Int(math.MaxInt64), value.Int(math.MinInt64), value.Int(-1)},
+		{value.Int(math.MaxInt64), value.Int(1), value.Double(1 << 63)},
+		{value.Int(math.MinInt64), value.Int(-1), value.Double(-1 << 63)},
+		{value.Int(1), value.Double(0.5), value.Double(1.5)},
+		{value.Double(math.MaxFloat64), value.Double(math.MaxFloat64), value.Double(math.Inf(1))},
+	} {
+		if got := value.Plus(test.a, test.b); got != test.want {
+			t.Errorf("%v + %v: got %v, want %v", test.a, test.b, got, test.want)
+		}
+		if got := value.Plus(test.b, test.a); got != test.want {
+			t.Errorf("%v + %v: got %v, want %v", test.b, test.a, got, test.want)
+		}
+	}
+}
+
+func TestNegative(t *testing.T) {
+	for _, test := range []struct{ n, want value.Value }{
+		{value.Int(5), value.Int(-5)},
+		{value.Int(0), value.Int(0)},
+		{value.Int(math.MaxInt64), value.Int(-math.MaxInt64)},
+		{value.Int(math.MinInt64), value.Double(1 << 63)},
+		{value.Double(-0.5), value.Double(0.5)},
+	} {
+		if got := value.Negative(test.n); got != test.want {
+			t.Errorf("-(%v): got %v, want %v", test.n, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+//go:build unix
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+const groupRoutes = rollup.DefaultRoute + `
+orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) where status == "paid" as revenue, maximum(amount) as largest, latest(at) as last : existing
+posts/{post}/votes/{user} -> posts/{post} : on as votes : existing
+posts/{post}/ratings/{user} -> posts/{post} : average(stars) as rating : existing
+posts/{post}/parts/{part} -> post_parts/{post} : sum(size.bytes) as bytes
+sales/{sale} by shop -> sale_totals/{shop} : amount : existing`
+
+// newShops returns a console with three shops, of which two have orders.
+func newShops(t *testing.T) *console {
+	t.Setenv("TALLY_ROUTES", groupRoutes)
+	c := newConsole(t)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, shop := range []string{"7", "8", "9"} {
+		c.set("shops/"+shop, map[string]any{"name": "x"})
+	}
+	c.set("orders/1", map[string]any{"shop": "7", "amount": 5, "status": "paid", "at": at})
+	c.set("orders/2", map[string]any{"shop": "7", "amount": 9, "status": "open", "at": at.Add(time.Hour)})
+	c.set("orders/3", map[string]any{"shop": "8", "amount": 100, "status": "paid"})
+	c.set("orders/4", map[string]any{"amount": 1000, "status": "paid", "at": at})
+	for shop, totals := range map[string]map[string]any{
+		"7": {"orders": 2, "revenue": 5, "largest": 9, "last": at.Add(time.Hour)},
+		"9": {"orders": 0, "revenue": 0, "largest": nil, "last": nil},
+	} {
+		template := c.routes(groupRoutes)[1].Template
+		totals[document.TallyField] = document.Tally{AsOf: time.Now(), NumShards: 2, Routes: template.Hash(), Totals: template.Totals()}.Encode()
+		c.set("shops/"+shop, totals)
+	}
+	return c
+}
+
+// A group is a counter like others: it is named by the document with its totals, which may be times
+// and null.
+func TestGroups(t *testing.T) {
+	c := newShops(t)
+	c.tell([]step{
+		{args: "get shops/7", want: "shops/7  largest 9, last T, orders 2, revenue 5\nroll-up  largest 9, last T, orders 2, revenue 5  2 shards  as of T  T\n"},
+		{args: "get shops/7 --json | .totals", want: `{"largest":9,"last":"2026-01-02T04:04:05Z","orders":2,"revenue":5}`},
+		{args: "get shops/7 --json | .rollup.totals", want: `{"largest":9,"last":"2026-01-02T04:04:05Z","orders":2,"revenue":5}`},
+		{args: "get shops/8", want: "shops/8  largest 100, last null, orders 1, revenue 100\nroll-up  none; do Tally's functions run?\n"},
+		{args: "get shops/9", want: "shops/9  largest null, last null, orders 0, revenue 0\nroll-up  largest null, last null, orders 0, revenue 0  2 shards  as of T  T\n"},
+		{args: "get shops/9 --json | .totals", want: `{"largest":null,"last":null,"orders":0,"revenue":0}`},
+		{args: "ls", want: "COUNTER  largest  last                  orders  revenue  SHARDS  AS OF\nshops/7  9        T  2       5        2       T\nshops/8  -        -                     -       -        -       -\nshops/9  null     null                  0       0        2       T\n"},
+		{args: "get shops/s", status: 1},
+		{args: "delete --matching * --yes --json | .counters", want: "[]"},
+	})
+	if status, _, errors := c.run("get", "shops/s"); status != 1 || !strings.Contains(errors, "no such counter: shops/s; did you mean shops/7?") {
+		t.Errorf("status %d: %s", status, errors)
+	}
+}
+
+// Commands that change shards refuse totals that are of the app's own documents, and say which.
+func TestNoShards(t *testing.T) {
+	c := newShops(t)
+	c.set("posts/1", map[string]any{})
+	c.set("posts/1/votes/ann", map[string]any{"on": 1})
+	c.set("posts/1/ratings/ann", map[string]any{"stars": 5})
+	c.set("posts/1/parts/a", map[string]any{"size": map[string]any{"bytes": 5}})
+	c.set("sale_totals/7", map[string]any{})
+	for of, want := range map[string]string{
+		"posts/1/votes":   "votes is the sum of votes: in posts/1/votes each user writes one document",
+		"posts/1/ratings": "posts/1 has no shards: it holds average(stars) as rating of the app's own documents: write documents of posts/1/ratings instead",
+		"posts/1/parts":   "posts/1 has no shards: it holds size.bytes as bytes of the app's own documents: write documents of posts/1/parts instead",
+		"sale_totals/7":   `sale_totals/7 has no shards: it holds amount of the app's own documents: write documents of sales where shop == "7" instead`,
+	} {
+		for _, command := range []string{
+			"create OF", "increment OF", "set OF 3 --yes", "resize OF 3", "import OF --documents posts", "import OF --documents posts --check",
+			"carry OF --document posts/1 --from x", "freeze OF", "unfreeze OF", "delete OF --yes",
+		} {
+			args := strings.Fields(strings.ReplaceAll(command, "OF", of))
+			if status, out, errors := c.run(args...); status != 1 || out != "" || !strings.Contains(errors, want) {
+				t.Errorf("tally %v: status %d, %s%s; want %s", args, status, out, errors, want)
+			}
+		}
+	}
+	if _, _, errors := c.run("resize", "shops/7", "3"); !strings.Contains(errors, `orders counts documents: add or delete documents of orders where shop == "7" instead`) {
+		t.Errorf("got %s", errors)
+	}
+	if docs, err := c.client.Collection("posts/1/votes").Documents(t.Context()).GetAll(); err != nil || len(docs) != 1 {
+		t.Errorf("a refused command wrote: %d votes, %v", len(docs), err)
+	}
+}
