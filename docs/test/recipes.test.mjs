@@ -176,6 +176,60 @@ test('likes that exist anyway', async (t) => {
     await assert.rejects(attack, denied);
 });
 
+test('approved comments, and the latest', async (t) => {
+  const { comment, edit, lastCommented } = await recipe('Approved comments, and the latest');
+  const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
+  for (const article of ['p', 'q']) await setDoc(doc(owner, 'articles', article), { last_comment: null });
+  const shows = await watching(t, (show) =>
+    lastCommented(bob, (articles) => show(articles.map(({ id, comments, last_comment: last }) => [id, comments ?? 0, last?.toMillis() ?? null]))),
+  );
+  const timeOf = async (said) => (await getDoc(doc(owner, said.path))).get('at').toMillis();
+  const approve = (said) => updateDoc(doc(owner, said.path), { approved: true });
+  const first = await comment(alice, 'p', 'alice', 'First!');
+  const second = await comment(bob, 'q', 'bob', 'Second!');
+  await approve(first);
+  await shows([['p', 1, await timeOf(first)], ['q', 0, null]]);
+  await approve(second);
+  await shows([['q', 1, await timeOf(second)], ['p', 1, await timeOf(first)]]);
+  await edit(second, 'Changed my mind');
+  await shows([['p', 1, await timeOf(first)], ['q', 0, null]]);
+
+  for (const attack of [
+    () => updateDoc(second, { approved: true }),
+    () => edit(doc(bob, first.path), 'not mine'),
+    () => setDoc(doc(bob, 'articles/p/comments/bob'), { by: 'bob', text: '', at: new Date(9999, 1), approved: false }),
+    () => getDoc(doc(alice, second.path)),
+    () => updateDoc(doc(bob, 'articles/q'), { comments: 1 }),
+  ])
+    await assert.rejects(attack, denied);
+});
+
+test('orders and revenue of a shop', async (t) => {
+  const { order, watchSales } = await recipe('Orders and revenue of a shop');
+  const [alice, bob, cid, owner] = ['alice', 'bob', 'cid', 'owner'].map((user) => web(t, user));
+  await setDoc(doc(owner, 'shop_sales/s'), { owner: 'bob' });
+  await setDoc(doc(owner, 'shop_sales/r'), { owner: 'cid' });
+  const shows = await watching(t, (show) => watchSales(bob, 's', (...totals) => show(totals)));
+  const showsOther = await watching(t, (show) => watchSales(cid, 'r', (...totals) => show(totals)));
+  const orders = await Promise.all([1999, 500, 1].map((amount) => order(alice, 's', 'alice', amount)));
+  await shows([3, 0]);
+  const set = (at, fields) => updateDoc(doc(owner, orders[at].path), fields);
+  await Promise.all([set(0, { status: 'paid' }), set(1, { status: 'paid' })]);
+  await shows([3, 2499]);
+  await set(0, { shop: 'r' });
+  await Promise.all([shows([2, 500]), showsOther([1, 1999])]);
+  await Promise.all([set(1, { status: 'refunded' }), set(0, { amount: 2000 })]);
+  await Promise.all([shows([2, 0]), showsOther([1, 2000])]);
+
+  for (const attack of [
+    () => order(alice, 'none', 'alice', 5),
+    () => order(alice, 's', 'bob', 5),
+    () => updateDoc(orders[2], { status: 'paid' }),
+    () => getDoc(doc(alice, 'shop_sales/s')),
+  ])
+    await assert.rejects(attack, denied);
+});
+
 test('a leaderboard', async (t) => {
   const { topTen, rank } = await recipe('Leaderboard');
   const [alice, owner] = [web(t, 'alice'), web(t, 'owner')];
@@ -222,31 +276,94 @@ test('totals per day and per hour', async (t) => {
   );
 });
 
-test('average rating', async (t) => {
-  const { rate, watchAverage } = await recipe('Average rating');
-  const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
-  const shows = await watching(t, (show) => watchAverage(bob, 's', show));
-  await shows(null, 0);
-  await Promise.all([rate(alice, 's', 'alice', 5), rate(bob, 's', 'bob', 2)]);
-  await shows(3.5, 2);
+test('shops by average rating', async (t) => {
+  const { rate, bestShops } = await recipe('Shops by average rating');
+  const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
+  for (const shop of ['r', 's']) await setDoc(doc(owner, 'shops', shop), { rating: null });
+  const shows = await watching(t, (show) =>
+    bestShops(bob, (shops) => show(Object.fromEntries(shops.map(({ id, rating, ratings = 0 }) => [id, [rating, ratings]])))),
+  );
+  await Promise.all([rate(alice, 's', 'alice', 5), rate(bob, 's', 'bob', 2), rate(bob, 'r', 'bob', 4)]);
+  await shows({ r: [4, 1], s: [3.5, 2] });
   await rate(bob, 's', 'bob', 4);
-  await shows(4.5, 2);
+  await shows({ s: [4.5, 2], r: [4, 1] });
   await assert.rejects(rate(bob, 's', 'bob', 6), denied);
   await Promise.all(['alice', 'bob'].map((user) => deleteDoc(doc(user === 'bob' ? bob : alice, 'shops/s/ratings', user))));
-  await shows(null, 0);
+  await shows({ r: [4, 1], s: [null, 0] });
 });
 
-test('a poll with several options', async (t) => {
-  const { choose, watchPoll } = await recipe('Poll with several options');
-  const [alice, bob] = [web(t, 'alice'), web(t, 'bob')];
-  const shows = await watching(t, (show) => watchPoll(alice, 'p', show));
-  await shows({ red: 0, green: 0, blue: 0 });
-  await Promise.all([choose(alice, 'p', 'alice', 'red'), choose(bob, 'p', 'bob', 'red')]);
-  await shows({ red: 2, green: 0, blue: 0 });
-  await choose(bob, 'p', 'bob', 'blue');
-  await shows({ red: 1, green: 0, blue: 1 });
-  await assert.rejects(choose(bob, 'p', 'bob', 'pink'), denied);
-  await assert.rejects(choose(bob, 'p', 'alice', 'blue'), denied);
+test('reactions, and polls', async (t) => {
+  const { react, takeBack, watchReactions } = await recipe('Reactions, and polls');
+  const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
+  await setDoc(doc(owner, 'talks/p'), { title: 'p' });
+  const shows = await watching(t, (show) => watchReactions(alice, 'p', show));
+  await shows({ love: 0, laugh: 0, wow: 0 });
+  await Promise.all([react(alice, 'p', 'alice', 'love'), react(bob, 'p', 'bob', 'love')]);
+  await shows({ love: 2, laugh: 0, wow: 0 });
+  await react(bob, 'p', 'bob', 'wow');
+  await shows({ love: 1, laugh: 0, wow: 1 });
+  await takeBack(alice, 'p', 'alice');
+  await shows({ love: 0, laugh: 0, wow: 1 });
+  await assert.rejects(react(bob, 'p', 'bob', 'hate'), denied);
+  await assert.rejects(react(bob, 'p', 'alice', 'wow'), denied);
+});
+
+test('unread messages', async (t) => {
+  const { send, markRead, watchUnread } = await recipe('Unread messages');
+  const [alice, bob, owner] = [web(t, 'alice'), web(t, 'bob'), web(t, 'owner')];
+  await setDoc(doc(owner, 'users/alice'), { name: 'Alice' });
+  const shows = await watching(t, (show) => watchUnread(alice, 'alice', show));
+  const sent = await Promise.all(['Hello', 'Are you there?', '!'].map((text) => send(bob, 'alice', 'bob', text)));
+  await shows(3);
+  const mine = (message) => doc(alice, message.path);
+  await Promise.all([markRead(mine(sent[0])), deleteDoc(mine(sent[2]))]);
+  await shows(1);
+  await markRead(mine(sent[1]));
+  await shows(0);
+  for (const attack of [
+    () => send(bob, 'alice', 'alice', 'as another'),
+    () => markRead(sent[1]),
+    () => getDoc(doc(bob, 'users/alice')),
+    () => updateDoc(doc(alice, 'users/alice'), { unread: 0 }),
+  ])
+    await assert.rejects(attack, denied);
+});
+
+test('posts by tag', async (t) => {
+  const { retag, topTags } = await recipe('Posts by tag');
+  const [alice, owner] = [web(t, 'alice'), web(t, 'owner')];
+  for (const tag of ['go', 'java', 'web']) await setDoc(doc(owner, 'tags', tag), { stories: 0 });
+  for (const story of ['a', 'b', 'c']) await setDoc(doc(owner, 'stories', story), { by: story === 'c' ? 'bob' : 'alice' });
+  const shows = (...want) =>
+    until(
+      async () => isDeepStrictEqual(await topTags(alice), want),
+      async () => JSON.stringify(await topTags(alice)),
+    );
+  await retag(alice, 'a', [], ['go', 'web']);
+  await retag(alice, 'b', [], ['go']);
+  await shows(['go', 2], ['web', 1], ['java', 0]);
+  await retag(alice, 'b', ['go'], ['java', 'web']);
+  await shows(['web', 2], ['java', 1], ['go', 1]);
+  await assert.rejects(retag(alice, 'c', [], ['go']), denied);
+  await assert.rejects(retag(alice, 'a', ['go', 'web'], ['go', 'new']), denied);
+});
+
+test('the best score, and its reset', async (t) => {
+  const { watchBest } = await recipe('Best score, and its reset');
+  const [alice, owner] = [web(t, 'alice'), web(t, 'owner')];
+  await setDoc(doc(owner, 'games/g'), { title: 'g' });
+  const shows = await watching(t, (show) => watchBest(alice, 'g', show));
+  await shows(null);
+  const scores = collection(owner, 'games/g/scores');
+  for (const [player, points] of [['a', 3], ['b', 99], ['c', 7], ['d', -1]]) await setDoc(doc(scores, player), { player, points });
+  await shows(99);
+  await deleteDoc(doc(scores, 'b'));
+  await shows(7);
+  await Promise.all(['a', 'c', 'd'].map((score) => deleteDoc(doc(scores, score))));
+  await shows(null);
+  await setDoc(doc(scores, 'e'), { player: 'e', points: 1 });
+  await shows(1);
+  await assert.rejects(setDoc(doc(alice, 'games/g/scores/alice'), { player: 'alice', points: 1000 }), denied);
 });
 
 test('unique visitors', async (t) => {

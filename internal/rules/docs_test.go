@@ -254,7 +254,7 @@ var blocks = map[string]blockTest{
 		secrets: map[string]func(*database, user) error{"101": query("", "posts", 101), "all": query("", "posts", 0)},
 	},
 	"Ratings": {
-		seed: map[string]fields{"shops/s/ratings/bob": {"stars": 4}, "shop_totals/s": {"ratings": 1, "stars": 4}},
+		seed: map[string]fields{"shops/s/ratings/bob": {"stars": 4}, "shops/s": {"ratings": 1, "rating": 4}},
 		honest: map[string][]*firestorepb.Write{
 			"1 star":       writes(rate("ann", 1)),
 			"5 stars":      writes(rate("ann", 5)),
@@ -279,46 +279,12 @@ var blocks = map[string]blockTest{
 			{"text", "isRating(request.resource.data.stars)", ann, writes(rate("ann", "5"))},
 			{"no stars", "isRating(request.resource.data.stars)", ann, writes(set("shops/s/ratings/ann", nil))},
 			{"another field", "request.resource.data.keys().hasOnly(['stars'])", ann, writes(set("shops/s/ratings/ann", fields{"stars": 5, "x": "y"}))},
-			{"the totals", "", ann, writes(merge("shop_totals/s", fields{"stars": 1000}, "stars"))},
+			{"the totals", "", ann, writes(merge("shops/s", fields{"rating": 1000}, "rating"))},
 		},
 		reads: map[string]func(*database, user) error{
-			"own": get("shops/s/ratings/ann"), "the totals": get("shop_totals/s"), "100 totals": query("", "shop_totals", 100)},
+			"own": get("shops/s/ratings/ann"), "a shop": get("shops/s"), "100 shops": query("", "shops", 100)},
 		secrets: map[string]func(*database, user) error{
-			"another's": get("shops/s/ratings/bob"), "all": query("shops/s", "ratings", 1), "all totals": query("", "shop_totals", 0)},
-	},
-	"Polls": {
-		seed: map[string]fields{"polls/p/votes/bob": {"red": 1}, "polls/p/votes/ann": {"blue": 1}, "poll_totals/p": {"red": 1, "blue": 1}},
-		honest: map[string][]*firestorepb.Write{
-			"red":        writes(choose("ann", fields{"red": 1})),
-			"green":      writes(choose("ann", fields{"green": 1})),
-			"send twice": writes(choose("ann", fields{"blue": 1}), choose("ann", fields{"blue": 1})),
-			"first":      writes(set("polls/q/votes/ann", fields{"blue": 1})),
-			"take back":  writes(remove("polls/p/votes/ann")),
-		},
-		attacks: []blockAttack{
-			{"as nobody", "mayWrite() && isId(poll) && request.auth.uid == user", nobody, writes(choose("ann", fields{"red": 1}))},
-			{"of a poll whose id no header carries", "isId(poll)", ann, writes(set("polls/p\x00/votes/ann", fields{"red": 1}))},
-			{"for another", "request.auth.uid == user", ann, writes(choose("dan", fields{"red": 1}))},
-			{"over another's", "request.auth.uid == user", ann, writes(choose("bob", fields{"blue": 1}))},
-			{"take another's back", "request.auth.uid == user", ann, writes(remove("polls/p/votes/bob"))},
-			{"two options", "vote.size() == 1", ann, writes(choose("ann", fields{"red": 1, "blue": 1}))},
-			{"a second option by merge", "vote.size() == 1", ann, writes(merge("polls/p/votes/ann", fields{"red": 1}, "red"))},
-			{"one option up, one down", "isChoice(request.resource.data)", ann, writes(choose("ann", fields{"red": 1, "blue": -1}))},
-			{"no option", "isChoice(request.resource.data)", ann, writes(choose("ann", nil))},
-			{"another option", "vote.keys().hasOnly(['red', 'green', 'blue'])", ann, writes(choose("ann", fields{"yellow": 1}))},
-			{"red and yellow", "isChoice(request.resource.data)", ann, writes(choose("ann", fields{"red": 1, "yellow": 1}))},
-			{"2", "vote.values()[0] == 1", ann, writes(choose("ann", fields{"red": 2}))},
-			{"0", "vote.values()[0] == 1", ann, writes(choose("ann", fields{"red": 0}))},
-			{"-1", "vote.values()[0] == 1", ann, writes(choose("ann", fields{"red": -1}))},
-			{"twice by increment", "vote.values()[0] == 1", ann, writes(transform(merge("polls/p/votes/ann", nil), increment("blue", 1)))},
-			{"1.0", "vote.values()[0] is int", ann, writes(choose("ann", fields{"red": 1.0}))},
-			{"text", "isChoice(request.resource.data)", ann, writes(choose("ann", fields{"red": "1"}))},
-			{"the totals", "", ann, writes(merge("poll_totals/p", fields{"red": 1000}, "red"))},
-		},
-		reads: map[string]func(*database, user) error{
-			"own": get("polls/p/votes/ann"), "the totals": get("poll_totals/p"), "100 totals": query("", "poll_totals", 100)},
-		secrets: map[string]func(*database, user) error{
-			"another's": get("polls/p/votes/bob"), "all": query("polls/p", "votes", 1), "all totals": query("", "poll_totals", 0)},
+			"another's": get("shops/s/ratings/bob"), "all": query("shops/s", "ratings", 1), "all shops": query("", "shops", 0)},
 	},
 	"Shards with several fields": {
 		seed: map[string]fields{sums + "1": {"likes": 2, "views": 2}, sums + "2": {"views": "2"}, sums + "3": {"likes": 1, "x": 3}},
@@ -380,8 +346,6 @@ func bytes(text string) *firestorepb.Value {
 func rate(u user, stars any) *firestorepb.Write {
 	return set("shops/s/ratings/"+string(u), fields{"stars": stars})
 }
-
-func choose(u user, vote fields) *firestorepb.Write { return set("polls/p/votes/"+string(u), vote) }
 
 // A blockAttack is a commit that a block must refuse, and must let through once the part, if it is not
 // "", is true instead.

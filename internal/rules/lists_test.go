@@ -29,8 +29,12 @@ var lists = map[string]list{
 	"posts/{post}/counters/{name}/shards/{shard}": {parent: "posts/p/counters/c", collection: "shards"},
 	"posts/{post}/rollups/{name}":                 {parent: "posts/p", collection: "rollups", limit: 100},
 	"players/{player}":                            {collection: "players", limit: 1000},
-	"shop_totals/{shop}":                          {collection: "shop_totals", limit: 100},
-	"poll_totals/{poll}":                          {collection: "poll_totals", limit: 100},
+	"articles/{article}":                          {collection: "articles", limit: 100},
+	"articles/{article}/comments/{comment}":       {parent: "articles/p", collection: "comments", limit: 100, where: "approved"},
+	"shops/{shop}":                                {collection: "shops", limit: 100},
+	"users/{user}/messages/{message}":             {parent: "users/ann", collection: "messages", limit: 100, user: ann},
+	"tags/{tag}":                                  {collection: "tags", limit: 100},
+	"tags/{tag}/stories/{story}":                  {parent: "tags/go", collection: "stories", limit: 100},
 	"visitor_totals/{day}":                        {collection: "visitor_totals", limit: 100},
 	"pages/{page}":                                {collection: "pages", limit: 100},
 	"pages/{page}/_counter_shards_/{shard}":       {parent: "pages/p", collection: "_counter_shards_"},
@@ -114,13 +118,13 @@ func TestOffsets(t *testing.T) {
 			"aggregation": func(l list) func(*database, user) error { return l.sum },
 			"listener":    func(l list) func(*database, user) error { return l.listen },
 		} {
-			if err := read(honest)(strict, nobody); err != nil {
+			if err := read(honest)(strict, honest.user); err != nil {
 				t.Errorf("%s, %s: %v", path, name, err)
 			}
-			if err := read(attack)(strict, nobody); status.Code(err) != codes.PermissionDenied {
+			if err := read(attack)(strict, honest.user); status.Code(err) != codes.PermissionDenied {
 				t.Errorf("%s, %s with an offset: %v, want PermissionDenied", path, name, err)
 			}
-			if err := read(attack)(soft, nobody); err != nil {
+			if err := read(attack)(soft, honest.user); err != nil {
 				t.Errorf("%s, %s with an offset: refused all the same: %v", path, name, err)
 			}
 		}

@@ -105,13 +105,23 @@ type list struct {
 	parent, collection string
 	limit              int32 // 0: none
 	offset             int32
-	group              bool // all collections of that name
+	group              bool   // all collections of that name
+	where              string // a field that is true; "": any documents
+	user               user   // who may list
 }
 
 func (l list) structured() *firestorepb.StructuredQuery {
 	q := &firestorepb.StructuredQuery{
 		From:   []*firestorepb.StructuredQuery_CollectionSelector{{CollectionId: l.collection, AllDescendants: l.group}},
 		Offset: l.offset,
+	}
+	if l.where != "" {
+		q.Where = &firestorepb.StructuredQuery_Filter{FilterType: &firestorepb.StructuredQuery_Filter_FieldFilter{
+			FieldFilter: &firestorepb.StructuredQuery_FieldFilter{
+				Field: &firestorepb.StructuredQuery_FieldReference{FieldPath: l.where},
+				Op:    firestorepb.StructuredQuery_FieldFilter_EQUAL, Value: value(true),
+			},
+		}}
 	}
 	if l.limit > 0 {
 		q.Limit = wrapperspb.Int32(l.limit)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,93 @@ var recipes = map[string]blockTest{
 		reads:   map[string]func(*database, user) error{"own": get("photos/p/likes/ann")},
 		secrets: map[string]func(*database, user) error{"another's": get("photos/p/likes/bob"), "all": query("photos/p", "likes", 1)},
 	},
+	"Approved comments, and the latest": {
+		seed: map[string]fields{
+			approvals + "bob's": {"by": "bob", "text": "b", "at": time.Unix(1, 0), "approved": true},
+			approvals + "new":   {"by": "bob", "text": "b", "at": time.Unix(1, 0), "approved": false},
+			approvals + "ann's": {"by": "ann", "text": "a", "at": time.Unix(1, 0), "approved": true},
+			"articles/p":        {"title": "p", "comments": 2, "last_comment": time.Unix(1, 0)},
+		},
+		honest: map[string][]*firestorepb.Write{
+			"write, edit, delete": writes(await("x", "ann", "a"), await("x", "ann", "A"), remove(approvals+"x")),
+			"send twice":          writes(await("x", "ann", "a"), await("x", "ann", "a")),
+			"edit an approved one": writes(transform(
+				merge(approvals+"ann's", fields{"text": "A", "approved": false}, "text", "approved"), serverTime("at"))),
+			"delete an approved one": writes(remove(approvals + "ann's")),
+		},
+		attacks: []blockAttack{
+			{"as nobody", "mayWrite() && isId(article) && isId(comment) && isPending(request.resource.data)", nobody, writes(await("x", "ann", "a"))},
+			{"of an article whose id no header carries", "isId(article)", ann,
+				writes(transform(set("articles/p /comments/x", fields{"by": "ann", "text": "a", "approved": false}), serverTime("at")))},
+			{"an id that no header carries", "isId(comment)", ann, writes(await("x ", "ann", "a"))},
+			{"as another", "data.by == request.auth.uid", ann, writes(await("x", "bob", "a"))},
+			{"approved at once", "data.approved == false", ann,
+				writes(transform(set(approvals+"x", fields{"by": "ann", "text": "a", "approved": true}), serverTime("at")))},
+			{"approve one's own", "isPending(request.resource.data)", ann, writes(merge(approvals+"ann's", fields{"approved": true}, "approved"))},
+			{"approve another's", "resource.data.by == request.auth.uid && isPending(request.resource.data)", ann, writes(merge(approvals+"new", fields{"approved": true}, "approved"))},
+			{"edit an approved one, which stays so", "data.approved == false", ann,
+				writes(transform(merge(approvals+"ann's", fields{"text": "A"}, "text"), serverTime("at")))},
+			{"edit another's", "resource.data.by == request.auth.uid", ann, writes(await("bob's", "ann", "a"))},
+			{"delete another's", "resource.data.by == request.auth.uid", ann, writes(remove(approvals + "bob's"))},
+			{"of the year 9999", "data.at == request.time", ann,
+				writes(set(approvals+"x", fields{"by": "ann", "text": "a", "at": time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), "approved": false}))},
+			{"an edit of the time before", "data.at == request.time", ann,
+				writes(merge(approvals+"ann's", fields{"text": "A", "approved": false}, "text", "approved"))},
+			{"without a time", "data.at == request.time", ann, writes(set(approvals+"x", fields{"by": "ann", "text": "a", "approved": false}))},
+			{"a map", "data.text is string", ann,
+				writes(transform(set(approvals+"x", fields{"by": "ann", "text": fields{"a": 1}, "approved": false}), serverTime("at")))},
+			{"1,001 letters", "data.text.size() <= 1000", ann, writes(await("x", "ann", strings.Repeat("a", 1001)))},
+			{"another field", "data.keys().hasOnly(['by', 'text', 'at', 'approved'])", ann,
+				writes(transform(set(approvals+"x", fields{"by": "ann", "text": "a", "approved": false, "x": 1}), serverTime("at")))},
+			{"the article's total", "", ann, writes(merge("articles/p", fields{"comments": 9}, "comments"))},
+			{"the article's time", "", ann, writes(transform(merge("articles/p", nil), serverTime("last_comment")))},
+			{"an article", "", ann, writes(set("articles/q", fields{"title": "q"}))},
+		},
+		reads: map[string]func(*database, user) error{
+			"an approved one": get(approvals + "bob's"), "one's own": get(approvals + "ann's"), "100": approved(100), "100 articles": query("", "articles", 100)},
+		secrets: map[string]func(*database, user) error{
+			"one that waits": get(approvals + "new"), "those that wait, too": query("articles/p", "comments", 100), "101": approved(101), "all articles": query("", "articles", 0)},
+	},
+	"Orders and revenue of a shop": {
+		seed: map[string]fields{
+			"orders/old":   {"shop": "s", "buyer": "ann", "amount": 5, "status": "paid"},
+			"orders/bob's": {"shop": "s", "buyer": "bob", "amount": 5, "status": "new"},
+			"shop_sales/s": {"owner": "bob", "orders": 2, "revenue": 5},
+			"shop_sales/t": {"owner": "ann"},
+		},
+		honest: map[string][]*firestorepb.Write{
+			"order":     writes(order("s", "ann", 1)),
+			"the most":  writes(order("s", "ann", 1000000)),
+			"one's own": writes(order("t", "ann", 5)),
+		},
+		attacks: []blockAttack{
+			{"as nobody", "mayWrite() && isId(order) && isNewOrder(request.resource.data)", nobody, writes(order("s", "ann", 5))},
+			{"an id that no header carries", "isId(order)", ann, writes(set("orders/x ", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "new"}))},
+			{"as another", "data.buyer == request.auth.uid", ann, writes(order("s", "bob", 5))},
+			{"paid at once", "data.status == 'new'", ann, writes(set("orders/x", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "paid"}))},
+			{"of a shop that is not", inShop, ann, writes(order("none", "ann", 5))},
+			{"of a shop whose id is too long", inShop, ann, writes(order(strings.Repeat("s", 1501), "ann", 5))},
+			{"of no shop", inShop, ann, writes(set("orders/x", fields{"buyer": "ann", "amount": 5, "status": "new"}))},
+			{"of the shop 5", inShop, ann, writes(order(5, "ann", 5))},
+			{"of the shop null", inShop, ann, writes(order(nil, "ann", 5))},
+			{"for nothing", "data.amount > 0", ann, writes(order("s", "ann", 0))},
+			{"for less", "data.amount > 0", ann, writes(order("s", "ann", -5))},
+			{"for too much", "data.amount <= 1000000", ann, writes(order("s", "ann", 1000001))},
+			{"for 0.5", "data.amount is int", ann, writes(order("s", "ann", 0.5))},
+			{"for text", "data.amount is int && data.amount > 0 && data.amount <= 1000000", ann, writes(order("s", "ann", "5"))},
+			{"another field", "data.keys().hasOnly(['shop', 'buyer', 'amount', 'status'])", ann,
+				writes(set("orders/x", fields{"shop": "s", "buyer": "ann", "amount": 5, "status": "new", "x": 1}))},
+			{"pay", "", ann, writes(merge("orders/bob's", fields{"status": "paid"}, "status"))},
+			{"another amount", "", ann, writes(merge("orders/old", fields{"amount": 500}, "amount"))},
+			{"move to another shop", "", ann, writes(merge("orders/old", fields{"shop": "t"}, "shop"))},
+			{"delete", "", ann, writes(remove("orders/old"))},
+			{"the totals", "", ann, writes(merge("shop_sales/t", fields{"revenue": 500}, "revenue"))},
+			{"a shop", "", ann, writes(set("shop_sales/new", fields{"owner": "ann"}))},
+		},
+		reads: map[string]func(*database, user) error{"one's own order": get("orders/old"), "one's own sales": get("shop_sales/t")},
+		secrets: map[string]func(*database, user) error{
+			"another's order": get("orders/bob's"), "all orders": query("", "orders", 1), "another's sales": get("shop_sales/s"), "all sales": query("", "shop_sales", 1)},
+	},
 	"Leaderboard": {
 		seed: map[string]fields{
 			"players/ann":          {"name": "Ann", "points": 3, "tally": fields{"num_shards": 1}},
@@ -90,6 +178,101 @@ var recipes = map[string]blockTest{
 			"one": get("players/bob"), "1,000": query("", "players", 1000), "how many, up to 1,000": sum("", "players", 1000, false)},
 		secrets: map[string]func(*database, user) error{
 			"1,001": query("", "players", 1001), "how many": sum("", "players", 0, false), "a round": get("players/ann/rounds/1")},
+	},
+	"Best score, and its reset": {
+		seed: map[string]fields{"games/g": {"best": 5, "scores": 1}, "games/g/scores/1": {"player": "ann", "points": 5}},
+		attacks: []blockAttack{
+			{"a score", "", ann, writes(set("games/g/scores/2", fields{"player": "ann", "points": 9}))},
+			{"a better score", "", ann, writes(merge("games/g/scores/1", fields{"points": 9}, "points"))},
+			{"delete a score", "", ann, writes(remove("games/g/scores/1"))},
+			{"the best", "", ann, writes(transform(merge("games/g", nil), maximum("best", 9)))},
+		},
+		reads:   map[string]func(*database, user) error{"the best": get("games/g"), "a score": get("games/g/scores/1")},
+		secrets: map[string]func(*database, user) error{"all games": query("", "games", 1), "all scores": query("games/g", "scores", 1)},
+	},
+	"Reactions, and polls": {
+		seed: map[string]fields{"talks/p": {"love": 1, "laugh": 1}, "talks/p/reactions/bob": {"kind": "love"}, "talks/p/reactions/ann": {"kind": "laugh"}},
+		honest: map[string][]*firestorepb.Write{
+			"love":       writes(react("ann", "love")),
+			"wow":        writes(react("ann", "wow")),
+			"send twice": writes(react("ann", "laugh"), react("ann", "laugh")),
+			"first":      writes(set("talks/q/reactions/ann", fields{"kind": "love"})),
+			"take back":  writes(remove("talks/p/reactions/ann")),
+		},
+		attacks: []blockAttack{
+			{"as nobody", "mayWrite() && isId(talk) && request.auth.uid == user", nobody, writes(react("ann", "love"))},
+			{"of a talk whose id no header carries", "isId(talk)", ann, writes(set("talks/p\x00/reactions/ann", fields{"kind": "love"}))},
+			{"for another", "request.auth.uid == user", ann, writes(react("dan", "love"))},
+			{"over another's", "request.auth.uid == user", ann, writes(react("bob", "laugh"))},
+			{"take another's back", "request.auth.uid == user", ann, writes(remove("talks/p/reactions/bob"))},
+			{"another kind", oneKind, ann, writes(react("ann", "hate"))},
+			{"two kinds", oneKind, ann, writes(react("ann", array("love", "laugh")))},
+			{"no kind", oneKind, ann, writes(set("talks/p/reactions/ann", nil))},
+			{"null", oneKind, ann, writes(react("ann", nil))},
+			{"bytes", oneKind, ann, writes(react("ann", bytes("love")))},
+			{"another field", "request.resource.data.keys().hasOnly(['kind'])", ann, writes(set("talks/p/reactions/ann", fields{"kind": "love", "x": "y"}))},
+			{"the totals", "", ann, writes(merge("talks/p", fields{"love": 1000}, "love"))},
+		},
+		reads:   map[string]func(*database, user) error{"one's own": get("talks/p/reactions/ann"), "the totals": get("talks/p")},
+		secrets: map[string]func(*database, user) error{"another's": get("talks/p/reactions/bob"), "all": query("talks/p", "reactions", 1), "all totals": query("", "talks", 1)},
+	},
+	"Unread messages": {
+		seed: map[string]fields{
+			"users/ann": {"unread": 1}, "users/bob": {"unread": 1},
+			"users/ann/messages/1": {"from": "bob", "text": "b", "read": false}, "users/bob/messages/1": {"from": "ann", "text": "a", "read": false},
+		},
+		honest: map[string][]*firestorepb.Write{
+			"send":             writes(message("bob", "ann", "a")),
+			"send twice":       writes(message("bob", "ann", "a"), message("ann", "ann", "a")),
+			"read, and unread": writes(merge("users/ann/messages/1", fields{"read": true}, "read"), merge("users/ann/messages/1", fields{"read": false}, "read")),
+			"delete":           writes(remove("users/ann/messages/1")),
+		},
+		attacks: []blockAttack{
+			{"as nobody", "mayWrite() && isId(user) && isId(message) && isMessage(request.resource.data)", nobody, writes(message("bob", "ann", "a"))},
+			{"to a user whose id no header carries", "isId(user)", ann, writes(message("bob ", "ann", "a"))},
+			{"an id that no header carries", "isId(message)", ann, writes(set("users/bob/messages/x ", fields{"from": "ann", "text": "a", "read": false}))},
+			{"as another", "data.from == request.auth.uid", ann, writes(message("bob", "cid", "a"))},
+			{"read already", "data.read == false", ann, writes(set("users/bob/messages/x", fields{"from": "ann", "text": "a", "read": true}))},
+			{"a list", "data.text is string", ann, writes(message("bob", "ann", array("a")))},
+			{"1,001 letters", "data.text.size() <= 1000", ann, writes(message("bob", "ann", strings.Repeat("a", 1001)))},
+			{"another field", "data.keys().hasOnly(['from', 'text', 'read'])", ann, writes(set("users/bob/messages/x", fields{"from": "ann", "text": "a", "read": false, "x": 1}))},
+			{"read another's", "request.auth.uid == user", ann, writes(merge("users/bob/messages/1", fields{"read": true}, "read"))},
+			{"delete another's", "request.auth.uid == user", ann, writes(remove("users/bob/messages/1"))},
+			{"another text", "changesOnly(['read'])", ann, writes(merge("users/ann/messages/1", fields{"read": true, "text": "x"}, "read", "text"))},
+			{"read is text", "request.resource.data.read is bool", ann, writes(merge("users/ann/messages/1", fields{"read": "no"}, "read"))},
+			{"the total", "", ann, writes(merge("users/ann", fields{"unread": 0}, "unread"))},
+		},
+		reads: map[string]func(*database, user) error{
+			"one's own": get("users/ann/messages/1"), "one's own 100": query("users/ann", "messages", 100), "one's own number": get("users/ann")},
+		secrets: map[string]func(*database, user) error{
+			"another's": get("users/bob/messages/1"), "all of another": query("users/bob", "messages", 1), "another's number": get("users/bob"),
+			"101": query("users/ann", "messages", 101), "all numbers": query("", "users", 1)},
+	},
+	"Posts by tag": {
+		seed: map[string]fields{
+			"tags/go": {"stories": 1}, "tags/c": {"stories": 0}, "tags/go/stories/ann's": {}, "tags/go/stories/bob's": {},
+			"stories/ann's": {"by": "ann"}, "stories/bob's": {"by": "bob"}, "stories/x ": {"by": "ann"},
+		},
+		honest: map[string][]*firestorepb.Write{
+			"tag":        writes(set("tags/c/stories/ann's", nil)),
+			"tag, untag": writes(set("tags/c/stories/ann's", nil), remove("tags/c/stories/ann's")),
+			"untag":      writes(remove("tags/go/stories/ann's")),
+		},
+		attacks: []blockAttack{
+			{"as nobody", "mayWrite() && isId(story) && request.resource.data.size() == 0\n    && " + tagIs + " && wrote(story)", nobody, writes(set("tags/c/stories/ann's", nil))},
+			{"a story whose id no header carries", "isId(story)", ann, writes(set("tags/c/stories/x ", nil))},
+			{"another's story", "wrote(story)", ann, writes(set("tags/c/stories/bob's", nil))},
+			{"untag another's story", "wrote(story)", ann, writes(remove("tags/go/stories/bob's"))},
+			{"a story that is not", "wrote(story)", ann, writes(set("tags/c/stories/none", nil))},
+			{"a tag that is not", tagIs, ann, writes(set("tags/new/stories/ann's", nil))},
+			{"text", "request.resource.data.size() == 0", ann, writes(set("tags/c/stories/ann's", fields{"x": "y"}))},
+			{"send again", "", ann, writes(set("tags/go/stories/ann's", nil))},
+			{"a tag", "", ann, writes(set("tags/new", fields{"stories": 0}))},
+			{"the total", "", ann, writes(merge("tags/go", fields{"stories": 9}, "stories"))},
+		},
+		reads: map[string]func(*database, user) error{
+			"a tag": get("tags/go"), "100 tags": query("", "tags", 100), "100 of a tag": query("tags/go", "stories", 100), "one of a tag": get("tags/go/stories/bob's")},
+		secrets: map[string]func(*database, user) error{"all tags": query("", "tags", 0), "all of a tag": query("tags/go", "stories", 0)},
 	},
 	"Unique visitors": {
 		seed: map[string]fields{"visitor_totals/2026-11-21": {"visitors": 1}},
@@ -171,6 +354,18 @@ func TestRecipes(t *testing.T) {
 			test.run(t, code[heading], rules)
 		})
 	}
+	t.Run("19 tags at once", func(t *testing.T) {
+		t.Parallel()
+		documents := map[string]fields{"stories/ann's": {"by": "ann"}}
+		var tags []*firestorepb.Write
+		for i := range 20 {
+			documents[fmt.Sprint("tags/", i)] = fields{"stories": 0}
+			tags = append(tags, set(fmt.Sprintf("tags/%d/stories/ann's", i), nil))
+		}
+		d := newDatabase(t, documents)
+		d.setRules(beside(t, rules, code["Posts by tag"]))
+		d.judges(ann, map[string][]*firestorepb.Write{"19": tags[:19]}, map[string][]*firestorepb.Write{"20": tags})
+	})
 	t.Run("tokens with their increments", func(t *testing.T) {
 		t.Parallel()
 		d := newDatabase(t, seed)
@@ -187,10 +382,39 @@ func TestRecipes(t *testing.T) {
 	})
 }
 
-const comments, tokens = "posts/p/comments/", "counters/free/tokens/"
+const comments, approvals, tokens = "posts/p/comments/", "articles/p/comments/", "counters/free/tokens/"
+
+// Parts of rules.
+const (
+	inShop  = "exists(/databases/$(database)/documents/shop_sales/$(data.shop))"
+	tagIs   = "exists(/databases/$(database)/documents/tags/$(tag))"
+	oneKind = "request.resource.data.kind in ['love', 'laugh', 'wow']"
+)
 
 func say(id string, by user, text string) *firestorepb.Write {
 	return set(comments+id, fields{"by": string(by), "text": text})
+}
+
+// await writes a comment that waits for approval.
+func await(id string, by user, text string) *firestorepb.Write {
+	return transform(set(approvals+id, fields{"by": string(by), "text": text, "approved": false}), serverTime("at"))
+}
+
+// approved lists approved comments.
+func approved(limit int32) func(*database, user) error {
+	return list{parent: "articles/p", collection: "comments", limit: limit, where: "approved"}.query
+}
+
+func order(shop any, buyer user, amount any) *firestorepb.Write {
+	return set("orders/x", fields{"shop": shop, "buyer": string(buyer), "amount": amount, "status": "new"})
+}
+
+func react(u user, kind any) *firestorepb.Write {
+	return set("talks/p/reactions/"+string(u), fields{"kind": kind})
+}
+
+func message(to string, from user, text any) *firestorepb.Write {
+	return set("users/"+to+"/messages/x", fields{"from": string(from), "text": text, "read": false})
 }
 
 func likePhoto(u user) *firestorepb.Write {
