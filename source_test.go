@@ -69,7 +69,7 @@ func built(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	files := []string{"go.mod", "go.sum"}
-	for _, name := range strings.Fields(string(out)) {
+	for name := range strings.FieldsSeq(string(out)) {
 		files = append(files, strings.TrimPrefix(name, module+"/"))
 	}
 	slices.Sort(files)

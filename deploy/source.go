@@ -96,7 +96,7 @@ func (u *Upload) Folder() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(written)
+	defer func() { _ = os.RemoveAll(written) }()
 	if err := os.CopyFS(written, u.own); err != nil {
 		return "", err
 	}

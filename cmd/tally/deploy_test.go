@@ -361,6 +361,13 @@ func TestDeploySource(t *testing.T) {
 	}
 	other := leastClone(t) // the current folder
 	write(t, ".git", nil)  // is no repository of git
+	version := func(want string) {
+		t.Helper()
+		if printed := c.want(0, "version", "--project", "my-project"); !strings.Contains(printed, "\nmy-project: "+want+"\n") {
+			t.Errorf("tally version says %q, not %q", printed, want)
+		}
+	}
+	version("nothing is deployed; this tally is of no known version")
 
 	for _, test := range []struct {
 		args []string
@@ -384,6 +391,7 @@ func TestDeploySource(t *testing.T) {
 			t.Errorf("tally %s uploads\n%s\nwant that of %s", strings.Join(args, " "), got, test.want)
 		}
 	}
+	version("the functions are of no known version, this tally is of no known version: tally deploy replaces them")
 }
 
 // uploaded returns a file of the source that was uploaded last.
