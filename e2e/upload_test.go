@@ -31,49 +31,9 @@ const (
 // What is uploaded is what the functions are built from: a file less and the build fails, a file
 // more may be a secret.
 func TestUploadIsWhatIsBuilt(t *testing.T) {
-	built := carried(t)
-	data, err := os.ReadFile(filepath.Join(clone, ".gcloudignore"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lines []string
-	for line := range strings.Lines(string(data)) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "!") {
-			lines = append(lines, line)
-		}
-	}
-	want := linesFor(built)
-	for _, line := range want {
-		if !slices.Contains(lines, line) {
-			t.Errorf(".gcloudignore lacks the line %s", line)
-		}
-	}
-	for _, line := range lines {
-		if !slices.Contains(want, line) {
-			t.Errorf(".gcloudignore has the line %s, of which nothing is built", line)
-		}
-	}
-	if d := cmp.Diff(built, uploaded(t, clone)); d != "" {
+	if d := cmp.Diff(carried(t), uploaded(t, clone)); d != "" {
 		t.Errorf("(-built from +uploaded by gcloud):\n%s", d)
 	}
-}
-
-// linesFor returns the lines of .gcloudignore that have the files uploaded.
-func linesFor(files []string) []string {
-	lines := []string{"!."}
-	for _, file := range files {
-		for i, c := range file {
-			if c == '/' {
-				lines = append(lines, "!/"+file[:i])
-			}
-		}
-		if path.Ext(file) == ".go" {
-			file = path.Join(path.Dir(file), "*.go")
-		}
-		lines = append(lines, "!/"+file)
-	}
-	slices.Sort(lines)
-	return slices.Compact(lines)
 }
 
 // Nothing else that lies in a clone is uploaded.
@@ -180,7 +140,7 @@ func uploaded(t *testing.T, dir string) []string {
 }
 
 // carried returns the names of the files of the functions' source that the program carries, sorted.
-// The test of the package at the root holds that they are what the functions are built from.
+// TestCarried holds that they are what the functions are built from.
 func carried(t *testing.T) []string {
 	t.Helper()
 	var files []string
