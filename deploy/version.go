@@ -49,11 +49,15 @@ func (s *State) Built() (version, hash string) {
 	return version, functions[0].Get("labels." + sourceLabel)
 }
 
-// Replaces returns the version of the deployed functions if that is newer than the upload's, and
-// another source; else "".
+// Replaces returns the version of the deployed functions if that is newer than the program's own, and
+// another source; else "". A folder is somebody's choice, and the versions that git tells of commits
+// behind a tag count as older than the tag.
 func (u *Upload) Replaces(have *State) string {
 	version, hash := have.Built()
-	if hash == u.Hash || !semver.IsValid(version) || !semver.IsValid(u.Version) || semver.Compare(version, u.Version) <= 0 {
+	if u.own == nil || hash == u.Hash {
+		return ""
+	}
+	if !semver.IsValid(version) || !semver.IsValid(u.Version) || semver.Compare(version, u.Version) <= 0 {
 		return ""
 	}
 	return version

@@ -47,14 +47,18 @@ func TestReplaces(t *testing.T) {
 		{"v1_3_0", "", "other", ""},
 		{"v1_3_0", "5f3a2c1-dirty", "other", ""},
 	} {
-		u := Upload{Version: test.own, Hash: "own"}
+		u := Upload{Version: test.own, Hash: "own", own: fstest.MapFS{}}
 		if got := u.Replaces(deployed(test.have, test.hash)); got != test.want {
 			t.Errorf("%s deployed of source %s, own %s: %q, want %q", test.have, test.hash, test.own, got, test.want)
 		}
 	}
-	u := Upload{Version: "v1.2.0", Hash: "own"}
+	u := Upload{Version: "v1.2.0", Hash: "own", own: fstest.MapFS{}}
 	if got := u.Replaces(newState("p")); got != "" {
 		t.Errorf("nothing deployed: %q", got)
+	}
+	folder := Upload{Version: "v1.3.0-4-g5f3a2c1", Hash: "own", folder: "clone"}
+	if got := folder.Replaces(deployed("v1_3_0", "other")); got != "" {
+		t.Errorf("a folder with commits behind the tag: %q", got)
 	}
 }
 
