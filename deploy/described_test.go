@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -137,7 +138,7 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 	if diff := cmp.Diff(d.APIs, apis); diff != "" {
 		c.Errorf("APIs (-description +Terraform):\n%s", diff)
 	}
-	files, err := sourceFiles("..")
+	files, err := sourceFiles(os.DirFS(".."))
 	var source []string
 	for _, f := range c.blocks["data.archive_file.source"]["source"].([]any) {
 		name := f.(block)["filename"].(string)

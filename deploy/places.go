@@ -85,11 +85,12 @@ func (s *State) names(k *Kind, location string) bool {
 }
 
 // Unreached says what could not be read in locations that nothing of Tally's is known to be in, and
-// why: a sentence each.
+// why: a sentence each, in the order of the alphabet, as the calls end in any.
 func (s *State) Unreached() (notes []string) {
 	for _, u := range s.unreached {
 		notes = append(notes, fmt.Sprintf("%s could not be read, and nothing of Tally's is known to be there: %s", u.What, u.Why))
 	}
+	slices.Sort(notes)
 	return notes
 }
 

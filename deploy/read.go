@@ -175,6 +175,15 @@ func (s *State) ReadFor(ctx context.Context, d *Description) {
 // Deployed returns the variables that a project's functions are deployed with, nil if there are no
 // functions. The options are of Google's clients.
 func Deployed(ctx context.Context, project string, o ...option.ClientOption) (map[string]string, error) {
+	s, err := ReadFunctions(ctx, project, o...)
+	if err != nil {
+		return nil, err
+	}
+	return s.Env(), nil
+}
+
+// ReadFunctions reads the functions of a project, and nothing else.
+func ReadFunctions(ctx context.Context, project string, o ...option.ClientOption) (*State, error) {
 	s, err := connect(ctx, project, o)
 	if err != nil {
 		return nil, err
@@ -186,7 +195,7 @@ func Deployed(ctx context.Context, project string, o ...option.ClientOption) (ma
 	if len(s.Functions()) == 0 && len(s.unreached) > 0 { // they may be there
 		return nil, &s.unreached[0]
 	}
-	return s.Env(), nil
+	return s, nil
 }
 
 // repository reads a repository of Tally's, and what cleans it up, unless it is read already.

@@ -28,6 +28,8 @@ type Options struct {
 	RequestLogs string
 
 	MaxInstances int // of RollUpOnWrite; at least 1
+
+	Version string // of the functions' source; empty: none is known
 }
 
 // DefaultMaxInstances are enough for 20,000 events at once. Each has a processor, and a region's
@@ -254,7 +256,9 @@ func (d *Description) functions(source string) {
 			Setting{Arg: "--update-labels=" + madeByLabel + "=true"},
 		)
 		if source != "" {
-			settings = append(settings, Setting{Path: "labels." + sourceLabel, Want: source, Arg: "--update-labels=" + sourceLabel + "=" + source})
+			settings = append(settings, Setting{Path: "labels." + sourceLabel, Want: source, Arg: "--update-labels=" + sourceLabel + "=" + source},
+				// Another version of the same source is no reason to build it again.
+				Setting{Arg: "--update-labels=" + versionLabel + "=" + versionValue(d.Version), Always: true})
 		}
 		for _, name := range slices.Sorted(maps.Keys(env)) {
 			settings = append(settings, Setting{Path: "serviceConfig.environmentVariables." + name, Want: env[name], Arg: "--update-env-vars=" + name + "=" + env[name]})

@@ -200,7 +200,7 @@ func TestSourceHash(t *testing.T) {
 	put(".gcloudignore", "# upload\n**\n!.\n!/go.mod\n!/go.sum\n!/*.go\n!/a\n!/a/*.go\n*_test.go\n")
 	hash := func() string {
 		t.Helper()
-		h, err := sourceHash(dir)
+		h, err := sourceHash(os.DirFS(dir))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +222,7 @@ func TestSourceHash(t *testing.T) {
 		}
 		before = after
 	}
-	if h, err := sourceHash(".."); err != nil || len(h) != 16 {
+	if h, err := sourceHash(os.DirFS("..")); err != nil || len(h) != 16 {
 		t.Errorf("of this clone: %q, %v", h, err)
 	}
 }

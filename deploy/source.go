@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,17 +18,32 @@ import (
 // module is the path of Tally's module.
 const module = "github.com/firestore-tally/tally"
 
-// An Upload is a folder of Tally's source, which the functions are built from.
+// An Upload is Tally's source, which the functions are built from.
 type Upload struct {
-	Folder  string // absolute
 	Version string // such as "v1.2.3" or "v1.2.3-4-g5f3a2c1-dirty"; "": none is known
 	Hash    string // tells whether what is deployed was built from the same
+
+	own    fs.FS  // what the program carries; nil: the folder is somebody's
+	folder string // absolute; "": the program's own, which is not written yet
+}
+
+// OwnUpload returns the source that the program itself carries, and its version. files also has
+// .gcloudignore, which lists the others.
+func OwnUpload(files fs.FS, version string) (*Upload, error) {
+	hash, err := sourceHash(files)
+	if err != nil {
+		return nil, err
+	}
+	return &Upload{Version: version, Hash: hash, own: files}, nil
 }
 
 // ReadUpload reads what of the folder is uploaded. It is an error if the folder does not hold Tally's
 // source.
 func ReadUpload(ctx context.Context, folder string) (*Upload, error) {
-	hash, err := sourceHash(folder)
+	hash, err := sourceHash(os.DirFS(folder))
+	if errors.Is(err, errNoSource) {
+		return nil, fmt.Errorf("%s does not hold Tally's source, which the functions are built from; leave --source out, or name a folder that does:\n  git clone https://%s", folder, module)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -35,16 +51,71 @@ func ReadUpload(ctx context.Context, folder string) (*Upload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Upload{Folder: folder, Version: version(ctx, folder), Hash: hash}, nil
+	return &Upload{Version: version(ctx, folder), Hash: hash, folder: folder}, nil
 }
 
-// String returns the folder, its version and its hash in words.
+// String says in words which source it is, with its version and hash.
 func (u *Upload) String() string {
-	version := "of no known version"
-	if u.Version != "" {
-		version = "version " + u.Version
+	where := "this tally's own"
+	if u.own == nil {
+		where = u.folder
 	}
-	return u.Folder + ", " + version + ", hash " + u.Hash
+	return where + ", " + orUnknown(u.Version) + ", hash " + u.Hash
+}
+
+// orUnknown returns a version in words.
+func orUnknown(version string) string {
+	if version == "" {
+		return "of no known version"
+	}
+	return "version " + version
+}
+
+// Folder returns the folder of the source, an absolute path. The program's own source is written
+// into a folder of the user's cache, which is named after the hash and holds the same each time: a
+// script, or a Terraform configuration, that names it can be run later.
+func (u *Upload) Folder() (string, error) {
+	if u.own == nil {
+		return u.folder, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("there is no folder for the functions' source: %w; name a clone of Tally's by --source", err)
+	}
+	folder := filepath.Join(cache, "tally", "source-"+u.Hash)
+	if u.isIn(folder) {
+		return folder, nil
+	}
+
+	// Another tally may write the same at this moment. Each writes a folder of its own, and what
+	// takes the name is whole.
+	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
+		return "", err
+	}
+	written, err := os.MkdirTemp(filepath.Dir(folder), "writing-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(written) }()
+	if err := os.CopyFS(written, u.own); err != nil {
+		return "", err
+	}
+	err = os.Rename(written, folder)
+	if err == nil || u.isIn(folder) { // by the other
+		return folder, nil
+	}
+
+	// Somebody changed what was there.
+	if err := os.RemoveAll(folder); err != nil {
+		return "", err
+	}
+	return folder, os.Rename(written, folder)
+}
+
+// isIn reports whether the folder holds the same source.
+func (u *Upload) isIn(folder string) bool {
+	hash, err := sourceHash(os.DirFS(folder))
+	return err == nil && hash == u.Hash
 }
 
 // version returns the version of a folder of Go's module cache, or else what git says of it; "" if
@@ -67,15 +138,15 @@ func version(ctx context.Context, folder string) string {
 
 // sourceHash returns a hash of what the functions are built from. A change of a test, a document or
 // a command changes nothing in it.
-func sourceHash(folder string) (string, error) {
-	files, err := sourceFiles(folder)
+func sourceHash(root fs.FS) (string, error) {
+	files, err := sourceFiles(root)
 	if err != nil {
 		return "", err
 	}
 
 	hash := sha256.New()
 	for _, name := range files {
-		data, err := os.ReadFile(filepath.Join(folder, name))
+		data, err := fs.ReadFile(root, name)
 		if err != nil {
 			return "", err
 		}
@@ -84,42 +155,67 @@ func sourceHash(folder string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:16], nil
 }
 
+// errNoSource is that a folder does not hold Tally's source.
+var errNoSource = errors.New("no source of Tally's")
+
 // sourceFiles returns the names of the files that the functions are built from, sorted: those that
-// the lines of .gcloudignore bring back, tests apart.
-func sourceFiles(folder string) ([]string, error) {
-	data, err := os.ReadFile(filepath.Join(folder, "go.mod"))
-	if errors.Is(err, os.ErrNotExist) || err == nil && !strings.HasPrefix(string(data), "module "+module+"\n") {
-		return nil, fmt.Errorf("%s does not hold Tally's source, which the functions are built from; name a folder that does by --source:\n  git clone https://%s", folder, module)
+// the lines of .gcloudignore bring back, and no later line takes away.
+func sourceFiles(root fs.FS) ([]string, error) {
+	data, err := fs.ReadFile(root, "go.mod")
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !strings.HasPrefix(string(data), "module "+module+"\n") {
+		return nil, errNoSource
 	}
 	if err != nil {
 		return nil, err
 	}
-	data, err = os.ReadFile(filepath.Join(folder, ".gcloudignore"))
+	data, err = fs.ReadFile(root, ".gcloudignore")
 	if err != nil {
 		return nil, err
 	}
 
-	root := os.DirFS(folder)
 	var files []string
 	for line := range strings.Lines(string(data)) {
-		pattern, ok := strings.CutPrefix(strings.TrimSpace(line), "!/")
-		if !ok {
-			continue
+		line = strings.TrimSpace(line)
+		pattern, back := strings.CutPrefix(line, "!/")
+		switch {
+		case back:
+			files, err = withFiles(files, root, pattern)
+		case line != "" && line != "**" && line != "!." && line[0] != '#':
+			files = slices.DeleteFunc(files, func(name string) bool { return ignores(line, name) })
 		}
-		names, err := fs.Glob(root, pattern)
 		if err != nil {
 			return nil, err
-		}
-		for _, name := range names {
-			info, err := fs.Stat(root, name)
-			if err != nil {
-				return nil, err
-			}
-			if !info.IsDir() && !strings.HasSuffix(name, "_test.go") {
-				files = append(files, name)
-			}
 		}
 	}
 	slices.Sort(files)
 	return files, nil
+}
+
+// withFiles adds the files that match the pattern, and leaves folders out.
+func withFiles(files []string, root fs.FS, pattern string) ([]string, error) {
+	names, err := fs.Glob(root, pattern)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		info, err := fs.Stat(root, name)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			files = append(files, name)
+		}
+	}
+	return files, nil
+}
+
+// ignores reports whether a line of .gcloudignore takes a file away: by its whole name if the line
+// begins with a slash, else by the last part.
+func ignores(line, name string) bool {
+	pattern, whole := strings.CutPrefix(line, "/")
+	if !whole {
+		name = path.Base(name)
+	}
+	matched, err := path.Match(pattern, name)
+	return err == nil && matched
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -24,7 +25,7 @@ func TerraformState(id string) *State {
 // in snake case, unless resource says otherwise
 // (https://registry.terraform.io/providers/hashicorp/google/latest/docs).
 func (d *Description) Terraform(folder string) ([]byte, []string, error) {
-	files, err := sourceFiles(folder)
+	files, err := sourceFiles(os.DirFS(folder))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -87,6 +88,47 @@ func TestSize(t *testing.T) {
 				break
 			} else if err != nil {
 				t.Fatalf("%s: %v", picture, err)
+			}
+		}
+	}
+}
+
+// The edit that CONTRIBUTING.md names, for when the first release is published, still applies. Then
+// nobody is told to take a clone, but for a change of Tally itself.
+func TestPublished(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs git")
+	}
+	patch, err := filepath.Abs("../npm/published.patch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := regexp.MustCompile(`(?m)^\+\+\+ b/(.*)$`).FindAllStringSubmatch(read(t, patch), -1)
+	dir := t.TempDir()
+	for _, file := range changed {
+		into := filepath.Join(dir, file[1])
+		err := os.MkdirAll(filepath.Dir(into), 0o700)
+		if err := errors.Join(err, os.WriteFile(into, []byte(read(t, filepath.Join("..", file[1]))), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply := exec.CommandContext(t.Context(), "git", "apply", patch)
+	apply.Dir = dir
+	if out, err := apply.CombinedOutput(); err != nil {
+		t.Fatalf("git apply npm/published.patch: %v\n%s", err, out)
+	}
+
+	readme := read(t, filepath.Join(dir, "README.md"))
+	if words := len(strings.Fields(readme)); words > 1200 {
+		t.Errorf("README.md has %d words then, want 1,200 at most", words)
+	}
+	if !strings.Contains(readme, "npx @firestore-tally/cli demo") {
+		t.Error("README.md does not name npx then")
+	}
+	for _, page := range []string{"README.md", "clients/web/README.md"} {
+		for _, word := range []string{"../tally", "git clone", "not published", "Nothing is published"} {
+			if strings.Contains(read(t, filepath.Join(dir, page)), word) {
+				t.Errorf("%s says %q then", page, word)
 			}
 		}
 	}

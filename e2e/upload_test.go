@@ -5,6 +5,7 @@ package e2e
 import (
 	"archive/zip"
 	"bytes"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	root "github.com/firestore-tally/tally"
+	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/google/go-cmp/cmp"
@@ -28,56 +31,16 @@ const (
 // What is uploaded is what the functions are built from: a file less and the build fails, a file
 // more may be a secret.
 func TestUploadIsWhatIsBuilt(t *testing.T) {
-	built := sources(t)
-	data, err := os.ReadFile(filepath.Join(clone, ".gcloudignore"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lines []string
-	for line := range strings.Lines(string(data)) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "!") {
-			lines = append(lines, line)
-		}
-	}
-	want := linesFor(built)
-	for _, line := range want {
-		if !slices.Contains(lines, line) {
-			t.Errorf(".gcloudignore lacks the line %s", line)
-		}
-	}
-	for _, line := range lines {
-		if !slices.Contains(want, line) {
-			t.Errorf(".gcloudignore has the line %s, of which nothing is built", line)
-		}
-	}
-	if d := cmp.Diff(built, uploaded(t, clone)); d != "" {
+	if d := cmp.Diff(carried(t), uploaded(t, clone)); d != "" {
 		t.Errorf("(-built from +uploaded by gcloud):\n%s", d)
 	}
-}
-
-// linesFor returns the lines of .gcloudignore that have the files uploaded.
-func linesFor(files []string) []string {
-	lines := []string{"!."}
-	for _, file := range files {
-		for i, c := range file {
-			if c == '/' {
-				lines = append(lines, "!/"+file[:i])
-			}
-		}
-		if path.Ext(file) == ".go" {
-			file = path.Join(path.Dir(file), "*.go")
-		}
-		lines = append(lines, "!/"+file)
-	}
-	slices.Sort(lines)
-	return slices.Compact(lines)
 }
 
 // Nothing else that lies in a clone is uploaded.
 func TestUploadLeavesOutTheRest(t *testing.T) {
 	files := uploaded(t, clone)
 	dir := t.TempDir()
-	copyFiles(t, append([]string{".gcloudignore"}, files...), dir)
+	copyFiles(t, clone, append([]string{".gcloudignore"}, files...), dir)
 	folders := []string{".git", "cmd/tally", "deploy", ".terraform", "internal/doctor", "node_modules/firebase"}
 	for _, file := range files {
 		folders = append(folders, path.Dir(file), path.Join(path.Dir(file), "testdata"))
@@ -92,9 +55,15 @@ func TestUploadLeavesOutTheRest(t *testing.T) {
 	}
 }
 
-// What is uploaded builds as Google's Go buildpack builds it, and the binary rolls up.
+// What the program writes and gcloud uploads builds as Google's Go buildpack builds it, and the binary
+// rolls up.
 func TestUploadBuildsAndRollsUp(t *testing.T) { // not in parallel: the build would slow the scenarios
-	binary := buildpack(t, uploaded(t, clone))
+	folder := written(t)
+	files := uploaded(t, folder)
+	if d := cmp.Diff(carried(t), files); d != "" {
+		t.Fatalf("(-carried +uploaded):\n%s", d)
+	}
+	binary := buildpack(t, folder, files)
 	w := newWorld(t, options{counters: 1, proxies: []func(*proxy){near}, binary: binary, env: []string{
 		"FUNCTION_TARGET=RollUpOnWrite",
 		"LOCAL_ONLY=true", // has the functions framework listen on the loopback address only
@@ -170,30 +139,50 @@ func uploaded(t *testing.T, dir string) []string {
 	return files
 }
 
-// sources returns the names of the files that the functions are built from, sorted: go.mod, go.sum,
-// and those of the package at the root and of the packages of this module that it imports.
-func sources(t *testing.T) []string {
+// carried returns the names of the files of the functions' source that the program carries, sorted.
+// TestCarried holds that they are what the functions are built from.
+func carried(t *testing.T) []string {
 	t.Helper()
-	const format = `{{with .Module}}{{if .Main}}{{range $.GoFiles}}{{$.ImportPath}}/{{.}}
-{{end}}{{range $.EmbedFiles}}{{$.ImportPath}}/{{.}}
-{{end}}{{end}}{{end}}`
-	files := []string{"go.mod", "go.sum"}
-	for _, name := range run(t, clone, []string{"GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0"}, "go", "list", "-deps", "-f", format, ".") {
-		files = append(files, strings.TrimPrefix(name, module+"/"))
+	var files []string
+	err := fs.WalkDir(root.Source, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && name != ".gcloudignore" {
+			files = append(files, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	slices.Sort(files)
 	return files
 }
 
-// buildpack does what Google's Go buildpack does with uploaded files and returns the binary: it
+// written returns the folder into which the program writes the source that it carries.
+func written(t *testing.T) string {
+	t.Helper()
+	cache := run(t, clone, nil, "go", "env", "GOCACHE")[0]
+	t.Setenv("GOCACHE", cache) // which lies in the user's cache folder otherwise
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	upload, err := deploy.OwnUpload(root.Source, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := upload.Folder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// buildpack does what Google's Go buildpack does with files of a folder and returns the binary: it
 // puts them into a folder of their own, adds a main package that imports the package at the root for
 // what that registers, tidies the module and builds that main package
 // (https://github.com/GoogleCloudPlatform/buildpacks, cmd/go/functions_framework and cmd/go/build).
-func buildpack(t *testing.T, files []string) (binary string) {
+func buildpack(t *testing.T, folder string, files []string) (binary string) {
 	t.Helper()
-	root := t.TempDir()
-	source := filepath.Join(root, "serverless_function_source_code")
-	copyFiles(t, files, source)
+	work := t.TempDir()
+	source := filepath.Join(work, "serverless_function_source_code")
+	copyFiles(t, folder, files, source)
 	main := filepath.Join(source, "functions.local", "app")
 	write(t, filepath.Join(main, "main.go"), []byte(`package main
 
@@ -208,7 +197,7 @@ import (
 func main() { log.Fatal(funcframework.Start(os.Getenv("PORT"))) }
 `))
 	run(t, source, nil, "go", "mod", "tidy")
-	binary = filepath.Join(root, "main")
+	binary = filepath.Join(work, "main")
 	run(t, source, nil, "go", "build", "-o", binary, main)
 	return binary
 }
@@ -228,11 +217,11 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) []
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// copyFiles copies files of the clone.
-func copyFiles(t *testing.T, names []string, into string) {
+// copyFiles copies files of a folder.
+func copyFiles(t *testing.T, from string, names []string, into string) {
 	t.Helper()
 	for _, name := range names {
-		data, err := os.ReadFile(filepath.Join(clone, name))
+		data, err := os.ReadFile(filepath.Join(from, name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,11 @@ export default defineConfig(
     },
   },
   {
+    // The launcher of the command line.
+    files: ['npm/*.js'],
+    languageOptions: { globals: globals.node },
+  },
+  {
     // Tests hand functions to pages, which have names of their own.
     files: ['**/{test,e2e,browser}/**'],
     rules: { 'no-undef': 'off' },

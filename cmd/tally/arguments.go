@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,20 +67,4 @@ func negativesLast(root *cobra.Command, args []string) []string {
 		return args
 	}
 	return slices.Concat(others, []string{"--"}, negatives)
-}
-
-// version returns the version of the module, which names the revision that it was built from, and
-// of Go.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown" // not reached: the go command builds it with modules
-	}
-	return info.Main.Version + " " + info.GoVersion
-}
-
-func versionCommand() *cobra.Command {
-	c := newCommand("version")
-	c.Run = func(c *cobra.Command, _ []string) { fmt.Fprintf(c.OutOrStdout(), "tally %s\n", version()) }
-	return c
 }

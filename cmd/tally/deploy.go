@@ -53,6 +53,7 @@ type deployment struct {
 	verbose     bool
 
 	folder    *appfolder.Folder
+	newer     string // version of the functions that older ones would replace; empty: they are not
 	in        io.Reader
 	out, logs io.Writer
 	tools     deploy.Tools
@@ -108,10 +109,23 @@ func (d *deployment) do(ctx context.Context, plan deploy.Plan, opening, nothing 
 		opening += "\n"
 	}
 	fmt.Fprintf(d.out, "In project %s:\n\n%s%s%s\n", d.project, opening, plan.Shown(d.verbose), plan.Noted())
-	if err := confirm(ctx, d.in, d.logs, d.yes, "Go on?"); err != nil {
+	if err := d.agree(ctx); err != nil {
 		return err
 	}
 	return d.tools.Run(ctx, plan)
+}
+
+// agree asks whether to go on. What replaces newer functions is asked even if the user said --yes: a
+// script with an old tally would take back what somebody else deployed.
+func (d *deployment) agree(ctx context.Context) error {
+	if d.newer == "" {
+		return confirm(ctx, d.in, d.logs, d.yes, "Go on?")
+	}
+	err := confirm(ctx, d.in, d.logs, false, "Go back from "+d.newer+"?")
+	if errors.Is(err, errUnconfirmed) {
+		return fmt.Errorf("nothing was changed; the functions of %s are newer, and --yes does not answer for them", d.newer)
+	}
+	return err
 }
 
 // locationID is what the id of a location looks like.
@@ -137,7 +151,7 @@ func deployCommand() *cobra.Command {
 	var rules, prune, wait, isNew, terraform bool
 	c := newCommand("deploy")
 	f := c.Flags()
-	f.StringVar(&source, "source", "", "folder of Tally's source, which the functions are built from (default: the one that this tally was built from)")
+	f.StringVar(&source, "source", "", "folder of Tally's source, which the functions are built from (default: this tally's own)")
 	f.BoolVar(&rules, "rules", false, "replace the project's rules by those that the app's firebase.json names, which hold Tally's")
 	f.BoolVar(&prune, "prune", false, "take away routes and databases that are not named any more, and what is in other regions")
 	f.BoolVar(&wait, "wait", false, "wait until new indexes are ready, and go on, which may take hours; --dry-run prints that, too")
@@ -154,14 +168,7 @@ func deployCommand() *cobra.Command {
 		if isNew && !locationID.MatchString(location) {
 			return fmt.Errorf("--location %q: want one such as nam5 or europe-west1; gcloud firestore locations list lists them", location)
 		}
-		if source == "" {
-			own, err := ownSource()
-			if err != nil {
-				return err
-			}
-			source = own
-		}
-		upload, err := deploy.ReadUpload(ctx, source)
+		upload, err := uploadFrom(ctx, source)
 		if err != nil {
 			return err
 		}
@@ -184,6 +191,7 @@ func deployCommand() *cobra.Command {
 		}
 
 		options := d.have.Options(d.folder, environment, config, databases)
+		options.Version = upload.Version
 		have := d.have
 		if terraform {
 			have = deploy.TerraformState(d.project)
@@ -193,7 +201,11 @@ func deployCommand() *cobra.Command {
 			return err
 		}
 		if terraform {
-			text, notes, err := described.Terraform(upload.Folder)
+			folder, err := upload.Folder()
+			if err != nil {
+				return err
+			}
+			text, notes, err := described.Terraform(folder)
 			fmt.Fprintf(d.logs, "The functions' source: %s\n", upload)
 			for _, note := range notes {
 				fmt.Fprintln(d.logs, note)
@@ -220,7 +232,13 @@ func deployCommand() *cobra.Command {
 
 		uploaded := ""
 		if plan.Uploads() {
-			uploaded, d.tools.Dir = upload.String(), upload.Folder
+			uploaded, d.newer = upload.String(), upload.Replaces(d.have)
+			if d.tools.Dir, err = upload.Folder(); err != nil {
+				return err
+			}
+		}
+		if d.newer != "" {
+			plan.Notes = append(plan.Notes, fmt.Sprintf("the deployed functions are of %s, which is newer than %s", d.newer, upload.Version))
 		}
 		nothing := "Everything is as it is to be."
 		if len(plan.Awaited) > 0 {

@@ -43,6 +43,8 @@ var update = flag.Bool("update", false, "write testdata/deploy anew")
 //
 //   - a command, and holds what it printed, and its exit status if that is not 0. The source that is
 //     deployed is the clone's, not this program's own, unless the command names another;
+//   - "own VERSION": from then on the clone's source is this program's own, of that version, and so deployed
+//     without --source;
 //   - "answer", and holds what the user answers the next command;
 //   - "env NAME=VALUE", which is the user's from then on;
 //   - "edit FILE", and holds what a file of the clone has from then on, or "cat FILE", and holds what it has;
@@ -64,7 +66,7 @@ func TestDeploy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := player{cloud: cloud{Google: c.Google, t: t}, clone: leastClone(t), bin: t.TempDir()}
+		p := player{cloud: cloud{Google: c.Google, t: t, program: c.program}, clone: leastClone(t), bin: t.TempDir()}
 		gcloud, err := exec.LookPath("gcloud")
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +74,7 @@ func TestDeploy(t *testing.T) {
 		t.Setenv("PATH", p.bin+":"+filepath.Dir(gcloud))
 		played := slices.Clone(told.Files)
 		for i, f := range told.Files {
-			played[i].Data = []byte(strings.NewReplacer(p.clone, "CLONE", os.Getenv("CLOUDSDK_CONFIG"), "CONFIG").Replace(string(p.play(f))))
+			played[i].Data = []byte(strings.NewReplacer(p.clone, "CLONE", os.Getenv("CLOUDSDK_CONFIG"), "CONFIG", os.Getenv("XDG_CACHE_HOME"), "CACHE").Replace(string(p.play(f))))
 		}
 		if *update {
 			write(t, file, txtar.Format(&txtar.Archive{Comment: told.Comment, Files: played}))
@@ -104,6 +106,7 @@ func TestDeploy(t *testing.T) {
 type player struct {
 	cloud
 	clone, bin string // folders; bin is on PATH
+	own        bool   // the clone's source is the program's own
 	answer     []byte
 }
 
@@ -114,10 +117,12 @@ func (p *player) play(f txtar.File) []byte {
 	switch verb {
 	case "tally":
 		args := shellWords(rest)
-		if args[0] == "deploy" && !slices.Contains(args, "--source") {
+		if args[0] == "deploy" && !slices.Contains(args, "--source") && !p.own {
 			args = append(args, "--source", p.clone)
 		}
 		return p.transcript(args)
+	case "own":
+		p.own, p.program = true, program{version: rest, source: os.DirFS(p.clone)}
 	case "answer":
 		p.answer = f.Data
 	case "env":
@@ -357,17 +362,28 @@ func TestDeployScriptAgain(t *testing.T) {
 // A deployment uploads this program's own source, whatever the current folder looks like, unless
 // --source names another, and says which before it asks.
 func TestDeploySource(t *testing.T) {
-	own := abs(t, "../..")
 	c := newCloud(t)
+	cache := os.Getenv("XDG_CACHE_HOME")
+	own, err := c.program.upload()
+	if err != nil {
+		t.Fatal(err)
+	}
 	other := leastClone(t) // the current folder
 	write(t, ".git", nil)  // is no repository of git
+	version := func(want string) {
+		t.Helper()
+		if printed := c.want(0, "version", "--project", "my-project"); !strings.Contains(printed, "\nmy-project: "+want+"\n") {
+			t.Errorf("tally version says %q, not %q", printed, want)
+		}
+	}
+	version("nothing is deployed; this tally is of no known version")
 
 	for _, test := range []struct {
 		args []string
 		want string // the folder
 		says string // of it
 	}{
-		{nil, own, "\n  source    " + own + ", "},
+		{nil, filepath.Join(cache, "tally", "source-"+own.Hash), "\n  source    this tally's own, of no known version, hash " + own.Hash + "\n"},
 		{[]string{"--source", "."}, other, "\n  source    " + other + ", of no known version, hash dfe571af78f5f347\n"},
 	} {
 		args := append([]string{"deploy", "--yes"}, test.args...)
@@ -384,6 +400,7 @@ func TestDeploySource(t *testing.T) {
 			t.Errorf("tally %s uploads\n%s\nwant that of %s", strings.Join(args, " "), got, test.want)
 		}
 	}
+	version("the functions are of no known version, this tally is of no known version: tally deploy replaces them")
 }
 
 // uploaded returns a file of the source that was uploaded last.

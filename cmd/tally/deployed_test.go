@@ -27,7 +27,7 @@ func TestDeployed(t *testing.T) {
 	}{{"grants", cloud.grants}, {"routes win", cloud.deployedRoutesWin}, {"undeploy", func(c cloud) { c.undeploy(before) }}} {
 		t.Run(test.name, func(t *testing.T) {
 			restore()
-			test.run(cloud{Google: c.Google, t: t})
+			test.run(cloud{Google: c.Google, t: t, program: c.program})
 		})
 	}
 }

@@ -53,7 +53,7 @@ var refused = []string{"gcloud billing", "gcloud firestore databases", "gcloud l
 
 // unawaited are the commands, by how they begin, that only the next of them need. They run one after the
 // other beside the others.
-var unawaited = []string{"go run ./cmd/tally demo", "go install", "(cd ../tally/clients/web", "npm install", "go mod edit"}
+var unawaited = []string{"tally demo", "go install", "(cd ../tally/clients/web", "npm install", "go mod edit"}
 
 // endless are the commands that run until Ctrl-C, by how they begin, and what they print first.
 var endless = []struct{ start, prints string }{
@@ -63,7 +63,7 @@ var endless = []struct{ start, prints string }{
 // adapted are the commands, by how they begin, that get more flags here: ports of their own and a smaller load.
 var adapted = []struct{ start, flags string }{
 	{"tally dev", " --firestore-port=0 --functions-port=0 --dashboard-port=0 --web-port=0"},
-	{"go run ./cmd/tally demo", " --firestore-port=0 --functions-port=0 --increments=300"},
+	{"tally demo", " --firestore-port=0 --functions-port=0 --increments=300"},
 	{"tally dashboard", " --port=0"},
 }
 

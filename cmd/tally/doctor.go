@@ -91,9 +91,14 @@ func examine(ctx context.Context, settings settingsFile, flag string, skip []str
 		err = fmt.Errorf("there are no credentials: %w", err)
 		return doctor.Local(folder, nil, err).Examine(ctx, skip), project, nil
 	}
+	own, err := programOf(ctx).upload()
+	if err != nil {
+		return nil, "", err
+	}
 	d, err := doctor.Read(ctx, project, folder, o...)
 	if err != nil {
 		d = doctor.Local(folder, nil, err)
 	}
+	d.Own = own
 	return d.Examine(ctx, skip), project, nil
 }

@@ -18,6 +18,7 @@ import (
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
+	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/firestore-tally/tally/internal/app"
@@ -30,12 +31,13 @@ type cloud struct {
 	*googletest.Google
 	t         *testing.T
 	firestore string // address, for commands on counters
+	program   program
 }
 
 // newCloud returns a cloud with a new project, my-project. The current folder is that of a clone of Tally.
 func newCloud(t *testing.T) cloud {
 	t.Helper()
-	c := cloud{Google: googletest.Start(t, "my-project"), t: t}
+	c := cloud{Google: googletest.Start(t, "my-project"), t: t, program: program{source: root.Source}}
 	c.Rules = shippedRules
 	for _, v := range c.Environ() {
 		name, value, _ := strings.Cut(v, "=")
@@ -43,6 +45,7 @@ func newCloud(t *testing.T) cloud {
 	}
 	t.Setenv("PATH", googletest.Gcloud(t)+":"+os.Getenv("PATH"))
 	t.Setenv("GOOGLE_CLOUD_PROJECT", "my-project")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Chdir("../..")
 	return c
 }
@@ -68,7 +71,8 @@ func (c cloud) tally(args ...string) (printed string, status int) {
 	var out bytes.Buffer
 	synctest.Test(c.t, func(t *testing.T) {
 		at := endpoints{apis: c.REST(), firestore: c.firestore}
-		status = run(context.WithValue(t.Context(), endpointsKey{}, at), args, &out, &out)
+		ctx := context.WithValue(t.Context(), endpointsKey{}, at)
+		status = run(context.WithValue(ctx, programKey{}, c.program), args, &out, &out)
 	})
 	return out.String(), status
 }

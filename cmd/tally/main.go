@@ -33,7 +33,7 @@ func rootCommand() *cobra.Command {
 	root := newCommand("tally")
 	root.Args = nil // cobra names the commands that are like an unknown one
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.Version = version()
+	root.Version = programVersion()
 	root.SetVersionTemplate("tally {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)

@@ -9,9 +9,7 @@ import (
 	"maps"
 	"net"
 	"os"
-	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -102,16 +100,6 @@ func realProject(s settingsFile, flag string, logs io.Writer) (folder *appfolder
 		err = errNoProject
 	}
 	return folder, id, err
-}
-
-// ownSource returns the folder of Tally's source that this program was built from. It is an error if
-// the program does not know it, as one that was built with -trimpath.
-func ownSource() (string, error) {
-	_, file, _, _ := runtime.Caller(0)
-	if !filepath.IsAbs(file) {
-		return "", errors.New("this tally does not know the folder that it was built from, and the functions are built from Tally's source; name a folder of it by --source")
-	}
-	return filepath.Join(filepath.Dir(file), "..", ".."), nil
 }
 
 // named returns the variables of the functions that tally.yaml and this process's environment set.

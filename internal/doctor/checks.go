@@ -35,7 +35,7 @@ var ways = map[string]way{
 	"databases":     {(*examination).databases, theVariables},
 	"apis":          {settings(deploy.API), theDescription},
 	"access":        {settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Cleanup, deploy.Service), theDescription},
-	"functions":     {settings(deploy.Function), theDescription},
+	"functions":     {(*examination).functions, theDescription},
 	"triggers":      {(*examination).triggers, theDescription},
 	"deliveries":    {(*examination).deliveries, theDescription},
 	"schedule":      {settings(deploy.Job), theDescription},
@@ -86,9 +86,27 @@ func settings(kinds ...*deploy.Kind) func(*examination, context.Context) {
 		e.read(kinds...)
 		for _, s := range e.mend.Steps {
 			if slices.Contains(kinds, s.Of) {
-				e.wrong([]deploy.Command{s.Command}, "%v", s)
+				e.wrong([]deploy.Command{e.remedy(s)}, "%v", s)
 			}
 		}
+	}
+}
+
+// remedy returns the command that mends what a step mends. What uploads source is left to tally
+// deploy, which carries it.
+func (e *examination) remedy(s deploy.Step) deploy.Command {
+	if s.Of == deploy.Function {
+		return e.deploy()
+	}
+	return s.Command
+}
+
+// functions finds what tally deploy would mend, and tells which versions meet.
+func (e *examination) functions(ctx context.Context) {
+	settings(deploy.Function)(e, ctx)
+
+	if e.Own != nil {
+		e.note("%s", e.Own.Beside(e.Have))
 	}
 }
 

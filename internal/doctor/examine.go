@@ -74,6 +74,9 @@ type Deployment struct {
 	AsOf time.Time     // when it was read
 	Have *deploy.State // nil: the project was not read
 
+	// Own is the source of the program that asks, which it would deploy; nil: it carries none.
+	Own *deploy.Upload
+
 	folder *appfolder.Folder
 	unfit  error // why the folder cannot be used
 	unread error // why the project was not read

@@ -206,7 +206,7 @@ again gcloud functions deploy tally-on-write \
     --min-instances=0 \
     --ingress-settings=internal-only \
     --serve-all-traffic-latest-revision \
-    --update-labels=tally=on-write,tally-deploy=true,tally-source=dfe571af78f5f347 \
+    --update-labels=tally=on-write,tally-deploy=true,tally-source=dfe571af78f5f347,tally-version=unknown \
     --update-env-vars='GOOGLE_CLOUD_PROJECT=my-project,TALLY_AUDIT_READS_PER_TICK=50000,TALLY_BURST=5,TALLY_CADENCE=1s,TALLY_DATABASES=(default),TALLY_HOLD_LIMIT=8s,TALLY_KEEP_READS_PER_TICK=300000,TALLY_LOG_LEVEL=INFO,TALLY_ROUTES=counters/{counter}/shards/{shard} -> rollups/{counter} : count,TALLY_SCHEDULE_PERIOD=10m0s'
 
 # create function tally-on-schedule
@@ -230,7 +230,7 @@ again gcloud functions deploy tally-on-schedule \
     --min-instances=0 \
     --ingress-settings=internal-only \
     --serve-all-traffic-latest-revision \
-    --update-labels=tally=on-schedule,tally-deploy=true,tally-source=dfe571af78f5f347 \
+    --update-labels=tally=on-schedule,tally-deploy=true,tally-source=dfe571af78f5f347,tally-version=unknown \
     --update-env-vars='GOOGLE_CLOUD_PROJECT=my-project,TALLY_AUDIT_READS_PER_TICK=50000,TALLY_BURST=5,TALLY_CADENCE=1s,TALLY_DATABASES=(default),TALLY_HOLD_LIMIT=8s,TALLY_KEEP_READS_PER_TICK=300000,TALLY_LOG_LEVEL=INFO,TALLY_ROUTES=counters/{counter}/shards/{shard} -> rollups/{counter} : count,TALLY_SCHEDULE_PERIOD=10m0s'
 
 # give roles/run.invoker to tally-trigger on tally-on-write

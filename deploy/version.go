@@ -1,0 +1,82 @@
+package deploy
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"golang.org/x/mod/semver"
+)
+
+// versionLabel of functions names the version of the source that they were built from.
+const versionLabel = "tally-version"
+
+// noVersion is the label's value where none is known.
+const noVersion = "unknown"
+
+// labelValue is what the value of a label may be:
+// https://cloud.google.com/resource-manager/docs/labels-overview#requirements
+var labelValue = regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)
+
+// inLabel spells a version as a label's value, which can hold neither a dot nor a plus. No version
+// has an underscore, nor a dot beside another.
+var (
+	inLabel   = strings.NewReplacer(".", "_", "+", "__")
+	fromLabel = strings.NewReplacer("__", "+", "_", ".")
+)
+
+// versionValue returns the label's value for a version.
+func versionValue(version string) string {
+	value := inLabel.Replace(version)
+	if fromLabel.Replace(value) != version || !labelValue.MatchString(value) {
+		return noVersion
+	}
+	return value
+}
+
+// Built returns the version and the hash of the source that the deployed functions were built from,
+// "" where that is not known.
+func (s *State) Built() (version, hash string) {
+	functions := s.Functions()
+	if len(functions) == 0 {
+		return "", ""
+	}
+
+	version = fromLabel.Replace(functions[0].Get("labels." + versionLabel))
+	if version == noVersion {
+		version = ""
+	}
+	return version, functions[0].Get("labels." + sourceLabel)
+}
+
+// Replaces returns the version of the deployed functions if that is newer than the program's own, and
+// another source; else "". A folder is somebody's choice, and the versions that git tells of commits
+// behind a tag count as older than the tag.
+func (u *Upload) Replaces(have *State) string {
+	version, hash := have.Built()
+	if u.own == nil || hash == u.Hash {
+		return ""
+	}
+	if !semver.IsValid(version) || !semver.IsValid(u.Version) || semver.Compare(version, u.Version) <= 0 {
+		return ""
+	}
+	return version
+}
+
+// Beside says which version is deployed, which one this tally is, and what tally deploy would do
+// about it.
+func (u *Upload) Beside(have *State) string {
+	if len(have.Functions()) == 0 {
+		return fmt.Sprintf("nothing is deployed; this tally is %s", orUnknown(u.Version))
+	}
+
+	version, hash := have.Built()
+	text := fmt.Sprintf("the functions are %s, this tally is %s: ", orUnknown(version), orUnknown(u.Version))
+	switch {
+	case hash == u.Hash:
+		return text + "their source is the same"
+	case u.Replaces(have) != "":
+		return text + "tally deploy would go back, and asks before it does"
+	}
+	return text + "tally deploy replaces them"
+}

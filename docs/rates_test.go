@@ -1,0 +1,236 @@
+package docs_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// pictures/rates.svg shows the figures of performance.md.
+//
+//	go test ./docs -run TestRates -update
+func TestRates(t *testing.T) {
+	const picture = "pictures/rates.svg"
+	page := read(t, "performance.md")
+	want := drawRates(costsOf(t, page), lagsOf(t, page))
+	if *update {
+		if err := os.WriteFile(picture, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read(t, picture) != want {
+		t.Errorf("%s shows other figures than performance.md; go test ./docs -run TestRates -update draws it", picture)
+	}
+}
+
+// A curve is what one way of counting costs, or how late it is, by rate.
+type curve struct {
+	class  string
+	points []point
+	ends   bool // it does not keep up with more
+}
+
+type point struct{ rate, value float64 } // increments a second; dollars or seconds
+
+// ways are the rows of the table of costs that are drawn, and their classes and names.
+var ways = []struct{ row, class, name string }{
+	{"Tally, live", "live", "Tally, live"},
+	{"Tally, live, billed by instance", "instance", "Tally, live, billed by instance"},
+	{"Tally, `every 1s`", "every", "Tally, every 1s"},
+	{"own trigger that sums the shards", "own", "own trigger that sums the shards"},
+	{"firestore-counter extension", "extension", "firestore-counter extension"},
+}
+
+// costsOf returns the curves of the table of costs in us-central1.
+func costsOf(t *testing.T, page string) []curve {
+	t.Helper()
+	rows, _ := table(t, page, "| one counter in us-central1, a day |")
+	var rates []float64
+	for _, title := range rows[0][1:] {
+		title, _, _ = strings.Cut(title, "/s")
+		rates = append(rates, number(t, strings.TrimSuffix(title, " increment")))
+	}
+
+	var curves []curve
+	for _, way := range ways {
+		c := curve{class: way.class}
+		for _, row := range rows {
+			if row[0] != way.row {
+				continue
+			}
+			for i, cell := range row[1:] {
+				if cell == "does not keep up" {
+					c.ends = true
+					continue
+				}
+				c.points = append(c.points, point{rates[i], number(t, strings.TrimPrefix(cell, "$"))})
+			}
+		}
+		if c.points == nil {
+			t.Fatalf("performance.md has no costs of %s", way.row)
+		}
+		curves = append(curves, c)
+	}
+	return curves
+}
+
+// extensionLag is the sentence that tells how late the extension was.
+var extensionLag = regexp.MustCompile(`At (\d+)/s its p99 was ([\d.]+) s`)
+
+// lagsOf returns the curves of the measurement of the obvious way, and the one lag of the extension.
+func lagsOf(t *testing.T, page string) []curve {
+	t.Helper()
+	rows, after := table(t, page, "| increments/s | | reads | writes | lag p50 | p99 |")
+	extension := extensionLag.FindStringSubmatch(after)
+	if extension == nil {
+		t.Fatal("performance.md does not tell how late the extension was")
+	}
+
+	live, own := curve{class: "live"}, curve{class: "own", ends: true}
+	rate := ""
+	for _, row := range rows[1:] {
+		if row[0] != "" {
+			rate = row[0]
+		}
+		p := point{number(t, rate), number(t, strings.TrimSuffix(row[5], " ms")) / 1000}
+		if strings.HasPrefix(row[1], "Tally") {
+			live.points = append(live.points, p)
+		} else {
+			own.points = append(own.points, p)
+		}
+	}
+	late := curve{class: "extension", ends: true, points: []point{{number(t, extension[1]), number(t, extension[2])}}}
+	return []curve{live, own, late}
+}
+
+// table returns the cells of the table that begins so, and what comes after it.
+func table(t *testing.T, page, begin string) (rows [][]string, after string) {
+	t.Helper()
+	at := strings.Index(page, begin)
+	if at < 0 {
+		t.Fatalf("performance.md has no table %s", begin)
+	}
+	text, after, _ := strings.Cut(page[at:], "\n\n")
+	for i, line := range strings.Split(text, "\n") {
+		if i == 1 {
+			continue // it is below the titles
+		}
+		row := strings.Split(strings.Trim(line, "|"), "|")
+		for j := range row {
+			row[j] = strings.TrimSpace(row[j])
+		}
+		rows = append(rows, row)
+	}
+	return rows, after
+}
+
+func number(t *testing.T, text string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A chart is half of the picture. Both of its axes are logarithmic.
+type chart struct {
+	left      int // edge of its area
+	title     string
+	low, high float64
+	marks     []mark
+	curves    []curve
+}
+
+// A mark is a value with a line of its own.
+type mark struct {
+	value float64
+	text  string
+}
+
+const (
+	chartWidth, chartHeight = 330, 218
+	chartTop                = 132
+)
+
+// x returns the place of a rate, from 1 to 10,000 a second.
+func (c chart) x(rate float64) int { return c.left + share(rate, 1, 10_000, chartWidth) }
+
+// y returns the place of a value.
+func (c chart) y(value float64) int {
+	return chartTop + chartHeight - share(value, c.low, c.high, chartHeight)
+}
+
+// share returns how much of a length lies below a value on a logarithmic axis.
+func share(value, low, high float64, length int) int {
+	return int(math.Round(math.Log(value/low) / math.Log(high/low) * float64(length)))
+}
+
+func drawRates(costs, lags []curve) string {
+	var b strings.Builder
+	b.WriteString(ratesHead)
+	x, y := 20, 56
+	for i, way := range ways {
+		fmt.Fprintf(&b, "  <path class=\"%s\" d=\"M%d %d h24\"/><text class=\"s\" x=\"%d\" y=\"%d\">%s</text>\n", way.class, x, y, x+32, y+4, way.name)
+		x += 280
+		if i == 2 {
+			x, y = 20, 80
+		}
+	}
+	fmt.Fprintf(&b, "  <text class=\"s\" x=\"%d\" y=\"%d\"><tspan class=\"no\">✕</tspan> does not keep up with more</text>\n", x, y+4)
+
+	chart{left: 70, title: "dollars a day, by increments a second", low: 0.3, high: 1000, curves: costs,
+		marks: []mark{{1, "$1"}, {10, "$10"}, {100, "$100"}, {1000, "$1,000"}}}.draw(&b)
+	chart{left: 500, title: "lag p99, by increments a second", low: 0.005, high: 20, curves: lags,
+		marks: []mark{{0.01, "10 ms"}, {0.1, "100 ms"}, {1, "1 s"}, {10, "10 s"}}}.draw(&b)
+	return b.String() + "</svg>\n"
+}
+
+func (c chart) draw(b *strings.Builder) {
+	fmt.Fprintf(b, "\n  <text class=\"b\" x=\"%d\" y=\"%d\">%s</text>\n", c.left, chartTop-10, c.title)
+	for _, m := range c.marks {
+		fmt.Fprintf(b, "  <path class=\"rule\" d=\"M%d %d h%d\"/><text class=\"s d e\" x=\"%d\" y=\"%d\">%s</text>\n", c.left, c.y(m.value), chartWidth, c.left-8, c.y(m.value)+4, m.text)
+	}
+	for _, m := range []mark{{1, "1"}, {10, "10"}, {100, "100"}, {1000, "1,000"}, {10_000, "10,000"}} {
+		fmt.Fprintf(b, "  <text class=\"s d m\" x=\"%d\" y=\"%d\">%s</text>\n", c.x(m.value), chartTop+chartHeight+20, m.text)
+	}
+
+	for _, line := range c.curves {
+		var path []string
+		for _, p := range line.points {
+			path = append(path, fmt.Sprintf("%d %d", c.x(p.rate), c.y(p.value)))
+		}
+		fmt.Fprintf(b, "  <path class=\"%s\" d=\"M%s\"/>\n", line.class, strings.Join(path, " L"))
+		last := line.points[len(line.points)-1]
+		for _, p := range line.points {
+			if p != last || !line.ends {
+				fmt.Fprintf(b, "  <circle class=\"%s dot\" cx=\"%d\" cy=\"%d\" r=\"3\"/>\n", line.class, c.x(p.rate), c.y(p.value))
+			}
+		}
+		if line.ends {
+			fmt.Fprintf(b, "  <text class=\"no %s-text m\" x=\"%d\" y=\"%d\">✕</text>\n", line.class, c.x(last.rate), c.y(last.value)+5)
+		}
+	}
+}
+
+const ratesHead = `<svg xmlns="http://www.w3.org/2000/svg" width="860" height="386" viewBox="0 0 860 386" role="img" aria-labelledby="title">
+  <title id="title">What one counter costs a day, and how late its total is, by the rate of increments: Tally, a trigger of one's own, and the firestore-counter extension</title>
+  <style>
+    svg { --bg: #ffffff; --ink: #1f2328; --dim: #59636e; --edge: #d1d9e0; --blue: #0969da; --green: #1a7f37; --amber: #9a6700; --red: #cf222e; }
+    @media (prefers-color-scheme: dark) {
+      svg { --bg: #0d1117; --ink: #f0f6fc; --dim: #aab2bc; --edge: #3d444d; --blue: #4493f8; --green: #3fb950; --amber: #d29922; --red: #f85149; }
+    }
+    text { fill: var(--ink); font: 14px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif; }
+    .b { font-weight: 600; } .s { font-size: 12.5px; } .d { fill: var(--dim); } .m { text-anchor: middle; } .e { text-anchor: end; }
+    .bg { fill: var(--bg); } .rule { stroke: var(--edge); } .no { font-weight: 700; }
+    .live, .instance, .every, .own, .extension { fill: none; stroke-width: 2; }
+    .live, .instance { stroke: var(--blue); } .instance { stroke-dasharray: 5 4; } .every { stroke: var(--green); } .own { stroke: var(--amber); } .extension { stroke: var(--red); }
+    .dot { fill: var(--bg); stroke-dasharray: none; } .own-text { fill: var(--amber); } .extension-text { fill: var(--red); }
+  </style>
+  <rect class="bg" width="860" height="386" rx="8"/>
+  <text class="b" x="20" y="30">One counter, all day</text>
+`

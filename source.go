@@ -1,0 +1,72 @@
+package tally
+
+import "embed"
+
+// Source is what the functions are built from, and .gcloudignore, which lists it: tally deploy
+// uploads it. This file is not part of it, so the functions carry none of this.
+//
+// "go test ./deploy -run TestCarried -update" writes the names.
+//
+//go:embed .gcloudignore
+//go:embed doc.go
+//go:embed firestore.rules
+//go:embed functions.go
+//go:embed go.mod
+//go:embed go.sum
+//go:embed internal/app/app.go
+//go:embed internal/app/budget.go
+//go:embed internal/app/config.go
+//go:embed internal/app/end.go
+//go:embed internal/app/log.go
+//go:embed internal/app/schedule.go
+//go:embed internal/billing/billing.go
+//go:embed internal/billing/file.go
+//go:embed internal/billing/prices.go
+//go:embed internal/document/claim.go
+//go:embed internal/document/document.go
+//go:embed internal/document/field.go
+//go:embed internal/document/id.go
+//go:embed internal/firestorestore/all.go
+//go:embed internal/firestorestore/audit.go
+//go:embed internal/firestorestore/client.go
+//go:embed internal/firestorestore/fields.go
+//go:embed internal/firestorestore/store.go
+//go:embed internal/firestorestore/sum.go
+//go:embed internal/firestorestore/value.go
+//go:embed internal/telemetry/export.go
+//go:embed internal/telemetry/metrics.go
+//go:embed internal/telemetry/spans.go
+//go:embed internal/telemetry/telemetry.go
+//go:embed internal/trigger/request.go
+//go:embed internal/trigger/trigger.go
+//go:embed internal/value/sum.go
+//go:embed internal/value/value.go
+//go:embed rollup/audit.go
+//go:embed rollup/claim.go
+//go:embed rollup/coalescer.go
+//go:embed rollup/compare.go
+//go:embed rollup/concern.go
+//go:embed rollup/condition.go
+//go:embed rollup/conflict.go
+//go:embed rollup/cursor.go
+//go:embed rollup/decide.go
+//go:embed rollup/doc.go
+//go:embed rollup/fair.go
+//go:embed rollup/find.go
+//go:embed rollup/generation.go
+//go:embed rollup/indexes.go
+//go:embed rollup/keep.go
+//go:embed rollup/lex.go
+//go:embed rollup/mistake.go
+//go:embed rollup/pace.go
+//go:embed rollup/parse.go
+//go:embed rollup/rollup.go
+//go:embed rollup/route.go
+//go:embed rollup/store.go
+//go:embed rollup/syntax.go
+//go:embed rollup/template.go
+//go:embed rollup/tolerance.go
+//go:embed rollup/total.go
+//go:embed rollup/totals.go
+//go:embed rules.go
+var Source embed.FS
