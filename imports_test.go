@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	// The command line.
 	"cmd/tally": {".", "clients/web", "deploy", "internal/app", "internal/appfolder", "internal/billing", "internal/dashboard", "internal/doctor", "internal/document", "internal/emulator",
 		"internal/firestorestore", "internal/localstack", "internal/migration", "internal/value", "rollup", "shards"},
-	"internal/localstack": {"internal/app", "internal/billing", "internal/emulator", "internal/eventrelay", "internal/firestorestore", "internal/framework", "rollup", "shards"},
+	"internal/localstack": {"internal/app", "internal/billing", "internal/document", "internal/emulator", "internal/eventrelay", "internal/firestorestore", "internal/framework", "rollup", "shards"},
 	"clients/web":         {},
 	"internal/doctor":     {"deploy", "internal/app", "internal/appfolder", "internal/document", "internal/emulator", "rollup"},
 	"deploy":              {"internal/app", "internal/appfolder", "internal/billing", "internal/document", "rollup"},
