@@ -30,6 +30,7 @@ import "embed"
 //go:embed internal/firestorestore/audit.go
 //go:embed internal/firestorestore/client.go
 //go:embed internal/firestorestore/fields.go
+//go:embed internal/firestorestore/lane.go
 //go:embed internal/firestorestore/store.go
 //go:embed internal/firestorestore/sum.go
 //go:embed internal/firestorestore/value.go
@@ -68,5 +69,6 @@ import "embed"
 //go:embed rollup/tolerance.go
 //go:embed rollup/total.go
 //go:embed rollup/totals.go
+//go:embed rollup/untold.go
 //go:embed rules.go
 var Source embed.FS
