@@ -9,7 +9,7 @@ import { State } from './state.js';
 /** The number of shards to use when it is not known: that of Firebase's documentation. */
 const DEFAULT_SHARDS = 10;
 
-/** @type {(db: Firestore, path: string, options?: CounterOptions) => Counter} */
+/** @type {(db: Firestore, path: string, options?: CounterOptions) => Counter<any>} */
 export function counter(db, path, options = {}) {
   const { shards: fixedShards, uid } = options;
   const places = placesOf(path, options);

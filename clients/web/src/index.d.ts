@@ -5,7 +5,14 @@ import type { Firestore, Timestamp, Unsubscribe } from 'firebase/firestore';
  * collection, such as "posts/7/likes", where each user has one document. The total of those is
  * "likes" in posts/7. It reads nothing yet. Counters of one path share what they know.
  */
-export function counter(db: Firestore, path: string, options?: CounterOptions): Counter;
+export function counter<T extends AnyTotal = number>(db: Firestore, path: string, options?: CounterOptions): Counter<T>;
+
+/**
+ * What totals are: sums and counts are numbers, the latest and the earliest of timestamps are
+ * timestamps, and these, averages, maxima and minima are null where there is nothing. Name what
+ * yours is, if it is not always a number: counter<Timestamp | null>(…).
+ */
+export type AnyTotal = number | Timestamp | null;
 
 /** How a counter differs from one of Firebase's documentation. */
 export interface CounterOptions {
@@ -32,7 +39,7 @@ export interface CounterOptions {
 }
 
 /** A counter. Its methods may be called in any order, and need not be waited for. */
-export interface Counter {
+export interface Counter<T extends AnyTotal = number> {
   /**
    * Adds n, a whole number that is not 0, to a random shard. It is in the total when this returns,
    * also offline. The promise resolves when the server has acknowledged it, and rejects if the
@@ -43,9 +50,9 @@ export interface Counter {
    * Calls back with the total now and whenever it changes, until the function that it returns is
    * called. After an error it calls back no more.
    */
-  onTotal(callback: (total: Total) => void, onError?: (error: TallyError) => void): Unsubscribe;
+  onTotal(callback: (total: Total<T>) => void, onError?: (error: TallyError) => void): Unsubscribe;
   /** Reads the total once: one document read. Offline, what the SDK's cache has. */
-  total(): Promise<Total>;
+  total(): Promise<Total<T>>;
   /**
    * Votes, or likes: the user's own document is 1 then. It may be called again, also from another
    * device: nobody counts twice. It is in the total as soon as the SDK's cache has told whether the
@@ -72,12 +79,13 @@ export interface Counter {
 }
 
 /** What a counter is at. */
-export interface Total {
+export interface Total<T extends AnyTotal = number> {
   /**
    * The number to show: the roll-up's total, and one's own increments that it does not cover yet.
-   * Exact up to 2^53, as whole numbers of JavaScript are.
+   * Exact up to 2^53, as whole numbers of JavaScript are. A total that is a timestamp or null in
+   * the roll-up is as the SDK gives it.
    */
-  readonly total: number;
+  readonly total: T;
   /** The server time up to which everybody's increments are in the total; null: no roll-up yet. */
   readonly asOf: Timestamp | null;
   /** How many own increments the server has not acknowledged yet, such as while offline. */

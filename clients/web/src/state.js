@@ -21,7 +21,7 @@ import { fromCache, isTimestamp, micros, versionOf } from './sdk.js';
 /**
  * Somebody to whom the total is shown.
  *
- * @typedef {{ next: (total: Total) => void, error: (error: unknown) => void }} Observer
+ * @typedef {{ next: (total: Total<any>) => void, error: (error: unknown) => void }} Observer
  */
 
 /**
@@ -50,7 +50,8 @@ export class State {
   /** @type {Set<string>} The shards that #settleLater cares for. */ #later = new Set();
   /** @type {Set<Observer>} */ #observers = new Set();
   /** @type {Timestamp | null} */ #asOf = null;
-  /** @type {Total | null} */ #told = null;
+  /** @type {Timestamp | null | undefined} The total, if the roll-up says that it is no number. */ #other;
+  /** @type {Total<any> | null} */ #told = null;
   /** @type {Unsubscribe | null} */ #stop = null;
   /** @type {Promise<unknown> | null} */ #restored = null;
 
@@ -135,11 +136,13 @@ export class State {
     // What is not sent yet will be committed later.
     const time = this.#asOf && micros(this.#asOf);
     for (const { entry, shard } of this.#writes) if (shard === null && isLater(time, entry.after)) entry.after = time;
+    this.#other = total === null || isTimestamp(total) ? total : undefined;
     this.#coverage.rollUp({ total: typeof total === 'number' ? total : 0, asOf: time });
   }
 
-  /** @param {number} total */
-  #total(total) {
+  /** @param {number} shown */
+  #total(shown) {
+    const total = this.#other === undefined ? shown : this.#other;
     return { total, asOf: this.#asOf, pending: [...this.#writes].filter((write) => !write.acknowledged).length };
   }
 

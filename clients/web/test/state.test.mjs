@@ -113,6 +113,34 @@ test("a total in the app's own document", async () => {
   assert.deepEqual(await totalOf({ likes: 13, tally: { as_of, totals: ['comments', 'likes'] } }), [13, 50]);
 });
 
+test('a total that is a time or null is as the SDK gives it', async () => {
+  const post = doc(db, 'posts/7');
+  const last = counter(db, 'posts/7', { rollUp: 'posts/7', field: 'last' });
+  const tally = { as_of: new Timestamp(50, 0), totals: ['last'] };
+  const at = new Timestamp(40, 123456000);
+  const told = [];
+  const heard = async (total) => {
+    void setDoc(post, { last: total, tally });
+    assert.deepEqual((await last.total()).total, total);
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+
+  await heard(at);
+  const stop = last.onTotal(({ total, asOf, pending }) => told.push([total, asOf.seconds, pending]));
+  await heard(at);
+  await heard(null);
+  await heard(at);
+  await heard(7);
+  stop();
+  const kinds = told.map(([total]) => total).filter((total, i, all) => i === 0 || String(total) !== String(all[i - 1]));
+  assert.deepEqual(kinds, [at, null, at, 7]);
+  assert.ok(told[0][0] instanceof Timestamp);
+  assert.deepEqual(told[0].slice(1), [50, 0]);
+
+  void setDoc(post, { tally });
+  assert.equal((await last.total()).total, 0, 'a total that is missing is 0');
+});
+
 test('a stored entry that is broken does not stop the number', async () => {
   const saved = { n: 1, after: 59e6, by: 60e6, voter: null, at: Date.now() };
   const entries = {
