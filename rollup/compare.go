@@ -156,6 +156,7 @@ func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 		a.report.Drift++
 		log.ErrorContext(ctx, "drift: no event of a change came in time")
 	case recent:
+		log.InfoContext(ctx, "recent: a change whose event may be on its way")
 	}
 }
 

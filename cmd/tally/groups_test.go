@@ -34,8 +34,12 @@ func newShops(t *testing.T) *console {
 		"7": {"orders": 2, "revenue": 5, "largest": 9, "last": at.Add(time.Hour)},
 		"9": {"orders": 0, "revenue": 0, "largest": nil, "last": nil},
 	} {
+		var numShards int64
+		if shop == "7" {
+			numShards = 2
+		}
 		template := c.routes(groupRoutes)[1].Template
-		totals[document.TallyField] = document.Tally{AsOf: time.Now(), NumShards: 2, Routes: template.Hash(), Totals: template.Totals()}.Encode()
+		totals[document.TallyField] = document.Tally{AsOf: time.Now(), NumShards: numShards, Routes: template.Hash(), Totals: template.Totals()}.Encode()
 		c.set("shops/"+shop, totals)
 	}
 	return c
@@ -50,15 +54,34 @@ func TestGroups(t *testing.T) {
 		{args: "get shops/7 --json | .totals", want: `{"largest":9,"last":"2026-01-02T04:04:05Z","orders":2,"revenue":5}`},
 		{args: "get shops/7 --json | .rollup.totals", want: `{"largest":9,"last":"2026-01-02T04:04:05Z","orders":2,"revenue":5}`},
 		{args: "get shops/8", want: "shops/8  largest 100, last null, orders 1, revenue 100\nroll-up  none; do Tally's functions run?\n"},
-		{args: "get shops/9", want: "shops/9  largest null, last null, orders 0, revenue 0\nroll-up  largest null, last null, orders 0, revenue 0  2 shards  as of T  T\n"},
+		{args: "get shops/9", want: "shops/9  largest null, last null, orders 0, revenue 0\nroll-up  largest null, last null, orders 0, revenue 0  0 shards  as of T  T\n"},
 		{args: "get shops/9 --json | .totals", want: `{"largest":null,"last":null,"orders":0,"revenue":0}`},
-		{args: "ls", want: "COUNTER  largest  last                  orders  revenue  SHARDS  AS OF\nshops/7  9        T  2       5        2       T\nshops/8  -        -                     -       -        -       -\nshops/9  null     null                  0       0        2       T\n"},
+		{args: "ls", want: "COUNTER  largest  last                  orders  revenue  SHARDS  AS OF\nshops/7  9        T  2       5        2       T\nshops/8  -        -                     -       -        -       -\nshops/9  null     null                  0       0        0       T\n"},
 		{args: "get shops/s", status: 1},
 		{args: "delete --matching * --yes --json | .counters", want: "[]"},
 	})
 	if status, _, errors := c.run("get", "shops/s"); status != 1 || !strings.Contains(errors, "no such counter: shops/s; did you mean shops/7?") {
 		t.Errorf("status %d: %s", status, errors)
 	}
+}
+
+// tally audit walks groups, explains what differs by the totals that do, and repairs it.
+func TestAuditOfGroups(t *testing.T) {
+	c := newShops(t)
+	routes := strings.Join(strings.Split(groupRoutes, "\n")[1:2], "")
+	c.set("shops/7", map[string]any{"revenue": 4, "last": nil})
+	status, _, logs := c.run("audit", "--grace", "0", "--routes", routes)
+	if status != 1 || !strings.Contains(logs, `counter=shops/7 differs="last null → 2026-01-02T04:04:05Z, revenue 4 → 5" num_shards=2`) {
+		t.Errorf("status %d: %s", status, logs)
+	}
+	if status, out, logs := c.run("audit", "--grace", "0", "--repair", "--routes", routes); status != 0 {
+		t.Errorf("status %d: %s%s", status, out, logs)
+	}
+	c.tell([]step{
+		{args: "get shops/7 --json | .rollup.totals", want: `{"largest":9,"last":"2026-01-02T04:04:05Z","orders":2,"revenue":5}`},
+		{args: "get shops/8 --json | .rollup.totals", want: `{"largest":100,"last":null,"orders":1,"revenue":100}`},
+		{args: "audit --grace 0 --json | .differing", want: "0"},
+	})
 }
 
 // Commands that change shards refuse totals that are of the app's own documents, and say which.
