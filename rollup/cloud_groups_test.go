@@ -182,8 +182,7 @@ func contributions(c rollup.Counter, fields map[string]any) map[document.Field]c
 // groupTruth is what the documents of a counter hold that belong to it by one field.
 type groupTruth struct {
 	documents, paid int64
-	amounts         int64 // of those that are paid, how many are numbers
-	revenue         int64
+	revenue         int64 // of those that are paid
 	largest         value.Value
 }
 

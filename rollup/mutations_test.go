@@ -939,6 +939,12 @@ var mutations = []mutation{
 	{"untold", "one large document's event hides drift for ever", "untold.go",
 		`note.UpdateTime.After(since.Add(-untoldEvery))`,
 		`!note.UpdateTime.IsZero()`, "TestUntold"},
+	{"untold", "large events are not noted", "../internal/app/app.go",
+		`		if err := d.untold.Note(reading, s.config.Routes, change.Path()); err != nil {
+			return nil, err
+		}
+`,
+		``, "TestLargeEventsAreNoted"},
 	{"untold", "a note stands for the moment only", "untold.go",
 		`since.Add(-untoldEvery)`,
 		`since`, "TestUntold"},

@@ -253,12 +253,12 @@ func TestCopyStandsForNothing(t *testing.T) {
 		w.add(likes)
 		z := w.deliver(c, "Z")
 		release()
-		w.acknowledged(e, again)
+		w.acknowledged(e) // which ends its copies
 		total, _ := w.rollUp()
-		if total != int64(1) && !z.held() { // here the process dies
+		if total != int64(1) && !z.held() { // if the process dies now
 			t.Errorf("Z is acknowledged, the total is %v, and nothing stands for it", total)
 		}
-		w.acknowledged(z)
+		w.acknowledged(again, z)
 		w.wantTotal(1)
 	})
 }

@@ -4,7 +4,8 @@
 // read as no total, and a tally.as_of of another type as no roll-up.
 //
 // Audits keep their place in the document rollup_audit/cursor, what keeps the routes that say
-// "every" in rollup_audit/keep; see SaveCursor. Who sums a counter whose sums take long says so in
+// "every" in rollup_audit/keep; see SaveCursor. When events came without their documents stands in
+// rollup_audit/untold-HASH; see rollup.Untold. Who sums a counter whose sums take long says so in
 // rollup_claims; see document.Claim.
 package firestorestore
 
