@@ -70,6 +70,27 @@ func TestGroupsAmongJunk(t *testing.T) {
 	}
 }
 
+// Values with a slash that begin alike are stepped over by one query, however many they are.
+func TestGroupsAmongSlashes(t *testing.T) {
+	t.Parallel()
+	client := dial(t)
+	bulkEach(t, client, 50, func(i int) string { return fmt.Sprintf("orders/%d", i) }, func(i int) map[string]any {
+		return map[string]any{"shop": fmt.Sprintf("b/%d", i)}
+	})
+	bulkCommit(t, client, 50, func(i int) string { return fmt.Sprintf("orders/c%d", i) }, map[string]any{"shop": "c"})
+
+	var r recorder
+	store := open(t, client, r.dialOptions()...)
+	_, routes := template(t, "orders/{order} by shop -> shops/{shop} : count() as orders : existing")
+	page, err := store.Counters(t.Context(), routes[0], "", 10)
+	if err != nil || len(page.Found) != 1 || page.Found[0].Counter.RollUp != "shops/c" || page.Next != "" {
+		t.Errorf("found %+v, %v; want shops/c", page, err)
+	}
+	if queries := r.take()["RunQuery"]; queries != 3 { // a slash, the group, the end
+		t.Errorf("asked %d queries, want 3", queries)
+	}
+}
+
 // An audit of groups reads about three documents a counter: its roll-up, the first of its documents,
 // and their sum. A group whose document is missing costs the first alone.
 func TestBilledAuditOfGroups(t *testing.T) {

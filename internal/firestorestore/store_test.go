@@ -215,20 +215,44 @@ func TestMissingIndex(t *testing.T) {
 	}
 }
 
-// count() needs no index, so nothing is read in its stead. What is said of a field beside it is
-// what a route may say.
+// count() needs no index, so nothing is read in its stead.
+func TestNoIndexOfCount(t *testing.T) {
+	client := dial(t)
+	fill(t, client, 3)
+	var index noIndex
+	var log strings.Builder
+	store := openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), index.dialOption())
+	_, err := view(t, store, counter(t, "counters/{c}/shards/{s} -> rollups/{c} : count()")).Sum(t.Context())
+	if status.Code(err) != codes.FailedPrecondition || log.Len() > 0 {
+		t.Errorf("got %v, logged %s", err, &log)
+	}
+}
+
+// What is said of a field beside count() is what a route may say.
 func TestMissingIndexBesideCount(t *testing.T) {
 	client := dial(t)
 	fill(t, client, 3)
-	for totals, want := range map[string]bool{"count()": false, "count() as n, count": true} {
-		var index noIndex
-		var log strings.Builder
-		store := openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), index.dialOption())
-		_, err := view(t, store, counter(t, "counters/{c}/shards/{s} -> rollups/{c} : "+totals)).Sum(t.Context())
-		if said := strings.Contains(log.String(), "create the index shards (count ASC)"); (err == nil) != want || said != want || strings.Contains(log.String(), ": documents") {
-			t.Errorf("%s: got %v, logged %s", totals, err, &log)
-		}
+	exempt := grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		stream, err := open(ctx, desc, conn, method, opts...)
+		return exemptField{stream}, err
+	})
+	var log strings.Builder
+	store := openLogging(t, client, slog.New(slog.NewTextHandler(&log, nil)), exempt)
+	_, err := view(t, store, counter(t, "counters/{c}/shards/{s} -> rollups/{c} : count() as n, count")).Sum(t.Context())
+	if err != nil || !strings.Contains(log.String(), "create the index shards (count ASC)") || strings.Contains(log.String(), ": documents") {
+		t.Errorf("got %v, logged %s", err, &log)
 	}
+}
+
+// exemptField refuses sums, as of a field that is exempt from indexing.
+type exemptField struct{ grpc.ClientStream }
+
+func (s exemptField) SendMsg(m any) error {
+	r, ok := m.(*firestorepb.RunAggregationQueryRequest)
+	if ok && len(r.GetStructuredAggregationQuery().GetAggregations()) > 1 { // not the count alone
+		return status.Error(codes.FailedPrecondition, "The query requires an index.")
+	}
+	return s.ClientStream.SendMsg(m)
 }
 
 // A query that fails for another reason than its index fails again when the shards are read.

@@ -97,8 +97,7 @@ func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) 
 	}
 
 	p, err := v.aggregate(ctx, r)
-	var unindexed *unindexedError
-	if errors.As(err, &unindexed) {
+	if unindexed, ok := errors.AsType[*unindexedError](err); ok {
 		return v.sumUnindexed(ctx, r, unindexed)
 	}
 	if err != nil {
