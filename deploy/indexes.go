@@ -213,7 +213,7 @@ func (p *Plan) hold(d *Description, have *State, wait bool) {
 	switch {
 	case len(p.Awaited) == 0:
 		for _, text := range d.Building(have) {
-			p.note("index %s. Until it is ready, sums that need it read up to 1,000 documents one by one, and fail above that", text)
+			p.note("index %s. Until it is ready, totals that need it read up to 1,000 documents one by one, and stand still above that", text)
 		}
 	case wait:
 		for _, database := range d.Databases {
