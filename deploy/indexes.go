@@ -17,8 +17,8 @@ import (
 )
 
 // Index is the kind of composite indexes. Firestore names them, so they are told apart by what they
-// index. Tally deploys them before all else, because a query without its index fails, and it deletes
-// none: queries of the app's own may use them.
+// index. Tally deploys them before all else, because a query without its index fails. It deletes only
+// those whose build failed: queries of the app's own may use the others.
 var Index = &Kind{Noun: "index", many: "the indexes", terraform: "google_firestore_index",
 	api: firestoreAPI, version: "v1", key: indexKey,
 	group: "firestore indexes composite", create: "create", remove: "delete"}
@@ -213,7 +213,7 @@ func (p *Plan) hold(d *Description, have *State, wait bool) {
 	switch {
 	case len(p.Awaited) == 0:
 		for _, text := range d.Building(have) {
-			p.note("index %s. Until it is ready, sums that need it read up to 1,000 documents one by one, and fail above that", text)
+			p.note("index %s. Until it is ready, totals that need it read up to 1,000 documents one by one, and stand still above that", text)
 		}
 	case wait:
 		for _, database := range d.Databases {
@@ -297,6 +297,8 @@ func (s *State) ReadIndexes(ctx context.Context, databases []Database) error {
 		s.add(Index, err, found...)
 	}
 
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if u := s.Unread[Index]; u != nil {
 		return u
 	}
@@ -311,7 +313,7 @@ func (s *State) progress(ctx context.Context, database string, indexes []Object)
 		return
 	}
 	for _, operation := range operations {
-		done, doneErr := strconv.ParseFloat(operation.Get("metadata.progressDocuments.completedWork"), 64)
+		done, doneErr := strconv.ParseFloat(cmp.Or(operation.Get("metadata.progressDocuments.completedWork"), "0"), 64)
 		all, allErr := strconv.ParseFloat(operation.Get("metadata.progressDocuments.estimatedWork"), 64)
 		if errors.Join(doneErr, allErr) != nil || all <= 0 || operation.Get("done") == "true" {
 			continue

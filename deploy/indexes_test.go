@@ -4,15 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/oauth2"
 )
 
 const orderRoutes = `orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, sum(amount) where status == "paid" as revenue : existing`
@@ -200,4 +204,28 @@ type writer func([]byte)
 func (w writer) Write(text []byte) (int, error) {
 	w(text)
 	return len(text), nil
+}
+
+// A wait may be longer than a token of gcloud's is good for: then gcloud is called again.
+func TestTokensOfGcloud(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		tokens := gcloudTokens(func() ([]byte, error) {
+			calls++
+			return fmt.Appendf(nil, "token-%d\n", calls), nil
+		})
+		source := oauth2.ReuseTokenSource(nil, tokens)
+		for _, want := range []string{"token-1", "token-1", "token-2"} {
+			token, err := source.Token()
+			if err != nil || token.AccessToken != want {
+				t.Errorf("after %d calls the token is %v, %v, want %s", calls, token, err, want)
+			}
+			time.Sleep(tokenTime * 2 / 3)
+		}
+	})
+
+	failed := errors.New("failed")
+	if _, err := gcloudTokens(func() ([]byte, error) { return nil, failed }).Token(); !errors.Is(err, failed) {
+		t.Errorf("where gcloud fails: %v", err)
+	}
 }

@@ -69,9 +69,9 @@ const redelivery = 10 * time.Minute
 // Deploy returns the commands that turn the state into the description, each after those that it
 // needs. While indexes are missing that the deployed routes do without, it only begins their builds;
 // with wait it goes on when they are ready. It notes the surplus of Tally's resources; prune deletes
-// them. It fails if something could
-// not be read, if something else made a function, trigger or job of the same name, if the region has
-// no Cloud Scheduler, or if a source that is served now would no longer be, unless prune is set.
+// them. It fails if something could not be read, if something else made a function, trigger or job of
+// the same name, if the region has no Cloud Scheduler, or if a source that is served now would no
+// longer be, unless prune is set.
 func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 	for _, k := range kinds {
 		if u := have.Unread[k]; u != nil {

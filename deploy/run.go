@@ -59,9 +59,26 @@ func SignIn(ctx context.Context) ([]option.ClientOption, error) {
 	if _, err := exec.LookPath("gcloud"); err != nil || os.Getenv("GOOGLE_APPLICATION_CREDENTIALS") != "" {
 		return nil, nil
 	}
-	out, err := new(Tools).output(ctx, gcloud("auth", "print-access-token"))
-	token := &oauth2.Token{AccessToken: strings.TrimSpace(string(out))}
-	return []option.ClientOption{option.WithTokenSource(oauth2.StaticTokenSource(token))}, err
+
+	tokens := gcloudTokens(func() ([]byte, error) { return new(Tools).output(ctx, gcloud("auth", "print-access-token")) })
+	first, err := tokens.Token()
+	return []option.ClientOption{option.WithTokenSource(oauth2.ReuseTokenSource(first, tokens))}, err
+}
+
+// gcloudTokens call gcloud for an access token. A token is good for an hour at most, and a wait may
+// be longer.
+type gcloudTokens func() ([]byte, error)
+
+// tokenTime is how long a token of gcloud's is taken. gcloud gives none that ends sooner.
+const tokenTime = 4 * time.Minute
+
+// Token implements oauth2.TokenSource.
+func (f gcloudTokens) Token() (*oauth2.Token, error) {
+	out, err := f()
+	if err != nil {
+		return nil, err
+	}
+	return &oauth2.Token{AccessToken: strings.TrimSpace(string(out)), Expiry: time.Now().Add(tokenTime)}, nil
 }
 
 // A failure is a command that failed.

@@ -134,6 +134,7 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 	h := &hints{
 		routes: s.Config.Routes, file: filepath.Base(s.Rules), rules: strings.Split(s.RulesText, "\n"), say: lines.print,
 	}
+	h.indexes()
 	for _, client := range s.Clients {
 		work.Go(func() { h.lookAround(ctx, client) })
 	}

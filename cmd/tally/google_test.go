@@ -249,7 +249,7 @@ routes: |
 databases: [(default), orders]
 alert_email: me@example.com
 `)
-	deployAll := []string{"deploy", "--yes"}
+	deployAll := []string{"deploy", "--yes", "--wait"}
 	c.want(0, deployAll...)
 	c.want(0, "doctor")
 	for round := 0; ; round++ {

@@ -38,6 +38,19 @@ func (h *hints) first(about ...any) bool {
 	return !said
 }
 
+// indexes tells which routes need indexes on a project. The emulator asks for none.
+func (h *hints) indexes() {
+	var need []string
+	for _, r := range h.routes {
+		if len(rollup.Routes{r}.Indexes()) > 0 {
+			need = append(need, r.String())
+		}
+	}
+	if len(need) > 0 {
+		h.say("%s", shown("on a project, where tally deploy builds them first, composite indexes are needed by "+strings.Join(need, " and by ")+"; tally indexes prints them"))
+	}
+}
+
 // document tells of a document that looks like a shard and that no route covers, and of one whose
 // fields are not as its routes have them.
 func (h *hints) document(path string, fields map[string]any) {

@@ -123,6 +123,24 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 	}
 }
 
+// The routes that need indexes are told once, when tally dev starts; the others are not.
+func TestHintsOfIndexes(t *testing.T) {
+	const plain = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+	const grouped = "orders/{order} by shop -> shops/{shop} : amount as revenue : existing"
+	const some = "posts/{post}/comments/{id} -> posts/{post} : latest(at) where approved == true as last : existing"
+	for routes, want := range map[string][]string{
+		plain:                              nil,
+		plain + ";" + grouped + ";" + some: {"on a project, where tally deploy builds them first, composite indexes are needed by " + grouped + " and by " + some + "; tally indexes prints them"},
+	} {
+		var said []string
+		h := hints{routes: parsed(t, routes), say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+		h.indexes()
+		if d := cmp.Diff(want, said); d != "" {
+			t.Errorf("%s (-want +got):\n%s", routes, d)
+		}
+	}
+}
+
 func TestAddOne(t *testing.T) {
 	for _, test := range []struct{ routes, database, want string }{
 		{rollup.DefaultRoute, "(default)", "TALLY create counters/my-counter &&\n  TALLY increment counters/my-counter"},
