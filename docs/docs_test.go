@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/firestore-tally/tally/rollup"
 )
 
 var (
@@ -70,10 +72,10 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Nine pages, a short README, and pictures that are seen in light and in dark.
+// Ten pages, a short README, and pictures that are seen in light and in dark.
 func TestSize(t *testing.T) {
-	if pages := glob(t, "*.md"); len(pages) > 9 {
-		t.Errorf("%d pages, want 9 at most: %v", len(pages), pages)
+	if pages := glob(t, "*.md"); len(pages) > 10 {
+		t.Errorf("%d pages, want 10 at most: %v", len(pages), pages)
 	}
 	if words := len(strings.Fields(read(t, "../README.md"))); words > 1200 {
 		t.Errorf("README.md has %d words, want 1,200 at most", words)
@@ -131,5 +133,30 @@ func TestPublished(t *testing.T) {
 				t.Errorf("%s says %q then", page, word)
 			}
 		}
+	}
+}
+
+// Blocks of routes are routes. Tests of their own run those of recipes.md.
+func TestRoutes(t *testing.T) {
+	found := 0
+	for _, page := range []string{"config.md", "limits.md", "migrate.md", "from-code.md", "../README.md"} {
+		text := read(t, page)
+		var routes []string
+		for _, m := range regexp.MustCompile("(?m)^```(?:text|yaml\nroutes: \\|)\n((?:.* -> .*\n|  .*\n)+)").FindAllStringSubmatch(text, -1) {
+			routes = append(routes, m[1])
+		}
+		for _, m := range regexp.MustCompile("`([^`\n]+ -> [^`\n]+)`").FindAllStringSubmatch(text, -1) {
+			routes = append(routes, m[1])
+		}
+
+		found += len(routes)
+		for _, r := range routes {
+			if _, err := rollup.ParseRoutes(r); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d routes were found", found)
 	}
 }

@@ -9,8 +9,24 @@
 // A Route says which documents make which totals, and where the roll-up goes that holds them.
 // Routes with one Template make one roll-up. The template says whether the roll-ups are Tally's own
 // documents or the app's, and whether events keep them or a schedule does. This package calls all
-// documents that are added up shards, and all that goes into one roll-up a counter, even if they
-// are the likes of a post.
+// source documents shards, and all that goes into one roll-up a counter, even if they are the likes
+// of a post.
+//
+// A Total is what an Aggregate makes of a field's values, or how many documents there are; its
+// Conditions say of which documents. A document belongs to a counter by its path, or by the text in
+// its field By: then it is in a group, and moves when the field changes. Routes of one pattern put a
+// document into several counters.
+//
+//	orders/1  {shop: "a", status: "paid", amount: 5}  ┐  orders/{order} by shop -> shops/{shop} :
+//	orders/2  {shop: "a", status: "new",  amount: 7}  ┤    count() as orders,
+//	orders/3  {shop: "b", status: "paid", amount: 9}  ┘    sum(amount) where status == "paid" as revenue : existing
+//	                │
+//	                ▼
+//	shops/a   {orders: 2, revenue: 5}
+//	shops/b   {orders: 1, revenue: 9}
+//
+// Queries are what answers a route's totals: one for each different field and conditions, and one
+// for each Maximum and the like. Indexes are what Firestore needs for them.
 //
 // ParseRoutes reads routes in four steps: a lexer makes tokens of the text, a parser makes nodes of
 // a route's tokens, the nodes are checked and become a Route, and all routes are checked together.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"text/template"
 
 	"github.com/firestore-tally/tally/internal/appfolder"
@@ -21,8 +20,8 @@ import (
 //go:embed tally.yaml.tmpl
 var settingsTemplate string
 
-// nobody is the answer to who is mailed when only Enter is pressed.
-const nobody = "none"
+// none is the answer that there is no address, or no field.
+const none = "none"
 
 func initCommand() *cobra.Command {
 	var routes, alertEmail string
@@ -80,68 +79,68 @@ func (q questions) ask(ctx context.Context, question, otherwise string) (string,
 	return cmp.Or(answer, otherwise), err
 }
 
-// address asks who is mailed, until the answer is an address; "" is nobody.
+// valid asks until check finds nothing wrong with the answer, and shows what it finds.
+func (q questions) valid(ctx context.Context, question, otherwise string, check func(answer string) error) (string, error) {
+	for {
+		answer, err := q.ask(ctx, question, otherwise)
+		if err != nil {
+			return "", err
+		}
+		err = check(answer)
+		if err == nil {
+			return answer, nil
+		}
+		fmt.Fprintln(q.out, err)
+	}
+}
+
+// address asks who is mailed; "" is nobody.
 func (q questions) address(ctx context.Context) (string, error) {
-	for {
-		answer, err := q.ask(ctx, "Address that alerts are mailed to, for when it is deployed", nobody)
-		if err != nil || answer == nobody {
-			return "", err
+	check := func(answer string) error {
+		if answer == none {
+			return nil
 		}
-		err = appfolder.CheckEmail(answer)
-		if err == nil {
-			return answer, nil
-		}
-		fmt.Fprintln(q.out, err)
+		return appfolder.CheckEmail(answer)
 	}
+	answer, err := q.valid(ctx, "Address that alerts are mailed to, for when it is deployed", none, check)
+	if answer == none {
+		answer = ""
+	}
+	return answer, err
 }
 
+// route asks which documents make which totals in which document, and returns the route.
 func (q questions) route(ctx context.Context) (string, error) {
-	fmt.Fprint(q.out, `What does the app count?
-  1  what it adds to shards, such as counters/likes/shards/3
-  2  documents, such as posts/7/likes/ann; their number goes into posts/7
-  or a route of your own
+	fmt.Fprint(q.out, `Which documents does the app count or add up?
+Name one, such as posts/7/likes/ann or orders/1, or write a whole route.
 `)
-	for {
-		answer, err := q.ask(ctx, "1, 2 or a route", "1")
-		if err != nil {
-			return "", err
-		}
-		var example, total string
-		switch answer {
-		case "1":
-			if example, err = q.ask(ctx, "Path of a shard", "counters/likes/shards/3"); err == nil {
-				total, err = q.ask(ctx, "Its field", "count")
-			}
-		case "2":
-			example, err = q.ask(ctx, "Path of such a document", "posts/7/likes/ann")
-		}
-		if err != nil {
-			return "", err
-		}
-		if example != "" {
-			answer = routeFor(example, total)
-		}
-		_, err = rollup.ParseRoutes(answer)
-		if err == nil {
-			return answer, nil
-		}
-		fmt.Fprintln(q.out, err)
+	source, err := q.valid(ctx, "Document", "counters/likes/shards/3", checkSource)
+	if err != nil || isRoute(source) {
+		return source, err
 	}
-}
+	d := newDraft(source)
 
-// routeFor returns a route for the documents like the one at path: it sums their field, or without
-// one it counts them into the documents that they are below.
-func routeFor(path, field string) string {
-	pattern, template := generalized(path)
-	ids := strings.Split(pattern, "/")
-	above, collection := strings.Join(ids[:len(ids)-2], "/"), ids[len(ids)-2]
-	switch {
-	case field == "" && above == "":
-		return pattern + " -> " + template + " : count() as " + collection
-	case field == "":
-		return pattern + " -> " + above + " : count() as " + collection + " : existing"
-	case strings.HasPrefix(rollup.DefaultRoute, pattern+" -> "):
-		template = "rollups/" + ids[1]
+	fmt.Fprint(q.out, `Which total of them? A field's name is the field's sum, and count() is how many they are.
+Others are average(stars) as rating, maximum(points) as best, latest(at) as last.
+A condition comes before the name: count() where approved == true as comments.
+`)
+	d.totals, err = q.valid(ctx, "Total, or several with commas", d.totals, d.checkTotals)
+	if err != nil {
+		return "", err
 	}
-	return pattern + " -> " + template + " : " + rollup.Quote(field)
+
+	proposed := d.target
+	d.target, err = q.valid(ctx, "In which document", proposed, d.checkTarget)
+	if err != nil || d.target == proposed {
+		return d.String(), err
+	}
+	if d.mayGroup() {
+		question := fmt.Sprintf("Which field of %s says %q", source, d.lastID())
+		d.group, err = q.valid(ctx, question, none, d.checkGroup)
+	}
+	if err == nil && !d.mustExist() {
+		question := "Who creates " + d.target + ": app or tally"
+		d.creator, err = q.valid(ctx, question, byTally, checkCreator)
+	}
+	return d.String(), err
 }

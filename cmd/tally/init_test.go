@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/firestore-tally/tally/rollup"
@@ -15,16 +16,79 @@ func TestRouteFor(t *testing.T) {
 		{"counters/likes/shards/3", "count", rollup.DefaultRoute},
 		{"counters/likes/shards/3", "Count", "counters/{counter}/shards/{shard} -> rollups/{counter} : Count"},
 		{"posts/7/shards/0", "likes", "posts/{post}/shards/{shard} -> post_totals/{post} : likes"},
-		{"posts/7/likes/ann", "", "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing"},
-		{"orders/1", "", "orders/{order} -> totals/orders : count() as orders"},
 		{"my orders/1/`by`/2", "the amount", "`my orders`/{`my order`}/`\\`by\\``/{`\\`by\\``} -> `my order_totals`/{`my order`} : `the amount`"},
-		{"my orders/1/and/2", "", "`my orders`/{`my order`}/`and`/{`and`} -> `my orders`/{`my order`} : count() as `and` : existing"},
 		{"orders/1", "amount", "orders/{order} -> totals/orders : amount"},
 	} {
 		got := routeFor(test.path, test.field)
 		if _, err := rollup.ParseRoutes(got); got != test.want || err != nil {
 			t.Errorf("routeFor(%q, %q) = %q, %v; want %q", test.path, test.field, got, err, test.want)
 		}
+	}
+}
+
+// The answers to the questions make a route. An answer that is none is said to be so, and the question
+// comes again.
+func TestQuestions(t *testing.T) {
+	for _, test := range []struct {
+		name, want string
+		answers    []string
+		says       []string
+	}{
+		{"the default", rollup.DefaultRoute, []string{"", "", ""}, nil},
+		{"a route", "a/{b} -> totals/c : n", []string{"a/{b} -> totals/c : n"}, nil},
+		{"likes", "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing", []string{"posts/7/likes/ann", "", ""}, nil},
+		{"names in backticks", "`my orders`/{`my order`}/`and`/{`and`} -> `my orders`/{`my order`} : count() as `and` : existing",
+			[]string{"my orders/1/and/2", "", ""}, nil},
+		{"one document for all", "orders/{order} -> totals/orders : count() as orders", []string{"orders/1", "", ""}, nil},
+		{"another document for all", "orders/{order} -> stats/all : sum(amount) as revenue", []string{"orders/1", "sum(amount) as revenue", "stats/all", "", ""}, nil},
+		{"the app's own document for all", "orders/{order} -> stats/all : count() as orders : existing", []string{"orders/1", "", "stats/all", "", "app"}, nil},
+		{"a group", `orders/{order} by shop -> shops/{shop} : sum(amount) where status == "paid" as revenue : existing`,
+			[]string{"orders/1", `sum(amount) where status == "paid" as revenue`, "shops/acme", "shop"}, nil},
+		{"a group in a map", "orders/{order} by customer.id -> users/{customer.id} : count() as orders : existing",
+			[]string{"orders/1", "", "users/ann", "customer.id"}, nil},
+		{"several totals beside", "posts/{post}/comments/{comment} -> stats/{post} : count() as n, latest(at) as last",
+			[]string{"posts/7/comments/a", "count() as n, latest(at) as last", "stats/7", "tally"}, nil},
+		{"two levels", "a/{a}/b/{b}/c/{c} -> d/{b}/e/{a} : count() as c", []string{"a/1/b/2/c/3", "", "d/2/e/1", ""}, nil},
+
+		{"no document", rollup.DefaultRoute, []string{"likes", "posts/7/likes", "a//b/c", "counters/x -> y : z", "", "", ""},
+			[]string{`"likes" is a collection`, `"posts/7/likes" is a collection`, `"a//b/c" has an empty id`, "names a collection"}},
+		{"no total", "orders/{order} -> totals/orders : average(stars) as rating",
+			[]string{"orders/1", "avg(stars)", "average(stars)", "count() : existing", "count : every 5s", "n : documents", "n; a/{b} -> c/d : n", "average(stars) as rating", ""},
+			[]string{"avg() is no total", "write average(stars) as stars", "want totals alone", "want totals alone", "want totals alone", "want totals alone"}},
+		{"no target", "posts/{post}/likes/{like} -> posts/{post} : count() as likes : existing",
+			[]string{"posts/7/likes/ann", "", "posts", "posts/8", "all/likes/ann/x", "posts/7/likes/x", "posts/7"},
+			[]string{`"posts" is a collection`, "does not use {post}", "does not use {post}", "matches the source"}},
+		{"no field and nobody", "orders/{order} -> shops/acme : count() as orders",
+			[]string{"orders/1", "", "shops/acme", "order", "a b", "none", "me", "tally"},
+			[]string{"call it otherwise", "", `"me": want app or tally`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var said strings.Builder
+			q := questions{bufio.NewReader(strings.NewReader(strings.Join(test.answers, "\n") + "\n")), &said}
+			got, err := q.route(t.Context())
+			if err != nil {
+				t.Fatalf("%v\n%s", err, &said)
+			}
+			if _, err := rollup.ParseRoutes(got); got != test.want || err != nil {
+				t.Errorf("got %s, %v\nwant %s\n%s", got, err, test.want, &said)
+			}
+			rest := said.String()
+			for _, want := range test.says {
+				_, after, ok := strings.Cut(rest, want)
+				if !ok {
+					t.Errorf("%q is not said:\n%s", want, rest)
+				}
+				rest = after
+			}
+		})
+	}
+}
+
+// Answers that never do end with the answers.
+func TestNoAnswerWillDo(t *testing.T) {
+	q := questions{bufio.NewReader(strings.NewReader(strings.Repeat("likes\n", 10_000))), io.Discard}
+	if got, err := q.route(t.Context()); err == nil || got != "" {
+		t.Errorf("got %q, %v; want an error", got, err)
 	}
 }
 
