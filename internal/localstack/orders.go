@@ -434,10 +434,11 @@ func (r *ordering) recount(ctx context.Context, result *OrdersResult) (wrong []s
 		return nil, fmt.Errorf("reading the shops: %w", err)
 	}
 	for _, doc := range shops {
-		if got, want := totalsIn(doc.Data()), result.Shops[doc.Ref.ID]; got != want {
+		got, want := totalsIn(doc.Data()), result.Shops[doc.Ref.ID]
+		if got != want {
 			wrong = append(wrong, fmt.Sprintf("%s at the end: %+v, and its orders add up to %+v", doc.Ref.ID, got, want))
 		}
-		result.Shops[doc.Ref.ID] = result.Shops[doc.Ref.ID] // also those without orders
+		result.Shops[doc.Ref.ID] = want // also if it has no orders
 	}
 	return wrong, nil
 }
