@@ -22,6 +22,11 @@ const (
 	// pageTime is how long a page goes on with queries that follow one another, so that what it has
 	// found is not lost to its caller's deadline when queries are slow.
 	pageTime = 2 * time.Second
+
+	// slowPage is how long a page begins with further gaps at all. When queries take seconds each, as
+	// on an emulator that goes through thousands of documents for each, a page ends with what it has,
+	// and not with its caller's deadline.
+	slowPage = 10 * time.Second
 )
 
 // All implements rollup.AuditStore. Roll-ups and shards come in one order, that of their captures.
@@ -82,6 +87,9 @@ func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit 
 		if !g.done() {
 			page.Next = g.place(t, last).String()
 			return page, nil
+		}
+		if g.rollUp != nil {
+			last = g.rollUp.Counter.RollUp // a counter's, or of a document that Tally never wrote
 		}
 	}
 	if more {
@@ -188,7 +196,7 @@ func gapsBetween(rollUps []rollup.Found, more bool, begin place, lanes []lane) [
 		for n, l := range lanes {
 			end := l.behind(rollUps[i].Counter)
 			g.stretches = append(g.stretches, stretch{lane: l, at: before[n], end: end})
-			if !l.over(before[n], end) { // else begin is behind: the document at end is no roll-up
+			if !l.over(before[n], end) { // else the document at end has come since
 				before[n] = end
 			}
 		}
@@ -205,15 +213,20 @@ func gapsBetween(rollUps []rollup.Found, more bool, begin place, lanes []lane) [
 	return append(gaps, last)
 }
 
-// search looks through all gaps. Each stretch may take one query, and all of them together limit
-// more, for pageTime, so that a page ends however many documents lie between.
+// search looks through the gaps, in their order. Each stretch may take one query, and all of them
+// together limit more, for pageTime, so that a page ends however many documents lie between. When
+// that takes longer than slowPage, the gaps that are left stay as they are; the first never does.
 func search(ctx context.Context, gaps []gap, limit int) error {
 	var left atomic.Int64
 	left.Store(int64(limit))
-	until := time.Now().Add(pageTime)
+	began := time.Now()
+	until := began.Add(pageTime)
 	searching, ctx := errgroup.WithContext(ctx)
 	searching.SetLimit(queriesAtOnce)
-	for _, g := range gaps {
+	for n, g := range gaps {
+		if n > 0 && time.Since(began) > slowPage {
+			break
+		}
 		for i := range g.stretches {
 			searching.Go(func() error {
 				return g.stretches[i].look(ctx, g.rollUp, func() bool { return left.Add(-1) >= 0 && time.Now().Before(until) })
