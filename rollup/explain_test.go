@@ -3,6 +3,7 @@ package rollup_test
 import (
 	"bytes"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,9 +25,7 @@ func TestAuditExplains(t *testing.T) {
 		at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 		rollUp := func(post string, numShards int64, totals map[string]any) {
 			fields := map[string]any{document.TallyField: document.Tally{AsOf: s.Now(), NumShards: numShards, Routes: routes[0].Template.Hash(), Totals: routes[0].Template.Totals()}.Encode()}
-			for name, total := range totals {
-				fields[name] = total
-			}
+			maps.Copy(fields, totals)
 			s.Put("posts/"+post, fields)
 			s.Put("posts/"+post+"/ratings/ann", map[string]any{"stars": int64(4), "at": at})
 		}
