@@ -54,7 +54,13 @@ var mutations = []mutation{
 	{"each-done", "an event is acknowledged when one of its counters is done", "coalescer.go",
 		`	for _, h := range held {
 `,
-		`	for _, h := range held[:1] {
+		`	for i, h := range held {
+		if i > 0 {
+			c.mu.Lock()
+			h.state.fail(h.generation, nil)
+			c.mu.Unlock()
+			continue
+		}
 `, "TestEventOfTwoCounters"},
 	{"each-done", "an event ends at once when one of its counters fails it", "coalescer.go",
 		`		failed = errors.Join(failed, h.generation.err)
