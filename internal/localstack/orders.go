@@ -301,8 +301,10 @@ func (r *ordering) send(ctx context.Context, doc *firestore.DocumentRef, o order
 
 	var committed firestore.CommitResponse
 	remove := func(_ context.Context, tx *firestore.Transaction) error { return tx.Delete(doc) }
-	err := r.client.RunTransaction(ctx, remove, firestore.WithCommitResponseTo(&committed))
-	return committed.CommitTime(), err
+	if err := r.client.RunTransaction(ctx, remove, firestore.WithCommitResponseTo(&committed)); err != nil {
+		return time.Time{}, err
+	}
+	return committed.CommitTime(), nil
 }
 
 // settle waits until the totals of every shop cover all writes, and all events are acknowledged.

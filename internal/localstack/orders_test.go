@@ -1,11 +1,17 @@
 package localstack
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // An ordering knows what each shop's orders added up to at any instant: that is what roll-ups are
@@ -74,6 +80,18 @@ func TestOrdersInDoubt(t *testing.T) {
 	for after, want := range map[time.Duration]bool{-1: false, 0: true, time.Second: true, time.Second + 1: false} {
 		if got := r.doubted(now.Add(after)); got != want {
 			t.Errorf("%v after: got %v", after, got)
+		}
+	}
+}
+
+// Every kind of write that fails says why.
+func TestOrdersThatAreRefused(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := &ordering{client: emulatortest.ClientDatabase(t, emulatortest.Project(t), firestore.DefaultDatabaseID)}
+	for _, o := range []order{{amount: 1}, {gone: true}} {
+		if _, err := r.send(ctx, r.client.Doc("orders/1"), o); !errors.Is(err, context.Canceled) && status.Code(err) != codes.Canceled {
+			t.Errorf("%+v: got %v", o, err)
 		}
 	}
 }
