@@ -57,21 +57,22 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 // feedAddress finds the feed's address in what an emulator printed at its start.
 var feedAddress = regexp.MustCompile(`ws://127\.0\.0\.1:\d+`)
 
-// doubtFor is how long a refused create waits, twice, for the update that the emulator may try
-// next. That takes it a few milliseconds, and on a busy machine more than a second. So in between
-// the emulator has to answer another question.
+// doubtFor is how long a doubt waits, twice, for the emulator's next try. That takes it a few
+// milliseconds, and on a busy machine more than a second. So in between the emulator has to answer
+// another question.
 const doubtFor = time.Second / 2
 
 // A judge tells which requests were refused. The emulator tries a write before it knows the
 // document, as a create, as an update or as both, whichever its precondition allows. It tries it
-// again if that is no refusal, or if the rules ask for the document.
+// again if that is no refusal, or if the rules ask for the document. It tries any request again if
+// the rules ask for another document: the first try is an error.
 type judge struct {
 	addr     string // of the emulator
 	settling sync.WaitGroup
 
 	mu     sync.Mutex
 	tell   func(Refusal)
-	doubts map[requestKey]*trial // creates that were refused; an update may be tried next
+	doubts map[requestKey]*trial // creates that were refused, and errors; the next try tells
 }
 
 // A requestKey is what the trials of one request have in common.
@@ -120,6 +121,11 @@ func (j *judge) hear(ctx context.Context, message []byte) {
 	for _, t := range trials {
 		known := t.Context.Resource.Undefined == nil
 		d := j.doubts[t.Context.requestKey]
+		if d != nil && d.Outcome == "error" {
+			delete(j.doubts, d.Context.requestKey) // this is its next try
+			d = nil
+		}
+
 		switch {
 		case d != nil && t.Context.Method == "update":
 			delete(j.doubts, d.Context.requestKey)
@@ -129,7 +135,7 @@ func (j *judge) hear(ctx context.Context, message []byte) {
 				j.tell(d.refusal())
 			}
 		case t.Outcome == "allow", t.Outcome == "error" && !known:
-		case t.Context.Method == "create" && !known:
+		case t.Outcome == "error", t.Context.Method == "create" && !known:
 			j.doubts[t.Context.requestKey] = &t
 			j.settling.Go(func() { j.settle(ctx, &t) })
 		default:
@@ -138,7 +144,7 @@ func (j *judge) hear(ctx context.Context, message []byte) {
 	}
 }
 
-// settle tells of a create that was refused, unless an update is tried meanwhile.
+// settle tells of a trial that was refused, unless the request is tried again meanwhile.
 func (j *judge) settle(ctx context.Context, doubt *trial) {
 	for range 2 {
 		select {

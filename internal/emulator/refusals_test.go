@@ -38,6 +38,10 @@ service cloud.firestore {
     match /signed/{id} {
       allow write: if request.auth != null;
     }
+    match /open/{id} {
+      allow list: if !exists(/databases/$(database)/documents/own/$(request.auth.uid));
+      allow get: if resource.data.n == 1 && !exists(/databases/$(database)/documents/own/$(request.auth.uid));
+    }
   }
 }
 `
@@ -115,6 +119,12 @@ service cloud.firestore {
 		{request("", http.MethodGet, "/own/ann", ""), &Refusal{Method: "get", Path: "own/ann", Lines: []int{5}}},
 		{request("bob", http.MethodGet, "/own/ann", ""), &Refusal{Method: "get", Path: "own/ann", Lines: []int{5}, User: "bob"}},
 		{request("bob", http.MethodGet, "/own", ""), &Refusal{Method: "list", Path: "own/*", Lines: []int{5}, User: "bob"}},
+		{set("owner", "open/1", ""), nil},
+		{request("bob", http.MethodGet, "/open", ""), nil}, // tried again once the rules' document is known
+		{request("bob", http.MethodGet, "/open/1", ""), nil},
+		{request("ann", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Lines: []int{18}, User: "ann"}},
+		{request("", http.MethodGet, "/open", ""), &Refusal{Method: "list", Path: "open/*", Lines: []int{18}}},
+		{request("ann", http.MethodGet, "/open/1", ""), &Refusal{Method: "get", Path: "open/1", Lines: []int{19}, User: "ann"}},
 		{request("bob", http.MethodDelete, "/own/ann", ""), &Refusal{Method: "delete", Path: "own/ann", User: "bob"}},
 	} {
 		if test.want == nil {
