@@ -69,10 +69,11 @@ func checkIDs(path string) error {
 	return nil
 }
 
-// byID returns the counter whose roll-up's path has the ids for its captures.
+// byID returns the counter whose roll-up's path has the ids for its captures. Where several have, a
+// bare id is that of the counter that tally create would make.
 func (t *target) byID(arg string, ids []string) (counter, error) {
 	templates := t.config.Routes.Templates()
-	var paths []string
+	var paths, created []string
 	for _, template := range templates {
 		path, rest := template.Segments(), ids
 		for i, s := range path {
@@ -82,11 +83,16 @@ func (t *target) byID(arg string, ids []string) (counter, error) {
 		}
 		if len(rest) == 0 && !slices.ContainsFunc(path, func(s rollup.Segment) bool { return s.Capture }) {
 			paths = append(paths, path.String())
+			if !template.Existing && slices.ContainsFunc(template.Routes, hasShards) {
+				created = append(created, path.String())
+			}
 		}
 	}
 	switch {
 	case len(paths) == 1 && len(templates) == 1:
 		return t.counter(paths[0])
+	case len(ids) == 1 && len(created) == 1:
+		return t.counter(created[0])
 	case len(ids) == 1 && len(paths) > 0:
 		return counter{}, fmt.Errorf("the routes make roll-ups of several kinds, so %q may be %s: name a path", arg, strings.Join(paths, " or "))
 	}
