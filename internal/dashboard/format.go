@@ -16,7 +16,7 @@ import (
 
 // formats are what page.html calls to show numbers, times and ids.
 var formats = template.FuncMap{
-	"age": age, "clock": clock, "decimal": decimal, "last": last, "pending": pending, "plural": plural,
+	"age": age, "capital": capital, "clock": clock, "decimal": decimal, "last": last, "pending": pending, "plural": plural,
 	"rate": rate, "since": since, "signed": signed, "steps": steps, "total": total, "visible": visible,
 }
 
@@ -39,6 +39,9 @@ func total(v value.Value) string {
 		return decimal(v.Firestore())
 	}
 }
+
+// capital returns a word as it begins a sentence.
+func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
 // pending returns what is to be rolled up yet for a total to become now.
 func pending(total, now value.Value) string {

@@ -28,14 +28,14 @@ type row struct {
 	samples []sample // of the last roll-ups, the oldest first
 
 	// What the page shows:
-	Key    rowKey
-	Route  *rollup.Route
-	ID     string    // letters that an attribute can hold; the row has it again in the next run
-	Label  [3]string // the counter's own id is in the middle
-	Total  value.Value
-	AsOf   int64   // microseconds since 1970
-	Shards int64   // documents counted
-	Rate   float64 // change of the total per second; 0 if it does not Add
+	Key       rowKey
+	Route     *rollup.Route
+	ID        string    // letters that an attribute can hold; the row has it again in the next run
+	Label     [3]string // the counter's own id is in the middle
+	Total     value.Value
+	AsOf      int64   // microseconds since 1970
+	Documents int64   // that make it
+	Rate      float64 // change of the total per second; 0 if it does not Add
 }
 
 type rowKey struct{ Database, RollUp, Total string }
@@ -59,6 +59,15 @@ func (r *row) Name() string {
 	return strings.TrimSuffix(r.shards, "/shards")
 }
 
+// Noun is what one of the documents is called: a shard, or a document if the app has it for more than
+// its numbers.
+func (r *row) Noun() string {
+	if r.Route.Plain() {
+		return "shard"
+	}
+	return "document"
+}
+
 // Adds reports whether the total is a sum or a count: totals that can be added up, and of which the
 // change is increments.
 func (r *row) Adds() bool {
@@ -72,7 +81,7 @@ func (r *row) gone() bool {
 		return false
 	}
 	_, isTime := r.Total.Time()
-	return r.Shards == 0 && !isTime && r.Total.Float64() == 0
+	return r.Documents == 0 && !isTime && r.Total.Float64() == 0
 }
 
 // totalAt returns the total that the counter's roll-up had at a time.
@@ -132,7 +141,7 @@ func (m *model) put(fresh row, s sample, numShards int64) (news bool) {
 		r = &fresh
 		m.name(r)
 		m.rows[r.Key] = r
-	case r.Total == s.total && r.AsOf == s.asOf && r.Shards == numShards:
+	case r.Total == s.total && r.AsOf == s.asOf && r.Documents == numShards:
 		return false
 	}
 	if len(r.samples) > 0 && r.AsOf >= s.asOf {
@@ -143,7 +152,7 @@ func (m *model) put(fresh row, s sample, numShards int64) (news bool) {
 		r.samples = slices.Delete(r.samples, 0, 1)
 	}
 	r.samples = append(r.samples, s)
-	r.Total, r.AsOf, r.Shards = s.total, s.asOf, numShards
+	r.Total, r.AsOf, r.Documents = s.total, s.asOf, numShards
 	return true
 }
 

@@ -38,7 +38,7 @@ var columns = []column{
 	{"total", "Total", "T", true, func(a, b *row) int { return compareTotals(a.Total, b.Total) }},
 	{"rate", "Per second", "P", true, func(a, b *row) int { return cmp.Compare(a.Rate, b.Rate) }},
 	{"age", "Age", "A", false, func(a, b *row) int { return cmp.Compare(b.AsOf, a.AsOf) }},
-	{"shards", "Shards", "S", true, func(a, b *row) int { return cmp.Compare(a.Shards, b.Shards) }},
+	{"documents", "Documents", "D", true, func(a, b *row) int { return cmp.Compare(a.Documents, b.Documents) }},
 }
 
 // compareTotals orders totals: null, then numbers, then timestamps.
@@ -76,7 +76,6 @@ type state struct {
 	Problems  []string
 	Counters  int // that there are, without those that are not to be shown because they are gone
 	Gone      int
-	Sum       value.Value    // of all totals that add up
 	Rates     []point        // changes of all totals a second
 	RollUps   []point        // a second
 	Watching  billing.Counts // what this board costs
@@ -182,18 +181,13 @@ func (b *Board) figures(local time.Time, functions *Functions, trouble error) *s
 			s.Problems = append(s.Problems, err.Error())
 		}
 	}
-	var sum value.Sum
 	for _, r := range b.model.rows {
-		if r.Adds() {
-			sum.Add(r.Total)
-		}
 		if r.gone() {
 			s.Gone++
 		} else {
 			s.Counters++
 		}
 	}
-	s.Sum = sum.Total()
 	return s
 }
 

@@ -60,7 +60,7 @@ func TestOrder(t *testing.T) {
 		{view{Sort: "name", Down: true}, "b2 b1 a10 a9"},
 		{view{Sort: "total"}, "a10 b2 a9 b1"}, // equal totals in the order of their names, either way
 		{view{Sort: "total", Down: true}, "b1 a9 a10 b2"},
-		{view{Sort: "shards", Down: true}, "b1 a9 a10 b2"},
+		{view{Sort: "documents", Down: true}, "b1 a9 a10 b2"},
 		{view{Sort: "age"}, "b1 a9 a10 b2"},
 		{view{Sort: "rate", Down: true}, "a9 a10 b1 b2"},
 		{view{Sort: "name", Filter: " A COUNTERS/"}, "a9 a10"},
@@ -147,9 +147,42 @@ func TestGone(t *testing.T) {
 		{"a/{a}/b/{b} -> c/{a} : count() where ok == true as n", 0, value.Int(0), false},
 		{"a/{a}/b/{b} -> a/{a} : count() as n : existing", 0, value.Int(0), false},
 	} {
-		r := row{Route: routes(test.route)[0], Shards: test.shards, Total: test.total}
+		r := row{Route: routes(test.route)[0], Documents: test.shards, Total: test.total}
 		if got := r.gone(); got != test.want {
 			t.Errorf("%s, %d documents, %v: got %v", test.route, test.shards, test.total, got)
+		}
+	}
+}
+
+// The page calls documents of the app's own no shards, and adds up no totals of different things.
+func TestNouns(t *testing.T) {
+	for route, noun := range map[string]string{
+		rollup.DefaultRoute: "shard",
+		"posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing":    "document",
+		"posts/{post}/comments/{id} -> posts/{post} : latest(at) as last : existing": "document",
+		"orders/{order} by shop -> shops/{shop} : amount as revenue : existing":      "document",
+	} {
+		r := row{Route: routes(route)[0], Total: value.Int(2), Documents: 3}
+		var page strings.Builder
+		err := pageTemplate.Execute(&page, &state{
+			View: view{Open: "x"}, Columns: columns, Ready: true, Counters: 1, Rows: []row{r},
+			Open: &detail{row: r, Parts: []shard{{ID: "a"}, {ID: "b"}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range map[string]bool{
+			"sum of totals":              false,
+			">Documents</button>":        true,
+			"first 2 " + noun + "s":      true,
+			">" + capital(noun) + "<":    true,
+			"Total of the " + noun + "s": true,
+			"these shards bills":         noun == "shard",
+			"<h3>Shards</h3>":            noun == "shard",
+		} {
+			if strings.Contains(page.String(), text) != want {
+				t.Errorf("%s: %q is on the page: %v, want %v", route, text, !want, want)
+			}
 		}
 	}
 }

@@ -72,7 +72,6 @@ test('totals move live, with what they cost', async (t) => {
   await awaitText(page, '#billed-more', '[1-9].* reads?, [1-9].* writes?');
   await awaitText(page, '#watching-more', '[1-9].* reads?');
   await awaitText(page, '#rate', '[1-9]');
-  await awaitText(page, '#sum', '1,237');
   assert.match(await page.textContent('#place'), /demo-tally.*emulator/);
 
   // The shards of the counter that is looked at.
@@ -91,7 +90,6 @@ test('totals move live, with what they cost', async (t) => {
 test('integers beyond 2^53 are shown as they are', async (t) => {
   const page = await openProject(t, 'demo-large', [['large', '9007199254740993', new Date(), 1]]);
   await awaitTotal(page, 'large', '9,007,199,254,740,993');
-  await awaitText(page, '#sum', '9,007,199,254,740,993$');
   await awaitText(page, '#events-more', 'known only to tally dev');
 });
 
@@ -136,7 +134,7 @@ test('filter, sort and keyboard', async (t) => {
   for (const [column, once, twice] of [
     ['total', 'b1,a9,a10,b2', 'a10,b2,a9,b1'], // equal totals in the order of their names, either way
     ['age', 'b2,a10,b1,a9', 'a9,b1,a10,b2'],
-    ['shards', 'b2,a9,b1,a10', 'a10,b1,a9,b2'],
+    ['documents', 'b2,a9,b1,a10', 'a10,b1,a9,b2'],
     ['name', 'a9,a10,b1,b2', 'b2,b1,a10,a9'],
   ]) {
     const head = page.locator(`thead button[data-view*=${column}]`);
