@@ -95,6 +95,20 @@ func TestSize(t *testing.T) {
 	}
 }
 
+// identities.svg says what firestore.rules let users do, and no more.
+func TestIdentities(t *testing.T) {
+	said := regexp.MustCompile(`firestore\.rules: ([^<]*)<`).FindStringSubmatch(read(t, "pictures/identities.svg"))
+	if said == nil {
+		t.Fatal("it says nothing of firestore.rules")
+	}
+	rules, allowed := read(t, "../firestore.rules"), map[string]string{"add 1": "adds('count')", "vote once": "isVote(shard, 'count')"}
+	for what := range strings.SplitSeq(said[1], ", ") {
+		if rule := allowed[what]; rule == "" || !strings.Contains(rules, rule) {
+			t.Errorf("%q is by no rule of firestore.rules", what)
+		}
+	}
+}
+
 // The edit that CONTRIBUTING.md names, for when the first release is published, still applies. Then
 // nobody is told to take a clone, but for a change of Tally itself.
 func TestPublished(t *testing.T) {

@@ -16,7 +16,7 @@ const counters = {
   'votes-north': [35, 1.6],
   'votes-south': [20, 1.4],
   newsletter: [30, 0.8],
-  'tickets-left': [500, -0.9],
+  'watching-now': [500, -0.9],
 };
 
 /** Numbers from 0 to 1 that are the same in each picture: https://en.wikipedia.org/wiki/Linear_congruential_generator */
