@@ -37,16 +37,23 @@ type migrated struct {
 	ToDo      int                    `json:"to_do"` // documents with shards to fold or amounts to carry
 	Fold      int                    `json:"fold"`  // shards
 	Carry     totals                 `json:"carry"` // by field
-	Uncounted []migration.Uncounted  `json:"uncounted"`
+	Uncounted []uncounted            `json:"uncounted"`
 	Cost      billing.Counts         `json:"cost"` // as the first scan foretells it
 	DryRun    bool                   `json:"dry_run"`
 	Done      int                    `json:"done"` // documents
 	Differing []migration.Difference `json:"differing"`
+	LeftOut   int                    `json:"left_out"` // documents of which amounts are not counted
 	Moved     totals                 `json:"moved"`    // by field: what clients added meanwhile
 	RollUps   *rollup.Report         `json:"roll_ups"` // null: there were none to compare
 	Billed    billing.Counts         `json:"billed"`
 	Dollars   float64                `json:"dollars"` // list price
 	Seconds   float64                `json:"seconds"`
+}
+
+// An uncounted is a kind of amounts that no route counts, as JSON has it.
+type uncounted struct {
+	migration.Uncounted
+	Amounts totals `json:"amounts"` // by field
 }
 
 func migrateExtensionCommand() *cobra.Command {
@@ -130,7 +137,10 @@ func (m *migrationRun) tellPlan() {
 	}
 	toDo, left := m.plan.ToDo(), totalsOf(m.plan.Left())
 	m.migrated.Documents, m.migrated.ToDo, m.migrated.Carry = len(m.plan.Documents), len(toDo), left
-	m.migrated.Uncounted, m.migrated.Differing = append([]migration.Uncounted{}, m.plan.Uncounted...), []migration.Difference{} // no null in JSON
+	m.migrated.Uncounted, m.migrated.Differing = []uncounted{}, []migration.Difference{} // no null in JSON
+	for _, u := range m.plan.Uncounted {
+		m.migrated.Uncounted = append(m.migrated.Uncounted, uncounted{u, totalsOf(u.Amounts)})
+	}
 	m.migrated.Cost, m.migrated.DryRun = m.plan.Cost(), m.dryRun
 	for _, d := range toDo {
 		carry, then := make(totals), make(totals)
@@ -151,8 +161,8 @@ func (m *migrationRun) tellPlan() {
 	} else {
 		m.say("extension  left no sign of when it ran")
 	}
-	for _, u := range m.plan.Uncounted {
-		m.say("NOT COUNTED: %s (shards: %d; such as \"%s\")", u.What, u.Shards, u.Example)
+	for _, u := range m.migrated.Uncounted {
+		m.say("NOT COUNTED: %s: %s (shards: %d; such as \"%s\")", u.What, cmp.Or(u.Amounts.list(), "no number"), u.Shards, u.Example)
 	}
 }
 
@@ -175,7 +185,11 @@ func (m *migrationRun) check(ctx context.Context, after *migration.Plan) error {
 	for _, d := range c.Differing {
 		m.say("DIFFERENT: %s: %s", d.Document, d.Why)
 	}
-	m.say("exact      %d of %d documents", c.Exact, len(after.Documents))
+	m.migrated.LeftOut = c.LeftOut
+	m.say("exact      %d of %d documents", c.Exact, c.Documents)
+	if c.LeftOut > 0 {
+		m.say("left out   amounts of %d documents, by the lines NOT COUNTED", c.LeftOut)
+	}
 	if c.Moved > 0 {
 		m.say("moved      %d documents meanwhile, by %s", c.Moved, m.migrated.Moved.list())
 	}

@@ -8,15 +8,25 @@ import (
 
 // Amounts are those that a shard or a partial sum adds to its document.
 type amounts struct {
-	sums    map[string]*value.Sum // by field
-	partial bool                  // it is a partial sum, whose amounts count only when it is folded
-	whole   bool                  // nothing but finite numbers, so that it can be folded
-	left    map[string]bool       // amounts that the extension adds up and no route can name
+	sums    amountsOf
+	partial bool                 // it is a partial sum, whose amounts count only when it is folded
+	whole   bool                 // nothing but finite numbers, so that it can be folded
+	left    map[string]amountsOf // that the extension adds up and no route can name, by why
+}
+
+// amountsOf are amounts by field.
+type amountsOf map[string]*value.Sum
+
+func (a amountsOf) add(field string, number value.Value) {
+	if a[field] == nil {
+		a[field] = new(value.Sum)
+	}
+	a[field].Add(number)
 }
 
 // contents returns the amounts in a shard's fields.
 func contents(fields map[string]any) amounts {
-	a := amounts{sums: map[string]*value.Sum{}, whole: true, left: map[string]bool{}}
+	a := amounts{sums: amountsOf{}, whole: true, left: map[string]amountsOf{}}
 	updates, ok := fields[fieldUpdates].([]any)
 	if !ok || len(fields) != 1 {
 		a.add(fields)
@@ -36,17 +46,14 @@ func (a *amounts) add(fields map[string]any) {
 	for name, field := range fields {
 		number, ok := value.Number(field)
 		if ok && number.Finite() {
-			if a.sums[name] == nil {
-				a.sums[name] = new(value.Sum)
-			}
-			a.sums[name].Add(number)
+			a.sums.add(name, number)
 			continue
 		}
 		a.whole = false
 		if nested, isMap := field.(map[string]any); isMap {
 			a.addNested(name, nested)
 		} else if ok {
-			a.left[fmt.Sprintf("the field %s is NaN or infinite", name)] = true
+			a.left[fmt.Sprintf("the field %s is NaN or infinite", name)] = nil // it adds up to nothing
 		}
 	}
 }
@@ -57,7 +64,11 @@ func (a *amounts) addNested(path string, fields map[string]any) {
 		if nested, ok := field.(map[string]any); ok {
 			a.addNested(path+"."+name, nested)
 		} else if number, ok := value.Number(field); ok && number.Float64() != 0 {
-			a.left[fmt.Sprintf("the field %s.%s is nested, and routes name top-level fields", path, name)] = true
+			why := fmt.Sprintf("the field %s.%s is nested, and routes name top-level fields", path, name)
+			if a.left[why] == nil {
+				a.left[why] = amountsOf{}
+			}
+			a.left[why].add(path+"."+name, number)
 		}
 	}
 }

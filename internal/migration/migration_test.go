@@ -208,22 +208,22 @@ func TestUncounted(t *testing.T) {
 	d.set("pages/p/_counter_shards_/\t\t\t\t1", map[string]any{fieldUpdates: []any{map[string]any{"_id_": "0"}, map[string]any{"_id_": "1", fieldData: map[string]any{"likes": 4}}}}) // an update without amounts
 	d.set("pages/p", map[string]any{"visits": 10, "likes": math.Inf(1)})
 	d.set(shard("shops/a/items/b", 1), map[string]any{"sold": 1})
-	d.set(shard("shops/b/items/c", 1), map[string]any{"sold": 1})
+	d.set(shard("shops/b/items/c", 1), map[string]any{"sold": 1, "today": map[string]any{"sold": 3}})
 
 	p := d.scan()
-	what := map[string]int{}
+	what := map[string]string{}
 	for _, u := range p.Uncounted {
-		what[u.What] = u.Shards
+		what[u.What] = fmt.Sprint(u.Shards, " ", u.Amounts)
 	}
-	want := map[string]int{
-		"the field today.visits is nested, and routes name top-level fields":     2,
-		"the field today.by.country is nested, and routes name top-level fields": 1,
-		"the route of pages/*/_counter_shards_ names no field clicks":            2,
-		"the field visits is NaN or infinite":                                    1,
-		"the field likes of a document is NaN or infinite":                       0,
-		"partial sums that hold more than numbers hold some of visits":           1,
-		"partial sums that hold more than numbers hold some of likes":            1,
-		"no route serves shops/*/items/*/_counter_shards_":                       2,
+	want := map[string]string{
+		"the field today.visits is nested, and routes name top-level fields":     "2 map[today.visits:2]",
+		"the field today.by.country is nested, and routes name top-level fields": "1 map[today.by.country:2.5]",
+		"the route of pages/*/_counter_shards_ names no field clicks":            "2 map[clicks:9]",
+		"the field visits is NaN or infinite":                                    "1 map[]",
+		"the field likes of a document is NaN or infinite":                       "0 map[]",
+		"partial sums that hold more than numbers hold some of visits":           "1 map[visits:30]",
+		"partial sums that hold more than numbers hold some of likes":            "1 map[likes:4]",
+		"no route serves shops/*/items/*/_counter_shards_":                       "2 map[sold:2 today.sold:3]",
 	}
 	if diff := cmp.Diff(want, what); diff != "" {
 		t.Errorf("not counted (-want +got):\n%s", diff)
@@ -235,8 +235,11 @@ func TestUncounted(t *testing.T) {
 	if text := found(second)["pages/p"]; !strings.HasPrefix(text, "0 of ") || !strings.HasSuffix(text, "; visits 0 to 18; likes 0 to 0") {
 		t.Errorf("found %s", text)
 	}
-	if diff := cmp.Diff(p.Uncounted, second.Uncounted, cmpopts.IgnoreFields(Uncounted{}, "Shards", "Example")); diff != "" {
+	if diff := cmp.Diff(p.Uncounted, second.Uncounted, cmpopts.IgnoreFields(Uncounted{}, "Shards", "Example"), cmpopts.EquateComparable(value.Value{})); diff != "" {
 		t.Errorf("not counted then (-first +second):\n%s", diff)
+	}
+	if c := p.Compare(second); c.Documents != 3 || c.Exact != 0 || c.LeftOut != 3 {
+		t.Errorf("amounts are left out of all three documents: %+v", c)
 	}
 	if c := p.Compare(second); len(c.Differing) > 0 {
 		t.Errorf("compared %+v", c)
@@ -250,25 +253,25 @@ func TestCompare(t *testing.T) {
 		write func(*database)
 		want  Comparison
 	}{
-		{"nothing", func(*database) {}, Comparison{Exact: 3}},
+		{"nothing", func(*database) {}, Comparison{Documents: 3, Exact: 3}},
 		{"clients", func(d *database) {
 			d.set("pages/a/_counter_shards_/"+random(8), map[string]any{"visits": 3})
 			d.set("pages/b/_counter_shards_/0", map[string]any{"visits": 25})
-		}, Comparison{Exact: 3, Moved: 2, By: map[string]value.Value{"visits": value.Int(8)}, Rewritten: 1}},
+		}, Comparison{Documents: 3, Exact: 3, Moved: 2, By: map[string]value.Value{"visits": value.Int(8)}, Rewritten: 1}},
 		{"the extension adds a shard to its document", func(d *database) {
 			d.set("pages/b", map[string]any{"visits": 40})
 			d.delete("pages/b/_counter_shards_/0")
-		}, Comparison{Exact: 2, Differing: []Difference{{"pages/b", "visits is more by 20 than what was carried from it"}}}},
+		}, Comparison{Documents: 3, Exact: 2, Differing: []Difference{{"pages/b", "visits is more by 20 than what was carried from it"}}}},
 		{"the extension makes a partial sum", func(d *database) {
 			d.set("pages/b/_counter_shards_/\t\t\t\t0", partial(map[string]any{"visits": 20}))
 			d.delete("pages/b/_counter_shards_/0")
-		}, Comparison{Exact: 2, Differing: []Difference{{"pages/b", "holds 1 partial sums of the extension, whose amounts no roll-up counts"}}}},
+		}, Comparison{Documents: 3, Exact: 2, Differing: []Difference{{"pages/b", "holds 1 partial sums of the extension, whose amounts no roll-up counts"}}}},
 		{"the extension runs", func(d *database) { d.set(stateDocument, map[string]any{"timestamp": firestore.ServerTimestamp}) },
-			Comparison{Exact: 3, Differing: []Difference{{stateDocument, "the extension has written it since: it is not uninstalled"}}}},
+			Comparison{Documents: 3, Exact: 3, Differing: []Difference{{stateDocument, "the extension has written it since: it is not uninstalled"}}}},
 		{"a shard is lost", func(d *database) { d.delete("pages/b/_counter_shards_/0") },
-			Comparison{Exact: 2, Differing: []Difference{{"pages/b", "visits was 20 in all and is 0"}}}},
+			Comparison{Documents: 3, Exact: 2, Differing: []Difference{{"pages/b", "visits was 20 in all and is 0"}}}},
 		{"a document is gone", func(d *database) { d.delete("pages/c/_counter_shards_/0") },
-			Comparison{Exact: 2, Differing: []Difference{{"pages/c", "visits was 1 in all and is 0"}}}},
+			Comparison{Documents: 2, Exact: 2, Differing: []Difference{{"pages/c", "visits was 1 in all and is 0"}}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := newDatabase(t)
@@ -346,7 +349,7 @@ func TestInPlace(t *testing.T) {
 	d.set("pages/p/_counter_shards_/"+random(1), map[string]any{"visits": 3})
 	d.set("pages/gone/_counter_shards_/"+random(1), map[string]any{"visits": 3})
 	p := d.scan()
-	if len(p.Uncounted) != 1 || p.Uncounted[0].Example != "pages/gone" {
+	if len(p.Uncounted) != 1 || p.Uncounted[0].Example != "pages/gone" || len(p.Uncounted[0].Amounts) == 0 {
 		t.Errorf("not counted: %v, want the document that does not exist", p.Uncounted)
 	}
 	if err := p.Run(t.Context(), d.client, 1, nil); err != nil {

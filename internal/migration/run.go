@@ -123,7 +123,9 @@ type Difference struct {
 // A Comparison tells what became of a plan.
 type Comparison struct {
 	Differing []Difference
-	Exact     int // documents that are there now and do not differ
+	Documents int // that are there now: of the plan, and those of which amounts are left out
+	Exact     int // of these, those that do not differ and of which nothing is left out
+	LeftOut   int // documents of which amounts are not counted
 
 	// Moved is how many documents' totals are higher than they were, and By how much by field: what
 	// clients added meanwhile.
@@ -177,8 +179,15 @@ func (p *Plan) Compare(after *Plan) Comparison {
 			c.Moved++
 		}
 	}
+	for path := range after.leftOut {
+		now[path] = nil
+	}
+	c.Documents, c.LeftOut = len(now), len(after.leftOut)
 	for _, d := range c.Differing {
 		delete(now, d.Document)
+	}
+	for path := range after.leftOut {
+		delete(now, path)
 	}
 	c.Exact = len(now)
 	if after.Idle > 0 && (p.Idle == 0 || after.Idle < p.Idle) {

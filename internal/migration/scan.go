@@ -43,6 +43,8 @@ type Plan struct {
 	Uncounted []Uncounted
 	Reads     int64 // what the scan billed
 
+	leftOut map[string]bool // paths of the documents to which what is uncounted belongs
+
 	// Idle is how long ago the extension wrote its state document, by Firestore's clock. Zero:
 	// there is none at the extension's default path.
 	Idle time.Duration
@@ -86,6 +88,8 @@ type Uncounted struct {
 	What    string `json:"what"`
 	Shards  int    `json:"shards"`  // how many hold such an amount; 0: the document does
 	Example string `json:"example"` // path of one
+
+	Amounts map[string]value.Value `json:"-"` // by field; NaN and infinite ones are none
 }
 
 // A scan is a Plan in the making.
@@ -106,6 +110,7 @@ type scan struct {
 // shard of the extension, wherever it is, and one for each field that a document holds.
 func Scan(ctx context.Context, client *firestore.Client, routes rollup.Routes, progress func(read int64)) (*Plan, error) {
 	s := &scan{client: client, progress: progress, documents: map[string]*Document{}, uncounted: map[string]*Uncounted{}}
+	s.leftOut = map[string]bool{}
 	for _, r := range routes {
 		if p := r.Pattern(); p[len(p)-2].Name == shardsCollection && len(r.Fields()) > 0 {
 			s.Routes = append(s.Routes, r)
@@ -142,7 +147,11 @@ func Scan(ctx context.Context, client *firestore.Client, routes rollup.Routes, p
 	}
 	for _, d := range s.Documents {
 		if !d.exists && d.route.Template.Existing && d.rollUp == d.Path {
-			s.leave("the document does not exist, and its route says existing: Tally makes no roll-up of it", d.Path, false)
+			all := amountsOf{}
+			for _, t := range d.Totals {
+				all.add(t.Field, t.Expected())
+			}
+			s.leave("the document does not exist, and its route says existing: Tally makes no roll-up of it", d.Path, "", all)
 		}
 		if s.carried == 0 && slices.ContainsFunc(d.Totals, func(t Total) bool { return t.rollUp }) {
 			return nil, fmt.Errorf("migration: Tally's functions make roll-ups of %s itself already, and nothing was carried over yet: "+
@@ -235,7 +244,7 @@ func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnaps
 		case number.Finite():
 			t.held, t.Left = true, number
 		default:
-			s.leave(fmt.Sprintf("the field %s of a document is NaN or infinite", t.Field), path, false)
+			s.leave(fmt.Sprintf("the field %s of a document is NaN or infinite", t.Field), path, "", nil)
 		}
 	}
 }
@@ -252,15 +261,25 @@ func (s *scan) document(path string, route *rollup.Route, counter rollup.Counter
 	return d
 }
 
-// leave notes that something is not counted.
-func (s *scan) leave(what, path string, shard bool) {
+// leave notes that amounts are not counted that belong to the document: those of its shard of that
+// id, or of the document itself if that is "".
+func (s *scan) leave(what, document, shard string, amounts amountsOf) {
+	s.leftOut[document] = true
+	example := document
+	if shard != "" {
+		example += "/" + shardsCollection + "/" + shard
+	}
 	u := s.uncounted[what]
 	if u == nil {
-		u = &Uncounted{What: what, Example: path}
+		u = &Uncounted{What: what, Example: example, Amounts: map[string]value.Value{}}
 		s.uncounted[what] = u
 	}
-	if shard {
+
+	if shard != "" {
 		u.Shards++
+	}
+	for field, amount := range amounts {
+		u.Amounts[field] = sum(u.Amounts[field], amount.Total())
 	}
 }
 
@@ -269,18 +288,23 @@ func (s *scan) findShards(ctx context.Context) error {
 	return s.each(ctx, s.client.CollectionGroup(shardsCollection).Query, func(doc *firestore.DocumentSnapshot) {
 		path := firestorestore.Path(doc.Ref)
 		collection := strings.TrimSuffix(path, "/"+doc.Ref.ID)
+		of := strings.TrimSuffix(collection, "/"+shardsCollection)
 		for _, r := range s.Routes {
 			if counter, ok := r.Counter(collection); ok {
-				s.foundShard(s.document(strings.TrimSuffix(collection, "/"+shardsCollection), r, counter), doc, path)
+				s.foundShard(s.document(of, r, counter), doc)
 				return
 			}
 		}
-		s.leave("no route serves "+generic(collection), path, true)
+		holds := contents(doc.Data())
+		for _, nested := range holds.left {
+			maps.Copy(holds.sums, nested)
+		}
+		s.leave("no route serves "+generic(collection), of, doc.Ref.ID, holds.sums)
 	})
 }
 
 // foundShard adds up what a shard holds, or a partial sum.
-func (s *scan) foundShard(d *Document, shard *firestore.DocumentSnapshot, path string) {
+func (s *scan) foundShard(d *Document, shard *firestore.DocumentSnapshot) {
 	d.Shards++
 	holds := contents(shard.Data())
 	n, err := strconv.Atoi(shard.Ref.ID)
@@ -291,17 +315,17 @@ func (s *scan) foundShard(d *Document, shard *firestore.DocumentSnapshot, path s
 			d.Partials++
 		}
 	}
-	for what := range holds.left {
-		s.leave(what, path, true)
+	for what, amounts := range holds.left {
+		s.leave(what, d.Path, shard.Ref.ID, amounts)
 	}
 	for name, added := range holds.sums {
 		total, i := added.Total(), slices.IndexFunc(d.Totals, func(t Total) bool { return t.Field == name })
 		switch {
 		case total.Float64() == 0:
 		case i < 0:
-			s.leave(fmt.Sprintf("the route of %s names no field %s", generic(d.Path+"/"+shardsCollection), name), path, true)
+			s.leave(fmt.Sprintf("the route of %s names no field %s", generic(d.Path+"/"+shardsCollection), name), d.Path, shard.Ref.ID, amountsOf{name: added})
 		case holds.partial && !holds.whole:
-			s.leave(fmt.Sprintf("partial sums that hold more than numbers hold some of %s", name), path, true)
+			s.leave(fmt.Sprintf("partial sums that hold more than numbers hold some of %s", name), d.Path, shard.Ref.ID, amountsOf{name: added})
 		default:
 			d.Totals[i].shards.Add(total)
 		}
