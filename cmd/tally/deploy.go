@@ -128,8 +128,9 @@ func (d *deployment) agree(ctx context.Context) error {
 	return err
 }
 
-// locationID is what the id of a location looks like.
-var locationID = regexp.MustCompile(`^[a-z]+[a-z0-9-]*$`)
+// locationID is what the id of a location looks like: that of a multi-region, or of a region, a
+// continent or country with a direction and a number. Nobody keeps a list here, as Google adds to it.
+var locationID = regexp.MustCompile(`^([a-z]{3,4}\d+|(africa|asia|australia|europe|me|us|northamerica|southamerica)-(north|south|east|west|central|northeast|northwest|southeast|southwest)\d+)$`)
 
 // script prints the plan as a script, with the opening as comments.
 func (d *deployment) script(plan deploy.Plan, opening, nothing string) {
