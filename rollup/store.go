@@ -123,8 +123,8 @@ type AuditStore interface {
 	Sources(ctx context.Context, c Counter) Snapshot
 
 	// Remove takes r, which c's roll-up document held, away: the totals, former ones too, and
-	// tally, and the document if it holds nothing else. The precondition is Write's. It returns
-	// ErrConflict when Firestore refuses.
+	// tally, and the document if it holds nothing else and is not the app's own. The precondition
+	// is Write's. It returns ErrConflict when Firestore refuses.
 	Remove(ctx context.Context, c Counter, r RollUp) error
 
 	// LoadCursor returns what SaveCursor saved last for this kind of work; the zero Cursor when

@@ -35,12 +35,14 @@ func auditCommand() *cobra.Command {
 	meter := billing.NewMeter(nil)
 	t := target{endless: true, dial: meter.DialOptions()}
 	var repair, prune bool
+	var removed string
 	var grace time.Duration
 	var concurrency int
 	c := newCommand("audit")
 	f := c.Flags()
 	f.BoolVar(&repair, "repair", false, "repair what differs")
 	f.BoolVar(&prune, "prune", false, "find totals that earlier routes left too; with --repair they are deleted, so first see that no revision with those routes runs, and that the app has not taken such a field over")
+	f.StringVar(&removed, "removed", "", "with --prune: routes that are gone, as they were, the last of their roll-ups' documents; their totals and tally are found there")
 	f.DurationVar(&grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
 	f.IntVar(&concurrency, "concurrency", app.AuditConcurrency, "counters in work at once")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
@@ -54,6 +56,14 @@ func auditCommand() *cobra.Command {
 				return t.forbidden
 			}
 		}
+		if removed != "" && !prune {
+			return errors.New("--removed is for --prune")
+		}
+		gone, err := t.removedTemplates(removed)
+		if err != nil {
+			return err
+		}
+
 		o := t.auditOptions()
 		o.Concurrency, o.DryRun, o.Prune = concurrency, !repair, prune
 		if f.Changed("grace") {
@@ -62,6 +72,18 @@ func auditCommand() *cobra.Command {
 		t.begin("auditing", "counters", unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
 		began := time.Now()
 		r, err := t.audit(ctx, t.config.Routes, o)
+		if err == nil || errors.Is(err, errDiffering) {
+			left, failed := t.withdraw(ctx, gone, !repair, concurrency)
+			r.Counters, r.Outdated = r.Counters+left, r.Outdated+left
+			switch {
+			case failed != nil:
+				err = failed
+			case repair:
+				r.Removed += left
+			case left > 0:
+				r.Differing, err = r.Differing+left, errDiffering
+			}
+		}
 		a := audited{Report: r, DryRun: !repair, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
 		a.Dollars = a.Billed.Cost()
 		if err == nil && r.Differing > 0 && repair {

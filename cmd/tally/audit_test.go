@@ -3,9 +3,11 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
@@ -93,6 +95,79 @@ billed  26 reads, 0 writes, 0 deletes: $0.0000 at list price
 	if doc, err := c.client.Doc("rollup_audit/cursor").Get(t.Context()); status.Code(err) != codes.NotFound {
 		t.Errorf("the schedule's cursor: %v, %v", doc.Data(), err)
 	}
+}
+
+// What a removed route left in the app's documents goes by --prune: its total while another route has
+// the template, and tally too when the last one went. The rest stays, and so do the documents.
+func TestAuditRemovesRoutes(t *testing.T) {
+	const hearts = "posts/{post}/hearts/{user} -> posts/{post} : count() as hearts : existing"
+	const likes = "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+	parsed(t, "posts/{post}/likes/{user} -> posts/{post} : count() as hearts, count() as likes : existing") // while a total is renamed
+	c := newConsole(t)
+	t.Setenv("TALLY_ROUTES", hearts+"; "+likes+"; pages/{page}/shards/{shard} -> page_totals/{page} : views")
+	for path, fields := range map[string]map[string]any{
+		"posts/7": {"title": "x"}, "posts/8": {}, "posts/9": {"title": "y", "hearts": "the app's"},
+		"posts/7/hearts/ann": {}, "posts/7/likes/ann": {}, "posts/8/hearts/ann": {}, "pages/1/shards/0": {"views": 3},
+	} {
+		c.set(path, fields)
+	}
+	want := func(path string, want map[string]any) {
+		t.Helper()
+		doc, err := c.client.Doc(path).Get(t.Context())
+		got := doc.Data()
+		delete(got, document.TallyField)
+		if d := cmp.Diff(want, got); d != "" || err != nil && status.Code(err) != codes.NotFound {
+			t.Errorf("%s: %v (-want +got):\n%s", path, err, d)
+		}
+	}
+	c.tell([]step{{args: "audit --repair --grace 0 --json | .rolled_up", want: "3"}})
+	c.set("posts/9", map[string]any{"title": "y", "hearts": "the app's"}) // without tally, so not Tally's
+	want("posts/7", map[string]any{"title": "x", "hearts": int64(1), "likes": int64(1)})
+
+	// Another route has the template.
+	t.Setenv("TALLY_ROUTES", likes)
+	if status, _, logs := c.run("audit", "--repair", "--grace", "0", "--removed", hearts); status != 1 || !strings.Contains(logs, "--removed is for --prune") {
+		t.Errorf("status %d: %s", status, logs)
+	}
+	if status, _, logs := c.run("audit", "--prune", "--removed", hearts); status != 1 || !strings.Contains(logs, "--removed: posts/{post} is kept by a route that runs, "+likes) {
+		t.Errorf("status %d: %s", status, logs)
+	}
+	for _, post := range []string{"7", "8"} {
+		c.rollUpBy(likes, "posts/"+post+"/likes/ann") // as the functions do, by their new routes
+	}
+	c.tell([]step{{args: "audit --repair --prune --grace 0 --json | .outdated", want: "2"}})
+	want("posts/7", map[string]any{"title": "x", "likes": int64(1)})
+	want("posts/8", map[string]any{"likes": int64(0)})
+
+	// The last one goes, and that of roll-ups of Tally's own.
+	t.Setenv("TALLY_ROUTES", rollup.DefaultRoute)
+	c.set("posts/7", map[string]any{document.TallyField: map[string]any{"former": []any{"hearts", "likes"}}, "hearts": 4})
+	removed := []string{"audit", "--grace", "0", "--prune", "--json", "--removed", likes + "; pages/{page}/shards/{shard} -> page_totals/{page} : views"}
+	many := c.client.BulkWriter(t.Context()) // more than a page, with documents of others among them
+	for i := range removedPage + 10 {
+		fields := map[string]any{"title": i}
+		if i%10 == 0 {
+			fields[document.TallyField] = document.Tally{AsOf: time.Now(), Totals: []string{"likes"}}.Encode()
+		}
+		if _, err := many.Set(c.client.Doc(fmt.Sprintf("posts/many-%d", i)), fields); err != nil {
+			t.Fatal(err)
+		}
+	}
+	many.End()
+	if status, out, logs := c.run(removed...); status != 1 || at(t, []byte(out), ".outdated") != "34" || at(t, []byte(out), ".differing") != "34" {
+		t.Errorf("status %d: %s%s", status, out, logs)
+	}
+	want("posts/8", map[string]any{"likes": int64(0)})
+	for _, times := range []string{"34", "0"} {
+		if status, out, logs := c.run(append(removed, "--repair")...); status != 0 || at(t, []byte(out), ".removed") != times {
+			t.Errorf("status %d, want %s removed: %s%s", status, times, out, logs)
+		}
+	}
+	want("posts/7", map[string]any{"title": "x"})
+	want("posts/8", map[string]any{})
+	want("posts/9", map[string]any{"title": "y", "hearts": "the app's"})
+	want("page_totals/1", nil)
+	want("pages/1/shards/0", map[string]any{"views": int64(3)})
 }
 
 // Routes that nobody named are not those of the deployed functions: by the default route a counter of

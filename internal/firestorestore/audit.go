@@ -162,7 +162,7 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: firestore.Delete})
 		}
 		unchanged := firestore.LastUpdateTime(r.UpdateTime)
-		if len(others) > 0 {
+		if len(others) > 0 || c.Template.Existing {
 			_, err = ref.Update(ctx, updates, unchanged)
 		} else {
 			_, err = ref.Delete(ctx, unchanged)

@@ -358,7 +358,7 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 	for _, field := range slices.Concat(c.Template.Totals(), r.Tally.Former, []string{document.TallyField}) {
 		delete(fields, field)
 	}
-	if len(fields) > 0 {
+	if len(fields) > 0 || c.Template.Existing {
 		s.put(c.RollUp, fields)
 	} else {
 		s.remove(c.RollUp)

@@ -239,6 +239,15 @@ func testRemove(t *testing.T, b backend) {
 			t.Errorf("document of %v (-want +got):\n%s", test.fields, d)
 		}
 	}
+
+	app := counter("posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing", "posts/7/likes")
+	b.Put(t, app.RollUp, map[string]any{"likes": 1, "hearts": 2, "tally": map[string]any{"former": []any{"hearts"}}})
+	if err := b.Remove(t.Context(), app, look(t, b, app).rollUp); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]any{}, b.Get(t, app.RollUp)); d != "" {
+		t.Errorf("the app's own document (-want +got):\n%s", d)
+	}
 }
 
 func testRemoveRefused(t *testing.T, b backend) {

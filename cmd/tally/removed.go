@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/firestore-tally/tally/rollup"
+	"golang.org/x/sync/errgroup"
+)
+
+// removedTemplates returns the templates of routes that are gone, in their text. It refuses a
+// template that one of the routes has that run: these keep its documents.
+func (t *target) removedTemplates(text string) ([]*rollup.Template, error) {
+	if text == "" {
+		return nil, nil
+	}
+	removed, err := rollup.ParseRoutes(text)
+	if err != nil {
+		return nil, fmt.Errorf("--removed: %w", err)
+	}
+	for _, template := range removed.Templates() {
+		for _, running := range t.config.Routes.Templates() {
+			if share(running.Segments(), template.Segments()) {
+				return nil, fmt.Errorf("--removed: %s is kept by a route that runs, %s; without --removed, audit --prune finds what earlier routes left there",
+					template, running.Routes[0])
+			}
+		}
+	}
+	return removed.Templates(), nil
+}
+
+// share reports whether a document may be at both paths.
+func share(a, b rollup.Path) bool {
+	return slices.EqualFunc(a, b, func(s, t rollup.Segment) bool { return s.Capture || t.Capture || s.Name == t.Name })
+}
+
+// removedPage is how many documents are read at once.
+const removedPage = 300
+
+// errMeanwhile is how a withdrawal ends that the app's own writes were in the way of.
+var errMeanwhile = errors.New("documents were written meanwhile, and keep their totals; the same command goes on")
+
+// withdraw finds the documents of templates that no route has any more, and what their routes left
+// there: totals and the field tally. Unless it is a dry run it takes that away. Documents of Tally's
+// own go with it if they hold nothing else. It returns how many documents held such, or hold none now.
+func (t *target) withdraw(ctx context.Context, templates []*rollup.Template, dryRun bool, concurrency int) (int, error) {
+	done, refused := 0, 0
+	for _, template := range templates {
+		for from, more := "", true; more; more = from != "" {
+			page, err := t.store.RollUps(ctx, template, from, removedPage)
+			if err != nil {
+				return done, fmt.Errorf("finding the documents %s: %w", template, err)
+			}
+			left := slices.DeleteFunc(page.Found, func(f rollup.Found) bool { return f.RollUp.Tally.AsOf.IsZero() })
+
+			conflicts := 0
+			if !dryRun {
+				if conflicts, err = t.remove(ctx, left, concurrency); err != nil {
+					return done, err
+				}
+			}
+			done, refused = done+len(left)-conflicts, refused+conflicts
+			t.report(done, unknown)
+			from = page.Next
+		}
+	}
+
+	if refused > 0 {
+		return done, fmt.Errorf("%d %w", refused, errMeanwhile)
+	}
+	return done, nil
+}
+
+// remove takes away what Tally wrote into documents. It returns how many were written meanwhile,
+// and are as they were.
+func (t *target) remove(ctx context.Context, found []rollup.Found, concurrency int) (refused int, err error) {
+	var conflicts atomic.Int64
+	var work errgroup.Group
+	work.SetLimit(concurrency)
+	for _, f := range found {
+		work.Go(func() error {
+			err := t.store.Remove(ctx, f.Counter, wholly(f))
+			if errors.Is(err, rollup.ErrConflict) {
+				conflicts.Add(1)
+				return nil
+			}
+			return err
+		})
+	}
+	err = work.Wait()
+	return int(conflicts.Load()), err
+}
+
+// wholly returns the roll-up that was found with all totals that it ever kept named as former,
+// beside those of the template.
+func wholly(f rollup.Found) rollup.RollUp {
+	r, names := f.RollUp, f.Counter.Template.Totals()
+	r.Tally.Former = slices.DeleteFunc(slices.Concat(r.Tally.Former, r.Tally.Totals), func(name string) bool { return slices.Contains(names, name) })
+	slices.Sort(r.Tally.Former)
+	r.Tally.Former = slices.Compact(r.Tally.Former)
+	return r
+}
