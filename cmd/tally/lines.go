@@ -20,8 +20,29 @@ const clock = "15:04:05.000"
 type lines struct {
 	all bool // the functions' lines of every severity; else roll-ups and warnings only
 
-	mu  sync.Mutex
-	out io.Writer
+	mu     sync.Mutex
+	out    io.Writer
+	lately map[string]time.Time // warnings, and when they were printed
+}
+
+// sayAgain is how long a warning is not printed again. Each of the functions' processes logs it, and
+// each again after ten minutes at the earliest if it goes on.
+const sayAgain = 9 * time.Minute
+
+// first reports whether a warning was not printed lately, and notes that it is now.
+func (l *lines) first(warning string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(l.lately, func(_ string, at time.Time) bool { return now.Sub(at) >= sayAgain })
+	if _, said := l.lately[warning]; said {
+		return false
+	}
+	if l.lately == nil {
+		l.lately = make(map[string]time.Time)
+	}
+	l.lately[warning] = now
+	return true
 }
 
 // turnTo prints the text to another output, which gets what is printed from now on.
@@ -63,15 +84,23 @@ func (l *lines) logged(line []byte) {
 		l.add(t, shown(rolledUp(message, record)))
 	case l.all || severity != "DEBUG" && severity != "INFO":
 		text := severity + "  " + message
+		about := text // without what differs from process to process
+		_, ofCounter := record["counter"]
 		for _, key := range slices.Sorted(maps.Keys(record)) {
 			switch {
 			case key == "message", key == "severity", key == "time", strings.HasPrefix(key, "logging.googleapis.com/"):
 			case key == "database" && record[key] == "(default)":
 			default:
-				text += fmt.Sprintf("  %s %v", key, record[key])
+				field := fmt.Sprintf("  %s %v", key, record[key])
+				text += field
+				if key != "event_id" || !ofCounter {
+					about += field
+				}
 			}
 		}
-		l.add(t, shown(text))
+		if l.all || l.first(about) {
+			l.add(t, shown(text))
+		}
 	}
 }
 

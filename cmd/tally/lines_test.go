@@ -11,6 +11,29 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// A warning that goes on is printed again, and all of them if TALLY_LOG_LEVEL asks for more.
+func TestWarningsOnce(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			l := &lines{out: &out, all: all}
+			for range 3 { // each from two processes
+				for range 2 {
+					l.logged([]byte(`{"severity":"WARNING","message":"no index"}`))
+				}
+				time.Sleep(10 * time.Minute)
+			}
+			want := 3
+			if all {
+				want = 6
+			}
+			if n := strings.Count(out.String(), "no index"); n != want || len(l.lately) > 1 {
+				t.Errorf("all %v: printed %d times, want %d: %s", all, n, want, &out)
+			}
+		})
+	}
+}
+
 func rolledUpLine(database, counter string, n int) string {
 	now := time.Now().UTC().Format(time.RFC3339Nano)
 	return fmt.Sprintf(`{"time":%q,"severity":"DEBUG","message":"rolled up","database":%q,"counter":%q,"event_id":"e","totals":{"b":"2","a":"%d"},"num_shards":10,"as_of":%[1]q}`+"\n", now, database, counter, n)
@@ -29,6 +52,10 @@ func TestLines(t *testing.T) {
 		log(rolledUpLine("other", `rollups/\u001b\u202e`, 2))
 		log(`{"time":"2000-01-01T00:00:00.5Z","severity":"INFO","message":"configured"}`)
 		log(`{"time":"2000-01-01T00:00:00.5Z","severity":"WARNING","message":"rolled up late","database":"(default)","counter":"rollups/x","lag_seconds":9007199254740993,"logging.googleapis.com/trace":"t"}`)
+		for _, event := range []string{"1", "2", "1"} { // each process logs it, by an event of its own
+			log(`{"time":"2000-01-01T00:00:00.5Z","severity":"WARNING","message":"shards left out of the sum","counter":"rollups/x","event_id":"` + event + `","count":1}`)
+		}
+		log(`{"time":"2000-01-01T00:00:00.5Z","severity":"WARNING","message":"shards left out of the sum","counter":"rollups/y","event_id":"3","count":1}`)
 		log("panic: \x1b")
 		time.Sleep(time.Second)
 		log(rolledUpLine("(default)", "rollups/busy", 499))
@@ -41,6 +68,8 @@ func TestLines(t *testing.T) {
 		want := `Hello.
 00:00:00.000  other: rollups/\u001b\u202e  a 2  b 2  10 shards  as of 00:00:00.000
 00:00:00.500  WARNING  rolled up late  counter rollups/x  lag_seconds 9007199254740993
+00:00:00.500  WARNING  shards left out of the sum  count 1  counter rollups/x  event_id 1
+00:00:00.500  WARNING  shards left out of the sum  count 1  counter rollups/y  event_id 3
 00:00:00.000  panic: \u001b
 00:00:01.000  rollups/busy  a 499  b 2  10 shards  as of 00:00:01.000
 00:00:02.500  rollups/x  removed
