@@ -153,6 +153,9 @@ func (d *dev) greeting(s *localstack.Stack) string {
 	host, port, _ := net.SplitHostPort(s.Addr) // no error: something answers there
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nTally runs. Stop it with Ctrl-C.\n\n  Firestore   %s, project %s\n", s.Addr, d.project)
+	if s.Emulator != nil {
+		fmt.Fprintf(&b, "  emulator    %s\n", s.Emulator.Program())
+	}
 	for n := range s.Processes {
 		p := s.Process(n)
 		fmt.Fprintf(&b, "  functions   process %d: %s\n              %s\n", p.Pid, p.URL("RollUpOnWrite"), p.URL("RollUpOnSchedule"))

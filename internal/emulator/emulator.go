@@ -73,6 +73,8 @@ type Emulator struct {
 	addr    string
 	feed    string // address of the feed of clients' requests; "": it has none
 	process *process
+	jar     string // its path
+	java    javaRuntime
 }
 
 // Start starts an emulator and returns when it answers, which takes about a second and at most
@@ -108,6 +110,11 @@ func Start(ctx context.Context, o Options) (*Emulator, error) {
 
 // Addr returns host and port, as FIRESTORE_EMULATOR_HOST wants them: "127.0.0.1:port".
 func (e *Emulator) Addr() string { return e.addr }
+
+// Program says which emulator it is, and which Java runs it, by their paths.
+func (e *Emulator) Program() string {
+	return fmt.Sprintf("%s, by Java %d of %s", e.jar, e.java.version, e.java.path)
+}
 
 // Pid returns the process id of the emulator's guard, which leads a process group with the emulator
 // in it, or where there is no guard, that of the emulator.
@@ -157,7 +164,7 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 		}
 	}
 	if err == nil {
-		return &Emulator{addr: addr, feed: feedAddress.FindString(p.output.String()), process: p}, nil
+		return &Emulator{addr: addr, feed: feedAddress.FindString(p.output.String()), process: p, jar: jar, java: java}, nil
 	}
 	if exit := p.stop(); exit != nil {
 		err = fmt.Errorf("%w\nit ended before it was ready: %w", diagnose(p.output.String(), java, jar, port), exit)
