@@ -967,7 +967,7 @@ var mutations = []mutation{
 		}
 		err = a.remove(looking, a.store, &l)`, "TestRemovalHasItsPrecondition"},
 	{"removal", "a removal takes the app's fields along", "../internal/memstore/memstore.go",
-		`if len(fields) > 0 {`,
+		`if len(fields) > 0 || c.Template.Existing {`,
 		`if false {`, "TestRemovalKeepsTheAppsFields"},
 	{"grace", "a difference is repaired before its grace is over", "decide.go",
 		`case c.grace && !c.graceOver && !l.asOf.IsZero() && !l.rerouted():`,
