@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,7 +35,9 @@ func devCommand() *cobra.Command {
 		return nil // the user stopped it
 	}
 	d.stack.define(c)
+	d.stack.joins = true
 	f := c.Flags()
+	f.Lookup("firestore-port").Usage = "port of the Firestore emulator, which is joined if one serves it (default: that of firebase.json, else 8080); 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set"
 	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else demo-tally); the emulator takes any, and touches none")
 	f.BoolVar(&d.example.on, "web", false, "serve the example page of the web client")
 	d.example.define(c, "web-port", 8090, "the example page")
@@ -44,11 +47,16 @@ func devCommand() *cobra.Command {
 	return c
 }
 
+// authPort is the port at which the Firebase CLI has users signed in, unless firebase.json says
+// another.
+const authPort = 9099
+
 // A dev is one run of the dev command.
 type dev struct {
 	stack              stackFlags
 	project            string
 	file               string // tally.yaml; "": there is none
+	auth               string // URL of the emulator that signs users in, whether it runs or not
 	every              time.Duration
 	example, dashboard page
 	out, logs          io.Writer
@@ -64,6 +72,11 @@ func (d *dev) run(ctx context.Context) error {
 		return err
 	}
 	d.project = cmp.Or(d.project, "demo-tally")
+	auth, err := folder.Emulator("auth")
+	if err != nil {
+		return err
+	}
+	d.auth = "http://" + net.JoinHostPort(auth.Host, strconv.Itoa(cmp.Or(auth.Port, authPort)))
 	if d.every <= 0 {
 		return fmt.Errorf("--every %v: want more than 0", d.every)
 	}
@@ -153,6 +166,9 @@ func (d *dev) greeting(s *localstack.Stack) string {
 	host, port, _ := net.SplitHostPort(s.Addr) // no error: something answers there
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nTally runs. Stop it with Ctrl-C.\n\n  Firestore   %s, project %s\n", s.Addr, d.project)
+	if d.stack.joined != "" {
+		fmt.Fprintf(&b, "              joined: %s; it goes on when Tally stops\n", d.stack.joined)
+	}
 	for n := range s.Processes {
 		p := s.Process(n)
 		fmt.Fprintf(&b, "  functions   process %d: %s\n              %s\n", p.Pid, p.URL("RollUpOnWrite"), p.URL("RollUpOnSchedule"))
@@ -181,9 +197,9 @@ Point an app at it:
   servers     export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%[1]s
 
 To sign users in yourself, run firebase emulators:start --only auth --project %[1]s, leave mockUserToken out, add apiKey: 'any' to
-initializeApp, and call connectAuthEmulator(getAuth(), 'http://127.0.0.1:9099').
+initializeApp, and call connectAuthEmulator(getAuth(), '%[6]s').
 
-`, d.project, database, host, port, s.Addr)
+`, d.project, database, host, port, s.Addr, d.auth)
 	if command := addOne(s.Config.Routes, s.Config.Databases[0]); command != "" {
 		fmt.Fprintf(&b, "Add 1 from here:\n  export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%s\n  %s\n\n", s.Addr, d.project, command)
 	}

@@ -121,6 +121,46 @@ func TestDev(t *testing.T) {
 	wantNoListeners(t, ports...)
 }
 
+// In a Firebase project, tally dev starts the emulator where firebase.json says. An emulator that
+// serves there already is joined, and goes on when Tally ends.
+func TestDevOfFirebaseProject(t *testing.T) {
+	t.Parallel()
+	port := freePorts(t, 1)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "firebase.json"), fmt.Appendf(nil, `{"emulators": {"firestore": {"host": "localhost", "port": %d}, "auth": {"port": 9199}}}`, port))
+	begin := func(args ...string) *follower {
+		c := tally(t, append([]string{"dev", "--dashboard-port=0", "--every=1h", "--instances=1"}, args...)...)
+		c.Dir = dir
+		out := c.follow(t)
+		out.await("Add 1 from here")
+		return out
+	}
+
+	own := begin("--functions-port=0")
+	own.greeted(fmt.Sprintf(`Firestore +127\.0\.0\.1:%d, project demo-tally\n`, port))
+	own.greeted(`connectAuthEmulator\(getAuth\(\), 'http://127\.0\.0\.1:9199'\)`)
+	if joined := "joined:"; strings.Contains(own.read.String(), joined) {
+		t.Errorf("it says %q of an emulator of its own", joined)
+	}
+
+	second := tally(t, "dev", "--dashboard-port=0", "--instances=1")
+	second.Dir = dir
+	const refused = "another tally dev runs on 127.0.0.1:%d for project demo-tally"
+	if err := second.Run(); err == nil || !strings.Contains(second.stderr.String(), fmt.Sprintf(refused, port)) {
+		t.Errorf("a second one: %v, %s", err, &second.stderr)
+	}
+
+	for n := 1; n <= 2; n++ { // the emulator and its documents stay
+		joined := begin("--functions-port=0", "--project", "demo-other")
+		joined.greeted(fmt.Sprintf(`Firestore +127\.0\.0\.1:%d, project demo-other\n +joined: it was there already, where firebase\.json says; it goes on`, port))
+		joined.increment("(default)", "counters/likes/shards/0", "count", http.StatusOK)
+		joined.await(fmt.Sprintf("rollups/likes  count %d", n))
+		joined.interrupt()
+	}
+	own.interrupt()
+	wantNoListeners(t, port)
+}
+
 // Each route and each database has its trigger, and its roll-ups are shown. A route that says "every" has
 // no events: the schedule rolls it up.
 func TestDevRoutes(t *testing.T) {

@@ -121,6 +121,42 @@ func (f *Folder) Variables() map[string]string {
 	return variables
 }
 
+// An Address is where firebase.json has an emulator.
+type Address struct {
+	Host string // an address of this machine, or a name
+	Port int    // 0: firebase.json names none
+}
+
+// Emulator returns where firebase.json has one of its emulators, such as "firestore": 127.0.0.1 for
+// one that listens on all addresses of the machine.
+func (f *Folder) Emulator(name string) (Address, error) {
+	at := Address{Host: loopback}
+	if f.Firebase == "" {
+		return at, nil
+	}
+	var config struct{ Emulators map[string]json.RawMessage } // others hold no address, such as singleProjectMode
+	if err := readJSON(f.Firebase, &config); err != nil {
+		return at, err
+	}
+	text, has := config.Emulators[name]
+	if !has {
+		return at, nil
+	}
+
+	if err := json.Unmarshal(text, &at); err != nil {
+		return at, fmt.Errorf("%s: emulators.%s: %w", f.Firebase, name, err)
+	}
+	if at.Port < 0 || at.Port > 65535 {
+		return at, fmt.Errorf("%s: emulators.%s.port: %d: want a port up to 65535", f.Firebase, name, at.Port)
+	}
+	if slices.Contains([]string{"", "localhost", "0.0.0.0", "::"}, at.Host) {
+		at.Host = loopback
+	}
+	return at, nil
+}
+
+const loopback = "127.0.0.1"
+
 // A Database is what firebase.json names for a database.
 type Database struct {
 	ID      string `json:"database"` // "": the default one
