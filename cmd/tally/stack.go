@@ -63,7 +63,7 @@ func (f *stackFlags) configure(
 	f.Environment["GOOGLE_CLOUD_PROJECT"] = project
 	maps.Copy(f.Environment, variables)
 	if f.Config, err = app.LoadConfig(f.Environment); err != nil {
-		return fmt.Errorf("configuration: %w", err)
+		return fmt.Errorf("configuration: %w", folder.Explain(err, f.Environment))
 	}
 	if f.Processes < 1 {
 		return fmt.Errorf("--instances %d: want at least 1", f.Processes)

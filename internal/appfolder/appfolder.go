@@ -27,7 +27,7 @@ type Folder struct {
 	Settings  Settings
 	Firebase  string // path of firebase.json; "": there is none
 
-	lines map[string]int // of tally.yaml's keys
+	places places // in tally.yaml
 }
 
 // Find reads the tally.yaml that is nearest to dir, in it or in a folder above it, or the one that
@@ -58,7 +58,7 @@ func find(dir, file string, user int) (*Folder, error) {
 		return nil, err
 	}
 
-	f.Settings, f.lines, err = parse(f.File, text)
+	f.Settings, f.places, err = parse(f.File, text)
 	if err != nil {
 		return nil, err
 	}
@@ -73,9 +73,9 @@ func foreign(info os.FileInfo, user int, file string) error {
 	return nil
 }
 
-// Place returns where tally.yaml has the key, such as "env.TALLY_BURST": the file, and the line if
-// that is known.
-func (f *Folder) Place(key string) string { return at(f.File, f.lines[key]) + key }
+// Place returns where tally.yaml has the key, such as "env.TALLY_BURST", and the key: the beginning
+// of a message about it.
+func (f *Folder) Place(key string) string { return f.places.keys[key].in(f.File) + key }
 
 // Project returns the default project of the .firebaserc beside firebase.json, "" if there is none.
 func (f *Folder) Project() (string, error) {
@@ -109,13 +109,13 @@ func readJSON(file string, into any) error {
 func (f *Folder) Variables() map[string]string {
 	variables := make(map[string]string)
 	maps.Copy(variables, f.Settings.Env)
-	for name, value := range map[string]string{
-		"TALLY_ROUTES":    f.Settings.Routes,
-		"TALLY_CADENCE":   f.Settings.Cadence,
-		"TALLY_DATABASES": strings.Join(f.Settings.Databases, ","),
+	for key, value := range map[string]string{
+		"routes":    f.Settings.Routes,
+		"cadence":   f.Settings.Cadence,
+		"databases": strings.Join(f.Settings.Databases, ","),
 	} {
 		if value != "" {
-			variables[name] = value
+			variables[variableNames[key]] = value
 		}
 	}
 	return variables
