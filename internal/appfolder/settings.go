@@ -15,17 +15,18 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Settings are what tally.yaml says. docs/config.md describes them.
+// Settings are what tally.yaml says. docs/config.md describes them; "means" is the short form, for
+// editors.
 type Settings struct {
-	Routes       string            `yaml:"routes"` // as rollup.ParseRoutes reads them
-	Cadence      string            `yaml:"cadence"`
-	Databases    []string          `yaml:"databases"`
-	Region       string            `yaml:"region"`
-	Billing      string            `yaml:"billing"`
-	RequestLogs  string            `yaml:"request_logs"`
-	MaxInstances *int              `yaml:"max_instances"` // nil: the default
-	AlertEmail   string            `yaml:"alert_email"`
-	Env          map[string]string `yaml:"env"`
+	Routes       string            `yaml:"routes" means:"Which documents make which totals, as text with a route on each line, or as a list."` // as rollup.ParseRoutes reads them
+	Cadence      string            `yaml:"cadence" means:"How often a counter that keeps changing is rolled up, such as 1s."`
+	Databases    []string          `yaml:"databases" means:"Ids of the Firestore databases; by default (default)."`
+	Region       string            `yaml:"region" means:"Where tally deploy puts the functions; by default near the first database."`
+	Billing      string            `yaml:"billing" means:"How Cloud Run bills RollUpOnWrite."`
+	RequestLogs  string            `yaml:"request_logs" means:"Which log entries about RollUpOnWrite's requests are kept."`
+	MaxInstances *int              `yaml:"max_instances" means:"How many instances RollUpOnWrite may have."` // nil: the default
+	AlertEmail   string            `yaml:"alert_email" means:"Address that alerts are mailed to."`
+	Env          map[string]string `yaml:"env" means:"Other variables of the functions, and OpenTelemetry's."`
 }
 
 // Bounds of a tally.yaml, which may be somebody else's. The parser has none of its own: a few
