@@ -3,9 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -19,6 +22,8 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/localstack"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
@@ -60,6 +65,11 @@ type dev struct {
 	every              time.Duration
 	example, dashboard page
 	out, logs          io.Writer
+	hints              hints
+
+	// What a changed tally.yaml says, from then on.
+	environment map[string]string
+	config      app.Config
 }
 
 func (d *dev) run(ctx context.Context) error {
@@ -106,11 +116,32 @@ func (d *dev) run(ctx context.Context) error {
 		return err
 	}
 	defer s.Stop()
-	return d.serve(ctx, s)
+	ctx, cancel := s.WhileUp(ctx)
+	defer cancel()
+	if err := d.serve(ctx, s, false); err != nil {
+		return err
+	}
+	for {
+		if err := s.Reconfigure(ctx, d.environment, d.config); err != nil {
+			return err
+		}
+		for _, p := range []*page{&d.example, &d.dashboard} {
+			if !p.on {
+				continue
+			}
+			if err := p.reopen(); err != nil {
+				return err
+			}
+		}
+		if err := d.serve(ctx, s, true); err != nil {
+			return err
+		}
+	}
 }
 
-// serve runs what belongs to the stack until ctx ends.
-func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
+// serve runs what belongs to the stack until tally.yaml changes, which is no error, or ctx ends.
+// Again: the stack ran before, with other settings.
+func (d *dev) serve(ctx context.Context, s *localstack.Stack, again bool) error {
 	lines := &d.stack.lines
 	variables := map[string]string{aliveAt: s.RelayAddr}
 	for name, value := range s.Environment {
@@ -121,7 +152,7 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 	if err := noteDev(ctx, s.Addr, d.project, variables); err != nil {
 		return err
 	}
-	ctx, cancel := s.WhileUp(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel()
@@ -135,7 +166,11 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 		defer server.Close()
 		go func() { _ = server.Serve(d.example.listener) }() // until Close
 	}
-	lines.turnTo(d.out, d.greeting(s))
+	if again {
+		lines.print("%s changed: the functions run anew with its settings, all documents stay, and an audit brings the totals up to date", appfolder.FileName)
+	} else {
+		lines.turnTo(d.out, d.greeting(s))
+	}
 	if d.dashboard.on {
 		work.Go(func() {
 			if err := showDashboard(ctx, &d.dashboard, s); err != nil {
@@ -143,10 +178,9 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 			}
 		})
 	}
-	work.Go(func() { s.Keep(ctx, d.every) })
-	h := &hints{
-		routes: s.Config.Routes, file: filepath.Base(s.Rules), rules: strings.Split(s.RulesText, "\n"), say: lines.print,
-	}
+	work.Go(func() { s.Keep(ctx, d.every, again) })
+	h := &d.hints
+	h.routes, h.file, h.rules, h.say = s.Config.Routes, filepath.Base(s.Rules), strings.Split(s.RulesText, "\n"), lines.print
 	h.indexes()
 	for _, client := range s.Clients {
 		work.Go(func() { h.lookAround(ctx, client) })
@@ -158,8 +192,53 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 			}
 		})
 	}
-	<-ctx.Done()
-	return context.Cause(ctx)
+	return d.awaitChange(ctx, s)
+}
+
+// lookAtSettings is how often tally.yaml is looked at. It is short, and read in a millisecond.
+const lookAtSettings = time.Second / 2
+
+// awaitChange returns nil when tally.yaml says other settings than those that run, which it notes;
+// else the cause when ctx ends. It says once why a file cannot be taken.
+func (d *dev) awaitChange(ctx context.Context, s *localstack.Stack) error {
+	told := ""
+	for {
+		if err := localstack.Sleep(ctx, lookAtSettings); err != nil {
+			return err
+		}
+
+		changed, err := d.look(s)
+		if changed {
+			return nil
+		}
+		problem := fmt.Sprint(err)
+		if err != nil && problem != told {
+			s.Say("%s\nThe functions keep the settings that they have.", problem)
+		}
+		told = problem
+	}
+}
+
+// look reads tally.yaml, and notes its settings if they are not those that run. A file that went
+// away changes nothing: an editor may be writing it.
+func (d *dev) look(s *localstack.Stack) (changed bool, err error) {
+	folder, err := d.stack.settings.here(io.Discard)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && d.file != "" && folder.File != d.file {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	environment, config, err := d.stack.functions(folder, d.project)
+	if err != nil || maps.Equal(environment, s.Environment) {
+		return false, err
+	}
+	if config.AckDeadline() != s.Config.AckDeadline() {
+		return false, errors.New("TALLY_HOLD_LIMIT changed: stop tally dev and start it again, to take that")
+	}
+
+	d.file, d.environment, d.config = folder.File, environment, config
+	return true, nil
 }
 
 func (d *dev) greeting(s *localstack.Stack) string {

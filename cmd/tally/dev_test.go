@@ -161,6 +161,62 @@ func TestDevOfFirebaseProject(t *testing.T) {
 	wantNoListeners(t, port)
 }
 
+// A changed tally.yaml is taken while tally dev runs: documents stay, those that were written before
+// are counted, routes that went make no more roll-ups. A mistake is told once, and changes nothing.
+func TestDevTakesChangedSettings(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		env  []string
+	}{{"own", nil}, {"joined", onShared(t)}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			settings := func(text string) { write(t, filepath.Join(dir, "tally.yaml"), []byte(text)) }
+			counters, pages := "  "+rollup.DefaultRoute+"\n", "  pages/{page}/shards/{shard} -> page_totals/{page} : views\n"
+			settings("routes: |\n" + counters)
+			c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard-port=0", "--every=1h", "--instances=1", "--project", emulatortest.Project(t))
+			c.Dir, c.Env = dir, append(c.Env, test.env...)
+			out := c.follow(t)
+			out.await("Add 1 from here")
+			add := func(shard, field string) { t.Helper(); out.increment("(default)", shard, field, http.StatusOK) }
+			add("counters/likes/shards/0", "count")
+			out.await("  rollups/likes  count 1  1 shards")
+			add("pages/home/shards/0", "views")
+
+			settings("routes: |\n" + counters + "  pages/{page} -> x : views\n")
+			out.await("/tally.yaml:3:19: \"x\" names a collection")
+			add("counters/likes/shards/0", "count")
+			out.await("  rollups/likes  count 2  1 shards")
+			settings("# both\nroutes: |\n" + pages + counters)
+			out.await("tally.yaml changed: the functions run anew with its settings, all documents stay, and an audit brings the totals up to date\n")
+			out.await("  page_totals/home  views 1  1 shards")
+			add("counters/likes/shards/0", "count")
+			out.await("  rollups/likes  count 3  1 shards")
+			add("pages/home/shards/1", "views")
+			out.await("  page_totals/home  views 2  2 shards")
+			out.readDashboard(func(read string) bool {
+				return strings.Contains(read, "page_totals") || strings.Contains(read, "pages")
+			})
+
+			settings("routes: |\n" + pages)
+			out.awaitCount("tally.yaml changed", 2)
+			add("counters/likes/shards/0", "count")
+			add("pages/home/shards/1", "views")
+			out.await("  page_totals/home  views 3  2 shards")
+			settings("# the same\nroutes: |\n" + pages)
+			add("pages/home/shards/1", "views")
+			out.await("  page_totals/home  views 4  2 shards")
+			out.interrupt()
+			for text, times := range map[string]int{"tally.yaml changed": 2, "names a collection": 1, "rollups/likes  count 4": 0, "ERROR": 0} {
+				if n := strings.Count(out.read.String(), text); n != times {
+					t.Errorf("%q is there %d times, want %d:\n%s", text, n, times, &out.read)
+				}
+			}
+		})
+	}
+}
+
 // Each route and each database has its trigger, and its roll-ups are shown. A route that says "every" has
 // no events: the schedule rolls it up.
 func TestDevRoutes(t *testing.T) {

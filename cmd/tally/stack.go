@@ -30,6 +30,9 @@ type stackFlags struct {
 	rules    string // which security rules there are, as tally dev says it
 	flags    *pflag.FlagSet
 
+	severity  string            // from which on the functions log
+	variables map[string]string // of the functions, that the command sets
+
 	joins  bool   // an emulator that serves the port is used
 	joined string // how the emulator was found that somebody else runs; "": it is the stack's own
 }
@@ -51,19 +54,10 @@ func (f *stackFlags) configure(
 	ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string,
 ) (err error) {
 	f.lines.all = os.Getenv("TALLY_LOG_LEVEL") != ""
-	f.Environment = env.ToMap(os.Environ())
-	for name, value := range named(folder) {
-		if name != "TALLY_TELEMETRY" { // the file's is of what is deployed
-			f.Environment[name] = value
-		}
-	}
-	if !f.lines.all {
-		f.Environment["TALLY_LOG_LEVEL"] = severity
-	}
-	f.Environment["GOOGLE_CLOUD_PROJECT"] = project
-	maps.Copy(f.Environment, variables)
-	if f.Config, err = app.LoadConfig(f.Environment); err != nil {
-		return fmt.Errorf("configuration: %w", folder.Explain(err, f.Environment))
+	f.severity, f.variables = severity, maps.Clone(variables)
+	f.Environment, f.Config, err = f.functions(folder, project)
+	if err != nil {
+		return err
 	}
 	if f.Processes < 1 {
 		return fmt.Errorf("--instances %d: want at least 1", f.Processes)
@@ -85,6 +79,27 @@ func (f *stackFlags) configure(
 		return err
 	}
 	return f.chooseRules(folder)
+}
+
+// functions returns the environment of the functions and what it says.
+func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[string]string, app.Config, error) {
+	environment := env.ToMap(os.Environ())
+	for name, value := range named(folder) {
+		if name != "TALLY_TELEMETRY" { // the file's is of what is deployed
+			environment[name] = value
+		}
+	}
+	if !f.lines.all {
+		environment["TALLY_LOG_LEVEL"] = f.severity
+	}
+	environment["GOOGLE_CLOUD_PROJECT"] = project
+	maps.Copy(environment, f.variables)
+
+	config, err := app.LoadConfig(environment)
+	if err != nil {
+		return nil, app.Config{}, fmt.Errorf("configuration: %w", folder.Explain(err, environment))
+	}
+	return environment, config, nil
 }
 
 // chooseEmulator finds the emulator that somebody else runs: the one that the environment names, or
