@@ -236,6 +236,11 @@ func (d *dev) look(s *localstack.Stack) (changed bool, err error) {
 	if config.AckDeadline() != s.Config.AckDeadline() {
 		return false, errors.New("TALLY_HOLD_LIMIT changed: stop tally dev and start it again, to take that")
 	}
+	if d.example.on {
+		if err := checkExample(config.Routes); err != nil {
+			return false, fmt.Errorf("--web: %w", err)
+		}
+	}
 
 	d.file, d.environment, d.config = folder.File, environment, config
 	return true, nil

@@ -217,6 +217,51 @@ func TestDevTakesChangedSettings(t *testing.T) {
 	}
 }
 
+// What a running tally dev cannot take from a changed tally.yaml changes nothing, and it says why.
+func TestDevRefusesChangedSettings(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	file := filepath.Join(dir, "tally.yaml")
+	for _, test := range []struct{ text, want string }{
+		{"", ""},
+		{"region: us-east1", ""}, // is of no concern to it
+		{"cadence: 100ms", "changed"},
+		{"env:\n  TALLY_HOLD_LIMIT: 20s", "TALLY_HOLD_LIMIT changed: stop tally dev"},
+		{"routes: a/{a}/b/{b} -> c/{a}:n", "--web: TALLY_ROUTES: no route rolls up the example page's counters/example-likes"},
+		{"cadence: [", "tally.yaml:1:10: "},
+	} {
+		write(t, file, nil)
+		d := dev{project: "demo-tally", file: file, example: page{on: true}, logs: io.Discard}
+		folder, err := d.stack.settings.here(io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		environment, config, err := d.stack.functions(folder, d.project)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &localstack.Stack{Options: localstack.Options{Environment: environment, Config: config}}
+
+		write(t, file, []byte(test.text))
+		changed, err := d.look(s)
+		got := fmt.Sprint(err)
+		if changed {
+			got = "changed"
+		}
+		if test.want == "" && got != "<nil>" || !strings.Contains(got, test.want) {
+			t.Errorf("%s: got %s, want %s", test.text, got, test.want)
+		}
+	}
+
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	d := dev{project: "demo-tally", file: file}
+	if changed, err := d.look(&localstack.Stack{}); changed || err != nil {
+		t.Errorf("without the file: %v, %v; want nothing", changed, err)
+	}
+}
+
 // Each route and each database has its trigger, and its roll-ups are shown. A route that says "every" has
 // no events: the schedule rolls it up.
 func TestDevRoutes(t *testing.T) {
