@@ -36,6 +36,13 @@ func (m *mistake) Error() string {
 	return fmt.Sprintf("%s\n  %s%s\n  %s^", m.reason, string(left), string(right), blank(string(left)))
 }
 
+// Place returns the line of the place in the text, and the character on the line, both from 1 on.
+func (m *mistake) Place() (line, column int) {
+	before := string(m.in[:m.at])
+	begin := strings.LastIndexByte(before, '\n') + 1
+	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[begin:]) + 1
+}
+
 // line returns what is before and behind a place on its line, without the spaces around both.
 func (text source) line(at int) (before, after string) {
 	begin := strings.LastIndexByte(string(text[:at]), '\n') + 1

@@ -21,7 +21,8 @@ const (
 // ParseRoutes parses routes, one to a line or separated by semicolons, and checks each and all
 // together. A line that is indented deeper than the one on which a route begins continues it, and
 // one that begins with # is a comment. The error joins the first problems found, each with its
-// route or its place, and the reason.
+// route or its place, and the reason. A problem with a place has a method Place() (line, column
+// int), which counts characters of the text, both from 1 on.
 func ParseRoutes(text string) (Routes, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("the routes have %d bytes; want at most %d", len(text), maxText)

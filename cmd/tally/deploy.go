@@ -184,7 +184,7 @@ func deployCommand() *cobra.Command {
 		environment := d.have.Wanted(d.folder)
 		config, err := app.LoadConfig(environment)
 		if err != nil {
-			return fmt.Errorf("%s: %w", cmp.Or(d.folder.File, "configuration"), err)
+			return fmt.Errorf("configuration: %w", d.folder.Explain(err, environment))
 		}
 		databases, err := d.have.Locate(config.Databases)
 		if err != nil {

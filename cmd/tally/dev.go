@@ -3,21 +3,27 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/localstack"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
@@ -34,7 +40,9 @@ func devCommand() *cobra.Command {
 		return nil // the user stopped it
 	}
 	d.stack.define(c)
+	d.stack.joins = true
 	f := c.Flags()
+	f.Lookup("firestore-port").Usage = "port of the Firestore emulator, which is joined if one serves it (default: that of firebase.json, else 8080); 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set"
 	f.StringVar(&d.project, "project", "", "project id (default $GOOGLE_CLOUD_PROJECT, else .firebaserc's, else demo-tally); the emulator takes any, and touches none")
 	f.BoolVar(&d.example.on, "web", false, "serve the example page of the web client")
 	d.example.define(c, "web-port", 8090, "the example page")
@@ -44,14 +52,24 @@ func devCommand() *cobra.Command {
 	return c
 }
 
+// authPort is the port at which the Firebase CLI has users signed in, unless firebase.json says
+// another.
+const authPort = 9099
+
 // A dev is one run of the dev command.
 type dev struct {
 	stack              stackFlags
 	project            string
 	file               string // tally.yaml; "": there is none
+	auth               string // URL of the emulator that signs users in, whether it runs or not
 	every              time.Duration
 	example, dashboard page
 	out, logs          io.Writer
+	hints              hints
+
+	// What a changed tally.yaml says, from then on.
+	environment map[string]string
+	config      app.Config
 }
 
 func (d *dev) run(ctx context.Context) error {
@@ -64,6 +82,11 @@ func (d *dev) run(ctx context.Context) error {
 		return err
 	}
 	d.project = cmp.Or(d.project, "demo-tally")
+	auth, err := folder.Emulator("auth")
+	if err != nil {
+		return err
+	}
+	d.auth = "http://" + net.JoinHostPort(auth.Host, strconv.Itoa(cmp.Or(auth.Port, authPort)))
 	if d.every <= 0 {
 		return fmt.Errorf("--every %v: want more than 0", d.every)
 	}
@@ -93,11 +116,32 @@ func (d *dev) run(ctx context.Context) error {
 		return err
 	}
 	defer s.Stop()
-	return d.serve(ctx, s)
+	ctx, cancel := s.WhileUp(ctx)
+	defer cancel()
+	if err := d.serve(ctx, s, false); err != nil {
+		return err
+	}
+	for {
+		if err := s.Reconfigure(ctx, d.environment, d.config); err != nil {
+			return err
+		}
+		for _, p := range []*page{&d.example, &d.dashboard} {
+			if !p.on {
+				continue
+			}
+			if err := p.reopen(); err != nil {
+				return err
+			}
+		}
+		if err := d.serve(ctx, s, true); err != nil {
+			return err
+		}
+	}
 }
 
-// serve runs what belongs to the stack until ctx ends.
-func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
+// serve runs what belongs to the stack until tally.yaml changes, which is no error, or ctx ends.
+// Again: the stack ran before, with other settings.
+func (d *dev) serve(ctx context.Context, s *localstack.Stack, again bool) error {
 	lines := &d.stack.lines
 	variables := map[string]string{aliveAt: s.RelayAddr}
 	for name, value := range s.Environment {
@@ -108,7 +152,7 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 	if err := noteDev(ctx, s.Addr, d.project, variables); err != nil {
 		return err
 	}
-	ctx, cancel := s.WhileUp(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel()
@@ -122,7 +166,11 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 		defer server.Close()
 		go func() { _ = server.Serve(d.example.listener) }() // until Close
 	}
-	lines.turnTo(d.out, d.greeting(s))
+	if again {
+		lines.print("%s changed: the functions run anew with its settings, all documents stay, and an audit brings the totals up to date", appfolder.FileName)
+	} else {
+		lines.turnTo(d.out, d.greeting(s))
+	}
 	if d.dashboard.on {
 		work.Go(func() {
 			if err := showDashboard(ctx, &d.dashboard, s); err != nil {
@@ -130,10 +178,9 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 			}
 		})
 	}
-	work.Go(func() { s.Keep(ctx, d.every) })
-	h := &hints{
-		routes: s.Config.Routes, file: filepath.Base(s.Rules), rules: strings.Split(s.RulesText, "\n"), say: lines.print,
-	}
+	work.Go(func() { s.Keep(ctx, d.every, again) })
+	h := &d.hints
+	h.routes, h.file, h.rules, h.say = s.Config.Routes, filepath.Base(s.Rules), strings.Split(s.RulesText, "\n"), lines.print
 	h.indexes()
 	for _, client := range s.Clients {
 		work.Go(func() { h.lookAround(ctx, client) })
@@ -145,8 +192,58 @@ func (d *dev) serve(ctx context.Context, s *localstack.Stack) error {
 			}
 		})
 	}
-	<-ctx.Done()
-	return context.Cause(ctx)
+	return d.awaitChange(ctx, s)
+}
+
+// lookAtSettings is how often tally.yaml is looked at. It is short, and read in a millisecond.
+const lookAtSettings = time.Second / 2
+
+// awaitChange returns nil when tally.yaml says other settings than those that run, which it notes;
+// else the cause when ctx ends. It says once why a file cannot be taken.
+func (d *dev) awaitChange(ctx context.Context, s *localstack.Stack) error {
+	told := ""
+	for {
+		if err := localstack.Sleep(ctx, lookAtSettings); err != nil {
+			return err
+		}
+
+		changed, err := d.look(s)
+		if changed {
+			return nil
+		}
+		problem := fmt.Sprint(err)
+		if err != nil && problem != told {
+			s.Say("%s\nThe functions keep the settings that they have.", problem)
+		}
+		told = problem
+	}
+}
+
+// look reads tally.yaml, and notes its settings if they are not those that run. A file that went
+// away changes nothing: an editor may be writing it.
+func (d *dev) look(s *localstack.Stack) (changed bool, err error) {
+	folder, err := d.stack.settings.here(io.Discard)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && d.file != "" && folder.File != d.file {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	environment, config, err := d.stack.functions(folder, d.project)
+	if err != nil || maps.Equal(environment, s.Environment) {
+		return false, err
+	}
+	if config.AckDeadline() != s.Config.AckDeadline() {
+		return false, errors.New("TALLY_HOLD_LIMIT changed: stop tally dev and start it again, to take that")
+	}
+	if d.example.on {
+		if err := checkExample(config.Routes); err != nil {
+			return false, fmt.Errorf("--web: %w", err)
+		}
+	}
+
+	d.file, d.environment, d.config = folder.File, environment, config
+	return true, nil
 }
 
 func (d *dev) greeting(s *localstack.Stack) string {
@@ -155,6 +252,9 @@ func (d *dev) greeting(s *localstack.Stack) string {
 	fmt.Fprintf(&b, "\nTally runs. Stop it with Ctrl-C.\n\n  Firestore   %s, project %s\n", s.Addr, d.project)
 	if s.Emulator != nil {
 		fmt.Fprintf(&b, "  emulator    %s\n", s.Emulator.Program())
+	}
+	if d.stack.joined != "" {
+		fmt.Fprintf(&b, "              joined: %s; it goes on when Tally stops\n", d.stack.joined)
 	}
 	for n := range s.Processes {
 		p := s.Process(n)
@@ -184,9 +284,9 @@ Point an app at it:
   servers     export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%[1]s
 
 To sign users in yourself, run firebase emulators:start --only auth --project %[1]s, leave mockUserToken out, add apiKey: 'any' to
-initializeApp, and call connectAuthEmulator(getAuth(), 'http://127.0.0.1:9099').
+initializeApp, and call connectAuthEmulator(getAuth(), '%[6]s').
 
-`, d.project, database, host, port, s.Addr)
+`, d.project, database, host, port, s.Addr, d.auth)
 	if command := addOne(s.Config.Routes, s.Config.Databases[0]); command != "" {
 		fmt.Fprintf(&b, "Add 1 from here:\n  export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%s\n  %s\n\n", s.Addr, d.project, command)
 	}

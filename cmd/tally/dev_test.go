@@ -121,6 +121,147 @@ func TestDev(t *testing.T) {
 	wantNoListeners(t, ports...)
 }
 
+// In a Firebase project, tally dev starts the emulator where firebase.json says. An emulator that
+// serves there already is joined, and goes on when Tally ends.
+func TestDevOfFirebaseProject(t *testing.T) {
+	t.Parallel()
+	port := freePorts(t, 1)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "firebase.json"), fmt.Appendf(nil, `{"emulators": {"firestore": {"host": "localhost", "port": %d}, "auth": {"port": 9199}}}`, port))
+	begin := func(args ...string) *follower {
+		c := tally(t, append([]string{"dev", "--dashboard-port=0", "--every=1h", "--instances=1"}, args...)...)
+		c.Dir = dir
+		out := c.follow(t)
+		out.await("Add 1 from here")
+		return out
+	}
+
+	own := begin("--functions-port=0")
+	own.greeted(fmt.Sprintf(`Firestore +127\.0\.0\.1:%d, project demo-tally\n`, port))
+	own.greeted(`connectAuthEmulator\(getAuth\(\), 'http://127\.0\.0\.1:9199'\)`)
+	if joined := "joined:"; strings.Contains(own.read.String(), joined) {
+		t.Errorf("it says %q of an emulator of its own", joined)
+	}
+
+	second := tally(t, "dev", "--dashboard-port=0", "--instances=1")
+	second.Dir = dir
+	const refused = "another tally dev runs on 127.0.0.1:%d for project demo-tally"
+	if err := second.Run(); err == nil || !strings.Contains(second.stderr.String(), fmt.Sprintf(refused, port)) {
+		t.Errorf("a second one: %v, %s", err, &second.stderr)
+	}
+
+	for n := 1; n <= 2; n++ { // the emulator and its documents stay
+		joined := begin("--functions-port=0", "--project", "demo-other")
+		joined.greeted(fmt.Sprintf(`Firestore +127\.0\.0\.1:%d, project demo-other\n +joined: it was there already, where firebase\.json says; it goes on`, port))
+		joined.increment("(default)", "counters/likes/shards/0", "count", http.StatusOK)
+		joined.await(fmt.Sprintf("rollups/likes  count %d", n))
+		joined.interrupt()
+	}
+	own.interrupt()
+	wantNoListeners(t, port)
+}
+
+// A changed tally.yaml is taken while tally dev runs: documents stay, those that were written before
+// are counted, routes that went make no more roll-ups. A mistake is told once, and changes nothing.
+func TestDevTakesChangedSettings(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		env  []string
+	}{{"own", nil}, {"joined", onShared(t)}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			settings := func(text string) { write(t, filepath.Join(dir, "tally.yaml"), []byte(text)) }
+			counters, pages := "  "+rollup.DefaultRoute+"\n", "  pages/{page}/shards/{shard} -> page_totals/{page} : views\n"
+			settings("routes: |\n" + counters)
+			c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard-port=0", "--every=1h", "--instances=1", "--project", emulatortest.Project(t))
+			c.Dir, c.Env = dir, append(c.Env, test.env...)
+			out := c.follow(t)
+			out.await("Add 1 from here")
+			add := func(shard, field string) { t.Helper(); out.increment("(default)", shard, field, http.StatusOK) }
+			add("counters/likes/shards/0", "count")
+			out.await("  rollups/likes  count 1  1 shards")
+			add("pages/home/shards/0", "views")
+
+			settings("routes: |\n" + counters + "  pages/{page} -> x : views\n")
+			out.await("/tally.yaml:3:19: \"x\" names a collection")
+			add("counters/likes/shards/0", "count")
+			out.await("  rollups/likes  count 2  1 shards")
+			settings("# both\nroutes: |\n" + pages + counters)
+			out.await("tally.yaml changed: the functions run anew with its settings, all documents stay, and an audit brings the totals up to date\n")
+			out.await("  page_totals/home  views 1  1 shards")
+			add("counters/likes/shards/0", "count")
+			out.await("  rollups/likes  count 3  1 shards")
+			add("pages/home/shards/1", "views")
+			out.await("  page_totals/home  views 2  2 shards")
+			out.readDashboard(func(read string) bool {
+				return strings.Contains(read, "page_totals") || strings.Contains(read, "pages")
+			})
+
+			settings("routes: |\n" + pages)
+			out.awaitCount("tally.yaml changed", 2)
+			add("counters/likes/shards/0", "count")
+			add("pages/home/shards/1", "views")
+			out.await("  page_totals/home  views 3  2 shards")
+			settings("# the same\nroutes: |\n" + pages)
+			add("pages/home/shards/1", "views")
+			out.await("  page_totals/home  views 4  2 shards")
+			out.interrupt()
+			for text, times := range map[string]int{"tally.yaml changed": 2, "names a collection": 1, "rollups/likes  count 4": 0, "ERROR": 0} {
+				if n := strings.Count(out.read.String(), text); n != times {
+					t.Errorf("%q is there %d times, want %d:\n%s", text, n, times, &out.read)
+				}
+			}
+		})
+	}
+}
+
+// What a running tally dev cannot take from a changed tally.yaml changes nothing, and it says why.
+func TestDevRefusesChangedSettings(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	file := filepath.Join(dir, "tally.yaml")
+	for _, test := range []struct{ text, want string }{
+		{"", ""},
+		{"region: us-east1", ""}, // is of no concern to it
+		{"cadence: 100ms", "changed"},
+		{"env:\n  TALLY_HOLD_LIMIT: 20s", "TALLY_HOLD_LIMIT changed: stop tally dev"},
+		{"routes: a/{a}/b/{b} -> c/{a}:n", "--web: TALLY_ROUTES: no route rolls up the example page's counters/example-likes"},
+		{"cadence: [", "tally.yaml:1:10: "},
+	} {
+		write(t, file, nil)
+		d := dev{project: "demo-tally", file: file, example: page{on: true}, logs: io.Discard}
+		folder, err := d.stack.settings.here(io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		environment, config, err := d.stack.functions(folder, d.project)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &localstack.Stack{Options: localstack.Options{Environment: environment, Config: config}}
+
+		write(t, file, []byte(test.text))
+		changed, err := d.look(s)
+		got := fmt.Sprint(err)
+		if changed {
+			got = "changed"
+		}
+		if test.want == "" && got != "<nil>" || !strings.Contains(got, test.want) {
+			t.Errorf("%s: got %s, want %s", test.text, got, test.want)
+		}
+	}
+
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	d := dev{project: "demo-tally", file: file}
+	if changed, err := d.look(&localstack.Stack{}); changed || err != nil {
+		t.Errorf("without the file: %v, %v; want nothing", changed, err)
+	}
+}
+
 // Each route and each database has its trigger, and its roll-ups are shown. A route that says "every" has
 // no events: the schedule rolls it up.
 func TestDevRoutes(t *testing.T) {

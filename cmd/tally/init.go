@@ -52,7 +52,7 @@ func initCommand() *cobra.Command {
 			return err
 		}
 		var text bytes.Buffer
-		err = template.Must(template.New("").Parse(settingsTemplate)).Execute(&text, map[string]any{"Routes": parsed, "AlertEmail": alertEmail})
+		err = template.Must(template.New("").Parse(settingsTemplate)).Execute(&text, map[string]any{"Schema": appfolder.SchemaURL, "Routes": parsed, "AlertEmail": alertEmail})
 		if err == nil {
 			err = os.WriteFile(appfolder.FileName, text.Bytes(), 0o644)
 		}

@@ -164,13 +164,19 @@ type follower struct {
 // await reads until the text was printed.
 func (f *follower) await(text string) {
 	f.t.Helper()
+	f.awaitCount(text, 1)
+}
+
+// awaitCount reads until the text was printed n times.
+func (f *follower) awaitCount(text string, n int) {
+	f.t.Helper()
 	chunk := make([]byte, 4096)
-	for !strings.Contains(f.read.String(), text) {
-		n, err := f.out.Read(chunk)
-		f.read.Write(chunk[:n])
+	for strings.Count(f.read.String(), text) < n {
+		read, err := f.out.Read(chunk)
+		f.read.Write(chunk[:read])
 		if err != nil {
 			_ = f.command.Wait()
-			f.t.Fatalf("%q was not printed: %v\n%s\n%s", text, err, &f.read, &f.command.stderr)
+			f.t.Fatalf("%q was not printed %d times: %v\n%s\n%s", text, n, err, &f.read, &f.command.stderr)
 		}
 	}
 }

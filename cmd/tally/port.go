@@ -76,4 +76,10 @@ func (p *page) open() (err error) {
 	return err
 }
 
+// reopen takes the same port again, when nobody listens at it any more.
+func (p *page) reopen() error {
+	p.first = p.listener.Addr().(*net.TCPAddr).Port
+	return p.open()
+}
+
 func (p *page) url() string { return "http://" + p.listener.Addr().String() }

@@ -250,7 +250,7 @@ func (t *target) load(variables map[string]string) (err error) {
 	variables = maps.Clone(variables)
 	variables["GOOGLE_CLOUD_PROJECT"] = t.project
 	if t.config, err = app.LoadConfig(variables); err != nil {
-		return fmt.Errorf("configuration: %w", err)
+		return fmt.Errorf("configuration: %w", t.folder.Explain(err, variables))
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/localstack"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // A stackFlags is what the flags of dev and demo say of the stack that they start.
@@ -27,10 +28,18 @@ type stackFlags struct {
 	settings settingsFile
 	lines    lines
 	rules    string // which security rules there are, as tally dev says it
+	flags    *pflag.FlagSet
+
+	severity  string            // from which on the functions log
+	variables map[string]string // of the functions, that the command sets
+
+	joins  bool   // an emulator that serves the port is used
+	joined string // how the emulator was found that somebody else runs; "": it is the stack's own
 }
 
 func (f *stackFlags) define(c *cobra.Command) {
 	flags := c.Flags()
+	f.flags = flags
 	f.settings.define(flags)
 	flags.IntVar(&f.FirestorePort, "firestore-port", 8080, "port of the Firestore emulator; 0: any that is free; no effect with FIRESTORE_EMULATOR_HOST set")
 	flags.IntVar(&f.FunctionsPort, "functions-port", 8081, "port of the first functions process; the others follow; 0: any that are free")
@@ -45,19 +54,10 @@ func (f *stackFlags) configure(
 	ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string,
 ) (err error) {
 	f.lines.all = os.Getenv("TALLY_LOG_LEVEL") != ""
-	f.Environment = env.ToMap(os.Environ())
-	for name, value := range named(folder) {
-		if name != "TALLY_TELEMETRY" { // the file's is of what is deployed
-			f.Environment[name] = value
-		}
-	}
-	if !f.lines.all {
-		f.Environment["TALLY_LOG_LEVEL"] = severity
-	}
-	f.Environment["GOOGLE_CLOUD_PROJECT"] = project
-	maps.Copy(f.Environment, variables)
-	if f.Config, err = app.LoadConfig(f.Environment); err != nil {
-		return fmt.Errorf("configuration: %w", err)
+	f.severity, f.variables = severity, maps.Clone(variables)
+	f.Environment, f.Config, err = f.functions(folder, project)
+	if err != nil {
+		return err
 	}
 	if f.Processes < 1 {
 		return fmt.Errorf("--instances %d: want at least 1", f.Processes)
@@ -68,18 +68,94 @@ func (f *stackFlags) configure(
 	}
 	f.Command = func(port int) *exec.Cmd { return exec.Command(executable, "functions", "--port", strconv.Itoa(port)) }
 	f.Log = f.lines.logged
-	functions := port{"functions-port", f.FunctionsPort, f.Processes}
+	if err := f.chooseEmulator(ctx, folder); err != nil {
+		return err
+	}
+	if f.Config.EmulatorHost != "" {
+		f.rules = "those of the emulator"
+		return f.choosePorts()
+	}
+	if err := f.choosePorts(port{"firestore-port", f.FirestorePort, 1}); err != nil {
+		return err
+	}
+	return f.chooseRules(folder)
+}
+
+// functions returns the environment of the functions and what it says.
+func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[string]string, app.Config, error) {
+	environment := env.ToMap(os.Environ())
+	for name, value := range named(folder) {
+		if name != "TALLY_TELEMETRY" { // the file's is of what is deployed
+			environment[name] = value
+		}
+	}
+	if !f.lines.all {
+		environment["TALLY_LOG_LEVEL"] = f.severity
+	}
+	environment["GOOGLE_CLOUD_PROJECT"] = project
+	maps.Copy(environment, f.variables)
+
+	config, err := app.LoadConfig(environment)
+	if err != nil {
+		return nil, app.Config{}, fmt.Errorf("configuration: %w", folder.Explain(err, environment))
+	}
+	return environment, config, nil
+}
+
+// chooseEmulator finds the emulator that somebody else runs: the one that the environment names, or
+// the one that serves the port, if the command joins it. If there is none, it chooses the port of
+// the stack's own.
+func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folder) error {
 	if host := f.Config.EmulatorHost; host != "" {
 		if err := checkEmulator(ctx, host); err != nil {
 			return fmt.Errorf("%s=%s: %w; without the variable, an emulator is started", firestorestore.EmulatorHost, host, err)
 		}
-		f.rules = "those of the emulator"
-		return check(functions)
+		f.joined = firestorestore.EmulatorHost + " names it"
+		return nil
 	}
-	if err := check(functions, port{"firestore-port", f.FirestorePort, 1}); err != nil {
+	if !f.joins {
+		return nil
+	}
+
+	at, err := folder.Emulator("firestore")
+	if err != nil {
 		return err
 	}
-	return f.chooseRules(folder)
+	from := "it was there already"
+	switch {
+	case f.flags.Changed("firestore-port"):
+		at = appfolder.Address{Host: loopback, Port: f.FirestorePort}
+	case at.Port == 0:
+		at.Port = f.FirestorePort // the Firebase CLI's default, too
+	default:
+		from += ", where firebase.json says"
+		f.FirestorePort = at.Port
+	}
+	if at.Port == 0 { // any that is free
+		return nil
+	}
+
+	addr := net.JoinHostPort(at.Host, strconv.Itoa(at.Port))
+	switch err := emulator.Check(ctx, addr); {
+	case err == nil:
+		f.Config.EmulatorHost, f.joined = addr, from
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, emulator.ErrBusy):
+		return fmt.Errorf("%s: %w; try again when it has less to do, or start another emulator with --firestore-port", addr, err)
+	}
+	return nil
+}
+
+// choosePorts returns an error unless the others are free, and those of the functions. If nobody
+// chose these and one is in use, any that are free do.
+func (f *stackFlags) choosePorts(others ...port) error {
+	err := check(append([]port{{"functions-port", f.FunctionsPort, f.Processes}}, others...)...)
+	if err == nil || f.flags.Changed("functions-port") {
+		return err
+	}
+	f.FunctionsPort = 0
+	return check(others...)
 }
 
 // chooseRules chooses the security rules: those of the flag, those of the app, or Tally's.

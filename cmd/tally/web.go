@@ -25,10 +25,8 @@ const (
 // examplePage creates the counters of the example page in the stack's first database, where those
 // that exist stay as they are, and returns the page.
 func examplePage(ctx context.Context, s *localstack.Stack) (http.Handler, error) {
-	for _, counter := range []string{exampleLikes, exampleVote} {
-		if err := checkRoute(s.Config.Routes, counter); err != nil {
-			return nil, err
-		}
+	if err := checkExample(s.Config.Routes); err != nil {
+		return nil, err
 	}
 	err := shards.New(s.Clients[0], exampleLikes).Create(ctx, shards.DefaultNumShards)
 	if err == nil || errors.Is(err, shards.ErrNumShards) { // it was resized, and is left alone
@@ -51,6 +49,16 @@ func examplePage(ctx context.Context, s *localstack.Stack) (http.Handler, error)
 		w.Header().Set("Cache-Control", "no-store") // the next run may serve something else at this address
 		mux.ServeHTTP(w, r)
 	}), nil
+}
+
+// checkExample returns an error unless the routes roll up the counters of the example page.
+func checkExample(routes rollup.Routes) error {
+	for _, counter := range []string{exampleLikes, exampleVote} {
+		if err := checkRoute(routes, counter); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkRoute returns an error unless the routes roll the counter up to where the web client reads

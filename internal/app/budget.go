@@ -48,7 +48,7 @@ func (c Config) CheckHoldLimit(timeout time.Duration) error {
 	if c.HoldLimit < timeout {
 		return nil
 	}
-	return fmt.Errorf("TALLY_HOLD_LIMIT=%v: want less than the function's timeout, %v; shorten one or lengthen the other", c.HoldLimit, timeout)
+	return &problem{"TALLY_HOLD_LIMIT", fmt.Errorf("=%v: want less than the function's timeout, %v; shorten one or lengthen the other", c.HoldLimit, timeout)}
 }
 
 // TickTime returns for how long a call of RollUpOnSchedule begins work, and how much time it

@@ -67,15 +67,27 @@ type Config struct {
 	FunctionTimeout int `env:"CLOUD_RUN_TIMEOUT_SECONDS"`
 }
 
+// A problem is what is wrong with a variable. Its text begins with the variable's name.
+type problem struct {
+	variable string
+	err      error // what follows the name
+}
+
+func (p *problem) Error() string    { return p.variable + p.err.Error() }
+func (p *problem) Unwrap() error    { return p.err }
+func (p *problem) Variable() string { return p.variable }
+
 // LoadConfig reads the configuration from environment, which maps variables to values. The error
-// joins every problem, each naming its variable.
+// joins every problem, each naming its variable, which its method Variable returns, too.
 func LoadConfig(environment map[string]string) (Config, error) {
 	if environment == nil {
 		environment = make(map[string]string) // the package takes nil for this process's own
 	}
 	var c Config
 	var problems []error
-	report := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	report := func(variable, format string, args ...any) {
+		problems = append(problems, &problem{variable, fmt.Errorf(format, args...)})
+	}
 	unread := make(map[string]bool) // variables whose values are not understood
 	if err := env.ParseWithOptions(&c, env.Options{Environment: environment}); err != nil {
 		var all env.AggregateError
@@ -87,20 +99,20 @@ func LoadConfig(environment map[string]string) (Config, error) {
 				field, _ := reflect.TypeFor[Config]().FieldByName(parse.Name)
 				name := field.Tag.Get("env")
 				unread[name] = true
-				err = fmt.Errorf("%s=%q: %w", name, environment[name], parse.Err)
+				err = &problem{name, fmt.Errorf("=%q: %w", environment[name], parse.Err)}
 				if field.Type == reflect.TypeFor[rollup.Routes]() { // the error shows the place
-					err = fmt.Errorf("%s: %w", name, parse.Err)
+					err = &problem{name, fmt.Errorf(": %w", parse.Err)}
 				}
 			}
 			problems = append(problems, err)
 		}
 	}
 	if c.Project == "" {
-		report("GOOGLE_CLOUD_PROJECT is not set; want the id of the project whose events the functions serve, as tally deploy sets it")
+		report("GOOGLE_CLOUD_PROJECT", " is not set; want the id of the project whose events the functions serve, as tally deploy sets it")
 	}
 	check := func(holds bool, variable string, value any, want string) {
 		if !holds && !unread[variable] {
-			report("%s=%v: want %s", variable, value, want)
+			report(variable, "=%v: want %s", value, want)
 		}
 	}
 	check(c.Cadence > 0, "TALLY_CADENCE", c.Cadence, "more than 0")
@@ -112,7 +124,7 @@ func LoadConfig(environment map[string]string) (Config, error) {
 	longest := rollup.LongestCadence(c.HoldLimit)
 	check(longest > 0, "TALLY_HOLD_LIMIT", c.HoldLimit, "more than 5s, of which Firestore and redelivery take that much")
 	if longest > 0 && c.Cadence > longest {
-		report("TALLY_CADENCE=%v: want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event, (limit - 5s) / 3; for a slower roll-up add \": every %v\" to the route",
+		report("TALLY_CADENCE", "=%v: want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event, (limit - 5s) / 3; for a slower roll-up add \": every %v\" to the route",
 			c.Cadence, longest, c.HoldLimit, c.Cadence)
 	}
 	if !unread["TALLY_HOLD_LIMIT"] && c.FunctionTimeout != 0 {
@@ -122,10 +134,10 @@ func LoadConfig(environment map[string]string) (Config, error) {
 		id = strings.TrimSpace(id)
 		c.Databases[i] = id
 		if id != firestore.DefaultDatabaseID && (!databaseID.MatchString(id) || uuid.MatchString(id)) {
-			report("TALLY_DATABASES=%q: %q is no database id: want (default), or 4 to 63 lower-case letters, digits and hyphens, a letter first, no hyphen last, and no UUID",
+			report("TALLY_DATABASES", "=%q: %q is no database id: want (default), or 4 to 63 lower-case letters, digits and hyphens, a letter first, no hyphen last, and no UUID",
 				environment["TALLY_DATABASES"], id)
 		} else if slices.Contains(c.Databases[:i], id) {
-			report("TALLY_DATABASES=%q: names %s twice", environment["TALLY_DATABASES"], id)
+			report("TALLY_DATABASES", "=%q: names %s twice", environment["TALLY_DATABASES"], id)
 		}
 	}
 	if err := errors.Join(problems...); err != nil {

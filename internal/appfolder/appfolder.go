@@ -27,7 +27,7 @@ type Folder struct {
 	Settings  Settings
 	Firebase  string // path of firebase.json; "": there is none
 
-	lines map[string]int // of tally.yaml's keys
+	places places // in tally.yaml
 }
 
 // Find reads the tally.yaml that is nearest to dir, in it or in a folder above it, or the one that
@@ -58,7 +58,7 @@ func find(dir, file string, user int) (*Folder, error) {
 		return nil, err
 	}
 
-	f.Settings, f.lines, err = parse(f.File, text)
+	f.Settings, f.places, err = parse(f.File, text)
 	if err != nil {
 		return nil, err
 	}
@@ -73,9 +73,9 @@ func foreign(info os.FileInfo, user int, file string) error {
 	return nil
 }
 
-// Place returns where tally.yaml has the key, such as "env.TALLY_BURST": the file, and the line if
-// that is known.
-func (f *Folder) Place(key string) string { return at(f.File, f.lines[key]) + key }
+// Place returns where tally.yaml has the key, such as "env.TALLY_BURST", and the key: the beginning
+// of a message about it.
+func (f *Folder) Place(key string) string { return f.places.keys[key].in(f.File) + key }
 
 // Project returns the default project of the .firebaserc beside firebase.json, "" if there is none.
 func (f *Folder) Project() (string, error) {
@@ -109,17 +109,53 @@ func readJSON(file string, into any) error {
 func (f *Folder) Variables() map[string]string {
 	variables := make(map[string]string)
 	maps.Copy(variables, f.Settings.Env)
-	for name, value := range map[string]string{
-		"TALLY_ROUTES":    f.Settings.Routes,
-		"TALLY_CADENCE":   f.Settings.Cadence,
-		"TALLY_DATABASES": strings.Join(f.Settings.Databases, ","),
+	for key, value := range map[string]string{
+		"routes":    f.Settings.Routes,
+		"cadence":   f.Settings.Cadence,
+		"databases": strings.Join(f.Settings.Databases, ","),
 	} {
 		if value != "" {
-			variables[name] = value
+			variables[variableNames[key]] = value
 		}
 	}
 	return variables
 }
+
+// An Address is where firebase.json has an emulator.
+type Address struct {
+	Host string // an address of this machine, or a name
+	Port int    // 0: firebase.json names none
+}
+
+// Emulator returns where firebase.json has one of its emulators, such as "firestore": 127.0.0.1 for
+// one that listens on all addresses of the machine.
+func (f *Folder) Emulator(name string) (Address, error) {
+	at := Address{Host: loopback}
+	if f.Firebase == "" {
+		return at, nil
+	}
+	var config struct{ Emulators map[string]json.RawMessage } // others hold no address, such as singleProjectMode
+	if err := readJSON(f.Firebase, &config); err != nil {
+		return at, err
+	}
+	text, has := config.Emulators[name]
+	if !has {
+		return at, nil
+	}
+
+	if err := json.Unmarshal(text, &at); err != nil {
+		return at, fmt.Errorf("%s: emulators.%s: %w", f.Firebase, name, err)
+	}
+	if at.Port < 0 || at.Port > 65535 {
+		return at, fmt.Errorf("%s: emulators.%s.port: %d: want a port up to 65535", f.Firebase, name, at.Port)
+	}
+	if slices.Contains([]string{"", "localhost", "0.0.0.0", "::"}, at.Host) {
+		at.Host = loopback
+	}
+	return at, nil
+}
+
+const loopback = "127.0.0.1"
 
 // A Database is what firebase.json names for a database.
 type Database struct {

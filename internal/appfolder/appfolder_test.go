@@ -87,11 +87,39 @@ func TestNothingFound(t *testing.T) {
 	}
 }
 
+func TestEmulator(t *testing.T) {
+	const place = "firebase.json: emulators."
+	for _, test := range []struct {
+		file, name string
+		want       Address
+		err        string
+	}{
+		{`{"emulators": {"firestore": {"port": 9150}, "singleProjectMode": true}}`, "firestore", Address{"127.0.0.1", 9150}, ""},
+		{`{"emulators": {"firestore": {"port": 9150}}}`, "auth", Address{"127.0.0.1", 0}, ""},
+		{`{"emulators": {"auth": {"host": "localhost", "port": 9199}}}`, "auth", Address{"127.0.0.1", 9199}, ""},
+		{`{"emulators": {"firestore": {"host": "0.0.0.0"}}}`, "firestore", Address{"127.0.0.1", 0}, ""},
+		{`{"emulators": {"firestore": {"host": "::1", "port": 1}}}`, "firestore", Address{"::1", 1}, ""},
+		{`{"hosting": {}}`, "firestore", Address{"127.0.0.1", 0}, ""},
+		{`{"emulators": {"firestore": {"port": "9150"}}}`, "firestore", Address{}, place + "firestore: json: cannot unmarshal string"},
+		{`{"emulators": {"firestore": {"port": 65536}}}`, "firestore", Address{}, place + "firestore.port: 65536: want a port up to 65535"},
+		{`{`, "firestore", Address{}, "firebase.json: "},
+	} {
+		f := nearest(t, write(t, map[string]string{"firebase.json": test.file}))
+		got, err := f.Emulator(test.name)
+		switch {
+		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
+			t.Errorf("%s: %v; want %q in it", test.file, err, test.err)
+		case test.err == "" && (got != test.want || err != nil):
+			t.Errorf("%s: %s: %+v, %v; want %+v", test.file, test.name, got, err, test.want)
+		}
+	}
+}
+
 // What cannot be read is named, and a route without a place of its own gets a hint.
 func TestMistakes(t *testing.T) {
 	for text, files := range map[string]map[string]string{
-		`write "routes: |"`:     {"tally.yaml": "routes: a/{a} -> b/{a} : c"},
-		`unknown field "route"`: {"tally.yaml": "route: x"},
+		`write "routes: |"`: {"tally.yaml": "routes: a/{a} -> b/{a} : c"},
+		`tally.yaml:1:1: there is no key "route"; the keys are routes, cadence, `: {"tally.yaml": "route: x"},
 	} {
 		if _, err := Find(write(t, files), ""); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v: %v; want %q in it", files, err, text)

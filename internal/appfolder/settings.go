@@ -10,22 +10,23 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
 
-// Settings are what tally.yaml says. docs/config.md describes them.
+// Settings are what tally.yaml says. docs/config.md describes them; "means" is the short form, for
+// editors.
 type Settings struct {
-	Routes       string            `yaml:"routes"` // as rollup.ParseRoutes reads them
-	Cadence      string            `yaml:"cadence"`
-	Databases    []string          `yaml:"databases"`
-	Region       string            `yaml:"region"`
-	Billing      string            `yaml:"billing"`
-	RequestLogs  string            `yaml:"request_logs"`
-	MaxInstances *int              `yaml:"max_instances"` // nil: the default
-	AlertEmail   string            `yaml:"alert_email"`
-	Env          map[string]string `yaml:"env"`
+	Routes       string            `yaml:"routes" means:"Which documents make which totals, as text with a route on each line, or as a list."` // as rollup.ParseRoutes reads them
+	Cadence      string            `yaml:"cadence" means:"How often a counter that keeps changing is rolled up, such as 1s."`
+	Databases    []string          `yaml:"databases" means:"Ids of the Firestore databases; by default (default)."`
+	Region       string            `yaml:"region" means:"Where tally deploy puts the functions; by default near the first database."`
+	Billing      string            `yaml:"billing" means:"How Cloud Run bills RollUpOnWrite."`
+	RequestLogs  string            `yaml:"request_logs" means:"Which log entries about RollUpOnWrite's requests are kept."`
+	MaxInstances *int              `yaml:"max_instances" means:"How many instances RollUpOnWrite may have."` // nil: the default
+	AlertEmail   string            `yaml:"alert_email" means:"Address that alerts are mailed to."`
+	Env          map[string]string `yaml:"env" means:"Other variables of the functions, and OpenTelemetry's."`
 }
 
 // Bounds of a tally.yaml, which may be somebody else's. The parser has none of its own: a few
@@ -36,42 +37,31 @@ const (
 	maxBlank    = 100      // blank lines in a row
 )
 
-// parse parses the text of the file, a tally.yaml. It returns also the lines of the keys, such as
-// "region" and "env.TALLY_BURST". The error names the file, what is wrong, and the line if it is
-// known.
-func parse(file string, text []byte) (s Settings, lines map[string]int, err error) {
+// parse parses the text of the file, a tally.yaml. It returns also where its keys are, such as
+// "region" and "env.TALLY_BURST", and each line of the routes. The error names the file, what is
+// wrong, and the place.
+func parse(file string, text []byte) (s Settings, p places, err error) {
 	if !utf8.Valid(text) {
-		return s, nil, fmt.Errorf("%s: is not text in UTF-8: save it as that", file)
+		return s, p, fmt.Errorf("%s: is not text in UTF-8: save it as that", file)
 	}
 	if line := blank(string(text)); line > 0 {
-		return s, nil, fmt.Errorf("%s%d blank lines end here: delete them", at(file, line), maxBlank)
+		return s, p, fmt.Errorf("%s%d blank lines end here: delete them", place{line, 1}.in(file), maxBlank)
 	}
-	lines, err = scan(lexer.Tokenize(string(text)))
+	tokens := lexer.Tokenize(string(text))
+	if err := scan(file, tokens); err != nil {
+		return s, p, err
+	}
+	parsed, err := parser.Parse(tokens, 0)
 	if err != nil {
-		return s, nil, fmt.Errorf("%s:%w", file, err)
+		return s, p, ownWords(file, string(text), err)
 	}
 
-	if err := yaml.UnmarshalWithOptions(text, &s, yaml.Strict()); err != nil {
-		err = fmt.Errorf("%s: %w", file, err)
-		if strings.Contains(string(text), "->") && s.Routes == "" {
-			err = fmt.Errorf("%w\nwrite \"routes: |\" on a line, and each route on a line of its own below, indented", err)
-		}
-		return s, nil, err
-	}
-
-	var problems []error
+	r := reader{file: file, text: strings.Split(string(text), "\n"), places: places{keys: make(map[string]place)}}
+	r.settings(parsed, &s)
 	for _, m := range s.mistakes() {
-		problems = append(problems, fmt.Errorf("%s%s: %s", at(file, lines[m.key]), m.key, m.reason))
+		r.problems = append(r.problems, fmt.Errorf("%s%s: %s", r.places.keys[m.key].in(file), m.key, m.reason))
 	}
-	return s, lines, errors.Join(problems...)
-}
-
-// at returns how a place in a file is called; line 0 is unknown.
-func at(file string, line int) string {
-	if line == 0 {
-		return file + ": "
-	}
-	return fmt.Sprintf("%s:%d: ", file, line)
+	return s, r.places, errors.Join(r.problems...)
 }
 
 // blank returns the first line that ends more blank ones than there may be, 0 if none does.
@@ -90,17 +80,14 @@ func blank(text string) int {
 	return 0
 }
 
-// scan returns the lines of the keys. It refuses references and deep nesting, before the parser
-// follows them. The error begins with the line.
-func scan(tokens token.Tokens) (lines map[string]int, err error) {
-	lines = make(map[string]int)
-	key := ""         // the top-level one that the token is below
+// scan refuses references and deep nesting, before the parser follows them.
+func scan(file string, tokens token.Tokens) error {
 	flow := 0         // brackets and braces that are open
 	var columns []int // of the block lists and maps that are open
 	for _, t := range tokens {
 		switch t.Type {
 		case token.AnchorType, token.AliasType:
-			return nil, fmt.Errorf("%d: tally.yaml takes no anchors (&) and aliases (*): write the value out", t.Position.Line)
+			return fmt.Errorf("%stally.yaml takes no anchors (&) and aliases (*): write the value out", placeOf(t).in(file))
 		case token.SequenceStartType, token.MappingStartType:
 			flow++
 		case token.SequenceEndType, token.MappingEndType:
@@ -108,13 +95,6 @@ func scan(tokens token.Tokens) (lines map[string]int, err error) {
 		}
 
 		isKey := t.Next != nil && t.Next.Type == token.MappingValueType
-		if isKey && flow == 0 && t.Position.Column == 1 {
-			key = t.Value
-			lines[key] = t.Position.Line
-		} else if isKey {
-			lines[key+"."+t.Value] = t.Position.Line
-		}
-
 		begins := isKey || t.Type == token.SequenceEntryType || t.Type == token.MappingKeyType
 		if begins && flow == 0 {
 			for len(columns) > 0 && columns[len(columns)-1] >= t.Position.Column {
@@ -123,10 +103,10 @@ func scan(tokens token.Tokens) (lines map[string]int, err error) {
 			columns = append(columns, t.Position.Column)
 		}
 		if flow+len(columns) > maxDepth {
-			return nil, fmt.Errorf("%d: lists and maps are nested more than %d deep: tally.yaml needs 2", t.Position.Line, maxDepth)
+			return fmt.Errorf("%slists and maps are nested more than %d deep: tally.yaml needs 2", placeOf(t).in(file), maxDepth)
 		}
 	}
-	return lines, nil
+	return nil
 }
 
 // A mistake is a value that Tally does not take.
@@ -144,6 +124,9 @@ var (
 	email = regexp.MustCompile("^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9-]+(\\.[a-zA-Z0-9-]+)+$")
 )
 
+// choices are the values that keys may have which take no others.
+var choices = map[string][]string{"billing": {"request", "instance"}, "request_logs": {"failed", "all"}}
+
 // mistakes returns what is wrong with the values. What only the functions understand, such as
 // routes, they check.
 func (s *Settings) mistakes() []mistake {
@@ -156,8 +139,11 @@ func (s *Settings) mistakes() []mistake {
 	text("routes", s.Routes)
 	text("cadence", s.Cadence)
 	text("databases", strings.Join(s.Databases, ","))
-	text("billing", s.Billing)
-	text("request_logs", s.RequestLogs)
+	for _, choice := range []struct{ key, value string }{{"billing", s.Billing}, {"request_logs", s.RequestLogs}} {
+		if values := choices[choice.key]; choice.value != "" && !slices.Contains(values, choice.value) {
+			found = append(found, mistake{choice.key, fmt.Sprintf("%q: want %s", choice.value, strings.Join(values, " or "))})
+		}
+	}
 	if s.Region != "" && !region.MatchString(s.Region) {
 		found = append(found, mistake{"region", fmt.Sprintf("%q is no region: want one such as us-central1; gcloud functions regions list lists them", s.Region)})
 	}

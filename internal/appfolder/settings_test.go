@@ -13,27 +13,52 @@ import (
 // or reach a shell, is refused by name and line.
 func TestMistakenValues(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
-		{"env:\n  LD_PRELOAD: /tmp/x.so", "t.yaml:2: env.LD_PRELOAD: only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"},
-		{"env: {TALLY_BURST: 3, PATH: /tmp}", "t.yaml:1: env.PATH: only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"},
-		{"env:\n  TALLY_${x}: 1", "t.yaml:2: env.TALLY_${x}: only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"},
-		{"env:\n  TALLY_USAGE_FILE: /home/me/.profile", "t.yaml:2: env.TALLY_USAGE_FILE: tally dev names that file itself: take the line out"},
-		{"env:\n  TALLY_LOG_LEVEL: \"a\\0b\"", "t.yaml:2: env.TALLY_LOG_LEVEL: \"a\\x00b\" holds a control character: take it out"},
-		{"routes: \"a\\0b\"", "t.yaml:1: routes: \"a\\x00b\" holds a control character: take it out"},
-		{"databases: [a, \"\\e[2J\"]", "t.yaml:1: databases: \"a,\\x1b[2J\" holds a control character: take it out"},
-		{"# a region\n\nregion: us-central1 --impersonate-service-account=x", "t.yaml:3: region: \"us-central1 --impersonate-service-account=x\" is no region: want one such as us-central1; gcloud functions regions list lists them"},
-		{"region: ${x}", "t.yaml:1: region: \"${x}\" is no region: want one such as us-central1; gcloud functions regions list lists them"},
-		{"region: us-central1-a", "t.yaml:1: region: \"us-central1-a\" is no region: want one such as us-central1; gcloud functions regions list lists them"},
-		{"alert_email: a@example.com,type=sms", "t.yaml:1: alert_email: \"a@example.com,type=sms\" is no address: want one alone, such as me@example.com"},
-		{"alert_email: Me <me@example.com>", "t.yaml:1: alert_email: \"Me <me@example.com>\" is no address: want one alone, such as me@example.com"},
-		{"alert_email: me", "t.yaml:1: alert_email: \"me\" is no address: want one alone, such as me@example.com"},
-		{"alert_email: " + strings.Repeat("a", 250) + "@b.cd", "t.yaml:1: alert_email: \"" + strings.Repeat("a", 250) + "@b.cd\" is no address: want one alone, such as me@example.com"},
-		{"region: x\nalert_email: y", "t.yaml:1: region: \"x\" is no region: want one such as us-central1; gcloud functions regions list lists them\nt.yaml:2: alert_email: \"y\" is no address: want one alone, such as me@example.com"},
+		{"env:\n  LD_PRELOAD: /tmp/x.so", "t.yaml:2:3: env.LD_PRELOAD: only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"},
+		{"env: {TALLY_BURST: 3, PATH: /tmp}", "t.yaml:1:23: env.PATH: only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"},
+		{"env:\n  TALLY_${x}: 1", "t.yaml:2:3: env.TALLY_${x}: only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"},
+		{"env:\n  TALLY_USAGE_FILE: /home/me/.profile", "t.yaml:2:3: env.TALLY_USAGE_FILE: tally dev names that file itself: take the line out"},
+		{"env:\n  TALLY_LOG_LEVEL: \"a\\0b\"", "t.yaml:2:3: env.TALLY_LOG_LEVEL: \"a\\x00b\" holds a control character: take it out"},
+		{"routes: \"a\\0b\"", "t.yaml:1:1: routes: \"a\\x00b\" holds a control character: take it out"},
+		{"databases: [a, \"\\e[2J\"]", "t.yaml:1:1: databases: \"a,\\x1b[2J\" holds a control character: take it out"},
+		{"# a region\n\nregion: us-central1 --impersonate-service-account=x", "t.yaml:3:1: region: \"us-central1 --impersonate-service-account=x\" is no region: want one such as us-central1; gcloud functions regions list lists them"},
+		{"region: ${x}", "t.yaml:1:1: region: \"${x}\" is no region: want one such as us-central1; gcloud functions regions list lists them"},
+		{"region: us-central1-a", "t.yaml:1:1: region: \"us-central1-a\" is no region: want one such as us-central1; gcloud functions regions list lists them"},
+		{"alert_email: a@example.com,type=sms", "t.yaml:1:1: alert_email: \"a@example.com,type=sms\" is no address: want one alone, such as me@example.com"},
+		{"alert_email: Me <me@example.com>", "t.yaml:1:1: alert_email: \"Me <me@example.com>\" is no address: want one alone, such as me@example.com"},
+		{"alert_email: me", "t.yaml:1:1: alert_email: \"me\" is no address: want one alone, such as me@example.com"},
+		{"alert_email: " + strings.Repeat("a", 250) + "@b.cd", "t.yaml:1:1: alert_email: \"" + strings.Repeat("a", 250) + "@b.cd\" is no address: want one alone, such as me@example.com"},
+		{"region: x\nalert_email: y", "t.yaml:1:1: region: \"x\" is no region: want one such as us-central1; gcloud functions regions list lists them\nt.yaml:2:1: alert_email: \"y\" is no address: want one alone, such as me@example.com"},
 		{"cadence: \xff", "t.yaml: is not text in UTF-8: save it as that"},
-		{"env: &e\n  TALLY_BURST: 1", "t.yaml:1: tally.yaml takes no anchors (&) and aliases (*): write the value out"},
-		{"cadence: 1s\nenv: *e", "t.yaml:2: tally.yaml takes no anchors (&) and aliases (*): write the value out"},
-		{"routes: |\n" + strings.Repeat(" \n", 100), "t.yaml:101: 100 blank lines end here: delete them"},
-		{"databases: " + strings.Repeat("[", 9), "t.yaml:1: lists and maps are nested more than 8 deep: tally.yaml needs 2"},
-		{"databases:\n" + strings.Repeat("- ", 9), "t.yaml:2: lists and maps are nested more than 8 deep: tally.yaml needs 2"},
+		{"env: &e\n  TALLY_BURST: 1", "t.yaml:1:6: tally.yaml takes no anchors (&) and aliases (*): write the value out"},
+		{"cadence: 1s\nenv: *e", "t.yaml:2:6: tally.yaml takes no anchors (&) and aliases (*): write the value out"},
+		{"routes: |\n" + strings.Repeat(" \n", 100), "t.yaml:101:1: 100 blank lines end here: delete them"},
+		{"", "<nil>"},
+		{"routes: a/{a} -> b/{a} : c", "t.yaml:1:9: text with a colon and a space in it stands in quotes; for routes, write \"routes: |\" on a line, and each route on a line of its own below, indented"},
+		{"routes:\n  - a/{a}/b/{b} -> c/{a} : n", "t.yaml:2:5: a route in a list stands in quotes, because of its colons: - 'posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing'"},
+		{"routes:\n  a/{a}/b/{b} -> c/{a} : n", "t.yaml:2:3: routes: want text or a list, and found keys and values: write \"routes: |\" on a line, and each route on a line of its own below, indented"},
+		{"routes:\n  a/{a}/b/{b} -> c/{a} : count() as b : existing", "t.yaml:2:26: text with a colon and a space in it stands in quotes; for routes, write \"routes: |\" on a line, and each route on a line of its own below, indented"},
+		{"route: x\ncadence: [1s]", "t.yaml:1:1: there is no key \"route\"; the keys are routes, cadence, databases, region, billing, request_logs, max_instances, alert_email, env\nt.yaml:2:10: cadence: want text, and found a list"},
+		{"billing: by-request\nrequest_logs: none", "t.yaml:1:1: billing: \"by-request\": want request or instance\nt.yaml:2:1: request_logs: \"none\": want failed or all"},
+		{"databases: (default)", "t.yaml:1:12: databases: want a list, such as [(default), orders], and found text"},
+		{"databases: [a, [b]]", "t.yaml:1:16: databases: want text in the list, and found a list"},
+		{"max_instances: many", "t.yaml:1:16: max_instances: want a whole number"},
+		{"env: x", "t.yaml:1:6: want keys and values here, such as cadence: 1s, and found text"},
+		{"env:\n  TALLY_BURST: [3]", "t.yaml:2:16: env.TALLY_BURST: want text, and found a list"},
+		{"env:\n  [a]: 3", "t.yaml:2:6: this is no YAML: found an invalid key for this map"},
+		{"- a", "t.yaml:1:1: want keys and values here, such as cadence: 1s, and found a list"},
+		{"text", "t.yaml:1:1: want keys and values here, such as cadence: 1s, and found text"},
+		{"region: !!str us-east1", "t.yaml:1:9: region: want text, and found a tag"},
+		{"---\ncadence: 1s\n---\ncadence: 2s", "t.yaml:4:1: another document begins here: tally.yaml is one, without lines of ---"},
+		{"cadence: 1s\ncadence: 2s", "t.yaml:2:1: this key stands above already: write it once"},
+		{"env:\n\tTALLY_BURST: 3", "t.yaml:2:1: YAML is not indented by tabs: use spaces"},
+		{"env: {TALLY_BURST: 3", "t.yaml:1:6: a bracket is opened here and not closed"},
+		{"cadence: '1s", "t.yaml:1:10: a quote is opened here and not closed"},
+		{"cadence: @1s", "t.yaml:1:10: text that begins with this character stands in quotes"},
+		{"routes: |\na/{a}/b/{b} -> c/{a} : n", "t.yaml:2:1: a route is not indented: write \"routes: |\" on a line, and each route on a line of its own below, indented"},
+		{"routes: |\n  a\ncadence", "t.yaml:3:1: want a key and a colon here, or more spaces before the line"},
+		{"cadence: %1s", "t.yaml:1:10: this is no YAML: unexpected directive value. document not started"},
+		{"databases: " + strings.Repeat("[", 9), "t.yaml:1:19: lists and maps are nested more than 8 deep: tally.yaml needs 2"},
+		{"databases:\n" + strings.Repeat("- ", 9), "t.yaml:2:17: lists and maps are nested more than 8 deep: tally.yaml needs 2"},
 	} {
 		_, _, err := parse("t.yaml", []byte(test.text))
 		if got := fmt.Sprint(err); got != test.want {
@@ -58,7 +83,7 @@ env:
   OTEL_SERVICE_NAME: '*'
   TALLY_BURST: 3
 `
-	s, lines, err := parse("t.yaml", []byte(text))
+	s, p, err := parse("t.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +95,43 @@ env:
 	if d := cmp.Diff(want, s); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if lines["env.OTEL_SERVICE_NAME"] != 12 || lines["alert_email"] != 9 {
-		t.Errorf("lines: %v", lines)
+	wantPlaces := places{
+		keys: map[string]place{
+			"routes": {2, 1}, "databases": {6, 1}, "alert_email": {9, 1}, "env": {10, 1},
+			"env.OTEL_RESOURCE_ATTRIBUTES": {11, 3}, "env.OTEL_SERVICE_NAME": {12, 3}, "env.TALLY_BURST": {13, 3},
+		},
+		routes: []place{{3, 3}, {4, 3}, {5, 3}, {6, 3}},
+	}
+	if d := cmp.Diff(wantPlaces, p, cmp.AllowUnexported(places{}, place{})); d != "" {
+		t.Errorf("places (-want +got):\n%s", d)
+	}
+}
+
+// Routes in a list are those of a text, and the place of each line is known.
+func TestRoutesInList(t *testing.T) {
+	const text = `routes:
+  - 'a/{a}/b/{b} -> c/{a} : n'   # quoted
+  - |
+    # a block
+
+    d/{d}/e/{f} -> g/{d} :
+      n : existing
+  - >
+    h/{h}/i/{j} ->
+    k/{h} : n
+  - "l/{l}/m/{n} -> o/{l} : p"
+`
+	s, p, err := parse("t.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "a/{a}/b/{b} -> c/{a} : n\n# a block\n\nd/{d}/e/{f} -> g/{d} :\n  n : existing\nh/{h}/i/{j} -> k/{h} : n\nl/{l}/m/{n} -> o/{l} : p"
+	if s.Routes != want {
+		t.Errorf("got %q\nwant %q", s.Routes, want)
+	}
+	places := []place{{2, 6}, {4, 5}, {5, 5}, {6, 5}, {7, 5}, {8, 5}, {11, 6}}
+	if d := cmp.Diff(places, p.routes, cmp.AllowUnexported(place{})); d != "" {
+		t.Errorf("places (-want +got):\n%s", d)
 	}
 }
 

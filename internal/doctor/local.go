@@ -37,7 +37,7 @@ func (e *examination) tallyYAML(context.Context) {
 
 	config, err := e.local()
 	for _, problem := range problems(err) {
-		e.wrong(nil, "%s: %s", e.folder.File, problem)
+		e.wrong(nil, "%s", problem)
 	}
 	if err != nil {
 		return
@@ -57,7 +57,8 @@ func (e *examination) tallyYAML(context.Context) {
 func (e *examination) local() (app.Config, error) {
 	env := e.folder.Variables()
 	env["GOOGLE_CLOUD_PROJECT"] = someID
-	return app.LoadConfig(env)
+	config, err := app.LoadConfig(env)
+	return config, e.folder.Explain(err, env)
 }
 
 // rulesFile checks that the rules that firebase.json names have Tally's.

@@ -10,9 +10,14 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
+// nowhere is a pattern that no document matches: Firestore keeps such ids for itself.
+const nowhere = "__nowhere__/{document}"
+
 // registerTriggers has the emulator post each write of a shard of a live route to the relay: once,
-// however many routes have its pattern.
+// however many routes have its pattern. The triggers of an earlier configuration fire no more; the
+// emulator has no call that removes one.
 func (s *Stack) registerTriggers(ctx context.Context) error {
+	wanted := make(map[string]emulator.Trigger)
 	registered := make(map[string]bool)
 	for n, route := range s.Config.Routes.Live() {
 		pattern := anonymous(route.Pattern())
@@ -21,12 +26,23 @@ func (s *Stack) registerTriggers(ctx context.Context) error {
 		}
 		registered[pattern] = true
 		for d, database := range s.Config.Databases {
-			err := emulator.RegisterTrigger(ctx, s.Addr, emulator.Trigger{
-				Project: s.Config.Project, Database: database, Name: fmt.Sprintf("tally-%d-%d", d, n), Pattern: route.Pattern().String(),
-			})
-			if err != nil {
-				return err
+			name := fmt.Sprintf("tally-%d-%d", d, n)
+			wanted[name] = emulator.Trigger{
+				Project: s.Config.Project, Database: database, Name: name, Pattern: route.Pattern().String(),
 			}
+		}
+	}
+	for name, former := range s.triggers {
+		if _, has := wanted[name]; !has {
+			former.Pattern = nowhere
+			wanted[name] = former
+		}
+	}
+
+	s.triggers = wanted
+	for _, trigger := range wanted {
+		if err := emulator.RegisterTrigger(ctx, s.Addr, trigger); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -68,6 +68,9 @@ type Stack struct {
 
 	dir     string   // temporary
 	closers []func() // in the order of starting
+	lasting int      // how many of them end what every configuration uses
+
+	triggers map[string]emulator.Trigger // that the emulator has, by name
 
 	mu        sync.Mutex
 	processes []*Process
@@ -113,35 +116,60 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 		s.onStop(func() { _ = s.Emulator.Stop() })
 		s.Addr = s.Emulator.Addr()
 	}
-	for _, database := range o.Config.Databases {
-		client, err := firestorestore.Dial(ctx, s.Addr, o.Config.Project, database)
+	s.lasting = len(s.closers)
+	return s, s.begin(ctx)
+}
+
+// begin starts what depends on the configuration: clients, functions and events.
+func (s *Stack) begin(ctx context.Context) error {
+	s.Clients = nil
+	for _, database := range s.Config.Databases {
+		client, err := firestorestore.Dial(ctx, s.Addr, s.Config.Project, database)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.onStop(func() { _ = client.Close() })
 		s.Clients = append(s.Clients, client)
 	}
-	s.processes = make([]*Process, o.Processes)
-	for n := range s.processes {
+
+	s.mu.Lock()
+	s.processes = make([]*Process, s.Processes)
+	s.mu.Unlock()
+	for n := range s.Processes {
 		if err := s.Restart(ctx, n); err != nil {
-			return nil, err
+			return err
 		}
 		s.onStop(func() { s.Process(n).Kill() })
 	}
 	if s.Emulator == nil {
-		return s, s.listenForEvents(ctx)
+		return s.listenForEvents(ctx)
 	}
-	return s, s.registerTriggers(ctx)
+	return s.registerTriggers(ctx)
+}
+
+// Reconfigure ends the functions and starts them with another configuration, of the same project.
+// The emulator with its documents stays, and so do the events that wait; of writes meanwhile,
+// listeners may make none, and an audit finds them. Nothing else may use the stack until it
+// returns. After an error the stack is of no use, and is stopped.
+func (s *Stack) Reconfigure(ctx context.Context, environment map[string]string, config app.Config) error {
+	s.stop(s.lasting)
+	config.EmulatorHost = s.Config.EmulatorHost
+	s.Environment, s.Config = environment, config
+	return s.begin(ctx)
 }
 
 // onStop has f called when the stack stops.
 func (s *Stack) onStop(f func()) { s.closers = append(s.closers, f) }
 
 // Stop ends whatever was started, in reverse order.
-func (s *Stack) Stop() {
-	for _, f := range slices.Backward(s.closers) {
+func (s *Stack) Stop() { s.stop(0) }
+
+// stop ends what was started after the first n.
+func (s *Stack) stop(n int) {
+	for _, f := range slices.Backward(s.closers[n:]) {
 		f()
 	}
+	s.closers = s.closers[:n]
 }
 
 // WhileUp returns a context that ends with ctx, and when the emulator that the stack started ends
@@ -222,18 +250,30 @@ func (s *Stack) Billed() (billing.Counts, error) {
 const restartPause = time.Second
 
 // Keep starts a functions process again whenever it ends by itself, and calls RollUpOnSchedule as
-// Cloud Scheduler would, until ctx ends. Routes that say "every" need not wait for the first tick.
-func (s *Stack) Keep(ctx context.Context, every time.Duration) {
-	var work sync.WaitGroup
-	defer work.Wait()
+// Cloud Scheduler would, until ctx ends: at once, too, if now says so, or a route "every". Then it
+// ends the processes: one that is called would log that the call was cut off.
+func (s *Stack) Keep(ctx context.Context, every time.Duration, now bool) {
+	var keepers, calls sync.WaitGroup
 	for n := range s.Processes {
-		work.Go(func() { s.keep(ctx, n) })
+		keepers.Go(func() { s.keep(ctx, n) })
 	}
+	calls.Go(func() { s.callAgain(ctx, every, now) })
+
+	keepers.Wait()
+	for n := range s.Processes {
+		s.Process(n).Kill()
+	}
+	calls.Wait()
+}
+
+// callAgain calls RollUpOnSchedule again and again until ctx ends. A call ends by itself, or with
+// its process.
+func (s *Stack) callAgain(ctx context.Context, every time.Duration, now bool) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for due := len(s.Config.Routes.Scheduled()) > 0; ; due = true {
+	for due := now || len(s.Config.Routes.Scheduled()) > 0; ; due = true {
 		if due {
-			if err := s.Process(0).callSchedule(ctx); err != nil && ctx.Err() == nil {
+			if err := s.Process(0).callSchedule(context.WithoutCancel(ctx)); err != nil && ctx.Err() == nil {
 				s.Say("RollUpOnSchedule failed: %v", err)
 			}
 		}
