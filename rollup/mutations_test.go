@@ -288,7 +288,7 @@ var mutations = []mutation{
 	{"never-create", "a tick creates the app's documents", "keep.go",
 		`if v.missing() {`,
 		`if false {`, "TestKeepOfExisting"},
-	{"never-create", "a tick looks at a missing document as often as at one that exists", "keep.go",
+	{"missing-paced", "a tick looks at a missing document as often as at one that exists", "keep.go",
 		`	e.pause(&v)
 `,
 		``, "TestKeepOfMissingGroups"},
