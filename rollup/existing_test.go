@@ -1,8 +1,10 @@
 package rollup_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -252,7 +254,7 @@ func TestKeepOfExisting(t *testing.T) {
 		w.like("ann")
 		w.store.Put("posts/8", map[string]any{"title": "y"})
 		keep(25*time.Second, rollup.KeepReport{Counters: 1})
-		w.called(3, 0, 0)
+		w.called(2, 0, 0) // and again after 20 s more
 		w.store.Put("posts/7", map[string]any{"title": "x"})
 		keep(25*time.Second, rollup.KeepReport{Counters: 1, RolledUp: 1, Unchanged: 2})
 		w.wantPost(map[string]any{"title": "x", "likes": int64(1), "comments": int64(0)})
@@ -320,5 +322,52 @@ func TestAppSetsItsDocument(t *testing.T) {
 			t.Errorf("%d roll-ups in %d s", writes, seconds)
 		}
 		w.wantPost(map[string]any{"title": seconds*perSecond - 1, "likes": int64(seconds * perSecond), "comments": int64(0)})
+	})
+}
+
+// A group whose document is missing is looked at less and less, as long as a call lasts: whoever
+// writes sources makes up such groups, and has the schedule look at each. One that the app makes
+// late is kept within a minute.
+func TestKeepOfMissingGroups(t *testing.T) {
+	inWorld(t, func(w *world, _ *rollup.Coalescer) {
+		routes, err := rollup.ParseRoutes("visits/{visit} by page -> pages/{page} : count() as visits : existing : every 1s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.store.Put("pages/home", map[string]any{"title": "Home"})
+		for _, page := range []string{"home", "junk", "late"} {
+			w.store.Put("visits/"+page, map[string]any{"page": page})
+		}
+		began := time.Now()
+		go func() {
+			time.Sleep(5 * time.Minute)
+			w.store.Put("pages/late", map[string]any{"title": "Late"})
+		}()
+
+		var mu sync.Mutex
+		looks := make(map[string]int)
+		store := hooked{AuditStore: traced{w.store, w}, view: func(_ context.Context, c rollup.Counter) error {
+			mu.Lock()
+			defer mu.Unlock()
+			looks[c.RollUp]++
+			return nil
+		}}
+		var wrote attempts
+		o := w.keepOptions(4, began.Add(10*time.Minute))
+		o.Wrote = wrote.note
+		if _, err := rollup.Keep(w.t.Context(), store, routes, o); err != nil {
+			t.Fatal(err)
+		}
+
+		if n := looks["pages/junk"]; n < 10 || n > 20 {
+			t.Errorf("%d looks at a missing document in ten minutes, want 1, 2, 4 and so on up to 60 s apart", n)
+		}
+		if n := looks["pages/home"]; n < 500 {
+			t.Errorf("%d looks at one that exists in ten minutes, want one a second", n)
+		}
+		late := wrote.asOfs["pages/late"]
+		if len(late) == 0 || late[0].Sub(began) > 6*time.Minute {
+			t.Errorf("one that exists after five minutes was rolled up at %v", late)
+		}
 	})
 }

@@ -128,11 +128,12 @@ type keeper struct {
 type kept struct {
 	Counter
 	class     class
-	due       time.Time // when it is to be visited, by the local clock
-	pushed    int       // breaks ties
-	young     time.Time // up to when its roll-up is known to be right, by Firestore's clock; zero: unknown, or there is nothing to sum
-	failures  int       // visits that failed in a row
-	failure   error     // the last of them
+	due       time.Time     // when it is to be visited, by the local clock
+	pushed    int           // breaks ties
+	young     time.Time     // up to when its roll-up is known to be right, by Firestore's clock; zero: unknown, or there is nothing to sum
+	failures  int           // visits that failed in a row
+	failure   error         // the last of them
+	missing   time.Duration // how long the last pause is that a missing document made; 0: it exists
 	visited   bool
 	malformed bool
 	finder    *finder // that found it, until it is visited
@@ -321,9 +322,26 @@ func (k *keeper) visit(ctx context.Context, e *kept) {
 	}
 	e.failures = 0
 	e.class, e.due = v.class(e.class), v.next
+	e.pause(&v)
 	if !k.o.Until.IsZero() {
 		k.push(e)
 	}
+}
+
+// longestMissing is the longest pause between two visits to a document of the app's own that is
+// missing. Whoever writes sources can make up counters of such documents.
+const longestMissing = time.Minute
+
+// pause puts the next visit to a counter off whose document is missing: by as long as its route says,
+// and twice as long each time in a row.
+func (e *kept) pause(v *visited) {
+	if !v.missing() {
+		e.missing = 0
+		return
+	}
+	every := e.Template.Every
+	e.missing = min(max(2*e.missing, every), max(longestMissing, every))
+	e.due = v.received.Add(e.missing)
 }
 
 // fail plans the next visit of a counter whose last visit failed: soon, but later with each further

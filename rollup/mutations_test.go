@@ -288,6 +288,10 @@ var mutations = []mutation{
 	{"never-create", "a tick creates the app's documents", "keep.go",
 		`if v.missing() {`,
 		`if false {`, "TestKeepOfExisting"},
+	{"missing-paced", "a tick looks at a missing document as often as at one that exists", "keep.go",
+		`	e.pause(&v)
+`,
+		``, "TestKeepOfMissingGroups"},
 	{"one-snapshot", "only the first route is summed", "../internal/memstore/memstore.go",
 		`for i, r := range v.counter.Template.Routes {`,
 		`for i, r := range v.counter.Template.Routes[:1] {`, "TestRoutesOfOneTemplate"},

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/firestore-tally/tally/internal/document"
 )
@@ -352,6 +353,12 @@ func (text source) value(t token) (any, error) {
 		var s string
 		if err := json.Unmarshal([]byte(t.text), &s); err != nil {
 			return nil, text.mistake(t.from, "this is no text as JSON has it: %v", err)
+		}
+		if strings.ContainsRune(s, utf8.RuneError) { // what stands for bytes that are none
+			return nil, text.mistake(t.from, "this text is not valid UTF-8")
+		}
+		if len(s) > LongestGroup {
+			return nil, text.mistake(t.from, "this text has %d bytes; no query takes more than %d", len(s), LongestGroup)
 		}
 		return s, nil
 	}

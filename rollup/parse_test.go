@@ -212,6 +212,18 @@ want a field, as in sum(amount)
 			"want a comma, a colon or the route's end; did you mean where?\n" +
 			"  a/{a}/s/{s} -> r/{a} : count() were n == 3 as m\n" +
 			"                                 ^"},
+		{"an option without its colon", "a/{a}/s/{s} -> r/{a} : count() as m existing", "\n" +
+			"want a comma, a colon or the route's end; an option stands behind a colon: \": existing\"\n" +
+			"  a/{a}/s/{s} -> r/{a} : count() as m existing\n" +
+			"                                      ^"},
+		{"a duration's option without its colon", "a/{a}/s/{s} -> r/{a} : n every 10s", "\n" +
+			"want a comma, a colon or the route's end; an option stands behind a colon: \": every\"\n" +
+			"  a/{a}/s/{s} -> r/{a} : n every 10s\n" +
+			"                           ^"},
+		{"a second option without its colon", "a/{a}/s/{s} -> r/{a} : n : existing every 10s", "\n" +
+			"want a colon or the route's end; an option stands behind a colon: \": every\"\n" +
+			"  a/{a}/s/{s} -> r/{a} : n : existing every 10s\n" +
+			"                                      ^"},
 		{"what a terminal would obey", "a/{a}/s/{s} -> r/{a} : n \x1b[2J\u202e", "\n" +
 			"a control character stands here; take it out\n" +
 			"  a/{a}/s/{s} -> r/{a} : n \ufffd[2J\ufffd\n" +

@@ -1,12 +1,12 @@
 package rollup_test
 
 import (
-	"github.com/firestore-tally/tally/internal/document"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )
@@ -93,6 +93,9 @@ func TestRefusedRoutes(t *testing.T) {
 		{"unknown option", base + " : documents : more", "unknown option more; want documents, existing, or every"},
 		{"option twice", base + " : documents : every 1s : documents", "the option documents is given twice"},
 		{"empty option", base + " : ", "an option is missing; want documents"},
+		{"a text that no query takes", base + `, count() where x == "` + strings.Repeat("é", 750) + `" as n`, "this text has 1500 bytes; no query takes more than 1499"},
+		{"a text that is half a character", base + `, count() where x == "a\ud800" as n`, "this text is not valid UTF-8"},
+		{"a text that is no text", base + ", count() where x == \"a\xff\" as n", "this text is not valid UTF-8"},
 		{"option with a word too many", base + " : documents now", "want a colon or the route's end"},
 		{"every without a duration", base + " : every", "want a duration such as 10s"},
 		{"every of no duration", base + " : every day", "every day: want a duration of at least 1s"},

@@ -103,9 +103,18 @@ func (p *parser) route() (n routeNode, err error) {
 		return n, nil
 	}
 	if n.options != nil {
-		return n, p.unexpected("want a colon or the route's end")
+		return n, p.unended("want a colon or the route's end")
 	}
-	return n, p.unexpected("want a comma, a colon or the route's end", n.totals[len(n.totals)-1].next()...)
+	return n, p.unended("want a comma, a colon or the route's end", n.totals[len(n.totals)-1].next()...)
+}
+
+// unended says what is wanted in place of the next token, behind which the route goes on, perhaps one
+// of some words. An option most likely lacks its colon.
+func (p *parser) unended(want string, words ...string) error {
+	if t := p.tokens[0]; t.kind == word && slices.Contains(options, t.text) {
+		return p.wrong("%s; an option stands behind a colon: \": %s\"", want, t.text)
+	}
+	return p.unexpected(want, words...)
 }
 
 // next returns the words that may follow what there is of a total.
@@ -295,6 +304,9 @@ func (p *parser) field(want string) (fieldNode, error) {
 	return n, nil
 }
 
+// options are the names of the options.
+var options = []string{"documents", "existing", "every"}
+
 // option reads
 //
 //	"documents" | "existing" | "every" duration
@@ -314,7 +326,7 @@ func (p *parser) option() (n optionNode, err error) {
 		n.duration = p.next()
 		return n, nil
 	}
-	return n, p.mistake(n.name.from, "unknown option %s; %s%s", n.name.text, wantOption, meant(n.name.text, "documents", "existing", "every"))
+	return n, p.mistake(n.name.from, "unknown option %s; %s%s", n.name.text, wantOption, meant(n.name.text, options...))
 }
 
 // name reads a name, or says what is wanted.

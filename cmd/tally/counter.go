@@ -99,9 +99,15 @@ func (t *target) byID(arg string, ids []string) (counter, error) {
 	return counter{}, t.noRoute(arg, ids)
 }
 
-// noRoute returns the error for a path that no route serves. It names the nearest route, or one
-// that would serve the path.
+// noRoute returns the error for a path that no route serves, or not alone: a field of the document
+// may say which counter it belongs to. It names the nearest route, or one that would serve the path.
 func (t *target) noRoute(arg string, ids []string) error {
+	for _, r := range t.config.Routes {
+		if r.By != "" && (rollup.Routes{r}).Covers(arg) {
+			return fmt.Errorf("the field %s of %s says which counter it belongs to: name that one, as in %s", r.By, arg, r.Template)
+		}
+	}
+
 	var nearest *rollup.Route
 	meant, distance := "", math.MaxInt
 	for _, r := range t.config.Routes {
@@ -149,6 +155,9 @@ func above(collection string) string {
 
 // source returns the one source that is named, for a command that changes its shards.
 func (c counter) source() (*rollup.Route, error) {
+	if !slices.ContainsFunc(c.sources, hasShards) {
+		return nil, c.noShards(c.sources[0])
+	}
 	if len(c.sources) > 1 {
 		return nil, fmt.Errorf("%s has several sources: name one, such as %s or %s", c.path, c.sources[0].Shards(c.Counter), c.sources[1].Shards(c.Counter))
 	}

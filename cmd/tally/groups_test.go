@@ -16,7 +16,9 @@ orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) where st
 posts/{post}/votes/{user} -> posts/{post} : on as votes : existing
 posts/{post}/ratings/{user} -> posts/{post} : average(stars) as rating : existing
 posts/{post}/parts/{part} -> post_parts/{post} : sum(size.bytes) as bytes
-sales/{sale} by shop -> sale_totals/{shop} : amount : existing`
+sales/{sale} by shop -> sale_totals/{shop} : amount : existing
+trades/{trade} by buyer -> members/{buyer} : count() as bought : existing
+trades/{trade} by seller -> members/{seller} : count() as sold : existing`
 
 // newShops returns a console with three shops, of which two have orders.
 func newShops(t *testing.T) *console {
@@ -92,6 +94,7 @@ func TestNoShards(t *testing.T) {
 	c.set("posts/1/ratings/ann", map[string]any{"stars": 5})
 	c.set("posts/1/parts/a", map[string]any{"size": map[string]any{"bytes": 5}})
 	c.set("sale_totals/7", map[string]any{})
+	c.set("members/ann", map[string]any{})
 	for of, want := range map[string]string{
 		"posts/1/votes":   "votes is the sum of votes: in posts/1/votes each user writes one document",
 		"posts/1/ratings": "posts/1 has no shards: it holds average(stars) as rating of the app's own documents: write documents of posts/1/ratings instead",
@@ -108,7 +111,13 @@ func TestNoShards(t *testing.T) {
 			}
 		}
 	}
+	if _, _, errors := c.run("get", "orders/1"); !strings.Contains(errors, "the field shop of orders/1 says which counter it belongs to: name that one, as in shops/{shop}") {
+		t.Errorf("got %s", errors)
+	}
 	if _, _, errors := c.run("resize", "shops/7", "3"); !strings.Contains(errors, `orders counts documents: add or delete documents of orders where shop == "7" instead`) {
+		t.Errorf("got %s", errors)
+	}
+	if _, _, errors := c.run("delete", "members/ann"); !strings.Contains(errors, `bought counts documents: add or delete documents of trades where buyer == "ann" instead`) {
 		t.Errorf("got %s", errors)
 	}
 	if docs, err := c.client.Collection("posts/1/votes").Documents(t.Context()).GetAll(); err != nil || len(docs) != 1 {

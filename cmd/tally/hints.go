@@ -195,7 +195,8 @@ func (h *hints) suggest(text, why, route string, others rollup.Routes) {
 
 const (
 	// lookEvery is the shortest time between two looks. lookShare keeps it to a
-	// hundredth of the emulator's time: with 10,000 documents a look takes some 0.5 s.
+	// hundredth of the emulator's time: with 10,000 documents a look takes some 0.5 s. The first
+	// look takes as long with none, because the emulator is cold, and a newcomer waits for it.
 	lookEvery = 5 * time.Second
 	lookShare = 100
 
@@ -209,13 +210,21 @@ const (
 // documents that no route covers make no events, those of a scheduled route neither, and servers
 // are past the rules.
 func (h *hints) lookAround(ctx context.Context, client *firestore.Client) {
-	for {
+	for looks := 1; ; looks++ {
 		began := time.Now()
 		h.look(ctx, client, client.Collections(ctx), 1)
-		if localstack.Sleep(ctx, max(lookEvery, lookShare*time.Since(began))) != nil {
+		if localstack.Sleep(ctx, pauseAfter(looks, time.Since(began))) != nil {
 			return
 		}
 	}
+}
+
+// pauseAfter returns the pause after so many looks, of which the last took so long.
+func pauseAfter(looks int, took time.Duration) time.Duration {
+	if looks == 1 {
+		return lookEvery
+	}
+	return max(lookEvery, lookShare*took)
 }
 
 // look looks at the first documents of each of the collections, and of those below them. It reports

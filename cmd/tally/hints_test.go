@@ -155,3 +155,20 @@ func TestAddOne(t *testing.T) {
 		}
 	}
 }
+
+// A look at an emulator that is cold does not keep the next one back.
+func TestPauseAfter(t *testing.T) {
+	for _, test := range []struct {
+		looks      int
+		took, want time.Duration
+	}{
+		{1, 2 * time.Second, lookEvery},
+		{2, 10 * time.Millisecond, lookEvery},
+		{2, time.Second, 100 * time.Second},
+		{3, time.Second, 100 * time.Second},
+	} {
+		if got := pauseAfter(test.looks, test.took); got != test.want {
+			t.Errorf("look %d took %v: got %v, want %v", test.looks, test.took, got, test.want)
+		}
+	}
+}
