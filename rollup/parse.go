@@ -169,7 +169,27 @@ func (text source) group(n routeNode) (document.Field, error) {
 	if !slices.ContainsFunc(n.options, func(o optionNode) bool { return o.name.text == "existing" }) {
 		return "", text.mistake(n.by.at, "a route with \"by\" says existing, or whoever writes a source could make up roll-ups without end; the app makes the documents %s itself", pathOf(n.template))
 	}
+	if length := n.longestRollUp(); length > longestName {
+		return "", text.mistake(n.template[0].at, "with a group of %d bytes this path has %d; Firestore's limit is %d", LongestGroup, length, longestName)
+	}
 	return field, nil
+}
+
+// longestName is Firestore's limit for the path of a document, in bytes
+// (https://cloud.google.com/firestore/quotas).
+const longestName = 6 << 10
+
+// longestRollUp is the length of the longest path that the template of a route with a group gives.
+func (n routeNode) longestRollUp() int {
+	length := 0
+	for _, s := range n.template {
+		if s.Capture {
+			length += LongestGroup
+		} else {
+			length += len(s.Name)
+		}
+	}
+	return length + len(n.template) - 1 // slashes
 }
 
 // capture is the capture of the group: its field's path.

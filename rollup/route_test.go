@@ -167,6 +167,7 @@ func TestRefusedRoutes(t *testing.T) {
 		{"one source, every and live", base + "\ncounters/{x}/shards/{y} -> others/{x} : count : every 10s", `have one source; say the same "every" in both`},
 		{"one source and one roll-up", base + "\ncounters/{x}/shards/{y} -> rollups/{x} : n", "make one roll-up of one source; put all totals into one of them"},
 		{"one group twice", "o/{o} by a -> s/{a} : count() : existing\no/{p} by a -> s/{a} : n : existing", "make one roll-up of one source"},
+		{"a group that makes paths too long", "o/{o} by s -> a/{s}/b/{s}/c/{s}/d/{s}/e/{s} : count() : existing", "with a group of 1499 bytes this path has 7509; Firestore's limit is 6144"},
 		{"a document of its own group", "staff/{s} by boss -> staff/{boss} : count() as reports : existing", "matches the source"},
 		{"read documents with conditions", "s/{s} -> r/x : sum(n) where a == 1 as n : documents", "documents is for plain sums of all documents"},
 		{"read documents with a maximum", "s/{s} -> r/x : maximum(n) as n : documents", "documents is for plain sums of all documents"},
