@@ -40,8 +40,8 @@ func TestDoctorWithoutProject(t *testing.T) {
 			"✓ tally-yaml ", "? project ", "the project: there are no credentials: ", "You do not currently have an active account selected", "gcloud auth login", unlooked, "4 well, 0 wrong, 24 could not be checked"}},
 		{"no project", "", "", 2, []string{"there is no tally.yaml here or above", "name the project by --project or GOOGLE_CLOUD_PROJECT", unlooked}},
 		{"a project that is none", "", "My Project", 2, []string{"? project ", "My Project", unlooked}},
-		{"a tally.yaml that is wrong", "routes: counters\n", "my-project", 1, []string{"✗ tally-yaml ", "TALLY_ROUTES: want <source pattern>", "- rules-file, indexes-file not checked: tally.yaml cannot be used", unlooked}},
-		{"a tally.yaml that cannot be read", "rutes: counters\n", "my-project", 1, []string{"✗ tally-yaml ", `unknown field "rutes"`, "its settings are not known before tally.yaml is mended", unlooked}},
+		{"a tally.yaml that is wrong", "routes: counters\n", "my-project", 1, []string{"✗ tally-yaml ", "want <source pattern>", "- rules-file, indexes-file not checked: tally.yaml cannot be used", unlooked}},
+		{"a tally.yaml that cannot be read", "rutes: counters\n", "my-project", 1, []string{"✗ tally-yaml ", `there is no key "rutes"`, "its settings are not known before tally.yaml is mended", unlooked}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bin := t.TempDir()
