@@ -95,7 +95,10 @@ func (a *audit) compare(ctx context.Context, f Found, k *comparison) (action, lo
 
 		stopped := sleep(ctx, max(due, a.pause(try-1)))
 		if stopped != nil {
-			return leave, l, fmt.Errorf("rollup: %s not audited: %w", f.Counter.RollUp, stopped)
+			err = stopped
+		}
+		if ctx.Err() != nil { // a pause of zero may end before sleep notices
+			return leave, l, fmt.Errorf("rollup: %s not audited: %w", f.Counter.RollUp, err)
 		}
 	}
 }
