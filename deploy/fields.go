@@ -70,8 +70,10 @@ func Exempt(routes rollup.Routes) []FieldConfig {
 func (d *Description) fields() {
 	for _, database := range d.Databases {
 		for _, f := range Fields(d.Config.Routes) {
-			r := Resource{Kind: Field, Name: "projects/" + d.Project + "/databases/" + database.ID + "/collectionGroups/" + f.CollectionGroup + "/fields/" + f.Path}
+			name := "projects/" + d.Project + "/databases/" + database.ID + "/collectionGroups/" + f.CollectionGroup + "/fields/" + f.Path
+			r := Resource{Kind: Field, Name: name}
 			at := []Setting{{Arg: "--collection-group=" + f.CollectionGroup, Always: true}, {Arg: "--database=" + database.ID, Always: true}}
+
 			// https://cloud.google.com/firestore/docs/query-data/index-overview#indexing_exemptions
 			indexes := Setting{Path: "indexed", Want: "false", Arg: "--disable-indexes"}
 			if f.Indexed {
@@ -82,6 +84,7 @@ func (d *Description) fields() {
 			}
 			r.Settings = append(slices.Clone(at), indexes)
 			d.add(r)
+
 			if f.TTL {
 				// It takes minutes or more, and nothing here waits for it.
 				// https://cloud.google.com/firestore/docs/ttl
@@ -106,14 +109,15 @@ type fieldState struct {
 	TTLConfig *struct{ State string } // nil: it expires nothing
 }
 
-// field reads how a field is indexed, and whether it expires documents. If it says no more than
-// that it is as its ancestor, the default of the database, that is read. An index or a policy that
-// is being made counts as made.
+// field reads how a field is indexed, and whether it expires documents. A field without settings of its
+// own names an ancestor, the default of the database, and field reads that instead. An index or a
+// policy that is being made counts as made.
 func (s *State) field(ctx context.Context, name string) {
 	get := func(name string) (f fieldState, err error) {
 		escaped := (&url.URL{Path: name}).EscapedPath()
 		return f, s.Call(ctx, firestoreAPI, http.MethodGet, "v1/"+escaped, "", &f)
 	}
+
 	f, err := get(name)
 	config := f.IndexConfig
 	if err == nil && config.UsesAncestorConfig && len(config.Indexes) == 0 && config.AncestorField != "" {
@@ -125,12 +129,14 @@ func (s *State) field(ctx context.Context, name string) {
 		s.add(Field, err)
 		return
 	}
+
 	has := make(map[string]bool) // orders
 	for _, index := range config.Indexes {
 		for _, f := range index.Fields {
 			has[f.Order] = has[f.Order] || index.QueryScope == collectionScope
 		}
 	}
+
 	expires := f.TTLConfig != nil && f.TTLConfig.State != "NEEDS_REPAIR"
 	s.add(Field, nil, Object{
 		"name": name, "indexed": len(config.Indexes) > 0,

@@ -46,21 +46,25 @@ func (d *Description) monitoring(have *State) {
 		d.add(Resource{Kind: Metric, Name: m.name, Settings: []Setting{
 			value("description", m.description, "--description"), value("filter", m.filter, "--log-filter")}})
 	}
+
 	const mark = "--user-labels=" + madeByLabel + "=true"
 	to, lookup := "", (*Command)(nil)
 	if email := d.AlertEmail; email != "" {
 		d.add(Resource{Kind: Channel, Name: email, Settings: []Setting{{Arg: "--type=email"}, {Arg: "--display-name=Tally"},
 			{Arg: "--channel-labels=email_address=" + email}, {Arg: "--user-labels=" + label + "=alerts"}, {Arg: mark}}})
-		if to = have.Find(Channel, email).name(); to == "" {
+		to = have.Find(Channel, email).name()
+		if to == "" {
 			channel := d.Resources[len(d.Resources)-1]
 			to, lookup = Placeholder, channel.exists(d.Project)
 		}
 	}
+
 	for _, a := range alerts {
-		channels := have.Find(Alert, a.name).Get("notificationChannels") // which the policy replaces
+		channels := have.Find(Alert, a.name).Get("notificationChannels") // the policy replaces them all
 		if to != "" && !slices.Contains(strings.Split(channels, ","), to) {
 			channels = strings.TrimPrefix(channels+","+to, ",")
 		}
+
 		policy := a.policy()
 		settings := append(leaves("", policy, "--policy="+policy.text()),
 			Setting{Arg: "--user-labels=" + label + "=" + a.name, Always: true}, Setting{Arg: mark, Always: true})
@@ -70,6 +74,7 @@ func (d *Description) monitoring(have *State) {
 		d.add(Resource{Kind: Alert, Name: a.name, Content: policy, lookup: lookup, Settings: settings})
 		d.silent = d.silent || channels == ""
 	}
+
 	board := dashboard()
 	update := maps.Clone(board)
 	if h := have.Find(Dashboard, dashboardName); h != nil { // an update must name what it replaces

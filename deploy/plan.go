@@ -26,7 +26,7 @@ type Step struct {
 	Remedy  string   // what to do if it fails; empty: the failure tells
 	Again   bool     // it may need what was made just before, and is tried again
 
-	// until does the command's work, if it is not nil, and says how far that is.
+	// until, if not nil, runs instead of the command, and writes its progress.
 	until func(ctx context.Context, progress io.Writer) error
 }
 
@@ -55,7 +55,8 @@ func (p *Plan) add(of *Kind, title string, c Command, reasons ...string) *Step {
 
 // Uploads reports whether the plan deploys a function, and so uploads source.
 func (p *Plan) Uploads() bool {
-	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Of == Function && slices.Contains(s.Command.Args, "deploy") })
+	uploads := func(s Step) bool { return s.Of == Function && slices.Contains(s.Command.Args, "deploy") }
+	return slices.ContainsFunc(p.Steps, uploads)
 }
 
 func (p *Plan) note(format string, args ...any) {
@@ -81,7 +82,8 @@ func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 
 	lost := d.lost(have)
 	if len(lost) > 0 && !prune {
-		return Plan{}, fmt.Errorf("the deployed functions serve %s, which would stand still: name that too, or --prune to take it away", strings.Join(lost, " and "))
+		return Plan{}, fmt.Errorf("the deployed functions serve %s, which would stand still: name that too, or --prune to take it away",
+			strings.Join(lost, " and "))
 	}
 	if err := d.foreign(have); err != nil {
 		return Plan{}, err
@@ -93,8 +95,8 @@ func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 	p := d.Mend(have)
 	p.look(d, have)
 
-	// A source that goes loses its trigger first, and what that has set off ends before the routes
-	// change.
+	// A source that no route has any more loses its trigger first. The routes change only when the
+	// events of that trigger have ended.
 	first, surplus := d.Surplus(have)
 	for _, s := range surplus.Steps {
 		if s.Of == Trigger || prune { // an event of such a trigger is billed for nothing
@@ -104,7 +106,8 @@ func (d *Description) Deploy(have *State, prune, wait bool) (Plan, error) {
 		}
 	}
 	if len(first.Steps) > 0 {
-		first.add(Trigger, fmt.Sprint("wait ", redelivery.Minutes(), " minutes, until events that failed have been delivered again"), Command{Args: []string{"sleep", number(redelivery)}})
+		title := fmt.Sprint("wait ", redelivery.Minutes(), " minutes, until events that failed have been delivered again")
+		first.add(Trigger, title, Command{Args: []string{"sleep", number(redelivery)}})
 		p.Steps = append(first.Steps, p.Steps...)
 	}
 
@@ -137,20 +140,36 @@ func (d *Description) lost(have *State) []string {
 	if err != nil {
 		return nil
 	}
+
 	var lost []string
 	for _, r := range routes {
-		if !slices.ContainsFunc(d.Config.Routes, func(has *rollup.Route) bool {
-			return anonymous(has.Pattern().String()) == anonymous(r.Pattern().String())
-		}) {
-			lost = append(lost, r.Pattern().String())
+		pattern := r.Pattern().String()
+		if d.routeOf(anonymous(pattern)) == nil {
+			lost = append(lost, pattern)
 		}
 	}
+
 	for id := range strings.SplitSeq(env["TALLY_DATABASES"], ",") {
-		if id != "" && !slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == id }) {
+		if id != "" && !d.serves(id) {
 			lost = append(lost, "database "+id)
 		}
 	}
 	return lost
+}
+
+// routeOf returns the first route whose documents have the anonymous pattern, nil if none has.
+func (d *Description) routeOf(pattern string) *rollup.Route {
+	for _, r := range d.Config.Routes {
+		if anonymous(r.Pattern().String()) == pattern {
+			return r
+		}
+	}
+	return nil
+}
+
+// serves reports whether the functions are to serve the database.
+func (d *Description) serves(database string) bool {
+	return slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == database })
 }
 
 // foreign refuses to overwrite a resource that something else made. The job may be somebody's own
@@ -158,14 +177,22 @@ func (d *Description) lost(have *State) []string {
 func (d *Description) foreign(have *State) error {
 	var problems []error
 	for _, r := range d.Resources {
+		if r.Kind != Function && r.Kind != Trigger && r.Kind != Job {
+			continue
+		}
+
 		h := have.Find(r.Kind, r.Name)
-		if h == nil || (r.Kind != Function && r.Kind != Trigger && r.Kind != Job) || made(h) {
+		if h == nil || made(h) {
 			continue
 		}
-		if r.Kind == Job && strings.TrimSuffix(h.Get("httpTarget.uri"), "/") == d.uri(have) {
+
+		callsUs := r.Kind == Job && strings.TrimSuffix(h.Get("httpTarget.uri"), "/") == d.uri(have)
+		if callsUs {
 			continue
 		}
-		problems = append(problems, fmt.Errorf("%s %s in %s was not made by tally deploy: go on with what made it, such as Terraform, or delete it first", r.Noun, path.Base(r.Name), segment(r.Name, "locations")))
+
+		problems = append(problems, fmt.Errorf("%s %s in %s was not made by tally deploy: go on with what made it, such as Terraform, or delete it first",
+			r.Noun, path.Base(r.Name), segment(r.Name, "locations")))
 	}
 	return errors.Join(problems...)
 }
@@ -179,18 +206,23 @@ func made(o Object) bool {
 // could not be read, and surplus ones.
 func (d *Description) Mend(have *State) Plan {
 	var p Plan
-	missing := slices.DeleteFunc(slices.Clone(d.APIs), func(api string) bool {
+
+	enabled := func(api string) bool {
 		return slices.ContainsFunc(have.have[API], func(o Object) bool { return path.Base(o.name()) == api })
-	})
+	}
+	missing := slices.DeleteFunc(slices.Clone(d.APIs), enabled)
 	if len(missing) > 0 {
 		p.add(API, "enable APIs", gcloud(append([]string{"services", "enable"}, missing...)...).in(d.Project), missing...)
 	}
+
 	for _, k := range kinds {
 		if have.Unread[k] != nil {
 			continue
 		}
+
 		for i := range d.Resources {
-			if r := &d.Resources[i]; r.Kind == k {
+			r := &d.Resources[i]
+			if r.Kind == k {
 				p.resource(d.Project, r, have)
 			}
 		}
@@ -199,9 +231,10 @@ func (d *Description) Mend(have *State) Plan {
 	return p
 }
 
+// resource adds the steps that make the resource, or change it.
 func (p *Plan) resource(project string, r *Resource, have *State) {
 	h := have.Find(r.Kind, r.Name)
-	if r.Kind == Subscription && slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Title == "delete trigger "+r.of }) {
+	if r.Kind == Subscription && p.has("delete trigger "+r.of) {
 		h = r.missing // it goes with its trigger
 		r.Name = Placeholder + r.of
 	}
@@ -226,8 +259,13 @@ func (p *Plan) resource(project string, r *Resource, have *State) {
 		step.Creates, step.Exists, step.Again = r.Name, r.exists(project), true
 	} else if len(changes) > 0 {
 		step := p.add(r.Kind, "update "+what, r.command(project, h, changes), reasons...)
-		step.Again = r.input == "" // which is read once
+		step.Again = r.input == "" // an input can be read only once
 	}
+}
+
+// has reports whether the plan has a step of the title.
+func (p *Plan) has(title string) bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Title == title })
 }
 
 // whyAnew returns why the resource must be made anew, whatever its settings.
@@ -238,22 +276,33 @@ func (r *Resource) whyAnew(have Object) []string {
 	return r.anew
 }
 
-// grants gives roles that are missing, and takes calls from anybody, and roles that are given on
-// another condition.
+// grants gives the roles that are missing. It takes away roles that anybody has, and roles that are
+// given on another condition.
 func (p *Plan) grants(d *Description, k *Kind, have *State) {
 	for _, g := range d.Grants {
 		if g.On != k || slices.Contains(have.given, g) {
 			continue
 		}
+
 		if api := agent(g.Member); api != "" {
-			p.add(k, "create "+short(g.Member), gcloud("beta", "services", "identity", "create", "--service="+api+".googleapis.com").in(d.Project)).Again = true
+			create := gcloud("beta", "services", "identity", "create", "--service="+api+".googleapis.com").in(d.Project)
+			p.add(k, "create "+short(g.Member), create).Again = true
 		}
-		p.add(k, fmt.Sprintf("give %s to %s on %s", g.Role, short(g.Member), path.Base(g.Name)), g.command(d.Project, "add")).Again = true
+
+		give := fmt.Sprintf("give %s to %s on %s", g.Role, short(g.Member), path.Base(g.Name))
+		p.add(k, give, g.command(d.Project, "add")).Again = true
 	}
+
 	for _, g := range have.given {
+		if g.On != k || slices.Contains(d.Grants, g) {
+			continue
+		}
+
 		public := k != Project && (g.Member == "allUsers" || g.Member == "allAuthenticatedUsers")
-		otherwise := slices.ContainsFunc(d.Grants, func(w Grant) bool { return w.Name == g.Name && w.Role == g.Role && w.Member == g.Member })
-		if g.On == k && (public || otherwise) && !slices.Contains(d.Grants, g) {
+		otherwise := slices.ContainsFunc(d.Grants, func(w Grant) bool {
+			return w.Name == g.Name && w.Role == g.Role && w.Member == g.Member
+		})
+		if public || otherwise {
 			p.take(d.Project, g, "condition: "+orNone(g.Condition))
 		}
 	}
@@ -272,16 +321,18 @@ func (g *Grant) command(project, verb string) Command {
 	case g.On == Project:
 		args = append(args, "--condition="+dict([]string{"expression=" + g.Condition, "title=" + conditionTitle}))
 	}
+
+	// The number of a project that does not exist yet is known only when the command runs.
+	number := gcloud("projects", "describe", project, "--format=value(projectNumber)")
 	c := g.On.Command(project, verb+"-iam-policy-binding", g.Name, args...)
-	number := gcloud("projects", "describe", project, "--format=value(projectNumber)") // of a project that nobody has seen
 	c.Output = &number
 	return c
 }
 
 const conditionTitle = "tally" // of the conditions on grants
 
-// agent returns the API whose service agent, an account of Google's own, the member is; "" if it is
-// none.
+// agent returns the API that the member is the service agent of, "" if it is none. A service agent is
+// an account of Google's own, through which an API acts in the project.
 func agent(member string) string {
 	_, of, _ := strings.Cut(member, "@gcp-sa-")
 	api, _, _ := strings.Cut(of, ".")
@@ -304,31 +355,42 @@ func (d *Description) Surplus(have *State) (lost, others Plan) {
 	uri := d.uri(have)
 	for _, k := range []*Kind{Trigger, Job, Function, Repository} {
 		for _, o := range have.have[k] {
-			if slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind == k && r.Name == o.name() }) {
+			wanted := slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind == k && r.Name == o.name() })
+			if wanted {
 				continue
 			}
-			p, reason := &others, ""
+
 			switch {
 			case k == Trigger && o.Get("destination.cloudRun.service") == OnWriteName:
-				database, pattern := o.Get("eventFilters.database"), o.Get("eventFilters.document")
-				reason = fmt.Sprintf("another has the documents %s of database %s, and their events come twice", pattern, database)
-				at := slices.IndexFunc(d.Config.Routes, func(r *rollup.Route) bool { return anonymous(r.Pattern().String()) == pattern })
-				if served := slices.ContainsFunc(d.Databases, func(has Database) bool { return has.ID == database }); at < 0 || !served {
-					p, reason = &lost, fmt.Sprintf("no route has the documents %s of database %s", pattern, database)
-				} else if t := d.Config.Routes[at].Template; t.Scheduled() {
-					reason = fmt.Sprintf("the schedule keeps %s every %v, and each event is billed for nothing", pattern, t.Every)
+				reason, routed := d.surplusTrigger(o)
+				if routed {
+					others.remove(d.Project, k, o, reason)
+				} else {
+					lost.remove(d.Project, k, o, reason)
 				}
 			case k == Job && uri != "" && strings.HasPrefix(o.Get("httpTarget.uri"), uri):
-				reason = "it calls RollUpOnSchedule too, and each call audits"
+				others.remove(d.Project, k, o, "it calls RollUpOnSchedule too, and each call audits")
 			case k == Job && made(o), k == Function && ours(o), k == Repository && made(o):
-				reason = fmt.Sprintf("it is in %s, and the functions are not", segment(o.name(), "locations"))
-			default:
-				continue
+				others.remove(d.Project, k, o, fmt.Sprintf("it is in %s, and the functions are not", segment(o.name(), "locations")))
 			}
-			p.remove(d.Project, k, o, reason)
 		}
 	}
 	return lost, others
+}
+
+// surplusTrigger returns why a trigger that is not in the description is too many, and whether a
+// route has its documents.
+func (d *Description) surplusTrigger(trigger Object) (reason string, routed bool) {
+	database, pattern := trigger.Get("eventFilters.database"), trigger.Get("eventFilters.document")
+	route := d.routeOf(pattern)
+	if route == nil || !d.serves(database) {
+		return fmt.Sprintf("no route has the documents %s of database %s", pattern, database), false
+	}
+
+	if t := route.Template; t.Scheduled() {
+		return fmt.Sprintf("the schedule keeps %s every %v, and each event is billed for nothing", pattern, t.Every), true
+	}
+	return fmt.Sprintf("another has the documents %s of database %s, and their events come twice", pattern, database), true
 }
 
 func (p *Plan) remove(project string, k *Kind, o Object, reasons ...string) {
@@ -346,36 +408,58 @@ func (p *Plan) remove(project string, k *Kind, o Object, reasons ...string) {
 // else: no document, no rule, no field's index, no database, no API and no service agent.
 func Undeploy(have *State) (Plan, error) {
 	var p Plan
+
 	others := slices.ContainsFunc(have.have[Function], func(o Object) bool { return ours(o) && !made(o) })
 	if others {
 		p.note("functions stay that something else made, such as Terraform, with the metrics and the dashboard that they may use")
 	}
-	if routes, err := rollup.ParseRoutes(have.Env()["TALLY_ROUTES"]); err == nil && len(routes.Indexes()) > 0 {
+
+	routes, err := rollup.ParseRoutes(have.Env()["TALLY_ROUTES"])
+	if err == nil && len(routes.Indexes()) > 0 {
 		p.note("the indexes that the routes needed stay, because queries of your app may use them: gcloud firestore indexes composite list shows them")
 	}
+
 	for _, k := range []*Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Exclusion, Channel, Account} {
 		if u := have.Unread[k]; u != nil {
 			return Plan{}, u
 		}
+
 		for _, o := range have.have[k] {
-			unmarked := k == Dashboard && k.key(o) == dashboardName ||
-				k == Metric && slices.ContainsFunc(logMetrics, func(m logMetric) bool { return m.name == o.name() })
-			if (others || !unmarked) && !made(o) {
+			mine := made(o) || unmarked(k, o) && !others
+			if !mine {
 				continue
 			}
+
 			if k == Account {
-				// A policy keeps the roles of an account that is gone. Those on what is gone went
-				// with it.
-				member := "serviceAccount:" + path.Base(o.name())
-				for _, g := range have.given {
-					if g.On == Project && g.Member == member {
-						p.take(have.Project, g)
-					}
-				}
+				p.takeRoles(have, o)
 			}
 			p.remove(have.Project, k, o)
 		}
 	}
+
 	p.Notes = append(p.Notes, have.Unreached()...)
 	return p, nil
+}
+
+// unmarked reports whether the object is Tally's by its name alone, because its kind has no room for
+// the mark that made looks for.
+func unmarked(k *Kind, o Object) bool {
+	switch k {
+	case Dashboard:
+		return k.key(o) == dashboardName
+	case Metric:
+		return slices.ContainsFunc(logMetrics, func(m logMetric) bool { return m.name == o.name() })
+	}
+	return false
+}
+
+// takeRoles takes the project's roles from an account, because a policy keeps the roles of an account
+// that is gone. Roles on other resources go with those.
+func (p *Plan) takeRoles(have *State, account Object) {
+	member := "serviceAccount:" + path.Base(account.name())
+	for _, g := range have.given {
+		if g.On == Project && g.Member == member {
+			p.take(have.Project, g)
+		}
+	}
 }

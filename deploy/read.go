@@ -249,7 +249,8 @@ func (s *State) add(k *Kind, err error, found ...Object) {
 	}
 }
 
-// policy reads who may do what with the resource, in the version of policies that tells conditions.
+// policy reads which members have which roles on the resource. It asks for version 3 of the policy,
+// the first that has conditions.
 func (s *State) policy(ctx context.Context, k *Kind, name string) {
 	verb, query, body := http.MethodGet, "?options.requestedPolicyVersion=3", ""
 	switch k {
@@ -258,6 +259,7 @@ func (s *State) policy(ctx context.Context, k *Kind, name string) {
 	case Account:
 		verb = http.MethodPost
 	}
+
 	var p struct {
 		Bindings []struct {
 			Role      string
@@ -266,6 +268,7 @@ func (s *State) policy(ctx context.Context, k *Kind, name string) {
 		}
 	}
 	s.add(k, s.Call(ctx, k.api, verb, k.version+"/"+name+":getIamPolicy"+query, body, &p))
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range p.Bindings {
@@ -336,8 +339,8 @@ func (s *State) List(ctx context.Context, api Source, address string) (all []Obj
 	}
 }
 
-// Call calls an API with a body in JSON, and decodes its answer. It asks an API that is overloaded
-// again.
+// Call calls an API with a body in JSON, and decodes its answer. While the API is overloaded, Call
+// tries again, for a minute.
 func (s *State) Call(ctx context.Context, api Source, verb, path, body string, answer any) error {
 	call := func(ctx context.Context, _ gax.CallSettings) error {
 		address := "https://" + api.name + ".googleapis.com/" + path
@@ -345,10 +348,12 @@ func (s *State) Call(ctx context.Context, api Source, verb, path, body string, a
 		if err != nil {
 			return err
 		}
+
 		r.Header.Set("Content-Type", "application/json")
-		if api == RulesAPI { // which takes no quota from gcloud's own project; the credentials' own comes first
+		if api == RulesAPI { // it takes no quota from gcloud's own project; the credentials' own comes first
 			r.Header.Set("X-Goog-User-Project", s.Project)
 		}
+
 		response, err := s.client.Do(r)
 		if err != nil {
 			return err
@@ -357,10 +362,12 @@ func (s *State) Call(ctx context.Context, api Source, verb, path, body string, a
 		if err := googleapi.CheckResponse(response); err != nil {
 			return err
 		}
+
 		d := json.NewDecoder(response.Body)
 		d.UseNumber() // as they are spelled
 		return d.Decode(answer)
 	}
+
 	overloaded := func() gax.Retryer { return gax.OnHTTPCodes(gax.Backoff{}, http.StatusServiceUnavailable) }
 	return gax.Invoke(ctx, call, gax.WithRetry(overloaded), gax.WithTimeout(time.Minute))
 }

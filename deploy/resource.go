@@ -153,6 +153,7 @@ func (o Object) Get(path string) string {
 			return ""
 		}
 	}
+
 	switch v := at.(type) {
 	case nil:
 		return ""
@@ -227,10 +228,12 @@ func (k *Kind) Command(project, verb, name string, args ...string) Command {
 	case k == Index && verb != k.remove:
 		id = "" // the server gives it
 	case k == Alert || k == Channel || k == Dashboard:
-		if id = name; verb == k.create {
+		id = name
+		if verb == k.create {
 			id = "" // the server gives it
 		}
 	}
+
 	c := gcloud(strings.Fields(k.group + " " + verb)...)
 	if id != "" {
 		c = c.with(id)
@@ -241,7 +244,7 @@ func (k *Kind) Command(project, verb, name string, args ...string) Command {
 	if k == Index {
 		c = c.with("--database=" + segment(name, "databases"))
 	}
-	if k != Project { // whose id says it
+	if k != Project { // a project's id has been given already
 		c = c.in(project)
 	}
 	return c.with(args...)
@@ -253,6 +256,7 @@ func (r *Resource) command(project string, have Object, changes []Change) Comman
 	if have != nil {
 		verb, name = r.update, cmp.Or(have.name(), r.Name)
 	}
+
 	args := slices.Clone(r.always)
 	for _, s := range r.Settings {
 		say := s.Path == "" || s.Want != "" // nothing is taken away from what is new
@@ -268,6 +272,7 @@ func (r *Resource) command(project string, have Object, changes []Change) Comman
 			args[i] = updating.Replace(args[i])
 		}
 	}
+
 	c := r.Kind.Command(project, verb, name, join(args)...)
 	c.Output, c.Input = r.lookup, r.input
 	return c

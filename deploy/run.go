@@ -148,40 +148,58 @@ const printedNothing = "it printed nothing" // the text of a failure to look up 
 
 // output runs a command and returns what it prints to standard output.
 func (t *Tools) output(ctx context.Context, c Command) ([]byte, error) {
-	args := append([]string(nil), c.Args...)
-	for i, arg := range args {
-		if strings.Contains(arg, Placeholder) {
-			out, err := t.output(ctx, *c.Output)
-			if err != nil {
-				return nil, err
-			}
-			value := strings.TrimSpace(string(out))
-			if value == "" {
-				return nil, &failure{*c.Output, t.Project, printedNothing}
-			}
-			args[i] = strings.ReplaceAll(arg, Placeholder, value)
-		}
+	args, err := t.lookUp(ctx, c)
+	if err != nil {
+		return nil, err
 	}
+
 	executable, err := exec.LookPath(args[0])
 	if err != nil {
 		return nil, fmt.Errorf("%s is not on PATH; install it: %s", args[0], installation[args[0]])
 	}
+
 	cmd := exec.CommandContext(ctx, executable, args[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Dir = t.Dir
-	// A plan says all that it wants; an error is told without the progress before it.
+	// The command must not ask: a plan says all that it wants. Its error output is to hold the error
+	// alone, without any progress before it.
 	cmd.Env = append(os.Environ(), "CLOUDSDK_CORE_DISABLE_PROMPTS=1", "CLOUDSDK_CORE_INTERACTIVE_UX_STYLE=OFF")
+
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Stdin = strings.NewReader(c.Input)
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		return nil, &failure{c, t.Project, cmp.Or(strings.TrimSpace(stderr.String()), err.Error())}
+	err = cmd.Run()
+	if err == nil {
+		return stdout.Bytes(), nil
 	}
-	return stdout.Bytes(), nil
+
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, &failure{c, t.Project, cmp.Or(strings.TrimSpace(stderr.String()), err.Error())}
+}
+
+// lookUp returns the arguments of a command. In place of Placeholder they have the output of the
+// command that looks it up.
+func (t *Tools) lookUp(ctx context.Context, c Command) ([]string, error) {
+	args := slices.Clone(c.Args)
+	for i, arg := range args {
+		if !strings.Contains(arg, Placeholder) {
+			continue
+		}
+
+		out, err := t.output(ctx, *c.Output)
+		if err != nil {
+			return nil, err
+		}
+		value := strings.TrimSpace(string(out))
+		if value == "" {
+			return nil, &failure{*c.Output, t.Project, printedNothing}
+		}
+		args[i] = strings.ReplaceAll(arg, Placeholder, value)
+	}
+	return args, nil
 }
 
 var installation = map[string]string{"gcloud": "https://cloud.google.com/sdk/docs/install", "firebase": "https://firebase.google.com/docs/cli"}

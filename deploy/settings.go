@@ -137,6 +137,7 @@ func Describe(o Options, have *State, source string) (*Description, error) {
 	if !slices.Contains([]string{"", FailedRequests, AllRequests}, o.RequestLogs) {
 		return nil, fmt.Errorf("request_logs: %q: want %s or %s", o.RequestLogs, FailedRequests, AllRequests)
 	}
+
 	d := &Description{Options: o, APIs: slices.Clone(apis)}
 	d.accounts(have.Number)
 	d.repository()
@@ -169,7 +170,7 @@ func (d *Description) in(location, collection, id string) string {
 	return "projects/" + d.Project + "/locations/" + location + "/" + collection + "/" + id
 }
 
-// accounts adds the service accounts, Google's own included, and their roles.
+// accounts adds the service accounts, and the roles of these and of Google's own.
 func (d *Description) accounts(number string) {
 	for _, a := range [][2]string{
 		{functionsAccount, "Tally: runs the functions"},
@@ -182,6 +183,7 @@ func (d *Description) accounts(number string) {
 			{Arg: "--description=" + madeBy},
 		}})
 	}
+
 	agent := func(service string) string { // an account of Google's own
 		return fmt.Sprintf("service-%s@gcp-sa-%s.iam.gserviceaccount.com", number, service)
 	}
@@ -189,26 +191,32 @@ func (d *Description) accounts(number string) {
 		d.Grants = append(d.Grants, Grant{On: on, Name: name, Role: role, Member: "serviceAccount:" + account})
 		return &d.Grants[len(d.Grants)-1]
 	}
+
 	all, trigger, build := "projects/"+d.Project, d.email(triggerAccount), d.email(buildAccount)
+
 	// Eventarc makes its service agent when it is first needed, and the first trigger fails until
-	// the agent's role is known everywhere. Made here, it has the time of a build.
+	// the agent's role is known everywhere. Made here, the role has the time of a build to get known.
 	// https://cloud.google.com/eventarc/docs/access-control
 	give(Project, all, "roles/eventarc.serviceAgent", agent("eventarc"))
-	// Reads and writes documents of the databases in use; Firestore has no narrower role that may
-	// write. https://cloud.google.com/firestore/docs/security/iam#conditions
+
+	// The functions read and write documents of the databases in use. Firestore has no narrower role
+	// that may write. https://cloud.google.com/firestore/docs/security/iam#conditions
 	var databases []string
 	for _, database := range d.Databases {
 		databases = append(databases, fmt.Sprintf(`resource.name == "%s/databases/%s"`, all, database.ID))
 	}
 	give(Project, all, "roles/datastore.user", d.email(functionsAccount)).Condition = strings.Join(databases, " || ")
+
 	if d.Env["TALLY_TELEMETRY"] == "gcp" {
 		// https://cloud.google.com/stackdriver/docs/otlp/overview
 		d.APIs = append(d.APIs, "telemetry.googleapis.com")
 		give(Project, all, "roles/telemetry.writer", d.email(functionsAccount))
 	}
-	// Receives Firestore's events: https://cloud.google.com/eventarc/docs/roles-permissions
+
+	// The trigger receives Firestore's events: https://cloud.google.com/eventarc/docs/roles-permissions
 	give(Project, all, "roles/eventarc.eventReceiver", trigger)
-	// What a build needs. Projects since July 2024 have no default account that may. Cloud
+
+	// A build needs these roles. Projects since July 2024 have no default account with them. Cloud
 	// Functions keeps the source in the bucket:
 	// https://cloud.google.com/functions/docs/securing/build-custom-sa,
 	// https://cloud.google.com/functions/docs/building,
@@ -216,10 +224,12 @@ func (d *Description) accounts(number string) {
 	give(Project, all, "roles/logging.logWriter", build)
 	give(Project, all, "roles/storage.objectViewer", build).Condition = fmt.Sprintf(`resource.name.startsWith("projects/_/buckets/gcf-v2-sources-%s-%s")`, number, d.region())
 	give(Repository, d.in(d.region(), "repositories", repositoryName), "roles/artifactregistry.writer", build)
-	// Pub/Sub signs the tokens that its pushes carry. Where its agent is from before April 2021 it
-	// needs to be told so: https://cloud.google.com/eventarc/docs/roles-permissions. Here it may do
-	// that as the trigger, not as every account of the project.
+
+	// Pub/Sub's agent signs the tokens that its pushes carry. An agent from before April 2021 needs a
+	// role for that: https://cloud.google.com/eventarc/docs/roles-permissions. This role lets it sign
+	// for the trigger's account only, not for every account of the project.
 	give(Account, all+"/serviceAccounts/"+trigger, "roles/iam.serviceAccountTokenCreator", agent("pubsub"))
+
 	// Each service has one caller: https://cloud.google.com/run/docs/securing/managing-access
 	give(Service, d.in(d.region(), "services", OnWriteName), "roles/run.invoker", trigger)
 	give(Service, d.in(d.region(), "services", OnScheduleName), "roles/run.invoker", d.email(schedulerAccount))
@@ -318,6 +328,7 @@ func (d *Description) schedule(have *State) {
 	uri := cmp.Or(d.uri(have), Placeholder)
 	lookup := Function.Command(d.Project, "describe", d.in(d.region(), "functions", OnScheduleName), "--format=value(serviceConfig.uri)")
 	period := func(path, flag string, want time.Duration) Setting { return value(path, seconds(want), flag) }
+
 	d.add(Resource{Kind: Job, Name: d.Job(), lookup: &lookup, Settings: []Setting{
 		value("schedule", fmt.Sprintf("*/%d * * * *", app.SchedulePeriod/time.Minute), "--schedule"),
 		value("timeZone", "Etc/UTC", "--time-zone"), // knows no summer time, so that no hour comes twice or never
@@ -326,7 +337,7 @@ func (d *Description) schedule(have *State) {
 		// https://cloud.google.com/scheduler/docs/http-target-auth
 		{Path: "httpTarget.oidcToken.serviceAccountEmail", Want: d.email(schedulerAccount), Arg: "--oidc-service-account-email=" + d.email(schedulerAccount), Always: true},
 		value("httpTarget.oidcToken.audience", uri, "--oidc-token-audience"),
-		// The job waits as long as the function may take, or it would call it again.
+		// The job waits as long as the function may take. It would call the function again otherwise.
 		period("attemptDeadline", "--attempt-deadline", app.OnScheduleTimeout),
 		// A call that failed is tried again, twice, soon; the next one is due anyway.
 		// https://cloud.google.com/scheduler/docs/configuring/retry-jobs
@@ -344,8 +355,8 @@ func number(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) 
 // development are variables that deployed functions must not have.
 var development = []string{"FIRESTORE_EMULATOR_HOST", "TALLY_USAGE_FILE"}
 
-// env returns the variables of both functions. All are said, so that a default which changes with a
-// version of Tally changes when that is deployed.
+// env returns the variables of both functions. It sets all of them: so a default that a new version of
+// Tally changes takes effect when that version is deployed.
 func (o *Options) env() map[string]string {
 	var routes, databases []string
 	for _, r := range o.Config.Routes {
@@ -354,11 +365,13 @@ func (o *Options) env() map[string]string {
 	for _, d := range o.Databases {
 		databases = append(databases, d.ID)
 	}
+
 	env := make(map[string]string)
 	maps.Copy(env, o.Env)
 	for _, name := range development {
 		delete(env, name)
 	}
+
 	maps.Copy(env, map[string]string{
 		"GOOGLE_CLOUD_PROJECT":       o.Project,
 		"TALLY_ROUTES":               strings.Join(routes, "; "),

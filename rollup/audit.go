@@ -130,29 +130,41 @@ const (
 // A counter that is unkept is no failure: it is reported apart, and each audit tries it again.
 //
 // One counter's or page's failure does not keep the audit from the others; the next audit tries the
-// page again. The error joins what kept it from finding counters, from its cursor and what ended
-// ctx, and says how many counters failed; the report is valid beside it.
+// page again. The error joins the failures to find counters and to use the cursor, and the end of ctx,
+// and says how many counters failed. The report is valid even with an error.
 func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions) (Report, error) {
-	a := &audit{roller: newRoller(store, o.Options), o: o, store: store, routes: routes, templates: routes.Templates(), slots: make(chan struct{}, o.Concurrency)}
+	a := &audit{
+		roller:    newRoller(store, o.Options),
+		o:         o,
+		store:     store,
+		routes:    routes,
+		templates: routes.Templates(),
+		slots:     make(chan struct{}, o.Concurrency),
+	}
 	a.prune = o.Prune
 	a.enough = o.Until
 	if !a.enough.IsZero() {
 		a.o.Grace = FittingGrace(o.Grace, time.Until(o.Until))
 		a.enough = o.Until.Add(-a.o.Grace)
 	}
+
 	if err := a.load(ctx); err != nil {
 		return a.report, err
 	}
+
 	for i := range a.templates {
 		a.walk(ctx, i)
 	}
 	a.doubts.Wait()
+
 	end := a.resume()
-	if a.report.Complete = end.complete(); a.report.Complete {
+	a.report.Complete = end.complete()
+	if a.report.Complete {
 		a.cursor.completed(time.Now())
 	}
 	a.save(ctx)
 	a.report.Cursor, a.report.Cycle, a.report.Overlapped = end.describe(routes), a.cursor.Cycle, a.overlapped
+
 	if ctx.Err() != nil {
 		a.problems = append(a.problems, context.Cause(ctx))
 	}
@@ -268,10 +280,12 @@ func (a *audit) walk(ctx context.Context, n int) {
 			}
 			return
 		}
+
 		done := a.examineAll(ctx, page.Found, n)
 		if ctx.Err() != nil {
 			return // what was begun may not be done
 		}
+
 		switch {
 		case done < len(page.Found):
 			if done > 0 {
@@ -282,6 +296,7 @@ func (a *audit) walk(ctx context.Context, n int) {
 		default:
 			*place = Place{Done: true}
 		}
+
 		if a.waits() > maxWaiting {
 			a.doubts.Wait()
 		}

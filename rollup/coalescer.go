@@ -278,6 +278,7 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	if err != nil {
 		return err
 	}
+
 	wanted, err := c.observe(s, &l)
 	if err != nil || !wanted {
 		return err
@@ -285,6 +286,7 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	if c.slow(&l) && !c.claim(looking, s, &l) {
 		return nil
 	}
+
 	if err := c.sum(looking, &l); err != nil {
 		return err
 	}
@@ -292,11 +294,13 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	if err := c.write(ctx, &l, p); err != nil {
 		return err
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.failures, s.unkept = 0, 0
 	s.release(l.readTime)
 	s.own = l.readTime
+
 	s.wake, s.ownUntil = l.received.Add(p.dueNext(&l)), l.received.Add(c.Cadence)
 	if len(c.nextTurns(&l)) > 0 {
 		s.wake, s.ownUntil = s.wake.Add(c.turnTakes()), l.received.Add(turnsKept*c.Cadence)
@@ -304,10 +308,11 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 	return nil
 }
 
-// errEarly is a snapshot before the commit of a change whose event is here. It covers nothing.
+// errEarly says that a look's snapshot is from before the commit of a change whose event is here. Such
+// a look covers nothing.
 var errEarly = errors.New("rollup: Firestore answered with a snapshot from before the change")
 
-// failed has the counter looked at again. The outcome of what failed proves nothing.
+// failed plans another look at the counter. The call that failed may have had its effect or not.
 func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) {
 	if errors.Is(err, ErrUnkept) {
 		c.tellUnkept(ctx, s.counter, oldest, err)
@@ -317,6 +322,7 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 		s.unkeep(c.Cadence)
 		return
 	}
+
 	level := slog.LevelWarn
 	switch {
 	case errors.Is(err, ErrConflict):
@@ -325,6 +331,7 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 		level = slog.LevelError
 	}
 	c.Logger.Log(ctx, level, "roll-up failed; looking again", "counter", s.counter.RollUp, "event_id", oldest, "error", err)
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.failures++
@@ -336,15 +343,17 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 	}
 }
 
-// observe draws the conclusions from the roll-up document that a look has read: it notes from when
-// on the generations are covered that closed before the look began, releases those that the roll-up
-// covers, and plans the next look. It reports whether to sum now.
+// observe draws the conclusions from the roll-up document that a look has read. It gives the
+// generations that closed before the look began their covered-from time, unless they have one. It
+// releases the generations that the roll-up covers, and plans the next look. It reports whether to
+// sum now.
 func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l.readTime.After(c.newest) {
 		c.newest, c.sent = l.readTime, l.began
 	}
+
 	for _, g := range s.closed {
 		if g.latest.After(l.readTime) {
 			return false, fmt.Errorf("%w: it is of %v, the change of %v", errEarly, l.readTime, g.latest)
@@ -355,6 +364,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 			g.from = l.readTime
 		}
 	}
+
 	s.release(l.covers())
 	if l.missing() { // what comes is covered as by a roll-up, and paced likewise: deleting a post deletes its likes
 		s.release(l.readTime)
@@ -362,6 +372,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 		s.wake = l.received.Add(c.Cadence)
 		return false, nil
 	}
+
 	if !l.asOf.Equal(s.seen) {
 		s.seen, s.draw, s.failures, s.unkept = l.asOf, c.Random(), 0, 0
 	} else if s.refused { // by nobody of Tally's: the app writes the document too
@@ -370,6 +381,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 		return false, nil
 	}
 	s.refused = false
+
 	wait := c.turn(s, l)
 	s.wake = l.received.Add(wait)
 	if wait > 0 || len(s.closed) == 0 {

@@ -12,9 +12,15 @@ import (
 // examine compares a counter, and counts what came of it.
 func (a *audit) examine(ctx context.Context, d *doubt) {
 	did, l, err := a.compare(ctx, d.Found, &d.comparison)
-	if err == nil && (did == repair || did == tell) && d.comparison.difference(&l) == drift {
+	if did == skip {
+		return
+	}
+
+	differs := err == nil && (did == repair || did == tell)
+	if differs && d.comparison.difference(&l) == drift {
 		d.comparison.untold = a.untold(ctx, d.Counter, l.asOf)
 	}
+
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -22,37 +28,45 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 		a.report.Unkept++
 		a.report.UnkeptCounters = appendError(a.report.UnkeptCounters, err)
 		a.tellUnkept(ctx, d.Counter, "", err)
-		a.progress()
-		return
 	case err != nil:
 		a.report.Failed++
 		a.report.Errors = appendError(a.report.Errors, err)
 		a.Logger.ErrorContext(ctx, "counter not audited", "counter", d.Counter.RollUp, "error", err)
-	case did == skip:
-		return
+		a.countAudited(&l)
 	case did == wait:
 		a.lookAgain(ctx, d)
-		a.progress()
-		return
-	case did == repair:
-		a.report.RolledUp++
-		a.noteDifference(ctx, &d.comparison, &l)
-	case did == tell:
-		a.report.Differing++
-		a.noteDifference(ctx, &d.comparison, &l)
-	case did == remove:
-		a.report.Removed++
 	default:
-		a.report.Unchanged++
-	}
-	a.report.Counters++
-	if l.totals.Malformed > 0 {
-		a.report.Malformed++
+		a.countAction(ctx, did, &d.comparison, &l)
+		a.countAudited(&l)
 	}
 	a.progress()
 }
 
-// errBusy is why a counter is tried again that may not be rolled up yet.
+// countAction counts what was done to a counter. The mutex is held.
+func (a *audit) countAction(ctx context.Context, did action, k *comparison, l *look) {
+	switch did {
+	case repair:
+		a.report.RolledUp++
+		a.noteDifference(ctx, k, l)
+	case tell:
+		a.report.Differing++
+		a.noteDifference(ctx, k, l)
+	case remove:
+		a.report.Removed++
+	default:
+		a.report.Unchanged++
+	}
+}
+
+// countAudited counts a counter that the audit is done with. The mutex is held.
+func (a *audit) countAudited(l *look) {
+	a.report.Counters++
+	if l.totals.Malformed > 0 {
+		a.report.Malformed++
+	}
+}
+
+// errBusy says that the pace did not allow another roll-up yet at any of the tries.
 var errBusy = errors.New("others had rolled it up each time it was looked at")
 
 // compare compares the roll-up with its shards, and makes it cover everything that was committed
@@ -61,10 +75,12 @@ func (a *audit) compare(ctx context.Context, f Found, k *comparison) (action, lo
 	if f.Template.Existing && !f.RollUp.Exists() {
 		return skip, look{}, nil
 	}
+
 	l, right := a.asFound(ctx, f, k)
 	if right {
 		return leave, l, nil
 	}
+
 	for try := 1; ; try++ {
 		did, l, due, err := a.try(ctx, f.Counter, k)
 		if err == nil {
@@ -73,23 +89,27 @@ func (a *audit) compare(ctx context.Context, f Found, k *comparison) (action, lo
 		if errors.Is(err, ErrUnkept) { // another try would end alike
 			return leave, l, fmt.Errorf("%s: %w", f.Counter.RollUp, err)
 		}
-		if try < maxTries {
-			if stopped := sleep(ctx, max(due, a.pause(try-1))); stopped != nil {
-				err = stopped
-			}
+		if try == maxTries {
+			return leave, l, fmt.Errorf("rollup: %s not audited: %w", f.Counter.RollUp, err)
 		}
-		if try == maxTries || ctx.Err() != nil {
+
+		stopped := sleep(ctx, max(due, a.pause(try-1)))
+		if stopped != nil {
+			err = stopped
+		}
+		if ctx.Err() != nil { // a pause of zero may end before sleep notices
 			return leave, l, fmt.Errorf("rollup: %s not audited: %w", f.Counter.RollUp, err)
 		}
 	}
 }
 
-// asFound reports whether the roll-up, as the walk found it, is right by a sum alone, which is one
-// read less than a look and a sum. What fails here is tried in full.
+// asFound reports whether the roll-up that the walk found is right. It sums the shards and does not
+// read the roll-up again, which saves a read. If the sum fails, the caller tries the counter in full.
 func (a *audit) asFound(ctx context.Context, f Found, k *comparison) (l look, right bool) {
 	if f.RollUp.Tally.AsOf.IsZero() || k.graceOver {
 		return l, false
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
 	l = look{counter: f.Counter, rollUp: f.RollUp, asOf: f.RollUp.Tally.AsOf, snapshot: a.store.Sources(ctx, f.Counter)}
@@ -100,43 +120,57 @@ func (a *audit) asFound(ctx context.Context, f Found, k *comparison) (l look, ri
 	return l, k.right(&l)
 }
 
-// try takes one look and does what is to be done. After an error it is to be tried again, when due.
+// try takes one look, and does what that asks for. After an error the counter may be tried again
+// when due has passed.
 func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, l look, due time.Duration, err error) {
 	looking, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	if l, err = a.look(looking, c, ""); err != nil {
+	l, err = a.look(looking, c, "")
+	if err != nil {
 		return did, l, 0, err
 	}
-	if did = k.before(&l); did != sum {
+
+	did = k.before(&l)
+	if did != sum {
 		return did, l, 0, nil
 	}
-	if err = a.sum(looking, &l); err != nil {
+
+	err = a.sum(looking, &l)
+	if err != nil {
 		return did, l, 0, err
 	}
-	if err = a.weigh(looking, &l); err != nil {
+	err = a.weigh(looking, &l)
+	if err != nil {
 		return did, l, 0, err
 	}
+
+	did = k.after(&l)
+	if did == remove {
+		return did, l, 0, a.remove(looking, a.store, &l)
+	}
+	if did != repair {
+		return did, l, 0, nil
+	}
+
 	p := a.paceOf(c.Template)
-	switch did = k.after(&l); {
-	case did == remove:
-		err = a.remove(looking, a.store, &l)
-	case did != repair:
-	case p.due(&l) <= 0:
-		err = a.write(ctx, &l, p)
-	default:
-		// Most likely the trigger is about to roll up the same change.
-		due = p.due(&l) + a.Cadence/10
-		if !a.o.Until.IsZero() && time.Now().Add(due).After(a.o.Until) {
-			return tell, l, 0, nil
-		}
-		err = errBusy
+	if p.due(&l) <= 0 {
+		return did, l, 0, a.write(ctx, &l, p)
 	}
-	return did, l, due, err
+
+	// Most likely the trigger is about to roll up the same change.
+	due = p.due(&l) + a.Cadence/10
+	if !a.o.Until.IsZero() && time.Now().Add(due).After(a.o.Until) {
+		return tell, l, 0, nil
+	}
+	return did, l, due, errBusy
 }
 
-// noteDifference counts what a counter that differs is, and logs it. The mutex is held.
+// noteDifference logs how a counter differs, and counts it by its kind of difference. The mutex is
+// held.
 func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
-	log := a.Logger.With("counter", l.counter.RollUp, "differs", l.explain(), "num_shards", l.totals.NumShards(), "as_of", l.asOf, "read_time", l.readTime)
+	log := a.Logger.With("counter", l.counter.RollUp, "differs", l.explain(),
+		"num_shards", l.totals.NumShards(), "as_of", l.asOf, "read_time", l.readTime)
+
 	switch k.difference(l) {
 	case orphaned:
 		a.report.Orphaned++
@@ -171,8 +205,10 @@ func (l *look) explain() string {
 		}
 		texts = append(texts, fmt.Sprintf("%s %s → %v", name, held, l.totals.Values[name]))
 	}
+
 	if held, counted := l.rollUp.Tally.NumShards, l.totals.NumShards(); held != counted {
 		texts = append(texts, fmt.Sprintf("tally.num_shards %d → %d", held, counted))
 	}
+
 	return strings.Join(texts, ", ")
 }

@@ -60,9 +60,11 @@ func (rs Routes) conflicts(p *problems) {
 				p.add(r, "its roll-ups and those of route %q could be one document; spell both alike, or give each roll-ups of its own", other)
 			}
 		}
+
 		for _, other := range rs {
 			r.conflict(other, p)
 		}
+
 		for _, path := range own {
 			if overlap(path, r.pattern) {
 				p.add(r, "the source matches %s, which Tally writes itself; every roll-up would trigger another, without end", path)
@@ -72,6 +74,7 @@ func (rs Routes) conflicts(p *problems) {
 			}
 		}
 	}
+
 	for _, t := range rs.Templates() {
 		seen := make(map[string]*Route)
 		for _, r := range t.Routes {
@@ -85,14 +88,15 @@ func (rs Routes) conflicts(p *problems) {
 	}
 }
 
-// overlaps adds what makes r unsafe beside a route of which one document may be a source, too. Those
-// of one pattern share a trigger, or none, so that each event comes once.
+// overlaps adds what makes r unsafe beside a route that may have a source document in common with r.
+// Routes with one pattern share a trigger, or have none, so each event comes once.
 func (r *Route) overlaps(other *Route, p *problems) {
 	same := func(a, b Segment) bool { return a.Capture && b.Capture || a == b }
 	if !slices.EqualFunc(r.pattern, other.pattern, same) {
 		p.add(r, "its source and that of route %q could be one document; spell both patterns alike, so that they share a trigger, or keep the documents apart", other)
 		return
 	}
+
 	if r.Template.Every != other.Template.Every {
 		p.add(r, "it and route %q have one source; say the same \"every\" in both", other)
 	}
@@ -107,6 +111,7 @@ func (r *Route) conflict(other *Route, p *problems) {
 		p.add(r, "the roll-up %s matches the source %s; writing it would trigger another roll-up, without end",
 			r.template, other.pattern)
 	}
+
 	for n := 2; n < len(other.pattern); n += 2 {
 		if !r.Template.Existing && overlap(r.template, other.pattern[:n]) {
 			p.add(r, "the roll-up %s is a document above the source %s, and Tally would create and remove it; add the option existing if the app writes it, or choose another path",
@@ -116,6 +121,7 @@ func (r *Route) conflict(other *Route, p *problems) {
 	if !overlap(r.template, other.pattern[:len(other.pattern)-2]) {
 		return
 	}
+
 	for _, t := range r.Totals {
 		if slices.Contains(document.CounterFields, t.Name) {
 			p.add(r, "the total %q has the name of a field by which the counter's own document %s tells clients and rules about its shards; name it otherwise with \"as\"",

@@ -27,19 +27,22 @@ var turns = [...]class{changed, without, changed, unchanged, changed}
 // hang do not take them all: with 32 slots, 4 for each.
 const spare = 8
 
-// next returns the counter to visit now, which is in work then; or nil, and when to ask again
-// unless something ends before, zero for never. The mutex is held.
+// next returns the counter to visit now, and counts it as in work. If there is none it returns nil and
+// the time to ask again; zero: only the end of a visit or of a page can change that. The mutex is
+// held.
 func (k *keeper) next() (e *kept, at time.Time) {
 	now := time.Now()
 	if !k.mayRead(now) {
 		return nil, now.Add(k.readsWait())
 	}
+
 	for i := range turns {
 		turn := (k.turn + i) % len(turns)
 		q := &k.queues[turns[turn]]
 		if len(*q) == 0 {
 			continue
 		}
+
 		due := (*q)[0].due
 		if due.After(now) {
 			if at.IsZero() || due.Before(at) {
@@ -50,6 +53,7 @@ func (k *keeper) next() (e *kept, at time.Time) {
 		if !k.hasSlot(turns[turn]) {
 			continue
 		}
+
 		k.turn = turn + 1
 		e := heap.Pop(q).(*kept)
 		k.busy[e.class]++

@@ -301,9 +301,11 @@ func (k *keeper) ended() {
 // visit rolls a counter up if that is due, and plans its next visit.
 func (k *keeper) visit(ctx context.Context, e *kept) {
 	v := k.rollUp(ctx, e.Counter)
+
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	defer k.ended()
+
 	k.busy[e.class]--
 	e.visited = true
 	e.failure = v.err
@@ -311,6 +313,7 @@ func (k *keeper) visit(ctx context.Context, e *kept) {
 	if e.walk != nil {
 		e.walk.pass(e)
 	}
+
 	switch {
 	case errors.Is(v.err, ErrUnkept): // waiting does not mend it: the next call tries again
 		k.tellUnkept(ctx, e.Counter, "", v.err)
@@ -320,6 +323,7 @@ func (k *keeper) visit(ctx context.Context, e *kept) {
 		k.fail(e)
 		return
 	}
+
 	e.failures = 0
 	e.class, e.due = v.class(e.class), v.next
 	e.pause(&v)
@@ -411,6 +415,7 @@ func (k *keeper) observe(e *kept, v *visited) {
 	if v.err != nil {
 		return
 	}
+
 	switch v.did {
 	case repair:
 		k.report.RolledUp++
@@ -422,6 +427,7 @@ func (k *keeper) observe(e *kept, v *visited) {
 	if v.totals.Malformed > 0 {
 		e.malformed = true
 	}
+
 	e.young = time.Time{}
 	switch {
 	case v.did == skip:
@@ -457,10 +463,11 @@ const lateAfter = 2 * staleAfter
 // sumUp completes the report.
 func (k *keeper) sumUp(ctx context.Context) {
 	now := time.Now()
-	end := now
+	end := now // what was due later is not late
 	if !k.o.Until.IsZero() && k.o.Until.Before(now) {
 		end = k.o.Until
 	}
+
 	for _, e := range k.known {
 		if e.visited {
 			k.report.Counters++
@@ -468,6 +475,7 @@ func (k *keeper) sumUp(ctx context.Context) {
 		if e.malformed {
 			k.report.Malformed++
 		}
+
 		switch {
 		case errors.Is(e.failure, ErrUnkept):
 			k.report.Unkept++
@@ -478,6 +486,7 @@ func (k *keeper) sumUp(ctx context.Context) {
 			k.report.Errors = appendError(k.report.Errors, fmt.Errorf("rollup: %s not kept: %w", e.RollUp, e.failure))
 			k.Logger.ErrorContext(ctx, "counter not kept", "counter", e.RollUp, "error", e.failure)
 		}
+
 		if e.due.After(end) {
 			continue
 		}
@@ -488,11 +497,13 @@ func (k *keeper) sumUp(ctx context.Context) {
 			k.age(e, e.young, k.newest.Add(now.Sub(k.heard)))
 		}
 	}
+
 	slices.Sort(k.report.Errors)
 	slices.Sort(k.report.UnkeptCounters)
 	if k.late > lateAfter {
 		k.Logger.WarnContext(ctx, "kept late", "counter", k.report.Oldest, "age_seconds", k.report.GreatestAge, "left", k.report.Left)
 	}
+
 	if ctx.Err() != nil {
 		k.problems = append(k.problems, context.Cause(ctx))
 	}

@@ -301,8 +301,10 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 	if left <= 0 {
 		return fmt.Errorf("rollup: the snapshot is older than %v; not written", maxWriteAge)
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, min(left, r.Timeout))
 	defer cancel()
+
 	names := l.counter.Template.Totals()
 	written := RollUp{
 		Values: l.totals.Values,
@@ -315,6 +317,7 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 	if r.prune {
 		written.Gone, written.Tally.Former = written.Tally.Former, nil
 	}
+
 	return r.call(ctx, "write", func(ctx context.Context) error { return r.store.Write(ctx, l.counter, written) })
 }
 

@@ -57,10 +57,12 @@ func (a *App) load() (*service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
+
 	s := &service{config: config, logger: NewLogger(a.logs, config.LogLevel, config.Project)}
 	s.open = func(ctx context.Context, id string) (documentStore, error) {
 		return firestorestore.Open(ctx, config.EmulatorHost, config.Project, id, s.logger, s.dial...)
 	}
+
 	var observer func(billing.Counts)
 	if config.UsageFile != "" {
 		f, err := os.Create(config.UsageFile)
@@ -69,18 +71,23 @@ func (a *App) load() (*service, error) {
 		}
 		observer = billing.Mirror(f)
 	}
+
 	meter := billing.NewMeter(observer)
 	s.dial = append(slices.Clone(a.dial), meter.DialOptions()...)
 	billed := func() (reads, writes, deletes int64) {
 		c := meter.Counts()
 		return c.Reads, c.Writes, c.Deletes
 	}
-	s.telemetry, err = telemetry.Start(config.Telemetry, config.Project, time.Duration(config.TelemetryInterval)*time.Millisecond, billed, s.logger)
+
+	interval := time.Duration(config.TelemetryInterval) * time.Millisecond
+	s.telemetry, err = telemetry.Start(config.Telemetry, config.Project, interval, billed, s.logger)
 	if err != nil { // counters go on without it
 		s.logger.Error("no telemetry", "error", err)
 	}
+
 	s.endGracefully()
-	s.logger.Info("configured", "routes", config.Routes.String(), "cadence", config.Cadence.String(), "burst", config.Burst, "hold_limit", config.HoldLimit.String())
+	s.logger.Info("configured", "routes", config.Routes.String(), "cadence", config.Cadence.String(),
+		"burst", config.Burst, "hold_limit", config.HoldLimit.String())
 	return s, nil
 }
 
@@ -95,9 +102,11 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "misconfigured; the log says how", http.StatusInternalServerError)
 		return
 	}
+
 	s.ending.RLock()
 	defer s.ending.RUnlock()
 	defer func() { _ = http.NewResponseController(w).Flush() }() // the process may end as soon as it is unlocked
+
 	ctx, span := s.telemetry.Start(ctx, "event")
 	e := ended{began: time.Now()}
 	e.event, e.change, e.err = s.receive(r)
@@ -106,10 +115,16 @@ func (a *App) OnWrite(w http.ResponseWriter, r *http.Request) {
 	}
 	e.outcome = classify(e.ending, e.err)
 	s.record(ctx, span, e)
+	s.answer(ctx, w, &e)
+}
+
+// answer answers an event's delivery as its outcome asks, and logs a failure.
+func (s *service) answer(ctx context.Context, w http.ResponseWriter, e *ended) {
 	if e.err == nil {
 		w.Header().Set("Content-Length", "0") // so that the flushed answer is whole
 		return
 	}
+
 	logger := s.logger.With("event_id", e.event.ID, "counter", e.counters(), "subject", e.event.Subject, "error", e.err)
 	switch e.outcome {
 	case telemetry.Refused:
@@ -130,14 +145,15 @@ func (s *service) receive(r *http.Request) (trigger.Event, trigger.Change, error
 	if err != nil {
 		return e, trigger.Change{}, err
 	}
+
 	change, err := trigger.Decode(e)
 	e.Data = nil // very many events may be held
 	return e, change, err
 }
 
-// hold rolls up the counters that an event is about. It notes in e which they are, and the end.
+// hold rolls up the counters that an event is about. It notes the counters, and how that ended, in e.
 func (s *service) hold(ctx context.Context, e *ended) {
-	if !e.change.Known() { // a read of its groups takes of the time that it may be held
+	if !e.change.Known() { // the read of its groups counts towards the time that it may be held
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, e.began.Add(s.config.HoldLimit))
 		defer cancel()
@@ -161,6 +177,7 @@ func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("dry_run=%q: want true or false", text), http.StatusBadRequest)
 		return
 	}
+
 	ctx := telemetry.Traced(r.Context(), r.Header)
 	var report scheduleReport
 	s, err := a.setup()
@@ -170,6 +187,7 @@ func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
 	} else {
 		report = s.onSchedule(ctx, dryRun)
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	if len(report.Errors) > 0 {
 		w.WriteHeader(http.StatusInternalServerError)
@@ -208,27 +226,31 @@ type database struct {
 	untold    *rollup.Untold
 }
 
-// database returns a database, which it opens on first use. It waits for that for the hold limit at
-// most, and keeps no other database waiting. A failed open is not remembered.
+// database returns a database, which it opens on first use. It waits for the hold limit at most, and
+// other databases do not wait for this one. A failed open is tried again by the next call.
 func (s *service) database(ctx context.Context, id string) (*database, error) {
 	if d, ok := s.databases.Load(id); ok {
 		return d.(*database), nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, s.config.HoldLimit)
 	defer cancel()
 	opened := s.opening.DoChan(id, func() (any, error) {
 		if d, ok := s.databases.Load(id); ok { // by the call before
 			return d, nil
 		}
+
 		store, err := s.open(context.WithoutCancel(ctx), id) // the client outlives the request that opens it
 		if err != nil {
 			return nil, err
 		}
+
 		logger := s.logger.With("database", id)
 		d := &database{store, logger, rollup.NewCoalescer(store, s.options(logger)), rollup.NewUntold(store)}
 		s.databases.Store(id, d)
 		return d, nil
 	})
+
 	select {
 	case r := <-opened:
 		d, _ := r.Val.(*database)
@@ -255,9 +277,9 @@ var (
 	errUnserved = errors.New("not served here; see GOOGLE_CLOUD_PROJECT, TALLY_DATABASES and the trigger")
 )
 
-// concerned returns the counters that a change is about. Of one whose event has no room for the
-// documents it reads the groups that the document is in now. Those that it has left, if any, are
-// left to the audit, which is to know that this is no drift.
+// concerned returns the counters that a change is about. If the document was too large for its event,
+// concerned reads the groups that the document is in now. The groups that it has left are unknown.
+// The audit brings them up to date, and a note tells the audit that this is no drift.
 func (s *service) concerned(ctx context.Context, change trigger.Change) ([]rollup.Concern, error) {
 	if change.Project != s.config.Project || !slices.Contains(s.config.Databases, change.Database) {
 		return nil, fmt.Errorf("database %s of project %s: %w", change.Database, change.Project, errUnserved)
@@ -270,6 +292,7 @@ func (s *service) concerned(ctx context.Context, change trigger.Change) ([]rollu
 		if err != nil {
 			return nil, err
 		}
+
 		reading, cancel := context.WithTimeout(ctx, s.config.HoldLimit/2)
 		defer cancel()
 		if err := d.untold.Note(reading, s.config.Routes, change.Path()); err != nil {
@@ -289,7 +312,7 @@ func (s *service) concerned(ctx context.Context, change trigger.Change) ([]rollu
 	return concerns, nil
 }
 
-// asRead is a change of which no more is known than what its document holds now.
+// asRead is a change of which only the document's fields as they are now are known.
 type asRead struct {
 	trigger.Change
 	fields map[string]any
@@ -307,6 +330,7 @@ func (s *service) onWrite(ctx context.Context, change trigger.Change, concerns [
 	if len(concerns) == 0 { // it belonged to none before, and does not now
 		return rollup.Ending{}, nil
 	}
+
 	d, err := s.database(ctx, change.Database)
 	if err != nil {
 		return rollup.Ending{}, err
@@ -334,13 +358,14 @@ func (e ended) counters() string {
 	return strings.Join(names, ", ")
 }
 
-// record notes how an event ended, and warns when its roll-up came late. It exports telemetry if
-// that is due, unless the event was absorbed: then another, which is held, will do so.
+// record notes how an event ended, and warns if its roll-up came late. It exports telemetry if that
+// is due, unless the event was absorbed: the event that is held in its place does so at its end.
 func (s *service) record(ctx context.Context, span trace.Span, e ended) {
 	held := time.Duration(-1)
 	if e.ending.Held {
 		held = time.Since(e.began)
 	}
+
 	if e.outcome == telemetry.Covered && !e.change.Committed.IsZero() {
 		lag := e.ending.AsOf.Sub(e.change.Committed)
 		s.telemetry.Lag(ctx, lag)
@@ -348,12 +373,14 @@ func (s *service) record(ctx context.Context, span trace.Span, e ended) {
 			s.logger.WarnContext(ctx, "rolled up late", "event_id", e.change.ID, "counter", e.counters(), "lag_seconds", lag.Seconds())
 		}
 	}
+
 	s.telemetry.Event(ctx, e.outcome, held)
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String("tally.outcome", string(e.outcome)),
 			attribute.String("tally.counter", e.counters()), attribute.String("tally.event_id", e.change.ID))
 	}
 	telemetry.End(span, e.err)
+
 	if e.outcome != telemetry.Absorbed {
 		s.telemetry.Flush(ctx)
 	}

@@ -22,8 +22,8 @@ type Config struct {
 	// Routes say which shards make up which counter; see rollup.ParseRoutes.
 	Routes rollup.Routes `env:"TALLY_ROUTES" envDefault:"counters/{counter}/shards/{shard} -> rollups/{counter} : count"`
 
-	// Cadence is how often a counter is rolled up for ever, and Burst how many roll-ups may follow
-	// each other at once after a quiet time.
+	// Cadence is the least time between two roll-ups of a counter in the long run. Burst is how many
+	// may follow each other at once after a quiet time.
 	Cadence time.Duration `env:"TALLY_CADENCE" envDefault:"1s"`
 	Burst   int           `env:"TALLY_BURST" envDefault:"5"`
 
@@ -42,14 +42,14 @@ type Config struct {
 	SchedulePeriod time.Duration `env:"TALLY_SCHEDULE_PERIOD" envDefault:"10m"`
 
 	// AuditReads is how many document reads one call of RollUpOnSchedule may be billed for in each
-	// database. At a call every ten minutes, 50,000 are at most 7.2 million reads a day, 2.16
-	// dollars at the list price of us-central1; 16,000 counters take about as many.
+	// database. 50,000 audit about 16,000 counters. At a call every ten minutes they are at most 7.2
+	// million reads a day, or 2.16 dollars at the list price of us-central1.
 	AuditReads int64 `env:"TALLY_AUDIT_READS_PER_TICK" envDefault:"50000"`
 
 	// KeepReads is how many document reads one call of RollUpOnSchedule may be billed for in each
-	// database for the routes that say "every". It is what 150 counters with one total take that
-	// say "every 1s", about as many as the deployed third of a processor keeps, for ten minutes,
-	// and half as many again: at most 0.09 dollars a call, at the list price of us-central1.
+	// database for the routes that say "every". The deployed third of a processor keeps about 150
+	// counters with one total that say "every 1s". The default lets it keep them for ten minutes,
+	// and is half as much again: at most 0.09 dollars a call at the list price of us-central1.
 	KeepReads int64 `env:"TALLY_KEEP_READS_PER_TICK" envDefault:"300000"`
 
 	// Telemetry is where metrics and traces go, and TelemetryInterval the least time between two
@@ -83,70 +83,131 @@ func LoadConfig(environment map[string]string) (Config, error) {
 	if environment == nil {
 		environment = make(map[string]string) // the package takes nil for this process's own
 	}
-	var c Config
-	var problems []error
-	report := func(variable, format string, args ...any) {
-		problems = append(problems, &problem{variable, fmt.Errorf(format, args...)})
-	}
-	unread := make(map[string]bool) // variables whose values are not understood
-	if err := env.ParseWithOptions(&c, env.Options{Environment: environment}); err != nil {
-		var all env.AggregateError
-		if !errors.As(err, &all) {
-			return Config{}, err
-		}
-		for _, err := range all.Errors {
-			if parse, ok := errors.AsType[env.ParseError](err); ok {
-				field, _ := reflect.TypeFor[Config]().FieldByName(parse.Name)
-				name := field.Tag.Get("env")
-				unread[name] = true
-				err = &problem{name, fmt.Errorf("=%q: %w", environment[name], parse.Err)}
-				if field.Type == reflect.TypeFor[rollup.Routes]() { // the error shows the place
-					err = &problem{name, fmt.Errorf(": %w", parse.Err)}
-				}
-			}
-			problems = append(problems, err)
-		}
-	}
-	if c.Project == "" {
-		report("GOOGLE_CLOUD_PROJECT", " is not set; want the id of the project whose events the functions serve, as tally deploy sets it")
-	}
-	check := func(holds bool, variable string, value any, want string) {
-		if !holds && !unread[variable] {
-			report(variable, "=%v: want %s", value, want)
-		}
-	}
-	check(c.Cadence > 0, "TALLY_CADENCE", c.Cadence, "more than 0")
-	check(c.Burst >= 1, "TALLY_BURST", c.Burst, "at least 1")
-	check(c.SchedulePeriod > 0, "TALLY_SCHEDULE_PERIOD", c.SchedulePeriod, "more than 0")
-	check(c.AuditReads > 0, "TALLY_AUDIT_READS_PER_TICK", c.AuditReads, "more than 0")
-	check(c.KeepReads > 0, "TALLY_KEEP_READS_PER_TICK", c.KeepReads, "more than 0")
-	check(c.TelemetryInterval > 0, "OTEL_METRIC_EXPORT_INTERVAL", c.TelemetryInterval, "more than 0 milliseconds")
-	longest := rollup.LongestCadence(c.HoldLimit)
-	check(longest > 0, "TALLY_HOLD_LIMIT", c.HoldLimit, "more than 5s, of which Firestore and redelivery take that much")
-	if longest > 0 && c.Cadence > longest {
-		report("TALLY_CADENCE", "=%v: want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event, (limit - 5s) / 3; for a slower roll-up add \": every %v\" to the route",
-			c.Cadence, longest, c.HoldLimit, c.Cadence)
-	}
-	if !unread["TALLY_HOLD_LIMIT"] && c.FunctionTimeout != 0 {
-		problems = append(problems, c.CheckHoldLimit(time.Duration(c.FunctionTimeout)*time.Second))
-	}
-	for i, id := range c.Databases {
-		id = strings.TrimSpace(id)
-		c.Databases[i] = id
-		if id != firestore.DefaultDatabaseID && (!databaseID.MatchString(id) || uuid.MatchString(id)) {
-			report("TALLY_DATABASES", "=%q: %q is no database id: want (default), or 4 to 63 lower-case letters, digits and hyphens, a letter first, no hyphen last, and no UUID",
-				environment["TALLY_DATABASES"], id)
-		} else if slices.Contains(c.Databases[:i], id) {
-			report("TALLY_DATABASES", "=%q: names %s twice", environment["TALLY_DATABASES"], id)
-		}
-	}
-	if err := errors.Join(problems...); err != nil {
+	l := loading{environment: environment, unread: make(map[string]bool)}
+
+	err := l.parse()
+	if err != nil {
 		return Config{}, err
 	}
-	return c, nil
+
+	l.checkProject()
+	l.checkRanges()
+	l.checkHold()
+	l.checkDatabases()
+
+	err = errors.Join(l.problems...)
+	if err != nil {
+		return Config{}, err
+	}
+	return l.config, nil
 }
 
-// What the id of a database looks like, other than the default one
+// loading is a Config in the making.
+type loading struct {
+	environment map[string]string
+	config      Config
+	unread      map[string]bool // variables whose values are not understood
+	problems    []error
+}
+
+// report adds a problem of the variable. The text of the format follows the variable's name.
+func (l *loading) report(variable, format string, args ...any) {
+	l.problems = append(l.problems, &problem{variable, fmt.Errorf(format, args...)})
+}
+
+// parse reads the variables. It fails if Config itself is wrong; values that are not understood are
+// problems.
+func (l *loading) parse() error {
+	err := env.ParseWithOptions(&l.config, env.Options{Environment: l.environment})
+	if err == nil {
+		return nil
+	}
+
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return err
+	}
+
+	for _, err := range all.Errors {
+		parse, ok := errors.AsType[env.ParseError](err)
+		if !ok {
+			l.problems = append(l.problems, err)
+			continue
+		}
+
+		field, _ := reflect.TypeFor[Config]().FieldByName(parse.Name)
+		name := field.Tag.Get("env")
+		l.unread[name] = true
+		if field.Type == reflect.TypeFor[rollup.Routes]() { // its error shows the value and the place
+			l.report(name, ": %w", parse.Err)
+		} else {
+			l.report(name, "=%q: %w", l.environment[name], parse.Err)
+		}
+	}
+	return nil
+}
+
+func (l *loading) checkProject() {
+	if l.config.Project == "" {
+		l.report("GOOGLE_CLOUD_PROJECT", " is not set; want the id of the project whose events the functions serve, as tally deploy sets it")
+	}
+}
+
+// checkRanges checks each variable by itself.
+func (l *loading) checkRanges() {
+	c := &l.config
+	l.check(c.Cadence > 0, "TALLY_CADENCE", c.Cadence, "more than 0")
+	l.check(c.Burst >= 1, "TALLY_BURST", c.Burst, "at least 1")
+	l.check(c.SchedulePeriod > 0, "TALLY_SCHEDULE_PERIOD", c.SchedulePeriod, "more than 0")
+	l.check(c.AuditReads > 0, "TALLY_AUDIT_READS_PER_TICK", c.AuditReads, "more than 0")
+	l.check(c.KeepReads > 0, "TALLY_KEEP_READS_PER_TICK", c.KeepReads, "more than 0")
+	l.check(c.TelemetryInterval > 0, "OTEL_METRIC_EXPORT_INTERVAL", c.TelemetryInterval, "more than 0 milliseconds")
+}
+
+// check reports the value of a variable unless it holds, or was not understood in the first place.
+func (l *loading) check(holds bool, variable string, value any, want string) {
+	if !holds && !l.unread[variable] {
+		l.report(variable, "=%v: want %s", value, want)
+	}
+}
+
+// checkHold checks that an event can be held through the cadence, and a function can hold it.
+func (l *loading) checkHold() {
+	c := &l.config
+	longest := rollup.LongestCadence(c.HoldLimit)
+	l.check(longest > 0, "TALLY_HOLD_LIMIT", c.HoldLimit, "more than 5s, which Firestore and redelivery take")
+
+	if longest > 0 && c.Cadence > longest {
+		l.report("TALLY_CADENCE", "=%v: want at most %v, the longest through which TALLY_HOLD_LIMIT=%v can hold an event, (limit - 5s) / 3; for a slower roll-up add \": every %v\" to the route",
+			c.Cadence, longest, c.HoldLimit, c.Cadence)
+	}
+
+	if !l.unread["TALLY_HOLD_LIMIT"] && c.FunctionTimeout != 0 {
+		l.problems = append(l.problems, c.CheckHoldLimit(time.Duration(c.FunctionTimeout)*time.Second))
+	}
+}
+
+// checkDatabases checks the ids of the databases, and takes the spaces around them away.
+func (l *loading) checkDatabases() {
+	ids, given := l.config.Databases, l.environment["TALLY_DATABASES"]
+	for i, id := range ids {
+		id = strings.TrimSpace(id)
+		ids[i] = id
+
+		valid := id == firestore.DefaultDatabaseID || databaseID.MatchString(id) && !uuid.MatchString(id)
+		if !valid {
+			l.report("TALLY_DATABASES", "=%q: %q is no database id: want (default), or 4 to 63 lower-case letters, digits and hyphens, a letter first, no hyphen last, and no UUID",
+				given, id)
+			continue
+		}
+
+		if slices.Contains(ids[:i], id) {
+			l.report("TALLY_DATABASES", "=%q: names %s twice", given, id)
+		}
+	}
+}
+
+// A database's id, other than (default), has the form of databaseID and not that of uuid
 // (https://cloud.google.com/firestore/docs/manage-databases#database_id).
 var (
 	databaseID = regexp.MustCompile(`^[a-z][a-z0-9-]{2,61}[a-z0-9]$`)

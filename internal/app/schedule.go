@@ -35,70 +35,86 @@ type databaseReport struct {
 	// Null until audits have come to the last counter twice.
 	CycleSeconds *float64 `json:"cycle_seconds"`
 
-	// DollarsPerDay is the list price of a day of calls like this one, as often as the call before
-	// was ago. Null on the first call.
+	// DollarsPerDay is the list price of a day of calls like this one, each as long after the one
+	// before as this call was. Null on the first call.
 	DollarsPerDay *float64 `json:"dollars_per_day"`
 }
 
 // A tick is one call of RollUpOnSchedule.
 type tick struct {
 	*service
-	end     time.Time     // when to begin nothing more
-	reserve time.Duration // what is left then; see Config.TickTime
+	end     time.Time     // nothing more begins after it
+	reserve time.Duration // the time that is left after end; see Config.TickTime
 
 	mu     sync.Mutex
 	report scheduleReport
 	failed error // joins all errors
 }
 
+// onSchedule keeps the counters whose routes say "every", audits the others, and reports both. A dry
+// run audits all, and writes nothing.
 func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
 	ctx, span := s.telemetry.Start(ctx, "tick")
 	began := time.Now()
+
 	work, reserve := s.config.TickTime()
 	t := &tick{service: s, end: began.Add(work), reserve: reserve,
 		report: scheduleReport{DryRun: dryRun, Databases: make(map[string]*databaseReport)}}
 	for _, id := range s.config.Databases {
 		t.report.Databases[id] = new(databaseReport)
 	}
+
 	var keeping sync.WaitGroup
-	if scheduled := s.config.Routes.Scheduled(); len(scheduled) > 0 && !dryRun {
+	scheduled := s.config.Routes.Scheduled()
+	if len(scheduled) > 0 && !dryRun {
 		for _, id := range s.config.Databases {
-			keeping.Go(func() {
-				t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
-					report, err := rollup.Keep(ctx, d.store, scheduled, t.keepOptions(ctx, d))
-					r.Every = &report
-					return err
-				})
-			})
+			keeping.Go(func() { t.keep(ctx, id, scheduled) })
 		}
 	}
 	for i, id := range s.config.Databases {
-		// The databases share what is left.
+		// The databases that are left share the time that is left.
 		until := time.Now().Add(time.Until(t.end) / time.Duration(len(s.config.Databases)-i))
 		t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error { return t.audit(ctx, d, r, until) })
 	}
 	keeping.Wait()
-	age := -1.0
-	for _, r := range t.report.Databases {
-		r.price()
-		if !dryRun {
-			s.telemetry.Audited(ctx, r.Report)
-		}
-		if r.Every != nil {
-			age = max(age, r.Every.GreatestAge)
-		}
-	}
-	if age >= 0 {
-		s.telemetry.Kept(ctx, age)
-	}
+
+	t.finish(ctx)
 	t.report.Seconds = time.Since(began).Seconds()
 	s.logger.InfoContext(ctx, "audited", "report", t.report)
+
 	if !dryRun {
 		s.telemetry.Tick(ctx, t.failed == nil)
 	}
 	telemetry.End(span, t.failed)
 	s.telemetry.FlushNow(ctx)
 	return t.report
+}
+
+// keep keeps a database's counters of the scheduled routes until the tick's end.
+func (t *tick) keep(ctx context.Context, id string, scheduled rollup.Routes) {
+	t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
+		report, err := rollup.Keep(ctx, d.store, scheduled, t.keepOptions(ctx, d))
+		r.Every = &report
+		return err
+	})
+}
+
+// finish prices the databases' reports, and counts them in the metrics.
+func (t *tick) finish(ctx context.Context) {
+	age := -1.0
+	for _, r := range t.report.Databases {
+		r.price()
+		if !t.report.DryRun {
+			t.telemetry.Audited(ctx, r.Report)
+		}
+		if r.Every != nil {
+			age = max(age, r.Every.GreatestAge)
+		}
+	}
+
+	if age >= 0 {
+		t.telemetry.Kept(ctx, age)
+	}
 }
 
 // inDatabase works in one database. A failure there does not keep the tick from the others.
@@ -109,6 +125,7 @@ func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Cont
 	if err == nil {
 		err = work(billing.Context(ctx, meter), d, r)
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.Billed = r.Billed.Add(meter.Counts())
@@ -142,10 +159,12 @@ func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until 
 	if !t.report.DryRun {
 		routes = routes.Live()
 	}
+
 	o := t.options(d)
 	o.Until = until
 	o.MaxReads, o.Reads = t.config.AuditReads, func() int64 { return meter.Counts().Reads }
 	o.DryRun = t.report.DryRun
+
 	r.Report, err = rollup.Audit(ctx, d.store, routes, o)
 	return err
 }
@@ -155,6 +174,7 @@ func (r *databaseReport) price() {
 	if r.Cycle > 0 {
 		r.CycleSeconds = new(r.Cycle.Seconds())
 	}
+
 	if r.Since > 0 {
 		const day = 24 * time.Hour
 		r.DollarsPerDay = new(r.Billed.Cost() * day.Seconds() / r.Since.Seconds())

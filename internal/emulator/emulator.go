@@ -141,6 +141,7 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 		defer release()
 		port = held
 	}
+
 	addr := net.JoinHostPort(loopback, strconv.Itoa(port))
 	args := slices.Concat(javaOptions, []string{"-cp", jar, mainClass, "--host=" + loopback, "--port=" + strconv.Itoa(port)})
 	if o.Rules != "" {
@@ -149,24 +150,30 @@ func launch(ctx context.Context, java javaRuntime, jar string, o Options, rules 
 	if o.Functions != "" {
 		args = append(args, "--functions_emulator="+o.Functions)
 	}
+
 	p, err := startProcess(java.path, args...)
 	if err != nil {
 		return nil, fmt.Errorf("emulator: start %s: %w", java.path, err)
 	}
+
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no answer from %s within %v", addr, startTimeout))
 	defer cancel()
 	err = awaitReady(ctx, p, addr)
 	if err == nil && o.Rules != "" {
-		// The emulator compiles rules only when the first request comes, and then refuses all. The
-		// only call that compiles them puts them in force for one project, here one of nobody's.
-		if err = SetRules(ctx, addr, "demo-tally-check-rules", rules); err != nil {
+		// By itself the emulator compiles the rules when the first request comes, and refuses all
+		// requests if they are wrong. This call compiles them now. It puts them in force for one
+		// project, so it names a project that nobody uses.
+		err = SetRules(ctx, addr, "demo-tally-check-rules", rules)
+		if err != nil {
 			err = fmt.Errorf("rules file %s: %w", o.Rules, err)
 		}
 	}
 	if err == nil {
 		return &Emulator{addr: addr, feed: feedAddress.FindString(p.output.String()), process: p, jar: jar, java: java}, nil
 	}
-	if exit := p.stop(); exit != nil {
+
+	exit := p.stop()
+	if exit != nil {
 		err = fmt.Errorf("%w\nit ended before it was ready: %w", diagnose(p.output.String(), java, jar, port), exit)
 	}
 	return nil, fmt.Errorf("emulator: %w%s", err, p.output.quote())

@@ -29,25 +29,30 @@ const installEmulator = "install one with `gcloud components install cloud-fires
 	"or set " + pathVariable + " to the path of its jar"
 
 // findJar returns the emulator to run: the one that pathVariable names, else the Google Cloud
-// CLI's, else the newest that was downloaded. If there is none, it calls fetch, unless nil.
+// CLI's, else the newest that was downloaded. If there is none it calls fetch. A nil fetch stands for
+// one that finds none.
 func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (string, error) {
 	if path := os.Getenv(pathVariable); path != "" {
-		if _, err := os.Stat(path); err != nil {
+		_, err := os.Stat(path)
+		if err != nil {
 			return "", fmt.Errorf("emulator: %s is set: %w", pathVariable, err)
 		}
 		return path, nil
 	}
+
 	if root := cloudSDK(ctx); root != "" {
 		jar := filepath.Join(root, "platform", "cloud-firestore-emulator", "cloud-firestore-emulator.jar")
 		if isFile(jar) {
 			return jar, nil
 		}
 	}
-	if dir, err := cacheDir(); err == nil { // or else nothing was downloaded
+
+	if dir, err := cacheDir(); err == nil { // without a directory nothing was downloaded
 		if jar := newestJar(dir); jar != "" {
 			return jar, nil
 		}
 	}
+
 	if fetch == nil {
 		return "", fmt.Errorf("emulator: %w: %s", errNoJar, installEmulator)
 	}
@@ -56,20 +61,23 @@ func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (
 
 var errNoJar = errors.New("no Firestore emulator on this machine")
 
-// Find returns why no emulator can start on this machine: what is wrong with its Java, and with its
-// emulator. Where both are nil one can, as far as that is known without starting it.
+// Find returns why no emulator can start on this machine: the fault of its Java, and the fault of its
+// emulator. If both are nil one can start, as far as Find can tell without starting it.
 func Find(ctx context.Context) (java, jar error) {
 	runtime, java := lookForJava(ctx)
 	path, jar := findJar(ctx, nil)
 	if errors.Is(jar, errNoJar) {
-		jar = errNoJar
+		jar = errNoJar // without the remedy
 	}
-	if java == nil && jar == nil {
-		if needed := neededJava(path); needed > runtime.version {
-			java = fmt.Errorf("%s needs Java %d, but %s is Java %d", path, needed, runtime.path, runtime.version)
-		}
+	if java != nil || jar != nil {
+		return java, jar
 	}
-	return java, jar
+
+	needed := neededJava(path)
+	if needed > runtime.version {
+		java = fmt.Errorf("%s needs Java %d, but %s is Java %d", path, needed, runtime.path, runtime.version)
+	}
+	return java, nil
 }
 
 // cloudSDK returns the root directory of the Google Cloud CLI, "" if it is not known.
@@ -77,27 +85,34 @@ func cloudSDK(ctx context.Context) string {
 	if root := os.Getenv("CLOUDSDK_ROOT_DIR"); root != "" {
 		return root
 	}
+
 	gcloud, err := exec.LookPath("gcloud")
 	if err != nil {
 		return ""
 	}
+
 	// Mostly it is a link to bin/gcloud below the root, whose script runs lib/gcloud.py.
-	if file, err := filepath.EvalSymlinks(gcloud); err == nil {
-		if root := filepath.Dir(filepath.Dir(file)); isFile(filepath.Join(root, "lib", "gcloud.py")) {
+	file, err := filepath.EvalSymlinks(gcloud)
+	if err == nil {
+		root := filepath.Dir(filepath.Dir(file))
+		if isFile(filepath.Join(root, "lib", "gcloud.py")) {
 			return root
 		}
 	}
-	// Some packages install a script or a launcher instead. One that does not run has no emulator.
+
+	// Some packages install a script or a launcher instead, which tells the root. If it fails, there
+	// is no emulator of the CLI's either.
 	root, _, _ := run(ctx, gcloud, "info", "--format=value(installation.sdk_root)")
 	return root
 }
 
-// cacheDir returns the directory where the Firebase CLI keeps the emulators that it downloads, on
-// every system, and [Download] too. The error says that there is no home directory.
+// cacheDir returns the directory where the Firebase CLI, on every system, and [Download] keep the
+// emulators that they download. It fails if there is no home directory.
 func cacheDir() (string, error) {
 	if dir := os.Getenv("FIREBASE_EMULATORS_PATH"); dir != "" {
 		return dir, nil
 	}
+
 	home, err := os.UserHomeDir()
 	return filepath.Join(home, ".cache", "firebase", "emulators"), err
 }
@@ -108,6 +123,7 @@ func newestJar(dir string) string {
 	if len(jars) == 0 {
 		return ""
 	}
+
 	byVersion := collate.New(language.Und, collate.Numeric) // 1.9 comes before 1.20
 	return slices.MaxFunc(jars, byVersion.CompareString)
 }
@@ -124,7 +140,7 @@ const supportedJava = 21
 // A javaRuntime is a Java on this machine.
 type javaRuntime struct {
 	path    string
-	version int // 17 for Java 17, 8 for what calls itself 1.8
+	version int // 17 for Java 17; 8 for Java 8, which calls itself 1.8
 }
 
 // CheckJava returns nil if this machine has a Java that runs. Its error says how to get one.
@@ -136,43 +152,55 @@ func CheckJava(ctx context.Context) error {
 // findJava returns the Java of JAVA_HOME or else the first one on PATH, if it runs.
 func findJava(ctx context.Context) (javaRuntime, error) {
 	java, err := lookForJava(ctx)
-	switch {
-	case err == nil:
+	if err == nil {
 		return java, nil
-	case ctx.Err() != nil:
+	}
+	if ctx.Err() != nil {
 		return javaRuntime{}, fmt.Errorf("emulator: %w", context.Cause(ctx))
 	}
 	return javaRuntime{}, fmt.Errorf("emulator: no Java: %s\n%w", installJava(supportedJava), err)
 }
 
-// lookForJava is findJava; its error says what was tried, and holds no remedy.
+// lookForJava does the work of findJava. Its error lists what was tried, and holds no remedy.
 func lookForJava(ctx context.Context) (javaRuntime, error) {
 	names := []string{"java"}
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		names = []string{filepath.Join(home, "bin", "java"), "java"}
 	}
+
 	var tried []error
 	for _, name := range names {
-		path, err := exec.LookPath(name)
+		java, err := askJava(ctx, name)
 		if err == nil {
-			var version int
-			if version, err = javaVersion(ctx, path); err == nil {
-				return javaRuntime{path, version}, nil
-			}
+			return java, nil
 		}
 		tried = append(tried, err)
 	}
 	return javaRuntime{}, errors.Join(tried...)
 }
 
-// neededJava returns the version of Java that the emulator was built for, 0 if the jar does not
-// tell.
+// askJava returns the Java of a name, which may be a path, if it runs.
+func askJava(ctx context.Context, name string) (javaRuntime, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return javaRuntime{}, err
+	}
+
+	version, err := javaVersion(ctx, path)
+	if err != nil {
+		return javaRuntime{}, err
+	}
+	return javaRuntime{path, version}, nil
+}
+
+// neededJava returns the version of Java that the emulator was built for, 0 if the jar cannot be read.
 func neededJava(jar string) int {
 	z, err := zip.OpenReader(jar)
 	if err != nil {
 		return 0
 	}
 	defer z.Close()
+
 	class, err := z.Open(strings.ReplaceAll(mainClass, ".", "/") + ".class")
 	if err != nil {
 		return 0
@@ -180,7 +208,8 @@ func neededJava(jar string) int {
 	defer class.Close()
 
 	header := make([]byte, 8) // four bytes of magic, the minor version, the major one
-	if _, err := io.ReadFull(class, header); err != nil {
+	_, err = io.ReadFull(class, header)
+	if err != nil {
 		return 0
 	}
 	return javaOf(int(binary.BigEndian.Uint16(header[6:])))
@@ -194,10 +223,11 @@ var versionLine = regexp.MustCompile(`version "(?:1\.)?(\d+)`)
 
 // javaVersion asks a Java for its version. The java of a macOS without Java exists, but fails.
 func javaVersion(ctx context.Context, path string) (int, error) {
-	_, out, err := run(ctx, path, "-version") // which Java prints as an error
+	_, out, err := run(ctx, path, "-version") // Java prints it to the standard error
 	if err != nil {
 		return 0, fmt.Errorf("%s -version: %w\n%s", path, err, out)
 	}
+
 	m := versionLine.FindStringSubmatch(out)
 	if m == nil {
 		return 0, fmt.Errorf("%s -version names no version: %q", path, out)
@@ -211,15 +241,17 @@ func installJava(version int) string {
 		"macOS: brew install openjdk@%[1]d; or https://adoptium.net), and set JAVA_HOME if it is not on PATH", version)
 }
 
-// run runs a program that only prints a fact, Java its version and gcloud its root, and returns
-// what it prints. That takes a second or two, more on a busy machine.
+// run runs a program that prints a fact and ends, such as Java its version, and returns its output.
+// That takes a second or two, more on a busy machine; after a minute run ends the program.
 func run(ctx context.Context, name string, args ...string) (stdout, stderr string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+
 	var out, errs strings.Builder
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.WaitDelay = time.Second // for a killed script whose own children keep the output open
+	cmd.WaitDelay = time.Second // a killed script's children may keep the output open
+
 	err = cmd.Run()
 	return strings.TrimSpace(out.String()), strings.TrimSpace(errs.String()), err
 }

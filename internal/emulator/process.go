@@ -7,21 +7,22 @@ import (
 	"sync/atomic"
 )
 
-// A process is a running child. startProcess, in process_unix.go and process_other.go, starts one
-// and sees to its end when the parent dies.
+// A process is a running child, which startProcess starts. On Unix the child dies with this process,
+// even if this process is killed (process_unix.go). Elsewhere it outlives a killed parent
+// (process_other.go).
 type process struct {
-	pid    int    // of the program's guard, which leads their process group; without one, its own
-	kill   func() // ends the program, soon; may be called at any time, more than once
+	pid    int    // of the program's guard if it has one, else of the program
+	kill   func() // makes the program end and does not wait; may be called at any time, more than once
 	output output
 
-	// done is closed when the program has ended, everything it printed is written, and exit is set.
+	// done is closed when the program has ended, output has all that it printed, and exit is set.
 	done chan struct{}
-	exit error // how it ended, if not by stop; read after done
+	exit error // how the program ended; nil if stop ended it; to be read after done is closed
 
 	stopped atomic.Bool
 }
 
-// stop ends the program, waits for its end and returns how it ended if that was not stop's doing.
+// stop ends the program and waits for its end. If the program had ended before, stop returns how.
 func (p *process) stop() error {
 	p.stopped.Store(true)
 	p.kill()
@@ -53,6 +54,7 @@ type output struct {
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+
 	o.tail = append(o.tail, p...)
 	o.tail = o.tail[max(0, len(o.tail)-tailSize):]
 	return len(p), nil

@@ -12,12 +12,13 @@ import (
 
 // guard is the shell script that stands between this process and the program it starts, so that the
 // program dies with this process even when this process is killed. The guard's standard input is a
-// pipe of which only this process has the other end. It reads nothing there until that end is
-// closed, by Stop or by death; then it kills the program.
+// pipe of which only this process has the other end. The guard waits there until that end is closed,
+// which stop does, the end of the program's output, or the death of this process. Then it kills the
+// program.
 //
-// The guard is the program's parent, so at no instant the program runs and nobody would end it, and
-// it reaps what it ends. It keeps no copy of the output pipe: the end of the output tells that the
-// program has ended by itself.
+// The guard starts the program itself, so the program never runs without a guard, and is reaped by
+// it. The guard closes its copy of the output pipe. So the output ends when the program does, which
+// is how this process learns of that.
 const guard = `
 "$@" </dev/null &
 exec >/dev/null 2>&1
@@ -33,9 +34,11 @@ func startProcess(name string, args ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	cmd := exec.Command("/bin/sh", append([]string{"-c", guard, "guard", name}, args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+
 	lifeline, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -51,17 +54,19 @@ func startProcess(name string, args ...string) (*process, error) {
 		kill: sync.OnceFunc(func() { lifeline.Close() }),
 		done: make(chan struct{}),
 	}
+
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
 		defer printed.Close()
-		_, _ = io.Copy(&p.output, printed) // neither end fails, but by closing
-		p.kill()                           // the program has ended: so shall its guard
+		_, _ = io.Copy(&p.output, printed) // it fails only when the pipe is closed
+		p.kill()                           // the program has ended; now its guard ends too
 	}()
+
 	go func() {
 		err := cmd.Wait()
 		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			// Somebody killed the guard. The program is what is left of its group.
+			// Somebody killed the guard. The program alone is left in their process group.
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		}
 		<-drained

@@ -343,7 +343,8 @@ func (s *Store) allInTurn(ctx context.Context, t *rollup.Template, from string, 
 
 // withoutRollUp returns those of the counters that have no roll-up, and no shards of other routes.
 func (s *Store) withoutRollUp(ctx context.Context, found []rollup.Found, others []*rollup.Route) ([]rollup.Found, error) {
-	known := make([]bool, len(found))
+	known := make([]bool, len(found)) // each goroutine writes its own element
+
 	reading, ctx := errgroup.WithContext(ctx)
 	reading.SetLimit(queriesAtOnce)
 	for i, f := range found {
@@ -352,6 +353,7 @@ func (s *Store) withoutRollUp(ctx context.Context, found []rollup.Found, others 
 			if err != nil {
 				return err
 			}
+
 			found[i].RollUp = v.RollUp()
 			known[i] = !v.RollUp().Tally.AsOf.IsZero()
 			for _, r := range others {
@@ -370,6 +372,7 @@ func (s *Store) withoutRollUp(ctx context.Context, found []rollup.Found, others 
 	if err := reading.Wait(); err != nil {
 		return nil, err
 	}
+
 	var left []rollup.Found
 	for i, f := range found {
 		if !known[i] {

@@ -18,10 +18,12 @@ import (
 
 // Counters returns up to limit counters that have shards by the route, from a place on; "" is the
 // first. Counters that come or go meanwhile may be missed. A page may hold fewer than limit, or
-// none, although more follow. Each query finds the first shard behind the last counter's, wherever
-// that is, so a counter bills about one read, however many shards it has. One page makes at most two
-// queries for each counter that it may hold: documents of other collections of the same name, and
-// strings that are no groups, which lie between, end it sooner.
+// none, although more follow.
+//
+// Each query finds one document: the first that comes after the shards of the last counter found. So
+// a counter bills about one read, however many shards it has. Queries also find documents of other
+// collections of the same name, and strings that are no groups. A page makes at most two queries for
+// each counter that it may hold, so many such documents make it hold fewer.
 func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
 	pattern := route.Pattern()
 	collection := pattern[:len(pattern)-1]
@@ -55,8 +57,8 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 	return page, nil
 }
 
-// RollUps implements rollup.AuditStore. It bills one read for each document that the template
-// gives, and for each that lies between them in another collection of the same name.
+// RollUps implements rollup.AuditStore. It bills one read for each document at a path of the template,
+// and for each that lies between them in another collection of the same name.
 func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
 	template := t.Segments()
 	if lastCapture(template) < 0 { // one roll-up
@@ -67,54 +69,60 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 		}
 		return rollup.Page{Found: []rollup.Found{{Counter: c, RollUp: v.RollUp()}}, ReadTime: v.ReadTime()}, nil
 	}
+
 	docs, err := s.group(template, from, "").Select(rollUpFields(t)...).Limit(limit).Documents(ctx).GetAll()
 	if err != nil {
 		return rollup.Page{}, fmt.Errorf("firestore: finding roll-ups of %s: %w", t, err)
 	}
+
 	var page rollup.Page
 	if len(docs) > 0 {
 		page.ReadTime = docs[0].ReadTime.Truncate(time.Microsecond)
 	}
 	for _, doc := range docs {
 		page.Next = Path(doc.Ref)
-		if c, ok := t.Counter(page.Next); ok {
+		c, ok := t.Counter(page.Next)
+		if ok {
 			r := rollup.RollUpOf(t, doc.Data(), doc.UpdateTime)
 			page.Found = append(page.Found, rollup.Found{Counter: c, RollUp: r, Next: page.Next})
 		}
 	}
+
 	if len(docs) < limit {
 		page.Next = ""
 	}
 	return page, nil
 }
 
-// group returns a query for the documents whose paths may be like the segments, which hold a
-// capture, and come behind one place and before another: paths, or "" for the first and the last.
-// It finds those of other collections of the same name too. It needs no index but the one of names.
+// group returns a query for the documents whose paths match the segments, which hold a capture, after
+// the path from and before the path end; "" is no limit. The query also finds documents of other
+// collections of the same name. It needs no index but the one of names.
 func (s *Store) group(segments rollup.Path, from, end string) firestore.Query {
 	capture := slices.IndexFunc(segments, func(s rollup.Segment) bool { return s.Capture })
 	first := segments[:capture].String()
+
 	query := s.client.CollectionGroup(segments[len(segments)-2].Name).
 		OrderBy(firestore.DocumentID, firestore.Asc).
 		EndBefore(s.client.Doc(cmp.Or(end, first+"\x00/"+firstID)))
+
 	if from == "" {
 		return query.StartAt(s.client.Doc(first + "/" + firstID))
 	}
 	return query.StartAfter(s.client.Doc(from))
 }
 
-// cursorPath is where work keeps its place. Routes that could name it are refused: see
-// rollup.ParseRoutes.
+// cursorPath returns the path of the document that holds the work's cursor. rollup.ParseRoutes refuses
+// routes that could name it.
 func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" + string(of) }
 
-// A storedCursor is a rollup.Cursor as it is stored. Paths hold no empty segment, so two slashes
-// part them: as an array, each would be indexed.
+// A storedCursor is a rollup.Cursor as it is stored. Changed holds the paths of the cursor's Changed,
+// with between between them: Firestore would index each element of an array.
 type storedCursor struct {
 	rollup.Cursor
 	Changed []byte
 }
 
-// between parts the paths of a storedCursor.
+// between separates the paths of a storedCursor. No path holds it, because no segment is empty.
 const between = "//"
 
 // LoadCursor implements rollup.AuditStore. The document may be deleted at any time; the work then
@@ -128,11 +136,13 @@ func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, 
 	if err != nil {
 		return rollup.Cursor{}, fmt.Errorf("firestore: reading %s: %w", cursorPath, err)
 	}
+
 	var d struct{ Cursor storedCursor }
 	if err := doc.DataTo(&d); err != nil {
 		s.logger.WarnContext(ctx, "the cursor is not one that Tally wrote; the work begins anew", "document", cursorPath, "error", err)
 		d.Cursor = storedCursor{}
 	}
+
 	c := d.Cursor.Cursor
 	if len(d.Cursor.Changed) > 0 {
 		c.Changed = strings.Split(string(d.Cursor.Changed), between)
@@ -152,29 +162,33 @@ func (s *Store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor)
 func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) error {
 	ref := s.client.Doc(c.RollUp)
 	doc, err := ref.Get(ctx)
-	if err == nil {
-		// What is removed is what was read here, or nothing: its update time is r's, by the
-		// precondition.
-		others := doc.Data()
-		var updates []firestore.Update
-		for _, field := range append(rollUpFields(c.Template), r.Tally.Former...) {
-			delete(others, field)
-			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: firestore.Delete})
-		}
-		unchanged := firestore.LastUpdateTime(r.UpdateTime)
-		if len(others) > 0 || c.Template.Existing {
-			_, err = ref.Update(ctx, updates, unchanged)
-		} else {
-			_, err = ref.Delete(ctx, unchanged)
-		}
+	if err != nil {
+		return outcome(err, "removing", c.RollUp)
+	}
+
+	others := doc.Data()
+	var updates []firestore.Update
+	for _, field := range append(rollUpFields(c.Template), r.Tally.Former...) {
+		delete(others, field)
+		updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: firestore.Delete})
+	}
+
+	// If the document has changed since r was read, or since it was read here, this removes nothing.
+	unchanged := firestore.LastUpdateTime(r.UpdateTime)
+	if len(others) > 0 || c.Template.Existing {
+		_, err = ref.Update(ctx, updates, unchanged)
+	} else {
+		_, err = ref.Delete(ctx, unchanged)
 	}
 	return outcome(err, "removing", c.RollUp)
 }
 
-// Firestore orders paths segment by segment. Numeric ids, such as __id7__, come first, by their
-// numbers: an import from Datastore makes them. The others follow by their bytes. A query may begin
-// or end at an id that does not exist, and even at one that cannot: firstID sorts before every id,
-// and an id with a zero byte more is the next after that id.
+// firstID sorts before every id.
+//
+// Firestore orders paths segment by segment. Numeric ids, such as __id7__, come first, in the order
+// of their numbers; an import from Datastore makes them. The other ids follow in the order of their
+// bytes. A query may begin or end at an id that does not exist, even at one that cannot exist, such
+// as firstID. An id with a zero byte appended is the next possible one after that id.
 const firstID = "__id-9223372036854775808__"
 
 // comparePaths compares paths as Firestore orders them.
@@ -202,16 +216,19 @@ func numericID(id string) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
-	if number, ok = strings.CutSuffix(number, "__"); !ok {
+	number, ok = strings.CutSuffix(number, "__")
+	if !ok {
 		return 0, false
 	}
+
 	n, err := strconv.ParseInt(number, 10, 64)
 	return n, err == nil
 }
 
-// behind returns the place behind all documents that are the same as ids in the last of the
-// captures. For an id that is numeric, or has no room for a zero byte, it is the place behind those
-// that are the same in the name after it too.
+// behind returns the first place after all documents whose paths agree with ids up to the last of the
+// captures. That is the place of the id there with a zero byte appended. A numeric id, or one of the
+// greatest length, cannot have that byte. The name of the collection after it gets the byte instead:
+// the place then comes only after the documents in that collection.
 func behind(segments rollup.Path, ids []string) string {
 	i := lastCapture(segments)
 	if strings.HasPrefix(ids[i], "__id") || len(ids[i]) == document.LongestID {
@@ -220,8 +237,8 @@ func behind(segments rollup.Path, ids []string) string {
 	return strings.Join(ids[:i+1], "/") + "\x00"
 }
 
-// next returns the place behind path, which is not like the segments, where documents may be that
-// are.
+// next returns the first place after path at which a document's path may match the segments. path
+// itself does not match them.
 func next(segments rollup.Path, path string) string {
 	ids := strings.Split(path, "/")
 	for i, s := range segments {

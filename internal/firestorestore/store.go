@@ -65,7 +65,7 @@ func (s *Store) Sources(_ context.Context, c rollup.Counter) rollup.Snapshot {
 	return &snapshot{store: s, counter: c}
 }
 
-// begin reads the roll-up document, and begins the snapshot by that.
+// begin reads the roll-up document. The read begins the snapshot's transaction.
 func (s *Store) begin(ctx context.Context, v *snapshot) error {
 	req := &firestorepb.BatchGetDocumentsRequest{
 		Database:            s.database,
@@ -76,10 +76,12 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 	for _, field := range rollUpFields(v.counter.Template) {
 		req.Mask.FieldPaths = append(req.Mask.FieldPaths, string(document.FieldOf(field)))
 	}
+
 	stream, err := s.api.BatchGetDocuments(s.routed(ctx), req)
 	if err != nil {
 		return err
 	}
+
 	for {
 		answer, err := stream.Recv()
 		switch {
@@ -90,12 +92,14 @@ func (s *Store) begin(ctx context.Context, v *snapshot) error {
 		case err != nil:
 			return err
 		}
+
 		if len(answer.Transaction) > 0 {
 			v.transaction = answer.Transaction
 		}
 		if answer.Result == nil || answer.ReadTime == nil {
 			continue
 		}
+
 		v.readTime = answer.ReadTime.AsTime().Truncate(time.Microsecond)
 		if d := answer.GetFound(); d != nil {
 			v.rollUp = rollup.RollUpOf(v.counter.Template, decodeFields(d.Fields), d.UpdateTime.AsTime())

@@ -263,10 +263,12 @@ func (v *snapshot) ask(ctx context.Context, f field) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+
 	var query firestorepb.RunQueryRequest
 	if err := proto.Unmarshal(text, &query); err != nil {
 		return answer{}, err
 	}
+
 	aggregations := []*firestorepb.StructuredAggregationQuery_Aggregation{
 		{Alias: "count", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Count_{Count: new(firestorepb.StructuredAggregationQuery_Aggregation_Count)}},
 	}
@@ -276,6 +278,7 @@ func (v *snapshot) ask(ctx context.Context, f field) (answer, error) {
 			&firestorepb.StructuredAggregationQuery_Aggregation{Alias: "sum", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: path}}},
 			&firestorepb.StructuredAggregationQuery_Aggregation{Alias: "average", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Avg_{Avg: &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: path}}})
 	}
+
 	result, err := v.run(ctx, &firestorepb.RunAggregationQueryRequest{
 		Parent: query.Parent,
 		QueryType: &firestorepb.RunAggregationQueryRequest_StructuredAggregationQuery{StructuredAggregationQuery: &firestorepb.StructuredAggregationQuery{
@@ -286,6 +289,7 @@ func (v *snapshot) ask(ctx context.Context, f field) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+
 	count, counted := result["count"].(int64)
 	sum, summed := value.Number(result["sum"])
 	if !counted || !summed && f.path != "" {

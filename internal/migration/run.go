@@ -51,13 +51,13 @@ func (p *Plan) Cost() billing.Counts {
 	return cost
 }
 
-// mostFailures is after how many documents that failed Run begins no more: the reason is hardly
-// theirs then.
+// mostFailures is the number of failed documents after which Run begins no more: so many failures
+// hardly have their reasons in the documents.
 const mostFailures = 10
 
 // Run folds the shards of each document and carries what its fields hold. Clients may write shards
-// all the while; the extension must not run. When ctx ends Run may leave a document half-way, with
-// its truth as before. progress, unless nil, is called with the number of documents done, one call
+// all the while; the extension must not run. When ctx ends Run may leave a document half-way; its
+// true total is then as before. progress, unless nil, is called with the number of documents done, one call
 // at a time.
 //
 // One document's failure does not keep Run from the others. The error joins all of them.
@@ -65,6 +65,7 @@ func (p *Plan) Run(ctx context.Context, client *firestore.Client, concurrency in
 	var mu sync.Mutex
 	var failures []error
 	done := 0
+
 	var work errgroup.Group
 	work.SetLimit(concurrency)
 	for _, d := range p.ToDo() {
@@ -75,7 +76,9 @@ func (p *Plan) Run(ctx context.Context, client *firestore.Client, concurrency in
 			if stop {
 				return nil
 			}
+
 			err := d.migrate(ctx, client)
+
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -90,12 +93,13 @@ func (p *Plan) Run(ctx context.Context, client *firestore.Client, concurrency in
 			return nil
 		})
 	}
+
 	_ = work.Wait() // its functions return no error
 	return errors.Join(append(failures, context.Cause(ctx))...)
 }
 
-// migrate folds first: until something is carried, the shards are less than the document's field,
-// and readers that show the greater of the two show no more than the truth at any time.
+// migrate folds first. Until something is carried, the shards hold less than the document's field, so
+// readers that show the greater of the two never show more than the truth.
 func (d *Document) migrate(ctx context.Context, client *firestore.Client) error {
 	if d.Fold > 0 {
 		err := d.shards(client, d.Totals[0].Field).Renumber(ctx, d.numShards)
@@ -103,11 +107,14 @@ func (d *Document) migrate(ctx context.Context, client *firestore.Client) error 
 			return err
 		}
 	}
+
 	for _, t := range d.Totals {
 		if t.Left.Float64() == 0 {
 			continue
 		}
-		if _, err := d.shards(client, t.Field).Carry(ctx, client.Doc(d.Path), t.Field); err != nil {
+
+		_, err := d.shards(client, t.Field).Carry(ctx, client.Doc(d.Path), t.Field)
+		if err != nil {
 			return err
 		}
 	}
@@ -142,47 +149,22 @@ type Comparison struct {
 // hold what was expected, or more by what clients have added meanwhile.
 func (p *Plan) Compare(after *Plan) Comparison {
 	c := Comparison{By: map[string]value.Value{}}
+
 	now := map[string]*Document{}
 	for _, d := range after.Documents {
 		now[d.Path] = d
-		c.Rewritten += d.Fold - d.Partials
-		if d.Partials > 0 {
-			c.differ(d, "holds %d partial sums of the extension, whose amounts no roll-up counts", d.Partials)
-		}
-		for _, t := range d.Totals {
-			if t.Left.Float64() != 0 {
-				c.differ(d, "%s is more by %v than what was carried from it", t.Field, t.Left)
-			}
-		}
+		c.checkDone(d)
 	}
+
 	for _, d := range p.Documents {
-		moved := false
-		for i, t := range d.Totals {
-			was, is := t.Expected(), value.Int(0)
-			if d := now[d.Path]; d != nil {
-				is = d.Totals[i].Expected()
-			}
-			change := sum(is, value.Negative(was))
-			tolerance := 0.0
-			if _, integer := change.Int64(); !integer {
-				tolerance = sumTolerance * math.Abs(was.Float64())
-			}
-			switch {
-			case change.Float64() < -tolerance:
-				c.differ(d, "%s was %v in all and is %v", t.Field, was, is)
-			case change.Float64() > tolerance:
-				moved = true
-				c.By[t.Field] = sum(c.By[t.Field], change)
-			}
-		}
-		if moved {
-			c.Moved++
-		}
+		c.compareTotals(d, now[d.Path])
 	}
+
 	for path := range after.leftOut {
 		now[path] = nil
 	}
 	c.Documents, c.LeftOut = len(now), len(after.leftOut)
+
 	for _, d := range c.Differing {
 		delete(now, d.Document)
 	}
@@ -190,10 +172,55 @@ func (p *Plan) Compare(after *Plan) Comparison {
 		delete(now, path)
 	}
 	c.Exact = len(now)
+
 	if after.Idle > 0 && (p.Idle == 0 || after.Idle < p.Idle) {
 		c.Differing = append(c.Differing, Difference{stateDocument, "the extension has written it since: it is not uninstalled"})
 	}
 	return c
+}
+
+// checkDone reports what Run should have carried or folded and is still there.
+func (c *Comparison) checkDone(d *Document) {
+	c.Rewritten += d.Fold - d.Partials
+	if d.Partials > 0 {
+		c.differ(d, "holds %d partial sums of the extension, whose amounts no roll-up counts", d.Partials)
+	}
+
+	for _, t := range d.Totals {
+		if t.Left.Float64() != 0 {
+			c.differ(d, "%s is more by %v than what was carried from it", t.Field, t.Left)
+		}
+	}
+}
+
+// compareTotals compares a document's true totals before and after Run. now is nil if the document
+// is gone.
+func (c *Comparison) compareTotals(before, now *Document) {
+	moved := false
+	for i, t := range before.Totals {
+		was, is := t.Expected(), value.Int(0)
+		if now != nil {
+			is = now.Totals[i].Expected()
+		}
+
+		change := sum(is, value.Negative(was))
+		tolerance := 0.0
+		if _, integer := change.Int64(); !integer {
+			tolerance = sumTolerance * math.Abs(was.Float64())
+		}
+
+		switch {
+		case change.Float64() < -tolerance:
+			c.differ(before, "%s was %v in all and is %v", t.Field, was, is)
+		case change.Float64() > tolerance:
+			moved = true
+			c.By[t.Field] = sum(c.By[t.Field], change)
+		}
+	}
+
+	if moved {
+		c.Moved++
+	}
 }
 
 // sumTolerance is the relative difference that comes from the order in which doubles are added:
@@ -214,9 +241,12 @@ func (p *Plan) RolledUp(ctx context.Context, client *firestore.Client) (bool, er
 	for _, d := range p.Documents[:min(mostRollUps, len(p.Documents))] {
 		refs = append(refs, client.Doc(d.rollUp))
 	}
+
 	docs, err := client.GetAll(ctx, refs)
 	if err != nil {
 		return false, fmt.Errorf("migration: read roll-ups: %w", err)
 	}
-	return slices.ContainsFunc(docs, func(doc *firestore.DocumentSnapshot) bool { return doc.Data()[document.TallyField] != nil }), nil
+
+	rolledUp := func(doc *firestore.DocumentSnapshot) bool { return doc.Data()[document.TallyField] != nil }
+	return slices.ContainsFunc(docs, rolledUp), nil
 }

@@ -32,8 +32,8 @@ const (
 	fieldData    = "_data_"
 )
 
-// Wait is how long after its last sign of life the extension is taken for gone: one of its runs
-// takes 2 minutes at most, and it begins one each minute.
+// Wait is how long the extension must have given no sign of life to be taken for gone. It begins a
+// run each minute, and a run takes 2 minutes at most.
 const Wait = 3 * time.Minute
 
 // A Plan lists the documents that a scan found.
@@ -45,8 +45,8 @@ type Plan struct {
 
 	leftOut map[string]bool // paths of the documents to which what is uncounted belongs
 
-	// Idle is how long ago the extension wrote its state document, by Firestore's clock. Zero:
-	// there is none at the extension's default path.
+	// Idle is how long ago the extension wrote its state document, by Firestore's clock. It is zero
+	// if there is no document at the extension's default path.
 	Idle time.Duration
 }
 
@@ -67,11 +67,11 @@ type Document struct {
 // A Total is one field of a document.
 type Total struct {
 	Field string
-	Left  value.Value // what the document's field holds less what was carried from it
+	Left  value.Value // what is still to be carried from the document's field
 
 	held   bool      // the document has the field
-	rollUp bool      // Tally writes the field by now
-	shards value.Sum // of what shards and partial sums hold
+	rollUp bool      // Tally writes the field already
+	shards value.Sum // of the amounts in shards and partial sums
 }
 
 // Expected is the true total, which the shards hold when nothing is left to do.
@@ -111,40 +111,81 @@ type scan struct {
 func Scan(ctx context.Context, client *firestore.Client, routes rollup.Routes, progress func(read int64)) (*Plan, error) {
 	s := &scan{client: client, progress: progress, documents: map[string]*Document{}, uncounted: map[string]*Uncounted{}}
 	s.leftOut = map[string]bool{}
-	for _, r := range routes {
-		if p := r.Pattern(); p[len(p)-2].Name == shardsCollection && len(r.Fields()) > 0 {
-			s.Routes = append(s.Routes, r)
-		}
-	}
+
+	s.Routes = slices.DeleteFunc(slices.Clone(routes), func(r *rollup.Route) bool { return !servesExtension(r) })
 	if len(s.Routes) == 0 {
 		return nil, errors.New("no route has its shards in " + shardsCollection + "; name one for each kind of document, such as pages/{page}/" +
 			shardsCollection + "/{shard} -> page_totals/{page} : visits")
 	}
-	state, err := client.GetAll(ctx, []*firestore.DocumentRef{client.Doc(stateDocument)})
+
+	err := s.readState(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("migration: read %s: %w", stateDocument, err)
 	}
+
+	for _, r := range s.Routes {
+		err := s.findDocuments(ctx, r)
+		if err != nil {
+			return nil, fmt.Errorf("migration: find the documents of route %q: %w", r, err)
+		}
+	}
+
+	err = s.findShards(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("migration: find shards: %w", err)
+	}
+
+	s.listDocuments()
+	err = s.readNotes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("migration: read what was carried: %w", err)
+	}
+
+	err = s.checkRollUps()
+	if err != nil {
+		return nil, err
+	}
+
+	for _, what := range slices.Sorted(maps.Keys(s.uncounted)) {
+		s.Uncounted = append(s.Uncounted, *s.uncounted[what])
+	}
+	return &s.Plan, nil
+}
+
+// servesExtension reports whether a route's shards are the extension's.
+func servesExtension(r *rollup.Route) bool {
+	p := r.Pattern()
+	return p[len(p)-2].Name == shardsCollection && len(r.Fields()) > 0
+}
+
+// readState finds out how long the extension has been idle.
+func (s *scan) readState(ctx context.Context) error {
+	state, err := s.client.GetAll(ctx, []*firestore.DocumentRef{s.client.Doc(stateDocument)})
+	if err != nil {
+		return err
+	}
+
 	s.count(1)
 	if state[0].Exists() {
 		s.Idle = max(1, state[0].ReadTime.Sub(state[0].UpdateTime))
 	}
-	for _, r := range s.Routes {
-		if err := s.findDocuments(ctx, r); err != nil {
-			return nil, fmt.Errorf("migration: find the documents of route %q: %w", r, err)
-		}
-	}
-	if err := s.findShards(ctx); err != nil {
-		return nil, fmt.Errorf("migration: find shards: %w", err)
-	}
+	return nil
+}
+
+// listDocuments lists the documents that have shards or hold one of their route's fields.
+func (s *scan) listDocuments() {
 	for _, path := range slices.Sorted(maps.Keys(s.documents)) {
 		d := s.documents[path]
-		if d.Shards > 0 || slices.ContainsFunc(d.Totals, func(t Total) bool { return t.held }) {
+		holds := slices.ContainsFunc(d.Totals, func(t Total) bool { return t.held })
+		if d.Shards > 0 || holds {
 			s.Documents = append(s.Documents, d)
 		}
 	}
-	if err := s.readNotes(ctx); err != nil {
-		return nil, fmt.Errorf("migration: read what was carried: %w", err)
-	}
+}
+
+// checkRollUps fails if Tally's functions have overwritten totals that were not carried over. It notes
+// the documents that Tally will make no roll-up of.
+func (s *scan) checkRollUps() error {
 	for _, d := range s.Documents {
 		if !d.exists && d.route.Template.Existing && d.rollUp == d.Path {
 			all := amountsOf{}
@@ -153,15 +194,14 @@ func Scan(ctx context.Context, client *firestore.Client, routes rollup.Routes, p
 			}
 			s.leave("the document does not exist, and its route says existing: Tally makes no roll-up of it", d.Path, "", all)
 		}
-		if s.carried == 0 && slices.ContainsFunc(d.Totals, func(t Total) bool { return t.rollUp }) {
-			return nil, fmt.Errorf("migration: Tally's functions make roll-ups of %s itself already, and nothing was carried over yet: "+
+
+		rolledUp := slices.ContainsFunc(d.Totals, func(t Total) bool { return t.rollUp })
+		if rolledUp && s.carried == 0 {
+			return fmt.Errorf("migration: Tally's functions make roll-ups of %s itself already, and nothing was carried over yet: "+
 				"what the extension had counted there is lost; take that route away, restore the documents from a backup, and begin again", d.Path)
 		}
 	}
-	for _, what := range slices.Sorted(maps.Keys(s.uncounted)) {
-		s.Uncounted = append(s.Uncounted, *s.uncounted[what])
-	}
-	return &s.Plan, nil
+	return nil
 }
 
 // count counts reads.
@@ -178,15 +218,19 @@ const pageSize = 1000
 // each calls f for each document that the query finds, in the order of their paths.
 func (s *scan) each(ctx context.Context, query firestore.Query, f func(*firestore.DocumentSnapshot)) error {
 	query = query.OrderBy(firestore.DocumentID, firestore.Asc).Limit(pageSize) // needs no index but the one of names
-	for page := query; ; {
+
+	page := query
+	for {
 		docs, err := page.Documents(ctx).GetAll()
 		if err != nil {
 			return err
 		}
-		s.count(max(1, len(docs)))
+
+		s.count(max(1, len(docs))) // Firestore bills a query that finds nothing as one read
 		for _, doc := range docs {
 			f(doc)
 		}
+
 		if len(docs) < pageSize {
 			return nil
 		}
@@ -200,18 +244,22 @@ func (s *scan) findDocuments(ctx context.Context, route *rollup.Route) error {
 	pattern = pattern[:len(pattern)-2] // of the documents
 	last := len(pattern) - 1
 	firstCapture := slices.IndexFunc(pattern, func(segment rollup.Segment) bool { return segment.Capture })
-	query := s.client.CollectionGroup(pattern[last-1].Name).Query
-	switch firstCapture {
-	case -1:
+
+	if firstCapture == -1 { // one document
 		docs, err := s.client.GetAll(ctx, []*firestore.DocumentRef{s.client.Doc(pattern.String())})
-		if err == nil {
-			s.count(1)
-			s.foundDocument(route, docs[0])
+		if err != nil {
+			return err
 		}
-		return err
-	case last:
+		s.count(1)
+		s.foundDocument(route, docs[0])
+		return nil
+	}
+
+	query := s.client.CollectionGroup(pattern[last-1].Name).Query
+	if firstCapture == last { // one collection
 		query = s.client.Collection(pattern[:last].String()).Query
 	}
+
 	fields := []firestore.FieldPath{{document.NumShardsField}, {document.NumShardsCamelField}, {document.TallyField}}
 	for _, f := range route.Fields() {
 		fields = append(fields, f.Names())
@@ -226,19 +274,21 @@ func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnaps
 	if !ok {
 		return
 	}
+
 	d := s.document(path, route, counter)
 	d.exists = found.Exists()
-	tally := document.DecodeTally(found.Data()[document.TallyField])
 	for _, field := range []string{document.NumShardsCamelField, document.NumShardsField} {
 		if n, ok := found.Data()[field].(int64); ok && n > 0 {
 			d.numShards = int(n)
 		}
 	}
+
+	tally := document.DecodeTally(found.Data()[document.TallyField])
 	for i := range d.Totals {
 		t := &d.Totals[i]
 		number, ok := value.Number(found.Data()[t.Field])
 		switch {
-		case !ok: // the extension counts nothing in it either
+		case !ok: // no number, which the extension adds nothing to either
 		case tally.Covers(t.Field):
 			t.held, t.rollUp = true, true
 		case number.Finite():
@@ -249,15 +299,18 @@ func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnaps
 	}
 }
 
+// document returns a document of the scan, which it makes when the path is new.
 func (s *scan) document(path string, route *rollup.Route, counter rollup.Counter) *Document {
-	d := s.documents[path]
-	if d == nil {
-		d = &Document{Path: path, route: route, rollUp: counter.RollUp, numShards: shards.DefaultNumShards}
-		for _, field := range route.Fields() {
-			d.Totals = append(d.Totals, Total{Field: strings.Join(field.Names(), ".")})
-		}
-		s.documents[path] = d
+	known := s.documents[path]
+	if known != nil {
+		return known
 	}
+
+	d := &Document{Path: path, route: route, rollUp: counter.RollUp, numShards: shards.DefaultNumShards}
+	for _, field := range route.Fields() {
+		d.Totals = append(d.Totals, Total{Field: strings.Join(field.Names(), ".")})
+	}
+	s.documents[path] = d
 	return d
 }
 
@@ -269,6 +322,7 @@ func (s *scan) leave(what, document, shard string, amounts amountsOf) {
 	if shard != "" {
 		example += "/" + shardsCollection + "/" + shard
 	}
+
 	u := s.uncounted[what]
 	if u == nil {
 		u = &Uncounted{What: what, Example: example, Amounts: map[string]value.Value{}}
@@ -289,12 +343,15 @@ func (s *scan) findShards(ctx context.Context) error {
 		path := firestorestore.Path(doc.Ref)
 		collection := strings.TrimSuffix(path, "/"+doc.Ref.ID)
 		of := strings.TrimSuffix(collection, "/"+shardsCollection)
+
 		for _, r := range s.Routes {
-			if counter, ok := r.Counter(collection); ok {
+			counter, ok := r.Counter(collection)
+			if ok {
 				s.foundShard(s.document(of, r, counter), doc)
 				return
 			}
 		}
+
 		holds := contents(doc.Data())
 		for _, nested := range holds.left {
 			maps.Copy(holds.sums, nested)
@@ -307,6 +364,7 @@ func (s *scan) findShards(ctx context.Context) error {
 func (s *scan) foundShard(d *Document, shard *firestore.DocumentSnapshot) {
 	d.Shards++
 	holds := contents(shard.Data())
+
 	n, err := strconv.Atoi(shard.Ref.ID)
 	numbered := err == nil && strconv.Itoa(n) == shard.Ref.ID && 0 <= n && n < d.numShards
 	if holds.whole && !numbered {
@@ -315,11 +373,14 @@ func (s *scan) foundShard(d *Document, shard *firestore.DocumentSnapshot) {
 			d.Partials++
 		}
 	}
+
 	for what, amounts := range holds.left {
 		s.leave(what, d.Path, shard.Ref.ID, amounts)
 	}
+
 	for name, added := range holds.sums {
-		total, i := added.Total(), slices.IndexFunc(d.Totals, func(t Total) bool { return t.Field == name })
+		total := added.Total()
+		i := slices.IndexFunc(d.Totals, func(t Total) bool { return t.Field == name })
 		switch {
 		case total.Float64() == 0:
 		case i < 0:
@@ -347,30 +408,39 @@ func (s *scan) readNotes(ctx context.Context) error {
 	var notes []*firestore.DocumentRef
 	for _, d := range s.Documents {
 		for i := range d.Totals {
-			if t := &d.Totals[i]; t.held {
+			t := &d.Totals[i]
+			if t.held {
 				held = append(held, t)
 				notes = append(notes, d.shards(s.client, t.Field).CarriedNote(s.client.Doc(d.Path), t.Field))
 			}
 		}
 	}
+
 	for page := range slices.Chunk(notes, pageSize) {
 		docs, err := s.client.GetAll(ctx, page)
 		if err != nil {
 			return err
 		}
+
 		s.count(len(docs))
 		for i, note := range docs {
-			carried, ok := value.Number(note.Data()["amount"])
-			if ok {
-				s.carried++
-			}
-			if !held[i].rollUp {
-				held[i].Left = sum(held[i].Left, value.Negative(carried))
-			}
+			s.foundNote(held[i], note)
 		}
 		held = held[len(docs):]
 	}
 	return nil
+}
+
+// foundNote takes what was carried from what is left of a total. Without a note nothing was.
+func (s *scan) foundNote(t *Total, note *firestore.DocumentSnapshot) {
+	carried, ok := value.Number(note.Data()["amount"])
+	if ok {
+		s.carried++
+	}
+
+	if !t.rollUp {
+		t.Left = sum(t.Left, value.Negative(carried))
+	}
 }
 
 // shards returns the counter of one of the document's fields.

@@ -10,16 +10,16 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// An Outcome is what an event ended in.
+// An Outcome is how an event ended.
 type Outcome string
 
 const (
-	Absorbed Outcome = "absorbed" // acknowledged at once, because an event that is held stands for it
+	Absorbed Outcome = "absorbed" // acknowledged at once, because an event that is held has its counter rolled up
 	Covered  Outcome = "covered"  // held until a roll-up covered it
 	Failed   Outcome = "failed"   // to be delivered again
 	Dropped  Outcome = "dropped"  // acknowledged without effect: no retry could help
 	Unkept   Outcome = "unkept"   // acknowledged, but its counter cannot be rolled up until somebody mends it
-	Refused  Outcome = "refused"  // was no CloudEvent
+	Refused  Outcome = "refused"  // the request was no CloudEvent
 )
 
 // instruments are all metrics.
@@ -42,6 +42,7 @@ var seconds = metric.WithExplicitBucketBoundaries(0.05, 0.1, 0.25, 0.5, 0.75, 1,
 func newInstruments(m metric.Meter, billed func() (reads, writes, deletes int64)) (instruments, error) {
 	var i instruments
 	var problems []error
+
 	counter := func(name, unit, description string) metric.Int64Counter {
 		c, err := m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
 		problems = append(problems, err)
@@ -52,6 +53,7 @@ func newInstruments(m metric.Meter, billed func() (reads, writes, deletes int64)
 		problems = append(problems, err)
 		return h
 	}
+
 	i.events = counter("tally.events", "{event}", "Deliveries of events, by how they ended")
 	i.held = histogram("tally.held", "How long events were held that were not absorbed, by this process's clock")
 	i.lag = histogram("tally.lag", "From a change's commit to as_of of the roll-up that covers it, both by Firestore's clock")
@@ -60,9 +62,12 @@ func newInstruments(m metric.Meter, billed func() (reads, writes, deletes int64)
 	i.ticks = counter("tally.ticks", "{tick}", "Calls of RollUpOnSchedule that were no dry run")
 	i.audited = counter("tally.audited", "{counter}", "Counters that audits compared with their shards")
 	i.drift = counter("tally.drift", "{counter}", "Roll-ups that lacked a change for longer than an event may take")
+
 	var err error
-	i.age, err = m.Float64Gauge("tally.kept.age", metric.WithUnit("s"), metric.WithDescription("Greatest age of a roll-up that the last call of RollUpOnSchedule kept, of the routes that say every"))
+	i.age, err = m.Float64Gauge("tally.kept.age", metric.WithUnit("s"),
+		metric.WithDescription("Greatest age of a roll-up that the last call of RollUpOnSchedule kept, of the routes that say every"))
 	problems = append(problems, err)
+
 	_, err = m.Int64ObservableCounter("tally.billed", metric.WithUnit("{operation}"), metric.WithDescription("Document operations that Firestore billed"),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			reads, writes, deletes := billed()
@@ -72,6 +77,7 @@ func newInstruments(m metric.Meter, billed func() (reads, writes, deletes int64)
 			return nil
 		}))
 	problems = append(problems, err)
+
 	return i, errors.Join(problems...)
 }
 
@@ -95,8 +101,8 @@ func (t *Telemetry) Event(ctx context.Context, o Outcome, held time.Duration) {
 	}
 }
 
-// Lag records how much later than the commit of an event's change as_of is of the roll-up that
-// covers the event. Both times are Firestore's.
+// Lag records the time from the commit of an event's change to the as_of of the roll-up that covers
+// the event. Both times are Firestore's.
 func (t *Telemetry) Lag(ctx context.Context, lag time.Duration) {
 	if t != nil {
 		t.lag.Record(ctx, lag.Seconds())
@@ -108,6 +114,7 @@ func (t *Telemetry) Wrote(ctx context.Context, a rollup.Attempt) {
 	if t == nil {
 		return
 	}
+
 	what := "changed"
 	switch {
 	case errors.Is(a.Err, rollup.ErrConflict):
@@ -122,11 +129,12 @@ func (t *Telemetry) Wrote(ctx context.Context, a rollup.Attempt) {
 	t.rollUps.Add(ctx, 1, outcome(what))
 }
 
-// Tick records a call of RollUpOnSchedule, which was no dry run.
+// Tick records a call of RollUpOnSchedule. Dry runs are not recorded.
 func (t *Telemetry) Tick(ctx context.Context, succeeded bool) {
 	if t == nil {
 		return
 	}
+
 	what := "succeeded"
 	if !succeeded {
 		what = "failed"
@@ -139,14 +147,22 @@ func (t *Telemetry) Audited(ctx context.Context, r rollup.Report) {
 	if t == nil {
 		return
 	}
-	for what, n := range map[string]int{"rolled_up": r.RolledUp, "unchanged": r.Unchanged, "removed": r.Removed, "failed": r.Failed, "unkept": r.Unkept} {
+
+	counts := map[string]int{
+		"rolled_up": r.RolledUp,
+		"unchanged": r.Unchanged,
+		"removed":   r.Removed,
+		"failed":    r.Failed,
+		"unkept":    r.Unkept,
+	}
+	for what, n := range counts {
 		t.audited.Add(ctx, int64(n), outcome(what))
 	}
 	t.drift.Add(ctx, int64(r.Drift))
 }
 
-// Kept records the greatest age, in seconds, of the roll-ups of routes that say "every" that a tick
-// found in its databases.
+// Kept records an age in seconds: that of the oldest roll-up that a tick kept, in all databases, for
+// the routes that say "every".
 func (t *Telemetry) Kept(ctx context.Context, age float64) {
 	if t != nil {
 		t.age.Record(ctx, age)
