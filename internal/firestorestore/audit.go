@@ -116,7 +116,7 @@ func (s *Store) group(segments rollup.Path, from, end string) firestore.Query {
 func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" + string(of) }
 
 // A storedCursor is a rollup.Cursor as it is stored. Changed holds the paths of the cursor's Changed,
-// with between between them: Firestore would index each element of an array.
+// parted by the constant between: Firestore would index each element of an array.
 type storedCursor struct {
 	rollup.Cursor
 	Changed []byte
