@@ -384,13 +384,11 @@ test('2,000 counters: a bounded page, and nothing is missed', async (t) => {
   for (let i = 0; i < many; i += atOnce) {
     await rollUp(stack.host, project, Array.from({ length: atOnce }, (_, j) => [`c${i + j}`, (i + j) * 10 + 2, new Date(now + 1000), 10]));
   }
-  await page.waitForFunction((sum) => document.getElementById('sum').textContent.includes(sum), '19,994,000'); // Σ 10·i + 2
 
   // Every row is right, on every page.
   for (let first = 0; first < many; first += 100) {
-    await awaitTotal(page, `c${first}`, (first * 10 + 2).toLocaleString('en'));
-    const rows = await page.evaluate(() => list());
-    assert.deepEqual(rows, Array.from({ length: 100 }, (_, i) => [`c${first + i}`, ((first + i) * 10 + 2).toLocaleString('en')]));
+    const want = Array.from({ length: 100 }, (_, i) => [`c${first + i}`, ((first + i) * 10 + 2).toLocaleString('en')]);
+    await page.waitForFunction((want) => JSON.stringify(list()) === want, JSON.stringify(want));
     assert.ok((await page.evaluate(() => document.querySelectorAll('*').length)) < 1500);
     if (first === many - 100) break;
     if (first % 200 === 0) await page.click('[aria-label=Next]');
