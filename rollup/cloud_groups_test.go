@@ -111,7 +111,7 @@ func (s *simulation) commitOrder(m *message, name string, amount int64, deletes 
 		s.orders[path] = after
 	}
 	s.tell("%s is %v: event %d", path, after, m.n)
-	m.written = order{path, before, after}
+	m.written = written{path, before, after}
 	m.about = nil
 	for _, c := range s.counters {
 		was, is := contributions(c.Counter, before), contributions(c.Counter, after)
@@ -129,27 +129,6 @@ func (s *simulation) among(name string, all int) int {
 		return all
 	}
 	return 2
-}
-
-// An order is what an event tells of a document with groups.
-type order struct {
-	path          string
-	before, after map[string]any
-}
-
-func (o order) Path() string  { return o.path }
-func (o order) Updated() bool { return o.before != nil && o.after != nil }
-
-func (o order) Changed(f document.Field) bool {
-	before, was := f.In(o.before)
-	after, is := f.In(o.after)
-	return was != is || before != after
-}
-
-func (o order) Texts(f document.Field) (before, after string) {
-	before, _ = o.before[string(f)].(string)
-	after, _ = o.after[string(f)].(string)
-	return before, after
 }
 
 // A contribution is what one document adds to a counter by one route.

@@ -37,14 +37,14 @@ type Written interface {
 func (rs Routes) Concerned(w Written) (concerns []Concern, covered bool) {
 	path := w.Path()
 	for _, r := range rs {
-		if !r.covers(path) {
+		c, byPath := r.counterOf(path)
+		if !byPath && (r.By == "" || !r.Covers(path)) {
 			continue
 		}
 		covered = true
 
 		unchanged := w.Updated() && !slices.ContainsFunc(r.fields, w.Changed)
-		if r.By == "" {
-			c, _ := r.Counter(collectionOf(path))
+		if byPath {
 			concerns = concern(concerns, Concern{c, unchanged})
 			continue
 		}
@@ -63,7 +63,7 @@ func (rs Routes) Concerned(w Written) (concerns []Concern, covered bool) {
 func (rs Routes) Groups(path string) []document.Field {
 	var by []document.Field
 	for _, r := range rs {
-		if r.By != "" && r.covers(path) {
+		if r.By != "" && r.Covers(path) {
 			by = append(by, r.By)
 		}
 	}

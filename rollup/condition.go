@@ -45,8 +45,9 @@ func (c Condition) Holds(fields map[string]any) bool {
 	}
 }
 
-// holdAll reports whether a document meets all of the conditions.
-func holdAll(conditions []Condition, fields map[string]any) bool {
+// HoldAll reports whether a document, whose fields are as the Firestore SDK decodes them, meets all
+// of the conditions.
+func HoldAll(conditions []Condition, fields map[string]any) bool {
 	for _, c := range conditions {
 		if !c.Holds(fields) {
 			return false

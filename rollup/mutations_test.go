@@ -948,9 +948,9 @@ var mutations = []mutation{
 		`note.UpdateTime.After(since.Add(-untoldEvery))`,
 		`!note.UpdateTime.IsZero()`, "TestUntold"},
 	{"untold", "large events are not noted", "../internal/app/app.go",
-		`		if err := d.untold.Note(reading, s.config.Routes, change.Path()); err != nil {
-			return nil, err
-		}
+		`	if err := d.untold.Note(reading, s.config.Routes, change.Path()); err != nil {
+		return nil, err
+	}
 `,
 		``, "TestLargeEventsAreNoted"},
 	{"untold", "a note stands for the moment only", "untold.go",

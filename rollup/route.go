@@ -237,10 +237,20 @@ func (r *Route) Shards(c Counter) string {
 	return shards
 }
 
-// covers reports whether the document at path (below the database's root) is a source of the route.
-func (r *Route) covers(path string) bool {
+// Covers reports whether the document at path (below the database's root) is a source of the route.
+func (r *Route) Covers(path string) bool {
 	_, ok := r.pattern.translate(path, nil)
 	return ok
+}
+
+// counterOf returns the counter that the document at path belongs to by its path alone, if the route
+// covers it and has no group.
+func (r *Route) counterOf(path string) (Counter, bool) {
+	if r.By != "" {
+		return Counter{}, false
+	}
+	rollUp, ok := r.pattern.translate(path, r.template)
+	return Counter{Template: r.Template, RollUp: rollUp}, ok
 }
 
 // Routes are the active routes. Those of which one document is a source have one pattern. No two
@@ -275,7 +285,7 @@ func (rs Routes) String() string { return join(rs, "\n") }
 // by its path alone, and the first route that says so, if any does.
 func (rs Routes) Match(path string) (Counter, *Route, bool) {
 	for _, r := range rs {
-		if c, ok := r.Counter(collectionOf(path)); ok && r.covers(path) {
+		if c, ok := r.counterOf(path); ok {
 			return c, r, true
 		}
 	}
@@ -285,10 +295,5 @@ func (rs Routes) Match(path string) (Counter, *Route, bool) {
 // Covers reports whether the document at path (below the database's root) is a source of one of the
 // routes.
 func (rs Routes) Covers(path string) bool {
-	return slices.ContainsFunc(rs, func(r *Route) bool { return r.covers(path) })
-}
-
-// collectionOf returns the path of a document's collection.
-func collectionOf(path string) string {
-	return path[:max(strings.LastIndexByte(path, '/'), 0)]
+	return slices.ContainsFunc(rs, func(r *Route) bool { return r.Covers(path) })
 }

@@ -396,9 +396,9 @@ func (w written) Path() string  { return w.path }
 func (w written) Updated() bool { return w.before != nil && w.after != nil }
 
 func (w written) Changed(f document.Field) bool {
-	before, _ := f.In(w.before)
-	after, _ := f.In(w.after)
-	return !reflect.DeepEqual(before, after)
+	before, was := f.In(w.before)
+	after, is := f.In(w.after)
+	return was != is || !reflect.DeepEqual(before, after)
 }
 
 func (w written) Texts(f document.Field) (before, after string) {

@@ -75,7 +75,7 @@ func (q Query) answer(shards []Shard) Totalled {
 	best := value.Null
 
 	for _, s := range shards {
-		if !holdAll(q.Where, s.Fields) {
+		if !HoldAll(q.Where, s.Fields) {
 			continue
 		}
 		if q.Field == "" {
@@ -160,7 +160,7 @@ func (q Query) Magnitude(total Total, shards []Shard) float64 {
 	for _, s := range shards {
 		v, _ := q.Field.In(s.Fields)
 		n, ok := value.Number(v)
-		if ok && holdAll(q.Where, s.Fields) && sum.Add(value.Double(math.Abs(n.Float64()))) {
+		if ok && HoldAll(q.Where, s.Fields) && sum.Add(value.Double(math.Abs(n.Float64()))) {
 			numbers++
 		}
 	}

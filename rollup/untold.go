@@ -34,7 +34,7 @@ const untoldEvery = time.Minute
 // then the event must be delivered again.
 func (u *Untold) Note(ctx context.Context, routes Routes, path string) error {
 	for _, t := range routes.Templates() {
-		if !slices.ContainsFunc(t.Routes, func(r *Route) bool { return r.By != "" && r.covers(path) }) {
+		if !slices.ContainsFunc(t.Routes, func(r *Route) bool { return r.By != "" && r.Covers(path) }) {
 			continue
 		}
 		if err := u.note(ctx, t); err != nil {

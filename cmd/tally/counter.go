@@ -103,7 +103,7 @@ func (t *target) byID(arg string, ids []string) (counter, error) {
 // may say which counter it belongs to. It names the nearest route, or one that would serve the path.
 func (t *target) noRoute(arg string, ids []string) error {
 	for _, r := range t.config.Routes {
-		if r.By != "" && (rollup.Routes{r}).Covers(arg) {
+		if r.By != "" && r.Covers(arg) {
 			return fmt.Errorf("the field %s of %s says which counter it belongs to: name that one, as in %s", r.By, arg, r.Template)
 		}
 	}

@@ -124,16 +124,23 @@ func (d *demo) run(ctx context.Context) error {
 }
 
 func (d *demo) report(r localstack.Result) error {
-	var err error
+	return d.print(r, r.Exact, func() error { return d.printTable(r) })
+}
+
+// print prints a result, as a table unless as JSON. One that is not exact is an error.
+func (d *demo) print(result any, exact bool, table func() error) error {
+	write := table
 	if d.json {
-		err = json.NewEncoder(d.out).Encode(r)
-	} else {
-		err = d.printTable(r)
+		write = func() error { return json.NewEncoder(d.out).Encode(result) }
 	}
-	if err == nil && !r.Exact {
-		err = errInexact
+	if err := write(); err != nil {
+		return err
 	}
-	return err
+
+	if !exact {
+		return errInexact
+	}
+	return nil
 }
 
 func (d *demo) printTable(r localstack.Result) error {

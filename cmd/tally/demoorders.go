@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -29,18 +28,8 @@ func (d *demo) runOrders(ctx context.Context, s *localstack.Stack) error {
 	return d.reportOrders(r)
 }
 
-// reportOrders prints a result. One that is not exact is an error.
 func (d *demo) reportOrders(r localstack.OrdersResult) error {
-	var err error
-	if d.json {
-		err = json.NewEncoder(d.out).Encode(r)
-	} else {
-		err = d.printOrders(r)
-	}
-	if err == nil && !r.Exact {
-		err = errInexact
-	}
-	return err
+	return d.print(r, r.Exact, func() error { return d.printOrders(r) })
 }
 
 // mostShops is how many shops the table shows, and mostWrong how many faults.

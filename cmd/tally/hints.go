@@ -59,7 +59,7 @@ func (h *hints) document(path string, fields map[string]any) {
 		return
 	}
 	for _, route := range h.routes {
-		if (rollup.Routes{route}).Covers(path) {
+		if route.Covers(path) {
 			h.ungrouped(route, path, fields)
 			h.unseen(route, path, fields)
 			h.unsummed(route, path, fields)
@@ -148,7 +148,7 @@ func kind(v any) string {
 // homeless tells of a document whose group's document, the app's own, does not exist.
 func (h *hints) homeless(path string, fields map[string]any, exists func(path string) bool) {
 	for _, route := range h.routes {
-		if route.By == "" || !(rollup.Routes{route}).Covers(path) {
+		if route.By == "" || !route.Covers(path) {
 			continue
 		}
 		held, _ := route.By.In(fields)

@@ -277,32 +277,19 @@ var (
 	errUnserved = errors.New("not served here; see GOOGLE_CLOUD_PROJECT, TALLY_DATABASES and the trigger")
 )
 
-// concerned returns the counters that a change is about. If the document was too large for its event,
-// concerned reads the groups that the document is in now. The groups that it has left are unknown.
-// The audit brings them up to date, and a note tells the audit that this is no drift.
+// concerned returns the counters that a change is about.
 func (s *service) concerned(ctx context.Context, change trigger.Change) ([]rollup.Concern, error) {
 	if change.Project != s.config.Project || !slices.Contains(s.config.Databases, change.Database) {
 		return nil, fmt.Errorf("database %s of project %s: %w", change.Database, change.Project, errUnserved)
 	}
 
 	var written rollup.Written = change
-	by := s.config.Routes.Groups(change.Path())
-	if len(by) > 0 && !change.Known() {
-		d, err := s.database(ctx, change.Database)
+	if !change.Known() {
+		read, err := s.readGroups(ctx, change)
 		if err != nil {
 			return nil, err
 		}
-
-		reading, cancel := context.WithTimeout(ctx, s.config.HoldLimit/2)
-		defer cancel()
-		if err := d.untold.Note(reading, s.config.Routes, change.Path()); err != nil {
-			return nil, err
-		}
-		fields, err := d.store.Fields(reading, change.Path(), by)
-		if err != nil {
-			return nil, err
-		}
-		written = asRead{change, fields}
+		written = read
 	}
 
 	concerns, covered := s.config.Routes.Concerned(written)
@@ -310,6 +297,31 @@ func (s *service) concerned(ctx context.Context, change trigger.Change) ([]rollu
 		return nil, fmt.Errorf("%s: %w", change.Path(), errNoRoute)
 	}
 	return concerns, nil
+}
+
+// readGroups reads the groups that the document of a change is in now, if routes go by groups: it was
+// too large for its event. The groups that it has left are unknown. The audit brings them up to
+// date, and a note tells the audit that this is no drift.
+func (s *service) readGroups(ctx context.Context, change trigger.Change) (rollup.Written, error) {
+	by := s.config.Routes.Groups(change.Path())
+	if len(by) == 0 {
+		return change, nil
+	}
+	d, err := s.database(ctx, change.Database)
+	if err != nil {
+		return nil, err
+	}
+
+	reading, cancel := context.WithTimeout(ctx, s.config.HoldLimit/2)
+	defer cancel()
+	if err := d.untold.Note(reading, s.config.Routes, change.Path()); err != nil {
+		return nil, err
+	}
+	fields, err := d.store.Fields(reading, change.Path(), by)
+	if err != nil {
+		return nil, err
+	}
+	return asRead{change, fields}, nil
 }
 
 // asRead is a change of which only the document's fields as they are now are known.

@@ -15,6 +15,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/internal/localstack"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/proto"
@@ -23,9 +24,6 @@ import (
 // deltas is the way in which apps keep totals by hand: each event adds to the totals, or takes away,
 // what its document was before and is now.
 const deltas = "Deltas"
-
-// ordersRoute has Tally keep what deltas keep, in documents beside theirs.
-const ordersRoute = `orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) where status == "paid" as revenue, maximum(amount) as largest : existing`
 
 // BenchmarkOrders creates 300 orders in one collection, and changes them 900 times at 30 a second:
 // they move between 20 shops, are paid or not, and change their amounts. Tally and deltas keep each
@@ -123,7 +121,7 @@ func newMarket(b *testing.B, shops int) *market {
 		relays: make(map[string]*eventrelay.Relay), orders: make(map[int]sold), seen: make(map[string][]seenShop),
 	}
 	w.client = emulatortest.ClientDatabase(b, w.project, firestore.DefaultDatabaseID)
-	routes.Store(w.project, ordersRoute)
+	routes.Store(w.project, localstack.OrdersRoute)
 	for way, folder := range folders {
 		w.relays[way] = eventrelay.New(eventrelay.Options{
 			Targets: []string{serve() + "/" + way + "?project=" + w.project},

@@ -82,7 +82,7 @@ func (s *Store) sources(c rollup.Counter) *snapshot {
 		collection := r.Shards(c)
 		var shards []rollup.Shard
 		for id, d := range s.collections[collection] {
-			if meets(d.fields, r.Where(c)) {
+			if rollup.HoldAll(r.Where(c), d.fields) {
 				shards = append(shards, rollup.Shard{Path: collection + "/" + id, Fields: d.fields})
 			}
 		}
@@ -90,11 +90,6 @@ func (s *Store) sources(c rollup.Counter) *snapshot {
 		v.shards = append(v.shards, shards)
 	}
 	return v
-}
-
-// meets reports whether a document meets conditions.
-func meets(fields map[string]any, conditions []rollup.Condition) bool {
-	return !slices.ContainsFunc(conditions, func(c rollup.Condition) bool { return !c.Holds(fields) })
 }
 
 // rollUp reads c's roll-up document.
@@ -284,7 +279,7 @@ func (s *Store) has(r *rollup.Route, c rollup.Counter) bool {
 		return len(documents) > 0
 	}
 	for _, d := range documents {
-		if meets(d.fields, r.Where(c)) {
+		if rollup.HoldAll(r.Where(c), d.fields) {
 			return true
 		}
 	}
