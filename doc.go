@@ -11,28 +11,39 @@
 // The functions are registered with the functions framework when the package is imported; nothing
 // else happens until a request comes.
 //
-// A tour, from the bottom up:
+// The functions, from the bottom up:
 //
-//   - internal/document is the map tally of a roll-up document, and the names of what Tally keeps.
+//   - internal/document is the map tally of a roll-up document, and the names of what Tally keeps;
+//     internal/value is a total.
 //   - rollup is the engine: routes, the roll-up, the coalescer that bounds how often it happens,
-//     the audit. Standard library only, beside those names.
+//     the audit. Standard library only, beside those two.
 //   - internal/memstore and internal/firestorestore are its stores, in memory and on Firestore;
 //     internal/storetest is the suite that both pass.
+//   - internal/config is what the functions take from their environment, and their budgets.
 //   - internal/trigger decodes Firestore's events; internal/billing counts what Firestore bills;
 //     internal/telemetry records and exports metrics and spans.
-//   - internal/app is what both functions run: configuration, logs, what an event ends in.
-//   - shards is for Go servers: it creates, increments and reads counters. It knows rollup only by
-//     the documents.
-//   - internal/migration takes over the counters of Firebase's firestore-counter extension.
-//   - internal/bench measures it.
-//   - internal/emulator, internal/eventrelay and cmd/tally run all of it on one machine, on
-//     Google's own Firestore emulator.
-//   - internal/doctor reads what is deployed and judges it.
-//   - deploy is what a deployment consists of, and the gcloud commands that tally deploy makes of
-//     it.
+//   - internal/app is what both functions run: wiring, logs, what an event ends in.
+//
+// Beside them, shards is for Go servers: it creates, increments and reads counters. It knows rollup
+// only by the documents. clients/web does the same for browsers.
+//
+// The command line:
+//
+//   - cmd/tally parses, calls and prints.
+//   - internal/appfolder is the app's own folder: tally.yaml, firebase.json, its rules and indexes.
+//   - internal/deploy is what a deployment consists of, and the gcloud commands or the Terraform
+//     configuration that make it so; internal/doctor reads what is deployed and judges it.
 //   - internal/dashboard shows all counters live on a page; tally dev and tally dashboard serve it.
-//   - e2e has things go wrong there: processes killed and frozen, Firestore paused, failing and far
-//     away.
+//   - internal/migration takes over the counters of Firebase's firestore-counter extension.
+//   - internal/local runs all of it on one machine: emulator is Google's own Firestore emulator,
+//     eventrelay delivers its events as Eventarc does, framework runs a functions process, and
+//     freeport finds ports for them.
+//
+// The tests of one package are in it. Those that span packages are in e2e: there things go wrong,
+// processes are killed and frozen, Firestore is paused, failing and far away. e2e/apps runs the
+// ways in which apps keep counters, e2e/rules attacks the security rules, e2e/bench measures,
+// e2e/googletest stands in for Google's APIs of deployments. internal/needs says what the tests
+// need of a machine.
 //
 // The pages in docs/design say how they work together, and why it is so.
 package tally

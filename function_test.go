@@ -18,11 +18,11 @@ import (
 
 	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/emulator"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/eventrelay"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/framework"
+	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/local/framework"
 )
 
 // The registered functions, end to end: Google's emulator makes the events, the relay delivers them

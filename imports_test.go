@@ -18,11 +18,12 @@ const module = "github.com/firestore-tally/tally"
 var allowed = map[string][]string{
 	// The functions.
 	".":                       {"internal/app"},
-	"internal/app":            {"internal/billing", "internal/document", "internal/firestorestore", "internal/telemetry", "internal/trigger", "rollup"},
-	"internal/telemetry":      {"rollup"},
+	"internal/app":            {"internal/billing", "internal/config", "internal/document", "internal/firestorestore", "internal/telemetry", "internal/trigger", "rollup"},
+	"internal/telemetry":      {"internal/config", "rollup"},
 	"internal/firestorestore": {"internal/document", "internal/value", "rollup"},
 	"internal/trigger":        {"internal/document"},
 	"internal/billing":        {},
+	"internal/config":         {"rollup"},
 	"rollup":                  {"internal/document", "internal/value"},
 	"internal/value":          {},
 	"internal/document":       {},
@@ -31,32 +32,35 @@ var allowed = map[string][]string{
 	"shards": {"internal/document", "internal/value"},
 
 	// The command line.
-	"cmd/tally": {".", "clients/web", "deploy", "internal/app", "internal/appfolder", "internal/billing", "internal/dashboard", "internal/doctor", "internal/document", "internal/emulator",
-		"internal/firestorestore", "internal/localstack", "internal/migration", "internal/value", "rollup", "shards"},
-	"internal/localstack": {"internal/app", "internal/billing", "internal/document", "internal/emulator", "internal/eventrelay", "internal/firestorestore", "internal/framework", "rollup", "shards"},
-	"clients/web":         {},
-	"internal/doctor":     {"deploy", "internal/app", "internal/appfolder", "internal/document", "internal/emulator", "rollup"},
-	"deploy":              {"internal/app", "internal/appfolder", "internal/billing", "internal/document", "rollup"},
-	"internal/migration":  {"internal/billing", "internal/document", "internal/firestorestore", "internal/value", "rollup", "shards"},
-	"internal/dashboard":  {"internal/billing", "internal/document", "internal/value", "rollup"},
-	"internal/appfolder":  {},
-	"internal/emulator":   {"internal/freeport"},
-	"internal/eventrelay": {"internal/document"},
-	"internal/framework":  {"internal/freeport"},
-	"internal/freeport":   {},
+	"cmd/tally": {".", "clients/web", "internal/appfolder", "internal/billing", "internal/config", "internal/dashboard", "internal/deploy", "internal/doctor", "internal/document",
+		"internal/firestorestore", "internal/local", "internal/local/emulator", "internal/migration", "internal/value", "rollup", "shards"},
+	"clients/web":        {},
+	"internal/doctor":    {"internal/appfolder", "internal/config", "internal/deploy", "internal/document", "internal/local/emulator", "rollup"},
+	"internal/deploy":    {"internal/appfolder", "internal/billing", "internal/config", "internal/document", "rollup"},
+	"internal/migration": {"internal/billing", "internal/document", "internal/firestorestore", "internal/value", "rollup", "shards"},
+	"internal/dashboard": {"internal/billing", "internal/document", "internal/value", "rollup"},
+	"internal/appfolder": {},
+
+	// What runs on one machine.
+	"internal/local": {"internal/billing", "internal/config", "internal/document", "internal/firestorestore", "internal/local/emulator", "internal/local/eventrelay",
+		"internal/local/framework", "rollup", "shards"},
+	"internal/local/emulator":   {"internal/local/freeport"},
+	"internal/local/eventrelay": {"internal/document"},
+	"internal/local/framework":  {"internal/local/freeport"},
+	"internal/local/freeport":   {},
 
 	// Only tests and benchmarks.
-	"e2e/apps":                       {},
-	"e2e":                            {},
-	"docs/test/likes":                {"shards"},
-	"internal/bench":                 {},
-	"internal/needs":                 {},
-	"internal/emulator/emulatortest": {"internal/emulator", "internal/needs"},
-	"e2e/googletest":                 {"internal/emulator/emulatortest"},
-	"internal/memstore":              {"internal/document", "internal/value", "rollup"},
-	"docs":                           {},
-	"internal/rules":                 {},
-	"internal/storetest":             {"internal/document", "internal/value", "rollup"},
+	"e2e":                                  {},
+	"e2e/apps":                             {},
+	"e2e/bench":                            {},
+	"e2e/googletest":                       {"internal/local/emulator/emulatortest"},
+	"e2e/rules":                            {},
+	"docs":                                 {},
+	"docs/test/likes":                      {"shards"},
+	"internal/local/emulator/emulatortest": {"internal/local/emulator", "internal/needs"},
+	"internal/memstore":                    {"internal/document", "internal/value", "rollup"},
+	"internal/needs":                       {},
+	"internal/storetest":                   {"internal/document", "internal/value", "rollup"},
 }
 
 func TestImports(t *testing.T) {
@@ -112,7 +116,7 @@ func TestFunctionsStaySmall(t *testing.T) {
 	for path := range strings.Lines(string(deps)) {
 		path = strings.TrimSpace(path)
 		for _, heavy := range []string{"cloud.google.com/go/functions/apiv2", "cloud.google.com/go/scheduler", "cloud.google.com/go/firestore/apiv1/admin", "cloud.google.com/go/run", "cloud.google.com/go/eventarc",
-			"github.com/spf13/cobra", "github.com/firestore-tally/tally/deploy", "github.com/firestore-tally/tally/internal/doctor"} {
+			"github.com/spf13/cobra", "github.com/firestore-tally/tally/internal/deploy", "github.com/firestore-tally/tally/internal/doctor"} {
 			if strings.HasPrefix(path, heavy) {
 				t.Errorf("the functions import %s", path)
 			}

@@ -5,7 +5,7 @@ import "embed"
 // Source is what the functions are built from, and .gcloudignore, which lists it: tally deploy
 // uploads it. This file is not part of it, so the functions carry none of this.
 //
-// "go test ./deploy -run TestCarried -update" writes the names.
+// "go test ./internal/deploy -run TestCarried -update" writes the names.
 //
 //go:embed .gcloudignore
 //go:embed doc.go
@@ -14,14 +14,14 @@ import "embed"
 //go:embed go.mod
 //go:embed go.sum
 //go:embed internal/app/app.go
-//go:embed internal/app/budget.go
-//go:embed internal/app/config.go
 //go:embed internal/app/end.go
 //go:embed internal/app/log.go
 //go:embed internal/app/schedule.go
 //go:embed internal/billing/billing.go
 //go:embed internal/billing/file.go
 //go:embed internal/billing/prices.go
+//go:embed internal/config/budget.go
+//go:embed internal/config/config.go
 //go:embed internal/document/claim.go
 //go:embed internal/document/document.go
 //go:embed internal/document/field.go

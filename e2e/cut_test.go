@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"golang.org/x/sys/unix"
 )
 

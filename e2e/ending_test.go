@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 )
 

@@ -15,10 +15,10 @@ import (
 	"testing"
 
 	_ "github.com/firestore-tally/tally" // registers the functions
-	"github.com/firestore-tally/tally/internal/emulator"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/eventrelay"
-	"github.com/firestore-tally/tally/internal/framework"
+	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/eventrelay"
+	"github.com/firestore-tally/tally/internal/local/framework"
 )
 
 const loopback = "127.0.0.1"

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/framework"
-	"github.com/firestore-tally/tally/internal/freeport"
+	"github.com/firestore-tally/tally/internal/local/framework"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 )
 
 // A process is a functions process, or one after another in the same place, behind its own proxy.

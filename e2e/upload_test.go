@@ -17,9 +17,9 @@ import (
 	"testing"
 
 	root "github.com/firestore-tally/tally"
-	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/e2e/googletest"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/deploy"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/google/go-cmp/cmp"
 )
 

@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/emulator"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 )
 
 // A mutation is a change of the engine that breaks one of its rules. The test named must fail on

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// TestFreeze: one field of the counter document, and nothing else. internal/rules shows what it
+// TestFreeze: one field of the counter document, and nothing else. e2e/rules shows what it
 // does to clients.
 func TestFreeze(t *testing.T) {
 	type doc = map[string]any

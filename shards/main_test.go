@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/firestore-tally/tally/internal/emulator"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/value"
 )
 

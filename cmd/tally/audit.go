@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
@@ -44,7 +44,7 @@ func auditCommand() *cobra.Command {
 	f.BoolVar(&prune, "prune", false, "find totals that earlier routes left too; with --repair they are deleted, so first see that no revision with those routes runs, and that the app has not taken such a field over")
 	f.StringVar(&removed, "removed", "", "with --prune: routes that are gone, as they were, the last of their roll-ups' documents; their totals and tally are found there")
 	f.DurationVar(&grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
-	f.IntVar(&concurrency, "concurrency", app.AuditConcurrency, "counters in work at once")
+	f.IntVar(&concurrency, "concurrency", config.AuditConcurrency, "counters in work at once")
 	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
 		if concurrency < 1 || grace < 0 {
 			return fmt.Errorf("--concurrency %d, --grace %v: want at least 1, and no less than 0", concurrency, grace)

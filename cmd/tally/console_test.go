@@ -13,8 +13,8 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/firestore-tally/tally/internal/dashboard"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/localstack"
+	"github.com/firestore-tally/tally/internal/local"
 	"github.com/spf13/cobra"
 )
 
@@ -41,7 +41,7 @@ func dashboardCommand() *cobra.Command {
 }
 
 // showDashboard serves the dashboard of a stack until ctx ends.
-func showDashboard(ctx context.Context, p *page, s *localstack.Stack) error {
+func showDashboard(ctx context.Context, p *page, s *local.Stack) error {
 	board := dashboard.New()
 	o := dashboard.Options{
 		Project: s.Config.Project, Emulator: s.Addr, Routes: s.Config.Routes, Cadence: s.Config.Cadence,

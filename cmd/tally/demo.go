@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/localstack"
+	"github.com/firestore-tally/tally/internal/local"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
@@ -44,7 +44,7 @@ func demoCommand() *cobra.Command {
 // A demo is one run of the demo command.
 type demo struct {
 	stack     stackFlags
-	load      localstack.Load
+	load      local.Load
 	orders    int // 0: increments
 	json      bool
 	out, logs io.Writer
@@ -93,7 +93,7 @@ func (d *demo) run(ctx context.Context) error {
 	project := "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
 	route := rollup.DefaultRoute
 	if d.orders > 0 {
-		route = localstack.OrdersRoute
+		route = local.OrdersRoute
 	}
 	variables := map[string]string{"TALLY_ROUTES": route, "TALLY_DATABASES": firestore.DefaultDatabaseID}
 	if err := d.stack.configure(ctx, folder, project, "WARN", variables); err != nil { // what goes well needs no line
@@ -103,7 +103,7 @@ func (d *demo) run(ctx context.Context) error {
 	defer d.stack.lines.close()
 	d.stack.Fetch = fetchEmulator(d.logs)
 	d.stack.Say = func(format string, args ...any) { fmt.Fprintf(d.logs, "tally: "+format+"\n", args...) }
-	s, err := localstack.Start(ctx, d.stack.Options)
+	s, err := local.Start(ctx, d.stack.Options)
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err) // an interrupted start fails in many ways
 	}
@@ -123,7 +123,7 @@ func (d *demo) run(ctx context.Context) error {
 	return d.report(r)
 }
 
-func (d *demo) report(r localstack.Result) error {
+func (d *demo) report(r local.Result) error {
 	return d.print(r, r.Exact, func() error { return d.printTable(r) })
 }
 
@@ -143,7 +143,7 @@ func (d *demo) print(result any, exact bool, table func() error) error {
 	return nil
 }
 
-func (d *demo) printTable(r localstack.Result) error {
+func (d *demo) printTable(r local.Result) error {
 	w := new(strings.Builder)
 	fmt.Fprintln(w, "COUNTER\tINCREMENTS\tROLLED UP")
 	for _, id := range slices.Sorted(maps.Keys(r.Expected)) {
@@ -162,7 +162,7 @@ func (d *demo) printTable(r localstack.Result) error {
 		fmt.Fprintf(w, "in doubt\t%d increments, of which no answer tells whether they were applied; a roll-up may hold them or not\n", r.InDoubt)
 	}
 	var quiet string
-	if r.QuietLag != (localstack.Lag{}) {
+	if r.QuietLag != (local.Lag{}) {
 		quiet = fmt.Sprintf("; of a lone increment p50 %.0f ms", r.QuietLag.P50)
 	}
 	fmt.Fprintf(w, "lag\tp50 %.0f ms, p99 %.0f ms, at most %.0f ms%s\n", r.Lag.P50, r.Lag.P99, r.Lag.Max, quiet)

@@ -14,21 +14,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/localstack"
+	"github.com/firestore-tally/tally/internal/local"
 	"github.com/google/go-cmp/cmp"
 )
 
 // A roll-up that differs from what was acknowledged must end the demo with an error, whatever the format.
 func TestInexactDemoFails(t *testing.T) {
 	for _, test := range []struct {
-		result localstack.Result
+		result local.Result
 		want   error
 		table  string // a part of it
 	}{
-		{localstack.Result{Exact: true, Expected: map[string]int64{"c": 0}, RolledUp: map[string]int64{"c": 0}}, nil, "c        0           0  exact"},
-		{localstack.Result{Expected: map[string]int64{"c": 1}, Wrong: map[string]bool{"c": true}}, errInexact, "c        1           0  WRONG"},
-		{localstack.Result{Exact: true, Expected: map[string]int64{"c": 1}, RolledUp: map[string]int64{"c": 2}, InDoubt: 7}, nil, "exact but for increments in doubt"},
-		{localstack.Result{Exact: true, InDoubt: 7}, nil, "7 increments, of which no answer tells"},
+		{local.Result{Exact: true, Expected: map[string]int64{"c": 0}, RolledUp: map[string]int64{"c": 0}}, nil, "c        0           0  exact"},
+		{local.Result{Expected: map[string]int64{"c": 1}, Wrong: map[string]bool{"c": true}}, errInexact, "c        1           0  WRONG"},
+		{local.Result{Exact: true, Expected: map[string]int64{"c": 1}, RolledUp: map[string]int64{"c": 2}, InDoubt: 7}, nil, "exact but for increments in doubt"},
+		{local.Result{Exact: true, InDoubt: 7}, nil, "7 increments, of which no answer tells"},
 	} {
 		for _, json := range []bool{false, true} {
 			var out bytes.Buffer
@@ -95,11 +95,11 @@ func TestDemoOfOrders(t *testing.T) {
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &c.stderr)
 	}
-	var got localstack.OrdersResult
+	var got local.OrdersResult
 	if err := json.Unmarshal(c.stdout.Bytes(), &got); err != nil {
 		t.Fatalf("standard output is not one JSON object: %v\n%s", err, &c.stdout)
 	}
-	var all localstack.ShopTotals
+	var all local.ShopTotals
 	for _, shop := range got.Shops {
 		all.Orders, all.Revenue = all.Orders+shop.Orders, all.Revenue+shop.Revenue
 	}
@@ -116,11 +116,11 @@ func TestDemoOfOrders(t *testing.T) {
 
 // Totals that differ from the orders end the demo with an error.
 func TestInexactDemoOfOrdersFails(t *testing.T) {
-	wrong := localstack.OrdersResult{Shops: map[string]localstack.ShopTotals{"shop-001": {Orders: 3, Revenue: 40, Largest: 20}}, Wrong: []string{"shop-001 as of then: less"}, Writes: 1}
+	wrong := local.OrdersResult{Shops: map[string]local.ShopTotals{"shop-001": {Orders: 3, Revenue: 40, Largest: 20}}, Wrong: []string{"shop-001 as of then: less"}, Writes: 1}
 	right := wrong
 	right.Exact, right.Wrong = true, nil
 	for _, test := range []struct {
-		result localstack.OrdersResult
+		result local.OrdersResult
 		want   error
 		table  string // a part of it
 	}{

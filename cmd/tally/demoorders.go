@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/firestore-tally/tally/internal/localstack"
+	"github.com/firestore-tally/tally/internal/local"
 )
 
 // runOrders runs the demo's load of orders and reports it.
-func (d *demo) runOrders(ctx context.Context, s *localstack.Stack) error {
-	l := localstack.Orders{
+func (d *demo) runOrders(ctx context.Context, s *local.Stack) error {
+	l := local.Orders{
 		Shops: d.load.Counters, Orders: d.orders, Changes: d.load.Increments, Clients: d.load.Clients,
 		Rate: d.load.Rate, Kill: d.load.Kill, Seed: d.stack.Faults.Seed,
 	}
@@ -28,7 +28,7 @@ func (d *demo) runOrders(ctx context.Context, s *localstack.Stack) error {
 	return d.reportOrders(r)
 }
 
-func (d *demo) reportOrders(r localstack.OrdersResult) error {
+func (d *demo) reportOrders(r local.OrdersResult) error {
 	return d.print(r, r.Exact, func() error { return d.printOrders(r) })
 }
 
@@ -39,7 +39,7 @@ const (
 )
 
 // printOrders prints a result as a table.
-func (d *demo) printOrders(r localstack.OrdersResult) error {
+func (d *demo) printOrders(r local.OrdersResult) error {
 	w := new(strings.Builder)
 	fmt.Fprintln(w, "SHOP\tORDERS\tREVENUE\tLARGEST")
 	ids := slices.Sorted(maps.Keys(r.Shops))

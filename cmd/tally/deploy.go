@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/deploy"
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
+	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/deploy"
 	"github.com/spf13/cobra"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
@@ -182,7 +182,7 @@ func deployCommand() *cobra.Command {
 			return err
 		}
 		environment := d.have.Wanted(d.folder)
-		config, err := app.LoadConfig(environment)
+		config, err := config.Load(environment)
 		if err != nil {
 			return fmt.Errorf("configuration: %w", d.folder.Explain(err, environment))
 		}

@@ -21,10 +21,10 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/deploy"
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/localstack"
+	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/deploy"
+	"github.com/firestore-tally/tally/internal/local"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
@@ -69,7 +69,7 @@ type dev struct {
 
 	// What a changed tally.yaml says, from then on.
 	environment map[string]string
-	config      app.Config
+	config      config.Config
 }
 
 func (d *dev) run(ctx context.Context) error {
@@ -111,7 +111,7 @@ func (d *dev) run(ctx context.Context) error {
 	d.stack.lines.out = d.logs // until the greeting
 	defer d.stack.lines.close()
 	d.stack.Fetch, d.stack.Say = fetchEmulator(d.logs), d.stack.lines.print
-	s, err := localstack.Start(ctx, d.stack.Options)
+	s, err := local.Start(ctx, d.stack.Options)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (d *dev) run(ctx context.Context) error {
 
 // serve runs what belongs to the stack until tally.yaml changes, which is no error, or ctx ends.
 // Again: the stack ran before, with other settings.
-func (d *dev) serve(ctx context.Context, s *localstack.Stack, again bool) error {
+func (d *dev) serve(ctx context.Context, s *local.Stack, again bool) error {
 	lines := &d.stack.lines
 	variables := map[string]string{aliveAt: s.RelayAddr}
 	for name, value := range s.Environment {
@@ -200,10 +200,10 @@ const lookAtSettings = time.Second / 2
 
 // awaitChange returns nil when tally.yaml says other settings than those that run, which it notes;
 // else the cause when ctx ends. It says once why a file cannot be taken.
-func (d *dev) awaitChange(ctx context.Context, s *localstack.Stack) error {
+func (d *dev) awaitChange(ctx context.Context, s *local.Stack) error {
 	told := ""
 	for {
-		if err := localstack.Sleep(ctx, lookAtSettings); err != nil {
+		if err := local.Sleep(ctx, lookAtSettings); err != nil {
 			return err
 		}
 
@@ -221,7 +221,7 @@ func (d *dev) awaitChange(ctx context.Context, s *localstack.Stack) error {
 
 // look reads tally.yaml, and notes its settings if they are not those that run. A file that went
 // away changes nothing: an editor may be writing it.
-func (d *dev) look(s *localstack.Stack) (changed bool, err error) {
+func (d *dev) look(s *local.Stack) (changed bool, err error) {
 	folder, err := d.stack.settings.here(io.Discard)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && d.file != "" && folder.File != d.file {
 		return false, nil
@@ -246,7 +246,7 @@ func (d *dev) look(s *localstack.Stack) (changed bool, err error) {
 	return true, nil
 }
 
-func (d *dev) greeting(s *localstack.Stack) string {
+func (d *dev) greeting(s *local.Stack) string {
 	host, port, _ := net.SplitHostPort(s.Addr) // no error: something answers there
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nTally runs. Stop it with Ctrl-C.\n\n  Firestore   %s, project %s\n", s.Addr, d.project)

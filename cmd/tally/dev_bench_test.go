@@ -17,7 +17,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/localstack"
+	"github.com/firestore-tally/tally/internal/local"
 )
 
 // BenchmarkDev is how long clients wait for their increments while somebody watches: 500 counters of 10
@@ -84,11 +84,11 @@ func benchStack(b *testing.B) (addr, project string) {
 		b.Fatal(err)
 	}
 	project = "demo-bench"
-	f := stackFlags{Options: localstack.Options{Processes: 2, Say: b.Logf}, lines: lines{out: io.Discard}}
+	f := stackFlags{Options: local.Options{Processes: 2, Say: b.Logf}, lines: lines{out: io.Discard}}
 	if err := f.configure(b.Context(), folder, project, "WARN", nil); err != nil {
 		b.Fatal(err)
 	}
-	s, err := localstack.Start(b.Context(), f.Options)
+	s, err := local.Start(b.Context(), f.Options)
 	if err != nil {
 		b.Fatal(err)
 	}

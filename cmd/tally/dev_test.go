@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/framework"
-	"github.com/firestore-tally/tally/internal/localstack"
+	"github.com/firestore-tally/tally/internal/local"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/framework"
 	"github.com/firestore-tally/tally/rollup"
 )
 
@@ -240,7 +240,7 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &localstack.Stack{Options: localstack.Options{Environment: environment, Config: config}}
+		s := &local.Stack{Options: local.Options{Environment: environment, Config: config}}
 
 		write(t, file, []byte(test.text))
 		changed, err := d.look(s)
@@ -257,7 +257,7 @@ func TestDevRefusesChangedSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := dev{project: "demo-tally", file: file}
-	if changed, err := d.look(&localstack.Stack{}); changed || err != nil {
+	if changed, err := d.look(&local.Stack{}); changed || err != nil {
 		t.Errorf("without the file: %v, %v; want nothing", changed, err)
 	}
 }
@@ -471,7 +471,7 @@ func TestFunctionsIgnoreInterrupt(t *testing.T) {
 	c := tally(t, "functions")
 	output := framework.NewListener()
 	c.Stdout = output
-	p, err := localstack.StartProcess(t.Context(), c.Cmd, output.Port())
+	p, err := local.StartProcess(t.Context(), c.Cmd, output.Port())
 	if err != nil { // else it ignores signals by now
 		t.Fatal(err)
 	}

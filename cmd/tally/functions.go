@@ -2,7 +2,7 @@ package main
 
 import (
 	_ "github.com/firestore-tally/tally" // registers the functions
-	"github.com/firestore-tally/tally/internal/localstack"
+	"github.com/firestore-tally/tally/internal/local"
 	"github.com/spf13/cobra"
 )
 
@@ -12,7 +12,7 @@ func functionsCommand() *cobra.Command {
 	var port int
 	c := newCommand("functions")
 	c.Hidden = true
-	c.RunE = func(*cobra.Command, []string) error { return localstack.Serve(port) }
+	c.RunE = func(*cobra.Command, []string) error { return local.Serve(port) }
 	c.Flags().IntVar(&port, "port", 0, "port to serve at; 0: any that is free")
 	return c
 }

@@ -19,9 +19,9 @@ import (
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
 	"cloud.google.com/go/functions/apiv2/functionspb"
 	root "github.com/firestore-tally/tally"
-	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/e2e/googletest"
-	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/deploy"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
@@ -94,7 +94,7 @@ func (c cloud) described() (*deploy.Description, *deploy.State) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	config, err := app.LoadConfig(have.Env())
+	config, err := config.Load(have.Env())
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -12,9 +12,9 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/emulator"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/localstack"
+	"github.com/firestore-tally/tally/internal/local"
+	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"google.golang.org/api/iterator"
@@ -213,7 +213,7 @@ func (h *hints) lookAround(ctx context.Context, client *firestore.Client) {
 	for looks := 1; ; looks++ {
 		began := time.Now()
 		h.look(ctx, client, client.Collections(ctx), 1)
-		if localstack.Sleep(ctx, pauseAfter(looks, time.Since(began))) != nil {
+		if local.Sleep(ctx, pauseAfter(looks, time.Since(began))) != nil {
 			return
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/deploy"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )

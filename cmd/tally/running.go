@@ -16,9 +16,9 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/caarlos0/env/v11"
-	"github.com/firestore-tally/tally/deploy"
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
+	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/deploy"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/pflag"
@@ -48,7 +48,7 @@ func (s settingsFile) here(logs io.Writer) (*appfolder.Folder, error) {
 		fmt.Fprintf(logs, "tally: settings of %s\n", f.File)
 	}
 
-	known, err := env.GetFieldParams(new(app.Config))
+	known, err := env.GetFieldParams(new(config.Config))
 	for _, name := range slices.Sorted(maps.Keys(f.Settings.Env)) {
 		of := func(p env.FieldParams) bool { return p.Key == name }
 		if strings.HasPrefix(name, "TALLY_") && !slices.ContainsFunc(known, of) {
@@ -249,7 +249,7 @@ func (t *target) take(running map[string]string, of string, explicit bool) (diff
 func (t *target) load(variables map[string]string) (err error) {
 	variables = maps.Clone(variables)
 	variables["GOOGLE_CLOUD_PROJECT"] = t.project
-	if t.config, err = app.LoadConfig(variables); err != nil {
+	if t.config, err = config.Load(variables); err != nil {
 		return fmt.Errorf("configuration: %w", t.folder.Explain(err, variables))
 	}
 	return nil

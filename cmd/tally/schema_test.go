@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/caarlos0/env/v11"
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
+	"github.com/firestore-tally/tally/internal/config"
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -23,7 +23,7 @@ const schemaFile = "../../docs/tally.schema.json"
 
 // docs/tally.schema.json is what the code says of tally.yaml; -update writes it.
 func TestSchema(t *testing.T) {
-	known, err := env.GetFieldParams(new(app.Config))
+	known, err := env.GetFieldParams(new(config.Config))
 	if err != nil {
 		t.Fatal(err)
 	}

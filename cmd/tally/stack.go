@@ -13,18 +13,18 @@ import (
 
 	"github.com/caarlos0/env/v11"
 	root "github.com/firestore-tally/tally"
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/localstack"
+	"github.com/firestore-tally/tally/internal/local"
+	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
 // A stackFlags is what the flags of dev and demo say of the stack that they start.
 type stackFlags struct {
-	localstack.Options
+	local.Options
 	settings settingsFile
 	lines    lines
 	rules    string // which security rules there are, as tally dev says it
@@ -82,7 +82,7 @@ func (f *stackFlags) configure(
 }
 
 // functions returns the environment of the functions and what it says.
-func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[string]string, app.Config, error) {
+func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[string]string, config.Config, error) {
 	environment := env.ToMap(os.Environ())
 	for name, value := range named(folder) {
 		if name != "TALLY_TELEMETRY" { // the file's is of what is deployed
@@ -95,11 +95,11 @@ func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[st
 	environment["GOOGLE_CLOUD_PROJECT"] = project
 	maps.Copy(environment, f.variables)
 
-	config, err := app.LoadConfig(environment)
+	loaded, err := config.Load(environment)
 	if err != nil {
-		return nil, app.Config{}, fmt.Errorf("configuration: %w", folder.Explain(err, environment))
+		return nil, config.Config{}, fmt.Errorf("configuration: %w", folder.Explain(err, environment))
 	}
-	return environment, config, nil
+	return environment, loaded, nil
 }
 
 // chooseEmulator finds the emulator that somebody else runs: the one that the environment names, or

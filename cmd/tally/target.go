@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
+	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
@@ -56,7 +56,7 @@ type target struct {
 	folder    *appfolder.Folder
 	client    *firestore.Client
 	store     *firestorestore.Store // the engine's own view of the database
-	config    app.Config            // of the functions
+	config    config.Config         // of the functions
 	from      string                // where its routes are from
 	forbidden error                 // why nothing may be changed by the routes; nil: it may
 }

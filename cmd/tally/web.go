@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/firestore-tally/tally/clients/web"
-	"github.com/firestore-tally/tally/internal/localstack"
+	"github.com/firestore-tally/tally/internal/local"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/firestore-tally/tally/shards"
 )
@@ -24,7 +24,7 @@ const (
 
 // examplePage creates the counters of the example page in the stack's first database, where those
 // that exist stay as they are, and returns the page.
-func examplePage(ctx context.Context, s *localstack.Stack) (http.Handler, error) {
+func examplePage(ctx context.Context, s *local.Stack) (http.Handler, error) {
 	if err := checkExample(s.Config.Routes); err != nil {
 		return nil, err
 	}

@@ -1,5 +1,5 @@
 // Runs the recipes of docs/recipes.md as they stand there: all routes of the page, and the web SDK
-// under firestore.rules with all blocks of the page. internal/rules attacks those blocks.
+// under firestore.rules with all blocks of the page. e2e/rules attacks those blocks.
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

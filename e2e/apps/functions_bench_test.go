@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/app"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 )

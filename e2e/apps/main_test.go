@@ -9,9 +9,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/emulator"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/eventrelay"
 )
 
 var relays sync.Map // project → *eventrelay.Relay

@@ -9,8 +9,8 @@ import (
 
 	"github.com/GoogleCloudPlatform/functions-framework-go/functions"
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
-	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/eventrelay"
 )
 
 // Functions that count likes in posts.

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 )
 
 //go:embed gcloud.py

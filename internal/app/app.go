@@ -21,6 +21,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/telemetry"
@@ -53,7 +54,7 @@ func New(environ func() []string, logs io.Writer, dial ...grpc.DialOption) *App 
 // load makes the service from the environment, which does not change, so that a wrong configuration
 // stays wrong.
 func (a *App) load() (*service, error) {
-	config, err := LoadConfig(env.ToMap(a.environ()))
+	config, err := config.Load(env.ToMap(a.environ()))
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
@@ -197,7 +198,7 @@ func (a *App) OnSchedule(w http.ResponseWriter, r *http.Request) {
 
 // A service is a configured App.
 type service struct {
-	config    Config
+	config    config.Config
 	logger    *slog.Logger
 	telemetry *telemetry.Telemetry // nil: off
 	dial      []grpc.DialOption
@@ -381,7 +382,7 @@ func (s *service) record(ctx context.Context, span trace.Span, e ended) {
 	if e.outcome == telemetry.Covered && !e.change.Committed.IsZero() {
 		lag := e.ending.AsOf.Sub(e.change.Committed)
 		s.telemetry.Lag(ctx, lag)
-		if lag > s.config.grace() {
+		if lag > s.config.Grace() {
 			s.logger.WarnContext(ctx, "rolled up late", "event_id", e.change.ID, "counter", e.counters(), "lag_seconds", lag.Seconds())
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/types/known/timestamppb"

@@ -44,7 +44,7 @@ type databaseReport struct {
 type tick struct {
 	*service
 	end     time.Time     // nothing more begins after it
-	reserve time.Duration // the time that is left after end; see Config.TickTime
+	reserve time.Duration // the time that is left after end; see config.Config.TickTime
 
 	mu     sync.Mutex
 	report scheduleReport

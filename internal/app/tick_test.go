@@ -8,12 +8,14 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
@@ -120,7 +122,7 @@ func TestTickEndsInTime(t *testing.T) {
 			w.t.Errorf("status %d after %v, want 200 after three quarters of 40 s", status, after)
 		}
 		for id, r := range report.Databases {
-			if r.Complete || r.Counters < 10*AuditConcurrency || r.Counters > 16*AuditConcurrency || w.stores[id].saved == 0 {
+			if r.Complete || r.Counters < 10*config.AuditConcurrency || r.Counters > 16*config.AuditConcurrency || w.stores[id].saved == 0 {
 				w.t.Errorf("%s: %+v, want half of the time's counters", id, r)
 			}
 		}
@@ -173,7 +175,7 @@ func TestEveryBesideTheAudit(t *testing.T) {
 				last = max(last, l.at.Sub(began))
 			}
 		}
-		if last < 36*time.Second || last > 41*time.Second || got.Complete || got.Counters < 30*AuditConcurrency {
+		if last < 36*time.Second || last > 41*time.Second || got.Complete || got.Counters < 30*config.AuditConcurrency {
 			w.t.Errorf("the audit's last look began after %v, and it compared %d counters; want it at work for 40 s", last, got.Counters)
 		}
 	})
@@ -262,5 +264,59 @@ func TestReportIsDocumented(t *testing.T) {
 	got := slices.Sorted(maps.Keys(report.Databases["(default)"]))
 	if d := cmp.Diff(documentedKeys(t), got); d != "" {
 		t.Errorf("docs/config.md (-documented +reported):\n%s", d)
+	}
+}
+
+// documentedKeys returns, sorted, the keys of a database's report that docs/config.md lists. Errors are
+// there only if there are any.
+func documentedKeys(t *testing.T) (keys []string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, audit, ok := strings.Cut(string(page), "\n## Audit\n")
+	if !ok {
+		t.Fatal("docs/config.md has no section on the audit")
+	}
+	for line := range strings.Lines(audit) {
+		if cells := strings.Split(line, "|"); len(cells) == 4 && strings.HasPrefix(cells[1], " `") {
+			for key := range strings.SplitSeq(cells[1], ",") {
+				key = strings.Trim(key, " `")
+				if optional := key == "errors" || key == "unkept_counters"; !optional {
+					keys = append(keys, key)
+				}
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// CheckGrace says what the tick does: the first of its databases has the least time.
+func TestCheckGrace(t *testing.T) {
+	for limit, reports := range map[string]bool{"8s": true, "10s": false} {
+		var ids []string
+		for i := range 9 {
+			ids = append(ids, fmt.Sprintf("data-%d", i))
+		}
+		w := newWorld(t, "TALLY_HOLD_LIMIT="+limit, "TALLY_DATABASES="+strings.Join(ids, ","))
+		service, err := w.setup()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := service.config.CheckGrace(); reports != (err == nil) || err != nil && !strings.Contains(err.Error(), "9 databases share the 10m15s") {
+			t.Errorf("hold limit %s: %v", limit, err)
+		}
+		w.run(func() {
+			s := w.stores[ids[0]]
+			s.Put("counters/c/shards/0", map[string]any{"count": int64(3)})
+			w.tick("")
+			s.Increment("counters/c/shards/0", "count", 1) // no event comes
+			report, _, _ := w.tick("")
+			if got := report.Databases[ids[0]]; got.RolledUp != 1 || (got.Drift == 1) != reports {
+				w.t.Errorf("hold limit %s: %+v, want drift: %t", limit, got, reports)
+			}
+		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
@@ -251,7 +251,7 @@ func TestLateRollUp(t *testing.T) {
 	w := newWorld(t)
 	s, _ := w.setup()
 	w.run(func() {
-		for id, lag := range map[string]time.Duration{"in-time": s.config.grace() - time.Second, "late": s.config.grace() + time.Second} {
+		for id, lag := range map[string]time.Duration{"in-time": s.config.Grace() - time.Second, "late": s.config.Grace() + time.Second} {
 			doc := &firestoredata.Document{Name: "projects/" + project + "/databases/(default)/documents/counters/" + id + "/shards/0"}
 			e, err := eventrelay.NewEvent(id, w.stores["(default)"].Now().Add(-lag), nil, doc)
 			if err != nil {

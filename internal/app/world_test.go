@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/internal/eventrelay"
+	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"

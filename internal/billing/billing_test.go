@@ -11,9 +11,9 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/internal/emulator"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 )
 
 func TestMain(m *testing.M) { emulatortest.Main(m, emulator.Options{}) }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/deploy"
-	"github.com/firestore-tally/tally/internal/app"
+	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/deploy"
 )
 
 // Names of checks that several places use.
@@ -128,7 +128,7 @@ func (e *examination) configuration(context.Context) {
 		}
 	}
 	for _, f := range functions {
-		_, err := app.LoadConfig(deploy.Environment(f))
+		_, err := config.Load(deploy.Environment(f))
 		for _, problem := range problems(err) {
 			e.wrong([]deploy.Command{e.deploy()}, "%s: %s", path.Base(f.Get("name")), problem)
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/deploy"
 )
 
 // What of the last hour's pushes may fail: one instance that ends, or a slow start, is no fault.

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/firestore-tally/tally/deploy"
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
+	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/deploy"
 )
 
 // A Verdict is the outcome of a check.
@@ -81,9 +81,9 @@ type Deployment struct {
 	unfit  error // why the folder cannot be used
 	unread error // why the project was not read
 
-	config     app.Config // that all is judged by: of the function that was deployed last, else of another
-	invalid    error      // why no function's variables can be used; nil: they can
-	noDatabase error      // why some databases cannot
+	config     config.Config // that all is judged by: of the function that was deployed last, else of another
+	invalid    error         // why no function's variables can be used; nil: they can
+	noDatabase error         // why some databases cannot
 	described  *deploy.Description
 	mend       deploy.Plan
 	surplus    []deploy.Step

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/deploy"
 	"github.com/firestore-tally/tally/rollup"
 )
 

@@ -6,10 +6,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/firestore-tally/tally/deploy"
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/deploy"
+	"github.com/firestore-tally/tally/internal/local/emulator"
 )
 
 // project says why the project was not read.
@@ -54,16 +54,16 @@ func (e *examination) tallyYAML(context.Context) {
 }
 
 // local returns what the functions take from tally.yaml.
-func (e *examination) local() (app.Config, error) {
+func (e *examination) local() (config.Config, error) {
 	env := e.folder.Variables()
 	env["GOOGLE_CLOUD_PROJECT"] = someID
-	config, err := app.LoadConfig(env)
+	config, err := config.Load(env)
 	return config, e.folder.Explain(err, env)
 }
 
 // rulesFile checks that the rules that firebase.json names have Tally's.
 func (e *examination) rulesFile(context.Context) {
-	e.eachDatabase("rules", func(config app.Config, d appfolder.Database) (string, error) {
+	e.eachDatabase("rules", func(config config.Config, d appfolder.Database) (string, error) {
 		if d.Rules == "" {
 			return "", nil
 		}
@@ -73,7 +73,7 @@ func (e *examination) rulesFile(context.Context) {
 
 // indexesFile checks that the file of indexes that firebase.json names has Tally's.
 func (e *examination) indexesFile(context.Context) {
-	e.eachDatabase("indexes", func(config app.Config, d appfolder.Database) (string, error) {
+	e.eachDatabase("indexes", func(config config.Config, d appfolder.Database) (string, error) {
 		if d.Indexes == "" {
 			return "", nil
 		}
@@ -87,7 +87,7 @@ func (e *examination) indexesFile(context.Context) {
 
 // eachDatabase checks a file of each database. The check returns the path of the file, "" if
 // firebase.json names none.
-func (e *examination) eachDatabase(what string, check func(app.Config, appfolder.Database) (string, error)) {
+func (e *examination) eachDatabase(what string, check func(config.Config, appfolder.Database) (string, error)) {
 	if e.folder == nil {
 		e.idle(appfolder.FileName + " cannot be used")
 		return

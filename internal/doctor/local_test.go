@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/freeport"
+	"github.com/firestore-tally/tally/internal/deploy"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 )
 
 // Files of an app in which all is well.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/deploy"
 )
 
 // What is asked of Cloud Monitoring (https://cloud.google.com/monitoring/api/metrics_gcp_p_z).

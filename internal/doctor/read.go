@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/deploy"
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
+	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/deploy"
 	"google.golang.org/api/option"
 )
 
@@ -49,7 +49,7 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 	if len(env) > 0 {
 		env = d.Have.Wanted(f)
 	}
-	if d.config, d.invalid = app.LoadConfig(env); d.invalid != nil {
+	if d.config, d.invalid = config.Load(env); d.invalid != nil {
 		return
 	}
 	var databases []deploy.Database

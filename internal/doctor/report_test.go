@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/deploy"
 	"github.com/google/go-cmp/cmp"
 )
 

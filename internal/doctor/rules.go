@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/firestore-tally/tally/deploy"
+	"github.com/firestore-tally/tally/internal/deploy"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )

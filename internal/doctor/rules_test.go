@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/emulator"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )

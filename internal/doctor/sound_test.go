@@ -18,10 +18,10 @@ import (
 	"cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"cloud.google.com/go/scheduler/apiv1/schedulerpb"
-	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/e2e/googletest"
-	"github.com/firestore-tally/tally/internal/app"
 	"github.com/firestore-tally/tally/internal/appfolder"
+	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/deploy"
 	"google.golang.org/genproto/googleapis/type/expr"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -56,7 +56,7 @@ func options(t *testing.T, more ...string) deploy.Options {
 		"TALLY_ROUTES": "counters/{counter}/shards/{shard} -> rollups/{counter} : count;" +
 			"posts/{post}/hot/{n} -> posts/{post}/sums/hot : likes : documents; pages/{page}/shards/{shard} -> pages/{page}/sums/all : views : every 10s",
 	}
-	config, err := app.LoadConfig(env)
+	config, err := config.Load(env)
 	if err != nil {
 		t.Fatal(err)
 	}

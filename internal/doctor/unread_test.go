@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/deploy"
 	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/firestore-tally/tally/internal/appfolder"
-	"github.com/firestore-tally/tally/internal/freeport"
+	"github.com/firestore-tally/tally/internal/deploy"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/api/option"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/rollup"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/rollup"
 )
 

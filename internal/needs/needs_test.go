@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/firestore-tally/tally/internal/emulator"
+	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/needs"
 )
 

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"cloud.google.com/go/firestore"
-	"github.com/firestore-tally/tally/internal/emulator"
-	"github.com/firestore-tally/tally/internal/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"

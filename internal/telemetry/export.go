@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/config"
 	"go.opentelemetry.io/contrib/detectors/gcp"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
@@ -19,24 +19,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/oauth"
 )
-
-// A Destination is where telemetry goes.
-type Destination string
-
-const (
-	Off  Destination = "off"
-	GCP  Destination = "gcp"  // Cloud Monitoring and Cloud Trace, with application default credentials
-	OTLP Destination = "otlp" // a collector, as OpenTelemetry's own variables say: OTEL_EXPORTER_OTLP_ENDPOINT and others
-)
-
-// UnmarshalText takes the name of a destination.
-func (d *Destination) UnmarshalText(text []byte) error {
-	switch *d = Destination(text); *d {
-	case Off, GCP, OTLP:
-		return nil
-	}
-	return errors.New("want off, gcp or otlp")
-}
 
 // Endpoint is Google Cloud's Telemetry API, which speaks OpenTelemetry's own protocol and is what
 // Google recommends: its exporter of traces is deprecated for it
@@ -50,8 +32,8 @@ const startLimit = 2 * time.Second
 
 // Start returns a Telemetry that exports to the destination; nil when that is Off. Google Cloud
 // keeps it in the project. Nothing is sent yet. It fails when that is not ready within two seconds.
-func Start(d Destination, project string, every time.Duration, billed func() (reads, writes, deletes int64), logger *slog.Logger) (*Telemetry, error) {
-	if d == Off {
+func Start(d config.Destination, project string, every time.Duration, billed func() (reads, writes, deletes int64), logger *slog.Logger) (*Telemetry, error) {
+	if d == config.Off {
 		return nil, nil
 	}
 	type result struct {
@@ -71,11 +53,11 @@ func Start(d Destination, project string, every time.Duration, billed func() (re
 	}
 }
 
-func start(ctx context.Context, d Destination, project string, o Options) (*Telemetry, error) {
+func start(ctx context.Context, d config.Destination, project string, o Options) (*Telemetry, error) {
 	var metrics []otlpmetricgrpc.Option
 	var spans []otlptracegrpc.Option
 	var detectors []resource.Detector
-	if d == GCP {
+	if d == config.GCP {
 		credential, err := oauth.NewApplicationDefault(ctx, "https://www.googleapis.com/auth/cloud-platform")
 		if err != nil {
 			return nil, fmt.Errorf("telemetry: %w", err)

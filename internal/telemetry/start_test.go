@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/firestore-tally/tally/internal/config"
 )
 
 // A metadata server that does not answer, as one may not while an instance starts, keeps no event
@@ -27,7 +29,7 @@ func TestStartDoesNotWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("GCE_METADATA_HOST", "127.0.0.1:"+port)
-	started, err := Start(GCP, "", time.Minute, nil, slog.New(slog.DiscardHandler))
+	started, err := Start(config.GCP, "", time.Minute, nil, slog.New(slog.DiscardHandler))
 	if started != nil || err == nil || !strings.Contains(err.Error(), "not ready") {
 		t.Errorf("got %v, %v; want an error: not ready", started, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/memstore"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
@@ -332,7 +333,7 @@ func TestTraced(t *testing.T) {
 
 // Telemetry that is off is nil, and everything may be called on it.
 func TestOff(t *testing.T) {
-	telemetry, err := Start(Off, "p", time.Minute, nil, nil)
+	telemetry, err := Start(config.Off, "p", time.Minute, nil, nil)
 	if telemetry != nil || err != nil {
 		t.Fatalf("got %v, %v", telemetry, err)
 	}

@@ -1,0 +1,134 @@
+package deploy
+
+import (
+	"time"
+
+	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+const (
+	month   = 30 * 24 * time.Hour
+	million = 1e6
+
+	// auditReads is about how many reads the audit of one counter bills (docs/performance.md).
+	auditReads = 3
+
+	// auditTick is about how long a call of RollUpOnSchedule is at work that finds nothing to do.
+	auditTick = time.Second
+
+	// crowd is a number of changes of one counter a second, at which they share roll-ups.
+	crowd = 100
+)
+
+// Costs are list prices in US dollars, without free quotas: of Firestore where the dearest of the
+// databases is, of all else in us-central1.
+type Costs struct {
+	Location string // of Firestore's prices
+
+	Rest    float64 // a month in which nothing changes, but for audits' reads
+	Audit   float64 // a month of the audits of one counter
+	Audits  float64 // a month of all audits, at most
+	Alone   Range   // a million changes, each long after the one before
+	Crowded Range   // a million changes of one counter that come at 100 a second
+	Every   []Kept  // what the schedule keeps, one for each different period
+}
+
+// A Range is of prices of live routes, which differ in the number of their queries. It is zero if
+// there is no live route.
+type Range struct{ Least, Most float64 }
+
+// add widens the range.
+func (r *Range) add(price float64) {
+	if *r == (Range{}) {
+		r.Least = price
+	}
+	r.Least, r.Most = min(r.Least, price), max(r.Most, price)
+}
+
+// A Kept is what a month of 1,000 counters costs, at most, that the schedule rolls up.
+type Kept struct {
+	Every    time.Duration
+	Thousand float64
+}
+
+// Costs returns what the deployment costs.
+func (d *Description) Costs() Costs {
+	c := Costs{Location: d.Databases[0].Location}
+	for _, database := range d.Databases {
+		if billing.MultiRegion(database.Location) {
+			c.Location = database.Location
+		}
+	}
+
+	ticks := int64(month / config.SchedulePeriod)
+	c.Audit = billing.Counts{Reads: ticks * auditReads}.CostIn(c.Location)
+	for _, database := range d.Databases {
+		c.Audits += billing.Counts{Reads: ticks * d.Config.AuditReads}.CostIn(database.Location)
+	}
+
+	busy := time.Duration(ticks) * auditTick
+	for _, t := range templates(d.Config.Routes) {
+		queries := int64(0)
+		for _, r := range t.Routes {
+			queries += int64(len(r.Queries()))
+		}
+		if !t.Scheduled() {
+			c.Alone.add(d.changes(c.Location, queries, 1, billing.RoundedUp))
+			c.Crowded.add(d.changes(c.Location, queries, 1/(crowd*d.Config.Cadence.Seconds()), 1.0/crowd))
+			continue
+		}
+		if t.Every < config.SchedulePeriod {
+			busy = month
+		}
+		c.keep(t.Every, queries, ticks*d.Config.KeepReads)
+	}
+	c.Rest = billing.Job + busy.Seconds()*billing.OnScheduleSecond
+	return c
+}
+
+// changes returns the price of a million changes that make so many roll-ups by so many queries
+// each, and keep an instance busy for so many seconds each. A query is of up to 1,000 documents, which an
+// aggregation bills as one read; routes that say documents cost more.
+func (d *Description) changes(location string, queries int64, rollUps, busy float64) float64 {
+	n := int64(million * rollUps)
+	operations := billing.Counts{Reads: n * (1 + queries), Writes: n}.CostIn(location)
+
+	event := billing.Event
+	if d.Billing == ByRequest {
+		event += billing.Request + busy*billing.OnWriteSecond
+	}
+	if d.RequestLogs == AllRequests {
+		event += billing.LogEntry
+	}
+	return operations + million*event
+}
+
+// keep adds a route that the schedule keeps, with at most so many reads a month: of several with one
+// period, the dearest.
+func (c *Costs) keep(every time.Duration, queries, most int64) {
+	reads := 1 + queries // of a visit
+	visits := min(1000*int64(month/every), most/reads)
+	price := billing.Counts{Reads: visits * reads, Writes: visits}.CostIn(c.Location)
+	for i := range c.Every {
+		if c.Every[i].Every == every {
+			c.Every[i].Thousand = max(c.Every[i].Thousand, price)
+			return
+		}
+	}
+	c.Every = append(c.Every, Kept{every, price})
+}
+
+// templates returns the templates of the routes, each once.
+func templates(routes rollup.Routes) []*rollup.Template {
+	var all []*rollup.Template
+	seen := make(map[*rollup.Template]bool)
+	for _, r := range routes {
+		if !seen[r.Template] {
+			seen[r.Template] = true
+			all = append(all, r.Template)
+		}
+	}
+	return all
+}

@@ -1,0 +1,478 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+)
+
+// OrdersRoute is the route that an Orders load is for.
+const OrdersRoute = `orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) where status == "paid" as revenue, maximum(amount) as largest : existing`
+
+// An Orders is a load of orders in one collection, which are created, move between shops, are paid
+// or not, change their amounts, and are deleted, at a rate. The stack's one route is OrdersRoute.
+type Orders struct {
+	Shops   int
+	Orders  int
+	Changes int // beside the creation of each order
+	Clients int // that write at once
+	Rate    float64
+	Kill    bool // kill -9 each functions process once, and start another
+	Seed    uint64
+
+	Stage    func(name string) // is told what begins
+	Progress func(done int)    // writes; may be called in parallel
+}
+
+// An OrdersResult is what became of an Orders load. tally demo --help explains its JSON form.
+type OrdersResult struct {
+	Shops  map[string]ShopTotals `json:"shops"` // at the end, as plain queries count them
+	Writes int                   `json:"writes"`
+
+	Exact   bool     `json:"exact"`
+	Checked int      `json:"rollups_checked"` // that a listener saw, each against all orders at its as_of
+	Wrong   []string `json:"wrong"`           // what was not as it must be
+
+	Lag         Lag     `json:"lag_ms"` // from a write's commit until a listener has seen all totals that it changes
+	Events      int     `json:"events"`
+	Redelivered int     `json:"redelivered"`
+	RollUps     int64   `json:"rollup_writes"`
+	Reads       int64   `json:"reads"`
+	Seconds     float64 `json:"seconds"`
+}
+
+// A ShopTotals is what a shop's orders add up to.
+type ShopTotals struct {
+	Orders  int64 `json:"orders"`
+	Revenue int64 `json:"revenue"` // of those that are paid
+	Largest int64 `json:"largest"` // amount; 0: there is no order
+}
+
+// add adds an order.
+func (t *ShopTotals) add(o order) {
+	t.Orders++
+	if o.paid {
+		t.Revenue += o.amount
+	}
+	t.Largest = max(t.Largest, o.amount)
+}
+
+// An order is what an order's document holds.
+type order struct {
+	shop   int
+	paid   bool
+	amount int64
+	gone   bool // there is no document
+}
+
+func (o order) fields() map[string]any {
+	status := "open"
+	if o.paid {
+		status = "paid"
+	}
+	return map[string]any{"shop": shopID(o.shop), "status": status, "amount": o.amount}
+}
+
+// A version is what an order was from a commit on.
+type version struct {
+	order
+	committed time.Time
+}
+
+// An interval is a time in which a write was committed or not: no answer told.
+type interval struct{ from, to time.Time }
+
+// A sighting is a shop's document that the listener saw.
+type sighting struct {
+	shop   int
+	asOf   time.Time
+	totals ShopTotals
+	seen   time.Time // by the local clock, which is the emulator's
+}
+
+// An ordering is an Orders load on a stack.
+type ordering struct {
+	Orders
+	stack    *Stack
+	client   *firestore.Client
+	versions [][]version // by order; each belongs to one client
+	writes   atomic.Int64
+
+	mu        sync.Mutex
+	doubts    []interval
+	sightings []sighting
+	covered   []time.Time   // as_of by shop, of the last sighting
+	changed   chan struct{} // closed when the listener sees something more
+}
+
+// Run creates the shops and orders, changes the orders, waits until the totals cover everything, and
+// compares each that was seen with the orders of its instant, and the last with a recount.
+func (o Orders) Run(ctx context.Context, s *Stack) (OrdersResult, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r := &ordering{
+		Orders: o, stack: s, client: s.Clients[0],
+		versions: make([][]version, o.Orders), covered: make([]time.Time, o.Shops), changed: make(chan struct{}),
+	}
+
+	o.Stage("creating shops")
+	if err := r.open(ctx, stop); err != nil {
+		return OrdersResult{}, err
+	}
+	began := time.Now()
+	o.Stage("creating and changing orders")
+	if err := r.write(ctx); err != nil {
+		return OrdersResult{}, fmt.Errorf("%w; %d of %d writes were made", err, r.writes.Load(), o.Orders+o.Changes)
+	}
+	o.Stage("waiting for the last roll-ups")
+	if err := r.settle(ctx); err != nil {
+		return OrdersResult{}, err
+	}
+	o.Stage("counting the orders again")
+	return r.result(ctx, time.Since(began))
+}
+
+func shopID(n int) string { return fmt.Sprintf("shop-%03d", n+1) }
+
+// open creates the shops and listens to them.
+func (r *ordering) open(ctx context.Context, fail func(error)) error {
+	shops := r.client.Collection("shops")
+	for n := range r.Shops {
+		if _, err := shops.Doc(shopID(n)).Set(ctx, map[string]any{"name": fmt.Sprint("Shop ", n+1)}); err != nil {
+			return cmp.Or(context.Cause(ctx), err)
+		}
+	}
+
+	snapshots := shops.Snapshots(ctx)
+	// The emulator tells a listener nothing of a commit that falls into its beginning.
+	if _, err := snapshots.Next(); err != nil {
+		snapshots.Stop()
+		return fmt.Errorf("listening to shops: %w", err)
+	}
+	go func() {
+		defer snapshots.Stop()
+		for {
+			snapshot, err := snapshots.Next()
+			if err != nil {
+				fail(fmt.Errorf("listening to shops: %w", err))
+				return
+			}
+			r.see(snapshot)
+		}
+	}()
+	return nil
+}
+
+// see notes the shops that the listener sees.
+func (r *ordering) see(snapshot *firestore.QuerySnapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, change := range snapshot.Changes {
+		fields := change.Doc.Data()
+		tally := document.DecodeTally(fields[document.TallyField])
+		var n int
+		if _, err := fmt.Sscanf(change.Doc.Ref.ID, "shop-%d", &n); err != nil || tally.AsOf.IsZero() {
+			continue
+		}
+		r.sightings = append(r.sightings, sighting{n - 1, tally.AsOf, totalsIn(fields), time.Now()})
+		r.covered[n-1] = tally.AsOf
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// totalsIn returns the totals in a shop's document. A largest of no order is null.
+func totalsIn(fields map[string]any) ShopTotals {
+	var t ShopTotals
+	t.Orders, _ = fields["orders"].(int64)
+	t.Revenue, _ = fields["revenue"].(int64)
+	t.Largest, _ = fields["largest"].(int64)
+	return t
+}
+
+// write has the clients create and change the orders, each its own.
+func (r *ordering) write(ctx context.Context) error {
+	limiter := rate.NewLimiter(rate.Limit(r.Rate), 1)
+	restart, up := errgroup.WithContext(ctx)
+	clients, working := errgroup.WithContext(up)
+	all := r.Orders.Orders + r.Changes
+	for client := range r.Clients {
+		clients.Go(func() error {
+			random := rand.New(rand.NewPCG(r.Seed, uint64(client)))
+			for turn := client; turn < all; turn += r.Clients {
+				if err := limiter.Wait(working); err != nil {
+					return cmp.Or(context.Cause(working), err)
+				}
+				if r.Kill {
+					r.killAt(up, restart, turn, all)
+				}
+				if err := r.writeOne(working, random, client, turn); err != nil {
+					return err
+				}
+				r.Progress(int(r.writes.Add(1)))
+			}
+			return nil
+		})
+	}
+	return cmp.Or(clients.Wait(), restart.Wait(), context.Cause(ctx))
+}
+
+// killAt kills one functions process after the other, when their turns have come.
+func (r *ordering) killAt(ctx context.Context, restart *errgroup.Group, turn, all int) {
+	for n := range r.stack.Processes {
+		if turn != all*(n+1)/(r.stack.Processes+1) {
+			continue
+		}
+		killed := r.stack.Process(n)
+		killed.Kill()
+		r.stack.Say("killed functions process %d; starting another", killed.Pid)
+		restart.Go(func() error { return r.stack.Restart(ctx, n) })
+	}
+}
+
+// writeOne creates the turn's order, or changes one of the client's.
+func (r *ordering) writeOne(ctx context.Context, random *rand.Rand, client, turn int) error {
+	if turn < r.Orders.Orders {
+		return r.put(ctx, turn, order{shop: random.IntN(r.Shops), paid: random.IntN(2) == 0, amount: 1 + random.Int64N(500)})
+	}
+
+	own := (r.Orders.Orders - client + r.Clients - 1) / r.Clients // how many are the client's
+	if own <= 0 {
+		return nil
+	}
+	n := client + r.Clients*random.IntN(own)
+	next := r.versions[n][len(r.versions[n])-1].order
+	switch kind := random.IntN(10); {
+	case next.gone:
+		next = order{shop: random.IntN(r.Shops), amount: 1 + random.Int64N(500)}
+	case kind < 4:
+		next.shop = random.IntN(r.Shops)
+	case kind < 7:
+		next.paid = !next.paid
+	case kind < 9:
+		next.amount = 1 + random.Int64N(500)
+	default:
+		next.gone = true
+	}
+	return r.put(ctx, n, next)
+}
+
+// put writes an order. A write of which no answer tells is sent again, which changes nothing: what
+// is seen meanwhile cannot be judged.
+func (r *ordering) put(ctx context.Context, n int, o order) error {
+	doc := r.client.Collection("orders").Doc(fmt.Sprintf("order-%06d", n))
+	began := time.Now()
+	for {
+		committed, err := r.send(ctx, doc, o)
+		if err == nil {
+			r.versions[n] = append(r.versions[n], version{o, committed})
+			return nil
+		}
+
+		if cause := Sleep(ctx, retryPause); cause != nil {
+			return fmt.Errorf("%w: writing %s: %w", cause, doc.ID, err)
+		}
+		r.mu.Lock()
+		r.doubts = append(r.doubts, interval{began, time.Now().Add(time.Second)})
+		r.mu.Unlock()
+	}
+}
+
+// send sends a write, and returns when it was committed. The answer to a delete tells that only in a
+// transaction.
+func (r *ordering) send(ctx context.Context, doc *firestore.DocumentRef, o order) (time.Time, error) {
+	if !o.gone {
+		result, err := doc.Set(ctx, o.fields())
+		if err != nil {
+			return time.Time{}, err
+		}
+		return result.UpdateTime, nil
+	}
+
+	var committed firestore.CommitResponse
+	remove := func(_ context.Context, tx *firestore.Transaction) error { return tx.Delete(doc) }
+	if err := r.client.RunTransaction(ctx, remove, firestore.WithCommitResponseTo(&committed)); err != nil {
+		return time.Time{}, err
+	}
+	return committed.CommitTime(), nil
+}
+
+// settle waits until the totals of every shop cover all writes, and all events are acknowledged.
+func (r *ordering) settle(ctx context.Context) error {
+	limit := 10*r.stack.Config.Cadence + 2*time.Minute // even on a slow machine
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
+	defer cancel()
+	last := r.lastWrites()
+	for {
+		behind, changed := r.behind(last)
+		if behind < 0 {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: the totals of %s do not cover the last write of its orders", context.Cause(ctx), shopID(behind))
+		}
+	}
+	if err := r.stack.Relay.Wait(ctx); err != nil {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	return nil
+}
+
+// behind returns a shop whose totals do not cover its last write, -1 if there is none, and what is
+// closed when the listener sees something more.
+func (r *ordering) behind(last []time.Time) (shop int, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for n, covered := range r.covered {
+		if covered.Before(last[n]) {
+			return n, r.changed
+		}
+	}
+	return -1, r.changed
+}
+
+// lastWrites returns when each shop's orders changed last; zero if it never had any.
+func (r *ordering) lastWrites() []time.Time {
+	last := make([]time.Time, r.Shops)
+	for _, versions := range r.versions {
+		for i, v := range versions {
+			shops := []int{v.shop}
+			if i > 0 {
+				shops = append(shops, versions[i-1].shop)
+			}
+			for _, shop := range shops {
+				if v.committed.After(last[shop]) {
+					last[shop] = v.committed
+				}
+			}
+		}
+	}
+	return last
+}
+
+// at returns what a shop's orders added up to at an instant.
+func (r *ordering) at(shop int, instant time.Time) ShopTotals {
+	var t ShopTotals
+	for _, versions := range r.versions {
+		n, found := slices.BinarySearchFunc(versions, instant, func(v version, t time.Time) int { return v.committed.Compare(t) })
+		if !found {
+			n--
+		}
+		if n >= 0 && versions[n].shop == shop && !versions[n].gone {
+			t.add(versions[n].order)
+		}
+	}
+	return t
+}
+
+// doubted reports whether a write may have been committed or not at an instant.
+func (r *ordering) doubted(instant time.Time) bool {
+	return slices.ContainsFunc(r.doubts, func(d interval) bool { return !instant.Before(d.from) && !instant.After(d.to) })
+}
+
+// result compares all that was seen.
+func (r *ordering) result(ctx context.Context, took time.Duration) (OrdersResult, error) {
+	billed, err := r.stack.Billed()
+	if err != nil {
+		return OrdersResult{}, err
+	}
+	events := r.stack.Relay.Stats()
+	result := OrdersResult{
+		Writes: int(r.writes.Load()), Wrong: []string{},
+		Events: events.Events, Redelivered: events.Redelivered + events.Duplicated,
+		RollUps: billed.Writes, Reads: billed.Reads, Seconds: took.Seconds(),
+	}
+
+	r.mu.Lock()
+	sightings := slices.Clone(r.sightings)
+	r.mu.Unlock()
+	for _, s := range sightings {
+		if r.doubted(s.asOf) {
+			continue
+		}
+		result.Checked++
+		if want := r.at(s.shop, s.asOf); s.totals != want {
+			result.Wrong = append(result.Wrong, fmt.Sprintf("%s as of %s: %+v, and its orders add up to %+v", shopID(s.shop), inUTC(s.asOf), s.totals, want))
+		}
+	}
+	result.Lag = lagOf(r.lags(sightings))
+
+	wrong, err := r.recount(ctx, &result)
+	result.Wrong = append(result.Wrong, wrong...)
+	result.Exact = len(result.Wrong) == 0
+	return result, err
+}
+
+// recount compares the shops' documents with their orders, by plain queries.
+func (r *ordering) recount(ctx context.Context, result *OrdersResult) (wrong []string, err error) {
+	result.Shops = make(map[string]ShopTotals)
+	orders, err := r.client.Collection("orders").Documents(ctx).GetAll()
+	if err != nil {
+		return nil, fmt.Errorf("counting the orders: %w", err)
+	}
+	for _, doc := range orders {
+		fields := doc.Data()
+		shop, _ := fields["shop"].(string)
+		amount, _ := fields["amount"].(int64)
+		t := result.Shops[shop]
+		t.add(order{paid: fields["status"] == "paid", amount: amount})
+		result.Shops[shop] = t
+	}
+
+	shops, err := r.client.Collection("shops").Documents(ctx).GetAll()
+	if err != nil {
+		return nil, fmt.Errorf("reading the shops: %w", err)
+	}
+	for _, doc := range shops {
+		got, want := totalsIn(doc.Data()), result.Shops[doc.Ref.ID]
+		if got != want {
+			wrong = append(wrong, fmt.Sprintf("%s at the end: %+v, and its orders add up to %+v", doc.Ref.ID, got, want))
+		}
+		result.Shops[doc.Ref.ID] = want // also if it has no orders
+	}
+	return wrong, nil
+}
+
+// lags returns, of each write, how long after its commit all totals that it changes were seen to
+// cover it.
+func (r *ordering) lags(sightings []sighting) []time.Duration {
+	byShop := make([][]sighting, r.Shops)
+	for _, s := range sightings {
+		byShop[s.shop] = append(byShop[s.shop], s)
+	}
+	covered := func(shop int, committed time.Time) time.Time {
+		n, _ := slices.BinarySearchFunc(byShop[shop], committed, func(s sighting, t time.Time) int { return s.asOf.Compare(t) })
+		if n == len(byShop[shop]) {
+			return time.Time{}
+		}
+		return byShop[shop][n].seen
+	}
+
+	var lags []time.Duration
+	for _, versions := range r.versions {
+		for i, v := range versions {
+			seen := covered(v.shop, v.committed)
+			if i > 0 && versions[i-1].shop != v.shop {
+				if before := covered(versions[i-1].shop, v.committed); before.After(seen) {
+					seen = before
+				}
+			}
+			if !seen.IsZero() {
+				lags = append(lags, seen.Sub(v.committed))
+			}
+		}
+	}
+	return lags
+}
