@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/lag"
 	"github.com/firestore-tally/tally/internal/local"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
@@ -162,7 +163,7 @@ func (d *demo) printTable(r local.Result) error {
 		fmt.Fprintf(w, "in doubt\t%d increments, of which no answer tells whether they were applied; a roll-up may hold them or not\n", r.InDoubt)
 	}
 	var quiet string
-	if r.QuietLag != (local.Lag{}) {
+	if r.QuietLag != (lag.Lag{}) {
 		quiet = fmt.Sprintf("; of a lone increment p50 %.0f ms", r.QuietLag.P50)
 	}
 	fmt.Fprintf(w, "lag\tp50 %.0f ms, p99 %.0f ms, at most %.0f ms%s\n", r.Lag.P50, r.Lag.P99, r.Lag.Max, quiet)

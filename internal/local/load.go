@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
+	"github.com/firestore-tally/tally/internal/lag"
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
@@ -45,8 +45,8 @@ type Result struct {
 	RolledUp     map[string]int64 `json:"rolled_up"`
 	Exact        bool             `json:"exact"`
 
-	Lag      Lag `json:"lag_ms"`
-	QuietLag Lag `json:"quiet_lag_ms,omitzero"` // of lone increments; zero: there were none
+	Lag      lag.Lag `json:"lag_ms"`
+	QuietLag lag.Lag `json:"quiet_lag_ms,omitzero"` // of lone increments; zero: there were none
 
 	Events      int   `json:"events"`
 	Redelivered int   `json:"redelivered"`
@@ -58,14 +58,6 @@ type Result struct {
 	Seconds         float64 `json:"seconds"`
 
 	Wrong map[string]bool `json:"-"` // counters whose roll-up is not what it must be
-}
-
-// A Lag is from an increment's commit to the moment when a listener sees a roll-up that covers it,
-// in milliseconds.
-type Lag struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
 }
 
 // A running is a load on a stack.
@@ -233,12 +225,12 @@ func (r *running) result(created usage, began time.Time, end usage) Result {
 		quiet = append(quiet, h.lags(began)...)
 		lags = append(lags, h.lags(end.at)...)
 		result.Seconds = max(result.Seconds, h.last().Seen.Sub(began).Seconds())
-		h.RollUps = slices.DeleteFunc(h.RollUps, func(r RollUp) bool { return r.Seen.Before(created.at) })
+		h.RollUps = slices.DeleteFunc(h.RollUps, func(r lag.RollUp) bool { return r.Seen.Before(created.at) })
 		result.Seen += len(h.RollUps)
 		result.WritesPerSecond = max(result.WritesPerSecond, mostWithin(time.Second, h.RollUps))
 	}
 	result.Exact = len(result.Wrong) == 0
-	result.Lag, result.QuietLag = lagOf(lags), lagOf(quiet)
+	result.Lag, result.QuietLag = lag.Of(lags), lag.Of(quiet)
 	return result
 }
 
@@ -252,17 +244,4 @@ func (r *Result) compare(id string, h History) {
 	if !isInteger || total < acknowledged || total > acknowledged+inDoubt {
 		r.Wrong[id] = true
 	}
-}
-
-// lagOf returns the lags that half, 99 % and all of the durations are not above.
-func lagOf(lags []time.Duration) Lag {
-	slices.Sort(lags)
-	at := func(share float64) float64 {
-		if len(lags) == 0 {
-			return 0
-		}
-		n := int(math.Ceil(share * float64(len(lags))))
-		return float64(lags[max(n, 1)-1].Microseconds()) / 1000
-	}
-	return Lag{P50: at(0.50), P99: at(0.99), Max: at(1)}
 }

@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/internal/lag"
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
@@ -26,15 +27,15 @@ func at(ms int) time.Time {
 	return time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC).Add(time.Duration(ms) * time.Millisecond)
 }
 
-func rollUp(asOf, written, seen int) RollUp {
-	return RollUp{shards.RollUp{AsOf: at(asOf)}, at(written), at(seen)}
+func rollUp(asOf, written, seen int) lag.RollUp {
+	return lag.RollUp{RollUp: shards.RollUp{AsOf: at(asOf)}, Written: at(written), Seen: at(seen)}
 }
 
 // A roll-up covers what was committed at its as_of, also if it is seen before the acknowledgement.
 func TestLags(t *testing.T) {
 	h := History{
 		Acknowledged: []time.Time{at(200), at(100), at(250), at(900)},
-		RollUps:      []RollUp{rollUp(0, 1, 2), rollUp(200, 210, 220), rollUp(800, 810, 850)},
+		RollUps:      []lag.RollUp{rollUp(0, 1, 2), rollUp(200, 210, 220), rollUp(800, 810, 850)},
 	}
 	for _, test := range []struct {
 		until int
@@ -51,22 +52,9 @@ func TestLags(t *testing.T) {
 }
 
 func TestMostWithin(t *testing.T) {
-	rollUps := []RollUp{rollUp(0, 0, 0), rollUp(0, 999, 0), rollUp(0, 1000, 0), rollUp(0, 1998, 0)}
+	rollUps := []lag.RollUp{rollUp(0, 0, 0), rollUp(0, 999, 0), rollUp(0, 1000, 0), rollUp(0, 1998, 0)}
 	if got := mostWithin(time.Second, rollUps); got != 3 {
 		t.Errorf("at most %d roll-ups within a second, want 3", got)
-	}
-}
-
-func TestLagOf(t *testing.T) {
-	var lags []time.Duration
-	for i := range 100 {
-		lags = append(lags, time.Duration(100-i)*time.Millisecond)
-	}
-	if got, want := lagOf(lags), (Lag{50, 99, 100}); got != want {
-		t.Errorf("of 1 to 100 ms: %v, want %v", got, want)
-	}
-	if got := lagOf(nil); got != (Lag{}) {
-		t.Errorf("of nothing: %v, want 0", got)
 	}
 }
 
@@ -77,7 +65,7 @@ func TestCompare(t *testing.T) {
 		wrong                 bool
 	}{{0, 0, false}, {1, 0, true}, {1, 5, true}, {0, 7, false}} {
 		r := Result{Expected: make(map[string]int64), RolledUp: make(map[string]int64), Wrong: make(map[string]bool)}
-		r.compare("c", History{Acknowledged: make([]time.Time, test.acknowledged), InDoubt: test.inDoubt, RollUps: []RollUp{{}}})
+		r.compare("c", History{Acknowledged: make([]time.Time, test.acknowledged), InDoubt: test.inDoubt, RollUps: []lag.RollUp{{}}})
 		if r.Wrong["c"] != test.wrong || r.Acknowledged != int64(test.acknowledged) || r.InDoubt != int64(test.inDoubt) {
 			t.Errorf("%d acknowledged, %d in doubt, 0 rolled up: %+v", test.acknowledged, test.inDoubt, r)
 		}
@@ -147,7 +135,7 @@ func TestCounter(t *testing.T) {
 			"count": count, "tally": map[string]any{"as_of": asOf, "num_shards": 1, "totals": []string{"count"}, "routes": "r"},
 		})
 		if err == nil {
-			err = c.Await(t.Context(), asOf)
+			err = c.watch.Await(t.Context(), asOf)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +158,7 @@ func TestCounter(t *testing.T) {
 func TestRefusedIncrement(t *testing.T) {
 	project := emulatortest.Project(t)
 	client := emulatortest.ClientDatabase(t, project, firestore.DefaultDatabaseID)
-	c := &Counter{Counter: shards.New(client, "counters/c"), ID: "c"}
+	c := &Counter{Counter: shards.New(client, "counters/c"), ID: "c", watch: new(lag.Watch)}
 	if err := c.CreateOncePerUser(t.Context()); err != nil { // such a counter takes no increments
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/lag"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 )
@@ -43,7 +44,7 @@ type OrdersResult struct {
 	Checked int      `json:"rollups_checked"` // that a listener saw, each against all orders at its as_of
 	Wrong   []string `json:"wrong"`           // what was not as it must be
 
-	Lag         Lag     `json:"lag_ms"` // from a write's commit until a listener has seen all totals that it changes
+	Lag         lag.Lag `json:"lag_ms"` // from a write's commit until a listener has seen all totals that it changes
 	Events      int     `json:"events"`
 	Redelivered int     `json:"redelivered"`
 	RollUps     int64   `json:"rollup_writes"`
@@ -407,7 +408,7 @@ func (r *ordering) result(ctx context.Context, took time.Duration) (OrdersResult
 			result.Wrong = append(result.Wrong, fmt.Sprintf("%s as of %s: %+v, and its orders add up to %+v", shopID(s.shop), inUTC(s.asOf), s.totals, want))
 		}
 	}
-	result.Lag = lagOf(r.lags(sightings))
+	result.Lag = lag.Of(r.lags(sightings))
 
 	wrong, err := r.recount(ctx, &result)
 	result.Wrong = append(result.Wrong, wrong...)
@@ -476,3 +477,5 @@ func (r *ordering) lags(sightings []sighting) []time.Duration {
 	}
 	return lags
 }
+
+func inUTC(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
