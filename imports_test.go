@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 
 	// The command line.
 	"cmd/tally": {".", "clients/web", "internal/appfolder", "internal/billing", "internal/config", "internal/dashboard", "internal/deploy", "internal/doctor", "internal/document",
-		"internal/firestorestore", "internal/lag", "internal/local", "internal/local/emulator", "internal/migration", "internal/value", "rollup", "shards"},
+		"internal/firestorestore", "internal/lag", "internal/local", "internal/local/emulator", "internal/migration", "internal/trial", "internal/value", "rollup", "shards"},
 	"clients/web":        {},
 	"internal/doctor":    {"internal/appfolder", "internal/config", "internal/deploy", "internal/document", "internal/local/emulator", "rollup"},
 	"internal/deploy":    {"internal/appfolder", "internal/billing", "internal/config", "internal/document", "rollup"},
@@ -41,6 +41,7 @@ var allowed = map[string][]string{
 	"internal/dashboard": {"internal/billing", "internal/document", "internal/value", "rollup"},
 	"internal/appfolder": {},
 	"internal/lag":       {"shards"},
+	"internal/trial":     {"internal/appfolder", "internal/billing", "internal/config", "internal/deploy", "internal/document", "internal/firestorestore", "internal/lag", "rollup", "shards"},
 
 	// What runs on one machine.
 	"internal/local": {"internal/billing", "internal/config", "internal/document", "internal/firestorestore", "internal/lag", "internal/local/emulator", "internal/local/eventrelay",

@@ -21,12 +21,17 @@ import (
 
 func demoCommand() *cobra.Command {
 	var d demo
+	var p projectDemo
 	c := newCommand("demo")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
+		if p.project != "" {
+			return d.runOnProject(c, p)
+		}
 		return d.run(c.Context())
 	}
 	d.stack.define(c)
+	p.define(c)
 	f := c.Flags()
 	f.IntVar(&d.orders, "orders", 0, "instead of increments: so many orders, created in one collection, which move between --counters shops, are paid or not, change their amounts and are deleted, in --increments changes")
 	f.IntVar(&d.load.Counters, "counters", 5, "counters; with --orders, shops")
