@@ -173,6 +173,9 @@ func (t *Trial) Run(ctx context.Context) (Report, error) {
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+	if errors.Is(err, errSilent) {
+		err = fmt.Errorf("%w; this tells why:\n  tally doctor --project %s", err, t.Project)
+	}
 	t.Stage("deleting what the demo made")
 	left, unclean := r.clean(listening)
 	report.Left = left
