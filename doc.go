@@ -37,7 +37,7 @@
 //   - internal/migration takes over the counters of Firebase's firestore-counter extension.
 //   - internal/local runs all of it on one machine: emulator is Google's own Firestore emulator,
 //     eventrelay delivers its events as Eventarc does, framework runs a functions process, and
-//     freeport finds ports for them.
+//     freeport gives ports to all of them.
 //
 // The tests of one package are in it. Those that span packages are in e2e: there things go wrong,
 // processes are killed and frozen, Firestore is paused, failing and far away. e2e/apps runs the

@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 
 	// What runs on one machine.
 	"internal/local": {"internal/billing", "internal/config", "internal/document", "internal/firestorestore", "internal/local/emulator", "internal/local/eventrelay",
-		"internal/local/framework", "rollup", "shards"},
+		"internal/local/framework", "internal/local/freeport", "rollup", "shards"},
 	"internal/local/emulator":   {"internal/local/freeport"},
 	"internal/local/eventrelay": {"internal/document"},
 	"internal/local/framework":  {"internal/local/freeport"},

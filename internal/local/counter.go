@@ -19,8 +19,8 @@ type RollUp struct {
 	Seen    time.Time // by the local clock
 }
 
-// A History is all that is known of a counter. The clock of the emulator is this machine's, so all
-// its times compare.
+// A History is all that is known of a counter. Its times can be compared, because the emulator's
+// clock is this machine's.
 type History struct {
 	Acknowledged []time.Time // when each increment was committed
 	InDoubt      int         // increments of which nobody knows whether they were applied
@@ -37,20 +37,25 @@ type Counter struct {
 	changed chan struct{} // closed when the listener sees something more
 }
 
-// Listen returns a counter whose roll-up is listened to until ctx ends. If the listener fails
-// before that, it says so by fail.
-func Listen(ctx context.Context, fail func(error), client *firestore.Client, id string) (*Counter, error) {
+// NewCounter returns a counter whose roll-up is listened to until ctx ends. If the listener fails
+// before that, it calls fail with the error.
+func NewCounter(ctx context.Context, fail func(error), client *firestore.Client, id string) (*Counter, error) {
 	c := &Counter{Counter: shards.New(client, "counters/"+id), ID: id, changed: make(chan struct{})}
+
+	// The emulator does not tell a new listener of a commit that falls into its beginning. So the
+	// first snapshot is awaited before anybody increments.
 	snapshots := client.Doc("rollups/" + id).Snapshots(ctx)
-	// The emulator tells a listener nothing of a commit that falls into its beginning.
 	first, err := snapshots.Next()
 	if err != nil {
 		snapshots.Stop()
 		return nil, fmt.Errorf("listening to rollups/%s: %w", id, err)
 	}
+	c.see(first)
+
 	go func() {
 		defer snapshots.Stop()
-		for doc, err := first, error(nil); ; doc, err = snapshots.Next() {
+		for {
+			doc, err := snapshots.Next()
 			if err != nil {
 				fail(fmt.Errorf("listening to rollups/%s: %w", id, err))
 				return
@@ -65,8 +70,9 @@ func Listen(ctx context.Context, fail func(error), client *firestore.Client, id 
 func (c *Counter) see(doc *firestore.DocumentSnapshot) {
 	r, err := shards.RollUpIn(doc, "count")
 	if err != nil {
-		return // it is not one yet
+		return // there is no roll-up yet
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.history.RollUps = append(c.history.RollUps, RollUp{r, doc.UpdateTime, time.Now()})
@@ -74,7 +80,7 @@ func (c *Counter) see(doc *firestore.DocumentSnapshot) {
 	c.changed = make(chan struct{})
 }
 
-// History returns all that is known by now.
+// History returns a copy of all that is known by now.
 func (c *Counter) History() History {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,29 +90,42 @@ func (c *Counter) History() History {
 // retryPause is the time between an increment that Firestore refused and the next try.
 const retryPause = 200 * time.Millisecond
 
-// Add adds 1. What Firestore refused for sure is sent again until ctx ends.
+// Add adds 1. It sends an increment that Firestore refused for sure again until ctx ends. An
+// increment in doubt is noted, and is no error.
 func (c *Counter) Add(ctx context.Context) error {
 	for {
 		committed, err := c.Increment(ctx, 1)
-		c.mu.Lock()
-		switch {
-		case err == nil:
-			c.history.Acknowledged = append(c.history.Acknowledged, committed)
-		case errors.Is(err, shards.ErrInDoubt):
-			c.history.InDoubt++
-			err = nil
-		}
-		c.mu.Unlock()
 		if err == nil {
+			c.acknowledged(committed)
 			return nil
 		}
-		if cause := Sleep(ctx, retryPause); cause != nil {
+		if errors.Is(err, shards.ErrInDoubt) {
+			c.inDoubt()
+			return nil
+		}
+
+		cause := Sleep(ctx, retryPause)
+		if cause != nil {
 			return fmt.Errorf("%w: increments of counters/%s are refused: %w", cause, c.ID, err)
 		}
 	}
 }
 
-// Await waits until a roll-up as of t or later is seen.
+// acknowledged notes an increment that was committed at a time.
+func (c *Counter) acknowledged(committed time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.history.Acknowledged = append(c.history.Acknowledged, committed)
+}
+
+// inDoubt notes an increment that may have been applied.
+func (c *Counter) inDoubt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.history.InDoubt++
+}
+
+// Await waits until a roll-up as of t or later was seen.
 func (c *Counter) Await(ctx context.Context, t time.Time) error {
 	for {
 		c.mu.Lock()
@@ -115,20 +134,23 @@ func (c *Counter) Await(ctx context.Context, t time.Time) error {
 		if !last.AsOf.IsZero() && !last.AsOf.Before(t) {
 			return nil
 		}
+
 		select {
 		case <-changed:
+			continue
 		case <-ctx.Done():
-			if last.AsOf.IsZero() {
-				return fmt.Errorf("%w: no roll-up rollups/%s was seen", context.Cause(ctx), c.ID)
-			}
-			return fmt.Errorf("%w: rollups/%s is as of %s, before %s", context.Cause(ctx), c.ID, inUTC(last.AsOf), inUTC(t))
 		}
+		if last.AsOf.IsZero() {
+			return fmt.Errorf("%w: no roll-up rollups/%s was seen", context.Cause(ctx), c.ID)
+		}
+		return fmt.Errorf("%w: rollups/%s is as of %s, before %s", context.Cause(ctx), c.ID, inUTC(last.AsOf), inUTC(t))
 	}
 }
 
-// covered waits until a roll-up is seen that covers every increment.
-func (c *Counter) covered(ctx context.Context) error {
-	acknowledged := append(c.History().Acknowledged, time.Time{}) // one at least
+// awaitAll waits until a roll-up was seen that covers every acknowledged increment, or until any
+// roll-up was seen if there was no increment.
+func (c *Counter) awaitAll(ctx context.Context) error {
+	acknowledged := append(c.History().Acknowledged, time.Time{}) // MaxFunc wants one at least
 	return c.Await(ctx, slices.MaxFunc(acknowledged, time.Time.Compare))
 }
 
@@ -142,12 +164,14 @@ func (h History) last() RollUp {
 	return h.RollUps[len(h.RollUps)-1]
 }
 
-// lags returns, of each increment committed before a time, how long after its commit a roll-up was
-// seen that covers it.
+// lags returns the lag of each increment that was committed before a time: how long after its
+// commit the first roll-up that covers it was seen.
 func (h History) lags(until time.Time) []time.Duration {
+	byAsOf := func(r RollUp, t time.Time) int { return r.AsOf.Compare(t) }
+
 	var lags []time.Duration
 	for _, committed := range h.Acknowledged {
-		n, _ := slices.BinarySearchFunc(h.RollUps, committed, func(r RollUp, t time.Time) int { return r.AsOf.Compare(t) })
+		n, _ := slices.BinarySearchFunc(h.RollUps, committed, byAsOf)
 		if n < len(h.RollUps) && committed.Before(until) {
 			lags = append(lags, h.RollUps[n].Seen.Sub(committed))
 		}
