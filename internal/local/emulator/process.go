@@ -17,12 +17,13 @@ type process struct {
 
 	// done is closed when the program has ended, output has all that it printed, and exit is set.
 	done chan struct{}
-	exit error // how the program ended; nil if stop ended it; to be read after done is closed
+	exit error // how the program ended; nil if stop ended it; valid once done is closed
 
 	stopped atomic.Bool
 }
 
-// stop ends the program and waits for its end. If the program had ended before, stop returns how.
+// stop ends the program and waits for its end. If the program had ended by itself before, stop
+// returns how.
 func (p *process) stop() error {
 	p.stopped.Store(true)
 	p.kill()
