@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 	"e2e":                                  {},
 	"e2e/apps":                             {},
 	"e2e/bench":                            {},
-	"e2e/googletest":                       {"internal/local/emulator/emulatortest"},
+	"e2e/googletest":                       {"internal/local/emulator/emulatortest", "internal/local/freeport"},
 	"e2e/rules":                            {},
 	"docs":                                 {},
 	"docs/test/likes":                      {"shards"},
