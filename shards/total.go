@@ -85,8 +85,10 @@ func aggregated(ctx context.Context, q *firestore.AggregationQuery, tx *firestor
 	if err != nil {
 		return Total{}, err
 	}
+
 	var answer map[string]any
-	if err := result.DataTo(&answer); err != nil {
+	err = result.DataTo(&answer)
+	if err != nil {
 		return Total{}, err
 	}
 	total, ok := value.Number(answer[aggregate])
