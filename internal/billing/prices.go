@@ -35,14 +35,16 @@ func MultiRegion(location string) bool { return location != "" && !strings.Conta
 // List prices of what Tally uses beside Firestore: US dollars, us-central1, without free quotas, as
 // of 2026.
 const (
-	// Cloud Run, billed by requests: https://cloud.google.com/run/pricing. The time for which an
-	// instance is busy is rounded up to a multiple of RoundedUp seconds.
+	// VCPUSecond, GiBSecond and Request are prices of Cloud Run that is billed by requests:
+	// https://cloud.google.com/run/pricing. The time for which an instance is busy is rounded up to
+	// a multiple of RoundedUp seconds.
 	VCPUSecond = 0.000024
 	GiBSecond  = 0.0000025
 	Request    = 0.40 / 1e6
 	RoundedUp  = 0.1
 
-	// Cloud Run, billed by instance.
+	// VCPUSecondOfInstance and GiBSecondOfInstance are prices of Cloud Run that is billed by
+	// instance.
 	VCPUSecondOfInstance = 0.000018
 	GiBSecondOfInstance  = 0.000002
 

@@ -86,7 +86,6 @@ func (s *Store) look() {
 func (s *Store) sources(c rollup.Counter) *snapshot {
 	v := &snapshot{counter: c, readTime: s.last, indexed: s.Indexed}
 	for _, r := range c.Template.Routes {
-
 		collection := r.Shards(c)
 		var shards []rollup.Shard
 		for id, d := range s.collections[collection] {
