@@ -19,7 +19,7 @@ const (
 	fieldFrom     = "from"     // text: its field
 )
 
-// A Carrying is what [Counter.Carry] did.
+// A Carrying is the result of [Counter.Carry].
 type Carrying struct {
 	// Amount is how much of the counter's total was carried over from the document, by this call
 	// and all before: what its field holds.

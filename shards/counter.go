@@ -32,7 +32,7 @@ type Counter struct {
 // An Option tells [New] how a counter differs from the default layout.
 type Option func(*options)
 
-// options is what New is told beside the counter's path.
+// options are New's arguments beside the client and the counter's path.
 type options struct {
 	field      string // holds the number, in each shard and in the roll-up
 	collection string // "": the counter document's subcollection "shards"

@@ -21,9 +21,9 @@ import (
 // until the last vote is deleted. Between commits a snapshot shows the sum of what is left. After
 // an error some commits may have been applied. Calling again deletes what is left.
 //
-// An increment that is committed before its shard is deleted goes with it. A later increment creates
-// its shard again, and is rolled up; this call leaves that shard alone. So stop the clients of a
-// counter first.
+// An increment that is committed before its shard is deleted goes with it. A later increment
+// creates its shard again, and is rolled up; this call leaves that shard alone. So stop the clients
+// of a counter first.
 //
 // Delete returns how many shards it deleted, and whether the counter document said anything about
 // the counter; 0 and false after an error, although some may be deleted. It bills one read and one
@@ -55,8 +55,8 @@ func (c *Counter) Delete(ctx context.Context) (shards int, declared bool, err er
 	return len(all), declared, nil
 }
 
-// undeclare deletes the counter document, or if that has fields of the app's own, what it says about
-// the counter. It reports whether there was anything to delete.
+// undeclare deletes the counter document, or if that has fields of the app's own, what it says
+// about the counter. It reports whether there was anything to delete.
 func (c *Counter) undeclare(tx *firestore.Transaction) (bool, error) {
 	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
 	if err != nil || !docs[0].Exists() {

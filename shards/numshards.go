@@ -77,9 +77,9 @@ func (c *Counter) readNumShards(ctx context.Context) (int64, error) {
 	return cmp.Or(n, DefaultNumShards), nil
 }
 
-// A numShardsCache knows a counter's number of shards. It reads the number when it is asked and does
-// not know it, once for all who ask at that time. It keeps the number for numShardsLife. It keeps
-// no failed read.
+// A numShardsCache knows a counter's number of shards. It reads the number when it is asked and
+// does not know it, once for all who ask at that time. It keeps the number for numShardsLife. It
+// keeps no failed read.
 type numShardsCache struct {
 	read    func(context.Context) (int64, error)
 	now     func() time.Time

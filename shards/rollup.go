@@ -16,7 +16,7 @@ import (
 // written it: nothing was counted yet, the counter is gone, or no route of Tally serves it.
 var ErrNoRollUp = errors.New("shards: no roll-up")
 
-// A RollUp is what a counter's roll-up document says.
+// A RollUp is the content of a counter's roll-up document.
 type RollUp struct {
 	// Total is what the documents gave at AsOf: the sum of a counter's shards, or another total.
 	Total Total
@@ -39,10 +39,10 @@ type RollUp struct {
 // RollUp reads the counter's roll-up document, which Tally's functions keep about one second behind
 // the shards (their cadence). It bills one read, whatever the number of shards.
 //
-// If there is no such document, or it lacks the map "tally", the error matches [ErrNoRollUp]. Any
-// other error reports a total that the map does not name, because its as_of says nothing about
-// that; a total or an as_of of another type; and a counter whose roll-up is unknown because New was
-// not told by [RollUpAt].
+// If there is no such document, or it lacks the map "tally", the error matches [ErrNoRollUp].
+// RollUp also returns an error if the map does not name the total, because its as_of says nothing
+// about such a total; if the total or the as_of has another type; and if the counter's roll-up is
+// unknown, because New got no [RollUpAt].
 func (c *Counter) RollUp(ctx context.Context) (RollUp, error) {
 	err := c.rollUpKnown()
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 // bring the counter to the wanted total without losing something. Nothing was changed.
 var ErrOutOfRange = errors.New("shards: out of range")
 
-// A Replacement is what [Counter.Set] and its kin did: at AsOf the counter's total was Was, and it
-// is as if it had been Now. Every increment committed at or before AsOf is replaced, and every
-// later one is added to Now.
+// A Replacement is the result of [Counter.Set] and its kin. At AsOf the counter's total was Was,
+// and it is as if it had been Now: every increment committed at or before AsOf is replaced, and
+// every later one is added to Now.
 type Replacement struct {
 	Was  Total
 	Now  Total
@@ -28,8 +28,8 @@ type Replacement struct {
 }
 
 // Set gives the counter another total, while clients go on incrementing. It reads all shards in one
-// snapshot and adds to each what brings it to 0, and total to one of them. An increment that lands
-// meanwhile counts on top of total, as the [Replacement] says.
+// snapshot, adds to each shard the amount that brings it to 0, and adds total to one of them. An
+// increment that lands meanwhile counts on top of total, as the [Replacement] says.
 //
 // A counter of up to 498 shards that are not 0 is changed in one commit: a snapshot shows the old
 // total or the new one, and so does the roll-up. A larger one takes one commit for each 499 shards,
@@ -85,7 +85,7 @@ func (c *Counter) Import(ctx context.Context, source Source, checks ...func(Repl
 	return c.replace(ctx, source, false, checks...)
 }
 
-// A replacing is what replace is about to do.
+// A replacing is a replacement that is about to be made.
 type replacing struct {
 	Replacement
 	additions []addition                    // that bring the shards to the new total
@@ -153,8 +153,8 @@ func (c *Counter) prepare(ctx context.Context, tx *firestore.Transaction, doc *f
 	return r, err
 }
 
-// additionsTo returns the additions that bring the sum of the shards to total, and the sum now. They
-// bring each shard to 0, and total to the first shard that holds a number, or to shard 0.
+// additionsTo returns the additions that bring the sum of the shards to total, and the sum now.
+// They bring each shard to 0, and total to the first shard that holds a number, or to shard 0.
 func (c *Counter) additionsTo(total Total, shards []*firestore.DocumentSnapshot) (was Total, additions []addition, err error) {
 	_, err = plus(total, Total{})
 	if err != nil {

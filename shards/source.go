@@ -64,7 +64,7 @@ func numberOf(doc *firestore.DocumentSnapshot, field string) (Total, error) {
 	return total, nil
 }
 
-// A Verification is what [Counter.Verify] found.
+// A Verification is the result of [Counter.Verify].
 type Verification struct {
 	Counter Total     // the sum of the shards at AsOf
 	Source  Total     // the source's number at AsOf

@@ -245,8 +245,8 @@ func (g *Google) enable(apis []string) {
 // Cloud Run functions:
 // https://cloud.google.com/functions/docs/reference/rest/v2/projects.locations.functions
 
-// deploy creates or updates a function. If the function cannot be built, an old one stays as it was,
-// and a new one is there without a service.
+// deploy creates or updates a function. If the function cannot be built, an old one stays as it
+// was, and a new one is there without a service.
 func (c *call) deploy(f *functionspb.Function) (proto.Message, error) {
 	if c.Build != nil {
 		c.problem = c.Build(f)

@@ -31,9 +31,9 @@ func machines(t testing.TB) string {
 	return gcloud
 }
 
-// Gcloud returns a folder for PATH, in which gcloud is a program that has a server run the machine's
-// own gcloud. Starting gcloud takes most of a command's time; the server starts it once. The folder
-// is there as long as this process.
+// Gcloud returns a folder for PATH, in which gcloud is a program that has a server run the
+// machine's own gcloud. Starting gcloud takes most of a command's time; the server starts it once.
+// The folder is there as long as this process.
 func Gcloud(t testing.TB) string {
 	t.Helper()
 	machines(t)

@@ -1,5 +1,5 @@
-// Package googletest stands in for Google's APIs in tests: over gRPC, as Go's clients call them, and
-// over REST, as gcloud does.
+// Package googletest stands in for Google's APIs in tests: over gRPC, as Go's clients call them,
+// and over REST, as gcloud does.
 //
 // The APIs have one form in common (https://google.aip.dev). Everything is a resource with a full
 // name, such as projects/p/locations/l/functions/f, and most methods are standard: Get, List,
@@ -59,13 +59,13 @@ var apis = []string{"artifactregistry", "cloudbuild", "cloudfunctions", "cloudre
 
 // Google is Google with one project.
 type Google struct {
-	// Rules decides a case of a test of security rules. A release is what rules are in force for,
-	// such as "cloud.firestore/orders". The result is nil if there is no such release. Rules may
-	// wait, which delays no other call.
+	// Rules decides a case of a test of security rules. A release names the database for which
+	// rules are in force, such as "cloud.firestore/orders". The result is nil if there is no such
+	// release. Rules may wait, which delays no other call.
 	Rules func(release string, c RulesCase) *RulesResult
 
-	// Build, unless nil, says why a function cannot be built, by the error of a gRPC status. It must
-	// not call the Google.
+	// Build, unless nil, says why a function cannot be built, by the error of a gRPC status. It
+	// must not call methods of the Google.
 	Build func(*functionspb.Function) error
 
 	// Series are the time series that ListTimeSeries finds.
@@ -224,8 +224,8 @@ func Started() *Google {
 	return &Google{grpc: addr, rest: u}
 }
 
-// Get returns a copy of the resource of a full name, such as projects/p/locations/l/functions/f; nil
-// if there is none.
+// Get returns a copy of the resource of a full name, such as projects/p/locations/l/functions/f;
+// nil if there is none.
 func (g *Google) Get(name string) proto.Message {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -56,8 +56,8 @@ func (g *Google) refusalOfJob(name string) error {
 		`The principal (user or service account) lacks IAM permission "cloudscheduler.jobs.create" for the resource %q (or the resource may not exist).`, location)
 }
 
-// sizeByMemory is the CPU of a function whose CPU nobody has set. The real Google goes by the memory:
-// https://cloud.google.com/run/docs/configuring/services/cpu.
+// sizeByMemory is the CPU of a function whose CPU nobody has set. The real Google goes by the
+// memory: https://cloud.google.com/run/docs/configuring/services/cpu.
 const sizeByMemory = "0.333"
 
 // sizeAnew sets the CPU of a function back if an update has its memory and not its CPU: then the

@@ -169,8 +169,8 @@ func (r route) decodeBody(body io.Reader, request proto.Message) error {
 	return protojson.Unmarshal(text, into)
 }
 
-// reply answers with the JSON of a message or of another value. An error it answers as Google's REST
-// does: https://google.aip.dev/193.
+// reply answers with the JSON of a message or of another value. It answers an error as Google's
+// REST does: https://google.aip.dev/193.
 func reply(w http.ResponseWriter, body any, err error) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	if err != nil {

@@ -28,7 +28,7 @@ type RulesCase struct {
 	FunctionMocks []struct{ Function string }
 }
 
-// A RulesResult is what the rules say of a case.
+// A RulesResult is the answer of the rules to a case.
 type RulesResult struct {
 	Allow bool
 	Asks  bool   // the rules ask for another document
@@ -135,8 +135,8 @@ func (g *Google) testRules(r *http.Request) (any, error) {
 	return response, nil
 }
 
-// testResult returns how the Rules API says what the rules say of a case. It names the calls of get,
-// also those that the case mocks.
+// testResult returns the Rules API's form of an answer to a case. It names the calls of get, also
+// those that the case mocks.
 func testResult(c RulesCase, says *RulesResult) *firebaserules.TestResult {
 	result := &firebaserules.TestResult{State: "FAILURE"}
 	allowed := says.Allow && (says.Gets == "" || len(c.FunctionMocks) > 0)
@@ -157,8 +157,8 @@ func testResult(c RulesCase, says *RulesResult) *firebaserules.TestResult {
 // requests: https://cloud.google.com/run/docs/configuring/billing-settings.
 const throttling = "run.googleapis.com/cpu-throttling"
 
-// serviceV1 answers for a service of Cloud Run over the older API, run v1. The store has services of
-// run v2. A PUT sets when the CPU is allocated, and the traffic.
+// serviceV1 answers for a service of Cloud Run over the older API, run v1. The store has services
+// of run v2. A PUT sets when the CPU is allocated, and the traffic.
 func (g *Google) serviceV1(r *http.Request) (any, error) {
 	region, _, _ := strings.Cut(r.Host, "-run.")
 	id := r.PathValue("service")

@@ -206,7 +206,7 @@ func firstListOfMessages(fields protoreflect.FieldDescriptors) protoreflect.Fiel
 	return nil
 }
 
-// term is a term of a filter, such as state:ENABLED, labels.a = "b" and labels.a = starts_with("b").
+// term is a term of a filter: state:ENABLED, labels.a = "b" or labels.a = starts_with("b").
 var term = regexp.MustCompile(`^([\w.]+)\s*[=:]\s*(starts_with\()?"?([^"]*)"?\)?$`)
 
 // filtered returns the messages that a filter lets through. It knows of https://google.aip.dev/160

@@ -32,7 +32,7 @@ import (
 // FileName is the name of the file that says what Tally keeps.
 const FileName = "tally.yaml"
 
-// A Folder is what was found in a folder or above it.
+// A Folder holds the settings that Find found in a folder or above it.
 type Folder struct {
 	File      string // path of tally.yaml; "": there is none
 	Elsewhere bool   // tally.yaml is not in the folder itself

@@ -13,15 +13,15 @@ const (
 	maxJSON  = 1 << 20   // of firebase.json, .firebaserc and firestore.indexes.json
 )
 
-// ReadRules reads a file of security rules. It refuses what is no regular file, and one of more than
+// ReadRules reads a file of security rules. It refuses anything but a regular file of at most
 // MaxRules.
 func ReadRules(file string) (string, error) {
 	text, err := read(file, MaxRules, nil)
 	return string(text), err
 }
 
-// ReadJSON reads a JSON file of the Firebase CLI's. It refuses what is no regular file, and one of
-// more than 1 MB.
+// ReadJSON reads a JSON file of the Firebase CLI's. It refuses anything but a regular file of at
+// most 1 MB.
 func ReadJSON(file string) ([]byte, error) { return read(file, maxJSON, nil) }
 
 // read reads a regular file of at most so many bytes. Anything else, such as a device or a pipe,
@@ -62,8 +62,8 @@ func read(file string, most int64, check func(os.FileInfo) error) ([]byte, error
 	return text, nil
 }
 
-// above returns the path of the nearest regular file of a name, in a folder or above it; "" if there
-// is none.
+// above returns the path of the nearest regular file of a name, in a folder or above it; "" if
+// there is none.
 func above(dir, name string) string {
 	for {
 		file := filepath.Join(dir, name)

@@ -227,8 +227,8 @@ func (r *reader) noteLines(n ast.Node, routes string) {
 	}
 }
 
-// lineOf returns where the i-th line of a text begins, from 0 on. The lines of a block follow its |.
-// Any other text is on one line or folded; then all its lines begin where the text does.
+// lineOf returns where the i-th line of a text begins, from 0 on. The lines of a block follow its
+// |. Any other text is on one line or folded; then all its lines begin where the text does.
 func (r *reader) lineOf(n ast.Node, i int) place {
 	begin := placeOf(n.GetToken())
 	switch n.GetToken().Type {

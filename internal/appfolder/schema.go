@@ -41,7 +41,7 @@ func Schema(variables map[string]string) ([]byte, error) {
 		root.Properties[key] = s
 	}
 
-	// What the types of the fields do not say.
+	// The types of the fields do not tell these.
 	routes := root.Properties["routes"]
 	routes.Type, routes.Items = []string{"string", "array"}, &schema{Type: "string"}
 	root.Properties["region"].Pattern = region.String()

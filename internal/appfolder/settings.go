@@ -67,8 +67,8 @@ func parse(file string, text []byte) (s Settings, p places, err error) {
 	return s, r.places, errors.Join(r.problems...)
 }
 
-// blank returns the line, from 1 on, by which there are maxBlank blank lines in a row; 0 if there is
-// no such line.
+// blank returns the line, from 1 on, by which there are maxBlank blank lines in a row; 0 if there
+// is no such line.
 func blank(text string) int {
 	n, inRow := 0, 0
 	for line := range strings.Lines(text) {
@@ -126,7 +126,7 @@ var (
 	// https://docs.cloud.google.com/about/locations
 	region = regexp.MustCompile(`^[a-z]+(-[a-z]+)+[0-9]{1,2}$`)
 
-	// What browsers take (https://html.spec.whatwg.org/multipage/input.html#valid-e-mail-address),
+	// As browsers take it (https://html.spec.whatwg.org/multipage/input.html#valid-e-mail-address),
 	// with a dot in the domain.
 	email = regexp.MustCompile("^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9-]+(\\.[a-zA-Z0-9-]+)+$")
 )

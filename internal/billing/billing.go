@@ -152,7 +152,7 @@ type stream struct {
 	billed  bool   // the call has billed something
 }
 
-// SendMsg sends a request, and notes what of it decides the bill.
+// SendMsg sends a request, and notes whether it is a query, and where its answer counts entries.
 func (s *stream) SendMsg(msg any) error {
 	switch req := msg.(type) {
 	case *firestorepb.RunQueryRequest:

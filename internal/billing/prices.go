@@ -48,19 +48,21 @@ const (
 	VCPUSecondOfInstance = 0.000018
 	GiBSecondOfInstance  = 0.000002
 
-	// Event is the price of Pub/Sub for an event of Eventarc's. An event is published once and pushed
-	// once, and each counts as at least 1,000 bytes. https://cloud.google.com/pubsub/pricing.
+	// Event is the price of Pub/Sub for an event of Eventarc's. An event is published once and
+	// pushed once, and each counts as at least 1,000 bytes.
+	// https://cloud.google.com/pubsub/pricing.
 	Event    = 2 * 1000 * tebibyte / (1 << 40)
 	tebibyte = 40.0
 
-	// LogEntry is the price of Cloud Logging for Cloud Run's entry about a request, at $0.50 per GiB
-	// (https://cloud.google.com/stackdriver/pricing). Nobody has measured the size of such an entry.
-	// The size here is of an entry that was composed from the documented fields.
+	// LogEntry is the price of Cloud Logging for Cloud Run's entry about a request, at $0.50 per
+	// GiB (https://cloud.google.com/stackdriver/pricing). Nobody has measured the size of such an
+	// entry. The size here is of an entry that was composed from the documented fields.
 	LogEntry      = logEntryBytes * gibibyte / (1 << 30)
 	logEntryBytes = 1350
 	gibibyte      = 0.50
 
-	// Job is the price of a job of Cloud Scheduler for a month: https://cloud.google.com/scheduler/pricing.
+	// Job is the price of a job of Cloud Scheduler for a month:
+	// https://cloud.google.com/scheduler/pricing.
 	Job = 0.10
 )
 

@@ -28,8 +28,8 @@ type Options struct {
 	Routes    rollup.Routes
 	Cadence   time.Duration // of the functions; rates are means over two cadences, at least ten seconds
 
-	// Functions returns what the functions have done so far. It is called for each page shown. Calls
-	// may overlap. Nil: that is not known here.
+	// Functions returns what the functions have done so far. It is called for each page shown.
+	// Calls may overlap. Nil: that is not known here.
 	Functions func() (Functions, error)
 
 	// Report is called with each new problem, such as a missing permission. It returns the error
@@ -170,8 +170,8 @@ func rollUpQueries(client *firestore.Client, templates []*rollup.Template) map[s
 	return queries
 }
 
-// note brings the model up to date with the changes of a feed. The first ones are all documents that
-// the feed finds.
+// note brings the model up to date with the changes of a feed. The first ones are all documents
+// that the feed finds.
 func (b *Board) note(q *feed, changes []firestore.DocumentChange, first bool) {
 	now := b.line.serverTime(time.Now())
 	if b.model.began == 0 {

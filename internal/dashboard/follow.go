@@ -174,7 +174,7 @@ func poll(ctx context.Context, q firestore.Query, interval time.Duration, note n
 	}
 }
 
-// documents are what a poll found, by path; nil: no poll has succeeded.
+// documents are those that the last poll found, by path; nil: no poll has succeeded.
 type documents map[string]*firestore.DocumentSnapshot
 
 func byPath(found []*firestore.DocumentSnapshot) documents {

@@ -27,7 +27,7 @@ type look struct {
 	shards map[string]*shard
 }
 
-// A shard is what its document says.
+// A shard is a document of a counter, as it was last seen.
 type shard struct {
 	rank   []byte
 	fields map[string]any

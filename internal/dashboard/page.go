@@ -15,7 +15,7 @@ import (
 // maxRows is how many rows a page shows at once.
 const maxRows = 100
 
-// A view is what a page asks for.
+// A view is a page's request: the order and the filter of its rows, and the row that is open.
 type view struct {
 	Sort   string `json:"sort"` // name of a column
 	Down   bool   `json:"down"`

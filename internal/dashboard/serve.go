@@ -54,8 +54,8 @@ func guarded(handler http.Handler) http.Handler {
 	})
 }
 
-// local reports whether a Host header names this machine. If another site has its own name lead here
-// (DNS rebinding), the header has that name.
+// local reports whether a Host header names this machine. If another site has its own name lead
+// here (DNS rebinding), the header has that name.
 func local(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

@@ -23,7 +23,7 @@ type RollUp struct {
 // clock is this machine's.
 type History struct {
 	Acknowledged []time.Time // when each increment was committed
-	InDoubt      int         // increments of which nobody knows whether they were applied
+	InDoubt      int         // increments that may have been applied: the answer was lost
 	RollUps      []RollUp    // in the order in which they were seen; the listener may miss some
 }
 
@@ -37,7 +37,7 @@ type Counter struct {
 	changed chan struct{} // closed when the listener sees something more
 }
 
-// NewCounter returns a counter whose roll-up is listened to until ctx ends. If the listener fails
+// NewCounter returns a counter, and listens to its roll-up until ctx ends. If the listener fails
 // before that, it calls fail with the error.
 func NewCounter(ctx context.Context, fail func(error), client *firestore.Client, id string) (*Counter, error) {
 	c := &Counter{Counter: shards.New(client, "counters/"+id), ID: id, changed: make(chan struct{})}

@@ -76,7 +76,7 @@ type running struct {
 	made     atomic.Int64 // increments
 }
 
-// A usage is what a stack has done until a moment.
+// A usage counts what a stack has done until a moment.
 type usage struct {
 	at     time.Time
 	events eventrelay.Stats
@@ -283,9 +283,9 @@ func (r *running) result(created usage, began time.Time, end usage) Result {
 		lags = append(lags, h.lags(end.at)...)
 		result.Seconds = max(result.Seconds, h.last().Seen.Sub(began).Seconds())
 
-		later := slices.DeleteFunc(h.RollUps, func(r RollUp) bool { return r.Seen.Before(created.at) })
-		result.Seen += len(later)
-		result.WritesPerSecond = max(result.WritesPerSecond, mostWithin(time.Second, later))
+		since := slices.DeleteFunc(h.RollUps, func(r RollUp) bool { return r.Seen.Before(created.at) })
+		result.Seen += len(since)
+		result.WritesPerSecond = max(result.WritesPerSecond, mostWithin(time.Second, since))
 	}
 
 	result.Exact = len(result.Wrong) == 0

@@ -42,7 +42,7 @@ type OrdersResult struct {
 
 	Exact   bool     `json:"exact"`
 	Checked int      `json:"rollups_checked"` // that a listener saw, each against all orders at its as_of
-	Wrong   []string `json:"wrong"`           // what differs, a sentence each
+	Wrong   []string `json:"wrong"`           // sentences, one for each total that differs
 
 	Lag         Lag     `json:"lag_ms"` // from a write's commit until a listener has seen all totals that it changes
 	Events      int     `json:"events"`
@@ -52,7 +52,7 @@ type OrdersResult struct {
 	Seconds     float64 `json:"seconds"`
 }
 
-// A ShopTotals is what a shop's orders add up to.
+// A ShopTotals holds the totals of a shop's orders.
 type ShopTotals struct {
 	Orders  int64 `json:"orders"`
 	Revenue int64 `json:"revenue"` // of those that are paid
@@ -68,7 +68,7 @@ func (t *ShopTotals) add(o order) {
 	t.Largest = max(t.Largest, o.amount)
 }
 
-// An order is what an order's document holds.
+// An order holds the fields of an order's document.
 type order struct {
 	shop   int
 	paid   bool
@@ -84,7 +84,7 @@ func (o order) fields() map[string]any {
 	return map[string]any{"shop": shopID(o.shop), "status": status, "amount": o.amount}
 }
 
-// A version is what an order was from a commit on.
+// A version is the state of an order from a commit on.
 type version struct {
 	order
 	committed time.Time

@@ -1,5 +1,5 @@
-// Package local is the wing of what runs on one machine. tally dev, tally demo and tests use it in
-// place of Google's cloud.
+// Package local runs Tally on one machine, in place of Google's cloud, for tally dev, tally demo
+// and tests.
 //
 // In the cloud, Firestore tells Eventarc of each write, Eventarc sends events to the functions, and
 // Cloud Scheduler calls one of them. On one machine each of these has a stand-in:
@@ -81,7 +81,7 @@ type Stack struct {
 
 	dir     string   // temporary
 	closers []func() // each ends something that was started, in the order of starting
-	lasting int      // the first so many of closers end what outlives a configuration
+	lasting int      // so many of the first closers stay in place when the configuration changes
 
 	triggers map[string]emulator.Trigger // that the emulator has, by name
 
@@ -101,7 +101,8 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
-// start starts what outlives a configuration, and then what depends on it.
+// start starts the relay and the emulator, which every configuration uses, and then everything
+// else.
 func (s *Stack) start(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "tally-")
 	if err != nil {

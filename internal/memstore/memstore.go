@@ -1,9 +1,9 @@
 // Package memstore is a rollup.AuditStore in memory, for the engine's tests. It passes the same
 // suite as the store on Firestore, internal/storetest.
 //
-// It behaves as Firestore does where the engine depends on it: commits have times of one clock, each
-// later than the commits and snapshots before it; a snapshot never changes; a write may have the
-// condition that a document is as it was read; and a query may need an index that is not there.
+// It behaves as Firestore does where the engine depends on it: commits have times of one clock,
+// each later than the commits and snapshots before it; a snapshot never changes; a write may have
+// the condition that a document is as it was read; and a query may need an index that is not there.
 package memstore
 
 import (

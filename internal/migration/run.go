@@ -183,7 +183,8 @@ func (p *Plan) Compare(after *Plan) Comparison {
 	return c
 }
 
-// checkDone reports what Run should have carried or folded and is still there.
+// checkDone reports the amounts and the partial sums that Run should have carried or folded, and
+// that are still there.
 func (c *Comparison) checkDone(d *Document) {
 	c.Rewritten += d.Fold - d.Partials
 	if d.Partials > 0 {

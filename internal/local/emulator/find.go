@@ -197,7 +197,8 @@ func askJava(ctx context.Context, name string) (javaRuntime, error) {
 	return javaRuntime{path, version}, nil
 }
 
-// neededJava returns the version of Java that the emulator was built for, 0 if the jar cannot be read.
+// neededJava returns the version of Java that the emulator was built for, 0 if the jar cannot be
+// read.
 func neededJava(jar string) int {
 	z, err := zip.OpenReader(jar)
 	if err != nil {

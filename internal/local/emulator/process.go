@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// A process is a running child, which startProcess starts. On Unix the child dies with this process,
-// even if this process is killed (process_unix.go). Elsewhere it outlives a killed parent
+// A process is a running child, which startProcess starts. On Unix the child dies with this
+// process, even if this process is killed (process_unix.go). Elsewhere it outlives a killed parent
 // (process_other.go).
 type process struct {
 	pid    int    // of the program's guard if it has one, else of the program
@@ -31,7 +31,7 @@ func (p *process) stop() error {
 	return p.exit
 }
 
-// finish records the end of the program: err is what waiting for it returned.
+// finish records the end of the program. err is the error of waiting for it.
 func (p *process) finish(err error) {
 	if err == nil {
 		err = errors.New("exit status 0")

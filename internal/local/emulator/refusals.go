@@ -83,7 +83,7 @@ type judge struct {
 	doubts map[requestKey]*trial
 }
 
-// A requestKey is what the trials of one request have in common.
+// A requestKey identifies a request: all its trials have the same.
 type requestKey struct{ Path, Time string }
 
 // A trial is one evaluation of the rules, as the feed has it.

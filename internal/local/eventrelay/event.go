@@ -103,9 +103,9 @@ func repair(header http.Header, body []byte) (Event, error) {
 		repaired.Set("Ce-Source", source+project)
 	}
 
-	// The body may be base64 text of the protobuf. A plain protobuf is never mistaken for such text.
-	// It holds a document's name, and so characters that base64 does not have: the parentheses of
-	// "(default)", or the control bytes that frame the name.
+	// The body may be base64 text of the protobuf. A plain protobuf is never mistaken for such
+	// text. It holds a document's name, and so characters that base64 does not have: the
+	// parentheses of "(default)", or the control bytes that frame the name.
 	decoded, err := base64.StdEncoding.DecodeString(string(body))
 	if err == nil {
 		body = decoded

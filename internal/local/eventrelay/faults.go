@@ -48,8 +48,8 @@ func (f Faults) lag(draws *rand.Rand, c int, longest time.Duration) time.Duratio
 	return scale(longest, draws.Float64())
 }
 
-// delivery returns how long a delivery is held back, whether its 2xx answer is lost, and how long to
-// wait before the next one: between half of backoff and all of it, so that events that failed
+// delivery returns how long a delivery is held back, whether its 2xx answer is lost, and how long
+// to wait before the next one: between half of backoff and all of it, so that events that failed
 // together do not return together.
 func (f Faults) delivery(draws *rand.Rand, backoff time.Duration) (delay time.Duration, lost bool, wait time.Duration) {
 	delay = scale(f.Delay, draws.Float64())
