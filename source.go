@@ -58,6 +58,7 @@ import "embed"
 //go:embed rollup/indexes.go
 //go:embed rollup/keep.go
 //go:embed rollup/lex.go
+//go:embed rollup/logged.go
 //go:embed rollup/mistake.go
 //go:embed rollup/pace.go
 //go:embed rollup/parse.go

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/document"
@@ -34,6 +33,10 @@ type Options struct {
 	// Logger must not be nil.
 	Logger *slog.Logger
 
+	// Logged remembers what was logged lately, and is not logged again. Nil means one that nobody
+	// shares.
+	Logged *Logged
+
 	// Random returns a uniform number in [0, 1), to spread the wake-ups of many instances. It must
 	// be safe for concurrent use. Nil means math/rand/v2.
 	Random func() float64
@@ -60,7 +63,6 @@ type Attempt struct {
 type roller struct {
 	store Store
 	Options
-	told  *told
 	prune bool // writes take former totals away
 }
 
@@ -68,7 +70,10 @@ func newRoller(store Store, o Options) roller {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	return roller{store: store, Options: o, told: new(told)}
+	if o.Logged == nil {
+		o.Logged = NewLogged()
+	}
+	return roller{store: store, Options: o}
 }
 
 // call makes a call of the Store.
@@ -219,14 +224,12 @@ func (r *roller) weigh(ctx context.Context, l *look) error {
 	return nil
 }
 
-const (
-	maxNamed  = 5                // malformed shards that a log line names
-	toldEvery = 10 * time.Minute // what waits for somebody to mend it is logged at most once in it, for each counter
-)
+// maxNamed is how many malformed shards a log line names.
+const maxNamed = 5
 
-// nameMalformed logs which shards the sum left out.
+// nameMalformed logs which shards the sum left out, unless it was logged lately.
 func (r *roller) nameMalformed(ctx context.Context, l *look) {
-	if !r.told.first("malformed", l.counter.RollUp) {
+	if !r.Logged.first("malformed", l.counter.RollUp) {
 		return
 	}
 	log := r.Logger.With("counter", l.counter.RollUp, "event_id", l.eventID, "count", l.totals.Malformed)
@@ -237,32 +240,12 @@ func (r *roller) nameMalformed(ctx context.Context, l *look) {
 	log.WarnContext(ctx, "shards left out of the sum", "shards", named)
 }
 
-// tellUnkept logs why a counter is unkept.
+// tellUnkept logs why a counter is unkept, unless it was logged lately.
 func (r *roller) tellUnkept(ctx context.Context, c Counter, eventID string, err error) {
-	if !r.told.first("unkept", c.RollUp) {
+	if !r.Logged.first("unkept", c.RollUp) {
 		return
 	}
 	r.Logger.ErrorContext(ctx, "counter unkept; no retry can help", "counter", c.RollUp, "event_id", eventID, "error", err)
-}
-
-// told remembers what was logged of which counter.
-type told struct {
-	mu    sync.Mutex
-	since time.Time
-	known map[[2]string]bool
-}
-
-// first reports whether the counter comes with what for the first time since all were forgotten.
-func (t *told) first(what, rollUp string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known == nil || time.Since(t.since) >= toldEvery {
-		t.since, t.known = time.Now(), make(map[[2]string]bool)
-	}
-	key := [2]string{what, rollUp}
-	known := t.known[key]
-	t.known[key] = true
-	return !known
 }
 
 // maxWriteAge is the greatest age of a snapshot that a write may publish. A write that waited

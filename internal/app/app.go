@@ -223,6 +223,7 @@ type documentStore interface {
 type database struct {
 	store     documentStore
 	logger    *slog.Logger
+	logged    *rollup.Logged // by events and by ticks
 	coalescer *rollup.Coalescer
 	untold    *rollup.Untold
 }
@@ -247,7 +248,9 @@ func (s *service) database(ctx context.Context, id string) (*database, error) {
 		}
 
 		logger := s.logger.With("database", id)
-		d := &database{store, logger, rollup.NewCoalescer(store, s.options(logger)), rollup.NewUntold(store)}
+		logged := rollup.NewLogged()
+		coalescer := rollup.NewCoalescer(store, s.options(logger, logged))
+		d := &database{store, logger, logged, coalescer, rollup.NewUntold(store)}
 		s.databases.Store(id, d)
 		return d, nil
 	})
@@ -261,13 +264,14 @@ func (s *service) database(ctx context.Context, id string) (*database, error) {
 	}
 }
 
-func (s *service) options(logger *slog.Logger) rollup.Options {
+func (s *service) options(logger *slog.Logger, logged *rollup.Logged) rollup.Options {
 	return rollup.Options{
 		Cadence: s.config.Cadence,
 		Burst:   s.config.Burst,
 		Timeout: s.config.HoldLimit / 2, // an event outlives one call that never answers
 		Hold:    s.config.HoldLimit,
 		Logger:  logger,
+		Logged:  logged,
 		Wrote:   s.telemetry.Wrote,
 		Calling: s.telemetry.Calling(true, firestorestore.Class),
 	}

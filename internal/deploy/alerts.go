@@ -24,7 +24,7 @@ var logMetrics = []logMetric{
 	{"tally_events_late", "Held events whose roll-up came later than an event that fails once may take.", logged("rolled up late")},
 	{"tally_kept_late", "Calls of RollUpOnSchedule that found a roll-up of an every route twenty times as old as the route says.", logged("kept late")},
 	{"tally_malformed_shards", "Sums that left out shards that hold no finite number.", logged("shards left out of the sum")},
-	{"tally_unkept", "Counters that cannot be rolled up until somebody mends them, each told once in ten minutes by an instance and in each tick.", unkeptLogged},
+	{"tally_unkept", "Counters that cannot be rolled up until somebody mends them, each logged at most once in ten minutes by an instance.", unkeptLogged},
 	{"tally_ticks", "Calls of RollUpOnSchedule that did all they could: no errors, no dry run.",
 		logged("audited") + " AND jsonPayload.report.dry_run=false AND NOT jsonPayload.report.errors:*"},
 }

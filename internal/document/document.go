@@ -1,5 +1,6 @@
 // Package document names what Tally keeps in Firestore, and encodes the map that Tally adds to a
-// roll-up document. Rollup and shards both import it: the documents are all that they share.
+// roll-up document. Packages rollup and shards both import it. They share nothing else but the type
+// of the totals, in package value.
 //
 //	rollups/likes  {count: 7, tally: {as_of: …, num_shards: 2, paced_until: …, routes: "5f0c…", totals: ["count"], former: [], took: 15000, turns: []}}
 package document
