@@ -1,5 +1,4 @@
-import { getDoc } from 'firebase/firestore';
-import { fromCache } from './sdk.js';
+import { fromCache, getDoc } from './sdk.js';
 
 /** @import { DocumentData, DocumentReference } from 'firebase/firestore' */
 
