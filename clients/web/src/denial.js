@@ -29,7 +29,7 @@ function reason(n, { frozen, oncePerUser }) {
   } else if (oncePerUser) {
     return "the counter's document says once_per_user: true. Use vote() and unvote().";
   } else if (n !== 1) {
-    return 'the shipped firestore.rules let an increment add 1 and nothing else. Change mayAdd there for more.';
+    return 'the shipped firestore.rules let an increment add 1 and nothing else. Change mayAdd there to allow others.';
   }
 
   return (
