@@ -22,7 +22,7 @@ export class CounterDocument {
 
   /**
    * The number of shards; 0: not known. It comes from memory or from the SDK's cache. Otherwise
-   * this waits a moment for the server, because an increment to a shard above the number is refused.
+   * this waits a moment for the server, because a shard above the number is refused.
    */
   async shards() {
     const reading = performance.now() - this.#readAt > AGE ? this.read() : this.#reading;

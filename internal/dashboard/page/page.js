@@ -81,7 +81,7 @@ for (const type of ['pointermove', 'keydown', 'scroll']) {
   document.addEventListener(type, () => (used = performance.now()), { capture: true, passive: true });
 }
 
-/** Whether somebody points at a row, or has focused one by keyboard, and was active a moment ago. */
+/** Whether somebody points at a row, or focused one by keyboard, and was active a moment ago. */
 function held() {
   return performance.now() - used < rest && document.querySelector('#rows:hover, #rows :focus-visible') !== null;
 }
