@@ -14,8 +14,11 @@ import "embed"
 //go:embed go.mod
 //go:embed go.sum
 //go:embed internal/app/app.go
+//go:embed internal/app/database.go
 //go:embed internal/app/end.go
+//go:embed internal/app/event.go
 //go:embed internal/app/log.go
+//go:embed internal/app/outcome.go
 //go:embed internal/app/schedule.go
 //go:embed internal/billing/billing.go
 //go:embed internal/billing/file.go

@@ -86,8 +86,8 @@ var mutations = []mutation{
 		`[]string{before, after}`,
 		`[]string{before, after}[1:]`, "TestRoutesOfOnePattern"},
 	{"unchanged-everywhere", "a move between groups changes nothing", "concern.go",
-		`slices.ContainsFunc(r.fields, w.Changed)`,
-		`slices.ContainsFunc(r.Fields(), w.Changed)`, "TestRoutesOfOnePattern"},
+		`slices.ContainsFunc(c.route.fields, w.Changed)`,
+		`slices.ContainsFunc(c.route.Fields(), w.Changed)`, "TestRoutesOfOnePattern"},
 	{"unchanged-everywhere", "what is unchanged by one route is unchanged by all", "concern.go",
 		`c.Unchanged && add.Unchanged`,
 		`c.Unchanged || add.Unchanged`, "TestRoutesOfOnePattern"},
@@ -967,10 +967,8 @@ var mutations = []mutation{
 	{"untold", "one large document's event hides drift for ever", "untold.go",
 		`note.UpdateTime.After(since.Add(-untoldEvery))`,
 		`!note.UpdateTime.IsZero()`, "TestUntold"},
-	{"untold", "large events are not noted", "../internal/app/app.go",
-		`	if err := d.untold.Note(reading, s.config.Routes, change.Path()); err != nil {
-		return nil, err
-	}
+	{"untold", "large events are not noted", "../internal/app/event.go",
+		`	err = database.untold.Note(reading, source)
 `,
 		``, "TestLargeEventsAreNoted"},
 	{"untold", "a note stands for the moment only", "untold.go",
@@ -1091,21 +1089,21 @@ var mutations = []mutation{
 	}
 `, "TestForeignCollections"},
 
-	{"hold-limit", "the app sets no hold limit", "../internal/app/app.go",
+	{"hold-limit", "the app sets no hold limit", "../internal/app/database.go",
 		`Hold:    s.config.HoldLimit,`,
 		``, "TestHoldLimit"},
-	{"calls-end", "a call may take as long as an event is held", "../internal/app/app.go",
+	{"calls-end", "a call may take as long as an event is held", "../internal/app/database.go",
 		`Timeout: s.config.HoldLimit / 2`,
 		`Timeout: s.config.HoldLimit`, "TestEventOutlivesOneCall"},
 	{"unchanged-young", "what an event changes is not passed on", "concern.go",
-		`Concern{c, unchanged})
+		`Concern{c.counter, unchanged})
 			continue`,
-		`Concern{c, false})
+		`Concern{c.counter, false})
 			continue`, "../internal/app/TestEditsCostNothing"},
 	{"unchanged-young", "no field that is summed is looked for in events", "concern.go",
-		`w.Updated() && !slices.ContainsFunc(r.fields, w.Changed)`,
+		`w.Updated() && !slices.ContainsFunc(c.route.fields, w.Changed)`,
 		`w.Updated()`, "../internal/app/TestEditsCostNothing"},
-	{"served", "the app serves any project", "../internal/app/app.go",
+	{"served", "the app serves any project", "../internal/app/event.go",
 		`if change.Project != s.config.Project || `,
 		`if `, "TestUnserved"},
 	{"dry-run", "a dry run writes", "../internal/app/schedule.go",

@@ -30,15 +30,16 @@ func NewUntold(store AuditStore) *Untold {
 // all the time, and one document takes about one write a second.
 const untoldEvery = time.Minute
 
-// Note notes that such an event of the document at path came. It returns an error if it could not;
-// then the event must be delivered again.
-func (u *Untold) Note(ctx context.Context, routes Routes, path string) error {
-	for _, t := range routes.Templates() {
-		if !slices.ContainsFunc(t.Routes, func(r *Route) bool { return r.By != "" && r.Covers(path) }) {
+// Note notes that such an event of a document came. It returns an error if it could not; then the
+// event must be delivered again.
+func (u *Untold) Note(ctx context.Context, s Source) error {
+	for _, c := range s.covers {
+		if c.route.By == "" {
 			continue
 		}
-		if err := u.note(ctx, t); err != nil {
-			return fmt.Errorf("rollup: noting that an event of %s has no room for its document: %w", path, err)
+		err := u.note(ctx, c.route.Template)
+		if err != nil {
+			return fmt.Errorf("rollup: noting that an event of %s has no room for its document: %w", s.path, err)
 		}
 	}
 	return nil

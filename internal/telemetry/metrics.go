@@ -10,18 +10,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// An Outcome is how an event ended.
-type Outcome string
-
-const (
-	Absorbed Outcome = "absorbed" // acknowledged at once, because an event that is held has its counter rolled up
-	Covered  Outcome = "covered"  // held until a roll-up covered it
-	Failed   Outcome = "failed"   // to be delivered again
-	Dropped  Outcome = "dropped"  // acknowledged without effect: no retry could help
-	Unkept   Outcome = "unkept"   // acknowledged, but its counter cannot be rolled up until somebody mends it
-	Refused  Outcome = "refused"  // the request was no CloudEvent
-)
-
 // instruments are all metrics.
 type instruments struct {
 	events  metric.Int64Counter
@@ -89,12 +77,14 @@ func kind(value string) metric.MeasurementOption {
 	return metric.WithAttributes(attribute.String("kind", value))
 }
 
-// Event records how an event ended. The duration held is negative if it was not held.
-func (t *Telemetry) Event(ctx context.Context, o Outcome, held time.Duration) {
+// Event records how an event ended, in one of few words. The duration held is negative if the event
+// was not held.
+func (t *Telemetry) Event(ctx context.Context, ending string, held time.Duration) {
 	if t == nil {
 		return
 	}
-	ended := outcome(string(o))
+
+	ended := outcome(ending)
 	t.events.Add(ctx, 1, ended)
 	if held >= 0 {
 		t.held.Record(ctx, held.Seconds(), ended)
