@@ -62,10 +62,14 @@ import "embed"
 //go:embed rollup/keep.go
 //go:embed rollup/lex.go
 //go:embed rollup/logged.go
+//go:embed rollup/look.go
 //go:embed rollup/mistake.go
+//go:embed rollup/options.go
 //go:embed rollup/pace.go
 //go:embed rollup/parse.go
-//go:embed rollup/rollup.go
+//go:embed rollup/prober.go
+//go:embed rollup/publish.go
+//go:embed rollup/roller.go
 //go:embed rollup/route.go
 //go:embed rollup/store.go
 //go:embed rollup/syntax.go
@@ -73,6 +77,7 @@ import "embed"
 //go:embed rollup/tolerance.go
 //go:embed rollup/total.go
 //go:embed rollup/totals.go
+//go:embed rollup/turn.go
 //go:embed rollup/untold.go
 //go:embed rules.go
 var Source embed.FS

@@ -209,7 +209,7 @@ func (a *audit) load(ctx context.Context) error {
 	began := time.Now()
 	if !a.o.FromFirst {
 		var err error
-		ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+		ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
 		defer cancel()
 		if a.cursor, err = a.store.LoadCursor(ctx, Auditing); err != nil {
 			return fmt.Errorf("rollup: loading the audit's cursor: %w", err)
@@ -229,7 +229,7 @@ func (a *audit) save(ctx context.Context) {
 	if a.o.DryRun || a.o.FromFirst || a.overlapped || ctx.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
 	at, err := a.store.SaveCursor(ctx, Auditing, a.resume())
 	switch {

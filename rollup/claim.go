@@ -11,7 +11,7 @@ import (
 )
 
 // took is how long the last sum took, as far as an event can wait for one.
-func (c *Coalescer) took(l *look) time.Duration { return min(l.rollUp.Tally.Took, c.Timeout) }
+func (c *Coalescer) took(l *look) time.Duration { return min(l.rollUp.Tally.Took, c.options.Timeout) }
 
 // claimReads is what a claim costs, in reads: a write costs three, and who waits reads the claim.
 const claimReads = 5
@@ -23,7 +23,7 @@ func (c *Coalescer) slow(l *look) bool {
 	if !slices.ContainsFunc(l.counter.Template.Routes, func(r *Route) bool { return r.Documents }) {
 		reads /= 1000 // an aggregation bills one for so many documents
 	}
-	return reads >= claimReads && c.took(l) >= c.Cadence/10
+	return reads >= claimReads && c.took(l) >= c.options.Cadence/10
 }
 
 // claim reports whether this instance is to sum a slow counter now. Then it has claimed that;
@@ -32,7 +32,7 @@ func (c *Coalescer) slow(l *look) bool {
 func (c *Coalescer) claim(ctx context.Context, s *counterState, l *look) bool {
 	seen, err := c.readClaim(ctx, l)
 	if err != nil {
-		c.Logger.DebugContext(ctx, "claim not read; summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
+		c.options.Logger.DebugContext(ctx, "claim not read; summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
 		return true
 	}
 	age := l.readTime.Sub(seen.UpdateTime)
@@ -49,7 +49,7 @@ func (c *Coalescer) claim(ctx context.Context, s *counterState, l *look) bool {
 		return false
 	}
 	if err != nil {
-		c.Logger.DebugContext(ctx, "claim not written; summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
+		c.options.Logger.DebugContext(ctx, "claim not written; summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
 	}
 	return true
 }
@@ -77,7 +77,7 @@ func (c *Coalescer) newClaim(s *counterState) string {
 
 // claimHolds is how long a claim holds: as the last sum and half of it, because sums differ. Who
 // has claimed and not written by then has died, or takes too long.
-func (c *Coalescer) claimHolds(l *look) time.Duration { return min(c.took(l)*3/2, c.Timeout) }
+func (c *Coalescer) claimHolds(l *look) time.Duration { return min(c.took(l)*3/2, c.options.Timeout) }
 
 // waitForClaim plans the next look for when the sum that another has claimed should be done, or
 // when it should have been, for when the claim is over.

@@ -12,7 +12,7 @@ const walkPage = 100
 
 // page finds the next counters of a template by all, a method of the Store.
 func (r *roller) page(ctx context.Context, t *Template, from string, all func(context.Context, *Template, string, int) (Page, error)) (Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
 	page, err := all(ctx, t, from, walkPage)
 	if err != nil {

@@ -6,26 +6,26 @@ import "time"
 type action int
 
 const (
-	leave  action = iota // it agrees, or others have brought it up to date
-	skip                 // nobody need see to it: the app's own document is gone
-	sum                  // the look does not tell yet
-	remove               // it has been at zeros without shards for over an hour
-	wait                 // it differs; look again after the grace
-	repair
-	tell // it differs and is left so
+	actionLeave  action = iota // it agrees, or others have brought it up to date
+	actionSkip                 // nobody need see to it: the app's own document is gone
+	actionSum                  // the look does not tell yet
+	actionRemove               // it has been at zeros without shards for over an hour
+	actionWait                 // it differs; look again after the grace
+	actionRepair
+	actionTell // it differs and is left so
 )
 
 // A difference is why a roll-up was not as its shards said.
 type difference int
 
 const (
-	recent   difference = iota // a change whose event was on its way
-	missing                    // there was no roll-up
-	orphaned                   // it was not zeros, and there were no shards
-	rerouted                   // it was made by other routes
-	outdated                   // it holds totals of earlier routes beside
-	untold                     // an event came that did not tell which counter its document had left
-	drift                      // no event of a change came in time
+	differenceRecent   difference = iota // a change whose event was on its way
+	differenceMissing                    // there was no roll-up
+	differenceOrphaned                   // it was not zeros, and there were no shards
+	differenceRerouted                   // it was made by other routes
+	differenceOutdated                   // it holds totals of earlier routes beside
+	differenceUntold                     // an event came that did not tell which counter its document had left
+	differenceDrift                      // no event of a change came in time
 )
 
 // A comparison is what an audit knows of a counter beside the look.
@@ -46,33 +46,33 @@ type comparison struct {
 // before decides what can be decided without a sum.
 func (c *comparison) before(l *look) action {
 	if l.missing() {
-		return skip
+		return actionSkip
 	}
 	if c.from.IsZero() {
 		c.from, c.asOf = l.readTime, l.asOf
 	} else if !l.covers().Before(c.from) {
-		return leave
+		return actionLeave
 	}
-	return sum
+	return actionSum
 }
 
 // after decides once the shards are summed.
 func (c *comparison) after(l *look) action {
-	mend := repair
+	mend := actionRepair
 	if c.dryRun {
-		mend = tell
+		mend = actionTell
 	}
 	switch {
 	case l.agrees() && l.removable() && !c.dryRun:
-		return remove
+		return actionRemove
 	case l.agrees() && c.prune && len(l.rollUp.Tally.Former) > 0:
 		return mend
 	case l.agrees():
-		return leave
+		return actionLeave
 	case l.rerouted() && c.keepRerouted:
-		return tell
+		return actionTell
 	case c.grace && !c.graceOver && !l.asOf.IsZero() && !l.rerouted():
-		return wait
+		return actionWait
 	default:
 		return mend
 	}
@@ -82,7 +82,7 @@ func (c *comparison) after(l *look) action {
 // shards add up to, and there is nothing else to do. A roll-up that was written since then was
 // written by somebody who had summed the shards.
 func (c *comparison) right(l *look) bool {
-	return !l.asOf.After(l.readTime) && c.after(l) == leave
+	return !l.asOf.After(l.readTime) && c.after(l) == actionLeave
 }
 
 // difference says what a difference is, after the grace and without one. It is drift only if nobody
@@ -91,19 +91,19 @@ func (c *comparison) right(l *look) bool {
 func (c *comparison) difference(l *look) difference {
 	switch {
 	case l.rerouted():
-		return rerouted
+		return differenceRerouted
 	case l.agrees():
-		return outdated
+		return differenceOutdated
 	case l.totals.Empty():
-		return orphaned
+		return differenceOrphaned
 	case l.asOf.IsZero():
-		return missing
+		return differenceMissing
 	case c.graceOver && l.asOf.Equal(c.asOf) && c.untold:
-		return untold
+		return differenceUntold
 	case c.graceOver && l.asOf.Equal(c.asOf):
-		return drift
+		return differenceDrift
 	default:
-		return recent
+		return differenceRecent
 	}
 }
 
@@ -116,13 +116,13 @@ const staleAfter = 10
 func keep(l *look) action {
 	switch {
 	case !l.agrees():
-		return repair
+		return actionRepair
 	case l.removable():
-		return remove
+		return actionRemove
 	case !l.totals.Empty() && l.readTime.Sub(l.asOf) >= staleAfter*l.counter.Template.Every:
-		return repair
+		return actionRepair
 	default:
-		return leave
+		return actionLeave
 	}
 }
 
@@ -134,4 +134,28 @@ const removeAfter = time.Hour
 // for so long that it may be removed.
 func (l *look) removable() bool {
 	return !l.counter.Template.Existing && l.totals.Empty() && !l.asOf.IsZero() && l.readTime.Sub(l.asOf) > removeAfter
+}
+
+// agrees reports whether the roll-up says what the shards add up to, by the same routes. Without
+// shards, a document that Tally never wrote is none of its business.
+func (l *look) agrees() bool {
+	if l.totals.Empty() && l.rollUp.Tally.AsOf.IsZero() {
+		return true
+	}
+	if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards() {
+		return false
+	}
+	return len(l.differing()) == 0
+}
+
+// differing returns the names of the totals that the roll-up lacks, or that the shards do not give.
+func (l *look) differing() []string {
+	var names []string
+	for name, total := range l.totals.Values {
+		seen, ok := l.rollUp.Values[name]
+		if !ok || !sameTotal(seen, total, l.magnitudes[name]) {
+			names = append(names, name)
+		}
+	}
+	return names
 }

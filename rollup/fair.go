@@ -11,17 +11,17 @@ import (
 type class int
 
 const (
-	changed   class = iota // it differed at the last visit, or had its first roll-up then
-	without                // it has no roll-up yet
-	unchanged              // the rest
+	classChanged   class = iota // it differed at the last visit, or had its first roll-up then
+	classWithout                // it has no roll-up yet
+	classUnchanged              // the rest
 	classes
 )
 
-// turns are the classes' shares: whose turn it is, round and round. The turn of a class that has
+// classTurns are the classes' shares: whose turn it is, round and round. The turn of a class that has
 // nothing to do is the next one's. A visit to the two others may bring a counter into the class of
 // those that changed, where it is visited once more at least. So that class has more turns than
 // those two together: what is left is for counters that keep changing, however many others come.
-var turns = [...]class{changed, without, changed, unchanged, changed}
+var classTurns = [...]class{classChanged, classWithout, classChanged, classUnchanged, classChanged}
 
 // spare is what part of the slots is kept free for each class by the others, so that visits that
 // hang do not take them all: with 32 slots, 4 for each.
@@ -36,9 +36,9 @@ func (k *keeper) next() (e *kept, at time.Time) {
 		return nil, now.Add(k.readsWait())
 	}
 
-	for i := range turns {
-		turn := (k.turn + i) % len(turns)
-		q := &k.queues[turns[turn]]
+	for i := range classTurns {
+		turn := (k.turn + i) % len(classTurns)
+		q := &k.queues[classTurns[turn]]
 		if len(*q) == 0 {
 			continue
 		}
@@ -50,7 +50,7 @@ func (k *keeper) next() (e *kept, at time.Time) {
 			}
 			continue
 		}
-		if !k.hasSlot(turns[turn]) {
+		if !k.hasSlot(classTurns[turn]) {
 			continue
 		}
 
@@ -97,14 +97,14 @@ func (k *keeper) push(e *kept) {
 func (v *visited) class(before class) class {
 	rolledUp := !v.asOf.IsZero()
 	switch {
-	case v.did == repair && !(rolledUp && v.agrees()):
-		return changed
-	case v.did == remove, !rolledUp && v.did != repair:
-		return without
-	case v.did == skip && before != without:
+	case v.did == actionRepair && !(rolledUp && v.agrees()):
+		return classChanged
+	case v.did == actionRemove, !rolledUp && v.did != actionRepair:
+		return classWithout
+	case v.did == actionSkip && before != classWithout:
 		return before
 	default:
-		return unchanged
+		return classUnchanged
 	}
 }
 

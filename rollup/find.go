@@ -174,7 +174,7 @@ func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
 		}
 		return nil
 	}
-	if tally.AsOf.IsZero() != (f.class == without) {
+	if tally.AsOf.IsZero() != (f.class == classWithout) {
 		return nil
 	}
 

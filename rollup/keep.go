@@ -143,7 +143,7 @@ type kept struct {
 // load takes up the cursor. Without one all counters are found anew, and none is left out.
 func (k *keeper) load(ctx context.Context) {
 	templates := k.routes.Templates()
-	loading, cancel := context.WithTimeout(ctx, k.Timeout)
+	loading, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
 	cursor, err := k.store.LoadCursor(loading, Keeping)
 	if err != nil {
@@ -152,8 +152,8 @@ func (k *keeper) load(ctx context.Context) {
 	}
 	k.cursor = cursor.on(k.routes, 2*len(templates))
 
-	byRollUp := &finder{class: unchanged, most: maxKept, find: k.store.RollUps, cost: 1}
-	byShards := &finder{class: without, most: maxKept / 2, find: k.store.All, cost: 2}
+	byRollUp := &finder{class: classUnchanged, most: maxKept, find: k.store.RollUps, cost: 1}
+	byShards := &finder{class: classWithout, most: maxKept / 2, find: k.store.All, cost: 2}
 	for i, t := range templates {
 		byRollUp.add(t, k.cursor.Places[i].From)
 		byShards.add(t, k.cursor.Places[len(templates)+i].From)
@@ -162,7 +162,7 @@ func (k *keeper) load(ctx context.Context) {
 	for _, path := range k.cursor.Changed {
 		for _, t := range templates {
 			if c, ok := t.Counter(path); ok && k.known[path] == nil {
-				k.push(&kept{Counter: c, class: changed, due: k.began})
+				k.push(&kept{Counter: c, class: classChanged, due: k.began})
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func (k *keeper) save(ctx context.Context) {
 		return
 	}
 
-	saving, cancel := context.WithTimeout(ctx, k.Timeout)
+	saving, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
 	at, err := k.store.SaveCursor(saving, Keeping, c)
 	switch {
@@ -214,7 +214,7 @@ func (k *keeper) changed() []string {
 	defer k.mu.Unlock()
 	var all []*kept
 	for _, e := range k.known {
-		if e.class == changed {
+		if e.class == classChanged {
 			all = append(all, e)
 		}
 	}
@@ -317,7 +317,7 @@ func (k *keeper) visit(ctx context.Context, e *kept) {
 	switch {
 	case errors.Is(v.err, ErrUnkept): // waiting does not mend it: the next call tries again
 		k.tellUnkept(ctx, e.Counter, "", v.err)
-		e.class = unchanged
+		e.class = classUnchanged
 		return
 	case v.err != nil:
 		k.fail(e)
@@ -352,14 +352,14 @@ func (e *kept) pause(v *visited) {
 // failure, so that in the end it is visited no more often than others. The mutex is held.
 func (k *keeper) fail(e *kept) {
 	e.failures++
-	if e.failures >= maxTries && e.class == changed {
-		e.class = unchanged
+	if e.failures >= maxTries && e.class == classChanged {
+		e.class = classUnchanged
 	}
 	if k.o.Until.IsZero() && e.failures >= maxTries {
 		return
 	}
 	delay := min(firstPause<<min(e.failures-1, 30), e.Template.Every)
-	e.due = time.Now().Add(time.Duration((0.5 + k.Random()/2) * float64(delay)))
+	e.due = time.Now().Add(time.Duration((0.5 + k.options.Random()/2) * float64(delay)))
 	k.push(e)
 }
 
@@ -374,19 +374,19 @@ type visited struct {
 
 // rollUp rolls a counter up if that is due.
 func (k *keeper) rollUp(ctx context.Context, c Counter) (v visited) {
-	looking, cancel := context.WithTimeout(ctx, k.Timeout)
+	looking, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
 	if v.look, v.err = k.look(looking, c, ""); v.err != nil {
 		return v
 	}
 	p := k.paceOf(c.Template)
 	if due := p.due(&v.look); due > 0 {
-		v.did, v.next = skip, v.received.Add(due)
+		v.did, v.next = actionSkip, v.received.Add(due)
 		return v
 	}
 	v.next = v.received.Add(p.cadence)
 	if v.missing() {
-		v.did = skip
+		v.did = actionSkip
 		return v
 	}
 	if v.err = k.sum(looking, &v.look); v.err != nil {
@@ -396,9 +396,9 @@ func (k *keeper) rollUp(ctx context.Context, c Counter) (v visited) {
 	v.is = !v.totals.Empty()
 	v.did = keep(&v.look)
 	switch v.did {
-	case repair:
+	case actionRepair:
 		v.err = k.write(ctx, &v.look, p)
-	case remove:
+	case actionRemove:
 		v.err = k.remove(looking, k.store, &v.look)
 	}
 	return v
@@ -417,11 +417,11 @@ func (k *keeper) observe(e *kept, v *visited) {
 	}
 
 	switch v.did {
-	case repair:
+	case actionRepair:
 		k.report.RolledUp++
-	case remove:
+	case actionRemove:
 		k.report.Removed++
-	case leave:
+	case actionLeave:
 		k.report.Unchanged++
 	}
 	if v.totals.Malformed > 0 {
@@ -430,7 +430,7 @@ func (k *keeper) observe(e *kept, v *visited) {
 
 	e.young = time.Time{}
 	switch {
-	case v.did == skip:
+	case v.did == actionSkip:
 		e.young = v.asOf
 	case v.is:
 		e.young = v.readTime
@@ -484,7 +484,7 @@ func (k *keeper) sumUp(ctx context.Context) {
 		case e.failure != nil:
 			k.report.Failed++
 			k.report.Errors = appendError(k.report.Errors, fmt.Errorf("rollup: %s not kept: %w", e.RollUp, e.failure))
-			k.Logger.ErrorContext(ctx, "counter not kept", "counter", e.RollUp, "error", e.failure)
+			k.options.Logger.ErrorContext(ctx, "counter not kept", "counter", e.RollUp, "error", e.failure)
 		}
 
 		if e.due.After(end) {
@@ -501,7 +501,7 @@ func (k *keeper) sumUp(ctx context.Context) {
 	slices.Sort(k.report.Errors)
 	slices.Sort(k.report.UnkeptCounters)
 	if k.late > lateAfter {
-		k.Logger.WarnContext(ctx, "kept late", "counter", k.report.Oldest, "age_seconds", k.report.GreatestAge, "left", k.report.Left)
+		k.options.Logger.WarnContext(ctx, "kept late", "counter", k.report.Oldest, "age_seconds", k.report.GreatestAge, "left", k.report.Left)
 	}
 
 	if ctx.Err() != nil {

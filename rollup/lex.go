@@ -70,7 +70,7 @@ func lex(text string) []token {
 		l.line(from, to)
 		from = to + 1
 	}
-	l.end()
+	l.finish()
 	return l.tokens
 }
 
@@ -83,12 +83,12 @@ func (l *lexer) line(from, to int) {
 
 	indent := utf8.RuneCountInString(l.text[from:at])
 	if indent <= l.indent {
-		l.end()
+		l.finish()
 	}
 
 	for continues := l.open; at < to; at = l.skip(at, to) {
 		if l.text[at] == ';' {
-			l.end()
+			l.finish()
 			at, continues = at+1, false
 			continue
 		}
@@ -104,7 +104,7 @@ func (l *lexer) line(from, to int) {
 }
 
 // end ends the route that has begun, if one has.
-func (l *lexer) end() {
+func (l *lexer) finish() {
 	if !l.open {
 		return
 	}

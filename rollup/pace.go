@@ -13,15 +13,15 @@ type pace struct {
 	burst   int
 }
 
-// pace returns the pace of what events roll up.
-func (o *Options) pace() pace { return pace{o.Cadence, max(o.Burst, 1)} }
+// livePace returns the pace of what events roll up.
+func (r *roller) livePace() pace { return pace{r.options.Cadence, max(r.options.Burst, 1)} }
 
-// paceOf returns the pace of what the schedule rolls up.
-func (o *Options) paceOf(t *Template) pace {
+// paceOf returns the pace of what audits and the schedule roll up.
+func (r *roller) paceOf(t *Template) pace {
 	if t.Scheduled() {
 		return pace{t.Every, 1}
 	}
-	return o.pace()
+	return r.livePace()
 }
 
 // furthestAhead is how far paced_until is taken at its word, for instances of other paces.

@@ -79,11 +79,11 @@ func (a *audit) untold(ctx context.Context, c Counter, since time.Time) bool {
 		return false
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
 	note, err := a.store.LoadCursor(ctx, untoldOf(c.Template))
 	if err != nil {
-		a.Logger.WarnContext(ctx, "it is not known whether all events told their documents", "counter", c.RollUp, "error", err)
+		a.options.Logger.WarnContext(ctx, "it is not known whether all events told their documents", "counter", c.RollUp, "error", err)
 		return false
 	}
 	return note.UpdateTime.After(since.Add(-untoldEvery))

@@ -16,7 +16,7 @@ type Sum struct {
 
 // exact is a precision, in bits, in which any sum of doubles and integers is exact: doubles span
 // 2,098 bits, and the rest is for how many there are.
-const exact = 2200
+const exactBits = 2200
 
 // Add adds v and reports true, or reports false and adds nothing when v is no finite number.
 func (s *Sum) Add(v Value) bool {
@@ -29,7 +29,7 @@ func (s *Sum) Add(v Value) bool {
 		next = new(big.Float).SetInt64(v.integer)
 	}
 	s.anyDouble = s.anyDouble || v.kind == double
-	s.total.SetPrec(exact).Add(&s.total, next)
+	s.total.SetPrec(exactBits).Add(&s.total, next)
 	return true
 }
 

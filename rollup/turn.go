@@ -1,0 +1,94 @@
+package rollup
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// turn returns how long after the look's answer it is this instance's turn to roll the counter up;
+// not positive: now. The instance that wrote the roll-up goes first, so that of many one writes
+// again and again and the others find its roll-up done.
+func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
+	due := c.livePace().due(l)
+	turns := c.turns(l)
+	switch {
+	case len(turns) == 0:
+		return due
+	case len(turns) > 1 || l.rerouted():
+		return c.turnAmong(s, l, turns, due)
+	case l.asOf.Equal(s.own):
+		return due
+	case due > 0:
+		return due + c.backOff(s.draw)
+	default: // there is credit, which all instances see
+		return c.backOff(s.draw) - l.readTime.Sub(l.asOf)
+	}
+}
+
+// turnAmong is turn where several revisions are at work, as after a change of routes. The revision
+// whose roll-up is the oldest goes first, and of it the instance that wrote that. Each other has
+// its turn when those before it have had the time for theirs.
+//
+// Nobody knows of a revision that has no roll-up yet. So a quarter of its instances try before
+// anybody else, and a cadence later all.
+func (c *Coalescer) turnAmong(s *counterState, l *look, turns []document.Turn, due time.Duration) time.Duration {
+	free := max(due, -l.readTime.Sub(l.asOf)) // since when it may be rolled up, which all instances see
+	ahead := slices.IndexFunc(turns, func(t document.Turn) bool { return t.Routes == l.counter.Template.Hash() })
+	isNew := ahead < 0
+	if isNew && (s.draw < 0.25 || s.waited(l) > c.options.Cadence) {
+		return free
+	}
+
+	wait := free + c.options.Cadence/20
+	if ahead > 0 && wait+c.turnTakes() > 0 {
+		return wait + c.turnTakes() // to see who has gone
+	}
+	wait += time.Duration(max(ahead, 0)) * c.turnTakes()
+	if isNew || !turns[ahead].AsOf.Equal(s.own) {
+		wait += c.lateBackOff(s.draw)
+	}
+	return wait
+}
+
+// turnTakes is how long the others leave a revision to begin.
+func (c *Coalescer) turnTakes() time.Duration { return c.lateBackOff(1) }
+
+// turnsKept is for how many cadences a revision keeps its turn that does not roll up any more.
+const turnsKept = 10
+
+// turns returns the last roll-up by each of the routes that are at work, the oldest first.
+func (r *roller) turns(l *look) []document.Turn {
+	if l.asOf.IsZero() {
+		return nil
+	}
+	tally := l.rollUp.Tally
+	turns := slices.DeleteFunc(slices.Clone(tally.Turns), func(t document.Turn) bool {
+		age := l.asOf.Sub(t.AsOf)
+		return age < 0 || age > turnsKept*r.options.Cadence
+	})
+	return append(turns, document.Turn{Routes: tally.Routes, AsOf: l.asOf})
+}
+
+// nextTurns returns the turns of the other routes once the look's roll-up is written.
+func (r *roller) nextTurns(l *look) []document.Turn {
+	return slices.DeleteFunc(r.turns(l), func(t document.Turn) bool { return t.Routes == l.counter.Template.Hash() })
+}
+
+// backOff is how much longer everybody waits but the writer of the roll-up, by a uniform number in
+// [0, 1).
+func (c *Coalescer) backOff(draw float64) time.Duration {
+	return c.options.Cadence/10 + time.Duration(draw*float64(min(c.options.Cadence/4, time.Second)))
+}
+
+// lateBackOff is backOff where the instance that wrote last often has no event when its turn comes.
+// Few instances wait a short time and most a long one, so that the first is mostly alone however
+// many they are.
+func (c *Coalescer) lateBackOff(draw float64) time.Duration {
+	const steepness = 50 // least refused writes with some 20 to 100 instances
+	spread := min(c.options.Cadence*3/4, 3*time.Second)
+	late := math.Log1p(steepness*draw) / math.Log1p(steepness)
+	return c.options.Cadence/10 + time.Duration(late*float64(spread))
+}
