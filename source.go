@@ -32,6 +32,7 @@ import "embed"
 //go:embed internal/firestorestore/all.go
 //go:embed internal/firestorestore/audit.go
 //go:embed internal/firestorestore/client.go
+//go:embed internal/firestorestore/cursor.go
 //go:embed internal/firestorestore/fields.go
 //go:embed internal/firestorestore/lane.go
 //go:embed internal/firestorestore/store.go

@@ -943,8 +943,8 @@ var mutations = []mutation{
 	{"cursor", "after a change of routes no cursor is saved", "cursor.go",
 		`Tick: c.Tick, UpdateTime: c.UpdateTime}`,
 		`Tick: c.Tick}`, "TestAuditOfOtherRoutes"},
-	{"cursor", "somebody else's cursor stops the audit", "../internal/firestorestore/audit.go",
-		`		d.Cursor = storedCursor{}
+	{"cursor", "somebody else's cursor stops the audit", "../internal/firestorestore/cursor.go",
+		`		d = cursorDocument{}
 `,
 		`		return rollup.Cursor{}, err
 `, "TestForeignCursor"},

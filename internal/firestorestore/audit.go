@@ -12,8 +12,6 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // Counters returns up to limit counters that have shards by the route, from a place on; "" is the
@@ -109,53 +107,6 @@ func (s *Store) group(segments rollup.Path, from, end string) firestore.Query {
 		return query.StartAt(s.client.Doc(first + "/" + firstID))
 	}
 	return query.StartAfter(s.client.Doc(from))
-}
-
-// cursorPath returns the path of the document that holds the work's cursor. rollup.ParseRoutes refuses
-// routes that could name it.
-func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" + string(of) }
-
-// A storedCursor is a rollup.Cursor as it is stored. Changed holds the paths of the cursor's Changed,
-// parted by the constant between: Firestore would index each element of an array.
-type storedCursor struct {
-	rollup.Cursor
-	Changed []byte
-}
-
-// between separates the paths of a storedCursor. No path holds it, because no segment is empty.
-const between = "//"
-
-// LoadCursor implements rollup.AuditStore. The document may be deleted at any time; the work then
-// begins anew.
-func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
-	cursorPath := cursorPath(of)
-	doc, err := s.client.Doc(cursorPath).Get(ctx)
-	if status.Code(err) == codes.NotFound {
-		return rollup.Cursor{}, nil
-	}
-	if err != nil {
-		return rollup.Cursor{}, fmt.Errorf("firestore: reading %s: %w", cursorPath, err)
-	}
-
-	var d struct{ Cursor storedCursor }
-	if err := doc.DataTo(&d); err != nil {
-		s.logger.WarnContext(ctx, "the cursor is not one that Tally wrote; the work begins anew", "document", cursorPath, "error", err)
-		d.Cursor = storedCursor{}
-	}
-
-	c := d.Cursor.Cursor
-	if len(d.Cursor.Changed) > 0 {
-		c.Changed = strings.Split(string(d.Cursor.Changed), between)
-	}
-	c.UpdateTime = doc.UpdateTime
-	return c, nil
-}
-
-// SaveCursor implements rollup.AuditStore. It writes one field, Cursor, a map with the fields of a
-// storedCursor.
-func (s *Store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
-	stored := storedCursor{c, []byte(strings.Join(c.Changed, between))}
-	return s.put(ctx, cursorPath(of), map[string]any{"Cursor": stored}, c.UpdateTime)
 }
 
 // Remove implements rollup.AuditStore. It bills one read beside the delete or write.
