@@ -208,13 +208,16 @@ type doubt struct {
 func (a *audit) load(ctx context.Context) error {
 	began := time.Now()
 	if !a.o.FromFirst {
-		var err error
-		ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
+		loading, cancel := context.WithTimeout(ctx, a.options.Timeout)
 		defer cancel()
-		if a.cursor, err = a.store.LoadCursor(ctx, Auditing); err != nil {
+
+		var err error
+		a.cursor, err = a.store.LoadCursor(loading, Auditing)
+		if err != nil {
 			return fmt.Errorf("rollup: loading the audit's cursor: %w", err)
 		}
 	}
+
 	a.cursor = a.cursor.on(a.routes, len(a.templates))
 	if !a.cursor.Tick.IsZero() {
 		a.report.Since = max(0, began.Sub(a.cursor.Tick))
@@ -229,6 +232,7 @@ func (a *audit) save(ctx context.Context) {
 	if a.o.DryRun || a.o.FromFirst || a.overlapped || ctx.Err() != nil {
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
 	at, err := a.store.SaveCursor(ctx, Auditing, a.resume())
@@ -247,6 +251,7 @@ func (a *audit) save(ctx context.Context) {
 func (a *audit) resume() Cursor {
 	c := a.cursor
 	c.Places = slices.Clone(c.Places)
+
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, d := range slices.Backward(a.waiting) {
@@ -310,17 +315,23 @@ func (a *audit) walk(ctx context.Context, n int) {
 func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int) {
 	var work sync.WaitGroup
 	defer work.Wait()
+
 	before := a.cursor.Places[n]
 	for i, f := range found {
 		if i > 0 && a.over(ctx) { // one at least: finding them may have used up the reads
 			return i
 		}
+
+		d := &doubt{Found: f, walk: n, before: before, comparison: comparison{
+			grace:        a.o.Grace > 0 && !f.Template.Scheduled(),
+			dryRun:       a.o.DryRun,
+			keepRerouted: a.o.KeepRerouted,
+			prune:        a.o.Prune,
+		}}
 		a.slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-a.slots }()
-			a.examine(ctx, &doubt{Found: f, walk: n, before: before, comparison: comparison{
-				grace: a.o.Grace > 0 && !f.Template.Scheduled(), dryRun: a.o.DryRun, keepRerouted: a.o.KeepRerouted, prune: a.o.Prune,
-			}})
+			a.examine(ctx, d)
 		})
 	}
 	return len(found)
@@ -333,10 +344,12 @@ func (a *audit) lookAgain(ctx context.Context, d *doubt) {
 		if sleep(ctx, a.o.Grace) != nil {
 			return
 		}
+
 		a.slots <- struct{}{}
 		defer func() { <-a.slots }()
 		d.comparison.graceOver = true
 		a.examine(ctx, d)
+
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if ctx.Err() == nil { // else it is not done with
@@ -366,6 +379,7 @@ func appendError(errors []string, err error) []string {
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
+
 	select {
 	case <-timer.C:
 		return nil

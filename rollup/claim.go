@@ -20,7 +20,8 @@ const claimReads = 5
 // roll-up, and bill more than a claim does. Quicker ones are kept apart by the back-offs.
 func (c *Coalescer) slow(l *look) bool {
 	reads := l.rollUp.Tally.NumShards
-	if !slices.ContainsFunc(l.counter.Template.Routes, func(r *Route) bool { return r.Documents }) {
+	readsEach := slices.ContainsFunc(l.counter.Template.Routes, func(r *Route) bool { return r.Documents })
+	if !readsEach {
 		reads /= 1000 // an aggregation bills one for so many documents
 	}
 	return reads >= claimReads && c.took(l) >= c.options.Cadence/10
@@ -36,6 +37,7 @@ func (c *Coalescer) claim(ctx context.Context, s *counterState, l *look) bool {
 		return true
 	}
 	age := l.readTime.Sub(seen.UpdateTime)
+
 	own := c.ownClaim(s)
 	if seen.By != "" && seen.By != own && seen.Over.Equal(l.asOf) && age < c.claimHolds(l) {
 		c.waitForClaim(s, l, age)
@@ -86,6 +88,7 @@ func (c *Coalescer) waitForClaim(s *counterState, l *look, age time.Duration) {
 	if wait <= 0 {
 		wait = c.claimHolds(l) - age
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.failures = 0

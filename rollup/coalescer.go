@@ -125,6 +125,7 @@ func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...Concern) (
 	c.mu.Unlock()
 
 	d.ending, d.err = c.wait(ctx, held, ending)
+
 	c.mu.Lock()
 	delete(c.deliveries, e.ID)
 	c.mu.Unlock()
@@ -144,6 +145,7 @@ func (c *Coalescer) enter(ctx context.Context, e Event, concern Concern, ending 
 		s = &counterState{counter: concern.Counter}
 		c.counters[concern.RollUp] = s
 	}
+
 	if s.unkept > 0 && time.Now().Before(s.unkeptUntil) {
 		ending.Unkept = true
 		return nil, nil
@@ -153,6 +155,7 @@ func (c *Coalescer) enter(ctx context.Context, e Event, concern Concern, ending 
 		if e.UpdateTime.After(g.latest) {
 			g.latest = e.UpdateTime
 		}
+
 		if !g.weak || concern.Unchanged && !e.UpdateTime.Before(g.commit) {
 			return nil, nil // absorbed
 		}
@@ -160,8 +163,16 @@ func (c *Coalescer) enter(ctx context.Context, e Event, concern Concern, ending 
 		return s, g
 	}
 
-	g := &generation{anchor: e.ID, weak: concern.Unchanged, commit: e.UpdateTime, values: context.WithoutCancel(ctx), latest: e.UpdateTime, done: make(chan struct{})}
+	g := &generation{
+		anchor: e.ID,
+		weak:   concern.Unchanged,
+		commit: e.UpdateTime,
+		values: context.WithoutCancel(ctx),
+		latest: e.UpdateTime,
+		done:   make(chan struct{}),
+	}
 	s.open = g
+
 	if !s.probing {
 		s.probing = true
 		go c.probe(s)
@@ -194,10 +205,12 @@ func (c *Coalescer) wait(ctx context.Context, held []entry, ending Ending) (Endi
 			h.state.fail(h.generation, h.state.uncovered(ctx))
 			c.mu.Unlock()
 		}
+
 		ending.Unkept = ending.Unkept || h.generation.unkept
 		ending.AsOf = later(ending.AsOf, h.generation.asOf)
 		failed = errors.Join(failed, h.generation.err)
 	}
+
 	if failed != nil {
 		ending.AsOf = time.Time{}
 	}
@@ -208,6 +221,7 @@ func (c *Coalescer) wait(ctx context.Context, held []entry, ending Ending) (Endi
 func (c *Coalescer) join(ctx context.Context, first *delivery) (Ending, error) {
 	ctx, cancel := c.holding(ctx)
 	defer cancel()
+
 	select {
 	case <-first.done:
 		return first.ending, first.err

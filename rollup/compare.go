@@ -112,10 +112,18 @@ func (a *audit) asFound(ctx context.Context, f Found, k *comparison) (l look, ri
 
 	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
-	l = look{counter: f.Counter, rollUp: f.RollUp, asOf: f.RollUp.Tally.AsOf, snapshot: a.store.Sources(ctx, f.Counter)}
-	if err := a.sum(ctx, &l); err != nil {
+
+	l = look{
+		counter:  f.Counter,
+		rollUp:   f.RollUp,
+		asOf:     f.RollUp.Tally.AsOf,
+		snapshot: a.store.Sources(ctx, f.Counter),
+	}
+	err := a.sum(ctx, &l)
+	if err != nil {
 		return l, false
 	}
+
 	l.readTime = l.snapshot.ReadTime()
 	return l, k.right(&l)
 }
@@ -125,6 +133,7 @@ func (a *audit) asFound(ctx context.Context, f Found, k *comparison) (l look, ri
 func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, l look, due time.Duration, err error) {
 	looking, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
+
 	l, err = a.look(looking, c, "")
 	if err != nil {
 		return did, l, 0, err
@@ -206,7 +215,8 @@ func (l *look) explain() string {
 		texts = append(texts, fmt.Sprintf("%s %s → %v", name, held, l.totals.Values[name]))
 	}
 
-	if held, counted := l.rollUp.Tally.NumShards, l.totals.NumShards(); held != counted {
+	held, counted := l.rollUp.Tally.NumShards, l.totals.NumShards()
+	if held != counted {
 		texts = append(texts, fmt.Sprintf("tally.num_shards %d → %d", held, counted))
 	}
 

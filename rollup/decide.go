@@ -48,6 +48,7 @@ func (c *comparison) before(l *look) action {
 	if l.missing() {
 		return actionSkip
 	}
+
 	if c.from.IsZero() {
 		c.from, c.asOf = l.readTime, l.asOf
 	} else if !l.covers().Before(c.from) {
@@ -62,6 +63,7 @@ func (c *comparison) after(l *look) action {
 	if c.dryRun {
 		mend = actionTell
 	}
+
 	switch {
 	case l.agrees() && l.removable() && !c.dryRun:
 		return actionRemove

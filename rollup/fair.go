@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"container/heap"
 	"time"
 )
@@ -50,6 +51,7 @@ func (k *keeper) next() (e *kept, at time.Time) {
 			}
 			continue
 		}
+
 		if !k.hasSlot(classTurns[turn]) {
 			continue
 		}
@@ -147,10 +149,7 @@ type queue []*kept
 func (q queue) Len() int      { return len(q) }
 func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 func (q queue) Less(i, j int) bool {
-	if d := q[i].due.Compare(q[j].due); d != 0 {
-		return d < 0
-	}
-	return q[i].pushed < q[j].pushed
+	return cmp.Or(q[i].due.Compare(q[j].due), cmp.Compare(q[i].pushed, q[j].pushed)) < 0
 }
 
 func (q *queue) Push(e any) { *q = append(*q, e.(*kept)) }

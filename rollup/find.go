@@ -85,6 +85,7 @@ func (k *keeper) findMore(ctx context.Context) (finds bool, at time.Time) {
 			finds = true
 			continue
 		}
+
 		if ctx.Err() != nil || f.waiting >= walkPage || f.found >= f.most {
 			continue
 		}
@@ -96,6 +97,7 @@ func (k *keeper) findMore(ctx context.Context) (finds bool, at time.Time) {
 			at = now.Add(k.readsWait())
 			continue
 		}
+
 		f.turn++
 		f.busy, finds = true, true
 		k.work.Go(func() { k.findPage(ctx, f, w) })
@@ -119,6 +121,7 @@ func (f *finder) next() *keepWalk {
 func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 	page, err := k.page(ctx, w.template, w.from, f.find)
 	received := time.Now()
+
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	defer k.ended()
@@ -132,6 +135,7 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 		w.wrap() // the next call tries again
 		return
 	}
+
 	if page.ReadTime.After(k.newest) {
 		k.newest, k.heard = page.ReadTime, received
 	}
@@ -145,6 +149,7 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 		if w.first == "" && !w.round {
 			w.first = path
 		}
+
 		e := k.meet(f, found, page.ReadTime, received)
 		if e != nil {
 			e.finder, e.walk = f, w
@@ -155,7 +160,9 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 	if !w.over {
 		w.passes = append(w.passes, pass{behind: page.Next})
 	}
-	if w.from = page.Next; w.from == "" {
+
+	w.from = page.Next
+	if w.from == "" {
 		w.wrap()
 	}
 	w.move()
@@ -183,6 +190,7 @@ func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
 	if tally.NumShards > 0 {
 		e.young = tally.AsOf
 	}
+
 	l := look{counter: found.Counter, readTime: read, rollUp: found.RollUp, asOf: tally.AsOf}
 	due := k.paceOf(found.Template).due(&l)
 	if due > 0 && !tally.AsOf.After(read) {
@@ -190,6 +198,7 @@ func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
 		k.push(e)
 		return nil
 	}
+
 	k.push(e)
 	return e
 }

@@ -86,11 +86,8 @@ func (s *counterState) unkeep(cadence time.Duration) {
 // its own roll-up gives precedence, and for as long again as it paused, so that the next pause is
 // longer.
 func (s *counterState) rememberedUntil() time.Time {
-	until := s.ownUntil
-	if paused := s.unkeptUntil.Add(s.unkept); paused.After(until) {
-		until = paused
-	}
-	return until
+	paused := s.unkeptUntil.Add(s.unkept)
+	return later(s.ownUntil, paused)
 }
 
 // waited is how long before a look the oldest generation was looked for first.
@@ -103,7 +100,8 @@ func (s *counterState) waited(l *look) time.Duration {
 
 // fail ends g with err, unless it has ended already.
 func (s *counterState) fail(g *generation, err error) {
-	switch i := slices.Index(s.closed, g); {
+	i := slices.Index(s.closed, g)
+	switch {
 	case s.open == g:
 		s.open = nil
 	case i >= 0:
@@ -111,6 +109,7 @@ func (s *counterState) fail(g *generation, err error) {
 	default:
 		return
 	}
+
 	g.err = err
 	close(g.done)
 }

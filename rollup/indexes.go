@@ -69,6 +69,7 @@ func (rs Routes) indexes() []Index {
 			all = append(all, r.IndexesOf(q)...)
 		}
 	}
+
 	slices.SortFunc(all, Index.Compare)
 	return slices.CompactFunc(all, func(a, b Index) bool { return a.Compare(b) == 0 })
 }

@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,8 +65,13 @@ type KeepReport struct {
 func Keep(ctx context.Context, store AuditStore, routes Routes, o KeepOptions) (KeepReport, error) {
 	routes = routes.Scheduled()
 	k := &keeper{
-		roller: newRoller(store, o.Options), o: o, store: store, routes: routes, began: time.Now(),
-		known: make(map[string]*kept), wake: make(chan struct{}, 1),
+		roller: newRoller(store, o.Options),
+		o:      o,
+		store:  store,
+		routes: routes,
+		began:  time.Now(),
+		wake:   make(chan struct{}, 1),
+		known:  make(map[string]*kept),
 	}
 	k.load(ctx)
 
@@ -76,6 +82,7 @@ func Keep(ctx context.Context, store AuditStore, routes Routes, o KeepOptions) (
 			k.save(ctx)
 		}
 	})
+
 	k.goRound(ctx)
 	done()
 	saves.Wait()
@@ -142,7 +149,6 @@ type kept struct {
 
 // load takes up the cursor. Without one all counters are found anew, and none is left out.
 func (k *keeper) load(ctx context.Context) {
-	templates := k.routes.Templates()
 	loading, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
 	cursor, err := k.store.LoadCursor(loading, Keeping)
@@ -150,6 +156,8 @@ func (k *keeper) load(ctx context.Context) {
 		k.unsaved = true
 		k.problems = append(k.problems, fmt.Errorf("rollup: loading the cursor: %w", err))
 	}
+
+	templates := k.routes.Templates()
 	k.cursor = cursor.on(k.routes, 2*len(templates))
 
 	byRollUp := &finder{class: classUnchanged, most: maxKept, find: k.store.RollUps, cost: 1}
@@ -159,6 +167,7 @@ func (k *keeper) load(ctx context.Context) {
 		byShards.add(t, k.cursor.Places[len(templates)+i].From)
 	}
 	k.finders = []*finder{byRollUp, byShards}
+
 	for _, path := range k.cursor.Changed {
 		for _, t := range templates {
 			if c, ok := t.Counter(path); ok && k.known[path] == nil {
@@ -173,7 +182,7 @@ func (k *keeper) load(ctx context.Context) {
 func (k *keeper) save(ctx context.Context) {
 	c := k.cursor
 	c.Places, c.Changed = k.places(), k.changed()
-	news := !slices.Equal(c.Places, k.cursor.Places) || !slices.Equal(slices.Sorted(slices.Values(c.Changed)), slices.Sorted(slices.Values(k.cursor.Changed)))
+	news := !slices.Equal(c.Places, k.cursor.Places) || !sameElements(c.Changed, k.cursor.Changed)
 	if k.unsaved || !news || ctx.Err() != nil {
 		return
 	}
@@ -194,10 +203,16 @@ func (k *keeper) save(ctx context.Context) {
 	}
 }
 
+// sameElements reports whether two lists hold the same, in whatever order.
+func sameElements(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
 // places returns where each walk goes on.
 func (k *keeper) places() []Place {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+
 	var places []Place
 	for _, f := range k.finders {
 		for _, w := range f.walks {
@@ -212,6 +227,7 @@ func (k *keeper) places() []Place {
 func (k *keeper) changed() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+
 	var all []*kept
 	for _, e := range k.known {
 		if e.class == classChanged {
@@ -219,15 +235,14 @@ func (k *keeper) changed() []string {
 		}
 	}
 	slices.SortFunc(all, func(a, b *kept) int {
-		if d := a.due.Compare(b.due); d != 0 {
-			return d
-		}
-		return strings.Compare(a.RollUp, b.RollUp)
+		return cmp.Or(a.due.Compare(b.due), strings.Compare(a.RollUp, b.RollUp))
 	})
+
 	var paths []string
 	size := 0
 	for _, e := range all {
-		if size += len(e.RollUp); size > maxChanged {
+		size += len(e.RollUp)
+		if size > maxChanged {
 			break
 		}
 		paths = append(paths, e.RollUp)
@@ -243,6 +258,7 @@ func (k *keeper) goRound(ctx context.Context) {
 	}
 	defer k.work.Wait()
 	defer cancel()
+
 	for ctx.Err() == nil && !k.over() {
 		k.mu.Lock()
 		finds, later := k.findMore(finding)
@@ -277,12 +293,14 @@ func (k *keeper) await(ctx context.Context, at time.Time) {
 	if !k.o.Until.IsZero() && (at.IsZero() || at.After(k.o.Until)) {
 		at = k.o.Until.Add(1)
 	}
+
 	var due <-chan time.Time
 	if !at.IsZero() {
 		timer := time.NewTimer(time.Until(at))
 		defer timer.Stop()
 		due = timer.C
 	}
+
 	select {
 	case <-due:
 	case <-k.wake:
@@ -358,6 +376,7 @@ func (k *keeper) fail(e *kept) {
 	if k.o.Until.IsZero() && e.failures >= maxTries {
 		return
 	}
+
 	delay := min(firstPause<<min(e.failures-1, 30), e.Template.Every)
 	e.due = time.Now().Add(time.Duration((0.5 + k.options.Random()/2) * float64(delay)))
 	k.push(e)
@@ -376,20 +395,27 @@ type visited struct {
 func (k *keeper) rollUp(ctx context.Context, c Counter) (v visited) {
 	looking, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
-	if v.look, v.err = k.look(looking, c, ""); v.err != nil {
+
+	v.look, v.err = k.look(looking, c, "")
+	if v.err != nil {
 		return v
 	}
+
 	p := k.paceOf(c.Template)
-	if due := p.due(&v.look); due > 0 {
+	due := p.due(&v.look)
+	if due > 0 {
 		v.did, v.next = actionSkip, v.received.Add(due)
 		return v
 	}
+
 	v.next = v.received.Add(p.cadence)
 	if v.missing() {
 		v.did = actionSkip
 		return v
 	}
-	if v.err = k.sum(looking, &v.look); v.err != nil {
+
+	v.err = k.sum(looking, &v.look)
+	if v.err != nil {
 		return v
 	}
 
@@ -450,8 +476,10 @@ func (k *keeper) age(e *kept, young, now time.Time) {
 	if young.IsZero() {
 		return
 	}
+
 	age := now.Sub(young)
-	if late := age.Seconds() / e.Template.Every.Seconds(); late > k.late {
+	late := age.Seconds() / e.Template.Every.Seconds()
+	if late > k.late {
 		k.late, k.report.GreatestAge, k.report.Oldest = late, age.Seconds(), e.RollUp
 	}
 }

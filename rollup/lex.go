@@ -92,6 +92,7 @@ func (l *lexer) line(from, to int) {
 			at, continues = at+1, false
 			continue
 		}
+
 		if !l.open {
 			l.open, l.indent = true, indent
 		}
@@ -135,10 +136,12 @@ func scan(line string) (token, int) {
 		return scanText(line)
 	}
 
-	if n := bare(line); n > 0 {
+	n := bare(line)
+	if n > 0 {
 		return token{kind: word, text: line[:n]}, n
 	}
-	n := strings.IndexFunc(line, func(r rune) bool { return !isOdd(r) })
+
+	n = strings.IndexFunc(line, func(r rune) bool { return !isOdd(r) })
 	if n < 0 {
 		n = len(line)
 	}

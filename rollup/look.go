@@ -49,6 +49,7 @@ func (r *roller) look(ctx context.Context, c Counter, eventID string) (look, err
 	if err != nil {
 		return l, err
 	}
+
 	l.received = time.Now()
 	l.readTime, l.rollUp = l.snapshot.ReadTime(), l.snapshot.RollUp()
 	l.asOf = r.validAsOf(ctx, &l)
@@ -82,6 +83,7 @@ func (r *roller) sum(ctx context.Context, l *look) error {
 		return err
 	})
 	l.took = time.Since(began)
+
 	if err == nil && l.totals.Malformed > 0 {
 		r.nameMalformed(ctx, l)
 	}
@@ -129,6 +131,7 @@ func (r *roller) nameMalformed(ctx context.Context, l *look) {
 	if !r.options.Logged.first("malformed", l.counter.RollUp) {
 		return
 	}
+
 	log := r.options.Logger.With("counter", l.counter.RollUp, "event_id", l.eventID, "count", l.totals.Malformed)
 	named, err := l.snapshot.Malformed(ctx, maxNamed)
 	if err != nil { // the sum is valid all the same

@@ -13,11 +13,14 @@ import (
 func (c *Coalescer) probe(s *counterState) {
 	for {
 		time.Sleep(time.Until(s.wake)) // only the prober sets it
+
 		oldest := c.close(s)
 		if oldest == nil {
 			return
 		}
-		if err := c.rollUp(oldest.values, s, oldest.anchor); err != nil {
+
+		err := c.rollUp(oldest.values, s, oldest.anchor)
+		if err != nil {
 			c.failed(oldest.values, s, oldest.anchor, err)
 		}
 	}
@@ -29,10 +32,12 @@ func (c *Coalescer) probe(s *counterState) {
 func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {
 		s.closed = append(s.closed, s.open)
 		s.open = nil
 	}
+
 	if len(s.closed) == 0 {
 		s.probing = false
 		c.forget(s)
@@ -57,6 +62,7 @@ func (c *Coalescer) forget(s *counterState) {
 func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) error {
 	looking, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
+
 	l, err := c.look(looking, s.counter, oldest)
 	if err != nil {
 		return err
@@ -70,38 +76,52 @@ func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) 
 		return nil
 	}
 
-	if err := c.sum(looking, &l); err != nil {
+	err = c.sum(looking, &l)
+	if err != nil {
 		return err
 	}
+
 	p := c.livePace()
 	if err := c.write(ctx, &l, p); err != nil {
 		return err
 	}
+	c.wrote(s, &l, p)
+	return nil
+}
 
+// wrote draws the conclusions from a roll-up that this instance has written. It releases what the
+// roll-up covers, and plans the next look.
+func (c *Coalescer) wrote(s *counterState, l *look, p pace) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	s.failures, s.unkept = 0, 0
 	s.release(l.readTime)
 	s.own = l.readTime
 
-	s.wake, s.ownUntil = l.received.Add(p.dueNext(&l)), l.received.Add(c.options.Cadence)
-	if len(c.nextTurns(&l)) > 0 {
-		s.wake, s.ownUntil = s.wake.Add(c.turnTakes()), l.received.Add(turnsKept*c.options.Cadence)
+	s.wake = l.received.Add(p.dueNext(l))
+	s.ownUntil = l.received.Add(c.options.Cadence)
+	if len(c.nextTurns(l)) > 0 {
+		s.wake = s.wake.Add(c.turnTakes())
+		s.ownUntil = l.received.Add(turnsKept * c.options.Cadence)
 	}
-	return nil
 }
 
 // errEarly says that a look's snapshot is from before the commit of a change whose event is here. Such
 // a look covers nothing.
 var errEarly = errors.New("rollup: Firestore answered with a snapshot from before the change")
 
-// observe draws the conclusions from the roll-up document that a look has read. It gives the
-// generations that closed before the look began their covered-from time, unless they have one. It
-// releases the generations that the roll-up covers, and plans the next look. It reports whether to
-// sum now.
+// observe draws the conclusions from the roll-up document that a look has read:
+//
+//   - each generation that closed before the look began has its covered-from time from now on;
+//   - generations that the roll-up covers are released;
+//   - the next look is planned.
+//
+// It reports whether to sum now.
 func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if l.readTime.After(c.newest) {
 		c.newest, c.sent = l.readTime, l.began
 	}
@@ -118,7 +138,8 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	}
 
 	s.release(l.covers())
-	if l.missing() { // what comes is covered as by a roll-up, and paced likewise: deleting a post deletes its likes
+
+	if l.missing() { // covered as by a roll-up, and paced likewise: deleting a post deletes its likes
 		s.release(l.readTime)
 		s.failures, s.unkept, s.refused = 0, 0, false
 		s.wake = l.received.Add(c.options.Cadence)
@@ -147,6 +168,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) {
 	if errors.Is(err, ErrUnkept) {
 		c.tellUnkept(ctx, s.counter, oldest, err)
+
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		s.failures, s.refused = 0, false
@@ -167,8 +189,9 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 	defer c.mu.Unlock()
 	s.failures++
 	s.failure = err
-	s.wake = time.Now()
 	s.refused = errors.Is(err, ErrConflict)
+
+	s.wake = time.Now()
 	if !s.refused {
 		s.wake = s.wake.Add(c.pause(s.failures - 1)) // most often the first is followed by a success
 	}

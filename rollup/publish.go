@@ -38,8 +38,14 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 	written := RollUp{
 		Values: l.totals.Values,
 		Tally: document.Tally{
-			AsOf: l.readTime, NumShards: l.totals.NumShards(), PacedUntil: p.next(l),
-			Routes: l.counter.Template.Hash(), Totals: names, Former: former(l.rollUp.Tally, names), Took: l.took, Turns: r.nextTurns(l),
+			AsOf:       l.readTime,
+			NumShards:  l.totals.NumShards(),
+			PacedUntil: p.next(l),
+			Routes:     l.counter.Template.Hash(),
+			Totals:     names,
+			Former:     former(l.rollUp.Tally, names),
+			Took:       l.took,
+			Turns:      r.nextTurns(l),
 		},
 		UpdateTime: l.rollUp.UpdateTime,
 	}

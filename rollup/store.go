@@ -23,10 +23,15 @@ type RollUp struct {
 // RollUpOf returns the roll-up that a document holds, whose fields are as the Firestore SDK decodes
 // them.
 func RollUpOf(t *Template, fields map[string]any, updateTime time.Time) RollUp {
-	r := RollUp{UpdateTime: updateTime, Tally: document.DecodeTally(fields[document.TallyField]), Values: make(map[string]value.Value)}
+	r := RollUp{
+		Values:     make(map[string]value.Value),
+		Tally:      document.DecodeTally(fields[document.TallyField]),
+		UpdateTime: updateTime,
+	}
 	for _, name := range t.names {
 		field, there := fields[name]
-		if v, ok := value.Of(field); ok && there {
+		v, ok := value.Of(field)
+		if there && ok {
 			r.Values[name] = v
 		}
 	}

@@ -82,6 +82,7 @@ func (q Query) answer(shards []Shard) Totalled {
 			seen++
 			continue
 		}
+
 		v, ok := q.Field.In(s.Fields)
 		if !ok {
 			continue
@@ -90,8 +91,11 @@ func (q Query) answer(shards []Shard) Totalled {
 			best = q.Best.better(best, v)
 			continue
 		}
+
 		seen++
-		if n, ok := value.Number(v); ok && sum.Add(n) {
+		n, ok := value.Number(v)
+		added := ok && sum.Add(n)
+		if added {
 			numbers++
 		} else {
 			malformed = append(malformed, MalformedShard(s.Path, q.Field, v))
@@ -101,7 +105,10 @@ func (q Query) answer(shards []Shard) Totalled {
 	if !best.IsNull() {
 		seen = 1
 	}
-	t := Totalled{Totals: Totals{Values: make(map[string]value.Value), Shards: []int64{seen}}, Malformed: malformed}
+	t := Totalled{
+		Totals:    Totals{Values: make(map[string]value.Value), Shards: []int64{seen}},
+		Malformed: malformed,
+	}
 	for _, total := range q.Totals {
 		switch total.Aggregate {
 		case Sum:
@@ -160,10 +167,16 @@ func (q Query) Magnitude(total Total, shards []Shard) float64 {
 	for _, s := range shards {
 		v, _ := q.Field.In(s.Fields)
 		n, ok := value.Number(v)
-		if ok && HoldAll(q.Where, s.Fields) && sum.Add(value.Double(math.Abs(n.Float64()))) {
+		if !ok || !HoldAll(q.Where, s.Fields) {
+			continue
+		}
+
+		added := sum.Add(value.Double(math.Abs(n.Float64())))
+		if added {
 			numbers++
 		}
 	}
+
 	if total.Aggregate == Average {
 		return AverageOf(sum.Total(), numbers).Float64()
 	}

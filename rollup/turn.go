@@ -36,6 +36,7 @@ func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
 // anybody else, and a cadence later all.
 func (c *Coalescer) turnAmong(s *counterState, l *look, turns []document.Turn, due time.Duration) time.Duration {
 	free := max(due, -l.readTime.Sub(l.asOf)) // since when it may be rolled up, which all instances see
+
 	ahead := slices.IndexFunc(turns, func(t document.Turn) bool { return t.Routes == l.counter.Template.Hash() })
 	isNew := ahead < 0
 	if isNew && (s.draw < 0.25 || s.waited(l) > c.options.Cadence) {
@@ -46,6 +47,7 @@ func (c *Coalescer) turnAmong(s *counterState, l *look, turns []document.Turn, d
 	if ahead > 0 && wait+c.turnTakes() > 0 {
 		return wait + c.turnTakes() // to see who has gone
 	}
+
 	wait += time.Duration(max(ahead, 0)) * c.turnTakes()
 	if isNew || !turns[ahead].AsOf.Equal(s.own) {
 		wait += c.lateBackOff(s.draw)
@@ -64,6 +66,7 @@ func (r *roller) turns(l *look) []document.Turn {
 	if l.asOf.IsZero() {
 		return nil
 	}
+
 	tally := l.rollUp.Tally
 	turns := slices.DeleteFunc(slices.Clone(tally.Turns), func(t document.Turn) bool {
 		age := l.asOf.Sub(t.AsOf)

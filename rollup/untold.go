@@ -47,6 +47,7 @@ func (u *Untold) Note(ctx context.Context, s Source) error {
 
 func (u *Untold) note(ctx context.Context, t *Template) error {
 	sent := time.Now()
+
 	u.mu.Lock()
 	last, noted := u.noted[t]
 	u.mu.Unlock()
@@ -75,7 +76,8 @@ func untoldOf(t *Template) Work { return Work("untold-" + t.Hash()) }
 // untold reports whether a change of the counter since an instant may be one that no event told. A
 // note that is older by untoldEvery may stand for it.
 func (a *audit) untold(ctx context.Context, c Counter, since time.Time) bool {
-	if !slices.ContainsFunc(c.Template.Routes, func(r *Route) bool { return r.By != "" }) {
+	byGroups := slices.ContainsFunc(c.Template.Routes, func(r *Route) bool { return r.By != "" })
+	if !byGroups {
 		return false
 	}
 
