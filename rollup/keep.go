@@ -488,6 +488,26 @@ func (k *keeper) age(e *kept, young, now time.Time) {
 // in time may be staleAfter old, and a visit and a pause between two calls come on top.
 const lateAfter = 2 * staleAfter
 
+// countKept counts a counter, and how its last visit failed, in the report.
+func (k *keeper) countKept(ctx context.Context, e *kept) {
+	if e.visited {
+		k.report.Counters++
+	}
+	if e.malformed {
+		k.report.Malformed++
+	}
+
+	switch {
+	case errors.Is(e.failure, ErrUnkept):
+		k.report.Unkept++
+		k.report.UnkeptCounters = appendError(k.report.UnkeptCounters, fmt.Errorf("%s: %w", e.RollUp, e.failure))
+	case e.failure != nil:
+		k.report.Failed++
+		k.report.Errors = appendError(k.report.Errors, fmt.Errorf("rollup: %s not kept: %w", e.RollUp, e.failure))
+		k.options.Logger.ErrorContext(ctx, "counter not kept", "counter", e.RollUp, "error", e.failure)
+	}
+}
+
 // sumUp completes the report.
 func (k *keeper) sumUp(ctx context.Context) {
 	now := time.Now()
@@ -497,27 +517,11 @@ func (k *keeper) sumUp(ctx context.Context) {
 	}
 
 	for _, e := range k.known {
-		if e.visited {
-			k.report.Counters++
-		}
-		if e.malformed {
-			k.report.Malformed++
-		}
-
-		switch {
-		case errors.Is(e.failure, ErrUnkept):
-			k.report.Unkept++
-			k.report.UnkeptCounters = appendError(k.report.UnkeptCounters, fmt.Errorf("%s: %w", e.RollUp, e.failure))
-			continue
-		case e.failure != nil:
-			k.report.Failed++
-			k.report.Errors = appendError(k.report.Errors, fmt.Errorf("rollup: %s not kept: %w", e.RollUp, e.failure))
-			k.options.Logger.ErrorContext(ctx, "counter not kept", "counter", e.RollUp, "error", e.failure)
-		}
-
-		if e.due.After(end) {
+		k.countKept(ctx, e)
+		if errors.Is(e.failure, ErrUnkept) || e.due.After(end) {
 			continue
 		}
+
 		if !e.visited || !k.o.Until.IsZero() && e.failure == nil {
 			k.report.Left++
 		}

@@ -207,14 +207,14 @@ var mutations = []mutation{
 		`if false {`, "TestRefusedRoutes"},
 	{"captures", "a pattern may capture a collection's name", "parse.go",
 		`		if i%2 == 0 {
-			return text.mistake(s.at, "the source pattern captures`,
+			return nil, text.mistake(s.at, "the source pattern captures`,
 		`		if i < 0 {
-			return text.mistake(s.at, "the source pattern captures`, "TestRefusedRoutes"},
+			return nil, text.mistake(s.at, "the source pattern captures`, "TestRefusedRoutes"},
 	{"captures", "a template may capture a collection's name", "parse.go",
 		`		if i%2 == 0 {
-			return text.mistake(s.at, "the roll-up path captures`,
+			return nil, text.mistake(s.at, "the roll-up path captures`,
 		`		if i < 0 {
-			return text.mistake(s.at, "the roll-up path captures`, "TestRefusedRoutes"},
+			return nil, text.mistake(s.at, "the roll-up path captures`, "TestRefusedRoutes"},
 	{"apart", "two routes may share a roll-up", "conflict.go",
 		` && overlap(r.template, other.template) {`,
 		` && false {`, "TestRefusedRoutes"},
@@ -899,8 +899,10 @@ var mutations = []mutation{
 		`return slices.Equal(captures(r.template), captures(r.collection()))`,
 		`return captures != nil`, "../internal/storetest/TestFirestore"},
 	{"found-once", "a counter with two sources in another order is found twice", "../internal/firestorestore/all.go",
-		`known[i] = len(docs) > 0`,
-		`known[i] = len(docs) < 0`, "../internal/storetest/TestFirestore"},
+		`		if len(docs) > 0 {
+			return true, nil`,
+		`		if len(docs) < 0 {
+			return true, nil`, "../internal/storetest/TestFirestore"},
 	{"as-found", "an audit takes a roll-up that other routes made as it was found", "decide.go",
 		`return !l.asOf.After(l.readTime) && c.after(l) == actionLeave`,
 		`return !l.asOf.After(l.readTime)`, "TestAuditRepairsEveryDifference"},

@@ -226,46 +226,17 @@ func pathOf(nodes pathNode) Path {
 // checkCaptures checks that the pattern ends in a capture, and that the template uses exactly the
 // pattern's other captures, or that of the group.
 func (text source) checkCaptures(n routeNode) error {
-	last := n.pattern[len(n.pattern)-1]
-	if !last.Capture {
-		return text.mistake(last.at, "the source pattern ends in the literal %q; its last segment must capture the document, as {shard}", last.Name)
+	captured, err := text.captured(n.pattern)
+	if err != nil {
+		return err
 	}
-
-	var captured []string
-	for i, s := range n.pattern {
-		if !s.Capture {
-			continue
-		}
-
-		if i%2 == 0 {
-			return text.mistake(s.at, "the source pattern captures a collection's name, %v; only document ids can be captured", s)
-		}
-		if slices.Contains(captured, s.String()) {
-			return text.mistake(s.at, "the source pattern captures %v twice; give each capture a name of its own", s)
-		}
-		captured = append(captured, s.String())
-	}
-
 	if n.by.names != nil {
-		captured = []string{n.capture().String(), last.String()}
+		captured = []string{n.capture().String(), captured[len(captured)-1]}
 	}
 
-	var used []string
-	for i, s := range n.template {
-		if !s.Capture {
-			continue
-		}
-
-		if i%2 == 0 {
-			return text.mistake(s.at, "the roll-up path captures a collection's name, %v; only document ids can be captured, or the audit could not find the roll-ups", s)
-		}
-		if s.Segment == last.Segment {
-			return text.mistake(s.at, "the roll-up path uses the last capture %v; every document would get a roll-up of its own", s)
-		}
-		if !slices.Contains(captured, s.String()) {
-			return text.mistake(s.at, "the roll-up path uses %v, which %s%s", s, n.whatCaptures(), meant(s.String(), captured[:len(captured)-1]...))
-		}
-		used = append(used, s.String())
+	used, err := text.used(n, captured)
+	if err != nil {
+		return err
 	}
 
 	if n.by.names != nil && used == nil {
@@ -277,6 +248,54 @@ func (text source) checkCaptures(n routeNode) error {
 		}
 	}
 	return nil
+}
+
+// captured returns the captures of a pattern, that of the document last.
+func (text source) captured(pattern pathNode) ([]string, error) {
+	last := pattern[len(pattern)-1]
+	if !last.Capture {
+		return nil, text.mistake(last.at, "the source pattern ends in the literal %q; its last segment must capture the document, as {shard}", last.Name)
+	}
+
+	var captured []string
+	for i, s := range pattern {
+		if !s.Capture {
+			continue
+		}
+
+		if i%2 == 0 {
+			return nil, text.mistake(s.at, "the source pattern captures a collection's name, %v; only document ids can be captured", s)
+		}
+		if slices.Contains(captured, s.String()) {
+			return nil, text.mistake(s.at, "the source pattern captures %v twice; give each capture a name of its own", s)
+		}
+		captured = append(captured, s.String())
+	}
+	return captured, nil
+}
+
+// used returns the captures that the template of a route uses. It may use those captured but for the
+// last, which is the document's.
+func (text source) used(n routeNode, captured []string) ([]string, error) {
+	last := n.pattern[len(n.pattern)-1]
+	var used []string
+	for i, s := range n.template {
+		if !s.Capture {
+			continue
+		}
+
+		if i%2 == 0 {
+			return nil, text.mistake(s.at, "the roll-up path captures a collection's name, %v; only document ids can be captured, or the audit could not find the roll-ups", s)
+		}
+		if s.Segment == last.Segment {
+			return nil, text.mistake(s.at, "the roll-up path uses the last capture %v; every document would get a roll-up of its own", s)
+		}
+		if !slices.Contains(captured, s.String()) {
+			return nil, text.mistake(s.at, "the roll-up path uses %v, which %s%s", s, n.whatCaptures(), meant(s.String(), captured[:len(captured)-1]...))
+		}
+		used = append(used, s.String())
+	}
+	return used, nil
 }
 
 // whatCaptures says, behind a capture, what does not capture it.

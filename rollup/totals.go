@@ -105,23 +105,20 @@ func (q Query) answer(shards []Shard) Totalled {
 	if !best.IsNull() {
 		seen = 1
 	}
-	t := Totalled{
-		Totals:    Totals{Values: make(map[string]value.Value), Shards: []int64{seen}},
-		Malformed: malformed,
-	}
+	values := make(map[string]value.Value)
 	for _, total := range q.Totals {
 		switch total.Aggregate {
 		case Sum:
-			t.Values[total.Name] = sum.Total()
+			values[total.Name] = sum.Total()
 		case Count:
-			t.Values[total.Name] = value.Int(seen)
+			values[total.Name] = value.Int(seen)
 		case Average:
-			t.Values[total.Name] = AverageOf(sum.Total(), numbers)
+			values[total.Name] = AverageOf(sum.Total(), numbers)
 		default:
-			t.Values[total.Name] = best
+			values[total.Name] = best
 		}
 	}
-	return t
+	return Totalled{Totals: Totals{Values: values, Shards: []int64{seen}}, Malformed: malformed}
 }
 
 // AverageOf returns the average of n numbers with a sum; null of none.

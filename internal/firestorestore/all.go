@@ -56,6 +56,7 @@ func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit 
 
 	begin := parsePlace(t, from)
 	lanes := s.lanes(t)
+
 	rollUps, err := s.RollUps(ctx, t, begin.rollUp, limit)
 	if err != nil {
 		return rollup.Page{}, err
@@ -68,13 +69,24 @@ func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit 
 		}
 		return rollup.Page{Next: behind.String()}, nil
 	}
+
 	gaps := gapsBetween(rollUps.Found, more, begin, lanes)
-	if err := search(ctx, gaps, limit); err != nil {
+	err = search(ctx, gaps, limit)
+	if err != nil {
 		return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", t, err)
 	}
 
-	page := rollup.Page{ReadTime: rollUps.ReadTime}
-	last := begin.rollUp
+	page, done := pageOf(t, gaps, begin.rollUp)
+	page.ReadTime = rollUps.ReadTime
+	if done && more {
+		page.Next = rollUps.Found[len(rollUps.Found)-1].Counter.RollUp
+	}
+	return page, nil
+}
+
+// pageOf returns what a search of the gaps has found, behind the roll-up with the path last, and
+// whether all gaps are done. If so, the page does not say where the walk goes on.
+func pageOf(t *rollup.Template, gaps []gap, last string) (page rollup.Page, done bool) {
 	for _, g := range gaps {
 		for _, c := range g.counters() {
 			found := rollup.Found{Counter: c, Next: c.RollUp}
@@ -86,16 +98,13 @@ func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit 
 		}
 		if !g.done() {
 			page.Next = g.place(t, last).String()
-			return page, nil
+			return page, false
 		}
 		if g.rollUp != nil {
 			last = g.rollUp.Counter.RollUp // a counter's, or of a document that Tally never wrote
 		}
 	}
-	if more {
-		page.Next = rollUps.Found[len(rollUps.Found)-1].Counter.RollUp
-	}
-	return page, nil
+	return page, true
 }
 
 // A place is how far All has come: all counters are found up to the one whose roll-up has that
@@ -221,6 +230,8 @@ func search(ctx context.Context, gaps []gap, limit int) error {
 	left.Store(int64(limit))
 	began := time.Now()
 	until := began.Add(pageTime)
+	again := func() bool { return left.Add(-1) >= 0 && time.Now().Before(until) }
+
 	searching, ctx := errgroup.WithContext(ctx)
 	searching.SetLimit(queriesAtOnce)
 	for n, g := range gaps {
@@ -228,9 +239,7 @@ func search(ctx context.Context, gaps []gap, limit int) error {
 			break
 		}
 		for i := range g.stretches {
-			searching.Go(func() error {
-				return g.stretches[i].look(ctx, g.rollUp, func() bool { return left.Add(-1) >= 0 && time.Now().Before(until) })
-			})
+			searching.Go(func() error { return g.stretches[i].look(ctx, g.rollUp, again) })
 		}
 	}
 	return searching.Wait()
@@ -239,34 +248,39 @@ func search(ctx context.Context, gaps []gap, limit int) error {
 // look looks through a stretch, to the counter of the roll-up at its end, with one query and as many
 // more as it may make.
 func (in *stretch) look(ctx context.Context, rollUp *rollup.Found, again func() bool) error {
-	for first := true; ; first = false {
-		if in.lane.over(in.at, in.end) {
-			in.done = true
-			return nil
-		}
-		if !first && !again() {
-			return nil
-		}
-
-		docs, err := in.lane.query(in.at, in.end).Limit(1).Documents(ctx).GetAll()
-		if err != nil {
+	for {
+		err := in.step(ctx, rollUp)
+		if err != nil || in.done || !again() {
 			return err
 		}
-		if len(docs) == 0 {
-			in.done = true
-			return nil
-		}
-
-		c, ok, behind := in.lane.counter(docs[0])
-		if ok {
-			in.found = append(in.found, foundAt{c, in.at})
-		}
-		in.at = behind
-		if ok && rollUp != nil && c == rollUp.Counter {
-			in.done = true
-			return nil
-		}
 	}
+}
+
+// step makes the next query of a stretch, unless nothing of it is left.
+func (in *stretch) step(ctx context.Context, rollUp *rollup.Found) error {
+	if in.lane.over(in.at, in.end) {
+		in.done = true
+		return nil
+	}
+
+	docs, err := in.lane.query(in.at, in.end).Limit(1).Documents(ctx).GetAll()
+	if err != nil {
+		return err
+	}
+	if len(docs) == 0 {
+		in.done = true
+		return nil
+	}
+
+	c, ok, behind := in.lane.counter(docs[0])
+	if ok {
+		in.found = append(in.found, foundAt{c, in.at})
+	}
+	in.at = behind
+
+	atRollUp := ok && rollUp != nil && c == rollUp.Counter
+	in.done = atRollUp || in.lane.over(in.at, in.end)
+	return nil
 }
 
 // done reports whether all of the gap's stretches are looked through.
@@ -320,10 +334,9 @@ func (s *Store) allInTurn(ctx context.Context, t *rollup.Template, from string, 
 	number, at, _ := strings.Cut(from, "//")
 	n, _ := strconv.Atoi(number)
 	if n == 0 {
-		page, err = s.RollUps(ctx, t, at, limit)
-		page.Found = slices.DeleteFunc(page.Found, func(f rollup.Found) bool { return f.RollUp.Tally.AsOf.IsZero() })
-	} else if page, err = s.Counters(ctx, t.Routes[n-1], at, limit); err == nil {
-		page.Found, err = s.withoutRollUp(ctx, page.Found, t.Routes[:n-1])
+		page, err = s.withTally(ctx, t, at, limit)
+	} else {
+		page, err = s.withoutRollUp(ctx, t.Routes[:n], at, limit)
 	}
 	if err != nil {
 		return rollup.Page{}, err
@@ -341,43 +354,66 @@ func (s *Store) allInTurn(ctx context.Context, t *rollup.Template, from string, 
 	return page, nil
 }
 
-// withoutRollUp returns those of the counters that have no roll-up, and no shards of other routes.
-func (s *Store) withoutRollUp(ctx context.Context, found []rollup.Found, others []*rollup.Route) ([]rollup.Found, error) {
-	known := make([]bool, len(found)) // each goroutine writes its own element
+// withTally returns a page of the counters whose roll-up has a tally.
+func (s *Store) withTally(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+	page, err := s.RollUps(ctx, t, from, limit)
+	page.Found = slices.DeleteFunc(page.Found, func(f rollup.Found) bool { return f.RollUp.Tally.AsOf.IsZero() })
+	return page, err
+}
 
+// withoutRollUp returns a page of the counters that have shards by the last of the routes, and that
+// neither their roll-up nor one of the other routes shows.
+func (s *Store) withoutRollUp(ctx context.Context, routes []*rollup.Route, from string, limit int) (rollup.Page, error) {
+	last := len(routes) - 1
+	page, err := s.Counters(ctx, routes[last], from, limit)
+	if err != nil {
+		return rollup.Page{}, err
+	}
+
+	known := make([]bool, len(page.Found)) // each goroutine writes its own element
 	reading, ctx := errgroup.WithContext(ctx)
 	reading.SetLimit(queriesAtOnce)
-	for i, f := range found {
-		reading.Go(func() error {
-			v, err := s.View(ctx, f.Counter)
-			if err != nil {
-				return err
-			}
-
-			found[i].RollUp = v.RollUp()
-			known[i] = !v.RollUp().Tally.AsOf.IsZero()
-			for _, r := range others {
-				if known[i] {
-					return nil
-				}
-				docs, err := s.client.Collection(r.Shards(f.Counter)).Select().Limit(1).Documents(ctx).GetAll()
-				if err != nil {
-					return fmt.Errorf("firestore: finding shards of %s: %w", f.Counter.RollUp, err)
-				}
-				known[i] = len(docs) > 0
-			}
-			return nil
+	for i := range page.Found {
+		reading.Go(func() (err error) {
+			known[i], err = s.isShown(ctx, &page.Found[i], routes[:last])
+			return err
 		})
 	}
-	if err := reading.Wait(); err != nil {
-		return nil, err
+	err = reading.Wait()
+	if err != nil {
+		return rollup.Page{}, err
 	}
 
 	var left []rollup.Found
-	for i, f := range found {
+	for i, f := range page.Found {
 		if !known[i] {
 			left = append(left, f)
 		}
 	}
-	return left, nil
+	page.Found = left
+	return page, nil
+}
+
+// isShown reads the roll-up of a counter, and reports whether that has a tally, or the counter has
+// shards by one of the routes.
+func (s *Store) isShown(ctx context.Context, f *rollup.Found, routes []*rollup.Route) (bool, error) {
+	v, err := s.View(ctx, f.Counter)
+	if err != nil {
+		return false, err
+	}
+	f.RollUp = v.RollUp()
+	if !f.RollUp.Tally.AsOf.IsZero() {
+		return true, nil
+	}
+
+	for _, r := range routes {
+		docs, err := s.client.Collection(r.Shards(f.Counter)).Select().Limit(1).Documents(ctx).GetAll()
+		if err != nil {
+			return false, fmt.Errorf("firestore: finding shards of %s: %w", f.Counter.RollUp, err)
+		}
+		if len(docs) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
 }

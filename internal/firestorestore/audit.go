@@ -37,6 +37,7 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 			page.Next = ""
 			break
 		}
+
 		docs, err := lane.query(page.Next, "").Limit(1).Documents(ctx).GetAll()
 		if err != nil {
 			return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", route, err)
@@ -196,6 +197,7 @@ func next(segments rollup.Path, path string) string {
 		if i < len(ids) && (s.Capture || s.Name == ids[i]) {
 			continue
 		}
+
 		if i < len(ids) && ids[i] > s.Name {
 			return behind(segments[:i], ids)
 		}

@@ -28,12 +28,17 @@ const EmulatorHost = "FIRESTORE_EMULATOR_HOST"
 // Nothing is sent to Firestore yet, so a database that does not exist shows only in the first call.
 // The Store logs to logger what the engine does not.
 func Open(ctx context.Context, emulator, project, database string, logger *slog.Logger, dial ...grpc.DialOption) (*Store, error) {
-	s := &Store{database: fmt.Sprintf("projects/%s/databases/%s", project, database), logger: logger}
-	s.routing = fmt.Sprintf("project_id=%s&database_id=%s", url.QueryEscape(project), url.QueryEscape(database))
+	s := &Store{
+		database: fmt.Sprintf("projects/%s/databases/%s", project, database),
+		routing:  fmt.Sprintf("project_id=%s&database_id=%s", url.QueryEscape(project), url.QueryEscape(database)),
+		logger:   logger,
+	}
+
 	conn, err := connect(ctx, emulator, dial)
 	if err != nil {
 		return nil, fmt.Errorf("firestore: opening database %s of project %s: %w", database, project, err)
 	}
+
 	s.client, err = firestore.NewClientWithDatabase(ctx, project, database, option.WithGRPCConn(conn))
 	if err == nil {
 		s.api, err = vkit.NewClient(ctx, option.WithGRPCConn(conn))
@@ -63,12 +68,14 @@ const unacknowledged = 3 * time.Second
 // emulator too.
 func connect(ctx context.Context, emulator string, dial []grpc.DialOption) (*grpc.ClientConn, error) {
 	connect, endpoint := transport.Dial, "firestore.googleapis.com:443"
-	dial = append(slices.Clone(dial), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+	dial = append(slices.Clone(dial),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 5 * time.Minute, Timeout: unacknowledged}))
 	if emulator != "" {
 		connect, endpoint = transport.DialInsecure, emulator
 		dial = append(dial, grpc.WithPerRPCCredentials(owner{}))
 	}
+
 	opts := []option.ClientOption{option.WithEndpoint(endpoint), option.WithScopes(vkit.DefaultAuthScopes()...)}
 	for _, d := range dial {
 		opts = append(opts, option.WithGRPCDialOption(d))

@@ -155,7 +155,8 @@ func unkept(err error) error {
 	if status.Code(err) != codes.InvalidArgument {
 		return err
 	}
-	if message := strings.ToLower(status.Convert(err).Message()); strings.Contains(message, "transaction") {
+	message := strings.ToLower(status.Convert(err).Message())
+	if strings.Contains(message, "transaction") {
 		return err
 	}
 	return fmt.Errorf("%w: %w", rollup.ErrUnkept, err)
@@ -165,15 +166,16 @@ func unkept(err error) error {
 // update time is still updateTime, or when that is zero, that it does not exist.
 func (s *Store) put(ctx context.Context, path string, fields map[string]any, updateTime time.Time) (time.Time, error) {
 	doc := s.client.Doc(path)
+	var updates []firestore.Update
+	for field, v := range fields {
+		updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: v})
+	}
+
 	var result *firestore.WriteResult
 	var err error
 	if updateTime.IsZero() {
 		result, err = doc.Create(ctx, fields)
 	} else {
-		var updates []firestore.Update
-		for field, v := range fields {
-			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: v})
-		}
 		result, err = doc.Update(ctx, updates, firestore.LastUpdateTime(updateTime))
 	}
 	if err != nil {
