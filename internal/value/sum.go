@@ -14,7 +14,7 @@ type Sum struct {
 	anyDouble bool
 }
 
-// exact is a precision, in bits, in which any sum of doubles and integers is exact: doubles span
+// exactBits is a precision, in bits, in which any sum of doubles and integers is exact: doubles span
 // 2,098 bits, and the rest is for how many there are.
 const exactBits = 2200
 
@@ -35,9 +35,11 @@ func (s *Sum) Add(v Value) bool {
 
 // Total returns the sum so far.
 func (s *Sum) Total() Value {
-	if i, accuracy := s.total.Int64(); !s.anyDouble && accuracy == big.Exact {
+	i, accuracy := s.total.Int64()
+	if !s.anyDouble && accuracy == big.Exact {
 		return Int(i)
 	}
+
 	total, _ := s.total.Float64()
 	return Double(max(-math.MaxFloat64, min(math.MaxFloat64, total)))
 }
