@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// endGracefully delays the end of the process after SIGTERM, by which Cloud Run ends an instance. The
-// process first waits for the events that are held, each of which ends by the hold limit, and exports
-// what telemetry recorded. A call of the schedule is not waited for; the next one goes on.
+// endGracefully delays the end of the process after SIGTERM, by which Cloud Run ends an instance.
+// The process first waits for the events that are held, each of which ends by the hold limit, and
+// exports what telemetry recorded. A call of the schedule is not waited for; the next one goes on.
 //
 // Cloud Run kills a process 10 s after SIGTERM
 // (https://cloud.google.com/run/docs/container-contract#instance-shutdown). An event that is not

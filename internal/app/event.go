@@ -122,8 +122,8 @@ func (s *service) concerned(ctx context.Context, change trigger.Change, source r
 }
 
 // readGroups reads the groups that the document of a change is in now: it was too large for its
-// event. The groups that it has left are unknown. The audit brings them up to date, and a note tells
-// the audit that this is no drift.
+// event. The groups that it has left are unknown. The audit brings them up to date, and a note
+// tells the audit that this is no drift.
 func (s *service) readGroups(ctx context.Context, change trigger.Change, source rollup.Source, by []document.Field) (asRead, error) {
 	database, err := s.database(ctx, change.Database)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 )
 
 // NewLogger returns a logger that writes lines of JSON with the keys that Cloud Logging knows
-// (https://cloud.google.com/logging/docs/structured-logging). A line whose context has a trace names
-// the trace, so that Cloud Logging shows it beside. The project is that of the trace; it may be empty
-// while it is not known.
+// (https://cloud.google.com/logging/docs/structured-logging). A line whose context has a trace
+// names the trace, so that Cloud Logging shows it beside. The project is that of the trace; it may
+// be empty while it is not known.
 func NewLogger(w io.Writer, level slog.Level, project string) *slog.Logger {
 	return slog.New(traced{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: cloudKeys}), project})
 }

@@ -51,8 +51,8 @@ type tick struct {
 	failed error // joins all errors
 }
 
-// onSchedule keeps the counters whose routes say "every", audits the others, and reports both. A dry
-// run audits all, and writes nothing.
+// onSchedule keeps the counters whose routes say "every", audits the others, and reports both. A
+// dry run audits all, and writes nothing.
 func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
 	ctx, span := s.telemetry.Start(ctx, "tick")
 	began := time.Now()

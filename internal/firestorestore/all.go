@@ -15,32 +15,33 @@ import (
 )
 
 const (
-	// queriesAtOnce is how many queries of a walk are on their way at once: enough to hide
-	// Firestore's latency.
+	// queriesAtOnce is how many queries of a walk are made at once: enough to hide Firestore's
+	// latency.
 	queriesAtOnce = 8
 
-	// pageTime is how long a page goes on with queries that follow one another, so that what it has
-	// found is not lost to its caller's deadline when queries are slow.
+	// pageTime is how long a page makes further queries in a gap. If queries are slow, the page
+	// ends before its caller's deadline, and what it has found is not lost.
 	pageTime = 2 * time.Second
 
-	// slowPage is how long a page begins with further gaps at all. When queries take seconds each, as
-	// on an emulator that goes through thousands of documents for each, a page ends with what it has,
-	// and not with its caller's deadline.
+	// slowPage is how long a page begins with further gaps. It matters where each query takes
+	// seconds, as on an emulator that goes through thousands of documents for each.
 	slowPage = 10 * time.Second
 )
 
 // All implements rollup.AuditStore. Roll-ups and shards come in one order, that of their captures.
-// So one query finds up to limit roll-ups, and then one query for each of them and for each route,
-// several at once, finds the first shard behind the roll-up before. Most often it is one of this
-// roll-up's counter; one that comes before belongs to a counter without a roll-up, and the query is
-// repeated behind that. A counter bills one read for its roll-up and one for its shards. A stretch
-// of counters without roll-ups is walked query by query.
+// So a page is found in two steps:
 //
-// The groups of a route come in that order, too, by the strings of their field, and are found
-// alike: see byValue.
+//   - One query finds up to limit roll-ups. Between each two of them is a gap.
+//   - In each gap, one query for each route finds the first shard behind the roll-up before. Most
+//     often that is a shard of the roll-up at the gap's end. If it comes before, it belongs to a
+//     counter without a roll-up, and a further query goes on behind that counter.
 //
-// A template that has the captures in another order than its sources is walked by its roll-ups
-// first, and then by the shards of each route: see allInTurn.
+// So a counter bills one read for its roll-up, and one for its shards.
+//
+// The groups of a route come in that order, too, by the strings of their field: see byValue.
+//
+// A template may have the captures in another order than its sources. Then All walks the roll-ups
+// first, and the shards of each route after them: see allInTurn.
 func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
 	if lastCapture(t.Segments()) < 0 { // one counter
 		c, _ := t.Counter(t.String())
@@ -62,7 +63,7 @@ func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit 
 		return rollup.Page{}, err
 	}
 	more := rollUps.Next != ""
-	if more && len(rollUps.Found) == 0 { // documents of other collections alone
+	if more && len(rollUps.Found) == 0 { // the query found only documents of other collections
 		behind := place{template: t, rollUp: rollUps.Next}
 		for n, l := range lanes {
 			behind.shards = append(behind.shards, begin.begin(n, l))
@@ -192,7 +193,8 @@ func (in *stretch) behind(last string) string {
 	return in.at
 }
 
-// gapsBetween returns the gaps before each of the roll-ups and, unless more follow, behind the last.
+// gapsBetween returns the gaps before each of the roll-ups and, unless more follow, behind the
+// last.
 func gapsBetween(rollUps []rollup.Found, more bool, begin place, lanes []lane) []gap {
 	gaps := make([]gap, 0, len(rollUps)+1)
 	before := make([]string, len(lanes))
@@ -205,7 +207,7 @@ func gapsBetween(rollUps []rollup.Found, more bool, begin place, lanes []lane) [
 		for n, l := range lanes {
 			end := l.behind(rollUps[i].Counter)
 			g.stretches = append(g.stretches, stretch{lane: l, at: before[n], end: end})
-			if !l.over(before[n], end) { // else the document at end has come since
+			if !l.over(before[n], end) { // it is over if the document at end came after this walk
 				before[n] = end
 			}
 		}
@@ -222,9 +224,9 @@ func gapsBetween(rollUps []rollup.Found, more bool, begin place, lanes []lane) [
 	return append(gaps, last)
 }
 
-// search looks through the gaps, in their order. Each stretch may take one query, and all of them
-// together limit more, for pageTime, so that a page ends however many documents lie between. When
-// that takes longer than slowPage, the gaps that are left stay as they are; the first never does.
+// search looks through the gaps, in their order. Each stretch may make one query. All stretches
+// together may make limit further queries, for pageTime, so that a page ends however many documents
+// lie between. After slowPage the gaps that are left stay as they are, but never the first.
 func search(ctx context.Context, gaps []gap, limit int) error {
 	var left atomic.Int64
 	left.Store(int64(limit))
@@ -245,8 +247,8 @@ func search(ctx context.Context, gaps []gap, limit int) error {
 	return searching.Wait()
 }
 
-// look looks through a stretch, to the counter of the roll-up at its end, with one query and as many
-// more as it may make.
+// look looks through a stretch, up to the counter of the roll-up at its end. It makes one query,
+// and a further one as often as again allows that.
 func (in *stretch) look(ctx context.Context, rollUp *rollup.Found, again func() bool) error {
 	for {
 		err := in.step(ctx, rollUp)
@@ -316,9 +318,9 @@ func (g *gap) counters() []rollup.Counter {
 	return all
 }
 
-// place returns where a walk of the template goes on behind the last counter that was found, in this
-// gap, which is not done. No route's shards are looked through again that belong to no counter: else
-// two routes, each with more of them than one page can do, might keep each other back for ever.
+// place returns where a walk of the template goes on behind the last counter that was found. The
+// gap is not done. What belongs to no counter is not looked through again by any route: if two
+// routes each had more of that than fits a page, they would keep each other back for ever.
 func (g *gap) place(t *rollup.Template, last string) place {
 	p := place{template: t, rollUp: last}
 	for _, in := range g.stretches {
@@ -328,8 +330,8 @@ func (g *gap) place(t *rollup.Template, last string) place {
 }
 
 // allInTurn is All for templates whose roll-ups come in another order than their shards. A place is
-// what is walked, 0 for the roll-ups or the number of a route, and how far. The shards show counters
-// that have roll-ups, too, which are left out at one read each.
+// a number, 0 for the roll-ups and n for the n-th route, and how far that walk has come. The walks
+// of the shards come by counters that have roll-ups, too. Leaving one out costs one read.
 func (s *Store) allInTurn(ctx context.Context, t *rollup.Template, from string, limit int) (page rollup.Page, err error) {
 	number, at, _ := strings.Cut(from, "//")
 	n, _ := strconv.Atoi(number)

@@ -12,13 +12,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// cursorPath returns the path of the document that holds the work's cursor. rollup.ParseRoutes refuses
-// routes that could name it.
+// cursorPath returns the path of the document that holds the work's cursor. rollup.ParseRoutes
+// refuses routes that could name it.
 func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" + string(of) }
 
 // A cursorDocument is the document of a work's cursor. What is zero is left out:
 //
-//	rollup_audit/cursor  {cursor: {routes: "…", places: [{from: "rollups/x"}, {done: true}], tick: …, complete: …, cycle: 5400000000}}
+//	rollup_audit/cursor  {cursor: {routes: "…", places: [{from: "rollups/x"}, {done: true}],
+//	                     tick: …, complete: …, cycle: 5400000000}}
 //	rollup_audit/keep    {cursor: {routes: "…", places: [{from: "rollups/x"}, {}], changed: …}}
 //
 // A document with other names, or other types, is no cursor: the work begins anew.

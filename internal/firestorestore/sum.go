@@ -25,14 +25,14 @@ import (
 type snapshot struct {
 	store       *Store
 	counter     rollup.Counter
-	opening     sync.Mutex // held until a snapshot of Sources is open; guards the next two till then
+	opening     sync.Mutex // guards transaction and readTime until the transaction has begun
 	transaction []byte
 	readTime    time.Time
 	rollUp      rollup.RollUp
 
 	added    map[string]addends // by total, those that Firestore summed
-	named    []string           // those malformed that Sum came across
-	suspects []field            // those whose malformed values Sum counted, without their names
+	named    []string           // the malformed shards that Sum has read
+	suspects []field            // fields whose malformed values Sum has counted, and not read
 }
 
 // A field is one of the documents that a query finds.
@@ -41,7 +41,7 @@ type field struct {
 	path document.Field
 }
 
-// where returns the field of those of the documents whose field compares so.
+// where returns the field of fewer documents: those whose value of it compares so.
 func (f field) where(operator string, than any) field {
 	return field{f.of.WherePath(f.path.Names(), operator, than), f.path}
 }
@@ -92,8 +92,8 @@ type part struct {
 	suspects []field
 }
 
-// sumRoute totals a route's documents by queries. Where one lacks its index, it reads the documents,
-// and the log says so once.
+// sumRoute totals a route's documents by queries. Where one lacks its index, it reads the
+// documents, and the log says so once.
 func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) {
 	if r.Documents {
 		return v.sumDocuments(ctx, r)
@@ -109,7 +109,7 @@ func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) 
 	return p, nil
 }
 
-// An unindexedError is that of a query which most likely lacks one of its indexes.
+// An unindexedError is the error of a query that most likely lacks one of its indexes.
 type unindexedError struct {
 	indexes []rollup.Index // that the query needs
 	error
@@ -190,8 +190,8 @@ func (v *snapshot) answer(ctx context.Context, q rollup.Query, f field) (answer,
 	return v.ask(ctx, f)
 }
 
-// best finds the greatest or least value of its kind: of numbers those between the infinities, of
-// timestamps whatever is no less than the first.
+// best finds the greatest or least value of its kind: a number between the infinities, or a
+// timestamp, none of which is before the year 1.
 func (v *snapshot) best(ctx context.Context, best rollup.Aggregate, f field) (answer, error) {
 	ofKind := f.where(">", math.Inf(-1)).where("<", math.Inf(1))
 	if best.OfTimes() {
@@ -239,9 +239,9 @@ func (a answer) total(t rollup.Total) value.Value {
 	}
 }
 
-// sumField sums a field over the documents where it is a finite number. SUM and AVG leave other types
-// out, so their quotient is how many numbers there were. Where that is not COUNT, or a sum of 0
-// hides it, a second query takes exactly the finite numbers.
+// sumField sums a field over the documents where it is a finite number. SUM and AVG leave other
+// types out, so SUM by AVG is how many numbers there were. If that differs from COUNT, or cannot be
+// told because the sum is 0, a second query takes exactly the finite numbers.
 func (v *snapshot) sumField(ctx context.Context, f field) (answer, error) {
 	a, err := v.ask(ctx, f)
 	if err != nil || a.count == 0 || a.allFinite() {
@@ -292,8 +292,8 @@ func (v *snapshot) ask(ctx context.Context, f field) (answer, error) {
 }
 
 // aggregationOf returns the aggregation query over a field of documents: COUNT, SUM and AVG, or
-// COUNT alone without a field. The SDK makes the query for the documents and offers no way to run an
-// aggregation that begins a transaction.
+// COUNT alone without a field. The SDK makes the query for the documents and offers no way to run
+// an aggregation that begins a transaction.
 func aggregationOf(f field) (*firestorepb.RunAggregationQueryRequest, error) {
 	text, err := f.of.Serialize()
 	if err != nil {
@@ -329,8 +329,8 @@ func aggregationOf(f field) (*firestorepb.RunAggregationQueryRequest, error) {
 	}, nil
 }
 
-// run runs an aggregation query in the snapshot's transaction. If there is none yet, the query
-// begins it, and others wait meanwhile.
+// run runs an aggregation query in the snapshot's transaction. If the transaction has not begun,
+// the query begins it, and other queries wait for that.
 func (v *snapshot) run(ctx context.Context, req *firestorepb.RunAggregationQueryRequest) (result map[string]any, err error) {
 	v.opening.Lock()
 	begins := len(v.transaction) == 0
@@ -410,8 +410,8 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route) (part, err
 	return part{Totals: total.Totals, named: total.Malformed}, nil
 }
 
-// sumUnindexed totals likewise, if the documents are few: a query asks for no more of them than the
-// counter's are told by, which needs no index beside those of single fields.
+// sumUnindexed totals by reading every document, if they are few. Its query tests only what makes a
+// document the counter's, and the indexes of single fields answer that.
 func (v *snapshot) sumUnindexed(ctx context.Context, r *rollup.Route, lacking *unindexedError) (part, error) {
 	shards, err := v.read(ctx, v.wholly(r).Limit(rollup.MaxUnindexed+1))
 	if err != nil {
@@ -469,8 +469,9 @@ func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) {
 	}
 }
 
-// Magnitude implements rollup.Snapshot. What lies above zero and what lies below make up the sum, so
-// one query for the former tells both. Shards that were read one by one were summed exactly.
+// Magnitude implements rollup.Snapshot. It asks for the sum of the numbers above zero. The sum of
+// those below is the rest of the whole sum, so one query tells both. Shards that were read one by
+// one were summed exactly, so their order makes no difference.
 func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) {
 	added, ok := v.added[name]
 	if !ok {

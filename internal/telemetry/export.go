@@ -20,19 +20,19 @@ import (
 	"google.golang.org/grpc/credentials/oauth"
 )
 
-// Endpoint is Google Cloud's Telemetry API, which takes OpenTelemetry's own protocol. Google recommends
-// it instead of the exporters that it offered before
+// Endpoint is Google Cloud's Telemetry API, which takes OpenTelemetry's own protocol. Google
+// recommends it instead of the exporters that it offered before
 // (https://docs.cloud.google.com/stackdriver/docs/otlp/overview).
 const Endpoint = "telemetry.googleapis.com:443"
 
-// startLimit is how long Start may take. It asks Google's metadata server for credentials and for the
-// resource, which takes milliseconds. If the server does not answer, events go on without telemetry,
-// and do not wait until they must be delivered again.
+// startLimit is how long Start may take. It asks Google's metadata server for credentials and for
+// the resource, which takes milliseconds. If the server does not answer, events go on without
+// telemetry, and do not wait until they must be delivered again.
 const startLimit = 2 * time.Second
 
-// Start returns a Telemetry that exports to the destination, and nil if that is Off. With GCP, Google
-// Cloud keeps what is exported in the project. Nothing is sent yet. Start fails if it takes longer than
-// two seconds.
+// Start returns a Telemetry that exports to the destination, and nil if that is Off. With GCP,
+// Google Cloud keeps what is exported in the project. Nothing is sent yet. Start fails if it takes
+// longer than two seconds.
 func Start(d config.Destination, project string, every time.Duration, billed func() (reads, writes, deletes int64), logger *slog.Logger) (*Telemetry, error) {
 	if d == config.Off {
 		return nil, nil
@@ -103,8 +103,8 @@ func dial(endpoint string, transport credentials.TransportCredentials, perCall c
 	return grpc.NewClient(endpoint, grpc.WithTransportCredentials(transport), grpc.WithPerRPCCredentials(perCall))
 }
 
-// newResource returns the attributes that name this process in what it exports. OTEL_SERVICE_NAME and
-// OTEL_RESOURCE_ATTRIBUTES replace them.
+// newResource returns the attributes that name this process in what it exports. OTEL_SERVICE_NAME
+// and OTEL_RESOURCE_ATTRIBUTES replace them.
 func newResource(ctx context.Context, project string, detectors ...resource.Detector) (*resource.Resource, error) {
 	return resource.New(ctx,
 		resource.WithTelemetrySDK(),

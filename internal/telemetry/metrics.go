@@ -24,8 +24,8 @@ type instruments struct {
 }
 
 // seconds are the buckets of the histograms. They are fine up to the default hold limit of 8 s, and
-// finest around the default cadence of 1 s. Beyond the hold limit events are delivered again, so coarse
-// buckets do.
+// finest around the default cadence of 1 s. Beyond the hold limit events are delivered again, so
+// coarse buckets do.
 var seconds = metric.WithExplicitBucketBoundaries(0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 15, 30, 60, 300, 1800)
 
 // newInstruments makes the metrics. The number of operations that were billed is asked for when the
@@ -81,8 +81,8 @@ func kind(value string) metric.MeasurementOption {
 	return metric.WithAttributes(attribute.String("kind", value))
 }
 
-// Event records how an event ended: one of few words. held is how long the event was held, and negative
-// if it was not.
+// Event records how an event ended: one of few words. held is how long the event was held, and
+// negative if it was not.
 func (t *Telemetry) Event(ctx context.Context, ending string, held time.Duration) {
 	if t == nil {
 		return
@@ -155,8 +155,8 @@ func (t *Telemetry) Audited(ctx context.Context, r rollup.Report) {
 	t.drift.Add(ctx, int64(r.Drift))
 }
 
-// Kept records the age, in seconds, of the oldest roll-up that a tick keeps for routes that say "every",
-// in all databases.
+// Kept records the age, in seconds, of the oldest roll-up that a tick keeps for routes that say
+// "every", in all databases.
 func (t *Telemetry) Kept(ctx context.Context, age float64) {
 	if t != nil {
 		t.age.Record(ctx, age)

@@ -13,15 +13,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traced returns ctx with the trace that a request's header traceparent names, as the W3C defines it.
-// It returns ctx itself if the header names none.
+// Traced returns ctx with the trace that a request's header traceparent names, as the W3C defines
+// it. It returns ctx itself if the header names none.
 func Traced(ctx context.Context, header http.Header) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(header))
 }
 
-// Start starts the span of a request, as a child of the span in ctx. If the new span is not recorded,
-// the context that it returns keeps the caller's, so that the lines of the log name a span that can be
-// found.
+// Start starts the span of a request, as a child of the span in ctx. If the new span is not
+// recorded, the context that it returns keeps the caller's, so that the lines of the log name a
+// span that can be found.
 func (t *Telemetry) Start(ctx context.Context, name string) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, trace.SpanFromContext(ctx)
@@ -42,9 +42,9 @@ func End(span trace.Span, err error) {
 	span.End()
 }
 
-// Calling returns the hook rollup.Options.Calling. The hook counts failed calls of Firestore by the class
-// of their error, and makes a span of each call if spans is true. If telemetry is off, Calling returns
-// nil.
+// Calling returns the hook rollup.Options.Calling. The hook counts failed calls of Firestore by the
+// class of their error, and makes a span of each call if spans is true. If telemetry is off,
+// Calling returns nil.
 func (t *Telemetry) Calling(spans bool, class func(error) string) func(context.Context, string) (context.Context, func(error)) {
 	if t == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package telemetry records what the functions do as OpenTelemetry metrics and spans. It exports them
-// while a request is served, because Cloud Run may take the CPU away between requests. A nil
+// Package telemetry records what the functions do as OpenTelemetry metrics and spans. It exports
+// them while a request is served, because Cloud Run may take the CPU away between requests. A nil
 // *Telemetry is telemetry that is off: it records nothing and costs nothing.
 //
 // docs/operations.md lists the metrics; a test keeps the two equal. No attribute of a metric
@@ -85,8 +85,8 @@ const (
 )
 
 // Flush exports what was recorded if the last export began longer ago than Options.Every. It
-// returns at once while another export is in work. A failed export is logged. It loses its spans, but
-// no metrics: they are cumulative, so the next export holds them.
+// returns at once while another export is in work. A failed export is logged. It loses its spans,
+// but no metrics: they are cumulative, so the next export holds them.
 func (t *Telemetry) Flush(ctx context.Context) {
 	if t == nil || !t.exporting.TryLock() {
 		return

@@ -36,9 +36,9 @@ const specVersion = "1.0"
 //     carry an attribute: a document's id may end in a space or hold control characters
 //     (https://github.com/firebase/firebase-functions/issues/1922).
 //
-// Its error is ErrNoEvent, or wraps ErrMalformed. Any other error says that the request was not received
-// whole, most likely because the caller went away. Even with an error the event has what could be read
-// of it, for the log.
+// Its error is ErrNoEvent, or wraps ErrMalformed. Any other error says that the request was not
+// received whole, most likely because the caller went away. Even with an error the event has what
+// could be read of it, for the log.
 func FromRequest(r *http.Request) (Event, error) {
 	version := r.Header.Get("Ce-Specversion")
 	if version == "" && fromEventarc(r) {
@@ -60,8 +60,9 @@ func FromRequest(r *http.Request) (Event, error) {
 }
 
 // fromEventarc reports whether the request came to the address that Eventarc gives to Pub/Sub: the
-// function's address, with a parameter that nobody else adds. Whatever comes there is an event, even if
-// it cannot be read. If it were refused, Pub/Sub would send it again for a day, and delay the others.
+// function's address, with a parameter that nobody else adds. Whatever comes there is an event,
+// even if it cannot be read. If it were refused, Pub/Sub would send it again for a day, and delay
+// the others.
 func fromEventarc(r *http.Request) bool {
 	return r.URL.Query().Get("__GCP_CloudEventsMode") == "CE_PUBSUB_BINDING"
 }

@@ -1,9 +1,10 @@
-// Package trigger decodes the events that Firestore sends through Eventarc when a document is written.
+// Package trigger decodes the events that Firestore sends through Eventarc when a document is
+// written.
 //
 // An event is a CloudEvent: attributes, such as an id and a type, and data. Firestore's data is a
-// protocol buffer with the document as it was and as it is. The document as it was is missing if the
-// document was created, and the document as it is if it was deleted. Eventarc leaves both out if they
-// make the event too large; then an attribute alone names the document.
+// protocol buffer with the document as it was and as it is. The document as it was is missing if
+// the document was created, and the document as it is if it was deleted. Eventarc leaves both out
+// if they make the event too large; then an attribute alone names the document.
 //
 // An event comes at least once, in any order, perhaps late. Every copy has the same id.
 package trigger
@@ -51,8 +52,8 @@ type Change struct {
 	data *firestoredata.DocumentEventData // nil: the event is too large to hold the documents
 }
 
-// Decode returns the change that e tells. Its errors wrap ErrMalformed. A change whose event was too
-// large for its documents is not Known.
+// Decode returns the change that e tells. Its errors wrap ErrMalformed. A change whose event was
+// too large for its documents is not Known.
 func Decode(e Event) (Change, error) {
 	if !strings.HasPrefix(e.Type, typePrefix) {
 		return Change{}, fmt.Errorf("%w: its type is %q, not %swritten", ErrMalformed, e.Type, typePrefix)
