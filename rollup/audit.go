@@ -24,8 +24,8 @@ type AuditOptions struct {
 	// for what is in work then and for the cursor.
 	Until time.Time
 
-	// MaxReads bounds the reads that are billed, as far as Reads tells, but for the counters that
-	// are in work when it is reached. Zero: no bound.
+	// MaxReads bounds the reads that are billed, as Reads counts them. The counters that are in
+	// work when it is reached are finished. Zero: no bound.
 	MaxReads int64
 	Reads    func() int64 // must not be nil when MaxReads is positive
 
@@ -33,11 +33,12 @@ type AuditOptions struct {
 	DryRun bool
 
 	// KeepRerouted leaves roll-ups alone that other routes made. A caller that does not know the
-	// routes of the deployed functions must set it, or it would take their roll-ups for wrong.
+	// routes of the deployed functions must set it, or the audit would take their roll-ups for
+	// wrong.
 	KeepRerouted bool
 
-	// Prune takes away totals that earlier routes kept. Routes that are not those of every revision
-	// that still runs must not prune: totals would come and go.
+	// Prune takes away totals that earlier routes kept. It must not be set while a revision runs
+	// that still keeps them: totals would come and go.
 	Prune bool
 
 	// FromFirst walks from the first counter, and leaves the stored cursor alone.
@@ -47,17 +48,17 @@ type AuditOptions struct {
 	Progress func(Report)
 }
 
-// redelivery is how long it takes at least until an event that failed is back: Eventarc waits for
-// 10 s, and the rest is for the way.
+// redelivery is how long it takes until an event that failed comes again: Eventarc waits for 10 s
+// at least, and the rest is for the way.
 const redelivery = 15 * time.Second
 
-// Grace returns how long a difference must last to be called drift, when a counter is rolled up
-// once a cadence and its events are held for up to holdLimit: an event may be held, fail, come
-// again and be held again. Only an event that failed twice comes later.
+// Grace returns how long a difference must last to be called drift. By then an event has had the
+// time to be held, to fail, to come again and to be held again. Only an event that failed twice
+// comes later.
 func Grace(cadence, holdLimit time.Duration) time.Duration { return cadence + 2*holdLimit + redelivery }
 
-// FittingGrace returns the grace that an audit keeps if it has this much time left: all of it if it
-// takes no more than half of the time, else none.
+// FittingGrace returns the grace that an audit with this much time left keeps: the whole grace if
+// that is at most half of the time, else none.
 func FittingGrace(grace, left time.Duration) time.Duration {
 	if left < 2*grace {
 		return 0
@@ -115,12 +116,11 @@ const (
 //
 // A difference may be a change whose event is on its way. So the audit looks again after the grace.
 // If the roll-up still does not cover the first look, the event was lost or is late, and the
-// difference is drift. When too little time is left to wait, it is repaired at once and not called
-// so.
+// difference is called drift. If too little time is left to wait, the difference is repaired at
+// once, and not called drift.
 //
-// The roll-up that the walk has read is compared with a sum first, which is taken a moment later;
-// what does not agree is looked at again, in one snapshot. Others' writes in that moment are no
-// difference: who wrote them had summed the shards.
+// The audit first compares the roll-up that its walk has read with a sum that is taken a moment
+// later. If they do not agree, it looks again, in one snapshot.
 //
 // An audit ends with the last counter, or sooner: with its time, its reads, or when another audit
 // saves its cursor. Audits may overlap with each other, with Keep and with the coalescers of any
@@ -129,9 +129,9 @@ const (
 //
 // A counter that is unkept is no failure: it is reported apart, and each audit tries it again.
 //
-// One counter's or page's failure does not keep the audit from the others; the next audit tries the
-// page again. The error joins the failures to find counters and to use the cursor, and the end of ctx,
-// and says how many counters failed. The report is valid even with an error.
+// The failure of a counter or of a page does not keep the audit from the others, and the next audit
+// tries the page again. The error joins what went wrong with pages and the cursor and the end of
+// ctx, and says how many counters failed. The report is valid even with an error.
 func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions) (Report, error) {
 	a := &audit{
 		roller:    newRoller(store, o.Options),
@@ -181,7 +181,7 @@ type audit struct {
 	store     AuditStore
 	routes    Routes
 	templates []*Template // each of which is walked
-	enough    time.Time   // no counter is begun later
+	enough    time.Time   // no counter is begun after it; zero: no bound
 	slots     chan struct{}
 
 	// of the goroutine that walks

@@ -8,22 +8,23 @@ import (
 	"time"
 )
 
-// Concurrency is how many events a process should serve at once: the most that Cloud Run lets an
-// instance (https://cloud.google.com/run/docs/about-concurrency). Held events, up to 4 of a
-// counter, take a slot and no processor time. With the platform's 80 slots, a thousand counters
-// make more instances, each of which reads every counter once more per cadence.
+// Concurrency is how many events a process should serve at once. It is the most that Cloud Run
+// allows (https://cloud.google.com/run/docs/about-concurrency). A held event takes a slot and no
+// processor time, and each counter holds up to 4. With the platform's default of 80 slots, a
+// thousand counters would make more instances, and each instance reads every counter once more per
+// cadence.
 const Concurrency = 1000
 
-// LongestCadence is the longest cadence that an event can be held through when it may be held for
-// holdLimit: it may have to wait for two wake-ups of up to 1.35 cadences each, and the store needs
-// time of its own. It is zero or negative when there is none.
+// LongestCadence returns the longest cadence that goes with a hold limit. An event may have to wait
+// for two wake-ups of up to 1.35 cadences each, and the store needs time of its own. The result is
+// zero or negative if the hold limit is too short for any cadence.
 func LongestCadence(holdLimit time.Duration) time.Duration {
 	return (holdLimit - 5*time.Second) / 3
 }
 
-// A Coalescer turns the events of one database's shards into roll-ups, by the pace for each
-// counter, over all the instances that serve it; see the package documentation. It may be used by
-// many goroutines at once.
+// A Coalescer turns the events of one database into roll-ups. Each counter keeps its pace, however
+// many instances serve it; see the package documentation. It may be used by many goroutines at
+// once.
 type Coalescer struct {
 	roller
 
@@ -31,8 +32,8 @@ type Coalescer struct {
 	counters   map[string]*counterState // by path of the roll-up document
 	deliveries map[string]*delivery     // that are held, by the event's id
 
-	// The newest snapshot, and when its look was sent, by the local clock: what time it is at the
-	// server.
+	// The read time of the newest snapshot, and when its look was sent, by the local clock.
+	// Together they tell what time it is at the server.
 	newest time.Time
 	sent   time.Time
 }
@@ -55,9 +56,9 @@ type Event struct {
 	UpdateTime time.Time
 }
 
-// freshFor is how long after its commit an event that changes no total is acknowledged at once. An
-// older one may be the redelivered anchor of a generation from before a change of routes; a
-// redelivery takes 10 s at least.
+// freshFor is how old an event that changes no total may be, by its commit, to be acknowledged at
+// once. A redelivery takes 10 s at least. So an older event may be the redelivered anchor of a
+// generation from before a change of routes.
 const freshFor = 5 * time.Second
 
 // An Ending says how an event ended.
@@ -66,12 +67,12 @@ type Ending struct {
 	// held was absorbed: it was acknowledged at once.
 	Held bool
 
-	// AsOf is as_of of the roll-up that covers an event that was held, the latest of its counters'.
-	// It is zero when the event failed, or when no counter rolled it up.
+	// AsOf is the as_of of the roll-up that covers an event that was held; the latest, if there are
+	// several counters. It is zero if the event failed, or if no counter rolled it up.
 	AsOf time.Time
 
 	// Unkept reports whether one of the counters is done with the event although no roll-up covers
-	// it: see ErrUnkept. A later audit, or a later event, has it rolled up.
+	// it, because the counter is unkept: see ErrUnkept. A later audit or event has it rolled up.
 	Unkept bool
 }
 
@@ -88,15 +89,20 @@ type entry struct {
 	generation *generation
 }
 
-// Changed takes an event that says that a document of the counters changed. It returns nil when the
-// event may be acknowledged, that is when each counter is done with it: when a snapshot later than
-// its arrival was rolled up or found the app's own document missing; or at once, when an event that
-// is not acknowledged yet stands for it, or when it changes no total; or when the counter is unkept,
-// as it was up to a minute ago. It returns an error, once all have ended, if one counter failed; at
-// the latest when ctx ends or the event was held for Options.Hold. Then it must be delivered again,
+// Changed takes an event that says that a document of the counters changed. It returns nil if the
+// event may be acknowledged, because each counter is done with it. A counter is done with an event
+//
+//   - when a snapshot later than the event's arrival was rolled up, or found the app's own document
+//     missing;
+//   - when the counter turns out to be unkept;
+//   - at once, if an event that is not acknowledged yet stands for it, if it changes no total, or if
+//     the counter was unkept up to a minute ago.
+//
+// Changed returns an error if a counter failed, once all counters have ended: at the latest when
+// ctx ends, or when the event was held for Options.Hold. Then the event must be delivered again,
 // here or at any other instance.
 //
-// Copies of one event are answered together: a copy that comes while another is held here joins it
+// Copies of one event are answered together. A copy that comes while another is held here joins it
 // and gets its answer, or fails alone when its own time is up.
 //
 // The looks and writes that an anchor waits for have the values of its context.
@@ -133,8 +139,8 @@ func (c *Coalescer) Changed(ctx context.Context, e Event, concerns ...Concern) (
 	return d.ending, d.err
 }
 
-// enter brings an event to a counter. It returns the generation that the event is held for, as its
-// anchor; nil if the counter is done with it. The mutex is held.
+// enter brings an event to a counter. It returns the generation whose anchor the event becomes, and
+// for which it is held; nil if the counter is done with the event. The mutex is held.
 func (c *Coalescer) enter(ctx context.Context, e Event, concern Concern, ending *Ending) (*counterState, *generation) {
 	if concern.Unchanged && c.fresh(e.UpdateTime) {
 		return nil, nil
@@ -180,17 +186,18 @@ func (c *Coalescer) enter(ctx context.Context, e Event, concern Concern, ending 
 	return s, g
 }
 
-// fresh reports whether less than freshFor has passed since a commit, by the server's time, which
-// is not known before the first look. The mutex is held.
+// fresh reports whether less than freshFor has passed since a commit, by the server's time. Before
+// the first look that time is not known, and nothing is fresh. The mutex is held.
 func (c *Coalescer) fresh(commit time.Time) bool {
 	return !c.newest.IsZero() && c.newest.Add(time.Since(c.sent)).Sub(commit) < freshFor
 }
 
 // wait waits until all generations that an event is held for have ended, as long as ctx lasts and
-// for Options.Hold. Only an event that is held needs a timer; one for each absorbed event would cost
-// more than all else. When the event's time is up first, it closes the generations that are left, so
-// that nothing more is absorbed, and then fails. It completes what the other counters made of the
-// event.
+// for Options.Hold. If the event's time is up before that, wait first closes the generations that
+// are left, so that they absorb nothing more, and then fails. It completes the ending, which has
+// what the other counters made of the event.
+//
+// Only a held event has a timer. One for each absorbed event would cost more than all else.
 func (c *Coalescer) wait(ctx context.Context, held []entry, ending Ending) (Ending, error) {
 	ctx, cancel := c.holding(ctx)
 	defer cancel()
@@ -217,7 +224,7 @@ func (c *Coalescer) wait(ctx context.Context, held []entry, ending Ending) (Endi
 	return ending, failed
 }
 
-// join waits for a copy of an event that came before.
+// join waits for the copy of an event that came first.
 func (c *Coalescer) join(ctx context.Context, first *delivery) (Ending, error) {
 	ctx, cancel := c.holding(ctx)
 	defer cancel()

@@ -66,7 +66,7 @@ func (a *audit) countAudited(l *look) {
 	}
 }
 
-// errBusy says that the pace did not allow another roll-up yet at any of the tries.
+// errBusy says that at none of the tries the pace allowed another roll-up.
 var errBusy = errors.New("others had rolled it up each time it was looked at")
 
 // compare compares the roll-up with its shards, and makes it cover everything that was committed
@@ -103,8 +103,9 @@ func (a *audit) compare(ctx context.Context, f Found, k *comparison) (action, lo
 	}
 }
 
-// asFound reports whether the roll-up that the walk found is right. It sums the shards and does not
-// read the roll-up again, which saves a read. If the sum fails, the caller tries the counter in full.
+// asFound reports whether the roll-up is right as the walk found it. It sums the shards and does
+// not read the roll-up again, which saves a read. If it reports false, for whatever reason, the
+// caller tries the counter in full.
 func (a *audit) asFound(ctx context.Context, f Found, k *comparison) (l look, right bool) {
 	if f.RollUp.Tally.AsOf.IsZero() || k.graceOver {
 		return l, false
@@ -128,8 +129,8 @@ func (a *audit) asFound(ctx context.Context, f Found, k *comparison) (l look, ri
 	return l, k.right(&l)
 }
 
-// try takes one look, and does what that asks for. After an error the counter may be tried again
-// when due has passed.
+// try takes one look, and does what the look asks for. After an error the counter may be tried
+// again once due has passed.
 func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, l look, due time.Duration, err error) {
 	looking, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
@@ -203,8 +204,8 @@ func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
 	}
 }
 
-// explain returns what the roll-up holds and what the shards give, of the totals that differ, such as
-// "likes 3 → 4, last null → 2026-01-02T03:04:05Z".
+// explain returns what the roll-up holds and what the shards give, of the totals that differ, such
+// as "likes 3 → 4, last null → 2026-01-02T03:04:05Z".
 func (l *look) explain() string {
 	var texts []string
 	for _, name := range slices.Sorted(slices.Values(l.differing())) {

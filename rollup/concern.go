@@ -58,8 +58,8 @@ type Concern struct {
 	Counter
 
 	// Unchanged says that the event tells of an update that leaves every total of the counter as it
-	// was, by the event's own old and new values. Its UpdateTime must then be the update's. No
-	// change relies on such an event: see the package documentation.
+	// was, by the event's own old and new values. The event's UpdateTime must then be the update's.
+	// No change relies on such an event: see the package documentation.
 	Unchanged bool
 }
 

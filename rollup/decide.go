@@ -6,41 +6,42 @@ import "time"
 type action int
 
 const (
-	actionLeave  action = iota // it agrees, or others have brought it up to date
-	actionSkip                 // nobody need see to it: the app's own document is gone
-	actionSum                  // the look does not tell yet
-	actionRemove               // it has been at zeros without shards for over an hour
-	actionWait                 // it differs; look again after the grace
-	actionRepair
-	actionTell // it differs and is left so
+	actionLeave  action = iota // nothing: it agrees, or others have brought it up to date
+	actionSkip                 // nothing, and it is not counted: the app's own document is gone
+	actionSum                  // sum the shards, because the look alone does not tell
+	actionRemove               // remove the roll-up, which has been at zeros without shards for over an hour
+	actionWait                 // it differs: look again after the grace
+	actionRepair               // it differs: write the roll-up
+	actionTell                 // it differs: report that, and leave it so
 )
 
 // A difference is why a roll-up was not as its shards said.
 type difference int
 
 const (
-	differenceRecent   difference = iota // a change whose event was on its way
+	differenceRecent   difference = iota // a change whose event may be on its way
 	differenceMissing                    // there was no roll-up
 	differenceOrphaned                   // it was not zeros, and there were no shards
 	differenceRerouted                   // it was made by other routes
-	differenceOutdated                   // it holds totals of earlier routes beside
+	differenceOutdated                   // its totals are right, and it also holds totals of earlier routes
 	differenceUntold                     // an event came that did not tell which counter its document had left
 	differenceDrift                      // no event of a change came in time
 )
 
-// A comparison is what an audit knows of a counter beside the look.
+// A comparison is what an audit knows of a counter, beside its look, and what it may do.
 type comparison struct {
 	grace        bool // a difference is left to the event that may be on its way
 	dryRun       bool
 	keepRerouted bool // roll-ups of other routes are left alone
 	prune        bool // former totals are taken away
 
-	// The first look's times: as_of that is from or later covers all that the audit is to see to.
+	// The read time and the as_of of the first look. A roll-up as of from or later covers all that
+	// the audit must see to.
 	from time.Time
 	asOf time.Time
 
-	graceOver bool // it differed a grace ago
-	untold    bool // perhaps by a change that no event told of this counter
+	graceOver bool // it differed, and the grace is over
+	untold    bool // it may differ by a change that no event told of this counter
 }
 
 // before decides what can be decided without a sum.
@@ -80,16 +81,16 @@ func (c *comparison) after(l *look) action {
 	}
 }
 
-// right decides whether the roll-up, as the walk found it, can be left as it is: it says what the
-// shards add up to, and there is nothing else to do. A roll-up that was written since then was
-// written by somebody who had summed the shards.
+// right decides whether the roll-up can be left as it is, by what the walk read of it: it says what
+// the shards add up to, and there is nothing else to do. It may have been written since then, but
+// only by somebody who had summed the shards.
 func (c *comparison) right(l *look) bool {
 	return !l.asOf.After(l.readTime) && c.after(l) == actionLeave
 }
 
-// difference says what a difference is, after the grace and without one. It is drift only if nobody
-// has written the roll-up since the first look: what another wrote meanwhile may lack only a change
-// that came after that look.
+// difference says of what kind a difference is, once the grace is over or if there is none. It is
+// drift only if nobody has written the roll-up since the first look. A roll-up that somebody wrote
+// since then can lack only changes that came after that look.
 func (c *comparison) difference(l *look) difference {
 	switch {
 	case l.rerouted():
@@ -109,9 +110,10 @@ func (c *comparison) difference(l *look) difference {
 	}
 }
 
-// staleAfter is how many times "every" a roll-up's as_of may be old although its totals are right.
-// A client's own change is covered by then, even if another's has undone it; and a schedule that
-// has stopped is told from one that finds nothing to do.
+// staleAfter is how many times "every" old the as_of of a roll-up may be while its totals are
+// right. Then it is written anew, for two reasons: a client's own change is covered even if another
+// client's has undone it, and a schedule that has stopped can be told from one that finds nothing
+// to do.
 const staleAfter = 10
 
 // keep decides what a tick does with a counter of a route that says "every", which it has summed.
@@ -128,8 +130,8 @@ func keep(l *look) action {
 	}
 }
 
-// removeAfter is how long a roll-up has been at zeros when it is removed. No write may be on its
-// way then that was meant for the document while it did not exist; see maxWriteAge.
+// removeAfter is how long a roll-up must have been at zeros to be removed. By then no write can be
+// on its way from the time before the document existed; see maxWriteAge.
 const removeAfter = time.Hour
 
 // removable reports whether a roll-up that agrees with its shards has been at zeros without shards
@@ -138,8 +140,8 @@ func (l *look) removable() bool {
 	return !l.counter.Template.Existing && l.totals.Empty() && !l.asOf.IsZero() && l.readTime.Sub(l.asOf) > removeAfter
 }
 
-// agrees reports whether the roll-up says what the shards add up to, by the same routes. Without
-// shards, a document that Tally never wrote is none of its business.
+// agrees reports whether the roll-up says what the shards add up to, by the same routes. A document
+// that Tally never wrote agrees if there are no shards: it is the app's business.
 func (l *look) agrees() bool {
 	if l.totals.Empty() && l.rollUp.Tally.AsOf.IsZero() {
 		return true
@@ -150,7 +152,7 @@ func (l *look) agrees() bool {
 	return len(l.differing()) == 0
 }
 
-// differing returns the names of the totals that the roll-up lacks, or that the shards do not give.
+// differing returns the names of the totals that the roll-up lacks, or has with another value.
 func (l *look) differing() []string {
 	var names []string
 	for name, total := range l.totals.Values {

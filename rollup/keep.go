@@ -18,13 +18,13 @@ type KeepOptions struct {
 	// Concurrency is how many counters are in work at once. It must be positive.
 	Concurrency int
 
-	// Until is when to stop. Zero: each counter is visited once. Give the context some seconds more,
-	// for what is in work then and for the cursor.
+	// Until is when to stop. Zero: each counter is visited once. Give the context some seconds
+	// more, for what is in work then and for the cursor.
 	Until time.Time
 
-	// MaxReads bounds the reads that are billed, as far as Reads tells, but for what is in work when
-	// it is reached. They are spread over the time, so that the last counters are as fresh as the
-	// first. Zero: no bound.
+	// MaxReads bounds the reads that are billed, as Reads counts them. What is in work when it is
+	// reached is finished. The reads are spread over the time, so that the last counters are as
+	// fresh as the first. Zero: no bound.
 	MaxReads int64
 	Reads    func() int64 // must not be nil when MaxReads is positive
 }
@@ -40,9 +40,10 @@ type KeepReport struct {
 	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
 	Left      int `json:"left"`      // counters that were due when the time or the reads were over; the next call goes on with them
 
-	// GreatestAge is how old, in seconds, as_of of a roll-up was when it was visited, or was left,
-	// and Oldest is its path: the greatest age of all, measured by their routes' "every". A visit
-	// that finds nothing to write makes a roll-up young, too, as long as the call lasts.
+	// GreatestAge is the age in seconds of the oldest roll-up, and Oldest is its path. The age is
+	// that of its as_of when it was visited, or at the end if it was due then. The oldest is the
+	// one whose age is most times its route's "every". A visit that finds nothing to write makes a
+	// roll-up young, too, for the rest of the call.
 	GreatestAge float64 `json:"greatest_age_seconds"`
 	Oldest      string  `json:"oldest"`
 
@@ -59,9 +60,9 @@ type KeepReport struct {
 // where the last call stopped. So however many counters somebody makes up, none is left out for
 // ever, and each waits only for those of its class.
 //
-// Calls may overlap with each other and with coalescers. One counter's failure, or one page's, does
-// not keep it from the others. One that is killed leaves a cursor before what it had not visited.
-// The report is valid beside an error.
+// Calls may overlap with each other and with coalescers. The failure of a counter or of a page does
+// not keep a call from the others. A call that is killed leaves a cursor before all that it had not
+// visited. The report is valid even with an error.
 func Keep(ctx context.Context, store AuditStore, routes Routes, o KeepOptions) (KeepReport, error) {
 	routes = routes.Scheduled()
 	k := &keeper{
@@ -93,12 +94,13 @@ func Keep(ctx context.Context, store AuditStore, routes Routes, o KeepOptions) (
 }
 
 const (
-	// keepSaveEvery is how often Keep saves its cursor, at most, and only if it has changed: what a
-	// call that is killed loses. One hot counter changes none.
+	// keepSaveEvery is how often Keep saves its cursor at most, so it is how much work a killed
+	// call loses. A cursor that has not changed is not saved: visits to one hot counter change
+	// none.
 	keepSaveEvery = 30 * time.Second
 
-	// maxChanged bounds the cursor's Changed, in bytes: some thousand paths, in a document that may
-	// have 1 MiB. What has no room there is found again by its roll-up.
+	// maxChanged bounds the cursor's Changed, in bytes: it has some thousand paths, in a document
+	// of at most 1 MiB. A counter that has no room there is found again by its roll-up.
 	maxChanged = 200_000
 )
 
@@ -137,17 +139,17 @@ type kept struct {
 	class     class
 	due       time.Time     // when it is to be visited, by the local clock
 	pushed    int           // breaks ties
-	young     time.Time     // up to when its roll-up is known to be right, by Firestore's clock; zero: unknown, or there is nothing to sum
+	young     time.Time     // when its roll-up was right last, by Firestore's clock; zero: unknown, or there is nothing to sum
 	failures  int           // visits that failed in a row
 	failure   error         // the last of them
-	missing   time.Duration // how long the last pause is that a missing document made; 0: it exists
+	missing   time.Duration // how long the pause is that its missing document makes; 0: the document exists
 	visited   bool
 	malformed bool
 	finder    *finder // that found it, until it is visited
 	walk      *keepWalk
 }
 
-// load takes up the cursor. Without one all counters are found anew, and none is left out.
+// load takes up the cursor. If that fails, all counters are found anew, and none is left out.
 func (k *keeper) load(ctx context.Context) {
 	loading, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
@@ -354,8 +356,8 @@ func (k *keeper) visit(ctx context.Context, e *kept) {
 // missing. Whoever writes sources can make up counters of such documents.
 const longestMissing = time.Minute
 
-// pause puts the next visit to a counter off whose document is missing: by as long as its route says,
-// and twice as long each time in a row.
+// pause puts off the next visit to a counter whose document is missing: by its route's "every" the
+// first time, and twice as long each further time in a row.
 func (e *kept) pause(v *visited) {
 	if !v.missing() {
 		e.missing = 0
@@ -366,8 +368,8 @@ func (e *kept) pause(v *visited) {
 	e.due = v.received.Add(e.missing)
 }
 
-// fail plans the next visit of a counter whose last visit failed: soon, but later with each further
-// failure, so that in the end it is visited no more often than others. The mutex is held.
+// fail plans the next visit of a counter whose last visit failed: soon, and later after each
+// further failure. In the end the counter is visited no more often than others. The mutex is held.
 func (k *keeper) fail(e *kept) {
 	e.failures++
 	if e.failures >= maxTries && e.class == classChanged {
@@ -388,7 +390,7 @@ type visited struct {
 	err  error
 	did  action
 	next time.Time // when the counter is due next, by the local clock
-	is   bool      // there was something to sum
+	is   bool      // the counter has shards
 }
 
 // rollUp rolls a counter up if that is due.
@@ -484,8 +486,9 @@ func (k *keeper) age(e *kept, young, now time.Time) {
 	}
 }
 
-// lateAfter is how many times "every" a roll-up may be old before the log says so. One that is kept
-// in time may be staleAfter old, and a visit and a pause between two calls come on top.
+// lateAfter is how many times "every" old a roll-up may be before the log says so. A roll-up that
+// is kept in time may be staleAfter times old, and the time of a visit and the pause between two
+// calls come on top.
 const lateAfter = 2 * staleAfter
 
 // countKept counts a counter, and how its last visit failed, in the report.

@@ -21,8 +21,8 @@ type look struct {
 	magnitudes map[string]float64 // of totals that are doubles, as far as weigh has asked for them
 }
 
-// covers is the time up to which the roll-up holds every change. Other routes know nothing of a
-// source or a total that these have, so their as_of covers nothing.
+// covers returns the time up to which the roll-up holds every change. A roll-up that other routes
+// made may lack a source or a total of these, so its as_of covers nothing.
 func (l *look) covers() time.Time {
 	if l.rerouted() {
 		return time.Time{}
@@ -30,8 +30,8 @@ func (l *look) covers() time.Time {
 	return l.asOf
 }
 
-// missing reports whether the roll-up would be a document of the app's own that does not exist.
-// Then nothing is written, and nothing lacks.
+// missing reports whether the roll-up's document is the app's own and does not exist. Then nothing
+// is to be written.
 func (l *look) missing() bool { return l.counter.Template.Existing && !l.rollUp.Exists() }
 
 // rerouted reports whether the roll-up was made by other routes.
@@ -56,12 +56,12 @@ func (r *roller) look(ctx context.Context, c Counter, eventID string) (look, err
 	return l, nil
 }
 
-// validAsOf returns the roll-up's as_of, or zero when it counts as none, because it is missing, of
-// another type, or later than the snapshot. Such a document is overwritten.
+// validAsOf returns the roll-up's as_of. It returns zero if there is none that counts: it is
+// missing, of another type, or later than the snapshot. Such a document is overwritten.
 func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
 	asOf := l.rollUp.Tally.AsOf
 	switch {
-	case !l.rollUp.Exists(), asOf.IsZero() && l.counter.Template.Existing: // the app's own begin without
+	case !l.rollUp.Exists(), asOf.IsZero() && l.counter.Template.Existing: // the app makes its own without
 		return time.Time{}
 	case asOf.IsZero():
 		r.options.Logger.WarnContext(ctx, "roll-up document has no timestamp tally.as_of; it counts as not rolled up",
@@ -90,8 +90,9 @@ func (r *roller) sum(ctx context.Context, l *look) error {
 	return err
 }
 
-// weigh asks for the magnitudes of the totals that seem to differ from the roll-up's, if they may be
-// all that differs: numbers that cancel out leave a sum that is less than its rounding errors.
+// weigh asks how large the numbers were behind totals that seem to differ from the roll-up's.
+// Doubles that cancel out leave a sum that is less than its rounding errors, so it may differ each
+// time it is computed. weigh asks only if such sums are all that differs.
 func (r *roller) weigh(ctx context.Context, l *look) error {
 	otherwise := l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards()
 	if otherwise || l.asOf.IsZero() {

@@ -13,13 +13,12 @@ type Options struct {
 	// a second. It must be positive.
 	Cadence time.Duration
 
-	// Burst is how many roll-ups may follow each other at once after a quiet time, so that in any
-	// window w there are at most Burst + w/Cadence. 0 means 1.
+	// Burst is how many roll-ups may follow each other at once after a quiet time. So in any time w
+	// there are at most Burst + w/Cadence. 0 means 1.
 	Burst int
 
-	// Timeout bounds each look with its sum, and each write. It must be positive, and well below
-	// the time for which an event may be held, so that a call that never answers leaves time for
-	// another.
+	// Timeout bounds each look together with its sum, and each write. It must be positive, and well
+	// below Hold: a call that never answers must leave time for another.
 	Timeout time.Duration
 
 	// Hold is how long an event may be held. Zero means as long as its context lasts.
@@ -40,9 +39,10 @@ type Options struct {
 	// be safe for concurrent use, and quick: events wait for it.
 	Wrote func(context.Context, Attempt)
 
-	// Calling, unless nil, is called before each call of the Store but those of walks and cursors,
-	// with the name "look", "claim", "sum", "write" or "remove". The call has the context that it returns,
-	// and its error goes to the function that it returns.
+	// Calling, unless nil, is called before each call of the Store, but not before those of walks
+	// and cursors. The name is "look", "claim", "sum", "write" or "remove". The call is made with
+	// the context that Calling returns, and its error is given to the function that Calling
+	// returns.
 	Calling func(ctx context.Context, name string) (context.Context, func(error))
 }
 

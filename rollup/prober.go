@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// probe looks at the counter's roll-up whenever that is due, and ends when nothing waits for it
-// then. It serves every event of the counter, and outlives their requests.
+// probe looks at the counter's roll-up whenever that is due. It ends when a look is due and nothing
+// waits for one. It serves every event of the counter, and outlives their requests.
 func (c *Coalescer) probe(s *counterState) {
 	for {
 		time.Sleep(time.Until(s.wake)) // only the prober sets it
@@ -26,9 +26,10 @@ func (c *Coalescer) probe(s *counterState) {
 	}
 }
 
-// close closes the open generation, and returns the one that has waited longest. It returns nil
-// when no generation is left: the prober ends. After a failure the generations closed before are
-// tried again alone, so that few events are held however long the failures last.
+// close closes the open generation, and returns the generation that has waited longest. It returns
+// nil if none is left; then the prober ends. After a failure it leaves the open generation open,
+// which goes on absorbing, and the closed ones are tried again alone. So few events are held,
+// however long the failures last.
 func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +47,7 @@ func (c *Coalescer) close(s *counterState) (oldest *generation) {
 	return s.closed[0]
 }
 
-// forget drops a counter without a prober when it need not be remembered any more.
+// forget drops a counter that has no prober, once it need not be remembered any more.
 func (c *Coalescer) forget(s *counterState) {
 	time.AfterFunc(time.Until(s.rememberedUntil()), func() {
 		c.mu.Lock()
@@ -57,8 +58,8 @@ func (c *Coalescer) forget(s *counterState) {
 	})
 }
 
-// rollUp takes one snapshot of the counter, and rolls it up when it is this instance's turn and an
-// event waits for it.
+// rollUp takes one snapshot of the counter. It rolls the counter up if it is this instance's turn
+// and an event waits.
 func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) error {
 	looking, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
@@ -107,8 +108,8 @@ func (c *Coalescer) wrote(s *counterState, l *look, p pace) {
 	}
 }
 
-// errEarly says that a look's snapshot is from before the commit of a change whose event is here. Such
-// a look covers nothing.
+// errEarly says that a snapshot is from before the commit of a change whose event is here. It
+// covers nothing.
 var errEarly = errors.New("rollup: Firestore answered with a snapshot from before the change")
 
 // observe draws the conclusions from the roll-up document that a look has read:
@@ -148,7 +149,7 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 
 	if !l.asOf.Equal(s.seen) {
 		s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, 0
-	} else if s.refused { // by nobody of Tally's: the app writes the document too
+	} else if s.refused { // the roll-up is the same, so it was the app that wrote the document
 		s.refused = false
 		s.wake = l.received.Add(c.pause(s.failures))
 		return false, nil
@@ -164,7 +165,8 @@ func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
 	return true, nil
 }
 
-// failed plans another look at the counter. The call that failed may have had its effect or not.
+// failed plans another look at the counter after a failure. The call that failed may have had its
+// effect all the same.
 func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) {
 	if errors.Is(err, ErrUnkept) {
 		c.tellUnkept(ctx, s.counter, oldest, err)
@@ -179,7 +181,7 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 	level := slog.LevelWarn
 	switch {
 	case errors.Is(err, ErrConflict):
-		level = slog.LevelDebug // another instance was faster, as one is in every cadence
+		level = slog.LevelDebug // another instance was faster, which happens in every cadence
 	case errors.Is(err, errEarly):
 		level = slog.LevelError
 	}
@@ -193,6 +195,6 @@ func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, 
 
 	s.wake = time.Now()
 	if !s.refused {
-		s.wake = s.wake.Add(c.pause(s.failures - 1)) // most often the first is followed by a success
+		s.wake = s.wake.Add(c.pause(s.failures - 1)) // the first failure makes no pause: most often a success follows
 	}
 }

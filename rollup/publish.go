@@ -9,7 +9,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// write publishes what the look summed, by the pace, and tells the observer.
+// write publishes what the look summed, and tells Options.Wrote.
 func (r *roller) write(ctx context.Context, l *look, p pace) error {
 	err := r.publish(ctx, l, p)
 	if r.options.Wrote != nil {
@@ -21,10 +21,12 @@ func (r *roller) write(ctx context.Context, l *look, p pace) error {
 	return err
 }
 
-// maxWriteAge is the greatest age of a snapshot that a write may publish. A write that waited
-// longer than removeAfter could bring an old sum back on the precondition that no document exists.
+// maxWriteAge is the greatest age of a snapshot that may be published. An older write could land
+// after the roll-up was removed, and bring its old sum back: its precondition, that no document
+// exists, would hold again. See removeAfter.
 const maxWriteAge = 60 * time.Second
 
+// publish writes the roll-up, on the precondition that its document is still as the look saw it.
 func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 	left := maxWriteAge - time.Since(l.began)
 	if left <= 0 {
@@ -56,8 +58,8 @@ func (r *roller) publish(ctx context.Context, l *look, p pace) error {
 	return r.call(ctx, "write", func(ctx context.Context) error { return r.store.Write(ctx, l.counter, written) })
 }
 
-// former returns the names that earlier routes kept. No event's write takes their totals away:
-// while a revision that keeps them still runs, they would come and go.
+// former returns the names of totals that earlier routes kept. Events leave those totals in the
+// document: while a revision that keeps them still runs, they would come and go.
 func former(old document.Tally, names []string) []string {
 	var gone []string
 	for _, name := range slices.Concat(old.Totals, old.Former) {

@@ -13,6 +13,7 @@ type roller struct {
 	prune   bool // writes take former totals away
 }
 
+// newRoller returns a roller, and fills in the options that have defaults.
 func newRoller(store Store, o Options) roller {
 	if o.Random == nil {
 		o.Random = rand.Float64
@@ -34,11 +35,11 @@ func (r *roller) call(ctx context.Context, name string, f func(context.Context) 
 	return err
 }
 
-// firstPause is how long the first pause takes, less up to a half of it at random. Each further one
-// is twice as long, up to the cadence.
+// firstPause is how long the first pause takes, less up to a half of that at random. Each further
+// pause is twice as long, up to the cadence.
 const firstPause = 50 * time.Millisecond
 
-// pause is how long the n-th pause in a row takes; the 0th takes no time.
+// pause returns how long the n-th pause in a row takes. The 0th takes no time.
 func (r *roller) pause(n int) time.Duration {
 	if n <= 0 {
 		return 0

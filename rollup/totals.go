@@ -13,8 +13,8 @@ import (
 // Totals is what a counter's documents add up to.
 type Totals struct {
 	Values    map[string]value.Value // one for each of the template's totals, by name
-	Shards    []int64                // of each of the template's routes: how many documents; where none of its totals counts all, the most that one of its queries saw
-	Malformed int64                  // documents' fields that are left out of a sum or an average, because they are no finite numbers
+	Shards    []int64                // for each of the template's routes: how many documents it has, or if none of its totals counts all, the most that one of its queries saw
+	Malformed int64                  // values that are left out of a sum or an average, because they are no finite numbers
 
 	// Some says that a route whose totals all have conditions has documents, although none meets
 	// them.
@@ -140,7 +140,8 @@ func (a Aggregate) Sees(v any) (value.Value, bool) {
 	return n, ok && n.Finite()
 }
 
-// better returns which comes first of the best value so far, null for none, and another value.
+// better returns the better of two values: the best so far, which is null if there is none, and
+// another.
 func (a Aggregate) better(best value.Value, v any) value.Value {
 	next, ok := a.Sees(v)
 	if !ok {

@@ -8,9 +8,9 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// turn returns how long after the look's answer it is this instance's turn to roll the counter up;
-// not positive: now. The instance that wrote the roll-up goes first, so that of many one writes
-// again and again and the others find its roll-up done.
+// turn returns how long after the look's answer it is this instance's turn to roll the counter up.
+// It is now if that is not positive. The instance that wrote the last roll-up goes first. So one of
+// many instances writes again and again, and the others find its roll-up done.
 func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
 	due := c.livePace().due(l)
 	turns := c.turns(l)
@@ -28,12 +28,12 @@ func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
 	}
 }
 
-// turnAmong is turn where several revisions are at work, as after a change of routes. The revision
-// whose roll-up is the oldest goes first, and of it the instance that wrote that. Each other has
-// its turn when those before it have had the time for theirs.
+// turnAmong is turn while several revisions are at work, as after a change of routes. The revision
+// whose last roll-up is the oldest goes first, and among its instances the one that wrote that
+// roll-up. Each other revision has its turn when those before it have had the time for theirs.
 //
-// Nobody knows of a revision that has no roll-up yet. So a quarter of its instances try before
-// anybody else, and a cadence later all.
+// The others do not know of a revision that has no roll-up yet. So a quarter of its instances try
+// before anybody else, and all of them a cadence later.
 func (c *Coalescer) turnAmong(s *counterState, l *look, turns []document.Turn, due time.Duration) time.Duration {
 	free := max(due, -l.readTime.Sub(l.asOf)) // since when it may be rolled up, which all instances see
 
@@ -55,13 +55,13 @@ func (c *Coalescer) turnAmong(s *counterState, l *look, turns []document.Turn, d
 	return wait
 }
 
-// turnTakes is how long the others leave a revision to begin.
+// turnTakes returns how much time the others leave a revision to begin its turn.
 func (c *Coalescer) turnTakes() time.Duration { return c.lateBackOff(1) }
 
-// turnsKept is for how many cadences a revision keeps its turn that does not roll up any more.
+// turnsKept is for how many cadences a revision that has stopped to roll up keeps its turn.
 const turnsKept = 10
 
-// turns returns the last roll-up by each of the routes that are at work, the oldest first.
+// turns returns the last roll-up by each of the revisions that are at work, the oldest first.
 func (r *roller) turns(l *look) []document.Turn {
 	if l.asOf.IsZero() {
 		return nil
@@ -75,20 +75,20 @@ func (r *roller) turns(l *look) []document.Turn {
 	return append(turns, document.Turn{Routes: tally.Routes, AsOf: l.asOf})
 }
 
-// nextTurns returns the turns of the other routes once the look's roll-up is written.
+// nextTurns returns the turns of the other revisions once the look's roll-up is written.
 func (r *roller) nextTurns(l *look) []document.Turn {
 	return slices.DeleteFunc(r.turns(l), func(t document.Turn) bool { return t.Routes == l.counter.Template.Hash() })
 }
 
-// backOff is how much longer everybody waits but the writer of the roll-up, by a uniform number in
-// [0, 1).
+// backOff returns how much longer than the writer of the last roll-up an instance waits, by the
+// number in [0, 1) that it drew.
 func (c *Coalescer) backOff(draw float64) time.Duration {
 	return c.options.Cadence/10 + time.Duration(draw*float64(min(c.options.Cadence/4, time.Second)))
 }
 
-// lateBackOff is backOff where the instance that wrote last often has no event when its turn comes.
-// Few instances wait a short time and most a long one, so that the first is mostly alone however
-// many they are.
+// lateBackOff is backOff for the case that the writer of the last roll-up often has no event when
+// its turn comes. Few instances wait a short time, and most a long one. So the first is mostly
+// alone, however many they are.
 func (c *Coalescer) lateBackOff(draw float64) time.Duration {
 	const steepness = 50 // least refused writes with some 20 to 100 instances
 	spread := min(c.options.Cadence*3/4, 3*time.Second)
