@@ -1128,11 +1128,12 @@ var mutations = []mutation{
 		`errors.Join(tx.Create(token, fields), `,
 		`errors.Join(tx.Create(token.Parent.NewDoc(), fields), `, "TestSetSentLate"},
 	{"resize-order", "the number of shards is told before they are there", "../shards/resize.go",
-		`if err := c.createShards(ctx, has, n, nil); err != nil {
+		`	err = c.createShards(ctx, has, n, nil)
+	if err != nil {
 		return err
 	}
 `,
-		`defer func() { _ = c.createShards(ctx, has, n, nil) }()
+		`	defer func() { _ = c.createShards(ctx, has, n, nil) }()
 `, "TestResizeUpCutShort"},
 	{"resize-order", "a fold overwrites the shard that came meanwhile", "../shards/resize.go",
 		`return tx.Set(kept, increments, firestore.MergeAll)`,
