@@ -145,4 +145,40 @@
 // Audit walks all roll-ups and all counters that have shards, some at a time, and repairs what lost
 // events, a late installation or a restored backup left behind. A difference is called drift if it is still there
 // after every event had time to come. A healthy system has no drift.
+//
+// # The files
+//
+// Routes are read by lex.go, syntax.go, parse.go, mistake.go and conflict.go. What they say is in
+// route.go, template.go, total.go, condition.go and indexes.go, and concern.go says which counters an
+// event is about.
+//
+// One roll-up, whoever makes it:
+//
+//	store.go      what the engine asks of a database
+//	options.go    how coalescers, audits and Keep are configured
+//	roller.go     what they have in common
+//	look.go       looks: takes a snapshot, and sums in it
+//	decide.go     decides what a look asks for
+//	publish.go    publishes: writes the roll-up, or removes it
+//	pace.go       when a counter may be rolled up
+//	totals.go     what documents add up to; tolerance.go: when two totals are the same
+//	logged.go     what the log has said lately
+//
+// Events:
+//
+//	coalescer.go  takes events: which are held, and which are absorbed
+//	generation.go what one instance knows of a counter, and the events that wait
+//	prober.go     looks at a counter whenever that is due
+//	turn.go       when it is this instance's turn to roll up
+//	claim.go      keeps others from a sum that takes long
+//
+// The schedule:
+//
+//	keep.go       visits the counters of routes that say "every"; find.go finds them, fair.go says
+//	              which is next
+//	audit.go      walks all counters; compare.go compares one with its shards
+//	untold.go     notes for audits which events had no room for their documents
+//	cursor.go     where a walk goes on
+//
+// The simulation that the tests run is in sim_*_test.go. It begins in sim_test.go.
 package rollup

@@ -73,8 +73,14 @@ type Turn struct {
 // Encode returns t as the value of TallyField, with the types that Firestore's SDK takes and gives.
 func (t Tally) Encode() map[string]any {
 	return map[string]any{
-		"as_of": t.AsOf, "num_shards": t.NumShards, "paced_until": t.PacedUntil, "routes": t.Routes,
-		"totals": anys(t.Totals), "former": anys(t.Former), "took": t.Took.Microseconds(), "turns": encodeTurns(t.Turns),
+		"as_of":       t.AsOf,
+		"num_shards":  t.NumShards,
+		"paced_until": t.PacedUntil,
+		"routes":      t.Routes,
+		"totals":      anys(t.Totals),
+		"former":      anys(t.Former),
+		"took":        t.Took.Microseconds(),
+		"turns":       encodeTurns(t.Turns),
 	}
 }
 
@@ -83,6 +89,7 @@ func (t Tally) Encode() map[string]any {
 // equal, so a client that may write other fields of the document may have made one of the other.
 func DecodeTally(value any) Tally {
 	fields, _ := value.(map[string]any)
+
 	var t Tally
 	t.AsOf, _ = fields["as_of"].(time.Time)
 	t.NumShards = integer(fields["num_shards"])

@@ -1,3 +1,18 @@
+// The simulation runs the engine on many instances under the faults of a cloud, in virtual time, and
+// compares it with the truth. All of it is in the files sim_*_test.go:
+//
+//	sim_test.go                       begins, makes a failing run smaller, and replays histories
+//	sim_choices_test.go               what chance decides, from a seed
+//	sim_run_test.go                   a run: events, their deliveries, instances that come and go
+//	sim_instance_test.go, sim_calls   an instance, and the faults of its calls
+//	sim_check_test.go                 what must hold, always and at the end
+//	sim_documents, _groups, _keep,    what only some runs have: documents of the app's own, groups,
+//	_unkept                           routes that say "every", counters that are unkept
+//	sim_crowd_test.go                 a run without faults, held to its budgets
+//
+// It is no package of its own, because it asks a Coalescer what it remembers, which only tests of
+// this package can.
+
 package rollup_test
 
 import (

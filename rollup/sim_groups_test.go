@@ -111,7 +111,7 @@ func (s *simulation) commitOrder(m *message, name string, amount int64, deletes 
 		s.orders[path] = after
 	}
 	s.tell("%s is %v: event %d", path, after, m.n)
-	m.written = written{path, before, after}
+	m.written = &written{path, before, after}
 	m.about = nil
 	for _, c := range s.counters {
 		was, is := contributions(c.Counter, before), contributions(c.Counter, after)

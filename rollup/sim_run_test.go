@@ -197,8 +197,8 @@ func (c *simulatedCounter) at(t time.Time) truth {
 // A message is one event, with all its copies. One acknowledgement ends it.
 type message struct {
 	n       int
-	about   []affected     // the counters that its old or its new document belongs to
-	written rollup.Written // what it tells of a document with groups; nil of others
+	about   []affected // the counters that its old or its new document belongs to
+	written *written   // what it tells of a document with groups; nil of others
 	commit  time.Time
 	acked   bool
 	dropped bool // its retries are exhausted
@@ -223,8 +223,8 @@ func (m *message) changed(c *simulatedCounter) bool {
 // concerns returns the counters that an event is about as an instance sees them.
 func (m *message) concerns(to *instance) []rollup.Concern {
 	if m.written != nil {
-		concerns, _ := to.routes.Concerned(m.written)
-		return concerns
+		source, _ := to.routes.Source(m.written.path)
+		return source.Concerned(m.written)
 	}
 	var concerns []rollup.Concern
 	for _, a := range m.about {
