@@ -70,6 +70,10 @@ func said(err error) string {
 	return shown(err.Error())
 }
 
+// widestCell is the most columns that a cell widens the lines above and below it to. A longer one
+// sticks out: a single id may have 1,499 bytes. Paths of two of Firestore's own ids have some 60.
+const widestCell = 64
+
 // table puts the cells of lines, which tabs separate, below each other, as wide as a terminal shows
 // them. An empty line ends a table.
 func table(text string) string {
@@ -83,13 +87,16 @@ func table(text string) string {
 				if j == len(widths) {
 					widths = append(widths, 0)
 				}
-				widths[j] = max(widths[j], uniseg.StringWidth(cell))
+				width := uniseg.StringWidth(cell)
+				if width <= widestCell {
+					widths[j] = max(widths[j], width)
+				}
 			}
 		}
 		for n, row := range rows {
 			cells := strings.Split(row, "\t")
 			for j, cell := range cells[:len(cells)-1] {
-				cells[j] += strings.Repeat(" ", widths[j]-uniseg.StringWidth(cell)+2)
+				cells[j] += strings.Repeat(" ", max(0, widths[j]-uniseg.StringWidth(cell))+2)
 			}
 			rows[n] = strings.Join(cells, "")
 		}

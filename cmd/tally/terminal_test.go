@@ -72,3 +72,20 @@ func TestNobodyAnswers(t *testing.T) {
 		}
 	})
 }
+
+// A cell that is very long makes no other line wide.
+func TestTable(t *testing.T) {
+	long := strings.Repeat("x", 1499)
+	edge := strings.Repeat("y", widestCell)
+	for _, test := range []struct{ text, want string }{
+		{"COUNTER\tcount\na\t1\nposts/7\t20\n", "COUNTER  count\na        1\nposts/7  20\n"},
+		{"a\t1\n" + long + "\t2\n投票\t3\n", "a     1\n" + long + "  2\n投票  3\n"},
+		{"a\t1\n" + edge + "\t2\n", "a" + strings.Repeat(" ", widestCell+1) + "1\n" + edge + "  2\n"},
+		{long + "\t1\n", long + "  1\n"},
+		{"a\tb\n\ncc\td\n", "a  b\n\ncc  d\n"},
+	} {
+		if got := table(test.text); got != test.want {
+			t.Errorf("got\n%swant\n%s", got, test.want)
+		}
+	}
+}
