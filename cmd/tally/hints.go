@@ -145,7 +145,8 @@ func kind(v any) string {
 	}
 }
 
-// homeless tells of a document whose group's document, the app's own, does not exist.
+// homeless tells once for each route of a document whose group's document, the app's own, does not
+// exist. It asks once for each group.
 func (h *hints) homeless(path string, fields map[string]any, exists func(path string) bool) {
 	for _, route := range h.routes {
 		if route.By == "" || !route.Covers(path) {
@@ -154,7 +155,10 @@ func (h *hints) homeless(path string, fields map[string]any, exists func(path st
 		held, _ := route.By.In(fields)
 		group, _ := held.(string)
 		c, ok := route.Grouped(group)
-		if ok && h.first("homeless", c.RollUp) && !exists(c.RollUp) {
+		if !ok || !h.first("group", c.RollUp) || exists(c.RollUp) {
+			continue
+		}
+		if h.first("homeless", route) {
 			h.say("%s", shown(fmt.Sprintf("%s belongs to %s, and there is no such document: its totals come once the app has created it", path, c.RollUp)))
 		}
 	}
