@@ -138,6 +138,9 @@ A condition comes before the name: count() where approved == true as comments.
 		question := fmt.Sprintf("Which field of %s says %q", source, d.lastID())
 		d.group, err = q.valid(ctx, question, none, d.checkGroup)
 	}
+	if err == nil && d.group != none {
+		fmt.Fprintf(q.out, "The app creates %s and all others like it: Tally writes totals only into documents that exist.\n", d.target)
+	}
 	if err == nil && !d.mustExist() {
 		question := "Who creates " + d.target + ": app or tally"
 		d.creator, err = q.valid(ctx, question, byTally, checkCreator)
