@@ -174,6 +174,17 @@ func hasShards(r *rollup.Route) bool {
 	return r.Plain() && !slices.ContainsFunc(r.Totals, isOfVotes)
 }
 
+// noun returns what the documents are called that make the totals of a template: shards, or
+// documents if some of them are the app's own.
+func noun(t *rollup.Template) string {
+	for _, r := range t.Routes {
+		if !hasShards(r) {
+			return "documents"
+		}
+	}
+	return "shards"
+}
+
 // isOfVotes reports whether a total is of documents by which the web client's users vote: each of the
 // user's own, with 1 or 0 in this field.
 func isOfVotes(t rollup.Total) bool { return t.Field == "on" && t.Name != "on" }

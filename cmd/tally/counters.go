@@ -162,7 +162,7 @@ func getCommand() *cobra.Command {
 		}
 		r, text := rollUpOf(snapshot.RollUp(), snapshot.ReadTime()), cells("none; do Tally's functions run?")
 		if r != nil {
-			text = r.cells()
+			text = r.cells(c.Template)
 		}
 		all := totalsOf(sum.Values)
 		return t.print(map[string]any{"counter": c.path, "totals": all, "malformed": sum.Malformed, "frozen": c.frozen, "rollup": r},

@@ -122,6 +122,7 @@ func (d *dev) run(ctx context.Context) error {
 		return err
 	}
 	for {
+		d.stack.lines.follow(d.config.Routes)
 		if err := s.Reconfigure(ctx, d.environment, d.config); err != nil {
 			return err
 		}

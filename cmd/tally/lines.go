@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup"
 )
 
 // clock is how times are shown.
@@ -21,6 +23,7 @@ type lines struct {
 	all bool // the functions' lines of every severity; else roll-ups and warnings only
 
 	mu     sync.Mutex
+	routes rollup.Routes // of the functions
 	out    io.Writer
 	lately map[string]time.Time // warnings, and when they were printed
 }
@@ -43,6 +46,25 @@ func (l *lines) first(warning string) bool {
 	}
 	l.lately[warning] = now
 	return true
+}
+
+// follow notes the routes of the functions whose lines come from now on.
+func (l *lines) follow(routes rollup.Routes) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.routes = routes
+}
+
+// summed returns what the documents are called that a roll-up is the totals of.
+func (l *lines) summed(rollUp string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, template := range l.routes.Templates() {
+		if _, ok := template.Counter(rollUp); ok {
+			return noun(template)
+		}
+	}
+	return "documents"
 }
 
 // turnTo prints the text to another output, which gets what is printed from now on.
@@ -81,7 +103,8 @@ func (l *lines) logged(line []byte) {
 	t := timeOf(record["time"])
 	switch {
 	case message == "rolled up" || message == "removed":
-		l.add(t, shown(rolledUp(message, record)))
+		summed := l.summed(fmt.Sprint(record["counter"]))
+		l.add(t, shown(rolledUp(message, summed, record)))
 	case l.all || severity != "DEBUG" && severity != "INFO":
 		text := severity + "  " + message
 		about := text // without what differs from process to process
@@ -105,7 +128,8 @@ func (l *lines) logged(line []byte) {
 }
 
 // rolledUp returns what is printed of a roll-up that a functions process has written or removed.
-func rolledUp(message string, record map[string]any) string {
+// summed is what the documents are called that it is the totals of.
+func rolledUp(message, summed string, record map[string]any) string {
 	text := fmt.Sprint(record["counter"])
 	if database := fmt.Sprint(record["database"]); database != "(default)" {
 		text = database + ": " + text
@@ -117,7 +141,7 @@ func rolledUp(message string, record map[string]any) string {
 	for _, name := range slices.Sorted(maps.Keys(totals)) {
 		text += fmt.Sprintf("  %s %v", name, totals[name])
 	}
-	return fmt.Sprintf("%s  %v shards  as of %s", text, record["num_shards"], timeOf(record["as_of"]).Local().Format(clock))
+	return fmt.Sprintf("%s  %v %s  as of %s", text, record["num_shards"], summed, timeOf(record["as_of"]).Local().Format(clock))
 }
 
 func timeOf(value any) time.Time {

@@ -77,10 +77,10 @@ func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
 	return shown
 }
 
-// cells returns the roll-up as cells of a table.
-func (r *rollUp) cells() cells {
+// cells returns the roll-up, which a template's counter has, as cells of a table.
+func (r *rollUp) cells(of *rollup.Template) cells {
 	age := time.Duration(r.AgeMS * float64(time.Millisecond)).Round(time.Millisecond)
-	return cells(fmt.Sprintf("%s\t%d shards\tas of %s\t%v old", shown(r.Totals.String()), r.NumShards, stamp(r.AsOf), age))
+	return cells(fmt.Sprintf("%s\t%d %s\tas of %s\t%v old", shown(r.Totals.String()), r.NumShards, noun(of), stamp(r.AsOf), age))
 }
 
 // stamp returns a time as the commands print it.
@@ -138,7 +138,7 @@ func (t *target) table(found []rollup.Found) ([]listed, cells) {
 		counters[i] = listed{t.name(f.Counter), rollUpOf(f.RollUp, time.Time{})}
 		names, tally := f.Template.Totals(), f.RollUp.Tally
 		if i == 0 || f.Template != found[i-1].Template {
-			lines = append(lines, "COUNTER\t"+escape(strings.Join(names, "\t"), "\t")+"\tSHARDS\tAS OF")
+			lines = append(lines, "COUNTER\t"+escape(strings.Join(names, "\t"), "\t")+"\t"+strings.ToUpper(noun(f.Template))+"\tAS OF")
 		}
 		line, end := shown(counters[i].Counter), "\t-\t-"
 		for _, name := range names {

@@ -62,6 +62,7 @@ func (f *stackFlags) configure(
 	if f.Processes < 1 {
 		return fmt.Errorf("--instances %d: want at least 1", f.Processes)
 	}
+	f.lines.follow(f.Config.Routes)
 	executable, err := os.Executable()
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func (t *target) watch(ctx context.Context, c counter, mu *sync.Mutex) error {
 		last = version.Tally.AsOf
 		r, text := rollUpOf(version, doc.ReadTime), cells("no roll-up yet")
 		if r != nil {
-			text = r.cells()
+			text = r.cells(c.Template)
 		}
 		mu.Lock()
 		err = t.print(map[string]any{"counter": c.path, "rollup": r}, "%s\t%s", c.path, text)
