@@ -92,9 +92,13 @@ func auditCommand() *cobra.Command {
 		if err == nil && r.Unkept > 0 {
 			err = errUnkept
 		}
+		note := cells("")
+		if !repair && r.Missing > 0 { // nothing tells until it is written
+			note = "\tnew, or a document without room for totals: --repair tells"
+		}
 		printed := t.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\n"+
-			"drift\t%d\nmissing\t%d\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\n\nbilled\t%s",
-			r.Counters, r.RolledUp, r.Unchanged, r.Removed, r.Differing, r.Failed, r.Drift, r.Missing, r.Orphaned, r.Rerouted, r.Outdated, r.Malformed, r.Unkept, price(a.Billed))
+			"drift\t%d\nmissing\t%d%s\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\n\nbilled\t%s",
+			r.Counters, r.RolledUp, r.Unchanged, r.Removed, r.Differing, r.Failed, r.Drift, r.Missing, note, r.Orphaned, r.Rerouted, r.Outdated, r.Malformed, r.Unkept, price(a.Billed))
 		return errors.Join(err, printed)
 	})
 }
