@@ -22,7 +22,7 @@ func migrateCommand() *cobra.Command {
 
 // A migrationRun is one run of tally migrate firestore-counter.
 type migrationRun struct {
-	target
+	*session
 	dryRun         bool
 	leaveUncounted bool
 	concurrency    int
@@ -59,27 +59,44 @@ type uncounted struct {
 func migrateExtensionCommand() *cobra.Command {
 	meter := billing.NewMeter(nil)
 	var m migrationRun
-	m.target = target{endless: true, dial: meter.DialOptions(), reads: func() bool { return m.dryRun }}
 	c := newCommand("firestore-counter")
 	f := c.Flags()
 	f.BoolVar(&m.dryRun, "dry-run", false, "say what would be done for each document and in all, and change nothing")
-	m.asks(c, "do not ask whether the extension is uninstalled: it is")
 	f.BoolVar(&m.leaveUncounted, "leave-uncounted", false, "go on although there are amounts that no route counts; they stay where they are")
 	f.IntVar(&m.concurrency, "concurrency", 16, "documents in work at once")
-	return m.command(c, user, func(ctx context.Context, _ []string) error {
-		if m.concurrency < 1 {
-			return fmt.Errorf("--concurrency %d: want at least 1", m.concurrency)
-		}
-		if m.from == assumed {
-			return errors.New("name the routes, in tally.yaml or by --routes: one for each kind of document that the extension counts in")
-		}
-		m.tellRoutes()
-		began := time.Now()
-		err := m.migrate(ctx)
-		m.migrated.Billed, m.migrated.Seconds = meter.Counts(), time.Since(began).Seconds()
-		m.migrated.Dollars = m.migrated.Billed.Cost()
-		return errors.Join(err, m.print(m.migrated, "billed %s", price(m.migrated.Billed)))
-	})
+	return databaseCommand{
+		access: changes,
+		called: func() access {
+			if m.dryRun {
+				return reads
+			}
+			return changes
+		},
+		asks:    "do not ask whether the extension is uninstalled: it is",
+		endless: true,
+		dial:    meter.DialOptions(),
+		run: func(ctx context.Context, s *session, _ []string) error {
+			m.session = s
+			return m.run(ctx, meter)
+		},
+	}.define(c)
+}
+
+// run migrates, and prints what came of it. The meter counts what the command bills.
+func (m *migrationRun) run(ctx context.Context, meter *billing.Meter) error {
+	if m.concurrency < 1 {
+		return fmt.Errorf("--concurrency %d: want at least 1", m.concurrency)
+	}
+	if m.assumed {
+		return errors.New("name the routes, in tally.yaml or by --routes: one for each kind of document that the extension counts in")
+	}
+	tellRoutes(m.logs, m.decision)
+
+	began := time.Now()
+	err := m.migrate(ctx)
+	m.migrated.Billed, m.migrated.Seconds = meter.Counts(), time.Since(began).Seconds()
+	m.migrated.Dollars = m.migrated.Billed.Cost()
+	return errors.Join(err, m.print(m.migrated, "billed %s", price(m.migrated.Billed)))
 }
 
 // How migrate ends when it does not begin, or when something differs.
@@ -120,7 +137,7 @@ Is the extension uninstalled?`, m.project, migration.Wait); err != nil {
 }
 
 func (m *migrationRun) say(format string, args ...any) {
-	fmt.Fprintf(m.text, format+"\n", escaped(args)...)
+	fmt.Fprintf(m.text(), format+"\n", escaped(args)...)
 }
 
 func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, error) {
@@ -203,10 +220,10 @@ func (m *migrationRun) check(ctx context.Context, after *migration.Plan) error {
 		m.say("roll-ups   none yet: when Tally's functions are deployed, tally audit compares them")
 	default:
 		m.begin("comparing", "roll-ups", unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
-		o := m.auditOptions()
+		o := auditOptions(m.config, m.logs)
 		o.Concurrency, o.DryRun = m.concurrency, true
 		var r rollup.Report
-		r, err = m.audit(ctx, after.Routes, o)
+		r, err = audit(ctx, m.session, after.Routes, o)
 		m.migrated.RollUps = &r
 		m.say("roll-ups   %d, of which %d differ from their shards", r.Counters, r.Differing)
 	}

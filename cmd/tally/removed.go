@@ -7,13 +7,14 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"golang.org/x/sync/errgroup"
 )
 
 // removedTemplates returns the templates of routes that are gone, in their text. It refuses a
 // template that one of the routes has that run: these keep its documents.
-func (t *target) removedTemplates(text string) ([]*rollup.Template, error) {
+func removedTemplates(routes rollup.Routes, text string) ([]*rollup.Template, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -21,8 +22,9 @@ func (t *target) removedTemplates(text string) ([]*rollup.Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--removed: %w", err)
 	}
+
 	for _, template := range removed.Templates() {
-		for _, running := range t.config.Routes.Templates() {
+		for _, running := range routes.Templates() {
 			if share(running.Segments(), template.Segments()) {
 				return nil, fmt.Errorf("--removed: %s is kept by a route that runs, %s; without --removed, audit --prune finds what earlier routes left there",
 					template, running.Routes[0])
@@ -46,25 +48,32 @@ var errMeanwhile = errors.New("documents were written meanwhile, and keep their 
 // withdraw finds the documents of templates that no route has any more, and what their routes left
 // there: totals and the field tally. Unless it is a dry run it takes that away. Documents of Tally's
 // own go with it if they hold nothing else. It returns how many documents held such, or hold none now.
-func (t *target) withdraw(ctx context.Context, templates []*rollup.Template, dryRun bool, concurrency int) (int, error) {
+func withdraw(ctx context.Context, s *session, templates []*rollup.Template, dryRun bool, concurrency int) (int, error) {
 	done, refused := 0, 0
 	for _, template := range templates {
-		for from, more := "", true; more; more = from != "" {
-			page, err := t.store.RollUps(ctx, template, from, removedPage)
+		next := ""
+		for {
+			page, err := s.store.RollUps(ctx, template, next, removedPage)
 			if err != nil {
 				return done, fmt.Errorf("finding the documents %s: %w", template, err)
 			}
-			left := slices.DeleteFunc(page.Found, func(f rollup.Found) bool { return f.RollUp.Tally.AsOf.IsZero() })
+			isNone := func(f rollup.Found) bool { return f.RollUp.Tally.AsOf.IsZero() }
+			left := slices.DeleteFunc(page.Found, isNone)
 
 			conflicts := 0
 			if !dryRun {
-				if conflicts, err = t.remove(ctx, left, concurrency); err != nil {
-					return done, err
-				}
+				conflicts, err = remove(ctx, s.store, left, concurrency)
+			}
+			if err != nil {
+				return done, err
 			}
 			done, refused = done+len(left)-conflicts, refused+conflicts
-			t.report(done, unknown)
-			from = page.Next
+			s.report(done, unknown)
+
+			if page.Next == "" {
+				break
+			}
+			next = page.Next
 		}
 	}
 
@@ -76,13 +85,13 @@ func (t *target) withdraw(ctx context.Context, templates []*rollup.Template, dry
 
 // remove takes away what Tally wrote into documents. It returns how many were written meanwhile,
 // and are as they were.
-func (t *target) remove(ctx context.Context, found []rollup.Found, concurrency int) (refused int, err error) {
+func remove(ctx context.Context, store *firestorestore.Store, found []rollup.Found, concurrency int) (refused int, err error) {
 	var conflicts atomic.Int64
 	var work errgroup.Group
 	work.SetLimit(concurrency)
 	for _, f := range found {
 		work.Go(func() error {
-			err := t.store.Remove(ctx, f.Counter, wholly(f))
+			err := store.Remove(ctx, f.Counter, wholly(f))
 			if errors.Is(err, rollup.ErrConflict) {
 				conflicts.Add(1)
 				return nil

@@ -18,7 +18,7 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var terminal bytes.Buffer
 		s := &screen{raw: &terminal, terminal: true}
-		slow := target{out: &screen{raw: &terminal, terminal: true}, logs: s}
+		slow := dialog{out: &screen{raw: &terminal, terminal: true}, logs: s}
 		slow.begin("resizing", "shards", unknown, "")
 		slow.report(1, 1000)
 		time.Sleep(time.Second - 1)
@@ -61,7 +61,7 @@ func TestNobodyAnswers(t *testing.T) {
 		in, user := io.Pipe()
 		defer user.Close()
 		var logs bytes.Buffer
-		asking := target{in: in, logs: &logs}
+		asking := dialog{in: in, logs: &logs}
 		asked := time.Now()
 		if err := asking.confirm(t.Context(), "Go on?"); !errors.Is(err, errUnconfirmed) || time.Since(asked) > time.Hour {
 			t.Errorf("got %v after %v", err, time.Since(asked))
