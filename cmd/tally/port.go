@@ -82,4 +82,11 @@ func (p *page) reopen() error {
 	return p.open()
 }
 
+// close gives the port back, if the page has one.
+func (p *page) close() {
+	if p.listener != nil {
+		_ = p.listener.Close() // its server may have closed it
+	}
+}
+
 func (p *page) url() string { return "http://" + p.listener.Addr().String() }

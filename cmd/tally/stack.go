@@ -59,16 +59,18 @@ func (f *stackFlags) configure(
 	if err != nil {
 		return err
 	}
+	f.lines.follow(f.Config.Routes)
+
 	if f.Processes < 1 {
 		return fmt.Errorf("--instances %d: want at least 1", f.Processes)
 	}
-	f.lines.follow(f.Config.Routes)
 	executable, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	f.Command = func(port int) *exec.Cmd { return exec.Command(executable, "functions", "--port", strconv.Itoa(port)) }
 	f.Log = f.lines.logged
+
 	if err := f.chooseEmulator(ctx, folder); err != nil {
 		return err
 	}
@@ -107,7 +109,8 @@ func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[st
 // the one that serves the port, if the command joins it. If there is none, it chooses the port of
 // the stack's own.
 func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folder) error {
-	if host := f.Config.EmulatorHost; host != "" {
+	host := f.Config.EmulatorHost
+	if host != "" {
 		if err := checkEmulator(ctx, host); err != nil {
 			return fmt.Errorf("%s=%s: %w; without the variable, an emulator is started", firestorestore.EmulatorHost, host, err)
 		}
@@ -137,21 +140,25 @@ func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folde
 	}
 
 	addr := net.JoinHostPort(at.Host, strconv.Itoa(at.Port))
-	switch err := emulator.Check(ctx, addr); {
+	err = emulator.Check(ctx, addr)
+	switch {
 	case err == nil:
 		f.Config.EmulatorHost, f.joined = addr, from
+		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, emulator.ErrBusy):
 		return fmt.Errorf("%s: %w; try again when it has less to do, or start another emulator with --firestore-port", addr, err)
+	default: // none serves there, so the stack starts its own
+		return nil
 	}
-	return nil
 }
 
 // choosePorts returns an error unless the others are free, and those of the functions. If nobody
 // chose these and one is in use, any that are free do.
 func (f *stackFlags) choosePorts(others ...port) error {
-	err := check(append([]port{{"functions-port", f.FunctionsPort, f.Processes}}, others...)...)
+	functions := port{"functions-port", f.FunctionsPort, f.Processes}
+	err := check(append([]port{functions}, others...)...)
 	if err == nil || f.flags.Changed("functions-port") {
 		return err
 	}
@@ -169,10 +176,11 @@ func (f *stackFlags) chooseRules(folder *appfolder.Folder) error {
 		}
 		f.Rules, from = d.Rules, folder.Firebase
 	}
-	f.rules, f.RulesText = "Tally's own, built in; firebase.json or --rules name an app's", root.Rules
 	if f.Rules == "" {
+		f.rules, f.RulesText = "Tally's own, built in; firebase.json or --rules name an app's", root.Rules
 		return nil
 	}
+
 	text, err := appfolder.ReadRules(f.Rules)
 	if err != nil {
 		return fmt.Errorf("%s: rules: %w", from, err)
@@ -201,10 +209,13 @@ func fetchEmulator(out io.Writer) func(context.Context) (string, error) {
 // value of FIRESTORE_EMULATOR_HOST. The remedy is never to unset that: the next command would go to
 // a real project.
 func checkEmulator(ctx context.Context, addr string) error {
-	if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" || port == "" {
 		return errors.New("is not of the form host:port; set it to one such as 127.0.0.1:8080")
 	}
-	switch err := emulator.Check(ctx, addr); {
+
+	err = emulator.Check(ctx, addr)
+	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, emulator.ErrBusy):
