@@ -91,18 +91,24 @@ func (h *hints) ungrouped(route *rollup.Route, path string, fields map[string]an
 		return
 	}
 
-	why := fmt.Sprintf("it has no field %s", route.By)
-	switch err := document.CheckID(text); {
-	case has && !isText:
-		why = fmt.Sprintf("its %s is %s, not a string", route.By, kind(held))
-	case has && err != nil:
-		why = fmt.Sprintf("its %s %v", route.By, err)
-	case has:
-		why = fmt.Sprintf("its %s is longer than 1,499 bytes, which no query takes", route.By)
-	}
 	if h.first("ungrouped", route, has, isText) {
-		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, why)))
+		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, whyUngrouped(route.By, held, has))))
 	}
+}
+
+// whyUngrouped says why a document belongs to no group by what its field holds, if it has that.
+func whyUngrouped(by document.Field, held any, has bool) string {
+	if !has {
+		return fmt.Sprintf("it has no field %s", by)
+	}
+	text, isText := held.(string)
+	if !isText {
+		return fmt.Sprintf("its %s is %s, not a string", by, value.KindOf(held))
+	}
+	if err := document.CheckID(text); err != nil {
+		return fmt.Sprintf("its %s %v", by, err)
+	}
+	return fmt.Sprintf("its %s is longer than 1,499 bytes, which no query takes", by)
 }
 
 // unseen tells of a field of which a total sees only another kind of value. Sums and averages have
@@ -113,35 +119,16 @@ func (h *hints) unseen(route *rollup.Route, path string, fields map[string]any) 
 		if q.Best == "" || !has || held == nil {
 			continue
 		}
+		_, seen := q.Best.Sees(held)
+		if seen || !h.first("unseen", route, q.Field, q.Best) {
+			continue
+		}
+
 		want := "numbers"
 		if q.Best.OfTimes() {
 			want = "timestamps"
 		}
-		if _, seen := q.Best.Sees(held); !seen && h.first("unseen", route, q.Field, q.Best) {
-			h.say("%s", shown(fmt.Sprintf("%s: %s is %s, and %s(%s) sees only %s", path, q.Field, kind(held), q.Best, q.Field, want)))
-		}
-	}
-}
-
-// kind returns what kind of value a field holds, as the SDK decodes it.
-func kind(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "a string"
-	case bool:
-		return "true or false"
-	case int64, float64:
-		return "a number"
-	case time.Time:
-		return "a timestamp"
-	case map[string]any:
-		return "a map"
-	case []any:
-		return "a list"
-	default:
-		return "of another kind"
+		h.say("%s", shown(fmt.Sprintf("%s: %s is %s, and %s(%s) sees only %s", path, q.Field, value.KindOf(held), q.Best, q.Field, want)))
 	}
 }
 

@@ -118,7 +118,7 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 		"orders/1 belongs to no counter of " + byShop + `: its shop is "a/b\n", which holds a slash`,
 		"orders/1: amount is a string, and maximum(amount) sees only numbers",
 		"orders/1: at is a string, and latest(at) sees only timestamps",
-		"games/1/scores/ann: seconds is true or false, and minimum(seconds) sees only numbers",
+		"games/1/scores/ann: seconds is a boolean, and minimum(seconds) sees only numbers",
 		"orders/2 belongs to shops/8, and there is no such document: its totals come once the app has created it",
 		"orders/3 belongs to users/ann, and there is no such document: its totals come once the app has created it",
 	}
