@@ -17,3 +17,13 @@ func (a access) role() string {
 	}
 	return "roles/datastore.user"
 }
+
+// readsIf returns what a command does that changes nothing when a flag is set.
+func readsIf(flag *bool) func() access {
+	return func() access {
+		if *flag {
+			return reads
+		}
+		return changes
+	}
+}

@@ -72,14 +72,10 @@ func importCommand() *cobra.Command {
 	c.MarkFlagsOneRequired("documents", "document")
 	c.Flags().BoolVar(&check, "check", false, "compare, and change nothing; exit status 1 if they differ")
 	total := totalFlag(c)
+
 	return databaseCommand{
-		access: changes,
-		called: func() access {
-			if check {
-				return reads
-			}
-			return changes
-		},
+		access:  changes,
+		called:  readsIf(&check),
 		endless: true,
 		asks:    "replace the total by 0 without a question if the collection is empty",
 		run: func(ctx context.Context, s *session, args []string) error {
@@ -165,6 +161,7 @@ func carryCommand() *cobra.Command {
 	}}.define(c)
 }
 
+// carry adds the number in a document's field to a counter, once.
 func carry(ctx context.Context, s *session, arg, name string, o origin) error {
 	c, err := s.counter(arg)
 	if err != nil {

@@ -30,16 +30,12 @@ func deleteCommand() *cobra.Command {
 		}
 		return nil
 	}
+
 	c.Flags().StringVar(&pattern, "matching", "", "all counters whose paths match, such as 'counters/spam-*'")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "list the counters that match, and delete nothing")
 	return databaseCommand{
-		access: changes,
-		called: func() access {
-			if dryRun {
-				return reads
-			}
-			return changes
-		},
+		access:  changes,
+		called:  readsIf(&dryRun),
 		asks:    "do not ask",
 		endless: true,
 		dial:    meter.DialOptions(),
@@ -92,7 +88,8 @@ type deleted struct {
 // deletedAtOnce is how many counters are in work at once.
 const deletedAtOnce = 16
 
-// deleteMatching deletes the counters that match a pattern. The meter counts what the command bills.
+// deleteMatching deletes the counters that match a pattern. The meter counts what the command
+// bills.
 func deleteMatching(ctx context.Context, s *session, pattern string, dryRun bool, meter *billing.Meter) error {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return fmt.Errorf("--matching %q: %w", pattern, err)
