@@ -61,6 +61,7 @@ func showDashboard(ctx context.Context, p *page, s *local.Stack) error {
 			return dashboard.Functions{Billed: billed, Events: events.Events, Waiting: events.Events - events.Acknowledged, Redelivered: events.Redelivered}, err
 		},
 	}
+
 	for _, id := range s.Config.Databases {
 		client, err := firestorestore.Dial(ctx, s.Addr, s.Config.Project, id, board.DialOptions()...)
 		if err != nil {

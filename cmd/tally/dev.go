@@ -34,6 +34,7 @@ func devCommand() *cobra.Command {
 		}
 		return err
 	}
+
 	d.stack.define(c)
 	d.stack.joins = true
 	f := c.Flags()

@@ -49,16 +49,18 @@ func devVariables(ctx context.Context, addr, project string) (variables map[stri
 		return nil, err
 	}
 	defer client.Close()
+
 	doc, err := note.Get(ctx)
 	if status.Code(err) == codes.NotFound {
 		return nil, nil
 	}
-	if err == nil {
-		err = doc.DataTo(&variables)
-	}
 	if err != nil {
 		return nil, err
 	}
+	if err := doc.DataTo(&variables); err != nil {
+		return nil, err
+	}
+
 	alive, err := net.DialTimeout("tcp", variables[aliveAt], time.Second)
 	if err != nil {
 		return nil, nil // it has ended

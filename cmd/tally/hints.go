@@ -151,8 +151,8 @@ func (h *hints) homeless(path string, fields map[string]any, exists func(path st
 	}
 }
 
-// numbers returns the names of the fields that hold numbers, how a route spells them, and the totals
-// that are their sums.
+// numbers returns the names of the fields that hold numbers, how a route spells them, and the
+// totals that are their sums.
 func numbers(fields map[string]any) (names, spelt []string, totals []rollup.Total) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if _, ok := value.Number(fields[name]); ok {
@@ -227,19 +227,26 @@ func (h *hints) look(ctx context.Context, client *firestore.Client, collections 
 		_, _ = iterator.NewPager(collection.DocumentRefs(ctx), looked, "").NextPage(&refs)
 		docs, _ := client.GetAll(ctx, refs)
 		for _, doc := range docs {
-			path := firestorestore.Path(doc.Ref)
-			covered := h.routes.Covers(path)
-			// A shard has no collections. Asking for them is what makes a look slow.
-			if depth == deepest || covered && isShard(path, doc.Data()) || !h.look(ctx, client, doc.Ref.Collections(ctx), depth+1) {
-				h.document(path, doc.Data())
-			}
-			h.homeless(path, doc.Data(), func(path string) bool {
-				_, err := client.Doc(path).Get(ctx)
-				return status.Code(err) != codes.NotFound // what cannot be read is not told of
-			})
+			h.lookAt(ctx, client, doc, depth)
 		}
 	}
 	return len(all) > 0
+}
+
+// lookAt looks at a document, and at the collections below it. One that has collections is not told
+// of: it is no shard.
+func (h *hints) lookAt(ctx context.Context, client *firestore.Client, doc *firestore.DocumentSnapshot, depth int) {
+	path := firestorestore.Path(doc.Ref)
+	// Asking for collections is what makes a look slow.
+	asks := depth < deepest && !(h.routes.Covers(path) && isShard(path, doc.Data()))
+	if !asks || !h.look(ctx, client, doc.Ref.Collections(ctx), depth+1) {
+		h.document(path, doc.Data())
+	}
+
+	h.homeless(path, doc.Data(), func(path string) bool {
+		_, err := client.Doc(path).Get(ctx)
+		return status.Code(err) != codes.NotFound // what cannot be read is not told of
+	})
 }
 
 var wholeNumber = regexp.MustCompile(`^\d+$`)
@@ -271,6 +278,7 @@ func generalized(path string) (pattern, template string) {
 			capture = "{" + rollup.Quote(fmt.Sprintf("%s%d", one, i/2+1)) + "}"
 		}
 		sources = append(sources, collection, capture)
+
 		switch {
 		case len(ids) == 2:
 			rollUps = []string{"totals", collection}
@@ -288,16 +296,19 @@ func (h *hints) refused(r emulator.Refusal) {
 	if !h.first("refused", r.Method, r.Database, r.Path, r.Fields, r.Lines, r.User != "") {
 		return
 	}
-	who, path := "nobody signed in", r.Path
+
+	who := "nobody signed in"
 	if r.User != "" {
 		who = "user " + r.User
 	}
+	path := r.Path
 	if r.Fields != "" {
 		path += " (" + r.Fields + ")"
 	}
 	if r.Database != firestore.DefaultDatabaseID {
 		path = r.Database + ": " + path
 	}
+
 	var lines []string
 	for _, n := range r.Lines {
 		line := fmt.Sprintf(" line %d", n)

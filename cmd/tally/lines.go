@@ -28,14 +28,15 @@ type lines struct {
 	lately map[string]time.Time // warnings, and when they were printed
 }
 
-// sayAgain is how long a warning is not printed again. Each of the functions' processes logs it, and
-// each again after ten minutes at the earliest if it goes on.
+// sayAgain is the least time between two printings of a warning. Each functions process logs it, so
+// it comes several times at once, and every ten minutes at most while its cause lasts.
 const sayAgain = 9 * time.Minute
 
 // first reports whether a warning was not printed lately, and notes that it is now.
 func (l *lines) first(warning string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	now := time.Now()
 	maps.DeleteFunc(l.lately, func(_ string, at time.Time) bool { return now.Sub(at) >= sayAgain })
 	if _, said := l.lately[warning]; said {
@@ -99,32 +100,45 @@ func (l *lines) logged(line []byte) {
 		l.print("%s", shown(string(line)))
 		return
 	}
+
 	message, severity := fmt.Sprint(record["message"]), fmt.Sprint(record["severity"])
 	t := timeOf(record["time"])
-	switch {
-	case message == "rolled up" || message == "removed":
+	if message == "rolled up" || message == "removed" {
 		summed := l.summed(fmt.Sprint(record["counter"]))
 		l.add(t, shown(rolledUp(message, summed, record)))
-	case l.all || severity != "DEBUG" && severity != "INFO":
-		text := severity + "  " + message
-		about := text // without what differs from process to process
-		_, ofCounter := record["counter"]
-		for _, key := range slices.Sorted(maps.Keys(record)) {
-			switch {
-			case key == "message", key == "severity", key == "time", strings.HasPrefix(key, "logging.googleapis.com/"):
-			case key == "database" && record[key] == "(default)":
-			default:
-				field := fmt.Sprintf("  %s %v", key, record[key])
-				text += field
-				if key != "event_id" || !ofCounter {
-					about += field
-				}
-			}
+		return
+	}
+	if !l.all && (severity == "DEBUG" || severity == "INFO") {
+		return
+	}
+
+	text, about := worded(message, severity, record)
+	if l.all || l.first(about) {
+		l.add(t, shown(text))
+	}
+}
+
+// worded returns what is printed of a record, and the same without what differs from process to
+// process: the event by which each found the same about a counter.
+func worded(message, severity string, record map[string]any) (text, about string) {
+	text = severity + "  " + message
+	about = text
+	_, ofCounter := record["counter"]
+	for _, key := range slices.Sorted(maps.Keys(record)) {
+		if key == "message" || key == "severity" || key == "time" || strings.HasPrefix(key, "logging.googleapis.com/") {
+			continue
 		}
-		if l.all || l.first(about) {
-			l.add(t, shown(text))
+		if key == "database" && record[key] == "(default)" {
+			continue
+		}
+
+		field := fmt.Sprintf("  %s %v", key, record[key])
+		text += field
+		if key != "event_id" || !ofCounter {
+			about += field
 		}
 	}
+	return text, about
 }
 
 // rolledUp returns what is printed of a roll-up that a functions process has written or removed.
@@ -137,6 +151,7 @@ func rolledUp(message, summed string, record map[string]any) string {
 	if message == "removed" {
 		return text + "  removed"
 	}
+
 	totals, _ := record["totals"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(totals)) {
 		text += fmt.Sprintf("  %s %v", name, totals[name])

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A numeral is a number that JSON gets as a number, or as text if JSON has no such number.
+// A numeral is a number in JSON. JSON has no NaN, no infinity, no timestamp: these are text.
 type numeral struct{ fmt.Stringer }
 
 func (n numeral) MarshalJSON() ([]byte, error) {
@@ -61,11 +61,11 @@ type rollUp struct {
 	Totals    totals    `json:"totals"`
 	NumShards int64     `json:"num_shards"`
 	AsOf      time.Time `json:"as_of"`
-	AgeMS     float64   `json:"age_ms,omitempty"` // when it was read, if that is known
+	AgeMS     float64   `json:"age_ms,omitempty"` // of as_of when the document was read; 0: not known
 }
 
-// rollUpOf returns what a roll-up document says of the totals that its as_of speaks for, nil if it
-// is no roll-up. The document was read at a time; zero if that is not known.
+// rollUpOf returns the totals of a roll-up document that its as_of covers; nil if it was never
+// rolled up. read is when the document was read; zero if that is not known.
 func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
 	if r.Tally.AsOf.IsZero() {
 		return nil
@@ -141,7 +141,8 @@ func list(ctx context.Context, s *session, after string, limit int) error {
 // rollUpsBehind returns up to limit roll-ups of the templates behind one, and whether there are
 // more; from the first on if that is the zero Counter.
 func rollUpsBehind(ctx context.Context, store *firestorestore.Store, templates []*rollup.Template, from rollup.Counter, limit int) (found []rollup.Found, more bool, err error) {
-	first := max(0, slices.Index(templates, from.Template))
+	first := max(0, slices.Index(templates, from.Template)) // 0 also of no counter
+
 	for _, template := range templates[first:] {
 		next := ""
 		if template == from.Template {
@@ -199,7 +200,8 @@ func lineOf(name string, f rollup.Found) string {
 	line := shown(name)
 	for _, total := range f.Template.Totals() {
 		text := "-"
-		if sum, ok := f.RollUp.Values[total]; ok && tally.Covers(total) && !tally.AsOf.IsZero() {
+		sum, ok := f.RollUp.Values[total]
+		if ok && tally.Covers(total) && !tally.AsOf.IsZero() {
 			text = sum.String()
 		}
 		line += "\t" + text
