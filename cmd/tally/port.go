@@ -7,11 +7,10 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/firestore-tally/tally/internal/local/freeport"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
-
-const loopback = "127.0.0.1"
 
 const highestPort = 65535
 
@@ -30,7 +29,7 @@ func (p port) listen(i int) (net.Listener, error) {
 	if p.first > 0 {
 		number = p.first + i
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(number)))
+	l, err := net.Listen("tcp", net.JoinHostPort(freeport.Loopback, strconv.Itoa(number)))
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = errors.New("is in use")
 	}

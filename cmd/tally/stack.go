@@ -18,23 +18,24 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/local"
 	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// A stackFlags is what the flags of dev and demo say of the stack that they start.
+// stackFlags are the flags of dev and demo about the stack that they start.
 type stackFlags struct {
 	local.Options
 	settings settingsFile
 	lines    lines
-	rules    string // which security rules there are, as tally dev says it
+	rules    string // where the security rules are from, as tally dev says it
 	flags    *pflag.FlagSet
 
 	severity  string            // from which on the functions log
 	variables map[string]string // of the functions, that the command sets
 
 	joins  bool   // an emulator that serves the port is used
-	joined string // how the emulator was found that somebody else runs; "": it is the stack's own
+	joined string // how an emulator was found that somebody else runs; "": the stack runs its own
 }
 
 func (f *stackFlags) define(c *cobra.Command) {
@@ -47,9 +48,9 @@ func (f *stackFlags) define(c *cobra.Command) {
 	flags.StringVar(&f.Rules, "rules", "", "file of security rules (default: that of firebase.json, else those of Tally); no effect with FIRESTORE_EMULATOR_HOST set")
 }
 
-// configure takes the functions' configuration from the app's folder, the environment and variables
-// of the command's own, which win, and checks what can be checked before anything is started. The
-// functions log from the severity on, unless TALLY_LOG_LEVEL says another.
+// configure reads the functions' configuration, and checks what can be checked before anything is
+// started. It takes the app's folder, the environment above it, and above both the command's own
+// variables. The functions log from the severity on, unless TALLY_LOG_LEVEL says another.
 func (f *stackFlags) configure(
 	ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string,
 ) (err error) {
@@ -128,7 +129,7 @@ func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folde
 	from := "it was there already"
 	switch {
 	case f.flags.Changed("firestore-port"):
-		at = appfolder.Address{Host: loopback, Port: f.FirestorePort}
+		at = appfolder.Address{Host: freeport.Loopback, Port: f.FirestorePort}
 	case at.Port == 0:
 		at.Port = f.FirestorePort // the Firebase CLI's default, too
 	default:
