@@ -131,7 +131,8 @@ func ofIDs(routes rollup.Routes, arg string) (string, error) {
 	}
 }
 
-// withIDs returns the path that a template has with these ids for its captures, if they are as many.
+// withIDs returns the path that a template has with the ids in place of its captures, if there are
+// as many of both.
 func withIDs(template *rollup.Template, ids []string) (string, bool) {
 	path := template.Segments()
 	next := 0
@@ -151,9 +152,9 @@ func withIDs(template *rollup.Template, ids []string) (string, bool) {
 // errNoRoute is about a path that is not like any that a route serves.
 var errNoRoute = errors.New("no route serves")
 
-// notServed returns the error for a path that no route serves, or not alone: a field of the document
-// may say which counter it belongs to. It names the nearest path, a route that would serve this one,
-// or the nearest route.
+// notServed returns the error for a path that names no counter. If a field of the document says
+// which counter it belongs to, the error says so. Else it names the nearest path, a route that
+// would serve this one, or the nearest route.
 func notServed(routes rollup.Routes, arg string, ids []string) error {
 	for _, r := range routes {
 		if r.By != "" && r.Covers(arg) {
@@ -177,8 +178,8 @@ func notServed(routes rollup.Routes, arg string, ids []string) error {
 	return fmt.Errorf("%w %s; the nearest is %s", errNoRoute, arg, nearest)
 }
 
-// nearestPath returns the path that is most like an argument, of those that a route serves, with its
-// route and how far it is from the argument. The ids of the argument stand for the captures.
+// nearestPath returns the path that is most like an argument, of those that routes serve with its
+// ids for their captures. It also returns the path's route, and its distance from the argument.
 func nearestPath(routes rollup.Routes, arg string, ids []string) (nearest *rollup.Route, meant string, distance int) {
 	distance = math.MaxInt
 	for _, r := range routes {
@@ -191,7 +192,8 @@ func nearestPath(routes rollup.Routes, arg string, ids []string) (nearest *rollu
 				}
 			}
 			path := form.String()
-			if d := levenshtein.Distance(arg, path, nil); d < distance && path != "" {
+			d := levenshtein.Distance(arg, path, nil)
+			if d < distance && path != "" {
 				nearest, meant, distance = r, path, d
 			}
 		}
@@ -225,8 +227,8 @@ func (c counter) source() (*rollup.Route, error) {
 	return c.sources[0], nil
 }
 
-// hasShards reports whether the documents of a route are shards, which only increments change. Others
-// are the app's own.
+// hasShards reports whether the documents of a route are shards, which only increments change.
+// Others are the app's own.
 func hasShards(r *rollup.Route) bool {
 	return r.Plain() && !slices.ContainsFunc(r.Totals, isOfVotes)
 }
@@ -242,8 +244,8 @@ func noun(t *rollup.Template) string {
 	return "shards"
 }
 
-// isOfVotes reports whether a total is of documents by which the web client's users vote: each of the
-// user's own, with 1 or 0 in this field.
+// isOfVotes reports whether a total is of documents by which the web client's users vote. Each
+// belongs to one user, and has 1 or 0 in this field.
 func isOfVotes(t rollup.Total) bool { return t.Field == "on" && t.Name != "on" }
 
 // noShards returns the error for a source that has no shards.

@@ -78,8 +78,8 @@ func createOncePerUser(ctx context.Context, s *session, arg string) error {
 	return s.print(map[string]any{"counter": c.path, "once_per_user": true}, "%s\tonce per user", c.path)
 }
 
-// creatable returns the counter of an argument, which need not exist, and its source. It is an error
-// if the counter's document is the app's to create, and is missing.
+// creatable returns the counter of an argument, which need not exist, and its source. It is an
+// error if the counter's document is the app's to create, and is missing.
 func creatable(ctx context.Context, s *session, arg string) (counter, *rollup.Route, error) {
 	c, err := s.counter(arg)
 	if err != nil {
@@ -139,11 +139,7 @@ type onceFlag struct {
 }
 
 func increment(ctx context.Context, s *session, arg, name, by string, once onceFlag) error {
-	c, err := s.existing(ctx, arg)
-	if err != nil {
-		return err
-	}
-	total, err := s.total(c, name)
+	c, total, err := s.existingTotal(ctx, arg, name)
 	if err != nil {
 		return err
 	}
@@ -151,7 +147,8 @@ func increment(ctx context.Context, s *session, arg, name, by string, once onceF
 	if err != nil {
 		return fmt.Errorf("--by %s: %w", by, err)
 	}
-	if _, integer := amount.(int64); once.given && !integer {
+	_, integer := amount.(int64)
+	if once.given && !integer {
 		return fmt.Errorf("--by %s: --once takes integers only", by)
 	}
 	if c.frozen {
@@ -269,11 +266,7 @@ func setCommand() *cobra.Command {
 }
 
 func set(ctx context.Context, s *session, arg, name, number string) error {
-	c, err := s.existing(ctx, arg)
-	if err != nil {
-		return err
-	}
-	total, err := s.total(c, name)
+	c, total, err := s.existingTotal(ctx, arg, name)
 	if err != nil {
 		return err
 	}

@@ -95,8 +95,8 @@ func notice(d decision, runs running) string {
 	}
 }
 
-// allowed returns the most that is allowed, and why no more is. differ is how the functions that run
-// differ from what the command was told.
+// allowed returns the most that is allowed, and why no more is. differ is how the functions that
+// run differ from what the command was told.
 func allowed(d decision, said stated, runs running, differ error) (most access, refusal error) {
 	switch {
 	case differ != nil:

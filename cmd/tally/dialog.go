@@ -70,8 +70,8 @@ func (d *dialog) report(done, total int) {
 // stop takes the progress away.
 func (d *dialog) stop() { d.progress.stop() }
 
-// ended returns the error of a command that has ended with err: if ctx ended before it was done, the
-// cause, how far it came, and what is true now.
+// ended returns the error of a command that has ended with err: if ctx ended before it was done,
+// the cause, how far it came, and what is true now.
 func (d *dialog) ended(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err

@@ -11,39 +11,36 @@ import (
 )
 
 func freezeCommand() *cobra.Command {
-	run := func(ctx context.Context, s *session, args []string) error { return freeze(ctx, s, args[0]) }
+	run := func(ctx context.Context, s *session, args []string) error { return setFrozen(ctx, s, args[0], true) }
 	return databaseCommand{access: adds, run: run}.define(newCommand("freeze COUNTER"))
 }
 
 func unfreezeCommand() *cobra.Command {
-	run := func(ctx context.Context, s *session, args []string) error { return unfreeze(ctx, s, args[0]) }
+	run := func(ctx context.Context, s *session, args []string) error { return setFrozen(ctx, s, args[0], false) }
 	return databaseCommand{access: adds, run: run}.define(newCommand("unfreeze COUNTER"))
 }
 
-func freeze(ctx context.Context, s *session, arg string) error {
+// setFrozen freezes a counter, or opens it again.
+func setFrozen(ctx context.Context, s *session, arg string, frozen bool) error {
 	c, r, err := freezable(ctx, s, arg)
 	if err != nil {
 		return err
 	}
-	if err := s.shards(c, r, r.Totals[0].Field, 0).Freeze(ctx); err != nil {
-		return err
+
+	source := s.shards(c, r, r.Totals[0].Field, 0)
+	state := "open"
+	if frozen {
+		state = "frozen"
+		err = source.Freeze(ctx)
+	} else {
+		err = source.Unfreeze(ctx)
 	}
-
-	warnOfRules(s, c)
-	return s.print(map[string]any{"counter": c.path, document.FrozenField: true}, "%s\tfrozen", c.path)
-}
-
-func unfreeze(ctx context.Context, s *session, arg string) error {
-	c, r, err := freezable(ctx, s, arg)
 	if err != nil {
 		return err
 	}
-	if err := s.shards(c, r, r.Totals[0].Field, 0).Unfreeze(ctx); err != nil {
-		return err
-	}
 
 	warnOfRules(s, c)
-	return s.print(map[string]any{"counter": c.path, document.FrozenField: false}, "%s\topen", c.path)
+	return s.print(map[string]any{"counter": c.path, document.FrozenField: frozen}, "%s\t%s", c.path, state)
 }
 
 // freezable returns the counter of an argument and its source. It is an error if no document of the
@@ -67,7 +64,8 @@ func freezable(ctx context.Context, s *session, arg string) (counter, *rollup.Ro
 	return c, r, nil
 }
 
-// warnOfRules says which rules the app needs where those that Tally ships are not about the counter.
+// warnOfRules says which rules the app needs where those that Tally ships are not about the
+// counter.
 func warnOfRules(s *session, c counter) {
 	collection := c.sources[0].Shards(c.Counter)
 	shipped, _ := path.Match("counters/*/shards", collection)

@@ -13,8 +13,9 @@ import (
 	"google.golang.org/api/iterator"
 )
 
-// exists returns errUnknown if the counter does not exist: if there is no document above its sources,
-// no shard and no roll-up. Else it returns whether the document says that the counter is frozen.
+// exists returns errUnknown if the counter does not exist: if there is no document above its
+// sources, no shard and no roll-up. Else it returns whether the document says that the counter is
+// frozen.
 func exists(ctx context.Context, client *firestore.Client, c counter) (frozen bool, err error) {
 	found, err := client.GetAll(ctx, []*firestore.DocumentRef{client.Doc(c.path), client.Doc(c.RollUp)})
 	if err != nil {

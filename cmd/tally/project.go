@@ -41,8 +41,8 @@ func projectOf(flag string, folder *appfolder.Folder) (id, from string, err erro
 
 var errNoProject = errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
 
-// realProject returns the app's folder, and the id of the project that a flag of a command names
-// which works on what is deployed.
+// realProject returns the app's folder and the id of its project, for a command that works on what
+// is deployed: there must be one. flag is what --project says.
 func realProject(s settingsFile, flag string, logs io.Writer) (folder *appfolder.Folder, id string, err error) {
 	folder, err = s.here(logs)
 	if err != nil {

@@ -42,12 +42,13 @@ func share(a, b rollup.Path) bool {
 // removedPage is how many documents are read at once.
 const removedPage = 300
 
-// errMeanwhile is how a withdrawal ends that the app's own writes were in the way of.
+// errMeanwhile says that the app wrote documents while their totals were being taken away.
 var errMeanwhile = errors.New("documents were written meanwhile, and keep their totals; the same command goes on")
 
-// withdraw finds the documents of templates that no route has any more, and what their routes left
-// there: totals and the field tally. Unless it is a dry run it takes that away. Documents of Tally's
-// own go with it if they hold nothing else. It returns how many documents held such, or hold none now.
+// withdraw finds the documents of templates that no route has any more, and in them the totals and
+// the field tally that their routes left. Unless it is a dry run, it takes these away. A document
+// of Tally's own that holds nothing else is deleted. It returns how many documents had something
+// left; those that it could not write are not among them.
 func withdraw(ctx context.Context, s *session, templates []*rollup.Template, dryRun bool, concurrency int) (int, error) {
 	done, refused := 0, 0
 	for _, template := range templates {
@@ -83,8 +84,8 @@ func withdraw(ctx context.Context, s *session, templates []*rollup.Template, dry
 	return done, nil
 }
 
-// remove takes away what Tally wrote into documents. It returns how many were written meanwhile,
-// and are as they were.
+// remove takes away what Tally wrote into documents. It returns how many it left as they were,
+// because somebody had written them meanwhile.
 func remove(ctx context.Context, store *firestorestore.Store, found []rollup.Found, concurrency int) (refused int, err error) {
 	var conflicts atomic.Int64
 	var work errgroup.Group
@@ -103,8 +104,8 @@ func remove(ctx context.Context, store *firestorestore.Store, found []rollup.Fou
 	return int(conflicts.Load()), err
 }
 
-// wholly returns the roll-up that was found with all totals that it ever kept named as former,
-// beside those of the template.
+// wholly returns the roll-up of a document that is to lose everything of Tally's. Every total that
+// Tally ever kept there is among its former totals, unless the template names it.
 func wholly(f rollup.Found) rollup.RollUp {
 	r, names := f.RollUp, f.Counter.Template.Totals()
 	r.Tally.Former = slices.DeleteFunc(slices.Concat(r.Tally.Former, r.Tally.Totals), func(name string) bool { return slices.Contains(names, name) })

@@ -195,8 +195,8 @@ func (s *session) existing(ctx context.Context, arg string) (counter, error) {
 	return c, err
 }
 
-// existingSource returns the counter of an argument that names one of its sources, too, whose shards
-// the command changes.
+// existingSource returns the counter of an argument that names one of its sources, too, whose
+// shards the command changes.
 func (s *session) existingSource(ctx context.Context, arg string) (counter, *rollup.Route, error) {
 	c, err := s.existing(ctx, arg)
 	if err != nil {
@@ -204,6 +204,16 @@ func (s *session) existingSource(ctx context.Context, arg string) (counter, *rol
 	}
 	r, err := c.source()
 	return c, r, err
+}
+
+// existingTotal returns the counter of an argument, and the total of it that has the name.
+func (s *session) existingTotal(ctx context.Context, arg, name string) (counter, *shards.Counter, error) {
+	c, err := s.existing(ctx, arg)
+	if err != nil {
+		return counter{}, nil, err
+	}
+	total, err := s.total(c, name)
+	return c, total, err
 }
 
 // shards returns a source of the counter as package shards has it. A source that no document is
@@ -223,8 +233,8 @@ func totalFlag(c *cobra.Command) *string {
 	return c.Flags().String("total", "", "name of the total in the roll-up, where the counter has several")
 }
 
-// total returns the one total of the counter that has the name, or its only one if that is empty, as
-// package shards has it.
+// total returns the one total of the counter that has the name, or its only one if that is empty,
+// as package shards has it.
 func (s *session) total(c counter, name string) (*shards.Counter, error) {
 	r, total, err := c.total(name)
 	if err != nil {

@@ -37,14 +37,25 @@ func (s settingsFile) here(logs io.Writer) (*appfolder.Folder, error) {
 		fmt.Fprintf(logs, "tally: settings of %s\n", f.File)
 	}
 
+	return f, checkVariables(f)
+}
+
+// checkVariables returns an error that names the variables of tally.yaml that begin as the
+// functions' own do, and are none of these.
+func checkVariables(f *appfolder.Folder) error {
 	known, err := env.GetFieldParams(new(config.Config))
+	if err != nil {
+		return err
+	}
+
+	var unknown error
 	for _, name := range slices.Sorted(maps.Keys(f.Settings.Env)) {
-		of := func(p env.FieldParams) bool { return p.Key == name }
-		if strings.HasPrefix(name, "TALLY_") && !slices.ContainsFunc(known, of) {
-			err = errors.Join(err, fmt.Errorf("%s: the functions have no such variable; docs/config.md lists them", f.Place("env."+name)))
+		isName := func(p env.FieldParams) bool { return p.Key == name }
+		if strings.HasPrefix(name, "TALLY_") && !slices.ContainsFunc(known, isName) {
+			unknown = errors.Join(unknown, fmt.Errorf("%s: the functions have no such variable; docs/config.md lists them", f.Place("env."+name)))
 		}
 	}
-	return f, err
+	return unknown
 }
 
 // named returns the variables of the functions that tally.yaml and this process's environment set.

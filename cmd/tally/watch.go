@@ -16,8 +16,8 @@ func watchCommand() *cobra.Command {
 	return databaseCommand{access: reads, endless: true, run: watch}.define(newCommand("watch COUNTER..."))
 }
 
-// watch prints the roll-ups of counters until ctx ends, which is no error. It waits for those that do
-// not exist.
+// watch prints the roll-ups of counters until ctx ends, which is no error. It waits for those that
+// do not exist.
 func watch(ctx context.Context, s *session, args []string) error {
 	watching, ctx := errgroup.WithContext(ctx)
 	var mu sync.Mutex // lines are not mixed
