@@ -199,24 +199,5 @@ func MalformedShard(path string, field document.Field, v any) string {
 	if n, ok := value.Number(v); ok {
 		return fmt.Sprintf("%s: %s is %v", path, field, n)
 	}
-	return fmt.Sprintf("%s: %s is %s, not a number", path, field, typeName(v))
-}
-
-// typeName names the type of a field's value in Firestore's terms.
-func typeName(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "a string"
-	case bool:
-		return "a boolean"
-	case time.Time:
-		return "a timestamp"
-	case []any:
-		return "an array"
-	case map[string]any:
-		return "a map"
-	}
-	return fmt.Sprintf("a %T", v)
+	return fmt.Sprintf("%s: %s is %s, not a number", path, field, value.KindOf(v))
 }

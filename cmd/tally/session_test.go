@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
 	"google.golang.org/grpc/codes"
@@ -44,7 +43,7 @@ func TestNoCredentials(t *testing.T) {
 // The time limit of a command is without progress.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		patient := target{timeout: time.Minute}
+		patient := dialog{timeout: time.Minute}
 		ctx, stop := patient.patient(t.Context())
 		defer stop()
 		for range 3 {
@@ -63,7 +62,6 @@ func TestPatience(t *testing.T) {
 
 // What Firestore answers on a real project, which the emulator never does.
 func TestExplain(t *testing.T) {
-	target := target{project: "shop", database: "eu", role: viewer, client: &firestore.Client{}}
 	for _, test := range []struct {
 		err  error
 		want string
@@ -74,12 +72,12 @@ func TestExplain(t *testing.T) {
 		{errors.New("something else"), ""},
 	} {
 		wrapped := fmt.Errorf("shards: reading: %w", test.err)
-		got := target.explain(wrapped)
+		got := explain(wrapped, "shop", reads)
 		if !errors.Is(got, test.err) || !strings.Contains(got.Error(), test.want) || (test.want == "") != (got == wrapped) {
 			t.Errorf("%v: got %q, want %q", test.err, got, test.want)
 		}
 	}
-	if target.explain(nil) != nil {
+	if explain(nil, "shop", reads) != nil {
 		t.Error("no error became one")
 	}
 }
