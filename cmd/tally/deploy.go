@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 
 	"cloud.google.com/go/firestore"
@@ -223,8 +222,7 @@ func deployCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		enabled := slices.IndexFunc(plan.Steps, func(s deploy.Step) bool { return s.Of != deploy.API })
-		plan.Steps = slices.Insert(plan.Steps, max(0, enabled), creation.Steps...)
+		plan.Prepend(creation)
 		if rules && len(plan.Awaited) == 0 {
 			if err := plan.PlanRules(described, d.folder); err != nil {
 				return err

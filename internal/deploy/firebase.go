@@ -55,7 +55,12 @@ func (p *Plan) PlanRules(d *Description, f *appfolder.Folder) error {
 		}
 		p.Notes = append(p.Notes, problems...)
 	}
-	p.add(nil, "replace the rules of "+d.Project+" by those that "+f.Firebase+" names", Command{Args: []string{"firebase", "deploy", "--only=firestore:rules",
-		"--project=" + d.Project, "--config=" + f.Firebase, "--non-interactive"}})
+
+	p.add(Step{
+		Does:  Replace,
+		Title: "replace the rules of " + d.Project + " by those that " + f.Firebase + " names",
+		Command: Command{Args: []string{"firebase", "deploy", "--only=firestore:rules",
+			"--project=" + d.Project, "--config=" + f.Firebase, "--non-interactive"}},
+	})
 	return nil
 }

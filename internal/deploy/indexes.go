@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
@@ -209,75 +207,28 @@ func (p *Plan) hold(d *Description, have *State, wait bool) {
 		}
 	}
 
-	p.Awaited = d.Awaited(have)
+	awaited := d.Awaited(have)
 	switch {
-	case len(p.Awaited) == 0:
+	case len(awaited) == 0:
 		for _, text := range d.Building(have) {
 			p.note("index %s. Until it is ready, totals that need it read up to 1,000 documents one by one, and stand still above that", text)
 		}
+
 	case wait:
 		for _, database := range d.Databases {
-			begin = append(begin, d.waitStep(database, have))
+			begin = append(begin, Step{
+				Does:  See,
+				Of:    Index,
+				Title: "see that the indexes of " + database.ID + " are ready",
+				Wait:  &readiness{d, database, have},
+			})
 		}
-		p.Awaited = nil
+
 	default:
-		rest, p.Notes = nil, nil
+		rest, p.Notes, p.Awaited = nil, nil, awaited
 		p.note("the functions keep the routes that they serve until the new indexes are ready; --wait waits for them, and goes on")
 	}
 	p.Steps = append(begin, rest...)
-}
-
-// waitStep returns the step that waits until the database's indexes are ready. As a command it waits
-// until none is being built.
-func (d *Description) waitStep(database Database, have *State) Step {
-	list := Index.Command(d.Project, "list", "/databases/"+database.ID+"/", "--filter=state="+indexBuilding, "--format=value(name)")
-	loop := `until building=$(` + list.String() + `) || exit 1; [ -z "$building" ]; do sleep ` + number(indexLook) + `; done`
-	return Step{
-		Title:   "see that the indexes of " + database.ID + " are ready",
-		Of:      Index,
-		Command: Command{Args: []string{"sh", "-c", loop}},
-		until: func(ctx context.Context, progress io.Writer) error {
-			return d.waitForIndexes(ctx, database, have, progress)
-		},
-	}
-}
-
-// indexLook is how often a wait looks at the indexes.
-const indexLook = 30 * time.Second
-
-// waitForIndexes waits until the database's indexes are ready, and says how far they are whenever
-// that has changed. A build may take hours; what cannot become ready, or be read, is an error.
-func (d *Description) waitForIndexes(ctx context.Context, database Database, have *State, progress io.Writer) error {
-	said := ""
-	for {
-		if err := have.ReadIndexes(ctx, d.Databases); err != nil {
-			return err
-		}
-
-		var waiting []string
-		for _, u := range d.unready(have) {
-			if segment(u.Name, "databases") != database.ID {
-				continue
-			}
-			if u.have.Get("state") != indexBuilding {
-				return fmt.Errorf("index %v; run tally deploy again: it makes the index anew", u)
-			}
-			waiting = append(waiting, "  "+u.String()+"\n")
-		}
-		if len(waiting) == 0 {
-			return nil
-		}
-		if text := strings.Join(waiting, ""); text != said {
-			said = text
-			fmt.Fprint(progress, text)
-		}
-
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(indexLook):
-		}
-	}
 }
 
 // ReadIndexes reads the indexes of the databases anew, and how far those are that are being built.

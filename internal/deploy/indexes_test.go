@@ -183,7 +183,8 @@ func TestWaitForIndexes(t *testing.T) {
 			progress.Write(text)
 			cancel(enough)
 		})
-		err = d.waitForIndexes(ctx, d.Databases[0], have, said)
+		wait := &readiness{d, d.Databases[0], have}
+		err = wait.Until(ctx, said)
 		cancel(nil)
 		got := ""
 		if err != nil {

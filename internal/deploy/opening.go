@@ -54,7 +54,7 @@ func (p Plan) counted() string {
 	for _, k := range kinds {
 		n := 0
 		for _, s := range p.Steps {
-			if s.Of == k && strings.HasPrefix(s.Title, "create "+k.Noun+" ") {
+			if s.creates(k) {
 				n++
 			}
 		}
@@ -184,10 +184,4 @@ func (p Plan) Noted() string {
 		fmt.Fprintf(&b, "\nNote: %s\n", note)
 	}
 	return b.String()
-}
-
-// takes reports whether the step takes something away, or waits for that.
-func (s Step) takes() bool {
-	verb, _, _ := strings.Cut(s.Title, " ")
-	return slices.Contains([]string{"delete", "take", "replace", "wait"}, verb)
 }

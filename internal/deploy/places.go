@@ -116,26 +116,27 @@ func (d *Description) checkRegion(have *State) error {
 		d.region(), OnScheduleName, strings.Join(regions, ", "), regions[0])
 }
 
-// look has a plan that makes the job look whether Cloud Scheduler has the region, before anything is
-// made, if that is not known.
-func (p *Plan) look(d *Description, have *State) {
-	makesJob := slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Of == Job && s.Creates != "" })
-	if !makesJob || len(have.schedulers) > 0 {
+// lookForScheduler has a plan that makes the job look whether Cloud Scheduler has the region, before
+// anything is made, if that is not known.
+func (p *Plan) lookForScheduler(d *Description, have *State) {
+	if !p.creates(Job) || len(have.schedulers) > 0 {
 		return
 	}
 
-	step := Step{Of: API, Again: true, Title: "see that Cloud Scheduler is in " + d.region(),
+	p.afterAPIs(Step{
+		Does:    See,
+		Of:      API,
+		Title:   "see that Cloud Scheduler is in " + d.region(),
 		Command: gcloud("scheduler", "locations", "describe", d.region()).in(d.Project),
 		Remedy: fmt.Sprintf("If Cloud Scheduler is not in %s, write another region into tally.yaml, of those that this lists:\n  gcloud scheduler locations list --project=%s",
-			d.region(), d.Project)}
-	enabled := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Of != API })
-	p.Steps = slices.Insert(p.Steps, enabled, step)
+			d.region(), d.Project),
+		Again: true,
+	})
 }
 
 // noteBuilds notes that the first build in a region may be refused.
 func (p *Plan) noteBuilds(d *Description) {
-	first := slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Of == Function && s.Creates != "" })
-	if first && !slices.Contains(buildRegions, d.region()) {
+	if p.creates(Function) && !slices.Contains(buildRegions, d.region()) {
 		p.note("some projects, often new ones, may build only in %s. If yours is one, the functions cannot be built in %s: then name one of those as region in tally.yaml, and run tally deploy again",
 			strings.Join(buildRegions, ", "), d.region())
 	}

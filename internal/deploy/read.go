@@ -50,8 +50,13 @@ func NewProject(id string, databases []string, location string) (*State, Plan) {
 	var p Plan
 	for _, d := range databases {
 		s.Databases[d] = Object{"locationId": location, "type": nativeMode}
-		step := p.add(nil, "create database "+d+", in a location that it keeps for ever", createDatabase(id, d, location))
-		step.Exists = new(gcloud("firestore", "databases", "describe", "--database="+d, "--format=value(name)").in(id))
+
+		p.add(Step{
+			Does:    Create,
+			Title:   "create database " + d + ", in a location that it keeps for ever",
+			Command: createDatabase(id, d, location),
+			Exists:  new(gcloud("firestore", "databases", "describe", "--database="+d, "--format=value(name)").in(id)),
+		})
 	}
 	return s, p
 }

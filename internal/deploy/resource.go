@@ -21,12 +21,28 @@ type Resource struct {
 	Content Object // all that it has, if one argument says all of it
 
 	index rollup.Index // of an index: what it is
-	of    string       // of a subscription: the id of its trigger
+	of    string       // of a subscription: the name of its trigger
 	anew  []string     // why it is made anew, whatever its settings
 	input string       // of its commands
 
 	// lookup is a command whose output stands in arguments where Placeholder does.
 	lookup *Command
+}
+
+// whyAnew returns why the resource must be made anew, whatever its settings.
+func (r *Resource) whyAnew(have Object) []string {
+	if r.Kind == Index && have.Get("state") == indexBroken {
+		return []string{"its build failed, and it never becomes ready"}
+	}
+	return r.anew
+}
+
+// renewed returns a subscription as it is when its trigger has been made anew: under a name that
+// Eventarc will give.
+func (r *Resource) renewed() *Resource {
+	renewed := *r
+	renewed.Name = Placeholder + r.of
+	return &renewed
 }
 
 // A Setting is one field of a resource.

@@ -236,15 +236,17 @@ func (t *Tools) Run(ctx context.Context, p Plan) error {
 			}
 			return err
 		}
-		made = append(made, step.Creates)
+		if step.Does == Create {
+			made = append(made, step.Name)
+		}
 	}
 	return nil
 }
 
 // do does a step.
 func (t *Tools) do(ctx context.Context, step Step, made []string) error {
-	if step.until != nil {
-		return step.until(ctx, t.Progress)
+	if step.Wait != nil {
+		return step.Wait.Until(ctx, t.Progress)
 	}
 	return t.try(ctx, step.Command, made)
 }
@@ -253,7 +255,7 @@ func (t *Tools) do(ctx context.Context, step Step, made []string) error {
 // that passes.
 func (t *Tools) try(ctx context.Context, c Command, made []string) error {
 	try := func() (any, error) {
-		err := t.run(ctx, c)
+		_, err := t.output(ctx, c)
 		if soon(err, made) == "" {
 			return nil, backoff.Permanent(err)
 		}
@@ -289,19 +291,6 @@ func soon(err error, made []string) string {
 	return ""
 }
 
-func (t *Tools) run(ctx context.Context, c Command) error {
-	if c.Args[0] != "sleep" {
-		_, err := t.output(ctx, c)
-		return err
-	}
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(redelivery):
-		return nil
-	}
-}
-
 // again is a shell's function that tries a command for ten minutes, as Tools.Run does.
 const again = "# What was made just now, such as a role, is not known everywhere yet: again tries for ten minutes.\n" +
 	"again() { for i in $(seq 20); do \"$@\" && return; sleep 30; done; \"$@\"; }"
@@ -313,7 +302,7 @@ func (p Plan) Script(dir string) string {
 	var b strings.Builder
 	comment := func(text string) { b.WriteString("# " + strings.ReplaceAll(text, "\n", "\n# ") + "\n") }
 
-	if len(p.Steps) > 0 && !slices.ContainsFunc(p.Steps, Step.takes) {
+	if len(p.Steps) > 0 && !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.takes() }) {
 		comment("This can be run again: what exists is not made a second time.")
 	}
 	if len(p.Steps) > 0 {
@@ -343,7 +332,7 @@ func (p Plan) Script(dir string) string {
 
 // shell returns the step's command for a POSIX shell, which leaves it out if what it creates exists.
 func (s *Step) shell() string {
-	command := s.Command.Lines()
+	command := s.shown().Lines()
 	if s.Again {
 		command = "again " + command
 	}
@@ -362,7 +351,7 @@ func (p Plan) summary(commands bool) string {
 			fmt.Fprintf(&b, "      %s\n", reason)
 		}
 		if commands {
-			fmt.Fprintf(&b, "      $ %s\n", step.Command)
+			fmt.Fprintf(&b, "      $ %s\n", step.shown())
 		}
 	}
 	return b.String()

@@ -59,15 +59,6 @@ type Description struct {
 	silent bool // an alert tells nobody
 }
 
-// A Grant is a role of a member on a resource, and on nothing else.
-type Grant struct {
-	On        *Kind
-	Name      string // of the resource
-	Role      string
-	Member    string
-	Condition string // in CEL, of IAM; empty: none
-}
-
 // Names of resources that a project has one of.
 const (
 	OnWriteName    = "tally-on-write"

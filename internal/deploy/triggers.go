@@ -60,7 +60,7 @@ func (d *Description) trigger(database Database, r *rollup.Route, have *State) {
 	lookup := Trigger.Command(d.Project, "describe", name, "--format=value(transport.pubsub.subscription)")
 	subscription := cmp.Or(have.Find(Trigger, name).Get("transport.pubsub.subscription"), Placeholder+name)
 
-	d.add(Resource{Kind: Subscription, Name: subscription, of: path.Base(name), lookup: &lookup, Settings: []Setting{
+	d.add(Resource{Kind: Subscription, Name: subscription, of: name, lookup: &lookup, Settings: []Setting{
 		value("ackDeadlineSeconds", number(deadline), "--ack-deadline"),
 		// A dead-letter topic takes an event away after some failures, and with it what the event
 		// stands for: https://cloud.google.com/pubsub/docs/dead-letter-topics
