@@ -16,11 +16,8 @@ type Plan struct {
 	Awaited []string
 }
 
-// add adds a step, which the caller may go on to fill in.
-func (p *Plan) add(s Step) *Step {
-	p.Steps = append(p.Steps, s)
-	return &p.Steps[len(p.Steps)-1]
-}
+// add adds a step.
+func (p *Plan) add(s Step) { p.Steps = append(p.Steps, s) }
 
 // note adds a note.
 func (p *Plan) note(format string, args ...any) {

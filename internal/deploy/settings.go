@@ -49,16 +49,6 @@ type Database struct {
 	Location string // such as "nam5" or "europe-west1"
 }
 
-// A Description is all that a deployment consists of.
-type Description struct {
-	Options
-	APIs      []string
-	Resources []Resource
-	Grants    []Grant
-
-	silent bool // an alert tells nobody
-}
-
 // Names of resources that a project has one of.
 const (
 	OnWriteName    = "tally-on-write"
@@ -114,32 +104,6 @@ const LongestSilence = 2*config.SchedulePeriod + config.OnScheduleTimeout
 // region returns the region of the functions.
 func (o *Options) region() string {
 	return cmp.Or(o.Region, multiRegions[o.Databases[0].Location], o.Databases[0].Location)
-}
-
-// Describe returns the description for the options. The state has the names that Google gives; what
-// is new is looked up. source is the hash of the functions' source, "" if any will do.
-func Describe(o Options, have *State, source string) (*Description, error) {
-	if err := o.Config.CheckHoldLimit(config.OnWriteTimeout); err != nil {
-		return nil, err
-	}
-	if o.Billing != ByRequest && o.Billing != ByInstance {
-		return nil, fmt.Errorf("billing: %q: want %s or %s", o.Billing, ByRequest, ByInstance)
-	}
-	if !slices.Contains([]string{"", FailedRequests, AllRequests}, o.RequestLogs) {
-		return nil, fmt.Errorf("request_logs: %q: want %s or %s", o.RequestLogs, FailedRequests, AllRequests)
-	}
-
-	d := &Description{Options: o, APIs: slices.Clone(apis)}
-	d.accounts(have.Number)
-	d.repository()
-	d.indexes()
-	d.fields()
-	d.requestLogs()
-	d.functions(source)
-	d.triggers(have)
-	d.schedule(have)
-	d.monitoring(have)
-	return d, nil
 }
 
 // Job returns the name of the job.

@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -85,31 +84,6 @@ func (s *State) MaxInstances() int {
 		}
 	}
 	return 0
-}
-
-// Options returns the options by tally.yaml, or, where that does not say it, as they are deployed;
-// else the defaults. env are the variables of Wanted, and c what they say.
-func (s *State) Options(f *appfolder.Folder, env map[string]string, c config.Config, databases []Database) Options {
-	o := Options{
-		Project:      s.Project,
-		Region:       cmp.Or(f.Settings.Region, s.Region()),
-		Databases:    databases,
-		Config:       c,
-		Env:          env,
-		Billing:      cmp.Or(f.Settings.Billing, s.Billing()),
-		MaxInstances: DefaultMaxInstances,
-		AlertEmail:   f.Settings.AlertEmail,
-		RequestLogs:  cmp.Or(f.Settings.RequestLogs, s.RequestLogs()),
-	}
-
-	deployed := s.MaxInstances()
-	switch {
-	case f.Settings.MaxInstances != nil:
-		o.MaxInstances = *f.Settings.MaxInstances
-	case f.File == "" && deployed > 0:
-		o.MaxInstances = deployed
-	}
-	return o
 }
 
 const nativeMode = "FIRESTORE_NATIVE" // the type of the databases that Tally serves

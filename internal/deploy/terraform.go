@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// TerraformState returns the state of a project in which Terraform looks up what Google gives.
-func TerraformState(id string) *State {
+// terraformState returns the state of a project in which Terraform looks up what Google gives.
+func terraformState(id string) *State {
 	s := newState(id)
 	s.Number = "${data.google_project.project.number}"
 	return s
@@ -30,7 +30,11 @@ func (d *Description) Terraform(folder string) ([]byte, []string, error) {
 		return nil, nil, err
 	}
 
-	t := &terraform{Description: d, resources: make(map[string]map[string]block)}
+	named, err := Describe(d.Options, terraformState(d.Project), d.source)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &terraform{Description: named, resources: make(map[string]map[string]block)}
 	t.foundations()
 
 	var after []string // commands for what no resource of Terraform's says
@@ -39,7 +43,7 @@ func (d *Description) Terraform(folder string) ([]byte, []string, error) {
 		after = append(after, t.ofKind(k)...)
 
 		t.next()
-		for _, g := range d.Grants {
+		for _, g := range t.Grants {
 			if g.On == k {
 				t.grant(g)
 			}

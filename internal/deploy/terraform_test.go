@@ -49,7 +49,7 @@ func TestTerraform(t *testing.T) {
 				}
 				return d
 			}
-			text, notes, err := describe(TerraformState("p")).Terraform("../..")
+			text, notes, err := describe(newState("p")).Terraform("../..")
 			if err != nil {
 				t.Fatal(err)
 			}
