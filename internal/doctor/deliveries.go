@@ -157,16 +157,3 @@ func (e *examination) backlog(trigger string, ages, backlogs []deploy.Object) {
 		"%.0f events of %s wait, the oldest for %v, and %.0f waited half an hour ago: the backlog %s. docs/playbooks/deliveries-failing.md",
 		now, trigger, age, before, trend)
 }
-
-// payment finds that the project's billing is off.
-func (e *examination) payment(ctx context.Context) {
-	var info deploy.Object
-	err := e.Have.Call(ctx, deploy.BillingAPI, "GET", "v1/projects/"+e.Have.Project+"/billingInfo", "", &info)
-	if err != nil {
-		e.unknown(deploy.ReadError(deploy.BillingAPI, e.Have.Project, "the project's billing", err))
-		return
-	}
-	if info.Get("billingEnabled") != "true" {
-		e.wrong([]deploy.Command{deploy.LinkBilling(e.Have.Project)}, "the billing of project %s is off", e.Have.Project)
-	}
-}
