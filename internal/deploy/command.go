@@ -33,6 +33,14 @@ func (c Command) with(args ...string) Command {
 	return c
 }
 
+// filled returns the command with another one whose output replaces Placeholder; nil leaves it.
+func (c Command) filled(by *Command) Command {
+	if by != nil {
+		c.Output = by
+	}
+	return c
+}
+
 // String returns the command for a POSIX shell, on one line.
 func (c Command) String() string { return c.piped(" ") + strings.Join(c.words(), " ") }
 

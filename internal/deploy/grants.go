@@ -9,7 +9,7 @@ import (
 
 // A Grant is a role of a member on a resource, and on nothing else.
 type Grant struct {
-	On        *Kind
+	On        Kind
 	Name      string // of the resource
 	Role      string
 	Member    string
@@ -20,7 +20,7 @@ const conditionTitle = "tally" // of the conditions on grants
 
 // grants gives the roles on resources of the kind that are missing. It takes away roles that anybody
 // has, and roles that are given on another condition.
-func (p *Plan) grants(d *Description, k *Kind, have *State) {
+func (p *Plan) grants(d *Description, k Kind, have *State) {
 	for _, g := range d.Grants {
 		if g.On == k && !slices.Contains(have.given, g) {
 			p.give(d.Project, g)

@@ -57,7 +57,7 @@ func CheckIndexesFile(file string, routes rollup.Routes) (problems []string, err
 	var indexes, fields, exempt []string
 	for i, x := range routes.Indexes() {
 		name := indexName(x.Collection, x.Fields)
-		if !slices.ContainsFunc(has.Indexes, func(o Object) bool { return indexKey(o) == name }) {
+		if !slices.ContainsFunc(has.Indexes, func(o Object) bool { return Index.key(o) == name }) {
 			indexes = append(indexes, element(needs.Indexes[i]))
 		}
 	}
@@ -108,9 +108,6 @@ type fieldOverride struct {
 
 // everyField is the path of an override of all fields that have none of their own.
 const everyField = "*"
-
-// collectionScope is the scope of an index that queries of one collection use.
-const collectionScope = "COLLECTION"
 
 func readIndexesFile(file string) (has appIndexes, err error) {
 	data, err := appfolder.ReadJSON(file)

@@ -16,10 +16,9 @@ func (d *Description) Mend(have *State) Plan {
 			continue
 		}
 
-		for i := range d.Resources {
-			r := &d.Resources[i]
-			if r.Kind == k {
-				p.resource(d.Project, r, have)
+		for _, r := range d.Resources {
+			if r.Kind() == k {
+				p.mend(r, have)
 			}
 		}
 		p.grants(d, k, have)
@@ -47,68 +46,79 @@ func (p *Plan) enable(d *Description, have *State) {
 	})
 }
 
-// resource adds the steps that make the resource, or change it.
-func (p *Plan) resource(project string, r *Resource, have *State) {
-	h := have.Find(r.Kind, r.Name)
-	if r.Kind == Subscription && p.has(Delete, Trigger, r.of) {
-		r, h = r.renewed(), r.missing // it goes with its trigger
+// mend adds the steps that make the resource, or change it.
+func (p *Plan) mend(r Resource, have *State) {
+	h := have.Find(r.Kind(), r.Name())
+	s, ok := r.(*subscription)
+	if ok && p.has(Delete, Trigger, s.trigger) {
+		r, h = s.renamed(), nil // it goes with its trigger
+	}
+	if h == nil {
+		h = r.absent()
 	}
 
-	changes := r.differs(h)
-	var reasons []string
-	for _, c := range changes {
-		reasons = append(reasons, c.String())
-	}
-	anew := r.whyAnew(h)
-	reasons = append(reasons, anew...)
+	changes := differences(r.Settings(), h)
+	anew := r.renewal(h)
+	reasons := why(changes, anew)
 
 	fixed := slices.ContainsFunc(changes, func(c Change) bool { return c.Fixed })
 	if h != nil && (fixed || len(anew) > 0) {
-		p.remove(project, r.Kind, h, reasons...)
+		p.remove(have.Project, r.Kind(), h, reasons...)
 		h = nil
 	}
 
 	switch {
 	case h == nil:
-		p.add(Step{
-			Does:    Create,
-			Of:      r.Kind,
-			Name:    r.Name,
-			Title:   "create " + r.Noun + " " + r.label(),
-			Command: r.command(project, nil, nil),
-			Exists:  r.exists(project),
-			Again:   true,
-		})
-
+		p.create(r)
 	case len(changes) > 0:
-		p.add(Step{
-			Does:    Update,
-			Of:      r.Kind,
-			Name:    r.Name,
-			Title:   "update " + r.Noun + " " + r.label(),
-			Reasons: reasons,
-			Command: r.command(project, h, changes),
-			Again:   r.input == "", // an input can be read only once
-		})
+		p.update(r, h, changes, reasons)
 	}
 }
 
-// remove adds the step that deletes what the project has.
-func (p *Plan) remove(project string, k *Kind, o Object, reasons ...string) {
-	label := path.Base(o.name())
-	if k.key != nil {
-		label = k.key(o)
+// why returns the reasons for a change, in words.
+func why(changes []Change, anew []string) []string {
+	var reasons []string
+	for _, c := range changes {
+		reasons = append(reasons, c.String())
 	}
-	if k == Index {
-		label = indexLabel(o)
-	}
+	return append(reasons, anew...)
+}
 
+// create adds the step that makes the resource.
+func (p *Plan) create(r Resource) {
+	p.add(Step{
+		Does:    Create,
+		Of:      r.Kind(),
+		Name:    r.Name(),
+		Title:   "create " + r.Kind().Noun() + " " + r.label(),
+		Command: r.create(),
+		Exists:  r.exists(),
+		Again:   true,
+	})
+}
+
+// update adds the step that changes what the project has.
+func (p *Plan) update(r Resource, have Object, changes []Change, reasons []string) {
+	command := r.update(have, changes)
+	p.add(Step{
+		Does:    Update,
+		Of:      r.Kind(),
+		Name:    r.Name(),
+		Title:   "update " + r.Kind().Noun() + " " + r.label(),
+		Reasons: reasons,
+		Command: command,
+		Again:   command.Input == "", // an input can be read only once
+	})
+}
+
+// remove adds the step that deletes what the project has.
+func (p *Plan) remove(project string, k Kind, o Object, reasons ...string) {
 	p.add(Step{
 		Does:    Delete,
 		Of:      k,
 		Name:    o.name(),
-		Title:   "delete " + k.Noun + " " + label,
+		Title:   "delete " + k.Noun() + " " + k.label(o),
 		Reasons: reasons,
-		Command: k.Command(project, k.remove, o.name()),
+		Command: k.Command(project, "delete", o.name()),
 	})
 }

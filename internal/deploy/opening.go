@@ -61,9 +61,9 @@ func (p Plan) counted() string {
 		switch n {
 		case 0:
 		case 1:
-			created = append(created, "1 "+k.Noun)
+			created = append(created, "1 "+k.Noun())
 		default:
-			created = append(created, fmt.Sprintf("%d %s", n, strings.TrimPrefix(k.all(), "the ")))
+			created = append(created, fmt.Sprintf("%d %s", n, strings.TrimPrefix(k.All(), "the ")))
 		}
 	}
 

@@ -19,7 +19,7 @@ var buildRegions = []string{"asia-east1", "australia-southeast1", "europe-west1"
 // An unreached says why resources of a kind could not be read in a location.
 type unreached struct {
 	Unread
-	kind     *Kind
+	kind     Kind
 	location string
 }
 
@@ -33,13 +33,13 @@ func (u *unreachable) Error() string {
 }
 
 // miss notes that resources of the kind could not be read in a location.
-func (s *State) miss(k *Kind, location string, err error) {
+func (s *State) miss(k Kind, location string, err error) {
 	if absent(err) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unreached = append(s.unreached, unreached{*ReadError(k.api, s.Project, k.all()+" in "+location, err), k, location})
+	s.unreached = append(s.unreached, unreached{*ReadError(k.source(), s.Project, k.All()+" in "+location, err), k, location})
 }
 
 // settle makes Unread what was not reached where it matters: where the description, if there is one,
@@ -63,7 +63,7 @@ func (s *State) settle(d *Description) {
 // names reports whether resources of the kind may be in the location, by what was found: triggers
 // where their database is, and all else in the functions' region, which triggers name, and the
 // condition of a grant, by the bucket that builds read.
-func (s *State) names(k *Kind, location string) bool {
+func (s *State) names(k Kind, location string) bool {
 	for of, objects := range s.have {
 		for _, o := range objects {
 			if !ours(o) && !made(o) {
@@ -95,8 +95,8 @@ func (s *State) Unreached() (notes []string) {
 }
 
 // uses reports whether a resource of the kind is to be in the location.
-func (d *Description) uses(k *Kind, location string) bool {
-	return slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind == k && segment(r.Name, "locations") == location })
+func (d *Description) uses(k Kind, location string) bool {
+	return slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind() == k && segment(r.Name(), "locations") == location })
 }
 
 // checkRegion refuses a region that Cloud Scheduler does not have. As long as its API is not

@@ -25,14 +25,14 @@ func (p *Plan) note(format string, args ...any) {
 }
 
 // has reports whether a step does that to the resource of the kind that has the name.
-func (p *Plan) has(does Verb, of *Kind, name string) bool {
+func (p *Plan) has(does Verb, of Kind, name string) bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool {
 		return s.Does == does && s.Of == of && s.Name == name
 	})
 }
 
 // creates reports whether a step makes a resource of the kind.
-func (p *Plan) creates(k *Kind) bool {
+func (p *Plan) creates(k Kind) bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.creates(k) })
 }
 

@@ -11,7 +11,7 @@ import (
 // everything has cmp look into all fields of all types. A kind is what it is by its address.
 var everything = cmp.Options{
 	cmp.Exporter(func(reflect.Type) bool { return true }),
-	cmp.Comparer(func(a, b *Kind) bool { return a == b }),
+	cmp.Comparer(func(a, b Kind) bool { return a == b }),
 }
 
 // troubled returns a state in which a trigger must be made anew, with its subscription, and in which

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"path"
@@ -26,11 +25,11 @@ type State struct {
 	Databases map[string]Object // by id
 
 	// Unread says why resources could not be read, by their kind.
-	Unread map[*Kind]*Unread
+	Unread map[Kind]*Unread
 
 	client     *http.Client
 	mu         sync.Mutex
-	have       map[*Kind][]Object
+	have       map[Kind][]Object
 	given      []Grant
 	unreached  []unreached
 	schedulers []string // locations of Cloud Scheduler; none: its API is not enabled, or could not be read
@@ -39,7 +38,7 @@ type State struct {
 // newState returns the state of a project in which there is nothing.
 func newState(id string) *State {
 	return &State{Project: id, Databases: make(map[string]Object),
-		Unread: make(map[*Kind]*Unread), have: make(map[*Kind][]Object)}
+		Unread: make(map[Kind]*Unread), have: make(map[Kind][]Object)}
 }
 
 // NewProject returns the state of a project in which there is nothing but databases, and the
@@ -61,16 +60,34 @@ func NewProject(id string, databases []string, location string) (*State, Plan) {
 	return s, p
 }
 
-// Find returns the resource of the kind that has the name, or the key; nil if there is none.
-func (s *State) Find(k *Kind, name string) Object {
+// Find returns the resource of the kind that has the name, or what else tells it from the others of
+// its kind; nil if there is none.
+func (s *State) Find(k Kind, name string) Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	for _, o := range s.have[k] {
-		if k.key == nil && o.name() == name || k.key != nil && k.key(o) == name {
+		if k.key(o) == name {
 			return o
 		}
 	}
-	return k.missing
+	return nil
+}
+
+// listed are the kinds of which one call lists all resources of a project, with their collections.
+var listed = []struct {
+	kind       Kind
+	collection string
+}{
+	{API, "services?filter=state:ENABLED"},
+	{Account, "serviceAccounts"},
+	{Function, "locations/-/functions"},
+	{Trigger, "locations/-/triggers"},
+	{Subscription, "subscriptions"},
+	{Metric, "metrics"},
+	{Channel, "notificationChannels"},
+	{Alert, "alertPolicies"},
+	{Dashboard, "dashboards"},
 }
 
 // Read reads the project over the REST interfaces of Google's APIs. It changes nothing.
@@ -85,10 +102,8 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	}
 	parent := "projects/" + id
 	var all sync.WaitGroup
-	for _, k := range kinds {
-		if k.list != "" {
-			all.Go(func() { s.list(ctx, k, parent+"/"+k.list) })
-		}
+	for _, l := range listed {
+		all.Go(func() { s.list(ctx, l.kind, parent+"/"+l.collection) })
 	}
 	all.Go(func() { s.get(ctx, Project, parent) })
 	all.Go(func() { s.exclusions(ctx) })
@@ -103,7 +118,7 @@ func Read(ctx context.Context, id string, o ...option.ClientOption) (*State, err
 	all.Go(func() { s.jobs(ctx, parent) })
 	all.Wait()
 	slices.SortFunc(s.have[Job], func(a, b Object) int { return strings.Compare(a.name(), b.name()) })
-	for _, k := range []*Kind{Project, API, Field} {
+	for _, k := range []Kind{Project, API, Field} {
 		if u := s.Unread[k]; u != nil {
 			return nil, u
 		}
@@ -160,12 +175,12 @@ func (s *State) ReadFor(ctx context.Context, d *Description) {
 	if len(d.Config.Routes.Indexes()) > 0 {
 		all.Go(func() { _ = s.ReadIndexes(ctx, d.Databases) }) // Unread has the error
 	}
-	for _, w := range d.Resources {
-		switch w.Kind {
+	for _, r := range d.Resources {
+		switch r.Kind() {
 		case Repository:
-			all.Go(func() { s.repository(ctx, w.Name) })
+			all.Go(func() { s.repository(ctx, r.Name()) })
 		case Field:
-			all.Go(func() { s.field(ctx, w.Name) })
+			all.Go(func() { s.field(ctx, r.Name()) })
 		}
 	}
 	all.Wait()
@@ -193,7 +208,7 @@ func ReadFunctions(ctx context.Context, project string, o ...option.ClientOption
 	if err != nil {
 		return nil, err
 	}
-	s.list(ctx, Function, "projects/"+project+"/"+Function.list)
+	s.list(ctx, Function, "projects/"+project+"/locations/-/functions")
 	if u := s.Unread[Function]; u != nil {
 		return nil, u
 	}
@@ -203,22 +218,10 @@ func ReadFunctions(ctx context.Context, project string, o ...option.ClientOption
 	return s, nil
 }
 
-// repository reads a repository of Tally's, and what cleans it up, unless it is read already.
-func (s *State) repository(ctx context.Context, name string) {
-	if path.Base(name) != repositoryName || s.Find(Repository, name) != nil {
-		return
-	}
-
-	s.get(ctx, Repository, name)
-	if o := s.Find(Repository, name); o != nil {
-		s.add(Cleanup, nil, o)
-	}
-}
-
 // get reads a resource of the kind, and who may do what with it.
-func (s *State) get(ctx context.Context, k *Kind, name string) {
+func (s *State) get(ctx context.Context, k Kind, name string) {
 	var o Object
-	if err := s.Call(ctx, k.api, http.MethodGet, k.version+"/"+name, "", &o); err != nil {
+	if err := s.Call(ctx, k.source(), http.MethodGet, k.version()+"/"+name, "", &o); err != nil {
 		s.add(k, err)
 		return
 	}
@@ -227,8 +230,8 @@ func (s *State) get(ctx context.Context, k *Kind, name string) {
 }
 
 // list reads the resources of a kind in a collection.
-func (s *State) list(ctx context.Context, k *Kind, collection string) {
-	found, err := s.List(ctx, k.api, k.version+"/"+collection)
+func (s *State) list(ctx context.Context, k Kind, collection string) {
+	found, err := s.List(ctx, k.source(), k.version()+"/"+collection)
 	u := new(unreachable)
 	if !errors.As(err, &u) {
 		s.add(k, err, found...)
@@ -243,20 +246,23 @@ func (s *State) list(ctx context.Context, k *Kind, collection string) {
 
 // add adds resources of the kind, or why those could not be read. What an API has that is not
 // enabled is nothing.
-func (s *State) add(k *Kind, err error, found ...Object) {
+func (s *State) add(k Kind, err error, found ...Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range found {
-		s.have[k] = append(s.have[k], tidy(o))
+		if k == Trigger {
+			tidy(o)
+		}
+		s.have[k] = append(s.have[k], o)
 	}
 	if err != nil && (k == Project || !absent(err)) && s.Unread[k] == nil {
-		s.Unread[k] = ReadError(k.api, s.Project, k.all(), err)
+		s.Unread[k] = ReadError(k.source(), s.Project, k.All(), err)
 	}
 }
 
 // policy reads which members have which roles on the resource. It asks for version 3 of the policy,
 // the first that has conditions.
-func (s *State) policy(ctx context.Context, k *Kind, name string) {
+func (s *State) policy(ctx context.Context, k Kind, name string) {
 	verb, query, body := http.MethodGet, "?options.requestedPolicyVersion=3", ""
 	switch k {
 	case Project:
@@ -272,7 +278,7 @@ func (s *State) policy(ctx context.Context, k *Kind, name string) {
 			Condition struct{ Expression string }
 		}
 	}
-	s.add(k, s.Call(ctx, k.api, verb, k.version+"/"+name+":getIamPolicy"+query, body, &p))
+	s.add(k, s.Call(ctx, k.source(), verb, k.version()+"/"+name+":getIamPolicy"+query, body, &p))
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,27 +289,13 @@ func (s *State) policy(ctx context.Context, k *Kind, name string) {
 	}
 }
 
-// tidy puts the filters of a trigger by their attributes.
-func tidy(o Object) Object {
-	if filters, ok := o["eventFilters"].([]any); ok { // a list of attributes and values
-		by := make(map[string]any)
-		for _, f := range filters {
-			filter := Object(f.(map[string]any))
-			by[filter.Get("attribute")] = filter.Get("value")
-		}
-		by["document"] = anonymous(fmt.Sprint(by["document"]))
-		o["eventFilters"] = by
-	}
-	return o
-}
-
 // connect returns a state that reads the project.
 func connect(ctx context.Context, project string, o []option.ClientOption) (*State, error) {
 	s := newState(project)
 	var err error
 	scopes := option.WithScopes("https://www.googleapis.com/auth/cloud-platform")
 	if s.client, _, err = transport.NewClient(ctx, append([]option.ClientOption{scopes}, o...)...); err != nil {
-		return nil, ReadError(Project.api, project, Project.all(), err)
+		return nil, ReadError(projectsAPI, project, Project.All(), err)
 	}
 	return s, nil
 }
@@ -376,6 +368,3 @@ func (s *State) Call(ctx context.Context, api Source, verb, path, body string, a
 	overloaded := func() gax.Retryer { return gax.OnHTTPCodes(gax.Backoff{}, http.StatusServiceUnavailable) }
 	return gax.Invoke(ctx, call, gax.WithRetry(overloaded), gax.WithTimeout(time.Minute))
 }
-
-// ours reports whether tally deploy or its Terraform made the resource.
-func ours(o Object) bool { return o.Get("labels."+label) != "" || o.Get("userLabels."+label) != "" }

@@ -5,7 +5,7 @@ import "strings"
 // A Step is one thing that a plan does, and why.
 type Step struct {
 	Does    Verb
-	Of      *Kind    // kind of the resource that it is about; nil: of none of the description's
+	Of      Kind     // kind of the resource that it is about; nil: of none of the description's
 	Name    string   // of that resource, as the API has it; empty: the step is about no single one
 	Title   string   // such as "create trigger tally-counters-shards-78fea5"
 	Reasons []string // why, such as "concurrency: 80, want 1000"
@@ -45,7 +45,7 @@ func (s *Step) takes() bool {
 }
 
 // creates reports whether the step makes a resource of the kind.
-func (s *Step) creates(k *Kind) bool { return s.Does == Create && s.Of == k }
+func (s *Step) creates(k Kind) bool { return s.Does == Create && s.Of == k }
 
 // String returns the step in words, on one line.
 func (s Step) String() string {

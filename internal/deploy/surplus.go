@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -10,7 +9,7 @@ import (
 // functions, or was made for them, and is not in the description. Those of lost are for triggers of
 // documents that no route has; the others can go without a pause.
 func (d *Description) Surplus(have *State) (lost, others Plan) {
-	for _, k := range []*Kind{Trigger, Job, Function, Repository} {
+	for _, k := range []Kind{Trigger, Job, Function, Repository} {
 		for _, o := range have.have[k] {
 			if d.wants(k, o.name()) {
 				continue
@@ -28,11 +27,6 @@ func (d *Description) Surplus(have *State) (lost, others Plan) {
 	return lost, others
 }
 
-// wants reports whether the description has a resource of the kind that has the name.
-func (d *Description) wants(k *Kind, name string) bool {
-	return slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind == k && r.Name == name })
-}
-
 // callsOnWrite reports whether the trigger calls RollUpOnWrite.
 func callsOnWrite(trigger Object) bool {
 	return trigger.Get("destination.cloudRun.service") == OnWriteName
@@ -46,7 +40,7 @@ func (d *Description) losesDocuments(trigger Object) bool {
 
 // whySurplus returns why a resource that is not in the description is too much; "" if it is none of
 // Tally's.
-func (d *Description) whySurplus(k *Kind, o Object, have *State) string {
+func (d *Description) whySurplus(k Kind, o Object, have *State) string {
 	uri := d.uri(have)
 	elsewhere := fmt.Sprintf("it is in %s, and the functions are not", segment(o.name(), "locations"))
 

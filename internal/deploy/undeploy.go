@@ -23,7 +23,7 @@ func Undeploy(have *State) (Plan, error) {
 		p.note("the indexes that the routes needed stay, because queries of your app may use them: gcloud firestore indexes composite list shows them")
 	}
 
-	for _, k := range []*Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Exclusion, Channel, Account} {
+	for _, k := range []Kind{Job, Trigger, Function, Repository, Alert, Dashboard, Metric, Exclusion, Channel, Account} {
 		if u := have.Unread[k]; u != nil {
 			return Plan{}, u
 		}
@@ -43,18 +43,6 @@ func Undeploy(have *State) (Plan, error) {
 
 	p.Notes = append(p.Notes, have.Unreached()...)
 	return p, nil
-}
-
-// unmarked reports whether the object is Tally's by its name alone, because its kind has no room for
-// the mark that made looks for.
-func unmarked(k *Kind, o Object) bool {
-	switch k {
-	case Dashboard:
-		return k.key(o) == dashboardName
-	case Metric:
-		return slices.ContainsFunc(logMetrics, func(m logMetric) bool { return m.name == o.name() })
-	}
-	return false
 }
 
 // takeRoles takes the project's roles from an account, because a policy keeps the roles of an account

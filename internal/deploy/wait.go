@@ -80,7 +80,7 @@ func (r *readiness) Until(ctx context.Context, progress io.Writer) error {
 // not ready and not being built.
 func (r *readiness) waiting() (waiting []string, err error) {
 	for _, u := range r.description.unready(r.state) {
-		if segment(u.Name, "databases") != r.database.ID {
+		if segment(u.name, "databases") != r.database.ID {
 			continue
 		}
 		if u.have.Get("state") != indexBuilding {

@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/firestore-tally/tally/internal/appfolder"
@@ -78,28 +77,31 @@ func Describe(o Options, have *State, source string) (*Description, error) {
 	}
 
 	d := &Description{Options: o, APIs: slices.Clone(apis), source: source}
-	d.accounts(have.Number)
+	d.accounts()
+	d.roles(have.Number)
 	d.repository()
+	d.cleanUp()
 	d.indexes()
 	d.fields()
 	d.requestLogs()
-	d.functions(source)
+	d.functions()
+	d.service()
 	d.triggers(have)
 	d.schedule(have)
-	d.monitoring(have)
+	d.metrics()
+	d.alerts(d.channel(), have)
+	d.dashboard(have)
 	return d, nil
 }
 
-// check returns why the options cannot be deployed.
-func (o *Options) check() error {
-	if err := o.Config.CheckHoldLimit(config.OnWriteTimeout); err != nil {
-		return err
-	}
-	if o.Billing != ByRequest && o.Billing != ByInstance {
-		return fmt.Errorf("billing: %q: want %s or %s", o.Billing, ByRequest, ByInstance)
-	}
-	if !slices.Contains([]string{"", FailedRequests, AllRequests}, o.RequestLogs) {
-		return fmt.Errorf("request_logs: %q: want %s or %s", o.RequestLogs, FailedRequests, AllRequests)
-	}
-	return nil
+func (d *Description) add(r Resource) { d.Resources = append(d.Resources, r) }
+
+// in returns the name of a resource in a region or location.
+func (d *Description) in(location, collection, id string) string {
+	return "projects/" + d.Project + "/locations/" + location + "/" + collection + "/" + id
+}
+
+// wants reports whether the description has a resource of the kind that has the name.
+func (d *Description) wants(k Kind, name string) bool {
+	return slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind() == k && r.Name() == name })
 }

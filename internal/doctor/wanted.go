@@ -13,7 +13,7 @@ import (
 
 // settings returns a check that finds all that tally deploy would mend of the kinds, with its
 // commands.
-func settings(kinds ...*deploy.Kind) func(*examination, context.Context) {
+func settings(kinds ...deploy.Kind) func(*examination, context.Context) {
 	return func(e *examination, _ context.Context) {
 		e.read(kinds...)
 

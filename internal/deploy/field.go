@@ -4,11 +4,19 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
 )
+
+// Field is the kind of fields with how they are indexed by themselves. Each field has a default.
+var Field Kind = &common{noun: "indexes of", all: "the databases and their fields",
+	from: firestoreAPI, api: "v1", group: "firestore indexes fields"}
+
+// TTL is the kind of fields by which Firestore deletes documents.
+var TTL Kind = &common{noun: "time to live by", from: firestoreAPI, api: "v1", group: "firestore fields ttls"}
 
 // A FieldConfig is a field of all collections of one id, and how it is indexed, as
 // firestore.indexes.json has one that is exempt.
@@ -66,34 +74,80 @@ func Exempt(routes rollup.Routes) []FieldConfig {
 	return slices.DeleteFunc(Fields(routes), func(f FieldConfig) bool { return f.Indexed })
 }
 
+// A field is one whose values must, or must not, have an index of their own.
+type field struct{ wanted }
+
+// A timeToLive is a field whose time is that at which Firestore deletes the document.
+type timeToLive struct{ wanted }
+
 // fields adds the fields of each database. Each is one command, which changes no other field.
 func (d *Description) fields() {
 	for _, database := range d.Databases {
 		for _, f := range Fields(d.Config.Routes) {
-			name := "projects/" + d.Project + "/databases/" + database.ID + "/collectionGroups/" + f.CollectionGroup + "/fields/" + f.Path
-			r := Resource{Kind: Field, Name: name}
-			at := []Setting{{Arg: "--collection-group=" + f.CollectionGroup, Always: true}, {Arg: "--database=" + database.ID, Always: true}}
-
-			// https://cloud.google.com/firestore/docs/query-data/index-overview#indexing_exemptions
-			indexes := Setting{Path: "indexed", Want: "false", Arg: "--disable-indexes"}
-			if f.Indexed {
-				indexes = Setting{Path: "summable", Want: "true", Arg: "--clear-exemption"}
-			}
-			if f.Descending {
-				indexes.Path = "sortable"
-			}
-			r.Settings = append(slices.Clone(at), indexes)
-			d.add(r)
-
-			if f.TTL {
-				// It takes minutes or more, and nothing here waits for it.
-				// https://cloud.google.com/firestore/docs/ttl
-				r.Kind = TTL
-				r.Settings = append(at, Setting{Path: "expires", Want: "true", Arg: "--enable-ttl"}, Setting{Arg: "--async", Always: true})
-				d.add(r)
-			}
+			d.field(database, f)
 		}
 	}
+}
+
+// field adds how a field is indexed, and its time to live.
+func (d *Description) field(database Database, f FieldConfig) {
+	name := "projects/" + d.Project + "/databases/" + database.ID + "/collectionGroups/" + f.CollectionGroup + "/fields/" + f.Path
+	group := Setting{Arg: "--collection-group=" + f.CollectionGroup, Always: true}
+	in := Setting{Arg: "--database=" + database.ID, Always: true}
+
+	// https://cloud.google.com/firestore/docs/query-data/index-overview#indexing_exemptions
+	indexes := Setting{Path: "indexed", Want: "false", Arg: "--disable-indexes"}
+	if f.Indexed {
+		indexes = Setting{Path: "summable", Want: "true", Arg: "--clear-exemption"}
+	}
+	if f.Descending {
+		indexes.Path = "sortable"
+	}
+	d.add(&field{d.want(Field, name, group, in, indexes)})
+
+	if f.TTL {
+		// It takes minutes or more, and nothing here waits for it.
+		// https://cloud.google.com/firestore/docs/ttl
+		expires := Setting{Path: "expires", Want: "true", Arg: "--enable-ttl"}
+		d.add(&timeToLive{d.want(TTL, name, group, in, expires, Setting{Arg: "--async", Always: true})})
+	}
+}
+
+func (f *field) label() string { return fieldLabel(f.name) }
+
+func (f *timeToLive) label() string { return fieldLabel(f.name) }
+
+// fieldLabel returns the field of the name, such as "rollups.tally in (default)".
+func fieldLabel(name string) string {
+	return segment(name, "collectionGroups") + "." + path.Base(name) + " in " + segment(name, "databases")
+}
+
+// absent returns a field as Firestore indexes it by default.
+func (f *field) absent() Object { return Object{"indexed": true, "summable": true, "sortable": true} }
+
+func (f *timeToLive) absent() Object { return Object{} }
+
+// terraform adds the field if it must have no index. By default it has one.
+func (f *field) terraform(t *terraform) {
+	if settingsOf(f)["indexed"] != nil {
+		t.field(f.name)["index_config"] = block{} // no index
+	}
+}
+
+func (f *timeToLive) terraform(t *terraform) { t.field(f.name)["ttl_config"] = block{} }
+
+// field returns the block of a field, which it adds if there is none yet: the provider has one for
+// both of what is said of a field.
+func (t *terraform) field(name string) block {
+	group, id := segment(name, "collectionGroups"), path.Base(name)
+	address := hashed(group+"-"+id, name)
+
+	field := t.resources[fieldType][address]
+	if field == nil {
+		field = block{"database": segment(name, "databases"), "collection": escape(group), "field": escape(id)}
+	}
+	t.add(fieldType, address, field)
+	return field
 }
 
 // A fieldState is how Firestore has a field.
