@@ -2,8 +2,12 @@ package deploy
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/config"
@@ -80,4 +84,37 @@ func (j *job) terraform(t *terraform) {
 	set(b, "httpTarget.uri", uri)
 	set(b, "httpTarget.oidcToken.audience", uri)
 	t.add(jobType, id, b)
+}
+
+// jobs reads the jobs of each location of Cloud Scheduler, of which there are some dozens: it has no
+// list of all. One location may be closed to the project. If all are, that is no matter of places.
+func (s *State) jobs(ctx context.Context, parent string) {
+	locations, err := s.List(ctx, schedulerAPI, "v1/"+parent+"/locations")
+	s.add(Job, err)
+
+	errs := make([]error, len(locations))
+	var all sync.WaitGroup
+	for i, l := range locations {
+		s.schedulers = append(s.schedulers, locationID(l.name()))
+		all.Go(func() {
+			var jobs []Object
+			jobs, errs[i] = s.List(ctx, schedulerAPI, "v1/"+l.name()+"/jobs")
+			s.add(Job, nil, jobs...)
+		})
+	}
+	all.Wait()
+
+	s.mu.Lock()
+	slices.SortFunc(s.have[Job], func(a, b Object) int { return strings.Compare(a.name(), b.name()) })
+	s.mu.Unlock()
+
+	if len(errs) > 0 && !slices.Contains(errs, nil) {
+		s.add(Job, errs[0])
+		return
+	}
+	for i, err := range errs {
+		if err != nil {
+			s.miss(Job, s.schedulers[i], err)
+		}
+	}
 }

@@ -38,12 +38,6 @@ const (
 	ByInstance = "instance" // all of their time, at a lower rate, and no request
 )
 
-// A Database is a Firestore database.
-type Database struct {
-	ID       string // such as "(default)"
-	Location string // such as "nam5" or "europe-west1"
-}
-
 // region returns the region of the functions.
 func (o *Options) region() string {
 	return cmp.Or(o.Region, multiRegions[o.Databases[0].Location], o.Databases[0].Location)
