@@ -29,13 +29,15 @@ type FieldConfig struct {
 	Descending      bool   `json:"-"`             // and the one in descending order
 }
 
-// Fields returns the fields that need an index of their own, and those that must have none.
+// Fields returns the fields that need an index of their own, and those that must have none. Firestore
+// gives each field one by default.
 //
-// Times only grow, no query asks for them, and their index would limit a collection group to about
-// 500 writes a second (https://firebase.google.com/docs/firestore/solutions/shard-timestamp). They
-// are the expiry of tokens of IncrementOnce, which Firestore then deletes, and what Tally adds to
-// the roll-ups of each route. A field by whose own index a query goes needs it; by default it is
-// there. Those of a route that reads documents have none, because their indexes are what limits it.
+// Times must have none: they only grow, no query asks for them, and their index would limit a
+// collection group to about 500 writes a second
+// (https://firebase.google.com/docs/firestore/solutions/shard-timestamp). These are the times at which
+// tokens of IncrementOnce expire, and the times in the field that Tally adds to roll-ups. The fields
+// of a route that reads documents must have none either, because their indexes limit how often it is
+// written. A field needs its index if a query uses it.
 func Fields(routes rollup.Routes) []FieldConfig {
 	fields := []FieldConfig{{CollectionGroup: document.TokensCollection, Path: "expire_at", TTL: true, Indexes: []any{}}}
 	add := func(f FieldConfig) {
@@ -163,9 +165,9 @@ type fieldState struct {
 	TTLConfig *struct{ State string } // nil: it expires nothing
 }
 
-// field reads how a field is indexed, and whether it expires documents. A field without settings of its
-// own names an ancestor, the default of the database, and field reads that instead. An index or a
-// policy that is being made counts as made.
+// field reads how a field is indexed, and whether Firestore deletes documents by it. A field without
+// settings of its own names an ancestor, which is the default of the database; then field reads that.
+// An index or a policy that is being made counts as made.
 func (s *State) field(ctx context.Context, name string) {
 	get := func(name string) (f fieldState, err error) {
 		escaped := (&url.URL{Path: name}).EscapedPath()

@@ -44,9 +44,9 @@ func NewIndexesFile(routes rollup.Routes) IndexesFile {
 	return needs
 }
 
-// CheckIndexesFile returns what a firestore.indexes.json lacks for the routes, and what of it keeps
-// queries from working: with what to do, one after the other. The app's next "firebase deploy --only
-// firestore:indexes" offers to delete what its file does not have, or does so with --force.
+// CheckIndexesFile returns what a firestore.indexes.json lacks for the routes, and which exemptions in
+// it keep queries from working. Each problem says what to do. The app's next "firebase deploy --only
+// firestore:indexes" offers to delete each index that the file lacks; with --force it deletes them.
 func CheckIndexesFile(file string, routes rollup.Routes) (problems []string, err error) {
 	has, err := readIndexesFile(file)
 	if err != nil {
@@ -61,6 +61,7 @@ func CheckIndexesFile(file string, routes rollup.Routes) (problems []string, err
 			indexes = append(indexes, element(needs.Indexes[i]))
 		}
 	}
+
 	for _, f := range Fields(routes) {
 		override := has.override(f.CollectionGroup, f.Path)
 		if f.Indexed && override != nil && !f.servedBy(override.Indexes) {

@@ -42,8 +42,9 @@ func (s *State) miss(k Kind, location string, err error) {
 	s.unreached = append(s.unreached, unreached{*ReadError(k.source(), s.Project, k.All()+" in "+location, err), k, location})
 }
 
-// settle makes Unread what was not reached where it matters: where the description, if there is one,
-// has resources of the kind, and where such were found, or are named.
+// settle makes Unread what could not be read in a location that matters. A location matters for a kind
+// if the description, if there is one, has such resources there, or if what was found tells that the
+// project has.
 func (s *State) settle(d *Description) {
 	s.unreached = slices.DeleteFunc(s.unreached, func(u unreached) bool {
 		if !s.names(u.kind, u.location) && (d == nil || !d.uses(u.kind, u.location)) {
@@ -60,9 +61,9 @@ func (s *State) settle(d *Description) {
 	}
 }
 
-// names reports whether resources of the kind may be in the location, by what was found: triggers
-// where their database is, and all else in the functions' region, which triggers name, and the
-// condition of a grant, by the bucket that builds read.
+// names reports whether what was found tells that resources of the kind may be in the location.
+// Triggers are where other triggers are: at their database. All else is in the functions' region, which
+// triggers name, and also the condition on the grant by which builds read their bucket.
 func (s *State) names(k Kind, location string) bool {
 	for of, objects := range s.have {
 		for _, o := range objects {
@@ -84,8 +85,8 @@ func (s *State) names(k Kind, location string) bool {
 	})
 }
 
-// Unreached says what could not be read in locations that nothing of Tally's is known to be in, and
-// why: a sentence each, in the order of the alphabet, as the calls end in any.
+// Unreached tells, in a sentence for each, what could not be read in a location where nothing of
+// Tally's is known to be, and why. The sentences are sorted, because the calls end in any order.
 func (s *State) Unreached() (notes []string) {
 	for _, u := range s.unreached {
 		notes = append(notes, fmt.Sprintf("%s could not be read, and nothing of Tally's is known to be there: %s", u.What, u.Why))
