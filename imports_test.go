@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 
 	// The command line.
 	"cmd/tally": {".", "clients/web", "internal/appfolder", "internal/billing", "internal/config", "internal/dashboard", "internal/deploy", "internal/doctor", "internal/document",
-		"internal/firestorestore", "internal/local", "internal/local/emulator", "internal/migration", "internal/value", "rollup", "shards"},
+		"internal/firestorestore", "internal/local", "internal/local/emulator", "internal/local/freeport", "internal/migration", "internal/value", "rollup", "shards"},
 	"clients/web":        {},
 	"internal/doctor":    {"internal/appfolder", "internal/config", "internal/deploy", "internal/document", "internal/local/emulator", "rollup"},
 	"internal/deploy":    {"internal/appfolder", "internal/billing", "internal/config", "internal/document", "rollup"},

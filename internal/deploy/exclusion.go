@@ -5,6 +5,24 @@ import (
 	"net/http"
 )
 
+// Exclusion is the kind of exclusions of the sink _Default, which routes a project's entries to the
+// bucket that they are billed for. gcloud changes them as a part of the sink:
+// https://docs.cloud.google.com/logging/docs/routing/overview#exclusions.
+var Exclusion Kind = &exclusionKind{common{noun: "log exclusion", from: loggingAPI, api: "v2", group: "logging sinks"}}
+
+type exclusionKind struct{ common }
+
+// Command implements Kind.
+func (k *exclusionKind) Command(project, verb, name string, args ...string) Command {
+	switch verb {
+	case "create", "update":
+		verb = "update _Default"
+	case "delete":
+		verb = "update _Default --remove-exclusions=" + name
+	}
+	return k.command(verb, "", "").in(project).with(args...)
+}
+
 // Which entries Cloud Logging keeps of those that Cloud Run writes about RollUpOnWrite's requests,
 // one for each request. The functions' own lines and RollUpOnSchedule's requests are always kept.
 const (
@@ -21,12 +39,8 @@ const exclusionName = "tally-on-write-requests"
 const succeeded = `resource.type="cloud_run_revision" AND resource.labels.service_name="` + OnWriteName + `"` +
 	` AND log_id("run.googleapis.com/requests") AND httpRequest.status>=200 AND httpRequest.status<300`
 
-// Exclusion is an exclusion of the sink _Default, which routes a project's entries to the bucket
-// that they are billed for. gcloud changes it as a part of the sink:
-// https://docs.cloud.google.com/logging/docs/routing/overview#exclusions.
-var Exclusion = &Kind{Noun: "log exclusion", terraform: "google_logging_project_exclusion",
-	api: loggingAPI, group: "logging sinks",
-	create: "update _Default", update: "update _Default", remove: "update _Default --remove-exclusions=" + exclusionName}
+// An exclusion keeps out the entries of requests that succeeded.
+type exclusion struct{ wanted }
 
 // requestLogs adds the exclusion. It is there even if all entries are to be kept, disabled, because
 // a later deployment without a tally.yaml must find what somebody decided.
@@ -36,12 +50,20 @@ func (d *Description) requestLogs() {
 		disabled.Want, disabled.Arg = "true", "--add-exclusion=disabled=true"
 	}
 
-	d.add(Resource{Kind: Exclusion, Name: exclusionName, Settings: []Setting{
-		{Arg: "--add-exclusion=name=" + exclusionName, Always: true},
+	d.add(&exclusion{d.want(Exclusion, exclusionName,
+		Setting{Arg: "--add-exclusion=name=" + exclusionName, Always: true},
 		value("filter", succeeded, "--add-exclusion=filter"),
 		disabled,
-		{Arg: "--add-exclusion=description=" + madeBy},
-	}})
+		Setting{Arg: "--add-exclusion=description=" + madeBy},
+	)})
+}
+
+func (x *exclusion) exists() *Command { return x.listed("exclusions.name=" + x.name) }
+
+func (x *exclusion) terraform(t *terraform) {
+	b := settingsOf(x)
+	b["name"] = x.name
+	t.add(exclusionType, x.name, b)
 }
 
 // RequestLogs returns which entries about requests are kept: AllRequests if the exclusion is
