@@ -44,6 +44,7 @@ import "embed"
 //go:embed internal/telemetry/telemetry.go
 //go:embed internal/trigger/request.go
 //go:embed internal/trigger/trigger.go
+//go:embed internal/value/kind.go
 //go:embed internal/value/sum.go
 //go:embed internal/value/value.go
 //go:embed rollup/audit.go
