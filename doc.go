@@ -14,9 +14,9 @@
 // The functions, from the bottom up:
 //
 //   - internal/document is the map tally of a roll-up document, and the names of what Tally keeps;
-//     internal/value is a total.
+//     internal/value is what a total can be.
 //   - rollup is the engine: routes, the roll-up, the coalescer that bounds how often it happens,
-//     the audit. Standard library only, beside those two.
+//     the audit. It imports the standard library, and else only those two.
 //   - internal/memstore and internal/firestorestore are its stores, in memory and on Firestore;
 //     internal/storetest is the suite that both pass.
 //   - internal/config is what the functions take from their environment, and their budgets.
@@ -37,7 +37,7 @@
 //   - internal/migration takes over the counters of Firebase's firestore-counter extension.
 //   - internal/local runs all of it on one machine: emulator is Google's own Firestore emulator,
 //     eventrelay delivers its events as Eventarc does, framework runs a functions process, and
-//     freeport finds ports for them.
+//     freeport gives ports to all of them.
 //   - internal/lag listens to a roll-up, and tells how long after a write it covers that.
 //
 // The tests of one package are in it. Those that span packages are in e2e: there things go wrong,

@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 
 	// The command line.
 	"cmd/tally": {".", "clients/web", "internal/appfolder", "internal/billing", "internal/config", "internal/dashboard", "internal/deploy", "internal/doctor", "internal/document",
-		"internal/firestorestore", "internal/lag", "internal/local", "internal/local/emulator", "internal/migration", "internal/trial", "internal/value", "rollup", "shards"},
+		"internal/firestorestore", "internal/lag", "internal/local", "internal/local/emulator", "internal/local/freeport", "internal/migration", "internal/trial", "internal/value", "rollup", "shards"},
 	"clients/web":        {},
 	"internal/doctor":    {"internal/appfolder", "internal/config", "internal/deploy", "internal/document", "internal/local/emulator", "rollup"},
 	"internal/deploy":    {"internal/appfolder", "internal/billing", "internal/config", "internal/document", "rollup"},
@@ -45,7 +45,7 @@ var allowed = map[string][]string{
 
 	// What runs on one machine.
 	"internal/local": {"internal/billing", "internal/config", "internal/document", "internal/firestorestore", "internal/lag", "internal/local/emulator", "internal/local/eventrelay",
-		"internal/local/framework", "rollup", "shards"},
+		"internal/local/framework", "internal/local/freeport", "rollup", "shards"},
 	"internal/local/emulator":   {"internal/local/freeport"},
 	"internal/local/eventrelay": {"internal/document"},
 	"internal/local/framework":  {"internal/local/freeport"},
@@ -55,7 +55,7 @@ var allowed = map[string][]string{
 	"e2e":                                  {},
 	"e2e/apps":                             {},
 	"e2e/bench":                            {},
-	"e2e/googletest":                       {"internal/local/emulator/emulatortest"},
+	"e2e/googletest":                       {"internal/local/emulator/emulatortest", "internal/local/freeport"},
 	"e2e/rules":                            {},
 	"docs":                                 {},
 	"docs/test/likes":                      {"shards"},

@@ -14,8 +14,11 @@ import "embed"
 //go:embed go.mod
 //go:embed go.sum
 //go:embed internal/app/app.go
+//go:embed internal/app/database.go
 //go:embed internal/app/end.go
+//go:embed internal/app/event.go
 //go:embed internal/app/log.go
+//go:embed internal/app/outcome.go
 //go:embed internal/app/schedule.go
 //go:embed internal/billing/billing.go
 //go:embed internal/billing/file.go
@@ -29,6 +32,7 @@ import "embed"
 //go:embed internal/firestorestore/all.go
 //go:embed internal/firestorestore/audit.go
 //go:embed internal/firestorestore/client.go
+//go:embed internal/firestorestore/cursor.go
 //go:embed internal/firestorestore/fields.go
 //go:embed internal/firestorestore/lane.go
 //go:embed internal/firestorestore/store.go
@@ -40,6 +44,7 @@ import "embed"
 //go:embed internal/telemetry/telemetry.go
 //go:embed internal/trigger/request.go
 //go:embed internal/trigger/trigger.go
+//go:embed internal/value/kind.go
 //go:embed internal/value/sum.go
 //go:embed internal/value/value.go
 //go:embed rollup/audit.go
@@ -58,10 +63,15 @@ import "embed"
 //go:embed rollup/indexes.go
 //go:embed rollup/keep.go
 //go:embed rollup/lex.go
+//go:embed rollup/logged.go
+//go:embed rollup/look.go
 //go:embed rollup/mistake.go
+//go:embed rollup/options.go
 //go:embed rollup/pace.go
 //go:embed rollup/parse.go
-//go:embed rollup/rollup.go
+//go:embed rollup/prober.go
+//go:embed rollup/publish.go
+//go:embed rollup/roller.go
 //go:embed rollup/route.go
 //go:embed rollup/store.go
 //go:embed rollup/syntax.go
@@ -69,6 +79,7 @@ import "embed"
 //go:embed rollup/tolerance.go
 //go:embed rollup/total.go
 //go:embed rollup/totals.go
+//go:embed rollup/turn.go
 //go:embed rollup/untold.go
 //go:embed rules.go
 var Source embed.FS

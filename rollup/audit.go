@@ -24,8 +24,8 @@ type AuditOptions struct {
 	// for what is in work then and for the cursor.
 	Until time.Time
 
-	// MaxReads bounds the reads that are billed, as far as Reads tells, but for the counters that
-	// are in work when it is reached. Zero: no bound.
+	// MaxReads bounds the reads that are billed, as Reads counts them. The counters that are in
+	// work when it is reached are finished. Zero: no bound.
 	MaxReads int64
 	Reads    func() int64 // must not be nil when MaxReads is positive
 
@@ -33,11 +33,12 @@ type AuditOptions struct {
 	DryRun bool
 
 	// KeepRerouted leaves roll-ups alone that other routes made. A caller that does not know the
-	// routes of the deployed functions must set it, or it would take their roll-ups for wrong.
+	// routes of the deployed functions must set it, or the audit would take their roll-ups for
+	// wrong.
 	KeepRerouted bool
 
-	// Prune takes away totals that earlier routes kept. Routes that are not those of every revision
-	// that still runs must not prune: totals would come and go.
+	// Prune takes away totals that earlier routes kept. It must not be set while a revision runs
+	// that still keeps them: totals would come and go.
 	Prune bool
 
 	// FromFirst walks from the first counter, and leaves the stored cursor alone.
@@ -47,17 +48,17 @@ type AuditOptions struct {
 	Progress func(Report)
 }
 
-// redelivery is how long it takes at least until an event that failed is back: Eventarc waits for
-// 10 s, and the rest is for the way.
+// redelivery is how long it takes until an event that failed comes again: Eventarc waits for 10 s
+// at least, and the rest is for the way.
 const redelivery = 15 * time.Second
 
-// Grace returns how long a difference must last to be called drift, when a counter is rolled up
-// once a cadence and its events are held for up to holdLimit: an event may be held, fail, come
-// again and be held again. Only an event that failed twice comes later.
+// Grace returns how long a difference must last to be called drift. By then an event has had the
+// time to be held, to fail, to come again and to be held again. Only an event that failed twice
+// comes later.
 func Grace(cadence, holdLimit time.Duration) time.Duration { return cadence + 2*holdLimit + redelivery }
 
-// FittingGrace returns the grace that an audit keeps if it has this much time left: all of it if it
-// takes no more than half of the time, else none.
+// FittingGrace returns the grace that an audit with this much time left keeps: the whole grace if
+// that is at most half of the time, else none.
 func FittingGrace(grace, left time.Duration) time.Duration {
 	if left < 2*grace {
 		return 0
@@ -115,12 +116,11 @@ const (
 //
 // A difference may be a change whose event is on its way. So the audit looks again after the grace.
 // If the roll-up still does not cover the first look, the event was lost or is late, and the
-// difference is drift. When too little time is left to wait, it is repaired at once and not called
-// so.
+// difference is called drift. If too little time is left to wait, the difference is repaired at
+// once, and not called drift.
 //
-// The roll-up that the walk has read is compared with a sum first, which is taken a moment later;
-// what does not agree is looked at again, in one snapshot. Others' writes in that moment are no
-// difference: who wrote them had summed the shards.
+// The audit first compares the roll-up that its walk has read with a sum that is taken a moment
+// later. If they do not agree, it looks again, in one snapshot.
 //
 // An audit ends with the last counter, or sooner: with its time, its reads, or when another audit
 // saves its cursor. Audits may overlap with each other, with Keep and with the coalescers of any
@@ -129,9 +129,9 @@ const (
 //
 // A counter that is unkept is no failure: it is reported apart, and each audit tries it again.
 //
-// One counter's or page's failure does not keep the audit from the others; the next audit tries the
-// page again. The error joins the failures to find counters and to use the cursor, and the end of ctx,
-// and says how many counters failed. The report is valid even with an error.
+// The failure of a counter or of a page does not keep the audit from the others, and the next audit
+// tries the page again. The error joins what went wrong with pages and the cursor and the end of
+// ctx, and says how many counters failed. The report is valid even with an error.
 func Audit(ctx context.Context, store AuditStore, routes Routes, o AuditOptions) (Report, error) {
 	a := &audit{
 		roller:    newRoller(store, o.Options),
@@ -181,7 +181,7 @@ type audit struct {
 	store     AuditStore
 	routes    Routes
 	templates []*Template // each of which is walked
-	enough    time.Time   // no counter is begun later
+	enough    time.Time   // no counter is begun after it; zero: no bound
 	slots     chan struct{}
 
 	// of the goroutine that walks
@@ -208,13 +208,16 @@ type doubt struct {
 func (a *audit) load(ctx context.Context) error {
 	began := time.Now()
 	if !a.o.FromFirst {
-		var err error
-		ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+		loading, cancel := context.WithTimeout(ctx, a.options.Timeout)
 		defer cancel()
-		if a.cursor, err = a.store.LoadCursor(ctx, Auditing); err != nil {
+
+		var err error
+		a.cursor, err = a.store.LoadCursor(loading, Auditing)
+		if err != nil {
 			return fmt.Errorf("rollup: loading the audit's cursor: %w", err)
 		}
 	}
+
 	a.cursor = a.cursor.on(a.routes, len(a.templates))
 	if !a.cursor.Tick.IsZero() {
 		a.report.Since = max(0, began.Sub(a.cursor.Tick))
@@ -229,7 +232,8 @@ func (a *audit) save(ctx context.Context) {
 	if a.o.DryRun || a.o.FromFirst || a.overlapped || ctx.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+
+	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
 	at, err := a.store.SaveCursor(ctx, Auditing, a.resume())
 	switch {
@@ -247,6 +251,7 @@ func (a *audit) save(ctx context.Context) {
 func (a *audit) resume() Cursor {
 	c := a.cursor
 	c.Places = slices.Clone(c.Places)
+
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, d := range slices.Backward(a.waiting) {
@@ -310,17 +315,23 @@ func (a *audit) walk(ctx context.Context, n int) {
 func (a *audit) examineAll(ctx context.Context, found []Found, n int) (begun int) {
 	var work sync.WaitGroup
 	defer work.Wait()
+
 	before := a.cursor.Places[n]
 	for i, f := range found {
 		if i > 0 && a.over(ctx) { // one at least: finding them may have used up the reads
 			return i
 		}
+
+		d := &doubt{Found: f, walk: n, before: before, comparison: comparison{
+			grace:        a.o.Grace > 0 && !f.Template.Scheduled(),
+			dryRun:       a.o.DryRun,
+			keepRerouted: a.o.KeepRerouted,
+			prune:        a.o.Prune,
+		}}
 		a.slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-a.slots }()
-			a.examine(ctx, &doubt{Found: f, walk: n, before: before, comparison: comparison{
-				grace: a.o.Grace > 0 && !f.Template.Scheduled(), dryRun: a.o.DryRun, keepRerouted: a.o.KeepRerouted, prune: a.o.Prune,
-			}})
+			a.examine(ctx, d)
 		})
 	}
 	return len(found)
@@ -333,10 +344,12 @@ func (a *audit) lookAgain(ctx context.Context, d *doubt) {
 		if sleep(ctx, a.o.Grace) != nil {
 			return
 		}
+
 		a.slots <- struct{}{}
 		defer func() { <-a.slots }()
 		d.comparison.graceOver = true
 		a.examine(ctx, d)
+
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if ctx.Err() == nil { // else it is not done with
@@ -366,6 +379,7 @@ func appendError(errors []string, err error) []string {
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
+
 	select {
 	case <-timer.C:
 		return nil

@@ -10,32 +10,36 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
-// took is how long the last sum took, as far as an event can wait for one.
-func (c *Coalescer) took(l *look) time.Duration { return min(l.rollUp.Tally.Took, c.Timeout) }
+// took returns how long the last sum took. It is no longer than an event can wait for a sum.
+func (c *Coalescer) took(l *look) time.Duration { return min(l.rollUp.Tally.Took, c.options.Timeout) }
 
-// claimReads is what a claim costs, in reads: a write costs three, and who waits reads the claim.
+// claimReads is what a claim costs, in reads. Its write costs as much as three, and two instances
+// read it: the one that claims, and one that waits.
 const claimReads = 5
 
-// slow reports whether sums take so long that several instances would begin one for the same
-// roll-up, and bill more than a claim does. Quicker ones are kept apart by the back-offs.
+// slow reports whether a counter is worth claims: its sums take so long that several instances
+// would sum for the same roll-up, and a sum bills more than a claim does. The back-offs keep
+// quicker sums apart.
 func (c *Coalescer) slow(l *look) bool {
 	reads := l.rollUp.Tally.NumShards
-	if !slices.ContainsFunc(l.counter.Template.Routes, func(r *Route) bool { return r.Documents }) {
+	readsEach := slices.ContainsFunc(l.counter.Template.Routes, func(r *Route) bool { return r.Documents })
+	if !readsEach {
 		reads /= 1000 // an aggregation bills one for so many documents
 	}
-	return reads >= claimReads && c.took(l) >= c.Cadence/10
+	return reads >= claimReads && c.took(l) >= c.options.Cadence/10
 }
 
-// claim reports whether this instance is to sum a slow counter now. Then it has claimed that;
-// otherwise another has, and the next look is planned. Only costs rest on a claim: who cannot read
-// or write one sums without.
+// claim reports whether this instance is to sum a slow counter now. If so, it has written a claim.
+// If not, another instance has one, and the next look is planned. Only costs rest on a claim: an
+// instance that can neither read nor write one sums without.
 func (c *Coalescer) claim(ctx context.Context, s *counterState, l *look) bool {
 	seen, err := c.readClaim(ctx, l)
 	if err != nil {
-		c.Logger.DebugContext(ctx, "claim not read; summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
+		c.options.Logger.DebugContext(ctx, "claim not read; summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
 		return true
 	}
 	age := l.readTime.Sub(seen.UpdateTime)
+
 	own := c.ownClaim(s)
 	if seen.By != "" && seen.By != own && seen.Over.Equal(l.asOf) && age < c.claimHolds(l) {
 		c.waitForClaim(s, l, age)
@@ -49,11 +53,12 @@ func (c *Coalescer) claim(ctx context.Context, s *counterState, l *look) bool {
 		return false
 	}
 	if err != nil {
-		c.Logger.DebugContext(ctx, "claim not written; summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
+		c.options.Logger.DebugContext(ctx, "claim not written; summing without", "counter", l.counter.RollUp, "event_id", l.eventID, "error", err)
 	}
 	return true
 }
 
+// readClaim reads the counter's claim in the look's snapshot.
 func (c *Coalescer) readClaim(ctx context.Context, l *look) (claim Claim, err error) {
 	err = c.call(ctx, "claim", func(ctx context.Context) (err error) {
 		claim, err = l.snapshot.Claim(ctx)
@@ -62,12 +67,14 @@ func (c *Coalescer) readClaim(ctx context.Context, l *look) (claim Claim, err er
 	return claim, err
 }
 
+// ownClaim returns the text By of this instance's last claim.
 func (c *Coalescer) ownClaim(s *counterState) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return s.claim
 }
 
+// newClaim makes and remembers a text By for the next claim.
 func (c *Coalescer) newClaim(s *counterState) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,17 +82,18 @@ func (c *Coalescer) newClaim(s *counterState) string {
 	return s.claim
 }
 
-// claimHolds is how long a claim holds: as the last sum and half of it, because sums differ. Who
-// has claimed and not written by then has died, or takes too long.
-func (c *Coalescer) claimHolds(l *look) time.Duration { return min(c.took(l)*3/2, c.Timeout) }
+// claimHolds returns how long a claim holds: half as long again as the last sum, because sums
+// differ. An instance that has not written its roll-up by then has died, or takes too long.
+func (c *Coalescer) claimHolds(l *look) time.Duration { return min(c.took(l)*3/2, c.options.Timeout) }
 
-// waitForClaim plans the next look for when the sum that another has claimed should be done, or
-// when it should have been, for when the claim is over.
+// waitForClaim plans the next look for the time when the sum that another instance has claimed
+// should be done. If that has passed, it plans the look for the end of the claim.
 func (c *Coalescer) waitForClaim(s *counterState, l *look, age time.Duration) {
 	wait := c.took(l) - age
 	if wait <= 0 {
 		wait = c.claimHolds(l) - age
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.failures = 0

@@ -12,12 +12,12 @@ import (
 // examine compares a counter, and counts what came of it.
 func (a *audit) examine(ctx context.Context, d *doubt) {
 	did, l, err := a.compare(ctx, d.Found, &d.comparison)
-	if did == skip {
+	if did == actionSkip {
 		return
 	}
 
-	differs := err == nil && (did == repair || did == tell)
-	if differs && d.comparison.difference(&l) == drift {
+	differs := err == nil && (did == actionRepair || did == actionTell)
+	if differs && d.comparison.difference(&l) == differenceDrift {
 		d.comparison.untold = a.untold(ctx, d.Counter, l.asOf)
 	}
 
@@ -31,9 +31,9 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 	case err != nil:
 		a.report.Failed++
 		a.report.Errors = appendError(a.report.Errors, err)
-		a.Logger.ErrorContext(ctx, "counter not audited", "counter", d.Counter.RollUp, "error", err)
+		a.options.Logger.ErrorContext(ctx, "counter not audited", "counter", d.Counter.RollUp, "error", err)
 		a.countAudited(&l)
-	case did == wait:
+	case did == actionWait:
 		a.lookAgain(ctx, d)
 	default:
 		a.countAction(ctx, did, &d.comparison, &l)
@@ -45,13 +45,13 @@ func (a *audit) examine(ctx context.Context, d *doubt) {
 // countAction counts what was done to a counter. The mutex is held.
 func (a *audit) countAction(ctx context.Context, did action, k *comparison, l *look) {
 	switch did {
-	case repair:
+	case actionRepair:
 		a.report.RolledUp++
 		a.noteDifference(ctx, k, l)
-	case tell:
+	case actionTell:
 		a.report.Differing++
 		a.noteDifference(ctx, k, l)
-	case remove:
+	case actionRemove:
 		a.report.Removed++
 	default:
 		a.report.Unchanged++
@@ -66,19 +66,19 @@ func (a *audit) countAudited(l *look) {
 	}
 }
 
-// errBusy says that the pace did not allow another roll-up yet at any of the tries.
+// errBusy says that at none of the tries the pace allowed another roll-up.
 var errBusy = errors.New("others had rolled it up each time it was looked at")
 
 // compare compares the roll-up with its shards, and makes it cover everything that was committed
 // before the comparison's first look. It returns what it did, and its last look.
 func (a *audit) compare(ctx context.Context, f Found, k *comparison) (action, look, error) {
 	if f.Template.Existing && !f.RollUp.Exists() {
-		return skip, look{}, nil
+		return actionSkip, look{}, nil
 	}
 
 	l, right := a.asFound(ctx, f, k)
 	if right {
-		return leave, l, nil
+		return actionLeave, l, nil
 	}
 
 	for try := 1; ; try++ {
@@ -87,10 +87,10 @@ func (a *audit) compare(ctx context.Context, f Found, k *comparison) (action, lo
 			return did, l, nil
 		}
 		if errors.Is(err, ErrUnkept) { // another try would end alike
-			return leave, l, fmt.Errorf("%s: %w", f.Counter.RollUp, err)
+			return actionLeave, l, fmt.Errorf("%s: %w", f.Counter.RollUp, err)
 		}
 		if try == maxTries {
-			return leave, l, fmt.Errorf("rollup: %s not audited: %w", f.Counter.RollUp, err)
+			return actionLeave, l, fmt.Errorf("rollup: %s not audited: %w", f.Counter.RollUp, err)
 		}
 
 		stopped := sleep(ctx, max(due, a.pause(try-1)))
@@ -98,40 +98,50 @@ func (a *audit) compare(ctx context.Context, f Found, k *comparison) (action, lo
 			err = stopped
 		}
 		if ctx.Err() != nil { // a pause of zero may end before sleep notices
-			return leave, l, fmt.Errorf("rollup: %s not audited: %w", f.Counter.RollUp, err)
+			return actionLeave, l, fmt.Errorf("rollup: %s not audited: %w", f.Counter.RollUp, err)
 		}
 	}
 }
 
-// asFound reports whether the roll-up that the walk found is right. It sums the shards and does not
-// read the roll-up again, which saves a read. If the sum fails, the caller tries the counter in full.
+// asFound reports whether the roll-up is right as the walk found it. It sums the shards and does
+// not read the roll-up again, which saves a read. If it reports false, for whatever reason, the
+// caller tries the counter in full.
 func (a *audit) asFound(ctx context.Context, f Found, k *comparison) (l look, right bool) {
 	if f.RollUp.Tally.AsOf.IsZero() || k.graceOver {
 		return l, false
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
-	l = look{counter: f.Counter, rollUp: f.RollUp, asOf: f.RollUp.Tally.AsOf, snapshot: a.store.Sources(ctx, f.Counter)}
-	if err := a.sum(ctx, &l); err != nil {
+
+	l = look{
+		counter:  f.Counter,
+		rollUp:   f.RollUp,
+		asOf:     f.RollUp.Tally.AsOf,
+		snapshot: a.store.Sources(ctx, f.Counter),
+	}
+	err := a.sum(ctx, &l)
+	if err != nil {
 		return l, false
 	}
+
 	l.readTime = l.snapshot.ReadTime()
 	return l, k.right(&l)
 }
 
-// try takes one look, and does what that asks for. After an error the counter may be tried again
-// when due has passed.
+// try takes one look, and does what the look asks for. After an error the counter may be tried
+// again once due has passed.
 func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, l look, due time.Duration, err error) {
-	looking, cancel := context.WithTimeout(ctx, a.Timeout)
+	looking, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
+
 	l, err = a.look(looking, c, "")
 	if err != nil {
 		return did, l, 0, err
 	}
 
 	did = k.before(&l)
-	if did != sum {
+	if did != actionSum {
 		return did, l, 0, nil
 	}
 
@@ -145,10 +155,10 @@ func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, 
 	}
 
 	did = k.after(&l)
-	if did == remove {
+	if did == actionRemove {
 		return did, l, 0, a.remove(looking, a.store, &l)
 	}
-	if did != repair {
+	if did != actionRepair {
 		return did, l, 0, nil
 	}
 
@@ -158,9 +168,9 @@ func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, 
 	}
 
 	// Most likely the trigger is about to roll up the same change.
-	due = p.due(&l) + a.Cadence/10
+	due = p.due(&l) + a.options.Cadence/10
 	if !a.o.Until.IsZero() && time.Now().Add(due).After(a.o.Until) {
-		return tell, l, 0, nil
+		return actionTell, l, 0, nil
 	}
 	return did, l, due, errBusy
 }
@@ -168,34 +178,34 @@ func (a *audit) try(ctx context.Context, c Counter, k *comparison) (did action, 
 // noteDifference logs how a counter differs, and counts it by its kind of difference. The mutex is
 // held.
 func (a *audit) noteDifference(ctx context.Context, k *comparison, l *look) {
-	log := a.Logger.With("counter", l.counter.RollUp, "differs", l.explain(),
+	log := a.options.Logger.With("counter", l.counter.RollUp, "differs", l.explain(),
 		"num_shards", l.totals.NumShards(), "as_of", l.asOf, "read_time", l.readTime)
 
 	switch k.difference(l) {
-	case orphaned:
+	case differenceOrphaned:
 		a.report.Orphaned++
 		log.WarnContext(ctx, "orphaned: the roll-up of a counter without shards is not zeros")
-	case missing:
+	case differenceMissing:
 		a.report.Missing++
 		log.InfoContext(ctx, "missing: a counter without a roll-up")
-	case rerouted:
+	case differenceRerouted:
 		a.report.Rerouted++
 		log.InfoContext(ctx, "rerouted: the roll-up was made by other routes", "totals", l.rollUp.Tally.Totals)
-	case outdated:
+	case differenceOutdated:
 		a.report.Outdated++
 		log.InfoContext(ctx, "outdated: the roll-up holds totals of earlier routes", "former", l.rollUp.Tally.Former)
-	case untold:
+	case differenceUntold:
 		log.InfoContext(ctx, "untold: events came that did not tell which counter their document had left")
-	case drift:
+	case differenceDrift:
 		a.report.Drift++
 		log.ErrorContext(ctx, "drift: no event of a change came in time")
-	case recent:
+	case differenceRecent:
 		log.InfoContext(ctx, "recent: a change whose event may be on its way")
 	}
 }
 
-// explain returns what the roll-up holds and what the shards give, of the totals that differ, such as
-// "likes 3 → 4, last null → 2026-01-02T03:04:05Z".
+// explain returns what the roll-up holds and what the shards give, of the totals that differ, such
+// as "likes 3 → 4, last null → 2026-01-02T03:04:05Z".
 func (l *look) explain() string {
 	var texts []string
 	for _, name := range slices.Sorted(slices.Values(l.differing())) {
@@ -206,7 +216,8 @@ func (l *look) explain() string {
 		texts = append(texts, fmt.Sprintf("%s %s → %v", name, held, l.totals.Values[name]))
 	}
 
-	if held, counted := l.rollUp.Tally.NumShards, l.totals.NumShards(); held != counted {
+	held, counted := l.rollUp.Tally.NumShards, l.totals.NumShards()
+	if held != counted {
 		texts = append(texts, fmt.Sprintf("tally.num_shards %d → %d", held, counted))
 	}
 

@@ -6,21 +6,65 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 )
 
+// A Source is a document that was written, and the routes that cover it.
+type Source struct {
+	path   string // below the database's root
+	covers []covering
+}
+
+// A covering is a route that covers a document.
+type covering struct {
+	route   *Route
+	counter Counter // that the document's path tells; zero if the route goes by groups
+}
+
+// Source returns the source document at path (below the database's root). It reports false if no
+// route covers it.
+func (rs Routes) Source(path string) (Source, bool) {
+	s := Source{path: path}
+	for _, r := range rs {
+		c, ok := r.counterOf(path)
+		if r.By != "" {
+			ok = r.Covers(path)
+		}
+		if ok {
+			s.covers = append(s.covers, covering{r, c})
+		}
+	}
+	return s, len(s.covers) > 0
+}
+
+// Groups returns the fields By of the routes that cover the document. Beside its path, only they
+// tell which counters it belongs to.
+func (s Source) Groups() []document.Field {
+	var by []document.Field
+	for _, c := range s.covers {
+		if c.route.By != "" {
+			by = append(by, c.route.By)
+		}
+	}
+	return by
+}
+
+// Groups returns the Groups of the source document at path (below the database's root); none if no
+// route covers it.
+func (rs Routes) Groups(path string) []document.Field {
+	s, _ := rs.Source(path)
+	return s.Groups()
+}
+
 // A Concern is one counter that an event is about.
 type Concern struct {
 	Counter
 
 	// Unchanged says that the event tells of an update that leaves every total of the counter as it
-	// was, by the event's own old and new values. Its UpdateTime must then be the update's. No
-	// change relies on such an event: see the package documentation.
+	// was, by the event's own old and new values. The event's UpdateTime must then be the update's.
+	// No change relies on such an event: see the package documentation.
 	Unchanged bool
 }
 
 // A Written is what an event tells of a document that was written.
 type Written interface {
-	// Path is the document's, below the database's root.
-	Path() string
-
 	// Updated reports whether the document existed before and after.
 	Updated() bool
 
@@ -32,46 +76,29 @@ type Written interface {
 }
 
 // Concerned returns the counters that an event is about: those to which its old or its new document
-// belongs, each once, however many routes lead there. It reports false if no route covers the
-// document.
-func (rs Routes) Concerned(w Written) (concerns []Concern, covered bool) {
-	path := w.Path()
-	for _, r := range rs {
-		c, byPath := r.counterOf(path)
-		if !byPath && (r.By == "" || !r.Covers(path)) {
+// belongs, each once, however many routes lead there.
+func (s Source) Concerned(w Written) []Concern {
+	var concerns []Concern
+	for _, c := range s.covers {
+		unchanged := w.Updated() && !slices.ContainsFunc(c.route.fields, w.Changed)
+		if c.route.By == "" {
+			concerns = addConcern(concerns, Concern{c.counter, unchanged})
 			continue
 		}
-		covered = true
 
-		unchanged := w.Updated() && !slices.ContainsFunc(r.fields, w.Changed)
-		if byPath {
-			concerns = concern(concerns, Concern{c, unchanged})
-			continue
-		}
-		before, after := w.Texts(r.By)
+		before, after := w.Texts(c.route.By)
 		for _, group := range []string{before, after} {
-			if c, ok := r.Grouped(group); ok {
-				concerns = concern(concerns, Concern{c, unchanged})
+			if counter, ok := c.route.Grouped(group); ok {
+				concerns = addConcern(concerns, Concern{counter, unchanged})
 			}
 		}
 	}
-	return concerns, covered
+	return concerns
 }
 
-// Groups returns the fields By of the routes that cover the document at path: only they tell which
-// counters it belongs to, beside its path.
-func (rs Routes) Groups(path string) []document.Field {
-	var by []document.Field
-	for _, r := range rs {
-		if r.By != "" && r.Covers(path) {
-			by = append(by, r.By)
-		}
-	}
-	return by
-}
-
-// concern adds a concern. A counter to which several routes lead is unchanged only by all of them.
-func concern(concerns []Concern, add Concern) []Concern {
+// addConcern adds a concern. A counter to which several routes lead is unchanged only by all of
+// them.
+func addConcern(concerns []Concern, add Concern) []Concern {
 	for i, c := range concerns {
 		if c.Counter == add.Counter {
 			concerns[i].Unchanged = c.Unchanged && add.Unchanged

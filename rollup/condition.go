@@ -22,8 +22,10 @@ type Condition struct {
 
 // equals returns the condition that a field equals a value, in its one form.
 func equals(field document.Field, value any) Condition {
-	if f, ok := value.(float64); ok && !math.IsNaN(f) {
-		if i, accuracy := big.NewFloat(f).Int64(); accuracy == big.Exact {
+	f, isDouble := value.(float64)
+	if isDouble && !math.IsNaN(f) {
+		i, accuracy := big.NewFloat(f).Int64()
+		if accuracy == big.Exact {
 			value = i
 		}
 	}

@@ -14,13 +14,13 @@ var own = []Path{
 	{{Name: document.ClaimsCollection}, {Name: "id", Capture: true}},
 }
 
-// problems are what is wrong with routes: the first, and how many more there are.
+// problems are what is wrong with routes: the first problems, and how many more there are.
 type problems struct {
 	first []error
 	more  int
 }
 
-// maxProblems is how many are told; nobody reads more at once.
+// maxProblems is how many problems are told. Nobody reads more at once.
 const maxProblems = 10
 
 func (p *problems) keep(err error) {
@@ -88,8 +88,8 @@ func (rs Routes) conflicts(p *problems) {
 	}
 }
 
-// overlaps adds what makes r unsafe beside a route that may have a source document in common with r.
-// Routes with one pattern share a trigger, or have none, so each event comes once.
+// overlaps adds what makes r unsafe beside a route that may have a source document in common with
+// r. Routes with one pattern share a trigger, or have none, so each event comes once.
 func (r *Route) overlaps(other *Route, p *problems) {
 	same := func(a, b Segment) bool { return a.Capture && b.Capture || a == b }
 	if !slices.EqualFunc(r.pattern, other.pattern, same) {

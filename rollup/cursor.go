@@ -10,11 +10,11 @@ import (
 // walkPage is how many counters are found at a time, about, which bounds an audit's memory.
 const walkPage = 100
 
-// page finds the next counters of a template by all, a method of the Store.
-func (r *roller) page(ctx context.Context, t *Template, from string, all func(context.Context, *Template, string, int) (Page, error)) (Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+// page finds the next counters of a template by find, a method of the store.
+func (r *roller) page(ctx context.Context, t *Template, from string, find func(context.Context, *Template, string, int) (Page, error)) (Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
-	page, err := all(ctx, t, from, walkPage)
+	page, err := find(ctx, t, from, walkPage)
 	if err != nil {
 		return page, fmt.Errorf("rollup: finding the counters of %v: %w", t, err)
 	}
@@ -39,16 +39,15 @@ type Cursor struct {
 	Complete time.Time     // when an audit last came to the last counter; zero: none did
 	Cycle    time.Duration // from the time before to then; 0: unknown
 
-	// Of Keep: the roll-ups of counters that had changed at their last visit, those first that are
-	// due first.
+	// Of Keep: the roll-ups of the counters that had changed at their last visit, in the order in
+	// which they are due.
 	Changed []string
 
 	UpdateTime time.Time // when it was saved, as Firestore says; zero: never
 }
 
-// on returns the cursor to walk the routes by, in so many places: c, or another that begins anew
-// when c is of other routes. When no walk of c is left but those whose page failed, the others
-// begin anew.
+// on returns the cursor by which to walk the routes, with so many places. It begins anew if c is of
+// other routes. If all walks of c are done, or failed at a page, those that are done begin anew.
 func (c Cursor) on(routes Routes, places int) Cursor {
 	if c.Routes != routes.String() || len(c.Places) != places {
 		return Cursor{Routes: routes.String(), Places: make([]Place, places), Tick: c.Tick, UpdateTime: c.UpdateTime}

@@ -6,132 +6,160 @@ import "time"
 type action int
 
 const (
-	leave  action = iota // it agrees, or others have brought it up to date
-	skip                 // nobody need see to it: the app's own document is gone
-	sum                  // the look does not tell yet
-	remove               // it has been at zeros without shards for over an hour
-	wait                 // it differs; look again after the grace
-	repair
-	tell // it differs and is left so
+	actionLeave  action = iota // nothing: it agrees, or others have brought it up to date
+	actionSkip                 // nothing, and it is not counted: the app's own document is gone
+	actionSum                  // sum the shards, because the look alone does not tell
+	actionRemove               // remove the roll-up, which has been at zeros without shards for over an hour
+	actionWait                 // it differs: look again after the grace
+	actionRepair               // it differs: write the roll-up
+	actionTell                 // it differs: report that, and leave it so
 )
 
 // A difference is why a roll-up was not as its shards said.
 type difference int
 
 const (
-	recent   difference = iota // a change whose event was on its way
-	missing                    // there was no roll-up
-	orphaned                   // it was not zeros, and there were no shards
-	rerouted                   // it was made by other routes
-	outdated                   // it holds totals of earlier routes beside
-	untold                     // an event came that did not tell which counter its document had left
-	drift                      // no event of a change came in time
+	differenceRecent   difference = iota // a change whose event may be on its way
+	differenceMissing                    // there was no roll-up
+	differenceOrphaned                   // it was not zeros, and there were no shards
+	differenceRerouted                   // it was made by other routes
+	differenceOutdated                   // its totals are right, and it also holds totals of earlier routes
+	differenceUntold                     // an event came that did not tell which counter its document had left
+	differenceDrift                      // no event of a change came in time
 )
 
-// A comparison is what an audit knows of a counter beside the look.
+// A comparison is what an audit knows of a counter, beside its look, and what it may do.
 type comparison struct {
 	grace        bool // a difference is left to the event that may be on its way
 	dryRun       bool
 	keepRerouted bool // roll-ups of other routes are left alone
 	prune        bool // former totals are taken away
 
-	// The first look's times: as_of that is from or later covers all that the audit is to see to.
+	// The read time and the as_of of the first look. A roll-up as of from or later covers all that
+	// the audit must see to.
 	from time.Time
 	asOf time.Time
 
-	graceOver bool // it differed a grace ago
-	untold    bool // perhaps by a change that no event told of this counter
+	graceOver bool // it differed, and the grace is over
+	untold    bool // it may differ by a change that no event told of this counter
 }
 
 // before decides what can be decided without a sum.
 func (c *comparison) before(l *look) action {
 	if l.missing() {
-		return skip
+		return actionSkip
 	}
+
 	if c.from.IsZero() {
 		c.from, c.asOf = l.readTime, l.asOf
 	} else if !l.covers().Before(c.from) {
-		return leave
+		return actionLeave
 	}
-	return sum
+	return actionSum
 }
 
 // after decides once the shards are summed.
 func (c *comparison) after(l *look) action {
-	mend := repair
+	mend := actionRepair
 	if c.dryRun {
-		mend = tell
+		mend = actionTell
 	}
+
 	switch {
 	case l.agrees() && l.removable() && !c.dryRun:
-		return remove
+		return actionRemove
 	case l.agrees() && c.prune && len(l.rollUp.Tally.Former) > 0:
 		return mend
 	case l.agrees():
-		return leave
+		return actionLeave
 	case l.rerouted() && c.keepRerouted:
-		return tell
+		return actionTell
 	case c.grace && !c.graceOver && !l.asOf.IsZero() && !l.rerouted():
-		return wait
+		return actionWait
 	default:
 		return mend
 	}
 }
 
-// right decides whether the roll-up, as the walk found it, can be left as it is: it says what the
-// shards add up to, and there is nothing else to do. A roll-up that was written since then was
-// written by somebody who had summed the shards.
+// right decides whether the roll-up can be left as it is, by what the walk read of it: it says what
+// the shards add up to, and there is nothing else to do. It may have been written since then, but
+// only by somebody who had summed the shards.
 func (c *comparison) right(l *look) bool {
-	return !l.asOf.After(l.readTime) && c.after(l) == leave
+	return !l.asOf.After(l.readTime) && c.after(l) == actionLeave
 }
 
-// difference says what a difference is, after the grace and without one. It is drift only if nobody
-// has written the roll-up since the first look: what another wrote meanwhile may lack only a change
-// that came after that look.
+// difference says of what kind a difference is, once the grace is over or if there is none. It is
+// drift only if nobody has written the roll-up since the first look. A roll-up that somebody wrote
+// since then can lack only changes that came after that look.
 func (c *comparison) difference(l *look) difference {
 	switch {
 	case l.rerouted():
-		return rerouted
+		return differenceRerouted
 	case l.agrees():
-		return outdated
+		return differenceOutdated
 	case l.totals.Empty():
-		return orphaned
+		return differenceOrphaned
 	case l.asOf.IsZero():
-		return missing
+		return differenceMissing
 	case c.graceOver && l.asOf.Equal(c.asOf) && c.untold:
-		return untold
+		return differenceUntold
 	case c.graceOver && l.asOf.Equal(c.asOf):
-		return drift
+		return differenceDrift
 	default:
-		return recent
+		return differenceRecent
 	}
 }
 
-// staleAfter is how many times "every" a roll-up's as_of may be old although its totals are right.
-// A client's own change is covered by then, even if another's has undone it; and a schedule that
-// has stopped is told from one that finds nothing to do.
+// staleAfter is how many times "every" old the as_of of a roll-up may be while its totals are
+// right. Then it is written anew, for two reasons: a client's own change is covered even if another
+// client's has undone it, and a schedule that has stopped can be told from one that finds nothing
+// to do.
 const staleAfter = 10
 
 // keep decides what a tick does with a counter of a route that says "every", which it has summed.
 func keep(l *look) action {
 	switch {
 	case !l.agrees():
-		return repair
+		return actionRepair
 	case l.removable():
-		return remove
+		return actionRemove
 	case !l.totals.Empty() && l.readTime.Sub(l.asOf) >= staleAfter*l.counter.Template.Every:
-		return repair
+		return actionRepair
 	default:
-		return leave
+		return actionLeave
 	}
 }
 
-// removeAfter is how long a roll-up has been at zeros when it is removed. No write may be on its
-// way then that was meant for the document while it did not exist; see maxWriteAge.
+// removeAfter is how long a roll-up must have been at zeros to be removed. By then no write can be
+// on its way from the time before the document existed; see maxWriteAge.
 const removeAfter = time.Hour
 
 // removable reports whether a roll-up that agrees with its shards has been at zeros without shards
 // for so long that it may be removed.
 func (l *look) removable() bool {
 	return !l.counter.Template.Existing && l.totals.Empty() && !l.asOf.IsZero() && l.readTime.Sub(l.asOf) > removeAfter
+}
+
+// agrees reports whether the roll-up says what the shards add up to, by the same routes. A document
+// that Tally never wrote agrees if there are no shards: it is the app's business.
+func (l *look) agrees() bool {
+	if l.totals.Empty() && l.rollUp.Tally.AsOf.IsZero() {
+		return true
+	}
+	if l.asOf.IsZero() || l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards() {
+		return false
+	}
+	return len(l.differing()) == 0
+}
+
+// differing returns the names of the totals that the roll-up lacks, or has with another value.
+func (l *look) differing() []string {
+	var names []string
+	for name, total := range l.totals.Values {
+		seen, ok := l.rollUp.Values[name]
+		if !ok || !sameTotal(seen, total, l.magnitudes[name]) {
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -117,16 +117,16 @@ func TestCompareBeforeTheSum(t *testing.T) {
 		state state
 		want  action
 	}{
-		"first look":                                   {never, differs, sum},
-		"first look, roll-up of other routes":          {never, anothers, sum},
-		"first look, no roll-up":                       {never, absent, sum},
-		"first look, as_of counts as none":             {never, differs.with(func(s *state) { s.future = true }), sum},
-		"rolled up as of before the first look":        {time.Microsecond, differs, sum},
-		"rolled up as of the first look":               {0, differs, leave},
-		"rolled up as of after the first look":         {-time.Microsecond, differs, leave},
-		"rolled up by other routes after the first":    {-time.Second, anothers, sum},
-		"rolled up as of nothing after the first look": {0, differs.with(func(s *state) { s.future = true }), sum},
-		"still no roll-up":                             {0, absent, sum},
+		"first look":                                   {never, differs, actionSum},
+		"first look, roll-up of other routes":          {never, anothers, actionSum},
+		"first look, no roll-up":                       {never, absent, actionSum},
+		"first look, as_of counts as none":             {never, differs.with(func(s *state) { s.future = true }), actionSum},
+		"rolled up as of before the first look":        {time.Microsecond, differs, actionSum},
+		"rolled up as of the first look":               {0, differs, actionLeave},
+		"rolled up as of after the first look":         {-time.Microsecond, differs, actionLeave},
+		"rolled up by other routes after the first":    {-time.Second, anothers, actionSum},
+		"rolled up as of nothing after the first look": {0, differs.with(func(s *state) { s.future = true }), actionSum},
+		"still no roll-up":                             {0, absent, actionSum},
 	} {
 		l := test.state.look()
 		var k comparison
@@ -165,18 +165,18 @@ func TestCompareAfterTheSum(t *testing.T) {
 		state state
 		want  map[string]action // by comparison; "" is for those not named
 	}{
-		{"equal", equal, map[string]action{"": leave}},
-		{"equal, old", equal.with(func(s *state) { s.age = 1000 * time.Hour }), map[string]action{"": leave}},
-		{"differs", differs, map[string]action{"at once": repair, "grace": wait, "after the grace": repair, "dry": tell, "dry, grace": wait, "dry, after the grace": tell, "keeps": repair}},
-		{"missing", absent, map[string]action{"": repair, "dry": tell, "dry, grace": tell, "dry, after the grace": tell}},
-		{"as_of counts as none", differs.with(func(s *state) { s.future = true }), map[string]action{"": repair, "dry": tell, "dry, grace": tell, "dry, after the grace": tell}},
-		{"orphaned", emptied, map[string]action{"": repair, "grace": wait, "dry": tell, "dry, grace": wait, "dry, after the grace": tell}},
-		{"rerouted", anothers, map[string]action{"": repair, "dry": tell, "dry, grace": tell, "dry, after the grace": tell, "keeps": tell}},
-		{"removable", atZeros, map[string]action{"": remove, "dry": leave, "dry, grace": leave, "dry, after the grace": leave}},
-		{"zeros for an hour", atZeros.with(func(s *state) { s.age = time.Hour }), map[string]action{"": leave}},
-		{"a total of zero, with shards", state{age: 2 * time.Hour, shards: 2, numShards: 2}, map[string]action{"": leave}},
-		{"zeros of other routes", atZeros.with(func(s *state) { s.rerouted = true }), map[string]action{"": repair, "dry": tell, "dry, grace": tell, "dry, after the grace": tell, "keeps": tell}},
-		{"the app's document", state{foreign: true}, map[string]action{"": leave}},
+		{"equal", equal, map[string]action{"": actionLeave}},
+		{"equal, old", equal.with(func(s *state) { s.age = 1000 * time.Hour }), map[string]action{"": actionLeave}},
+		{"differs", differs, map[string]action{"at once": actionRepair, "grace": actionWait, "after the grace": actionRepair, "dry": actionTell, "dry, grace": actionWait, "dry, after the grace": actionTell, "keeps": actionRepair}},
+		{"missing", absent, map[string]action{"": actionRepair, "dry": actionTell, "dry, grace": actionTell, "dry, after the grace": actionTell}},
+		{"as_of counts as none", differs.with(func(s *state) { s.future = true }), map[string]action{"": actionRepair, "dry": actionTell, "dry, grace": actionTell, "dry, after the grace": actionTell}},
+		{"orphaned", emptied, map[string]action{"": actionRepair, "grace": actionWait, "dry": actionTell, "dry, grace": actionWait, "dry, after the grace": actionTell}},
+		{"rerouted", anothers, map[string]action{"": actionRepair, "dry": actionTell, "dry, grace": actionTell, "dry, after the grace": actionTell, "keeps": actionTell}},
+		{"removable", atZeros, map[string]action{"": actionRemove, "dry": actionLeave, "dry, grace": actionLeave, "dry, after the grace": actionLeave}},
+		{"zeros for an hour", atZeros.with(func(s *state) { s.age = time.Hour }), map[string]action{"": actionLeave}},
+		{"a total of zero, with shards", state{age: 2 * time.Hour, shards: 2, numShards: 2}, map[string]action{"": actionLeave}},
+		{"zeros of other routes", atZeros.with(func(s *state) { s.rerouted = true }), map[string]action{"": actionRepair, "dry": actionTell, "dry, grace": actionTell, "dry, after the grace": actionTell, "keeps": actionTell}},
+		{"the app's document", state{foreign: true}, map[string]action{"": actionLeave}},
 	} {
 		for name, k := range all {
 			want, named := test.want[name]
@@ -197,18 +197,18 @@ func TestDifference(t *testing.T) {
 		since     bool // somebody wrote the roll-up since the first look
 		want      difference
 	}{
-		"without a grace":                  {differs, false, false, recent},
-		"after the grace":                  {differs, true, false, drift},
-		"written meanwhile, still differs": {differs, true, true, recent},
-		"missing":                          {absent, false, false, missing},
-		"missing after a grace":            {absent, true, false, missing},
-		"as_of counts as none":             {differs.with(func(s *state) { s.future = true }), true, false, missing},
-		"orphaned":                         {emptied, false, false, orphaned},
-		"orphaned after the grace":         {emptied, true, false, orphaned},
-		"rerouted":                         {anothers, false, false, rerouted},
-		"rerouted is never drift":          {anothers, true, false, rerouted},
-		"rerouted, without shards":         {emptied.with(func(s *state) { s.rerouted = true }), true, false, rerouted},
-		"zeros of other routes":            {atZeros.with(func(s *state) { s.rerouted = true }), true, false, rerouted},
+		"without a grace":                  {differs, false, false, differenceRecent},
+		"after the grace":                  {differs, true, false, differenceDrift},
+		"written meanwhile, still differs": {differs, true, true, differenceRecent},
+		"missing":                          {absent, false, false, differenceMissing},
+		"missing after a grace":            {absent, true, false, differenceMissing},
+		"as_of counts as none":             {differs.with(func(s *state) { s.future = true }), true, false, differenceMissing},
+		"orphaned":                         {emptied, false, false, differenceOrphaned},
+		"orphaned after the grace":         {emptied, true, false, differenceOrphaned},
+		"rerouted":                         {anothers, false, false, differenceRerouted},
+		"rerouted is never drift":          {anothers, true, false, differenceRerouted},
+		"rerouted, without shards":         {emptied.with(func(s *state) { s.rerouted = true }), true, false, differenceRerouted},
+		"zeros of other routes":            {atZeros.with(func(s *state) { s.rerouted = true }), true, false, differenceRerouted},
 	} {
 		l := test.state.look()
 		k := comparison{grace: true, graceOver: test.graceOver, from: looked.Add(-time.Second), asOf: l.asOf}
@@ -228,22 +228,22 @@ func TestKeepDecides(t *testing.T) {
 		state state
 		want  action
 	}{
-		"equal":                        {equal, leave},
-		"equal, almost 10 D old":       {equal.with(func(s *state) { s.age = stale - time.Microsecond }), leave},
-		"equal, 10 D old":              {equal.with(func(s *state) { s.age = stale }), repair},
-		"zero with shards, 10 D old":   {state{age: stale, shards: 2, numShards: 2}, repair},
-		"zeros, no shards, 10 D old":   {state{age: stale}, leave},
-		"zeros, no shards, for 1 h":    {state{age: time.Hour}, leave},
-		"zeros, no shards, for longer": {atZeros, remove},
-		"differs":                      {differs, repair},
-		"no roll-up":                   {absent, repair},
-		"not zeros and no shards":      {emptied, repair},
-		"of other routes":              {anothers, repair},
-		"zeros of other routes":        {atZeros.with(func(s *state) { s.rerouted = true }), repair},
-		"as_of counts as none":         {equal.with(func(s *state) { s.future = true }), repair},
-		"no roll-up, no shards":        {state{none: true}, leave},
-		"the app's, no shards":         {state{foreign: true}, leave},
-		"the app's":                    {equal.with(func(s *state) { s.foreign = true }), repair},
+		"equal":                        {equal, actionLeave},
+		"equal, almost 10 D old":       {equal.with(func(s *state) { s.age = stale - time.Microsecond }), actionLeave},
+		"equal, 10 D old":              {equal.with(func(s *state) { s.age = stale }), actionRepair},
+		"zero with shards, 10 D old":   {state{age: stale, shards: 2, numShards: 2}, actionRepair},
+		"zeros, no shards, 10 D old":   {state{age: stale}, actionLeave},
+		"zeros, no shards, for 1 h":    {state{age: time.Hour}, actionLeave},
+		"zeros, no shards, for longer": {atZeros, actionRemove},
+		"differs":                      {differs, actionRepair},
+		"no roll-up":                   {absent, actionRepair},
+		"not zeros and no shards":      {emptied, actionRepair},
+		"of other routes":              {anothers, actionRepair},
+		"zeros of other routes":        {atZeros.with(func(s *state) { s.rerouted = true }), actionRepair},
+		"as_of counts as none":         {equal.with(func(s *state) { s.future = true }), actionRepair},
+		"no roll-up, no shards":        {state{none: true}, actionLeave},
+		"the app's, no shards":         {state{foreign: true}, actionLeave},
+		"the app's":                    {equal.with(func(s *state) { s.foreign = true }), actionRepair},
 	} {
 		if got := keep(test.state.look()); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)

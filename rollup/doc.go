@@ -1,6 +1,6 @@
 // Package rollup is Tally's engine: it decides when and how a counter's shards become its roll-up
 // document. A Store acts for it, on Firestore or in memory. The package imports only the standard
-// library and the names of the documents.
+// library, the names of the documents and the type of their totals.
 //
 // The pages in docs/design say why it is so, and docs/design/rules.md what goes wrong otherwise.
 //
@@ -91,27 +91,30 @@
 // meet only at the roll-up document; no lock, lease or leader is needed.
 //
 // If sums take long and cost much, an instance claims the next one in a document beside, which the
-// others read before they sum. Only costs rest on that: a claim that is lost, or whose instance
-// dies, is one that nobody waits for any more after half as long again as a sum takes.
+// others read before they sum. Only costs rest on that: if a claim is lost, or its instance dies,
+// the others wait for one and a half times as long as the last sum took, and no longer.
 //
 // After a change of routes several revisions are at work for a while, and none covers the events of
-// another. They take turns: each roll-up keeps when the others rolled up last, and that goes first
-// which has waited longest.
+// another. They take turns: each roll-up keeps when the others rolled up last, and the one that has
+// waited longest goes first.
 //
-// The invariant: for each acknowledged event and each counter that it concerns, a snapshot later
-// than its arrival was rolled up or found the app's own document missing, or the counter was unkept,
-// or an event of the same counter, none of whose copies was acknowledged, still stands for it.
+// The invariant: for each acknowledged event and each counter that it concerns, one of these holds.
+//
+//   - A snapshot later than the event's arrival was rolled up.
+//   - Such a snapshot found the app's own document missing.
+//   - The counter was unkept.
+//   - An event of the same counter still stands for it, and no copy of that one was acknowledged.
+//   - The event changed no total of the counter, and was young.
 //
 // An event concerns each counter that its old or its new document belongs to. It enters a generation
 // of each, and is acknowledged when all are done with it. While it is held, further copies of it
-// wait beside it for the same answer. A copy must not become an anchor: it would stand for later
-// events of a counter that is done, and the acknowledgement of the one that came before, which ends
-// all copies, would leave those without.
+// wait beside it for the same answer. A copy must not become an anchor: the answer to the first may
+// acknowledge all copies, and nothing would stand for what this one had absorbed.
 //
 // A counter is unkept while its sum or its write fails in a way that waiting cannot mend: see
 // ErrUnkept. Its events would fail for a day and slow all others down. So the instance acknowledges
 // them, also those that come in the pause until it looks again. The roll-up's as_of stands still,
-// and each audit tries again.
+// and each audit and each tick tries again. See Logged for how often the log says so.
 //
 // An event that changes no total, by its own old and new values, is acknowledged at once while it
 // is younger than a redelivery can be. An older one is treated as any other, but no change relies
@@ -134,12 +137,48 @@
 //
 // What a class does not use goes to the others. The invariant: a counter waits at most as long as the
 // counters of its class take at that share, and none is left out, whatever there is of counters that
-// somebody makes up. A call is a process that remembers nothing. So the last one leaves it a cursor:
-// the counters of the first class, with which it begins, and the places up to which the others were
-// visited. It finds those from there, no faster than it visits them, by their roll-ups, a page a
-// query, and beside by their shards.
+// somebody makes up. The next call may run in another process. So each leaves it a cursor: the
+// counters of the first class, with which it begins, and the places up to which the others were
+// visited. It finds those from there, by their roll-ups and by their shards, a page a query, and no
+// faster than it visits them.
 //
 // Audit walks all roll-ups and all counters that have shards, some at a time, and repairs what lost
 // events, a late installation or a restored backup left behind. A difference is called drift if it is still there
 // after every event had time to come. A healthy system has no drift.
+//
+// # The files
+//
+// Routes are read by lex.go, syntax.go, parse.go, mistake.go and conflict.go. What they say is in
+// route.go, template.go, total.go, condition.go and indexes.go, and concern.go says which counters an
+// event is about.
+//
+// One roll-up, whoever makes it:
+//
+//	store.go      what the engine asks of a database
+//	options.go    how coalescers, audits and Keep are configured
+//	roller.go     what they have in common
+//	look.go       looks: takes a snapshot, and sums in it
+//	decide.go     decides what a look asks for
+//	publish.go    publishes: writes the roll-up, or removes it
+//	pace.go       when a counter may be rolled up
+//	totals.go     what documents add up to; tolerance.go: when two totals are the same
+//	logged.go     what the log has said lately
+//
+// Events:
+//
+//	coalescer.go  takes events: which are held, and which are absorbed
+//	generation.go what one instance knows of a counter, and the events that wait
+//	prober.go     looks at a counter whenever that is due
+//	turn.go       when it is this instance's turn to roll up
+//	claim.go      keeps others from a sum that takes long
+//
+// The schedule:
+//
+//	keep.go       visits the counters of routes that say "every"; find.go finds them, fair.go says
+//	              which is next
+//	audit.go      walks all counters; compare.go compares one with its shards
+//	untold.go     notes for audits which events had no room for their documents
+//	cursor.go     where a walk goes on
+//
+// The simulation that the tests run is in sim_*_test.go. It begins in sim_test.go.
 package rollup

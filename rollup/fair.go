@@ -1,44 +1,47 @@
 package rollup
 
 import (
+	"cmp"
 	"container/heap"
 	"time"
 )
 
-// A class of the counters that Keep keeps. Each has a fixed share of the visits, and within a class
-// the counter goes first that is due longest. So a counter waits at most as long as all counters of
-// its class take at that share, whatever there is of the others.
+// A class is one of three kinds of the counters that Keep keeps. Each class has a fixed share of
+// the visits, and within a class the counter that is due longest goes first. So a counter waits at
+// most as long as the counters of its class take at that share, however many others there are.
 type class int
 
 const (
-	changed   class = iota // it differed at the last visit, or had its first roll-up then
-	without                // it has no roll-up yet
-	unchanged              // the rest
+	classChanged   class = iota // it differed at the last visit, or had its first roll-up then
+	classWithout                // it has no roll-up yet
+	classUnchanged              // the rest
 	classes
 )
 
-// turns are the classes' shares: whose turn it is, round and round. The turn of a class that has
-// nothing to do is the next one's. A visit to the two others may bring a counter into the class of
-// those that changed, where it is visited once more at least. So that class has more turns than
-// those two together: what is left is for counters that keep changing, however many others come.
-var turns = [...]class{changed, without, changed, unchanged, changed}
+// classTurns says whose turn it is, round and round. If a class has nothing to do, the next one has
+// its turn.
+//
+// A visit to a counter of the two other classes may bring it among those that changed, where it is
+// visited once more at least. So classChanged has more turns than the two together. The turns that
+// it has beyond theirs are for counters that keep changing, however many others come.
+var classTurns = [...]class{classChanged, classWithout, classChanged, classUnchanged, classChanged}
 
-// spare is what part of the slots is kept free for each class by the others, so that visits that
-// hang do not take them all: with 32 slots, 4 for each.
+// spare is what part of the slots each class has for itself, so that the visits of another class
+// that hang do not take them all. Of 32 slots it has 4.
 const spare = 8
 
-// next returns the counter to visit now, and counts it as in work. If there is none it returns nil and
-// the time to ask again; zero: only the end of a visit or of a page can change that. The mutex is
-// held.
+// next returns the counter to visit now, and counts it as in work. If there is none, it returns nil
+// and the time to ask again. That is zero if only the end of a visit or of a page can change
+// anything. The mutex is held.
 func (k *keeper) next() (e *kept, at time.Time) {
 	now := time.Now()
 	if !k.mayRead(now) {
 		return nil, now.Add(k.readsWait())
 	}
 
-	for i := range turns {
-		turn := (k.turn + i) % len(turns)
-		q := &k.queues[turns[turn]]
+	for i := range classTurns {
+		turn := (k.turn + i) % len(classTurns)
+		q := &k.queues[classTurns[turn]]
 		if len(*q) == 0 {
 			continue
 		}
@@ -50,7 +53,8 @@ func (k *keeper) next() (e *kept, at time.Time) {
 			}
 			continue
 		}
-		if !k.hasSlot(turns[turn]) {
+
+		if !k.hasSlot(classTurns[turn]) {
 			continue
 		}
 
@@ -97,24 +101,24 @@ func (k *keeper) push(e *kept) {
 func (v *visited) class(before class) class {
 	rolledUp := !v.asOf.IsZero()
 	switch {
-	case v.did == repair && !(rolledUp && v.agrees()):
-		return changed
-	case v.did == remove, !rolledUp && v.did != repair:
-		return without
-	case v.did == skip && before != without:
+	case v.did == actionRepair && !(rolledUp && v.agrees()):
+		return classChanged
+	case v.did == actionRemove, !rolledUp && v.did != actionRepair:
+		return classWithout
+	case v.did == actionSkip && before != classWithout:
 		return before
 	default:
-		return unchanged
+		return classUnchanged
 	}
 }
 
 const (
-	// readsAtOnce is what part of the reads may be used as soon as a call begins: it finds its
-	// counters and visits each. The others are spread over its time.
+	// readsAtOnce is what part of the reads a call may use as soon as it begins, to find its
+	// counters and to visit each. The other reads are spread over its time.
 	readsAtOnce = 10
 
-	// readsToFind is what part of the reads finding counters may take, of those that may be used by
-	// then. A counter that is found and visited takes three or four, so a quarter keeps up.
+	// readsToFind is what part of the reads that may be used by now goes to finding counters. To
+	// find and to visit a counter takes three or four, so a quarter is enough.
 	readsToFind = 4
 )
 
@@ -147,10 +151,7 @@ type queue []*kept
 func (q queue) Len() int      { return len(q) }
 func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 func (q queue) Less(i, j int) bool {
-	if d := q[i].due.Compare(q[j].due); d != 0 {
-		return d < 0
-	}
-	return q[i].pushed < q[j].pushed
+	return cmp.Or(q[i].due.Compare(q[j].due), cmp.Compare(q[i].pushed, q[j].pushed)) < 0
 }
 
 func (q *queue) Push(e any) { *q = append(*q, e.(*kept)) }

@@ -14,18 +14,18 @@ const maxKept = 100_000
 // no more than are visited: a page more is found when few are waiting.
 type finder struct {
 	class   class
-	most    int // of what it may have found
+	most    int // counters that it may find in a call
 	find    func(context.Context, *Template, string, int) (Page, error)
 	cost    int64 // in reads for each counter
 	walks   []*keepWalk
 	turn    int // of the walks
 	busy    bool
-	waiting int // found, and due, and not visited yet
-	found   int
+	waiting int // counters that it found, that are due and that were not visited yet
+	found   int // counters
 }
 
-// A keepWalk goes through the counters of a template: from where the last call's visits had come
-// to the last counter, and from the first to there.
+// A keepWalk goes through the counters of a template, once round: from the place up to which the
+// last call had visited them to the last counter, and then from the first counter to that place.
 type keepWalk struct {
 	template *Template
 	from     string // where it goes on
@@ -34,8 +34,8 @@ type keepWalk struct {
 	round    bool   // it has come to the last counter, and gone on from the first
 	over     bool
 
-	place  string // behind what was visited, and all before that
-	passes []pass // what was found since, in order
+	place  string // everything before it was visited
+	passes []pass // what was found behind it, in order
 }
 
 // A pass is a counter that a walk has come by.
@@ -60,7 +60,7 @@ func (w *keepWalk) pass(e *kept) {
 	w.move()
 }
 
-// move moves the place behind all that has been visited.
+// move moves the place on, over what was visited and up to the first counter that was not.
 func (w *keepWalk) move() {
 	for len(w.passes) > 0 && w.passes[0].waits == nil {
 		w.place = w.passes[0].behind
@@ -76,8 +76,8 @@ func (w *keepWalk) wrap() {
 	w.round, w.from = true, ""
 }
 
-// findMore has pages found if counters are needed, and reports whether any are on their way. When
-// only the reads are lacking, it returns when to ask again, else zero. The mutex is held.
+// findMore begins to find pages if counters are needed. It reports whether any page is on its way.
+// If a page waits only for reads, it also returns when to ask again, else zero. The mutex is held.
 func (k *keeper) findMore(ctx context.Context) (finds bool, at time.Time) {
 	now := time.Now()
 	for _, f := range k.finders {
@@ -85,6 +85,7 @@ func (k *keeper) findMore(ctx context.Context) (finds bool, at time.Time) {
 			finds = true
 			continue
 		}
+
 		if ctx.Err() != nil || f.waiting >= walkPage || f.found >= f.most {
 			continue
 		}
@@ -96,6 +97,7 @@ func (k *keeper) findMore(ctx context.Context) (finds bool, at time.Time) {
 			at = now.Add(k.readsWait())
 			continue
 		}
+
 		f.turn++
 		f.busy, finds = true, true
 		k.work.Go(func() { k.findPage(ctx, f, w) })
@@ -119,6 +121,7 @@ func (f *finder) next() *keepWalk {
 func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 	page, err := k.page(ctx, w.template, w.from, f.find)
 	received := time.Now()
+
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	defer k.ended()
@@ -132,6 +135,7 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 		w.wrap() // the next call tries again
 		return
 	}
+
 	if page.ReadTime.After(k.newest) {
 		k.newest, k.heard = page.ReadTime, received
 	}
@@ -145,6 +149,7 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 		if w.first == "" && !w.round {
 			w.first = path
 		}
+
 		e := k.meet(f, found, page.ReadTime, received)
 		if e != nil {
 			e.finder, e.walk = f, w
@@ -155,17 +160,20 @@ func (k *keeper) findPage(ctx context.Context, f *finder, w *keepWalk) {
 	if !w.over {
 		w.passes = append(w.passes, pass{behind: page.Next})
 	}
-	if w.from = page.Next; w.from == "" {
+
+	w.from = page.Next
+	if w.from == "" {
 		w.wrap()
 	}
 	w.move()
 }
 
 // meet takes up a counter that a walk has found, if it is new, and returns it if its visit is due.
-// Those that are due are visited in the order of the walk, because w.place passes no counter that
-// was not. By the ages of their roll-ups a call that has no time for a whole page would visit the
-// same counters as the last one: a visit that changes nothing leaves a roll-up as old as it was.
 // The mutex is held.
+//
+// Counters that are due are visited in the order of the walk, and not by the ages of their
+// roll-ups. A visit that changes nothing leaves a roll-up as old as it was. So by age, a call
+// without the time for a whole page would visit the same counters as the last call.
 func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
 	tally := found.RollUp.Tally
 	if e := k.known[found.Counter.RollUp]; e != nil {
@@ -174,7 +182,7 @@ func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
 		}
 		return nil
 	}
-	if tally.AsOf.IsZero() != (f.class == without) {
+	if tally.AsOf.IsZero() != (f.class == classWithout) {
 		return nil
 	}
 
@@ -183,6 +191,7 @@ func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
 	if tally.NumShards > 0 {
 		e.young = tally.AsOf
 	}
+
 	l := look{counter: found.Counter, readTime: read, rollUp: found.RollUp, asOf: tally.AsOf}
 	due := k.paceOf(found.Template).due(&l)
 	if due > 0 && !tally.AsOf.After(read) {
@@ -190,6 +199,7 @@ func (k *keeper) meet(f *finder, found Found, read, received time.Time) *kept {
 		k.push(e)
 		return nil
 	}
+
 	k.push(e)
 	return e
 }

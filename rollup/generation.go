@@ -17,24 +17,25 @@ type counterState struct {
 	closed []*generation // wait to be covered, oldest first
 
 	wake     time.Time // when the prober is to look next, by the local clock; zero: at once
-	own      time.Time // as_of of the last roll-up written here
+	own      time.Time // as_of of the last roll-up that this instance wrote
 	ownUntil time.Time // how long own is remembered, by the local clock
 
 	seen time.Time // as_of of the roll-up that the last look saw
-	draw float64   // what was drawn for it, in [0, 1)
+	draw float64   // a number in [0, 1) that was drawn for that roll-up; the back-off goes by it
 
-	claim string // the last claim of this instance, by which it knows it again; empty: none
+	claim string // the text By of this instance's last claim; empty: it has made none
 
 	unkept      time.Duration // how long the last pause took that ErrUnkept made; 0: the counter is kept
 	unkeptUntil time.Time     // how long it lasts, by the local clock
 
-	refused  bool  // the last write was, and no look came since
+	refused  bool  // the last write was refused, and no look came since
 	failures int   // looks and writes that failed in a row
 	failure  error // the last of them
 }
 
-// A generation is the events that wait for one snapshot. The first, the anchor, is not acknowledged
-// until the generation is covered; it stands for the others, which are acknowledged on arrival.
+// A generation is a group of events that wait for one snapshot. The first of them, the anchor, is
+// not acknowledged until the generation is covered. It stands for the others, which are
+// acknowledged on arrival.
 type generation struct {
 	anchor string          // event id
 	weak   bool            // the anchor changes no total; see Event.Unchanged
@@ -48,8 +49,8 @@ type generation struct {
 	err    error           // valid after done
 }
 
-// release ends the wait of every closed generation that a roll-up with this as_of covers. All of
-// them know from when on they are covered.
+// release ends the wait of every closed generation that a roll-up with this as_of covers. Each of
+// the closed generations must have its covered-from time.
 func (s *counterState) release(asOf time.Time) {
 	s.closed = slices.DeleteFunc(s.closed, func(g *generation) bool {
 		if g.from.After(asOf) {
@@ -61,12 +62,13 @@ func (s *counterState) release(asOf time.Time) {
 	})
 }
 
-// longestUnkept is the longest pause that an unkept counter makes. It costs a look, and a sum or a
-// write that fails.
+// longestUnkept is the longest pause between two tries of an unkept counter. A try costs a look,
+// and a sum or a write that fails.
 const longestUnkept = time.Minute
 
 // unkeep ends the wait of every generation: the counter is done with their events, although no
-// roll-up covers them. It pauses for a cadence, and for twice as long each time in a row.
+// roll-up covers them. Then the counter pauses, for a cadence the first time, and twice as long
+// each further time in a row.
 func (s *counterState) unkeep(cadence time.Duration) {
 	s.unkept = min(max(2*s.unkept, cadence), max(longestUnkept, cadence))
 	s.unkeptUntil = time.Now().Add(s.unkept)
@@ -82,18 +84,15 @@ func (s *counterState) unkeep(cadence time.Duration) {
 	s.closed = nil
 }
 
-// rememberedUntil is how long the counter is remembered when nothing of it is open or held: while
-// its own roll-up gives precedence, and for as long again as it paused, so that the next pause is
-// longer.
+// rememberedUntil is how long the counter is remembered when nothing of it is open or held: as long
+// as its own roll-up lets this instance go first, and after a pause for the length of the pause
+// once more, so that the next pause is longer.
 func (s *counterState) rememberedUntil() time.Time {
-	until := s.ownUntil
-	if paused := s.unkeptUntil.Add(s.unkept); paused.After(until) {
-		until = paused
-	}
-	return until
+	paused := s.unkeptUntil.Add(s.unkept)
+	return later(s.ownUntil, paused)
 }
 
-// waited is how long before a look the oldest generation was looked for first.
+// waited returns how long the oldest generation has waited since its first look.
 func (s *counterState) waited(l *look) time.Duration {
 	if len(s.closed) == 0 {
 		return 0
@@ -103,7 +102,8 @@ func (s *counterState) waited(l *look) time.Duration {
 
 // fail ends g with err, unless it has ended already.
 func (s *counterState) fail(g *generation, err error) {
-	switch i := slices.Index(s.closed, g); {
+	i := slices.Index(s.closed, g)
+	switch {
 	case s.open == g:
 		s.open = nil
 	case i >= 0:
@@ -111,6 +111,7 @@ func (s *counterState) fail(g *generation, err error) {
 	default:
 		return
 	}
+
 	g.err = err
 	close(g.done)
 }

@@ -41,9 +41,9 @@ func (x Index) Compare(other Index) int {
 }
 
 // Indexes returns the composite indexes that the routes' queries need, each once and in one order.
-// Firestore makes none of them by itself. In each, the last field is the one whose values a query
-// adds up or sorts by; the others, in the order of their names, are those that the query's documents
-// have equal: in conditions, and the group. For those a search takes either order.
+// Firestore makes none of them by itself. The last field of each is the one whose values a query
+// adds up or sorts by. The fields before it are tested for equality, by conditions and for the
+// group, and stand in the order of their names. It makes no difference whether those are ascending.
 func (rs Routes) Indexes() []Index {
 	return slices.DeleteFunc(rs.indexes(), func(x Index) bool { return len(x.Fields) == 1 })
 }
@@ -62,13 +62,14 @@ func (rs Routes) indexes() []Index {
 			continue
 		}
 
-		if r.By != "" { // the audit goes from group to group
+		if r.By != "" { // audits walk from group to group
 			all = append(all, Index{r.pattern[len(r.pattern)-2].Name, []IndexField{{Field: r.By}}})
 		}
 		for _, q := range r.queries {
 			all = append(all, r.IndexesOf(q)...)
 		}
 	}
+
 	slices.SortFunc(all, Index.Compare)
 	return slices.CompactFunc(all, func(a, b Index) bool { return a.Compare(b) == 0 })
 }
@@ -97,9 +98,8 @@ func (r *Route) TooManyUnindexed(c Counter, indexes []Index) error {
 }
 
 // indexes returns the indexes that the query needs. If it counts documents, Firestore merges the
-// indexes of the single fields that must be equal. If it aggregates a field, one index has all
-// fields: also for the ranges that tell values of the right kind from malformed ones, which run in
-// the same order.
+// indexes of the single fields that are tested. If it aggregates a field, one index has all fields.
+// The queries that tell malformed values from others go along the same index.
 func (q Query) indexes(collection string, by document.Field) []Index {
 	var equal []document.Field
 	for _, c := range q.Where {

@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,13 +18,13 @@ type KeepOptions struct {
 	// Concurrency is how many counters are in work at once. It must be positive.
 	Concurrency int
 
-	// Until is when to stop. Zero: each counter is visited once. Give the context some seconds more,
-	// for what is in work then and for the cursor.
+	// Until is when to stop. Zero: each counter is visited once. Give the context some seconds
+	// more, for what is in work then and for the cursor.
 	Until time.Time
 
-	// MaxReads bounds the reads that are billed, as far as Reads tells, but for what is in work when
-	// it is reached. They are spread over the time, so that the last counters are as fresh as the
-	// first. Zero: no bound.
+	// MaxReads bounds the reads that are billed, as Reads counts them. What is in work when it is
+	// reached is finished. The reads are spread over the time, so that the last counters are as
+	// fresh as the first. Zero: no bound.
 	MaxReads int64
 	Reads    func() int64 // must not be nil when MaxReads is positive
 }
@@ -39,9 +40,10 @@ type KeepReport struct {
 	Malformed int `json:"malformed"` // counters with shards that are left out of their sums
 	Left      int `json:"left"`      // counters that were due when the time or the reads were over; the next call goes on with them
 
-	// GreatestAge is how old, in seconds, as_of of a roll-up was when it was visited, or was left,
-	// and Oldest is its path: the greatest age of all, measured by their routes' "every". A visit
-	// that finds nothing to write makes a roll-up young, too, as long as the call lasts.
+	// GreatestAge is the age in seconds of the oldest roll-up, and Oldest is its path. The age is
+	// that of its as_of when it was visited, or at the end if it was due then. The oldest is the
+	// one whose age is most times its route's "every". A visit that finds nothing to write makes a
+	// roll-up young, too, for the rest of the call.
 	GreatestAge float64 `json:"greatest_age_seconds"`
 	Oldest      string  `json:"oldest"`
 
@@ -58,14 +60,19 @@ type KeepReport struct {
 // where the last call stopped. So however many counters somebody makes up, none is left out for
 // ever, and each waits only for those of its class.
 //
-// Calls may overlap with each other and with coalescers. One counter's failure, or one page's, does
-// not keep it from the others. One that is killed leaves a cursor before what it had not visited.
-// The report is valid beside an error.
+// Calls may overlap with each other and with coalescers. The failure of a counter or of a page does
+// not keep a call from the others. A call that is killed leaves a cursor before all that it had not
+// visited. The report is valid even with an error.
 func Keep(ctx context.Context, store AuditStore, routes Routes, o KeepOptions) (KeepReport, error) {
 	routes = routes.Scheduled()
 	k := &keeper{
-		roller: newRoller(store, o.Options), o: o, store: store, routes: routes, began: time.Now(),
-		known: make(map[string]*kept), wake: make(chan struct{}, 1),
+		roller: newRoller(store, o.Options),
+		o:      o,
+		store:  store,
+		routes: routes,
+		began:  time.Now(),
+		wake:   make(chan struct{}, 1),
+		known:  make(map[string]*kept),
 	}
 	k.load(ctx)
 
@@ -76,6 +83,7 @@ func Keep(ctx context.Context, store AuditStore, routes Routes, o KeepOptions) (
 			k.save(ctx)
 		}
 	})
+
 	k.goRound(ctx)
 	done()
 	saves.Wait()
@@ -86,12 +94,13 @@ func Keep(ctx context.Context, store AuditStore, routes Routes, o KeepOptions) (
 }
 
 const (
-	// keepSaveEvery is how often Keep saves its cursor, at most, and only if it has changed: what a
-	// call that is killed loses. One hot counter changes none.
+	// keepSaveEvery is how often Keep saves its cursor at most, so it is how much work a killed
+	// call loses. A cursor that has not changed is not saved: visits to one hot counter change
+	// none.
 	keepSaveEvery = 30 * time.Second
 
-	// maxChanged bounds the cursor's Changed, in bytes: some thousand paths, in a document that may
-	// have 1 MiB. What has no room there is found again by its roll-up.
+	// maxChanged bounds the cursor's Changed, in bytes: it has some thousand paths, in a document
+	// of at most 1 MiB. A counter that has no room there is found again by its roll-up.
 	maxChanged = 200_000
 )
 
@@ -130,39 +139,41 @@ type kept struct {
 	class     class
 	due       time.Time     // when it is to be visited, by the local clock
 	pushed    int           // breaks ties
-	young     time.Time     // up to when its roll-up is known to be right, by Firestore's clock; zero: unknown, or there is nothing to sum
+	young     time.Time     // when its roll-up was right last, by Firestore's clock; zero: unknown, or there is nothing to sum
 	failures  int           // visits that failed in a row
 	failure   error         // the last of them
-	missing   time.Duration // how long the last pause is that a missing document made; 0: it exists
+	missing   time.Duration // how long the pause is that its missing document makes; 0: the document exists
 	visited   bool
 	malformed bool
 	finder    *finder // that found it, until it is visited
 	walk      *keepWalk
 }
 
-// load takes up the cursor. Without one all counters are found anew, and none is left out.
+// load takes up the cursor. If that fails, all counters are found anew, and none is left out.
 func (k *keeper) load(ctx context.Context) {
-	templates := k.routes.Templates()
-	loading, cancel := context.WithTimeout(ctx, k.Timeout)
+	loading, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
 	cursor, err := k.store.LoadCursor(loading, Keeping)
 	if err != nil {
 		k.unsaved = true
 		k.problems = append(k.problems, fmt.Errorf("rollup: loading the cursor: %w", err))
 	}
+
+	templates := k.routes.Templates()
 	k.cursor = cursor.on(k.routes, 2*len(templates))
 
-	byRollUp := &finder{class: unchanged, most: maxKept, find: k.store.RollUps, cost: 1}
-	byShards := &finder{class: without, most: maxKept / 2, find: k.store.All, cost: 2}
+	byRollUp := &finder{class: classUnchanged, most: maxKept, find: k.store.RollUps, cost: 1}
+	byShards := &finder{class: classWithout, most: maxKept / 2, find: k.store.All, cost: 2}
 	for i, t := range templates {
 		byRollUp.add(t, k.cursor.Places[i].From)
 		byShards.add(t, k.cursor.Places[len(templates)+i].From)
 	}
 	k.finders = []*finder{byRollUp, byShards}
+
 	for _, path := range k.cursor.Changed {
 		for _, t := range templates {
 			if c, ok := t.Counter(path); ok && k.known[path] == nil {
-				k.push(&kept{Counter: c, class: changed, due: k.began})
+				k.push(&kept{Counter: c, class: classChanged, due: k.began})
 			}
 		}
 	}
@@ -173,12 +184,12 @@ func (k *keeper) load(ctx context.Context) {
 func (k *keeper) save(ctx context.Context) {
 	c := k.cursor
 	c.Places, c.Changed = k.places(), k.changed()
-	news := !slices.Equal(c.Places, k.cursor.Places) || !slices.Equal(slices.Sorted(slices.Values(c.Changed)), slices.Sorted(slices.Values(k.cursor.Changed)))
+	news := !slices.Equal(c.Places, k.cursor.Places) || !sameElements(c.Changed, k.cursor.Changed)
 	if k.unsaved || !news || ctx.Err() != nil {
 		return
 	}
 
-	saving, cancel := context.WithTimeout(ctx, k.Timeout)
+	saving, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
 	at, err := k.store.SaveCursor(saving, Keeping, c)
 	switch {
@@ -194,10 +205,16 @@ func (k *keeper) save(ctx context.Context) {
 	}
 }
 
+// sameElements reports whether two lists hold the same, in whatever order.
+func sameElements(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
 // places returns where each walk goes on.
 func (k *keeper) places() []Place {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+
 	var places []Place
 	for _, f := range k.finders {
 		for _, w := range f.walks {
@@ -212,22 +229,22 @@ func (k *keeper) places() []Place {
 func (k *keeper) changed() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+
 	var all []*kept
 	for _, e := range k.known {
-		if e.class == changed {
+		if e.class == classChanged {
 			all = append(all, e)
 		}
 	}
 	slices.SortFunc(all, func(a, b *kept) int {
-		if d := a.due.Compare(b.due); d != 0 {
-			return d
-		}
-		return strings.Compare(a.RollUp, b.RollUp)
+		return cmp.Or(a.due.Compare(b.due), strings.Compare(a.RollUp, b.RollUp))
 	})
+
 	var paths []string
 	size := 0
 	for _, e := range all {
-		if size += len(e.RollUp); size > maxChanged {
+		size += len(e.RollUp)
+		if size > maxChanged {
 			break
 		}
 		paths = append(paths, e.RollUp)
@@ -243,6 +260,7 @@ func (k *keeper) goRound(ctx context.Context) {
 	}
 	defer k.work.Wait()
 	defer cancel()
+
 	for ctx.Err() == nil && !k.over() {
 		k.mu.Lock()
 		finds, later := k.findMore(finding)
@@ -277,12 +295,14 @@ func (k *keeper) await(ctx context.Context, at time.Time) {
 	if !k.o.Until.IsZero() && (at.IsZero() || at.After(k.o.Until)) {
 		at = k.o.Until.Add(1)
 	}
+
 	var due <-chan time.Time
 	if !at.IsZero() {
 		timer := time.NewTimer(time.Until(at))
 		defer timer.Stop()
 		due = timer.C
 	}
+
 	select {
 	case <-due:
 	case <-k.wake:
@@ -317,7 +337,7 @@ func (k *keeper) visit(ctx context.Context, e *kept) {
 	switch {
 	case errors.Is(v.err, ErrUnkept): // waiting does not mend it: the next call tries again
 		k.tellUnkept(ctx, e.Counter, "", v.err)
-		e.class = unchanged
+		e.class = classUnchanged
 		return
 	case v.err != nil:
 		k.fail(e)
@@ -336,8 +356,8 @@ func (k *keeper) visit(ctx context.Context, e *kept) {
 // missing. Whoever writes sources can make up counters of such documents.
 const longestMissing = time.Minute
 
-// pause puts the next visit to a counter off whose document is missing: by as long as its route says,
-// and twice as long each time in a row.
+// pause puts off the next visit to a counter whose document is missing: by its route's "every" the
+// first time, and twice as long each further time in a row.
 func (e *kept) pause(v *visited) {
 	if !v.missing() {
 		e.missing = 0
@@ -348,18 +368,19 @@ func (e *kept) pause(v *visited) {
 	e.due = v.received.Add(e.missing)
 }
 
-// fail plans the next visit of a counter whose last visit failed: soon, but later with each further
-// failure, so that in the end it is visited no more often than others. The mutex is held.
+// fail plans the next visit of a counter whose last visit failed: soon, and later after each
+// further failure. In the end the counter is visited no more often than others. The mutex is held.
 func (k *keeper) fail(e *kept) {
 	e.failures++
-	if e.failures >= maxTries && e.class == changed {
-		e.class = unchanged
+	if e.failures >= maxTries && e.class == classChanged {
+		e.class = classUnchanged
 	}
 	if k.o.Until.IsZero() && e.failures >= maxTries {
 		return
 	}
+
 	delay := min(firstPause<<min(e.failures-1, 30), e.Template.Every)
-	e.due = time.Now().Add(time.Duration((0.5 + k.Random()/2) * float64(delay)))
+	e.due = time.Now().Add(time.Duration((0.5 + k.options.Random()/2) * float64(delay)))
 	k.push(e)
 }
 
@@ -369,36 +390,43 @@ type visited struct {
 	err  error
 	did  action
 	next time.Time // when the counter is due next, by the local clock
-	is   bool      // there was something to sum
+	is   bool      // the counter has shards
 }
 
 // rollUp rolls a counter up if that is due.
 func (k *keeper) rollUp(ctx context.Context, c Counter) (v visited) {
-	looking, cancel := context.WithTimeout(ctx, k.Timeout)
+	looking, cancel := context.WithTimeout(ctx, k.options.Timeout)
 	defer cancel()
-	if v.look, v.err = k.look(looking, c, ""); v.err != nil {
+
+	v.look, v.err = k.look(looking, c, "")
+	if v.err != nil {
 		return v
 	}
+
 	p := k.paceOf(c.Template)
-	if due := p.due(&v.look); due > 0 {
-		v.did, v.next = skip, v.received.Add(due)
+	due := p.due(&v.look)
+	if due > 0 {
+		v.did, v.next = actionSkip, v.received.Add(due)
 		return v
 	}
+
 	v.next = v.received.Add(p.cadence)
 	if v.missing() {
-		v.did = skip
+		v.did = actionSkip
 		return v
 	}
-	if v.err = k.sum(looking, &v.look); v.err != nil {
+
+	v.err = k.sum(looking, &v.look)
+	if v.err != nil {
 		return v
 	}
 
 	v.is = !v.totals.Empty()
 	v.did = keep(&v.look)
 	switch v.did {
-	case repair:
+	case actionRepair:
 		v.err = k.write(ctx, &v.look, p)
-	case remove:
+	case actionRemove:
 		v.err = k.remove(looking, k.store, &v.look)
 	}
 	return v
@@ -417,11 +445,11 @@ func (k *keeper) observe(e *kept, v *visited) {
 	}
 
 	switch v.did {
-	case repair:
+	case actionRepair:
 		k.report.RolledUp++
-	case remove:
+	case actionRemove:
 		k.report.Removed++
-	case leave:
+	case actionLeave:
 		k.report.Unchanged++
 	}
 	if v.totals.Malformed > 0 {
@@ -430,7 +458,7 @@ func (k *keeper) observe(e *kept, v *visited) {
 
 	e.young = time.Time{}
 	switch {
-	case v.did == skip:
+	case v.did == actionSkip:
 		e.young = v.asOf
 	case v.is:
 		e.young = v.readTime
@@ -450,15 +478,38 @@ func (k *keeper) age(e *kept, young, now time.Time) {
 	if young.IsZero() {
 		return
 	}
+
 	age := now.Sub(young)
-	if late := age.Seconds() / e.Template.Every.Seconds(); late > k.late {
+	late := age.Seconds() / e.Template.Every.Seconds()
+	if late > k.late {
 		k.late, k.report.GreatestAge, k.report.Oldest = late, age.Seconds(), e.RollUp
 	}
 }
 
-// lateAfter is how many times "every" a roll-up may be old before the log says so. One that is kept
-// in time may be staleAfter old, and a visit and a pause between two calls come on top.
+// lateAfter is how many times "every" old a roll-up may be before the log says so. A roll-up that
+// is kept in time may be staleAfter times old, and the time of a visit and the pause between two
+// calls come on top.
 const lateAfter = 2 * staleAfter
+
+// countKept counts a counter, and how its last visit failed, in the report.
+func (k *keeper) countKept(ctx context.Context, e *kept) {
+	if e.visited {
+		k.report.Counters++
+	}
+	if e.malformed {
+		k.report.Malformed++
+	}
+
+	switch {
+	case errors.Is(e.failure, ErrUnkept):
+		k.report.Unkept++
+		k.report.UnkeptCounters = appendError(k.report.UnkeptCounters, fmt.Errorf("%s: %w", e.RollUp, e.failure))
+	case e.failure != nil:
+		k.report.Failed++
+		k.report.Errors = appendError(k.report.Errors, fmt.Errorf("rollup: %s not kept: %w", e.RollUp, e.failure))
+		k.options.Logger.ErrorContext(ctx, "counter not kept", "counter", e.RollUp, "error", e.failure)
+	}
+}
 
 // sumUp completes the report.
 func (k *keeper) sumUp(ctx context.Context) {
@@ -469,27 +520,11 @@ func (k *keeper) sumUp(ctx context.Context) {
 	}
 
 	for _, e := range k.known {
-		if e.visited {
-			k.report.Counters++
-		}
-		if e.malformed {
-			k.report.Malformed++
-		}
-
-		switch {
-		case errors.Is(e.failure, ErrUnkept):
-			k.report.Unkept++
-			k.report.UnkeptCounters = appendError(k.report.UnkeptCounters, fmt.Errorf("%s: %w", e.RollUp, e.failure))
-			continue
-		case e.failure != nil:
-			k.report.Failed++
-			k.report.Errors = appendError(k.report.Errors, fmt.Errorf("rollup: %s not kept: %w", e.RollUp, e.failure))
-			k.Logger.ErrorContext(ctx, "counter not kept", "counter", e.RollUp, "error", e.failure)
-		}
-
-		if e.due.After(end) {
+		k.countKept(ctx, e)
+		if errors.Is(e.failure, ErrUnkept) || e.due.After(end) {
 			continue
 		}
+
 		if !e.visited || !k.o.Until.IsZero() && e.failure == nil {
 			k.report.Left++
 		}
@@ -501,7 +536,7 @@ func (k *keeper) sumUp(ctx context.Context) {
 	slices.Sort(k.report.Errors)
 	slices.Sort(k.report.UnkeptCounters)
 	if k.late > lateAfter {
-		k.Logger.WarnContext(ctx, "kept late", "counter", k.report.Oldest, "age_seconds", k.report.GreatestAge, "left", k.report.Left)
+		k.options.Logger.WarnContext(ctx, "kept late", "counter", k.report.Oldest, "age_seconds", k.report.GreatestAge, "left", k.report.Left)
 	}
 
 	if ctx.Err() != nil {

@@ -70,7 +70,7 @@ func lex(text string) []token {
 		l.line(from, to)
 		from = to + 1
 	}
-	l.end()
+	l.finish()
 	return l.tokens
 }
 
@@ -83,15 +83,16 @@ func (l *lexer) line(from, to int) {
 
 	indent := utf8.RuneCountInString(l.text[from:at])
 	if indent <= l.indent {
-		l.end()
+		l.finish()
 	}
 
 	for continues := l.open; at < to; at = l.skip(at, to) {
 		if l.text[at] == ';' {
-			l.end()
+			l.finish()
 			at, continues = at+1, false
 			continue
 		}
+
 		if !l.open {
 			l.open, l.indent = true, indent
 		}
@@ -104,7 +105,7 @@ func (l *lexer) line(from, to int) {
 }
 
 // end ends the route that has begun, if one has.
-func (l *lexer) end() {
+func (l *lexer) finish() {
 	if !l.open {
 		return
 	}
@@ -135,10 +136,12 @@ func scan(line string) (token, int) {
 		return scanText(line)
 	}
 
-	if n := bare(line); n > 0 {
+	n := bare(line)
+	if n > 0 {
 		return token{kind: word, text: line[:n]}, n
 	}
-	n := strings.IndexFunc(line, func(r rune) bool { return !isOdd(r) })
+
+	n = strings.IndexFunc(line, func(r rune) bool { return !isOdd(r) })
 	if n < 0 {
 		n = len(line)
 	}

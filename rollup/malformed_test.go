@@ -93,7 +93,7 @@ func TestMalformedShardsAreNamedOnceInAWhile(t *testing.T) {
 	})
 }
 
-// A tick and an audit say once each which shards a counter's sum left out.
+// However often a tick visits a counter, it says once which shards the sum left out.
 func TestKeepNamesMalformedShards(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		w.store.Put(shardsOf(likes)+"/0", map[string]any{"count": "x"})

@@ -25,6 +25,7 @@ func (text source) mistake(at int, format string, args ...any) error {
 // Error returns the reason, and below it the line with a mark at the place.
 func (m *mistake) Error() string {
 	const most = 100 // characters on each side of the place
+
 	before, after := m.in.line(m.at)
 	left, right := []rune(visible(before)), []rune(visible(after))
 	if len(left) > most {
@@ -33,6 +34,7 @@ func (m *mistake) Error() string {
 	if len(right) > most {
 		right = append(right[:most:most], '…')
 	}
+
 	return fmt.Sprintf("%s\n  %s%s\n  %s^", m.reason, string(left), string(right), blank(string(left)))
 }
 
@@ -47,9 +49,7 @@ func (m *mistake) Place() (line, column int) {
 func (text source) line(at int) (before, after string) {
 	begin := strings.LastIndexByte(string(text[:at]), '\n') + 1
 	before, after = string(text[begin:at]), string(text[at:])
-	if stop := strings.IndexByte(after, '\n'); stop >= 0 {
-		after = after[:stop]
-	}
+	after, _, _ = strings.Cut(after, "\n")
 	return strings.TrimLeftFunc(before, unicode.IsSpace), strings.TrimRightFunc(after, unicode.IsSpace)
 }
 
@@ -94,6 +94,7 @@ func meant(word string, others ...string) string {
 			nearest, least = other, d
 		}
 	}
+
 	if nearest == "" {
 		return ""
 	}
@@ -106,6 +107,7 @@ func distance(a, b []rune) int {
 	for j := range row {
 		row[j] = j
 	}
+
 	for i, r := range a {
 		diagonal := row[0]
 		row[0] = i + 1

@@ -37,7 +37,8 @@ type mutation struct {
 // TestMutations shows that the tests notice when a rule is broken. A mutation that no test notices
 // is a missing test.
 //
-//	go test -tags=mutations -run=TestMutations ./rollup
+//	go test -tags=mutations -timeout=30m -run=TestMutations ./rollup
+//	go test -tags=mutations -timeout=30m -run=TestMutations/logged-once ./rollup # one rule's
 //
 // One build holds all the mutants: each function that a mutation changes begins by calling its
 // mutant if an environment variable says so. A mutation outside of functions takes a build of its
@@ -62,7 +63,7 @@ func TestMutations(t *testing.T) {
 	t.Cleanup(func() { _ = e.Stop() })
 	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0)) // some mutants wait for time-outs
 	for n, m := range mutations {
-		t.Run(m.name, func(t *testing.T) {
+		t.Run(m.rule+": "+m.name, func(t *testing.T) {
 			t.Parallel()
 			slots <- struct{}{}
 			defer func() { <-slots }()

@@ -3,34 +3,38 @@ package rollup
 import "time"
 
 // A pace says when a counter may be rolled up, by the generic cell rate algorithm (GCRA). Each
-// roll-up uses up one cadence. paced_until in the roll-up document is the time that those written
-// so far have used up; a roll-up may be written while that is no more than burst-1 cadences ahead.
-// If all use one pace, that is always so a cadence after the last roll-up. So where instances of
-// another pace have used up more, one roll-up a cadence is left. All times are Firestore's, so
-// other clocks do no harm.
+// roll-up uses up one cadence of time. The roll-up document says in paced_until up to when time is
+// used up. A roll-up may be written if that is at most burst-1 cadences ahead.
+//
+// A cadence after the last roll-up another one may always be written. That follows if all instances
+// have one pace, and is granted if some have another and have used up more.
+//
+// All times are Firestore's, so wrong local clocks do no harm.
 type pace struct {
 	cadence time.Duration
 	burst   int
 }
 
-// pace returns the pace of what events roll up.
-func (o *Options) pace() pace { return pace{o.Cadence, max(o.Burst, 1)} }
+// livePace returns the pace of what events roll up.
+func (r *roller) livePace() pace { return pace{r.options.Cadence, max(r.options.Burst, 1)} }
 
-// paceOf returns the pace of what the schedule rolls up.
-func (o *Options) paceOf(t *Template) pace {
+// paceOf returns the pace of what audits and the schedule roll up.
+func (r *roller) paceOf(t *Template) pace {
 	if t.Scheduled() {
 		return pace{t.Every, 1}
 	}
-	return o.pace()
+	return r.livePace()
 }
 
-// furthestAhead is how far paced_until is taken at its word, for instances of other paces.
+// furthestAhead is how far ahead a paced_until is believed at least. Instances of another pace may
+// have written it.
 const furthestAhead = time.Minute
 
-// usedUntil returns the time that the roll-ups written so far have used up. A paced_until that is
-// missing, or later than a pace makes it, counts as one roll-up. No roll-up is full credit; in a
-// document of the app's own it is one roll-up and no more, because an app that sets the document
-// anew takes tally away each time.
+// usedUntil returns up to when the roll-ups written so far have used up time. A paced_until that is
+// missing, or later than any pace makes it, counts as one roll-up.
+//
+// A counter without a roll-up has full credit. If its document is the app's own, it has credit for
+// one roll-up only: an app that sets the document anew takes tally away each time.
 func (p pace) usedUntil(l *look) time.Time {
 	switch {
 	case l.asOf.IsZero() && l.counter.Template.Existing:
@@ -45,7 +49,8 @@ func (p pace) usedUntil(l *look) time.Time {
 	return used
 }
 
-// due returns how long after the look's answer the counter may be rolled up; not positive: now.
+// due returns how long after the look's answer the counter may be rolled up: now if that is not
+// positive.
 func (p pace) due(l *look) time.Duration {
 	if l.asOf.IsZero() {
 		return 0
@@ -53,10 +58,12 @@ func (p pace) due(l *look) time.Duration {
 	return p.wait(p.usedUntil(l), l.asOf, l.readTime)
 }
 
-// dueNext returns how long after the look's answer the next roll-up may follow the one that is
-// written.
+// dueNext returns how long after the look's answer the next roll-up may be written, if the look's
+// is written now.
 func (p pace) dueNext(l *look) time.Duration { return p.wait(p.next(l), l.readTime, l.readTime) }
 
+// wait returns how long after now a roll-up may be written, when time is used up to used and the
+// last roll-up is of asOf.
 func (p pace) wait(used, asOf, now time.Time) time.Duration {
 	return min(used.Sub(now)-time.Duration(p.burst-1)*p.cadence, asOf.Sub(now)+p.cadence)
 }

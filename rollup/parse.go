@@ -41,6 +41,7 @@ func ParseRoutes(text string) (Routes, error) {
 		}
 		tokens = tokens[next:]
 	}
+
 	if len(routes) > maxRoutes {
 		return nil, fmt.Errorf("there are %d routes; want at most %d", len(routes), maxRoutes)
 	}
@@ -98,20 +99,28 @@ func parseRoute(text source, tokens []token) (*Route, error) {
 
 	r := &Route{Template: new(Template)}
 	r.Template.Routes = []*Route{r}
-	if r.pattern, err = text.path(n.pattern); err != nil {
+
+	r.pattern, err = text.path(n.pattern)
+	if err != nil {
 		return nil, err
 	}
-	if r.template, err = text.path(n.template); err != nil {
+	r.template, err = text.path(n.template)
+	if err != nil {
 		return nil, err
 	}
 	r.Template.segments, r.Template.spelt = r.template, spell(r.template, r.template)
-	if r.By, err = text.group(n); err != nil {
+
+	r.By, err = text.group(n)
+	if err != nil {
 		return nil, err
 	}
-	if err := text.checkCaptures(n); err != nil {
+	err = text.checkCaptures(n)
+	if err != nil {
 		return nil, err
 	}
-	if r.Totals, err = text.totals(n); err != nil {
+
+	r.Totals, err = text.totals(n)
+	if err != nil {
 		return nil, err
 	}
 	r.queries = queries(r.Totals)
@@ -138,6 +147,7 @@ func (text source) path(nodes pathNode) (Path, error) {
 		}
 		path[i] = n.Segment
 	}
+
 	if len(path)%2 != 0 {
 		return nil, text.mistake(nodes[0].at, "%q names a collection; a document's path has an even number of segments, and this has %d", path, len(path))
 	}
@@ -152,6 +162,7 @@ func (text source) group(n routeNode) (document.Field, error) {
 	if n.by.names == nil {
 		return "", nil
 	}
+
 	field, err := text.field(n.by)
 	if err != nil {
 		return "", err
@@ -163,13 +174,19 @@ func (text source) group(n routeNode) (document.Field, error) {
 			return "", text.mistake(s.at, "a group is of one collection; the pattern of a route with \"by\" captures the document only, not %v", s)
 		}
 	}
-	if capture := n.capture(); n.pattern[last].Segment == capture {
+
+	capture := n.capture()
+	if n.pattern[last].Segment == capture {
 		return "", text.mistake(n.pattern[last].at, "the pattern's capture is called as the group is, %v; call it otherwise", capture)
 	}
-	if !slices.ContainsFunc(n.options, func(o optionNode) bool { return o.name.text == "existing" }) {
+
+	saysExisting := slices.ContainsFunc(n.options, func(o optionNode) bool { return o.name.text == "existing" })
+	if !saysExisting {
 		return "", text.mistake(n.by.at, "a route with \"by\" says existing, or whoever writes a source could make up roll-ups without end; the app makes the documents %s itself", pathOf(n.template))
 	}
-	if length := n.longestRollUp(); length > longestName {
+
+	length := n.longestRollUp()
+	if length > longestName {
 		return "", text.mistake(n.template[0].at, "with a group of %d bytes this path has %d; Firestore's limit is %d", LongestGroup, length, longestName)
 	}
 	return field, nil
@@ -209,43 +226,17 @@ func pathOf(nodes pathNode) Path {
 // checkCaptures checks that the pattern ends in a capture, and that the template uses exactly the
 // pattern's other captures, or that of the group.
 func (text source) checkCaptures(n routeNode) error {
-	last := n.pattern[len(n.pattern)-1]
-	if !last.Capture {
-		return text.mistake(last.at, "the source pattern ends in the literal %q; its last segment must capture the document, as {shard}", last.Name)
+	captured, err := text.captured(n.pattern)
+	if err != nil {
+		return err
 	}
-
-	var captured []string
-	for i, s := range n.pattern {
-		if !s.Capture {
-			continue
-		}
-		if i%2 == 0 {
-			return text.mistake(s.at, "the source pattern captures a collection's name, %v; only document ids can be captured", s)
-		}
-		if slices.Contains(captured, s.String()) {
-			return text.mistake(s.at, "the source pattern captures %v twice; give each capture a name of its own", s)
-		}
-		captured = append(captured, s.String())
-	}
-
 	if n.by.names != nil {
-		captured = []string{n.capture().String(), last.String()}
+		captured = []string{n.capture().String(), captured[len(captured)-1]}
 	}
-	var used []string
-	for i, s := range n.template {
-		if !s.Capture {
-			continue
-		}
-		if i%2 == 0 {
-			return text.mistake(s.at, "the roll-up path captures a collection's name, %v; only document ids can be captured, or the audit could not find the roll-ups", s)
-		}
-		if s.Segment == last.Segment {
-			return text.mistake(s.at, "the roll-up path uses the last capture %v; every document would get a roll-up of its own", s)
-		}
-		if !slices.Contains(captured, s.String()) {
-			return text.mistake(s.at, "the roll-up path uses %v, which %s%s", s, n.whatCaptures(), meant(s.String(), captured[:len(captured)-1]...))
-		}
-		used = append(used, s.String())
+
+	used, err := text.used(n, captured)
+	if err != nil {
+		return err
 	}
 
 	if n.by.names != nil && used == nil {
@@ -257,6 +248,54 @@ func (text source) checkCaptures(n routeNode) error {
 		}
 	}
 	return nil
+}
+
+// captured returns the captures of a pattern, that of the document last.
+func (text source) captured(pattern pathNode) ([]string, error) {
+	last := pattern[len(pattern)-1]
+	if !last.Capture {
+		return nil, text.mistake(last.at, "the source pattern ends in the literal %q; its last segment must capture the document, as {shard}", last.Name)
+	}
+
+	var captured []string
+	for i, s := range pattern {
+		if !s.Capture {
+			continue
+		}
+
+		if i%2 == 0 {
+			return nil, text.mistake(s.at, "the source pattern captures a collection's name, %v; only document ids can be captured", s)
+		}
+		if slices.Contains(captured, s.String()) {
+			return nil, text.mistake(s.at, "the source pattern captures %v twice; give each capture a name of its own", s)
+		}
+		captured = append(captured, s.String())
+	}
+	return captured, nil
+}
+
+// used returns the captures that the template of a route uses. It may use those captured but for the
+// last, which is the document's.
+func (text source) used(n routeNode, captured []string) ([]string, error) {
+	last := n.pattern[len(n.pattern)-1]
+	var used []string
+	for i, s := range n.template {
+		if !s.Capture {
+			continue
+		}
+
+		if i%2 == 0 {
+			return nil, text.mistake(s.at, "the roll-up path captures a collection's name, %v; only document ids can be captured, or the audit could not find the roll-ups", s)
+		}
+		if s.Segment == last.Segment {
+			return nil, text.mistake(s.at, "the roll-up path uses the last capture %v; every document would get a roll-up of its own", s)
+		}
+		if !slices.Contains(captured, s.String()) {
+			return nil, text.mistake(s.at, "the roll-up path uses %v, which %s%s", s, n.whatCaptures(), meant(s.String(), captured[:len(captured)-1]...))
+		}
+		used = append(used, s.String())
+	}
+	return used, nil
 }
 
 // whatCaptures says, behind a capture, what does not capture it.
@@ -299,12 +338,15 @@ func (text source) total(n totalNode, by fieldNode) (t Total, err error) {
 	if n.function.kind != end {
 		t.Aggregate = Aggregate(n.function.text)
 	}
+
 	if t.Aggregate != Count {
-		if t.Field, err = text.field(n.field); err != nil {
+		t.Field, err = text.field(n.field)
+		if err != nil {
 			return t, err
 		}
 	}
-	if t.Where, err = text.conditions(n, t.Field, by); err != nil {
+	t.Where, err = text.conditions(n, t.Field, by)
+	if err != nil {
 		return t, err
 	}
 
@@ -323,6 +365,7 @@ func (text source) name(n totalNode, t Total) (string, error) {
 	if t.All() {
 		return countName, nil
 	}
+
 	bare := n.function.kind == end && n.where == nil
 	if bare && len(n.field.names) == 1 {
 		return n.field.names[0], nil
@@ -352,7 +395,8 @@ func (text source) conditions(n totalNode, of document.Field, by fieldNode) ([]C
 			return nil, err
 		}
 
-		if slices.ContainsFunc(all, func(c Condition) bool { return c.Field == field }) {
+		tested := slices.ContainsFunc(all, func(c Condition) bool { return c.Field == field })
+		if tested {
 			return nil, text.mistake(node.field.at, "%s is tested twice", quoteField(field))
 		}
 		if field == of {
@@ -394,9 +438,11 @@ func (text source) value(t token) (any, error) {
 	if !json.Valid([]byte(t.text)) {
 		return nil, text.mistake(t.from, "%s: %s", t.text, wantValue)
 	}
+
 	if n, err := strconv.ParseInt(t.text, 10, 64); err == nil {
 		return n, nil
 	}
+
 	f, err := strconv.ParseFloat(t.text, 64)
 	if err != nil {
 		return nil, text.mistake(t.from, "%s is beyond the largest number that Firestore holds", t.text)
@@ -436,6 +482,7 @@ func fieldsOf(r *Route) []document.Field {
 			fields = append(fields, f)
 		}
 	}
+
 	add(r.By)
 	for _, t := range r.Totals {
 		for _, c := range t.Where {

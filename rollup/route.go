@@ -59,6 +59,7 @@ func (p Path) translate(path string, to Path) (string, bool) {
 	if !slices.EqualFunc(p, ids, matches) {
 		return "", false
 	}
+
 	translated := make([]string, len(to))
 	for i, s := range to {
 		translated[i] = s.Name

@@ -23,10 +23,15 @@ type RollUp struct {
 // RollUpOf returns the roll-up that a document holds, whose fields are as the Firestore SDK decodes
 // them.
 func RollUpOf(t *Template, fields map[string]any, updateTime time.Time) RollUp {
-	r := RollUp{UpdateTime: updateTime, Tally: document.DecodeTally(fields[document.TallyField]), Values: make(map[string]value.Value)}
+	r := RollUp{
+		Values:     make(map[string]value.Value),
+		Tally:      document.DecodeTally(fields[document.TallyField]),
+		UpdateTime: updateTime,
+	}
 	for _, name := range t.names {
 		field, there := fields[name]
-		if v, ok := value.Of(field); ok && there {
+		v, ok := value.Of(field)
+		if there && ok {
 			r.Values[name] = v
 		}
 	}
@@ -45,14 +50,14 @@ type Claim struct {
 	UpdateTime time.Time
 }
 
-// ErrConflict is what Store.Write returns when the roll-up document was not the one expected, or
-// when Firestore aborted the write. It proves nothing about what the document holds now.
+// ErrConflict is what Store.Write returns if the roll-up document was not as expected, or if
+// Firestore aborted the write. It proves nothing about what the document holds now.
 var ErrConflict = errors.New("rollup: the roll-up document changed since it was read")
 
-// ErrUnkept is what Snapshot.Sum and Store.Write return when waiting cannot mend what keeps this one
-// counter from being rolled up: its document has no room for the totals, or it lacks an index and
-// has too many shards to read. Nothing was written. A mistake of Tally's own must not come as
-// ErrUnkept, or it would acknowledge every event.
+// ErrUnkept is what Snapshot.Sum and Store.Write return if this one counter cannot be rolled up,
+// and waiting does not help: its document has no room for the totals, or an index is missing and
+// the counter has too many shards to read. Nothing was written. A mistake of Tally's own must not
+// come as ErrUnkept, or it would have every event acknowledged.
 var ErrUnkept = errors.New("rollup: the counter cannot be rolled up until somebody mends it")
 
 // A Store is the database that the engine runs on. Its methods may be called by many goroutines at
@@ -85,12 +90,13 @@ type Snapshot interface {
 	// RollUp is the roll-up document.
 	RollUp() RollUp
 
-	// Sum totals the counter's documents as the template's routes say; see Aggregate. It returns ErrUnkept when Firestore can never answer.
+	// Sum totals the counter's documents as the template's routes say; see Aggregate. It returns
+	// ErrUnkept if Firestore can never answer.
 	Sum(ctx context.Context) (Totals, error)
 
-	// Magnitude is what the total of this name, a sum or an average of doubles which Sum has told
-	// before, would be if all numbers were positive. It is 0 when the order in which they are added up makes no
-	// difference.
+	// Magnitude is what a total would be if all numbers were positive. The total is a sum or an
+	// average of doubles that Sum has told before. Magnitude is 0 if the order in which the numbers
+	// are added up makes no difference.
 	Magnitude(ctx context.Context, name string) (float64, error)
 
 	// Malformed names up to most of the shards that Sum, which was called before, left out, as
@@ -106,20 +112,20 @@ type Snapshot interface {
 type AuditStore interface {
 	Store
 
-	// RollUps returns up to limit documents at paths that the template gives, from a place on; "" is
-	// the first. They need not be roll-ups. The order is the store's own and does not change.
+	// RollUps returns up to limit documents at paths that the template gives, from a place on; ""
+	// is the first. They need not be roll-ups. The order is the store's own and does not change.
 	// Documents that come or go meanwhile may be missed. A page may hold fewer than limit, or none,
 	// although more follow. It is one query.
 	RollUps(ctx context.Context, template *Template, from string, limit int) (Page, error)
 
 	// All returns likewise all counters of the template: those whose roll-up has a tally, and those
-	// that have shards by one of its routes, whether or not the shards' parent documents exist. Each
-	// comes once, with what its roll-up document held. Finding the shards takes a query for each
-	// counter, several at once. A page may hold up to three times limit.
+	// that have shards by one of its routes, whether or not the shards' parent documents exist.
+	// Each comes once, with what its roll-up document held. Finding the shards takes a query for
+	// each counter, several at once. A page may hold up to three times limit.
 	All(ctx context.Context, template *Template, from string, limit int) (Page, error)
 
-	// Sources opens a snapshot that is View's, but for the roll-up document, which it does not read:
-	// RollUp is the zero RollUp. ReadTime is known after Sum. It takes no call of its own.
+	// Sources opens a snapshot as View does, but does not read the roll-up document: RollUp is the
+	// zero RollUp. It makes no call, so ReadTime is known only after Sum.
 	Sources(ctx context.Context, c Counter) Snapshot
 
 	// Remove takes r, which c's roll-up document held, away: the totals, former ones too, and
@@ -136,10 +142,11 @@ type AuditStore interface {
 	SaveCursor(ctx context.Context, of Work, c Cursor) (time.Time, error)
 }
 
-// Work is what a Cursor is the place of. A store keeps one Cursor for each.
+// A Work is one of the works that go on where they stopped. A store keeps one Cursor for each. On
+// Firestore it is the id of the cursor's document.
 type Work string
 
-// The kinds of work, by the ids of the documents in which their cursors are.
+// The works beside notes of an Untold.
 const (
 	Auditing Work = "cursor"
 	Keeping  Work = "keep"

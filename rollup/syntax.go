@@ -66,30 +66,31 @@ const (
 //
 //	pattern ["by" field] "->" template ":" total {"," total} {":" option}
 func (p *parser) route() (n routeNode, err error) {
-	if n.pattern, err = p.path(); err != nil {
+	n.pattern, err = p.path()
+	if err != nil {
 		return n, err
 	}
 	if p.accept("by") {
-		if n.by, err = p.field("want the field by which documents belong to counters, as in orders/{order} by shop"); err != nil {
+		n.by, err = p.field("want the field by which documents belong to counters, as in orders/{order} by shop")
+		if err != nil {
 			return n, err
 		}
 	}
+
 	if !p.accept(arrow) {
 		return n, p.unexpected(wantRoute, arrow, "by")
 	}
-	if n.template, err = p.path(); err != nil {
+	n.template, err = p.path()
+	if err != nil {
 		return n, err
 	}
 
 	if !p.accept(":") {
 		return n, p.unexpected(wantRoute)
 	}
-	for more := true; more; more = p.accept(",") {
-		total, err := p.total()
-		if err != nil {
-			return n, err
-		}
-		n.totals = append(n.totals, total)
+	n.totals, err = list(p, ",", p.total)
+	if err != nil {
+		return n, err
 	}
 
 	for p.accept(":") {
@@ -99,6 +100,7 @@ func (p *parser) route() (n routeNode, err error) {
 		}
 		n.options = append(n.options, option)
 	}
+
 	if p.tokens[0].kind == end {
 		return n, nil
 	}
@@ -108,10 +110,27 @@ func (p *parser) route() (n routeNode, err error) {
 	return n, p.unended("want a comma, a colon or the route's end", n.totals[len(n.totals)-1].next()...)
 }
 
+// list reads elements with a separator between them, one at least.
+func list[T any](p *parser, separator string, element func() (T, error)) ([]T, error) {
+	var all []T
+	for {
+		e, err := element()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+
+		if !p.accept(separator) {
+			return all, nil
+		}
+	}
+}
+
 // unended says what is wanted in place of the next token, behind which the route goes on, perhaps one
 // of some words. An option most likely lacks its colon.
 func (p *parser) unended(want string, words ...string) error {
-	if t := p.tokens[0]; t.kind == word && slices.Contains(options, t.text) {
+	t := p.tokens[0]
+	if t.kind == word && slices.Contains(options, t.text) {
 		return p.wrong("%s; an option stands behind a colon: \": %s\"", want, t.text)
 	}
 	return p.unexpected(want, words...)
@@ -134,7 +153,7 @@ func (n totalNode) next() []string {
 //	segment {"/" segment}
 func (p *parser) path() (pathNode, error) {
 	var path pathNode
-	for more := true; more; more = p.accept("/") {
+	for {
 		if p.sees("/") || p.sees(arrow) || p.sees(":") || p.tokens[0].kind == end {
 			return nil, p.wrong("segment %d is empty", len(path)+1)
 		}
@@ -143,7 +162,12 @@ func (p *parser) path() (pathNode, error) {
 			return nil, err
 		}
 		path = append(path, segment)
+
+		if !p.accept("/") {
+			break
+		}
 	}
+
 	if p.sees("{") || p.sees("}") {
 		return nil, p.wrong(wantCapture)
 	}
@@ -190,17 +214,15 @@ func (p *parser) segmentName(capture bool, want string) (string, error) {
 //	aggregate ["where" condition {"and" condition}] ["as" name]
 func (p *parser) total() (n totalNode, err error) {
 	n.at = p.tokens[0].from
-	if err := p.aggregate(&n); err != nil {
+	err = p.aggregate(&n)
+	if err != nil {
 		return n, err
 	}
 
 	if p.accept("where") {
-		for more := true; more; more = p.accept("and") {
-			c, err := p.condition()
-			if err != nil {
-				return n, err
-			}
-			n.where = append(n.where, c)
+		n.where, err = list(p, "and", p.condition)
+		if err != nil {
+			return n, err
 		}
 	}
 
@@ -259,7 +281,8 @@ func meantFunction(name string) string {
 //
 //	field "==" value
 func (p *parser) condition() (n conditionNode, err error) {
-	if n.field, err = p.field("want a condition, as in approved == true"); err != nil {
+	n.field, err = p.field("want a condition, as in approved == true")
+	if err != nil {
 		return n, err
 	}
 	if !p.accept(isEqual) {
@@ -283,11 +306,12 @@ const wantValue = `want a value as JSON has it: a text in quotes, a number, true
 func (p *parser) field(want string) (fieldNode, error) {
 	n := fieldNode{at: p.tokens[0].from}
 	var path string
-	for more := true; more; {
+	for {
 		t, err := p.name(want)
 		if err != nil {
 			return n, err
 		}
+
 		part := t.text
 		if t.kind == backticked {
 			part = string(document.FieldOf(t.text))
@@ -298,10 +322,12 @@ func (p *parser) field(want string) (fieldNode, error) {
 		path += part
 
 		next := p.tokens[0]
-		more = next.from == t.to && (next.kind == word || next.kind == backticked) && next.named()
+		goesOn := next.from == t.to && (next.kind == word || next.kind == backticked) && next.named()
+		if !goesOn {
+			n.names = document.Field(path).Names()
+			return n, nil
+		}
 	}
-	n.names = document.Field(path).Names()
-	return n, nil
 }
 
 // options are the names of the options.
@@ -385,7 +411,8 @@ func (p *parser) unexpected(want string, words ...string) error {
 		return p.wrong("%s", want)
 	}
 
-	if did := meant(t.text, words...); did != "" {
+	did := meant(t.text, words...)
+	if did != "" {
 		return p.wrong("%s%s", want, did)
 	}
 	if t.text[0] == '#' {

@@ -67,8 +67,10 @@ func (t *Template) seal() {
 			t.names = append(t.names, total.Name)
 		}
 	}
+
 	slices.Sort(sources)
 	slices.Sort(t.names)
+
 	sum := sha256.Sum256([]byte(t.spelt + "\n" + strings.Join(sources, "")))
 	t.hash = hex.EncodeToString(sum[:8])
 }

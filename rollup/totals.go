@@ -13,8 +13,8 @@ import (
 // Totals is what a counter's documents add up to.
 type Totals struct {
 	Values    map[string]value.Value // one for each of the template's totals, by name
-	Shards    []int64                // of each of the template's routes: how many documents; where none of its totals counts all, the most that one of its queries saw
-	Malformed int64                  // documents' fields that are left out of a sum or an average, because they are no finite numbers
+	Shards    []int64                // for each of the template's routes: how many documents it has, or if none of its totals counts all, the most that one of its queries saw
+	Malformed int64                  // values that are left out of a sum or an average, because they are no finite numbers
 
 	// Some says that a route whose totals all have conditions has documents, although none meets
 	// them.
@@ -82,6 +82,7 @@ func (q Query) answer(shards []Shard) Totalled {
 			seen++
 			continue
 		}
+
 		v, ok := q.Field.In(s.Fields)
 		if !ok {
 			continue
@@ -90,8 +91,11 @@ func (q Query) answer(shards []Shard) Totalled {
 			best = q.Best.better(best, v)
 			continue
 		}
+
 		seen++
-		if n, ok := value.Number(v); ok && sum.Add(n) {
+		n, ok := value.Number(v)
+		added := ok && sum.Add(n)
+		if added {
 			numbers++
 		} else {
 			malformed = append(malformed, MalformedShard(s.Path, q.Field, v))
@@ -101,20 +105,20 @@ func (q Query) answer(shards []Shard) Totalled {
 	if !best.IsNull() {
 		seen = 1
 	}
-	t := Totalled{Totals: Totals{Values: make(map[string]value.Value), Shards: []int64{seen}}, Malformed: malformed}
+	values := make(map[string]value.Value)
 	for _, total := range q.Totals {
 		switch total.Aggregate {
 		case Sum:
-			t.Values[total.Name] = sum.Total()
+			values[total.Name] = sum.Total()
 		case Count:
-			t.Values[total.Name] = value.Int(seen)
+			values[total.Name] = value.Int(seen)
 		case Average:
-			t.Values[total.Name] = AverageOf(sum.Total(), numbers)
+			values[total.Name] = AverageOf(sum.Total(), numbers)
 		default:
-			t.Values[total.Name] = best
+			values[total.Name] = best
 		}
 	}
-	return t
+	return Totalled{Totals: Totals{Values: values, Shards: []int64{seen}}, Malformed: malformed}
 }
 
 // AverageOf returns the average of n numbers with a sum; null of none.
@@ -136,7 +140,8 @@ func (a Aggregate) Sees(v any) (value.Value, bool) {
 	return n, ok && n.Finite()
 }
 
-// better returns which comes first of the best value so far, null for none, and another value.
+// better returns the better of two values: the best so far, which is null if there is none, and
+// another.
 func (a Aggregate) better(best value.Value, v any) value.Value {
 	next, ok := a.Sees(v)
 	if !ok {
@@ -160,10 +165,16 @@ func (q Query) Magnitude(total Total, shards []Shard) float64 {
 	for _, s := range shards {
 		v, _ := q.Field.In(s.Fields)
 		n, ok := value.Number(v)
-		if ok && HoldAll(q.Where, s.Fields) && sum.Add(value.Double(math.Abs(n.Float64()))) {
+		if !ok || !HoldAll(q.Where, s.Fields) {
+			continue
+		}
+
+		added := sum.Add(value.Double(math.Abs(n.Float64())))
+		if added {
 			numbers++
 		}
 	}
+
 	if total.Aggregate == Average {
 		return AverageOf(sum.Total(), numbers).Float64()
 	}
@@ -188,24 +199,5 @@ func MalformedShard(path string, field document.Field, v any) string {
 	if n, ok := value.Number(v); ok {
 		return fmt.Sprintf("%s: %s is %v", path, field, n)
 	}
-	return fmt.Sprintf("%s: %s is %s, not a number", path, field, typeName(v))
-}
-
-// typeName names the type of a field's value in Firestore's terms.
-func typeName(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "a string"
-	case bool:
-		return "a boolean"
-	case time.Time:
-		return "a timestamp"
-	case []any:
-		return "an array"
-	case map[string]any:
-		return "a map"
-	}
-	return fmt.Sprintf("a %T", v)
+	return fmt.Sprintf("%s: %s is %s, not a number", path, field, value.KindOf(v))
 }

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// Untold notes for audits that events came that had no room for their documents. Such an event does
-// not tell which counter a document has left. The totals of that one are wrong until an audit
-// repairs them, and no event was lost: an audit that finds a note does not call that drift.
+// An Untold writes notes for audits, which say that events came without their documents: those had
+// no room in the event. Such an event does not tell which counter a document has left. The totals
+// of that counter are wrong until an audit repairs them, although no event was lost. An audit that
+// finds a note does not call that drift.
 //
 // It may be used by many goroutines at once.
 type Untold struct {
@@ -26,19 +27,20 @@ func NewUntold(store AuditStore) *Untold {
 	return &Untold{store: store, noted: make(map[*Template]time.Time)}
 }
 
-// untoldEvery is how often a template's note is written, at most. Somebody may write large documents
-// all the time, and one document takes about one write a second.
+// untoldEvery is how often a template's note is written, at most. Somebody may write large
+// documents all the time, and one document takes about one write a second.
 const untoldEvery = time.Minute
 
-// Note notes that such an event of the document at path came. It returns an error if it could not;
-// then the event must be delivered again.
-func (u *Untold) Note(ctx context.Context, routes Routes, path string) error {
-	for _, t := range routes.Templates() {
-		if !slices.ContainsFunc(t.Routes, func(r *Route) bool { return r.By != "" && r.Covers(path) }) {
+// Note notes that such an event of a document came. It returns an error if it could not; then the
+// event must be delivered again.
+func (u *Untold) Note(ctx context.Context, s Source) error {
+	for _, c := range s.covers {
+		if c.route.By == "" {
 			continue
 		}
-		if err := u.note(ctx, t); err != nil {
-			return fmt.Errorf("rollup: noting that an event of %s has no room for its document: %w", path, err)
+		err := u.note(ctx, c.route.Template)
+		if err != nil {
+			return fmt.Errorf("rollup: noting that an event of %s has no room for its document: %w", s.path, err)
 		}
 	}
 	return nil
@@ -46,6 +48,7 @@ func (u *Untold) Note(ctx context.Context, routes Routes, path string) error {
 
 func (u *Untold) note(ctx context.Context, t *Template) error {
 	sent := time.Now()
+
 	u.mu.Lock()
 	last, noted := u.noted[t]
 	u.mu.Unlock()
@@ -68,21 +71,24 @@ func (u *Untold) note(ctx context.Context, t *Template) error {
 	return nil
 }
 
-// untoldOf is the work whose cursor is a template's note. When it was saved is all that it says.
+// untoldOf returns the work whose cursor is a template's note. All that the note says is when it
+// was saved.
 func untoldOf(t *Template) Work { return Work("untold-" + t.Hash()) }
 
-// untold reports whether a change of the counter since an instant may be one that no event told. A
-// note that is older by untoldEvery may stand for it.
+// untold reports whether events of the counter's template came without their documents since an
+// instant. As notes are written once in untoldEvery, one that is so much older may stand for such
+// an event.
 func (a *audit) untold(ctx context.Context, c Counter, since time.Time) bool {
-	if !slices.ContainsFunc(c.Template.Routes, func(r *Route) bool { return r.By != "" }) {
+	byGroups := slices.ContainsFunc(c.Template.Routes, func(r *Route) bool { return r.By != "" })
+	if !byGroups {
 		return false
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
 	note, err := a.store.LoadCursor(ctx, untoldOf(c.Template))
 	if err != nil {
-		a.Logger.WarnContext(ctx, "it is not known whether all events told their documents", "counter", c.RollUp, "error", err)
+		a.options.Logger.WarnContext(ctx, "it is not known whether all events told their documents", "counter", c.RollUp, "error", err)
 		return false
 	}
 	return note.UpdateTime.After(since.Add(-untoldEvery))

@@ -79,7 +79,8 @@ func TestUntold(t *testing.T) {
 // note notes an event without its document.
 func (w *world) note(path string) {
 	w.t.Helper()
-	if err := rollup.NewUntold(w.store).Note(w.t.Context(), byShop, path); err != nil {
+	source, _ := byShop.Source(path)
+	if err := rollup.NewUntold(w.store).Note(w.t.Context(), source); err != nil {
 		w.t.Error(err)
 	}
 }
@@ -90,9 +91,10 @@ func TestUntoldAllTheTime(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		store := &savings{AuditStore: w.store}
 		u := rollup.NewUntold(store)
+		order, _ := byShop.Source("orders/1")
 		began := time.Now()
 		for time.Since(began) < 10*time.Minute {
-			if err := u.Note(w.t.Context(), byShop, "orders/1"); err != nil {
+			if err := u.Note(w.t.Context(), order); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -109,13 +111,14 @@ func TestUntoldFails(t *testing.T) {
 	inWorld(t, func(w *world, _ *rollup.Coalescer) {
 		store := &savings{AuditStore: w.store, err: errors.New("unavailable")}
 		u := rollup.NewUntold(store)
+		order, _ := byShop.Source("orders/1")
 		for range 3 {
-			if err := u.Note(w.t.Context(), byShop, "orders/1"); !errors.Is(err, store.err) {
+			if err := u.Note(w.t.Context(), order); !errors.Is(err, store.err) {
 				t.Errorf("got %v, want %v", err, store.err)
 			}
 		}
 		store.err = rollup.ErrConflict
-		if err := u.Note(w.t.Context(), byShop, "orders/1"); err != nil {
+		if err := u.Note(w.t.Context(), order); err != nil {
 			t.Error(err)
 		}
 		if store.saved != 4 {

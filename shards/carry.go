@@ -19,14 +19,14 @@ const (
 	fieldFrom     = "from"     // text: its field
 )
 
-// A Carrying is what [Counter.Carry] did.
+// A Carrying is the result of [Counter.Carry].
 type Carrying struct {
 	// Amount is how much of the counter's total was carried over from the document, by this call
 	// and all before: what its field holds.
 	Amount Total
 
 	// Added is by how much this call changed the counter's total. It is 0 if nothing was left to
-	// carry, and also if the answer to its own commit was lost.
+	// carry. It is also 0 if a commit of this call was applied and the answer to it was lost.
 	Added Total
 }
 
@@ -64,20 +64,23 @@ func (c *Counter) Carry(ctx context.Context, doc *firestore.DocumentRef, field s
 	if err != nil {
 		return Carrying{}, err
 	}
+
 	for attempt := 1; ; attempt++ {
 		carried, refused, err := c.carry(ctx, doc, field, shard)
 		if err != nil || refused == nil {
 			return carried, err
 		}
-		// Another call may have been faster, or the answer was lost.
-		if definite(refused) && status.Code(refused) != codes.AlreadyExists || attempt == carryAttempts || ctx.Err() != nil {
+
+		// If the note exists, another call was faster, or the answer to this one was lost.
+		hopeless := definite(refused) && status.Code(refused) != codes.AlreadyExists
+		if hopeless || attempt == carryAttempts || ctx.Err() != nil {
 			return Carrying{}, c.failed("carry to", refused)
 		}
 	}
 }
 
-// CarriedNote returns the document in which Carry notes what it carried from a document's field,
-// for programs that look at many of them at once. It returns nil if New was given what no counter
+// CarriedNote returns the document in which Carry notes what it carried from a document's field. It
+// is for programs that look at many notes at once. It returns nil if New was given what no counter
 // can have.
 func (c *Counter) CarriedNote(doc *firestore.DocumentRef, field string) *firestore.DocumentRef {
 	if c.err != nil {
@@ -87,47 +90,60 @@ func (c *Counter) CarriedNote(doc *firestore.DocumentRef, field string) *firesto
 	return c.tokens.Doc("carried-" + hex.EncodeToString(sum[:10]))
 }
 
-// carryAttempts is how often Carry tries. An attempt that another call spoils carries what that one
-// did not.
+// carryAttempts is how often Carry tries. If another call was faster, the next attempt carries what
+// that call left.
 const carryAttempts = 10
 
-// carry carries what there is to carry to the shard. refused is the commit's error. An amount that
-// is outdated by then does no harm: the condition on the note refuses it.
+// carry carries what there is to carry to the shard. refused is the commit's error. If another call
+// carries meanwhile, the condition on the note refuses the commit.
 func (c *Counter) carry(ctx context.Context, doc *firestore.DocumentRef, field string, shard *firestore.DocumentRef) (carried Carrying, refused, err error) {
 	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{doc, c.CarriedNote(doc, field)})
 	if err != nil {
 		return Carrying{}, nil, fmt.Errorf("shards: carry from %s: %w", doc.Path, err)
 	}
-	note := docs[1]
-	if carried.Amount, err = numberOf(docs[0], field); err != nil {
+	amount, err := numberOf(docs[0], field)
+	if err != nil {
 		return Carrying{}, nil, err
 	}
-	var before Total
+
+	note := docs[1]
+	var before Total // 0 without a note
 	if note.Exists() {
-		if before, err = numberOf(note, fieldAmount); err != nil {
+		before, err = numberOf(note, fieldAmount)
+		if err != nil {
 			return Carrying{}, nil, err
 		}
 	}
-	if carried.Added, err = beyond(carried.Amount, before); err != nil {
-		return Carrying{}, nil, fmt.Errorf("%w: field %q of %s is %v, of which %v were carried", err, field, doc.Path, carried.Amount, before)
+	added, err := beyond(amount, before)
+	if err != nil {
+		return Carrying{}, nil, fmt.Errorf("%w: field %q of %s is %v, of which %v were carried", err, field, doc.Path, amount, before)
 	}
-	if carried.Added.Float64() == 0 {
+
+	carried = Carrying{Amount: amount, Added: added}
+	if added.Float64() == 0 {
 		return carried, nil, nil
 	}
-	amount := carried.Amount.Firestore()
-	return carried, c.transact(ctx, func(tx *firestore.Transaction) error {
-		var err error
-		if note.Exists() {
-			err = tx.Update(note.Ref, []firestore.Update{{Path: fieldAmount, Value: amount}}, firestore.LastUpdateTime(note.UpdateTime))
-		} else {
-			err = tx.Create(note.Ref, map[string]any{fieldField: c.field, fieldAmount: amount, fieldDocument: doc.Path, fieldFrom: field})
-		}
-		return errors.Join(err, c.add(tx, addition{shard, carried.Added}))
-	}, firestore.MaxAttempts(1)), nil
+	refused = c.transact(ctx, func(tx *firestore.Transaction) error {
+		err := c.note(tx, note, amount, doc, field)
+		return errors.Join(err, c.add(tx, addition{shard, added}))
+	}, firestore.MaxAttempts(1))
+	return carried, refused, nil
 }
 
-// beyond returns amount less before, or ErrOutOfRange if a shard cannot be incremented by that
-// without losing something.
+// note notes in a transaction that an amount was carried from a document's field. The commit is
+// refused unless the note is as it was read.
+func (c *Counter) note(tx *firestore.Transaction, note *firestore.DocumentSnapshot, amount Total, doc *firestore.DocumentRef, field string) error {
+	if !note.Exists() {
+		return tx.Create(note.Ref, map[string]any{
+			fieldField: c.field, fieldAmount: amount.Firestore(), fieldDocument: doc.Path, fieldFrom: field,
+		})
+	}
+	update := []firestore.Update{{Path: fieldAmount, Value: amount.Firestore()}}
+	return tx.Update(note.Ref, update, firestore.LastUpdateTime(note.UpdateTime))
+}
+
+// beyond returns amount less before. It returns ErrOutOfRange if a shard cannot be incremented by
+// that without losing something.
 func beyond(amount, before Total) (Total, error) {
 	if before == smallest {
 		return Total{}, ErrOutOfRange

@@ -32,7 +32,7 @@ type Counter struct {
 // An Option tells [New] how a counter differs from the default layout.
 type Option func(*options)
 
-// options is what New is told beside the counter's path.
+// options are New's arguments beside the client and the counter's path.
 type options struct {
 	field      string // holds the number, in each shard and in the roll-up
 	collection string // "": the counter document's subcollection "shards"
@@ -88,13 +88,47 @@ func New(client *firestore.Client, counter string, opts ...Option) *Counter {
 	for _, opt := range opts {
 		opt(&c.options)
 	}
+
 	c.numShards = numShardsCache{read: c.readNumShards, now: time.Now}
 	c.err = c.find(counter)
 	return c
 }
 
-// find finds the counter's documents. It returns what is wrong with New's arguments.
-func (c *Counter) find(counter string) (err error) {
+// find finds the counter's documents and collections. It returns an error if New's arguments can be
+// no counter's.
+func (c *Counter) find(counter string) error {
+	err := c.check()
+	if err != nil {
+		return err
+	}
+
+	c.doc, err = documentAt(c.client, counter)
+	if err != nil {
+		return err
+	}
+	shards := cmp.Or(c.collection, counter+"/shards")
+	c.shards = c.client.Collection(shards)
+	if c.shards == nil || !utf8.ValidString(shards) {
+		return fmt.Errorf("shards: %q is not the path of a collection", shards)
+	}
+	c.tokens = c.doc.Collection(document.TokensCollection)
+	if c.tokens.Path == c.shards.Path {
+		return fmt.Errorf("shards: collection %q is for the tokens of IncrementOnce, not for shards", c.collection)
+	}
+
+	rollUp := c.rollUpPath(counter)
+	if rollUp == "" {
+		return nil
+	}
+	if rollUp == counter && slices.Contains(document.CounterFields, c.field) {
+		return fmt.Errorf("shards: field %q has another meaning in the counter document, which is the roll-up document", c.field)
+	}
+	c.rollUp, err = documentAt(c.client, rollUp)
+	return err
+}
+
+// check returns an error if one of New's arguments is wrong by itself.
+func (c *Counter) check() error {
 	switch {
 	case c.field == "":
 		return errors.New("shards: empty field name")
@@ -107,38 +141,33 @@ func (c *Counter) find(counter string) (err error) {
 	case c.client == nil:
 		return errors.New("shards: nil Firestore client")
 	}
-	if c.doc, err = documentAt(c.client, counter); err != nil {
-		return err
-	}
-	shards := cmp.Or(c.collection, counter+"/shards")
-	if c.shards = c.client.Collection(shards); c.shards == nil || !utf8.ValidString(shards) {
-		return fmt.Errorf("shards: %q is not the path of a collection", shards)
-	}
-	if c.tokens = c.doc.Collection(document.TokensCollection); c.tokens.Path == c.shards.Path {
-		return fmt.Errorf("shards: collection %q is for the tokens of IncrementOnce, not for shards", c.collection)
-	}
-	rollUp := c.rollUpAt
-	id, ok := strings.CutPrefix(counter, "counters/")
-	if rollUp == "" && ok && !strings.Contains(id, "/") && c.collection == "" {
-		rollUp = "rollups/" + id // by Tally's default route
-	}
-	if rollUp == "" {
-		return nil
-	}
-	if rollUp == counter && slices.Contains(document.CounterFields, c.field) {
-		return fmt.Errorf("shards: field %q has another meaning in the counter document, which is the roll-up document", c.field)
-	}
-	c.rollUp, err = documentAt(c.client, rollUp)
-	return err
+	return nil
 }
 
-// documentAt returns the document at path. It refuses a path that is not UTF-8, because the SDK
-// takes the failure to encode it for a passing one: a read would hang until its context ends.
-func documentAt(client *firestore.Client, path string) (*firestore.DocumentRef, error) {
-	if doc := client.Doc(path); doc != nil && utf8.ValidString(path) {
-		return doc, nil
+// rollUpPath returns the path of the counter's roll-up document; "" if none is known. Only the
+// default route of Tally needs no option to know it.
+func (c *Counter) rollUpPath(counter string) string {
+	if c.rollUpAt != "" {
+		return c.rollUpAt
 	}
-	return nil, fmt.Errorf("shards: %q is not the path of a document", path)
+
+	id, inCounters := strings.CutPrefix(counter, "counters/")
+	isDefault := inCounters && !strings.Contains(id, "/") && c.collection == ""
+	if !isDefault {
+		return ""
+	}
+	return "rollups/" + id
+}
+
+// documentAt returns the document at path. It refuses a path that is not UTF-8: the SDK cannot
+// encode such a path, takes that for a passing failure, and would retry a read until its context
+// ends.
+func documentAt(client *firestore.Client, path string) (*firestore.DocumentRef, error) {
+	doc := client.Doc(path)
+	if doc == nil || !utf8.ValidString(path) {
+		return nil, fmt.Errorf("shards: %q is not the path of a document", path)
+	}
+	return doc, nil
 }
 
 // shard returns the shard of the given number.
@@ -146,7 +175,7 @@ func (c *Counter) shard(n int64) *firestore.DocumentRef {
 	return c.shards.Doc(strconv.FormatInt(n, 10))
 }
 
-// failed returns err with the operation and the counter, nil if it is nil.
+// failed returns err with the operation and the counter; nil if err is nil.
 func (c *Counter) failed(operation string, err error) error {
 	if err == nil {
 		return nil
@@ -160,16 +189,17 @@ func (c *Counter) transact(ctx context.Context, f func(*firestore.Transaction) e
 }
 
 // shardsPerCommit is the most shards that this package writes in one commit. Firestore's SDKs
-// document a limit of 500 writes for a batch; one is for the counter document or a token.
-// Firestore's own limits no longer have it, but nothing is gained from larger commits.
+// document a limit of 500 writes for a batch, and one is for the counter document or a token.
+// Firestore itself has no such limit any more, but larger commits would gain nothing.
 const shardsPerCommit = 499
 
-// inCommits calls commit with at most shardsPerCommit of the writes at a time, in order. Of the
-// shards in all, done are done before.
+// inCommits calls commit with at most shardsPerCommit of the writes at a time, in order. For the
+// progress and the error, done writes were done before these.
 func inCommits[T any](c *Counter, done int, writes []T, commit func([]T) error) error {
 	total := done + len(writes)
 	for chunk := range slices.Chunk(writes, shardsPerCommit) {
-		if err := commit(chunk); err != nil {
+		err := commit(chunk)
+		if err != nil {
 			return fmt.Errorf("%d of %d writes are done, the next %d perhaps: %w", done, total, len(chunk), err)
 		}
 		done += len(chunk)
@@ -188,7 +218,8 @@ type addition struct {
 func (c *Counter) add(tx *firestore.Transaction, additions ...addition) error {
 	for _, a := range additions {
 		fields := map[string]any{c.field: firestore.Increment(a.amount.Firestore())}
-		if err := tx.Set(a.shard, fields, firestore.MergeAll); err != nil {
+		err := tx.Set(a.shard, fields, firestore.MergeAll)
+		if err != nil {
 			return err
 		}
 	}

@@ -45,9 +45,11 @@ var (
 // transaction meets another and has to run again.
 func (c *Counter) Create(ctx context.Context, numShards int) error {
 	n := int64(numShards)
-	if err := c.checkNumShards("create", n); err != nil {
+	err := c.checkNumShards("create", n)
+	if err != nil {
 		return err
 	}
+
 	declare := func(tx *firestore.Transaction) error { return c.declare(tx, n) }
 	if c.fixed != 0 {
 		declare = nil
@@ -69,22 +71,25 @@ func (c *Counter) checkNumShards(operation string, n int64) error {
 }
 
 // createShards creates those of the shards first to n-1 that are missing, each with the integer 0.
-// The first commit makes the declaration too, unless that is nil.
+// The first commit also calls declare, unless that is nil.
 func (c *Counter) createShards(ctx context.Context, first, n int64, declare func(*firestore.Transaction) error) error {
 	var zeros []addition
 	for number := first; number < n; number++ {
 		zeros = append(zeros, addition{shard: c.shard(number)})
 	}
+
 	return inCommits(c, int(first), zeros, func(some []addition) error {
 		err := c.transact(ctx, func(tx *firestore.Transaction) error {
-			if declare != nil {
-				if err := declare(tx); err != nil {
-					return err
-				}
+			if declare == nil {
+				return c.add(tx, some...)
+			}
+			err := declare(tx)
+			if err != nil {
+				return err
 			}
 			return c.add(tx, some...)
 		})
-		declare = nil
+		declare = nil // the first commit is done, or is the last
 		return err
 	})
 }
@@ -95,16 +100,19 @@ func (c *Counter) declare(tx *firestore.Transaction, n int64) error {
 	if err != nil {
 		return err
 	}
-	if err := c.notVotes(docs[0]); err != nil {
+	err = c.notVotes(docs[0])
+	if err != nil {
 		return err
 	}
-	switch has, err := numShardsIn(docs[0]); {
+
+	has, err := numShardsIn(docs[0])
+	switch {
 	case err != nil:
 		return err
-	case has != 0 && has != n:
-		return fmt.Errorf("%w: it has %d, not %d", ErrNumShards, has, n)
-	case has != 0:
+	case has == n:
 		return nil
+	case has != 0:
+		return fmt.Errorf("%w: it has %d, not %d", ErrNumShards, has, n)
 	}
 	return tx.Set(c.doc, map[string]any{document.NumShardsField: n}, firestore.MergeAll)
 }
@@ -121,9 +129,9 @@ func (c *Counter) declare(tx *firestore.Transaction, n int64) error {
 // by a plain Set of the user's shard, and deletes the shard of an account that is gone.
 // [Counter.Set] to 0 deletes all votes.
 //
-// A counter that has any shard is refused with an error that matches [ErrNotOncePerUser], unless it
-// is once per user already: what it has counted is no user's vote. So is one with [NumShards],
-// which has no counter document. Calling again is harmless.
+// A counter that has any shard is refused with an error that matches [ErrNotOncePerUser], because
+// the shard is no user's vote; unless the counter is once per user already. A counter with
+// [NumShards], which has no counter document, is refused too. Calling again is harmless.
 //
 // The methods that would mix other amounts with the votes return an error that matches
 // [ErrOncePerUser]. A Counter with [NumShards] does not know that, nor, for up to a minute, one
@@ -137,20 +145,25 @@ func (c *Counter) CreateOncePerUser(ctx context.Context) error {
 	if c.fixed != 0 {
 		return fmt.Errorf("%w: by option %s has no counter document to say it in", ErrNotOncePerUser, c.doc.Path)
 	}
-	return c.failed("create once per user", c.transact(ctx, func(tx *firestore.Transaction) error {
-		docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
-		if err != nil || isOncePerUser(docs[0]) {
-			return err
-		}
-		counted, err := tx.Documents(c.shards.Select().Limit(1)).GetAll()
-		if err != nil {
-			return err
-		}
-		if len(counted) > 0 {
-			return fmt.Errorf("%w: it has the shard %s, which is no user's vote; delete the counter first, or take another name", ErrNotOncePerUser, counted[0].Ref.ID)
-		}
-		return tx.Set(c.doc, map[string]any{document.OncePerUserField: true}, firestore.MergeAll)
-	}))
+	return c.failed("create once per user", c.transact(ctx, c.declareOncePerUser))
+}
+
+// declareOncePerUser has the counter document say that each user has one vote, if the counter has
+// no shard yet.
+func (c *Counter) declareOncePerUser(tx *firestore.Transaction) error {
+	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
+	if err != nil || isOncePerUser(docs[0]) {
+		return err
+	}
+
+	counted, err := tx.Documents(c.shards.Select().Limit(1)).GetAll()
+	if err != nil {
+		return err
+	}
+	if len(counted) > 0 {
+		return fmt.Errorf("%w: it has the shard %s, which is no user's vote; delete the counter first, or take another name", ErrNotOncePerUser, counted[0].Ref.ID)
+	}
+	return tx.Set(c.doc, map[string]any{document.OncePerUserField: true}, firestore.MergeAll)
 }
 
 // isOncePerUser reports whether a counter document says that each user has one vote.
@@ -181,26 +194,31 @@ func (c *Counter) notVotes(doc *firestore.DocumentSnapshot) error {
 //
 // Freeze bills one write.
 func (c *Counter) Freeze(ctx context.Context) error {
-	if err := c.checkFreezable("freeze"); err != nil {
+	err := c.checkFreezable("freeze")
+	if err != nil {
 		return err
 	}
-	_, err := c.doc.Set(ctx, map[string]any{document.FrozenField: true}, firestore.MergeAll)
+
+	_, err = c.doc.Set(ctx, map[string]any{document.FrozenField: true}, firestore.MergeAll)
 	return c.failed("freeze", err)
 }
 
 // Unfreeze opens the counter to clients again: it takes away what [Counter.Freeze] wrote, if
 // anything. The counter document stays. It bills one write.
 func (c *Counter) Unfreeze(ctx context.Context) error {
-	if err := c.checkFreezable("unfreeze"); err != nil {
+	err := c.checkFreezable("unfreeze")
+	if err != nil {
 		return err
 	}
-	_, err := c.doc.Update(ctx, []firestore.Update{{Path: document.FrozenField, Value: firestore.Delete}})
+
+	_, err = c.doc.Update(ctx, []firestore.Update{{Path: document.FrozenField, Value: firestore.Delete}})
 	if status.Code(err) == codes.NotFound {
 		return nil // without a document it is open
 	}
 	return c.failed("unfreeze", err)
 }
 
+// checkFreezable returns an error if the counter has no document that could say that it is frozen.
 func (c *Counter) checkFreezable(operation string) error {
 	if c.err == nil && c.fixed != 0 {
 		return c.failed(operation, errors.New("by option the counter has no counter document to say it in"))

@@ -21,9 +21,9 @@ import (
 // until the last vote is deleted. Between commits a snapshot shows the sum of what is left. After
 // an error some commits may have been applied. Calling again deletes what is left.
 //
-// An increment that is committed before its shard is deleted goes with it. A later one creates its
-// shard again, and is rolled up: to be rid of a counter, stop its clients first. The call that is
-// under way leaves such a shard alone.
+// An increment that is committed before its shard is deleted goes with it. A later increment
+// creates its shard again, and is rolled up; this call leaves that shard alone. So stop the clients
+// of a counter first.
 //
 // Delete returns how many shards it deleted, and whether the counter document said anything about
 // the counter; 0 and false after an error, although some may be deleted. It bills one read and one
@@ -32,37 +32,47 @@ func (c *Counter) Delete(ctx context.Context) (shards int, declared bool, err er
 	if c.err != nil {
 		return 0, false, c.err
 	}
+
 	all, err := c.list(ctx)
-	if err == nil {
-		err = c.deleteShards(ctx, all)
+	if err != nil {
+		return 0, false, c.failed("delete", err)
 	}
-	if err == nil && c.fixed == 0 {
-		err = c.transact(ctx, func(tx *firestore.Transaction) (err error) {
-			declared, err = c.undeclare(tx)
-			return err
-		})
+	err = c.deleteShards(ctx, all)
+	if err != nil {
+		return 0, false, c.failed("delete", err)
 	}
+	if c.fixed != 0 {
+		return len(all), false, nil // the counter document may be anything
+	}
+
+	err = c.transact(ctx, func(tx *firestore.Transaction) (err error) {
+		declared, err = c.undeclare(tx)
+		return err
+	})
 	if err != nil {
 		return 0, false, c.failed("delete", err)
 	}
 	return len(all), declared, nil
 }
 
-// undeclare deletes the counter document, or what it says about the counter. It reports whether
-// there was anything to delete.
+// undeclare deletes the counter document, or if that has fields of the app's own, what it says
+// about the counter. It reports whether there was anything to delete.
 func (c *Counter) undeclare(tx *firestore.Transaction) (bool, error) {
 	docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
 	if err != nil || !docs[0].Exists() {
 		return false, err
 	}
-	left := docs[0].Data()
+
+	left := docs[0].Data() // the app's own fields, in the end
 	own := map[string]any{}
 	for _, field := range document.CounterFields {
-		if _, ok := left[field]; ok {
+		_, has := left[field]
+		if has {
 			own[field] = firestore.Delete
 			delete(left, field)
 		}
 	}
+
 	switch {
 	case len(left) == 0:
 		return true, tx.Delete(c.doc)
@@ -81,12 +91,13 @@ func (c *Counter) list(ctx context.Context) ([]*firestore.DocumentSnapshot, erro
 	return docs, nil
 }
 
-// deleteShards deletes shards in order.
+// deleteShards deletes shards, in order.
 func (c *Counter) deleteShards(ctx context.Context, doomed []*firestore.DocumentSnapshot) error {
 	return inCommits(c, 0, doomed, func(some []*firestore.DocumentSnapshot) error {
 		return c.transact(ctx, func(tx *firestore.Transaction) error {
 			for _, shard := range some {
-				if err := tx.Delete(shard.Ref); err != nil {
+				err := tx.Delete(shard.Ref)
+				if err != nil {
 					return err
 				}
 			}

@@ -12,8 +12,8 @@ import (
 )
 
 // ErrInDoubt is returned by [Counter.Increment] and [Counter.IncrementFloat] when the increment was
-// sent and no answer tells its fate: it was applied once or not at all. Calling again may count it
-// twice, not calling again may leave it uncounted. [Counter.IncrementOnce] leaves no such doubt.
+// sent and its answer was lost: it was applied once or not at all. Calling again may count it
+// twice. Not calling again may leave it uncounted. [Counter.IncrementOnce] leaves no such doubt.
 var ErrInDoubt = errors.New("shards: the increment may have been applied")
 
 // Increment adds amount, which may be negative, to one shard picked at random, and creates the
@@ -27,27 +27,28 @@ var ErrInDoubt = errors.New("shards: the increment may have been applied")
 // # Why it never counts twice
 //
 // When a commit is answered UNAVAILABLE or RESOURCE_EXHAUSTED, the SDK sends it again by itself;
-// see Commit in the default call options of cloud.google.com/go/firestore/apiv1. UNAVAILABLE is
-// also what a lost answer looks like, so a plain increment is then applied twice and reported as a
-// success (a test of this package shows it). Increment commits in a transaction of its own, which
-// can be committed only once: the second sending is refused, and Increment returns ErrInDoubt. The
-// price is one more round trip. Nothing is read; Firestore bills one write, as for a plain
-// increment.
+// see Commit in the default call options of cloud.google.com/go/firestore/apiv1. A lost answer also
+// looks like UNAVAILABLE. A plain increment is then applied twice and reported as a success (a test
+// of this package shows it). Increment commits in a transaction of its own, which can be committed
+// only once: the second sending is refused, and Increment returns ErrInDoubt. The price is one more
+// round trip. Nothing is read. Firestore bills one write, as for a plain increment.
 //
 // # Number of shards
 //
-// [NumShards] gives it, else the counter document, which is read at most once a minute, else it is
-// [DefaultNumShards]. If the read fails, Increment returns its error. An outdated number only
-// changes how writes spread. A counter of votes is refused with [ErrOncePerUser].
+// The option [NumShards] gives the number. Without it Increment reads the counter document, at most
+// once a minute. If that says no number, it is [DefaultNumShards]. If the read fails, Increment
+// returns its error. An outdated number only changes how writes spread. A counter of votes is
+// refused with [ErrOncePerUser].
 //
 // # Limits
 //
 // A shard that holds an integer stays within int64: Firestore leaves it at the bound that an
 // increment would cross. A field that is not a number is set to amount.
 //
-// Increment fails with the context that [firestore.Client.RunTransaction] hands to its function,
-// which may run more than once. Without a deadline in ctx the SDK gives each request 60 s. If ctx
-// ends during the commit, Increment may take up to 5 s more, in which the SDK rolls back.
+// Do not call Increment within a transaction of your own: it fails with the context that
+// [firestore.Client.RunTransaction] hands to its function, which may run more than once. Without a
+// deadline in ctx the SDK gives each request 60 s. If ctx ends during the commit, Increment may
+// take up to 5 s more, in which the SDK rolls back.
 func (c *Counter) Increment(ctx context.Context, amount int64) (committed time.Time, err error) {
 	return c.increment(ctx, value.Int(amount))
 }
@@ -69,14 +70,17 @@ func (c *Counter) increment(ctx context.Context, amount Total) (time.Time, error
 	if err != nil {
 		return time.Time{}, err
 	}
+
+	// A commit that is refused may be the second sending of one that was applied. So there is only
+	// one attempt.
 	var commit firestore.CommitResponse
 	sent := false
-	// One attempt: a refused commit may be the second sending of one that was applied.
 	err = c.transact(ctx, func(tx *firestore.Transaction) error {
 		err := c.add(tx, addition{shard, amount})
 		sent = err == nil // the SDK commits next
 		return err
 	}, firestore.MaxAttempts(1), firestore.WithCommitResponseTo(&commit))
+
 	switch {
 	case err == nil:
 		return commit.CommitTime(), nil

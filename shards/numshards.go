@@ -27,19 +27,21 @@ const numShardsLife = time.Minute
 // does not exist.
 func numShardsIn(doc *firestore.DocumentSnapshot) (int64, error) {
 	for _, field := range []string{document.NumShardsField, document.NumShardsCamelField} {
-		if v, has := doc.Data()[field]; has {
-			n, ok := v.(int64)
-			if !ok || n < 1 {
-				return 0, fmt.Errorf("field %s of %s is %#v, want an integer of at least 1", field, doc.Ref.Path, v)
-			}
-			return n, nil
+		v, has := doc.Data()[field]
+		if !has {
+			continue
 		}
+		n, ok := v.(int64)
+		if !ok || n < 1 {
+			return 0, fmt.Errorf("field %s of %s is %#v, want an integer of at least 1", field, doc.Ref.Path, v)
+		}
+		return n, nil
 	}
 	return 0, nil
 }
 
-// NumShards returns over how many shards increments spread, as [Counter.Increment] finds it: by one
-// read of the counter document a minute, none with the option [NumShards].
+// NumShards returns over how many shards increments spread, as [Counter.Increment] finds it. It
+// reads the counter document, at most once a minute, or nothing with the option [NumShards].
 func (c *Counter) NumShards(ctx context.Context) (int, error) {
 	n, err := c.spread(ctx)
 	return int(n), err
@@ -63,9 +65,11 @@ func (c *Counter) readNumShards(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", c.doc.Path, err)
 	}
-	if err := c.notVotes(docs[0]); err != nil {
+	err = c.notVotes(docs[0])
+	if err != nil {
 		return 0, err
 	}
+
 	n, err := numShardsIn(docs[0])
 	if err != nil {
 		return 0, err
@@ -73,19 +77,21 @@ func (c *Counter) readNumShards(ctx context.Context) (int64, error) {
 	return cmp.Or(n, DefaultNumShards), nil
 }
 
-// A numShardsCache knows a counter's number of shards. It reads it when asked, for all who ask at
-// that time, and keeps it for numShardsLife. A failed read is not kept.
+// A numShardsCache knows a counter's number of shards. It reads the number when it is asked and
+// does not know it, once for all who ask at that time. It keeps the number for numShardsLife. It
+// keeps no failed read.
 type numShardsCache struct {
 	read    func(context.Context) (int64, error)
 	now     func() time.Time
 	reading singleflight.Group
 
 	mu    sync.Mutex
-	n     int64     // holds until then
-	until time.Time // zero: nothing read yet
+	n     int64     // known until the time until
+	until time.Time // zero: nothing was read yet
 }
 
-// readLimit bounds a read, which does not end with the context of who asked first.
+// readLimit bounds a read. A read is for all who wait, so it goes on when the context of the first
+// of them ends.
 const readLimit = 10 * time.Second
 
 // keep replaces the number by one that was true at a time. A read that is under way may still put
@@ -96,6 +102,7 @@ func (s *numShardsCache) keep(n int64, at time.Time) {
 	s.n, s.until = n, at.Add(numShardsLife)
 }
 
+// get returns the number, and reads it if it is not known.
 func (s *numShardsCache) get(ctx context.Context) (int64, error) {
 	s.mu.Lock()
 	n, known := s.n, s.now().Before(s.until)
@@ -103,20 +110,26 @@ func (s *numShardsCache) get(ctx context.Context) (int64, error) {
 	if known {
 		return n, nil
 	}
-	answer := s.reading.DoChan("", func() (any, error) {
-		began := s.now()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
-		defer cancel()
-		n, err := s.read(ctx)
-		if err == nil {
-			s.keep(n, began)
-		}
-		return n, err
-	})
+
+	answer := s.reading.DoChan("", func() (any, error) { return s.readForAll(context.WithoutCancel(ctx)) })
 	select {
 	case a := <-answer:
 		return a.Val.(int64), a.Err
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
+}
+
+// readForAll reads the number and keeps it.
+func (s *numShardsCache) readForAll(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+
+	began := s.now()
+	n, err := s.read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s.keep(n, began)
+	return n, nil
 }

@@ -56,45 +56,55 @@ const (
 // IncrementOnce bills two writes, one more delete when the token expires, and one read if the token
 // is known.
 func (c *Counter) IncrementOnce(ctx context.Context, token string, amount int64) (applied bool, committed time.Time, err error) {
-	if err := document.CheckID(token); err != nil {
+	err = document.CheckID(token)
+	if err != nil {
 		return false, time.Time{}, fmt.Errorf("%w: it %w", ErrToken, err)
 	}
 	shard, err := c.anyShard(ctx)
 	if err != nil {
 		return false, time.Time{}, err
 	}
+
 	doc := c.tokens.Doc(token)
 	fields := map[string]any{fieldField: c.field, fieldAmount: amount}
 	committed, err = c.commitOnce(ctx, doc, fields, addition{shard, value.Int(amount)})
-	if err == nil {
+	switch {
+	case err == nil:
 		return true, committed, nil
-	}
-	if status.Code(err) != codes.AlreadyExists {
+	case status.Code(err) == codes.AlreadyExists:
+		committed, err = c.usedToken(ctx, doc, amount)
+		return false, committed, err
+	default:
 		return false, time.Time{}, fmt.Errorf("shards: increment %s once: %w", shard.Path, err)
 	}
+}
 
-	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{doc})
+// usedToken returns when a token that exists was used. It returns ErrToken if that was for another
+// increment than one by amount.
+func (c *Counter) usedToken(ctx context.Context, token *firestore.DocumentRef, amount int64) (time.Time, error) {
+	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{token})
 	if err != nil {
-		return false, time.Time{}, fmt.Errorf("shards: read token %s: %w", doc.Path, err)
+		return time.Time{}, fmt.Errorf("shards: read token %s: %w", token.Path, err)
 	}
+
 	known := docs[0].Data()
 	switch {
 	case !docs[0].Exists():
-		return false, time.Time{}, fmt.Errorf("shards: token %s was deleted while it was read", doc.Path)
+		return time.Time{}, fmt.Errorf("shards: token %s was deleted while it was read", token.Path)
 	case known[fieldField] != c.field || known[fieldAmount] != amount:
-		return false, time.Time{}, fmt.Errorf("%w: %s was used for %v by %v, not for %s by %d",
-			ErrToken, doc.Path, known[fieldField], known[fieldAmount], c.field, amount)
+		return time.Time{}, fmt.Errorf("%w: %s was used for %v by %v, not for %s by %d",
+			ErrToken, token.Path, known[fieldField], known[fieldAmount], c.field, amount)
 	}
-	return false, docs[0].CreateTime, nil
+	return docs[0].CreateTime, nil
 }
 
-// onceAttempts is how often a commit is sent when no answer tells its fate. The SDK has sent each
-// several times by then, if sending it again could help.
+// onceAttempts is how often commitOnce tries when the answer is lost. Within each try the SDK sends
+// the commit several times, if sending it again could help.
 const onceAttempts = 3
 
 // commitOnce commits the additions together with a token document of those fields, so that they are
 // applied once at most. It returns when they were committed. An error with the code ALREADY_EXISTS
-// means that the token is known. After any other the commit may have been applied.
+// means that the token exists. After any other error the commit may have been applied.
 func (c *Counter) commitOnce(ctx context.Context, token *firestore.DocumentRef, fields map[string]any, additions ...addition) (committed time.Time, err error) {
 	fields[fieldExpireAt] = time.Now().Add(TokenLife)
 	for attempt := 1; ; attempt++ {
@@ -105,6 +115,7 @@ func (c *Counter) commitOnce(ctx context.Context, token *firestore.DocumentRef, 
 		if err == nil {
 			return commit.CommitTime(), nil
 		}
+
 		if attempt == onceAttempts || ctx.Err() != nil || definite(err) {
 			return time.Time{}, err
 		}

@@ -33,9 +33,9 @@ var ErrNotFolded = errors.New("shards: surplus shard not folded")
 // them too.
 //
 // A client that still uses the old number and sets with merge, as this package does for up to a
-// minute, creates a surplus shard again. It counts like any other, and the next Resize with the
-// same number folds it. A client that only updates a shard which is gone gets NOT_FOUND, and has to
-// read num_shards again.
+// minute, creates a surplus shard again. That shard counts like any other, and the next Resize with
+// the same number folds it. A client that only updates shards gets NOT_FOUND for a shard that is
+// gone, and has to read num_shards again.
 //
 // A shard is not folded if that could lose something: if one of its fields is not a finite number
 // (subcollections do not count), or if each shard below would come to an integer beyond ±2^62, or
@@ -57,38 +57,46 @@ func (c *Counter) Resize(ctx context.Context, numShards int) error {
 	return c.resize(ctx, numShards, false)
 }
 
-// Renumber is [Counter.Resize] that folds shards of every id: afterwards all shards are 0 to
-// numShards-1, but for those that clients have written since, which count and are folded by the
-// next call. It is for counters whose shards have random ids, more with each client, such as those
-// of Firebase's firestore-counter extension.
+// Renumber is [Counter.Resize] that folds shards of every id. Afterwards all shards are 0 to
+// numShards-1, but for those that clients have written since; these count, and the next call folds
+// them. It is for counters whose shards have random ids, more with each client, such as those of
+// Firebase's firestore-counter extension.
 //
-// The extension's own partial sums, documents whose field _updates_ lists amounts, are folded as
-// what they add up to. A shard with anything but finite numbers, nested fields say, is left where
-// it is, and named by the error that matches [ErrNotFolded]. Uninstall the extension first, or it
-// takes the numbered shards away as well; nothing is lost then either.
+// The extension's own partial sums are documents whose field _updates_ lists amounts. They are
+// folded as what they add up to. A shard with anything but finite numbers, such as nested fields,
+// is left where it is, and the error that matches [ErrNotFolded] names it. Uninstall the extension
+// first. Otherwise it takes the numbered shards away as well, and nothing is lost then either.
 func (c *Counter) Renumber(ctx context.Context, numShards int) error {
 	return c.resize(ctx, numShards, true)
 }
 
-// resize folds surplus shards, and with every also those whose ids are no decimal numbers.
+// resize declares the number of shards, and folds surplus shards: those with numbers from numShards
+// on, and if every is true also those whose ids are no decimal numbers.
 func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 	n := int64(numShards)
-	if err := c.checkNumShards("resize", n); err != nil {
+	err := c.checkNumShards("resize", n)
+	if err != nil {
 		return err
 	}
 	if c.fixed == 0 {
-		if err := c.redeclare(ctx, n); err != nil {
+		err := c.redeclare(ctx, n)
+		if err != nil {
 			return c.failed("resize", err)
 		}
 	}
-	surplus, err := c.list(ctx)
+
+	all, err := c.list(ctx)
 	if err != nil {
 		return c.failed("resize", err)
 	}
-	surplus = slices.DeleteFunc(surplus, func(shard *firestore.DocumentSnapshot) bool {
+	surplus := slices.DeleteFunc(all, func(shard *firestore.DocumentSnapshot) bool {
 		number, decimal := shardNumber(shard.Ref)
-		return decimal && number < n || !decimal && !every
+		if decimal {
+			return number < n
+		}
+		return !every
 	})
+
 	var left []error
 	for i, shard := range surplus {
 		err := c.fold(ctx, shard.Ref, int64(i), n)
@@ -101,40 +109,53 @@ func (c *Counter) resize(ctx context.Context, numShards int, every bool) error {
 	return errors.Join(left...)
 }
 
-// redeclare creates the shards that will be new, and then has the counter document say n wherever
-// it says a number of shards.
+// redeclare creates the shards that will be new, and then has the counter document say that there
+// are n.
 func (c *Counter) redeclare(ctx context.Context, n int64) error {
 	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.doc})
 	if err != nil {
 		return err
 	}
-	if err := c.notVotes(docs[0]); err != nil {
+	err = c.notVotes(docs[0])
+	if err != nil {
 		return err
 	}
+
 	has, err := numShardsIn(docs[0])
 	if err != nil {
-		has = 0 // it is replaced
+		has = 0 // what it says is no number of shards, and is replaced
 	}
-	if err := c.createShards(ctx, has, n, nil); err != nil {
+	err = c.createShards(ctx, has, n, nil)
+	if err != nil {
 		return err
 	}
-	fields := map[string]any{}
-	for _, name := range []string{document.NumShardsField, document.NumShardsCamelField} {
-		if _, ok := docs[0].Data()[name]; ok {
-			fields[name] = n
-		}
-	}
-	if len(fields) == 0 {
-		fields[document.NumShardsField] = n
-	}
-	if _, err := c.doc.Set(ctx, fields, firestore.MergeAll); err != nil {
+
+	_, err = c.doc.Set(ctx, numShardsFields(docs[0], n), firestore.MergeAll)
+	if err != nil {
 		return err
 	}
 	c.numShards.keep(n, c.numShards.now())
 	return nil
 }
 
-// shardNumber returns the number that is a shard's id, and false if the id is none.
+// numShardsFields returns the fields by which a counter document says that there are n shards:
+// num_shards and numShards, whichever it has, or num_shards if it has neither.
+func numShardsFields(doc *firestore.DocumentSnapshot, n int64) map[string]any {
+	fields := map[string]any{}
+	for _, name := range []string{document.NumShardsField, document.NumShardsCamelField} {
+		_, has := doc.Data()[name]
+		if has {
+			fields[name] = n
+		}
+	}
+
+	if len(fields) == 0 {
+		fields[document.NumShardsField] = n
+	}
+	return fields
+}
+
+// shardNumber returns the number that is a shard's id; false if the id is no decimal number.
 func shardNumber(shard *firestore.DocumentRef) (int64, bool) {
 	number, err := strconv.ParseInt(shard.ID, 10, 64)
 	return number, err == nil && number >= 0 && strconv.FormatInt(number, 10) == shard.ID
@@ -144,55 +165,77 @@ func shardNumber(shard *firestore.DocumentRef) (int64, bool) {
 // faster.
 const foldAttempts = 3
 
-// fold moves what a shard holds into one below n. It tries the i-th first, so that many spread.
+// fold moves what a surplus shard holds into a shard below n. It tries shard i modulo n first, so
+// that the shards that are folded spread, and then the next ones until a shard can take it.
 func (c *Counter) fold(ctx context.Context, surplus *firestore.DocumentRef, i, n int64) error {
-	failures := 0
-	for skipped := int64(0); ; {
+	failures, skipped := 0, int64(0)
+	for {
 		kept := c.shard((i + skipped) % n)
 		docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{surplus, kept})
 		if err != nil {
 			return err
 		}
 		if !docs[0].Exists() {
-			return nil // folded
+			return nil // it is folded
 		}
+
 		amounts, err := numbers(docs[0])
 		if err != nil {
 			return err
 		}
 		increments, err := increments(amounts, docs[1])
 		if err != nil {
-			if skipped++; skipped == n {
+			skipped++
+			if skipped == n {
 				return fmt.Errorf("%w: %s: no shard below %d can take it: %w", ErrNotFolded, surplus.Path, n, err)
 			}
 			continue
 		}
-		err = c.transact(ctx, func(tx *firestore.Transaction) error {
-			err := tx.Delete(surplus, firestore.LastUpdateTime(docs[0].UpdateTime))
-			if err != nil || len(increments) == 0 {
-				return err
-			}
-			return tx.Set(kept, increments, firestore.MergeAll)
-		})
-		switch status.Code(err) {
-		case codes.OK:
+
+		err = c.move(ctx, docs[0], kept, increments)
+		if err == nil {
 			return nil
-		case codes.FailedPrecondition, codes.NotFound, codes.Aborted:
-			// A client was faster, or the answer to a commit that was applied was lost.
-		default:
-			if failures++; failures == foldAttempts || ctx.Err() != nil {
-				return err
-			}
+		}
+		if overtaken(err) {
+			continue
+		}
+		failures++
+		if failures == foldAttempts || ctx.Err() != nil {
+			return err
 		}
 	}
+}
+
+// move deletes a surplus shard and increments another in one commit, on the condition that the
+// surplus shard is still as it was read.
+func (c *Counter) move(ctx context.Context, surplus *firestore.DocumentSnapshot, kept *firestore.DocumentRef, increments map[string]any) error {
+	return c.transact(ctx, func(tx *firestore.Transaction) error {
+		err := tx.Delete(surplus.Ref, firestore.LastUpdateTime(surplus.UpdateTime))
+		if err != nil || len(increments) == 0 {
+			return err
+		}
+		return tx.Set(kept, increments, firestore.MergeAll)
+	})
+}
+
+// overtaken reports whether a commit was refused because the shard was no longer as it was read:
+// a client was faster, or the commit was applied before and that answer was lost.
+func overtaken(err error) bool {
+	switch status.Code(err) {
+	case codes.FailedPrecondition, codes.NotFound, codes.Aborted:
+		return true
+	}
+	return false
 }
 
 // numbers returns the fields of a surplus shard, all of which must be finite numbers, or the sums
 // of a partial sum.
 func numbers(surplus *firestore.DocumentSnapshot) (map[string]Total, error) {
-	if amounts, ok := partialSum(surplus); ok {
-		return amounts, nil
+	sums, isPartialSum := partialSum(surplus)
+	if isPartialSum {
+		return sums, nil
 	}
+
 	amounts := map[string]Total{}
 	for field, v := range surplus.Data() {
 		amount, ok := value.Number(v)
@@ -209,11 +252,13 @@ func numbers(surplus *firestore.DocumentSnapshot) (map[string]Total, error) {
 func increments(amounts map[string]Total, kept *firestore.DocumentSnapshot) (map[string]any, error) {
 	fields := map[string]any{}
 	for field, amount := range amounts {
-		held, ok := value.Number(kept.Data()[field])
-		if _, has := kept.Data()[field]; has && !ok {
+		content, has := kept.Data()[field]
+		held, isNumber := value.Number(content)
+		if has && !isNumber {
 			return nil, fmt.Errorf("field %q of %s is not a number", field, kept.Ref.Path)
 		}
-		if _, err := plus(held, amount); err != nil {
+		_, err := plus(held, amount)
+		if err != nil {
 			return nil, fmt.Errorf("field %q of %s holds %v, and %v more is out of range", field, kept.Ref.Path, held, amount)
 		}
 		fields[field] = firestore.Increment(amount.Firestore())
@@ -229,22 +274,29 @@ const (
 	fieldData    = "_data_"
 )
 
-// partialSum returns the sums of a partial sum of the extension, without those that are 0, and
-// false if the document is none, or has other amounts than numbers.
+// partialSum returns the sums of a partial sum of the extension by field, without those that are 0.
+// It returns false if the document is no partial sum, or if one of its amounts is no number.
 func partialSum(doc *firestore.DocumentSnapshot) (map[string]Total, bool) {
 	updates, ok := doc.Data()[fieldUpdates].([]any)
-	ok = ok && len(doc.Data()) == 1
+	if !ok || len(doc.Data()) != 1 {
+		return nil, false
+	}
+
 	sums := map[string]Total{}
 	for _, u := range updates {
 		update, _ := u.(map[string]any)
 		data, isMap := update[fieldData].(map[string]any)
-		ok = ok && isMap
+		if !isMap {
+			return nil, false
+		}
 		for field, v := range data {
 			amount, isNumber := value.Number(v)
-			ok = ok && isNumber
+			if !isNumber {
+				return nil, false
+			}
 			sums[field] = value.Plus(sums[field], amount)
 		}
 	}
 	maps.DeleteFunc(sums, func(_ string, sum Total) bool { return sum.Float64() == 0 })
-	return sums, ok
+	return sums, true
 }

@@ -16,7 +16,7 @@ import (
 // written it: nothing was counted yet, the counter is gone, or no route of Tally serves it.
 var ErrNoRollUp = errors.New("shards: no roll-up")
 
-// A RollUp is what a counter's roll-up document says.
+// A RollUp is the content of a counter's roll-up document.
 type RollUp struct {
 	// Total is what the documents gave at AsOf: the sum of a counter's shards, or another total.
 	Total Total
@@ -39,14 +39,16 @@ type RollUp struct {
 // RollUp reads the counter's roll-up document, which Tally's functions keep about one second behind
 // the shards (their cadence). It bills one read, whatever the number of shards.
 //
-// If there is no such document, or it lacks the map "tally", the error matches [ErrNoRollUp]. Any
-// other error reports a total that the map does not name, because its as_of says nothing about
-// that; a total or an as_of of another type; and a counter whose roll-up is unknown because New was
-// not told by [RollUpAt].
+// If there is no such document, or it lacks the map "tally", the error matches [ErrNoRollUp].
+// RollUp also returns an error if the map does not name the total, because its as_of says nothing
+// about such a total; if the total or the as_of has another type; and if the counter's roll-up is
+// unknown, because New got no [RollUpAt].
 func (c *Counter) RollUp(ctx context.Context) (RollUp, error) {
-	if err := c.rollUpKnown(); err != nil {
+	err := c.rollUpKnown()
+	if err != nil {
 		return RollUp{}, err
 	}
+
 	docs, err := c.client.GetAll(ctx, []*firestore.DocumentRef{c.rollUp})
 	if err != nil {
 		return RollUp{}, fmt.Errorf("shards: read roll-up %s: %w", c.rollUp.Path, err)
@@ -54,7 +56,7 @@ func (c *Counter) RollUp(ctx context.Context) (RollUp, error) {
 	return RollUpIn(docs[0], c.field)
 }
 
-// rollUpKnown reports whether the counter has a roll-up document to read.
+// rollUpKnown returns an error if the counter's roll-up document is not known.
 func (c *Counter) rollUpKnown() error {
 	if c.err == nil && c.rollUp == nil {
 		return fmt.Errorf("shards: no roll-up is known for %s: use RollUpAt", c.doc.Path)
@@ -62,9 +64,9 @@ func (c *Counter) rollUpKnown() error {
 	return c.err
 }
 
-// RollUpIn returns what a roll-up document says of the total of that name, for programs that read
-// many of them at once, query them, or have no counter of shards: a shop's revenue, say. Its errors
-// are those of [Counter.RollUp].
+// RollUpIn returns what a roll-up document says of the total of that name. It is for programs that
+// read many roll-ups at once, query them, or have no counter of shards, but a shop's revenue, say.
+// Its errors are those of [Counter.RollUp].
 func RollUpIn(doc *firestore.DocumentSnapshot, field string) (RollUp, error) {
 	if !doc.Exists() {
 		return RollUp{}, fmt.Errorf("%w: %s", ErrNoRollUp, doc.Ref.Path)
@@ -73,6 +75,7 @@ func RollUpIn(doc *firestore.DocumentSnapshot, field string) (RollUp, error) {
 	if fields[document.TallyField] == nil {
 		return RollUp{}, fmt.Errorf("%w: %s has no field %q", ErrNoRollUp, doc.Ref.Path, document.TallyField)
 	}
+
 	tally := document.DecodeTally(fields[document.TallyField])
 	held, there := fields[field]
 	total, ok := value.Of(held)
@@ -93,15 +96,17 @@ func RollUpIn(doc *firestore.DocumentSnapshot, field string) (RollUp, error) {
 // it changes, until ctx ends or the caller stops. It bills one read for each version. Versions that
 // follow one another faster than they are taken may be left out.
 //
-// While there is no roll-up document it yields an error that matches [ErrNoRollUp], and goes on; so
-// it does after an error about one version, as [Counter.RollUp] returns. Any other error, the end
-// of ctx included, is the last pair. The SDK connects again by itself when the connection breaks.
+// While there is no roll-up document it yields an error that matches [ErrNoRollUp], and goes on. It
+// also goes on after an error about one version, as [Counter.RollUp] returns. Any other error, such
+// as the end of ctx, is the last pair. The SDK connects again by itself when the connection breaks.
 func (c *Counter) RollUps(ctx context.Context) iter.Seq2[RollUp, error] {
 	return func(yield func(RollUp, error) bool) {
-		if err := c.rollUpKnown(); err != nil {
+		err := c.rollUpKnown()
+		if err != nil {
 			yield(RollUp{}, err)
 			return
 		}
+
 		versions := c.rollUp.Snapshots(ctx)
 		defer versions.Stop()
 		for {
@@ -110,7 +115,9 @@ func (c *Counter) RollUps(ctx context.Context) iter.Seq2[RollUp, error] {
 				yield(RollUp{}, fmt.Errorf("shards: listen to roll-up %s: %w", c.rollUp.Path, errors.Join(err, ctx.Err())))
 				return
 			}
-			if !yield(RollUpIn(doc, c.field)) {
+
+			more := yield(RollUpIn(doc, c.field))
+			if !more {
 				return
 			}
 		}

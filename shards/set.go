@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,9 +18,9 @@ import (
 // bring the counter to the wanted total without losing something. Nothing was changed.
 var ErrOutOfRange = errors.New("shards: out of range")
 
-// A Replacement is what [Counter.Set] and its kin did: at AsOf the counter's total was Was, and it
-// is as if it had been Now. Every increment committed at or before AsOf is replaced, and every
-// later one is added to Now.
+// A Replacement is the result of [Counter.Set] and its kin. At AsOf the counter's total was Was,
+// and it is as if it had been Now: every increment committed at or before AsOf is replaced, and
+// every later one is added to Now.
 type Replacement struct {
 	Was  Total
 	Now  Total
@@ -27,26 +28,26 @@ type Replacement struct {
 }
 
 // Set gives the counter another total, while clients go on incrementing. It reads all shards in one
-// snapshot and adds to each what brings it to 0, and total to one of them. An increment that lands
-// meanwhile counts on top of total, as the [Replacement] says.
+// snapshot, adds to each shard the amount that brings it to 0, and adds total to one of them. An
+// increment that lands meanwhile counts on top of total, as the [Replacement] says.
 //
 // A counter of up to 498 shards that are not 0 is changed in one commit: a snapshot shows the old
 // total or the new one, and so does the roll-up. A larger one takes one commit for each 499 shards,
 // and shows totals in between until the last.
 //
 // Each commit is applied once at most, by a token document like those of [Counter.IncrementOnce],
-// with a random id; so Set itself sends a commit again that nothing answered. If it returns an
+// with a random id. So Set itself sends a commit again if the answer is lost. If it returns an
 // error all the same (ctx ended, say), some of the commits may have been applied. Call again: that
 // takes a new snapshot, whose time is the new AsOf. Concurrent calls with different totals leave a
 // total that is neither's; call again.
 //
-// [ErrOutOfRange] says that nothing was sent, because something could be lost: a total beyond ±2^62
-// leaves increments too little room in an int64; a shard that is the smallest int64, NaN or
+// [ErrOutOfRange] says that nothing was sent, because something could be lost. A total beyond ±2^62
+// leaves increments too little room in an int64. A shard that is the smallest int64, NaN or
 // infinite cannot be brought to 0 by increments, and must be overwritten or deleted. A field that
 // is no number counts nothing.
 //
-// A shard that holds a double is a double 0 afterwards, and the counter's total a double then;
-// doubles are rounded, so a shard that is incremented meanwhile may be off in the last digits.
+// A shard that holds a double is a double 0 afterwards, and so the counter's total is a double.
+// Doubles are rounded: a shard that is incremented meanwhile may be off in the last digits.
 //
 // Of a counter that is once per user, Set to 0 deletes all shards, 499 a commit, so that everybody
 // may vote again; any other total is refused with [ErrOncePerUser]. A vote that is cast meanwhile
@@ -68,12 +69,14 @@ func (c *Counter) set(ctx context.Context, total Total) (Replacement, error) {
 	return c.replace(ctx, constant, total.Float64() == 0)
 }
 
-// Import is [Counter.Set] to the source's number, for an app that begins with a distributed counter
-// late. The source is read in the same snapshot as the shards. So if clients already write the
-// source's documents and the shards in one transaction or batch, counter and source agree from then
-// on. If they write them one after the other, whatever is under way at AsOf is counted in neither
-// or both: stop them, or [Counter.Verify] and import again at a quiet time. Importing again is
-// harmless: it replaces, and never adds.
+// Import is [Counter.Set] to the source's number. It is for an app that counted in another way
+// before it had a distributed counter.
+//
+// The source is read in the same snapshot as the shards. So if clients already write the source's
+// documents and the shards in one transaction or batch, counter and source agree from then on. If
+// clients write them one after the other, an increment that is under way at AsOf may be counted in
+// neither or in both: stop the clients, or [Counter.Verify] and import again at a quiet time.
+// Importing again is harmless, because it replaces and never adds.
 //
 // Each check gets what Import is about to do, once, after the snapshot and before anything is
 // written. If one returns an error, Import returns that, and nothing was changed. A counter of
@@ -82,45 +85,37 @@ func (c *Counter) Import(ctx context.Context, source Source, checks ...func(Repl
 	return c.replace(ctx, source, false, checks...)
 }
 
-// replace makes the counter's total what the source says, if the checks return no error. A counter
-// of votes it empties, if that is allowed, and else refuses.
+// A replacing is a replacement that is about to be made.
+type replacing struct {
+	Replacement
+	additions []addition                    // that bring the shards to the new total
+	votes     []*firestore.DocumentSnapshot // that are deleted instead, in a counter of votes
+}
+
+// replace makes the counter's total what the source says, if the checks return no error. empties
+// says that the total is 0 for certain: then a counter of votes is emptied, and otherwise refused.
 func (c *Counter) replace(ctx context.Context, source Source, empties bool, checks ...func(Replacement) error) (Replacement, error) {
-	var r Replacement
-	var additions []addition
-	var votes []*firestore.DocumentSnapshot
+	var r replacing
 	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot) (err error) {
-		r = Replacement{AsOf: readTime(doc)}
-		if err := c.notVotes(doc); err != nil && !empties {
-			return err
-		}
-		if r.Now, err = source.read(ctx, tx); err != nil {
-			return err
-		}
-		docs, err := tx.Documents(c.shards.SelectPaths(firestore.FieldPath{c.field})).GetAll()
-		if err != nil {
-			return fmt.Errorf("shards: read %s: %w", c.shards.Path, err)
-		}
-		if isOncePerUser(doc) {
-			votes = docs
-			r.Was, err = c.sum(ctx, tx)
-			return err
-		}
-		r.Was, additions, err = c.replacing(docs, r.Now)
+		r, err = c.prepare(ctx, tx, doc, source, empties)
 		return err
 	})
 	if err != nil {
 		return Replacement{}, err
 	}
+
 	for _, check := range checks {
-		if err := check(r); err != nil {
+		err := check(r.Replacement)
+		if err != nil {
 			return Replacement{}, err
 		}
 	}
 
-	if err := c.deleteShards(ctx, votes); err != nil {
+	err = c.deleteShards(ctx, r.votes)
+	if err != nil {
 		return Replacement{}, c.failed("delete the votes of", err)
 	}
-	err = inCommits(c, 0, additions, func(some []addition) error {
+	err = inCommits(c, 0, r.additions, func(some []addition) error {
 		_, err := c.commitOnce(ctx, c.tokens.Doc("set-"+rand.Text()), map[string]any{}, some...)
 		if status.Code(err) == codes.AlreadyExists {
 			return nil // an earlier sending was applied
@@ -130,36 +125,61 @@ func (c *Counter) replace(ctx context.Context, source Source, empties bool, chec
 	if err != nil {
 		return Replacement{}, c.failed("replace the total of", err)
 	}
-	return r, nil
+	return r.Replacement, nil
 }
 
-// replacing returns the sum of the shards and what to add so that it becomes total.
-func (c *Counter) replacing(docs []*firestore.DocumentSnapshot, total Total) (was Total, additions []addition, err error) {
-	if _, err := plus(total, Total{}); err != nil {
+// prepare reads in a snapshot what replace is about to do. doc is the counter document.
+func (c *Counter) prepare(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot, source Source, empties bool) (replacing, error) {
+	err := c.notVotes(doc)
+	if err != nil && !empties {
+		return replacing{}, err
+	}
+	now, err := source.read(ctx, tx)
+	if err != nil {
+		return replacing{}, err
+	}
+	docs, err := tx.Documents(c.shards.SelectPaths(firestore.FieldPath{c.field})).GetAll()
+	if err != nil {
+		return replacing{}, fmt.Errorf("shards: read %s: %w", c.shards.Path, err)
+	}
+
+	r := replacing{Replacement: Replacement{Now: now, AsOf: readTime(doc)}}
+	if isOncePerUser(doc) {
+		r.votes = docs
+		r.Was, err = c.sum(ctx, tx)
+		return r, err
+	}
+	r.Was, r.additions, err = c.additionsTo(now, docs)
+	return r, err
+}
+
+// additionsTo returns the additions that bring the sum of the shards to total, and the sum now.
+// They bring each shard to 0, and total to the first shard that holds a number, or to shard 0.
+func (c *Counter) additionsTo(total Total, shards []*firestore.DocumentSnapshot) (was Total, additions []addition, err error) {
+	_, err = plus(total, Total{})
+	if err != nil {
 		return Total{}, nil, fmt.Errorf("%w: %s cannot be set to %v", err, c.doc.Path, total)
 	}
-	var to *firestore.DocumentRef // gets the total
-	for _, doc := range docs {
-		held, ok := value.Number(doc.Data()[c.field])
-		if !ok {
+
+	var first *firestore.DocumentRef
+	for _, shard := range shards {
+		held, isNumber := value.Number(shard.Data()[c.field])
+		if !isNumber {
 			continue
 		}
-		if to == nil {
-			to = doc.Ref
-		}
 		if !held.Finite() || held == smallest {
-			return Total{}, nil, fmt.Errorf("%w: field %q of shard %s is %v, which no increment brings to 0", ErrOutOfRange, c.field, doc.Ref.Path, held)
+			return Total{}, nil, fmt.Errorf("%w: field %q of shard %s is %v, which no increment brings to 0", ErrOutOfRange, c.field, shard.Ref.Path, held)
 		}
+
 		was = value.Plus(was, held)
+		first = cmp.Or(first, shard.Ref)
 		if held.Float64() != 0 {
-			additions = append(additions, addition{doc.Ref, value.Negative(held)})
+			additions = append(additions, addition{shard.Ref, value.Negative(held)})
 		}
 	}
-	if to == nil {
-		to = c.shard(0)
-	}
+
 	if total.Float64() != 0 {
-		additions = append(additions, addition{to, total})
+		additions = append(additions, addition{cmp.Or(first, c.shard(0)), total})
 	}
 	return was, additions, nil
 }

@@ -30,14 +30,15 @@ func CountOf(q firestore.Query) Source {
 	}}
 }
 
-// FieldOf is the number in a top-level field of a document: the total that an app kept before it
-// had a distributed counter, say. It bills one read. A document or a field that is missing, or is
-// no number, is an error.
+// FieldOf is the number in a top-level field of a document, such as the total that an app kept
+// before it had a distributed counter. It bills one read. A missing document or field is an error,
+// and so is a field that is no number.
 func FieldOf(doc *firestore.DocumentRef, field string) Source {
 	return Source{func(_ context.Context, tx *firestore.Transaction) (Total, error) {
 		if doc == nil {
 			return Total{}, fmt.Errorf("shards: nil document for field %q", field)
 		}
+
 		docs, err := tx.GetAll([]*firestore.DocumentRef{doc})
 		if err != nil {
 			return Total{}, fmt.Errorf("shards: read %s: %w", doc.Path, err)
@@ -48,13 +49,14 @@ func FieldOf(doc *firestore.DocumentRef, field string) Source {
 
 // numberOf returns the number in a document's field.
 func numberOf(doc *firestore.DocumentSnapshot, field string) (Total, error) {
-	v, ok := doc.Data()[field]
 	if !doc.Exists() {
 		return Total{}, fmt.Errorf("shards: there is no document %s", doc.Ref.Path)
 	}
-	if !ok {
+	v, has := doc.Data()[field]
+	if !has {
 		return Total{}, fmt.Errorf("shards: %s has no field %q", doc.Ref.Path, field)
 	}
+
 	total, ok := value.Number(v)
 	if !ok {
 		return Total{}, fmt.Errorf("shards: field %q of %s is %#v, not a number", field, doc.Ref.Path, v)
@@ -62,7 +64,7 @@ func numberOf(doc *firestore.DocumentSnapshot, field string) (Total, error) {
 	return total, nil
 }
 
-// A Verification is what [Counter.Verify] found.
+// A Verification is the result of [Counter.Verify].
 type Verification struct {
 	Counter Total     // the sum of the shards at AsOf
 	Source  Total     // the source's number at AsOf
@@ -86,7 +88,8 @@ func (c *Counter) Verify(ctx context.Context, source Source) (Verification, erro
 	var v Verification
 	err := c.snapshot(ctx, func(ctx context.Context, tx *firestore.Transaction, doc *firestore.DocumentSnapshot) (err error) {
 		v.AsOf = readTime(doc)
-		if v.Source, err = source.read(ctx, tx); err != nil {
+		v.Source, err = source.read(ctx, tx)
+		if err != nil {
 			return err
 		}
 		v.Counter, err = c.sum(ctx, tx)
@@ -100,6 +103,7 @@ func (c *Counter) snapshot(ctx context.Context, f func(context.Context, *firesto
 	if c.err != nil {
 		return c.err
 	}
+
 	return c.client.RunTransaction(ctx, func(ctx context.Context, tx *firestore.Transaction) error {
 		docs, err := tx.GetAll([]*firestore.DocumentRef{c.doc})
 		if err != nil {

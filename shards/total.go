@@ -21,8 +21,8 @@ import (
 //	String() string                 the number in decimal, the timestamp as RFC 3339 has it, or "null"
 //	Firestore() any                 what the SDK takes and gives: an int64, a float64, a time.Time or nil
 //
-// A sum is a double when a shard holds a double, or when the shards' integers add up to more than an
-// int64 can hold.
+// A sum is a double when a shard holds a double, or when the shards' integers add up to more than
+// an int64 can hold.
 type Total = value.Value
 
 // maxTotal is the most that this package makes a shard hold: it is still 2^62 increments from the
@@ -85,8 +85,10 @@ func aggregated(ctx context.Context, q *firestore.AggregationQuery, tx *firestor
 	if err != nil {
 		return Total{}, err
 	}
+
 	var answer map[string]any
-	if err := result.DataTo(&answer); err != nil {
+	err = result.DataTo(&answer)
+	if err != nil {
 		return Total{}, err
 	}
 	total, ok := value.Number(answer[aggregate])

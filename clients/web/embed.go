@@ -1,4 +1,5 @@
-// Package web holds the web client and its example page, as a browser loads them: nothing is built.
+// Package web holds the web client and its example page. A browser loads the files as they are in
+// the repository: nothing is built.
 package web
 
 import (

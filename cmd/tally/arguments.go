@@ -51,13 +51,10 @@ func negativesLast(root *cobra.Command, args []string) []string {
 	if err != nil || slices.Contains(args, "--") {
 		return args
 	}
+
 	var others, negatives []string
 	for i, arg := range args {
-		_, notNumber := strconv.ParseFloat(arg, 64)
-		name, long := strings.CutPrefix(args[max(0, i-1)], "--")
-		flag := c.Flags().Lookup(name)
-		isValue := long && flag != nil && flag.NoOptDefVal == ""
-		if notNumber == nil && arg[0] == '-' && !isValue {
+		if isNegative(arg) && !isValue(c, args, i) {
 			negatives = append(negatives, arg)
 		} else {
 			others = append(others, arg)
@@ -67,4 +64,20 @@ func negativesLast(root *cobra.Command, args []string) []string {
 		return args
 	}
 	return slices.Concat(others, []string{"--"}, negatives)
+}
+
+// isNegative reports whether an argument is a negative number.
+func isNegative(arg string) bool {
+	_, err := strconv.ParseFloat(arg, 64)
+	return err == nil && arg[0] == '-'
+}
+
+// isValue reports whether the i-th argument is the value of the flag before it.
+func isValue(c *cobra.Command, args []string, i int) bool {
+	if i == 0 {
+		return false
+	}
+	name, long := strings.CutPrefix(args[i-1], "--")
+	flag := c.Flags().Lookup(name)
+	return long && flag != nil && flag.NoOptDefVal == ""
 }

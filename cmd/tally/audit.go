@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -31,104 +32,156 @@ type audited struct {
 	Seconds float64        `json:"seconds"`
 }
 
+// An auditing is what the flags of tally audit say.
+type auditing struct {
+	repair, prune bool
+	removed       string // routes
+	grace         time.Duration
+	graceGiven    bool
+	concurrency   int
+}
+
 func auditCommand() *cobra.Command {
 	meter := billing.NewMeter(nil)
-	t := target{endless: true, dial: meter.DialOptions()}
-	var repair, prune bool
-	var removed string
-	var grace time.Duration
-	var concurrency int
+	var a auditing
 	c := newCommand("audit")
 	f := c.Flags()
-	f.BoolVar(&repair, "repair", false, "repair what differs")
-	f.BoolVar(&prune, "prune", false, "find totals that earlier routes left too; with --repair they are deleted, so first see that no revision with those routes runs, and that the app has not taken such a field over")
-	f.StringVar(&removed, "removed", "", "with --prune: routes that are gone, as they were, the last of their roll-ups' documents; their totals and tally are found there")
-	f.DurationVar(&grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
-	f.IntVar(&concurrency, "concurrency", config.AuditConcurrency, "counters in work at once")
-	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
-		if concurrency < 1 || grace < 0 {
-			return fmt.Errorf("--concurrency %d, --grace %v: want at least 1, and no less than 0", concurrency, grace)
-		}
-		t.tellRoutes()
-		if repair {
-			t.role = user
-			if t.forbidden != nil {
-				return t.forbidden
-			}
-		}
-		if removed != "" && !prune {
-			return errors.New("--removed is for --prune")
-		}
-		gone, err := t.removedTemplates(removed)
-		if err != nil {
-			return err
-		}
+	f.BoolVar(&a.repair, "repair", false, "repair what differs")
+	f.BoolVar(&a.prune, "prune", false, "find totals that earlier routes left too; with --repair they are deleted, so first see that no revision with those routes runs, and that the app has not taken such a field over")
+	f.StringVar(&a.removed, "removed", "", "with --prune: routes that are gone, as they were, the last of their roll-ups' documents; their totals and tally are found there")
+	f.DurationVar(&a.grace, "grace", 0, "how long a difference is left to its event; 0: it is repaired at once (default by TALLY_CADENCE and TALLY_HOLD_LIMIT)")
+	f.IntVar(&a.concurrency, "concurrency", config.AuditConcurrency, "counters in work at once")
+	return databaseCommand{access: reads, endless: true, dial: meter.DialOptions(), run: func(ctx context.Context, s *session, _ []string) error {
+		a.graceGiven = f.Changed("grace")
+		return a.run(ctx, s, meter)
+	}}.define(c)
+}
 
-		o := t.auditOptions()
-		o.Concurrency, o.DryRun, o.Prune = concurrency, !repair, prune
-		if f.Changed("grace") {
-			o.Grace = grace
+// run audits, and prints what came of it. The meter counts what the command bills.
+func (a auditing) run(ctx context.Context, s *session, meter *billing.Meter) error {
+	gone, err := a.check(s)
+	if err != nil {
+		return err
+	}
+
+	s.begin("auditing", "counters", unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
+	began := time.Now()
+	r, err := audit(ctx, s, s.config.Routes, a.options(s))
+	if err == nil || errors.Is(err, errDiffering) {
+		r, err = a.withdraw(ctx, s, gone, r, err)
+	}
+
+	answer := audited{Report: r, DryRun: !a.repair, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
+	answer.Dollars = answer.Billed.Cost()
+	return errors.Join(a.outcome(r, err), printAudited(s, answer))
+}
+
+// check says which routes there are, and returns the templates that --removed names. It is an error
+// if the flags do not go together, or if they ask for more than is allowed.
+func (a auditing) check(s *session) ([]*rollup.Template, error) {
+	if a.concurrency < 1 || a.grace < 0 {
+		return nil, fmt.Errorf("--concurrency %d, --grace %v: want at least 1, and no less than 0", a.concurrency, a.grace)
+	}
+	tellRoutes(s.logs, s.decision)
+	if a.repair {
+		s.needs = changes
+		if err := s.allows(changes); err != nil {
+			return nil, err
 		}
-		t.begin("auditing", "counters", unknown, "Each is compared, or brought up to date, in one step. The same command begins with the first again.")
-		began := time.Now()
-		r, err := t.audit(ctx, t.config.Routes, o)
-		if err == nil || errors.Is(err, errDiffering) {
-			left, failed := t.withdraw(ctx, gone, !repair, concurrency)
-			r.Counters, r.Outdated = r.Counters+left, r.Outdated+left
-			switch {
-			case failed != nil:
-				err = failed
-			case repair:
-				r.Removed += left
-			case left > 0:
-				r.Differing, err = r.Differing+left, errDiffering
-			}
-		}
-		a := audited{Report: r, DryRun: !repair, Billed: meter.Counts(), Seconds: time.Since(began).Seconds()}
-		a.Dollars = a.Billed.Cost()
-		if err == nil && r.Differing > 0 && repair {
-			err = errRerouted
-		}
-		if err == nil && r.Unkept > 0 {
-			err = errUnkept
-		}
-		printed := t.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\n"+
-			"drift\t%d\nmissing\t%d\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\n\nbilled\t%s",
-			r.Counters, r.RolledUp, r.Unchanged, r.Removed, r.Differing, r.Failed, r.Drift, r.Missing, r.Orphaned, r.Rerouted, r.Outdated, r.Malformed, r.Unkept, price(a.Billed))
-		return errors.Join(err, printed)
-	})
+	}
+	if a.removed != "" && !a.prune {
+		return nil, errors.New("--removed is for --prune")
+	}
+	return removedTemplates(s.config.Routes, a.removed)
+}
+
+func (a auditing) options(s *session) rollup.AuditOptions {
+	o := auditOptions(s.config, s.logs)
+	o.Concurrency, o.DryRun, o.Prune = a.concurrency, !a.repair, a.prune
+	if a.graceGiven {
+		o.Grace = a.grace
+	}
+	return o
+}
+
+// withdraw takes away, or finds, what routes that are gone have left, and adds that to the report
+// and the error of the audit before.
+func (a auditing) withdraw(ctx context.Context, s *session, gone []*rollup.Template, r rollup.Report, before error) (rollup.Report, error) {
+	left, err := withdraw(ctx, s, gone, !a.repair, a.concurrency)
+	r.Counters += left
+	r.Outdated += left
+	if err != nil {
+		return r, err
+	}
+	if a.repair {
+		r.Removed += left
+		return r, before
+	}
+
+	r.Differing += left
+	if left > 0 {
+		return r, errDiffering
+	}
+	return r, before
+}
+
+// outcome returns the error with which the command ends.
+func (a auditing) outcome(r rollup.Report, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case a.repair && r.Differing > 0:
+		return errRerouted
+	case r.Unkept > 0:
+		return errUnkept
+	default:
+		return nil
+	}
+}
+
+func printAudited(s *session, a audited) error {
+	note := cells("")
+	if a.DryRun && a.Missing > 0 { // nothing tells until it is written
+		note = "\tnew, or a document without room for totals: --repair tells"
+	}
+	return s.print(a, "counters\t%d\nrolled up\t%d\nunchanged\t%d\nremoved\t%d\ndiffering\t%d\nfailed\t%d\n\n"+
+		"drift\t%d\nmissing\t%d%s\norphaned\t%d\nrerouted\t%d\noutdated\t%d\nmalformed\t%d\nunkept\t%d\n\nbilled\t%s",
+		a.Counters, a.RolledUp, a.Unchanged, a.Removed, a.Differing, a.Failed,
+		a.Drift, a.Missing, note, a.Orphaned, a.Rerouted, a.Outdated, a.Malformed, a.Unkept, price(a.Billed))
 }
 
 // auditOptions returns how the scheduled function audits, but from the first counter on.
-func (t *target) auditOptions() rollup.AuditOptions {
-	o := t.config.AuditOptions(slog.New(slog.NewTextHandler(t.logs, nil)))
+func auditOptions(c config.Config, logs io.Writer) rollup.AuditOptions {
+	o := c.AuditOptions(slog.New(slog.NewTextHandler(logs, nil)))
 	o.KeepRerouted, o.FromFirst = true, true
 	return o
 }
 
 // audit compares all roll-ups of the routes with their shards. In a dry run the error is
 // errDiffering if any differs.
-func (t *target) audit(ctx context.Context, routes rollup.Routes, o rollup.AuditOptions) (rollup.Report, error) {
-	defer t.stop()
+func audit(ctx context.Context, s *session, routes rollup.Routes, o rollup.AuditOptions) (rollup.Report, error) {
+	defer s.stop()
 	var waiting sync.Once
 	o.Progress = func(r rollup.Report) {
 		if r.Waiting > 0 {
 			waiting.Do(func() {
-				fmt.Fprintf(t.logs, "some roll-ups differ, perhaps by events on their way: looking again in %v, or by the --grace of tally audit\n", o.Grace)
+				fmt.Fprintf(s.logs, "some roll-ups differ, perhaps by events on their way: looking again in %v, or by the --grace of tally audit\n", o.Grace)
 			})
-			t.progress.describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
+			s.progress.describe(fmt.Sprintf("auditing; %d that differ are looked at again", r.Waiting))
 		}
-		t.report(r.Counters, unknown)
+		s.report(r.Counters, unknown)
 	}
-	r, err := rollup.Audit(ctx, t.store, routes, o)
+
+	r, err := rollup.Audit(ctx, s.store, routes, o)
 	if err == nil && o.DryRun && r.Differing > 0 {
 		err = errDiffering
 	}
 	return r, err
 }
 
-func (t *target) tellRoutes() {
-	if t.from != assumed { // else configure has said so
-		fmt.Fprintf(t.logs, "routes, %s: %s\n", t.from, strings.ReplaceAll(t.config.Routes.String(), "\n", "; "))
+// tellRoutes says which routes a command works by, unless its notice has said so.
+func tellRoutes(logs io.Writer, d decision) {
+	if !d.assumed {
+		fmt.Fprintf(logs, "routes, %s: %s\n", d.from, strings.ReplaceAll(d.config.Routes.String(), "\n", "; "))
 	}
 }

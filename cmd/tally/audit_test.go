@@ -44,7 +44,7 @@ differing  3
 failed     0
 
 drift      1
-missing    1
+missing    1  new, or a document without room for totals: --repair tells
 orphaned   1
 rerouted   0
 outdated   0
@@ -168,6 +168,31 @@ func TestAuditRemovesRoutes(t *testing.T) {
 	want("posts/9", map[string]any{"title": "y", "hearts": "the app's"})
 	want("page_totals/1", nil)
 	want("pages/1/shards/0", map[string]any{"views": int64(3)})
+}
+
+// A document without room for its totals looks like a new counter until somebody tries to write it.
+// An audit that writes nothing says both, and one that repairs tells which it is.
+func TestAuditOfFullDocument(t *testing.T) {
+	t.Setenv("TALLY_ROUTES", "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing")
+	c := newConsole(t)
+	const most = 1 << 20 // bytes of a document: https://firebase.google.com/docs/firestore/quotas#collections_documents_and_fields
+	c.set("posts/full", map[string]any{"text": strings.Repeat("x", most-100)})
+	c.set("posts/full/likes/ann", map[string]any{})
+
+	status, out, logs := c.run("audit", "--grace", "0")
+	if status != 1 || !strings.Contains(out, "\nmissing    1  new, or a document without room for totals: --repair tells\n") || !strings.Contains(out, "\nunkept     0\n") {
+		t.Errorf("status %d: %s%s", status, out, logs)
+	}
+	status, out, logs = c.run("audit", "--grace", "0", "--repair")
+	if status != 1 || !strings.Contains(out, "\nmissing    0\n") || !strings.Contains(out, "\nunkept     1\n") || !strings.Contains(logs, "counter=posts/full") {
+		t.Errorf("--repair: status %d: %s%s", status, out, logs)
+	}
+
+	c.set("posts/full", map[string]any{"text": "short"})
+	status, out, logs = c.run("audit", "--grace", "0", "--repair")
+	if status != 0 || !strings.Contains(out, "\nmissing    1\n") {
+		t.Errorf("with room again: status %d: %s%s", status, out, logs)
+	}
 }
 
 // Routes that nobody named are not those of the deployed functions: by the default route a counter of

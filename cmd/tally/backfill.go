@@ -12,121 +12,174 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A backfill is where a total comes from that a counter takes over.
-type backfill struct {
-	target
+// An origin is where a total comes from that a counter takes over, as flags name it: the number of
+// documents in a collection, or a number in a field of a document.
+type origin struct {
 	documents string // collection
 	document  string
 	from      string // field of document
 }
 
-// flags gives the command the flags that name a document's field.
-func (b *backfill) flags(c *cobra.Command) {
-	c.Flags().StringVar(&b.document, "document", "", "the number in a field of this document, such as posts/7")
-	c.Flags().StringVar(&b.from, "from", "", "that field")
+// define gives the command the flags that name a document's field.
+func (o *origin) define(c *cobra.Command) {
+	c.Flags().StringVar(&o.document, "document", "", "the number in a field of this document, such as posts/7")
+	c.Flags().StringVar(&o.from, "from", "", "that field")
 	c.MarkFlagsRequiredTogether("document", "from")
 }
 
-func (b *backfill) source() (shards.Source, error) {
-	if b.document != "" {
-		doc, err := b.doc()
+// source returns what package shards reads.
+func (o *origin) source(client *firestore.Client) (shards.Source, error) {
+	if o.document != "" {
+		doc, err := o.doc(client)
 		if err != nil {
 			return shards.Source{}, err
 		}
-		return shards.FieldOf(doc, b.from), nil
+		return shards.FieldOf(doc, o.from), nil
 	}
-	if err := checkIDs(b.documents); err != nil {
+
+	if err := checkIDs(o.documents); err != nil {
 		return shards.Source{}, fmt.Errorf("--documents: %w", err)
 	}
-	collection := b.client.Collection(b.documents)
+	collection := client.Collection(o.documents)
 	if collection == nil {
-		return shards.Source{}, fmt.Errorf("--documents %q is not the path of a collection", b.documents)
+		return shards.Source{}, fmt.Errorf("--documents %q is not the path of a collection", o.documents)
 	}
 	return shards.CountOf(collection.Query), nil
 }
 
 // doc returns the document that --document names.
-func (b *backfill) doc() (*firestore.DocumentRef, error) {
-	if err := checkIDs(b.document); err != nil {
+func (o *origin) doc(client *firestore.Client) (*firestore.DocumentRef, error) {
+	if err := checkIDs(o.document); err != nil {
 		return nil, fmt.Errorf("--document: %w", err)
 	}
-	if doc := b.client.Doc(b.document); doc != nil {
-		return doc, nil
+	doc := client.Doc(o.document)
+	if doc == nil {
+		return nil, fmt.Errorf("--document %q is not the path of a document", o.document)
 	}
-	return nil, fmt.Errorf("--document %q is not the path of a document", b.document)
+	return doc, nil
+}
+
+// String returns the collection, or the document and its field.
+func (o *origin) String() string { return strings.TrimSpace(o.documents + o.document + " " + o.from) }
+
+func importCommand() *cobra.Command {
+	var o origin
+	var check bool
+	c := newCommand("import COUNTER")
+	c.Flags().StringVar(&o.documents, "documents", "", "the number of documents in this collection, such as posts/7/likes")
+	o.define(c)
+	c.MarkFlagsMutuallyExclusive("documents", "document")
+	c.MarkFlagsOneRequired("documents", "document")
+	c.Flags().BoolVar(&check, "check", false, "compare, and change nothing; exit status 1 if they differ")
+	total := totalFlag(c)
+
+	return databaseCommand{
+		access:  changes,
+		called:  readsIf(&check),
+		endless: true,
+		asks:    "replace the total by 0 without a question if the collection is empty",
+		run: func(ctx context.Context, s *session, args []string) error {
+			if check {
+				return checkImport(ctx, s, args[0], *total, o)
+			}
+			return importTotal(ctx, s, args[0], *total, o)
+		},
+	}.define(c)
+}
+
+// imported returns a counter that takes over a total, which need not exist, the total as package
+// shards has it, and where it is from.
+func imported(s *session, arg, name string, o origin) (c counter, total *shards.Counter, source shards.Source, err error) {
+	c, err = s.counter(arg)
+	if err != nil {
+		return c, nil, source, err
+	}
+	total, err = s.total(c, name)
+	if err != nil {
+		return c, nil, source, err
+	}
+	source, err = o.source(s.client)
+	return c, total, source, err
+}
+
+func importTotal(ctx context.Context, s *session, arg, name string, o origin) error {
+	c, total, source, err := imported(s, arg, name, o)
+	if err != nil {
+		return err
+	}
+
+	r, err := total.Import(ctx, source, func(r shards.Replacement) error {
+		if o.documents != "" && r.Now.Float64() == 0 && r.Was.Float64() != 0 {
+			err := s.confirm(ctx, "%s holds no documents. %s is %v, and would be 0. Go on?", o.documents, c.path, r.Was)
+			if err != nil {
+				return err
+			}
+		}
+		s.begin("importing", "writes", unknown, replaceKept)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return printReplacement(s, c, r)
 }
 
 // errDiffer is how import --check ends when the totals differ.
 var errDiffer = errors.New("the totals differ")
 
-func importCommand() *cobra.Command {
-	var check bool
-	b := backfill{target: target{makes: true, endless: true, reads: func() bool { return check }}}
-	c := newCommand("import COUNTER")
-	c.Flags().StringVar(&b.documents, "documents", "", "the number of documents in this collection, such as posts/7/likes")
-	b.flags(c)
-	c.MarkFlagsMutuallyExclusive("documents", "document")
-	c.MarkFlagsOneRequired("documents", "document")
-	b.asks(c, "replace the total by 0 without a question if the collection is empty")
-	c.Flags().BoolVar(&check, "check", false, "compare, and change nothing; exit status 1 if they differ")
-	return b.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, _ []string) error {
-		source, err := b.source()
-		if err != nil {
-			return err
-		}
-		if check {
-			b.role = viewer
-			return b.check(ctx, c, s, source)
-		}
-		r, err := s.Import(ctx, source, func(r shards.Replacement) error {
-			if b.documents != "" && r.Now.Float64() == 0 && r.Was.Float64() != 0 {
-				if err := b.confirm(ctx, "%s holds no documents. %s is %v, and would be 0. Go on?", b.documents, c.path, r.Was); err != nil {
-					return err
-				}
-			}
-			b.begin("importing", "writes", unknown, replaceKept)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		return b.printReplacement(c, r)
-	})
-}
-
-// check compares a counter with the source.
-func (b *backfill) check(ctx context.Context, c counter, s *shards.Counter, source shards.Source) error {
-	if err := b.exists(ctx, &c); err != nil {
-		return err
-	}
-	v, err := s.Verify(ctx, source)
+// checkImport compares a total with where it was imported from.
+func checkImport(ctx context.Context, s *session, arg, name string, o origin) error {
+	c, total, source, err := imported(s, arg, name, o)
 	if err != nil {
 		return err
 	}
+	if _, err := exists(ctx, s.client, c); err != nil {
+		return err
+	}
+	v, err := total.Verify(ctx, source)
+	if err != nil {
+		return err
+	}
+
 	verdict, differ := "equal", error(nil)
 	if !v.Equal() {
 		verdict, differ = "DIFFERENT", errDiffer
 	}
-	from := strings.TrimSpace(b.documents + b.document + " " + b.from)
-	return cmp.Or(b.print(map[string]any{"counter": c.path, "total": numeral{v.Counter}, "source": numeral{v.Source}, "equal": v.Equal(), "as_of": v.AsOf},
-		"%s\t%v\n%s\t%v\n%s\tas of %s", c.path, v.Counter, from, v.Source, verdict, stamp(v.AsOf)), differ)
+	printed := s.print(map[string]any{"counter": c.path, "total": numeral{v.Counter}, "source": numeral{v.Source}, "equal": v.Equal(), "as_of": v.AsOf},
+		"%s\t%v\n%s\t%v\n%s\tas of %s", c.path, v.Counter, o.String(), v.Source, verdict, stamp(v.AsOf))
+	return cmp.Or(printed, differ)
 }
 
 func carryCommand() *cobra.Command {
-	b := backfill{target: target{makes: true}}
+	var o origin
 	c := newCommand("carry COUNTER")
-	b.flags(c)
+	o.define(c)
 	c.MarkFlagsOneRequired("document")
-	return b.totalCommand(c, func(ctx context.Context, c counter, s *shards.Counter, _ []string) error {
-		doc, err := b.doc()
-		if err != nil {
-			return err
-		}
-		carried, err := s.Carry(ctx, doc, b.from)
-		if err != nil {
-			return err
-		}
-		return b.print(map[string]any{"counter": c.path, "added": numeral{carried.Added}, "amount": numeral{carried.Amount}},
-			"%s\tadded %v\tcarried in all %v", c.path, carried.Added, carried.Amount)
-	})
+	total := totalFlag(c)
+	return databaseCommand{access: changes, run: func(ctx context.Context, s *session, args []string) error {
+		return carry(ctx, s, args[0], *total, o)
+	}}.define(c)
+}
+
+// carry adds the number in a document's field to a counter, once.
+func carry(ctx context.Context, s *session, arg, name string, o origin) error {
+	c, err := s.counter(arg)
+	if err != nil {
+		return err
+	}
+	total, err := s.total(c, name)
+	if err != nil {
+		return err
+	}
+	doc, err := o.doc(s.client)
+	if err != nil {
+		return err
+	}
+
+	carried, err := total.Carry(ctx, doc, o.from)
+	if err != nil {
+		return err
+	}
+	return s.print(map[string]any{"counter": c.path, "added": numeral{carried.Added}, "amount": numeral{carried.Amount}},
+		"%s\tadded %v\tcarried in all %v", c.path, carried.Added, carried.Amount)
 }

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
-	"cloud.google.com/go/firestore"
 	"github.com/agext/levenshtein"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
-	"github.com/firestore-tally/tally/shards"
-	"google.golang.org/api/iterator"
 )
 
 // A counter is what an argument names: a counter, or one of its sources.
@@ -21,42 +17,79 @@ type counter struct {
 	rollup.Counter
 	sources []*rollup.Route // that the argument names; all of the template's if it names none
 	path    string          // what messages call it: the document above the sources, or else the roll-up
-	frozen  bool            // as exists has read it
+	frozen  bool            // its document says so; known of one that is known to exist
 }
 
-// counter returns the counter of an argument.
-func (t *target) counter(arg string) (counter, error) {
-	routes := t.config.Routes
+// counterOf returns the counter that an argument names: a shard, the collection of the shards, the
+// roll-up, the document above the shards, or only the ids in the roll-up's path. It may not exist.
+// The error is errNoRoute if no route serves such a path, and none serves one that is like it.
+func counterOf(routes rollup.Routes, arg string) (counter, error) {
 	if err := checkIDs(arg); err != nil { // with invalid bytes the SDK would try for ever
 		return counter{}, err
 	}
+	if c, ok := ofShards(routes, arg); ok {
+		return c, nil
+	}
+	if c, ok := ofRollUp(routes, arg); ok {
+		return c, nil
+	}
+	c, ok, err := ofDocumentAbove(routes, arg)
+	if ok || err != nil {
+		return c, err
+	}
+
+	path, err := ofIDs(routes, arg)
+	if err != nil {
+		return counter{}, err
+	}
+	c, _ = ofRollUp(routes, path) // it is one
+	return c, nil
+}
+
+// ofShards returns the counter of a collection of shards, or of one of these.
+func ofShards(routes rollup.Routes, path string) (counter, bool) {
 	for _, r := range routes {
-		for _, collection := range []string{arg, above(arg)} { // the shards', or that of a shard
+		for _, collection := range []string{path, above(path)} {
 			if c, ok := r.Counter(collection); ok {
-				return newCounter(c, r), nil
+				return newCounter(c, r), true
 			}
 		}
 	}
+	return counter{}, false
+}
+
+// ofRollUp returns the counter of a roll-up.
+func ofRollUp(routes rollup.Routes, path string) (counter, bool) {
 	for _, template := range routes.Templates() {
-		if c, ok := template.Counter(arg); ok {
-			return newCounter(c, template.Routes...), nil
+		if c, ok := template.Counter(path); ok {
+			return newCounter(c, template.Routes...), true
 		}
 	}
+	return counter{}, false
+}
+
+// ofDocumentAbove returns the counter whose sources are below a document. It is an error if there
+// are several such counters.
+func ofDocumentAbove(routes rollup.Routes, path string) (c counter, ok bool, err error) {
 	var found rollup.Counter
-	var sources []*rollup.Route // below the document of the argument
+	var sources []*rollup.Route
 	for _, r := range routes {
-		c, ok := r.Counter(arg + "/" + r.Pattern()[len(r.Pattern())-2].Name)
-		if ok && sources != nil && c != found {
-			return counter{}, fmt.Errorf("%s has several counters: name the roll-up of one, such as %s or %s", arg, found.RollUp, c.RollUp)
+		pattern := r.Pattern()
+		collection := pattern[len(pattern)-2].Name
+		c, ok := r.Counter(path + "/" + collection)
+		if !ok {
+			continue
 		}
-		if ok {
-			found, sources = c, append(sources, r)
+		if sources != nil && c != found {
+			return counter{}, false, fmt.Errorf("%s has several counters: name the roll-up of one, such as %s or %s", path, found.RollUp, c.RollUp)
 		}
+		found, sources = c, append(sources, r)
 	}
-	if sources != nil {
-		return newCounter(found, sources...), nil
+
+	if sources == nil {
+		return counter{}, false, nil
 	}
-	return t.byID(arg, strings.Split(arg, "/"))
+	return newCounter(found, sources...), true, nil
 }
 
 // checkIDs returns an error if an id of a path cannot be one in Firestore.
@@ -69,73 +102,103 @@ func checkIDs(path string) error {
 	return nil
 }
 
-// byID returns the counter whose roll-up's path has the ids for its captures. Where several have, a
-// bare id is that of the counter that tally create would make.
-func (t *target) byID(arg string, ids []string) (counter, error) {
-	templates := t.config.Routes.Templates()
+// ofIDs returns the path of the roll-up that has the ids of an argument for its captures. Where
+// several have, a bare id is that of the counter that tally create would make.
+func ofIDs(routes rollup.Routes, arg string) (string, error) {
+	ids := strings.Split(arg, "/")
+	templates := routes.Templates()
 	var paths, created []string
 	for _, template := range templates {
-		path, rest := template.Segments(), ids
-		for i, s := range path {
-			if s.Capture && len(rest) > 0 {
-				path[i], rest = rollup.Segment{Name: rest[0]}, rest[1:]
-			}
+		path, ok := withIDs(template, ids)
+		if !ok {
+			continue
 		}
-		if len(rest) == 0 && !slices.ContainsFunc(path, func(s rollup.Segment) bool { return s.Capture }) {
-			paths = append(paths, path.String())
-			if !template.Existing && slices.ContainsFunc(template.Routes, hasShards) {
-				created = append(created, path.String())
-			}
+		paths = append(paths, path)
+		if !template.Existing && slices.ContainsFunc(template.Routes, hasShards) {
+			created = append(created, path)
 		}
 	}
+
 	switch {
 	case len(paths) == 1 && len(templates) == 1:
-		return t.counter(paths[0])
+		return paths[0], nil
 	case len(ids) == 1 && len(created) == 1:
-		return t.counter(created[0])
+		return created[0], nil
 	case len(ids) == 1 && len(paths) > 0:
-		return counter{}, fmt.Errorf("the routes make roll-ups of several kinds, so %q may be %s: name a path", arg, strings.Join(paths, " or "))
+		return "", fmt.Errorf("the routes make roll-ups of several kinds, so %q may be %s: name a path", arg, strings.Join(paths, " or "))
+	default:
+		return "", notServed(routes, arg, ids)
 	}
-	return counter{}, t.noRoute(arg, ids)
 }
 
-// noRoute returns the error for a path that no route serves, or not alone: a field of the document
-// may say which counter it belongs to. It names the nearest route, or one that would serve the path.
-func (t *target) noRoute(arg string, ids []string) error {
-	for _, r := range t.config.Routes {
+// withIDs returns the path that a template has with the ids in place of its captures, if there are
+// as many of both.
+func withIDs(template *rollup.Template, ids []string) (string, bool) {
+	path := template.Segments()
+	next := 0
+	for i, s := range path {
+		if !s.Capture {
+			continue
+		}
+		if next == len(ids) {
+			return "", false
+		}
+		path[i] = rollup.Segment{Name: ids[next]}
+		next++
+	}
+	return path.String(), next == len(ids)
+}
+
+// errNoRoute is about a path that is not like any that a route serves.
+var errNoRoute = errors.New("no route serves")
+
+// notServed returns the error for a path that names no counter. If a field of the document says
+// which counter it belongs to, the error says so. Else it names the nearest path, a route that
+// would serve this one, or the nearest route.
+func notServed(routes rollup.Routes, arg string, ids []string) error {
+	for _, r := range routes {
 		if r.By != "" && r.Covers(arg) {
 			return fmt.Errorf("the field %s of %s says which counter it belongs to: name that one, as in %s", r.By, arg, r.Template)
 		}
 	}
 
-	var nearest *rollup.Route
-	meant, distance := "", math.MaxInt
-	for _, r := range t.config.Routes {
+	nearest, meant, distance := nearestPath(routes, arg, ids)
+	if distance <= max(2, len(arg)/3) {
+		return fmt.Errorf("no route serves %s; the nearest is %s; did you mean %s?", arg, nearest, meant)
+	}
+
+	shard := arg + "/shard" // of a collection
+	if len(ids)%2 == 0 {
+		shard = arg + "/shards/shard"
+	}
+	fits, err := rollup.ParseRoutes(routeFor(shard, "count"))
+	if len(ids) > 1 && err == nil {
+		return fmt.Errorf("%w %s; this one would: %s", errNoRoute, arg, fits)
+	}
+	return fmt.Errorf("%w %s; the nearest is %s", errNoRoute, arg, nearest)
+}
+
+// nearestPath returns the path that is most like an argument, of those that routes serve with its
+// ids for their captures. It also returns the path's route, and its distance from the argument.
+func nearestPath(routes rollup.Routes, arg string, ids []string) (nearest *rollup.Route, meant string, distance int) {
+	distance = math.MaxInt
+	for _, r := range routes {
 		pattern := r.Pattern()
-		for _, form := range []rollup.Path{pattern[:len(pattern)-2], pattern[:len(pattern)-1], pattern, r.Template.Segments()} {
+		document, collection := pattern[:len(pattern)-2], pattern[:len(pattern)-1]
+		for _, form := range []rollup.Path{document, collection, pattern, r.Template.Segments()} {
 			for i, s := range form {
 				if s.Capture && i < len(ids) {
 					form[i] = rollup.Segment{Name: ids[i]}
 				}
 			}
 			path := form.String()
-			if d := levenshtein.Distance(arg, path, nil); d < distance && path != "" {
+			d := levenshtein.Distance(arg, path, nil)
+			if d < distance && path != "" {
 				nearest, meant, distance = r, path, d
 			}
 		}
 	}
-	if distance <= max(2, len(arg)/3) {
-		return fmt.Errorf("no route serves %s; the nearest is %s; did you mean %s?", arg, nearest, meant)
-	}
-	err := fmt.Errorf("no route serves %s; the nearest is %s", arg, nearest)
-	shard := arg + []string{"/shards/shard", "/shard"}[len(ids)%2]
-	if fits, invalid := rollup.ParseRoutes(routeFor(shard, "count")); len(ids) > 1 && invalid == nil {
-		err = fmt.Errorf("no route serves %s; this one would: %s", arg, fits)
-	}
-	if t.from == assumed {
-		err = fmt.Errorf("%w; tally.yaml names others", err)
-	}
-	return err
+	return nearest, meant, distance
 }
 
 // newCounter returns a counter of which sources are named.
@@ -161,21 +224,28 @@ func (c counter) source() (*rollup.Route, error) {
 	if len(c.sources) > 1 {
 		return nil, fmt.Errorf("%s has several sources: name one, such as %s or %s", c.path, c.sources[0].Shards(c.Counter), c.sources[1].Shards(c.Counter))
 	}
-	r := c.sources[0]
-	if !hasShards(r) {
-		return nil, c.noShards(r)
-	}
-	return r, nil
+	return c.sources[0], nil
 }
 
-// hasShards reports whether the documents of a route are shards, which only increments change. Others
-// are the app's own.
+// hasShards reports whether the documents of a route are shards, which only increments change.
+// Others are the app's own.
 func hasShards(r *rollup.Route) bool {
 	return r.Plain() && !slices.ContainsFunc(r.Totals, isOfVotes)
 }
 
-// isOfVotes reports whether a total is of documents by which the web client's users vote: each of the
-// user's own, with 1 or 0 in this field.
+// noun returns what the documents are called that make the totals of a template: shards, or
+// documents if some of them are the app's own.
+func noun(t *rollup.Template) string {
+	for _, r := range t.Routes {
+		if !hasShards(r) {
+			return "documents"
+		}
+	}
+	return "shards"
+}
+
+// isOfVotes reports whether a total is of documents by which the web client's users vote. Each
+// belongs to one user, and has 1 or 0 in this field.
 func isOfVotes(t rollup.Total) bool { return t.Field == "on" && t.Name != "on" }
 
 // noShards returns the error for a source that has no shards.
@@ -211,6 +281,7 @@ func (c counter) total(name string) (*rollup.Route, rollup.Total, error) {
 			}
 		}
 	}
+
 	switch {
 	case name != "" && found.Name == "":
 		return nil, found, fmt.Errorf("--total %s: %s has %s", name, c.path, strings.Join(names, ", "))
@@ -219,75 +290,4 @@ func (c counter) total(name string) (*rollup.Route, rollup.Total, error) {
 	}
 	r, err := c.source()
 	return r, found, err
-}
-
-// shards returns the counter as package shards has it. A source that no document is above has no
-// place for its number of shards, which is n then.
-func (t *target) shards(c counter, r *rollup.Route, field document.Field, n int, opts ...shards.Option) *shards.Counter {
-	collection := r.Shards(c.Counter)
-	doc := above(collection)
-	opts = append([]shards.Option{shards.Collection(collection), shards.Field(strings.Join(field.Names(), ".")), shards.Progress(t.report)}, opts...)
-	if doc == "" {
-		doc, opts = c.RollUp, append(opts, shards.NumShards(n))
-	}
-	return shards.New(t.client, doc, opts...)
-}
-
-// exists returns an error if the counter does not exist: if there is no document above its sources,
-// no shard and no roll-up. It notes whether the document says that the counter is frozen.
-func (t *target) exists(ctx context.Context, c *counter) error {
-	found, err := t.client.GetAll(ctx, []*firestore.DocumentRef{t.client.Doc(c.path), t.client.Doc(c.RollUp)})
-	if err != nil {
-		return err
-	}
-	c.frozen = found[0].Data()[document.FrozenField] == true
-	if found[0].Exists() || found[1].Exists() {
-		return nil
-	}
-	for _, r := range c.sources {
-		shard, err := t.documents(*c, r).Select().Limit(1).Documents(ctx).GetAll()
-		if err != nil || len(shard) > 0 {
-			return err
-		}
-	}
-	return t.unknown(ctx, *c)
-}
-
-// documents returns the query for a counter's documents of a source.
-func (t *target) documents(c counter, r *rollup.Route) firestore.Query {
-	q := t.client.Collection(r.Shards(c.Counter)).Query
-	for _, condition := range r.Where(c.Counter) {
-		q = q.WherePath(condition.Field.Names(), "==", condition.Value)
-	}
-	return q
-}
-
-// errUnknown is what exists returns for a counter that does not exist.
-var errUnknown = errors.New("no such counter")
-
-// suggestFrom is how many counters are looked through for one with a similar name.
-const suggestFrom = 1000
-
-// unknown returns the error for a counter that does not exist.
-func (t *target) unknown(ctx context.Context, c counter) error {
-	doc := t.client.Doc(c.path)
-	nearest, distance := "", max(2, len(doc.ID)/3)+1
-	var others []*firestore.DocumentRef
-	_, err := iterator.NewPager(doc.Parent.DocumentRefs(ctx), suggestFrom, "").NextPage(&others)
-	if err != nil && !errors.Is(err, iterator.Done) {
-		return err
-	}
-	for _, other := range others {
-		if d := levenshtein.Distance(strings.ToLower(doc.ID), strings.ToLower(other.ID), nil); d < distance {
-			nearest, distance = other.ID, d
-		}
-	}
-	remedy := "; tally create makes it, tally ls lists what there is"
-	if _, err := c.source(); err != nil { // create refuses it
-		remedy = "; tally ls lists what there is"
-	}
-	if nearest != "" {
-		remedy = fmt.Sprintf("; did you mean %s?", strings.TrimSuffix(c.path, doc.ID)+nearest)
-	}
-	return fmt.Errorf("%w: %s%s", errUnknown, c.path, remedy)
 }

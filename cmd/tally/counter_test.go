@@ -158,13 +158,12 @@ func TestCounterHelp(t *testing.T) {
 			if named := regexp.MustCompile(`--routes '([^']*)'`).FindStringSubmatch(line); named != nil {
 				routes = named[1]
 			}
-			var served target
-			var err error
-			if served.config.Routes, err = rollup.ParseRoutes(routes); err != nil {
+			served, err := rollup.ParseRoutes(routes)
+			if err != nil {
 				t.Errorf("%s: %v", line, err)
 			}
 			if named := strings.Fields(line)[2]; !strings.HasPrefix(named, "-") {
-				if _, err = served.counter(named); err != nil {
+				if _, err = counterOf(served, named); err != nil {
 					t.Errorf("%s: %v", line, err)
 				}
 			}

@@ -16,27 +16,36 @@ const dashboardPort = 8091
 
 func dashboardCommand() *cobra.Command {
 	board := dashboard.New()
-	t := target{endless: true, dial: board.DialOptions()}
 	var p page
 	c := newCommand("dashboard")
 	p.define(c, "port", dashboardPort, "the page")
-	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
-		if err := p.open(); err != nil {
+	return databaseCommand{access: reads, endless: true, dial: board.DialOptions(), run: func(ctx context.Context, s *session, _ []string) error {
+		return serveDashboard(ctx, s, board, &p)
+	}}.define(c)
+}
+
+// serveDashboard serves the dashboard of the session's database until ctx ends.
+func serveDashboard(ctx context.Context, s *session, board *dashboard.Board, p *page) error {
+	if err := p.open(); err != nil {
+		return err
+	}
+	defer p.listener.Close()
+	err := s.print(map[string]string{"url": p.url() + "/"}, "The dashboard is at %s/\nStop it with Ctrl-C.", p.url())
+	if err != nil {
+		return err
+	}
+
+	return board.Run(ctx, p.listener, dashboard.Options{
+		Project:   s.project,
+		Databases: []dashboard.Database{{ID: s.database, Client: s.client}},
+		Emulator:  os.Getenv(firestorestore.EmulatorHost),
+		Routes:    s.config.Routes,
+		Cadence:   s.config.Cadence,
+		Report: func(err error) error {
+			err = s.told(err)
+			fmt.Fprintf(s.logs, "tally: %v\n", err)
 			return err
-		}
-		defer p.listener.Close()
-		if err := t.print(map[string]string{"url": p.url() + "/"}, "The dashboard is at %s/\nStop it with Ctrl-C.", p.url()); err != nil {
-			return err
-		}
-		return board.Run(ctx, p.listener, dashboard.Options{
-			Project: t.project, Databases: []dashboard.Database{{ID: t.database, Client: t.client}}, Emulator: os.Getenv(firestorestore.EmulatorHost),
-			Routes: t.config.Routes, Cadence: t.config.Cadence,
-			Report: func(err error) error {
-				err = t.told(t.explain(err))
-				fmt.Fprintf(t.logs, "tally: %v\n", err)
-				return err
-			},
-		})
+		},
 	})
 }
 
@@ -52,6 +61,7 @@ func showDashboard(ctx context.Context, p *page, s *local.Stack) error {
 			return dashboard.Functions{Billed: billed, Events: events.Events, Waiting: events.Events - events.Acknowledged, Redelivered: events.Redelivered}, err
 		},
 	}
+
 	for _, id := range s.Config.Databases {
 		client, err := firestorestore.Dial(ctx, s.Addr, s.Config.Project, id, board.DialOptions()...)
 		if err != nil {

@@ -66,18 +66,22 @@ func (d *demo) check() error {
 			return fmt.Errorf("--%s %d: want at least 1", flag.name, flag.value)
 		}
 	}
+
 	if !(l.Rate > 0) {
 		return fmt.Errorf("--rate %v: want more than 0 increments a second", l.Rate)
 	}
-	if seconds := float64(l.Increments) / l.Rate; seconds > 24*60*60 {
+	seconds := float64(l.Increments) / l.Rate
+	if seconds > 24*60*60 {
 		return fmt.Errorf("--rate %v: %d increments would take %.0f s; want at most a day", l.Rate, l.Increments, seconds)
 	}
+
 	if d.orders < 0 {
 		return fmt.Errorf("--orders %d: want at least 1, or leave it out", d.orders)
 	}
 	if d.orders == 0 && l.Kill && l.Increments-l.Lone() < 2 {
 		return fmt.Errorf("--kill: %d of %d increments are lone ones; want at least 2 more, to kill a process in the middle of them", l.Lone(), l.Increments)
 	}
+
 	for name, chance := range map[string]float64{"duplicates": d.stack.Faults.Duplicates, "lost-acks": d.stack.Faults.LostAcks} {
 		if !(chance >= 0 && chance < 1) {
 			return fmt.Errorf("--%s %v: want a chance, at least 0 and below 1", name, chance)
@@ -96,6 +100,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	project := "demo-tally-" + strings.ToLower(rand.Text()[:8]) // new, so it has no documents
 	route := rollup.DefaultRoute
 	if d.orders > 0 {
@@ -105,6 +110,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.stack.configure(ctx, folder, project, "WARN", variables); err != nil { // what goes well needs no line
 		return err
 	}
+
 	d.stack.lines.out = d.logs
 	defer d.stack.lines.close()
 	d.stack.Fetch = fetchEmulator(d.logs)
@@ -116,6 +122,7 @@ func (d *demo) run(ctx context.Context) error {
 	defer s.Stop()
 	ctx, cancel := s.WhileUp(ctx)
 	defer cancel()
+
 	if d.orders > 0 {
 		return d.runOrders(ctx, s)
 	}
@@ -162,16 +169,19 @@ func (d *demo) printTable(r local.Result) error {
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", id, r.Expected[id], r.RolledUp[id], mark)
 	}
+
 	fmt.Fprintln(w)
 	fmt.Fprintf(w, "increments\t%d of %d acknowledged; the load took %.1f s\n", r.Acknowledged, r.Increments, r.Seconds)
 	if r.InDoubt > 0 {
 		fmt.Fprintf(w, "in doubt\t%d increments, of which no answer tells whether they were applied; a roll-up may hold them or not\n", r.InDoubt)
 	}
-	var quiet string
+
+	quiet := ""
 	if r.QuietLag != (lag.Lag{}) {
 		quiet = fmt.Sprintf("; of a lone increment p50 %.0f ms", r.QuietLag.P50)
 	}
 	fmt.Fprintf(w, "lag\tp50 %.0f ms, p99 %.0f ms, at most %.0f ms%s\n", r.Lag.P50, r.Lag.P99, r.Lag.Max, quiet)
+
 	fmt.Fprintf(w, "events\t%d, redelivered %d times\n", r.Events, r.Redelivered)
 	fmt.Fprintf(w, "billed\t%d reads, %d writes: %.2f reads and %.2f writes per increment\n", r.Reads, r.RollUps,
 		float64(r.Reads)/float64(r.Acknowledged), float64(r.RollUps)/float64(r.Acknowledged))

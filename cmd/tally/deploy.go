@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 
 	"cloud.google.com/go/firestore"
@@ -15,6 +14,7 @@ import (
 	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/deploy"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 )
@@ -69,10 +69,13 @@ func (d *deployment) command(c *cobra.Command, run func(ctx context.Context) err
 	f.BoolVarP(&d.verbose, "verbose", "v", false, "show all steps, with their commands")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.in, d.out, d.logs = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+
 		var err error
-		if d.folder, d.project, err = realProject(d.settings, d.project, d.logs); err != nil {
+		d.folder, d.project, err = realProject(d.settings, d.project, d.logs)
+		if err != nil {
 			return err
 		}
+
 		d.tools = deploy.Tools{Project: d.project, Progress: d.logs}
 		return run(c.Context())
 	}
@@ -88,6 +91,7 @@ func (d *deployment) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	fmt.Fprintf(d.logs, "reading what there is in %s\n", d.project)
 	d.have, err = deploy.Read(ctx, d.project, o...)
 	return err
@@ -134,122 +138,174 @@ var locationID = regexp.MustCompile(`^([a-z]{3,4}\d+|(africa|asia|australia|euro
 
 // script prints the plan as a script, with the opening as comments.
 func (d *deployment) script(plan deploy.Plan, opening, nothing string) {
-	if len(plan.Steps) == 0 {
+	switch {
+	case len(plan.Steps) == 0:
 		fmt.Fprintln(d.out, "# "+nothing)
-	} else if opening != "" {
+
+	case opening != "":
 		fmt.Fprintf(d.out, "# In project %s:\n#\n", d.project)
 		for line := range strings.Lines(opening) {
 			fmt.Fprint(d.out, "# ", line)
 		}
 		fmt.Fprintln(d.out)
 	}
+
 	fmt.Fprint(d.out, plan.Script(d.tools.Dir))
+}
+
+// deployFlags are those that only deploy has.
+type deployFlags struct {
+	source, location   string
+	rules, prune, wait bool
+	isNew, terraform   bool
+}
+
+// define defines the flags.
+func (f *deployFlags) define(flags *pflag.FlagSet) {
+	flags.StringVar(&f.source, "source", "", "folder of Tally's source, which the functions are built from (default: this tally's own)")
+	flags.BoolVar(&f.rules, "rules", false, "replace the project's rules by those that the app's firebase.json names, which hold Tally's")
+	flags.BoolVar(&f.prune, "prune", false, "take away routes and databases that are not named any more, and what is in other regions")
+	flags.BoolVar(&f.wait, "wait", false, "wait until new indexes are ready, and go on, which may take hours; --dry-run prints that, too")
+	flags.BoolVar(&f.isNew, "new", false, "with --dry-run or --terraform: as for a project in which there is nothing; needs no credentials")
+	flags.StringVar(&f.location, "location", "", "with --new: where its databases will be, for ever")
+	flags.BoolVar(&f.terraform, "terraform", false, "print a Terraform configuration, and change nothing")
+}
+
+// check returns what is wrong with the flags of a new project.
+func (f *deployFlags) check(dryRun bool) error {
+	if !f.isNew {
+		return nil
+	}
+
+	if !dryRun && !f.terraform {
+		return errors.New("--new is for --dry-run and --terraform; tally deploy sees by itself what is new")
+	}
+	if f.location == "" {
+		return errors.New("--new needs --location: where the databases will be, for ever. These are the places:\n  gcloud firestore locations list")
+	}
+	if !locationID.MatchString(f.location) {
+		return fmt.Errorf("--location %q: want one such as nam5 or europe-west1; gcloud firestore locations list lists them", f.location)
+	}
+	return nil
 }
 
 func deployCommand() *cobra.Command {
 	var d deployment
-	var source, location string
-	var rules, prune, wait, isNew, terraform bool
+	var flags deployFlags
 	c := newCommand("deploy")
-	f := c.Flags()
-	f.StringVar(&source, "source", "", "folder of Tally's source, which the functions are built from (default: this tally's own)")
-	f.BoolVar(&rules, "rules", false, "replace the project's rules by those that the app's firebase.json names, which hold Tally's")
-	f.BoolVar(&prune, "prune", false, "take away routes and databases that are not named any more, and what is in other regions")
-	f.BoolVar(&wait, "wait", false, "wait until new indexes are ready, and go on, which may take hours; --dry-run prints that, too")
-	f.BoolVar(&isNew, "new", false, "with --dry-run or --terraform: as for a project in which there is nothing; needs no credentials")
-	f.StringVar(&location, "location", "", "with --new: where its databases will be, for ever")
-	f.BoolVar(&terraform, "terraform", false, "print a Terraform configuration, and change nothing")
-	return d.command(c, func(ctx context.Context) error {
-		if isNew && !d.dryRun && !terraform {
-			return errors.New("--new is for --dry-run and --terraform; tally deploy sees by itself what is new")
-		}
-		if isNew && location == "" {
-			return errors.New("--new needs --location: where the databases will be, for ever. These are the places:\n  gcloud firestore locations list")
-		}
-		if isNew && !locationID.MatchString(location) {
-			return fmt.Errorf("--location %q: want one such as nam5 or europe-west1; gcloud firestore locations list lists them", location)
-		}
-		upload, err := uploadFrom(ctx, source)
-		if err != nil {
-			return err
-		}
+	flags.define(c.Flags())
+	return d.command(c, func(ctx context.Context) error { return d.deploy(ctx, flags) })
+}
 
-		var creation deploy.Plan
-		if isNew {
-			ids := cmp.Or(d.folder.Variables()["TALLY_DATABASES"], firestore.DefaultDatabaseID)
-			d.have, creation = deploy.NewProject(d.project, strings.Split(ids, ","), location)
-		} else if err := d.read(ctx); err != nil {
-			return err
-		}
-		environment := d.have.Wanted(d.folder)
-		config, err := config.Load(environment)
-		if err != nil {
-			return fmt.Errorf("configuration: %w", d.folder.Explain(err, environment))
-		}
-		databases, err := d.have.Locate(config.Databases)
-		if err != nil {
-			return err
-		}
+// deploy deploys what the folder says, or prints how.
+func (d *deployment) deploy(ctx context.Context, flags deployFlags) error {
+	if err := flags.check(d.dryRun); err != nil {
+		return err
+	}
+	upload, err := uploadFrom(ctx, flags.source)
+	if err != nil {
+		return err
+	}
 
-		options := d.have.Options(d.folder, environment, config, databases)
-		options.Version = upload.Version
-		have := d.have
-		if terraform {
-			have = deploy.TerraformState(d.project)
-		}
-		described, err := deploy.Describe(options, have, upload.Hash)
-		if err != nil {
-			return err
-		}
-		if terraform {
-			folder, err := upload.Folder()
-			if err != nil {
-				return err
-			}
-			text, notes, err := described.Terraform(folder)
-			fmt.Fprintf(d.logs, "The functions' source: %s\n", upload)
-			for _, note := range notes {
-				fmt.Fprintln(d.logs, note)
-			}
-			if err == nil {
-				_, err = d.out.Write(text)
-			}
-			return err
-		}
-		if !isNew {
-			d.have.ReadFor(ctx, described)
-		}
-		plan, err := described.Deploy(d.have, prune, wait || d.dryRun)
-		if err != nil {
-			return err
-		}
-		enabled := slices.IndexFunc(plan.Steps, func(s deploy.Step) bool { return s.Of != deploy.API })
-		plan.Steps = slices.Insert(plan.Steps, max(0, enabled), creation.Steps...)
-		if rules && len(plan.Awaited) == 0 {
-			if err := plan.PlanRules(described, d.folder); err != nil {
-				return err
-			}
-		}
+	var creation deploy.Plan
+	if flags.isNew {
+		ids := cmp.Or(d.folder.Variables()["TALLY_DATABASES"], firestore.DefaultDatabaseID)
+		d.have, creation = deploy.NewProject(d.project, strings.Split(ids, ","), flags.location)
+	} else if err := d.read(ctx); err != nil {
+		return err
+	}
 
-		uploaded := ""
-		if plan.Uploads() {
-			uploaded, d.newer = upload.String(), upload.Replaces(d.have)
-			if d.tools.Dir, err = upload.Folder(); err != nil {
-				return err
-			}
-		}
-		if d.newer != "" {
-			plan.Notes = append(plan.Notes, fmt.Sprintf("the deployed functions are of %s, which is newer than %s", d.newer, upload.Version))
-		}
-		nothing := "Everything is as it is to be."
-		if len(plan.Awaited) > 0 {
-			nothing = "All that can be done now is done."
-		}
-		if err := d.do(ctx, plan, described.Opening(plan, uploaded, rules), nothing); err != nil {
-			return err
-		}
-		return d.awaiting(ctx, described, plan)
-	})
+	described, err := d.want(upload)
+	if err != nil {
+		return err
+	}
+	if flags.terraform {
+		return d.terraform(described, upload)
+	}
+
+	if !flags.isNew {
+		d.have.ReadFor(ctx, described)
+	}
+	plan, err := d.plan(described, creation, flags)
+	if err != nil {
+		return err
+	}
+
+	source, err := d.prepareUpload(&plan, upload)
+	if err != nil {
+		return err
+	}
+
+	nothing := "Everything is as it is to be."
+	if len(plan.Awaited) > 0 {
+		nothing = "All that can be done now is done."
+	}
+	if err := d.do(ctx, plan, described.Opening(plan, source, flags.rules), nothing); err != nil {
+		return err
+	}
+	return d.awaiting(ctx, described, plan)
+}
+
+// want returns what is to be deployed by the folder and what there is.
+func (d *deployment) want(upload *deploy.Upload) (*deploy.Description, error) {
+	variables := d.have.Wanted(d.folder)
+	config, err := config.Load(variables)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", d.folder.Explain(err, variables))
+	}
+	return deploy.Want(d.folder, d.have, config, upload)
+}
+
+// terraform prints the description as a Terraform configuration.
+func (d *deployment) terraform(described *deploy.Description, upload *deploy.Upload) error {
+	folder, err := upload.Folder()
+	if err != nil {
+		return err
+	}
+	text, notes, err := described.Terraform(folder)
+	if err != nil {
+		return err
+	}
+
+	fmt.Fprintf(d.logs, "The functions' source: %s\n", upload)
+	for _, note := range notes {
+		fmt.Fprintln(d.logs, note)
+	}
+	_, err = d.out.Write(text)
+	return err
+}
+
+// plan returns what is to be done, behind the creation of what a new project lacks.
+func (d *deployment) plan(described *deploy.Description, creation deploy.Plan, flags deployFlags) (deploy.Plan, error) {
+	plan, err := described.Deploy(d.have, flags.prune, flags.wait || d.dryRun)
+	if err != nil {
+		return plan, err
+	}
+
+	plan.Prepend(creation)
+	if flags.rules && len(plan.Awaited) == 0 {
+		err = plan.PlanRules(described, d.folder)
+	}
+	return plan, err
+}
+
+// prepareUpload makes the functions' source ready if the plan uploads it, and returns in words which
+// source that is. It notes that it would take the place of a newer one.
+func (d *deployment) prepareUpload(plan *deploy.Plan, upload *deploy.Upload) (source string, err error) {
+	if !plan.Uploads() {
+		return "", nil
+	}
+
+	d.tools.Dir, err = upload.Folder()
+	if err != nil {
+		return "", err
+	}
+
+	d.newer = upload.Replaces(d.have)
+	if d.newer != "" {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("the deployed functions are of %s, which is newer than %s", d.newer, upload.Version))
+	}
+	return upload.String(), nil
 }
 
 // awaiting tells how far the indexes are that a plan has to wait for, and what to do next.

@@ -325,18 +325,18 @@ orders/{order} by customer.id -> users/{customer.id} : count() as orders : exist
 			}
 
 			write("orders/1", order("a", 5))
-			out.await("  shops/a  orders 1  revenue 5  1 shards  as of ")
-			out.await("  users/ann  orders 1  1 shards  as of ")
+			out.await("  shops/a  orders 1  revenue 5  1 documents  as of ")
+			out.await("  users/ann  orders 1  1 documents  as of ")
 			write("orders/1", order("b", 5))
-			out.await("  shops/a  orders 0  revenue 0  0 shards  as of ")
-			out.await("  shops/b  orders 1  revenue 5  1 shards  as of ")
+			out.await("  shops/a  orders 0  revenue 0  0 documents  as of ")
+			out.await("  shops/b  orders 1  revenue 5  1 documents  as of ")
 			write("orders/1", order("b", 7))
-			out.await("  shops/b  orders 1  revenue 7  1 shards  as of ")
+			out.await("  shops/b  orders 1  revenue 7  1 documents  as of ")
 			if _, err := client.Doc("orders/1").Delete(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			out.await("  shops/b  orders 0  revenue 0  0 shards  as of ")
-			out.await("  users/ann  orders 0  0 shards  as of ")
+			out.await("  shops/b  orders 0  revenue 0  0 documents  as of ")
+			out.await("  users/ann  orders 0  0 documents  as of ")
 
 			write("orders/2", order("c", 1))
 			out.await("orders/2 belongs to shops/c, and there is no such document: its totals come once the app has created it\n")
@@ -461,6 +461,29 @@ func TestInterruptedAtStart(t *testing.T) {
 			}
 			wantNoListeners(t, ports, ports+1, ports+2)
 		})
+	}
+}
+
+// A Ctrl-C that comes while the schedule's function is at work says nothing of that. With an "every"
+// route it always is.
+func TestDevInterruptedInTick(t *testing.T) {
+	t.Parallel()
+	c := tally(t, "dev", "--firestore-port=0", "--functions-port=0", "--dashboard=false")
+	c.Env = append(c.Env, "TALLY_ROUTES=pages/{p}/shards/{s} -> page_totals/{p} : views : every 1s")
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out := c.follow(t)
+	out.await("Add 1 from here")
+	out.increment("(default)", "pages/home/shards/0", "views", http.StatusOK)
+	out.await("  page_totals/home  views 1  1 shards  as of ")
+
+	said := out.read.Len()
+	if err := syscall.Kill(-c.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	out.awaitExit(0)
+	after := out.read.String()[said:]
+	if c.stderr.Len() > 0 || regexp.MustCompile("ERROR|WARNING|failed|ended|canceled").MatchString(after) {
+		t.Errorf("after Ctrl-C: %s%s", after, &c.stderr)
 	}
 }
 

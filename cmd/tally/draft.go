@@ -32,7 +32,8 @@ func newDraft(path string) draft {
 	if !d.ofShards() {
 		d.totals = "count() as " + rollup.Quote(d.source[len(d.source)-2])
 	}
-	if above := d.above(); !d.ofShards() && above != "" {
+	above := d.above()
+	if !d.ofShards() && above != "" {
 		d.target = above
 	}
 	return d
@@ -90,7 +91,8 @@ func (d draft) String() string {
 	template := strings.Split(d.target, "/")
 	for i, id := range template {
 		template[i] = rollup.Quote(id)
-		if same := d.indexOf(id); i%2 == 1 && same > 0 {
+		same := d.indexOf(id)
+		if i%2 == 1 && same > 0 { // an id, and not the name of a collection
 			template[i] = captures[same]
 		}
 	}
@@ -149,7 +151,9 @@ func (d draft) check() error {
 	if err != nil {
 		return err
 	}
-	if r := routes[0]; len(routes) > 1 || r.Documents || r.Template.Scheduled() || r.Template.Existing != d.existing() {
+	r := routes[0]
+	hasOptions := r.Documents || r.Template.Scheduled() || r.Template.Existing != d.existing()
+	if len(routes) > 1 || hasOptions {
 		return errors.New("want totals alone; tally.yaml takes options later")
 	}
 	return nil

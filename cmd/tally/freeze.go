@@ -6,30 +6,70 @@ import (
 	"path"
 
 	"github.com/firestore-tally/tally/internal/document"
-	"github.com/firestore-tally/tally/shards"
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
 
-// freezeCommand returns the command freeze or unfreeze, which say does.
-func freezeCommand(use string, frozen bool, say func(*shards.Counter, context.Context) error) *cobra.Command {
-	t := target{adds: true}
-	return t.counterCommand(newCommand(use), user, func(ctx context.Context, c counter, _ []string) error {
-		r, err := c.source()
-		collection := c.sources[0].Shards(c.Counter)
-		switch {
-		case c.sources[0].Counts() && len(c.sources) == 1:
-			return fmt.Errorf("%s holds documents of the app, which are counted: close it by your own security rules", collection)
-		case err != nil:
-			return err
-		case above(collection) == "":
-			return fmt.Errorf("no document is above %s that could say it is frozen: close it by your own security rules", collection)
-		}
-		if err := say(t.shards(c, r, r.Totals[0].Field, 0), ctx); err != nil {
-			return err
-		}
-		if shipped, _ := path.Match("counters/*/shards", collection); !shipped {
-			fmt.Fprintf(t.logs, "clients are bound only if your rules for %s read %q in %s: docs/recipes.md\n", shown(collection), document.FrozenField, shown(c.path))
-		}
-		return t.print(map[string]any{"counter": c.path, document.FrozenField: frozen}, "%s\t%s", c.path, map[bool]string{true: "frozen", false: "open"}[frozen])
-	})
+func freezeCommand() *cobra.Command {
+	run := func(ctx context.Context, s *session, args []string) error { return setFrozen(ctx, s, args[0], true) }
+	return databaseCommand{access: adds, run: run}.define(newCommand("freeze COUNTER"))
+}
+
+func unfreezeCommand() *cobra.Command {
+	run := func(ctx context.Context, s *session, args []string) error { return setFrozen(ctx, s, args[0], false) }
+	return databaseCommand{access: adds, run: run}.define(newCommand("unfreeze COUNTER"))
+}
+
+// setFrozen freezes a counter, or opens it again.
+func setFrozen(ctx context.Context, s *session, arg string, frozen bool) error {
+	c, r, err := freezable(ctx, s, arg)
+	if err != nil {
+		return err
+	}
+
+	source := s.shards(c, r, r.Totals[0].Field, 0)
+	state := "open"
+	if frozen {
+		state = "frozen"
+		err = source.Freeze(ctx)
+	} else {
+		err = source.Unfreeze(ctx)
+	}
+	if err != nil {
+		return err
+	}
+
+	warnOfRules(s, c)
+	return s.print(map[string]any{"counter": c.path, document.FrozenField: frozen}, "%s\t%s", c.path, state)
+}
+
+// freezable returns the counter of an argument and its source. It is an error if no document of the
+// counter can say that it is frozen.
+func freezable(ctx context.Context, s *session, arg string) (counter, *rollup.Route, error) {
+	c, err := s.existing(ctx, arg)
+	if err != nil {
+		return counter{}, nil, err
+	}
+	collection := c.sources[0].Shards(c.Counter)
+	if len(c.sources) == 1 && c.sources[0].Counts() {
+		return counter{}, nil, fmt.Errorf("%s holds documents of the app, which are counted: close it by your own security rules", collection)
+	}
+	r, err := c.source()
+	if err != nil {
+		return counter{}, nil, err
+	}
+	if above(collection) == "" {
+		return counter{}, nil, fmt.Errorf("no document is above %s that could say it is frozen: close it by your own security rules", collection)
+	}
+	return c, r, nil
+}
+
+// warnOfRules says which rules the app needs where those that Tally ships are not about the
+// counter.
+func warnOfRules(s *session, c counter) {
+	collection := c.sources[0].Shards(c.Counter)
+	shipped, _ := path.Match("counters/*/shards", collection)
+	if !shipped {
+		fmt.Fprintf(s.logs, "clients are bound only if your rules for %s read %q in %s: docs/recipes.md\n", shown(collection), document.FrozenField, shown(c.path))
+	}
 }

@@ -144,8 +144,8 @@ func (c cloud) change(r deploy.Resource, have deploy.Object, s deploy.Setting) {
 			}
 		})
 		return
-	case r.Kind == deploy.Field || r.Kind == deploy.TTL:
-		f, _ := c.Get(r.Name).(*adminpb.Field)
+	case r.Kind() == deploy.Field || r.Kind() == deploy.TTL:
+		f, _ := c.Get(r.Name()).(*adminpb.Field)
 		f = proto.CloneOf(f)
 		if f == nil {
 			f = new(adminpb.Field)
@@ -158,10 +158,10 @@ func (c cloud) change(r deploy.Resource, have deploy.Object, s deploy.Setting) {
 		case "expirestrue":
 			f.TtlConfig = nil
 		}
-		c.Put(r.Name, f)
+		c.Put(r.Name(), f)
 		return
 	}
-	if r.Kind == deploy.Metric { // whose name in the API is short
+	if r.Kind() == deploy.Metric { // whose name in the API is short
 		name = "projects/my-project/metrics/" + name
 	}
 	if s.Path == "state" { // which is not given
@@ -208,11 +208,11 @@ func (c cloud) change(r deploy.Resource, have deploy.Object, s deploy.Setting) {
 // so has its batch third. One setting stands for all of an alert or the dashboard, which one argument says.
 func batches(n int, r deploy.Resource) (all [][]deploy.Setting) {
 	var rest, fixed []deploy.Setting
-	for _, s := range r.Settings {
+	for _, s := range r.Settings() {
 		switch {
 		case s.Path == "" || strings.HasSuffix(s.Path, "#") || strings.Contains(s.Path, "userLabels.tally"):
 		case strings.HasSuffix(s.Path, "TALLY_DATABASES"): // which a story changes
-		case strings.HasPrefix(s.Path, "serviceConfig.environmentVariables.TALLY_") && strings.HasSuffix(r.Name, deploy.OnScheduleName): // of both it would be what somebody wants
+		case strings.HasPrefix(s.Path, "serviceConfig.environmentVariables.TALLY_") && strings.HasSuffix(r.Name(), deploy.OnScheduleName): // of both it would be what somebody wants
 		case s.Fixed:
 			fixed = append(fixed, s)
 		case s.Path == "state":
@@ -221,7 +221,7 @@ func batches(n int, r deploy.Resource) (all [][]deploy.Setting) {
 			rest = append(rest, s)
 		}
 	}
-	switch r.Kind {
+	switch r.Kind() {
 	case deploy.Service: // what it says is the user's to decide
 		return nil
 	case deploy.Exclusion: // a part of a sink; testdata/deploy/requestlogs.txtar changes it
@@ -261,7 +261,7 @@ alert_email: me@example.com
 				continue
 			}
 			for _, s := range all[round] {
-				c.change(r, have.Find(r.Kind, r.Name), s)
+				c.change(r, have.Find(r.Kind(), r.Name()), s)
 				paths = append(paths, s.Path)
 			}
 		}

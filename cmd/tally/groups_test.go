@@ -52,13 +52,13 @@ func newShops(t *testing.T) *console {
 func TestGroups(t *testing.T) {
 	c := newShops(t)
 	c.tell([]step{
-		{args: "get shops/7", want: "shops/7  largest 9, last T, orders 2, revenue 5\nroll-up  largest 9, last T, orders 2, revenue 5  2 shards  as of T  T\n"},
+		{args: "get shops/7", want: "shops/7  largest 9, last T, orders 2, revenue 5\nroll-up  largest 9, last T, orders 2, revenue 5  2 documents  as of T  T\n"},
 		{args: "get shops/7 --json | .totals", want: `{"largest":9,"last":"2026-01-02T04:04:05Z","orders":2,"revenue":5}`},
 		{args: "get shops/7 --json | .rollup.totals", want: `{"largest":9,"last":"2026-01-02T04:04:05Z","orders":2,"revenue":5}`},
 		{args: "get shops/8", want: "shops/8  largest 100, last null, orders 1, revenue 100\nroll-up  none; do Tally's functions run?\n"},
-		{args: "get shops/9", want: "shops/9  largest null, last null, orders 0, revenue 0\nroll-up  largest null, last null, orders 0, revenue 0  0 shards  as of T  T\n"},
+		{args: "get shops/9", want: "shops/9  largest null, last null, orders 0, revenue 0\nroll-up  largest null, last null, orders 0, revenue 0  0 documents  as of T  T\n"},
 		{args: "get shops/9 --json | .totals", want: `{"largest":null,"last":null,"orders":0,"revenue":0}`},
-		{args: "ls", want: "COUNTER  largest  last                  orders  revenue  SHARDS  AS OF\nshops/7  9        T  2       5        2       T\nshops/8  -        -                     -       -        -       -\nshops/9  null     null                  0       0        0       T\n"},
+		{args: "ls", want: "COUNTER  largest  last                  orders  revenue  DOCUMENTS  AS OF\nshops/7  9        T  2       5        2          T\nshops/8  -        -                     -       -        -          -\nshops/9  null     null                  0       0        0          T\n"},
 		{args: "get shops/s", status: 1},
 		{args: "delete --matching * --yes --json | .counters", want: "[]"},
 	})

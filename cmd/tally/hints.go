@@ -91,18 +91,24 @@ func (h *hints) ungrouped(route *rollup.Route, path string, fields map[string]an
 		return
 	}
 
-	why := fmt.Sprintf("it has no field %s", route.By)
-	switch err := document.CheckID(text); {
-	case has && !isText:
-		why = fmt.Sprintf("its %s is %s, not a string", route.By, kind(held))
-	case has && err != nil:
-		why = fmt.Sprintf("its %s %v", route.By, err)
-	case has:
-		why = fmt.Sprintf("its %s is longer than 1,499 bytes, which no query takes", route.By)
-	}
 	if h.first("ungrouped", route, has, isText) {
-		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, why)))
+		h.say("%s", shown(fmt.Sprintf("%s belongs to no counter of %s: %s", path, route, whyUngrouped(route.By, held, has))))
 	}
+}
+
+// whyUngrouped says why a document belongs to no group by what its field holds, if it has that.
+func whyUngrouped(by document.Field, held any, has bool) string {
+	if !has {
+		return fmt.Sprintf("it has no field %s", by)
+	}
+	text, isText := held.(string)
+	if !isText {
+		return fmt.Sprintf("its %s is %s, not a string", by, value.KindOf(held))
+	}
+	if err := document.CheckID(text); err != nil {
+		return fmt.Sprintf("its %s %v", by, err)
+	}
+	return fmt.Sprintf("its %s is longer than 1,499 bytes, which no query takes", by)
 }
 
 // unseen tells of a field of which a total sees only another kind of value. Sums and averages have
@@ -113,39 +119,21 @@ func (h *hints) unseen(route *rollup.Route, path string, fields map[string]any) 
 		if q.Best == "" || !has || held == nil {
 			continue
 		}
+		_, seen := q.Best.Sees(held)
+		if seen || !h.first("unseen", route, q.Field, q.Best) {
+			continue
+		}
+
 		want := "numbers"
 		if q.Best.OfTimes() {
 			want = "timestamps"
 		}
-		if _, seen := q.Best.Sees(held); !seen && h.first("unseen", route, q.Field, q.Best) {
-			h.say("%s", shown(fmt.Sprintf("%s: %s is %s, and %s(%s) sees only %s", path, q.Field, kind(held), q.Best, q.Field, want)))
-		}
+		h.say("%s", shown(fmt.Sprintf("%s: %s is %s, and %s(%s) sees only %s", path, q.Field, value.KindOf(held), q.Best, q.Field, want)))
 	}
 }
 
-// kind returns what kind of value a field holds, as the SDK decodes it.
-func kind(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case string:
-		return "a string"
-	case bool:
-		return "true or false"
-	case int64, float64:
-		return "a number"
-	case time.Time:
-		return "a timestamp"
-	case map[string]any:
-		return "a map"
-	case []any:
-		return "a list"
-	default:
-		return "of another kind"
-	}
-}
-
-// homeless tells of a document whose group's document, the app's own, does not exist.
+// homeless tells once for each route of a document whose group's document, the app's own, does not
+// exist. It asks once for each group.
 func (h *hints) homeless(path string, fields map[string]any, exists func(path string) bool) {
 	for _, route := range h.routes {
 		if route.By == "" || !route.Covers(path) {
@@ -154,14 +142,17 @@ func (h *hints) homeless(path string, fields map[string]any, exists func(path st
 		held, _ := route.By.In(fields)
 		group, _ := held.(string)
 		c, ok := route.Grouped(group)
-		if ok && h.first("homeless", c.RollUp) && !exists(c.RollUp) {
+		if !ok || !h.first("group", c.RollUp) || exists(c.RollUp) {
+			continue
+		}
+		if h.first("homeless", route) {
 			h.say("%s", shown(fmt.Sprintf("%s belongs to %s, and there is no such document: its totals come once the app has created it", path, c.RollUp)))
 		}
 	}
 }
 
-// numbers returns the names of the fields that hold numbers, how a route spells them, and the totals
-// that are their sums.
+// numbers returns the names of the fields that hold numbers, how a route spells them, and the
+// totals that are their sums.
 func numbers(fields map[string]any) (names, spelt []string, totals []rollup.Total) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if _, ok := value.Number(fields[name]); ok {
@@ -236,19 +227,26 @@ func (h *hints) look(ctx context.Context, client *firestore.Client, collections 
 		_, _ = iterator.NewPager(collection.DocumentRefs(ctx), looked, "").NextPage(&refs)
 		docs, _ := client.GetAll(ctx, refs)
 		for _, doc := range docs {
-			path := firestorestore.Path(doc.Ref)
-			covered := h.routes.Covers(path)
-			// A shard has no collections. Asking for them is what makes a look slow.
-			if depth == deepest || covered && isShard(path, doc.Data()) || !h.look(ctx, client, doc.Ref.Collections(ctx), depth+1) {
-				h.document(path, doc.Data())
-			}
-			h.homeless(path, doc.Data(), func(path string) bool {
-				_, err := client.Doc(path).Get(ctx)
-				return status.Code(err) != codes.NotFound // what cannot be read is not told of
-			})
+			h.lookAt(ctx, client, doc, depth)
 		}
 	}
 	return len(all) > 0
+}
+
+// lookAt looks at a document, and at the collections below it. One that has collections is not told
+// of: it is no shard.
+func (h *hints) lookAt(ctx context.Context, client *firestore.Client, doc *firestore.DocumentSnapshot, depth int) {
+	path := firestorestore.Path(doc.Ref)
+	// Asking for collections is what makes a look slow.
+	asks := depth < deepest && !(h.routes.Covers(path) && isShard(path, doc.Data()))
+	if !asks || !h.look(ctx, client, doc.Ref.Collections(ctx), depth+1) {
+		h.document(path, doc.Data())
+	}
+
+	h.homeless(path, doc.Data(), func(path string) bool {
+		_, err := client.Doc(path).Get(ctx)
+		return status.Code(err) != codes.NotFound // what cannot be read is not told of
+	})
 }
 
 var wholeNumber = regexp.MustCompile(`^\d+$`)
@@ -280,6 +278,7 @@ func generalized(path string) (pattern, template string) {
 			capture = "{" + rollup.Quote(fmt.Sprintf("%s%d", one, i/2+1)) + "}"
 		}
 		sources = append(sources, collection, capture)
+
 		switch {
 		case len(ids) == 2:
 			rollUps = []string{"totals", collection}
@@ -297,16 +296,19 @@ func (h *hints) refused(r emulator.Refusal) {
 	if !h.first("refused", r.Method, r.Database, r.Path, r.Fields, r.Lines, r.User != "") {
 		return
 	}
-	who, path := "nobody signed in", r.Path
+
+	who := "nobody signed in"
 	if r.User != "" {
 		who = "user " + r.User
 	}
+	path := r.Path
 	if r.Fields != "" {
 		path += " (" + r.Fields + ")"
 	}
 	if r.Database != firestore.DefaultDatabaseID {
 		path = r.Database + ": " + path
 	}
+
 	var lines []string
 	for _, n := range r.Lines {
 		line := fmt.Sprintf(" line %d", n)

@@ -102,9 +102,12 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 		h.document("orders/1", fields)
 	}
 	h.document("games/1/scores/ann", map[string]any{"seconds": true, "points": int64(5)})
+	missing := func(string) bool { return false }
 	for _, shop := range []string{"7", "7", "8", "a/b"} {
 		h.homeless("orders/2", map[string]any{"shop": shop}, func(path string) bool { return path != "shops/8" })
 	}
+	h.homeless("orders/3", map[string]any{"shop": "gone", "customer": customer}, missing)
+	h.homeless("orders/3", map[string]any{"shop": "too", "customer": map[string]any{"id": "bob"}}, missing)
 	h.homeless("posts/1", map[string]any{"shop": "9"}, func(path string) bool { t.Errorf("asked for %s", path); return false })
 
 	const byShop = "orders/{order} by shop -> shops/{shop} : count() as orders, maximum(amount) as largest, latest(at) as last : existing"
@@ -115,8 +118,9 @@ games/{game}/scores/{user} -> games/{game} : minimum(seconds) as best : existing
 		"orders/1 belongs to no counter of " + byShop + `: its shop is "a/b\n", which holds a slash`,
 		"orders/1: amount is a string, and maximum(amount) sees only numbers",
 		"orders/1: at is a string, and latest(at) sees only timestamps",
-		"games/1/scores/ann: seconds is true or false, and minimum(seconds) sees only numbers",
+		"games/1/scores/ann: seconds is a boolean, and minimum(seconds) sees only numbers",
 		"orders/2 belongs to shops/8, and there is no such document: its totals come once the app has created it",
+		"orders/3 belongs to users/ann, and there is no such document: its totals come once the app has created it",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("said (-want +got):\n%s", diff)

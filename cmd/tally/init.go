@@ -24,44 +24,73 @@ var settingsTemplate string
 const none = "none"
 
 func initCommand() *cobra.Command {
-	var routes, alertEmail string
+	var a answers
 	c := newCommand("init")
 	f := c.Flags()
-	f.StringVar(&routes, "routes", rollup.DefaultRoute, "routes, separated by semicolons")
-	f.StringVar(&alertEmail, "alert-email", "", "address that alerts are mailed to")
-	c.RunE = func(c *cobra.Command, _ []string) (err error) {
-		if _, err := os.Stat(appfolder.FileName); err == nil {
+	f.StringVar(&a.routes, "routes", rollup.DefaultRoute, "routes, separated by semicolons")
+	f.StringVar(&a.alertEmail, "alert-email", "", "address that alerts are mailed to")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		_, err := os.Stat(appfolder.FileName)
+		if err == nil {
 			return fmt.Errorf("%s is here already; edit it", appfolder.FileName)
 		}
-		q := questions{bufio.NewReader(c.InOrStdin()), c.OutOrStdout()}
-		asks := isTerminal(c.InOrStdin())
-		if asks && !f.Changed("routes") {
-			routes, err = q.route(c.Context())
+
+		if isTerminal(c.InOrStdin()) {
+			q := questions{bufio.NewReader(c.InOrStdin()), c.OutOrStdout()}
+			err := a.ask(c.Context(), q, f.Changed)
+			if err != nil {
+				return err
+			}
 		}
-		if asks && !f.Changed("alert-email") && err == nil {
-			alertEmail, err = q.address(c.Context())
-		}
-		if err != nil {
+		if err := a.write(); err != nil {
 			return err
 		}
-		if err := appfolder.CheckEmail(alertEmail); err != nil && alertEmail != "" {
-			return fmt.Errorf("--alert-email: %w", err)
-		}
-		parsed, err := rollup.ParseRoutes(routes)
-		if err != nil {
-			return err
-		}
-		var text bytes.Buffer
-		err = template.Must(template.New("").Parse(settingsTemplate)).Execute(&text, map[string]any{"Schema": appfolder.SchemaURL, "Routes": parsed, "AlertEmail": alertEmail})
-		if err == nil {
-			err = os.WriteFile(appfolder.FileName, text.Bytes(), 0o644)
-		}
-		if err == nil {
-			fmt.Fprintf(c.OutOrStdout(), "wrote %s; tally dev runs it on this machine\n", appfolder.FileName)
-		}
-		return err
+		fmt.Fprintf(c.OutOrStdout(), "wrote %s; tally dev runs it on this machine\n", appfolder.FileName)
+		return nil
 	}
 	return c
+}
+
+// answers are what tally init writes.
+type answers struct {
+	routes     string
+	alertEmail string // empty: nobody's
+}
+
+// ask asks for what no flag has said.
+func (a *answers) ask(ctx context.Context, q questions, said func(flag string) bool) (err error) {
+	if !said("routes") {
+		a.routes, err = q.route(ctx)
+		if err != nil {
+			return err
+		}
+	}
+	if !said("alert-email") {
+		a.alertEmail, err = q.address(ctx)
+	}
+	return err
+}
+
+// write writes tally.yaml.
+func (a *answers) write() error {
+	if a.alertEmail != "" {
+		err := appfolder.CheckEmail(a.alertEmail)
+		if err != nil {
+			return fmt.Errorf("--alert-email: %w", err)
+		}
+	}
+	routes, err := rollup.ParseRoutes(a.routes)
+	if err != nil {
+		return err
+	}
+
+	var text bytes.Buffer
+	page := template.Must(template.New("").Parse(settingsTemplate))
+	err = page.Execute(&text, map[string]any{"Schema": appfolder.SchemaURL, "Routes": routes, "AlertEmail": a.alertEmail})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(appfolder.FileName, text.Bytes(), 0o644)
 }
 
 // questions are asked on a terminal.
@@ -131,14 +160,25 @@ A condition comes before the name: count() where approved == true as comments.
 
 	proposed := d.target
 	d.target, err = q.valid(ctx, "In which document", proposed, d.checkTarget)
-	if err != nil || d.target == proposed {
-		return d.String(), err
+	if err != nil {
+		return "", err
 	}
+	if d.target == proposed {
+		return d.String(), nil
+	}
+
 	if d.mayGroup() {
 		question := fmt.Sprintf("Which field of %s says %q", source, d.lastID())
 		d.group, err = q.valid(ctx, question, none, d.checkGroup)
+		if err != nil {
+			return "", err
+		}
 	}
-	if err == nil && !d.mustExist() {
+	if d.group != none {
+		fmt.Fprintf(q.out, "The app creates %s and all others like it: Tally writes totals only into documents that exist.\n", d.target)
+	}
+
+	if !d.mustExist() {
 		question := "Who creates " + d.target + ": app or tally"
 		d.creator, err = q.valid(ctx, question, byTally, checkCreator)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/firestore-tally/tally/rollup"
 )
 
 // clock is how times are shown.
@@ -21,18 +23,20 @@ type lines struct {
 	all bool // the functions' lines of every severity; else roll-ups and warnings only
 
 	mu     sync.Mutex
+	routes rollup.Routes // of the functions
 	out    io.Writer
 	lately map[string]time.Time // warnings, and when they were printed
 }
 
-// sayAgain is how long a warning is not printed again. Each of the functions' processes logs it, and
-// each again after ten minutes at the earliest if it goes on.
+// sayAgain is the least time between two printings of a warning. Each functions process logs it, so
+// it comes several times at once, and every ten minutes at most while its cause lasts.
 const sayAgain = 9 * time.Minute
 
 // first reports whether a warning was not printed lately, and notes that it is now.
 func (l *lines) first(warning string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	now := time.Now()
 	maps.DeleteFunc(l.lately, func(_ string, at time.Time) bool { return now.Sub(at) >= sayAgain })
 	if _, said := l.lately[warning]; said {
@@ -43,6 +47,25 @@ func (l *lines) first(warning string) bool {
 	}
 	l.lately[warning] = now
 	return true
+}
+
+// follow notes the routes of the functions whose lines come from now on.
+func (l *lines) follow(routes rollup.Routes) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.routes = routes
+}
+
+// summed returns what the documents are called that a roll-up is the totals of.
+func (l *lines) summed(rollUp string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, template := range l.routes.Templates() {
+		if _, ok := template.Counter(rollUp); ok {
+			return noun(template)
+		}
+	}
+	return "documents"
 }
 
 // turnTo prints the text to another output, which gets what is printed from now on.
@@ -77,35 +100,50 @@ func (l *lines) logged(line []byte) {
 		l.print("%s", shown(string(line)))
 		return
 	}
+
 	message, severity := fmt.Sprint(record["message"]), fmt.Sprint(record["severity"])
 	t := timeOf(record["time"])
-	switch {
-	case message == "rolled up" || message == "removed":
-		l.add(t, shown(rolledUp(message, record)))
-	case l.all || severity != "DEBUG" && severity != "INFO":
-		text := severity + "  " + message
-		about := text // without what differs from process to process
-		_, ofCounter := record["counter"]
-		for _, key := range slices.Sorted(maps.Keys(record)) {
-			switch {
-			case key == "message", key == "severity", key == "time", strings.HasPrefix(key, "logging.googleapis.com/"):
-			case key == "database" && record[key] == "(default)":
-			default:
-				field := fmt.Sprintf("  %s %v", key, record[key])
-				text += field
-				if key != "event_id" || !ofCounter {
-					about += field
-				}
-			}
-		}
-		if l.all || l.first(about) {
-			l.add(t, shown(text))
-		}
+	if message == "rolled up" || message == "removed" {
+		summed := l.summed(fmt.Sprint(record["counter"]))
+		l.add(t, shown(rolledUp(message, summed, record)))
+		return
+	}
+	if !l.all && (severity == "DEBUG" || severity == "INFO") {
+		return
+	}
+
+	text, about := worded(message, severity, record)
+	if l.all || l.first(about) {
+		l.add(t, shown(text))
 	}
 }
 
+// worded returns what is printed of a record, and the same without what differs from process to
+// process: the event by which each found the same about a counter.
+func worded(message, severity string, record map[string]any) (text, about string) {
+	text = severity + "  " + message
+	about = text
+	_, ofCounter := record["counter"]
+	for _, key := range slices.Sorted(maps.Keys(record)) {
+		if key == "message" || key == "severity" || key == "time" || strings.HasPrefix(key, "logging.googleapis.com/") {
+			continue
+		}
+		if key == "database" && record[key] == "(default)" {
+			continue
+		}
+
+		field := fmt.Sprintf("  %s %v", key, record[key])
+		text += field
+		if key != "event_id" || !ofCounter {
+			about += field
+		}
+	}
+	return text, about
+}
+
 // rolledUp returns what is printed of a roll-up that a functions process has written or removed.
-func rolledUp(message string, record map[string]any) string {
+// summed is what the documents are called that it is the totals of.
+func rolledUp(message, summed string, record map[string]any) string {
 	text := fmt.Sprint(record["counter"])
 	if database := fmt.Sprint(record["database"]); database != "(default)" {
 		text = database + ": " + text
@@ -113,11 +151,12 @@ func rolledUp(message string, record map[string]any) string {
 	if message == "removed" {
 		return text + "  removed"
 	}
+
 	totals, _ := record["totals"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(totals)) {
 		text += fmt.Sprintf("  %s %v", name, totals[name])
 	}
-	return fmt.Sprintf("%s  %v shards  as of %s", text, record["num_shards"], timeOf(record["as_of"]).Local().Format(clock))
+	return fmt.Sprintf("%s  %v %s  as of %s", text, record["num_shards"], summed, timeOf(record["as_of"]).Local().Format(clock))
 }
 
 func timeOf(value any) time.Time {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/firestore-tally/tally/rollup"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -46,6 +47,7 @@ func TestLines(t *testing.T) {
 		var out bytes.Buffer
 		var early bytes.Buffer
 		l := &lines{out: &early}
+		l.follow(parsed(t, rollup.DefaultRoute+"; orders/{order} by shop -> shops/{shop} : count() as orders : existing"))
 		log := func(line string) { l.logged([]byte(line)) }
 		log(rolledUpLine("(default)", "rollups/early", 1))
 		l.turnTo(&out, "Hello.\n")
@@ -59,6 +61,7 @@ func TestLines(t *testing.T) {
 		log("panic: \x1b")
 		time.Sleep(time.Second)
 		log(rolledUpLine("(default)", "rollups/busy", 499))
+		log(rolledUpLine("(default)", "shops/7", 3))
 		log(`{"time":"2000-01-01T00:00:02.5Z","severity":"DEBUG","message":"removed","database":"(default)","counter":"rollups/x","totals":{},"as_of":"2000-01-01T00:00:02Z"}`)
 		l.close()
 		log(rolledUpLine("(default)", "rollups/late", 1))
@@ -72,6 +75,7 @@ func TestLines(t *testing.T) {
 00:00:00.500  WARNING  shards left out of the sum  count 1  counter rollups/y  event_id 3
 00:00:00.000  panic: \u001b
 00:00:01.000  rollups/busy  a 499  b 2  10 shards  as of 00:00:01.000
+00:00:01.000  shops/7  a 3  b 2  10 documents  as of 00:00:01.000
 00:00:02.500  rollups/x  removed
 `
 		want = strings.ReplaceAll(want, "00:00:", midnight)

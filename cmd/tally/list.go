@@ -10,12 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/value"
 	"github.com/firestore-tally/tally/rollup"
 	"github.com/spf13/cobra"
 )
 
-// A numeral is a number that JSON gets as a number, or as text if JSON has no such number.
+// A numeral is a number in JSON. JSON has no NaN, no infinity, no timestamp: these are text.
 type numeral struct{ fmt.Stringer }
 
 func (n numeral) MarshalJSON() ([]byte, error) {
@@ -60,11 +61,11 @@ type rollUp struct {
 	Totals    totals    `json:"totals"`
 	NumShards int64     `json:"num_shards"`
 	AsOf      time.Time `json:"as_of"`
-	AgeMS     float64   `json:"age_ms,omitempty"` // when it was read, if that is known
+	AgeMS     float64   `json:"age_ms,omitempty"` // of as_of when the document was read; 0: not known
 }
 
-// rollUpOf returns what a roll-up document says of the totals that its as_of speaks for, nil if it
-// is no roll-up. The document was read at a time; zero if that is not known.
+// rollUpOf returns the totals of a roll-up document that its as_of covers; nil if it was never
+// rolled up. read is when the document was read; zero if that is not known.
 func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
 	if r.Tally.AsOf.IsZero() {
 		return nil
@@ -77,10 +78,10 @@ func rollUpOf(r rollup.RollUp, read time.Time) *rollUp {
 	return shown
 }
 
-// cells returns the roll-up as cells of a table.
-func (r *rollUp) cells() cells {
+// cells returns the roll-up, which a template's counter has, as cells of a table.
+func (r *rollUp) cells(of *rollup.Template) cells {
 	age := time.Duration(r.AgeMS * float64(time.Millisecond)).Round(time.Millisecond)
-	return cells(fmt.Sprintf("%s\t%d shards\tas of %s\t%v old", shown(r.Totals.String()), r.NumShards, stamp(r.AsOf), age))
+	return cells(fmt.Sprintf("%s\t%d %s\tas of %s\t%v old", shown(r.Totals.String()), r.NumShards, noun(of), stamp(r.AsOf), age))
 }
 
 // stamp returns a time as the commands print it.
@@ -92,95 +93,133 @@ type listed struct {
 	RollUp  *rollUp `json:"rollup"` // null: the document is none
 }
 
+// longestPage is the most counters that tally ls lists at once.
+const longestPage = 300
+
 func listCommand() *cobra.Command {
-	var t target
 	var after string
 	var limit int
 	c := newCommand("ls")
 	c.Aliases = []string{"list"}
-	c.Flags().IntVar(&limit, "limit", 100, "counters on a page, up to 300")
+	c.Flags().IntVar(&limit, "limit", 100, fmt.Sprintf("counters on a page, up to %d", longestPage))
 	c.Flags().StringVar(&after, "after", "", "last counter of the page before")
-	return t.command(c, viewer, func(ctx context.Context, _ []string) error {
-		if limit < 1 || limit > 300 {
-			return fmt.Errorf("--limit %d: want 1 to 300", limit)
-		}
-		var from counter
-		if after != "" {
-			var err error
-			if from, err = t.counter(after); err != nil {
-				return fmt.Errorf("--after: %w", err)
-			}
-		}
-		found, more, err := t.list(ctx, from.Counter, limit)
+	return databaseCommand{access: reads, run: func(ctx context.Context, s *session, _ []string) error {
+		return list(ctx, s, after, limit)
+	}}.define(c)
+}
+
+// list lists up to limit counters behind one, from the first on if that is empty.
+func list(ctx context.Context, s *session, after string, limit int) error {
+	if limit < 1 || limit > longestPage {
+		return fmt.Errorf("--limit %d: want 1 to %d", limit, longestPage)
+	}
+	var from counter
+	if after != "" {
+		var err error
+		from, err = s.counter(after)
 		if err != nil {
-			return err
+			return fmt.Errorf("--after: %w", err)
 		}
-		counters, table := t.table(found)
-		last := ""
-		if more {
-			last = counters[len(counters)-1].Counter
-		}
-		if more && !t.json {
-			defer fmt.Fprintf(t.logs, "more: --after %s\n", shown(last))
-		}
-		return t.print(map[string]any{"counters": counters, "after": last}, "%s", table)
-	})
+	}
+
+	found, more, err := rollUpsBehind(ctx, s.store, s.config.Routes.Templates(), from.Counter, limit)
+	if err != nil {
+		return err
+	}
+	counters := listedOf(s.config.Routes, found)
+	last := ""
+	if more {
+		last = counters[len(counters)-1].Counter
+	}
+	err = s.print(map[string]any{"counters": counters, "after": last}, "%s", tableOf(found, counters))
+	if more && !s.json {
+		fmt.Fprintf(s.logs, "more: --after %s\n", shown(last))
+	}
+	return err
 }
 
-// table returns the counters of roll-ups as ls lists them, and their table.
-func (t *target) table(found []rollup.Found) ([]listed, cells) {
-	if len(found) == 0 {
-		return []listed{}, "no counters"
-	}
-	counters := make([]listed, len(found))
-	var lines []string
-	for i, f := range found {
-		counters[i] = listed{t.name(f.Counter), rollUpOf(f.RollUp, time.Time{})}
-		names, tally := f.Template.Totals(), f.RollUp.Tally
-		if i == 0 || f.Template != found[i-1].Template {
-			lines = append(lines, "COUNTER\t"+escape(strings.Join(names, "\t"), "\t")+"\tSHARDS\tAS OF")
-		}
-		line, end := shown(counters[i].Counter), "\t-\t-"
-		for _, name := range names {
-			text := "-"
-			if sum, ok := f.RollUp.Values[name]; ok && tally.Covers(name) && !tally.AsOf.IsZero() {
-				text = sum.String()
-			}
-			line += "\t" + text
-		}
-		if !tally.AsOf.IsZero() {
-			end = fmt.Sprintf("\t%d\t%s", tally.NumShards, stamp(tally.AsOf))
-		}
-		lines = append(lines, line+end)
-	}
-	return counters, cells(strings.Join(lines, "\n"))
-}
+// rollUpsBehind returns up to limit roll-ups of the templates behind one, and whether there are
+// more; from the first on if that is the zero Counter.
+func rollUpsBehind(ctx context.Context, store *firestorestore.Store, templates []*rollup.Template, from rollup.Counter, limit int) (found []rollup.Found, more bool, err error) {
+	first := max(0, slices.Index(templates, from.Template)) // 0 also of no counter
 
-// name returns an argument that names the counter.
-func (t *target) name(c rollup.Counter) string {
-	path := newCounter(c, c.Template.Routes...).path
-	if named, err := t.counter(path); err != nil || named.Counter != c { // the document has several counters
-		return c.RollUp
-	}
-	return path
-}
-
-// list returns up to limit roll-ups behind one, and whether there may be more; from the first on if
-// that is the zero Counter.
-func (t *target) list(ctx context.Context, from rollup.Counter, limit int) (found []rollup.Found, more bool, err error) {
-	for _, template := range t.config.Routes.Templates() {
-		if from.Template != nil && from.Template != template {
-			continue
+	for _, template := range templates[first:] {
+		next := ""
+		if template == from.Template {
+			next = from.RollUp
 		}
-		isFrom := func(f rollup.Found) bool { return f.Counter == from }
-		for next, again := from.RollUp, true; again && len(found) <= limit; again = next != "" {
-			page, err := t.store.RollUps(ctx, template, next, limit+1)
+		for len(found) <= limit {
+			page, err := store.RollUps(ctx, template, next, limit+1)
 			if err != nil {
 				return nil, false, err
 			}
-			found, next = append(found, slices.DeleteFunc(page.Found, isFrom)...), page.Next
+			isFrom := func(f rollup.Found) bool { return f.Counter == from }
+			found = append(found, slices.DeleteFunc(page.Found, isFrom)...)
+			if page.Next == "" {
+				break
+			}
+			next = page.Next
 		}
-		from = rollup.Counter{}
 	}
 	return found[:min(len(found), limit)], len(found) > limit, nil
+}
+
+// listedOf returns the counters of roll-ups as ls lists them.
+func listedOf(routes rollup.Routes, found []rollup.Found) []listed {
+	counters := make([]listed, len(found))
+	for i, f := range found {
+		counters[i] = listed{nameOf(routes, f.Counter), rollUpOf(f.RollUp, time.Time{})}
+	}
+	return counters
+}
+
+// tableOf returns the table of roll-ups, whose counters are listed. Each template has a heading.
+func tableOf(found []rollup.Found, counters []listed) cells {
+	if len(found) == 0 {
+		return "no counters"
+	}
+	var lines []string
+	for i, f := range found {
+		if i == 0 || f.Template != found[i-1].Template {
+			lines = append(lines, headingOf(f.Template))
+		}
+		lines = append(lines, lineOf(counters[i].Counter, f))
+	}
+	return cells(strings.Join(lines, "\n"))
+}
+
+// headingOf returns the heading above the counters of a template.
+func headingOf(t *rollup.Template) string {
+	names := escape(strings.Join(t.Totals(), "\t"), "\t")
+	return "COUNTER\t" + names + "\t" + strings.ToUpper(noun(t)) + "\tAS OF"
+}
+
+// lineOf returns the line of a counter that has the name.
+func lineOf(name string, f rollup.Found) string {
+	tally := f.RollUp.Tally
+	line := shown(name)
+	for _, total := range f.Template.Totals() {
+		text := "-"
+		sum, ok := f.RollUp.Values[total]
+		if ok && tally.Covers(total) && !tally.AsOf.IsZero() {
+			text = sum.String()
+		}
+		line += "\t" + text
+	}
+
+	if tally.AsOf.IsZero() {
+		return line + "\t-\t-"
+	}
+	return line + fmt.Sprintf("\t%d\t%s", tally.NumShards, stamp(tally.AsOf))
+}
+
+// nameOf returns an argument that names the counter: the document above its shards, if that has no
+// other counter.
+func nameOf(routes rollup.Routes, c rollup.Counter) string {
+	path := newCounter(c, c.Template.Routes...).path
+	named, err := counterOf(routes, path)
+	if err != nil || named.Counter != c {
+		return c.RollUp
+	}
+	return path
 }

@@ -22,7 +22,7 @@ func migrateCommand() *cobra.Command {
 
 // A migrationRun is one run of tally migrate firestore-counter.
 type migrationRun struct {
-	target
+	*session
 	dryRun         bool
 	leaveUncounted bool
 	concurrency    int
@@ -59,68 +59,93 @@ type uncounted struct {
 func migrateExtensionCommand() *cobra.Command {
 	meter := billing.NewMeter(nil)
 	var m migrationRun
-	m.target = target{endless: true, dial: meter.DialOptions(), reads: func() bool { return m.dryRun }}
 	c := newCommand("firestore-counter")
 	f := c.Flags()
 	f.BoolVar(&m.dryRun, "dry-run", false, "say what would be done for each document and in all, and change nothing")
-	m.asks(c, "do not ask whether the extension is uninstalled: it is")
 	f.BoolVar(&m.leaveUncounted, "leave-uncounted", false, "go on although there are amounts that no route counts; they stay where they are")
 	f.IntVar(&m.concurrency, "concurrency", 16, "documents in work at once")
-	return m.command(c, user, func(ctx context.Context, _ []string) error {
-		if m.concurrency < 1 {
-			return fmt.Errorf("--concurrency %d: want at least 1", m.concurrency)
-		}
-		if m.from == assumed {
-			return errors.New("name the routes, in tally.yaml or by --routes: one for each kind of document that the extension counts in")
-		}
-		m.tellRoutes()
-		began := time.Now()
-		err := m.migrate(ctx)
-		m.migrated.Billed, m.migrated.Seconds = meter.Counts(), time.Since(began).Seconds()
-		m.migrated.Dollars = m.migrated.Billed.Cost()
-		return errors.Join(err, m.print(m.migrated, "billed %s", price(m.migrated.Billed)))
-	})
+	return databaseCommand{
+		access:  changes,
+		called:  readsIf(&m.dryRun),
+		asks:    "do not ask whether the extension is uninstalled: it is",
+		endless: true,
+		dial:    meter.DialOptions(),
+		run: func(ctx context.Context, s *session, _ []string) error {
+			m.session = s
+			return m.run(ctx, meter)
+		},
+	}.define(c)
 }
 
-// How migrate ends when it does not begin, or when something differs.
+// run migrates, and prints what came of it. The meter counts what the command bills.
+func (m *migrationRun) run(ctx context.Context, meter *billing.Meter) error {
+	if m.concurrency < 1 {
+		return fmt.Errorf("--concurrency %d: want at least 1", m.concurrency)
+	}
+	if m.assumed {
+		return errors.New("name the routes, in tally.yaml or by --routes: one for each kind of document that the extension counts in")
+	}
+	tellRoutes(m.logs, m.decision)
+
+	began := time.Now()
+	err := m.migrate(ctx)
+	m.migrated.Billed, m.migrated.Seconds = meter.Counts(), time.Since(began).Seconds()
+	m.migrated.Dollars = m.migrated.Billed.Cost()
+	return errors.Join(err, m.print(m.migrated, "billed %s", price(m.migrated.Billed)))
+}
+
+// Why migrate does not begin, and how it ends when something differs.
 var (
 	errUncounted = errors.New("some amounts would not be counted: add routes for them, or leave them where they are by --leave-uncounted; nothing was changed")
 	errMigrated  = errors.New("not everything is as it should be; run the command again, and see docs/migrate.md if that changes nothing")
 )
 
-func (m *migrationRun) migrate(ctx context.Context) (err error) {
-	if m.plan, err = m.scan(ctx, "looking"); err != nil {
+func (m *migrationRun) migrate(ctx context.Context) error {
+	plan, err := m.scan(ctx, "looking")
+	if err != nil {
 		return err
 	}
+	m.plan = plan
+	m.notePlan()
 	m.tellPlan()
-	switch {
-	case len(m.plan.Uncounted) > 0 && !m.leaveUncounted:
-		return errUncounted
-	case m.dryRun:
-		return nil
-	case m.plan.Idle > 0 && m.plan.Idle < migration.Wait:
-		return fmt.Errorf("the extension ran %v ago: uninstall it, and begin %v after its last run; nothing was changed", m.plan.Idle.Round(time.Second), migration.Wait)
+	if err := m.mayBegin(); err != nil || m.dryRun {
+		return err
 	}
-	after := m.plan
-	if m.migrated.ToDo > 0 {
-		if err := m.confirm(ctx, `
+	if m.migrated.ToDo == 0 {
+		return m.check(ctx, plan)
+	}
+
+	err = m.confirm(ctx, `
 The extension must have been uninstalled in project %s for %v, or it takes the shards away again.
 The documents' fields stand still from now on until Tally writes them. Do not read them by the extension's client library any more: it adds its own shard.
-Is the extension uninstalled?`, m.project, migration.Wait); err != nil {
-			return err
-		}
-		if err := m.work(ctx); err != nil {
-			return err
-		}
-		if after, err = m.scan(ctx, "checking"); err != nil {
-			return err
-		}
+Is the extension uninstalled?`, m.project, migration.Wait)
+	if err != nil {
+		return err
+	}
+	if err := m.work(ctx); err != nil {
+		return err
+	}
+	after, err := m.scan(ctx, "checking")
+	if err != nil {
+		return err
 	}
 	return m.check(ctx, after)
 }
 
+// mayBegin returns an error if amounts would be left out by mistake, or if the extension has run
+// lately and this is no dry run.
+func (m *migrationRun) mayBegin() error {
+	if len(m.plan.Uncounted) > 0 && !m.leaveUncounted {
+		return errUncounted
+	}
+	if !m.dryRun && m.plan.Idle > 0 && m.plan.Idle < migration.Wait {
+		return fmt.Errorf("the extension ran %v ago: uninstall it, and begin %v after its last run; nothing was changed", m.plan.Idle.Round(time.Second), migration.Wait)
+	}
+	return nil
+}
+
 func (m *migrationRun) say(format string, args ...any) {
-	fmt.Fprintf(m.text, format+"\n", escaped(args)...)
+	fmt.Fprintf(m.text(), format+"\n", escaped(args)...)
 }
 
 func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, error) {
@@ -129,41 +154,56 @@ func (m *migrationRun) scan(ctx context.Context, what string) (*migration.Plan, 
 	return migration.Scan(ctx, m.client, m.config.Routes, func(reads int64) { m.report(int(reads), unknown) })
 }
 
+// notePlan notes in the answer what there is to do.
+func (m *migrationRun) notePlan() {
+	a := &m.migrated
+	a.DryRun, a.Cost = m.dryRun, m.plan.Cost()
+	a.Documents, a.ToDo, a.Carry = len(m.plan.Documents), len(m.plan.ToDo()), totalsOf(m.plan.Left())
+	for _, d := range m.plan.Documents {
+		a.Fold += d.Fold
+	}
+
+	a.Uncounted, a.Differing = []uncounted{}, []migration.Difference{} // no null in JSON
+	for _, u := range m.plan.Uncounted {
+		a.Uncounted = append(a.Uncounted, uncounted{u, totalsOf(u.Amounts)})
+	}
+}
+
 // tellPlan says what there is to do; in a dry run, for each document too.
 func (m *migrationRun) tellPlan() {
+	if m.dryRun {
+		for _, d := range m.plan.ToDo() {
+			m.tellDocument(d)
+		}
+	}
+
 	partials := 0
 	for _, d := range m.plan.Documents {
-		m.migrated.Fold, partials = m.migrated.Fold+d.Fold, partials+d.Partials
+		partials += d.Partials
 	}
-	toDo, left := m.plan.ToDo(), totalsOf(m.plan.Left())
-	m.migrated.Documents, m.migrated.ToDo, m.migrated.Carry = len(m.plan.Documents), len(toDo), left
-	m.migrated.Uncounted, m.migrated.Differing = []uncounted{}, []migration.Difference{} // no null in JSON
-	for _, u := range m.plan.Uncounted {
-		m.migrated.Uncounted = append(m.migrated.Uncounted, uncounted{u, totalsOf(u.Amounts)})
-	}
-	m.migrated.Cost, m.migrated.DryRun = m.plan.Cost(), m.dryRun
-	for _, d := range toDo {
-		carry, then := make(totals), make(totals)
-		for i := range d.Totals {
-			t := &d.Totals[i]
-			carry[t.Field], then[t.Field] = numeral{t.Left}, numeral{t.Expected()}
-		}
-		if m.dryRun {
-			m.say("%s: fold %d of %d shards; carry %s; then %s", d.Path, d.Fold, d.Shards, carry.list(), then.list())
-		}
-	}
-	m.say("documents  %d, with something left to do for %d", len(m.plan.Documents), len(toDo))
+	m.say("documents  %d, with something left to do for %d", m.migrated.Documents, m.migrated.ToDo)
 	m.say("to fold    %d shards, %d of them partial sums", m.migrated.Fold, partials)
-	m.say("to carry   %s", cmp.Or(left.list(), "nothing"))
+	m.say("to carry   %s", cmp.Or(m.migrated.Carry.list(), "nothing"))
 	m.say("to bill    about %s, without the roll-ups that follow", price(m.migrated.Cost))
 	if m.plan.Idle > 0 {
 		m.say("extension  ran %v ago", m.plan.Idle.Round(time.Second))
 	} else {
 		m.say("extension  left no sign of when it ran")
 	}
+
 	for _, u := range m.migrated.Uncounted {
 		m.say("NOT COUNTED: %s: %s (shards: %d; such as \"%s\")", u.What, cmp.Or(u.Amounts.list(), "no number"), u.Shards, u.Example)
 	}
+}
+
+// tellDocument says what there is to do for a document.
+func (m *migrationRun) tellDocument(d *migration.Document) {
+	carry, then := make(totals), make(totals)
+	for i := range d.Totals {
+		t := &d.Totals[i]
+		carry[t.Field], then[t.Field] = numeral{t.Left}, numeral{t.Expected()}
+	}
+	m.say("%s: fold %d of %d shards; carry %s; then %s", d.Path, d.Fold, d.Shards, carry.list(), then.list())
 }
 
 func (m *migrationRun) work(ctx context.Context) error {
@@ -181,11 +221,21 @@ func (m *migrationRun) work(ctx context.Context) error {
 // Tally's functions make any.
 func (m *migrationRun) check(ctx context.Context, after *migration.Plan) error {
 	c := m.plan.Compare(after)
-	m.migrated.Differing, m.migrated.Moved = append(m.migrated.Differing, c.Differing...), totalsOf(c.By)
+	m.migrated.Differing = append(m.migrated.Differing, c.Differing...)
+	m.migrated.Moved, m.migrated.LeftOut = totalsOf(c.By), c.LeftOut
+	m.tellComparison(c)
+
+	err := m.checkRollUps(ctx, after)
+	if len(c.Differing) > 0 {
+		err = errors.Join(err, errMigrated)
+	}
+	return err
+}
+
+func (m *migrationRun) tellComparison(c migration.Comparison) {
 	for _, d := range c.Differing {
 		m.say("DIFFERENT: %s: %s", d.Document, d.Why)
 	}
-	m.migrated.LeftOut = c.LeftOut
 	m.say("exact      %d of %d documents", c.Exact, c.Documents)
 	if c.LeftOut > 0 {
 		m.say("left out   amounts of %d documents, by the lines NOT COUNTED", c.LeftOut)
@@ -196,23 +246,25 @@ func (m *migrationRun) check(ctx context.Context, after *migration.Plan) error {
 	if c.Rewritten > 0 {
 		m.say("written    %d shards with random ids, by apps that still do; they count, and the next run folds them", c.Rewritten)
 	}
+}
+
+// checkRollUps compares the roll-ups with the shards, if there are any.
+func (m *migrationRun) checkRollUps(ctx context.Context, after *migration.Plan) error {
 	made, err := after.RolledUp(ctx, m.client)
-	switch {
-	case err != nil:
-	case !made:
+	if err != nil {
+		return err
+	}
+	if !made {
 		m.say("roll-ups   none yet: when Tally's functions are deployed, tally audit compares them")
-	default:
-		m.begin("comparing", "roll-ups", unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
-		o := m.auditOptions()
-		o.Concurrency, o.DryRun = m.concurrency, true
-		var r rollup.Report
-		r, err = m.audit(ctx, after.Routes, o)
-		m.migrated.RollUps = &r
-		m.say("roll-ups   %d, of which %d differ from their shards", r.Counters, r.Differing)
+		return nil
 	}
-	if len(c.Differing) > 0 {
-		err = errors.Join(err, errMigrated)
-	}
+
+	m.begin("comparing", "roll-ups", unknown, "All documents are done, and comparing changes nothing. The same command compares again.")
+	o := auditOptions(m.config, m.logs)
+	o.Concurrency, o.DryRun = m.concurrency, true
+	r, err := audit(ctx, m.session, after.Routes, o)
+	m.migrated.RollUps = &r
+	m.say("roll-ups   %d, of which %d differ from their shards", r.Counters, r.Differing)
 	return err
 }
 

@@ -185,11 +185,12 @@ func TestMigrateChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	m := migrationRun{concurrency: 2}
-	m.target = target{project: c.project, database: firestore.DefaultDatabaseID, routes: pagesRoute, client: c.client, store: store, folder: &appfolder.Folder{}, out: &out, text: &out, logs: &logs}
-	if err := m.configure(t.Context()); err != nil {
+	said, err := statedBy(pagesRoute, &appfolder.Folder{}, c.project)
+	if err != nil {
 		t.Fatal(err)
 	}
+	m := migrationRun{concurrency: 2}
+	m.session = &session{dialog: &dialog{out: &out, logs: &logs}, project: c.project, decision: decide(said, running{}, ""), client: c.client, store: store}
 	m.config.FunctionTimeout = 1 // too short for a grace
 	scan := func() *migration.Plan {
 		t.Helper()

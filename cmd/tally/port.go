@@ -7,11 +7,10 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/firestore-tally/tally/internal/local/freeport"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
-
-const loopback = "127.0.0.1"
 
 const highestPort = 65535
 
@@ -30,7 +29,7 @@ func (p port) listen(i int) (net.Listener, error) {
 	if p.first > 0 {
 		number = p.first + i
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(number)))
+	l, err := net.Listen("tcp", net.JoinHostPort(freeport.Loopback, strconv.Itoa(number)))
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = errors.New("is in use")
 	}
@@ -80,6 +79,13 @@ func (p *page) open() (err error) {
 func (p *page) reopen() error {
 	p.first = p.listener.Addr().(*net.TCPAddr).Port
 	return p.open()
+}
+
+// close gives the port back, if the page has one.
+func (p *page) close() {
+	if p.listener != nil {
+		_ = p.listener.Close() // its server may have closed it
+	}
 }
 
 func (p *page) url() string { return "http://" + p.listener.Addr().String() }

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/rollup"
 	"golang.org/x/sync/errgroup"
 )
 
 // removedTemplates returns the templates of routes that are gone, in their text. It refuses a
 // template that one of the routes has that run: these keep its documents.
-func (t *target) removedTemplates(text string) ([]*rollup.Template, error) {
+func removedTemplates(routes rollup.Routes, text string) ([]*rollup.Template, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -21,8 +22,9 @@ func (t *target) removedTemplates(text string) ([]*rollup.Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--removed: %w", err)
 	}
+
 	for _, template := range removed.Templates() {
-		for _, running := range t.config.Routes.Templates() {
+		for _, running := range routes.Templates() {
 			if share(running.Segments(), template.Segments()) {
 				return nil, fmt.Errorf("--removed: %s is kept by a route that runs, %s; without --removed, audit --prune finds what earlier routes left there",
 					template, running.Routes[0])
@@ -40,31 +42,39 @@ func share(a, b rollup.Path) bool {
 // removedPage is how many documents are read at once.
 const removedPage = 300
 
-// errMeanwhile is how a withdrawal ends that the app's own writes were in the way of.
+// errMeanwhile says that the app wrote documents while their totals were being taken away.
 var errMeanwhile = errors.New("documents were written meanwhile, and keep their totals; the same command goes on")
 
-// withdraw finds the documents of templates that no route has any more, and what their routes left
-// there: totals and the field tally. Unless it is a dry run it takes that away. Documents of Tally's
-// own go with it if they hold nothing else. It returns how many documents held such, or hold none now.
-func (t *target) withdraw(ctx context.Context, templates []*rollup.Template, dryRun bool, concurrency int) (int, error) {
+// withdraw finds the documents of templates that no route has any more, and in them the totals and
+// the field tally that their routes left. Unless it is a dry run, it takes these away. A document
+// of Tally's own that holds nothing else is deleted. It returns how many documents had something
+// left; those that it could not write are not among them.
+func withdraw(ctx context.Context, s *session, templates []*rollup.Template, dryRun bool, concurrency int) (int, error) {
 	done, refused := 0, 0
 	for _, template := range templates {
-		for from, more := "", true; more; more = from != "" {
-			page, err := t.store.RollUps(ctx, template, from, removedPage)
+		next := ""
+		for {
+			page, err := s.store.RollUps(ctx, template, next, removedPage)
 			if err != nil {
 				return done, fmt.Errorf("finding the documents %s: %w", template, err)
 			}
-			left := slices.DeleteFunc(page.Found, func(f rollup.Found) bool { return f.RollUp.Tally.AsOf.IsZero() })
+			isNone := func(f rollup.Found) bool { return f.RollUp.Tally.AsOf.IsZero() }
+			left := slices.DeleteFunc(page.Found, isNone)
 
 			conflicts := 0
 			if !dryRun {
-				if conflicts, err = t.remove(ctx, left, concurrency); err != nil {
-					return done, err
-				}
+				conflicts, err = remove(ctx, s.store, left, concurrency)
+			}
+			if err != nil {
+				return done, err
 			}
 			done, refused = done+len(left)-conflicts, refused+conflicts
-			t.report(done, unknown)
-			from = page.Next
+			s.report(done, unknown)
+
+			if page.Next == "" {
+				break
+			}
+			next = page.Next
 		}
 	}
 
@@ -74,15 +84,15 @@ func (t *target) withdraw(ctx context.Context, templates []*rollup.Template, dry
 	return done, nil
 }
 
-// remove takes away what Tally wrote into documents. It returns how many were written meanwhile,
-// and are as they were.
-func (t *target) remove(ctx context.Context, found []rollup.Found, concurrency int) (refused int, err error) {
+// remove takes away what Tally wrote into documents. It returns how many it left as they were,
+// because somebody had written them meanwhile.
+func remove(ctx context.Context, store *firestorestore.Store, found []rollup.Found, concurrency int) (refused int, err error) {
 	var conflicts atomic.Int64
 	var work errgroup.Group
 	work.SetLimit(concurrency)
 	for _, f := range found {
 		work.Go(func() error {
-			err := t.store.Remove(ctx, f.Counter, wholly(f))
+			err := store.Remove(ctx, f.Counter, wholly(f))
 			if errors.Is(err, rollup.ErrConflict) {
 				conflicts.Add(1)
 				return nil
@@ -94,8 +104,8 @@ func (t *target) remove(ctx context.Context, found []rollup.Found, concurrency i
 	return int(conflicts.Load()), err
 }
 
-// wholly returns the roll-up that was found with all totals that it ever kept named as former,
-// beside those of the template.
+// wholly returns the roll-up of a document that is to lose everything of Tally's. Every total that
+// Tally ever kept there is among its former totals, unless the template names it.
 func wholly(f rollup.Found) rollup.RollUp {
 	r, names := f.RollUp, f.Counter.Template.Totals()
 	r.Tally.Former = slices.DeleteFunc(slices.Concat(r.Tally.Former, r.Tally.Totals), func(name string) bool { return slices.Contains(names, name) })

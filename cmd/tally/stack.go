@@ -18,23 +18,24 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/local"
 	"github.com/firestore-tally/tally/internal/local/emulator"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// A stackFlags is what the flags of dev and demo say of the stack that they start.
+// stackFlags are the flags of dev and demo about the stack that they start.
 type stackFlags struct {
 	local.Options
 	settings settingsFile
 	lines    lines
-	rules    string // which security rules there are, as tally dev says it
+	rules    string // where the security rules are from, as tally dev says it
 	flags    *pflag.FlagSet
 
 	severity  string            // from which on the functions log
 	variables map[string]string // of the functions, that the command sets
 
 	joins  bool   // an emulator that serves the port is used
-	joined string // how the emulator was found that somebody else runs; "": it is the stack's own
+	joined string // how an emulator was found that somebody else runs; "": the stack runs its own
 }
 
 func (f *stackFlags) define(c *cobra.Command) {
@@ -47,9 +48,9 @@ func (f *stackFlags) define(c *cobra.Command) {
 	flags.StringVar(&f.Rules, "rules", "", "file of security rules (default: that of firebase.json, else those of Tally); no effect with FIRESTORE_EMULATOR_HOST set")
 }
 
-// configure takes the functions' configuration from the app's folder, the environment and variables
-// of the command's own, which win, and checks what can be checked before anything is started. The
-// functions log from the severity on, unless TALLY_LOG_LEVEL says another.
+// configure reads the functions' configuration, and checks what can be checked before anything is
+// started. It takes the app's folder, the environment above it, and above both the command's own
+// variables. The functions log from the severity on, unless TALLY_LOG_LEVEL says another.
 func (f *stackFlags) configure(
 	ctx context.Context, folder *appfolder.Folder, project, severity string, variables map[string]string,
 ) (err error) {
@@ -59,6 +60,8 @@ func (f *stackFlags) configure(
 	if err != nil {
 		return err
 	}
+	f.lines.follow(f.Config.Routes)
+
 	if f.Processes < 1 {
 		return fmt.Errorf("--instances %d: want at least 1", f.Processes)
 	}
@@ -68,6 +71,7 @@ func (f *stackFlags) configure(
 	}
 	f.Command = func(port int) *exec.Cmd { return exec.Command(executable, "functions", "--port", strconv.Itoa(port)) }
 	f.Log = f.lines.logged
+
 	if err := f.chooseEmulator(ctx, folder); err != nil {
 		return err
 	}
@@ -106,7 +110,8 @@ func (f *stackFlags) functions(folder *appfolder.Folder, project string) (map[st
 // the one that serves the port, if the command joins it. If there is none, it chooses the port of
 // the stack's own.
 func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folder) error {
-	if host := f.Config.EmulatorHost; host != "" {
+	host := f.Config.EmulatorHost
+	if host != "" {
 		if err := checkEmulator(ctx, host); err != nil {
 			return fmt.Errorf("%s=%s: %w; without the variable, an emulator is started", firestorestore.EmulatorHost, host, err)
 		}
@@ -124,7 +129,7 @@ func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folde
 	from := "it was there already"
 	switch {
 	case f.flags.Changed("firestore-port"):
-		at = appfolder.Address{Host: loopback, Port: f.FirestorePort}
+		at = appfolder.Address{Host: freeport.Loopback, Port: f.FirestorePort}
 	case at.Port == 0:
 		at.Port = f.FirestorePort // the Firebase CLI's default, too
 	default:
@@ -136,21 +141,25 @@ func (f *stackFlags) chooseEmulator(ctx context.Context, folder *appfolder.Folde
 	}
 
 	addr := net.JoinHostPort(at.Host, strconv.Itoa(at.Port))
-	switch err := emulator.Check(ctx, addr); {
+	err = emulator.Check(ctx, addr)
+	switch {
 	case err == nil:
 		f.Config.EmulatorHost, f.joined = addr, from
+		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, emulator.ErrBusy):
 		return fmt.Errorf("%s: %w; try again when it has less to do, or start another emulator with --firestore-port", addr, err)
+	default: // none serves there, so the stack starts its own
+		return nil
 	}
-	return nil
 }
 
 // choosePorts returns an error unless the others are free, and those of the functions. If nobody
 // chose these and one is in use, any that are free do.
 func (f *stackFlags) choosePorts(others ...port) error {
-	err := check(append([]port{{"functions-port", f.FunctionsPort, f.Processes}}, others...)...)
+	functions := port{"functions-port", f.FunctionsPort, f.Processes}
+	err := check(append([]port{functions}, others...)...)
 	if err == nil || f.flags.Changed("functions-port") {
 		return err
 	}
@@ -168,10 +177,11 @@ func (f *stackFlags) chooseRules(folder *appfolder.Folder) error {
 		}
 		f.Rules, from = d.Rules, folder.Firebase
 	}
-	f.rules, f.RulesText = "Tally's own, built in; firebase.json or --rules name an app's", root.Rules
 	if f.Rules == "" {
+		f.rules, f.RulesText = "Tally's own, built in; firebase.json or --rules name an app's", root.Rules
 		return nil
 	}
+
 	text, err := appfolder.ReadRules(f.Rules)
 	if err != nil {
 		return fmt.Errorf("%s: rules: %w", from, err)
@@ -200,10 +210,13 @@ func fetchEmulator(out io.Writer) func(context.Context) (string, error) {
 // value of FIRESTORE_EMULATOR_HOST. The remedy is never to unset that: the next command would go to
 // a real project.
 func checkEmulator(ctx context.Context, addr string) error {
-	if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" || port == "" {
 		return errors.New("is not of the form host:port; set it to one such as 127.0.0.1:8080")
 	}
-	switch err := emulator.Check(ctx, addr); {
+
+	err = emulator.Check(ctx, addr)
+	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, emulator.ErrBusy):

@@ -60,42 +60,63 @@ func escape(text, keep string) string {
 
 // said returns what an error says, with a line for each of several errors that are joined.
 func said(err error) string {
-	if many, ok := err.(interface{ Unwrap() []error }); ok && err.Error() == errors.Join(many.Unwrap()...).Error() {
-		var all []string
-		for _, err := range many.Unwrap() {
-			all = append(all, said(err))
-		}
-		return strings.Join(all, "\n")
+	many, ok := err.(interface{ Unwrap() []error })
+	joined := ok && err.Error() == errors.Join(many.Unwrap()...).Error()
+	if !joined {
+		return shown(err.Error())
 	}
-	return shown(err.Error())
+
+	var all []string
+	for _, err := range many.Unwrap() {
+		all = append(all, said(err))
+	}
+	return strings.Join(all, "\n")
 }
+
+// widestCell is the most columns that a cell widens the lines above and below it to. A longer one
+// sticks out: a single id may have 1,499 bytes. Paths of two of Firestore's own ids have some 60.
+const widestCell = 64
 
 // table puts the cells of lines, which tabs separate, below each other, as wide as a terminal shows
 // them. An empty line ends a table.
 func table(text string) string {
 	blocks := strings.Split(text, "\n\n")
 	for i, block := range blocks {
-		var widths []int
 		rows := strings.Split(block, "\n")
-		for _, row := range rows {
-			cells := strings.Split(row, "\t")
-			for j, cell := range cells[:len(cells)-1] {
-				if j == len(widths) {
-					widths = append(widths, 0)
-				}
-				widths[j] = max(widths[j], uniseg.StringWidth(cell))
-			}
-		}
+		widths := widthsOf(rows)
 		for n, row := range rows {
-			cells := strings.Split(row, "\t")
-			for j, cell := range cells[:len(cells)-1] {
-				cells[j] += strings.Repeat(" ", widths[j]-uniseg.StringWidth(cell)+2)
-			}
-			rows[n] = strings.Join(cells, "")
+			rows[n] = padded(row, widths)
 		}
 		blocks[i] = strings.Join(rows, "\n")
 	}
 	return strings.Join(blocks, "\n\n")
+}
+
+// widthsOf returns how wide the columns of rows are, but for the last of each row.
+func widthsOf(rows []string) (widths []int) {
+	for _, row := range rows {
+		cells := strings.Split(row, "\t")
+		for j, cell := range cells[:len(cells)-1] {
+			if j == len(widths) {
+				widths = append(widths, 0)
+			}
+			width := uniseg.StringWidth(cell)
+			if width <= widestCell {
+				widths[j] = max(widths[j], width)
+			}
+		}
+	}
+	return widths
+}
+
+// padded returns a row whose cells are as wide as its columns, with two blanks between them.
+func padded(row string, widths []int) string {
+	cells := strings.Split(row, "\t")
+	for j, cell := range cells[:len(cells)-1] {
+		missing := max(0, widths[j]-uniseg.StringWidth(cell))
+		cells[j] += strings.Repeat(" ", missing+2)
+	}
+	return strings.Join(cells, "")
 }
 
 // A screen is an output of a command. It escapes what a terminal must not get but newlines and
@@ -136,7 +157,7 @@ func isTerminal(stream any) bool {
 // is over. It may be used by many goroutines.
 type progress struct {
 	screen      *screen
-	what, unit  string // what is guarded by the screen's lock
+	what, unit  string // the screen's lock guards what
 	done, total atomic.Int64
 	began       time.Time
 	redraw      *time.Timer // nil once it is stopped
@@ -169,7 +190,9 @@ func (p *progress) draw() {
 	p.screen.clear()
 	p.screen.drawn = true
 	_, _ = fmt.Fprintf(p.screen.raw, "%s: %v", p.what, p)
-	if done, total := p.done.Load(), p.total.Load(); 0 < done && done < total {
+
+	done, total := p.done.Load(), p.total.Load()
+	if 0 < done && done < total {
 		left := time.Duration(float64(time.Since(p.began)) * float64(total-done) / float64(done))
 		_, _ = fmt.Fprintf(p.screen.raw, ", %v left", left.Round(time.Second))
 	}
@@ -210,7 +233,7 @@ func (p *progress) stop() {
 	}
 }
 
-// errUnconfirmed is how a command ends that was not allowed to go on.
+// errUnconfirmed ends a command when the user did not agree to go on.
 var errUnconfirmed = errors.New("nothing was changed; --yes goes on without a question")
 
 // answerWithin is how long a question waits where there is no terminal, and so perhaps nobody.
@@ -227,11 +250,13 @@ func confirm(ctx context.Context, in io.Reader, logs io.Writer, yes bool, questi
 		ctx, stop = context.WithTimeoutCause(ctx, answerWithin, errUnconfirmed)
 		defer stop()
 	}
+
 	answer, _ := ask(ctx, bufio.NewReader(in), logs, question+" [y/N] ")
-	switch a := strings.ToLower(answer); {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
-	case a != "y" && a != "yes":
+	}
+	answer = strings.ToLower(answer)
+	if answer != "y" && answer != "yes" {
 		return errUnconfirmed
 	}
 	return nil
@@ -244,12 +269,14 @@ func ask(ctx context.Context, in *bufio.Reader, out io.Writer, question string) 
 		text string
 		err  error
 	}
+
 	fmt.Fprint(out, question)
 	read := make(chan line, 1)
 	go func() {
 		text, err := in.ReadString('\n')
 		read <- line{strings.TrimSpace(text), err}
 	}()
+
 	var l line
 	select {
 	case <-ctx.Done():

@@ -18,7 +18,7 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var terminal bytes.Buffer
 		s := &screen{raw: &terminal, terminal: true}
-		slow := target{out: &screen{raw: &terminal, terminal: true}, logs: s}
+		slow := dialog{out: &screen{raw: &terminal, terminal: true}, logs: s}
 		slow.begin("resizing", "shards", unknown, "")
 		slow.report(1, 1000)
 		time.Sleep(time.Second - 1)
@@ -61,7 +61,7 @@ func TestNobodyAnswers(t *testing.T) {
 		in, user := io.Pipe()
 		defer user.Close()
 		var logs bytes.Buffer
-		asking := target{in: in, logs: &logs}
+		asking := dialog{in: in, logs: &logs}
 		asked := time.Now()
 		if err := asking.confirm(t.Context(), "Go on?"); !errors.Is(err, errUnconfirmed) || time.Since(asked) > time.Hour {
 			t.Errorf("got %v after %v", err, time.Since(asked))
@@ -71,4 +71,21 @@ func TestNobodyAnswers(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A cell that is very long makes no other line wide.
+func TestTable(t *testing.T) {
+	long := strings.Repeat("x", 1499)
+	edge := strings.Repeat("y", widestCell)
+	for _, test := range []struct{ text, want string }{
+		{"COUNTER\tcount\na\t1\nposts/7\t20\n", "COUNTER  count\na        1\nposts/7  20\n"},
+		{"a\t1\n" + long + "\t2\n投票\t3\n", "a     1\n" + long + "  2\n投票  3\n"},
+		{"a\t1\n" + edge + "\t2\n", "a" + strings.Repeat(" ", widestCell+1) + "1\n" + edge + "  2\n"},
+		{long + "\t1\n", long + "  1\n"},
+		{"a\tb\n\ncc\td\n", "a  b\n\ncc  d\n"},
+	} {
+		if got := table(test.text); got != test.want {
+			t.Errorf("got\n%swant\n%s", got, test.want)
+		}
+	}
 }

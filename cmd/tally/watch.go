@@ -13,33 +13,47 @@ import (
 )
 
 func watchCommand() *cobra.Command {
-	t := target{endless: true}
-	c := newCommand("watch COUNTER...")
-	return t.command(c, viewer, func(ctx context.Context, args []string) error {
-		counters, ctx := errgroup.WithContext(ctx)
-		var mu sync.Mutex // lines are not mixed
-		for _, arg := range args {
-			c, err := t.counter(arg)
-			if err != nil {
-				return err
-			}
-			if err := t.exists(ctx, &c); errors.Is(err, errUnknown) {
-				fmt.Fprintf(t.logs, "tally: %s; waiting for it\n", said(err))
-			} else if err != nil {
-				return err
-			}
-			counters.Go(func() error { return t.watch(ctx, c, &mu) })
-		}
-		return counters.Wait()
-	})
+	return databaseCommand{access: reads, endless: true, run: watch}.define(newCommand("watch COUNTER..."))
 }
 
-// watch prints a counter's roll-ups until ctx ends, which is no error.
-func (t *target) watch(ctx context.Context, c counter, mu *sync.Mutex) error {
-	versions := t.client.Doc(c.RollUp).Snapshots(ctx)
+// watch prints the roll-ups of counters until ctx ends, which is no error. It waits for those that
+// do not exist.
+func watch(ctx context.Context, s *session, args []string) error {
+	watching, ctx := errgroup.WithContext(ctx)
+	var mu sync.Mutex // lines are not mixed
+	for _, arg := range args {
+		c, err := s.counter(arg)
+		if err != nil {
+			return err
+		}
+		_, err = exists(ctx, s.client, c)
+		if err != nil && !errors.Is(err, errUnknown) {
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(s.logs, "tally: %s; waiting for it\n", said(err))
+		}
+
+		watching.Go(func() error {
+			return rollUps(ctx, s, c, func(r *rollUp) error {
+				mu.Lock()
+				defer mu.Unlock()
+				return printRollUp(s, c, r)
+			})
+		})
+	}
+	return watching.Wait()
+}
+
+// rollUps calls each with what the counter's roll-up says, nil if there is none, first and whenever
+// it was rolled up, until ctx ends, which is no error.
+func rollUps(ctx context.Context, s *session, c counter, each func(*rollUp) error) error {
+	versions := s.client.Doc(c.RollUp).Snapshots(ctx)
 	defer versions.Stop()
-	var last time.Time // the app may have written another part of the document
-	for first := true; ; first = false {
+
+	seen := false
+	var last time.Time
+	for {
 		doc, err := versions.Next()
 		if ctx.Err() != nil {
 			return nil
@@ -47,20 +61,22 @@ func (t *target) watch(ctx context.Context, c counter, mu *sync.Mutex) error {
 		if err != nil {
 			return fmt.Errorf("listening to %s: %w", c.RollUp, err)
 		}
+
 		version := rollup.RollUpOf(c.Template, doc.Data(), doc.UpdateTime)
-		if !first && version.Tally.AsOf.Equal(last) {
-			continue
+		if seen && version.Tally.AsOf.Equal(last) {
+			continue // the app has written another part of the document
 		}
-		last = version.Tally.AsOf
-		r, text := rollUpOf(version, doc.ReadTime), cells("no roll-up yet")
-		if r != nil {
-			text = r.cells()
-		}
-		mu.Lock()
-		err = t.print(map[string]any{"counter": c.path, "rollup": r}, "%s\t%s", c.path, text)
-		mu.Unlock()
-		if err != nil {
+		seen, last = true, version.Tally.AsOf
+		if err := each(rollUpOf(version, doc.ReadTime)); err != nil {
 			return err
 		}
 	}
+}
+
+func printRollUp(s *session, c counter, r *rollUp) error {
+	text := cells("no roll-up yet")
+	if r != nil {
+		text = r.cells(c.Template)
+	}
+	return s.print(map[string]any{"counter": c.path, "rollup": r}, "%s\t%s", c.path, text)
 }

@@ -29,16 +29,19 @@ func examplePage(ctx context.Context, s *local.Stack) (http.Handler, error) {
 		return nil, err
 	}
 	err := shards.New(s.Clients[0], exampleLikes).Create(ctx, shards.DefaultNumShards)
-	if err == nil || errors.Is(err, shards.ErrNumShards) { // it was resized, and is left alone
-		err = shards.New(s.Clients[0], exampleVote).CreateOncePerUser(ctx)
+	if err != nil && !errors.Is(err, shards.ErrNumShards) { // one that was resized is left alone
+		return nil, err
 	}
+	err = shards.New(s.Clients[0], exampleVote).CreateOncePerUser(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	config, err := pageConfig(s.Addr, s.Config.Project, s.Config.Databases[0])
 	if err != nil {
 		return nil, err
 	}
+
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /config.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

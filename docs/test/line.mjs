@@ -1,5 +1,6 @@
 // A line to Firestore that can lose its answers.
 import { connect, createServer } from 'node:net';
+import { listening } from '../../clients/web/e2e/loopback.mjs';
 
 /**
  * Passes on connections to a port of this machine.
@@ -24,12 +25,12 @@ export async function startLine(port) {
     }
   });
   const destroyAll = () => open.forEach((socket) => socket.destroy());
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port: own, close } = await listening(server);
   return {
-    port: server.address().port,
+    port: own,
     lose: () => (losing = true),
     mend: () => (destroyAll(), (losing = false)),
     connections: () => connections,
-    close: () => new Promise((resolve) => (destroyAll(), server.close(resolve))),
+    close: () => (destroyAll(), close()),
   };
 }

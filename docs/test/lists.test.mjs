@@ -3,16 +3,14 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import { basename } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Firestore } from '@google-cloud/firestore';
-import { SDK_VERSION, deleteApp, initializeApp } from 'firebase/app';
+import { deleteApp, initializeApp } from 'firebase/app';
 import * as webSDK from 'firebase/firestore';
-import { chromium } from 'playwright-core';
 import { startStack } from '../../clients/web/e2e/stack.mjs';
+import { cdn, openPage } from './browser.mjs';
 import { startSignIn } from './signin.mjs';
 
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
@@ -138,18 +136,7 @@ test('Web, in Node.js: lists are allowed', async (t) => {
 });
 
 test('Web, in a browser: lists are allowed', { timeout: 120_000 }, async (t) => {
-  const cdn = `https://www.gstatic.com/firebasejs/${SDK_VERSION}`;
-  const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end('<!doctype html>'));
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => server.close());
-  const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
-  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
-  t.after(() => browser.close());
-  const page = await browser.newPage();
-  await page.route(`${cdn}/*`, (route) =>
-    route.fulfill({ path: at(`node_modules/firebase/${basename(route.request().url())}`) }),
-  );
-  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+  const page = await openPage(t, '<!doctype html>');
   const { project, host, port } = stack;
   const lists = `(async () => {
     const [app, firestore] = await Promise.all(['app', 'firestore'].map((name) => import('${cdn}/firebase-' + name + '.js')));

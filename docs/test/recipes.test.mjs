@@ -24,34 +24,17 @@ import {
 } from 'firebase/firestore';
 import { startStack, until } from '../../clients/web/e2e/stack.mjs';
 import { startLine } from './line.mjs';
+import { below, blocks, imported } from './markdown.mjs';
 
 const read = (path) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
 const [page, rulesFile] = await Promise.all(['docs/recipes.md', 'firestore.rules'].map(read));
-
-/** The blocks of code in a text; those of the language '' are routes. */
-function blocks(text, language) {
-  const all = [...text.matchAll(/^```(.*?)\n(.*?)^```$/gms)];
-  return all.filter(([, name]) => name === language).map(([, , code]) => code);
-}
-
-/** What stands below a heading, until the next one. */
-function below(heading, text) {
-  return text.split(/^##+ /m).find((section) => section.startsWith(`${heading}\n`)) ?? '';
-}
 
 /** Imports the only JavaScript below a heading. Packages resolve from this folder. */
 async function recipe(heading) {
   const code = blocks(below(heading, page), 'js').filter((block) => block.startsWith('import '));
   assert.equal(code.length, 1, `blocks of JavaScript below ${heading}`);
-  const file = new URL(`.recipe-${process.pid}-${++files}.mjs`, import.meta.url);
-  await writeFile(file, code[0]);
-  try {
-    return await import(file);
-  } finally {
-    await rm(file);
-  }
+  return imported(code[0]);
 }
-let files = 0;
 
 /** firestore.rules with the blocks of the page. */
 function rules() {

@@ -1,5 +1,6 @@
 // A line to Firestore that signs in.
 import { connect, constants, createServer } from 'node:http2';
+import { listening } from '../../clients/web/e2e/loopback.mjs';
 
 /**
  * Passes gRPC on to a port of this machine as a user, whatever an SDK says of itself: those for
@@ -30,14 +31,14 @@ export async function startSignIn(port, uid) {
     near.pipe(request);
     request.pipe(near);
   });
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port: own, close } = await listening(server);
   return {
-    port: server.address().port,
+    port: own,
     token,
     close() {
       far.destroy();
       open.forEach((session) => session.destroy());
-      return new Promise((resolve) => server.close(resolve));
+      return close();
     },
   };
 }

@@ -4,17 +4,17 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
-import { basename, delimiter, join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Firestore } from '@google-cloud/firestore';
-import { SDK_VERSION, deleteApp, initializeApp } from 'firebase/app';
+import { deleteApp, initializeApp } from 'firebase/app';
 import { connectFirestoreEmulator, getFirestore, setLogLevel } from 'firebase/firestore';
-import { chromium } from 'playwright-core';
 import { startStack, until } from '../../clients/web/e2e/stack.mjs';
+import { cdn, openPage } from './browser.mjs';
+import { below, blocks, imported } from './markdown.mjs';
 
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
 const read = (name) => readFile(at(`../${name}`), 'utf8');
@@ -29,24 +29,10 @@ function routeOf(sample) {
 
 /** The only block of code below a heading that has the text in it. */
 function block(heading, language, having = '', text = page) {
-  const section = text.split(/^##+ /m).find((section) => section.startsWith(`${heading}\n`)) ?? '';
-  const blocks = [...section.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, code]) => code);
-  const found = blocks.filter((code) => code.includes(having));
+  const found = blocks(below(heading, text), language).filter((code) => code.includes(having));
   assert.equal(found.length, 1, `blocks of ${language} with ${having} below ${heading}`);
   return found[0];
 }
-
-/** Imports JavaScript. Packages resolve from this folder. */
-async function imported(code) {
-  const file = new URL(`.snippet-${process.pid}-${++files}.mjs`, import.meta.url);
-  await writeFile(file, code);
-  try {
-    return await import(file);
-  } finally {
-    await rm(file);
-  }
-}
-let files = 0;
 
 /**
  * Runs programs, each until it ends well. `commands` names them, given a folder with the code in
@@ -86,10 +72,10 @@ before(async () => {
   const routes = new Set([...['Web', 'Kotlin and Java', 'Python', 'Node.js'].map(routeOf), likes]);
   // firestore.rules with the blocks that docs/recipes.md has for likes, where it says to put them.
   const dir = await mkdtemp(join(tmpdir(), 'tally-snippets-'));
-  const blocks = ['Likes', "Totals in the app's own documents"].map((heading) => block(heading, 'js', '', rules));
+  const likesRules = ['Likes', "Totals in the app's own documents"].map((heading) => block(heading, 'js', '', rules));
   const place = 'match /rollups/{counter}';
   const shipped = await readFile(at('../../firestore.rules'), 'utf8');
-  await writeFile(join(dir, 'firestore.rules'), shipped.replace(place, `${blocks.join('\n')}\n${place}`));
+  await writeFile(join(dir, 'firestore.rules'), shipped.replace(place, `${likesRules.join('\n')}\n${place}`));
   try {
     stack = await startStack({ env: { TALLY_ROUTES: [...routes].join('; ') }, flags: ['--rules', join(dir, 'firestore.rules')] });
   } finally {
@@ -247,25 +233,10 @@ for (const [name, id, tell] of [
   });
 }
 
-/**
- * Runs sample.mjs in Chromium (that of CHROMIUM, or Debian's), with the SDK that Google's CDN has,
- * too.
- */
+/** Runs sample.mjs in Chromium, with the SDK that Google's CDN has. */
 async function browser(t) {
-  const cdn = `https://www.gstatic.com/firebasejs/${SDK_VERSION}`;
   const imports = { 'firebase/app': `${cdn}/firebase-app.js`, 'firebase/firestore': `${cdn}/firebase-firestore.js` };
-  const html = `<!doctype html><script type="importmap">${JSON.stringify({ imports })}</script>`;
-  const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(html));
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => server.close());
-  const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
-  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
-  t.after(() => browser.close());
-  const page = await browser.newPage();
-  await page.route(`${cdn}/*`, (route) =>
-    route.fulfill({ path: at(`node_modules/firebase/${basename(route.request().url())}`) }),
-  );
-  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+  const page = await openPage(t, `<!doctype html><script type="importmap">${JSON.stringify({ imports })}</script>`);
   await page.addScriptTag({ type: 'module', content: await readFile(at('sample.mjs'), 'utf8') });
   await page.waitForFunction(() => window.sample);
   await page.evaluate((where) => sample(...where), [stack.project, stack.host, stack.port]);

@@ -26,9 +26,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// answer answers a call: most are of standard methods.
+// answer answers a call. Most are of standard methods.
 func (c *call) answer() (proto.Message, error) {
 	switch r := c.request.(type) {
+	// Firestore
 	case *adminpb.CreateIndexRequest:
 		return c.createIndex(r.Index)
 	case *adminpb.ListIndexesRequest:
@@ -37,43 +38,60 @@ func (c *call) answer() (proto.Message, error) {
 		}
 	case *adminpb.GetIndexRequest, *adminpb.DeleteIndexRequest:
 		c.resource = c.indexNamed(c.resource)
+
+	// Cloud Run functions
 	case *functionspb.CreateFunctionRequest:
 		return c.deploy(r.Function)
 	case *functionspb.UpdateFunctionRequest:
 		sizeAnew(r)
 		return c.deploy(r.Function)
 	case *functionspb.GenerateUploadUrlRequest:
-		return &functionspb.GenerateUploadUrlResponse{UploadUrl: "http://storage.googleapis.com/source.zip", StorageSource: &functionspb.StorageSource{Object: "source.zip"}}, nil
+		return uploadURL, nil
 	case *functionspb.ListRuntimesRequest:
-		return &functionspb.ListRuntimesResponse{Runtimes: []*functionspb.ListRuntimesResponse_Runtime{{Name: "go126", Environment: functionspb.Environment_GEN_2}}}, nil
+		return runtimes, nil
+
+	// IAM, Service Usage and Monitoring
 	case *iampb.GetIamPolicyRequest:
 		_, err := c.find(c.resource)
 		return cmp.Or(c.policies[c.resource], &iampb.Policy{}), err
 	case *iampb.SetIamPolicyRequest:
 		return c.setIAMPolicy(r.Policy)
+	case *serviceusagepb.BatchEnableServicesRequest:
+		c.enable(r.ServiceIds)
+		return &serviceusagepb.BatchEnableServicesResponse{}, nil
 	case *monitoringpb.ListTimeSeriesRequest:
 		var all []proto.Message
 		for _, s := range c.Series {
 			all = append(all, s)
 		}
 		return c.page(all)
+
+	// Cloud Scheduler
 	case *schedulerpb.RunJobRequest:
 		return c.job(func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.Now() })
 	case *schedulerpb.PauseJobRequest:
 		return c.job(func(j *schedulerpb.Job) { j.State = schedulerpb.Job_PAUSED })
 	case *schedulerpb.ResumeJobRequest:
 		return c.job(func(j *schedulerpb.Job) { j.State = schedulerpb.Job_ENABLED })
-	case *serviceusagepb.BatchEnableServicesRequest:
-		c.enable(r.ServiceIds)
-		return &serviceusagepb.BatchEnableServicesResponse{}, nil
 	}
 	return c.standard()
 }
 
+// Answers that are always the same.
+var (
+	uploadURL = &functionspb.GenerateUploadUrlResponse{
+		UploadUrl: "http://storage.googleapis.com/source.zip", StorageSource: &functionspb.StorageSource{Object: "source.zip"},
+	}
+	runtimes = &functionspb.ListRuntimesResponse{
+		Runtimes: []*functionspb.ListRuntimesResponse_Runtime{{Name: "go126", Environment: functionspb.Environment_GEN_2}},
+	}
+)
+
 // job changes a job of Cloud Scheduler, and returns it.
 func (c *call) job(change func(*schedulerpb.Job)) (proto.Message, error) {
 	m, err := c.find(c.resource)
-	if j, ok := m.(*schedulerpb.Job); ok {
+	j, ok := m.(*schedulerpb.Job)
+	if ok {
 		change(j)
 	}
 	return m, err
@@ -83,23 +101,31 @@ func (c *call) job(change func(*schedulerpb.Job)) (proto.Message, error) {
 func (c *call) refusal(m proto.Message) error {
 	switch m := m.(type) {
 	case *dashboardpb.Dashboard:
-		if old, ok := c.resources[c.resource].(*dashboardpb.Dashboard); ok && m.Etag != old.Etag {
-			return status.Error(codes.Aborted, "The etag is not that of the dashboard")
-		}
+		return c.refusalOfDashboard(m)
 	case *eventarcpb.Trigger:
 		return c.refusalOfTrigger(m)
 	case *functionspb.Function:
-		if err := c.refusalOfSize(c.resource, m); err != nil {
-			return err
-		}
-		return c.noAccount(m.GetServiceConfig().GetServiceAccountEmail(), m.GetBuildConfig().GetServiceAccount())
+		return cmp.Or(
+			c.refusalOfSize(c.resource, m),
+			c.noAccount(m.GetServiceConfig().GetServiceAccountEmail(), m.GetBuildConfig().GetServiceAccount()),
+		)
 	case *loggingpb.LogSink:
 		return refusalOfSink(m)
 	case *schedulerpb.Job:
-		if err := c.refusalOfJob(c.resource); err != nil {
-			return err
-		}
-		return c.noAccount(m.GetHttpTarget().GetOidcToken().GetServiceAccountEmail())
+		return cmp.Or(
+			c.refusalOfJob(c.resource),
+			c.noAccount(m.GetHttpTarget().GetOidcToken().GetServiceAccountEmail()),
+		)
+	}
+	return nil
+}
+
+// refusalOfDashboard refuses a change of a dashboard that somebody else has changed since it was
+// read.
+func (c *call) refusalOfDashboard(d *dashboardpb.Dashboard) error {
+	old, exists := c.resources[c.resource].(*dashboardpb.Dashboard)
+	if exists && d.Etag != old.Etag {
+		return status.Error(codes.Aborted, "The etag is not that of the dashboard")
 	}
 	return nil
 }
@@ -131,6 +157,7 @@ func (g *Google) remove(name string) {
 	m := g.resources[name]
 	delete(g.resources, name)
 	delete(g.policies, name)
+
 	switch m := m.(type) {
 	case *eventarcpb.Trigger:
 		g.remove(m.GetTransport().GetPubsub().GetSubscription())
@@ -143,17 +170,21 @@ func (g *Google) remove(name string) {
 
 // IAM: https://cloud.google.com/iam/docs/policies
 
+// setIAMPolicy sets the policy of a resource. Each service account in it must exist.
 func (c *call) setIAMPolicy(p *iampb.Policy) (proto.Message, error) {
-	if _, err := c.find(c.resource); err != nil {
+	_, err := c.find(c.resource)
+	if err != nil {
 		return nil, err
 	}
 	for _, b := range p.GetBindings() {
 		for _, m := range b.Members {
-			if email, ok := strings.CutPrefix(m, "serviceAccount:"); ok && !c.account(email) {
+			email, isAccount := strings.CutPrefix(m, "serviceAccount:")
+			if isAccount && !c.account(email) {
 				return nil, status.Errorf(codes.InvalidArgument, "Service account %s does not exist.", email)
 			}
 		}
 	}
+
 	c.policies[c.resource] = p
 	return p, nil
 }
@@ -165,29 +196,35 @@ func (g *Google) has(role, email string) bool {
 	})
 }
 
-// account reports whether a service account exists. All others than the project's do.
+// account reports whether a service account exists. The accounts of other projects all do.
 func (g *Google) account(email string) bool {
-	return g.resources["projects/"+g.project+"/serviceAccounts/"+email] != nil || g.agents[email] ||
-		!strings.HasSuffix(email, "@"+g.project+".iam.gserviceaccount.com") && !strings.HasPrefix(email, "service-"+Number+"@gcp-sa-")
+	isOwn := strings.HasSuffix(email, "@"+g.project+".iam.gserviceaccount.com")
+	isAgent := strings.HasPrefix(email, "service-"+Number+"@gcp-sa-")
+	if !isOwn && !isAgent {
+		return true
+	}
+	return g.resources["projects/"+g.project+"/serviceAccounts/"+email] != nil || g.agents[email]
 }
 
 // noAccount returns the error of the first of the accounts, by email or name, that does not exist.
 // https://github.com/firebase/firebase-tools/issues/8841 shows it.
 func (g *Google) noAccount(names ...string) error {
 	for _, name := range names {
-		if email := path.Base(name); name != "" && !g.account(email) {
+		email := path.Base(name)
+		if name != "" && !g.account(email) {
 			return status.Errorf(codes.NotFound, "Service account projects/-/serviceAccounts/%s was not found.", email)
 		}
 	}
 	return nil
 }
 
-// mark marks a service account that is deleted in all policies.
+// mark marks a service account as deleted, in all policies.
 // https://cloud.google.com/iam/docs/principal-identifiers
 func (g *Google) mark(a *iamadminpb.ServiceAccount) {
 	for _, p := range g.policies {
 		for _, b := range p.Bindings {
-			if i := slices.Index(b.Members, "serviceAccount:"+a.Email); i >= 0 {
+			i := slices.Index(b.Members, "serviceAccount:"+a.Email)
+			if i >= 0 {
 				b.Members[i] = "deleted:" + b.Members[i] + "?uid=" + a.UniqueId
 			}
 		}
@@ -196,6 +233,7 @@ func (g *Google) mark(a *iamadminpb.ServiceAccount) {
 
 // Service Usage: https://cloud.google.com/service-usage/docs/reference/rest/v1/services
 
+// enable enables APIs.
 func (g *Google) enable(apis []string) {
 	for _, api := range apis {
 		g.resources["projects/"+g.project+"/services/"+api] = &serviceusagepb.Service{
@@ -207,7 +245,8 @@ func (g *Google) enable(apis []string) {
 // Cloud Run functions:
 // https://cloud.google.com/functions/docs/reference/rest/v2/projects.locations.functions
 
-// deploy leaves a new function that was not built without a service, and an old one as it was.
+// deploy creates or updates a function. If the function cannot be built, an old one stays as it
+// was, and a new one is there without a service.
 func (c *call) deploy(f *functionspb.Function) (proto.Message, error) {
 	if c.Build != nil {
 		c.problem = c.Build(f)
@@ -215,35 +254,47 @@ func (c *call) deploy(f *functionspb.Function) (proto.Message, error) {
 	if c.problem != nil && c.method.Name() == "UpdateFunction" {
 		return c.find(c.resource)
 	}
+
 	made, err := c.standard()
-	if c.problem != nil && err == nil {
+	if err != nil {
+		return made, err
+	}
+	if c.problem != nil {
 		c.remove(f.ServiceConfig.Service)
 		f.State, f.ServiceConfig.Uri, f.ServiceConfig.Service = functionspb.Function_FAILED, "", ""
 	}
-	return made, err
+	return made, nil
 }
 
-// completeFunction makes the Cloud Run service of a new function.
+// regionCodes stand for regions in the addresses of services.
+var regionCodes = map[string]string{"us-central1": "uc", "europe-west1": "ew"}
+
+// completeFunction gives a function its Cloud Run service, and makes that if it is new.
 func (g *Google) completeFunction(name string, f *functionspb.Function) {
 	if f.ServiceConfig == nil {
 		f.ServiceConfig = &functionspb.ServiceConfig{}
 	}
 	s := f.ServiceConfig
+	region := strings.Split(name, "/")[3]
 	f.State, f.Environment = functionspb.Function_ACTIVE, functionspb.Environment_GEN_2
 	s.Service = strings.Replace(name, "/functions/", "/services/", 1)
-	s.Uri = "https://" + path.Base(name) + "-abc123-" + cmp.Or(map[string]string{"us-central1": "uc", "europe-west1": "ew"}[strings.Split(name, "/")[3]], "xx") + ".a.run.app"
-	if service, ok := g.resources[s.Service].(*runpb.Service); ok {
+	s.Uri = "https://" + path.Base(name) + "-abc123-" + cmp.Or(regionCodes[region], "xx") + ".a.run.app"
+
+	service, exists := g.resources[s.Service].(*runpb.Service)
+	if exists {
 		if s.AllTrafficOnLatestRevision { // "ignoring any traffic split settings, if any"
 			service.Traffic = nil
 		}
 		return
 	}
+
 	s.AllTrafficOnLatestRevision = true
 	if s.EnvironmentVariables == nil {
 		s.EnvironmentVariables = make(map[string]string)
 	}
 	s.EnvironmentVariables["LOG_EXECUTION_ID"] = "true" // https://cloud.google.com/functions/docs/monitoring/logging
-	g.put(s.Service, &runpb.Service{Template: &runpb.RevisionTemplate{Containers: []*runpb.Container{{Image: "image", Resources: &runpb.ResourceRequirements{CpuIdle: true}}}}})
+	container := &runpb.Container{Image: "image", Resources: &runpb.ResourceRequirements{CpuIdle: true}}
+	g.put(s.Service, &runpb.Service{Template: &runpb.RevisionTemplate{Containers: []*runpb.Container{container}}})
 }
 
 // Eventarc: https://cloud.google.com/eventarc/docs/reference/rest/v1/projects.locations.triggers
@@ -258,8 +309,9 @@ func (c *call) refusalOfTrigger(t *eventarcpb.Trigger) error {
 	if !c.has("roles/eventarc.eventReceiver", t.ServiceAccount) {
 		return status.Errorf(codes.PermissionDenied, "Permission \"eventarc.events.receiveEvent\" denied on %q", t.ServiceAccount)
 	}
+
+	here := strings.Split(c.resource, "/")[3]
 	for _, f := range t.EventFilters {
-		here := strings.Split(c.resource, "/")[3]
 		d, _ := c.resources["projects/"+c.project+"/databases/"+f.Value].(*adminpb.Database)
 		if f.Attribute == "database" && d.GetLocationId() != here {
 			return status.Errorf(codes.InvalidArgument, "Database '%s' does not exist in region '%s'. Did you mean region '%s'?", f.Value, here, d.GetLocationId())
@@ -270,11 +322,13 @@ func (c *call) refusalOfTrigger(t *eventarcpb.Trigger) error {
 
 // completeTrigger makes the subscription through which a new trigger's events go.
 func (g *Google) completeTrigger(name string, t *eventarcpb.Trigger) {
-	if before, ok := g.resources[name].(*eventarcpb.Trigger); ok {
+	before, exists := g.resources[name].(*eventarcpb.Trigger)
+	if exists {
 		t.Transport = before.Transport
 		g.redirect(before, t)
 		return
 	}
+
 	parts := strings.Split(name, "/")
 	s := fmt.Sprintf("projects/%s/subscriptions/eventarc-%s-%s-sub-%d", g.project, parts[3], parts[5], g.next())
 	t.Transport = &eventarcpb.Transport{Intermediary: &eventarcpb.Transport_Pubsub{Pubsub: &eventarcpb.Pubsub{Subscription: s}}}
@@ -284,20 +338,27 @@ func (g *Google) completeTrigger(name string, t *eventarcpb.Trigger) {
 // Firestore:
 // https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields
 
-// byDefault is how a database indexes its fields, as far as sums need it.
-var byDefault = []*adminpb.Index{{QueryScope: adminpb.Index_COLLECTION, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{
-	{FieldPath: "*", ValueMode: &adminpb.Index_IndexField_Order_{Order: adminpb.Index_IndexField_ASCENDING}},
-}}, {QueryScope: adminpb.Index_COLLECTION, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{
-	{FieldPath: "*", ValueMode: &adminpb.Index_IndexField_Order_{Order: adminpb.Index_IndexField_DESCENDING}},
-}}}
+// byDefault is how a database indexes each field, as far as sums need it: in both orders.
+var byDefault = []*adminpb.Index{ofAnyField(adminpb.Index_IndexField_ASCENDING), ofAnyField(adminpb.Index_IndexField_DESCENDING)}
 
-// find finds a resource. A field of a database is there without being made.
+// ofAnyField returns an index of one field, whatever its name, in an order.
+func ofAnyField(order adminpb.Index_IndexField_Order) *adminpb.Index {
+	field := &adminpb.Index_IndexField{FieldPath: "*", ValueMode: &adminpb.Index_IndexField_Order_{Order: order}}
+	return &adminpb.Index{
+		QueryScope: adminpb.Index_COLLECTION, State: adminpb.Index_READY, Fields: []*adminpb.Index_IndexField{field},
+	}
+}
+
+// find finds a resource. The fields of a database need no making: any name finds one.
 func (g *Google) find(name string) (proto.Message, error) {
-	if m := g.resources[name]; m != nil {
+	m, exists := g.resources[name]
+	if exists {
 		return m, nil
 	}
-	database, _, is := strings.Cut(name, "/collectionGroups/")
-	if is && g.resources[database] != nil && strings.Contains(name, "/fields/") {
+
+	database, _, inGroup := strings.Cut(name, "/collectionGroups/")
+	isField := inGroup && strings.Contains(name, "/fields/")
+	if isField && g.resources[database] != nil {
 		f := &adminpb.Field{Name: name}
 		g.completeField(f)
 		return f, nil
@@ -305,16 +366,18 @@ func (g *Google) find(name string) (proto.Message, error) {
 	return nil, status.Errorf(codes.NotFound, "Resource '%s' was not found", name)
 }
 
-// completeField gives a field that has no index configuration of its own the database's.
+// completeField gives a field the database's index configuration if it has none of its own.
 func (g *Google) completeField(f *adminpb.Field) {
 	if f.IndexConfig == nil {
 		database, _, _ := strings.Cut(f.Name, "/collectionGroups/")
 		ancestor := database + "/collectionGroups/__default__/fields/*"
 		f.IndexConfig = &adminpb.Field_IndexConfig{Indexes: byDefault, UsesAncestorConfig: true, AncestorField: ancestor}
-		if a, ok := g.resources[ancestor].(*adminpb.Field); ok {
+		a, configured := g.resources[ancestor].(*adminpb.Field)
+		if configured {
 			f.IndexConfig.Indexes = a.IndexConfig.Indexes
 		}
 	}
+
 	if f.TtlConfig != nil {
 		f.TtlConfig.State = cmp.Or(f.TtlConfig.State, adminpb.Field_TtlConfig_ACTIVE)
 	}

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// endpoint returns the address to which the subscription of a trigger pushes: that of the service,
-// and how its events are written
+// endpoint returns the address to which the subscription of a trigger pushes. It is the service's,
+// with a parameter for the form of events
 // (https://github.com/firebase/firebase-functions/issues/1922 shows one).
 func (g *Google) endpoint(t *eventarcpb.Trigger) string {
 	to := t.GetDestination().GetCloudRun()

@@ -18,7 +18,7 @@ import (
 //go:embed gcloud.py
 var gcloudPy string
 
-// machines returns the machine's own gcloud. Short tests, which need no gcloud, end here.
+// machines returns the machine's own gcloud. It skips the test under -short.
 func machines(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
@@ -31,8 +31,9 @@ func machines(t testing.TB) string {
 	return gcloud
 }
 
-// Gcloud returns a folder for PATH with an executable gcloud that runs the machine's own, without
-// starting it each time. It ends with the process.
+// Gcloud returns a folder for PATH, in which gcloud is a program that has a server run the
+// machine's own gcloud. Starting gcloud takes most of a command's time; the server starts it once.
+// The folder is there as long as this process.
 func Gcloud(t testing.TB) string {
 	t.Helper()
 	machines(t)
@@ -43,45 +44,62 @@ func Gcloud(t testing.TB) string {
 	return dir
 }
 
-// server is the process of serveGcloud. It lives as long as its standard input is open here.
+// server is the process of serveGcloud. A variable of the package holds it, so that its standard
+// input stays open: at the end of that the server ends.
 var server *exec.Cmd
 
-// serveGcloud starts the server of gcloud.py, which ends, and removes its folder, when its standard
-// input does.
+// serveGcloud writes gcloud.py to a new folder, starts its server, and returns the folder. The
+// server removes the folder when it ends.
 var serveGcloud = sync.OnceValues(func() (string, error) {
-	const facts = "basic.python_location,installation.sdk_root,installation.components.alpha,installation.components.beta"
-	out, err := exec.Command("gcloud", "info", "--format=value("+facts+")").Output()
+	python, root, err := askGcloud()
 	if err != nil {
-		return "", fmt.Errorf("gcloud info: %w", err)
+		return "", err
 	}
-	values := strings.Split(strings.TrimSuffix(string(out), "\n"), "\t")
-	if slices.Contains(values, "") {
-		return "", fmt.Errorf("gcloud lacks its components alpha and beta: %s are %q", facts, values)
-	}
-	python, root := values[0], values[1]
+
 	dir, err := os.MkdirTemp("", "gcloud") // a socket's name must be short
 	if err != nil {
 		return "", err
 	}
 	script := filepath.Join(dir, "gcloud")
-	if err := os.WriteFile(script, []byte("#!"+python+" -IS\n"+gcloudPy), 0o700); err != nil {
+	err = os.WriteFile(script, []byte("#!"+python+" -IS\n"+gcloudPy), 0o700)
+	if err != nil {
 		return "", err
 	}
+
 	server = exec.Command(python, script, "serve", root)
 	server.Stderr = os.Stderr
 	server.Env = append(os.Environ(), "CLOUDSDK_CONFIG="+dir)
-	if _, err := server.StdinPipe(); err != nil {
+	_, err = server.StdinPipe()
+	if err != nil {
 		return "", err
 	}
 	stdout, err := server.StdoutPipe()
-	if err == nil {
-		err = server.Start()
+	if err != nil {
+		return "", err
 	}
-	if err == nil {
-		_, err = bufio.NewReader(stdout).ReadString('\n') // it is ready
+	err = server.Start()
+	if err != nil {
+		return "", err
 	}
+
+	_, err = bufio.NewReader(stdout).ReadString('\n') // a line when it is ready
 	return dir, err
 })
+
+// askGcloud returns the Python that runs the machine's gcloud, and gcloud's root directory.
+func askGcloud() (python, root string, err error) {
+	const facts = "basic.python_location,installation.sdk_root,installation.components.alpha,installation.components.beta"
+	out, err := exec.Command("gcloud", "info", "--format=value("+facts+")").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("gcloud info: %w", err)
+	}
+
+	values := strings.Split(strings.TrimSuffix(string(out), "\n"), "\t")
+	if slices.Contains(values, "") {
+		return "", "", fmt.Errorf("gcloud lacks its components alpha and beta: %s are %q", facts, values)
+	}
+	return values[0], values[1], nil
+}
 
 // check ends the test if there is an error.
 func check(t testing.TB, err error) {

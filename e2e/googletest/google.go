@@ -1,10 +1,20 @@
-// Package googletest stands in for Google's APIs in tests: over gRPC, and over REST as gcloud calls
-// it.
+// Package googletest stands in for Google's APIs in tests: over gRPC, as Go's clients call them,
+// and over REST, as gcloud does.
 //
-// A store keeps resources as the APIs' own protobuf messages, by their full names. The standard
-// methods (Get, List, Create, Update, Delete) follow the services' descriptors; apis.go adds the
-// particulars of each API. A request over REST becomes the message of the method that
-// google.api.http gives for its path, and is refused if it does not fit the message.
+// The APIs have one form in common (https://google.aip.dev). Everything is a resource with a full
+// name, such as projects/p/locations/l/functions/f, and most methods are standard: Get, List,
+// Create, Update, Delete. Methods that take long return an operation, which clients ask until it is
+// done. So one store of protobuf messages by their full names serves them all:
+//
+//   - google.go is the test's side: it makes, reads and changes resources, and has calls fail.
+//   - standard.go serves the standard methods, by the descriptors of the services.
+//   - rest.go turns a request over REST into the message of its method, by the paths that
+//     google.api.http gives. It refuses a request that does not fit the message. restonly.go has
+//     the methods of which Go has no messages.
+//   - apis.go adds what each API does beyond that: the fields that it fills in, the resources that
+//     it makes beside, and what it refuses. indexes.go, places.go, delivery.go, sinks.go and
+//     traffic.go have the longer parts of it.
+//   - gcloud.go runs the machine's own gcloud against it.
 package googletest
 
 import (
@@ -16,6 +26,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -28,6 +39,7 @@ import (
 	"cloud.google.com/go/iam/apiv1/iampb"
 	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/resourcemanager/apiv3/resourcemanagerpb"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 	"google.golang.org/api/option"
 	"google.golang.org/genproto/googleapis/cloud/location"
 	"google.golang.org/grpc"
@@ -41,19 +53,19 @@ const Number = "123456789"
 // alwaysOn are the APIs that need not be enabled.
 var alwaysOn = []string{"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com", "storage.googleapis.com"}
 
-// apis are those that gcloud calls, by the names of its configuration.
+// apis are the APIs that gcloud calls, by the names in its configuration.
 var apis = []string{"artifactregistry", "cloudbuild", "cloudfunctions", "cloudresourcemanager", "cloudscheduler", "eventarc", "firestore", "iam", "logging",
 	"monitoring", "pubsub", "run", "serviceusage"}
 
 // Google is Google with one project.
 type Google struct {
-	// Rules decides a case of a test of security rules; release is such as
-	// "cloud.firestore/orders". The result is nil if there is no such release. It may wait, without
-	// delaying other calls.
+	// Rules decides a case of a test of security rules. A release names the database for which
+	// rules are in force, such as "cloud.firestore/orders". The result is nil if there is no such
+	// release. Rules may wait, which delays no other call.
 	Rules func(release string, c RulesCase) *RulesResult
 
-	// Build is asked whether a function can be built, if it is not nil. Its error is a gRPC status.
-	// It must not call the Google.
+	// Build, unless nil, says why a function cannot be built, by the error of a gRPC status. It
+	// must not call methods of the Google.
 	Build func(*functionspb.Function) error
 
 	// Series are the time series that ListTimeSeries finds.
@@ -62,14 +74,14 @@ type Google struct {
 	// NoBilling says that the project has no billing account that is open.
 	NoBilling bool
 
-	// Unreachable are the locations that Lists of all locations say they did not reach.
+	// Unreachable are the locations that do not answer when a List asks all locations.
 	Unreachable []string
 
 	// Closed are the locations that the project may not use: each call about one is refused.
 	Closed []string
 
-	// Builds is how many Lists of indexes a new composite index is being built; below 0 it is never
-	// ready.
+	// Builds is how many Lists of indexes it takes until a new composite index is ready. Below 0 it
+	// is never ready.
 	Builds int
 
 	// CPUs is the quota of Cloud Run in each region, 0 if there is none.
@@ -86,7 +98,7 @@ type Google struct {
 	agents    map[string]bool // service accounts of Google's, by email
 	failures  []*failure
 	uploaded  []byte // source of a function
-	last      int    // number that was given
+	last      int    // the number that next gave last
 }
 
 // A failure makes calls fail.
@@ -101,6 +113,7 @@ type failure struct {
 func Start(t testing.TB, project string) *Google {
 	t.Helper()
 	g := &Google{t: t, project: project, resources: make(map[string]proto.Message), policies: make(map[string]*iampb.Policy), agents: make(map[string]bool)}
+
 	name := "projects/" + project
 	g.resources[name] = &resourcemanagerpb.Project{Name: "projects/" + Number, ProjectId: project}
 	for _, id := range []string{"us-central1", "europe-west1", "me-central2"} {
@@ -111,23 +124,39 @@ func Start(t testing.TB, project string) *Google {
 		DatabaseEdition: adminpb.Database_STANDARD})
 	g.resources[name+"/sinks/_Default"] = defaultSink(project)
 
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	server := grpc.NewServer(grpc.UnknownServiceHandler(g.serveGRPC))
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	g.grpc = listener.Addr().String()
-	mux := g.restOnly()
-	mux.HandleFunc("/", g.serveREST)
-	rest := httptest.NewServer(mux)
-	t.Cleanup(rest.Close)
-	g.rest, err = url.Parse(rest.URL)
-	check(t, err)
+	g.listenGRPC()
+	g.listenREST()
 	return g
 }
 
-// GRPC returns the options with which Google's clients call this Google over gRPC. They keep the
-// names of Google's servers, by which it knows the API.
+// listenGRPC serves the APIs over gRPC until the test ends.
+func (g *Google) listenGRPC() {
+	g.t.Helper()
+	listener, err := net.Listen("tcp", freeport.HostPort(0))
+	check(g.t, err)
+	g.grpc = listener.Addr().String()
+
+	server := grpc.NewServer(grpc.UnknownServiceHandler(g.serveGRPC))
+	go func() { _ = server.Serve(listener) }()
+	g.t.Cleanup(server.Stop)
+}
+
+// listenREST serves the APIs over REST until the test ends.
+func (g *Google) listenREST() {
+	g.t.Helper()
+	mux := http.NewServeMux()
+	g.handleRESTOnly(mux)
+	mux.HandleFunc("/", g.serveREST)
+	server := httptest.NewServer(mux)
+	g.t.Cleanup(server.Close)
+
+	address, err := url.Parse(server.URL)
+	check(g.t, err)
+	g.rest = address
+}
+
+// GRPC returns the options with which Google's clients call this Google over gRPC. The clients send
+// the names of Google's servers, by which this Google knows which API is called.
 func (g *Google) GRPC() []option.ClientOption {
 	return []option.ClientOption{
 		option.WithoutAuthentication(),
@@ -143,8 +172,8 @@ func (g *Google) REST() []option.ClientOption {
 	return []option.ClientOption{option.WithHTTPClient(g.client())}
 }
 
-// client returns a client whose requests come here, those over https too. It keeps no connection,
-// on which a test in virtual time would wait.
+// client returns a client whose requests come here, also those over https. It keeps no connection
+// open, because a test in virtual time would wait for it.
 func (g *Google) client() *http.Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", g.rest.Host)
@@ -152,13 +181,15 @@ func (g *Google) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: dial, DialTLSContext: dial, DisableKeepAlives: true}}
 }
 
-// Environ returns the test's environment with what makes gcloud work on this Google, as proxy for
-// all that it asks. https, and with it the internet, is refused.
+// Environ returns the test's environment with the variables by which gcloud works on this Google.
+// gcloud takes it for its proxy, and asks over http. https is refused, and with it the internet.
 func (g *Google) Environ() []string {
 	dir := g.t.TempDir()
 	token := filepath.Join(dir, "token")
 	check(g.t, os.WriteFile(token, []byte("token"), 0o600))
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CLOUDSDK_") || strings.HasPrefix(v, "GOOGLE_") })
+
+	isGoogles := func(v string) bool { return strings.HasPrefix(v, "CLOUDSDK_") || strings.HasPrefix(v, "GOOGLE_") }
+	env := slices.DeleteFunc(os.Environ(), isGoogles)
 	env = append(env,
 		"CLOUDSDK_CONFIG="+dir,
 		"CLOUDSDK_AUTH_ACCESS_TOKEN_FILE="+token,
@@ -172,17 +203,18 @@ func (g *Google) Environ() []string {
 		"CLOUDSDK_PROXY_PORT="+g.rest.Port(),
 		environ+"="+g.grpc+" "+g.rest.String(),
 	)
+
 	for _, api := range apis {
 		env = append(env, "CLOUDSDK_API_ENDPOINT_OVERRIDES_"+strings.ToUpper(api)+"=http://"+api+".googleapis.com/")
 	}
 	return env
 }
 
-// environ names what Environ adds for Started.
+// environ is the variable that tells a child process the addresses of a Google; see Started.
 const environ = "GOOGLETEST"
 
-// Started returns the Google whose Environ this process has, of which only GRPC and REST work here,
-// or nil.
+// Started returns the Google whose Environ this process has, nil if it has none. Only GRPC and REST
+// work on it.
 func Started() *Google {
 	addr, rest, _ := strings.Cut(os.Getenv(environ), " ")
 	u, err := url.Parse(rest)
@@ -192,24 +224,27 @@ func Started() *Google {
 	return &Google{grpc: addr, rest: u}
 }
 
-// Get returns a copy of a resource of the full name, such as projects/p/locations/l/functions/f:
+// Get returns a copy of the resource of a full name, such as projects/p/locations/l/functions/f;
 // nil if there is none.
 func (g *Google) Get(name string) proto.Message {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if m := g.resources[g.key(name)]; m != nil {
-		return proto.Clone(m)
+
+	m, ok := g.resources[g.key(name)]
+	if !ok {
+		return nil
 	}
-	return nil
+	return proto.Clone(m)
 }
 
 // Names returns the full names of the resources of a collection, such as "functions", in order.
 func (g *Google) Names(collection string) []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+
 	var names []string
 	for name := range g.resources {
-		if parts := strings.Split(name, "/"); parts[len(parts)-2] == collection {
+		if path.Base(path.Dir(name)) == collection {
 			names = append(names, name)
 		}
 	}
@@ -217,8 +252,8 @@ func (g *Google) Names(collection string) []string {
 	return names
 }
 
-// Put makes a resource as if it had been created or updated outside the test. It gets the name, and
-// what the API adds.
+// Put makes a resource as if somebody had created or updated it. The resource gets the name, and
+// the fields that its API fills in.
 func (g *Google) Put(name string, m proto.Message) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -266,7 +301,7 @@ func (g *Google) Enable(apis ...string) {
 }
 
 // Fail makes calls of a method, such as CreateTrigger, fail with a gRPC status: so many times, or
-// always if times is negative. Without a method it is any of the API. Nothing is done by them.
+// always if times is negative. If the method is "", it is any of the API. Such a call does nothing.
 func (g *Google) Fail(api, method string, err error, times int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -298,7 +333,8 @@ func cloned[M proto.Message](of map[string]M) map[string]M {
 // projectOf is the project in a name, by its number or a wildcard.
 var projectOf = regexp.MustCompile(`^projects/(` + Number + `|-)(/|$)`)
 
-// key returns the name under which a resource is kept: with the project's ID.
+// key returns the name under which a resource is kept. It has the project's ID where the name may
+// have its number.
 func (g *Google) key(name string) string {
 	return projectOf.ReplaceAllString(name, "projects/"+g.project+"$2")
 }

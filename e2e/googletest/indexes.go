@@ -15,7 +15,7 @@ import (
 // Composite indexes of Firestore:
 // https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.indexes
 
-// estimated is how many documents the build of each index is said to be of.
+// estimated is the number of documents that the build of an index has to read, as it says itself.
 const estimated = 1200
 
 // createIndex begins to build an index, unless there is one like it.
@@ -32,7 +32,8 @@ func (c *call) createIndex(x *adminpb.Index) (proto.Message, error) {
 	if c.Builds == 0 {
 		x.State = adminpb.Index_READY
 	}
-	if _, err := c.create(); err != nil {
+	_, err := c.create()
+	if err != nil {
 		return nil, err
 	}
 
@@ -45,7 +46,8 @@ func (c *call) createIndex(x *adminpb.Index) (proto.Message, error) {
 	return operation, nil
 }
 
-// named returns the fields of an index with __name__ at the end, in the order of the one before.
+// named returns the fields of an index with __name__ at the end, which has the direction of the one
+// before.
 func named(fields []*adminpb.Index_IndexField) []*adminpb.Index_IndexField {
 	last := fields[len(fields)-1]
 	if last.FieldPath == "__name__" {
@@ -54,7 +56,7 @@ func named(fields []*adminpb.Index_IndexField) []*adminpb.Index_IndexField {
 	return append(fields, &adminpb.Index_IndexField{FieldPath: "__name__", ValueMode: last.ValueMode})
 }
 
-// spelt returns what an index is of.
+// spelt returns a text that is the same for indexes of the same scope and fields.
 func spelt(x *adminpb.Index) string {
 	text := x.QueryScope.String()
 	for _, f := range x.Fields {
@@ -83,8 +85,8 @@ func (g *Google) build() {
 	}
 }
 
-// indexNamed returns the name of an index whose name may leave the collection group open, as gcloud's
-// do.
+// indexNamed returns the full name of an index. gcloud names an index without its collection group,
+// for which it writes "-".
 func (g *Google) indexNamed(name string) string {
 	database, id, open := strings.Cut(name, "/collectionGroups/-/indexes/")
 	for other := range g.resources {

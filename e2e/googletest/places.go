@@ -35,11 +35,14 @@ func (g *Google) refusalOfLocation(resource string) error {
 	return s.Err()
 }
 
-// reached reports whether a list of all locations has a resource: those of a location that is
-// closed or does not answer are missing.
+// reached reports whether a list of all locations has a resource. It lacks those of a location that
+// is closed or does not answer.
 func (g *Google) reached(name string) bool {
 	at := locationOf.FindStringSubmatch(name)
-	return at == nil || !slices.Contains(g.Closed, at[1]) && !slices.Contains(g.Unreachable, at[1])
+	if at == nil {
+		return true
+	}
+	return !slices.Contains(g.Closed, at[1]) && !slices.Contains(g.Unreachable, at[1])
 }
 
 // refusalOfJob returns the error of a job in a location that Cloud Scheduler does not have.
@@ -53,12 +56,12 @@ func (g *Google) refusalOfJob(name string) error {
 		`The principal (user or service account) lacks IAM permission "cloudscheduler.jobs.create" for the resource %q (or the resource may not exist).`, location)
 }
 
-// sizeByMemory is what the project's functions have as CPU if nobody says it, whatever their
-// memory. https://cloud.google.com/run/docs/configuring/services/cpu
+// sizeByMemory is the CPU of a function whose CPU nobody has set. The real Google goes by the
+// memory: https://cloud.google.com/run/docs/configuring/services/cpu.
 const sizeByMemory = "0.333"
 
-// sizeAnew sets the CPU of a function back if an update says its memory and not its CPU: then the
-// memory decides. Google's pages say so of new functions; of updates nobody has verified it.
+// sizeAnew sets the CPU of a function back if an update has its memory and not its CPU: then the
+// memory decides. Google's pages say this of new functions. Nobody has verified it for updates.
 func sizeAnew(r *functionspb.UpdateFunctionRequest) {
 	paths := r.GetUpdateMask().GetPaths()
 	if slices.Contains(paths, "service_config.available_memory") && !slices.Contains(paths, "service_config.available_cpu") {
@@ -74,16 +77,18 @@ func (g *Google) refusalOfSize(name string, f *functionspb.Function) error {
 		return status.Errorf(codes.InvalidArgument, "Could not create or update Cloud Run service %s. "+
 			"spec.template.spec.containers.resources.limits.cpu: Invalid value specified for cpu. %s", path.Base(name), reason)
 	}
+
 	s := f.GetServiceConfig()
 	cpus, err := strconv.ParseFloat(s.GetAvailableCpu(), 64)
 	if err != nil {
-		return nil // nobody says it
+		return nil // nobody has set it
 	}
 
 	if cpus < 1 && s.GetMaxInstanceRequestConcurrency() > 1 {
 		return refuse("Total cpu < 1 is not supported with concurrency > 1.")
 	}
-	if most := int(float64(g.CPUs) / cpus); g.CPUs > 0 && int(s.GetMaxInstanceCount()) > most {
+	most := int(float64(g.CPUs) / cpus)
+	if g.CPUs > 0 && int(s.GetMaxInstanceCount()) > most {
 		return refuse("For the specified value, maxScale may not exceed " + strconv.Itoa(most) + ".\n" +
 			"Consider running your workload in a region with greater capacity, decreasing your requested cpu-per-instance, or requesting an increase in quota for this region if you are seeing sustained usage near this limit, see https://cloud.google.com/run/quotas.")
 	}
@@ -93,10 +98,14 @@ func (g *Google) refusalOfSize(name string, f *functionspb.Function) error {
 // upload keeps the archive of a function's source.
 func (g *Google) upload(r *http.Request) (any, error) {
 	archive, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.uploaded = archive
-	return nil, err
+	return nil, nil
 }
 
 // Uploaded returns the archive, in zip's format, of the source that was uploaded last.

@@ -23,18 +23,18 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// A route is a path of a method, as google.api.http says it.
+// A route is a path of a method, as its option google.api.http says it.
 type route struct {
 	method     protoreflect.MethodDescriptor
 	api        string // "": any
 	verb       string
 	path       *regexp.Regexp
-	variables  []string // fields of the request; the first is the resource or its parent
-	collection string   // what follows them
-	body       string   // field of the request; "*": the request
+	variables  []string // fields of the request that are in the path; the first is the resource or its parent
+	collection string   // the rest of the path
+	body       string   // field of the request that the body is; "*": the body is the request
 }
 
-// mixins are methods that many APIs have, with paths that only their configuration says:
+// mixins are methods that many APIs have. Only the APIs' configurations say their paths:
 // https://github.com/googleapis/googleapis/blob/master/google/cloud/eventarc/v1/eventarc_v1.yaml.
 var mixins = map[protoreflect.FullName]string{
 	"google.longrunning.Operations.GetOperation":    "/v1/{name=**/operations/*}",
@@ -43,48 +43,60 @@ var mixins = map[protoreflect.FullName]string{
 	"google.cloud.location.Locations.GetLocation":   "/v1/{name=projects/*/locations/*}",
 }
 
-// routes returns those of all services that the program knows.
+// routes returns the routes of all services whose messages are linked into the program.
 var routes = sync.OnceValue(func() []route {
 	var all []route
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
-			service := f.Services().Get(i)
-			host, _ := proto.GetExtension(service.Options(), annotations.E_DefaultHost).(string)
-			for j := range service.Methods().Len() {
-				method := service.Methods().Get(j)
-				http, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
-				if path := mixins[method.FullName()]; path != "" {
-					http, host = &annotations.HttpRule{Pattern: &annotations.HttpRule_Get{Get: path}}, ""
-				}
-				for _, rule := range append([]*annotations.HttpRule{http}, http.GetAdditionalBindings()...) {
-					if r := newRoute(method, host, rule); len(r.variables) > 0 {
-						all = append(all, r)
-					}
-				}
-			}
+			all = append(all, routesOf(f.Services().Get(i))...)
 		}
 		return true
 	})
 	return all
 })
 
+// routesOf returns the routes of a service.
+func routesOf(service protoreflect.ServiceDescriptor) []route {
+	var all []route
+	for i := range service.Methods().Len() {
+		method := service.Methods().Get(i)
+		host, _ := proto.GetExtension(service.Options(), annotations.E_DefaultHost).(string)
+		http, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
+		path, isMixin := mixins[method.FullName()]
+		if isMixin {
+			http, host = &annotations.HttpRule{Pattern: &annotations.HttpRule_Get{Get: path}}, ""
+		}
+
+		for _, rule := range append([]*annotations.HttpRule{http}, http.GetAdditionalBindings()...) {
+			r := newRoute(method, host, rule)
+			if len(r.variables) > 0 {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
 var (
 	version  = regexp.MustCompile(`^/v\w+/`)
 	variable = regexp.MustCompile(`\{([\w.]+)(?:=([^}]*))?\}`)
 )
 
-// newRoute returns the route of a path such as /v2/{parent=projects/*/locations/*}/functions. Any
-// version will do: gcloud calls some that Go has no messages for, which are the same in the newer
-// ones.
+// newRoute returns the route of a path such as /v2/{parent=projects/*/locations/*}/functions. It
+// takes any version in the path. gcloud calls some versions of which Go has no messages; newer ones
+// have the same.
 func newRoute(method protoreflect.MethodDescriptor, api string, rule *annotations.HttpRule) route {
 	r := route{method: method, api: api, body: rule.GetBody()}
+
 	path := ""
 	rule.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		if o := f.ContainingOneof(); o != nil { // the one of get, post and so on
+		isVerb := f.ContainingOneof() != nil // of get, post and so on
+		if isVerb {
 			r.verb, path = strings.ToUpper(string(f.Name())), v.String()
 		}
 		return true
 	})
+
 	r.collection = strings.TrimPrefix(path[strings.LastIndex(path, "}")+1:], "/")
 	pattern := variable.ReplaceAllStringFunc(version.ReplaceAllString(path, `/v\w+/`), func(s string) string {
 		parts := variable.FindStringSubmatch(s)
@@ -95,13 +107,14 @@ func newRoute(method protoreflect.MethodDescriptor, api string, rule *annotation
 	return r
 }
 
-// serveREST serves the methods of the services that the program knows.
+// serveREST serves the methods of the services whose messages are linked into the program.
 func (g *Google) serveREST(w http.ResponseWriter, r *http.Request) {
 	for _, route := range routes() {
 		values := route.path.FindStringSubmatch(r.URL.Path)
 		if values == nil || route.verb != r.Method || route.api != apiOf(r.Host) && route.api != "" {
 			continue
 		}
+
 		request, err := route.decode(values[1:], r)
 		if err != nil {
 			reply(w, nil, status.Error(codes.InvalidArgument, err.Error()))
@@ -111,43 +124,53 @@ func (g *Google) serveREST(w http.ResponseWriter, r *http.Request) {
 		reply(w, response, err)
 		return
 	}
+
 	g.t.Errorf("googletest: no method for %s %s%s", r.Method, r.Host, r.URL)
 	http.NotFound(w, r)
 }
 
-// decode makes the message of the request. It is an error if anything in it does not fit.
+// decode makes the message of a request from its body, its query and the values of the path's
+// variables. If anything in the request does not fit the message, it returns an error.
 func (r route) decode(values []string, from *http.Request) (proto.Message, error) {
-	body, err := io.ReadAll(from.Body)
+	request := newMessage(r.method.Input())
+	err := r.decodeBody(from.Body, request)
 	if err != nil {
 		return nil, err
 	}
-	request := newMessage(r.method.Input())
-	m := request.ProtoReflect()
-	if len(body) > 0 {
-		into := request
-		if r.body != "*" {
-			into = m.Mutable(field(m, r.body)).Message().Interface()
-		}
-		if err := protojson.Unmarshal(body, into); err != nil {
-			return nil, err
-		}
-	}
+
 	query := from.URL.Query()
 	query.Del("alt")
 	query.Del("prettyPrint")
 	for name := range query {
-		if first, _, _ := strings.Cut(name, "."); field(m, first) == nil {
+		first, _, _ := strings.Cut(name, ".")
+		if field(request.ProtoReflect(), first) == nil {
 			return nil, fmt.Errorf("unknown name %q", name)
 		}
 	}
+
 	for i, name := range r.variables {
 		query.Set(name, values[i])
 	}
 	return request, runtime.PopulateQueryParameters(request, query, utilities.NewDoubleArray(nil))
 }
 
-// reply answers with a message, with another thing as its JSON has it, or with an error as Google's
-// REST has it: https://google.aip.dev/193.
+// decodeBody decodes the body of a request, which may be empty, into its message.
+func (r route) decodeBody(body io.Reader, request proto.Message) error {
+	text, err := io.ReadAll(body)
+	if err != nil || len(text) == 0 {
+		return err
+	}
+
+	into := request
+	if r.body != "*" {
+		m := request.ProtoReflect()
+		into = m.Mutable(field(m, r.body)).Message().Interface()
+	}
+	return protojson.Unmarshal(text, into)
+}
+
+// reply answers with the JSON of a message or of another value. It answers an error as Google's
+// REST does: https://google.aip.dev/193.
 func reply(w http.ResponseWriter, body any, err error) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	if err != nil {
@@ -155,22 +178,28 @@ func reply(w http.ResponseWriter, body any, err error) {
 		number := runtime.HTTPStatusFromCode(s.Code())
 		content := asJSON(s.Proto())
 		maps.Copy(content, map[string]any{"code": number, "status": code.Code(s.Code()).String()})
-		body = map[string]any{"error": content}
 		w.WriteHeader(number)
-	} else if m, ok := body.(proto.Message); ok {
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": content})
+		return
+	}
+
+	m, isMessage := body.(proto.Message)
+	if isMessage {
 		body = asJSON(m)
 	}
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// asJSON returns a message as its JSON has it.
+// asJSON returns a message as its JSON has it, decoded.
 func asJSON(m proto.Message) map[string]any {
 	text, err := protojson.Marshal(m)
 	if err != nil {
 		panic(err)
 	}
+
 	var tree map[string]any
-	if err := json.Unmarshal(text, &tree); err != nil {
+	err = json.Unmarshal(text, &tree)
+	if err != nil {
 		panic(err)
 	}
 	return tree

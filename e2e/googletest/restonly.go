@@ -2,6 +2,7 @@ package googletest
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 
@@ -14,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A RulesCase is a case as the Rules API gets it: a test case of which the request and the resource
-// are taken apart.
+// A RulesCase is a test case of the Rules API: what a client requests, and whether that is expected
+// to be allowed.
 type RulesCase struct {
 	Expectation string
 	Request     struct {
@@ -27,45 +28,58 @@ type RulesCase struct {
 	FunctionMocks []struct{ Function string }
 }
 
-// A RulesResult is what the rules say of a case.
+// A RulesResult is the answer of the rules to a case.
 type RulesResult struct {
 	Allow bool
-	Asks  bool   // for other documents
+	Asks  bool   // the rules ask for another document
 	Gets  string // the document that the rules get; they refuse if the case does not mock it
 }
 
-// restOnly returns a mux of the methods that Go has no protobuf messages for.
-func (g *Google) restOnly() *http.ServeMux {
-	mux := http.NewServeMux()
-	for pattern, m := range map[string]struct {
-		name   string
-		answer func(*http.Request) (any, error)
-	}{
-		"GET cloudbuild.googleapis.com/v1/projects/{project}/locations/{location}/defaultServiceAccount": {"GetDefaultServiceAccount", g.buildAccount},
-		"GET cloudbilling.googleapis.com/v1/projects/{project}/billingInfo":                              {"GetProjectBillingInfo", g.billingInfo},
-		"GET cloudresourcemanager.googleapis.com/v1/projects/{project}":                                  {"GetProject", g.projectV1},
-		"GET firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}":                   {"GetRelease", g.release},
-		"POST firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}":                     {"TestRuleset", g.testRules},
-		"POST logging.googleapis.com/v2/entries:list":                                                    {"ListLogEntries", func(*http.Request) (any, error) { return struct{}{}, nil }},
-		"POST serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}":                 {"GenerateServiceIdentity", g.identity},
-		"GET /apis/serving.knative.dev/v1/namespaces/{project}/services/{service}":                       {"GetService", g.serviceV1},
-		"GET /apis/serving.knative.dev/v1/namespaces/{project}/services":                                 {"ListServices", func(*http.Request) (any, error) { return struct{}{}, nil }},
-		"PUT /apis/serving.knative.dev/v1/namespaces/{project}/services/{service}":                       {"UpdateService", g.serviceV1},
-		"GET /apis/serving.knative.dev/v1/namespaces/{project}/revisions":                                {"ListRevisions", func(*http.Request) (any, error) { return &run.ListRevisionsResponse{Metadata: &run.ListMeta{}}, nil }},
-		"PUT storage.googleapis.com/{object}":                                                            {"Upload", g.upload},
-	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+// A restMethod is one of which Go has no protobuf messages.
+type restMethod struct {
+	name, pattern string
+	answer        func(*http.Request) (any, error)
+}
+
+// restOnly returns the methods of which Go has no protobuf messages.
+func (g *Google) restOnly() []restMethod {
+	empty := func(*http.Request) (any, error) { return struct{}{}, nil }
+	noRevisions := func(*http.Request) (any, error) { return &run.ListRevisionsResponse{Metadata: &run.ListMeta{}}, nil }
+
+	return []restMethod{
+		{"GetDefaultServiceAccount", "GET cloudbuild.googleapis.com/v1/projects/{project}/locations/{location}/defaultServiceAccount", g.buildAccount},
+		{"GetProjectBillingInfo", "GET cloudbilling.googleapis.com/v1/projects/{project}/billingInfo", g.billingInfo},
+		{"GetProject", "GET cloudresourcemanager.googleapis.com/v1/projects/{project}", g.projectV1},
+		{"GetRelease", "GET firebaserules.googleapis.com/v1/projects/{project}/releases/{release...}", g.release},
+		{"TestRuleset", "POST firebaserules.googleapis.com/v1/projects/{project}/rulesets/{ruleset}", g.testRules},
+		{"ListLogEntries", "POST logging.googleapis.com/v2/entries:list", empty},
+		{"GenerateServiceIdentity", "POST serviceusage.googleapis.com/v1beta1/projects/{project}/services/{service}", g.identity},
+		{"Upload", "PUT storage.googleapis.com/{object}", g.upload},
+
+		// Cloud Run's older API, at hosts of regions.
+		{"GetService", "GET /apis/serving.knative.dev/v1/namespaces/{project}/services/{service}", g.serviceV1},
+		{"ListServices", "GET /apis/serving.knative.dev/v1/namespaces/{project}/services", empty},
+		{"UpdateService", "PUT /apis/serving.knative.dev/v1/namespaces/{project}/services/{service}", g.serviceV1},
+		{"ListRevisions", "GET /apis/serving.knative.dev/v1/namespaces/{project}/revisions", noRevisions},
+	}
+}
+
+// handleRESTOnly has the mux serve the methods of which Go has no protobuf messages.
+func (g *Google) handleRESTOnly(mux *http.ServeMux) {
+	for _, m := range g.restOnly() {
+		mux.HandleFunc(m.pattern, func(w http.ResponseWriter, r *http.Request) {
 			g.mu.Lock()
 			err := g.refused(apiOf(r.Host), m.name)
 			g.mu.Unlock()
-			var response any
-			if err == nil {
-				response, err = m.answer(r)
+			if err != nil {
+				reply(w, nil, err)
+				return
 			}
+
+			response, err := m.answer(r)
 			reply(w, response, err)
 		})
 	}
-	return mux
 }
 
 // projectV1 is the project of resourcemanager v3.
@@ -79,20 +93,22 @@ func (g *Google) projectV1(r *http.Request) (any, error) {
 // identity makes a service agent: serviceusage v1beta1.
 func (g *Google) identity(r *http.Request) (any, error) {
 	api, _, _ := strings.Cut(r.PathValue("service"), ".")
+	email := "service-" + Number + "@gcp-sa-" + api + ".iam.gserviceaccount.com"
+
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	email := "service-" + Number + "@gcp-sa-" + api + ".iam.gserviceaccount.com"
 	g.agents[email] = true
 	return map[string]any{"name": "operations/1", "done": true, "response": map[string]any{
 		"@type": "type.googleapis.com/google.api.serviceusage.v1beta1.ServiceIdentity", "email": email, "uniqueId": "1"}}, nil
 }
 
-// buildAccount is Cloud Build's of a new project.
+// buildAccount is the service account that Cloud Build uses in a new project.
 // https://cloud.google.com/build/docs/cloud-build-service-account-updates
 func (g *Google) buildAccount(*http.Request) (any, error) {
 	return &cloudbuild.DefaultServiceAccount{ServiceAccountEmail: "projects/" + g.project + "/serviceAccounts/" + Number + "-compute@developer.gserviceaccount.com"}, nil
 }
 
+// release finds the rules that are in force for a database.
 func (g *Google) release(r *http.Request) (any, error) {
 	release := r.PathValue("release")
 	if g.Rules == nil || g.Rules(release, RulesCase{}) == nil {
@@ -101,42 +117,52 @@ func (g *Google) release(r *http.Request) (any, error) {
 	return &firebaserules.Release{RulesetName: "projects/" + g.project + "/rulesets/" + strings.ReplaceAll(release, "/", "~")}, nil
 }
 
+// testRules tries cases on rules.
 func (g *Google) testRules(r *http.Request) (any, error) {
 	var request struct {
 		TestSuite struct{ TestCases []RulesCase }
 	}
-	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+	err := json.NewDecoder(r.Body).Decode(&request)
+	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+
 	release := strings.ReplaceAll(strings.TrimSuffix(r.PathValue("ruleset"), ":test"), "~", "/")
 	response := &firebaserules.TestRulesetResponse{}
 	for _, c := range request.TestSuite.TestCases {
-		says := g.Rules(release, c)
-		result := &firebaserules.TestResult{State: "FAILURE"}
-		allowed := says.Allow && (says.Gets == "" || len(c.FunctionMocks) > 0)
-		if allowed == (c.Expectation == "ALLOW") {
-			result.State = "SUCCESS"
-		}
-		if says.Asks {
-			result.FunctionCalls = []*firebaserules.FunctionCall{{Function: "get"}}
-		}
-		if says.Gets != "" { // which are told whether they are mocked or not
-			result.FunctionCalls = append(result.FunctionCalls, &firebaserules.FunctionCall{Function: "get", Args: []any{says.Gets}})
-		}
-		response.TestResults = append(response.TestResults, result)
+		response.TestResults = append(response.TestResults, testResult(c, g.Rules(release, c)))
 	}
 	return response, nil
+}
+
+// testResult returns the Rules API's form of an answer to a case. It names the calls of get, also
+// those that the case mocks.
+func testResult(c RulesCase, says *RulesResult) *firebaserules.TestResult {
+	result := &firebaserules.TestResult{State: "FAILURE"}
+	allowed := says.Allow && (says.Gets == "" || len(c.FunctionMocks) > 0)
+	if allowed == (c.Expectation == "ALLOW") {
+		result.State = "SUCCESS"
+	}
+
+	if says.Asks {
+		result.FunctionCalls = append(result.FunctionCalls, &firebaserules.FunctionCall{Function: "get"})
+	}
+	if says.Gets != "" {
+		result.FunctionCalls = append(result.FunctionCalls, &firebaserules.FunctionCall{Function: "get", Args: []any{says.Gets}})
+	}
+	return result
 }
 
 // throttling is the annotation with which run v1 says whether an instance has its CPU only during
 // requests: https://cloud.google.com/run/docs/configuring/billing-settings.
 const throttling = "run.googleapis.com/cpu-throttling"
 
-// serviceV1 answers with the service of run v2 as the one of run v1, as far as gcloud reads it. A
-// PUT sets when its CPU is allocated, and the traffic.
+// serviceV1 answers for a service of Cloud Run over the older API, run v1. The store has services
+// of run v2. A PUT sets when the CPU is allocated, and the traffic.
 func (g *Google) serviceV1(r *http.Request) (any, error) {
 	region, _, _ := strings.Cut(r.Host, "-run.")
 	id := r.PathValue("service")
+
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m, err := g.find("projects/" + g.project + "/locations/" + region + "/services/" + id)
@@ -144,13 +170,40 @@ func (g *Google) serviceV1(r *http.Request) (any, error) {
 		return nil, err
 	}
 	service := m.(*runpb.Service)
+
+	if r.Method == http.MethodPut {
+		return g.putServiceV1(service, r.Body)
+	}
+	return serviceAsV1(id, service), nil
+}
+
+// putServiceV1 changes a service to what run v1 wants, and returns that.
+func (g *Google) putServiceV1(service *runpb.Service, body io.Reader) (any, error) {
+	var wanted run.Service
+	decoder := json.NewDecoder(body)
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&wanted)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+
+	// gcloud writes "False", as Python does.
+	throttled := !strings.EqualFold(wanted.Spec.Template.Metadata.Annotations[throttling], "false")
+	service.Template.Containers[0].Resources.CpuIdle = throttled
+	g.setTraffic(service, wanted.Spec.Traffic)
+	return &wanted, nil
+}
+
+// serviceAsV1 returns a service as run v1 has it, as far as gcloud reads it.
+func serviceAsV1(id string, service *runpb.Service) *run.Service {
 	container := service.Template.Containers[0]
 	annotations := make(map[string]string)
-	if r := container.Resources; r != nil && !r.CpuIdle {
+	if container.Resources != nil && !container.Resources.CpuIdle {
 		annotations[throttling] = "false"
 	}
+
 	traffic := trafficV1(service)
-	v1 := &run.Service{
+	return &run.Service{
 		ApiVersion: "serving.knative.dev/v1", Kind: "Service", Metadata: &run.ObjectMeta{Name: id, Namespace: Number},
 		Spec: &run.ServiceSpec{Template: &run.RevisionTemplate{
 			Metadata: &run.ObjectMeta{Annotations: annotations},
@@ -158,16 +211,4 @@ func (g *Google) serviceV1(r *http.Request) (any, error) {
 		}, Traffic: traffic},
 		Status: &run.ServiceStatus{Conditions: []*run.GoogleCloudRunV1Condition{{Type: "Ready", Status: "True"}}, Traffic: traffic},
 	}
-	if r.Method == http.MethodPut {
-		v1 = new(run.Service)
-		decoder := json.NewDecoder(r.Body)
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(v1); err != nil {
-			return nil, status.Error(codes.InvalidArgument, err.Error())
-		}
-		// gcloud writes "False", as Python does.
-		container.Resources.CpuIdle = !strings.EqualFold(v1.Spec.Template.Metadata.Annotations[throttling], "false")
-		g.setTraffic(service, v1.Spec.Traffic)
-	}
-	return v1, nil
 }

@@ -25,7 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// serveGRPC serves any method of any service that the program knows.
+// serveGRPC serves any method of any service whose messages are linked into the program.
 func (g *Google) serveGRPC(_ any, stream grpc.ServerStream) error {
 	name, _ := grpc.MethodFromServerStream(stream)
 	full := protoreflect.FullName(strings.ReplaceAll(name[1:], "/", "."))
@@ -33,11 +33,14 @@ func (g *Google) serveGRPC(_ any, stream grpc.ServerStream) error {
 	if i < 0 {
 		return status.Errorf(codes.Unimplemented, "no method %s", name)
 	}
+
 	route := routes()[i]
 	request := newMessage(route.method.Input())
-	if err := stream.RecvMsg(request); err != nil {
+	err := stream.RecvMsg(request)
+	if err != nil {
 		return err
 	}
+
 	md, _ := metadata.FromIncomingContext(stream.Context())
 	response, err := g.call(apiOf(md.Get(":authority")[0]), route, request)
 	if err != nil {
@@ -52,6 +55,7 @@ func apiOf(host string) string {
 	return host[strings.LastIndex(host, "-")+1:]
 }
 
+// newMessage returns an empty message.
 func newMessage(d protoreflect.MessageDescriptor) proto.Message {
 	t, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
 	if err != nil {
@@ -60,12 +64,12 @@ func newMessage(d protoreflect.MessageDescriptor) proto.Message {
 	return t.New().Interface()
 }
 
-// A call is one of a method.
+// A call is one call of a method.
 type call struct {
 	*Google
 	route
 	request  proto.Message
-	resource string // full name, or that of the parent
+	resource string // full name of the resource, or of its parent
 	problem  error  // with which the operation ends
 }
 
@@ -73,24 +77,32 @@ type call struct {
 func (g *Google) call(api string, r route, request proto.Message) (proto.Message, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.refused(api, string(r.method.Name())); err != nil {
+
+	err := g.refused(api, string(r.method.Name()))
+	if err != nil {
 		return nil, err
 	}
-	c := &call{Google: g, route: r, request: request, resource: g.key(text(request.ProtoReflect(), r.variables[0]))}
-	if err := g.refusalOfLocation(c.resource); err != nil {
+	resource := g.key(text(request.ProtoReflect(), r.variables[0]))
+	err = g.refusalOfLocation(resource)
+	if err != nil {
 		return nil, err
 	}
+
+	c := &call{Google: g, route: r, request: request, resource: resource}
 	response, err := c.answer()
 	if err != nil {
 		return nil, err
 	}
-	if _, is := response.(*longrunningpb.Operation); !is && r.method.Output().FullName() == "google.longrunning.Operation" {
+
+	_, isOperation := response.(*longrunningpb.Operation)
+	if !isOperation && r.method.Output().FullName() == "google.longrunning.Operation" {
 		response = c.done(response)
 	}
 	return proto.Clone(response), nil
 }
 
-// refused returns the error with which any call of a method is refused.
+// refused returns the error with which every call of a method is refused: that of Fail, or that the
+// API is not enabled.
 func (g *Google) refused(api, method string) error {
 	for _, f := range g.failures {
 		if f.api == api && (f.method == "" || f.method == method) && f.times != 0 {
@@ -101,6 +113,7 @@ func (g *Google) refused(api, method string) error {
 	if slices.Contains(alwaysOn, api) || g.resources["projects/"+g.project+"/services/"+api] != nil {
 		return nil
 	}
+
 	// https://cloud.google.com/apis/design/errors#error_info
 	s, err := status.Newf(codes.PermissionDenied, "%s has not been used in project %s before or it is disabled.", api, Number).WithDetails(
 		&errdetails.ErrorInfo{Reason: "SERVICE_DISABLED", Domain: "googleapis.com", Metadata: map[string]string{"service": api, "consumer": "projects/" + Number}})
@@ -112,36 +125,46 @@ func (g *Google) refused(api, method string) error {
 
 // standard serves the standard methods: https://google.aip.dev/130.
 func (c *call) standard() (proto.Message, error) {
-	switch name := string(c.method.Name()); {
+	name := string(c.method.Name())
+	switch {
 	case strings.HasPrefix(name, "Get"):
 		return c.find(c.resource)
 	case strings.HasPrefix(name, "List"):
 		return c.list()
 	case strings.HasPrefix(name, "Create"):
 		return c.create()
-	case strings.HasPrefix(name, "Update"), strings.HasPrefix(name, "Patch"): // as IAM calls it
+	case strings.HasPrefix(name, "Update"), strings.HasPrefix(name, "Patch"): // IAM calls it so
 		return c.update()
 	case strings.HasPrefix(name, "Delete"):
-		_, err := c.find(c.resource)
-		c.remove(c.resource)
-		return &emptypb.Empty{}, err
+		return c.delete()
 	}
 	return nil, status.Errorf(codes.Unimplemented, "%s is not stood in for", c.method.FullName())
 }
 
+// delete serves a Delete.
+func (c *call) delete() (proto.Message, error) {
+	_, err := c.find(c.resource)
+	c.remove(c.resource)
+	return &emptypb.Empty{}, err
+}
+
+// list serves a List. In the name of the parent, "-" stands for any.
 func (c *call) list() (proto.Message, error) {
 	under := strings.ReplaceAll(c.resource+"/", "/-/", "/*/") + c.collection + "/*"
-	everywhere := strings.HasSuffix(c.resource, "/-")
 	var found []proto.Message
 	for _, name := range slices.Sorted(maps.Keys(c.resources)) {
-		if ok, _ := path.Match(under, name); ok && (!everywhere || c.reached(name)) {
+		matches, _ := path.Match(under, name)
+		if matches && (!c.everywhere() || c.reached(name)) {
 			found = append(found, c.resources[name])
 		}
 	}
 	return c.page(found)
 }
 
-// page answers a List with those of the resources that its filter lets through, one to the page, so
+// everywhere reports whether a List asks all locations.
+func (c *call) everywhere() bool { return strings.HasSuffix(c.resource, "/-") }
+
+// page answers a List with those of the resources that its filter lets through. A page has one, so
 // that clients must page.
 func (c *call) page(all []proto.Message) (proto.Message, error) {
 	request, response := c.request.ProtoReflect(), newMessage(c.method.Output()).ProtoReflect()
@@ -149,6 +172,7 @@ func (c *call) page(all []proto.Message) (proto.Message, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	fields := response.Descriptor().Fields()
 	if fields.ByName("next_page_token") != nil {
 		from, _ := strconv.Atoi(text(request, "page_token"))
@@ -157,27 +181,36 @@ func (c *call) page(all []proto.Message) (proto.Message, error) {
 		}
 		found = found[from:min(from+1, len(found))]
 	}
-	for i := range fields.Len() {
-		if f := fields.Get(i); f.IsList() && f.Message() != nil { // the first
-			for _, m := range found {
-				response.Mutable(f).List().Append(protoreflect.ValueOfMessage(m.ProtoReflect()))
-			}
-			break
-		}
+	listed := firstListOfMessages(fields)
+	for _, m := range found {
+		response.Mutable(listed).List().Append(protoreflect.ValueOfMessage(m.ProtoReflect()))
 	}
-	if f := fields.ByName("unreachable"); f != nil && strings.HasSuffix(c.resource, "/-") {
+
+	unreachable := fields.ByName("unreachable")
+	if unreachable != nil && c.everywhere() {
 		for _, place := range c.Unreachable {
-			response.Mutable(f).List().Append(protoreflect.ValueOfString(place))
+			response.Mutable(unreachable).List().Append(protoreflect.ValueOfString(place))
 		}
 	}
 	return response.Interface(), nil
 }
 
-// term is one of a filter, such as state:ENABLED, labels.a = "b" and labels.a = starts_with("b").
+// firstListOfMessages returns the field of a List's answer that holds the resources.
+func firstListOfMessages(fields protoreflect.FieldDescriptors) protoreflect.FieldDescriptor {
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if f.IsList() && f.Message() != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// term is a term of a filter: state:ENABLED, labels.a = "b" or labels.a = starts_with("b").
 var term = regexp.MustCompile(`^([\w.]+)\s*[=:]\s*(starts_with\()?"?([^"]*)"?\)?$`)
 
-// filtered returns those that a filter lets through: https://google.aip.dev/160, as far as it goes
-// here.
+// filtered returns the messages that a filter lets through. It knows of https://google.aip.dev/160
+// what clients here use.
 func filtered(all []proto.Message, filter string) ([]proto.Message, error) {
 	if filter == "" {
 		return all, nil
@@ -187,9 +220,14 @@ func filtered(all []proto.Message, filter string) ([]proto.Message, error) {
 		if parts == nil {
 			return nil, status.Errorf(codes.InvalidArgument, "Invalid filter: %q", t)
 		}
+
+		path, startsWith, want := parts[1], parts[2] != "", parts[3]
 		all = slices.DeleteFunc(all, func(m proto.Message) bool {
-			value := lookUp(asJSON(m), parts[1])
-			return value != parts[3] && (parts[2] == "" || !strings.HasPrefix(value, parts[3]))
+			value := lookUp(asJSON(m), path)
+			if startsWith {
+				return !strings.HasPrefix(value, want)
+			}
+			return value != want
 		})
 	}
 	return all, nil
@@ -209,14 +247,16 @@ func lookUp(tree any, path string) string {
 	return fmt.Sprint(tree)
 }
 
-// given returns the resource in the request of a Create or an Update: its first message, and the
-// id, if the request says one.
+// given returns what the request of a Create or an Update gives: the resource, which is its first
+// message, and the id, if there is one.
 func (c *call) given() (m proto.Message, id string) {
 	request := c.request.ProtoReflect()
 	fields := request.Descriptor().Fields()
 	for i := range fields.Len() {
-		switch f := fields.Get(i); {
-		case f.Message() != nil && f.Message().FullName() != "google.protobuf.FieldMask" && m == nil:
+		f := fields.Get(i)
+		isMessage := f.Message() != nil && f.Message().FullName() != "google.protobuf.FieldMask"
+		switch {
+		case isMessage && m == nil:
 			m = request.Mutable(f).Message().Interface()
 		case strings.HasSuffix(string(f.Name()), "_id"):
 			id = request.Get(f).String()
@@ -225,17 +265,20 @@ func (c *call) given() (m proto.Message, id string) {
 	return m, id
 }
 
+// create serves a Create.
 func (c *call) create() (proto.Message, error) {
 	m, id := c.given()
-	if id == "" {
-		id = path.Base(text(m.ProtoReflect(), "name"))
-	}
-	if id == "." { // the server names it
+	name := text(m.ProtoReflect(), "name")
+	switch {
+	case id == "" && name == "": // the server names it
 		id = strconv.Itoa(c.next())
+	case id == "":
+		id = path.Base(name)
 	}
 	if c.collection == "serviceAccounts" {
 		id += "@" + c.project + ".iam.gserviceaccount.com"
 	}
+
 	c.resource += "/" + c.collection + "/" + id
 	if c.resources[c.resource] != nil {
 		return nil, status.Errorf(codes.AlreadyExists, "Resource '%s' already exists", c.resource)
@@ -243,29 +286,32 @@ func (c *call) create() (proto.Message, error) {
 	return c.keep(m)
 }
 
-// update takes over the fields of the mask; without a mask, all.
+// update serves an Update. It replaces the fields that the mask names, or all if there is no mask.
 func (c *call) update() (proto.Message, error) {
 	m, _ := c.given()
 	old, err := c.find(c.resource)
 	if err != nil {
 		return nil, err
 	}
+
 	r, _ := c.request.(interface{ GetUpdateMask() *fieldmaskpb.FieldMask })
-	if r != nil && len(r.GetUpdateMask().GetPaths()) > 0 {
-		merged := proto.Clone(old)
-		for _, path := range r.GetUpdateMask().Paths {
-			if err := merge(merged.ProtoReflect(), m.ProtoReflect(), path); err != nil {
-				return nil, err
-			}
-		}
-		m = merged
+	if r == nil || len(r.GetUpdateMask().GetPaths()) == 0 {
+		return c.keep(m)
 	}
-	return c.keep(m)
+	merged := proto.Clone(old)
+	for _, path := range r.GetUpdateMask().Paths {
+		err := merge(merged.ProtoReflect(), m.ProtoReflect(), path)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return c.keep(merged)
 }
 
 // keep stores a resource, unless its API refuses it.
 func (c *call) keep(m proto.Message) (proto.Message, error) {
-	if err := c.refusal(m); err != nil {
+	err := c.refusal(m)
+	if err != nil {
 		return nil, err
 	}
 	c.put(c.resource, m)
@@ -275,7 +321,8 @@ func (c *call) keep(m proto.Message) (proto.Message, error) {
 // merge copies the field of the path from the other message.
 func merge(to, from protoreflect.Message, path string) error {
 	first, rest, nested := strings.Cut(path, ".")
-	switch f := field(to, first); {
+	f := field(to, first)
+	switch {
 	case f == nil:
 		return status.Errorf(codes.InvalidArgument, "Invalid field mask path: %s", path)
 	case nested && f.Message() != nil && !f.IsMap():
@@ -288,18 +335,21 @@ func merge(to, from protoreflect.Message, path string) error {
 	return nil
 }
 
-// field returns the field of a name, which may be that in JSON; nil if there is none.
+// field returns the field of a name, which may be its name in JSON; nil if there is none.
 func field(m protoreflect.Message, name string) protoreflect.FieldDescriptor {
-	if f := m.Descriptor().Fields().ByName(protoreflect.Name(name)); f != nil {
+	fields := m.Descriptor().Fields()
+	f := fields.ByName(protoreflect.Name(name))
+	if f != nil {
 		return f
 	}
-	return m.Descriptor().Fields().ByJSONName(name)
+	return fields.ByJSONName(name)
 }
 
-// text returns the string in a field of a path such as trigger.name, "" if there is none.
+// text returns the string in a field of a path such as trigger.name; "" if there is none.
 func text(m protoreflect.Message, path string) string {
 	first, rest, nested := strings.Cut(path, ".")
-	switch f := field(m, first); {
+	f := field(m, first)
+	switch {
 	case f == nil:
 		return ""
 	case nested:
@@ -309,46 +359,53 @@ func text(m protoreflect.Message, path string) string {
 	}
 }
 
+// setText sets a field of a message if the message has it and it is a string.
 func setText(m protoreflect.Message, name, value string) {
-	if f := field(m, name); f != nil && f.Kind() == protoreflect.StringKind {
+	f := field(m, name)
+	if f != nil && f.Kind() == protoreflect.StringKind {
 		m.Set(f, protoreflect.ValueOfString(value))
 	}
 }
 
-// put keeps a resource, with what each API adds: a name, times and an etag, and what complete
-// adds.
+// put keeps a resource. It fills in what every API does, if the resource has the fields: name, etag
+// and times. Then complete fills in what its own API does.
 func (g *Google) put(name string, m proto.Message) {
 	r := m.ProtoReflect()
 	setText(r, "name", name)
 	setText(r, "etag", strconv.Itoa(g.next()))
+
 	now := protoreflect.ValueOfMessage(timestamppb.Now().ProtoReflect())
-	if f := field(r, "create_time"); f != nil && !r.Has(f) && f.Message() != nil {
-		r.Set(f, now)
+	created, updated := field(r, "create_time"), field(r, "update_time")
+	if created != nil && created.Message() != nil && !r.Has(created) {
+		r.Set(created, now)
 	}
-	if f := field(r, "update_time"); f != nil {
-		r.Set(f, now)
+	if updated != nil {
+		r.Set(updated, now)
 	}
+
 	g.complete(name, m)
 	g.resources[name] = m
 }
 
-// place is where a resource's operations are.
+// place finds the project, the location or the database whose operations a resource's are.
 var place = regexp.MustCompile(`^projects/[^/]+(/(locations|databases)/[^/]+)?`)
 
-// done returns an operation that has ended with the response, or the call's problem.
+// done returns an operation that has ended, with the response or with the call's problem.
 func (c *call) done(response proto.Message) *longrunningpb.Operation {
 	op := &longrunningpb.Operation{Name: fmt.Sprintf("%s/operations/%d", place.FindString(c.resource), c.next()), Done: true}
 	op.Result = &longrunningpb.Operation_Response{Response: pack(response)}
 	if c.problem != nil {
 		op.Result = &longrunningpb.Operation_Error{Error: status.Convert(c.problem).Proto()}
 	}
-	if c.api == "cloudfunctions.googleapis.com" { // where gcloud reads how far it is
+	if c.api == "cloudfunctions.googleapis.com" { // gcloud reads its progress there
 		op.Metadata = pack(&functionspb.OperationMetadata{})
 	}
+
 	c.resources[op.Name] = op
 	return op
 }
 
+// pack returns a message as a field of any type holds it.
 func pack(m proto.Message) *anypb.Any {
 	packed, err := anypb.New(m)
 	if err != nil {

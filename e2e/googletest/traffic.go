@@ -9,8 +9,8 @@ import (
 // latest is the type of a target that is always the latest revision.
 const latest = runpb.TrafficTargetAllocationType_TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST
 
-// trafficV1 returns how run v1 has the traffic of a service: all of it goes to the latest revision,
-// unless somebody said otherwise.
+// trafficV1 returns the traffic of a service as run v1 has it. All of it goes to the latest
+// revision unless somebody has split it.
 func trafficV1(s *runpb.Service) []*run.TrafficTarget {
 	if len(s.GetTraffic()) == 0 {
 		return []*run.TrafficTarget{{LatestRevision: true, Percent: 100}}
@@ -23,8 +23,8 @@ func trafficV1(s *runpb.Service) []*run.TrafficTarget {
 	return targets
 }
 
-// setTraffic sets a service's traffic, and what its function says of it: "On GetFunction, true will be
-// returned if the latest revision is serving 100% of traffic"
+// setTraffic sets a service's traffic, and what its function says of it: "On GetFunction, true will
+// be returned if the latest revision is serving 100% of traffic"
 // (https://cloud.google.com/functions/docs/reference/rest/v2/projects.locations.functions).
 func (g *Google) setTraffic(s *runpb.Service, targets []*run.TrafficTarget) {
 	s.Traffic = nil
@@ -40,7 +40,8 @@ func (g *Google) setTraffic(s *runpb.Service, targets []*run.TrafficTarget) {
 	}
 
 	for _, m := range g.resources {
-		if f, ok := m.(*functionspb.Function); ok && f.GetServiceConfig().GetService() == s.GetName() {
+		f, isFunction := m.(*functionspb.Function)
+		if isFunction && f.GetServiceConfig().GetService() == s.GetName() {
 			f.ServiceConfig.AllTrafficOnLatestRevision = all
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/internal/telemetry"
 	"github.com/firestore-tally/tally/internal/trigger"
 	"github.com/firestore-tally/tally/rollup"
 )
@@ -26,19 +25,19 @@ func TestClassify(t *testing.T) {
 	for _, test := range []struct {
 		ending rollup.Ending
 		err    error
-		want   telemetry.Outcome
+		want   outcome
 	}{
-		{err: nil, want: telemetry.Absorbed},
-		{ending: rollup.Ending{Held: true}, want: telemetry.Covered},
-		{ending: rollup.Ending{Held: true, Unkept: true}, want: telemetry.Unkept},
-		{ending: rollup.Ending{Unkept: true}, want: telemetry.Unkept},
-		{err: fmt.Errorf("%w: truncated", trigger.ErrMalformed), want: telemetry.Dropped},
-		{err: fmt.Errorf("a/b: %w", errNoRoute), want: telemetry.Dropped},
-		{err: fmt.Errorf("database d: %w", errUnserved), want: telemetry.Dropped},
-		{err: trigger.ErrNoEvent, want: telemetry.Refused},
-		{err: context.DeadlineExceeded, want: telemetry.Failed},
-		{err: rollup.ErrConflict, want: telemetry.Failed},
-		{err: errors.New("anything else"), want: telemetry.Failed},
+		{err: nil, want: absorbed},
+		{ending: rollup.Ending{Held: true}, want: covered},
+		{ending: rollup.Ending{Held: true, Unkept: true}, want: unkept},
+		{ending: rollup.Ending{Unkept: true}, want: unkept},
+		{err: fmt.Errorf("%w: truncated", trigger.ErrMalformed), want: dropped},
+		{err: fmt.Errorf("a/b: %w", errNoRoute), want: dropped},
+		{err: fmt.Errorf("database d: %w", errUnserved), want: dropped},
+		{err: trigger.ErrNoEvent, want: refused},
+		{err: context.DeadlineExceeded, want: failed},
+		{err: rollup.ErrConflict, want: failed},
+		{err: errors.New("anything else"), want: failed},
 	} {
 		if got := classify(test.ending, test.err); got != test.want {
 			t.Errorf("classify(%+v, %v) = %s, want %s", test.ending, test.err, got, test.want)

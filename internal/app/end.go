@@ -7,21 +7,33 @@ import (
 	"syscall"
 )
 
-// endGracefully has SIGTERM, by which Cloud Run ends an instance, wait for the events that are
-// held, each of which ends by the hold limit, and export what telemetry recorded before it ends the
-// process. Cloud Run kills a process 10 s after SIGTERM
-// (https://cloud.google.com/run/docs/container-contract#instance-shutdown); an event that is not
-// acknowledged by then is delivered again. A call of the schedule ends at once; the next goes on.
+// endGracefully delays the end of the process after SIGTERM, by which Cloud Run ends an instance.
+// The process first waits for the events that are held, each of which ends by the hold limit, and
+// exports what telemetry recorded. A call of the schedule is not waited for; the next one goes on.
+//
+// Cloud Run kills a process 10 s after SIGTERM
+// (https://cloud.google.com/run/docs/container-contract#instance-shutdown). An event that is not
+// acknowledged by then is delivered again.
 func (s *service) endGracefully() {
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
 	go func() {
 		<-terminated
-		s.ending.Lock() // new events wait here, and are delivered again
+		s.ending.Lock() // waits for the events that are held; new ones wait for it, and are delivered again
 		s.telemetry.FlushNow(context.Background())
-		signal.Reset(syscall.SIGTERM)
-		if self, err := os.FindProcess(os.Getpid()); err != nil || self.Signal(syscall.SIGTERM) != nil {
-			os.Exit(1) // not every system has the signal
-		}
+		terminate()
 	}()
+}
+
+// terminate ends the process as SIGTERM does when nobody catches it.
+func terminate() {
+	signal.Reset(syscall.SIGTERM)
+
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Signal(syscall.SIGTERM)
+	}
+	if err != nil { // not every system has the signal
+		os.Exit(1)
+	}
 }

@@ -8,17 +8,20 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// NewLogger returns a logger that writes JSON lines with the keys that Cloud Logging takes apart
+// NewLogger returns a logger that writes lines of JSON with the keys that Cloud Logging knows
 // (https://cloud.google.com/logging/docs/structured-logging). A line whose context has a trace
-// names it, which Cloud Trace keeps in the project.
+// names the trace, so that Cloud Logging shows it beside. The project is that of the trace; it may
+// be empty while it is not known.
 func NewLogger(w io.Writer, level slog.Level, project string) *slog.Logger {
 	return slog.New(traced{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: cloudKeys}), project})
 }
 
+// cloudKeys renames slog's keys, and its level WARN, as Cloud Logging has them.
 func cloudKeys(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 {
 		return a
 	}
+
 	switch a.Key {
 	case slog.MessageKey:
 		a.Key = "message"
@@ -41,13 +44,16 @@ type traced struct {
 
 func (h traced) Handle(ctx context.Context, r slog.Record) error {
 	span := trace.SpanContextFromContext(ctx)
-	if !span.IsValid() || !span.IsRemote() && !span.IsSampled() { // or nobody records it
+	recorded := span.IsRemote() || span.IsSampled()
+	if !span.IsValid() || !recorded {
 		return h.Handler.Handle(ctx, r)
 	}
+
 	name := span.TraceID().String()
-	if h.project != "" { // it is known once the configuration is
+	if h.project != "" {
 		name = "projects/" + h.project + "/traces/" + name
 	}
+
 	r = r.Clone()
 	r.AddAttrs(slog.String("logging.googleapis.com/trace", name),
 		slog.String("logging.googleapis.com/spanId", span.SpanID().String()),

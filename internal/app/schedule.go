@@ -43,26 +43,21 @@ type databaseReport struct {
 // A tick is one call of RollUpOnSchedule.
 type tick struct {
 	*service
-	end     time.Time     // nothing more begins after it
-	reserve time.Duration // the time that is left after end; see config.Config.TickTime
+	end     time.Time     // nothing begins after it
+	reserve time.Duration // how long what has begun may go on; see config.Config.TickTime
 
 	mu     sync.Mutex
 	report scheduleReport
 	failed error // joins all errors
 }
 
-// onSchedule keeps the counters whose routes say "every", audits the others, and reports both. A dry
-// run audits all, and writes nothing.
+// onSchedule keeps the counters whose routes say "every", audits the others, and reports both. A
+// dry run audits all, and writes nothing.
 func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
 	ctx, span := s.telemetry.Start(ctx, "tick")
 	began := time.Now()
 
-	work, reserve := s.config.TickTime()
-	t := &tick{service: s, end: began.Add(work), reserve: reserve,
-		report: scheduleReport{DryRun: dryRun, Databases: make(map[string]*databaseReport)}}
-	for _, id := range s.config.Databases {
-		t.report.Databases[id] = new(databaseReport)
-	}
+	t := s.newTick(began, dryRun)
 
 	var keeping sync.WaitGroup
 	scheduled := s.config.Routes.Scheduled()
@@ -71,11 +66,7 @@ func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
 			keeping.Go(func() { t.keep(ctx, id, scheduled) })
 		}
 	}
-	for i, id := range s.config.Databases {
-		// The databases that are left share the time that is left.
-		until := time.Now().Add(time.Until(t.end) / time.Duration(len(s.config.Databases)-i))
-		t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error { return t.audit(ctx, d, r, until) })
-	}
+	t.auditAll(ctx)
 	keeping.Wait()
 
 	t.finish(ctx)
@@ -90,6 +81,31 @@ func (s *service) onSchedule(ctx context.Context, dryRun bool) scheduleReport {
 	return t.report
 }
 
+// newTick returns a tick that began at a time.
+func (s *service) newTick(began time.Time, dryRun bool) *tick {
+	work, reserve := s.config.TickTime()
+	t := &tick{
+		service: s,
+		end:     began.Add(work),
+		reserve: reserve,
+		report:  scheduleReport{DryRun: dryRun, Databases: make(map[string]*databaseReport)},
+	}
+	for _, id := range s.config.Databases {
+		t.report.Databases[id] = new(databaseReport)
+	}
+	return t
+}
+
+// auditAll audits the databases, one after the other. Those that are left share the time that is
+// left.
+func (t *tick) auditAll(ctx context.Context) {
+	for i, id := range t.config.Databases {
+		left := len(t.config.Databases) - i
+		until := time.Now().Add(time.Until(t.end) / time.Duration(left))
+		t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error { return t.audit(ctx, d, r, until) })
+	}
+}
+
 // keep keeps a database's counters of the scheduled routes until the tick's end.
 func (t *tick) keep(ctx context.Context, id string, scheduled rollup.Routes) {
 	t.inDatabase(ctx, id, func(ctx context.Context, d *database, r *databaseReport) error {
@@ -99,7 +115,7 @@ func (t *tick) keep(ctx context.Context, id string, scheduled rollup.Routes) {
 	})
 }
 
-// finish prices the databases' reports, and counts them in the metrics.
+// finish prices the databases' reports, and records them in the metrics.
 func (t *tick) finish(ctx context.Context) {
 	age := -1.0
 	for _, r := range t.report.Databases {
@@ -121,6 +137,7 @@ func (t *tick) finish(ctx context.Context) {
 func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Context, *database, *databaseReport) error) {
 	r := t.report.Databases[id]
 	meter := billing.NewMeter(nil)
+
 	d, err := t.database(ctx, id)
 	if err == nil {
 		err = work(billing.Context(ctx, meter), d, r)
@@ -137,22 +154,30 @@ func (t *tick) inDatabase(ctx context.Context, id string, work func(context.Cont
 	}
 }
 
-// options are those of work for which no event waits.
+// options are those of the work for which no event waits.
 func (t *tick) options(d *database) rollup.AuditOptions {
 	o := t.config.AuditOptions(d.logger)
+	o.Logged = d.logged
 	o.Timeout = t.reserve
 	o.Wrote = t.telemetry.Wrote
 	o.Calling = t.telemetry.Calling(false, firestorestore.Class) // a tick makes too many calls for spans
 	return o
 }
 
+// keepOptions are those of keeping the routes that say "every".
 func (t *tick) keepOptions(ctx context.Context, d *database) rollup.KeepOptions {
 	meter := billing.FromContext(ctx)
 	o := t.options(d)
-	return rollup.KeepOptions{Options: o.Options, Concurrency: o.Concurrency, Until: t.end,
-		MaxReads: t.config.KeepReads, Reads: func() int64 { return meter.Counts().Reads }}
+	return rollup.KeepOptions{
+		Options:     o.Options,
+		Concurrency: o.Concurrency,
+		Until:       t.end,
+		MaxReads:    t.config.KeepReads,
+		Reads:       func() int64 { return meter.Counts().Reads },
+	}
 }
 
+// audit audits a database until a time: the routes that events keep, or in a dry run all.
 func (t *tick) audit(ctx context.Context, d *database, r *databaseReport, until time.Time) (err error) {
 	meter := billing.FromContext(ctx)
 	routes := t.config.Routes

@@ -90,6 +90,48 @@ func TestFirstDatabaseFails(t *testing.T) {
 	}
 }
 
+// What lasts until somebody mends it is logged at most once in ten minutes for each counter, whichever
+// work of the process meets it: events, audits, or ticks that keep routes. Each report counts it.
+func TestLastingFaultsAreLoggedOnce(t *testing.T) {
+	w := newWorld(t, "TALLY_SCHEDULE_PERIOD=1m",
+		"TALLY_ROUTES=counters/{c}/shards/{s} -> rollups/{c} : count; hot/{c}/shards/{s} -> hot_rollups/{c} : count : every 10s")
+	s := w.stores["(default)"]
+	s.write = func(_ context.Context, n int) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if strings.HasSuffix(s.wrote[n-1].counter, "/full") {
+			return fmt.Errorf("%w: the document has 1 MiB", rollup.ErrUnkept)
+		}
+		return nil
+	}
+
+	w.run(func() {
+		for _, collection := range []string{"counters", "hot"} {
+			s.Put(collection+"/full/shards/0", map[string]any{"count": int64(1)})
+			s.Put(collection+"/text/shards/0", map[string]any{"count": "x"})
+		}
+		w.deliver(event(w.t, "full", project, "(default)", "counters/full/shards/0"))
+		w.deliver(event(w.t, "text", project, "(default)", "counters/text/shards/0"))
+
+		for began := time.Now(); time.Since(began) < 55*time.Minute; time.Sleep(time.Minute - time.Since(began)%time.Minute) {
+			report, status, _ := w.tick("")
+			got := report.Databases["(default)"]
+			if status != 200 || got.Unkept != 1 || got.Malformed != 1 || got.Every.Unkept != 1 || got.Every.Malformed != 1 {
+				w.t.Fatalf("after %v: status %d: %+v, %+v; want each counted", time.Since(began), status, got, got.Every)
+			}
+		}
+	})
+
+	for _, want := range [][]string{
+		{"counter unkept", `"rollups/full"`}, {"counter unkept", `"hot_rollups/full"`},
+		{"left out of the sum", `"rollups/text"`}, {"left out of the sum", `"hot_rollups/text"`},
+	} {
+		if lines := w.log.lines(want...); len(lines) != 6 {
+			t.Errorf("%v: %d lines in 55 minutes, want 6", want, len(lines))
+		}
+	}
+}
+
 // slow has each look of a counter take that long.
 func (s *store) slow(prefix string, d time.Duration) {
 	s.view = func(ctx context.Context, c rollup.Counter, _ int) error {

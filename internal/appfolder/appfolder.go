@@ -1,5 +1,17 @@
-// Package appfolder reads what the folder of an app says of it: tally.yaml, and the Firebase CLI's
-// firebase.json and .firebaserc. Each may be missing.
+// Package appfolder reads the settings that an app's folder holds. Each file may be missing:
+//
+//	tally.yaml      what Tally keeps for the app: routes, databases, and how it is deployed
+//	firebase.json   the Firebase CLI's: for each database its files of rules and indexes; emulators
+//	.firebaserc     the Firebase CLI's: the app's project
+//
+// [Find] looks for them in a folder and above it, as the Firebase CLI does. [Folder.Settings] is
+// what tally.yaml says. Errors about it name the place, as file:line:column, and
+// [Folder.Explain] adds the place to errors that only the functions' own code can find, such as
+// those of a route.
+//
+// From the bottom up: file.go reads files and refuses what is no plain file; reader.go reads the
+// parsed YAML and notes where each key is; settings.go checks the values; schema.go describes them
+// to editors.
 package appfolder
 
 import (
@@ -20,22 +32,23 @@ import (
 // FileName is the name of the file that says what Tally keeps.
 const FileName = "tally.yaml"
 
-// A Folder is what was found in a folder or above it.
+// A Folder holds the settings that Find found in a folder or above it.
 type Folder struct {
 	File      string // path of tally.yaml; "": there is none
-	Elsewhere bool   // it is not in the folder itself
+	Elsewhere bool   // tally.yaml is not in the folder itself
 	Settings  Settings
 	Firebase  string // path of firebase.json; "": there is none
 
 	places places // in tally.yaml
 }
 
-// Find reads the tally.yaml that is nearest to dir, in it or in a folder above it, or the one that
-// file names unless that is empty. A tally.yaml above dir is refused if it belongs to another user or
-// everybody may write it. Find also looks for firebase.json, in dir or above. The error names the
-// file.
+// Find reads a tally.yaml: the one that file names, or if file is empty, the nearest in dir or in a
+// folder above it. It refuses a tally.yaml that it finds above dir if that belongs to another user
+// or everybody may write it. Find also looks for firebase.json, in dir or above. The error names
+// the file.
 func Find(dir, file string) (*Folder, error) { return find(dir, file, os.Getuid()) }
 
+// find is Find for the user of an id.
 func find(dir, file string, user int) (*Folder, error) {
 	f := &Folder{File: file, Firebase: above(dir, "firebase.json")}
 	switch {
@@ -48,7 +61,7 @@ func find(dir, file string, user int) (*Folder, error) {
 		return f, nil
 	}
 
-	var check func(os.FileInfo) error
+	var check func(os.FileInfo) error // none: the user has named the file, or it is in the folder
 	f.Elsewhere = filepath.Dir(f.File) != dir
 	if file == "" && f.Elsewhere {
 		check = func(info os.FileInfo) error { return foreign(info, user, f.File) }
@@ -65,16 +78,17 @@ func find(dir, file string, user int) (*Folder, error) {
 	return f, nil
 }
 
-// foreign adds the remedy to trusted.
+// foreign is trusted with the remedy in its error.
 func foreign(info os.FileInfo, user int, file string) error {
-	if err := trusted(info, user); err != nil {
+	err := trusted(info, user)
+	if err != nil {
 		return fmt.Errorf("%w, and it is above this folder, so it is not taken: if you know what it says, go to its folder, or name it: --config %s", err, file)
 	}
 	return nil
 }
 
-// Place returns where tally.yaml has the key, such as "env.TALLY_BURST", and the key: the beginning
-// of a message about it.
+// Place returns the beginning of a message about a key of tally.yaml, such as "env.TALLY_BURST":
+// where the file has it, and the key.
 func (f *Folder) Place(key string) string { return f.places.keys[key].in(f.File) + key }
 
 // Project returns the default project of the .firebaserc beside firebase.json, "" if there is none.
@@ -82,23 +96,27 @@ func (f *Folder) Project() (string, error) {
 	if f.Firebase == "" {
 		return "", nil
 	}
+
 	var config struct{ Projects struct{ Default string } }
 	err := readJSON(filepath.Join(filepath.Dir(f.Firebase), ".firebaserc"), &config)
 	if errors.Is(err, os.ErrNotExist) {
-		err = nil
+		return "", nil
 	}
 	return config.Projects.Default, err
 }
 
-// readJSON reads a file of the Firebase CLI's, in which there may be comments.
+// readJSON reads a file of the Firebase CLI's, which may hold comments. Its error names the file.
 func readJSON(file string, into any) error {
 	data, err := ReadJSON(file)
-	if err == nil {
-		data, err = hujson.Standardize(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	if err == nil {
-		err = json.Unmarshal(data, into)
+	data, err = hujson.Standardize(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
 	}
+
+	err = json.Unmarshal(data, into)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -109,11 +127,13 @@ func readJSON(file string, into any) error {
 func (f *Folder) Variables() map[string]string {
 	variables := make(map[string]string)
 	maps.Copy(variables, f.Settings.Env)
-	for key, value := range map[string]string{
+
+	ofKeys := map[string]string{
 		"routes":    f.Settings.Routes,
 		"cadence":   f.Settings.Cadence,
 		"databases": strings.Join(f.Settings.Databases, ","),
-	} {
+	}
+	for key, value := range ofKeys {
 		if value != "" {
 			variables[variableNames[key]] = value
 		}
@@ -121,21 +141,26 @@ func (f *Folder) Variables() map[string]string {
 	return variables
 }
 
-// An Address is where firebase.json has an emulator.
+// An Address is where one of Firebase's emulators listens.
 type Address struct {
 	Host string // an address of this machine, or a name
 	Port int    // 0: firebase.json names none
 }
 
-// Emulator returns where firebase.json has one of its emulators, such as "firestore": 127.0.0.1 for
-// one that listens on all addresses of the machine.
+// emulatorHost is where the Firebase CLI has an emulator listen if firebase.json does not say it.
+const emulatorHost = "127.0.0.1"
+
+// Emulator returns where one of Firebase's emulators listens, such as "firestore", as firebase.json
+// says it. The host of an emulator that listens on all addresses of the machine is 127.0.0.1.
 func (f *Folder) Emulator(name string) (Address, error) {
-	at := Address{Host: loopback}
+	at := Address{Host: emulatorHost}
 	if f.Firebase == "" {
 		return at, nil
 	}
-	var config struct{ Emulators map[string]json.RawMessage } // others hold no address, such as singleProjectMode
-	if err := readJSON(f.Firebase, &config); err != nil {
+
+	var config struct{ Emulators map[string]json.RawMessage } // some are no emulators, such as singleProjectMode
+	err := readJSON(f.Firebase, &config)
+	if err != nil {
 		return at, err
 	}
 	text, has := config.Emulators[name]
@@ -143,52 +168,75 @@ func (f *Folder) Emulator(name string) (Address, error) {
 		return at, nil
 	}
 
-	if err := json.Unmarshal(text, &at); err != nil {
+	err = json.Unmarshal(text, &at)
+	if err != nil {
 		return at, fmt.Errorf("%s: emulators.%s: %w", f.Firebase, name, err)
 	}
 	if at.Port < 0 || at.Port > 65535 {
 		return at, fmt.Errorf("%s: emulators.%s.port: %d: want a port up to 65535", f.Firebase, name, at.Port)
 	}
 	if slices.Contains([]string{"", "localhost", "0.0.0.0", "::"}, at.Host) {
-		at.Host = loopback
+		at.Host = emulatorHost
 	}
 	return at, nil
 }
 
-const loopback = "127.0.0.1"
-
-// A Database is what firebase.json names for a database.
+// A Database is a database with its files, as firebase.json names them.
 type Database struct {
 	ID      string `json:"database"` // "": the default one
-	Rules   string // path of the file; "": none
+	Rules   string // path of the file; "": firebase.json names none
 	Indexes string // likewise
 }
 
-// Database returns what firebase.json names for the database of the id: nothing if there is no
-// firebase.json.
+// Database returns the database of an id with its files. It names no files if firebase.json names
+// none, or is missing.
 func (f *Folder) Database(id string) (Database, error) {
 	if f.Firebase == "" {
 		return Database{}, nil
 	}
-	var config struct{ Firestore json.RawMessage }
-	if err := readJSON(f.Firebase, &config); err != nil {
+
+	all, err := f.databases()
+	if err != nil {
 		return Database{}, err
-	}
-	all := make([]Database, 1) // one, for the default database, or a list
-	if config.Firestore != nil && json.Unmarshal(config.Firestore, &all) != nil {
-		if err := json.Unmarshal(config.Firestore, &all[0]); err != nil {
-			return Database{}, fmt.Errorf("%s: firestore: %w", f.Firebase, err)
-		}
 	}
 	i := slices.IndexFunc(all, func(d Database) bool { return cmp.Or(d.ID, firestore.DefaultDatabaseID) == id })
 	if i < 0 {
 		return Database{}, nil
 	}
+
 	d := all[i]
-	for _, path := range []*string{&d.Rules, &d.Indexes} {
-		if *path != "" {
-			*path = filepath.Join(filepath.Dir(f.Firebase), *path)
-		}
-	}
+	d.Rules, d.Indexes = f.besideFirebase(d.Rules), f.besideFirebase(d.Indexes)
 	return d, nil
+}
+
+// databases returns the databases that firebase.json names: a list, or one without a list around
+// it, which is the default database.
+func (f *Folder) databases() ([]Database, error) {
+	var config struct{ Firestore json.RawMessage }
+	err := readJSON(f.Firebase, &config)
+	if err != nil || config.Firestore == nil {
+		return nil, err
+	}
+
+	var several []Database
+	err = json.Unmarshal(config.Firestore, &several)
+	if err == nil {
+		return several, nil
+	}
+
+	var one Database
+	err = json.Unmarshal(config.Firestore, &one)
+	if err != nil {
+		return nil, fmt.Errorf("%s: firestore: %w", f.Firebase, err)
+	}
+	return []Database{one}, nil
+}
+
+// besideFirebase returns a path of firebase.json, which is relative to its folder; "" if it names
+// none.
+func (f *Folder) besideFirebase(path string) string {
+	if path == "" {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(f.Firebase), path)
 }

@@ -8,38 +8,40 @@ import (
 // variableNames are the variables of the functions that keys of tally.yaml set.
 var variableNames = map[string]string{"routes": "TALLY_ROUTES", "cadence": "TALLY_CADENCE", "databases": "TALLY_DATABASES"}
 
-// A variableProblem is what is wrong with a variable, as app.LoadConfig tells it.
+// A variableProblem is an error of a variable, as config.Load returns it.
 type variableProblem interface {
 	error
 	Variable() string
 	Unwrap() error // the text without the variable's name
 }
 
-// A placed error is one in the text of routes, as rollup.ParseRoutes tells it.
+// A placed error is one in the text of routes, as rollup.ParseRoutes returns it.
 type placed interface {
 	error
 	Place() (line, column int)
 }
 
-// Explain returns an error of the functions' variables in which each problem of a value that is
-// from tally.yaml names its place there. environment is what the error is about.
+// Explain adds places in tally.yaml to an error of the functions' variables. The error is about the
+// environment. Each of its parts whose value comes from tally.yaml gets the place of that value.
 func (f *Folder) Explain(err error, environment map[string]string) error {
 	if err == nil {
 		return nil
 	}
+
 	own := f.Variables()
 	var all []error
 	for _, err := range parts(err) {
 		p, ok := errors.AsType[variableProblem](err)
-		value, set := "", false
-		if ok {
-			value, set = own[p.Variable()]
-		}
-		if !set || value != environment[p.Variable()] {
+		if !ok {
 			all = append(all, err)
 			continue
 		}
-		all = append(all, f.locate(p))
+
+		value, set := own[p.Variable()]
+		if set && value == environment[p.Variable()] {
+			err = f.locate(p)
+		}
+		all = append(all, err)
 	}
 	return errors.Join(all...)
 }
@@ -48,7 +50,8 @@ func (f *Folder) Explain(err error, environment map[string]string) error {
 func (f *Folder) locate(p variableProblem) error {
 	key := "env." + p.Variable()
 	for name, variable := range variableNames {
-		if _, has := f.places.keys[name]; has && variable == p.Variable() {
+		_, has := f.places.keys[name]
+		if has && variable == p.Variable() {
 			key = name
 		}
 	}
@@ -60,6 +63,7 @@ func (f *Folder) locate(p variableProblem) error {
 	if reason == nil {
 		reason = p.Unwrap()
 	}
+
 	var all []error
 	for _, err := range parts(reason) {
 		all = append(all, fmt.Errorf("%s%w", f.routePlace(err).in(f.File), err))
@@ -67,23 +71,25 @@ func (f *Folder) locate(p variableProblem) error {
 	return errors.Join(all...)
 }
 
-// routePlace returns where a problem of routes is, or where the routes are.
+// routePlace returns where a problem of routes is; where the routes begin if the problem has no
+// place in them.
 func (f *Folder) routePlace(err error) place {
-	at := f.places.keys["routes"]
+	routes := f.places.keys["routes"]
 	p, ok := errors.AsType[placed](err)
 	if !ok {
-		return at
+		return routes
 	}
 	line, column := p.Place()
 	if line > len(f.places.routes) {
-		return at
+		return routes
 	}
-	at = f.places.routes[line-1]
+
+	at := f.places.routes[line-1]
 	at.column += column - 1
 	return at
 }
 
-// parts returns the errors that one joins, or the one.
+// parts returns the errors that an error joins; the error itself if it joins none.
 func parts(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()

@@ -13,25 +13,28 @@ const (
 	maxJSON  = 1 << 20   // of firebase.json, .firebaserc and firestore.indexes.json
 )
 
-// ReadRules reads a file of security rules: a regular one of at most MaxRules.
+// ReadRules reads a file of security rules. It refuses anything but a regular file of at most
+// MaxRules.
 func ReadRules(file string) (string, error) {
 	text, err := read(file, MaxRules, nil)
 	return string(text), err
 }
 
-// ReadJSON reads a file of the Firebase CLI's that is JSON: a regular one of at most 1 MB.
+// ReadJSON reads a JSON file of the Firebase CLI's. It refuses anything but a regular file of at
+// most 1 MB.
 func ReadJSON(file string) ([]byte, error) { return read(file, maxJSON, nil) }
 
 // read reads a regular file of at most so many bytes. Anything else, such as a device or a pipe,
-// may have no end. check, unless nil, refuses a file by what the system says of it.
+// may have no end. check, unless nil, may refuse the file by its owner and mode.
 func read(file string, most int64, check func(os.FileInfo) error) ([]byte, error) {
-	info, err := os.Stat(file) // opening a pipe would wait
+	info, err := os.Stat(file) // before it is opened: opening a pipe would wait
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: is no regular file: name one", file)
 	}
+
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -39,11 +42,12 @@ func read(file string, most int64, check func(os.FileInfo) error) ([]byte, error
 	defer f.Close()
 
 	if check != nil {
-		opened, err := f.Stat()
+		opened, err := f.Stat() // not info: the name may lead to another file by now
 		if err != nil {
 			return nil, err
 		}
-		if err := check(opened); err != nil {
+		err = check(opened)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
@@ -58,13 +62,16 @@ func read(file string, most int64, check func(os.FileInfo) error) ([]byte, error
 	return text, nil
 }
 
-// above returns the path of the nearest file of the name, "" if there is none.
+// above returns the path of the nearest regular file of a name, in a folder or above it; "" if
+// there is none.
 func above(dir, name string) string {
 	for {
 		file := filepath.Join(dir, name)
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+		info, err := os.Stat(file)
+		if err == nil && info.Mode().IsRegular() {
 			return file
 		}
+
 		parent := filepath.Dir(dir)
 		if parent == dir {
 			return ""

@@ -4,6 +4,5 @@ package appfolder
 
 import "os"
 
-// trusted takes every file: the system has no owners and modes that would say who may have written
-// it.
+// trusted trusts every file, because the system has no owners and modes as Unix has.
 func trusted(os.FileInfo, int) error { return nil }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// trusted refuses a file that somebody other than the user may have written. Folders above the
-// current one may be everybody's, as /tmp is.
+// trusted refuses a file that another user may have written. A folder above the current one may be
+// everybody's, as /tmp is.
 func trusted(info os.FileInfo, user int) error {
 	owner := int(info.Sys().(*syscall.Stat_t).Uid)
 	switch {

@@ -27,7 +27,7 @@ type schema struct {
 }
 
 // Schema returns the JSON schema of tally.yaml, by which editors complete and check it. variables
-// are the functions' own, which env may have, with their defaults; "": there is none.
+// are those that the key env may hold, with their defaults; "" is no default.
 func Schema(variables map[string]string) ([]byte, error) {
 	root := &schema{
 		Schema: "http://json-schema.org/draft-07/schema#", ID: SchemaURL,
@@ -41,10 +41,12 @@ func Schema(variables map[string]string) ([]byte, error) {
 		root.Properties[key] = s
 	}
 
+	// The types of the fields do not tell these.
 	routes := root.Properties["routes"]
 	routes.Type, routes.Items = []string{"string", "array"}, &schema{Type: "string"}
 	root.Properties["region"].Pattern = region.String()
 	root.Properties["alert_email"].Pattern = email.String()
+
 	env := root.Properties["env"]
 	env.Names, env.Properties = &schema{Pattern: variable.String()}, make(map[string]*schema)
 	for name, byDefault := range variables {
@@ -62,7 +64,7 @@ func Schema(variables map[string]string) ([]byte, error) {
 // scalars are the types of values that are taken as they are written.
 var scalars = []string{"string", "number", "boolean"}
 
-// schemaOf returns the schema of a field of Settings, which field points to.
+// schemaOf returns the schema of the field of Settings that field points to.
 func schemaOf(field any) *schema {
 	switch field.(type) {
 	case *[]string:

@@ -37,26 +37,29 @@ const (
 	maxBlank    = 100      // blank lines in a row
 )
 
-// parse parses the text of the file, a tally.yaml. It returns also where its keys are, such as
+// parse parses the text of the file, a tally.yaml. It also returns where the keys are, such as
 // "region" and "env.TALLY_BURST", and each line of the routes. The error names the file, what is
 // wrong, and the place.
 func parse(file string, text []byte) (s Settings, p places, err error) {
 	if !utf8.Valid(text) {
 		return s, p, fmt.Errorf("%s: is not text in UTF-8: save it as that", file)
 	}
-	if line := blank(string(text)); line > 0 {
+	line := blank(string(text))
+	if line > 0 {
 		return s, p, fmt.Errorf("%s%d blank lines end here: delete them", place{line, 1}.in(file), maxBlank)
 	}
 	tokens := lexer.Tokenize(string(text))
-	if err := scan(file, tokens); err != nil {
+	err = scan(file, tokens)
+	if err != nil {
 		return s, p, err
 	}
+
 	parsed, err := parser.Parse(tokens, 0)
 	if err != nil {
-		return s, p, ownWords(file, string(text), err)
+		return s, p, clearer(file, string(text), err)
 	}
 
-	r := reader{file: file, text: strings.Split(string(text), "\n"), places: places{keys: make(map[string]place)}}
+	r := reader{file: file, lines: strings.Split(string(text), "\n"), places: places{keys: make(map[string]place)}}
 	r.settings(parsed, &s)
 	for _, m := range s.mistakes() {
 		r.problems = append(r.problems, fmt.Errorf("%s%s: %s", r.places.keys[m.key].in(file), m.key, m.reason))
@@ -64,7 +67,8 @@ func parse(file string, text []byte) (s Settings, p places, err error) {
 	return s, r.places, errors.Join(r.problems...)
 }
 
-// blank returns the first line that ends more blank ones than there may be, 0 if none does.
+// blank returns the line, from 1 on, by which there are maxBlank blank lines in a row; 0 if there
+// is no such line.
 func blank(text string) int {
 	n, inRow := 0, 0
 	for line := range strings.Lines(text) {
@@ -80,29 +84,32 @@ func blank(text string) int {
 	return 0
 }
 
-// scan refuses references and deep nesting, before the parser follows them.
+// scan refuses references and deep nesting, before the parser follows them. A list or a map is
+// nested in one of two ways: in brackets or braces, or by its column.
 func scan(file string, tokens token.Tokens) error {
-	flow := 0         // brackets and braces that are open
-	var columns []int // of the block lists and maps that are open
+	brackets := 0     // and braces that are open
+	var columns []int // of the lists and maps without brackets that are open
 	for _, t := range tokens {
 		switch t.Type {
 		case token.AnchorType, token.AliasType:
 			return fmt.Errorf("%stally.yaml takes no anchors (&) and aliases (*): write the value out", placeOf(t).in(file))
 		case token.SequenceStartType, token.MappingStartType:
-			flow++
+			brackets++
 		case token.SequenceEndType, token.MappingEndType:
-			flow--
+			brackets--
 		}
 
 		isKey := t.Next != nil && t.Next.Type == token.MappingValueType
-		begins := isKey || t.Type == token.SequenceEntryType || t.Type == token.MappingKeyType
-		if begins && flow == 0 {
+		isEntry := isKey || t.Type == token.SequenceEntryType || t.Type == token.MappingKeyType
+		if isEntry && brackets == 0 {
+			// It ends what stands further right, and is in what stands further left.
 			for len(columns) > 0 && columns[len(columns)-1] >= t.Position.Column {
 				columns = columns[:len(columns)-1]
 			}
 			columns = append(columns, t.Position.Column)
 		}
-		if flow+len(columns) > maxDepth {
+
+		if brackets+len(columns) > maxDepth {
 			return fmt.Errorf("%slists and maps are nested more than %d deep: tally.yaml needs 2", placeOf(t).in(file), maxDepth)
 		}
 	}
@@ -112,61 +119,80 @@ func scan(file string, tokens token.Tokens) error {
 // A mistake is a value that Tally does not take.
 type mistake struct{ key, reason string }
 
-// Forms of values that get into commands, filters and Terraform's configurations.
+// Patterns of values that become parts of commands, filters and Terraform's configurations.
 var (
 	variable = regexp.MustCompile(`^(TALLY|OTEL)_[A-Z0-9_]+$`)
 
 	// https://docs.cloud.google.com/about/locations
 	region = regexp.MustCompile(`^[a-z]+(-[a-z]+)+[0-9]{1,2}$`)
 
-	// What browsers take (https://html.spec.whatwg.org/multipage/input.html#valid-e-mail-address),
+	// As browsers take it (https://html.spec.whatwg.org/multipage/input.html#valid-e-mail-address),
 	// with a dot in the domain.
 	email = regexp.MustCompile("^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9-]+(\\.[a-zA-Z0-9-]+)+$")
 )
 
-// choices are the values that keys may have which take no others.
+// choices are the values of the keys that take no others.
 var choices = map[string][]string{"billing": {"request", "instance"}, "request_logs": {"failed", "all"}}
 
-// mistakes returns what is wrong with the values. What only the functions understand, such as
-// routes, they check.
+// mistakes returns what is wrong with the values. Values that only the functions understand, such
+// as routes, are checked by config.Load.
 func (s *Settings) mistakes() []mistake {
 	var found []mistake
-	text := func(key, value string) {
-		if strings.ContainsFunc(value, isControl) {
-			found = append(found, mistake{key, fmt.Sprintf("%q holds a control character: take it out", value)})
+	note := func(key, reason string) {
+		if reason != "" {
+			found = append(found, mistake{key, reason})
 		}
 	}
-	text("routes", s.Routes)
-	text("cadence", s.Cadence)
-	text("databases", strings.Join(s.Databases, ","))
-	for _, choice := range []struct{ key, value string }{{"billing", s.Billing}, {"request_logs", s.RequestLogs}} {
-		if values := choices[choice.key]; choice.value != "" && !slices.Contains(values, choice.value) {
-			found = append(found, mistake{choice.key, fmt.Sprintf("%q: want %s", choice.value, strings.Join(values, " or "))})
-		}
-	}
+
+	note("routes", checkText(s.Routes))
+	note("cadence", checkText(s.Cadence))
+	note("databases", checkText(strings.Join(s.Databases, ",")))
+	note("billing", checkChoice("billing", s.Billing))
+	note("request_logs", checkChoice("request_logs", s.RequestLogs))
+
 	if s.Region != "" && !region.MatchString(s.Region) {
-		found = append(found, mistake{"region", fmt.Sprintf("%q is no region: want one such as us-central1; gcloud functions regions list lists them", s.Region)})
+		note("region", fmt.Sprintf("%q is no region: want one such as us-central1; gcloud functions regions list lists them", s.Region))
 	}
 	if s.MaxInstances != nil && *s.MaxInstances < 1 {
-		found = append(found, mistake{"max_instances", fmt.Sprintf("%d: want at least 1", *s.MaxInstances)})
+		note("max_instances", fmt.Sprintf("%d: want at least 1", *s.MaxInstances))
 	}
 	if s.AlertEmail != "" {
-		if err := CheckEmail(s.AlertEmail); err != nil {
-			found = append(found, mistake{"alert_email", err.Error()})
+		err := CheckEmail(s.AlertEmail)
+		if err != nil {
+			note("alert_email", err.Error())
 		}
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		key := "env." + name
-		switch {
-		case !variable.MatchString(name):
-			found = append(found, mistake{key, "only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"})
-		case name == "TALLY_USAGE_FILE":
-			found = append(found, mistake{key, "tally dev names that file itself: take the line out"})
-		default:
-			text(key, s.Env[name])
-		}
+		note("env."+name, checkVariable(name, s.Env[name]))
 	}
 	return found
+}
+
+// The functions check… return why a value is a mistake, "" if it is none.
+
+func checkText(value string) string {
+	if strings.ContainsFunc(value, isControl) {
+		return fmt.Sprintf("%q holds a control character: take it out", value)
+	}
+	return ""
+}
+
+func checkChoice(key, value string) string {
+	if value != "" && !slices.Contains(choices[key], value) {
+		return fmt.Sprintf("%q: want %s", value, strings.Join(choices[key], " or "))
+	}
+	return ""
+}
+
+func checkVariable(name, value string) string {
+	if !variable.MatchString(name) {
+		return "only names in capitals that begin with TALLY_ or OTEL_ may stand here; set any other in the shell, or on the functions by gcloud"
+	}
+	if name == "TALLY_USAGE_FILE" {
+		return "tally dev names that file itself: take the line out"
+	}
+	return checkText(value)
 }
 
 // CheckEmail returns an error unless the text is an e-mail address and nothing else.
@@ -177,5 +203,5 @@ func CheckEmail(address string) error {
 	return nil
 }
 
-// isControl reports whether no value has any use for the character.
+// isControl reports whether a character is a control character that no value needs.
 func isControl(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\t\r\n", r) }

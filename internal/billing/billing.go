@@ -7,9 +7,13 @@
 // a commit that succeeded.
 //
 // It counts the calls that Tally makes: Commit, BatchGetDocuments, RunQuery, RunAggregationQuery
-// and ListDocuments. It does not count calls that only other clients make (listeners,
-// BatchWrite, partitioned queries), the reads of a read-write transaction that Firestore itself
-// repeats, and the smaller print of the price list, such as index entries that a query skips.
+// and ListDocuments. It does not count:
+//
+//   - calls that only other clients make: listeners, BatchWrite, partitioned queries;
+//   - reads that Firestore itself repeats in a read-write transaction;
+//   - the small print of the price list, such as index entries that a query skips.
+//
+// file.go hands the counts from a process to another. prices.go has the list prices.
 package billing
 
 import (
@@ -22,7 +26,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Counts is how many operations were billed.
+// Counts says how many operations were billed.
 type Counts struct {
 	Reads   int64 `json:"reads"`
 	Writes  int64 `json:"writes"`
@@ -34,8 +38,8 @@ func (c Counts) Add(d Counts) Counts {
 	return Counts{c.Reads + d.Reads, c.Writes + d.Writes, c.Deletes + d.Deletes}
 }
 
-// A Meter counts the operations of the connections that carry its DialOptions. It may be used by
-// many goroutines at once.
+// A Meter counts the operations of the connections that were opened with its DialOptions. It may be
+// used by many goroutines at once.
 type Meter struct {
 	mu       sync.Mutex
 	counts   Counts
@@ -58,13 +62,13 @@ func (m *Meter) Counts() Counts {
 // contextKey is the key of a context's own meter.
 type contextKey struct{}
 
-// Context returns a context whose calls m counts too, on connections that carry the dial options of
-// any Meter.
+// Context returns a context whose calls m counts too, if their connection was opened with the dial
+// options of any Meter.
 func Context(ctx context.Context, m *Meter) context.Context {
 	return context.WithValue(ctx, contextKey{}, m)
 }
 
-// FromContext returns the meter of a context that Context returned; nil of any other.
+// FromContext returns the meter that Context gave a context; nil if it gave none.
 func FromContext(ctx context.Context) *Meter {
 	m, _ := ctx.Value(contextKey{}).(*Meter)
 	return m
@@ -73,15 +77,18 @@ func FromContext(ctx context.Context) *Meter {
 // billCall counts operations of a call that was made with ctx.
 func (m *Meter) billCall(ctx context.Context, c Counts) {
 	m.bill(c)
-	if own := FromContext(ctx); own != nil {
+	own := FromContext(ctx)
+	if own != nil {
 		own.bill(c)
 	}
 }
 
+// bill counts operations.
 func (m *Meter) bill(c Counts) {
 	if c == (Counts{}) {
 		return
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.counts = m.counts.Add(c)
@@ -95,31 +102,38 @@ func (m *Meter) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(m.unary), grpc.WithChainStreamInterceptor(m.stream)}
 }
 
+// unary makes a call that has one answer, and counts it if it succeeds.
 func (m *Meter) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	if err := invoke(ctx, method, req, reply, conn, opts...); err != nil {
+	err := invoke(ctx, method, req, reply, conn, opts...)
+	if err != nil {
 		return err
 	}
+
 	switch req := req.(type) {
 	case *firestorepb.CommitRequest:
 		m.billCall(ctx, writes(req.Writes))
 	case *firestorepb.ListDocumentsRequest:
-		m.billCall(ctx, Counts{Reads: max(1, int64(len(reply.(*firestorepb.ListDocumentsResponse).Documents)))})
+		found := len(reply.(*firestorepb.ListDocumentsResponse).Documents)
+		m.billCall(ctx, Counts{Reads: max(1, int64(found))})
 	}
 	return nil
 }
 
+// writes returns what the writes of a commit bill.
 func writes(writes []*firestorepb.Write) Counts {
 	var c Counts
 	for _, w := range writes {
-		if _, ok := w.Operation.(*firestorepb.Write_Delete); ok {
+		switch w.Operation.(type) {
+		case *firestorepb.Write_Delete:
 			c.Deletes++
-		} else {
+		default:
 			c.Writes++
 		}
 	}
 	return c
 }
 
+// stream opens a stream that is counted.
 func (m *Meter) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := open(ctx, desc, conn, method, opts...)
 	if err != nil {
@@ -134,10 +148,11 @@ type stream struct {
 	grpc.ClientStream
 	meter   *Meter
 	query   bool   // the call is a query, which is billed even when it returns nothing
-	counter string // the alias under which an aggregation counts what it matched
-	billed  bool
+	counter string // the alias under which an aggregation counts its index entries; "": it does not
+	billed  bool   // the call has billed something
 }
 
+// SendMsg sends a request, and notes whether it is a query, and where its answer counts entries.
 func (s *stream) SendMsg(msg any) error {
 	switch req := msg.(type) {
 	case *firestorepb.RunQueryRequest:
@@ -145,7 +160,8 @@ func (s *stream) SendMsg(msg any) error {
 	case *firestorepb.RunAggregationQueryRequest:
 		s.query = true
 		for _, a := range req.GetStructuredAggregationQuery().GetAggregations() {
-			if _, ok := a.Operator.(*firestorepb.StructuredAggregationQuery_Aggregation_Count_); ok {
+			_, isCount := a.Operator.(*firestorepb.StructuredAggregationQuery_Aggregation_Count_)
+			if isCount {
 				s.counter = a.Alias
 			}
 		}
@@ -153,31 +169,42 @@ func (s *stream) SendMsg(msg any) error {
 	return s.ClientStream.SendMsg(msg)
 }
 
+// RecvMsg receives an answer or the end of the stream, and counts it.
 func (s *stream) RecvMsg(msg any) error {
 	err := s.ClientStream.RecvMsg(msg)
+
 	var reads int64
 	switch {
-	case errors.Is(err, io.EOF) && s.query && !s.billed:
-		reads = 1
 	case err == nil:
-		switch res := msg.(type) {
-		case *firestorepb.BatchGetDocumentsResponse:
-			if res.Result != nil {
-				reads = 1
-			}
-		case *firestorepb.RunQueryResponse:
-			if res.Document != nil {
-				reads = 1
-			}
-		case *firestorepb.RunAggregationQueryResponse:
-			if res.Result != nil {
-				const entriesPerRead = 1000
-				entries := res.Result.AggregateFields[s.counter].GetIntegerValue()
-				reads = max(1, (entries+entriesPerRead-1)/entriesPerRead)
-			}
-		}
+		reads = s.readsIn(msg)
+	case errors.Is(err, io.EOF) && s.query && !s.billed:
+		reads = 1 // for a query that found nothing
 	}
 	s.billed = s.billed || reads > 0
 	s.meter.billCall(s.Context(), Counts{Reads: reads})
 	return err
+}
+
+// entriesPerRead is how many index entries an aggregation counts for one read.
+const entriesPerRead = 1000
+
+// readsIn returns the reads that an answer bills. An answer may also bring nothing but the
+// transaction or the read time.
+func (s *stream) readsIn(msg any) int64 {
+	switch res := msg.(type) {
+	case *firestorepb.BatchGetDocumentsResponse:
+		if res.Result != nil {
+			return 1
+		}
+	case *firestorepb.RunQueryResponse:
+		if res.Document != nil {
+			return 1
+		}
+	case *firestorepb.RunAggregationQueryResponse:
+		if res.Result != nil {
+			entries := res.Result.AggregateFields[s.counter].GetIntegerValue()
+			return max(1, (entries+entriesPerRead-1)/entriesPerRead)
+		}
+	}
+	return 0
 }

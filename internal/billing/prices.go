@@ -10,7 +10,7 @@ const (
 	writePrice  = 0.09
 	deletePrice = 0.01
 
-	// A multi-region costs twice as much: $0.06, $0.18 and $0.02. Regions are not told apart here.
+	// A multi-region costs twice as much: $0.06, $0.18 and $0.02. All regions count as us-central1.
 	multiRegionFactor = 2
 )
 
@@ -20,7 +20,7 @@ func (c Counts) Cost() float64 {
 }
 
 // CostIn returns what the operations cost at list price, in US dollars, in a database of the
-// location: that of a multi-region, else that of us-central1.
+// location. The price is that of a multi-region, or that of us-central1 for any region.
 func (c Counts) CostIn(location string) float64 {
 	if MultiRegion(location) {
 		return multiRegionFactor * c.Cost()
@@ -35,29 +35,34 @@ func MultiRegion(location string) bool { return location != "" && !strings.Conta
 // List prices of what Tally uses beside Firestore: US dollars, us-central1, without free quotas, as
 // of 2026.
 const (
-	// VCPUSecond and those that follow are Cloud Run's, billed by requests, then by instance:
-	// https://cloud.google.com/run/pricing. What an instance is busy for is rounded up to a multiple
-	// of RoundedUp seconds.
-	VCPUSecond           = 0.000024
-	GiBSecond            = 0.0000025
-	Request              = 0.40 / 1e6
-	RoundedUp            = 0.1
+	// VCPUSecond, GiBSecond and Request are prices of Cloud Run that is billed by requests:
+	// https://cloud.google.com/run/pricing. The time for which an instance is busy is rounded up to
+	// a multiple of RoundedUp seconds.
+	VCPUSecond = 0.000024
+	GiBSecond  = 0.0000025
+	Request    = 0.40 / 1e6
+	RoundedUp  = 0.1
+
+	// VCPUSecondOfInstance and GiBSecondOfInstance are prices of Cloud Run that is billed by
+	// instance.
 	VCPUSecondOfInstance = 0.000018
 	GiBSecondOfInstance  = 0.000002
 
-	// Event is what Pub/Sub takes for carrying one of Eventarc's events: it is published once and
-	// pushed once, and counts as at least 1,000 bytes. https://cloud.google.com/pubsub/pricing.
+	// Event is the price of Pub/Sub for an event of Eventarc's. An event is published once and
+	// pushed once, and each counts as at least 1,000 bytes.
+	// https://cloud.google.com/pubsub/pricing.
 	Event    = 2 * 1000 * tebibyte / (1 << 40)
 	tebibyte = 40.0
 
-	// LogEntry is what Cloud Logging takes for Cloud Run's entry about a request, at $0.50 per GiB
-	// (https://cloud.google.com/stackdriver/pricing). Nobody measured such an entry's size: this is
-	// that of one that was put together from the documented fields.
+	// LogEntry is the price of Cloud Logging for Cloud Run's entry about a request, at $0.50 per
+	// GiB (https://cloud.google.com/stackdriver/pricing). Nobody has measured the size of such an
+	// entry. The size here is of an entry that was composed from the documented fields.
 	LogEntry      = logEntryBytes * gibibyte / (1 << 30)
 	logEntryBytes = 1350
 	gibibyte      = 0.50
 
-	// Job is a job of Cloud Scheduler, a month: https://cloud.google.com/scheduler/pricing.
+	// Job is the price of a job of Cloud Scheduler for a month:
+	// https://cloud.google.com/scheduler/pricing.
 	Job = 0.10
 )
 

@@ -1,5 +1,6 @@
-// Package config is what the functions take from their environment, and how much time and how many
-// reads that gives them. The command line reads it, too, to say what a deployment does.
+// Package config reads the variables that configure the functions, and computes from them how much
+// time and how many reads the functions have. The command line reads them, too, to tell what a
+// deployment does.
 package config
 
 import (
@@ -17,14 +18,14 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// Config is what the functions take from their environment. docs/config.md lists it; a test keeps
-// the two equal.
+// Config holds the variables that configure the functions. docs/config.md lists them, and a test
+// keeps the two equal.
 type Config struct {
 	// Routes say which shards make up which counter; see rollup.ParseRoutes.
 	Routes rollup.Routes `env:"TALLY_ROUTES" envDefault:"counters/{counter}/shards/{shard} -> rollups/{counter} : count"`
 
-	// Cadence is the least time between two roll-ups of a counter in the long run. Burst is how many
-	// may follow each other at once after a quiet time.
+	// Cadence is the least time between two roll-ups of a counter in the long run. Burst is how
+	// many may follow each other at once after a quiet time.
 	Cadence time.Duration `env:"TALLY_CADENCE" envDefault:"1s"`
 	Burst   int           `env:"TALLY_BURST" envDefault:"5"`
 
@@ -43,8 +44,8 @@ type Config struct {
 	SchedulePeriod time.Duration `env:"TALLY_SCHEDULE_PERIOD" envDefault:"10m"`
 
 	// AuditReads is how many document reads one call of RollUpOnSchedule may be billed for in each
-	// database. 50,000 audit about 16,000 counters. At a call every ten minutes they are at most 7.2
-	// million reads a day, or 2.16 dollars at the list price of us-central1.
+	// database. 50,000 audit about 16,000 counters. At a call every ten minutes they are at most
+	// 7.2 million reads a day, or 2.16 dollars at the list price of us-central1.
 	AuditReads int64 `env:"TALLY_AUDIT_READS_PER_TICK" envDefault:"50000"`
 
 	// KeepReads is how many document reads one call of RollUpOnSchedule may be billed for in each
@@ -80,11 +81,14 @@ const (
 
 // UnmarshalText takes the name of a destination.
 func (d *Destination) UnmarshalText(text []byte) error {
-	switch *d = Destination(text); *d {
+	destination := Destination(text)
+	switch destination {
 	case Off, GCP, OTLP:
+		*d = destination
 		return nil
+	default:
+		return errors.New("want off, gcp or otlp")
 	}
-	return errors.New("want off, gcp or otlp")
 }
 
 // A problem is what is wrong with a variable. Its text begins with the variable's name.
@@ -97,8 +101,8 @@ func (p *problem) Error() string    { return p.variable + p.err.Error() }
 func (p *problem) Unwrap() error    { return p.err }
 func (p *problem) Variable() string { return p.variable }
 
-// Load reads the configuration from environment, which maps variables to values. The error
-// joins every problem, each naming its variable, which its method Variable returns, too.
+// Load reads the configuration from environment, which maps variables to values. Its error joins
+// all problems. The text of each begins with the variable, which a method Variable returns, too.
 func Load(environment map[string]string) (Config, error) {
 	if environment == nil {
 		environment = make(map[string]string) // the package takes nil for this process's own
@@ -158,6 +162,7 @@ func (l *loading) parse() error {
 		field, _ := reflect.TypeFor[Config]().FieldByName(parse.Name)
 		name := field.Tag.Get("env")
 		l.unread[name] = true
+
 		if field.Type == reflect.TypeFor[rollup.Routes]() { // its error shows the value and the place
 			l.report(name, ": %w", parse.Err)
 		} else {
@@ -184,14 +189,16 @@ func (l *loading) checkRanges() {
 	l.check(c.TelemetryInterval > 0, "OTEL_METRIC_EXPORT_INTERVAL", c.TelemetryInterval, "more than 0 milliseconds")
 }
 
-// check reports the value of a variable unless it holds, or was not understood in the first place.
+// check reports the value of a variable unless what is wanted holds. A value that was not
+// understood is reported already.
 func (l *loading) check(holds bool, variable string, value any, want string) {
 	if !holds && !l.unread[variable] {
 		l.report(variable, "=%v: want %s", value, want)
 	}
 }
 
-// checkHold checks that an event can be held through the cadence, and a function can hold it.
+// checkHold checks that an event can be held for the whole cadence, and that the function has the
+// time to hold it.
 func (l *loading) checkHold() {
 	c := &l.config
 	longest := rollup.LongestCadence(c.HoldLimit)

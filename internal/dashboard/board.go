@@ -26,24 +26,24 @@ type Options struct {
 	Databases []Database // at least one, all of the project
 	Emulator  string     // host:port; "": a real project
 	Routes    rollup.Routes
-	Cadence   time.Duration // of the functions; rates are means over two of them, and at least ten seconds
+	Cadence   time.Duration // of the functions; rates are means over two cadences, at least ten seconds
 
-	// Functions returns what the functions have done so far. It is called for each page shown. Calls
-	// may overlap. Nil: that is not known here.
+	// Functions returns what the functions have done so far. It is called for each page shown.
+	// Calls may overlap. Nil: that is not known here.
 	Functions func() (Functions, error)
 
-	// Report is called with each new problem, such as a permission that is missing. The page shows
-	// the error that it returns, such as one with a remedy. Calls may overlap.
+	// Report is called with each new problem, such as a missing permission. It returns the error
+	// that the page shows, which may add a remedy. Calls may overlap.
 	Report func(error) error
 }
 
-// Functions is what functions processes on this machine, and the delivery of their events, have
+// Functions says what functions processes on this machine, and the delivery of their events, have
 // done.
 type Functions struct {
 	Billed      billing.Counts
 	Events      int // accepted for delivery
-	Waiting     int // of them, not yet acknowledged
-	Redelivered int // further deliveries
+	Waiting     int // events that are not yet acknowledged
+	Redelivered int // deliveries that repeated one
 }
 
 // A Database is one that a [Board] shows.
@@ -59,17 +59,17 @@ type Board struct {
 	// Set by Run before anything that uses them begins:
 	options Options
 	queries []*feed                  // that find all roll-ups
-	begin   func(*feed) (end func()) // follows a feed until its end is called, or Run's context ends
+	begin   func(*feed) (end func()) // follows a feed until end is called, or Run's context ends
 
 	mu     sync.Mutex
 	model  *model
 	looks  map[string]*look // by the path of the shards' collection, and the group
-	reads  int64            // that this board is billed
-	broken error            // of the line
+	reads  int64            // that Firestore bills for this board
+	broken error            // why Firestore does not answer; nil: it does
 }
 
-// leastWindow is the least time over which a rate is a mean: long enough that a counter that is
-// rolled up once a second has a steady one.
+// leastWindow is the least time over which a rate is a mean. It is so long that the rate of a
+// counter that is rolled up once a second is steady.
 const leastWindow = 10 * time.Second
 
 // New returns a Board that Run can run, once.
@@ -85,10 +85,11 @@ func (b *Board) Run(ctx context.Context, l net.Listener, o Options) error {
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer func() {
-		b.mu.Lock() // whoever holds it may still begin a feed
+		b.mu.Lock() // so that nobody is beginning a feed
 		defer b.mu.Unlock()
 		cancel()
 	}()
+
 	b.options = o
 	b.begin = func(f *feed) func() {
 		ctx, end := context.WithCancel(ctx)
@@ -101,6 +102,7 @@ func (b *Board) Run(ctx context.Context, l net.Listener, o Options) error {
 	for _, database := range o.Databases {
 		b.queries = append(b.queries, b.findRollUps(database)...)
 	}
+
 	for _, q := range b.queries {
 		b.begin(q)
 	}
@@ -121,35 +123,15 @@ func (b *Board) Run(ctx context.Context, l net.Listener, o Options) error {
 	return fmt.Errorf("dashboard: %w", err)
 }
 
-// findRollUps returns the queries that find the roll-ups of all routes in a database, each once: of
-// a collection if the route names it, of one document if it names that, else of all collections of
-// a name.
+// findRollUps returns the feeds that find the roll-ups of all routes in a database.
 func (b *Board) findRollUps(database Database) []*feed {
-	templates := b.options.Routes.Templates()
-	found := make(map[string]firestore.Query)
-	for _, t := range templates {
-		if in := path.Dir(t.String()); strings.Contains(in, "{") {
-			found["**/"+path.Base(in)] = database.Client.CollectionGroup(path.Base(in)).Query
-		}
-	}
-	for _, t := range templates {
-		in, id := path.Dir(t.String()), path.Base(t.String())
-		collection := database.Client.Collection(in)
-		if _, covered := found["**/"+path.Base(in)]; covered {
-			continue
-		}
-		if strings.HasPrefix(id, "{") {
-			found[in] = collection.Query
-		} else {
-			found[t.String()] = collection.Where(firestore.DocumentID, "==", collection.Doc(id))
-		}
-	}
+	queries := rollUpQueries(database.Client, b.options.Routes.Templates())
 	var all []*feed
-	for _, name := range slices.Sorted(maps.Keys(found)) {
+	for _, name := range slices.Sorted(maps.Keys(queries)) {
 		q := &feed{
 			database: database,
 			name:     fmt.Sprintf("roll-ups in %s of database %s", name, database.ID),
-			query:    found[name], interval: pollRollUps,
+			query:    queries[name], interval: pollRollUps,
 		}
 		q.note = func(changes []firestore.DocumentChange, first bool) { b.note(q, changes, first) }
 		all = append(all, q)
@@ -157,29 +139,66 @@ func (b *Board) findRollUps(database Database) []*feed {
 	return all
 }
 
-// note brings the model up to date with what has changed; first: with all there is.
+// rollUpQueries returns the queries that find the roll-ups of templates, each once, by a name for
+// people. A template with captures above its document takes a collection group, which is all
+// collections of one id. Any other template takes its collection or, without a capture, the one
+// document, unless a collection group has them already.
+func rollUpQueries(client *firestore.Client, templates []*rollup.Template) map[string]firestore.Query {
+	groupOf := func(t *rollup.Template) string { return "**/" + path.Base(path.Dir(t.String())) }
+
+	queries := make(map[string]firestore.Query)
+	for _, t := range templates {
+		in := path.Dir(t.String())
+		if strings.Contains(in, "{") {
+			queries[groupOf(t)] = client.CollectionGroup(path.Base(in)).Query
+		}
+	}
+
+	for _, t := range templates {
+		_, covered := queries[groupOf(t)]
+		if covered {
+			continue
+		}
+		in, id := path.Dir(t.String()), path.Base(t.String())
+		collection := client.Collection(in)
+		if strings.HasPrefix(id, "{") {
+			queries[in] = collection.Query
+		} else {
+			queries[t.String()] = collection.Where(firestore.DocumentID, "==", collection.Doc(id))
+		}
+	}
+	return queries
+}
+
+// note brings the model up to date with the changes of a feed. The first ones are all documents
+// that the feed finds.
 func (b *Board) note(q *feed, changes []firestore.DocumentChange, first bool) {
 	now := b.line.serverTime(time.Now())
 	if b.model.began == 0 {
 		b.model.began = now.UnixMicro()
 	}
+
 	seen := make(map[rowKey]bool)
 	for _, change := range changes {
-		b.noteDocument(q, change, first, now, seen)
+		news := b.noteDocument(q, change, first, seen)
+		if news && !first {
+			b.model.rollUps = append(b.model.rollUps, now)
+		}
 	}
-	if first { // rows from before the feed was interrupted may be of documents that are gone
+
+	if first { // the feed may have been interrupted, and documents may have gone meanwhile
 		maps.DeleteFunc(b.model.rows, func(key rowKey, r *row) bool { return r.source == q && !seen[key] })
 	}
 }
 
-// noteDocument brings the rows of a document up to date. Of an app's own document only what Tally
-// writes is news.
-func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first bool, now time.Time, seen map[rowKey]bool) {
+// noteDocument brings the rows of a document up to date, and adds those that it has to seen. It
+// reports whether the document was rolled up. A write of an app to its own document is no news.
+func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first bool, seen map[rowKey]bool) (news bool) {
 	_, rollUp, _ := strings.Cut(change.Doc.Ref.Path, "/documents/")
 	fields := change.Doc.Data()
 	tally := document.DecodeTally(fields[document.TallyField])
 	isRollUp := !tally.AsOf.IsZero() && change.Kind != firestore.DocumentRemoved
-	rolledUp := false
+
 	for _, route := range b.options.Routes {
 		counter, ok := route.Template.Counter(rollUp)
 		if !ok {
@@ -187,38 +206,50 @@ func (b *Board) noteDocument(q *feed, change firestore.DocumentChange, first boo
 		}
 		for _, of := range route.Totals {
 			key := rowKey{q.database.ID, rollUp, of.Name}
-			held, there := fields[of.Name]
-			total, ok := value.Of(held)
-			if !there || !ok || !isRollUp || !tally.Covers(of.Name) {
+			held, has := fields[of.Name]
+			total, isTotal := value.Of(held)
+			if !has || !isTotal || !isRollUp || !tally.Covers(of.Name) {
 				delete(b.model.rows, key)
 				continue
 			}
+
 			seen[key] = true
 			r := row{Key: key, source: q, Route: route, shards: route.Shards(counter), where: route.Where(counter), total: of, known: first}
-			if b.model.put(r, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards) {
-				rolledUp = true
-			}
+			changed := b.model.put(r, sample{tally.AsOf.UnixMicro(), total}, tally.NumShards)
+			news = news || changed
 		}
 	}
-	if rolledUp && !first {
-		b.model.rollUps = append(b.model.rollUps, now)
+	return news
+}
+
+// keepTime updates once a second what changes with time.
+func (b *Board) keepTime(ctx context.Context) {
+	b.tick()
+	for rest(ctx, time.Second) {
+		b.tick()
 	}
 }
 
-// keepTime brings once a second up to date what changes with time.
-func (b *Board) keepTime(ctx context.Context) {
-	for ok := true; ok; ok = rest(ctx, time.Second) {
-		now := time.Now()
-		broken := b.line.broken(now)
-		if broken != nil && b.broken == nil { // only this goroutine changes it
-			broken = b.options.Report(fmt.Errorf("no answer from Firestore, trying again: %w", broken))
-		} else if broken != nil {
-			broken = b.broken
-		}
-		b.mu.Lock()
-		b.broken = broken
-		b.model.tick(b.line.serverTime(now))
-		b.forget(now)
-		b.mu.Unlock()
+// tick updates what changes with time.
+func (b *Board) tick() {
+	now := time.Now()
+	broken := b.line.broken(now)
+	if broken != nil {
+		broken = b.reported(broken)
 	}
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.broken = broken
+	b.model.tick(b.line.serverTime(now))
+	b.forget(now)
+}
+
+// reported reports that Firestore does not answer, unless that was reported already. It returns the
+// error that the page shows.
+func (b *Board) reported(broken error) error {
+	if b.broken != nil { // read without the mutex: only keepTime changes it
+		return b.broken
+	}
+	return b.options.Report(fmt.Errorf("no answer from Firestore, trying again: %w", broken))
 }

@@ -10,11 +10,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A noter takes the changes of what a query finds: first all there is, then what changed, in no
-// order.
+// A noter takes the changes of what a query finds, in no order. Its first call has every document
+// that the query finds.
 type noter func(changes []firestore.DocumentChange, first bool)
 
-// A feed tells what a query finds.
+// A feed follows what a query finds.
 type feed struct {
 	database Database
 	name     string // for errors
@@ -23,63 +23,83 @@ type feed struct {
 	note     noter         // is called with the board's mutex locked
 
 	// Under the board's mutex:
-	began time.Time // by the local clock; zero: nothing was told yet
-	err   error     // why it was interrupted; nil: it goes on
+	began time.Time // by the local clock; zero: note was not called yet
+	err   error     // why the feed is interrupted; nil: it is not
 }
 
-// The pause before a feed begins again after Firestore refused: a refusal, such as a missing
-// permission, takes a person to mend.
+// The pause before a feed begins again after Firestore refused it. A person has to mend the reason
+// of a refusal, such as a missing permission, so the pause grows.
 const (
 	firstPause   = 2 * time.Second
 	longestPause = 30 * time.Second
 )
 
-// How long an emulator is left alone between two polls. One of 500 documents takes it 15 to 60 ms.
+// How long an emulator is left alone between two polls. A poll of 500 documents takes 15 to 60 ms.
 const (
 	pollRollUps = time.Second
 	pollShards  = 300 * time.Millisecond
 )
 
-// follow keeps up with a feed, and counts what it bills, until ctx ends. If Firestore refuses,
+// follow keeps up with a feed, and counts what that bills, until ctx ends. If Firestore refuses,
 // follow reports that once and begins again after a pause.
-//
-// It polls an emulator: Google's sends a listener every document of the query again for each
-// change, and clients' writes wait meanwhile (14 s, with 500 active counters). It listens to a real
-// Firestore, which bills a poll for each document and a listener for each change.
 func (b *Board) follow(ctx context.Context, f *feed) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		note := func(changes []firestore.DocumentChange, first bool) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.bill(changes, first)
-			if first {
-				pause, f.began = firstPause, time.Now()
-			}
-			f.err = nil
-			f.note(changes, first)
-		}
-		var err error
-		if b.options.Emulator != "" {
-			err = poll(ctx, f.query, f.interval, note)
-		} else {
-			err = listen(ctx, f.query, note)
-		}
+	pause := firstPause
+	for {
+		began, err := b.followOnce(ctx, f)
 		if ctx.Err() != nil {
 			return
 		}
-		if f.err == nil { // only this goroutine changes it
-			err = b.options.Report(fmt.Errorf("%s: %w", f.name, err))
-			b.mu.Lock()
-			f.err = err
-			b.mu.Unlock()
+		if began {
+			pause = firstPause
 		}
+
+		b.interrupted(f, err)
 		if !rest(ctx, pause) {
 			return
 		}
+		pause = min(2*pause, longestPause)
 	}
 }
 
-// bill counts what Firestore bills for changes that a listener is told of: a read for each document
+// followOnce keeps up with a feed until Firestore refuses or ctx ends. began is false if it did not
+// get as far as the first documents.
+//
+// It polls an emulator. Google's emulator sends a listener every document of the query again for
+// each change, and clients' writes wait meanwhile (14 s, with 500 active counters). It listens to a
+// real Firestore, because that bills a poll for each document and a listener for each change.
+func (b *Board) followOnce(ctx context.Context, f *feed) (began bool, err error) {
+	note := func(changes []firestore.DocumentChange, first bool) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.bill(changes, first)
+		if first {
+			began, f.began = true, time.Now()
+		}
+		f.err = nil
+		f.note(changes, first)
+	}
+
+	if b.options.Emulator != "" {
+		err = poll(ctx, f.query, f.interval, note)
+	} else {
+		err = listen(ctx, f.query, note)
+	}
+	return began, err
+}
+
+// interrupted notes why a feed is interrupted, and reports it unless that was known already.
+func (b *Board) interrupted(f *feed, err error) {
+	if f.err != nil { // read without the mutex: only this goroutine changes it
+		return
+	}
+	err = b.options.Report(fmt.Errorf("%s: %w", f.name, err))
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f.err = err
+}
+
+// bill counts what Firestore bills for the changes that a listener gets: a read for each document
 // that is new or changed, and one for a query that finds nothing
 // (https://cloud.google.com/firestore/pricing). It does not count documents that Firestore sends
 // again, unchanged, after an interruption.
@@ -96,7 +116,7 @@ func (b *Board) bill(changes []firestore.DocumentChange, first bool) {
 	b.reads += reads
 }
 
-// rest waits, and reports whether ctx goes on.
+// rest waits. It returns false as soon as ctx ends.
 func rest(ctx context.Context, pause time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -106,57 +126,77 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// listen notes what a listener is told until Firestore ends it.
+// listen notes what a listener gets until Firestore ends it.
 func listen(ctx context.Context, q firestore.Query, note noter) error {
 	snapshots := q.Snapshots(ctx)
 	defer snapshots.Stop()
-	for first := true; ; first = false {
+
+	snapshot, err := snapshots.Next()
+	if err != nil {
+		return err
+	}
+	note(snapshot.Changes, true)
+
+	for {
 		snapshot, err := snapshots.Next()
 		if err != nil {
 			return err
 		}
-		note(snapshot.Changes, first)
+		note(snapshot.Changes, false)
 	}
 }
 
-// pollShare bounds how much of an emulator's time polls take, however many documents there are:
-// after each poll the emulator is left alone for so many times as long as the poll took.
+// pollShare bounds how much of an emulator's time polls take, however many documents there are.
+// After each poll the emulator is left alone for so many times as long as the poll took.
 const pollShare = 4
 
-// poll asks again and again, and notes what a listener would be told, until Firestore refuses. As
-// the SDK does for a listener, it goes on after errors that pass, which the [line] notes.
+// poll asks again and again, and notes what a listener would get, until Firestore refuses. Like the
+// SDK's listeners, it goes on after errors that pass. The [line] notes those.
 func poll(ctx context.Context, q firestore.Query, interval time.Duration, note noter) error {
-	var known map[string]*firestore.DocumentSnapshot // by path; nil: no poll has succeeded
+	var known documents
 	for {
 		began := time.Now()
-		docs, err := q.Documents(ctx).GetAll()
-		if err == nil {
-			if changes := difference(known, docs); len(changes) > 0 || known == nil {
-				note(changes, known == nil)
+		found, err := q.Documents(ctx).GetAll()
+		switch {
+		case err == nil:
+			changes, first := difference(known, found), known == nil
+			if first || len(changes) > 0 {
+				note(changes, first)
 			}
-			known = make(map[string]*firestore.DocumentSnapshot, len(docs))
-			for _, doc := range docs {
-				known[doc.Ref.Path] = doc
-			}
-		} else if !passes(err) {
+			known = byPath(found)
+		case !passes(err):
 			return err
 		}
+
 		if !rest(ctx, max(interval, pollShare*time.Since(began))) {
 			return ctx.Err()
 		}
 	}
 }
 
-// difference returns the changes from the documents known, which it uses up, to those found.
-func difference(known map[string]*firestore.DocumentSnapshot, found []*firestore.DocumentSnapshot) []firestore.DocumentChange {
+// documents are those that the last poll found, by path; nil: no poll has succeeded.
+type documents map[string]*firestore.DocumentSnapshot
+
+func byPath(found []*firestore.DocumentSnapshot) documents {
+	all := make(documents, len(found))
+	for _, doc := range found {
+		all[doc.Ref.Path] = doc
+	}
+	return all
+}
+
+// difference returns the changes from the documents known, which it empties, to those found.
+func difference(known documents, found []*firestore.DocumentSnapshot) []firestore.DocumentChange {
 	var changes []firestore.DocumentChange
 	for _, doc := range found {
-		if before := known[doc.Ref.Path]; before == nil || !before.UpdateTime.Equal(doc.UpdateTime) {
+		before := known[doc.Ref.Path]
+		if before == nil || !before.UpdateTime.Equal(doc.UpdateTime) {
 			changes = append(changes, firestore.DocumentChange{Kind: firestore.DocumentModified, Doc: doc})
 		}
 		delete(known, doc.Ref.Path)
 	}
-	for _, doc := range known {
+
+	for _, doc := range known { // what was not found again
 		changes = append(changes, firestore.DocumentChange{Kind: firestore.DocumentRemoved, Doc: doc})
 	}
 	return changes

@@ -22,7 +22,8 @@ var formats = template.FuncMap{
 
 var english = message.NewPrinter(language.English)
 
-// decimal returns a number with its digits in groups. An integer is exact, also beyond 2^53.
+// decimal returns a number with its digits in groups of three. An integer is exact, also beyond
+// 2^53.
 func decimal(n any) string {
 	return english.Sprint(number.Decimal(n, number.MaxFractionDigits(3)))
 }
@@ -40,10 +41,11 @@ func total(v value.Value) string {
 	}
 }
 
-// capital returns a word as it begins a sentence.
+// capital returns a word with a capital letter, as it begins a sentence.
 func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
-// pending returns what is to be rolled up yet for a total to become now.
+// pending returns in words what is not rolled up yet: the difference from a total to what its
+// documents add up to now.
 func pending(total, now value.Value) string {
 	numbers := total.IsNumber() && now.IsNumber()
 	switch {
@@ -56,7 +58,7 @@ func pending(total, now value.Value) string {
 	}
 }
 
-// signed returns a difference.
+// signed returns a difference with its sign.
 func signed(n float64) string {
 	if n < 0 {
 		return decimal(n)
@@ -72,6 +74,7 @@ func last(points []point) float64 {
 	return points[len(points)-1].value
 }
 
+// plural returns a number of things, of which one is called so.
 func plural(n any, one string) string {
 	many := decimal(n)
 	if many == "1" {
@@ -88,8 +91,8 @@ func rate(n float64) string {
 	return fmt.Sprintf("%.1f", n)
 }
 
-// since returns the seconds between two times in microseconds. Firestore's clock is not that exact,
-// so a little in the future is now.
+// since returns the seconds between two times in microseconds. It returns 0 for a time after now:
+// Firestore's clock is known only about.
 func since(at, now int64) float64 { return max(0, float64(now-at)/1e6) }
 
 // age returns some seconds in words.
@@ -110,8 +113,8 @@ func age(s float64) string {
 // clock returns a time in microseconds by the local zone.
 func clock(at int64) string { return time.UnixMicro(at).Format("2 Jan 2006 15:04:05.000") }
 
-// visible returns an id as it may be shown: what breaks a line or turns the direction of the text
-// is escaped.
+// visible returns an id as it may be shown. Characters that break a line or turn the direction of
+// the text are escaped.
 func visible(id string) string {
 	var b strings.Builder
 	for _, r := range id {

@@ -12,27 +12,29 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// A line is what is known of the connection to Firestore, seen from the answers' streams: whether
-// it works, which the SDK does not tell while it tries again by itself, and what time it is at the
-// other end.
+// A line knows the connection to Firestore from the streams of answers: whether Firestore answers,
+// and what time it is there. The SDK does not tell the first while it tries again by itself.
 type line struct {
 	mu     sync.Mutex
-	err    error         // of the last answer; nil: it was one
-	since  time.Time     // when err began, by the local clock
+	err    error         // instead of the last answer; nil: there was an answer
+	since  time.Time     // when the first of these errors came, by the local clock
 	offset time.Duration // of Firestore's clock from the local one; 0: not known
 }
 
-// DialOptions returns the options to open the clients of the databases with. By them the board
-// knows Firestore's time, and whether it answers.
+// DialOptions returns the options with which the clients of the databases are opened. By them the
+// board knows Firestore's time, and whether it answers.
 func (b *Board) DialOptions() []grpc.DialOption {
-	return []grpc.DialOption{grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		s, err := open(ctx, desc, conn, method, opts...)
-		if err != nil {
-			b.line.heard(err)
-			return nil, err
-		}
-		return &lineStream{s, &b.line}, nil
-	})}
+	return []grpc.DialOption{grpc.WithChainStreamInterceptor(b.line.stream)}
+}
+
+// stream opens a stream whose answers the line notes.
+func (l *line) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := open(ctx, desc, conn, method, opts...)
+	if err != nil {
+		l.heard(err)
+		return nil, err
+	}
+	return &lineStream{s, l}, nil
 }
 
 // A lineStream is a stream whose answers are noted.
@@ -47,6 +49,7 @@ func (s *lineStream) RecvMsg(msg any) error {
 	if err != nil {
 		return err
 	}
+
 	var read *timestamppb.Timestamp
 	switch res := msg.(type) {
 	case *firestorepb.ListenResponse:
@@ -60,12 +63,13 @@ func (s *lineStream) RecvMsg(msg any) error {
 	return nil
 }
 
-// heard notes an answer, or an error that passes. Other errors end a feed, which tells them, or are
-// how streams end.
+// heard notes an answer, or an error that passes. Any other error is the usual end of a stream, or
+// ends a feed, which reports it.
 func (l *line) heard(err error) {
 	if err != nil && (errors.Is(err, io.EOF) || !passes(err)) {
 		return
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
@@ -74,8 +78,8 @@ func (l *line) heard(err error) {
 	l.err = err
 }
 
-// patience is how long a broken connection is not worth a word: Firestore ends a listener's stream
-// now and then, and the SDK opens another within about a second.
+// patience is how long a connection may be broken without a message. Firestore ends a listener's
+// stream now and then, and the SDK opens another within about a second.
 const patience = 3 * time.Second
 
 // broken returns why Firestore has not answered for longer than patience, or nil.
@@ -88,12 +92,12 @@ func (l *line) broken(now time.Time) error {
 	return l.err
 }
 
-// jitter is by how much an answer may be later than others of the same clock.
+// jitter is by how much more time an answer may take than others.
 const jitter = 2 * time.Second
 
-// tell notes that Firestore's clock was at server when the local one was at local, or a little
-// earlier, by the time that the answer took. So the highest difference is the best one, unless
-// a clock was set.
+// tell notes that Firestore's clock was at server a little before the local one was at local: by
+// the time that the answer took. So the greatest difference between them is the most exact one. A
+// difference that is smaller by more than jitter means that a clock was set.
 func (l *line) tell(server, local time.Time) {
 	offset := server.Sub(local.Round(0)) // without the monotonic clock, which stands still while the machine sleeps
 	l.mu.Lock()

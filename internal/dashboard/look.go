@@ -23,11 +23,11 @@ const heatWindow = 10 * time.Second
 type look struct {
 	feed
 	end    func()
-	asked  time.Time // for the last time
+	asked  time.Time // when a page asked for it last
 	shards map[string]*shard
 }
 
-// A shard is what its document says.
+// A shard is a document of a counter, as it was last seen.
 type shard struct {
 	rank   []byte
 	fields map[string]any
@@ -35,11 +35,11 @@ type shard struct {
 
 	// What the page shows:
 	ID     string
-	Count  *value.Value // what the total sees of it; nil: nothing
-	Writes float64      // a second, as far as the feed was told of each
+	Count  *value.Value // its value that the total counts; nil: the total does not count it
+	Writes float64      // a second, of those that the feed noticed
 }
 
-// lookAt returns the look at the shards of a row, and begins it unless there is one. It ends when
+// lookAt returns the look at the shards of a row, and begins it if there is none. It ends when
 // nobody has asked for it for a while. The caller holds the board's mutex.
 func (b *Board) lookAt(r *row, now time.Time) *look {
 	shards := r.source.database.Client.Collection(r.shards)
@@ -47,8 +47,9 @@ func (b *Board) lookAt(r *row, now time.Time) *look {
 	for _, c := range r.where {
 		query, key = query.WherePath(c.Field.Names(), "==", c.Value), key+" "+c.String()
 	}
-	k, ok := b.looks[key]
-	if !ok {
+
+	k, exists := b.looks[key]
+	if !exists {
 		k = &look{shards: make(map[string]*shard)}
 		k.feed = feed{
 			name: fmt.Sprintf("shards in %q", r.shards), interval: pollShards,
@@ -62,7 +63,7 @@ func (b *Board) lookAt(r *row, now time.Time) *look {
 	return k
 }
 
-// absence is how long nobody asks for a look before it ends.
+// absence is how long a look goes on that nobody asks for.
 const absence = 10 * time.Second
 
 // forget ends the looks that nobody has asked for in a while.
@@ -76,18 +77,21 @@ func (b *Board) forget(local time.Time) {
 	})
 }
 
+// noteShards brings a look up to date. The first changes are all shards that there are.
 func (b *Board) noteShards(k *look, changes []firestore.DocumentChange, first bool) {
 	if first {
-		clear(k.shards) // what was known before an interruption
+		clear(k.shards) // those from before an interruption
 	}
+
 	for _, change := range changes {
 		id := change.Doc.Ref.ID
 		if change.Kind == firestore.DocumentRemoved {
 			delete(k.shards, id)
 			continue
 		}
-		s, ok := k.shards[id]
-		if !ok {
+
+		s, known := k.shards[id]
+		if !known {
 			s = &shard{ID: id, rank: b.model.rank(id)}
 			k.shards[id] = s
 		}
@@ -98,8 +102,8 @@ func (b *Board) noteShards(k *look, changes []firestore.DocumentChange, first bo
 	}
 }
 
-// state returns the shards in the order of their ids, and what a row's total is of them. That is nil
-// before the shards are known, and if they are too many to know them all.
+// state returns the shards in the order of their ids, and the total of a row that they add up to.
+// The total is nil before the shards are known, and if there are too many to follow them all.
 func (k *look) state(r *row, now time.Time) (states []shard, total *value.Value) {
 	if k.began.IsZero() {
 		return nil, nil
@@ -122,7 +126,8 @@ func (k *look) state(r *row, now time.Time) (states []shard, total *value.Value)
 	return states, total
 }
 
-// seen returns what a total sees of a document; nil if that is nothing.
+// seen returns the value of a document that a total counts; nil if the total does not count the
+// document.
 func seen(total rollup.Total, fields map[string]any) *value.Value {
 	if slices.ContainsFunc(total.Where, func(c rollup.Condition) bool { return !c.Holds(fields) }) {
 		return nil

@@ -24,20 +24,21 @@ type row struct {
 	search string // label in lower case
 	rank   []byte // rows are in the order of their names if they are in that of their ranks
 
-	known   bool     // the total that was first seen is older than the watching
+	known   bool     // before the first sample the counter may have had any total; else it had 0
 	samples []sample // of the last roll-ups, the oldest first
 
 	// What the page shows:
 	Key       rowKey
 	Route     *rollup.Route
-	ID        string    // letters that an attribute can hold; the row has it again in the next run
-	Label     [3]string // the counter's own id is in the middle
+	ID        string    // in letters that an HTML attribute can hold; the same in each run
+	Label     [3]string // what stands before the counter's own id, the id, and what follows it
 	Total     value.Value
 	AsOf      int64   // microseconds since 1970
-	Documents int64   // that make it
-	Rate      float64 // change of the total per second; 0 if it does not Add
+	Documents int64   // that make the total
+	Rate      float64 // change of the total per second; 0 unless it Adds
 }
 
+// A rowKey names a row.
 type rowKey struct{ Database, RollUp, Total string }
 
 // A sample is a total as of a time.
@@ -50,8 +51,8 @@ type sample struct {
 // every second.
 const maxSamples = 120
 
-// Name is what the counter is called: the document that its shards are below, or their collection
-// if that is not named shards; of a group, the document with the totals.
+// Name returns the name of the counter: the path of its shards' collection, without /shards at the
+// end. The name of a group is the path of the document with the totals.
 func (r *row) Name() string {
 	if len(r.where) > 0 {
 		return r.Key.RollUp
@@ -59,8 +60,8 @@ func (r *row) Name() string {
 	return strings.TrimSuffix(r.shards, "/shards")
 }
 
-// Noun is what one of the documents is called: a shard, or a document if the app has it for more than
-// its numbers.
+// Noun returns what one of the documents is called: a shard, or a document if the app has it for
+// more than its numbers.
 func (r *row) Noun() string {
 	if r.Route.Plain() {
 		return "shard"
@@ -74,8 +75,8 @@ func (r *row) Adds() bool {
 	return r.total.Aggregate == rollup.Sum || r.total.Aggregate == rollup.Count
 }
 
-// gone reports whether only the counter's roll-up is left, which an audit will remove. It is not
-// known where none of a route's totals sees all documents.
+// gone reports whether only the counter's roll-up is left, which an audit will remove. It reports
+// false where that is not known, because a total counts only some of the documents.
 func (r *row) gone() bool {
 	if r.Route.Template.Existing || slices.ContainsFunc(r.Route.Template.Routes, (*rollup.Route).Filtered) {
 		return false
@@ -84,26 +85,28 @@ func (r *row) gone() bool {
 	return r.Documents == 0 && !isTime && r.Total.Float64() == 0
 }
 
-// totalAt returns the total that the counter's roll-up had at a time.
+// totalAt returns the total that the counter's roll-up had at a time, as far back as it is known.
 func (r *row) totalAt(at int64) value.Value {
 	for _, s := range slices.Backward(r.samples) {
 		if s.asOf <= at {
 			return s.total
 		}
 	}
+
 	if r.known || len(r.samples) == maxSamples {
 		return r.samples[0].total
 	}
 	return value.Int(0) // there was no counter yet
 }
 
-// change returns by how much to is more than from, and 0 if that is no number.
+// change returns by how much to is more than from; 0 if that is no finite number.
 func change(from, to value.Value) float64 {
-	f, integer := from.Int64()
-	t, both := to.Int64()
-	if integer && both {
-		return float64(t - f) // exact, where doubles are not
+	f, fromIsInteger := from.Int64()
+	t, toIsInteger := to.Int64()
+	if fromIsInteger && toIsInteger {
+		return float64(t - f) // exact, also beyond 2^53
 	}
+
 	d := to.Float64() - from.Float64()
 	if math.IsNaN(d) || math.IsInf(d, 0) {
 		return 0
@@ -120,9 +123,9 @@ type model struct {
 	rows     map[rowKey]*row
 	rollUps  recent
 
-	// As of the last ticks, a second:
-	rates       []point // change of all totals
-	rollUpRates []point
+	// A point for each of the last ticks:
+	rates       []point // changes of all totals a second
+	rollUpRates []point // roll-ups a second
 }
 
 func newModel(window time.Duration, several bool) *model {
@@ -132,18 +135,19 @@ func newModel(window time.Duration, several bool) *model {
 	}
 }
 
-// put notes what a roll-up document says of the row's total, and reports whether that is news. The
-// row has what put does not find in the model, in case it is new.
+// put notes what a roll-up document says of a row's total, and reports whether that is news. If the
+// model does not have the row, put adds fresh to it.
 func (m *model) put(fresh row, s sample, numShards int64) (news bool) {
-	r, ok := m.rows[fresh.Key]
-	switch {
-	case !ok:
+	r, known := m.rows[fresh.Key]
+	if !known {
 		r = &fresh
 		m.name(r)
 		m.rows[r.Key] = r
-	case r.Total == s.total && r.AsOf == s.asOf && r.Documents == numShards:
+	}
+	if known && r.Total == s.total && r.AsOf == s.asOf && r.Documents == numShards {
 		return false
 	}
+
 	if len(r.samples) > 0 && r.AsOf >= s.asOf {
 		// The document was created again, or written by hand: another history begins.
 		r.samples, r.known = nil, true
@@ -159,6 +163,7 @@ func (m *model) put(fresh row, s sample, numShards int64) (news bool) {
 // name gives a row the names that it has for good.
 func (m *model) name(r *row) {
 	r.ID = url.QueryEscape(fmt.Sprintf("%q %q %q", r.Key.Database, r.Key.RollUp, r.Key.Total))
+
 	own := strings.LastIndex(r.Name(), "/") + 1
 	r.Label = [3]string{r.Name()[:own], r.Name()[own:]}
 	if m.several {
@@ -167,6 +172,7 @@ func (m *model) name(r *row) {
 	if r.Key.Total != "count" {
 		r.Label[2] = " · " + r.Key.Total
 	}
+
 	label := strings.Join(r.Label[:], "")
 	r.search = strings.ToLower(label)
 	r.rank = append(m.rank(label), r.ID...)
@@ -180,32 +186,34 @@ func (m *model) rank(name string) []byte {
 
 // tick brings the rates up to now, a time of Firestore's clock.
 func (m *model) tick(now time.Time) {
-	at := now.UnixMicro()
 	if m.began == 0 {
 		return
 	}
+	at := now.UnixMicro()
 	watched := min(max(time.Duration(at-m.began)*time.Microsecond, time.Second), m.window)
-	var rate float64
+
+	var all float64
 	from := at - m.window.Microseconds()
 	for _, r := range m.rows {
-		if !r.Adds() {
-			continue
+		if r.Adds() {
+			r.Rate = change(r.totalAt(from), r.Total) / watched.Seconds()
+			all += r.Rate
 		}
-		r.Rate = change(r.totalAt(from), r.Total) / watched.Seconds()
-		rate += r.Rate
 	}
-	m.rates = append(m.rates, point{at, rate})
+
+	m.rates = append(m.rates, point{at, all})
 	m.rollUpRates = append(m.rollUpRates, point{at, m.rollUps.perSecond(now, m.window, watched)})
 	if len(m.rates) > history { // a tick is a second
 		m.rates, m.rollUpRates = m.rates[1:], m.rollUpRates[1:]
 	}
 }
 
-// A recent is when something happened, as far back as it was last asked for.
+// A recent is a list of the times when something happened. perSecond drops those that it needs no
+// more.
 type recent []time.Time
 
-// perSecond returns how often it happened a second, as a mean over the window before now, of which
-// watched has been watched.
+// perSecond returns how often it happened a second, as a mean over the window before now. If it was
+// watched for a shorter time, the mean is over that.
 func (r *recent) perSecond(now time.Time, window, watched time.Duration) float64 {
 	*r = slices.DeleteFunc(*r, func(at time.Time) bool { return now.Sub(at) >= window })
 	return float64(len(*r)) / min(max(1, watched.Seconds()), window.Seconds())

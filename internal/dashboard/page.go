@@ -15,7 +15,7 @@ import (
 // maxRows is how many rows a page shows at once.
 const maxRows = 100
 
-// A view is what a page asks for.
+// A view is a page's request: the order and the filter of its rows, and the row that is open.
 type view struct {
 	Sort   string `json:"sort"` // name of a column
 	Down   bool   `json:"down"`
@@ -25,11 +25,11 @@ type view struct {
 	Open   string `json:"open"`   // id of the row that is open
 }
 
-// A column is one that the rows can be sorted by.
+// A column is one by which the rows can be sorted.
 type column struct {
 	Name, Title string
-	Key         string // that sorts by it
-	Down        bool   // it begins with the greatest
+	Key         string // on the keyboard, that sorts by it
+	Down        bool   // the first click sorts the greatest to the top
 	compare     func(a, b *row) int
 }
 
@@ -54,12 +54,18 @@ func compareTotals(a, b value.Value) int {
 			return 1
 		}
 	}
-	at, _ := a.Time()
-	bt, _ := b.Time()
-	return cmp.Or(cmp.Compare(kind(a), kind(b)), at.Compare(bt), cmp.Compare(a.Float64(), b.Float64()))
+
+	timeOfA, _ := a.Time()
+	timeOfB, _ := b.Time()
+	return cmp.Or(
+		cmp.Compare(kind(a), kind(b)),
+		timeOfA.Compare(timeOfB),
+		cmp.Compare(a.Float64(), b.Float64()),
+	)
 }
 
-// column returns the one that the rows are sorted by, or -1.
+// column returns the index of the column by which the rows are sorted; -1 if there is no such
+// column.
 func (v view) column() int {
 	return slices.IndexFunc(columns, func(c column) bool { return c.Name == v.Sort })
 }
@@ -74,21 +80,21 @@ type state struct {
 	Now       int64   // Firestore's time, in microseconds since 1970
 	Ready     bool    // all counters are known
 	Problems  []string
-	Counters  int // that there are, without those that are not to be shown because they are gone
-	Gone      int
+	Counters  int            // how many there are; those that are gone only if the view shows them
+	Gone      int            // how many of all counters are gone
 	Rates     []point        // changes of all totals a second
-	RollUps   []point        // a second
-	Watching  billing.Counts // what this board costs
+	RollUps   []point        // roll-ups a second
+	Watching  billing.Counts // what this board bills
 	Functions *Functions     // nil: not known here
-	Shown     int            // rows that the filter lets through
-	Fastest   float64        // the highest rate of them, up or down
-	Rows      []row          // of them, those that the page is at
+	Shown     int            // how many rows the filter lets through
+	Fastest   float64        // the highest rate of these, up or down
+	Rows      []row          // those of these that the page shows at once
 	From      int            // index of the first of Rows
-	Open      *detail        // nil: the view names no row that is there
+	Open      *detail        // nil: no row is open
 }
 
-// First and Last return the numbers of the rows in Rows, and Previous where those before them
-// begin.
+// First and Last return the numbers of the first and the last row in Rows, from 1 on. Previous
+// returns the index at which the rows before them begin.
 func (s *state) First() int    { return s.From + 1 }
 func (s *state) Last() int     { return s.From + len(s.Rows) }
 func (s *state) Previous() int { return s.From - maxRows }
@@ -96,7 +102,7 @@ func (s *state) Previous() int { return s.From - maxRows }
 // A detail is the counter that a page has open.
 type detail struct {
 	row
-	Gained  float64 // by the total, in the time that the charts show
+	Gained  float64 // change of the total in the time that the charts show
 	Totals  []point
 	Rates   []point
 	Parts   []shard      // the shards now; nil: not known yet
@@ -106,22 +112,27 @@ type detail struct {
 
 // show returns what a page shows in a view that is valid.
 func (b *Board) show(v view, local time.Time) *state {
-	functions, trouble := b.functions() // not while feeds wait for the lock
+	functions, trouble := b.functions() // before the lock, for which feeds wait
+
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	rows := v.rows(b.model.rows)
 	s := b.figures(local, functions, trouble)
-	s.View, s.Shown = v, len(rows)
-	s.From = min(v.From, max(0, s.Shown-1)/maxRows*maxRows)
-	for _, r := range rows[s.From:min(s.From+maxRows, s.Shown)] {
-		s.Rows = append(s.Rows, *r)
-	}
-	for _, r := range rows {
-		s.Fastest = max(s.Fastest, r.Rate, -r.Rate)
-	}
+	s.View = v
 	if v.Gone {
 		s.Counters += s.Gone
 	}
+
+	rows := v.rows(b.model.rows)
+	s.Shown = len(rows)
+	for _, r := range rows {
+		s.Fastest = max(s.Fastest, r.Rate, -r.Rate)
+	}
+	lastPage := max(0, s.Shown-1) / maxRows * maxRows
+	s.From = min(v.From, lastPage)
+	for _, r := range rows[s.From:min(s.From+maxRows, s.Shown)] {
+		s.Rows = append(s.Rows, *r)
+	}
+
 	for _, r := range b.model.rows {
 		if r.ID == v.Open {
 			s.Open = b.detail(r, local)
@@ -130,7 +141,7 @@ func (b *Board) show(v view, local time.Time) *state {
 	return s
 }
 
-// rows returns those that the filter lets through, in order.
+// rows returns the rows that the filter lets through, in order.
 func (v view) rows(all map[rowKey]*row) []*row {
 	words := strings.Fields(strings.ToLower(v.Filter))
 	var rows []*row
@@ -140,6 +151,7 @@ func (v view) rows(all map[rowKey]*row) []*row {
 			rows = append(rows, r)
 		}
 	}
+
 	column := columns[v.column()]
 	slices.SortFunc(rows, func(a, b *row) int {
 		order := column.compare(a, b)
@@ -151,7 +163,7 @@ func (v view) rows(all map[rowKey]*row) []*row {
 	return rows
 }
 
-// functions returns what the functions have done so far; nil: that is not known here.
+// functions returns what the functions have done so far; nil if that is not known here.
 func (b *Board) functions() (*Functions, error) {
 	if b.options.Functions == nil {
 		return nil, nil
@@ -163,14 +175,15 @@ func (b *Board) functions() (*Functions, error) {
 	return &f, err
 }
 
-// figures returns what there is to say of all counters, and of what the functions have done. The
-// mutex is held.
+// figures returns the state without rows: the figures of all counters together, and what the
+// functions have done. The caller holds the mutex.
 func (b *Board) figures(local time.Time, functions *Functions, trouble error) *state {
 	s := &state{
 		Columns: columns, Project: b.options.Project, Emulator: b.options.Emulator, Window: b.model.window.Seconds(),
 		Now: b.line.serverTime(local).UnixMicro(), Ready: true, Rates: b.model.rates, RollUps: b.model.rollUpRates,
 		Watching: billing.Counts{Reads: b.reads}, Functions: functions,
 	}
+
 	problems := []error{b.broken, trouble}
 	for _, q := range b.queries {
 		s.Ready = s.Ready && !q.began.IsZero()
@@ -181,6 +194,7 @@ func (b *Board) figures(local time.Time, functions *Functions, trouble error) *s
 			s.Problems = append(s.Problems, err.Error())
 		}
 	}
+
 	for _, r := range b.model.rows {
 		if r.gone() {
 			s.Gone++
@@ -191,9 +205,9 @@ func (b *Board) figures(local time.Time, functions *Functions, trouble error) *s
 	return s
 }
 
-// detail returns what there is to say of one counter, and follows its shards.
+// detail returns what the page shows of one counter, and follows its shards. The caller holds the
+// mutex.
 func (b *Board) detail(r *row, local time.Time) *detail {
-	look := b.lookAt(r, local)
 	now := b.line.serverTime(local).UnixMicro()
 	d := &detail{row: *r, Gained: change(r.totalAt(now-history*1e6), r.Total)}
 	for _, s := range r.samples {
@@ -201,13 +215,11 @@ func (b *Board) detail(r *row, local time.Time) *detail {
 			d.Totals = append(d.Totals, point{s.asOf, s.total.Float64()})
 		}
 	}
-	for i := 1; i < len(d.Totals) && d.Adds(); i++ { // of the time between two roll-ups the mean is known
-		from, to := d.Totals[i-1], d.Totals[i]
-		d.Rates = append(d.Rates, point{from.at, (to.value - from.value) / float64(to.at-from.at)})
+	if d.Adds() {
+		d.Rates = ratesOf(d.Totals, r.AsOf, now)
 	}
-	if now-r.AsOf > idle && d.Adds() {
-		d.Rates = append(d.Rates, point{r.AsOf, 0})
-	}
+
+	look := b.lookAt(r, local)
 	d.Parts, d.Sum = look.state(r, local)
 	if look.err != nil {
 		d.Problem = look.err.Error()
@@ -215,7 +227,22 @@ func (b *Board) detail(r *row, local time.Time) *detail {
 	return d
 }
 
-// idle is how long without a roll-up nothing seems to change, in microseconds.
+// ratesOf returns the rates at which totals changed: the mean between each two roll-ups. After the
+// last roll-up, at asOf, the rate is 0 once there was no other for a while.
+func ratesOf(totals []point, asOf, now int64) []point {
+	var rates []point
+	for i := 1; i < len(totals); i++ {
+		from, to := totals[i-1], totals[i]
+		rates = append(rates, point{from.at, (to.value - from.value) / float64(to.at-from.at)})
+	}
+
+	if now-asOf > idle {
+		rates = append(rates, point{asOf, 0})
+	}
+	return rates
+}
+
+// idle is how many microseconds after the last roll-up a counter seems not to change any more.
 const idle = 3e6
 
 // Hottest returns the shard with the most writes.

@@ -31,6 +31,12 @@ func (b *Board) handler() http.Handler {
 		write(w, b.show(view{Sort: "rate", Down: true}, time.Now()))
 	})
 	mux.HandleFunc("GET /state", b.serveState)
+	return guarded(mux)
+}
+
+// guarded serves the handler's answers with headers that keep other sites away, to requests that
+// name this machine.
+func guarded(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -39,16 +45,17 @@ func (b *Board) handler() http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store") // the next run may be of another version
+
 		if !local(r.Host) {
 			http.Error(w, "tally: this page answers only at localhost and 127.0.0.1", http.StatusForbidden)
 			return
 		}
-		mux.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 	})
 }
 
-// local reports whether a Host header names this machine. Another site whose name was made to lead
-// here (DNS rebinding) has its own name in it.
+// local reports whether a Host header names this machine. If another site has its own name lead
+// here (DNS rebinding), the header has that name.
 func local(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -58,22 +65,25 @@ func local(host string) bool {
 	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// serveState answers the page in the view that it asks for.
+// serveState answers with the page in the view that a page asks for.
 func (b *Board) serveState(w http.ResponseWriter, r *http.Request) {
-	// Other sites cannot read the answer, but to ask can cost reads.
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+	// Another site could not read the answer, but its request may cost reads.
+	site := r.Header.Get("Sec-Fetch-Site")
+	if site != "" && site != "same-origin" && site != "none" {
 		http.Error(w, "tally: only for the dashboard's own page", http.StatusForbidden)
 		return
 	}
+
 	var v view
-	if err := json.Unmarshal([]byte(r.FormValue("view")), &v); err != nil || v.column() < 0 || v.From < 0 {
+	err := json.Unmarshal([]byte(r.FormValue("view")), &v)
+	if err != nil || v.column() < 0 || v.From < 0 {
 		http.Error(w, "tally: this is no view of the page", http.StatusBadRequest)
 		return
 	}
 	write(w, b.show(v, time.Now()))
 }
 
-// write answers a page. It may have gone away.
+// write answers with the page. An error means that the browser has gone away.
 func write(w http.ResponseWriter, s *state) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_ = pageTemplate.Execute(w, s)

@@ -14,21 +14,6 @@ var (
 	unkeptLogged  = logged("counter unkept; no retry can help")
 )
 
-// A logMetric counts log lines. Cloud Logging makes a metric without a descriptor a counter:
-// https://cloud.google.com/logging/docs/reference/v2/rest/v2/projects.metrics
-type logMetric struct{ name, description, filter string }
-
-var logMetrics = []logMetric{
-	{"tally_drift", "Roll-ups that lacked a change for longer than an event may take, and were repaired.", driftLogged},
-	{"tally_events_dropped", "Events that no retry could help: of no route, or malformed.", droppedLogged},
-	{"tally_events_late", "Held events whose roll-up came later than an event that fails once may take.", logged("rolled up late")},
-	{"tally_kept_late", "Calls of RollUpOnSchedule that found a roll-up of an every route twenty times as old as the route says.", logged("kept late")},
-	{"tally_malformed_shards", "Sums that left out shards that hold no finite number.", logged("shards left out of the sum")},
-	{"tally_unkept", "Counters that cannot be rolled up until somebody mends them, each told once in ten minutes by an instance and in each tick.", unkeptLogged},
-	{"tally_ticks", "Calls of RollUpOnSchedule that did all they could: no errors, no dry run.",
-		logged("audited") + " AND jsonPayload.report.dry_run=false AND NOT jsonPayload.report.errors:*"},
-}
-
 // increased returns the query for how much a metric of logMetrics increased within a time.
 func increased(metric, within string) string {
 	return "sum(increase(logging_googleapis_com:user_" + metric + `{monitored_resource="cloud_run_revision"}[` + within + "]))"
@@ -48,14 +33,7 @@ func rateByTrigger(metric, within string) string {
 
 const unacknowledged = `response_class!="ack"`
 
-// An alert is a policy of Cloud Monitoring. docs/playbooks has a page of its name.
-type alert struct {
-	name, severity string
-	says           string // when it fires
-	filter         string // of log lines, each of which alerts; or
-	query, lasting string // in PromQL, and how long it must have a result
-}
-
+// alerts are all alerts.
 var alerts = []alert{
 	{name: "deliveries-failing", severity: "ERROR",
 		says: "More than 1 % of a trigger's push requests were not acknowledged within 15 minutes, for 20 minutes",
@@ -92,29 +70,4 @@ var alerts = []alert{
 	{name: "unkept", severity: "ERROR",
 		says:   "A counter cannot be rolled up until somebody mends it: its document is full, or it lacks an index",
 		filter: unkeptLogged},
-}
-
-// policy returns the alert as Cloud Monitoring has it.
-func (a *alert) policy() Object {
-	strategy := Object{"autoClose": "86400s"}
-	condition := Object{"displayName": a.says}
-	if a.filter != "" {
-		// https://cloud.google.com/logging/docs/alerting/log-based-alerts: it must be limited.
-		strategy["notificationRateLimit"] = Object{"period": "3600s"}
-		condition["conditionMatchedLog"] = Object{"filter": a.filter}
-	} else {
-		// A metric that was created just before is not known yet, and the policy would be refused.
-		condition["conditionPrometheusQueryLanguage"] = Object{"query": a.query, "duration": a.lasting,
-			"evaluationInterval": "60s", "disableMetricValidation": true}
-	}
-	return Object{
-		"displayName": "Tally: " + strings.ReplaceAll(a.name, "-", " "),
-		"userLabels":  Object{label: a.name},
-		"severity":    a.severity,
-		"documentation": Object{"mimeType": "text/markdown",
-			"content": a.says + ".\n\nWhat to do: https://" + module + "/blob/main/docs/playbooks/" + a.name + ".md"},
-		"combiner":      "OR",
-		"conditions":    []any{condition},
-		"alertStrategy": strategy,
-	}
 }

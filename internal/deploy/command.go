@@ -11,8 +11,8 @@ import (
 type Command struct {
 	Args []string // the tool's name first
 
-	// Output, if not nil, is a command whose output replaces Placeholder in Args: a name that the
-	// server gave to something new.
+	// Output, if not nil, is a command whose output replaces Placeholder in Args. It looks up a name
+	// that the server gave to something new.
 	Output *Command
 
 	Input string // of the command; empty: none
@@ -33,6 +33,14 @@ func (c Command) with(args ...string) Command {
 	return c
 }
 
+// filled returns the command with another one whose output replaces Placeholder; nil leaves it.
+func (c Command) filled(by *Command) Command {
+	if by != nil {
+		c.Output = by
+	}
+	return c
+}
+
 // String returns the command for a POSIX shell, on one line.
 func (c Command) String() string { return c.piped(" ") + strings.Join(c.words(), " ") }
 
@@ -50,7 +58,7 @@ func (c Command) Lines() string {
 	return c.piped("\n") + strings.Join(words, " ")
 }
 
-// piped returns what puts the command's input before it, and the separator; "" if it has none.
+// piped returns the words, with the separator, that hand the command its input; "" if it has none.
 func (c Command) piped(separator string) string {
 	if c.Input == "" {
 		return ""
@@ -81,6 +89,7 @@ func quote(arg string) string {
 	if plain.MatchString(arg) {
 		return arg
 	}
+
 	name := flag.FindString(arg)
 	return name + "'" + strings.NewReplacer("'", `'\''`, Placeholder, "'"+Placeholder+"'").Replace(arg[len(name):]) + "'"
 }

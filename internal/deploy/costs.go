@@ -79,6 +79,7 @@ func (d *Description) Costs() Costs {
 			c.Crowded.add(d.changes(c.Location, queries, 1/(crowd*d.Config.Cadence.Seconds()), 1.0/crowd))
 			continue
 		}
+
 		if t.Every < config.SchedulePeriod {
 			busy = month
 		}
@@ -88,9 +89,10 @@ func (d *Description) Costs() Costs {
 	return c
 }
 
-// changes returns the price of a million changes that make so many roll-ups by so many queries
-// each, and keep an instance busy for so many seconds each. A query is of up to 1,000 documents, which an
-// aggregation bills as one read; routes that say documents cost more.
+// changes returns the price of a million changes. Each change makes so many roll-ups, on average, and
+// keeps an instance busy for so many seconds; each roll-up makes so many queries. A query is taken to
+// be of up to 1,000 documents, which an aggregation bills as one read. Routes that say documents cost
+// more.
 func (d *Description) changes(location string, queries int64, rollUps, busy float64) float64 {
 	n := int64(million * rollUps)
 	operations := billing.Counts{Reads: n * (1 + queries), Writes: n}.CostIn(location)
@@ -105,12 +107,13 @@ func (d *Description) changes(location string, queries int64, rollUps, busy floa
 	return operations + million*event
 }
 
-// keep adds a route that the schedule keeps, with at most so many reads a month: of several with one
-// period, the dearest.
+// keep adds the price of a route that the schedule keeps, which may read at most so often a month. Of
+// several routes with one period it keeps the dearest.
 func (c *Costs) keep(every time.Duration, queries, most int64) {
 	reads := 1 + queries // of a visit
 	visits := min(1000*int64(month/every), most/reads)
 	price := billing.Counts{Reads: visits * reads, Writes: visits}.CostIn(c.Location)
+
 	for i := range c.Every {
 		if c.Every[i].Every == every {
 			c.Every[i].Thousand = max(c.Every[i].Thousand, price)

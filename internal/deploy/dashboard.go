@@ -1,68 +1,25 @@
 package deploy
 
-// A tile is a chart of the dashboard, or a text.
-type tile struct {
-	title         string
-	width, height int // of 48 columns; tiles stand in rows
-	plot, unit    string
-	lines         []line
-	text          string
-}
-
-// A line is a query in PromQL, and the name of its result; the labels name it if there is none.
-type line struct{ query, legend string }
-
-const (
-	bars    = "STACKED_BAR"
-	areas   = "STACKED_AREA"
-	curves  = "LINE"
-	columns = 48
-
-	// interval is the variable that holds a chart's resolution.
-	interval = "${__interval}"
+import (
+	"fmt"
+	"maps"
 )
 
-// perSecond returns the query for how often something is counted.
-func perSecond(by, metric string) string {
-	return "sum by (" + by + `) (rate({"` + metric + `"}[` + interval + "]))"
+// Dashboard is the kind of Cloud Monitoring's dashboards. Cloud Monitoring names them, so they are
+// told apart by their titles. Those without Tally's label are somebody's own.
+var Dashboard Kind = &dashboardKind{nameless{common{noun: "dashboard", from: MonitoringAPI, api: "v1", group: "monitoring dashboards"}}}
+
+type dashboardKind struct{ nameless }
+
+func (k *dashboardKind) key(o Object) string {
+	labels, _ := o["labels"].(map[string]any)
+	if labels[label] == nil {
+		return ""
+	}
+	return o.Get("displayName")
 }
 
-// quantiles returns the median and the 99th percentile of a histogram.
-func quantiles(metric string) []line {
-	of := perSecond("le", metric)
-	return []line{{"histogram_quantile(0.5, " + of + ")", "p50"}, {"histogram_quantile(0.99, " + of + ")", "p99"}}
-}
-
-var tiles = []tile{
-	{"Ticks that succeeded", 12, 14, bars, "1", []line{{increased("tally_ticks", interval), "ticks"}}, ""},
-	{"Drift, dropped events, malformed shards, unkept counters", 12, 14, bars, "1", []line{
-		{increased("tally_drift", interval), "drift"},
-		{increased("tally_events_dropped", interval), "dropped"},
-		{increased("tally_malformed_shards", interval), "malformed"},
-		{increased("tally_unkept", interval), "unkept"},
-	}, ""},
-	{"Failed deliveries, late roll-ups, calls that keep late", 12, 14, bars, "1", []line{
-		{"sum(increase(" + pushed("count", unacknowledged) + "[" + interval + "]))", "failed"},
-		{increased("tally_events_late", interval), "late"},
-		{increased("tally_kept_late", interval), "kept late"},
-	}, ""},
-	{"Mean push latency", 12, 14, curves, "s", []line{{"sum(rate(" + pushed("latencies_sum") + "[" + interval + "])) / " +
-		"sum(rate(" + pushed("latencies_count") + "[" + interval + "])) / 1e6", "mean"}}, ""},
-	{"With telemetry", columns, 5, "", "", nil, "The charts above come from the logs and from Pub/Sub. Those below stay " +
-		"empty unless `TALLY_TELEMETRY=gcp`: https://" + module + "/blob/main/docs/operations.md"},
-	{"Events a second, by outcome", 16, 16, areas, "1/s", []line{{perSecond("outcome", "tally.events"), ""}}, ""},
-	{"Lag of held events: commit to as_of", 16, 16, curves, "s", quantiles("tally.lag"), ""},
-	{"Time that events are held", 16, 16, curves, "s", quantiles("tally.held"), ""},
-	{"Roll-ups a second, by outcome", 16, 16, areas, "1/s", []line{{perSecond("outcome", "tally.rollups"), ""}}, ""},
-	{"Failed calls of Firestore a second", 16, 16, curves, "1/s",
-		[]line{{perSecond(`operation, "error.type"`, "tally.errors"), ""}}, ""},
-	{"Billed operations a second", 16, 16, areas, "1/s", []line{{perSecond("kind", "tally.billed"), ""}}, ""},
-	{"Ticks", 16, 16, bars, "1", []line{{`sum by (outcome) (increase({"tally.ticks"}[` + interval + "]))", ""}}, ""},
-	{"Audited counters, drift", 32, 16, bars, "1", []line{
-		{`sum by (outcome) (increase({"tally.audited"}[` + interval + "]))", ""},
-		{`sum(increase({"tally.drift"}[` + interval + "]))", "drift"},
-	}, ""},
-}
+func (k *dashboardKind) label(o Object) string { return k.key(o) }
 
 const dashboardName = "Tally"
 
@@ -78,12 +35,17 @@ func dashboard() Object {
 			widget["xyChart"] = t.chart()
 		}
 		placed = append(placed, Object{"xPos": x, "yPos": y, "width": t.width, "height": t.height, "widget": widget})
-		if x += t.width; x == columns {
+
+		x += t.width
+		if x == columns {
 			x, y = 0, y+t.height
 		}
 	}
-	return Object{"displayName": dashboardName, "labels": Object{label: ""},
-		"mosaicLayout": Object{"columns": columns, "tiles": placed}}
+	return Object{
+		"displayName":  dashboardName,
+		"labels":       Object{label: ""},
+		"mosaicLayout": Object{"columns": columns, "tiles": placed},
+	}
 }
 
 // chart returns the chart of a tile.
@@ -98,4 +60,33 @@ func (t *tile) chart() Object {
 		sets = append(sets, set)
 	}
 	return Object{"dataSets": sets, "yAxis": Object{"scale": "LINEAR"}}
+}
+
+// A board is the dashboard in a project.
+type board struct {
+	wanted
+	content Object // all of it
+}
+
+// dashboard adds the dashboard.
+func (d *Description) dashboard(have *State) {
+	content := dashboard()
+	update := maps.Clone(content)
+	if h := have.Find(Dashboard, dashboardName); h != nil {
+		update["etag"] = h.Get("etag") // an update must name what it replaces
+	}
+
+	settings := leaves("", content, "--config="+update.text())
+	d.add(&board{d.want(Dashboard, dashboardName, settings...), content})
+}
+
+// Content returns all of the dashboard.
+func (b *board) Content() Object { return b.content }
+
+func (b *board) exists() *Command {
+	return b.listed(fmt.Sprintf("displayName=%q AND labels:%s", b.name, label))
+}
+
+func (b *board) terraform(t *terraform) {
+	t.add(dashboardType, identifier(b.name), block{"dashboard_json": escape(b.content.text())})
 }

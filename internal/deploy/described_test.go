@@ -20,14 +20,14 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 		o := c.object(address, b).(Object)
 		in := func(place, collection, id string) string { return d.in(o.Get(place), collection, o.Get(id)) }
 		account := func(email string) string { return "projects/p/serviceAccounts/" + email }
-		put := func(k *Kind, name string, o Object) {
-			if have[k.Noun+name] != nil {
-				c.Errorf("%s %s is made twice", k.Noun, name)
+		put := func(k Kind, name string, o Object) {
+			if have[k.Noun()+name] != nil {
+				c.Errorf("%s %s is made twice", k.Noun(), name)
 			}
-			have[k.Noun+name] = o
+			have[k.Noun()+name] = o
 		}
-		grant := func(on *Kind, name string) {
-			grants = append(grants, fmt.Sprint(on.Noun, name, o.Get("role"), o.Get("member"), o.Get("condition.expression")))
+		grant := func(on Kind, name string) {
+			grants = append(grants, fmt.Sprint(on.Noun(), name, o.Get("role"), o.Get("member"), o.Get("condition.expression")))
 			if o["condition"] != nil && o.Get("condition.title") != conditionTitle {
 				c.Errorf("%s: the condition has the title %q", address, o.Get("condition.title"))
 			}
@@ -49,13 +49,13 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 			grant(Repository, in("location", "repositories", "repository"))
 		case "google_cloud_run_v2_service_iam_member":
 			grant(Service, in("location", "services", "name"))
-		case Account.terraform:
+		case accountType:
 			put(Account, account(d.email(o.Get("accountId"))), o)
-		case Repository.terraform:
+		case repositoryType:
 			name := in("location", "repositories", "repositoryId")
 			put(Repository, name, o)
 			put(Cleanup, name, byID(o))
-		case Field.terraform:
+		case fieldType:
 			name := fmt.Sprintf("projects/p/databases/%s/collectionGroups/%s/fields/%s", o.Get("database"), o.Get("collection"), o.Get("field"))
 			if o["indexConfig"] != nil {
 				put(Field, name, Object{"indexed": false})
@@ -63,14 +63,14 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 			if o["ttlConfig"] != nil {
 				put(TTL, name, Object{"expires": true})
 			}
-		case Index.terraform:
+		case indexType:
 			x := Object{"name": fmt.Sprintf("projects/p/databases/%s/collectionGroups/%s/indexes/", o.Get("database"), o.Get("collection")), "queryScope": o["queryScope"]}
 			x["fields"] = apiFields(o["fields"].([]any))
-			put(Index, indexKey(x), x)
-		case Function.terraform:
+			put(Index, Index.key(x), x)
+		case functionType:
 			o["state"] = "ACTIVE"
 			put(Function, in("location", "functions", "name"), o)
-		case Trigger.terraform:
+		case triggerType:
 			filters := make(Object)
 			for _, criterion := range o["matchingCriteria"].([]any) {
 				f := criterion.(Object)
@@ -85,20 +85,20 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 			}
 			o["eventFilters"], o["destination"] = filters, Object{"cloudRun": o["destination"].(Object)["cloudRunService"]}
 			put(Trigger, in("location", "triggers", "name"), o)
-		case Job.terraform:
+		case jobType:
 			put(Job, in("region", "jobs", "name"), o)
-		case Metric.terraform:
+		case metricType:
 			put(Metric, o.Get("name"), o)
-		case Exclusion.terraform:
+		case exclusionType:
 			put(Exclusion, o.Get("name"), o)
-		case Channel.terraform:
+		case channelType:
 			put(Channel, Channel.key(o), o)
 			if !ours(o) {
 				c.Errorf("%s has no label of Tally's", address)
 			}
-		case Alert.terraform:
+		case alertType:
 			put(Alert, Alert.key(o), o)
-		case Dashboard.terraform:
+		case dashboardType:
 			dashboard, err := decode([]byte(o.Get("dashboardJson")))
 			if err != nil {
 				c.Error(err)
@@ -106,29 +106,10 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 			put(Dashboard, Dashboard.key(dashboard), dashboard)
 		}
 	}
-	for _, r := range d.Resources {
-		h, made := have[r.Noun+r.Name]
-		if delete(have, r.Noun+r.Name); !made {
-			h = r.missing
-		}
-		changes := r.differs(h)
-		if r.Kind == Service || r.Kind == Subscription {
-			noted += min(1, len(changes))
-			continue
-		}
-		if !made && r.missing == nil {
-			c.Errorf("%s %s is not made", r.Noun, r.Name)
-		}
-		for _, change := range changes {
-			c.Errorf("%s %s: %v", r.Noun, r.Name, change)
-		}
-	}
-	for name := range have {
-		c.Errorf("%s is made, and not described", name)
-	}
+	noted = c.checkResources(d, have)
 	var want []string
 	for _, g := range d.Grants {
-		want = append(want, fmt.Sprint(g.On.Noun, g.Name, g.Role, g.Member, g.Condition))
+		want = append(want, fmt.Sprint(g.On.Noun(), g.Name, g.Role, g.Member, g.Condition))
 	}
 	slices.Sort(grants)
 	slices.Sort(want)
@@ -149,6 +130,33 @@ func (c *configuration) checkDescription(d *Description) (noted int) {
 	}
 	if diff := cmp.Diff(files, source); diff != "" || err != nil {
 		c.Errorf("source (-description +Terraform):\n%s%v", diff, err)
+	}
+	return noted
+}
+
+// checkResources checks that Terraform makes the description's resources, and no others. have are
+// those that it makes, by kind and name. It returns how many differ that Terraform cannot change.
+func (c *configuration) checkResources(d *Description, have map[string]Object) (noted int) {
+	for _, r := range d.Resources {
+		noun, name := r.Kind().Noun(), r.Name()
+		h, made := have[noun+name]
+		if delete(have, noun+name); !made {
+			h = r.absent()
+		}
+		changes := differences(r.Settings(), h)
+		if r.Kind() == Service || r.Kind() == Subscription {
+			noted += min(1, len(changes))
+			continue
+		}
+		if !made && r.absent() == nil {
+			c.Errorf("%s %s is not made", noun, name)
+		}
+		for _, change := range changes {
+			c.Errorf("%s %s: %v", noun, name, change)
+		}
+	}
+	for name := range have {
+		c.Errorf("%s is made, and not described", name)
 	}
 	return noted
 }

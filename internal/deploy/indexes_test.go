@@ -46,13 +46,13 @@ func TestIndexKey(t *testing.T) {
 		if err := json.Unmarshal([]byte(`{"name": "g/indexes/7", "queryScope": "COLLECTION", "fields": [`+test.index+`]}`), &o); err != nil {
 			t.Fatal(err)
 		}
-		if got := indexKey(o) == want; got != test.serves {
-			t.Errorf("%s: %q serves %q: %v, want %v", test.name, indexKey(o), want, got, test.serves)
+		if got := Index.key(o) == want; got != test.serves {
+			t.Errorf("%s: %q serves %q: %v, want %v", test.name, Index.key(o), want, got, test.serves)
 		}
 		for path, value := range map[string]string{"queryScope": "COLLECTION_GROUP", "apiScope": "DATASTORE_MODE_API", "density": "DENSE"} {
 			before := o[path]
-			if o[path] = value; indexKey(o) != "" {
-				t.Errorf("%s: of %s %s it serves %q", test.name, path, value, indexKey(o))
+			if o[path] = value; Index.key(o) != "" {
+				t.Errorf("%s: of %s %s it serves %q", test.name, path, value, Index.key(o))
 			}
 			o[path] = before
 			if before == nil {
@@ -130,8 +130,8 @@ func TestTriggerOfAPattern(t *testing.T) {
 	}
 	triggers := make(map[string]int)
 	for _, r := range d.Resources {
-		if r.Kind == Trigger {
-			triggers[r.Name]++
+		if r.Kind() == Trigger {
+			triggers[r.Name()]++
 		}
 	}
 	want := map[string]int{"projects/p/locations/nam5/triggers/tally-orders-964b9b": 1, "projects/p/locations/europe-west1/triggers/tally-orders-orders-152d65": 1}
@@ -183,7 +183,8 @@ func TestWaitForIndexes(t *testing.T) {
 			progress.Write(text)
 			cancel(enough)
 		})
-		err = d.waitForIndexes(ctx, d.Databases[0], have, said)
+		wait := &readiness{d, d.Databases[0], have}
+		err = wait.Until(ctx, said)
 		cancel(nil)
 		got := ""
 		if err != nil {

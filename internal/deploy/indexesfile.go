@@ -44,9 +44,9 @@ func NewIndexesFile(routes rollup.Routes) IndexesFile {
 	return needs
 }
 
-// CheckIndexesFile returns what a firestore.indexes.json lacks for the routes, and what of it keeps
-// queries from working: with what to do, one after the other. The app's next "firebase deploy --only
-// firestore:indexes" offers to delete what its file does not have, or does so with --force.
+// CheckIndexesFile returns what a firestore.indexes.json lacks for the routes, and which exemptions in
+// it keep queries from working. Each problem says what to do. The app's next "firebase deploy --only
+// firestore:indexes" offers to delete each index that the file lacks; with --force it deletes them.
 func CheckIndexesFile(file string, routes rollup.Routes) (problems []string, err error) {
 	has, err := readIndexesFile(file)
 	if err != nil {
@@ -57,10 +57,11 @@ func CheckIndexesFile(file string, routes rollup.Routes) (problems []string, err
 	var indexes, fields, exempt []string
 	for i, x := range routes.Indexes() {
 		name := indexName(x.Collection, x.Fields)
-		if !slices.ContainsFunc(has.Indexes, func(o Object) bool { return indexKey(o) == name }) {
+		if !slices.ContainsFunc(has.Indexes, func(o Object) bool { return Index.key(o) == name }) {
 			indexes = append(indexes, element(needs.Indexes[i]))
 		}
 	}
+
 	for _, f := range Fields(routes) {
 		override := has.override(f.CollectionGroup, f.Path)
 		if f.Indexed && override != nil && !f.servedBy(override.Indexes) {
@@ -108,9 +109,6 @@ type fieldOverride struct {
 
 // everyField is the path of an override of all fields that have none of their own.
 const everyField = "*"
-
-// collectionScope is the scope of an index that queries of one collection use.
-const collectionScope = "COLLECTION"
 
 func readIndexesFile(file string) (has appIndexes, err error) {
 	data, err := appfolder.ReadJSON(file)

@@ -10,9 +10,9 @@ import (
 	"github.com/firestore-tally/tally/internal/config"
 )
 
-// Opening returns what the user should know before the steps of the plan, in ten lines or so: what
-// is done and what not, where, who may do what, and what it costs. source says what is uploaded;
-// "" leaves its line out. rules says that the plan replaces the rules, too.
+// Opening returns what the user should know before the steps of the plan, in ten lines or so. They
+// tell what is done and what is not, where, who may do what, and what it costs. source names what is
+// uploaded; if it is "", its line is left out. rules tells whether the plan also replaces the rules.
 func (d *Description) Opening(p Plan, source string, rules bool) string {
 	var o opening
 	o.line("what", p.counted())
@@ -54,16 +54,16 @@ func (p Plan) counted() string {
 	for _, k := range kinds {
 		n := 0
 		for _, s := range p.Steps {
-			if s.Of == k && strings.HasPrefix(s.Title, "create "+k.Noun+" ") {
+			if s.creates(k) {
 				n++
 			}
 		}
-		switch n {
-		case 0:
-		case 1:
-			created = append(created, "1 "+k.Noun)
-		default:
-			created = append(created, fmt.Sprintf("%d %s", n, strings.TrimPrefix(k.all(), "the ")))
+
+		switch {
+		case n == 1:
+			created = append(created, "1 "+k.Noun())
+		case n > 1:
+			created = append(created, fmt.Sprintf("%d %s", n, strings.TrimPrefix(k.All(), "the ")))
 		}
 	}
 
@@ -129,6 +129,7 @@ func (d *Description) prices() [][2]string {
 		}
 		lines = append(lines, [2]string{"changes", text})
 	}
+
 	for _, k := range c.Every {
 		lines = append(lines, [2]string{"every " + brief(k.Every), fmt.Sprintf("$%.2f a month for 1,000 counters, at most", k.Thousand)})
 	}
@@ -164,8 +165,8 @@ func brief(d time.Duration) string {
 // many is how many steps may be shown unasked.
 const many = 12
 
-// Shown returns the steps in words: with their commands if verbose is set; else, if there are many,
-// only those that take something away, and how to see the others.
+// Shown returns the steps in words. If verbose is set, it adds their commands. Otherwise it leaves out,
+// of many steps, those that take nothing away, and says how to see them.
 func (p Plan) Shown(verbose bool) string {
 	if verbose || len(p.Steps) <= many {
 		return p.summary(verbose)
@@ -184,10 +185,4 @@ func (p Plan) Noted() string {
 		fmt.Fprintf(&b, "\nNote: %s\n", note)
 	}
 	return b.String()
-}
-
-// takes reports whether the step takes something away, or waits for that.
-func (s Step) takes() bool {
-	verb, _, _ := strings.Cut(s.Title, " ")
-	return slices.Contains([]string{"delete", "take", "replace", "wait"}, verb)
 }

@@ -123,13 +123,13 @@ func TestOpeningIsShort(t *testing.T) {
 func TestShown(t *testing.T) {
 	var p Plan
 	for i := range many {
-		p.add(Metric, fmt.Sprint("create metric ", i), gcloud("x"), "because")
+		p.add(Step{Does: Create, Of: Metric, Title: fmt.Sprint("create metric ", i), Command: gcloud("x"), Reasons: []string{"because"}})
 	}
 	if got := strings.Count(p.Shown(false), "create metric"); got != many {
 		t.Errorf("%d steps are shown of %d", got, many)
 	}
 
-	p.add(Job, "delete job tally", gcloud("scheduler"), "it is elsewhere")
+	p.add(Step{Does: Delete, Of: Job, Title: "delete job tally", Command: gcloud("scheduler"), Reasons: []string{"it is elsewhere"}})
 	want := "  delete job tally\n      it is elsewhere\n  --verbose shows all 13 steps with their commands, --dry-run prints them as a script\n"
 	if d := cmp.Diff(want, p.Shown(false)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

@@ -19,7 +19,7 @@ var buildRegions = []string{"asia-east1", "australia-southeast1", "europe-west1"
 // An unreached says why resources of a kind could not be read in a location.
 type unreached struct {
 	Unread
-	kind     *Kind
+	kind     Kind
 	location string
 }
 
@@ -33,17 +33,18 @@ func (u *unreachable) Error() string {
 }
 
 // miss notes that resources of the kind could not be read in a location.
-func (s *State) miss(k *Kind, location string, err error) {
+func (s *State) miss(k Kind, location string, err error) {
 	if absent(err) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unreached = append(s.unreached, unreached{*ReadError(k.api, s.Project, k.all()+" in "+location, err), k, location})
+	s.unreached = append(s.unreached, unreached{*ReadError(k.source(), s.Project, k.All()+" in "+location, err), k, location})
 }
 
-// settle makes Unread what was not reached where it matters: where the description, if there is one,
-// has resources of the kind, and where such were found, or are named.
+// settle makes Unread what could not be read in a location that matters. A location matters for a kind
+// if the description, if there is one, has such resources there, or if what was found tells that the
+// project has.
 func (s *State) settle(d *Description) {
 	s.unreached = slices.DeleteFunc(s.unreached, func(u unreached) bool {
 		if !s.names(u.kind, u.location) && (d == nil || !d.uses(u.kind, u.location)) {
@@ -60,10 +61,10 @@ func (s *State) settle(d *Description) {
 	}
 }
 
-// names reports whether resources of the kind may be in the location, by what was found: triggers
-// where their database is, and all else in the functions' region, which triggers name, and the
-// condition of a grant, by the bucket that builds read.
-func (s *State) names(k *Kind, location string) bool {
+// names reports whether what was found tells that resources of the kind may be in the location.
+// Triggers are where other triggers are: at their database. All else is in the functions' region, which
+// triggers name, and also the condition on the grant by which builds read their bucket.
+func (s *State) names(k Kind, location string) bool {
 	for of, objects := range s.have {
 		for _, o := range objects {
 			if !ours(o) && !made(o) {
@@ -84,8 +85,8 @@ func (s *State) names(k *Kind, location string) bool {
 	})
 }
 
-// Unreached says what could not be read in locations that nothing of Tally's is known to be in, and
-// why: a sentence each, in the order of the alphabet, as the calls end in any.
+// Unreached tells, in a sentence for each, what could not be read in a location where nothing of
+// Tally's is known to be, and why. The sentences are sorted, because the calls end in any order.
 func (s *State) Unreached() (notes []string) {
 	for _, u := range s.unreached {
 		notes = append(notes, fmt.Sprintf("%s could not be read, and nothing of Tally's is known to be there: %s", u.What, u.Why))
@@ -95,8 +96,8 @@ func (s *State) Unreached() (notes []string) {
 }
 
 // uses reports whether a resource of the kind is to be in the location.
-func (d *Description) uses(k *Kind, location string) bool {
-	return slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind == k && segment(r.Name, "locations") == location })
+func (d *Description) uses(k Kind, location string) bool {
+	return slices.ContainsFunc(d.Resources, func(r Resource) bool { return r.Kind() == k && segment(r.Name(), "locations") == location })
 }
 
 // checkRegion refuses a region that Cloud Scheduler does not have. As long as its API is not
@@ -116,26 +117,27 @@ func (d *Description) checkRegion(have *State) error {
 		d.region(), OnScheduleName, strings.Join(regions, ", "), regions[0])
 }
 
-// look has a plan that makes the job look whether Cloud Scheduler has the region, before anything is
-// made, if that is not known.
-func (p *Plan) look(d *Description, have *State) {
-	makesJob := slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Of == Job && s.Creates != "" })
-	if !makesJob || len(have.schedulers) > 0 {
+// lookForScheduler has a plan that makes the job look whether Cloud Scheduler has the region, before
+// anything is made, if that is not known.
+func (p *Plan) lookForScheduler(d *Description, have *State) {
+	if !p.creates(Job) || len(have.schedulers) > 0 {
 		return
 	}
 
-	step := Step{Of: API, Again: true, Title: "see that Cloud Scheduler is in " + d.region(),
+	p.afterAPIs(Step{
+		Does:    See,
+		Of:      API,
+		Title:   "see that Cloud Scheduler is in " + d.region(),
 		Command: gcloud("scheduler", "locations", "describe", d.region()).in(d.Project),
 		Remedy: fmt.Sprintf("If Cloud Scheduler is not in %s, write another region into tally.yaml, of those that this lists:\n  gcloud scheduler locations list --project=%s",
-			d.region(), d.Project)}
-	enabled := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Of != API })
-	p.Steps = slices.Insert(p.Steps, enabled, step)
+			d.region(), d.Project),
+		Again: true,
+	})
 }
 
 // noteBuilds notes that the first build in a region may be refused.
 func (p *Plan) noteBuilds(d *Description) {
-	first := slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Of == Function && s.Creates != "" })
-	if first && !slices.Contains(buildRegions, d.region()) {
+	if p.creates(Function) && !slices.Contains(buildRegions, d.region()) {
 		p.note("some projects, often new ones, may build only in %s. If yours is one, the functions cannot be built in %s: then name one of those as region in tally.yaml, and run tally deploy again",
 			strings.Join(buildRegions, ", "), d.region())
 	}

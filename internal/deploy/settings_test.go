@@ -93,8 +93,8 @@ func TestEvery(t *testing.T) {
 	}
 	var triggers []string
 	for _, r := range d.Resources {
-		if r.Kind == Trigger {
-			triggers = append(triggers, r.Name)
+		if r.Kind() == Trigger {
+			triggers = append(triggers, r.Name())
 		}
 	}
 	want := []string{"projects/p/locations/nam5/triggers/tally-counters-shards-78fea5", "projects/p/locations/europe-west1/triggers/tally-orders-counters-shards-188118"}
@@ -229,7 +229,7 @@ func TestSourceHash(t *testing.T) {
 
 func TestDiffers(t *testing.T) {
 	content := Object{"a": 1, "b": Object{"c": []any{"x", Object{"d": false}}}, "e": ""}
-	r := Resource{Settings: append(leaves("", content, "--file"), Setting{Arg: "--mark=m"})}
+	want := append(leaves("", content, "--file"), Setting{Arg: "--mark=m"})
 	for _, test := range []struct{ have, want string }{
 		{`{"a": 1, "b": {"c": ["x", {"d": false, "more": 1}]}, "name": "n"}`, ""},
 		{`{"a": "1", "b": {"c": ["x", {}]}, "e": ""}`, ""},
@@ -242,7 +242,7 @@ func TestDiffers(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, c := range r.differs(have) {
+		for _, c := range differences(want, have) {
 			got = append(got, c.String())
 		}
 		if got := strings.Join(got, "; "); got != test.want {

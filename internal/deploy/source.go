@@ -37,8 +37,8 @@ func OwnUpload(files fs.FS, version string) (*Upload, error) {
 	return &Upload{Version: version, Hash: hash, own: files}, nil
 }
 
-// ReadUpload reads what of the folder is uploaded. It is an error if the folder does not hold Tally's
-// source.
+// ReadUpload returns the part of the folder that is uploaded. It is an error if the folder does not
+// hold Tally's source.
 func ReadUpload(ctx context.Context, folder string) (*Upload, error) {
 	hash, err := sourceHash(os.DirFS(folder))
 	if errors.Is(err, errNoSource) {
@@ -47,6 +47,7 @@ func ReadUpload(ctx context.Context, folder string) (*Upload, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	folder, err = filepath.Abs(folder)
 	if err != nil {
 		return nil, err
@@ -78,10 +79,12 @@ func (u *Upload) Folder() (string, error) {
 	if u.own == nil {
 		return u.folder, nil
 	}
+
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("there is no folder for the functions' source: %w; name a clone of Tally's by --source", err)
 	}
+
 	folder := filepath.Join(cache, "tally", "source-"+u.Hash)
 	if u.isIn(folder) {
 		return folder, nil
@@ -97,9 +100,11 @@ func (u *Upload) Folder() (string, error) {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(written) }()
+
 	if err := os.CopyFS(written, u.own); err != nil {
 		return "", err
 	}
+
 	err = os.Rename(written, folder)
 	if err == nil || u.isIn(folder) { // by the other
 		return folder, nil
@@ -136,8 +141,8 @@ func version(ctx context.Context, folder string) string {
 	return strings.TrimSpace(string(described))
 }
 
-// sourceHash returns a hash of what the functions are built from. A change of a test, a document or
-// a command changes nothing in it.
+// sourceHash returns a hash of the files that the functions are built from. It stays the same if a
+// test, a document or a command changes.
 func sourceHash(root fs.FS) (string, error) {
 	files, err := sourceFiles(root)
 	if err != nil {
@@ -155,7 +160,7 @@ func sourceHash(root fs.FS) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:16], nil
 }
 
-// errNoSource is that a folder does not hold Tally's source.
+// errNoSource says that a folder does not hold Tally's source.
 var errNoSource = errors.New("no source of Tally's")
 
 // sourceFiles returns the names of the files that the functions are built from, sorted: those that
@@ -168,6 +173,7 @@ func sourceFiles(root fs.FS) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	data, err = fs.ReadFile(root, ".gcloudignore")
 	if err != nil {
 		return nil, err
@@ -197,6 +203,7 @@ func withFiles(files []string, root fs.FS, pattern string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for _, name := range names {
 		info, err := fs.Stat(root, name)
 		if err != nil {

@@ -4,16 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 )
 
-// TerraformState returns the state of a project in which Terraform looks up what Google gives.
-func TerraformState(id string) *State {
+// terraformState returns the state of a project in which Terraform looks up what Google gives.
+func terraformState(id string) *State {
 	s := newState(id)
 	s.Number = "${data.google_project.project.number}"
 	return s
@@ -30,16 +28,23 @@ func (d *Description) Terraform(folder string) ([]byte, []string, error) {
 		return nil, nil, err
 	}
 
-	t := &terraform{Description: d, resources: make(map[string]map[string]block)}
+	named, err := Describe(d.Options, terraformState(d.Project), d.source)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &terraform{Description: named, resources: make(map[string]map[string]block)}
 	t.foundations()
 
-	var after []string // commands for what no resource of Terraform's says
 	for _, k := range kinds {
 		t.next()
-		after = append(after, t.ofKind(k)...)
+		for _, r := range t.Resources {
+			if r.Kind() == k {
+				r.terraform(t)
+			}
+		}
 
 		t.next()
-		for _, g := range d.Grants {
+		for _, g := range t.Grants {
 			if g.On == k {
 				t.grant(g)
 			}
@@ -51,8 +56,8 @@ func (d *Description) Terraform(folder string) ([]byte, []string, error) {
 	// https://github.com/hashicorp/terraform-provider-google/issues/11435
 	enable := gcloud("services", "enable", "cloudresourcemanager.googleapis.com").in(d.Project)
 	notes := []string{"The provider enables APIs by this one; in a new project run it before the first apply:\n  " + enable.String()}
-	if len(after) > 0 {
-		notes = append(notes, "Terraform's resources cannot say this; run it after each apply:\n  "+strings.Join(after, "\n  "))
+	if len(t.after) > 0 {
+		notes = append(notes, "Terraform's resources cannot say this; run it after each apply:\n  "+strings.Join(t.after, "\n  "))
 	}
 	return append(out, '\n'), notes, err
 }
@@ -85,28 +90,6 @@ func (t *terraform) foundations() {
 		"name":   "${data.archive_file.source.output_sha256}.zip",
 		"source": "${data.archive_file.source.output_path}",
 	})
-}
-
-// ofKind adds the description's resources of a kind. It returns the commands for those that no
-// resource of Terraform's says.
-func (t *terraform) ofKind(k *Kind) []string {
-	var commands []string
-	for _, r := range t.Resources {
-		if r.Kind != k {
-			continue
-		}
-
-		if r.terraform != "" {
-			t.resource(r)
-			continue
-		}
-
-		changes := r.differs(r.missing)
-		if len(changes) > 0 {
-			commands = append(commands, r.command(t.Project, r.missing, changes).String())
-		}
-	}
-	return commands
 }
 
 // configuration returns all of the configuration. files are the source's, below folder.
@@ -151,7 +134,25 @@ type terraform struct {
 	// What is added waits for the resources at the addresses in needs. made are the addresses that
 	// were added since.
 	needs, made []string
+
+	after []string // commands that are to be run after each apply
 }
+
+// Types of the resources that Google's provider has.
+const (
+	accountType    = "google_service_account"
+	repositoryType = "google_artifact_registry_repository"
+	fieldType      = "google_firestore_field"
+	indexType      = "google_firestore_index"
+	exclusionType  = "google_logging_project_exclusion"
+	functionType   = "google_cloudfunctions2_function"
+	triggerType    = "google_eventarc_trigger"
+	jobType        = "google_cloud_scheduler_job"
+	metricType     = "google_logging_metric"
+	channelType    = "google_monitoring_notification_channel"
+	alertType      = "google_monitoring_alert_policy"
+	dashboardType  = "google_monitoring_dashboard"
+)
 
 // next makes the following resources wait for the ones before, in the order of tally deploy.
 func (t *terraform) next() {
@@ -178,170 +179,29 @@ func (t *terraform) add(kind, name string, b block) {
 
 	// Nothing waits for a field: nothing needs it, and the provider itself waits until its time to
 	// live has taken effect, which may take long.
-	if kind != Field.terraform {
+	if kind != fieldType {
 		t.made = append(t.made, kind+"."+name)
 	}
 }
 
-// resource adds a resource.
-func (t *terraform) resource(r Resource) {
-	switch r.Kind {
-	case Index:
-		t.index(r)
-	case Field, TTL:
-		t.field(r)
-	case Cleanup:
-		t.cleanup(r)
-	case Channel:
-		t.add(r.terraform, "email", block{
-			"display_name": "Tally",
-			"type":         "email",
-			"labels":       block{"email_address": escape(r.Name)},
-			"user_labels":  block{label: "alerts"},
-		})
-	default:
-		id, b := t.arguments(r)
-		t.add(r.terraform, identifier(id), b)
+// afterwards adds the command that changes a resource after each apply, because no resource of
+// Terraform's says it.
+func (t *terraform) afterwards(r Resource) {
+	changes := differences(r.Settings(), r.absent())
+	if len(changes) > 0 {
+		t.after = append(t.after, r.update(r.absent(), changes).String())
 	}
-}
-
-// arguments returns a resource's id and its arguments: those that its settings or its content give,
-// and those that its kind has in Terraform alone.
-func (t *terraform) arguments(r Resource) (string, block) {
-	id, location := path.Base(r.Name), segment(r.Name, "locations")
-	b := settingsOf(r)
-
-	switch r.Kind {
-	case Account:
-		id, _, _ = strings.Cut(id, "@")
-		b["account_id"] = id
-
-	case Repository:
-		b["location"], b["repository_id"], b["format"] = location, id, "DOCKER"
-
-	case Function:
-		delete(b, "state")
-		b["location"], b["name"] = location, id
-		set(b, "buildConfig.source.storageSource", block{
-			"bucket": "${google_storage_bucket.source.name}",
-			"object": "${google_storage_bucket_object.source.name}",
-		})
-
-	case Trigger:
-		delete(b, "event_filters")
-		b["location"], b["name"] = location, id
-		b["matching_criteria"] = criteria(r)
-		b["destination"] = block{"cloud_run_service": b["destination"].(block)["cloud_run"]}
-
-	case Job:
-		const uri = "${google_cloudfunctions2_function." + OnScheduleName + ".service_config[0].uri}"
-		b["region"], b["name"] = location, id
-		set(b, "httpTarget.uri", uri)
-		set(b, "httpTarget.oidcToken.audience", uri)
-
-	case Metric, Exclusion:
-		b["name"] = id
-
-	case Alert:
-		b = snake(r.Content).(block)
-		if t.resources[Channel.terraform] != nil {
-			b["notification_channels"] = []string{"${google_monitoring_notification_channel.email.name}"}
-		}
-
-	case Dashboard:
-		b = block{"dashboard_json": escape(r.Content.text())}
-	}
-	return id, b
 }
 
 // settingsOf returns the settings of a resource that are not empty, by Terraform's names.
 func settingsOf(r Resource) block {
 	b := make(block)
-	for _, s := range r.Settings {
+	for _, s := range r.Settings() {
 		if s.Path != "" && s.Want != "" {
 			set(b, s.Path, escape(s.Want))
 		}
 	}
 	return b
-}
-
-// criteria returns the filters of a trigger.
-func criteria(trigger Resource) []block {
-	var criteria []block
-	for _, s := range trigger.Settings {
-		attribute, ok := strings.CutPrefix(s.Path, "eventFilters.")
-		if !ok {
-			continue
-		}
-
-		_, value, _ := strings.Cut(s.Arg, attribute+"=")
-		c := block{"attribute": attribute, "value": escape(value)}
-		if attribute == "document" {
-			c["operator"] = "match-path-pattern"
-		}
-		criteria = append(criteria, c)
-	}
-	return criteria
-}
-
-// field adds what is said of a field: its indexes, or its time to live. The provider has one resource
-// for both, which is absent while both are as Firestore has them by default.
-func (t *terraform) field(r Resource) {
-	group, id := segment(r.Name, "collectionGroups"), path.Base(r.Name)
-	hash := sha256.Sum256([]byte(r.Name)) // ids may have characters that identifier replaces
-	name := fmt.Sprintf("tally-%s-%x", identifier(group+"-"+id), hash[:3])
-
-	field := t.resources[Field.terraform][name]
-	if field == nil {
-		field = block{"database": segment(r.Name, "databases"), "collection": escape(group), "field": escape(id)}
-	}
-
-	settings := settingsOf(r)
-	switch {
-	case settings["expires"] != nil:
-		field["ttl_config"] = block{}
-	case settings["indexed"] != nil:
-		field["index_config"] = block{} // no index
-	default:
-		return
-	}
-	t.add(Field.terraform, name, field)
-}
-
-// cleanup adds the policies of clean-up to their repository, which has been added before.
-func (t *terraform) cleanup(r Resource) {
-	repository := t.resources[Repository.terraform][identifier(path.Base(r.Name))]
-	repository["cleanup_policies"] = cleanupBlocks(r.Content)
-	repository["cleanup_policy_dry_run"] = false
-}
-
-// index adds an index, and waits until it is ready, which may take hours.
-func (t *terraform) index(r Resource) {
-	var fields []block
-	for _, f := range r.index.Fields {
-		fields = append(fields, block{"field_path": escape(string(f.Field)), "order": orderOf(f)})
-	}
-
-	hash := sha256.Sum256([]byte(r.Name)) // ids may have characters that identifier replaces
-	name := fmt.Sprintf("tally-%s-%x", identifier(r.index.Collection), hash[:3])
-	t.add(r.terraform, name, block{
-		"database":    segment(r.Name, "databases"),
-		"collection":  escape(r.index.Collection),
-		"query_scope": collectionScope,
-		"fields":      fields,
-		"timeouts":    block{"create": "24h"},
-	})
-}
-
-// cleanupBlocks returns the policies of clean-up as the list that the provider takes.
-func cleanupBlocks(policies Object) []block {
-	var blocks []block
-	for _, id := range slices.Sorted(maps.Keys(policies)) {
-		b := snake(policies[id]).(block)
-		b["id"] = id
-		blocks = append(blocks, b)
-	}
-	return blocks
 }
 
 // grant adds a role of a member.
@@ -423,6 +283,13 @@ func escape(text string) string {
 // identifier returns text as a part of a resource's name.
 func identifier(text string) string {
 	return regexp.MustCompile("[^A-Za-z0-9_-]+").ReplaceAllString(text, "-")
+}
+
+// hashed returns a part of a resource's name that no other name of a resource's gives: ids may have
+// characters that identifier replaces.
+func hashed(readable, name string) string {
+	hash := sha256.Sum256([]byte(name))
+	return fmt.Sprintf("tally-%s-%x", identifier(readable), hash[:3])
 }
 
 // setOf returns an expression for a set of the texts, as for_each takes it.

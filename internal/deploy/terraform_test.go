@@ -49,7 +49,7 @@ func TestTerraform(t *testing.T) {
 				}
 				return d
 			}
-			text, notes, err := describe(TerraformState("p")).Terraform("../..")
+			text, notes, err := describe(newState("p")).Terraform("../..")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -252,16 +252,16 @@ func (c *configuration) checkOrder() {
 			wait(k, "google_project_service")
 		}
 	}
-	wait("google_project_iam_member", Account.terraform, "google_project_service_identity")
-	wait("google_service_account_iam_member", Account.terraform, "google_project_service_identity")
-	wait("google_artifact_registry_repository_iam_member", Account.terraform, Repository.terraform)
-	wait(Function.terraform, "google_project_iam_member", "google_artifact_registry_repository_iam_member", "google_storage_bucket_object")
-	wait("google_cloud_run_v2_service_iam_member", Account.terraform, Function.terraform)
-	wait(Trigger.terraform, "google_service_account_iam_member", "google_cloud_run_v2_service_iam_member")
-	wait(Job.terraform, "google_cloud_run_v2_service_iam_member")
-	wait(Alert.terraform, Channel.terraform, Metric.terraform)
+	wait("google_project_iam_member", accountType, "google_project_service_identity")
+	wait("google_service_account_iam_member", accountType, "google_project_service_identity")
+	wait("google_artifact_registry_repository_iam_member", accountType, repositoryType)
+	wait(functionType, "google_project_iam_member", "google_artifact_registry_repository_iam_member", "google_storage_bucket_object")
+	wait("google_cloud_run_v2_service_iam_member", accountType, functionType)
+	wait(triggerType, "google_service_account_iam_member", "google_cloud_run_v2_service_iam_member")
+	wait(jobType, "google_cloud_run_v2_service_iam_member")
+	wait(alertType, channelType, metricType)
 	for address := range c.blocks {
-		if visit(address); kind(address) != Field.terraform && slices.ContainsFunc(c.needs[address], func(a string) bool { return kind(a) == Field.terraform }) {
+		if visit(address); kind(address) != fieldType && slices.ContainsFunc(c.needs[address], func(a string) bool { return kind(a) == fieldType }) {
 			c.Errorf("%s waits for a time to live", address)
 		}
 	}

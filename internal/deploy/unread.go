@@ -63,44 +63,74 @@ func (u *Unread) Error() string {
 
 // ReadError says why something could not be read, and how it can.
 func ReadError(a Source, project, what string, err error) *Unread {
-	u := &Unread{What: what, Why: message(err)}
-	api, code, why := a.name+".googleapis.com", status.Code(err), reason(err)
-	mend := func(args ...string) { u.Remedy = []Command{{Args: args}} }
-	switch {
-	case code == codes.Unavailable || says(err, "no such host", "connection refused", "network is unreachable",
-		"no route to host", "i/o timeout"): // also where a token could not be fetched, whatever the code is
-		u.Why = api + " cannot be reached: " + u.Why
-	case errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded:
-		u.Why = api + " did not answer in time; --timeout gives it longer"
-	case says(err, quotaProject):
-		u.Why = "the credentials name no project for the API's quota"
-		mend("gcloud", "auth", "application-default", "set-quota-project", project)
-	case code == codes.Unauthenticated || says(err, "default credentials", "invalid_grant", "cannot fetch token"):
-		u.Why = "there are no valid credentials: " + u.Why
-		mend("gcloud", "auth", "login")
-	case why == disabled:
-		u.Why = "the API " + api + " is not enabled"
-		mend("gcloud", "services", "enable", api, "--project="+project)
-	case why == "BILLING_DISABLED":
-		// https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.proto
-		u.Why = "the billing of project " + project + " is off: " + u.Why
-		u.Remedy = []Command{LinkBilling(project)}
-	case why == "CONSUMER_INVALID" || why == "USER_PROJECT_DENIED" || code == codes.NotFound:
-		u.Why = "there is no project " + project + ", or the account may not see it"
-		mend("gcloud", "projects", "list")
-	case why == "LOCATION_POLICY_VIOLATED":
-		u.Why = "Google does not let the project use the location; if the functions are to be there, write another region into tally.yaml: " + u.Why
-	case why == "SECURITY_POLICY_VIOLATED" || perimeter.MatchString(u.Why):
-		u.Why = "a perimeter of VPC Service Controls keeps the call out, and a role does not help; ask your organization's administrators: " + u.Why
-	case constraint.MatchString(u.Why):
-		policy := constraint.FindStringSubmatch(u.Why)[1]
-		u.Why = "the organization's policy " + policy + " forbids it, and a role does not help; ask your organization's administrators: " + u.Why
-		mend("gcloud", "org-policies", "describe", policy, "--effective", "--project="+project)
-	case code == codes.PermissionDenied:
-		u.Why = fmt.Sprintf("the account needs %s: %s", a.permissions, u.Why)
-		mend("gcloud", "projects", "add-iam-policy-binding", project, "--member=user:YOU", "--role="+a.role, "--condition=None")
+	why, remedy := a.explain(project, err)
+	u := &Unread{What: what, Why: why}
+	if remedy != nil {
+		u.Remedy = []Command{{Args: remedy}}
 	}
 	return u
+}
+
+// explain returns why a call of the API failed, and the words of the command that mends it; nil if
+// none is known.
+func (a Source) explain(project string, err error) (why string, remedy []string) {
+	why = message(err)
+	api, code := a.name+".googleapis.com", status.Code(err)
+
+	// These can hide behind any code, as where a token could not be fetched.
+	switch {
+	case code == codes.Unavailable || says(err, "no such host", "connection refused", "network is unreachable",
+		"no route to host", "i/o timeout"):
+		return api + " cannot be reached: " + why, nil
+
+	case errors.Is(err, context.DeadlineExceeded) || code == codes.DeadlineExceeded:
+		return api + " did not answer in time; --timeout gives it longer", nil
+
+	case says(err, quotaProject):
+		return "the credentials name no project for the API's quota",
+			[]string{"gcloud", "auth", "application-default", "set-quota-project", project}
+
+	case code == codes.Unauthenticated || says(err, "default credentials", "invalid_grant", "cannot fetch token"):
+		return "there are no valid credentials: " + why, []string{"gcloud", "auth", "login"}
+	}
+
+	switch reason(err) {
+	case disabled:
+		return "the API " + api + " is not enabled", []string{"gcloud", "services", "enable", api, "--project=" + project}
+
+	case "BILLING_DISABLED":
+		// https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.proto
+		return "the billing of project " + project + " is off: " + why, LinkBilling(project).Args
+
+	case "CONSUMER_INVALID", "USER_PROJECT_DENIED":
+		return noProject(project)
+	}
+	if code == codes.NotFound {
+		return noProject(project)
+	}
+
+	switch {
+	case reason(err) == "LOCATION_POLICY_VIOLATED":
+		return "Google does not let the project use the location; if the functions are to be there, write another region into tally.yaml: " + why, nil
+
+	case reason(err) == "SECURITY_POLICY_VIOLATED" || perimeter.MatchString(why):
+		return "a perimeter of VPC Service Controls keeps the call out, and a role does not help; ask your organization's administrators: " + why, nil
+
+	case constraint.MatchString(why):
+		policy := constraint.FindStringSubmatch(why)[1]
+		return "the organization's policy " + policy + " forbids it, and a role does not help; ask your organization's administrators: " + why,
+			[]string{"gcloud", "org-policies", "describe", policy, "--effective", "--project=" + project}
+
+	case code == codes.PermissionDenied:
+		return fmt.Sprintf("the account needs %s: %s", a.permissions, why),
+			[]string{"gcloud", "projects", "add-iam-policy-binding", project, "--member=user:YOU", "--role=" + a.role, "--condition=None"}
+	}
+	return why, nil
+}
+
+// noProject explains that the project is not there, as far as the account can tell.
+func noProject(project string) (why string, remedy []string) {
+	return "there is no project " + project + ", or the account may not see it", []string{"gcloud", "projects", "list"}
 }
 
 // LinkBilling returns the command that gives the project a billing account, which the user names.
@@ -113,10 +143,11 @@ const disabled = "SERVICE_DISABLED"
 
 // reason returns the reason that an API gives for an error; "" if it gives none.
 func reason(err error) string {
-	if a := new(apierror.APIError); errors.As(err, &a) {
-		return a.Reason()
+	a := new(apierror.APIError)
+	if !errors.As(err, &a) {
+		return ""
 	}
-	return ""
+	return a.Reason()
 }
 
 // NotFound reports whether an error of an API says that there is no such thing.
@@ -139,7 +170,9 @@ func says(err error, parts ...string) bool {
 // message returns an error's message on one line, without the codes that clients put before it.
 func message(err error) string {
 	text := cmp.Or(status.Convert(err).Message(), err.Error())
-	if u := new(url.Error); errors.As(err, &u) { // its address says no more than the API's name
+
+	u := new(url.Error)
+	if errors.As(err, &u) { // its address says no more than the API's name
 		text = u.Err.Error()
 	}
 	return strings.Join(strings.Fields(text), " ")

@@ -49,14 +49,16 @@ func (s *State) Built() (version, hash string) {
 	return version, functions[0].Get("labels." + sourceLabel)
 }
 
-// Replaces returns the version of the deployed functions if that is newer than the program's own, and
-// another source; else "". A folder is somebody's choice, and the versions that git tells of commits
-// behind a tag count as older than the tag.
+// Replaces returns the version of the deployed functions if the upload would replace newer ones by
+// older ones: if they are newer than the program's own source, and built from another. Otherwise it
+// returns "". A folder is somebody's choice, and replaces nothing in this sense. A version that git
+// gives to a commit after a tag counts as older than the tag.
 func (u *Upload) Replaces(have *State) string {
 	version, hash := have.Built()
 	if u.own == nil || hash == u.Hash {
 		return ""
 	}
+
 	if !semver.IsValid(version) || !semver.IsValid(u.Version) || semver.Compare(version, u.Version) <= 0 {
 		return ""
 	}

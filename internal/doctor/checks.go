@@ -2,15 +2,33 @@ package doctor
 
 import (
 	"context"
-	_ "embed"
-	"maps"
-	"path"
-	"slices"
-	"strings"
-	"time"
 
-	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/deploy"
+)
+
+// A Check is one thing that exactness or the price rests on.
+type Check struct {
+	Name    string `json:"name"`
+	Claim   string `json:"claim"`    // holds if all is well
+	RestsOn string `json:"rests_on"` // why the claim matters
+
+	// Mends tells how to mend it, with semicolons between the ways: a way is the beginning of a
+	// command, or words where no command does it. The verbs of a group of gcloud's commands stand in
+	// parentheses after the group.
+	Mends string `json:"-"`
+
+	needs   need
+	examine func(*examination, context.Context)
+}
+
+// A need is what a check looks at. Each includes those before it.
+type need int
+
+const (
+	theFolder      need = iota // what is on this machine
+	theProject                 // what can be read of the project
+	theVariables               // valid variables of a function
+	theDescription             // all that tally deploy would deploy
 )
 
 // Names of checks that several places use.
@@ -23,220 +41,265 @@ const (
 	rulesOwn        = "rules-own"
 )
 
-// ways are those of the checks, by name.
-var ways = map[string]way{
-	"tally-yaml":    {(*examination).tallyYAML, theFolder},
-	"rules-file":    {(*examination).rulesFile, theFolder},
-	"indexes-file":  {(*examination).indexesFile, theFolder},
-	development:     {(*examination).emulator, theFolder},
-	"project":       {(*examination).project, theFolder},
-	"payment":       {(*examination).payment, theProject},
-	"configuration": {(*examination).configuration, theProject},
-	"databases":     {(*examination).databases, theVariables},
-	"apis":          {settings(deploy.API), theDescription},
-	"access":        {settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Cleanup, deploy.Service), theDescription},
-	"functions":     {(*examination).functions, theDescription},
-	"triggers":      {(*examination).triggers, theDescription},
-	"deliveries":    {(*examination).deliveries, theDescription},
-	"schedule":      {settings(deploy.Job), theDescription},
-	"indexes":       {(*examination).indexes, theDescription},
-	"fields":        {settings(deploy.Field, deploy.TTL), theDescription},
-	"alerts":        {settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel), theDescription},
-	"request-logs":  {settings(deploy.Exclusion), theDescription},
-	"surplus":       {(*examination).nothingElse, theDescription},
-	"last-tick":     {(*examination).lastTick, theDescription},
-	"drift":         {(*examination).drift, theDescription},
-	"late":          {(*examination).late, theDescription},
-	"billing":       {(*examination).billing, theDescription},
-	rulesIncrements: {(*examination).tryRules, theDescription},
-	rulesRollUps:    {(*examination).tryRules, theDescription},
-	rulesReadable:   {(*examination).tryRules, theDescription},
-	rulesShards:     {(*examination).tryRules, theDescription},
-	rulesOwn:        {(*examination).tryRules, theDescription},
-}
+// mendRules is how all checks of rules are mended.
+const mendRules = "take the rules of firestore.rules into the project's own; firebase deploy --only=firestore:rules"
 
-//go:embed checks.md
-var page string
-
-// Checks are all checks, in the order of checks.md, which explains them.
-var Checks = explained(page)
-
-func explained(page string) (checks []Check) {
-	var c Check
-	for line := range strings.Lines(page) {
-		what, text, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch what {
-		case "##":
-			c = Check{Name: text, way: ways[text]}
-		case "Claim:":
-			c.Claim = text
-		case "Why:":
-			c.RestsOn = text
-		case "Mends:":
-			c.Mends = text
-			checks = append(checks, c)
-		}
-	}
-	return checks
-}
-
-// settings returns what finds all that tally deploy would mend of the kinds, with its commands.
-func settings(kinds ...*deploy.Kind) func(*examination, context.Context) {
-	return func(e *examination, _ context.Context) {
-		e.read(kinds...)
-		for _, s := range e.mend.Steps {
-			if slices.Contains(kinds, s.Of) {
-				e.wrong([]deploy.Command{e.remedy(s)}, "%v", s)
-			}
-		}
-	}
-}
-
-// remedy returns the command that mends what a step mends. What uploads source is left to tally
-// deploy, which carries it.
-func (e *examination) remedy(s deploy.Step) deploy.Command {
-	if s.Of == deploy.Function {
-		return e.deploy()
-	}
-	return s.Command
-}
-
-// functions finds what tally deploy would mend, and tells which versions meet.
-func (e *examination) functions(ctx context.Context) {
-	settings(deploy.Function)(e, ctx)
-
-	if e.Own != nil {
-		e.note("%s", e.Own.Beside(e.Have))
-	}
-}
-
-// triggers finds what tally deploy would mend, and events that are pushed elsewhere.
-func (e *examination) triggers(ctx context.Context) {
-	settings(deploy.Trigger, deploy.Subscription)(e, ctx)
-
-	astray := e.described.Astray(e.Have)
-	for _, problem := range slices.Sorted(maps.Keys(astray)) {
-		e.wrong([]deploy.Command{astray[problem]}, "%s", problem)
-	}
-}
-
-func (e *examination) configuration(context.Context) {
-	functions := e.Have.Functions()
-	for _, want := range []string{deploy.OnWriteName, deploy.OnScheduleName} {
-		if !slices.ContainsFunc(functions, func(f deploy.Object) bool { return path.Base(f.Get("name")) == want }) {
-			e.wrong([]deploy.Command{e.deploy()}, "there is no function %s", want)
-		}
-	}
-	for _, f := range functions {
-		_, err := config.Load(deploy.Environment(f))
-		for _, problem := range problems(err) {
-			e.wrong([]deploy.Command{e.deploy()}, "%s: %s", path.Base(f.Get("name")), problem)
-		}
-	}
-	if e.invalid != nil && len(e.finding.Problems) == 0 { // each is valid, but cannot be deployed
-		e.wrong([]deploy.Command{e.deploy()}, "%v", e.invalid)
-	}
-}
-
-// problems returns the problems that an error joins.
-func problems(err error) []string {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return nil
-	}
-	var texts []string
-	for _, err := range joined.Unwrap() {
-		texts = append(texts, strings.ReplaceAll(err.Error(), ":\n ", ":"))
-	}
-	return texts
-}
-
-func (e *examination) databases(context.Context) {
-	for _, problem := range problems(e.noDatabase) {
-		if e.described == nil {
-			e.wrong(nil, "%s", problem)
-		} else { // with those that are left
-			e.wrong([]deploy.Command{e.deploy("--prune")}, "%s; write databases without it into tally.yaml", problem)
-		}
-	}
-}
-
-func (e *examination) nothingElse(context.Context) {
-	e.read(deploy.Trigger, deploy.Job, deploy.Repository)
-	for _, u := range e.Have.Unreached() {
-		e.note("%s", u)
-	}
-	for _, s := range e.surplus {
-		e.wrong([]deploy.Command{s.Command}, "%v", s)
-	}
-}
-
-func (e *examination) lastTick(context.Context) {
-	if !e.read(deploy.Job) {
-		return
-	}
-	j := e.Have.Find(deploy.Job, e.described.Job())
-	if j == nil {
-		e.idle("there is no job")
-		return
-	}
-	command := func(verb string) []deploy.Command {
-		return []deploy.Command{deploy.Job.Command(e.Have.Project, verb, e.described.Job())}
-	}
-	last, _ := time.Parse(time.RFC3339, j.Get("lastAttemptTime"))
-	age := e.AsOf.Sub(last).Round(time.Second)
-	switch {
-	case j.Get("state") != "ENABLED":
-		e.wrong(command("resume"), "the job is %s", j.Get("state"))
-	case last.IsZero():
-		e.wrong(command("run"), "the job has not called yet")
-	case j.Get("status.code") != "" && j.Get("status.code") != "0":
-		e.wrong([]deploy.Command{e.logs(deploy.OnScheduleName, "error")}, "the last call, %v ago, failed: %s", age, strings.TrimSpace(j.Get("status.code")+" "+j.Get("status.message")))
-	case age > deploy.LongestSilence:
-		e.wrong(command("run"), "the last call was %v ago", age)
-	}
-}
-
-func (e *examination) drift(ctx context.Context) {
-	if err := e.config.CheckGrace(); err != nil {
-		e.wrong([]deploy.Command{e.deploy()}, "%v", err)
-	}
-	e.none(ctx, drifted, "audits found %.0f roll-ups that lacked a change: docs/playbooks/drift.md")
-}
-
-func (e *examination) late(ctx context.Context) {
-	e.none(ctx, late, "%.0f roll-ups came late: docs/playbooks/lag.md")
-}
-
-// none finds a metric of the last day that is not 0.
-func (e *examination) none(ctx context.Context, metric, say string) {
-	if sum := e.measure(ctx, metric); sum > 0 {
-		e.wrong(nil, say, sum)
-	}
-}
-
-// The least part of the price, and the least sum in dollars a month, that are worth a change.
-const (
-	worthPart = 0.2
-	worthSum  = 1
-)
-
-// billing compares list prices of us-central1 (https://cloud.google.com/run/pricing), for 1 vCPU
-// and 512 MiB.
-func (e *examination) billing(ctx context.Context) {
-	served, busy, running := e.measure(ctx, requests), e.measure(ctx, billable), e.measure(ctx, instances)
-	if !e.read(deploy.Service) || len(e.finding.Problems) > 0 {
-		return
-	}
-	const month = 30 // days
-	now := month * (served*0.40/1e6 + busy*(0.000024+0.0000025/2))
-	other := month * running * day.Seconds() * (0.000018 + 0.000002/2)
-	better := deploy.ByInstance
-	if e.Have.Billing() == deploy.ByInstance {
-		now, other, better = other, now, deploy.ByRequest
-	}
-	if saved := now - other; saved > worthSum && saved > now*worthPart {
-		e.wrong([]deploy.Command{e.deploy()}, "by the last day's traffic, instances cost $%.2f a month billed by %s, and $%.2f by %s (list prices of us-central1); write billing: %[4]s into tally.yaml",
-			now, e.Have.Billing(), other, better)
-	}
+// Checks are all checks, in the order in which they are best mended. docs/operations.md lists them.
+var Checks = []Check{
+	{
+		Name:    "tally-yaml",
+		Claim:   "tally.yaml can be read, and tally deploy takes its settings",
+		RestsOn: "Every command reads it, and none works while it is wrong.",
+		Mends:   "edit tally.yaml",
+		needs:   theFolder,
+		examine: (*examination).tallyYAML,
+	},
+	{
+		Name:    "rules-file",
+		Claim:   "the rules that firebase.json names have a block for each collection of the routes",
+		RestsOn: "What no rule allows is refused: clients could neither count nor read totals.",
+		Mends:   "take the rules of firestore.rules into the file",
+		needs:   theFolder,
+		examine: (*examination).rulesFile,
+	},
+	{
+		Name:    "indexes-file",
+		Claim:   "the indexes that firebase.json names have those that Tally needs",
+		RestsOn: "The next firebase deploy of indexes offers to delete what its file does not have.",
+		Mends:   "add the lines to fieldOverrides of the file",
+		needs:   theFolder,
+		examine: (*examination).indexesFile,
+	},
+	{
+		Name:  development,
+		Claim: "tally dev can start Google's emulator, and one that the environment names answers",
+		RestsOn: "tally dev needs Java. While FIRESTORE_EMULATOR_HOST is set, commands and SDKs go to " +
+			"the emulator that it names. (Checked only where no project is.)",
+		Mends:   "install Java; unset FIRESTORE_EMULATOR_HOST",
+		needs:   theFolder,
+		examine: (*examination).emulator,
+	},
+	{
+		Name:    "project",
+		Claim:   "the project can be read",
+		RestsOn: "All that follows is in the project.",
+		Mends:   "gcloud auth login; --project",
+		needs:   theFolder,
+		examine: (*examination).project,
+	},
+	{
+		Name:    "payment",
+		Claim:   "the project's billing is on",
+		RestsOn: "Without billing no function runs, and events are lost after a day.",
+		Mends:   "gcloud billing projects link",
+		needs:   theProject,
+		examine: (*examination).payment,
+	},
+	{
+		Name:  "configuration",
+		Claim: "the functions exist, and their variables are valid",
+		RestsOn: "Without RollUpOnWrite no roll-up follows a write. Without RollUpOnSchedule nothing " +
+			"repairs what events missed. A function refuses every request while a variable is " +
+			"wrong.",
+		Mends:   "edit tally.yaml; tally deploy",
+		needs:   theProject,
+		examine: (*examination).configuration,
+	},
+	{
+		Name:    "databases",
+		Claim:   "the databases in TALLY_DATABASES exist, in native mode and the Standard edition",
+		RestsOn: "Other databases send no events, or read every document for a sum.",
+		Mends:   "edit tally.yaml; tally deploy",
+		needs:   theVariables,
+		examine: (*examination).databases,
+	},
+	{
+		Name:    "apis",
+		Claim:   "the APIs are enabled",
+		RestsOn: "An API that is not enabled refuses every call.",
+		Mends:   "gcloud services enable",
+		needs:   theDescription,
+		examine: settings(deploy.API),
+	},
+	{
+		Name:  "access",
+		Claim: "each identity may do its work, and nobody else may call the functions",
+		RestsOn: "Without its roles no event arrives, or every event fails. Each call of " +
+			"RollUpOnSchedule is billed for an audit, and events that strangers send cost " +
+			"roll-ups.",
+		Mends: "gcloud beta services identity create; " +
+			"gcloud iam service-accounts (create, update, add-iam-policy-binding, remove-iam-policy-binding); " +
+			"gcloud projects (add-iam-policy-binding, remove-iam-policy-binding); " +
+			"gcloud artifacts repositories (create, set-cleanup-policies, add-iam-policy-binding, remove-iam-policy-binding); " +
+			"gcloud run services (update, add-iam-policy-binding, remove-iam-policy-binding)",
+		needs:   theDescription,
+		examine: settings(deploy.Account, deploy.Project, deploy.Repository, deploy.Cleanup, deploy.Service),
+	},
+	{
+		Name:  "functions",
+		Claim: "each function is active, and set as tally deploy sets it",
+		RestsOn: "An instance can absorb an event only into one that it holds itself, so it must " +
+			"serve many at once. Functions with different routes, cadences or limits drop each " +
+			"other's events, or report drift where there is none. Another size or billing costs " +
+			"more.",
+		Mends:   "tally deploy",
+		needs:   theDescription,
+		examine: (*examination).functions,
+	},
+	{
+		Name:  "triggers",
+		Claim: "each source of a live route has one trigger in each database",
+		RestsOn: "Only the audit rolls up writes that no trigger matches. An event that fails must be " +
+			"delivered again, because it stands for others. An event that is held beyond the " +
+			"acknowledgement deadline is delivered twice. A database that was made again has " +
+			"triggers that deliver nothing.",
+		Mends: "gcloud eventarc triggers (create, update, delete); " +
+			"gcloud pubsub subscriptions (update)",
+		needs:   theDescription,
+		examine: (*examination).triggers,
+	},
+	{
+		Name:  "deliveries",
+		Claim: "RollUpOnWrite acknowledges the events, and none waits for long",
+		RestsOn: "An event that fails stands for others, and Pub/Sub slows down all that share its " +
+			"trigger. After a day it is lost.",
+		Mends: "gcloud functions logs read; edit tally.yaml; tally deploy; " +
+			"docs/playbooks/deliveries-failing.md",
+		needs:   theDescription,
+		examine: (*examination).deliveries,
+	},
+	{
+		Name:  "schedule",
+		Claim: "one job of Cloud Scheduler calls RollUpOnSchedule",
+		RestsOn: "The schedule audits, and keeps the routes that say every. A job that gives up " +
+			"before the function does calls it again while it is still at work.",
+		Mends:   "gcloud scheduler jobs (create http, update http)",
+		needs:   theDescription,
+		examine: settings(deploy.Job),
+	},
+	{
+		Name:  "indexes",
+		Claim: "the composite indexes that the routes need are there, and ready",
+		RestsOn: "Without its index a sum reads up to 1,000 documents one by one. Above that the " +
+			"counter is unkept: its roll-up stands still.",
+		Mends:   "gcloud firestore indexes composite (create, delete); tally deploy",
+		needs:   theDescription,
+		examine: (*examination).indexes,
+	},
+	{
+		Name:  "fields",
+		Claim: "fields that sums go by are indexed, times are not, and increment tokens expire",
+		RestsOn: "A sum without an index reads every shard. An indexed field whose values only grow, " +
+			"such as the times in tally, limits its collection group to about 500 writes a " +
+			"second. Tokens that never expire are stored, and billed, for ever.",
+		Mends:   "gcloud firestore indexes fields (update); gcloud firestore fields ttls (update)",
+		needs:   theDescription,
+		examine: settings(deploy.Field, deploy.TTL),
+	},
+	{
+		Name:    "alerts",
+		Claim:   "alerts, metrics and the dashboard are as tally deploy makes them",
+		RestsOn: "Alerts report what nobody is looking at.",
+		Mends: "gcloud logging metrics (create, update); " +
+			"gcloud alpha monitoring policies (create, update); " +
+			"gcloud monitoring dashboards (create, update); " +
+			"gcloud beta monitoring channels (create)",
+		needs:   theDescription,
+		examine: settings(deploy.Metric, deploy.Alert, deploy.Dashboard, deploy.Channel),
+	},
+	{
+		Name:  "request-logs",
+		Claim: "log entries about requests that succeeded are kept only if somebody wants them",
+		RestsOn: "Cloud Run's entry about a request costs about as much as the rest of an event. " +
+			"Nothing reads those of requests that succeeded.",
+		Mends:   "gcloud logging sinks (update)",
+		needs:   theDescription,
+		examine: settings(deploy.Exclusion),
+	},
+	{
+		Name:    "surplus",
+		Claim:   "nothing else calls the functions, and no other region has them",
+		RestsOn: "A second function or a second caller is billed a second time.",
+		Mends: "gcloud eventarc triggers delete; gcloud scheduler jobs delete; " +
+			"gcloud functions delete; gcloud artifacts repositories delete",
+		needs:   theDescription,
+		examine: (*examination).nothingElse,
+	},
+	{
+		Name:    "last-tick",
+		Claim:   "the job is enabled, and its last call was recent and succeeded",
+		RestsOn: "Only a call that succeeded shows that all parts work together.",
+		Mends:   "gcloud scheduler jobs resume; gcloud scheduler jobs run; gcloud functions logs read",
+		needs:   theDescription,
+		examine: (*examination).lastTick,
+	},
+	{
+		Name:  "drift",
+		Claim: "no audit of the last day found a roll-up that lacked a change",
+		RestsOn: "A healthy system has no drift. The audit repaired it, but events are lost or come " +
+			"very late.",
+		Mends:   "edit tally.yaml; tally deploy; docs/playbooks/drift.md",
+		needs:   theDescription,
+		examine: (*examination).drift,
+	},
+	{
+		Name:  "late",
+		Claim: "no roll-up of the last day came later than an event that fails once may take",
+		RestsOn: "Late roll-ups point to failing deliveries, too many counters for the instances, or " +
+			"Firestore.",
+		Mends:   "docs/playbooks/lag.md",
+		needs:   theDescription,
+		examine: (*examination).late,
+	},
+	{
+		Name:    "billing",
+		Claim:   "RollUpOnWrite's instances are billed in the cheaper way for their traffic",
+		RestsOn: "Billing by request charges each request; billing by instance charges idle time.",
+		Mends:   "edit tally.yaml; tally deploy",
+		needs:   theDescription,
+		examine: (*examination).billing,
+	},
+	{
+		Name:  rulesIncrements,
+		Claim: "signed-in clients can increment a shard",
+		RestsOn: "A refused increment counts nothing, and makes no event. An app whose servers count " +
+			"leaves this check out: --skip rules-increments.",
+		Mends:   mendRules,
+		needs:   theDescription,
+		examine: (*examination).tryRules,
+	},
+	{
+		Name:  rulesRollUps,
+		Claim: "clients cannot write roll-ups",
+		RestsOn: "A roll-up that a client wrote is wrong until the next write of a shard or the next " +
+			"audit.",
+		Mends:   mendRules,
+		needs:   theDescription,
+		examine: (*examination).tryRules,
+	},
+	{
+		Name:    rulesReadable,
+		Claim:   "clients can read roll-ups",
+		RestsOn: "Apps read totals there, and listen to them.",
+		Mends:   mendRules,
+		needs:   theDescription,
+		examine: (*examination).tryRules,
+	},
+	{
+		Name:    rulesShards,
+		Claim:   "clients cannot delete shards",
+		RestsOn: "A deleted shard takes its part of the total with it.",
+		Mends:   mendRules,
+		needs:   theDescription,
+		examine: (*examination).tryRules,
+	},
+	{
+		Name:  rulesOwn,
+		Claim: "clients can neither read nor write what Tally keeps for itself",
+		RestsOn: "A client that changes the audit's cursor delays repairs. One that deletes an " +
+			"increment token lets an increment count twice.",
+		Mends:   mendRules,
+		needs:   theDescription,
+		examine: (*examination).tryRules,
+	},
 }

@@ -66,12 +66,12 @@ func (e *examination) deliveries(ctx context.Context) {
 func (e *examination) subscriptions() map[string]string {
 	found := make(map[string]string)
 	for _, r := range e.described.Resources {
-		if r.Kind != deploy.Trigger {
+		if r.Kind() != deploy.Trigger {
 			continue
 		}
-		trigger := e.Have.Find(deploy.Trigger, r.Name)
+		trigger := e.Have.Find(deploy.Trigger, r.Name())
 		if id := trigger.Get("transport.pubsub.subscription"); id != "" {
-			found[path.Base(id)] = path.Base(r.Name)
+			found[path.Base(id)] = path.Base(r.Name())
 		}
 	}
 	return found
@@ -156,17 +156,4 @@ func (e *examination) backlog(trigger string, ages, backlogs []deploy.Object) {
 	e.wrong([]deploy.Command{e.logs(deploy.OnWriteName, "warning")},
 		"%.0f events of %s wait, the oldest for %v, and %.0f waited half an hour ago: the backlog %s. docs/playbooks/deliveries-failing.md",
 		now, trigger, age, before, trend)
-}
-
-// payment finds that the project's billing is off.
-func (e *examination) payment(ctx context.Context) {
-	var info deploy.Object
-	err := e.Have.Call(ctx, deploy.BillingAPI, "GET", "v1/projects/"+e.Have.Project+"/billingInfo", "", &info)
-	if err != nil {
-		e.unknown(deploy.ReadError(deploy.BillingAPI, e.Have.Project, "the project's billing", err))
-		return
-	}
-	if info.Get("billingEnabled") != "true" {
-		e.wrong([]deploy.Command{deploy.LinkBilling(e.Have.Project)}, "the billing of project %s is off", e.Have.Project)
-	}
 }

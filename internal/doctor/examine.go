@@ -23,35 +23,6 @@ const (
 	Idle    Verdict = "idle"    // nothing to check, because another check found its subject missing
 )
 
-// A Check is one thing that exactness or the price rests on.
-type Check struct {
-	Name    string `json:"name"`
-	Claim   string `json:"claim"`    // holds if all is well
-	RestsOn string `json:"rests_on"` // why the claim matters
-
-	// Mends tells how, with semicolons between: the beginnings of commands, or words where no
-	// command does it. The verbs of a group of gcloud's stand in parentheses after it.
-	Mends string `json:"-"`
-
-	way
-}
-
-// A way is how a check is made, and what it needs.
-type way struct {
-	examine func(*examination, context.Context)
-	needs   need
-}
-
-// A need is what a check looks at. Each includes those before it.
-type need int
-
-const (
-	theFolder      need = iota // what is on this machine
-	theProject                 // what can be read of the project
-	theVariables               // valid variables of a function
-	theDescription             // all that tally deploy would deploy
-)
-
 // A Finding is the result of a check.
 type Finding struct {
 	*Check
@@ -148,7 +119,7 @@ func (e *examination) unknown(u *deploy.Unread) {
 }
 
 // read reports whether resources of the kinds could be read, and notes those that could not.
-func (e *examination) read(kinds ...*deploy.Kind) bool {
+func (e *examination) read(kinds ...deploy.Kind) bool {
 	all := true
 	for _, k := range kinds {
 		if u := e.Have.Unread[k]; u != nil {

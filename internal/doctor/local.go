@@ -44,11 +44,7 @@ func (e *examination) tallyYAML(context.Context) {
 	}
 
 	have, _ := deploy.NewProject(someID, config.Databases, "nam5")
-	databases, err := have.Locate(config.Databases)
-	if err == nil {
-		_, err = deploy.Describe(have.Options(e.folder, e.folder.Variables(), config, databases), have, "")
-	}
-	if err != nil {
+	if _, err := deploy.Want(e.folder, have, config, nil); err != nil {
 		e.wrong(nil, "%s: %v", e.folder.File, err)
 	}
 }

@@ -27,7 +27,8 @@ func Read(ctx context.Context, project string, f *appfolder.Folder, o ...option.
 		return nil, u
 	}
 	d := &Deployment{AsOf: time.Now(), Have: have, folder: f}
-	if d.describe(f); d.described != nil {
+	d.describe(f)
+	if d.described != nil {
 		have.ReadFor(ctx, d.described)
 		d.mend = d.described.Mend(have)
 		lost, others := d.described.Surplus(have)
@@ -49,15 +50,23 @@ func (d *Deployment) describe(f *appfolder.Folder) {
 	if len(env) > 0 {
 		env = d.Have.Wanted(f)
 	}
-	if d.config, d.invalid = config.Load(env); d.invalid != nil {
+	d.config, d.invalid = config.Load(env)
+	if d.invalid != nil {
 		return
 	}
+
+	// What can be served is described without the databases that cannot.
 	var databases []deploy.Database
 	databases, d.noDatabase = d.Have.Locate(d.config.Databases)
 	if len(databases) == 0 {
 		return
 	}
-	d.described, d.invalid = deploy.Describe(d.Have.Options(f, env, d.config, databases), d.Have, "")
+	served := d.config
+	served.Databases = nil
+	for _, database := range databases {
+		served.Databases = append(served.Databases, database.ID)
+	}
+	d.described, d.invalid = deploy.Want(f, d.Have, served, nil)
 }
 
 // A trialResult is what the Firebase Rules API says of a case.

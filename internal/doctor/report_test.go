@@ -3,6 +3,7 @@ package doctor
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -83,20 +84,44 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// The explanation has all checks. TestBroken, and tests of cmd/tally, check that it has all
-// remedies.
+// Each check is explained in full, and examines something. TestBroken, and tests of cmd/tally, check
+// that the explanation has all remedies.
 func TestExplain(t *testing.T) {
+	names := make(map[string]bool)
 	for _, c := range Checks {
-		if c.examine == nil || c.Claim == "" || c.RestsOn == "" {
-			t.Errorf("checks.md does not explain %s in full, or nothing examines it", c.Name)
+		if c.examine == nil || c.Name == "" || c.Claim == "" || c.RestsOn == "" || c.Mends == "" {
+			t.Errorf("%q is not explained in full, or examines nothing", c.Name)
 		}
+		if names[c.Name] {
+			t.Errorf("there are two checks %s", c.Name)
+		}
+		names[c.Name] = true
 	}
-	if len(Checks) != len(ways) {
-		t.Errorf("checks.md explains %d checks of %d", len(Checks), len(ways))
-	}
+
 	var b bytes.Buffer
 	if err := Explain(&b); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/explain.txt", b.String())
+}
+
+// docs/operations.md lists the checks:
+//
+//	go test ./internal/doctor -run TestChecksPage -update
+func TestChecksPage(t *testing.T) {
+	const page, heading, head = "../../docs/operations.md", "### Checks\n", "| check | all is well if |\n| --- | --- |\n"
+	text := file(t, page)
+	above, below, ok := strings.Cut(text, head)
+	if !ok || !strings.Contains(above, heading) {
+		t.Fatalf("%s has no table of checks", page)
+	}
+	for strings.HasPrefix(below, "|") {
+		_, below, _ = strings.Cut(below, "\n")
+	}
+
+	var rows strings.Builder
+	for _, c := range Checks {
+		fmt.Fprintf(&rows, "| `%s` | %s |\n", c.Name, c.Claim)
+	}
+	golden(t, page, above+head+rows.String()+below)
 }

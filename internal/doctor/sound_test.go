@@ -79,8 +79,8 @@ func sound(t *testing.T, more ...string) *googletest.Google {
 		t.Fatal(err)
 	}
 	g.Enable(d.APIs...)
-	for i := range d.Resources {
-		put(t, g, &d.Resources[i])
+	for _, r := range d.Resources {
+		put(t, g, r)
 	}
 	googletest.Change(g, jobIs, func(j *schedulerpb.Job) { j.LastAttemptTime = timestamppb.Now() })
 	for _, of := range d.Grants {
@@ -102,10 +102,10 @@ func shipped(c googletest.RulesCase) *googletest.RulesResult {
 }
 
 // put puts a resource as its settings want it.
-func put(t *testing.T, g *googletest.Google, r *deploy.Resource) {
+func put(t *testing.T, g *googletest.Google, r deploy.Resource) {
 	t.Helper()
 	all := make(map[string]any)
-	for _, s := range r.Settings {
+	for _, s := range r.Settings() {
 		if s.Path == "" || s.Want == "" {
 			continue
 		}
@@ -122,46 +122,46 @@ func put(t *testing.T, g *googletest.Google, r *deploy.Resource) {
 		}
 		in[path[len(path)-1]] = value
 	}
-	switch r.Kind {
+	switch r.Kind() {
 	case deploy.Account:
-		g.Put(r.Name, message(t, new(iamadminpb.ServiceAccount), all))
+		g.Put(r.Name(), message(t, new(iamadminpb.ServiceAccount), all))
 	case deploy.Repository:
-		g.Put(r.Name, message(t, new(artifactregistrypb.Repository), all))
+		g.Put(r.Name(), message(t, new(artifactregistrypb.Repository), all))
 	case deploy.Cleanup: // of a repository that is there already
 		delete(all, "cleanupPolicyDryRun") // which is false
-		repository := g.Get(r.Name)
+		repository := g.Get(r.Name())
 		proto.Merge(repository, message(t, new(artifactregistrypb.Repository), all))
-		g.Put(r.Name, repository)
+		g.Put(r.Name(), repository)
 	case deploy.Field:
 		if all["summable"] == nil { // else it is as by default
-			g.Put(r.Name, &adminpb.Field{IndexConfig: new(adminpb.Field_IndexConfig)})
+			g.Put(r.Name(), &adminpb.Field{IndexConfig: new(adminpb.Field_IndexConfig)})
 		}
 	case deploy.TTL:
-		googletest.Change(g, r.Name, func(f *adminpb.Field) {
+		googletest.Change(g, r.Name(), func(f *adminpb.Field) {
 			f.TtlConfig = &adminpb.Field_TtlConfig{State: adminpb.Field_TtlConfig_ACTIVE}
 		})
 	case deploy.Metric:
-		g.Put("projects/"+project+"/metrics/"+r.Name, message(t, new(loggingpb.LogMetric), all))
+		g.Put("projects/"+project+"/metrics/"+r.Name(), message(t, new(loggingpb.LogMetric), all))
 	case deploy.Exclusion:
-		all["name"] = r.Name
+		all["name"] = r.Name()
 		googletest.Change(g, "projects/"+project+"/sinks/_Default", func(s *loggingpb.LogSink) {
 			s.Exclusions = append(s.Exclusions, message(t, new(loggingpb.LogExclusion), all).(*loggingpb.LogExclusion))
 		})
 	case deploy.Alert:
-		g.Put("projects/"+project+"/alertPolicies/"+r.Name, message(t, new(monitoringpb.AlertPolicy), r.Content))
+		g.Put("projects/"+project+"/alertPolicies/"+r.Name(), message(t, new(monitoringpb.AlertPolicy), content(r)))
 	case deploy.Dashboard:
-		g.Put("projects/"+project+"/dashboards/"+r.Name, message(t, new(dashboardpb.Dashboard), r.Content))
+		g.Put("projects/"+project+"/dashboards/"+r.Name(), message(t, new(dashboardpb.Dashboard), content(r)))
 	case deploy.Function:
-		g.Put(r.Name, message(t, new(functionspb.Function), all))
+		g.Put(r.Name(), message(t, new(functionspb.Function), all))
 	case deploy.Trigger:
 		var filters []any
 		for attribute, value := range all["eventFilters"].(map[string]any) {
 			filters = append(filters, map[string]any{"attribute": attribute, "value": value})
 		}
 		all["eventFilters"] = filters
-		g.Put(r.Name, message(t, new(eventarcpb.Trigger), all))
+		g.Put(r.Name(), message(t, new(eventarcpb.Trigger), all))
 	case deploy.Subscription: // which comes with its trigger
-		trigger := g.Get(strings.TrimPrefix(r.Name, deploy.Placeholder)).(*eventarcpb.Trigger)
+		trigger := g.Get(strings.TrimPrefix(r.Name(), deploy.Placeholder)).(*eventarcpb.Trigger)
 		name := trigger.GetTransport().GetPubsub().GetSubscription()
 		s := g.Get(name)
 		proto.Merge(s, message(t, new(pubsubpb.Subscription), all))
@@ -170,8 +170,13 @@ func put(t *testing.T, g *googletest.Google, r *deploy.Resource) {
 		target := all["httpTarget"].(map[string]any)
 		uri := g.Get(scheduleIs).(*functionspb.Function).GetServiceConfig().GetUri()
 		target["uri"], target["oidcToken"].(map[string]any)["audience"] = uri+"/", uri // as Cloud Scheduler keeps addresses
-		g.Put(r.Name, message(t, new(schedulerpb.Job), all))
+		g.Put(r.Name(), message(t, new(schedulerpb.Job), all))
 	}
+}
+
+// content returns all of a resource of which one argument says all.
+func content(r deploy.Resource) deploy.Object {
+	return r.(interface{ Content() deploy.Object }).Content()
 }
 
 // message returns the message that the JSON has.

@@ -1,5 +1,6 @@
 // Package document names what Tally keeps in Firestore, and encodes the map that Tally adds to a
-// roll-up document. Rollup and shards both import it: the documents are all that they share.
+// roll-up document. Packages rollup and shards both import it. They share nothing else but the type
+// of the totals, in package value.
 //
 //	rollups/likes  {count: 7, tally: {as_of: …, num_shards: 2, paced_until: …, routes: "5f0c…", totals: ["count"], former: [], took: 15000, turns: []}}
 package document
@@ -72,8 +73,14 @@ type Turn struct {
 // Encode returns t as the value of TallyField, with the types that Firestore's SDK takes and gives.
 func (t Tally) Encode() map[string]any {
 	return map[string]any{
-		"as_of": t.AsOf, "num_shards": t.NumShards, "paced_until": t.PacedUntil, "routes": t.Routes,
-		"totals": anys(t.Totals), "former": anys(t.Former), "took": t.Took.Microseconds(), "turns": encodeTurns(t.Turns),
+		"as_of":       t.AsOf,
+		"num_shards":  t.NumShards,
+		"paced_until": t.PacedUntil,
+		"routes":      t.Routes,
+		"totals":      anys(t.Totals),
+		"former":      anys(t.Former),
+		"took":        t.Took.Microseconds(),
+		"turns":       encodeTurns(t.Turns),
 	}
 }
 
@@ -82,6 +89,7 @@ func (t Tally) Encode() map[string]any {
 // equal, so a client that may write other fields of the document may have made one of the other.
 func DecodeTally(value any) Tally {
 	fields, _ := value.(map[string]any)
+
 	var t Tally
 	t.AsOf, _ = fields["as_of"].(time.Time)
 	t.NumShards = integer(fields["num_shards"])

@@ -13,8 +13,8 @@ type Field string
 
 var simpleName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z_0-9]*$`)
 
-// FieldOf returns the field with a name in a map with a name, and so on; of one name a top-level
-// field.
+// FieldOf returns the field at the path of names: a top-level field if there is one name, else a field
+// in maps.
 func FieldOf(names ...string) Field {
 	spelt := make([]string, len(names))
 	for i, name := range names {
@@ -26,7 +26,7 @@ func FieldOf(names ...string) Field {
 	return Field(strings.Join(spelt, "."))
 }
 
-// Names returns the names that the path is of, in the form that the Firestore SDK takes.
+// Names returns the names of the path, as the Firestore SDK takes them.
 func (f Field) Names() []string {
 	if f == "" {
 		return nil
@@ -39,7 +39,8 @@ func (f Field) Names() []string {
 	var name strings.Builder
 	quoted := false
 	for i := 0; i < len(f); i++ {
-		switch c := f[i]; {
+		c := f[i]
+		switch {
 		case c == '`':
 			quoted = !quoted
 		case c == '\\' && quoted && i+1 < len(f):

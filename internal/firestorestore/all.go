@@ -15,32 +15,33 @@ import (
 )
 
 const (
-	// queriesAtOnce is how many queries of a walk are on their way at once: enough to hide
-	// Firestore's latency.
+	// queriesAtOnce is how many queries of a walk are made at once: enough to hide Firestore's
+	// latency.
 	queriesAtOnce = 8
 
-	// pageTime is how long a page goes on with queries that follow one another, so that what it has
-	// found is not lost to its caller's deadline when queries are slow.
+	// pageTime is how long a page makes further queries in a gap. If queries are slow, the page
+	// ends before its caller's deadline, and what it has found is not lost.
 	pageTime = 2 * time.Second
 
-	// slowPage is how long a page begins with further gaps at all. When queries take seconds each, as
-	// on an emulator that goes through thousands of documents for each, a page ends with what it has,
-	// and not with its caller's deadline.
+	// slowPage is how long a page begins with further gaps. It matters where each query takes
+	// seconds, as on an emulator that goes through thousands of documents for each.
 	slowPage = 10 * time.Second
 )
 
 // All implements rollup.AuditStore. Roll-ups and shards come in one order, that of their captures.
-// So one query finds up to limit roll-ups, and then one query for each of them and for each route,
-// several at once, finds the first shard behind the roll-up before. Most often it is one of this
-// roll-up's counter; one that comes before belongs to a counter without a roll-up, and the query is
-// repeated behind that. A counter bills one read for its roll-up and one for its shards. A stretch
-// of counters without roll-ups is walked query by query.
+// So a page is found in two steps:
 //
-// The groups of a route come in that order, too, by the strings of their field, and are found
-// alike: see byValue.
+//   - One query finds up to limit roll-ups. Between each two of them is a gap.
+//   - In each gap, one query for each route finds the first shard behind the roll-up before. Most
+//     often that is a shard of the roll-up at the gap's end. If it comes before, it belongs to a
+//     counter without a roll-up, and a further query goes on behind that counter.
 //
-// A template that has the captures in another order than its sources is walked by its roll-ups
-// first, and then by the shards of each route: see allInTurn.
+// So a counter bills one read for its roll-up, and one for its shards.
+//
+// The groups of a route come in that order, too, by the strings of their field: see byValue.
+//
+// A template may have the captures in another order than its sources. Then All walks the roll-ups
+// first, and the shards of each route after them: see allInTurn.
 func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
 	if lastCapture(t.Segments()) < 0 { // one counter
 		c, _ := t.Counter(t.String())
@@ -56,25 +57,37 @@ func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit 
 
 	begin := parsePlace(t, from)
 	lanes := s.lanes(t)
+
 	rollUps, err := s.RollUps(ctx, t, begin.rollUp, limit)
 	if err != nil {
 		return rollup.Page{}, err
 	}
 	more := rollUps.Next != ""
-	if more && len(rollUps.Found) == 0 { // documents of other collections alone
+	if more && len(rollUps.Found) == 0 { // the query found only documents of other collections
 		behind := place{template: t, rollUp: rollUps.Next}
 		for n, l := range lanes {
 			behind.shards = append(behind.shards, begin.begin(n, l))
 		}
 		return rollup.Page{Next: behind.String()}, nil
 	}
+
 	gaps := gapsBetween(rollUps.Found, more, begin, lanes)
-	if err := search(ctx, gaps, limit); err != nil {
+	err = search(ctx, gaps, limit)
+	if err != nil {
 		return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", t, err)
 	}
 
-	page := rollup.Page{ReadTime: rollUps.ReadTime}
-	last := begin.rollUp
+	page, done := pageOf(t, gaps, begin.rollUp)
+	page.ReadTime = rollUps.ReadTime
+	if done && more {
+		page.Next = rollUps.Found[len(rollUps.Found)-1].Counter.RollUp
+	}
+	return page, nil
+}
+
+// pageOf returns what a search of the gaps has found, behind the roll-up with the path last, and
+// whether all gaps are done. If so, the page does not say where the walk goes on.
+func pageOf(t *rollup.Template, gaps []gap, last string) (page rollup.Page, done bool) {
 	for _, g := range gaps {
 		for _, c := range g.counters() {
 			found := rollup.Found{Counter: c, Next: c.RollUp}
@@ -86,16 +99,13 @@ func (s *Store) All(ctx context.Context, t *rollup.Template, from string, limit 
 		}
 		if !g.done() {
 			page.Next = g.place(t, last).String()
-			return page, nil
+			return page, false
 		}
 		if g.rollUp != nil {
 			last = g.rollUp.Counter.RollUp // a counter's, or of a document that Tally never wrote
 		}
 	}
-	if more {
-		page.Next = rollUps.Found[len(rollUps.Found)-1].Counter.RollUp
-	}
-	return page, nil
+	return page, true
 }
 
 // A place is how far All has come: all counters are found up to the one whose roll-up has that
@@ -183,7 +193,8 @@ func (in *stretch) behind(last string) string {
 	return in.at
 }
 
-// gapsBetween returns the gaps before each of the roll-ups and, unless more follow, behind the last.
+// gapsBetween returns the gaps before each of the roll-ups and, unless more follow, behind the
+// last.
 func gapsBetween(rollUps []rollup.Found, more bool, begin place, lanes []lane) []gap {
 	gaps := make([]gap, 0, len(rollUps)+1)
 	before := make([]string, len(lanes))
@@ -196,7 +207,7 @@ func gapsBetween(rollUps []rollup.Found, more bool, begin place, lanes []lane) [
 		for n, l := range lanes {
 			end := l.behind(rollUps[i].Counter)
 			g.stretches = append(g.stretches, stretch{lane: l, at: before[n], end: end})
-			if !l.over(before[n], end) { // else the document at end has come since
+			if !l.over(before[n], end) { // it is over if the document at end came after this walk
 				before[n] = end
 			}
 		}
@@ -213,14 +224,16 @@ func gapsBetween(rollUps []rollup.Found, more bool, begin place, lanes []lane) [
 	return append(gaps, last)
 }
 
-// search looks through the gaps, in their order. Each stretch may take one query, and all of them
-// together limit more, for pageTime, so that a page ends however many documents lie between. When
-// that takes longer than slowPage, the gaps that are left stay as they are; the first never does.
+// search looks through the gaps, in their order. Each stretch may make one query. All stretches
+// together may make limit further queries, for pageTime, so that a page ends however many documents
+// lie between. After slowPage the gaps that are left stay as they are, but never the first.
 func search(ctx context.Context, gaps []gap, limit int) error {
 	var left atomic.Int64
 	left.Store(int64(limit))
 	began := time.Now()
 	until := began.Add(pageTime)
+	again := func() bool { return left.Add(-1) >= 0 && time.Now().Before(until) }
+
 	searching, ctx := errgroup.WithContext(ctx)
 	searching.SetLimit(queriesAtOnce)
 	for n, g := range gaps {
@@ -228,45 +241,48 @@ func search(ctx context.Context, gaps []gap, limit int) error {
 			break
 		}
 		for i := range g.stretches {
-			searching.Go(func() error {
-				return g.stretches[i].look(ctx, g.rollUp, func() bool { return left.Add(-1) >= 0 && time.Now().Before(until) })
-			})
+			searching.Go(func() error { return g.stretches[i].look(ctx, g.rollUp, again) })
 		}
 	}
 	return searching.Wait()
 }
 
-// look looks through a stretch, to the counter of the roll-up at its end, with one query and as many
-// more as it may make.
+// look looks through a stretch, up to the counter of the roll-up at its end. It makes one query,
+// and a further one as often as again allows that.
 func (in *stretch) look(ctx context.Context, rollUp *rollup.Found, again func() bool) error {
-	for first := true; ; first = false {
-		if in.lane.over(in.at, in.end) {
-			in.done = true
-			return nil
-		}
-		if !first && !again() {
-			return nil
-		}
-
-		docs, err := in.lane.query(in.at, in.end).Limit(1).Documents(ctx).GetAll()
-		if err != nil {
+	for {
+		err := in.step(ctx, rollUp)
+		if err != nil || in.done || !again() {
 			return err
 		}
-		if len(docs) == 0 {
-			in.done = true
-			return nil
-		}
-
-		c, ok, behind := in.lane.counter(docs[0])
-		if ok {
-			in.found = append(in.found, foundAt{c, in.at})
-		}
-		in.at = behind
-		if ok && rollUp != nil && c == rollUp.Counter {
-			in.done = true
-			return nil
-		}
 	}
+}
+
+// step makes the next query of a stretch, unless nothing of it is left.
+func (in *stretch) step(ctx context.Context, rollUp *rollup.Found) error {
+	if in.lane.over(in.at, in.end) {
+		in.done = true
+		return nil
+	}
+
+	docs, err := in.lane.query(in.at, in.end).Limit(1).Documents(ctx).GetAll()
+	if err != nil {
+		return err
+	}
+	if len(docs) == 0 {
+		in.done = true
+		return nil
+	}
+
+	c, ok, behind := in.lane.counter(docs[0])
+	if ok {
+		in.found = append(in.found, foundAt{c, in.at})
+	}
+	in.at = behind
+
+	atRollUp := ok && rollUp != nil && c == rollUp.Counter
+	in.done = atRollUp || in.lane.over(in.at, in.end)
+	return nil
 }
 
 // done reports whether all of the gap's stretches are looked through.
@@ -302,9 +318,9 @@ func (g *gap) counters() []rollup.Counter {
 	return all
 }
 
-// place returns where a walk of the template goes on behind the last counter that was found, in this
-// gap, which is not done. No route's shards are looked through again that belong to no counter: else
-// two routes, each with more of them than one page can do, might keep each other back for ever.
+// place returns where a walk of the template goes on behind the last counter that was found. The
+// gap is not done. What belongs to no counter is not looked through again by any route: if two
+// routes each had more of that than fits a page, they would keep each other back for ever.
 func (g *gap) place(t *rollup.Template, last string) place {
 	p := place{template: t, rollUp: last}
 	for _, in := range g.stretches {
@@ -314,16 +330,15 @@ func (g *gap) place(t *rollup.Template, last string) place {
 }
 
 // allInTurn is All for templates whose roll-ups come in another order than their shards. A place is
-// what is walked, 0 for the roll-ups or the number of a route, and how far. The shards show counters
-// that have roll-ups, too, which are left out at one read each.
+// a number, 0 for the roll-ups and n for the n-th route, and how far that walk has come. The walks
+// of the shards come by counters that have roll-ups, too. Leaving one out costs one read.
 func (s *Store) allInTurn(ctx context.Context, t *rollup.Template, from string, limit int) (page rollup.Page, err error) {
 	number, at, _ := strings.Cut(from, "//")
 	n, _ := strconv.Atoi(number)
 	if n == 0 {
-		page, err = s.RollUps(ctx, t, at, limit)
-		page.Found = slices.DeleteFunc(page.Found, func(f rollup.Found) bool { return f.RollUp.Tally.AsOf.IsZero() })
-	} else if page, err = s.Counters(ctx, t.Routes[n-1], at, limit); err == nil {
-		page.Found, err = s.withoutRollUp(ctx, page.Found, t.Routes[:n-1])
+		page, err = s.withTally(ctx, t, at, limit)
+	} else {
+		page, err = s.withoutRollUp(ctx, t.Routes[:n], at, limit)
 	}
 	if err != nil {
 		return rollup.Page{}, err
@@ -341,43 +356,66 @@ func (s *Store) allInTurn(ctx context.Context, t *rollup.Template, from string, 
 	return page, nil
 }
 
-// withoutRollUp returns those of the counters that have no roll-up, and no shards of other routes.
-func (s *Store) withoutRollUp(ctx context.Context, found []rollup.Found, others []*rollup.Route) ([]rollup.Found, error) {
-	known := make([]bool, len(found)) // each goroutine writes its own element
+// withTally returns a page of the counters whose roll-up has a tally.
+func (s *Store) withTally(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
+	page, err := s.RollUps(ctx, t, from, limit)
+	page.Found = slices.DeleteFunc(page.Found, func(f rollup.Found) bool { return f.RollUp.Tally.AsOf.IsZero() })
+	return page, err
+}
 
+// withoutRollUp returns a page of the counters that have shards by the last of the routes, and that
+// neither their roll-up nor one of the other routes shows.
+func (s *Store) withoutRollUp(ctx context.Context, routes []*rollup.Route, from string, limit int) (rollup.Page, error) {
+	last := len(routes) - 1
+	page, err := s.Counters(ctx, routes[last], from, limit)
+	if err != nil {
+		return rollup.Page{}, err
+	}
+
+	known := make([]bool, len(page.Found)) // each goroutine writes its own element
 	reading, ctx := errgroup.WithContext(ctx)
 	reading.SetLimit(queriesAtOnce)
-	for i, f := range found {
-		reading.Go(func() error {
-			v, err := s.View(ctx, f.Counter)
-			if err != nil {
-				return err
-			}
-
-			found[i].RollUp = v.RollUp()
-			known[i] = !v.RollUp().Tally.AsOf.IsZero()
-			for _, r := range others {
-				if known[i] {
-					return nil
-				}
-				docs, err := s.client.Collection(r.Shards(f.Counter)).Select().Limit(1).Documents(ctx).GetAll()
-				if err != nil {
-					return fmt.Errorf("firestore: finding shards of %s: %w", f.Counter.RollUp, err)
-				}
-				known[i] = len(docs) > 0
-			}
-			return nil
+	for i := range page.Found {
+		reading.Go(func() (err error) {
+			known[i], err = s.isShown(ctx, &page.Found[i], routes[:last])
+			return err
 		})
 	}
-	if err := reading.Wait(); err != nil {
-		return nil, err
+	err = reading.Wait()
+	if err != nil {
+		return rollup.Page{}, err
 	}
 
 	var left []rollup.Found
-	for i, f := range found {
+	for i, f := range page.Found {
 		if !known[i] {
 			left = append(left, f)
 		}
 	}
-	return left, nil
+	page.Found = left
+	return page, nil
+}
+
+// isShown reads the roll-up of a counter, and reports whether that has a tally, or the counter has
+// shards by one of the routes.
+func (s *Store) isShown(ctx context.Context, f *rollup.Found, routes []*rollup.Route) (bool, error) {
+	v, err := s.View(ctx, f.Counter)
+	if err != nil {
+		return false, err
+	}
+	f.RollUp = v.RollUp()
+	if !f.RollUp.Tally.AsOf.IsZero() {
+		return true, nil
+	}
+
+	for _, r := range routes {
+		docs, err := s.client.Collection(r.Shards(f.Counter)).Select().Limit(1).Documents(ctx).GetAll()
+		if err != nil {
+			return false, fmt.Errorf("firestore: finding shards of %s: %w", f.Counter.RollUp, err)
+		}
+		if len(docs) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
 }

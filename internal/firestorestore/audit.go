@@ -12,18 +12,17 @@ import (
 	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/firestore-tally/tally/rollup"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // Counters returns up to limit counters that have shards by the route, from a place on; "" is the
 // first. Counters that come or go meanwhile may be missed. A page may hold fewer than limit, or
 // none, although more follow.
 //
-// Each query finds one document: the first that comes after the shards of the last counter found. So
-// a counter bills about one read, however many shards it has. Queries also find documents of other
-// collections of the same name, and strings that are no groups. A page makes at most two queries for
-// each counter that it may hold, so many such documents make it hold fewer.
+// Each query finds one document: the first behind the shards of the counter that was found last. So
+// a counter bills about one read, however many shards it has. Some queries find a document that
+// belongs to no counter: of another collection with the same name, or with a string that is no
+// group. A page makes at most two queries for each counter that it may hold, so many such documents
+// make a page short.
 func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, limit int) (rollup.Page, error) {
 	pattern := route.Pattern()
 	collection := pattern[:len(pattern)-1]
@@ -39,6 +38,7 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 			page.Next = ""
 			break
 		}
+
 		docs, err := lane.query(page.Next, "").Limit(1).Documents(ctx).GetAll()
 		if err != nil {
 			return rollup.Page{}, fmt.Errorf("firestore: finding shards of %s: %w", route, err)
@@ -57,8 +57,8 @@ func (s *Store) Counters(ctx context.Context, route *rollup.Route, from string, 
 	return page, nil
 }
 
-// RollUps implements rollup.AuditStore. It bills one read for each document at a path of the template,
-// and for each that lies between them in another collection of the same name.
+// RollUps implements rollup.AuditStore. It bills one read for each document that its query finds:
+// those at paths of the template, and those between them in other collections of the same name.
 func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, limit int) (rollup.Page, error) {
 	template := t.Segments()
 	if lastCapture(template) < 0 { // one roll-up
@@ -94,9 +94,9 @@ func (s *Store) RollUps(ctx context.Context, t *rollup.Template, from string, li
 	return page, nil
 }
 
-// group returns a query for the documents whose paths match the segments, which hold a capture, after
-// the path from and before the path end; "" is no limit. The query also finds documents of other
-// collections of the same name. It needs no index but the one of names.
+// group returns a query for the documents between two paths, from and end, whose paths match the
+// segments; "" is no limit. The segments must hold a capture. The query also finds documents of
+// other collections of the same name. It needs only the index of names.
 func (s *Store) group(segments rollup.Path, from, end string) firestore.Query {
 	capture := slices.IndexFunc(segments, func(s rollup.Segment) bool { return s.Capture })
 	first := segments[:capture].String()
@@ -109,53 +109,6 @@ func (s *Store) group(segments rollup.Path, from, end string) firestore.Query {
 		return query.StartAt(s.client.Doc(first + "/" + firstID))
 	}
 	return query.StartAfter(s.client.Doc(from))
-}
-
-// cursorPath returns the path of the document that holds the work's cursor. rollup.ParseRoutes refuses
-// routes that could name it.
-func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" + string(of) }
-
-// A storedCursor is a rollup.Cursor as it is stored. Changed holds the paths of the cursor's Changed,
-// parted by the constant between: Firestore would index each element of an array.
-type storedCursor struct {
-	rollup.Cursor
-	Changed []byte
-}
-
-// between separates the paths of a storedCursor. No path holds it, because no segment is empty.
-const between = "//"
-
-// LoadCursor implements rollup.AuditStore. The document may be deleted at any time; the work then
-// begins anew.
-func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
-	cursorPath := cursorPath(of)
-	doc, err := s.client.Doc(cursorPath).Get(ctx)
-	if status.Code(err) == codes.NotFound {
-		return rollup.Cursor{}, nil
-	}
-	if err != nil {
-		return rollup.Cursor{}, fmt.Errorf("firestore: reading %s: %w", cursorPath, err)
-	}
-
-	var d struct{ Cursor storedCursor }
-	if err := doc.DataTo(&d); err != nil {
-		s.logger.WarnContext(ctx, "the cursor is not one that Tally wrote; the work begins anew", "document", cursorPath, "error", err)
-		d.Cursor = storedCursor{}
-	}
-
-	c := d.Cursor.Cursor
-	if len(d.Cursor.Changed) > 0 {
-		c.Changed = strings.Split(string(d.Cursor.Changed), between)
-	}
-	c.UpdateTime = doc.UpdateTime
-	return c, nil
-}
-
-// SaveCursor implements rollup.AuditStore. It writes one field, Cursor, a map with the fields of a
-// storedCursor.
-func (s *Store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
-	stored := storedCursor{c, []byte(strings.Join(c.Changed, between))}
-	return s.put(ctx, cursorPath(of), map[string]any{"Cursor": stored}, c.UpdateTime)
 }
 
 // Remove implements rollup.AuditStore. It bills one read beside the delete or write.
@@ -173,7 +126,8 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 		updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: firestore.Delete})
 	}
 
-	// If the document has changed since r was read, or since it was read here, this removes nothing.
+	// If the document has changed since r was read, or since it was read here, this removes
+	// nothing.
 	unchanged := firestore.LastUpdateTime(r.UpdateTime)
 	if len(others) > 0 || c.Template.Existing {
 		_, err = ref.Update(ctx, updates, unchanged)
@@ -187,8 +141,10 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 //
 // Firestore orders paths segment by segment. Numeric ids, such as __id7__, come first, in the order
 // of their numbers; an import from Datastore makes them. The other ids follow in the order of their
-// bytes. A query may begin or end at an id that does not exist, even at one that cannot exist, such
-// as firstID. An id with a zero byte appended is the next possible one after that id.
+// bytes. So the id that comes right after "likes" would be "likes\x00".
+//
+// A query may begin or end at an id that does not exist. It may even be one that cannot exist, such
+// as firstID.
 const firstID = "__id-9223372036854775808__"
 
 // comparePaths compares paths as Firestore orders them.
@@ -196,6 +152,7 @@ func comparePaths(a, b string) int {
 	return slices.CompareFunc(strings.Split(a, "/"), strings.Split(b, "/"), compareIDs)
 }
 
+// compareIDs compares ids as Firestore orders them.
 func compareIDs(a, b string) int {
 	m, numericA := numericID(a)
 	n, numericB := numericID(b)
@@ -211,6 +168,7 @@ func compareIDs(a, b string) int {
 	}
 }
 
+// numericID returns the number of a numeric id. It reports false if the id is none.
 func numericID(id string) (int64, bool) {
 	number, ok := strings.CutPrefix(id, "__id")
 	if !ok {
@@ -225,10 +183,16 @@ func numericID(id string) (int64, bool) {
 	return n, err == nil
 }
 
-// behind returns the first place after all documents whose paths agree with ids up to the last of the
-// captures. That is the place of the id there with a zero byte appended. A numeric id, or one of the
-// greatest length, cannot have that byte. The name of the collection after it gets the byte instead:
-// the place then comes only after the documents in that collection.
+// behind returns the place behind a counter: behind all documents whose paths begin like ids, up to
+// and with the last capture of the segments. For the segments counters/{counter}/shards that is
+//
+//	counters/likes/shards/0   →  counters/likes\x00
+//	counters/__id7__/shards/0 →  counters/__id7__/shards\x00/__id-9223372036854775808__
+//
+// An id with a zero byte appended comes right after the id and all that lies below it. With that
+// byte a numeric id would be an ordinary one, which sorts elsewhere, and an id of the greatest
+// length would be too long. For those the collection's name gets the byte, and the place lies
+// behind the collection.
 func behind(segments rollup.Path, ids []string) string {
 	i := lastCapture(segments)
 	if strings.HasPrefix(ids[i], "__id") || len(ids[i]) == document.LongestID {
@@ -237,14 +201,24 @@ func behind(segments rollup.Path, ids []string) string {
 	return strings.Join(ids[:i+1], "/") + "\x00"
 }
 
-// next returns the first place after path at which a document's path may match the segments. path
-// itself does not match them.
+// next returns the first place behind a path at which a document's path may match the segments. The
+// path itself does not match them: it is in another collection of the same name. For the segments
+// counters/{counter}/shards/{shard} that is
+//
+//	counters/likes/drafts/x/shards/0  →  counters/likes/shards/__id-9223372036854775808__
+//	counters/likes/zzz/x/shards/0     →  counters/likes\x00
+//	counters/likes/shards/0/shards/1  →  counters/likes/shards/0\x00
+//
+// In the first, the collection drafts comes before shards, which is still to come. In the second,
+// zzz comes behind shards, so nothing of this counter is to come. The third lies below a document
+// that matches.
 func next(segments rollup.Path, path string) string {
 	ids := strings.Split(path, "/")
 	for i, s := range segments {
 		if i < len(ids) && (s.Capture || s.Name == ids[i]) {
 			continue
 		}
+
 		if i < len(ids) && ids[i] > s.Name {
 			return behind(segments[:i], ids)
 		}
@@ -254,7 +228,7 @@ func next(segments rollup.Path, path string) string {
 		}
 		return strings.Join(start, "/")
 	}
-	return behind(segments, ids) // a document below
+	return behind(segments, ids) // it lies below a document that matches
 }
 
 // lastCapture returns the index of the last capture, -1 if there is none.

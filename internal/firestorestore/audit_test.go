@@ -117,7 +117,7 @@ func TestForeignCursor(t *testing.T) {
 	client := dial(t)
 	store := open(t, client)
 	for _, of := range []rollup.Work{rollup.Auditing, rollup.Keeping} {
-		if _, err := client.Doc("rollup_audit/"+string(of)).Set(t.Context(), map[string]any{"Cursor": map[string]any{"Routes": "x", "Places": 7}}); err != nil {
+		if _, err := client.Doc("rollup_audit/"+string(of)).Set(t.Context(), map[string]any{"cursor": map[string]any{"routes": "x", "places": 7}}); err != nil {
 			t.Fatal(err)
 		}
 		c, err := store.LoadCursor(t.Context(), of)

@@ -26,14 +26,19 @@ const EmulatorHost = "FIRESTORE_EMULATOR_HOST"
 // Open opens the Store of a database, over one connection with the dial options. It uses
 // application default credentials or, unless emulator is empty, the emulator at that host:port.
 // Nothing is sent to Firestore yet, so a database that does not exist shows only in the first call.
-// The Store logs to logger what the engine does not.
+// The Store logs to logger what the engine does not know of, such as an index that is missing.
 func Open(ctx context.Context, emulator, project, database string, logger *slog.Logger, dial ...grpc.DialOption) (*Store, error) {
-	s := &Store{database: fmt.Sprintf("projects/%s/databases/%s", project, database), logger: logger}
-	s.routing = fmt.Sprintf("project_id=%s&database_id=%s", url.QueryEscape(project), url.QueryEscape(database))
+	s := &Store{
+		database: fmt.Sprintf("projects/%s/databases/%s", project, database),
+		routing:  fmt.Sprintf("project_id=%s&database_id=%s", url.QueryEscape(project), url.QueryEscape(database)),
+		logger:   logger,
+	}
+
 	conn, err := connect(ctx, emulator, dial)
 	if err != nil {
 		return nil, fmt.Errorf("firestore: opening database %s of project %s: %w", database, project, err)
 	}
+
 	s.client, err = firestore.NewClientWithDatabase(ctx, project, database, option.WithGRPCConn(conn))
 	if err == nil {
 		s.api, err = vkit.NewClient(ctx, option.WithGRPCConn(conn))
@@ -53,22 +58,24 @@ func Dial(ctx context.Context, emulator, project, database string, dial ...grpc.
 	return s.client, nil
 }
 
-// unacknowledged is how long the network may leave what was sent unacknowledged until the
-// connection is taken for dead. gRPC sets it as Linux's TCP_USER_TIMEOUT when keep-alive is on;
-// else calls over a connection that a network has forgotten get lost for a quarter of an hour. It
-// is less than half of the default hold limit, so that an event outlives it.
+// unacknowledged is how long what was sent may stay unacknowledged by the network until the
+// connection is taken for dead. Without it, calls over a connection that a network has forgotten
+// would get lost for a quarter of an hour. gRPC sets it as Linux's TCP_USER_TIMEOUT if keep-alive
+// is on. It is less than half of the default hold limit, so that an event outlives it.
 const unacknowledged = 3 * time.Second
 
-// connect makes a connection for both of a Store's clients. Nothing else takes dial options for an
-// emulator too.
+// connect makes the connection that both of a Store's clients share. The clients themselves would
+// drop the dial options where they connect to an emulator.
 func connect(ctx context.Context, emulator string, dial []grpc.DialOption) (*grpc.ClientConn, error) {
 	connect, endpoint := transport.Dial, "firestore.googleapis.com:443"
-	dial = append(slices.Clone(dial), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+	dial = append(slices.Clone(dial),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 5 * time.Minute, Timeout: unacknowledged}))
 	if emulator != "" {
 		connect, endpoint = transport.DialInsecure, emulator
 		dial = append(dial, grpc.WithPerRPCCredentials(owner{}))
 	}
+
 	opts := []option.ClientOption{option.WithEndpoint(endpoint), option.WithScopes(vkit.DefaultAuthScopes()...)}
 	for _, d := range dial {
 		opts = append(opts, option.WithGRPCDialOption(d))

@@ -19,9 +19,10 @@ type lane interface {
 	// over reports whether nothing lies between the places.
 	over(from, end string) bool
 
-	// counter returns the counter of a document that the query found, if it belongs to one, and the
-	// place behind: of a counter behind all its documents, else behind the document and others that
-	// belong to none for the same reason.
+	// counter returns the counter that a document belongs to which the query found. It reports
+	// false if the document belongs to none. The place behind is behind all documents of that
+	// counter, or else behind the document and all others that belong to no counter for the same
+	// reason.
 	counter(doc *firestore.DocumentSnapshot) (c rollup.Counter, ok bool, behind string)
 
 	// behind returns the place behind all documents of a counter.
@@ -72,17 +73,18 @@ func (l byPath) behind(c rollup.Counter) string {
 	return behind(pattern[:len(pattern)-1], strings.Split(l.route.Shards(c), "/"))
 }
 
-// byValue is the lane of a route with a group: from string to string of the group's field, one read
-// each, however many documents hold it. Its places are strings. A query from a string on finds
-// values of no other kind, and needs the index of that one field. Firestore orders strings by their
-// bytes in UTF-8, as it orders ids; numeric ids, which it orders otherwise, are no groups.
+// byValue is the lane of a route with a group. It goes from one string of the group's field to the
+// next, at one read each, however many documents hold a string. Its places are strings. A query
+// from a string on finds no values of another type, and needs the index of that one field.
+// Firestore orders strings by their bytes in UTF-8, as it orders ids. Numeric ids, which it orders
+// otherwise, are no groups.
 type byValue struct {
 	store *Store
 	route *rollup.Route
 }
 
-// Firestore's strings are UTF-8, so none has this byte, and all come before it. It is the place
-// behind them.
+// behindAll is the place behind all strings. No string in UTF-8 has this byte, and all come before
+// it.
 const behindAll = "\xff"
 
 func (l byValue) query(from, end string) firestore.Query {
@@ -117,13 +119,14 @@ func (l byValue) behind(c rollup.Counter) string {
 	return behindText(group)
 }
 
-// behindText returns the least string behind a text that can be a group's or, where that is too
-// long to be queried, that no group comes before. If the text has a slash, it is behind all texts
-// that are the same up to there, which are no groups either.
+// behindText returns a place behind a text, with no group between the two:
 //
-// Behind a text of 1,499 bytes or more lie those that begin alike, which are longer still. If a
-// character begins within 1,499 bytes and ends beyond, shorter ones that may stand in its place come
-// before it.
+//   - behind a text with a slash, the place behind all texts that are the same up to the slash: none
+//     of them is a group;
+//   - behind a shorter text than the longest group, the text with a zero byte appended;
+//   - behind any other, the place behind all texts that begin like its first 1,499 bytes: the others
+//     of them are longer, so none is a group. A character that begins within those bytes and ends
+//     beyond is left out, because shorter characters in its place come before it.
 func behindText(text string) string {
 	beginning := text[:min(len(text), rollup.LongestGroup)]
 	if slash := strings.IndexByte(beginning, '/'); slash >= 0 {
@@ -140,8 +143,8 @@ func behindText(text string) string {
 	return successor(text[:whole])
 }
 
-// successor returns the least string behind all that begin with prefix, or, where that is too long to
-// be queried, a later one that no group comes before. It is behindAll when there is none.
+// successor returns the least string behind all that begin with prefix, or, where that is too long
+// to be queried, a later one that no group comes before. It is behindAll when there is none.
 func successor(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)

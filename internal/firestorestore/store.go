@@ -1,12 +1,45 @@
-// Package firestorestore is the rollup.AuditStore on Cloud Firestore. It reads and writes roll-up
-// documents as package document draws them. Other fields of a document are left alone, so a
-// template may name one that the app writes too. More fields may be added later; a missing field is
-// read as no total, and a tally.as_of of another type as no roll-up.
+// Package firestorestore is the rollup.AuditStore on Cloud Firestore.
 //
-// Audits keep their place in the document rollup_audit/cursor, what keeps the routes that say
-// "every" in rollup_audit/keep; see SaveCursor. When events came without their documents stands in
-// rollup_audit/untold-HASH; see rollup.Untold. Who sums a counter whose sums take long says so in
-// rollup_claims; see document.Claim.
+// # What one must know of Firestore
+//
+// A document is a map of typed fields at a path: ids of collections and of documents by turns, such
+// as counters/likes/shards/0. Documents of a collection can exist although the document above them
+// does not. A collection group is all collections of one id, wherever they are.
+//
+// Every write has a commit time, and a document has the update time of its last one. A write may
+// have a precondition: that the document does not exist, or that it still has a certain update
+// time. If that does not hold, Firestore refuses the write. Nothing else protects a roll-up from
+// other instances.
+//
+// A read-only transaction sees the database at one instant, its read time, and takes no locks. It
+// begins with its first read. All reads with its id see what was committed at or before that
+// instant, and nothing later.
+//
+// A query goes along an index, in the order of the index, and begins and ends anywhere in it. The
+// index of names holds all documents of a collection group in the order of their paths. So the next
+// document behind a place is one query and one billed read, whatever lies before it. Firestore
+// makes the indexes of names and of single fields itself; somebody has to create those of several
+// fields, and a query that lacks its index fails. A field that a document lacks, or that is exempt
+// from indexing, is in no index.
+//
+// An aggregation query answers COUNT, SUM or AVG from the index, and bills one read for each 1,000
+// entries. SUM and AVG pass over values that are no numbers.
+//
+// # What is stored
+//
+// Roll-up documents are as package document draws them. Other fields of a document are left alone,
+// so a template may name one that the app writes too. A field that is missing is read as no total,
+// and a tally.as_of of another type as no roll-up, so fields can be added later.
+//
+//	rollup_audit/cursor         where the next audit goes on; see SaveCursor
+//	rollup_audit/keep           where the next call of rollup.Keep goes on
+//	rollup_audit/untold-{hash}  when events last came without their documents; see rollup.Untold
+//	rollup_claims/{hash}        who sums a counter whose sums take long; see document.Claim
+//
+// # The files
+//
+// store.go and sum.go are snapshots, sums and writes. audit.go, lane.go and all.go are walks of all
+// counters, and cursor.go is where they go on. client.go opens the connection.
 package firestorestore
 
 import (
@@ -31,9 +64,9 @@ import (
 
 // A Store is one Firestore database. It may be used by many goroutines at once.
 //
-// It looks at roll-ups and sums through Firestore's API itself. The SDK begins a transaction by a
-// call of its own and ends it by another, which does not end with its context; here a transaction
-// begins with its first read, and nobody ends it: it is read-only, takes no locks and expires.
+// For looks and sums it calls Firestore's API without the SDK. The SDK begins a transaction with a
+// call of its own, and ends it with another that goes on when its context has ended. Here a
+// transaction begins with its first read, and nobody ends it: it takes no locks, and expires.
 type Store struct {
 	client   *firestore.Client
 	api      *vkit.Client
@@ -41,7 +74,7 @@ type Store struct {
 	routing  string // the parameters by which calls are routed to it
 	logger   *slog.Logger
 
-	remedies sync.Map // for indexes that lack, as the log has told them
+	remedies sync.Map // what the log has said about indexes that are missing
 }
 
 // Client returns Firestore's SDK on the same connection.
@@ -50,8 +83,9 @@ func (s *Store) Client() *firestore.Client { return s.client }
 // Close closes the connection.
 func (s *Store) Close() error { return s.client.Close() }
 
-// View implements rollup.Store in one call. The roll-up document is read inside the transaction: a
-// lone read may be served at a time that is not later than the shards' commits.
+// View implements rollup.Store in one call, which reads the roll-up document inside the
+// transaction. A read outside could be served at a time before the shards' commits, and the sum
+// would miss them.
 func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, error) {
 	v := &snapshot{store: s, counter: c}
 	if err := s.begin(ctx, v); err != nil {
@@ -114,8 +148,9 @@ func readOnly() *firestorepb.TransactionOptions {
 	}
 }
 
-// routed returns ctx with the headers by which Firestore routes a call of a transaction. Without
-// those of the database production refuses calls to a named one. The SDK sends all of them itself.
+// routed returns ctx with the headers by which Firestore routes a call of a transaction. The SDK
+// sends them itself. Without those of the database, production refuses calls to any database but
+// (default).
 func (s *Store) routed(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx,
 		"google-cloud-resource-prefix", s.database,
@@ -148,32 +183,35 @@ func (s *Store) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim)
 }
 
 // unkept marks an error of a counter's own query or write as rollup.ErrUnkept if Firestore calls
-// the request itself invalid, such as a write to a document that is full. It calls a query so, too,
-// whose transaction has expired, and a new transaction mends that
-// (https://github.com/googleapis/nodejs-firestore/pull/1347).
+// the request invalid, such as a write to a document that is full. Firestore also calls a query
+// invalid whose transaction has expired. That error is not marked, because a new transaction mends
+// it (https://github.com/googleapis/nodejs-firestore/pull/1347).
 func unkept(err error) error {
 	if status.Code(err) != codes.InvalidArgument {
 		return err
 	}
-	if message := strings.ToLower(status.Convert(err).Message()); strings.Contains(message, "transaction") {
+	message := strings.ToLower(status.Convert(err).Message())
+	if strings.Contains(message, "transaction") {
 		return err
 	}
 	return fmt.Errorf("%w: %w", rollup.ErrUnkept, err)
 }
 
-// put sets fields of a document and leaves its others as they are, on the precondition that its
-// update time is still updateTime, or when that is zero, that it does not exist.
+// put sets fields of a document, and leaves its other fields as they are. The precondition is that
+// the document's update time is still updateTime, or if that is zero, that the document does not
+// exist.
 func (s *Store) put(ctx context.Context, path string, fields map[string]any, updateTime time.Time) (time.Time, error) {
 	doc := s.client.Doc(path)
+	var updates []firestore.Update
+	for field, v := range fields {
+		updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: v})
+	}
+
 	var result *firestore.WriteResult
 	var err error
 	if updateTime.IsZero() {
 		result, err = doc.Create(ctx, fields)
 	} else {
-		var updates []firestore.Update
-		for field, v := range fields {
-			updates = append(updates, firestore.Update{FieldPath: firestore.FieldPath{field}, Value: v})
-		}
 		result, err = doc.Update(ctx, updates, firestore.LastUpdateTime(updateTime))
 	}
 	if err != nil {
@@ -182,7 +220,8 @@ func (s *Store) put(ctx context.Context, path string, fields map[string]any, upd
 	return result.UpdateTime, nil
 }
 
-// outcome is what the engine makes of the error of a write with a precondition.
+// outcome returns the error of a write with a precondition as the engine knows it:
+// rollup.ErrConflict if Firestore refused the write.
 func outcome(err error, doing, path string) error {
 	switch status.Code(err) {
 	case codes.OK:
@@ -194,8 +233,8 @@ func outcome(err error, doing, path string) error {
 	}
 }
 
-// Class returns the kind of an error of a Store, of which there are few: the name of a gRPC status
-// code, such as "Unavailable".
+// Class returns the name of the gRPC status code of a Store's error, such as "Unavailable". There
+// are few of them, so metrics can have it as an attribute.
 func Class(err error) string {
 	code := status.Code(err)
 	if code == codes.Unknown {

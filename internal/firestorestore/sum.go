@@ -25,14 +25,14 @@ import (
 type snapshot struct {
 	store       *Store
 	counter     rollup.Counter
-	opening     sync.Mutex // held until a snapshot of Sources is open; guards the next two till then
+	opening     sync.Mutex // guards transaction and readTime until the transaction has begun
 	transaction []byte
 	readTime    time.Time
 	rollUp      rollup.RollUp
 
 	added    map[string]addends // by total, those that Firestore summed
-	named    []string           // those malformed that Sum came across
-	suspects []field            // those whose malformed values Sum counted, without their names
+	named    []string           // the malformed shards that Sum has read
+	suspects []field            // fields whose malformed values Sum has counted, and not read
 }
 
 // A field is one of the documents that a query finds.
@@ -41,7 +41,7 @@ type field struct {
 	path document.Field
 }
 
-// where returns the field of those of the documents whose field compares so.
+// where returns the field of fewer documents: those whose value of it compares so.
 func (f field) where(operator string, than any) field {
 	return field{f.of.WherePath(f.path.Names(), operator, than), f.path}
 }
@@ -60,7 +60,6 @@ func (v *snapshot) RollUp() rollup.RollUp { return v.rollUp }
 // Sum implements rollup.Snapshot. It asks for all totals at once.
 func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 	routes := v.counter.Template.Routes
-	v.added, v.named, v.suspects = make(map[string]addends), nil, nil
 	parts := make([]part, len(routes))
 	summing, all := errgroup.WithContext(ctx)
 	for i, r := range routes {
@@ -69,14 +68,18 @@ func (v *snapshot) Sum(ctx context.Context) (rollup.Totals, error) {
 			return err
 		})
 	}
-	if err := summing.Wait(); err != nil {
+	err := summing.Wait()
+	if err != nil {
 		return rollup.Totals{}, err
 	}
+
+	v.added, v.named, v.suspects = make(map[string]addends), nil, nil
 	totals := make([]rollup.Totals, len(parts))
 	for i, p := range parts {
 		totals[i] = p.Totals
 		maps.Copy(v.added, p.added)
-		v.named, v.suspects = append(v.named, p.named...), append(v.suspects, p.suspects...)
+		v.named = append(v.named, p.named...)
+		v.suspects = append(v.suspects, p.suspects...)
 	}
 	return rollup.JoinTotals(totals), nil
 }
@@ -89,8 +92,8 @@ type part struct {
 	suspects []field
 }
 
-// sumRoute totals a route's documents by queries. Where one lacks its index, it reads the documents,
-// and the log says so once.
+// sumRoute totals a route's documents by queries. Where one lacks its index, it reads the
+// documents, and the log says so once.
 func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) {
 	if r.Documents {
 		return v.sumDocuments(ctx, r)
@@ -106,7 +109,7 @@ func (v *snapshot) sumRoute(ctx context.Context, r *rollup.Route) (part, error) 
 	return p, nil
 }
 
-// An unindexedError is that of a query which most likely lacks one of its indexes.
+// An unindexedError is the error of a query that most likely lacks one of its indexes.
 type unindexedError struct {
 	indexes []rollup.Index // that the query needs
 	error
@@ -139,10 +142,22 @@ func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route) (part, error)
 			return err
 		})
 	}
-	if err := asking.Wait(); err != nil {
+	err := asking.Wait()
+	if err != nil {
 		return part{}, err
 	}
 
+	p := partOf(queries, answers)
+	if p.Shards[0] > 0 || !r.Filtered() {
+		return p, nil
+	}
+	some, err := v.read(ctx, v.documents(r).Select().Limit(1))
+	p.Some = len(some) > 0
+	return p, err
+}
+
+// partOf returns what the answers to queries add up to.
+func partOf(queries []rollup.Query, answers []answer) part {
 	p := part{
 		Totals: rollup.Totals{Values: make(map[string]value.Value), Shards: []int64{0}},
 		added:  make(map[string]addends),
@@ -154,19 +169,14 @@ func (v *snapshot) aggregate(ctx context.Context, r *rollup.Route) (part, error)
 				p.added[t.Name] = addends{a.field, t.Aggregate, a.sum.Float64(), a.count - a.malformed}
 			}
 		}
+
 		p.Shards[0] = max(p.Shards[0], a.count)
 		p.Malformed += a.malformed
 		if a.malformed > 0 {
 			p.suspects = append(p.suspects, a.field)
 		}
 	}
-	if p.Shards[0] > 0 || !r.Filtered() {
-		return p, nil
-	}
-
-	some, err := v.read(ctx, v.documents(r).Select().Limit(1))
-	p.Some = len(some) > 0
-	return p, err
+	return p
 }
 
 // answer answers one query.
@@ -180,8 +190,8 @@ func (v *snapshot) answer(ctx context.Context, q rollup.Query, f field) (answer,
 	return v.ask(ctx, f)
 }
 
-// best finds the greatest or least value of its kind: of numbers those between the infinities, of
-// timestamps whatever is no less than the first.
+// best finds the greatest or least value of its kind: a number between the infinities, or a
+// timestamp, none of which is before the year 1.
 func (v *snapshot) best(ctx context.Context, best rollup.Aggregate, f field) (answer, error) {
 	ofKind := f.where(">", math.Inf(-1)).where("<", math.Inf(1))
 	if best.OfTimes() {
@@ -196,6 +206,7 @@ func (v *snapshot) best(ctx context.Context, best rollup.Aggregate, f field) (an
 	if err != nil || len(first) == 0 {
 		return answer{field: f, best: value.Null}, err
 	}
+
 	found, _ := f.path.In(first[0].Fields)
 	seen, ok := best.Sees(found)
 	if !ok {
@@ -228,19 +239,22 @@ func (a answer) total(t rollup.Total) value.Value {
 	}
 }
 
-// sumField sums a field over the documents where it is a finite number. SUM and AVG leave other types
-// out, so their quotient is how many numbers there were. Where that is not COUNT, or a sum of 0
-// hides it, a second query takes exactly the finite numbers.
+// sumField sums a field over the documents where it is a finite number. SUM and AVG leave other
+// types out, so SUM by AVG is how many numbers there were. If that differs from COUNT, or cannot be
+// told because the sum is 0, a second query takes exactly the finite numbers.
 func (v *snapshot) sumField(ctx context.Context, f field) (answer, error) {
 	a, err := v.ask(ctx, f)
 	if err != nil || a.count == 0 || a.allFinite() {
 		return a, err
 	}
+
 	finite, err := v.ask(ctx, f.where(">", math.Inf(-1)).where("<", math.Inf(1)))
 	if err != nil {
 		return a, err
 	}
-	switch sum := finite.sum.Float64(); { // of finite numbers, but perhaps beyond the largest double
+
+	sum := finite.sum.Float64() // of finite numbers, but perhaps beyond the largest double
+	switch {
 	case math.IsNaN(sum):
 		return a, fmt.Errorf("%w: the sum of %s goes beyond the largest double, both ways", rollup.ErrUnkept, f.path)
 	case math.IsInf(sum, 0):
@@ -259,33 +273,11 @@ func (a answer) allFinite() bool {
 
 // ask runs one aggregation query over a field of documents or, without one, counts them.
 func (v *snapshot) ask(ctx context.Context, f field) (answer, error) {
-	text, err := f.of.Serialize()
+	req, err := aggregationOf(f)
 	if err != nil {
 		return answer{}, err
 	}
-
-	var query firestorepb.RunQueryRequest
-	if err := proto.Unmarshal(text, &query); err != nil {
-		return answer{}, err
-	}
-
-	aggregations := []*firestorepb.StructuredAggregationQuery_Aggregation{
-		{Alias: "count", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Count_{Count: new(firestorepb.StructuredAggregationQuery_Aggregation_Count)}},
-	}
-	if f.path != "" {
-		path := &firestorepb.StructuredQuery_FieldReference{FieldPath: string(f.path)}
-		aggregations = append(aggregations,
-			&firestorepb.StructuredAggregationQuery_Aggregation{Alias: "sum", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{Sum: &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: path}}},
-			&firestorepb.StructuredAggregationQuery_Aggregation{Alias: "average", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Avg_{Avg: &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: path}}})
-	}
-
-	result, err := v.run(ctx, &firestorepb.RunAggregationQueryRequest{
-		Parent: query.Parent,
-		QueryType: &firestorepb.RunAggregationQueryRequest_StructuredAggregationQuery{StructuredAggregationQuery: &firestorepb.StructuredAggregationQuery{
-			QueryType:    &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: query.GetStructuredQuery()},
-			Aggregations: aggregations,
-		}},
-	})
+	result, err := v.run(ctx, req)
 	if err != nil {
 		return answer{}, err
 	}
@@ -299,8 +291,46 @@ func (v *snapshot) ask(ctx context.Context, f field) (answer, error) {
 	return answer{field: f, sum: sum, average: average, count: count}, nil
 }
 
-// run runs an aggregation query in the snapshot's transaction. If there is none yet, the query
-// begins it, and others wait meanwhile.
+// aggregationOf returns the aggregation query over a field of documents: COUNT, SUM and AVG, or
+// COUNT alone without a field. The SDK makes the query for the documents and offers no way to run
+// an aggregation that begins a transaction.
+func aggregationOf(f field) (*firestorepb.RunAggregationQueryRequest, error) {
+	text, err := f.of.Serialize()
+	if err != nil {
+		return nil, err
+	}
+	var documents firestorepb.RunQueryRequest
+	err = proto.Unmarshal(text, &documents)
+	if err != nil {
+		return nil, err
+	}
+
+	type aggregation = firestorepb.StructuredAggregationQuery_Aggregation
+	count := new(firestorepb.StructuredAggregationQuery_Aggregation_Count)
+	aggregations := []*aggregation{
+		{Alias: "count", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Count_{Count: count}},
+	}
+	if f.path != "" {
+		path := &firestorepb.StructuredQuery_FieldReference{FieldPath: string(f.path)}
+		sum := &firestorepb.StructuredAggregationQuery_Aggregation_Sum{Field: path}
+		average := &firestorepb.StructuredAggregationQuery_Aggregation_Avg{Field: path}
+		aggregations = append(aggregations,
+			&aggregation{Alias: "sum", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Sum_{Sum: sum}},
+			&aggregation{Alias: "average", Operator: &firestorepb.StructuredAggregationQuery_Aggregation_Avg_{Avg: average}})
+	}
+
+	query := &firestorepb.StructuredAggregationQuery{
+		QueryType:    &firestorepb.StructuredAggregationQuery_StructuredQuery{StructuredQuery: documents.GetStructuredQuery()},
+		Aggregations: aggregations,
+	}
+	return &firestorepb.RunAggregationQueryRequest{
+		Parent:    documents.Parent,
+		QueryType: &firestorepb.RunAggregationQueryRequest_StructuredAggregationQuery{StructuredAggregationQuery: query},
+	}, nil
+}
+
+// run runs an aggregation query in the snapshot's transaction. If the transaction has not begun,
+// the query begins it, and other queries wait for that.
 func (v *snapshot) run(ctx context.Context, req *firestorepb.RunAggregationQueryRequest) (result map[string]any, err error) {
 	v.opening.Lock()
 	begins := len(v.transaction) == 0
@@ -316,6 +346,7 @@ func (v *snapshot) run(ctx context.Context, req *firestorepb.RunAggregationQuery
 	if err != nil {
 		return nil, err
 	}
+
 	for {
 		message, err := stream.Recv()
 		switch {
@@ -326,6 +357,7 @@ func (v *snapshot) run(ctx context.Context, req *firestorepb.RunAggregationQuery
 		case err != nil:
 			return nil, err
 		}
+
 		if begins && len(message.Transaction) > 0 {
 			v.transaction = message.Transaction
 		}
@@ -342,8 +374,10 @@ func (v *snapshot) run(ctx context.Context, req *firestorepb.RunAggregationQuery
 func (v *snapshot) instant(ctx context.Context) (time.Time, error) {
 	v.opening.Lock()
 	defer v.opening.Unlock()
+
 	if len(v.transaction) == 0 {
-		if err := v.store.begin(ctx, v); err != nil {
+		err := v.store.begin(ctx, v)
+		if err != nil {
 			return time.Time{}, err
 		}
 	}
@@ -356,6 +390,7 @@ func (v *snapshot) read(ctx context.Context, query firestore.Query) ([]rollup.Sh
 	if err != nil {
 		return nil, err
 	}
+
 	documents, err := query.WithReadOptions(firestore.ReadTime(instant)).Documents(ctx).GetAll()
 	shards := make([]rollup.Shard, len(documents))
 	for i, d := range documents {
@@ -370,12 +405,13 @@ func (v *snapshot) sumDocuments(ctx context.Context, r *rollup.Route) (part, err
 	if err != nil {
 		return part{}, fmt.Errorf("firestore: reading %s: %w", r.Shards(v.counter), err)
 	}
+
 	total := r.Total(shards)
 	return part{Totals: total.Totals, named: total.Malformed}, nil
 }
 
-// sumUnindexed totals likewise, if the documents are few: a query asks for no more of them than the
-// counter's are told by, which needs no index beside those of single fields.
+// sumUnindexed totals by reading every document, if they are few. Its query tests only what makes a
+// document the counter's, and the indexes of single fields answer that.
 func (v *snapshot) sumUnindexed(ctx context.Context, r *rollup.Route, lacking *unindexedError) (part, error) {
 	shards, err := v.read(ctx, v.wholly(r).Limit(rollup.MaxUnindexed+1))
 	if err != nil {
@@ -386,10 +422,12 @@ func (v *snapshot) sumUnindexed(ctx context.Context, r *rollup.Route, lacking *u
 	}
 
 	remedy := r.Remedy(lacking.indexes)
-	if _, said := v.store.remedies.LoadOrStore(remedy, true); !said {
+	_, said := v.store.remedies.LoadOrStore(remedy, true)
+	if !said {
 		v.store.logger.WarnContext(ctx, "no index for a query; reading each document instead, which bills one read a document",
 			"remedy", remedy, "route", r.String(), "error", lacking.error)
 	}
+
 	total := r.Total(shards)
 	return part{Totals: total.Totals, named: total.Malformed}, nil
 }
@@ -424,14 +462,16 @@ func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) {
 		if err != nil {
 			return rollup.Claim{}, fmt.Errorf("firestore: reading %s: %w", path, err)
 		}
+
 		if d := answer.GetFound(); d != nil {
 			claim = rollup.Claim{Claim: document.DecodeClaim(decodeFields(d.Fields)), UpdateTime: d.UpdateTime.AsTime()}
 		}
 	}
 }
 
-// Magnitude implements rollup.Snapshot. What lies above zero and what lies below make up the sum, so
-// one query for the former tells both. Shards that were read one by one were summed exactly.
+// Magnitude implements rollup.Snapshot. It asks for the sum of the numbers above zero. The sum of
+// those below is the rest of the whole sum, so one query tells both. Shards that were read one by
+// one were summed exactly, so their order makes no difference.
 func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) {
 	added, ok := v.added[name]
 	if !ok {
@@ -442,6 +482,7 @@ func (v *snapshot) Magnitude(ctx context.Context, name string) (float64, error) 
 	if err != nil {
 		return 0, fmt.Errorf("firestore: summing what is positive of %s: %w", added.path, err)
 	}
+
 	magnitude := min(2*a.sum.Float64()-added.sum, math.MaxFloat64)
 	if added.aggregate == rollup.Average && added.numbers > 0 {
 		magnitude /= float64(added.numbers)
@@ -456,14 +497,13 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 	named := v.named[:min(len(v.named), most)]
 	for _, s := range v.suspects {
 		path := firestore.FieldPath(s.path.Names())
-		query := s.of.SelectPaths(path)
-		for _, end := range []firestore.Query{
-			query.OrderByPath(path, firestore.Asc).StartAt(math.Inf(1)),
-			query.OrderByPath(path, firestore.Asc).EndAt(math.Inf(-1)), // the index of the sum has no other order
-		} {
+		ordered := s.of.SelectPaths(path).OrderByPath(path, firestore.Asc) // the index of the sum has no other order
+		ends := []firestore.Query{ordered.StartAt(math.Inf(1)), ordered.EndAt(math.Inf(-1))}
+		for _, end := range ends {
 			if len(named) == most {
 				return named, nil
 			}
+
 			shards, err := v.read(ctx, end.Limit(most-len(named)))
 			if err != nil {
 				return named, fmt.Errorf("firestore: finding malformed values of %s: %w", s.path, err)

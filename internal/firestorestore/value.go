@@ -2,8 +2,8 @@ package firestorestore
 
 import "cloud.google.com/go/firestore/apiv1/firestorepb"
 
-// decode returns what a value is as the Firestore SDK decodes it; of types that Tally makes no use
-// of, the protocol's own.
+// decode returns a value as the Firestore SDK decodes it. Values of types that Tally makes no use
+// of stay as the protocol has them.
 func decode(v *firestorepb.Value) any {
 	switch v := v.GetValueType().(type) {
 	case *firestorepb.Value_IntegerValue:
@@ -17,16 +17,20 @@ func decode(v *firestorepb.Value) any {
 	case *firestorepb.Value_TimestampValue:
 		return v.TimestampValue.AsTime()
 	case *firestorepb.Value_ArrayValue:
-		list := make([]any, len(v.ArrayValue.GetValues()))
-		for i, e := range v.ArrayValue.GetValues() {
-			list[i] = decode(e)
-		}
-		return list
+		return decodeList(v.ArrayValue.GetValues())
 	case *firestorepb.Value_MapValue:
 		return decodeFields(v.MapValue.GetFields())
 	default:
 		return v
 	}
+}
+
+func decodeList(values []*firestorepb.Value) []any {
+	list := make([]any, len(values))
+	for i, v := range values {
+		list[i] = decode(v)
+	}
+	return list
 }
 
 func decodeFields(values map[string]*firestorepb.Value) map[string]any {

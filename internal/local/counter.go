@@ -13,11 +13,11 @@ import (
 	"github.com/firestore-tally/tally/shards"
 )
 
-// A History is all that is known of a counter. The clock of the emulator is this machine's, so all
-// its times compare.
+// A History is all that is known of a counter. Its times can be compared, because the emulator's
+// clock is this machine's.
 type History struct {
 	Acknowledged []time.Time  // when each increment was committed
-	InDoubt      int          // increments of which nobody knows whether they were applied
+	InDoubt      int          // increments that may have been applied: the answer was lost
 	RollUps      []lag.RollUp // in the order in which they were seen; the listener may miss some
 }
 
@@ -28,14 +28,14 @@ type Counter struct {
 
 	watch *lag.Watch
 
-	mu           sync.Mutex
-	acknowledged []time.Time
-	inDoubt      int
+	mu      sync.Mutex
+	commits []time.Time // of the acknowledged increments
+	doubts  int         // increments in doubt
 }
 
-// Listen returns a counter whose roll-up is listened to until ctx ends. If the listener fails
-// before that, it says so by fail.
-func Listen(ctx context.Context, fail func(error), client *firestore.Client, id string) (*Counter, error) {
+// NewCounter returns a counter, and listens to its roll-up until ctx ends. If the listener fails
+// before that, it calls fail with the error.
+func NewCounter(ctx context.Context, fail func(error), client *firestore.Client, id string) (*Counter, error) {
 	watch, err := lag.Listen(ctx, fail, client, "rollups/"+id, "count")
 	if err != nil {
 		return nil, err
@@ -43,41 +43,55 @@ func Listen(ctx context.Context, fail func(error), client *firestore.Client, id 
 	return &Counter{Counter: shards.New(client, "counters/"+id), ID: id, watch: watch}, nil
 }
 
-// History returns all that is known by now.
+// History returns a copy of all that is known by now.
 func (c *Counter) History() History {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return History{slices.Clone(c.acknowledged), c.inDoubt, c.watch.Seen()}
+	return History{slices.Clone(c.commits), c.doubts, c.watch.Seen()}
 }
 
 // retryPause is the time between an increment that Firestore refused and the next try.
 const retryPause = 200 * time.Millisecond
 
-// Add adds 1. What Firestore refused for sure is sent again until ctx ends.
+// Add adds 1. It sends an increment that Firestore refused for sure again until ctx ends. An
+// increment in doubt is noted, and is no error.
 func (c *Counter) Add(ctx context.Context) error {
 	for {
 		committed, err := c.Increment(ctx, 1)
-		c.mu.Lock()
-		switch {
-		case err == nil:
-			c.acknowledged = append(c.acknowledged, committed)
-		case errors.Is(err, shards.ErrInDoubt):
-			c.inDoubt++
-			err = nil
-		}
-		c.mu.Unlock()
 		if err == nil {
+			c.acknowledged(committed)
 			return nil
 		}
-		if cause := Sleep(ctx, retryPause); cause != nil {
+		if errors.Is(err, shards.ErrInDoubt) {
+			c.inDoubt()
+			return nil
+		}
+
+		cause := Sleep(ctx, retryPause)
+		if cause != nil {
 			return fmt.Errorf("%w: increments of counters/%s are refused: %w", cause, c.ID, err)
 		}
 	}
 }
 
-// covered waits until a roll-up is seen that covers every increment.
-func (c *Counter) covered(ctx context.Context) error {
-	acknowledged := append(c.History().Acknowledged, time.Time{}) // one at least
+// acknowledged notes an increment that was committed at a time.
+func (c *Counter) acknowledged(committed time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.commits = append(c.commits, committed)
+}
+
+// inDoubt notes an increment that may have been applied.
+func (c *Counter) inDoubt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.doubts++
+}
+
+// awaitAll waits until a roll-up was seen that covers every acknowledged increment, or until any
+// roll-up was seen if there was no increment.
+func (c *Counter) awaitAll(ctx context.Context) error {
+	acknowledged := append(c.History().Acknowledged, time.Time{}) // MaxFunc wants one at least
 	return c.watch.Await(ctx, slices.MaxFunc(acknowledged, time.Time.Compare))
 }
 
@@ -89,8 +103,8 @@ func (h History) last() lag.RollUp {
 	return h.RollUps[len(h.RollUps)-1]
 }
 
-// lags returns, of each increment committed before a time, how long after its commit a roll-up was
-// seen that covers it.
+// lags returns the lag of each increment that was committed before a time: how long after its
+// commit the first roll-up that covers it was seen.
 func (h History) lags(until time.Time) []time.Duration {
 	var lags []time.Duration
 	for _, committed := range h.Acknowledged {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/rollup"
@@ -13,18 +14,41 @@ import (
 // nowhere is a pattern that no document matches: Firestore keeps such ids for itself.
 const nowhere = "__nowhere__/{document}"
 
-// registerTriggers has the emulator post each write of a shard of a live route to the relay: once,
-// however many routes have its pattern. The triggers of an earlier configuration fire no more; the
-// emulator has no call that removes one.
+// registerTriggers has the emulator post an event to the relay for each write that matches the
+// pattern of a live route. The emulator has no call that removes a trigger, so those of an earlier
+// configuration get a pattern that matches nothing.
 func (s *Stack) registerTriggers(ctx context.Context) error {
+	triggers := s.wantedTriggers()
+	for name, former := range s.triggers {
+		_, wanted := triggers[name]
+		if !wanted {
+			former.Pattern = nowhere
+			triggers[name] = former
+		}
+	}
+
+	s.triggers = triggers
+	for _, trigger := range triggers {
+		err := emulator.RegisterTrigger(ctx, s.Addr, trigger)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wantedTriggers returns the triggers of the configuration, by name. Routes that have one pattern
+// share a trigger, so that a write makes one event.
+func (s *Stack) wantedTriggers() map[string]emulator.Trigger {
 	wanted := make(map[string]emulator.Trigger)
-	registered := make(map[string]bool)
+	has := make(map[string]bool) // by pattern
 	for n, route := range s.Config.Routes.Live() {
 		pattern := anonymous(route.Pattern())
-		if registered[pattern] {
+		if has[pattern] {
 			continue
 		}
-		registered[pattern] = true
+		has[pattern] = true
+
 		for d, database := range s.Config.Databases {
 			name := fmt.Sprintf("tally-%d-%d", d, n)
 			wanted[name] = emulator.Trigger{
@@ -32,23 +56,10 @@ func (s *Stack) registerTriggers(ctx context.Context) error {
 			}
 		}
 	}
-	for name, former := range s.triggers {
-		if _, has := wanted[name]; !has {
-			former.Pattern = nowhere
-			wanted[name] = former
-		}
-	}
-
-	s.triggers = wanted
-	for _, trigger := range wanted {
-		if err := emulator.RegisterTrigger(ctx, s.Addr, trigger); err != nil {
-			return err
-		}
-	}
-	return nil
+	return wanted
 }
 
-// anonymous returns a pattern without the names of its captures.
+// anonymous returns the text of a pattern without the names of its captures.
 func anonymous(pattern rollup.Path) string {
 	for i, s := range pattern {
 		if s.Capture {
@@ -58,29 +69,28 @@ func anonymous(pattern rollup.Path) string {
 	return pattern.String()
 }
 
-// listenForEvents makes the events from snapshot listeners, because somebody else's emulator posts
-// them elsewhere.
+// listenForEvents makes the events from what snapshot listeners see, because an emulator that
+// somebody else runs does not post its events here.
 func (s *Stack) listenForEvents(ctx context.Context) error {
 	collections := make(map[string]bool)
 	for _, route := range s.Config.Routes.Live() {
 		pattern := route.Pattern()
 		collections[pattern[len(pattern)-2].Name] = true
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	var listeners sync.WaitGroup
 	s.onStop(func() {
 		cancel()
 		listeners.Wait()
 	})
+
 	for _, client := range s.Clients {
 		for collection := range collections {
 			starting, started := context.WithCancel(ctx)
 			listeners.Go(func() {
 				defer started()
-				err := eventrelay.Listen(ctx, client, collection, s.Config.Routes.Live().Groups, started, s.deliverShard)
-				if ctx.Err() == nil {
-					s.Say("no more events: %v", err)
-				}
+				s.listen(ctx, client, collection, started)
 			})
 			<-starting.Done()
 		}
@@ -88,8 +98,18 @@ func (s *Stack) listenForEvents(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// deliverShard hands an event of a collection group to the relay if it is a shard's, as a trigger's
-// pattern would.
+// listen makes the events of one collection group until ctx ends. It calls listening once it misses
+// no write any more.
+func (s *Stack) listen(ctx context.Context, client *firestore.Client, collection string, listening func()) {
+	groups := s.Config.Routes.Live().Groups
+	err := eventrelay.Listen(ctx, client, collection, groups, listening, s.deliverShard)
+	if ctx.Err() == nil {
+		s.Say("no more events: %v", err)
+	}
+}
+
+// deliverShard hands an event of a collection group to the relay if a live route's pattern matches
+// its document. An emulator's trigger would choose likewise.
 func (s *Stack) deliverShard(e eventrelay.Event) error {
 	if !s.Config.Routes.Live().Covers(e.Header.Get("Ce-Document")) {
 		return nil

@@ -16,27 +16,27 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A Load is what clients do to new counters on a stack: lone increments on idle counters first, and
-// then all others at a rate.
+// A Load increments new counters on a stack. It begins with lone increments: each meets an idle
+// counter, of which the functions keep nothing in memory. All other increments follow at a rate.
 type Load struct {
 	Counters   int
-	Shards     int // of each counter
-	Increments int // in all, each by 1
-	Clients    int // that increment at once
-	Rate       float64
-	Kill       bool // kill -9 one functions process in the middle, and start another
+	Shards     int     // of each counter
+	Increments int     // in all, each by 1
+	Clients    int     // that increment at once
+	Rate       float64 // increments a second, but for the lone ones
+	Kill       bool    // kill -9 one functions process in the middle, and start another
 
-	Stage    func(name string) // is told what begins
-	Progress func(done int)    // increments; may be called in parallel
+	Stage    func(name string) // is called when a stage of the load begins
+	Progress func(done int)    // is called with the number of increments made; calls may overlap
 }
 
-// loneRounds is how many lone increments each counter gets, if there are enough.
+// loneRounds is how many lone increments each counter gets, if there are enough increments.
 const loneRounds = 3
 
-// Lone is how many increments are lone ones.
+// Lone returns how many of the increments are lone ones.
 func (l Load) Lone() int { return l.Counters * min(loneRounds, l.Increments/l.Counters) }
 
-// A Result is what became of a load. tally demo --help explains its JSON form.
+// A Result says what became of a load. tally demo --help explains its JSON form.
 type Result struct {
 	Increments   int              `json:"increments"`
 	Acknowledged int64            `json:"acknowledged"`
@@ -46,7 +46,7 @@ type Result struct {
 	Exact        bool             `json:"exact"`
 
 	Lag      lag.Lag `json:"lag_ms"`
-	QuietLag lag.Lag `json:"quiet_lag_ms,omitzero"` // of lone increments; zero: there were none
+	QuietLag lag.Lag `json:"quiet_lag_ms,omitzero"` // of lone increments; zero if there were none
 
 	Events      int   `json:"events"`
 	Redelivered int   `json:"redelivered"`
@@ -68,37 +68,55 @@ type running struct {
 	made     atomic.Int64 // increments
 }
 
-// usage is what a stack was used for until some moment.
+// A usage counts what a stack has done until a moment.
 type usage struct {
 	at     time.Time
 	events eventrelay.Stats
 	billed billing.Counts
 }
 
-// Run creates the counters, increments them, waits until the roll-ups cover everything, and
-// compares them with what was acknowledged. If ctx ends early, the error says what it was waiting
-// for.
+// Run creates the counters, increments them, waits until their roll-ups cover every increment, and
+// compares the roll-ups with the increments that were acknowledged. If ctx ends early, the error
+// says what Run was waiting for.
 func (l Load) Run(ctx context.Context, s *Stack) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+
 	r := &running{Load: l, stack: s}
-	var created, end usage
-	var began time.Time
-	for _, stage := range []struct {
-		name string
-		run  func() error
-	}{
-		{"creating counters", func() (err error) { created, err = r.create(ctx, stop); return err }},
-		{"lone increments on idle counters", func() error { return r.alone(ctx) }},
-		{"increments from all clients", func() error { began = time.Now(); return r.together(ctx) }},
-		{"waiting for the last roll-ups", func() (err error) { end, err = r.settled(ctx); return err }},
-	} {
-		r.Stage(stage.name)
-		if err := stage.run(); err != nil {
-			events := s.Relay.Stats()
-			return Result{}, fmt.Errorf("%w; %d of %d increments were made, and %d of %d events are acknowledged",
-				err, r.made.Load(), l.Increments, events.Acknowledged, events.Events)
-		}
+	result, err := r.run(ctx, stop)
+	if err != nil {
+		events := s.Relay.Stats()
+		return Result{}, fmt.Errorf("%w; %d of %d increments were made, and %d of %d events are acknowledged",
+			err, r.made.Load(), l.Increments, events.Acknowledged, events.Events)
+	}
+	return result, nil
+}
+
+// run goes through the stages of the load. It has fail called if a listener fails.
+func (r *running) run(ctx context.Context, fail func(error)) (Result, error) {
+	r.Stage("creating counters")
+	created, err := r.create(ctx, fail)
+	if err != nil {
+		return Result{}, err
+	}
+
+	r.Stage("lone increments on idle counters")
+	err = r.alone(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+
+	r.Stage("increments from all clients")
+	began := time.Now()
+	err = r.together(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+
+	r.Stage("waiting for the last roll-ups")
+	end, err := r.settle(ctx)
+	if err != nil {
+		return Result{}, err
 	}
 	return r.result(created, began, end), nil
 }
@@ -106,6 +124,7 @@ func (l Load) Run(ctx context.Context, s *Stack) (Result, error) {
 // limit is how long one step may take, even on a slow machine.
 func (r *running) limit() time.Duration { return 10*r.stack.Config.Cadence + 2*time.Minute }
 
+// late is the error of a step that takes longer than limit.
 func (r *running) late() error { return fmt.Errorf("not done after %v", r.limit()) }
 
 // limited returns a context for one step.
@@ -113,64 +132,82 @@ func (r *running) limited(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeoutCause(ctx, r.limit(), r.late())
 }
 
+// create creates the counters, and waits until the functions are done with that.
 func (r *running) create(ctx context.Context, fail func(error)) (usage, error) {
+	digits := len(strconv.Itoa(r.Counters)) // the same for all, so that ids sort by their number
 	for n := range r.Counters {
-		id := fmt.Sprintf("demo-%0*d", len(strconv.Itoa(r.Counters)), n+1) // of one length, to be sorted
-		late := time.AfterFunc(r.limit(), func() { fail(r.late()) })       // the listener outlives the step
-		c, err := Listen(ctx, fail, r.stack.Clients[0], id)
-		if err == nil {
-			err = c.Create(ctx, r.Shards)
-		}
-		late.Stop()
+		c, err := r.createOne(ctx, fail, fmt.Sprintf("demo-%0*d", digits, n+1))
 		if err != nil {
 			return usage{}, cmp.Or(context.Cause(ctx), err)
 		}
 		r.counters = append(r.counters, c)
 	}
-	return r.settled(ctx)
+	return r.settle(ctx)
 }
 
-// settled waits until the roll-ups cover every increment and every event is acknowledged, and
-// returns what the stack was used for until then.
-func (r *running) settled(ctx context.Context) (usage, error) {
+// createOne creates a counter. Its listener lives on, so a limited context would end it: a timer
+// bounds the step instead.
+func (r *running) createOne(ctx context.Context, fail func(error), id string) (*Counter, error) {
+	late := time.AfterFunc(r.limit(), func() { fail(r.late()) })
+	defer late.Stop()
+
+	c, err := NewCounter(ctx, fail, r.stack.Clients[0], id)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.Create(ctx, r.Shards)
+}
+
+// settle waits until the roll-ups cover every increment and every event is acknowledged. It returns
+// what the stack has done until then.
+func (r *running) settle(ctx context.Context) (usage, error) {
 	ctx, cancel := r.limited(ctx)
 	defer cancel()
+
 	for _, c := range r.counters {
-		if err := c.covered(ctx); err != nil {
+		err := c.awaitAll(ctx)
+		if err != nil {
 			return usage{}, err
 		}
 	}
-	if err := r.stack.Relay.Wait(ctx); err != nil {
+
+	err := r.stack.Relay.Wait(ctx)
+	if err != nil {
 		return usage{}, cmp.Or(context.Cause(ctx), err)
 	}
+
 	billed, err := r.stack.Billed()
 	return usage{time.Now(), r.stack.Relay.Stats(), billed}, err
 }
 
-// alone increments idle counters, one at a time. A counter has been forgotten two cadences after
-// its last roll-up; half a cadence is for slow machines.
+// alone makes the lone increments, one at a time. The functions forget a counter two cadences after
+// its last roll-up, so it is idle after that; half a cadence more is for slow machines.
 func (r *running) alone(ctx context.Context) error {
 	idle := r.stack.Config.Cadence * 5 / 2
 	for n := range r.Lone() {
 		c := r.counters[n%len(r.counters)]
-		if err := Sleep(ctx, time.Until(c.History().last().Seen.Add(idle))); err != nil {
+		err := Sleep(ctx, time.Until(c.History().last().Seen.Add(idle)))
+		if err != nil {
 			return err
 		}
-		if err := r.increment(ctx, c); err != nil {
+
+		err = r.increment(ctx, c)
+		if err != nil {
 			return err
 		}
-		if err := r.covered(ctx, c); err != nil {
+		err = r.await(ctx, c)
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// covered waits until a counter's roll-up covers every increment.
-func (r *running) covered(ctx context.Context, c *Counter) error {
+// await waits until a counter's roll-up covers every increment.
+func (r *running) await(ctx context.Context, c *Counter) error {
 	ctx, cancel := r.limited(ctx)
 	defer cancel()
-	return c.covered(ctx)
+	return c.awaitAll(ctx)
 }
 
 // together makes the other increments at the rate.
@@ -179,15 +216,15 @@ func (r *running) together(ctx context.Context) error {
 	restart, up := errgroup.WithContext(ctx)
 	clients, working := errgroup.WithContext(up)
 	clients.SetLimit(r.Clients)
+
 	others := r.Increments - r.Lone()
 	for turn := range others {
 		if r.Kill && turn == others/2 {
-			killed := r.stack.Process(0)
-			killed.Kill()
-			r.stack.Say("killed functions process %d; starting another", killed.Pid)
-			restart.Go(func() error { return r.stack.Restart(up, 0) })
+			r.stack.kill(up, restart, 0)
 		}
-		if err := limiter.Wait(working); err != nil {
+
+		err := limiter.Wait(working)
+		if err != nil {
 			return cmp.Or(clients.Wait(), restart.Wait(), context.Cause(ctx), err)
 		}
 		clients.Go(func() error { return r.increment(working, r.counters[turn%len(r.counters)]) })
@@ -195,29 +232,41 @@ func (r *running) together(ctx context.Context) error {
 	return cmp.Or(clients.Wait(), restart.Wait(), context.Cause(ctx))
 }
 
+// kill ends the n-th functions process as kill -9 does, and has the group start another.
+func (s *Stack) kill(ctx context.Context, restart *errgroup.Group, n int) {
+	killed := s.Process(n)
+	killed.Kill()
+	s.Say("killed functions process %d; starting another", killed.Pid)
+	restart.Go(func() error { return s.Restart(ctx, n) })
+}
+
+// increment makes one increment.
 func (r *running) increment(ctx context.Context, c *Counter) error {
 	ctx, cancel := r.limited(ctx)
 	defer cancel()
-	if err := c.Add(ctx); err != nil {
+
+	err := c.Add(ctx)
+	if err != nil {
 		return err
 	}
 	r.Progress(int(r.made.Add(1)))
 	return nil
 }
 
-// result compares what was acknowledged with what was rolled up.
+// result compares what was acknowledged with what was rolled up. It leaves out what the stack did
+// to create the counters.
 func (r *running) result(created usage, began time.Time, end usage) Result {
 	result := Result{
-		Increments: r.Increments,
-		Expected:   make(map[string]int64),
-		RolledUp:   make(map[string]int64),
-		Wrong:      make(map[string]bool),
-		Events:     end.events.Events - created.events.Events,
-		Redelivered: end.events.Redelivered + end.events.Duplicated - created.events.Redelivered -
-			created.events.Duplicated,
-		RollUps: end.billed.Writes - created.billed.Writes,
-		Reads:   end.billed.Reads - created.billed.Reads,
+		Increments:  r.Increments,
+		Expected:    make(map[string]int64),
+		RolledUp:    make(map[string]int64),
+		Wrong:       make(map[string]bool),
+		Events:      end.events.Events - created.events.Events,
+		Redelivered: end.redelivered() - created.redelivered(),
+		RollUps:     end.billed.Writes - created.billed.Writes,
+		Reads:       end.billed.Reads - created.billed.Reads,
 	}
+
 	var quiet, lags []time.Duration
 	for _, c := range r.counters {
 		h := c.History()
@@ -225,22 +274,28 @@ func (r *running) result(created usage, began time.Time, end usage) Result {
 		quiet = append(quiet, h.lags(began)...)
 		lags = append(lags, h.lags(end.at)...)
 		result.Seconds = max(result.Seconds, h.last().Seen.Sub(began).Seconds())
-		h.RollUps = slices.DeleteFunc(h.RollUps, func(r lag.RollUp) bool { return r.Seen.Before(created.at) })
-		result.Seen += len(h.RollUps)
-		result.WritesPerSecond = max(result.WritesPerSecond, mostWithin(time.Second, h.RollUps))
+
+		since := slices.DeleteFunc(h.RollUps, func(r lag.RollUp) bool { return r.Seen.Before(created.at) })
+		result.Seen += len(since)
+		result.WritesPerSecond = max(result.WritesPerSecond, mostWithin(time.Second, since))
 	}
+
 	result.Exact = len(result.Wrong) == 0
 	result.Lag, result.QuietLag = lag.Of(lags), lag.Of(quiet)
 	return result
 }
 
-// compare adds a counter to the result. Each increment in doubt may be in the total or not.
+// redelivered returns how many deliveries repeated an event.
+func (u usage) redelivered() int { return u.events.Redelivered + u.events.Duplicated }
+
+// compare adds a counter to the result. An increment in doubt may be in the total or not.
 func (r *Result) compare(id string, h History) {
 	acknowledged, inDoubt := int64(len(h.Acknowledged)), int64(h.InDoubt)
-	total, isInteger := h.last().Total.Int64()
-	r.Expected[id], r.RolledUp[id] = acknowledged, total
 	r.Acknowledged += acknowledged
 	r.InDoubt += inDoubt
+
+	total, isInteger := h.last().Total.Int64()
+	r.Expected[id], r.RolledUp[id] = acknowledged, total
 	if !isInteger || total < acknowledged || total > acknowledged+inDoubt {
 		r.Wrong[id] = true
 	}

@@ -111,7 +111,7 @@ func TestLineWriter(t *testing.T) {
 // What ends a wait says what was waited for.
 func TestCounter(t *testing.T) {
 	client := emulatortest.Client(t)
-	c, err := Listen(t.Context(), func(error) {}, client, "c")
+	c, err := NewCounter(t.Context(), func(error) {}, client, "c")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestCounter(t *testing.T) {
 	cancel(late)
 	wantLate := func(want string) {
 		t.Helper()
-		if err := c.covered(over); !errors.Is(err, late) || err.Error() != want {
+		if err := c.awaitAll(over); !errors.Is(err, late) || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -144,7 +144,7 @@ func TestCounter(t *testing.T) {
 	roll(committed.Add(-time.Second), 0)
 	wantLate(fmt.Sprintf("not done in time: rollups/c is as of %s, before %s", inUTC(committed.Add(-time.Second)), inUTC(committed)))
 	roll(committed, 1)
-	if err := c.covered(over); err != nil {
+	if err := c.awaitAll(over); err != nil {
 		t.Error(err)
 	}
 	h := c.History()

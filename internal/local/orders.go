@@ -20,29 +20,30 @@ import (
 // OrdersRoute is the route that an Orders load is for.
 const OrdersRoute = `orders/{order} by shop -> shops/{shop} : count() as orders, sum(amount) where status == "paid" as revenue, maximum(amount) as largest : existing`
 
-// An Orders is a load of orders in one collection, which are created, move between shops, are paid
-// or not, change their amounts, and are deleted, at a rate. The stack's one route is OrdersRoute.
+// An Orders is a load of orders in one collection, at a rate. Clients create orders, move them
+// between shops, mark them as paid or open, change their amounts, and delete them. The stack's one
+// route is OrdersRoute.
 type Orders struct {
 	Shops   int
 	Orders  int
-	Changes int // beside the creation of each order
-	Clients int // that write at once
-	Rate    float64
-	Kill    bool // kill -9 each functions process once, and start another
-	Seed    uint64
+	Changes int     // beside the creation of each order
+	Clients int     // that write at once
+	Rate    float64 // writes a second
+	Kill    bool    // kill -9 each functions process once, and start another
+	Seed    uint64  // of the choices of clients
 
-	Stage    func(name string) // is told what begins
-	Progress func(done int)    // writes; may be called in parallel
+	Stage    func(name string) // is called when a stage of the load begins
+	Progress func(done int)    // is called with the number of writes made; calls may overlap
 }
 
-// An OrdersResult is what became of an Orders load. tally demo --help explains its JSON form.
+// An OrdersResult says what became of an Orders load. tally demo --help explains its JSON form.
 type OrdersResult struct {
 	Shops  map[string]ShopTotals `json:"shops"` // at the end, as plain queries count them
 	Writes int                   `json:"writes"`
 
 	Exact   bool     `json:"exact"`
 	Checked int      `json:"rollups_checked"` // that a listener saw, each against all orders at its as_of
-	Wrong   []string `json:"wrong"`           // what was not as it must be
+	Wrong   []string `json:"wrong"`           // sentences, one for each total that differs
 
 	Lag         lag.Lag `json:"lag_ms"` // from a write's commit until a listener has seen all totals that it changes
 	Events      int     `json:"events"`
@@ -52,7 +53,7 @@ type OrdersResult struct {
 	Seconds     float64 `json:"seconds"`
 }
 
-// A ShopTotals is what a shop's orders add up to.
+// A ShopTotals holds the totals of a shop's orders.
 type ShopTotals struct {
 	Orders  int64 `json:"orders"`
 	Revenue int64 `json:"revenue"` // of those that are paid
@@ -68,7 +69,7 @@ func (t *ShopTotals) add(o order) {
 	t.Largest = max(t.Largest, o.amount)
 }
 
-// An order is what an order's document holds.
+// An order holds the fields of an order's document.
 type order struct {
 	shop   int
 	paid   bool
@@ -84,13 +85,13 @@ func (o order) fields() map[string]any {
 	return map[string]any{"shop": shopID(o.shop), "status": status, "amount": o.amount}
 }
 
-// A version is what an order was from a commit on.
+// A version is the state of an order from a commit on.
 type version struct {
 	order
 	committed time.Time
 }
 
-// An interval is a time in which a write was committed or not: no answer told.
+// An interval is a time in which a write may have been committed: its answer was lost.
 type interval struct{ from, to time.Time }
 
 // A sighting is a shop's document that the listener saw.
@@ -116,8 +117,9 @@ type ordering struct {
 	changed   chan struct{} // closed when the listener sees something more
 }
 
-// Run creates the shops and orders, changes the orders, waits until the totals cover everything, and
-// compares each that was seen with the orders of its instant, and the last with a recount.
+// Run creates the shops and orders, changes the orders, and waits until the totals cover all
+// writes. It compares each total that was seen with the orders of that instant, and the last totals
+// with a recount.
 func (o Orders) Run(ctx context.Context, s *Stack) (OrdersResult, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -127,18 +129,24 @@ func (o Orders) Run(ctx context.Context, s *Stack) (OrdersResult, error) {
 	}
 
 	o.Stage("creating shops")
-	if err := r.open(ctx, stop); err != nil {
+	err := r.open(ctx, stop)
+	if err != nil {
 		return OrdersResult{}, err
 	}
-	began := time.Now()
+
 	o.Stage("creating and changing orders")
-	if err := r.write(ctx); err != nil {
+	began := time.Now()
+	err = r.write(ctx)
+	if err != nil {
 		return OrdersResult{}, fmt.Errorf("%w; %d of %d writes were made", err, r.writes.Load(), o.Orders+o.Changes)
 	}
+
 	o.Stage("waiting for the last roll-ups")
-	if err := r.settle(ctx); err != nil {
+	err = r.settle(ctx)
+	if err != nil {
 		return OrdersResult{}, err
 	}
+
 	o.Stage("counting the orders again")
 	return r.result(ctx, time.Since(began))
 }
@@ -149,17 +157,21 @@ func shopID(n int) string { return fmt.Sprintf("shop-%03d", n+1) }
 func (r *ordering) open(ctx context.Context, fail func(error)) error {
 	shops := r.client.Collection("shops")
 	for n := range r.Shops {
-		if _, err := shops.Doc(shopID(n)).Set(ctx, map[string]any{"name": fmt.Sprint("Shop ", n+1)}); err != nil {
+		_, err := shops.Doc(shopID(n)).Set(ctx, map[string]any{"name": fmt.Sprint("Shop ", n+1)})
+		if err != nil {
 			return cmp.Or(context.Cause(ctx), err)
 		}
 	}
 
+	// The emulator does not tell a new listener of a commit that falls into its beginning. So the
+	// first snapshot is awaited before anybody writes.
 	snapshots := shops.Snapshots(ctx)
-	// The emulator tells a listener nothing of a commit that falls into its beginning.
-	if _, err := snapshots.Next(); err != nil {
+	_, err := snapshots.Next()
+	if err != nil {
 		snapshots.Stop()
 		return fmt.Errorf("listening to shops: %w", err)
 	}
+
 	go func() {
 		defer snapshots.Stop()
 		for {
@@ -178,21 +190,26 @@ func (r *ordering) open(ctx context.Context, fail func(error)) error {
 func (r *ordering) see(snapshot *firestore.QuerySnapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	for _, change := range snapshot.Changes {
 		fields := change.Doc.Data()
 		tally := document.DecodeTally(fields[document.TallyField])
 		var n int
-		if _, err := fmt.Sscanf(change.Doc.Ref.ID, "shop-%d", &n); err != nil || tally.AsOf.IsZero() {
+		_, err := fmt.Sscanf(change.Doc.Ref.ID, "shop-%d", &n)
+		if err != nil || tally.AsOf.IsZero() {
 			continue
 		}
+
 		r.sightings = append(r.sightings, sighting{n - 1, tally.AsOf, totalsIn(fields), time.Now()})
 		r.covered[n-1] = tally.AsOf
 	}
+
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
-// totalsIn returns the totals in a shop's document. A largest of no order is null.
+// totalsIn returns the totals in a shop's document. A shop without orders has a largest that is
+// null, which reads as 0.
 func totalsIn(fields map[string]any) ShopTotals {
 	var t ShopTotals
 	t.Orders, _ = fields["orders"].(int64)
@@ -201,43 +218,59 @@ func totalsIn(fields map[string]any) ShopTotals {
 	return t
 }
 
-// write has the clients create and change the orders, each its own.
+// write has the clients create and change orders. Each client has orders of its own.
 func (r *ordering) write(ctx context.Context) error {
 	limiter := rate.NewLimiter(rate.Limit(r.Rate), 1)
 	restart, up := errgroup.WithContext(ctx)
 	clients, working := errgroup.WithContext(up)
-	all := r.Orders.Orders + r.Changes
+
+	// before waits until the turn may be taken, and kills a process if one is due.
+	before := func(turn int) error {
+		err := limiter.Wait(working)
+		if err != nil {
+			return cmp.Or(context.Cause(working), err)
+		}
+		if r.Kill {
+			r.killAt(up, restart, turn)
+		}
+		return nil
+	}
 	for client := range r.Clients {
-		clients.Go(func() error {
-			random := rand.New(rand.NewPCG(r.Seed, uint64(client)))
-			for turn := client; turn < all; turn += r.Clients {
-				if err := limiter.Wait(working); err != nil {
-					return cmp.Or(context.Cause(working), err)
-				}
-				if r.Kill {
-					r.killAt(up, restart, turn, all)
-				}
-				if err := r.writeOne(working, random, client, turn); err != nil {
-					return err
-				}
-				r.Progress(int(r.writes.Add(1)))
-			}
-			return nil
-		})
+		clients.Go(func() error { return r.writeAs(working, client, before) })
 	}
 	return cmp.Or(clients.Wait(), restart.Wait(), context.Cause(ctx))
 }
 
-// killAt kills one functions process after the other, when their turns have come.
-func (r *ordering) killAt(ctx context.Context, restart *errgroup.Group, turn, all int) {
-	for n := range r.stack.Processes {
-		if turn != all*(n+1)/(r.stack.Processes+1) {
-			continue
+// writeAs takes the turns of one client: its own number, and each that comes r.Clients later. It
+// calls before ahead of each.
+func (r *ordering) writeAs(ctx context.Context, client int, before func(turn int) error) error {
+	random := rand.New(rand.NewPCG(r.Seed, uint64(client)))
+	for turn := client; turn < r.turns(); turn += r.Clients {
+		err := before(turn)
+		if err != nil {
+			return err
 		}
-		killed := r.stack.Process(n)
-		killed.Kill()
-		r.stack.Say("killed functions process %d; starting another", killed.Pid)
-		restart.Go(func() error { return r.stack.Restart(ctx, n) })
+
+		err = r.writeOne(ctx, random, client, turn)
+		if err != nil {
+			return err
+		}
+		r.Progress(int(r.writes.Add(1)))
+	}
+	return nil
+}
+
+// turns returns how many turns all clients take together: first those that create an order each,
+// then those that change one.
+func (r *ordering) turns() int { return r.Orders.Orders + r.Changes }
+
+// killAt kills a functions process if its turn has come. The processes' turns are spread evenly
+// over all.
+func (r *ordering) killAt(ctx context.Context, restart *errgroup.Group, turn int) {
+	for n := range r.stack.Processes {
+		if turn == r.turns()*(n+1)/(r.stack.Processes+1) {
+			r.stack.kill(ctx, restart, n)
+		}
 	}
 }
 
@@ -252,24 +285,30 @@ func (r *ordering) writeOne(ctx context.Context, random *rand.Rand, client, turn
 		return nil
 	}
 	n := client + r.Clients*random.IntN(own)
-	next := r.versions[n][len(r.versions[n])-1].order
-	switch kind := random.IntN(10); {
-	case next.gone:
-		next = order{shop: random.IntN(r.Shops), amount: 1 + random.Int64N(500)}
-	case kind < 4:
-		next.shop = random.IntN(r.Shops)
-	case kind < 7:
-		next.paid = !next.paid
-	case kind < 9:
-		next.amount = 1 + random.Int64N(500)
-	default:
-		next.gone = true
-	}
-	return r.put(ctx, n, next)
+	last := r.versions[n][len(r.versions[n])-1].order
+	return r.put(ctx, n, r.next(last, random))
 }
 
-// put writes an order. A write of which no answer tells is sent again, which changes nothing: what
-// is seen meanwhile cannot be judged.
+// next returns what an order may become. One that was deleted is created again.
+func (r *ordering) next(o order, random *rand.Rand) order {
+	kind := random.IntN(10)
+	switch {
+	case o.gone:
+		return order{shop: random.IntN(r.Shops), amount: 1 + random.Int64N(500)}
+	case kind < 4:
+		o.shop = random.IntN(r.Shops)
+	case kind < 7:
+		o.paid = !o.paid
+	case kind < 9:
+		o.amount = 1 + random.Int64N(500)
+	default:
+		o.gone = true
+	}
+	return o
+}
+
+// put writes an order. A write whose answer is lost is sent again, which changes nothing more. But
+// nobody knows when it was committed, so totals of that time cannot be judged.
 func (r *ordering) put(ctx context.Context, n int, o order) error {
 	doc := r.client.Collection("orders").Doc(fmt.Sprintf("order-%06d", n))
 	began := time.Now()
@@ -280,17 +319,19 @@ func (r *ordering) put(ctx context.Context, n int, o order) error {
 			return nil
 		}
 
-		if cause := Sleep(ctx, retryPause); cause != nil {
+		cause := Sleep(ctx, retryPause)
+		if cause != nil {
 			return fmt.Errorf("%w: writing %s: %w", cause, doc.ID, err)
 		}
+
 		r.mu.Lock()
 		r.doubts = append(r.doubts, interval{began, time.Now().Add(time.Second)})
 		r.mu.Unlock()
 	}
 }
 
-// send sends a write, and returns when it was committed. The answer to a delete tells that only in a
-// transaction.
+// send sends a write, and returns when it was committed. A delete is sent in a transaction, because
+// only then its answer has the time.
 func (r *ordering) send(ctx context.Context, doc *firestore.DocumentRef, o order) (time.Time, error) {
 	if !o.gone {
 		result, err := doc.Set(ctx, o.fields())
@@ -302,7 +343,8 @@ func (r *ordering) send(ctx context.Context, doc *firestore.DocumentRef, o order
 
 	var committed firestore.CommitResponse
 	remove := func(_ context.Context, tx *firestore.Transaction) error { return tx.Delete(doc) }
-	if err := r.client.RunTransaction(ctx, remove, firestore.WithCommitResponseTo(&committed)); err != nil {
+	err := r.client.RunTransaction(ctx, remove, firestore.WithCommitResponseTo(&committed))
+	if err != nil {
 		return time.Time{}, err
 	}
 	return committed.CommitTime(), nil
@@ -313,26 +355,37 @@ func (r *ordering) settle(ctx context.Context) error {
 	limit := 10*r.stack.Config.Cadence + 2*time.Minute // even on a slow machine
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
 	defer cancel()
+
+	err := r.awaitTotals(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.stack.Relay.Wait(ctx)
+	if err != nil {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	return nil
+}
+
+// awaitTotals waits until the totals of every shop cover all writes.
+func (r *ordering) awaitTotals(ctx context.Context) error {
 	last := r.lastWrites()
 	for {
 		behind, changed := r.behind(last)
 		if behind < 0 {
-			break
+			return nil
 		}
+
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return fmt.Errorf("%w: the totals of %s do not cover the last write of its orders", context.Cause(ctx), shopID(behind))
 		}
 	}
-	if err := r.stack.Relay.Wait(ctx); err != nil {
-		return cmp.Or(context.Cause(ctx), err)
-	}
-	return nil
 }
 
-// behind returns a shop whose totals do not cover its last write, -1 if there is none, and what is
-// closed when the listener sees something more.
+// behind returns a shop whose totals do not cover its last write, -1 if there is none. The channel
+// is closed when the listener sees something more.
 func (r *ordering) behind(last []time.Time) (shop int, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -347,16 +400,17 @@ func (r *ordering) behind(last []time.Time) (shop int, changed <-chan struct{}) 
 // lastWrites returns when each shop's orders changed last; zero if it never had any.
 func (r *ordering) lastWrites() []time.Time {
 	last := make([]time.Time, r.Shops)
+	note := func(shop int, committed time.Time) {
+		if committed.After(last[shop]) {
+			last[shop] = committed
+		}
+	}
+
 	for _, versions := range r.versions {
 		for i, v := range versions {
-			shops := []int{v.shop}
-			if i > 0 {
-				shops = append(shops, versions[i-1].shop)
-			}
-			for _, shop := range shops {
-				if v.committed.After(last[shop]) {
-					last[shop] = v.committed
-				}
+			note(v.shop, v.committed)
+			if i > 0 { // it may have left another shop
+				note(versions[i-1].shop, v.committed)
 			}
 		}
 	}
@@ -365,11 +419,13 @@ func (r *ordering) lastWrites() []time.Time {
 
 // at returns what a shop's orders added up to at an instant.
 func (r *ordering) at(shop int, instant time.Time) ShopTotals {
+	byCommit := func(v version, t time.Time) int { return v.committed.Compare(t) }
+
 	var t ShopTotals
 	for _, versions := range r.versions {
-		n, found := slices.BinarySearchFunc(versions, instant, func(v version, t time.Time) int { return v.committed.Compare(t) })
+		n, found := slices.BinarySearchFunc(versions, instant, byCommit)
 		if !found {
-			n--
+			n-- // the version before
 		}
 		if n >= 0 && versions[n].shop == shop && !versions[n].gone {
 			t.add(versions[n].order)
@@ -378,17 +434,18 @@ func (r *ordering) at(shop int, instant time.Time) ShopTotals {
 	return t
 }
 
-// doubted reports whether a write may have been committed or not at an instant.
+// doubted reports whether nobody knows if some write was committed before an instant or after it.
 func (r *ordering) doubted(instant time.Time) bool {
 	return slices.ContainsFunc(r.doubts, func(d interval) bool { return !instant.Before(d.from) && !instant.After(d.to) })
 }
 
-// result compares all that was seen.
+// result compares all that was seen with the orders.
 func (r *ordering) result(ctx context.Context, took time.Duration) (OrdersResult, error) {
 	billed, err := r.stack.Billed()
 	if err != nil {
 		return OrdersResult{}, err
 	}
+
 	events := r.stack.Relay.Stats()
 	result := OrdersResult{
 		Writes: int(r.writes.Load()), Wrong: []string{},
@@ -399,16 +456,18 @@ func (r *ordering) result(ctx context.Context, took time.Duration) (OrdersResult
 	r.mu.Lock()
 	sightings := slices.Clone(r.sightings)
 	r.mu.Unlock()
+	result.Lag = lag.Of(r.lags(sightings))
 	for _, s := range sightings {
 		if r.doubted(s.asOf) {
 			continue
 		}
+
 		result.Checked++
-		if want := r.at(s.shop, s.asOf); s.totals != want {
+		want := r.at(s.shop, s.asOf)
+		if s.totals != want {
 			result.Wrong = append(result.Wrong, fmt.Sprintf("%s as of %s: %+v, and its orders add up to %+v", shopID(s.shop), inUTC(s.asOf), s.totals, want))
 		}
 	}
-	result.Lag = lag.Of(r.lags(sightings))
 
 	wrong, err := r.recount(ctx, &result)
 	result.Wrong = append(result.Wrong, wrong...)
@@ -416,7 +475,8 @@ func (r *ordering) result(ctx context.Context, took time.Duration) (OrdersResult
 	return result, err
 }
 
-// recount compares the shops' documents with their orders, by plain queries.
+// recount compares the shops' documents with their orders, by plain queries. It notes the orders'
+// own totals in the result, and returns what differs.
 func (r *ordering) recount(ctx context.Context, result *OrdersResult) (wrong []string, err error) {
 	result.Shops = make(map[string]ShopTotals)
 	orders, err := r.client.Collection("orders").Documents(ctx).GetAll()
@@ -446,29 +506,21 @@ func (r *ordering) recount(ctx context.Context, result *OrdersResult) (wrong []s
 	return wrong, nil
 }
 
-// lags returns, of each write, how long after its commit all totals that it changes were seen to
-// cover it.
+// lags returns the lag of each write: how long after its commit all totals that it changes were
+// seen to cover it.
 func (r *ordering) lags(sightings []sighting) []time.Duration {
 	byShop := make([][]sighting, r.Shops)
 	for _, s := range sightings {
 		byShop[s.shop] = append(byShop[s.shop], s)
 	}
-	covered := func(shop int, committed time.Time) time.Time {
-		n, _ := slices.BinarySearchFunc(byShop[shop], committed, func(s sighting, t time.Time) int { return s.asOf.Compare(t) })
-		if n == len(byShop[shop]) {
-			return time.Time{}
-		}
-		return byShop[shop][n].seen
-	}
 
 	var lags []time.Duration
 	for _, versions := range r.versions {
 		for i, v := range versions {
-			seen := covered(v.shop, v.committed)
-			if i > 0 && versions[i-1].shop != v.shop {
-				if before := covered(versions[i-1].shop, v.committed); before.After(seen) {
-					seen = before
-				}
+			seen := covering(byShop[v.shop], v.committed)
+			if i > 0 && versions[i-1].shop != v.shop { // the write changes two shops
+				left := covering(byShop[versions[i-1].shop], v.committed)
+				seen = later(seen, left)
 			}
 			if !seen.IsZero() {
 				lags = append(lags, seen.Sub(v.committed))
@@ -479,3 +531,22 @@ func (r *ordering) lags(sightings []sighting) []time.Duration {
 }
 
 func inUTC(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// covering returns when the first of a shop's sightings that covers a commit was seen; zero if none
+// does.
+func covering(sightings []sighting, committed time.Time) time.Time {
+	byAsOf := func(s sighting, t time.Time) int { return s.asOf.Compare(t) }
+	n, _ := slices.BinarySearchFunc(sightings, committed, byAsOf)
+	if n == len(sightings) {
+		return time.Time{}
+	}
+	return sightings[n].seen
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -5,21 +5,20 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
-	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/firestore-tally/tally/internal/local/framework"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 )
 
-// Serve serves the registered functions at a port, or at any that is free if port is 0, and tells
-// the parent which. It is what a functions process runs. The process ends when its standard input
-// does. That happens when its parent ends, however it ends.
+// Serve is the main function of a functions process. It serves the registered functions at a port,
+// or at any that is free if port is 0, and tells the parent which. It ends the process when its
+// standard input ends: when the parent has ended, in whatever way.
 func Serve(port int) error {
 	// A Ctrl-C may reach every process of the terminal. The parent decides when this one ends.
 	signal.Ignore(os.Interrupt, syscall.SIGHUP)
@@ -27,6 +26,7 @@ func Serve(port int) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
+
 	return framework.Serve(port, framework.Tell)
 }
 
@@ -37,28 +37,32 @@ type Process struct {
 	Ended <-chan struct{} // closed when the process has ended
 
 	cmd    *exec.Cmd
-	reason error // why it ended; valid once it has
+	reason error // why it ended; valid once Ended is closed
 }
 
-// readyWithin bounds the wait for a functions process. It takes a fraction of a second, or several
-// seconds on a busy machine. A process that cannot serve ends at once.
+// readyWithin bounds the wait until a functions process serves. That takes a fraction of a second,
+// or several seconds on a busy machine. A process that cannot serve ends at once.
 const readyWithin = 2 * time.Minute
 
 // StartProcess starts cmd, a functions process, and returns when its port comes from told. The
-// caller ends the process by Kill; the context bounds only the start.
+// caller ends the process by Kill. The context bounds only the start.
 func StartProcess(ctx context.Context, cmd *exec.Cmd, told <-chan int) (*Process, error) {
-	if _, err := cmd.StdinPipe(); err != nil { // the process ends when this does, with its parent
+	_, err := cmd.StdinPipe() // stays open as long as this process lives; see Serve
+	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	err = cmd.Start()
+	if err != nil {
 		return nil, err
 	}
+
 	ended := make(chan struct{})
 	p := &Process{Pid: cmd.Process.Pid, Ended: ended, cmd: cmd}
 	go func() {
 		p.reason = cmd.Wait()
 		close(ended)
 	}()
+
 	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("not ready after %v", readyWithin))
 	defer cancel()
 	select {
@@ -74,7 +78,7 @@ func StartProcess(ctx context.Context, cmd *exec.Cmd, told <-chan int) (*Process
 
 // URL returns the address of one of the functions.
 func (p *Process) URL(function string) string {
-	return "http://" + net.JoinHostPort(loopback, strconv.Itoa(p.Port)) + "/" + function
+	return "http://" + freeport.HostPort(p.Port) + "/" + function
 }
 
 // Kill ends the process as kill -9 does, and waits for its end.
@@ -83,26 +87,33 @@ func (p *Process) Kill() {
 	<-p.Ended
 }
 
+// callSchedule calls RollUpOnSchedule. An answer other than 200 is an error with the function's
+// report.
 func (p *Process) callSchedule(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL("RollUpOnSchedule"), nil)
 	if err != nil {
 		return err
 	}
+
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
 	report, err := io.ReadAll(res.Body)
-	if err == nil && res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", res.Status, report)
+	if err != nil {
+		return err
 	}
-	return err
+
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", res.Status, report)
+	}
+	return nil
 }
 
-// A lineWriter calls itself with each line that is written to it.
+// A lineWriter calls line with each whole line that is written to it, without the line break.
 type lineWriter struct {
-	begun []byte // a line that is not whole yet
+	begun []byte // the line that is not whole yet
 	line  func([]byte)
 }
 

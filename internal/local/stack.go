@@ -1,14 +1,24 @@
-// Package local runs all that Tally needs on one machine: Google's Firestore emulator, the
-// functions in processes of their own, the events between them, the schedule, and a load of
-// increments. tally dev and tally demo share it.
+// Package local runs Tally on one machine, in place of Google's cloud, for tally dev, tally demo
+// and tests.
 //
-// From the bottom up:
+// In the cloud, Firestore tells Eventarc of each write, Eventarc sends events to the functions, and
+// Cloud Scheduler calls one of them. On one machine each of these has a stand-in:
+//
+//	internal/local/emulator     Google's own Firestore emulator, for Firestore
+//	internal/local/eventrelay   delivers the emulator's events, for Eventarc
+//	internal/local/framework    serves the functions in a process, for Cloud Run
+//	internal/local/freeport     the ports of all these servers
+//	internal/local              runs them together, and calls the schedule
+//
+// This package, from the bottom up:
 //
 //   - A [Process] (process.go) is one functions process. It runs [Serve], and ends with its parent.
-//   - A [Stack] (stack.go) is the emulator, the relay of its events and the processes. If somebody
-//     else runs the emulator, it posts no events, and listeners make them (events.go).
-//   - A [Counter] (counter.go) is incremented and listened to. It remembers what it sees.
-//   - A [Load] (load.go) increments counters on a stack and says whether the roll-ups are exact.
+//   - A [Stack] (stack.go) runs the emulator, the relay of its events and the processes. An
+//     emulator that somebody else runs posts no events to the relay, so the stack makes them from
+//     what listeners see (events.go).
+//   - A [Counter] (counter.go) is incremented and listened to. It remembers what the listener sees.
+//   - A [Load] (load.go) increments counters on a stack and says whether their roll-ups are exact.
+//     An [Orders] (orders.go) does the same with orders, for totals of groups.
 package local
 
 import (
@@ -32,26 +42,29 @@ import (
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/local/eventrelay"
 	"github.com/firestore-tally/tally/internal/local/framework"
+	"github.com/firestore-tally/tally/internal/local/freeport"
 )
-
-const loopback = "127.0.0.1"
 
 // Options say what to run.
 type Options struct {
-	Environment map[string]string        // of the functions processes
-	Config      config.Config            // what it says; EmulatorHost: an emulator that somebody else runs
-	Command     func(port int) *exec.Cmd // a functions process, which calls Serve with the port
+	Environment map[string]string // of the functions processes
+	Config      config.Config     // as Environment says it; EmulatorHost names an emulator that somebody else runs
+
+	// Command returns the command of a functions process, which calls Serve with the port.
+	Command func(port int) *exec.Cmd
 
 	Processes     int
-	FunctionsPort int    // of the first process; the others follow. 0: any for each
+	FunctionsPort int    // of the first process; the others have the ports after it. 0: each has any
 	FirestorePort int    // 0: any
-	Rules         string // path of their file; "": RulesText goes into one
+	Rules         string // path of the file of security rules; "": Start writes RulesText to a file
 	RulesText     string
-	Fetch         func(context.Context) (jar string, err error)
+	Fetch         func(context.Context) (jar string, err error) // as in emulator.Options
 	Faults        eventrelay.Faults
 
-	Log func(line []byte)                // gets each line that a functions process logs
-	Say func(format string, args ...any) // gets what else happens; both may be called in parallel
+	// Log is called with each line that a functions process logs, and Say with a message about
+	// anything else that happens. Calls may overlap.
+	Log func(line []byte)
+	Say func(format string, args ...any)
 }
 
 // A Stack is everything that Tally needs, running on this machine.
@@ -67,8 +80,8 @@ type Stack struct {
 	RelayAddr string
 
 	dir     string   // temporary
-	closers []func() // in the order of starting
-	lasting int      // how many of them end what every configuration uses
+	closers []func() // each ends something that was started, in the order of starting
+	lasting int      // so many of the first closers stay in place when the configuration changes
 
 	triggers map[string]emulator.Trigger // that the emulator has, by name
 
@@ -76,51 +89,85 @@ type Stack struct {
 	processes []*Process
 }
 
-// Start starts a stack. The caller stops it. An error has stopped what was started.
-func Start(ctx context.Context, o Options) (_ *Stack, err error) {
+// Start starts a stack. The caller stops it. If Start returns an error, it has stopped what it had
+// started.
+func Start(ctx context.Context, o Options) (*Stack, error) {
 	s := &Stack{Options: o}
-	defer func() {
-		if err != nil {
-			s.Stop()
-		}
-	}()
-	if s.dir, err = os.MkdirTemp("", "tally-"); err != nil {
-		return nil, err
-	}
-	s.onStop(func() { _ = os.RemoveAll(s.dir) })
-	s.Relay = eventrelay.New(eventrelay.Options{
-		Faults: o.Faults, Timeout: o.Config.AckDeadline(),
-	})
-	s.onStop(s.Relay.Close)
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+	err := s.start(ctx)
 	if err != nil {
+		s.Stop()
 		return nil, err
 	}
+	return s, nil
+}
+
+// start starts the relay and the emulator, which every configuration uses, and then everything
+// else.
+func (s *Stack) start(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "tally-")
+	if err != nil {
+		return err
+	}
+	s.dir = dir
+	s.onStop(func() { _ = os.RemoveAll(dir) })
+
+	err = s.startRelay()
+	if err != nil {
+		return err
+	}
+
+	s.Addr = s.Config.EmulatorHost
+	if s.Addr == "" {
+		err := s.startEmulator(ctx)
+		if err != nil {
+			return err
+		}
+	}
+
+	s.lasting = len(s.closers)
+	return s.begin(ctx)
+}
+
+// startRelay starts the relay, and serves it at RelayAddr.
+func (s *Stack) startRelay() error {
+	s.Relay = eventrelay.New(eventrelay.Options{Faults: s.Faults, Timeout: s.Config.AckDeadline()})
+	s.onStop(s.Relay.Close)
+
+	l, err := net.Listen("tcp", freeport.HostPort(0))
+	if err != nil {
+		return err
+	}
+	s.RelayAddr = l.Addr().String()
+
 	server := &http.Server{Handler: s.Relay, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	go func() { _ = server.Serve(l) }() // until Close
 	s.onStop(func() { _ = server.Close() })
-	s.RelayAddr = l.Addr().String()
-	if s.Addr = o.Config.EmulatorHost; s.Addr == "" {
-		if s.Rules == "" {
-			s.Rules = filepath.Join(s.dir, "firestore.rules")
-			if err := os.WriteFile(s.Rules, []byte(s.RulesText), 0o600); err != nil {
-				return nil, err
-			}
-		}
-		s.Emulator, err = emulator.Start(ctx, emulator.Options{
-			Port: s.FirestorePort, Rules: s.Rules, Functions: s.RelayAddr, Fetch: s.Fetch,
-		})
-		if err != nil {
-			return nil, err
-		}
-		s.onStop(func() { _ = s.Emulator.Stop() })
-		s.Addr = s.Emulator.Addr()
-	}
-	s.lasting = len(s.closers)
-	return s, s.begin(ctx)
+	return nil
 }
 
-// begin starts what depends on the configuration: clients, functions and events.
+// startEmulator starts an emulator that posts its events to the relay.
+func (s *Stack) startEmulator(ctx context.Context) error {
+	if s.Rules == "" {
+		s.Rules = filepath.Join(s.dir, "firestore.rules")
+		err := os.WriteFile(s.Rules, []byte(s.RulesText), 0o600)
+		if err != nil {
+			return err
+		}
+	}
+
+	e, err := emulator.Start(ctx, emulator.Options{
+		Port: s.FirestorePort, Rules: s.Rules, Functions: s.RelayAddr, Fetch: s.Fetch,
+	})
+	if err != nil {
+		return err
+	}
+	s.onStop(func() { _ = e.Stop() })
+
+	s.Emulator, s.Addr = e, e.Addr()
+	return nil
+}
+
+// begin starts what depends on the configuration: clients, functions processes and events.
 func (s *Stack) begin(ctx context.Context) error {
 	s.Clients = nil
 	for _, database := range s.Config.Databases {
@@ -136,23 +183,27 @@ func (s *Stack) begin(ctx context.Context) error {
 	s.processes = make([]*Process, s.Processes)
 	s.mu.Unlock()
 	for n := range s.Processes {
-		if err := s.Restart(ctx, n); err != nil {
+		err := s.Restart(ctx, n)
+		if err != nil {
 			return err
 		}
 		s.onStop(func() { s.Process(n).Kill() })
 	}
+
 	if s.Emulator == nil {
 		return s.listenForEvents(ctx)
 	}
 	return s.registerTriggers(ctx)
 }
 
-// Reconfigure ends the functions and starts them with another configuration, of the same project.
-// The emulator with its documents stays, and so do the events that wait; of writes meanwhile,
-// listeners may make none, and an audit finds them. Nothing else may use the stack until it
-// returns. After an error the stack is of no use, and is stopped.
+// Reconfigure ends the functions processes and starts them with another configuration, of the same
+// project. The emulator keeps its documents, and the relay its undelivered events. If somebody else
+// runs the emulator, writes during the change may make no event; an audit finds them. Nothing else
+// may use the stack until Reconfigure returns. After an error the stack is of no use, and the
+// caller stops it.
 func (s *Stack) Reconfigure(ctx context.Context, environment map[string]string, config config.Config) error {
 	s.stop(s.lasting)
+
 	config.EmulatorHost = s.Config.EmulatorHost
 	s.Environment, s.Config = environment, config
 	return s.begin(ctx)
@@ -164,7 +215,7 @@ func (s *Stack) onStop(f func()) { s.closers = append(s.closers, f) }
 // Stop ends whatever was started, in reverse order.
 func (s *Stack) Stop() { s.stop(0) }
 
-// stop ends what was started after the first n.
+// stop ends what was started, in reverse order, but for the first n.
 func (s *Stack) stop(n int) {
 	for _, f := range slices.Backward(s.closers[n:]) {
 		f()
@@ -172,20 +223,23 @@ func (s *Stack) stop(n int) {
 	s.closers = s.closers[:n]
 }
 
-// WhileUp returns a context that ends with ctx, and when the emulator that the stack started ends
-// by itself, with a cause that says how it did.
+// WhileUp returns a context that ends with ctx. It also ends when the emulator that the stack
+// started ends by itself. Its cause then says how that happened.
 func (s *Stack) WhileUp(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	if s.Emulator != nil {
-		go func() {
-			select {
-			case <-s.Emulator.Done():
-				cancel(fmt.Errorf("the Firestore emulator ended by itself: %w", s.Emulator.Stop()))
-			case <-ctx.Done():
-			}
-		}()
+	stop := func() { cancel(nil) }
+	if s.Emulator == nil {
+		return ctx, stop
 	}
-	return ctx, func() { cancel(nil) }
+
+	go func() {
+		select {
+		case <-s.Emulator.Done():
+			cancel(fmt.Errorf("the Firestore emulator ended by itself: %w", s.Emulator.Stop()))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, stop
 }
 
 // Process returns the n-th functions process.
@@ -201,40 +255,57 @@ func (s *Stack) Restart(ctx context.Context, n int) error {
 	if port != 0 {
 		port += n
 	}
+
 	output := framework.NewListener()
 	cmd := s.Command(port)
-	usage := filepath.Join(s.dir, "usage-"+rand.Text()) // of this process; a process that got no request has none
-	for name, value := range s.Environment {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	// With the last two a process would serve one function only, and flush its logs with empty
-	// lines.
-	cmd.Env = append(cmd.Env, firestorestore.EmulatorHost+"="+s.Addr, "TALLY_USAGE_FILE="+usage, "FUNCTION_TARGET=", "K_SERVICE=")
+	cmd.Env = append(cmd.Env, s.environment()...)
 	cmd.Stdout, cmd.Stderr = output, &lineWriter{line: s.Log}
 	p, err := StartProcess(ctx, cmd, output.Port())
 	if err != nil {
 		return fmt.Errorf("functions process %d: %w", n+1, err)
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.processes[n] = p
-	var targets []string
-	for _, p := range s.processes {
-		if p != nil { // else it is still to be started
-			targets = append(targets, p.URL("RollUpOnWrite"))
-		}
-	}
-	s.Relay.SetTargets(targets)
+	s.Relay.SetTargets(s.targets())
 	return nil
 }
 
-// Billed returns the operations that all the functions processes were billed for, those that have
-// ended too.
+// environment returns the variables of a new functions process, beside its parent's.
+func (s *Stack) environment() []string {
+	var variables []string
+	for name, value := range s.Environment {
+		variables = append(variables, name+"="+value)
+	}
+
+	usage := filepath.Join(s.dir, "usage-"+rand.Text()) // of this process alone; see Billed
+	variables = append(variables, firestorestore.EmulatorHost+"="+s.Addr, "TALLY_USAGE_FILE="+usage)
+
+	// With these two set, a process would serve one function only, and flush its logs with empty
+	// lines.
+	return append(variables, "FUNCTION_TARGET=", "K_SERVICE=")
+}
+
+// targets returns where RollUpOnWrite is served now. The caller holds the mutex.
+func (s *Stack) targets() []string {
+	var targets []string
+	for _, p := range s.processes {
+		if p != nil { // nil: it is still to be started
+			targets = append(targets, p.URL("RollUpOnWrite"))
+		}
+	}
+	return targets
+}
+
+// Billed returns the operations that Firestore billed to all functions processes, also to those
+// that have ended. A process that got no request has no file.
 func (s *Stack) Billed() (billing.Counts, error) {
 	files, err := filepath.Glob(filepath.Join(s.dir, "usage-*"))
 	if err != nil {
 		return billing.Counts{}, err
 	}
+
 	var sum billing.Counts
 	for _, file := range files {
 		c, err := billing.ReadFile(file)
@@ -249,15 +320,18 @@ func (s *Stack) Billed() (billing.Counts, error) {
 // restartPause keeps a functions process that cannot live from being started without end.
 const restartPause = time.Second
 
-// Keep starts a functions process again whenever it ends by itself, and calls RollUpOnSchedule as
-// Cloud Scheduler would, until ctx ends: at once, too, if now says so, or a route "every". Then it
-// ends the processes: one that is called would log that the call was cut off.
+// Keep keeps the functions going until ctx ends. It starts a functions process again whenever one
+// ends by itself. It calls RollUpOnSchedule again and again, as Cloud Scheduler would. The first
+// call comes at once if now is true or a route says "every", else after the first pause.
+//
+// When ctx has ended, Keep ends the processes before it waits for the last call. So no process logs
+// that its caller went away.
 func (s *Stack) Keep(ctx context.Context, every time.Duration, now bool) {
 	var keepers, calls sync.WaitGroup
 	for n := range s.Processes {
 		keepers.Go(func() { s.keep(ctx, n) })
 	}
-	calls.Go(func() { s.callAgain(ctx, every, now) })
+	calls.Go(func() { s.keepCalling(ctx, every, now) })
 
 	keepers.Wait()
 	for n := range s.Processes {
@@ -266,22 +340,29 @@ func (s *Stack) Keep(ctx context.Context, every time.Duration, now bool) {
 	calls.Wait()
 }
 
-// callAgain calls RollUpOnSchedule again and again until ctx ends. A call ends by itself, or with
-// its process.
-func (s *Stack) callAgain(ctx context.Context, every time.Duration, now bool) {
+// keepCalling calls RollUpOnSchedule again and again until ctx ends.
+func (s *Stack) keepCalling(ctx context.Context, every time.Duration, now bool) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for due := now || len(s.Config.Routes.Scheduled()) > 0; ; due = true {
-		if due {
-			if err := s.Process(0).callSchedule(context.WithoutCancel(ctx)); err != nil && ctx.Err() == nil {
-				s.Say("RollUpOnSchedule failed: %v", err)
-			}
-		}
+
+	if now || len(s.Config.Routes.Scheduled()) > 0 {
+		s.call(ctx)
+	}
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			s.call(ctx)
 		}
+	}
+}
+
+// call calls RollUpOnSchedule. The call ends by itself, or with its process, but not with ctx.
+func (s *Stack) call(ctx context.Context) {
+	err := s.Process(0).callSchedule(context.WithoutCancel(ctx))
+	if err != nil && ctx.Err() == nil {
+		s.Say("RollUpOnSchedule failed: %v", err)
 	}
 }
 
@@ -294,22 +375,23 @@ func (s *Stack) keep(ctx context.Context, n int) {
 			return
 		case <-p.Ended:
 		}
+
 		s.Say("functions process at port %d ended (%v); starting another", p.Port, p.reason)
-		if Sleep(ctx, restartPause) != nil {
+		err := Sleep(ctx, restartPause)
+		if err != nil {
 			return
 		}
-		if err := s.Restart(ctx, n); err != nil {
+		err = s.Restart(ctx, n)
+		if err != nil {
 			s.Say("%v", err)
 		}
 	}
 }
 
-// Sleep waits for d, or until ctx ends, whose cause it then returns.
+// Sleep waits for d. If ctx ends before, Sleep returns the cause of that.
 func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -1,5 +1,9 @@
 // Package memstore is a rollup.AuditStore in memory, for the engine's tests. It passes the same
-// suite as the store on Firestore.
+// suite as the store on Firestore, internal/storetest.
+//
+// It behaves as Firestore does where the engine depends on it: commits have times of one clock,
+// each later than the commits and snapshots before it; a snapshot never changes; a write may have
+// the condition that a document is as it was read; and a query may need an index that is not there.
 package memstore
 
 import (
@@ -28,13 +32,14 @@ type Store struct {
 	Indexed func(rollup.Index) bool
 
 	mu          sync.Mutex
-	last        time.Time                     // the latest commit or snapshot
+	last        time.Time                     // of the latest commit or snapshot
 	collections map[string]map[string]stored  // by path of the collection and document id
-	documents   []string                      // paths of all, sorted
-	counters    map[*rollup.Template][]string // paths of the roll-ups of All, sorted; some may be gone
+	documents   []string                      // paths of all documents, sorted
+	counters    map[*rollup.Template][]string // for All: paths of the roll-ups, sorted; some counters may be gone
 	cursors     map[rollup.Work]rollup.Cursor
 }
 
+// A stored is a document.
 type stored struct {
 	fields     map[string]any // replaced, never changed, so that a snapshot may keep it
 	updateTime time.Time
@@ -52,6 +57,7 @@ func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.look()
@@ -60,7 +66,7 @@ func (s *Store) View(ctx context.Context, c rollup.Counter) (rollup.Snapshot, er
 	return v, nil
 }
 
-// Sources implements rollup.AuditStore. Its instant is the call's.
+// Sources implements rollup.AuditStore. The snapshot is of the time of the call.
 func (s *Store) Sources(_ context.Context, c rollup.Counter) rollup.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,14 +74,15 @@ func (s *Store) Sources(_ context.Context, c rollup.Counter) rollup.Snapshot {
 	return s.sources(c)
 }
 
-// look has commits be later than now.
+// look notes that a snapshot is made now: all later commits get later times.
 func (s *Store) look() {
-	if now := s.Now().Truncate(time.Microsecond); now.After(s.last) {
+	now := s.Now().Truncate(time.Microsecond)
+	if now.After(s.last) {
 		s.last = now
 	}
 }
 
-// sources is a snapshot without the roll-up document.
+// sources returns a snapshot without the roll-up document.
 func (s *Store) sources(c rollup.Counter) *snapshot {
 	v := &snapshot{counter: c, readTime: s.last, indexed: s.Indexed}
 	for _, r := range c.Template.Routes {
@@ -86,6 +93,7 @@ func (s *Store) sources(c rollup.Counter) *snapshot {
 				shards = append(shards, rollup.Shard{Path: collection + "/" + id, Fields: d.fields})
 			}
 		}
+
 		slices.SortFunc(shards, func(a, b rollup.Shard) int { return strings.Compare(a.Path, b.Path) })
 		v.shards = append(v.shards, shards)
 	}
@@ -104,6 +112,7 @@ func (s *Store) claim(c rollup.Counter) rollup.Claim {
 	return rollup.Claim{Claim: document.DecodeClaim(d.fields), UpdateTime: d.updateTime}
 }
 
+// A snapshot implements rollup.Snapshot.
 type snapshot struct {
 	counter  rollup.Counter
 	indexed  func(rollup.Index) bool
@@ -184,12 +193,14 @@ func (v *snapshot) Malformed(ctx context.Context, most int) ([]string, error) {
 
 func (v *snapshot) Claim(ctx context.Context) (rollup.Claim, error) { return v.claim, ctx.Err() }
 
+// sum returns the totals, and the paths of the documents with malformed values.
 func (v *snapshot) sum() (rollup.Totals, []string) {
 	var parts []rollup.Totals
 	var malformed []string
 	for i, r := range v.counter.Template.Routes {
 		part := r.Total(v.shards[i])
-		parts, malformed = append(parts, part.Totals), append(malformed, part.Malformed...)
+		parts = append(parts, part.Totals)
+		malformed = append(malformed, part.Malformed...)
 	}
 	return rollup.JoinTotals(parts), malformed
 }
@@ -199,12 +210,14 @@ func (s *Store) Write(ctx context.Context, c rollup.Counter, r rollup.RollUp) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.get(c.RollUp)
 	if !d.updateTime.Equal(r.UpdateTime) {
 		return rollup.ErrConflict
 	}
+
 	fields := d.clone()
 	for _, name := range r.Gone {
 		delete(fields, name)
@@ -222,6 +235,7 @@ func (s *Store) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	path := document.ClaimPath(c.RollUp)
@@ -232,10 +246,11 @@ func (s *Store) Claim(ctx context.Context, c rollup.Counter, claim rollup.Claim)
 	return nil
 }
 
-// RollUps implements rollup.AuditStore. A place is the path of the last that was found.
+// RollUps implements rollup.AuditStore. A place is the path of the last roll-up that was found.
 func (s *Store) RollUps(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	p := page(s.documents, from, limit, func(path string) (rollup.Found, bool) {
 		c, ok := template.Counter(path)
 		if !ok {
@@ -243,33 +258,47 @@ func (s *Store) RollUps(ctx context.Context, template *rollup.Template, from str
 		}
 		return rollup.Found{Counter: c, RollUp: s.rollUp(c)}, true
 	})
+
 	s.look()
 	p.ReadTime = s.last
 	return p, ctx.Err()
 }
 
-// All implements rollup.AuditStore. A place is the path of the roll-up of the last that was found.
+// All implements rollup.AuditStore. A place is the path of the roll-up of the last counter that was
+// found.
 func (s *Store) All(ctx context.Context, template *rollup.Template, from string, limit int) (rollup.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.counters[template]; !known {
-		if s.counters == nil {
-			s.counters = make(map[*rollup.Template][]string)
-		}
-		s.counters[template] = nil
-		for _, path := range s.documents {
-			s.note(template, path)
-		}
-	}
-	p := page(s.counters[template], from, limit, func(path string) (rollup.Found, bool) {
+
+	p := page(s.countersOf(template), from, limit, func(path string) (rollup.Found, bool) {
 		c, _ := template.Counter(path)
 		r := s.rollUp(c)
-		has := !r.Tally.AsOf.IsZero() || slices.ContainsFunc(template.Routes, func(r *rollup.Route) bool { return s.has(r, c) })
-		return rollup.Found{Counter: c, RollUp: r}, has
+		hasSources := func(r *rollup.Route) bool { return s.has(r, c) }
+		isThere := !r.Tally.AsOf.IsZero() || slices.ContainsFunc(template.Routes, hasSources)
+		return rollup.Found{Counter: c, RollUp: r}, isThere
 	})
+
 	s.look()
 	p.ReadTime = s.last
 	return p, ctx.Err()
+}
+
+// countersOf returns the paths of the roll-ups of a template's counters, sorted. It looks at all
+// documents once for each template; from then on put notes the new ones.
+func (s *Store) countersOf(template *rollup.Template) []string {
+	counters, known := s.counters[template]
+	if known {
+		return counters
+	}
+
+	if s.counters == nil {
+		s.counters = make(map[*rollup.Template][]string)
+	}
+	s.counters[template] = nil
+	for _, path := range s.documents {
+		s.note(template, path)
+	}
+	return s.counters[template]
 }
 
 // has reports whether the counter has documents by the route.
@@ -286,24 +315,26 @@ func (s *Store) has(r *rollup.Route, c rollup.Counter) bool {
 	return false
 }
 
-// note notes the counter that the document at path belongs to, or is the roll-up of, for All.
+// note notes for All the counters that the document at path belongs to, or is the roll-up of.
 func (s *Store) note(template *rollup.Template, path string) {
-	collection, id := split(path)
-	if _, ok := template.Counter(path); ok {
-		s.counters[template] = insert(s.counters[template], path)
-	}
-	for _, r := range template.Routes {
-		if c, ok := r.Counter(collection); ok {
+	add := func(c rollup.Counter, ok bool) {
+		if ok {
 			s.counters[template] = insert(s.counters[template], c.RollUp)
 		}
-		if pattern := r.Pattern(); r.By == "" || pattern[:len(pattern)-1].String() != collection {
+	}
+
+	add(template.Counter(path))
+	collection, id := split(path)
+	for _, r := range template.Routes {
+		add(r.Counter(collection))
+
+		pattern := r.Pattern()
+		if r.By == "" || pattern[:len(pattern)-1].String() != collection {
 			continue
 		}
 		group, _ := r.By.In(s.collections[collection][id].fields)
 		text, _ := group.(string)
-		if c, ok := r.Grouped(text); ok {
-			s.counters[template] = insert(s.counters[template], c.RollUp)
-		}
+		add(r.Grouped(text))
 	}
 }
 
@@ -316,22 +347,25 @@ func insert(paths []string, path string) []string {
 	return slices.Insert(paths, i, path)
 }
 
-// page returns what find finds at the sorted paths that follow a path.
+// page returns at most limit of what find finds, at the sorted paths that follow a path. If more
+// follows, the page has the place to go on from.
 func page(paths []string, after string, limit int, find func(path string) (rollup.Found, bool)) rollup.Page {
-	begin, is := slices.BinarySearch(paths, after)
-	if is {
+	begin, found := slices.BinarySearch(paths, after)
+	if found {
 		begin++
 	}
+
 	var p rollup.Page
 	for _, path := range paths[begin:] {
 		f, ok := find(path)
 		if !ok {
 			continue
 		}
-		if len(p.Found) == limit {
+		if len(p.Found) == limit { // there is one more
 			p.Next = p.Found[limit-1].Next
 			return p
 		}
+
 		f.Next = path
 		p.Found = append(p.Found, f)
 	}
@@ -343,12 +377,14 @@ func (s *Store) Remove(ctx context.Context, c rollup.Counter, r rollup.RollUp) e
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.get(c.RollUp)
 	if d.updateTime.IsZero() || !d.updateTime.Equal(r.UpdateTime) {
 		return rollup.ErrConflict
 	}
+
 	fields := d.clone()
 	for _, field := range slices.Concat(c.Template.Totals(), r.Tally.Former, []string{document.TallyField}) {
 		delete(fields, field)
@@ -385,6 +421,7 @@ func (s *Store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor)
 	if !s.cursors[of].UpdateTime.Equal(c.UpdateTime) {
 		return time.Time{}, rollup.ErrConflict
 	}
+
 	if s.cursors == nil {
 		s.cursors = make(map[rollup.Work]rollup.Cursor)
 	}
@@ -428,12 +465,13 @@ func (s *Store) Get(path string) map[string]any {
 	return maps.Clone(s.get(path).fields)
 }
 
-// get returns the document at path; the zero stored if there is none.
+// get returns the document at path; the zero value if there is none.
 func (s *Store) get(path string) stored {
 	collection, id := split(path)
 	return s.collections[collection][id]
 }
 
+// put sets the document at path, and returns its commit time.
 func (s *Store) put(path string, fields map[string]any) time.Time {
 	collection, id := split(path)
 	if s.collections == nil {
@@ -442,25 +480,27 @@ func (s *Store) put(path string, fields map[string]any) time.Time {
 	if s.collections[collection] == nil {
 		s.collections[collection] = make(map[string]stored)
 	}
-	if _, known := s.collections[collection][id]; !known {
-		s.documents = insert(s.documents, path)
-	}
+
 	t := s.commit()
 	s.collections[collection][id] = stored{fields, t}
+	s.documents = insert(s.documents, path)
 	for template := range s.counters {
 		s.note(template, path)
 	}
 	return t
 }
 
+// remove deletes the document at path, if there is one, and returns the commit time.
 func (s *Store) remove(path string) time.Time {
 	collection, id := split(path)
 	delete(s.collections[collection], id)
-	if i, is := slices.BinarySearch(s.documents, path); is {
-		s.documents = slices.Delete(s.documents, i, i+1)
-	}
 	if len(s.collections[collection]) == 0 {
 		delete(s.collections, collection)
+	}
+
+	i, found := slices.BinarySearch(s.documents, path)
+	if found {
+		s.documents = slices.Delete(s.documents, i, i+1)
 	}
 	return s.commit()
 }
@@ -475,6 +515,7 @@ func (s *Store) commit() time.Time {
 	return t
 }
 
+// split returns the path of a document's collection, and its id.
 func split(path string) (collection, id string) {
 	i := strings.LastIndexByte(path, '/')
 	return path[:i], path[i+1:]

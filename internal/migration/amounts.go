@@ -6,17 +6,18 @@ import (
 	"github.com/firestore-tally/tally/internal/value"
 )
 
-// Amounts are those that a shard or a partial sum adds to its document.
+// Amounts are what a shard or a partial sum adds to its document.
 type amounts struct {
 	sums    amountsOf
-	partial bool                 // it is a partial sum, whose amounts count only when it is folded
-	whole   bool                 // nothing but finite numbers, so that it can be folded
-	left    map[string]amountsOf // that the extension adds up and no route can name, by why
+	partial bool                 // it is a partial sum, whose amounts count only once it is folded
+	whole   bool                 // it holds nothing but finite numbers, so it can be folded
+	left    map[string]amountsOf // what the extension adds up and no route can name, by the reason
 }
 
 // amountsOf are amounts by field.
 type amountsOf map[string]*value.Sum
 
+// add adds a number to the amount of a field.
 func (a amountsOf) add(field string, number value.Value) {
 	if a[field] == nil {
 		a[field] = new(value.Sum)
@@ -32,6 +33,7 @@ func contents(fields map[string]any) amounts {
 		a.add(fields)
 		return a
 	}
+
 	a.partial = true
 	for _, u := range updates {
 		update, _ := u.(map[string]any)
@@ -42,34 +44,44 @@ func contents(fields map[string]any) amounts {
 	return a
 }
 
+// add adds the amounts in fields.
 func (a *amounts) add(fields map[string]any) {
 	for name, field := range fields {
-		number, ok := value.Number(field)
-		if ok && number.Finite() {
+		number, isNumber := value.Number(field)
+		if isNumber && number.Finite() {
 			a.sums.add(name, number)
 			continue
 		}
+
 		a.whole = false
-		if nested, isMap := field.(map[string]any); isMap {
+		nested, isMap := field.(map[string]any)
+		switch {
+		case isMap:
 			a.addNested(name, nested)
-		} else if ok {
+		case isNumber:
 			a.left[fmt.Sprintf("the field %s is NaN or infinite", name)] = nil // it adds up to nothing
 		}
 	}
 }
 
-// addNested looks for numbers other than 0 in a map.
+// addNested adds the numbers in a map, other than 0, to those that no route can name.
 func (a *amounts) addNested(path string, fields map[string]any) {
 	for name, field := range fields {
-		if nested, ok := field.(map[string]any); ok {
+		nested, isMap := field.(map[string]any)
+		if isMap {
 			a.addNested(path+"."+name, nested)
-		} else if number, ok := value.Number(field); ok && number.Float64() != 0 {
-			why := fmt.Sprintf("the field %s.%s is nested, and routes name top-level fields", path, name)
-			if a.left[why] == nil {
-				a.left[why] = amountsOf{}
-			}
-			a.left[why].add(path+"."+name, number)
+			continue
 		}
+		number, isNumber := value.Number(field)
+		if !isNumber || number.Float64() == 0 {
+			continue
+		}
+
+		why := fmt.Sprintf("the field %s.%s is nested, and routes name top-level fields", path, name)
+		if a.left[why] == nil {
+			a.left[why] = amountsOf{}
+		}
+		a.left[why].add(path+"."+name, number)
 	}
 }
 

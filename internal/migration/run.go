@@ -21,7 +21,7 @@ func (p *Plan) ToDo() []*Document {
 	return slices.DeleteFunc(slices.Clone(p.Documents), (*Document).Done)
 }
 
-// Left returns what is left to carry of all documents together, by field.
+// Left returns the amounts that are left to carry, of all documents together, by field.
 func (p *Plan) Left() map[string]value.Value {
 	left := map[string]value.Value{}
 	for _, d := range p.Documents {
@@ -39,7 +39,8 @@ func (p *Plan) Left() map[string]value.Value {
 func (p *Plan) Cost() billing.Counts {
 	cost := billing.Counts{Reads: p.Reads}
 	for _, d := range p.ToDo() {
-		if n := int64(d.Fold); n > 0 {
+		n := int64(d.Fold)
+		if n > 0 {
 			cost = cost.Add(billing.Counts{Reads: int64(d.Shards) + 2*n, Writes: n, Deletes: n})
 		}
 		for _, t := range d.Totals {
@@ -51,14 +52,14 @@ func (p *Plan) Cost() billing.Counts {
 	return cost
 }
 
-// mostFailures is the number of failed documents after which Run begins no more: so many failures
-// hardly have their reasons in the documents.
+// mostFailures is the number of failed documents after which Run begins no other. So many failures
+// have one reason, which is in none of the documents.
 const mostFailures = 10
 
 // Run folds the shards of each document and carries what its fields hold. Clients may write shards
-// all the while; the extension must not run. When ctx ends Run may leave a document half-way; its
-// true total is then as before. progress, unless nil, is called with the number of documents done, one call
-// at a time.
+// all the while; the extension must not run. When ctx ends, Run may leave a document half-way; its
+// true total is then as before. progress, unless nil, is called with the number of documents done,
+// one call at a time.
 //
 // One document's failure does not keep Run from the others. The error joins all of them.
 func (p *Plan) Run(ctx context.Context, client *firestore.Client, concurrency int, progress func(done int)) error {
@@ -98,12 +99,15 @@ func (p *Plan) Run(ctx context.Context, client *firestore.Client, concurrency in
 	return errors.Join(append(failures, context.Cause(ctx))...)
 }
 
-// migrate folds first. Until something is carried, the shards hold less than the document's field, so
-// readers that show the greater of the two never show more than the truth.
+// migrate folds a document's shards, and then carries what its fields hold. It folds first for the
+// sake of readers that show the greater of the field and the shards' sum: until something is
+// carried, the shards hold less than the field, so such a reader never shows more than the true
+// total.
 func (d *Document) migrate(ctx context.Context, client *firestore.Client) error {
 	if d.Fold > 0 {
 		err := d.shards(client, d.Totals[0].Field).Renumber(ctx, d.numShards)
-		if err != nil && !errors.Is(err, shards.ErrNotFolded) { // the scan has named those; they count where they are
+		notFolded := errors.Is(err, shards.ErrNotFolded) // they count where they are; the scan has named them
+		if err != nil && !notFolded {
 			return err
 		}
 	}
@@ -127,26 +131,26 @@ type Difference struct {
 	Why      string `json:"why"`
 }
 
-// A Comparison tells what became of a plan.
+// A Comparison says what became of a plan.
 type Comparison struct {
 	Differing []Difference
-	Documents int // that are there now: of the plan, and those of which amounts are left out
-	Exact     int // of these, those that do not differ and of which nothing is left out
-	LeftOut   int // documents of which amounts are not counted
+	Documents int // documents that there are now, also those of which amounts are left out
+	Exact     int // documents that do not differ and of which nothing is left out
+	LeftOut   int // documents of which amounts are left out: no route counts them
 
-	// Moved is how many documents' totals are higher than they were, and By how much by field: what
-	// clients added meanwhile.
+	// Moved is the number of documents whose totals are higher than they were, because clients have
+	// added something meanwhile. By is how much that is, by field.
 	Moved int
 	By    map[string]value.Value
 
-	// Rewritten is how many shards with random ids clients have written since. They count where
-	// they are, and the next run folds them.
+	// Rewritten is the number of shards with random ids that clients have written since. They count
+	// where they are, and the next run folds them.
 	Rewritten int
 }
 
-// Compare compares what the scan p found with what the scan after found after Run. In each document
-// all that its fields hold must have been carried, no partial sum may be left, and the shards must
-// hold what was expected, or more by what clients have added meanwhile.
+// Compare compares the plan with that of a scan after Run. In each document Run must have carried
+// all that the fields hold, and folded all partial sums. The shards must hold what was expected, or
+// more, because clients may have added something meanwhile.
 func (p *Plan) Compare(after *Plan) Comparison {
 	c := Comparison{By: map[string]value.Value{}}
 
@@ -179,7 +183,8 @@ func (p *Plan) Compare(after *Plan) Comparison {
 	return c
 }
 
-// checkDone reports what Run should have carried or folded and is still there.
+// checkDone reports the amounts and the partial sums that Run should have carried or folded, and
+// that are still there.
 func (c *Comparison) checkDone(d *Document) {
 	c.Rewritten += d.Fold - d.Partials
 	if d.Partials > 0 {
@@ -205,7 +210,8 @@ func (c *Comparison) compareTotals(before, now *Document) {
 
 		change := sum(is, value.Negative(was))
 		tolerance := 0.0
-		if _, integer := change.Int64(); !integer {
+		_, isInteger := change.Int64()
+		if !isInteger {
 			tolerance = sumTolerance * math.Abs(was.Float64())
 		}
 
@@ -223,10 +229,11 @@ func (c *Comparison) compareTotals(before, now *Document) {
 	}
 }
 
-// sumTolerance is the relative difference that comes from the order in which doubles are added:
-// some rounding steps of 1e-16 for each of thousands of shards.
+// sumTolerance is the relative difference that the order of adding doubles may make: some rounding
+// steps of 1e-16 for each of thousands of shards.
 const sumTolerance = 1e-12
 
+// differ notes that a document is not as it should be.
 func (c *Comparison) differ(d *Document, format string, args ...any) {
 	c.Differing = append(c.Differing, Difference{d.Path, fmt.Sprintf(format, args...)})
 }

@@ -23,8 +23,8 @@ import (
 const (
 	shardsCollection = "_counter_shards_"
 
-	// stateDocument is written by each of the extension's runs, one a minute by default. It stays
-	// when the extension is uninstalled.
+	// stateDocument is a document that the extension writes in each run: by default once a minute.
+	// It stays when the extension is uninstalled.
 	stateDocument = "_firebase_ext_/sharded_counter"
 
 	// A partial sum has this field alone, a list of maps with an id and the amounts by field.
@@ -32,8 +32,8 @@ const (
 	fieldData    = "_data_"
 )
 
-// Wait is how long the extension must have given no sign of life to be taken for gone. It begins a
-// run each minute, and a run takes 2 minutes at most.
+// Wait is how long the extension must have been idle to be taken for gone. It begins a run each
+// minute, and a run takes 2 minutes at most.
 const Wait = 3 * time.Minute
 
 // A Plan lists the documents that a scan found.
@@ -43,7 +43,7 @@ type Plan struct {
 	Uncounted []Uncounted
 	Reads     int64 // what the scan billed
 
-	leftOut map[string]bool // paths of the documents to which what is uncounted belongs
+	leftOut map[string]bool // paths of the documents of which amounts are uncounted
 
 	// Idle is how long ago the extension wrote its state document, by Firestore's clock. It is zero
 	// if there is no document at the extension's default path.
@@ -54,27 +54,27 @@ type Plan struct {
 type Document struct {
 	Path     string  // such as "pages/hello"
 	Totals   []Total // one for each of its route's fields
-	Shards   int     // documents in _counter_shards_
-	Fold     int     // of these, those that are folded into numbered shards
-	Partials int     // of those that are folded, the partial sums
+	Shards   int     // how many documents are in _counter_shards_
+	Fold     int     // how many of these Run folds into numbered shards
+	Partials int     // how many of those that it folds are partial sums
 
 	route     *rollup.Route
-	rollUp    string // its path
-	exists    bool   // the document itself, not only shards
-	numShards int    // the numbered shards are those below
+	rollUp    string // path of the roll-up
+	exists    bool   // the document itself is there, not only shards
+	numShards int    // numbered shards are 0 to numShards-1
 }
 
 // A Total is one field of a document.
 type Total struct {
 	Field string
-	Left  value.Value // what is still to be carried from the document's field
+	Left  value.Value // amount that is left to carry from the document's field
 
 	held   bool      // the document has the field
 	rollUp bool      // Tally writes the field already
 	shards value.Sum // of the amounts in shards and partial sums
 }
 
-// Expected is the true total, which the shards hold when nothing is left to do.
+// Expected returns the true total. The shards hold it once nothing is left to do.
 func (t *Total) Expected() value.Value { return sum(t.shards.Total(), t.Left) }
 
 // Done reports whether nothing is left to do for the document.
@@ -85,11 +85,11 @@ func (d *Document) Done() bool {
 // An Uncounted is a kind of amounts that the extension adds to a document and that no route counts.
 // They stay where they are.
 type Uncounted struct {
-	What    string `json:"what"`
-	Shards  int    `json:"shards"`  // how many hold such an amount; 0: the document does
-	Example string `json:"example"` // path of one
+	What    string `json:"what"`    // the reason in words
+	Shards  int    `json:"shards"`  // how many shards hold such an amount; 0: the document does
+	Example string `json:"example"` // path of a shard or document that holds one
 
-	Amounts map[string]value.Value `json:"-"` // by field; NaN and infinite ones are none
+	Amounts map[string]value.Value `json:"-"` // by field; without NaN and infinite ones
 }
 
 // A scan is a Plan in the making.
@@ -102,9 +102,9 @@ type scan struct {
 	carried   int // fields of which something was carried
 }
 
-// Scan finds the documents of the routes whose shards are in _counter_shards_, those without shards
-// too: the extension deletes the shards that it has added up. It writes nothing. progress, unless
-// nil, is called with the number of reads so far.
+// Scan finds the documents of the routes whose shards are in _counter_shards_. It also finds those
+// without shards, because the extension deletes the shards that it has added up. It writes nothing.
+// progress, unless nil, is called with the number of reads so far.
 //
 // A scan bills one read for each document of the collections that the routes name, one for each
 // shard of the extension, wherever it is, and one for each field that a document holds.
@@ -183,11 +183,12 @@ func (s *scan) listDocuments() {
 	}
 }
 
-// checkRollUps fails if Tally's functions have overwritten totals that were not carried over. It notes
-// the documents that Tally will make no roll-up of.
+// checkRollUps returns an error if Tally's functions have overwritten totals that were not carried.
+// It also notes the documents of which Tally will make no roll-up.
 func (s *scan) checkRollUps() error {
 	for _, d := range s.Documents {
-		if !d.exists && d.route.Template.Existing && d.rollUp == d.Path {
+		isOwnRollUp := d.route.Template.Existing && d.rollUp == d.Path
+		if isOwnRollUp && !d.exists {
 			all := amountsOf{}
 			for _, t := range d.Totals {
 				all.add(t.Field, t.Expected())
@@ -212,7 +213,8 @@ func (s *scan) count(reads int) {
 	}
 }
 
-// pageSize is how many documents one query finds. It bounds how long a query takes, and the memory.
+// pageSize is how many documents one query finds at most. It bounds the time of a query, and the
+// memory.
 const pageSize = 1000
 
 // each calls f for each document that the query finds, in the order of their paths.
@@ -278,7 +280,8 @@ func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnaps
 	d := s.document(path, route, counter)
 	d.exists = found.Exists()
 	for _, field := range []string{document.NumShardsCamelField, document.NumShardsField} {
-		if n, ok := found.Data()[field].(int64); ok && n > 0 {
+		n, isInteger := found.Data()[field].(int64)
+		if isInteger && n > 0 {
 			d.numShards = int(n)
 		}
 	}
@@ -288,7 +291,7 @@ func (s *scan) foundDocument(route *rollup.Route, found *firestore.DocumentSnaps
 		t := &d.Totals[i]
 		number, ok := value.Number(found.Data()[t.Field])
 		switch {
-		case !ok: // no number, which the extension adds nothing to either
+		case !ok: // it is no number, and the extension adds nothing to it either
 		case tally.Covers(t.Field):
 			t.held, t.rollUp = true, true
 		case number.Finite():
@@ -314,8 +317,8 @@ func (s *scan) document(path string, route *rollup.Route, counter rollup.Counter
 	return d
 }
 
-// leave notes that amounts are not counted that belong to the document: those of its shard of that
-// id, or of the document itself if that is "".
+// leave notes that no route counts some amounts of a document. They are in its shard of that id, or
+// in the document itself if shard is "". what says why.
 func (s *scan) leave(what, document, shard string, amounts amountsOf) {
 	s.leftOut[document] = true
 	example := document
@@ -431,7 +434,8 @@ func (s *scan) readNotes(ctx context.Context) error {
 	return nil
 }
 
-// foundNote takes what was carried from what is left of a total. Without a note nothing was.
+// foundNote subtracts what was carried, by its note, from what is left of a total. Without a note
+// nothing was carried.
 func (s *scan) foundNote(t *Total, note *firestore.DocumentSnapshot) {
 	carried, ok := value.Number(note.Data()["amount"])
 	if ok {

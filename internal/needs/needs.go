@@ -1,5 +1,6 @@
-// Package needs lists what the tests run beside Go and this machine lacks: all of it at once, with
-// how to install it. Every test that misses something fails with this list.
+// Package needs lists the programs that the tests run beside Go and that this machine lacks. The
+// list has all of them at once, and says how to install each. Every test that misses a program
+// fails with the list.
 package needs
 
 import (
@@ -25,15 +26,18 @@ type tool struct {
 }
 
 // An Emulator finds out why no Firestore emulator can start on this machine: what is wrong with its
-// Java, and with its emulator. It is emulator.Find, whose own tests use this package too.
+// Java, and with its emulator. Callers pass emulator.Find. This package cannot import it, because
+// the tests of package emulator use this package too.
 type Emulator func(context.Context) (java, jar error)
 
-// Missing returns what go test ./... lacks on this machine, and what .ci/run lacks beyond that, as
-// text of several lines; "" if go test ./... lacks nothing. With all it is "" only if .ci/run lacks
-// nothing either. It takes a second or two, because some tools are asked for their version.
+// Missing returns the list, as text of several lines: what go test ./... lacks on this machine, and
+// what .ci/run lacks beyond that. It returns "" if go test ./... lacks nothing; if all is true,
+// only if .ci/run lacks nothing either. It takes a second or two, because some tools are asked for
+// their version.
 func Missing(ctx context.Context, find Emulator, all bool) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+
 	java, jar := find(ctx)
 	tests := absent(
 		tool{"Java 21", "openjdk-21-jdk-headless", "openjdk@21", "https://adoptium.net; set JAVA_HOME if it is not on PATH", java},
@@ -48,7 +52,9 @@ func Missing(ctx context.Context, find Emulator, all bool) string {
 		tool{"Maven", "maven", "maven", "https://maven.apache.org", onPath("mvn")},
 		tool{"Python 3 with venv", "python3-venv", "python", "https://www.python.org", runs(ctx, "python3", "-c", "import ensurepip, venv")},
 	)
-	if len(tests) == 0 && (!all || len(more) == 0) {
+
+	nothing := len(tests) == 0 && (!all || len(more) == 0)
+	if nothing {
 		return ""
 	}
 	return describe(tests, more)
@@ -62,33 +68,13 @@ func absent(tools ...tool) []tool {
 // describe returns the list.
 func describe(tests, more []tool) string {
 	var b strings.Builder
-	list := func(title string, tools []tool) {
-		if len(tools) > 0 {
-			fmt.Fprintf(&b, "%s\n", title)
-		}
-		for _, t := range tools {
-			reason, _, _ := strings.Cut(t.absent.Error(), "\n")
-			fmt.Fprintf(&b, "  %-22s%s\n", t.name, reason)
-		}
-	}
-	list("go test ./... runs more than Go, and this machine lacks:", tests)
-	list(".ci/run, for the browsers' and the docs' tests, also lacks:", more)
+	list(&b, "go test ./... runs more than Go, and this machine lacks:", tests)
+	list(&b, ".ci/run, for the browsers' and the docs' tests, also lacks:", more)
 
 	all := slices.Concat(tests, more)
-	install := func(system, command string, of func(tool) string) {
-		var packages []string
-		for _, t := range all {
-			if p := of(t); p != "" && !slices.Contains(packages, p) {
-				packages = append(packages, p)
-			}
-		}
-		if len(packages) > 0 {
-			fmt.Fprintf(&b, "  %-22s%s %s\n", system, command, strings.Join(packages, " "))
-		}
-	}
 	b.WriteString("To install them:\n")
-	install("Debian, Ubuntu", "sudo apt-get install", func(t tool) string { return t.apt })
-	install("macOS", "brew install", func(t tool) string { return t.brew })
+	install(&b, "Debian, Ubuntu", "sudo apt-get install", all, func(t tool) string { return t.apt })
+	install(&b, "macOS", "brew install", all, func(t tool) string { return t.brew })
 	for _, t := range all {
 		fmt.Fprintf(&b, "  %-22s%s\n", t.name, t.how)
 	}
@@ -96,32 +82,68 @@ func describe(tests, more []tool) string {
 	return b.String()
 }
 
-// gcloud returns an error unless the Google Cloud CLI runs and has the commands that are deployed
-// with.
+// list writes a title and why each tool cannot be used; nothing without tools.
+func list(b *strings.Builder, title string, tools []tool) {
+	if len(tools) == 0 {
+		return
+	}
+
+	fmt.Fprintf(b, "%s\n", title)
+	for _, t := range tools {
+		reason, _, _ := strings.Cut(t.absent.Error(), "\n")
+		fmt.Fprintf(b, "  %-22s%s\n", t.name, reason)
+	}
+}
+
+// install writes the command that installs the packages of the tools on a system; nothing if the
+// system has none.
+func install(b *strings.Builder, system, command string, tools []tool, packageOf func(tool) string) {
+	var packages []string
+	for _, t := range tools {
+		p := packageOf(t)
+		if p != "" && !slices.Contains(packages, p) {
+			packages = append(packages, p)
+		}
+	}
+
+	if len(packages) > 0 {
+		fmt.Fprintf(b, "  %-22s%s %s\n", system, command, strings.Join(packages, " "))
+	}
+}
+
+// gcloud returns an error unless the Google Cloud CLI runs and has the components whose commands
+// tally deploy uses.
 func gcloud(ctx context.Context) error {
 	out, err := output(ctx, "gcloud", "version", "--format=value(alpha,beta)")
-	if err == nil && len(strings.Fields(out)) < 2 {
-		err = errors.New("gcloud lacks its components alpha and beta")
+	if err != nil {
+		return err
 	}
-	return err
+	if len(strings.Fields(out)) < 2 {
+		return errors.New("gcloud lacks its components alpha and beta")
+	}
+	return nil
 }
 
 // chromium returns the program that the tests start as a browser.
 func chromium() string { return cmp.Or(os.Getenv("CHROMIUM"), "/usr/bin/chromium") }
 
+// node returns an error unless Node.js runs and is new enough.
 func node(ctx context.Context) error {
 	const oldest = 20
 	out, err := output(ctx, "node", "--version")
 	if err != nil {
 		return err
 	}
+
 	major, _, _ := strings.Cut(strings.TrimPrefix(out, "v"), ".")
-	if n, err := strconv.Atoi(major); err != nil || n < oldest {
+	n, err := strconv.Atoi(major)
+	if err != nil || n < oldest {
 		return fmt.Errorf("node is %s, want v%d or newer", out, oldest)
 	}
 	return nil
 }
 
+// onPath returns an error unless the program is on PATH.
 func onPath(name string) error {
 	_, err := exec.LookPath(name)
 	return err
@@ -134,7 +156,7 @@ func runs(ctx context.Context, name string, args ...string) error {
 	return err
 }
 
-// output returns what a program prints that only tells a fact.
+// output returns what a program prints. It is for programs that print a fact and end.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {

@@ -20,31 +20,34 @@ import (
 	"google.golang.org/grpc/credentials/oauth"
 )
 
-// Endpoint is Google Cloud's Telemetry API, which speaks OpenTelemetry's own protocol and is what
-// Google recommends: its exporter of traces is deprecated for it
+// Endpoint is Google Cloud's Telemetry API, which takes OpenTelemetry's own protocol. Google
+// recommends it instead of the exporters that it offered before
 // (https://docs.cloud.google.com/stackdriver/docs/otlp/overview).
 const Endpoint = "telemetry.googleapis.com:443"
 
-// startLimit is how long Start may take. Credentials and the resource are asked of Google's
-// metadata server, without which telemetry cannot be, and for which no event is to wait until it is
-// delivered again. The server answers in milliseconds when it does.
+// startLimit is how long Start may take. It asks Google's metadata server for credentials and for
+// the resource, which takes milliseconds. If the server does not answer, events go on without
+// telemetry, and do not wait until they must be delivered again.
 const startLimit = 2 * time.Second
 
-// Start returns a Telemetry that exports to the destination; nil when that is Off. Google Cloud
-// keeps it in the project. Nothing is sent yet. It fails when that is not ready within two seconds.
+// Start returns a Telemetry that exports to the destination, and nil if that is Off. With GCP,
+// Google Cloud keeps what is exported in the project. Nothing is sent yet. Start fails if it takes
+// longer than two seconds.
 func Start(d config.Destination, project string, every time.Duration, billed func() (reads, writes, deletes int64), logger *slog.Logger) (*Telemetry, error) {
 	if d == config.Off {
 		return nil, nil
 	}
+
 	type result struct {
 		telemetry *Telemetry
 		err       error
 	}
 	started := make(chan result, 1)
-	go func() { // which may outlast this call: not all that it asks heeds a context
+	go func() { // may outlast this call, because not all that it calls heeds a context
 		t, err := start(context.Background(), d, project, Options{Every: every, Billed: billed, Logger: logger})
 		started <- result{t, err}
 	}()
+
 	select {
 	case r := <-started:
 		return r.telemetry, r.err
@@ -53,16 +56,13 @@ func Start(d config.Destination, project string, every time.Duration, billed fun
 	}
 }
 
+// start is Start without a limit. It completes the options.
 func start(ctx context.Context, d config.Destination, project string, o Options) (*Telemetry, error) {
 	var metrics []otlpmetricgrpc.Option
 	var spans []otlptracegrpc.Option
 	var detectors []resource.Detector
 	if d == config.GCP {
-		credential, err := oauth.NewApplicationDefault(ctx, "https://www.googleapis.com/auth/cloud-platform")
-		if err != nil {
-			return nil, fmt.Errorf("telemetry: %w", err)
-		}
-		conn, err := dial(Endpoint, credentials.NewTLS(nil), credential)
+		conn, err := dialGoogle(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("telemetry: %w", err)
 		}
@@ -70,17 +70,32 @@ func start(ctx context.Context, d config.Destination, project string, o Options)
 		spans = append(spans, otlptracegrpc.WithGRPCConn(conn))
 		detectors = append(detectors, gcp.NewDetector())
 	}
+
 	var err error
-	if o.Resource, err = newResource(ctx, project, detectors...); err != nil {
+	o.Resource, err = newResource(ctx, project, detectors...)
+	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	if o.Metrics, err = otlpmetricgrpc.New(ctx, metrics...); err != nil {
+
+	o.Metrics, err = otlpmetricgrpc.New(ctx, metrics...)
+	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	if o.Spans, err = otlptracegrpc.New(ctx, spans...); err != nil {
+
+	o.Spans, err = otlptracegrpc.New(ctx, spans...)
+	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	return New(o)
+}
+
+// dialGoogle returns a connection to Google's Telemetry API, with application default credentials.
+func dialGoogle(ctx context.Context) (*grpc.ClientConn, error) {
+	credential, err := oauth.NewApplicationDefault(ctx, "https://www.googleapis.com/auth/cloud-platform")
+	if err != nil {
+		return nil, err
+	}
+	return dial(Endpoint, credentials.NewTLS(nil), credential)
 }
 
 // dial returns a connection for both exporters.
@@ -88,8 +103,8 @@ func dial(endpoint string, transport credentials.TransportCredentials, perCall c
 	return grpc.NewClient(endpoint, grpc.WithTransportCredentials(transport), grpc.WithPerRPCCredentials(perCall))
 }
 
-// newResource says what process the telemetry is of. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
-// have the last word.
+// newResource returns the attributes that name this process in what it exports. OTEL_SERVICE_NAME
+// and OTEL_RESOURCE_ATTRIBUTES replace them.
 func newResource(ctx context.Context, project string, detectors ...resource.Detector) (*resource.Resource, error) {
 	return resource.New(ctx,
 		resource.WithTelemetrySDK(),

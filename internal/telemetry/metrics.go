@@ -10,19 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// An Outcome is how an event ended.
-type Outcome string
-
-const (
-	Absorbed Outcome = "absorbed" // acknowledged at once, because an event that is held has its counter rolled up
-	Covered  Outcome = "covered"  // held until a roll-up covered it
-	Failed   Outcome = "failed"   // to be delivered again
-	Dropped  Outcome = "dropped"  // acknowledged without effect: no retry could help
-	Unkept   Outcome = "unkept"   // acknowledged, but its counter cannot be rolled up until somebody mends it
-	Refused  Outcome = "refused"  // the request was no CloudEvent
-)
-
-// instruments are all metrics.
+// instruments are all metrics, which tell the following. docs/operations.md explains them to users.
 type instruments struct {
 	events  metric.Int64Counter
 	held    metric.Float64Histogram
@@ -35,10 +23,13 @@ type instruments struct {
 	age     metric.Float64Gauge
 }
 
-// seconds are the buckets of the histograms: fine around the default cadence of 1 s and up to the
-// hold limit of 8 s, coarse beyond, where events come again.
+// seconds are the buckets of the histograms. They are fine up to the default hold limit of 8 s, and
+// finest around the default cadence of 1 s. Beyond the hold limit events are delivered again, so
+// coarse buckets do.
 var seconds = metric.WithExplicitBucketBoundaries(0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 15, 30, 60, 300, 1800)
 
+// newInstruments makes the metrics. The number of operations that were billed is asked for when the
+// metrics are exported.
 func newInstruments(m metric.Meter, billed func() (reads, writes, deletes int64)) (instruments, error) {
 	var i instruments
 	var problems []error
@@ -55,27 +46,28 @@ func newInstruments(m metric.Meter, billed func() (reads, writes, deletes int64)
 	}
 
 	i.events = counter("tally.events", "{event}", "Deliveries of events, by how they ended")
-	i.held = histogram("tally.held", "How long events were held that were not absorbed, by this process's clock")
-	i.lag = histogram("tally.lag", "From a change's commit to as_of of the roll-up that covers it, both by Firestore's clock")
+	i.held = histogram("tally.held", "How long held events waited for their answer, by this process's clock")
+	i.lag = histogram("tally.lag", "Time from a change's commit to as_of of the roll-up that covers it, both by Firestore's clock")
 	i.rollUps = counter("tally.rollups", "{rollup}", "Attempts to write a roll-up")
-	i.errors = counter("tally.errors", "{error}", "Failed calls of Firestore; a refused write is none")
-	i.ticks = counter("tally.ticks", "{tick}", "Calls of RollUpOnSchedule that were no dry run")
+	i.errors = counter("tally.errors", "{error}", "Failed calls of Firestore, without refused writes")
+	i.ticks = counter("tally.ticks", "{tick}", "Calls of RollUpOnSchedule, without dry runs")
 	i.audited = counter("tally.audited", "{counter}", "Counters that audits compared with their shards")
 	i.drift = counter("tally.drift", "{counter}", "Roll-ups that lacked a change for longer than an event may take")
 
 	var err error
 	i.age, err = m.Float64Gauge("tally.kept.age", metric.WithUnit("s"),
-		metric.WithDescription("Greatest age of a roll-up that the last call of RollUpOnSchedule kept, of the routes that say every"))
+		metric.WithDescription("Greatest age of the roll-ups that the last call of RollUpOnSchedule kept, for routes that say every"))
 	problems = append(problems, err)
 
-	_, err = m.Int64ObservableCounter("tally.billed", metric.WithUnit("{operation}"), metric.WithDescription("Document operations that Firestore billed"),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			reads, writes, deletes := billed()
-			o.Observe(reads, kind("read"))
-			o.Observe(writes, kind("write"))
-			o.Observe(deletes, kind("delete"))
-			return nil
-		}))
+	observe := func(_ context.Context, o metric.Int64Observer) error {
+		reads, writes, deletes := billed()
+		o.Observe(reads, kind("read"))
+		o.Observe(writes, kind("write"))
+		o.Observe(deletes, kind("delete"))
+		return nil
+	}
+	_, err = m.Int64ObservableCounter("tally.billed", metric.WithUnit("{operation}"),
+		metric.WithDescription("Document operations that Firestore billed"), metric.WithInt64Callback(observe))
 	problems = append(problems, err)
 
 	return i, errors.Join(problems...)
@@ -89,44 +81,46 @@ func kind(value string) metric.MeasurementOption {
 	return metric.WithAttributes(attribute.String("kind", value))
 }
 
-// Event records how an event ended. The duration held is negative if it was not held.
-func (t *Telemetry) Event(ctx context.Context, o Outcome, held time.Duration) {
+// Event records how an event ended: one of few words. held is how long the event was held, and
+// negative if it was not.
+func (t *Telemetry) Event(ctx context.Context, ending string, held time.Duration) {
 	if t == nil {
 		return
 	}
-	ended := outcome(string(o))
+
+	ended := outcome(ending)
 	t.events.Add(ctx, 1, ended)
 	if held >= 0 {
 		t.held.Record(ctx, held.Seconds(), ended)
 	}
 }
 
-// Lag records the time from the commit of an event's change to the as_of of the roll-up that covers
-// the event. Both times are Firestore's.
+// Lag records the time from the commit of a change to the as_of of the roll-up that covers it. Both
+// times are Firestore's.
 func (t *Telemetry) Lag(ctx context.Context, lag time.Duration) {
 	if t != nil {
 		t.lag.Record(ctx, lag.Seconds())
 	}
 }
 
-// Wrote records an attempt to write a roll-up; see rollup.Options.
+// Wrote records an attempt to write a roll-up. It is the hook rollup.Options.Wrote.
 func (t *Telemetry) Wrote(ctx context.Context, a rollup.Attempt) {
 	if t == nil {
 		return
 	}
 
-	what := "changed"
+	ending := "changed"
 	switch {
 	case errors.Is(a.Err, rollup.ErrConflict):
-		what = "conflict"
+		ending = "conflict"
 	case errors.Is(a.Err, rollup.ErrUnkept):
-		what = "unkept"
+		ending = "unkept"
 	case a.Err != nil:
-		what = "failed"
+		ending = "failed"
 	case a.Unchanged:
-		what = "unchanged"
+		ending = "unchanged"
 	}
-	t.rollUps.Add(ctx, 1, outcome(what))
+	t.rollUps.Add(ctx, 1, outcome(ending))
 }
 
 // Tick records a call of RollUpOnSchedule. Dry runs are not recorded.
@@ -135,11 +129,11 @@ func (t *Telemetry) Tick(ctx context.Context, succeeded bool) {
 		return
 	}
 
-	what := "succeeded"
+	ending := "succeeded"
 	if !succeeded {
-		what = "failed"
+		ending = "failed"
 	}
-	t.ticks.Add(ctx, 1, outcome(what))
+	t.ticks.Add(ctx, 1, outcome(ending))
 }
 
 // Audited records what a tick's audit of one database did.
@@ -155,14 +149,14 @@ func (t *Telemetry) Audited(ctx context.Context, r rollup.Report) {
 		"failed":    r.Failed,
 		"unkept":    r.Unkept,
 	}
-	for what, n := range counts {
-		t.audited.Add(ctx, int64(n), outcome(what))
+	for ending, n := range counts {
+		t.audited.Add(ctx, int64(n), outcome(ending))
 	}
 	t.drift.Add(ctx, int64(r.Drift))
 }
 
-// Kept records an age in seconds: that of the oldest roll-up that a tick kept, in all databases, for
-// the routes that say "every".
+// Kept records the age, in seconds, of the oldest roll-up that a tick keeps for routes that say
+// "every", in all databases.
 func (t *Telemetry) Kept(ctx context.Context, age float64) {
 	if t != nil {
 		t.age.Record(ctx, age)

@@ -13,18 +13,20 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traced returns a context of the trace that a request's header names, in W3C's traceparent; ctx if
-// it names none.
+// Traced returns ctx with the trace that a request's header traceparent names, as the W3C defines
+// it. It returns ctx itself if the header names none.
 func Traced(ctx context.Context, header http.Header) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(header))
 }
 
-// Start starts the span of a request, as a child of the context's trace. Where nobody records it,
-// ctx keeps the caller's span, by which lines of the log are found.
+// Start starts the span of a request, as a child of the span in ctx. If the new span is not
+// recorded, the context that it returns keeps the caller's, so that the lines of the log name a
+// span that can be found.
 func (t *Telemetry) Start(ctx context.Context, name string) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, trace.SpanFromContext(ctx)
 	}
+
 	child, span := t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
 	if !span.IsRecording() && trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx, span
@@ -40,23 +42,27 @@ func End(span trace.Span, err error) {
 	span.End()
 }
 
-// Calling returns what records calls of Firestore, for rollup.Options: their failures, by the class
-// of the error, and if spans, a span each. Off, it returns nil.
+// Calling returns the hook rollup.Options.Calling. The hook counts failed calls of Firestore by the
+// class of their error, and makes a span of each call if spans is true. If telemetry is off,
+// Calling returns nil.
 func (t *Telemetry) Calling(spans bool, class func(error) string) func(context.Context, string) (context.Context, func(error)) {
 	if t == nil {
 		return nil
 	}
+
 	return func(ctx context.Context, operation string) (context.Context, func(error)) {
 		var span trace.Span
 		if spans {
 			ctx, span = t.tracer.Start(ctx, operation)
 		}
+
 		return ctx, func(err error) {
 			if spans {
 				End(span, err)
 			}
 			if err != nil && !errors.Is(err, rollup.ErrConflict) {
-				t.errors.Add(ctx, 1, metric.WithAttributes(attribute.String("operation", operation), attribute.String("error.type", class(err))))
+				t.errors.Add(ctx, 1, metric.WithAttributes(
+					attribute.String("operation", operation), attribute.String("error.type", class(err))))
 			}
 		}
 	}

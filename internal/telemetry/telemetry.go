@@ -1,5 +1,5 @@
-// Package telemetry records what the functions do as OpenTelemetry metrics and spans, and exports
-// it while a request is served, because Cloud Run may take the CPU away between requests. A nil
+// Package telemetry records what the functions do as OpenTelemetry metrics and spans. It exports
+// them while a request is served, because Cloud Run may take the CPU away between requests. A nil
 // *Telemetry is telemetry that is off: it records nothing and costs nothing.
 //
 // docs/operations.md lists the metrics; a test keeps the two equal. No attribute of a metric
@@ -40,7 +40,7 @@ type Options struct {
 	Spans    sdktrace.SpanExporter
 	Resource *resource.Resource
 
-	// Every is the least time between two exports, but for those of FlushNow.
+	// Every is the least time from one export by Flush to the next.
 	Every time.Duration
 
 	// Billed returns the document operations that Firestore billed so far.
@@ -52,16 +52,19 @@ type Options struct {
 // New returns a Telemetry.
 func New(o Options) (*Telemetry, error) {
 	t := &Telemetry{every: o.Every, logger: o.Logger}
-	// Flush exports, not the clock. Spans are also exported when many are there, which they are
-	// only while requests are served.
+
+	// Flush exports, not the clock: between requests a process may get no CPU. Spans are exported
+	// before that only if many have gathered, which happens while requests are served.
 	const never = time.Hour
 	t.metrics = sdkmetric.NewMeterProvider(sdkmetric.WithResource(o.Resource),
 		sdkmetric.WithReader(sdkmetric.NewPeriodicReader(o.Metrics, sdkmetric.WithInterval(never))))
 	t.spans = sdktrace.NewTracerProvider(sdktrace.WithResource(o.Resource),
 		sdktrace.WithBatcher(o.Spans, sdktrace.WithBatchTimeout(never), sdktrace.WithExportTimeout(flushTimeout)))
 	t.tracer = t.spans.Tracer(scope)
+
 	var err error
-	if t.instruments, err = newInstruments(t.metrics.Meter(scope), o.Billed); err != nil {
+	t.instruments, err = newInstruments(t.metrics.Meter(scope), o.Billed)
+	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	return t, nil
@@ -75,20 +78,21 @@ const (
 	// ends before the trigger's subscription delivers the event again, after 10 s.
 	flushTimeout = 1500 * time.Millisecond
 
-	// lastTimeout bounds the exports that nothing but the end of a process waits for. Cloud Run
-	// kills a process 10 s after SIGTERM
+	// lastTimeout bounds the exports for which no event waits: those of a tick, and of the end of a
+	// process. Cloud Run kills a process 10 s after SIGTERM
 	// (https://cloud.google.com/run/docs/container-contract#instance-shutdown).
 	lastTimeout = 5 * time.Second
 )
 
 // Flush exports what was recorded if the last export began longer ago than Options.Every. It
-// returns at once while another export is in work. A failed export is logged; metrics are
-// cumulative, so the next one makes up for it, while its spans are lost.
+// returns at once while another export is in work. A failed export is logged. It loses its spans,
+// but no metrics: they are cumulative, so the next export holds them.
 func (t *Telemetry) Flush(ctx context.Context) {
 	if t == nil || !t.exporting.TryLock() {
 		return
 	}
 	defer t.exporting.Unlock()
+
 	if time.Since(t.exported) >= t.every {
 		t.export(ctx, flushTimeout)
 	}
@@ -106,15 +110,19 @@ func (t *Telemetry) FlushNow(ctx context.Context) {
 
 func (t *Telemetry) export(ctx context.Context, timeout time.Duration) {
 	t.exported = time.Now()
-	// The request's own end must not lose what others recorded.
+
+	// An export holds what all requests recorded, so it does not end with this one.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
+
 	var spans error
 	var both sync.WaitGroup
 	both.Go(func() { spans = t.spans.ForceFlush(limited) })
 	metrics := t.metrics.ForceFlush(limited)
 	both.Wait()
-	if err := errors.Join(metrics, spans); err != nil {
+
+	err := errors.Join(metrics, spans)
+	if err != nil {
 		t.logger.WarnContext(ctx, "telemetry not exported", "error", err)
 	}
 }

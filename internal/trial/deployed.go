@@ -33,28 +33,24 @@ func Read(ctx context.Context, project string, o ...option.ClientOption) (*Deplo
 	if unread := state.Unread[deploy.Function]; unread != nil {
 		return nil, unread
 	}
-	environment := state.Env()
-	if environment == nil {
+	if len(state.Functions()) == 0 {
 		return nil, fmt.Errorf("no functions are deployed in project %s; this deploys them:\n  tally deploy --project %[1]s", project)
 	}
 
-	configured, err := config.Load(environment)
+	nobody := new(appfolder.Folder) // wants something else than is deployed
+	configured, err := config.Load(state.Wanted(nobody))
 	if err != nil {
 		return nil, fmt.Errorf("configuration of the deployed functions: %w", err)
 	}
-	databases, err := state.Locate(configured.Databases[:1])
-	if err != nil {
-		return nil, err
-	}
+	configured.Databases = configured.Databases[:1]
 
 	// The description names the fields that are to be read.
-	options := state.Options(new(appfolder.Folder), environment, configured, databases)
-	described, err := deploy.Describe(options, state, "")
+	described, err := deploy.Want(nobody, state, configured, nil)
 	if err != nil {
 		return nil, err
 	}
 	state.ReadFor(ctx, described)
-	return &Deployment{project, databases[0], configured, state}, nil
+	return &Deployment{project, described.Databases[0], configured, state}, nil
 }
 
 // exemption asks whether what only grows is kept out of the indexes.
@@ -124,7 +120,7 @@ func (d *Deployment) retries(context.Context) finding {
 func (d *Deployment) deadline(context.Context) finding {
 	want := int(d.Config.AckDeadline().Seconds())
 	f := finding{expected: fmt.Sprintf("at least %d s for an answer", want)}
-	for _, kind := range []*deploy.Kind{deploy.Trigger, deploy.Subscription} {
+	for _, kind := range []deploy.Kind{deploy.Trigger, deploy.Subscription} {
 		if unread := d.state.Unread[kind]; unread != nil {
 			return f.notLooked("%s: %s", unread.What, unread.Why)
 		}

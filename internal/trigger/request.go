@@ -36,9 +36,9 @@ const specVersion = "1.0"
 //     carry an attribute: a document's id may end in a space or hold control characters
 //     (https://github.com/firebase/firebase-functions/issues/1922).
 //
-// Its error is ErrNoEvent, or wraps ErrMalformed, or says that the request was not received whole,
-// most likely because the caller went away. Beside an error the event has what could be read of it,
-// for the log.
+// Its error is ErrNoEvent, or wraps ErrMalformed. Any other error says that the request was not
+// received whole, most likely because the caller went away. Even with an error the event has what
+// could be read of it, for the log.
 func FromRequest(r *http.Request) (Event, error) {
 	version := r.Header.Get("Ce-Specversion")
 	if version == "" && fromEventarc(r) {
@@ -49,6 +49,7 @@ func FromRequest(r *http.Request) (Event, error) {
 	if version != specVersion {
 		return e, ErrNoEvent
 	}
+
 	data, err := readAll(r.Body)
 	if err != nil {
 		return e, err
@@ -59,8 +60,9 @@ func FromRequest(r *http.Request) (Event, error) {
 }
 
 // fromEventarc reports whether the request came to the address that Eventarc gives to Pub/Sub: the
-// function's, with a parameter that nobody else adds. What comes there is an event, even if it
-// cannot be read. To refuse it would have it sent again for a day, and delay the others.
+// function's address, with a parameter that nobody else adds. Whatever comes there is an event,
+// even if it cannot be read. If it were refused, Pub/Sub would send it again for a day, and delay
+// the others.
 func fromEventarc(r *http.Request) bool {
 	return r.URL.Query().Get("__GCP_CloudEventsMode") == "CE_PUBSUB_BINDING"
 }
@@ -73,19 +75,22 @@ func fromPush(body io.ReadCloser) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
+
 	var push struct {
 		Message struct {
 			Attributes map[string]string
 			Data       []byte
 		}
 	}
-	if err := json.Unmarshal(text, &push); err != nil {
+	err = json.Unmarshal(text, &push)
+	if err != nil {
 		return Event{}, fmt.Errorf("%w: it is no push of Pub/Sub's: %w", ErrMalformed, err)
 	}
 
 	attributes := push.Message.Attributes
 	e := newEvent(func(name string) string { return attributes[name] })
-	if version := attributes["ce-specversion"]; version != specVersion {
+	version := attributes["ce-specversion"]
+	if version != specVersion {
 		return e, fmt.Errorf("%w: its version is %q, not %s", ErrMalformed, version, specVersion)
 	}
 
@@ -102,7 +107,9 @@ func newEvent(attribute func(name string) string) Event {
 		Subject:  attribute("ce-subject"),
 		Document: attribute("ce-document"),
 	}
-	if t, err := time.Parse(time.RFC3339Nano, attribute("ce-time")); err == nil { // only metrics need it
+
+	t, err := time.Parse(time.RFC3339Nano, attribute("ce-time"))
+	if err == nil { // only metrics need it
 		e.Time = t.UTC()
 	}
 	return e
@@ -123,6 +130,7 @@ func readAll(body io.ReadCloser) ([]byte, error) {
 	// More than any event has: two documents of at most 1 MiB each, and a third more in base64.
 	// Eventarc delivers events of up to 512 KB (https://cloud.google.com/eventarc/docs/quotas).
 	const maxBody = 4 << 20
+
 	data, err := io.ReadAll(http.MaxBytesReader(nil, body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, fmt.Errorf("%w: its data is larger than %d bytes", ErrMalformed, maxBody)

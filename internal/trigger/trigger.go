@@ -1,5 +1,12 @@
 // Package trigger decodes the events that Firestore sends through Eventarc when a document is
 // written.
+//
+// An event is a CloudEvent: attributes, such as an id and a type, and data. Firestore's data is a
+// protocol buffer with the document as it was and as it is. The document as it was is missing if
+// the document was created, and the document as it is if it was deleted. Eventarc leaves both out
+// if they make the event too large; then an attribute alone names the document.
+//
+// An event comes at least once, in any order, perhaps late. Every copy has the same id.
 package trigger
 
 import (
@@ -13,6 +20,7 @@ import (
 	"github.com/firestore-tally/tally/internal/document"
 	"github.com/googleapis/google-cloudevents-go/cloud/firestoredata"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // typePrefix begins the type of every document event: created, updated, deleted, written, each also
@@ -44,18 +52,21 @@ type Change struct {
 	data *firestoredata.DocumentEventData // nil: the event is too large to hold the documents
 }
 
-// Decode returns the change that e tells. Eventarc leaves out the documents of an event that would
-// be too large; then nothing is Known of them.
+// Decode returns the change that e tells. Its errors wrap ErrMalformed. A change whose event was
+// too large for its documents is not Known.
 func Decode(e Event) (Change, error) {
 	if !strings.HasPrefix(e.Type, typePrefix) {
 		return Change{}, fmt.Errorf("%w: its type is %q, not %swritten", ErrMalformed, e.Type, typePrefix)
 	}
+
 	media, _, _ := strings.Cut(e.ContentType, ";")
 	if media != protobuf && len(e.Data) > 0 {
 		return Change{}, fmt.Errorf("%w: its content type is %q, not %s", ErrMalformed, e.ContentType, protobuf)
 	}
+
 	d := new(firestoredata.DocumentEventData)
-	if err := proto.Unmarshal(e.Data, d); err != nil {
+	err := proto.Unmarshal(e.Data, d)
+	if err != nil {
 		return Change{}, fmt.Errorf("%w: its data is no protocol buffer of a change: %w", ErrMalformed, err)
 	}
 
@@ -68,6 +79,7 @@ func Decode(e Event) (Change, error) {
 		}
 		name = strings.TrimPrefix(e.Source, sourcePrefix) + "/documents/" + e.Document
 	}
+
 	c, err := parseName(name)
 	if err != nil {
 		return c, err
@@ -77,12 +89,19 @@ func Decode(e Event) (Change, error) {
 	if known {
 		c.data = d
 	}
-	for _, document := range []*firestoredata.Document{value, old} {
-		if t := document.GetUpdateTime(); t.IsValid() && t.AsTime().After(c.UpdateTime) {
-			c.UpdateTime = t.AsTime()
+	c.UpdateTime = latest(value.GetUpdateTime(), old.GetUpdateTime())
+	return c, nil
+}
+
+// latest returns the latest of the times that are valid; zero if none is.
+func latest(times ...*timestamppb.Timestamp) time.Time {
+	var last time.Time
+	for _, t := range times {
+		if t.IsValid() && t.AsTime().After(last) {
+			last = t.AsTime()
 		}
 	}
-	return c, nil
+	return last
 }
 
 // Path is the document's path, below the database's root.
@@ -103,8 +122,8 @@ func (c Change) Updated() bool {
 	return value != nil && old != nil && value.GetName() == old.GetName()
 }
 
-// Changed reports whether the field may be another than before. The update mask tells even of a
-// change that leaves the value as it was.
+// Changed reports whether the field may be another than before. A field that the update mask names
+// counts as changed even if its value is the same.
 func (c Change) Changed(f document.Field) bool {
 	for _, path := range c.data.GetUpdateMask().GetFieldPaths() {
 		in := document.FieldOf(document.Field(path).Names()...) // in its one spelling
@@ -144,8 +163,10 @@ func parseName(name string) (Change, error) {
 	rest, named := strings.CutPrefix(name, "projects/")
 	project, rest, _ := strings.Cut(rest, "/databases/")
 	database, path, _ := strings.Cut(rest, "/documents/")
-	if !named || project == "" || database == "" || path == "" || strings.Contains(project, "/") || strings.Contains(database, "/") ||
-		!utf8.ValidString(name) {
+
+	whole := named && project != "" && database != "" && path != ""
+	flat := !strings.Contains(project, "/") && !strings.Contains(database, "/")
+	if !whole || !flat || !utf8.ValidString(name) {
 		return Change{}, fmt.Errorf("%w: %q is not the name of a document", ErrMalformed, name)
 	}
 	return Change{Project: project, Database: database, path: path}, nil

@@ -14,9 +14,9 @@ type Sum struct {
 	anyDouble bool
 }
 
-// exact is a precision, in bits, in which any sum of doubles and integers is exact: doubles span
+// exactBits is a precision, in bits, in which any sum of doubles and integers is exact: doubles span
 // 2,098 bits, and the rest is for how many there are.
-const exact = 2200
+const exactBits = 2200
 
 // Add adds v and reports true, or reports false and adds nothing when v is no finite number.
 func (s *Sum) Add(v Value) bool {
@@ -29,15 +29,17 @@ func (s *Sum) Add(v Value) bool {
 		next = new(big.Float).SetInt64(v.integer)
 	}
 	s.anyDouble = s.anyDouble || v.kind == double
-	s.total.SetPrec(exact).Add(&s.total, next)
+	s.total.SetPrec(exactBits).Add(&s.total, next)
 	return true
 }
 
 // Total returns the sum so far.
 func (s *Sum) Total() Value {
-	if i, accuracy := s.total.Int64(); !s.anyDouble && accuracy == big.Exact {
+	i, accuracy := s.total.Int64()
+	if !s.anyDouble && accuracy == big.Exact {
 		return Int(i)
 	}
+
 	total, _ := s.total.Float64()
 	return Double(max(-math.MaxFloat64, min(math.MaxFloat64, total)))
 }

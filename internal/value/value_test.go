@@ -164,3 +164,17 @@ func TestNegative(t *testing.T) {
 		}
 	}
 }
+
+func TestKindOf(t *testing.T) {
+	for _, test := range []struct {
+		value any
+		want  string
+	}{
+		{nil, "null"}, {"x", "a string"}, {true, "a boolean"}, {int64(1), "a number"}, {0.5, "a number"}, {time.Now(), "a timestamp"},
+		{map[string]any{}, "a map"}, {[]any{1}, "an array"}, {[]byte("x"), "bytes"}, {struct{}{}, "of another kind"},
+	} {
+		if got := value.KindOf(test.value); got != test.want {
+			t.Errorf("%v: got %s, want %s", test.value, got, test.want)
+		}
+	}
+}

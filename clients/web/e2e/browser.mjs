@@ -4,12 +4,12 @@ import { build } from 'esbuild';
 import { createServer, request } from 'node:http';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
+import { options } from './chromium.mjs';
+import { listening } from './loopback.mjs';
 
-/** Starts Chromium: that of CHROMIUM, or Debian's. */
+/** Starts Chromium. */
 export function launch() {
-  // prettier-ignore
-  const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-  return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
+  return chromium.launch(options());
 }
 
 /** Serves the test page, with the firebase package of that name in it, at every path. */
@@ -79,13 +79,4 @@ export async function startLine(port) {
       for (const call of calls) call();
     },
   };
-}
-
-function listening(server) {
-  return new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => {
-      const close = () => new Promise((done) => (server.closeAllConnections(), server.close(done)));
-      resolve({ port: server.address().port, close });
-    });
-  });
 }

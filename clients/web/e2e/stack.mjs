@@ -1,6 +1,7 @@
 // Everything that Tally needs, for tests: `tally dev` on ports that are free, with firestore.rules
 // enforced.
 import { spawn } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 /** The root of the repository. */
@@ -120,6 +121,6 @@ export async function until(check, text, ms = 30_000) {
     const found = await check();
     if (found) return found;
     if (performance.now() > deadline) throw new Error(`waited for ${ms / 1000} s: ${await text()}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await sleep(20);
   }
 }

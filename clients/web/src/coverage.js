@@ -14,14 +14,15 @@
  * entries make a range, lo to hi, of what the number can be. A tap adds its amount to the number
  * shown; anything else moves the number only as far as the range asks.
  *
- * Why it never dips while there are only increments: let truth be total plus one's own that it does
- * not cover. A tap raises shown and truth alike, a new roll-up never lowers truth, and truth lies
- * between lo and hi. So shown <= truth always: clamping takes shown up to lo, never down to hi.
+ * Why it never dips while there are only increments: call truth the total plus one's own increments
+ * that it does not cover. A tap raises shown and truth alike, a new roll-up never lowers truth, and
+ * truth lies between lo and hi. So shown <= truth always, and clamping only raises shown to lo.
  *
  * A vote is a document that says 1 or 0, so an entry of it adds the new value less the old one.
- * Other devices of the user write it too: then an amount may be wrong, and a write that changed
- * nothing has the version of the write that did. But total has the value of asOf in it, 1 or 0. So
- * all entries of one voter together add between v-1 and v, where v is the value now.
+ * The user's other devices write it too. Then an amount may be wrong, and a write that changes
+ * nothing leaves the document the version that it had. But the total counts the document as it was
+ * at asOf, 1 or 0. So all entries of one voter together add between v-1 and v, where v is the value
+ * now.
  */
 
 /** A server time in microseconds since 1970, exact until the year 2255. @typedef {number} Micros */

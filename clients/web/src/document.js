@@ -1,12 +1,11 @@
-import { getDoc } from 'firebase/firestore';
-import { fromCache } from './sdk.js';
+import { fromCache, getDoc } from './sdk.js';
 
 /** @import { DocumentData, DocumentReference } from 'firebase/firestore' */
 
-/** The document is read again if it is older than this when the number of shards is used, in ms. */
+/** The document is read again with the number's next use, if the last read was so many ms ago. */
 const AGE = 60_000;
 
-/** An increment waits this long, in ms, for the number of shards if that is not known. */
+/** An increment waits at most so many ms for the number of shards. */
 const PATIENCE = 1_000;
 
 /** The counter's own document: how many shards it has, and who may write them. */
@@ -22,8 +21,8 @@ export class CounterDocument {
   }
 
   /**
-   * The number of shards; 0: not known. It is from memory or the SDK's cache, or else waits for the
-   * server for as long as makes no difference to a user: a guess that is too high is refused.
+   * The number of shards; 0: not known. It comes from memory or from the SDK's cache. Otherwise
+   * this waits a moment for the server, because a shard above the number is refused.
    */
   async shards() {
     const reading = performance.now() - this.#readAt > AGE ? this.read() : this.#reading;

@@ -26,7 +26,7 @@ export function failure(error) {
   const text = error instanceof Error ? error.message : String(error);
   switch (codeOf(error)) {
     case 'permission-denied': {
-      const what = 'Compare firestore.rules with the paths that counter() was given; check App Check.';
+      const what = 'Compare firestore.rules with the paths given to counter(), and check App Check.';
       return new TallyError('permission-denied', `Firestore refused: ${text} ${what}`, error);
     }
     case 'unavailable': {

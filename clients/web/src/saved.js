@@ -1,13 +1,13 @@
 /** @import { Entry } from './coverage.js' */
 
 /**
- * What is kept of an own increment over a reload. `at` is when it was saved, by this device's
- * clock: only to clear away what nobody will ever ask for.
+ * An own increment as it is kept over a reload. `at` is when it was saved, by this device's clock.
+ * It only serves to clear away entries that no page asks for any more.
  *
  * @typedef {Entry & { shard: string, at: number }} Saved
  */
 
-/** An entry is cleared away after this long in ms if its page went away before it was settled. */
+/** An entry whose page went away before it was settled is cleared away after so many ms. */
 const KEPT = 7 * 24 * 60 * 60 * 1000;
 
 /**

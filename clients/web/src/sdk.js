@@ -1,9 +1,26 @@
+/*
+ * All that the package takes from the Firebase SDK, and what it reads out of the SDK's snapshots
+ * and times. Other files import only types from the SDK: one import is smaller than one per file.
+ */
 import { getDocFromCache } from 'firebase/firestore';
+
+export {
+  collection,
+  doc,
+  FieldPath,
+  getAggregateFromServer,
+  getDoc,
+  increment,
+  onSnapshot,
+  setDoc,
+  sum,
+  waitForPendingWrites,
+} from 'firebase/firestore';
 
 /** @import { DocumentReference, DocumentSnapshot, Timestamp } from 'firebase/firestore' */
 /** @import { Micros } from './coverage.js' */
 
-/** What the SDK's cache has of a document; null: nothing. @param {DocumentReference} ref */
+/** The cache's copy of a document; null: it has none. @param {DocumentReference} ref */
 export async function fromCache(ref) {
   try {
     return await getDocFromCache(ref);
@@ -37,4 +54,14 @@ export function isTimestamp(value) {
 /** Firestore's times are whole microseconds. @param {Timestamp} time */
 export function micros({ seconds, nanoseconds }) {
   return seconds * 1e6 + Math.floor(nanoseconds / 1e3);
+}
+
+/**
+ * The vote that a user's document says: 1 or 0.
+ *
+ * @param {DocumentSnapshot | null} snapshot
+ * @param {string} field
+ */
+export function voteOf(snapshot, field) {
+  return Number(snapshot?.data()?.[field] === 1);
 }

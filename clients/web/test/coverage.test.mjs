@@ -358,9 +358,9 @@ for (const onlyIncrements of [true, false]) {
 }
 
 /**
- * A server, and a device of a user who votes, as state.js has it: the sets of one page arrive in
- * order, one that changes nothing keeps the version, and the version is known once none of them is
- * on the way. Another device of the user and other users may vote, too.
+ * A server, and a device of a user who votes, as votes.js and settle.js have it: the sets of one
+ * page arrive in order, one that changes nothing keeps the version, and the version is known once
+ * none of them is on the way. Another device of the user and other users may vote, too.
  */
 class Votes {
   time = 100;

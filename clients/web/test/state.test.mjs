@@ -14,8 +14,11 @@ import {
   terminate,
   Timestamp,
 } from 'firebase/firestore';
-import { counter, stateOf } from '../src/counter.js';
-import { State } from '../src/state.js';
+import { counter } from '../src/counter.js';
+import { restored } from '../src/earlier.js';
+import { refused } from '../src/settle.js';
+import { State, stateOf } from '../src/state.js';
+import { heard } from '../src/votes.js';
 
 setLogLevel('silent');
 
@@ -23,17 +26,18 @@ let app;
 let db;
 let state;
 
+const places = {
+  counter: 'counters/c',
+  shards: 'counters/c/shards',
+  rollUp: 'rollups/c',
+  field: 'count',
+  total: 'count',
+};
+
 beforeEach(async () => {
   app = initializeApp({ projectId: 'offline' });
   db = getFirestore(app);
   await disableNetwork(db);
-  const places = {
-    counter: 'counters/c',
-    shards: 'counters/c/shards',
-    rollUp: 'rollups/c',
-    field: 'count',
-    total: 'count',
-  };
   state = stateOf(db, places);
 });
 
@@ -48,8 +52,8 @@ function rollUp(count, seconds) {
 }
 
 function document(fields) {
-  void setDoc(state.rollUp, fields);
-  return getDocFromCache(state.rollUp);
+  void setDoc(doc(db, places.rollUp), fields);
+  return getDocFromCache(doc(db, places.rollUp));
 }
 
 /** What a listener is told, offline, of a document that the cache does not have. */
@@ -58,23 +62,23 @@ function missing() {
 }
 
 test('a roll-up that the cache has dropped is still known', async () => {
-  assert.equal(state.take(await rollUp(100, 50)).total, 100);
+  assert.equal(state.feed.take(await rollUp(100, 50)).total, 100);
   const gone = await missing();
   assert.deepEqual([gone.exists(), gone.metadata.fromCache], [false, true]);
-  const { total, asOf } = state.take(gone);
+  const { total, asOf } = state.feed.take(gone);
   assert.deepEqual([total, asOf?.seconds], [100, 50]);
 });
 
 test('offline from the start there is no roll-up', async () => {
-  state.tap(1);
-  const { total, asOf } = state.take(await missing());
+  state.writes.tap(1);
+  const { total, asOf } = state.feed.take(await missing());
   assert.deepEqual([total, asOf], [1, null]);
 });
 
 test('the first roll-up does not have what is not sent yet, and may have what is', async () => {
-  const [waits, sent] = [state.tap(1), state.tap(1)];
-  state.sending(sent, '0');
-  assert.equal(state.take(await rollUp(100, 50)).total, 101);
+  const [waits, sent] = [state.writes.tap(1), state.writes.tap(1)];
+  state.writes.send(sent, '0');
+  assert.equal(state.feed.take(await rollUp(100, 50)).total, 101);
   assert.deepEqual([waits.entry.after, sent.entry.after], [50e6, null]);
 });
 
@@ -90,12 +94,12 @@ test('a roll-up that does not say it has the total in it covers nothing', async 
     { tally: { as_of, totals: 'count' } },
     { tally: { as_of: 50, totals: ['count'] } },
   ]) {
-    const { total, asOf } = state.take(await document({ count: 7, ...fields }));
+    const { total, asOf } = state.feed.take(await document({ count: 7, ...fields }));
     assert.deepEqual([total, asOf], [7, null], JSON.stringify(fields));
   }
-  const tap = state.tap(1);
+  const tap = state.writes.tap(1);
   assert.equal(tap.entry.after, null);
-  assert.equal(state.take(await rollUp(9, 50)).asOf.seconds, 50);
+  assert.equal(state.feed.take(await rollUp(9, 50)).asOf.seconds, 50);
 });
 
 test("a total in the app's own document", async () => {
@@ -156,10 +160,13 @@ test('a stored entry that is broken does not stop the number', async () => {
     removeItem: (key) => void delete localStorage[key],
   });
   Object.assign(localStorage, entries);
-  state = new State(db, state.places, 'c');
-  void setDoc(state.rollUp, { count: 100, tally: { as_of: new Timestamp(50, 0), num_shards: 1, totals: ['count'] } });
+  state = new State(db, places, 'c');
+  void setDoc(doc(db, places.rollUp), {
+    count: 100,
+    tally: { as_of: new Timestamp(50, 0), num_shards: 1, totals: ['count'] },
+  });
   let stop;
-  const { total } = await new Promise((next, error) => (stop = state.observe({ next, error })));
+  const { total } = await new Promise((next, error) => (stop = state.feed.observe({ next, error })));
   stop();
   assert.equal(total, 101);
   assert.deepEqual(Object.keys(localStorage), ['tally:c:good', 'tally:d:good']);
@@ -174,16 +181,16 @@ test('an increment of an earlier page outlives a Firestore instance that the app
   });
   Object.assign(globalThis.localStorage, localStorage);
   await terminate(db);
-  await new State(db, state.places, 'c').restored();
+  await restored(new State(db, places, 'c'));
   assert.deepEqual(Object.keys(localStorage), ['tally:c:good']);
 });
 
 test('offline, votes: what changes nothing is not pending', async () => {
   const votes = counter(db, 'counters/c', { uid: 'ann' });
-  state.take(await rollUp(7, 50));
+  state.feed.take(await rollUp(7, 50));
   /** The totals after each call, and what is on the way then. */
   const seen = [];
-  const stop = state.observe({ next: ({ total, pending }) => seen.push([total, pending]), error: assert.fail });
+  const stop = state.feed.observe({ next: ({ total, pending }) => seen.push([total, pending]), error: assert.fail });
   for (const vote of [false, true, true, false, true]) void (vote ? votes.vote() : votes.unvote());
   const shard = doc(db, 'counters/c/shards/ann');
   await new Promise((resolve) => onSnapshot(shard, (d) => state.votes.has('ann') && d.get('count') === 1 && resolve()));
@@ -197,19 +204,19 @@ test('offline, votes: what changes nothing is not pending', async () => {
 test('what is heard of a vote does not replace one that is on its way', async () => {
   const vote = doc(db, 'counters/c/shards/ann');
   void setDoc(vote, { count: 0 });
-  const heard = await getDocFromCache(vote);
+  const before = await getDocFromCache(vote);
   state.votes.set('ann', 1);
-  const write = state.tap(1, 'ann');
-  state.sending(write, 'ann');
-  state.heard('ann', heard);
+  const write = state.writes.tap(1, 'ann');
+  state.writes.send(write, 'ann');
+  heard(state, 'ann', before);
   assert.equal(state.votes.get('ann'), 1);
-  state.refused(write);
-  state.heard('ann', heard);
+  refused(state, write);
+  heard(state, 'ann', before);
   assert.equal(state.votes.get('ann'), 0);
 });
 
 test('offline, without the number of shards: ten, however many the roll-up counted', async () => {
-  state.take(await rollUp(7, 50));
+  state.feed.take(await rollUp(7, 50));
   for (let i = 0; i < 10; i++) void counter(db, 'counters/c').increment();
   const shards = collection(db, 'counters/c/shards');
   const ids = await new Promise((resolve) =>
@@ -302,4 +309,11 @@ test('a listener of nobody: the error comes at once', () => {
   );
   assert.deepEqual(errors, ['not-signed-in']);
   stop();
+});
+
+test('a uid that is no document id: the error is a TallyError', async () => {
+  const likes = counter(db, 'posts/7/likes', { uid: 'a/b' });
+  const failed = { name: 'TallyError', code: 'failed', message: /a\/b/ };
+  await assert.rejects(likes.vote(), failed);
+  await assert.rejects(likes.hasVoted(), failed);
 });

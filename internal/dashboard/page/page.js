@@ -1,18 +1,18 @@
-// The page asks the server for itself, as it is to be shown now: four times a second, and whenever
-// its view changes. Then it becomes the answer.
+// Four times a second, and whenever its view changes, the page asks the server how it should look.
+// The answer is a whole page, and this page changes only where it differs.
 
 const pause = 250; // milliseconds between two questions
 const retry = 1000; // after one without an answer
-const beat = 3000; // milliseconds between two orders of the rows: rows that move about cannot be read or pointed at
-const rest = 5000; // milliseconds without a hand on pointer, keys or wheel after which rows may move
+const beat = 3000; // milliseconds for which rows keep their order: who reads or points needs them to stand still
+const rest = 5000; // rows may move once pointer, keys and wheel were left alone for so many milliseconds
 
 const $ = (id) => document.getElementById(id);
 
 // Questions and answers
 
 const view = { sort: 'rate', down: true, from: 0, open: '' };
-let last = ''; // what was asked for last, of the rows
-let ordered = -Infinity; // when the rows were put in order
+let last = ''; // the rows that were asked for last
+let ordered = -Infinity; // when the rows last got a new order
 let asked = 0; // how many questions
 let timer = 0;
 
@@ -40,25 +40,25 @@ async function answerTo(view) {
 }
 document.addEventListener('visibilitychange', ask);
 
-/** Shows an answer to a question for rows. */
+/** Shows an answer. `rows` says which rows were asked for. */
 function show(answer, rows) {
   if (rows === last && (performance.now() - ordered < beat || held())) keepOrder(answer);
   else ordered = performance.now();
   last = rows;
   const focused = document.activeElement.id;
   become(document.body, answer.body);
-  if (document.activeElement === document.body && focused) $(focused)?.focus({ preventScroll: true }); // it was moved
+  if (document.activeElement === document.body && focused) $(focused)?.focus({ preventScroll: true }); // an element that is moved loses the focus
 }
 
-/** Puts the rows of an answer in the order that they have here, those that are new after them. */
+/** Gives the rows of an answer the order that they have on the page. New rows come last. */
 function keepOrder(answer) {
   const kept = [...$('rows').children].map(({ id }) => answer.getElementById(id)).filter(Boolean);
   answer.getElementById('rows').prepend(...kept);
 }
 
 /**
- * Makes an element like another. What has an id stays the same element wherever it moves, and what
- * is equal is left alone: so focus, selections and what is scrolled last.
+ * Makes an element equal to another. An element with an id stays the same one wherever it moves,
+ * and equal parts are left alone. So focus, selections and scroll positions survive.
  */
 function become(element, other) {
   for (const { name } of [...element.attributes]) if (!other.hasAttribute(name)) element.removeAttribute(name);
@@ -81,7 +81,7 @@ for (const type of ['pointermove', 'keydown', 'scroll']) {
   document.addEventListener(type, () => (used = performance.now()), { capture: true, passive: true });
 }
 
-/** Whether somebody points at a row, or is at one by keyboard, and did something a moment ago. */
+/** Whether somebody points at a row, or focused one by keyboard, and was active a moment ago. */
 function held() {
   return performance.now() - used < rest && document.querySelector('#rows:hover, #rows :focus-visible') !== null;
 }
@@ -98,7 +98,7 @@ document.addEventListener('click', async (e) => {
   if (view.open === before) return;
   $('detail')?.scrollTo(0, 0);
   if (view.open === '') $(before)?.focus();
-  else if (e.detail === 0 || matchMedia('(max-width: 60rem)').matches) $('detail-name')?.focus(); // by keyboard, or over the list
+  else if (e.detail === 0 || matchMedia('(max-width: 60rem)').matches) $('detail-name')?.focus(); // opened by keyboard, or it covers the list
 });
 
 $('filter').addEventListener('input', () => {
@@ -111,7 +111,7 @@ $('all').addEventListener('change', ask);
 
 const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity };
 
-/** Focuses another row: as many rows on from the focused one, else from the open one. */
+/** Focuses the row so many below the focused one, or below the open one if none is focused. */
 function move(by) {
   const rows = [...$('rows').querySelectorAll('button')];
   const focused = rows.indexOf(document.activeElement);
@@ -128,7 +128,7 @@ document.addEventListener('keydown', (e) => {
     if (e.key !== 'ArrowDown' && e.key !== 'Enter' && (e.key !== 'Escape' || filter.value !== '')) return;
     ask().then(() => move(-Infinity)); // to the rows of what was typed
   } else {
-    const free = e.target === document.body || $('rows').contains(e.target); // nothing else that a key is for
+    const free = e.target === document.body || $('rows').contains(e.target); // not a control that uses the keys itself
     const key = CSS.escape(e.key.length === 1 ? e.key.toUpperCase() : e.key);
     const control = document.querySelector(`[aria-keyshortcuts="${key}"]:enabled`);
     if (control === filter) filter.select();

@@ -1,5 +1,6 @@
 // Takes the pictures of docs/operations.md, in light and dark: `npm run screenshot`. An app counts for two minutes on the real stack.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { browser, build, dev, increment } from './stack.js';
 
 const docs = new URL('../../../docs/', import.meta.url).pathname;
@@ -41,7 +42,7 @@ try {
   const [light, dark] = [await open('light'), await open('dark')];
 
   for (let second = 0; second < seconds; second++) {
-    const next = new Promise((resolve) => setTimeout(resolve, 1000));
+    const next = sleep(1000);
     for (const [counter, [, rate]] of Object.entries(counters)) {
       const times = Math.floor(Math.abs(rate) * 2 * random() + random());
       for (let i = 0; i < times; i++) await increment(stack.host, stack.project, counter, shardOf(counter), Math.sign(rate));

@@ -2,12 +2,13 @@
 
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { chromium } from 'playwright-core';
+import { options } from '../../../clients/web/e2e/chromium.mjs';
 
 const root = new URL('../../..', import.meta.url).pathname;
 const patience = 120_000; // the machine may be slow
@@ -103,10 +104,5 @@ export const rollUp = (host, project, rollUps) =>
 
 /** Launches Chromium. */
 export function browser() {
-  const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
-  if (!executablePath) throw new Error('no Chromium found: install it, or name its executable in CHROMIUM');
-  return chromium.launch({
-    executablePath,
-    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
-  });
+  return chromium.launch(options());
 }

@@ -31,12 +31,11 @@ type Trigger struct {
 //
 //	http://HOST:PORT/functions/projects/PROJECT/triggers/NAME
 //
-// where HOST:PORT is [Options].Functions of its start. Without that it accepts triggers and
-// delivers nothing.
+// HOST:PORT is what the emulator was started with as [Options].Functions. An emulator that was
+// started without accepts triggers and delivers nothing.
 //
-// The emulator accepts any pattern, but as long as a malformed one is registered, with a brace that
-// is not closed or an empty segment, it refuses every write to that project: status 500, code
-// UNKNOWN.
+// The emulator also accepts a malformed pattern, with an open brace or an empty segment. As long as
+// one is registered, it refuses every write to that project: status 500, code UNKNOWN.
 func RegisterTrigger(ctx context.Context, addr string, t Trigger) error {
 	body := map[string]any{
 		"eventType": "google.cloud.firestore.document.v1.written",
@@ -62,22 +61,23 @@ func SetRules(ctx context.Context, addr, project, content string) error {
 	return nil
 }
 
-// readyTimeout bounds one question whether an emulator is ready. What listens there may say
-// nothing, but on a busy machine an emulator that runs may take long too.
+// readyTimeout is how long [Check] waits for an answer. Another program may listen at the address
+// and never answer. But an emulator on a busy machine may also take long.
 const readyTimeout = 30 * time.Second
 
-// Errors of [Check], where no emulator answers.
+// Errors of [Check].
 var (
 	ErrAbsent = errors.New("no Firestore emulator answers there")
 	ErrBusy   = errors.New("what listens there is too busy to answer")
 )
 
 // Check returns nil when an emulator, whoever started it, answers at addr, a host:port. It returns
-// ErrBusy if something listens there that does not answer for half a minute, or until ctx ends; and
-// ErrAbsent at once if nothing listens there, or another program.
+// ErrBusy if something listens there and does not answer for half a minute, or until ctx ends. It
+// returns ErrAbsent at once if nothing listens there, or another program answers.
 func Check(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
+
 	answer, err := call(ctx, http.MethodGet, addr, "/", nil)
 	switch {
 	case err == nil && strings.TrimSpace(string(answer)) == "Ok":
@@ -92,15 +92,16 @@ func Check(ctx context.Context, addr string) error {
 // connection: an idle one would hold a goroutine, which a test that looks for leaks would find.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// maxAnswer is how much of an answer is read, in bytes: more than any that is looked at.
+// maxAnswer is how many bytes of an answer are read: more than any that call's users need.
 const maxAnswer = 64 << 10
 
-// call makes one HTTP request and returns the answer; body becomes JSON, unless it is nil. Any
+// call makes one HTTP request and returns the answer. The body becomes JSON, unless it is nil. Any
 // status but 200 is an error that holds the emulator's own words.
 func call(ctx context.Context, method, addr, path string, body any) (answer []byte, err error) {
 	var data []byte
 	if body != nil {
-		if data, err = json.Marshal(body); err != nil {
+		data, err = json.Marshal(body)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -109,24 +110,34 @@ func call(ctx context.Context, method, addr, path string, body any) (answer []by
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	if answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil {
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode == http.StatusOK {
-		return answer, nil
+
+	if resp.StatusCode != http.StatusOK {
+		return nil, refusalIn(answer, fmt.Errorf("%s %s: %s: %q", method, path, resp.Status, answer))
 	}
+	return answer, nil
+}
+
+// refusalIn returns the message with which the emulator refused a request, as its answer has it;
+// otherwise if the answer has none.
+func refusalIn(answer []byte, otherwise error) error {
 	var failure struct {
 		Error struct{ Message string }
 	}
-	if json.Unmarshal(answer, &failure) == nil && failure.Error.Message != "" {
-		return nil, errors.New(failure.Error.Message)
+	err := json.Unmarshal(answer, &failure)
+	if err != nil || failure.Error.Message == "" {
+		return otherwise
 	}
-	return nil, fmt.Errorf("%s %s: %s: %q", method, path, resp.Status, answer)
+	return errors.New(failure.Error.Message)
 }
 
 func projectPath(id string) string { return "/emulator/v1/projects/" + url.PathEscape(id) }

@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -263,7 +262,7 @@ func TestPortTakenByAnotherEmulator(t *testing.T) {
 	defer another.Close()
 	go func() {
 		readLine(t, starting)
-		l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+		l, err := net.Listen("tcp", freeport.HostPort(port))
 		if err != nil {
 			t.Error(err)
 			return

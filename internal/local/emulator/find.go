@@ -29,8 +29,8 @@ const installEmulator = "install one with `gcloud components install cloud-fires
 	"or set " + pathVariable + " to the path of its jar"
 
 // findJar returns the emulator to run: the one that pathVariable names, else the Google Cloud
-// CLI's, else the newest that was downloaded. If there is none it calls fetch. A nil fetch stands for
-// one that finds none.
+// CLI's, else the newest that was downloaded. If there is none, it calls fetch. If fetch is nil, it
+// returns errNoJar with the remedy.
 func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (string, error) {
 	if path := os.Getenv(pathVariable); path != "" {
 		_, err := os.Stat(path)
@@ -40,15 +40,18 @@ func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (
 		return path, nil
 	}
 
-	if root := cloudSDK(ctx); root != "" {
+	root := cloudSDK(ctx)
+	if root != "" {
 		jar := filepath.Join(root, "platform", "cloud-firestore-emulator", "cloud-firestore-emulator.jar")
 		if isFile(jar) {
 			return jar, nil
 		}
 	}
 
-	if dir, err := cacheDir(); err == nil { // without a directory nothing was downloaded
-		if jar := newestJar(dir); jar != "" {
+	dir, err := cacheDir()
+	if err == nil { // without a directory nothing was downloaded
+		jar := newestJar(dir)
+		if jar != "" {
 			return jar, nil
 		}
 	}
@@ -61,8 +64,8 @@ func findJar(ctx context.Context, fetch func(context.Context) (string, error)) (
 
 var errNoJar = errors.New("no Firestore emulator on this machine")
 
-// Find returns why no emulator can start on this machine: the fault of its Java, and the fault of its
-// emulator. If both are nil one can start, as far as Find can tell without starting it.
+// Find returns why no emulator can start on this machine: what is wrong with its Java, and what is
+// wrong with its emulator. If both are nil, one can start, as far as Find can tell without trying.
 func Find(ctx context.Context) (java, jar error) {
 	runtime, java := lookForJava(ctx)
 	path, jar := findJar(ctx, nil)
@@ -91,7 +94,8 @@ func cloudSDK(ctx context.Context) string {
 		return ""
 	}
 
-	// Mostly it is a link to bin/gcloud below the root, whose script runs lib/gcloud.py.
+	// Mostly gcloud is a link to bin/gcloud below the root. That is a script, which runs
+	// lib/gcloud.py.
 	file, err := filepath.EvalSymlinks(gcloud)
 	if err == nil {
 		root := filepath.Dir(filepath.Dir(file))
@@ -100,14 +104,14 @@ func cloudSDK(ctx context.Context) string {
 		}
 	}
 
-	// Some packages install a script or a launcher instead, which tells the root. If it fails, there
-	// is no emulator of the CLI's either.
+	// Some packages install a script or a launcher elsewhere. It tells the root if asked. If it
+	// fails, the CLI has no emulator either.
 	root, _, _ := run(ctx, gcloud, "info", "--format=value(installation.sdk_root)")
 	return root
 }
 
-// cacheDir returns the directory where the Firebase CLI, on every system, and [Download] keep the
-// emulators that they download. It fails if there is no home directory.
+// cacheDir returns the directory in which [Download] and the Firebase CLI keep the emulators that
+// they download. It is the same on every system. cacheDir fails if there is no home directory.
 func cacheDir() (string, error) {
 	if dir := os.Getenv("FIREBASE_EMULATORS_PATH"); dir != "" {
 		return dir, nil
@@ -193,7 +197,8 @@ func askJava(ctx context.Context, name string) (javaRuntime, error) {
 	return javaRuntime{path, version}, nil
 }
 
-// neededJava returns the version of Java that the emulator was built for, 0 if the jar cannot be read.
+// neededJava returns the version of Java that the emulator was built for, 0 if the jar cannot be
+// read.
 func neededJava(jar string) int {
 	z, err := zip.OpenReader(jar)
 	if err != nil {

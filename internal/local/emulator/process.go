@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// A process is a running child, which startProcess starts. On Unix the child dies with this process,
-// even if this process is killed (process_unix.go). Elsewhere it outlives a killed parent
+// A process is a running child, which startProcess starts. On Unix the child dies with this
+// process, even if this process is killed (process_unix.go). Elsewhere it outlives a killed parent
 // (process_other.go).
 type process struct {
 	pid    int    // of the program's guard if it has one, else of the program
@@ -17,12 +17,13 @@ type process struct {
 
 	// done is closed when the program has ended, output has all that it printed, and exit is set.
 	done chan struct{}
-	exit error // how the program ended; nil if stop ended it; to be read after done is closed
+	exit error // how the program ended; nil if stop ended it; valid once done is closed
 
 	stopped atomic.Bool
 }
 
-// stop ends the program and waits for its end. If the program had ended before, stop returns how.
+// stop ends the program and waits for its end. If the program had ended by itself before, stop
+// returns how.
 func (p *process) stop() error {
 	p.stopped.Store(true)
 	p.kill()
@@ -30,7 +31,7 @@ func (p *process) stop() error {
 	return p.exit
 }
 
-// finish records the end of the program: err is what waiting for it returned.
+// finish records the end of the program. err is the error of waiting for it.
 func (p *process) finish(err error) {
 	if err == nil {
 		err = errors.New("exit status 0")

@@ -10,9 +10,11 @@ func startProcess(name string, args ...string) (*process, error) {
 	p := &process{done: make(chan struct{})}
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = &p.output, &p.output
-	if err := cmd.Start(); err != nil {
+	err := cmd.Start()
+	if err != nil {
 		return nil, err
 	}
+
 	p.pid = cmd.Process.Pid
 	p.kill = func() { _ = cmd.Process.Kill() } // fails only if the program has ended
 	go func() { p.finish(cmd.Wait()) }()

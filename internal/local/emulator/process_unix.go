@@ -10,15 +10,16 @@ import (
 	"syscall"
 )
 
-// guard is the shell script that stands between this process and the program it starts, so that the
-// program dies with this process even when this process is killed. The guard's standard input is a
-// pipe of which only this process has the other end. The guard waits there until that end is closed,
-// which stop does, the end of the program's output, or the death of this process. Then it kills the
-// program.
+// guard is the shell script that stands between this process and the program. It has the program
+// die with this process, even when this process is killed.
 //
-// The guard starts the program itself, so the program never runs without a guard, and is reaped by
-// it. The guard closes its copy of the output pipe. So the output ends when the program does, which
-// is how this process learns of that.
+// The guard's standard input is a pipe whose other end only this process has. The guard reads it
+// until that end is closed, and then kills the program. Three things close it: stop, the end of the
+// program's output, and the death of this process.
+//
+// The guard starts the program itself. So the program never runs without a guard, and the guard
+// reaps it. The guard gives up its own copy of the output pipe. So the output ends when the program
+// does, and that tells this process that the program has ended.
 const guard = `
 "$@" </dev/null &
 exec >/dev/null 2>&1
@@ -27,8 +28,8 @@ kill -9 $!
 wait $!
 `
 
-// startProcess starts the program under its guard. Both are in a process group of their own, so a
-// Ctrl-C in the terminal does not reach the program before the parent has decided what to do.
+// startProcess starts the program under its guard. Both are in a process group of their own, so
+// that a Ctrl-C in the terminal reaches this process only, which decides when the program ends.
 func startProcess(name string, args ...string) (*process, error) {
 	printed, out, err := os.Pipe()
 	if err != nil {
@@ -65,7 +66,8 @@ func startProcess(name string, args ...string) (*process, error) {
 
 	go func() {
 		err := cmd.Wait()
-		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if ok && status.Signaled() {
 			// Somebody killed the guard. The program alone is left in their process group.
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		}

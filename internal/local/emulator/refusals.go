@@ -21,13 +21,13 @@ type Refusal struct {
 	Path     string // of the document below the database's root; of a list, the collection's and "/*"
 	User     string // the uid; "": nobody is signed in
 	Fields   string // that the request would have written, joined by ", "
-	Lines    []int  // of the rules, where the statements begin that might have allowed it and did not
+	Lines    []int  // of the rules: where each statement begins that was tried and did not allow it
 }
 
-// Refusals calls f with each refusal, one after another, until ctx or the emulator ends; it returns
-// ctx's error in the first case. It listens to the feed that the emulator has for its user
-// interface. Without such a feed, in older versions, it returns nil at once. Rules do not bind
-// servers, so these are not in the feed.
+// Refusals calls f with each refusal, one after another, until ctx or the emulator ends. It returns
+// ctx's error if ctx has ended. It listens to the feed that the emulator has for its user
+// interface. Older versions have no feed; then it returns nil at once. Rules do not bind servers,
+// so the feed does not have servers' requests.
 func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 	if e.feed == "" {
 		return nil
@@ -38,10 +38,12 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 	}
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(-1) // each request comes with all the rules
+
 	settling, cancel := context.WithCancel(ctx)
 	j := &judge{addr: e.addr, tell: f, doubts: make(map[requestKey]*trial)}
 	defer j.settling.Wait()
 	defer cancel()
+
 	for {
 		_, message, err := conn.Read(ctx)
 		switch {
@@ -57,25 +59,31 @@ func (e *Emulator) Refusals(ctx context.Context, f func(Refusal)) error {
 // feedAddress finds the feed's address in what an emulator printed at its start.
 var feedAddress = regexp.MustCompile(`ws://127\.0\.0\.1:\d+`)
 
-// doubtFor is how long a doubt waits, twice, for the emulator's next try. That takes it a few
-// milliseconds, and on a busy machine more than a second. So in between the emulator has to answer
-// another question.
+// doubtFor is how long settle waits, twice, for the emulator's next trial of a request. The
+// emulator needs a few milliseconds for that, on a busy machine more than a second. So between the
+// two waits it has to answer another question, which takes as long as it is busy.
 const doubtFor = time.Second / 2
 
-// A judge tells which requests were refused. The emulator tries a write before it knows the
-// document, as a create, as an update or as both, whichever its precondition allows. It tries it
-// again if that is no refusal, or if the rules ask for the document. It tries any request again if
-// the rules ask for another document: the first try is an error.
+// A judge tells which requests were refused. The feed has each trial of a request, and the emulator
+// may try one request several times. Only the last trial counts:
+//
+//   - The emulator tries a write before it has read the document: as a create, as an update, or as
+//     both one after the other, as the write's precondition allows. It tries the write again, with
+//     the document, if a trial did not refuse it or the rules ask for the document.
+//   - It tries any request again if the rules ask for another document. The first trial is then an
+//     error.
+//
+// So a create that was refused, and an error, are doubts: the next trial decides, or its absence.
 type judge struct {
 	addr     string // of the emulator
 	settling sync.WaitGroup
 
 	mu     sync.Mutex
 	tell   func(Refusal)
-	doubts map[requestKey]*trial // creates that were refused, and errors; the next try tells
+	doubts map[requestKey]*trial
 }
 
-// A requestKey is what the trials of one request have in common.
+// A requestKey identifies a request: all its trials have the same.
 type requestKey struct{ Path, Time string }
 
 // A trial is one evaluation of the rules, as the feed has it.
@@ -108,43 +116,64 @@ func (v value) field(name string) value { return v.MapValue.Fields[name] }
 func (j *judge) hear(ctx context.Context, message []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
+	// Most messages need no decoding: a trial that allows, while nothing is in doubt.
 	if bytes.HasSuffix(message, []byte(`"outcome":"allow"}`)) && len(j.doubts) == 0 {
 		return
 	}
-	var trials []trial
 	if !bytes.HasPrefix(message, []byte("[")) {
 		message = slices.Concat([]byte("["), message, []byte("]"))
 	}
-	if json.Unmarshal(message, &trials) != nil {
+	var trials []trial
+	err := json.Unmarshal(message, &trials)
+	if err != nil {
 		return // another version's feed
 	}
-	for _, t := range trials {
-		known := t.Context.Resource.Undefined == nil
-		d := j.doubts[t.Context.requestKey]
-		if d != nil && d.Outcome == "error" {
-			delete(j.doubts, d.Context.requestKey) // this is its next try
-			d = nil
-		}
 
-		switch {
-		case d != nil && t.Context.Method == "update":
-			delete(j.doubts, d.Context.requestKey)
-			if t.Outcome == "deny" { // else it is tried again once the document is known
-				d.Context.Method = "create or update"
-				d.Outcomes = append(d.Outcomes, t.Outcomes...)
-				j.tell(d.refusal())
-			}
-		case t.Outcome == "allow", t.Outcome == "error" && !known:
-		case t.Outcome == "error", t.Context.Method == "create" && !known:
-			j.doubts[t.Context.requestKey] = &t
-			j.settling.Go(func() { j.settle(ctx, &t) })
-		default:
-			j.tell(t.refusal())
-		}
+	for _, t := range trials {
+		j.judge(ctx, &t)
 	}
 }
 
-// settle tells of a trial that was refused, unless the request is tried again meanwhile.
+// judge judges a trial. The caller holds the mutex.
+func (j *judge) judge(ctx context.Context, t *trial) {
+	doubt := j.doubts[t.Context.requestKey]
+	if doubt != nil && doubt.Outcome == "error" {
+		delete(j.doubts, doubt.Context.requestKey) // this is its next trial, which alone counts
+		doubt = nil
+	}
+	if doubt != nil && t.Context.Method == "update" {
+		j.judgeBoth(doubt, t)
+		return
+	}
+
+	known := t.Context.Resource.Undefined == nil
+	switch {
+	case t.Outcome == "allow":
+	case t.Outcome == "error" && !known: // the write is tried again, with the document
+	case t.Outcome == "error", t.Context.Method == "create" && !known:
+		j.doubts[t.Context.requestKey] = t
+		j.settling.Go(func() { j.settle(ctx, t) })
+	default:
+		j.tell(t.refusal())
+	}
+}
+
+// judgeBoth judges a write that was refused as a create and is now tried as an update. If the
+// update is refused too, the write is. Else it is tried again, with the document. The caller holds
+// the mutex.
+func (j *judge) judgeBoth(create, update *trial) {
+	delete(j.doubts, create.Context.requestKey)
+	if update.Outcome != "deny" {
+		return
+	}
+
+	create.Context.Method = "create or update"
+	create.Outcomes = append(create.Outcomes, update.Outcomes...)
+	j.tell(create.refusal())
+}
+
+// settle tells of a doubt that no other trial of its request has decided for a while.
 func (j *judge) settle(ctx context.Context, doubt *trial) {
 	for range 2 {
 		select {
@@ -154,6 +183,7 @@ func (j *judge) settle(ctx context.Context, doubt *trial) {
 		}
 		_ = Check(ctx, j.addr) // takes as long as a busy emulator needs
 	}
+
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.doubts[doubt.Context.requestKey] == doubt {
@@ -162,16 +192,20 @@ func (j *judge) settle(ctx context.Context, doubt *trial) {
 	}
 }
 
+// refusal returns the refusal that the trial is.
 func (t *trial) refusal() Refusal {
 	r := Refusal{Method: t.Context.Method, User: t.Context.Request.field("auth").field("uid").StringValue}
-	if parts := strings.SplitN(t.Context.Path, "/", 5); len(parts) == 5 { // /databases/(default)/documents/…
+	parts := strings.SplitN(t.Context.Path, "/", 5) // /databases/(default)/documents/…
+	if len(parts) == 5 {
 		r.Database, r.Path = parts[2], parts[4]
 	}
+
 	var fields []string
 	for _, v := range t.Context.Request.field("writeFields").ListValue.Values {
 		fields = append(fields, v.StringValue)
 	}
 	r.Fields = strings.Join(fields, ", ")
+
 	for _, o := range t.Outcomes {
 		if !slices.Contains(r.Lines, o.Line) {
 			r.Lines = append(r.Lines, o.Line)

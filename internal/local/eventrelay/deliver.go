@@ -17,11 +17,12 @@ type message struct {
 // that has left cannot be recalled.
 func (r *Relay) deliver(ctx context.Context, m *message, c int) {
 	defer r.end()
+
 	faults := r.options.Faults
 	draws := faults.draws(m.event.ID(), c)
 	var (
 		target  string
-		done    <-chan struct{} // nil, so never ready, until the first delivery
+		done    <-chan struct{} // nil until the first delivery, so that nothing ends the copy before
 		wait    = faults.lag(draws, c, r.options.Max)
 		backoff = min(r.options.Initial, r.options.Max)
 	)
@@ -34,26 +35,30 @@ func (r *Relay) deliver(ctx context.Context, m *message, c int) {
 		case <-ctx.Done():
 			return
 		}
+
 		target = r.begin(target, n)
 		answered := r.post(ctx, target, m.event)
 		r.finish(m, answered, lost)
 		if answered && !lost || ctx.Err() != nil {
 			return
 		}
+
 		done = m.acknowledged
 		wait, backoff = next, min(2*backoff, r.options.Max)
 	}
 }
 
-// begin counts the nth delivery of a copy and returns the target whose turn it is, but not the one
-// that has just failed if there is another. It returns "" if there is none.
+// begin counts the nth delivery of a copy, from 0 on, and returns the target whose turn it is: not
+// the one that has just failed, if there is another. It returns "" if there is no target.
 func (r *Relay) begin(failed string, n int) (target string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	r.stats.Deliveries++
 	if n > 0 {
 		r.stats.Redelivered++
 	}
+
 	for range min(2, len(r.targets)) {
 		target = r.targets[r.turn%len(r.targets)]
 		r.turn++
@@ -69,44 +74,52 @@ func (r *Relay) post(ctx context.Context, target string, e Event) bool {
 	if target == "" {
 		return false
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
 	req, err := e.Request(ctx, target)
 	if err != nil {
 		return false
 	}
+
 	resp, err := r.client.Do(req)
 	if err != nil {
 		return false
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // a connection whose answer was read is used again
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
 	return resp.StatusCode/100 == 2
 }
 
-// finish counts the end of a delivery, and the message as acknowledged if this delivery is the
-// first whose 2xx answer was not lost.
+// finish counts the end of a delivery. It acknowledges the message if the delivery was answered 2xx
+// and that answer was not lost.
 func (r *Relay) finish(m *message, answered, lost bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case !answered:
-	case lost:
+
+	if !answered {
+		return
+	}
+	if lost {
 		r.stats.LostAcks++
+		return
+	}
+
+	select {
+	case <-m.acknowledged: // by the other copy
 	default:
-		select {
-		case <-m.acknowledged: // by the other copy
-		default:
-			close(m.acknowledged)
-			r.stats.Acknowledged++
-		}
+		close(m.acknowledged)
+		r.stats.Acknowledged++
 	}
 }
 
+// end counts the end of a copy.
 func (r *Relay) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.copies--; r.copies == 0 {
+
+	r.copies--
+	if r.copies == 0 {
 		close(r.idle)
 	}
 }

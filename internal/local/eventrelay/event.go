@@ -25,9 +25,9 @@ const (
 // documentName matches a document's full resource name.
 var documentName = regexp.MustCompile(`(?s)^projects/([^/]+)/databases/([^/]+)/documents/(.+)$`)
 
-// An Event is one CloudEvent in HTTP's binary content mode, though a header may hold what cannot be
-// sent as one; see [Event.Request]. Deliveries share its header and body, so neither may change
-// once a [Relay] has it.
+// An Event is one CloudEvent in HTTP's binary content mode: attributes are headers, and the body is
+// the data. An attribute may hold characters that no header can; see [Event.Request]. Deliveries
+// share the header and the body, so neither may change once a [Relay] has the event.
 type Event struct {
 	Header http.Header // the ce-* attributes and Content-Type, in canonical form
 	Body   []byte      // a google.events.cloud.firestore.v1.DocumentEventData
@@ -37,9 +37,9 @@ type Event struct {
 func (e Event) ID() string { return e.Header.Get("Ce-Id") }
 
 // NewEvent returns the event for one write to a document: a create if before is nil, a delete if
-// after is nil, else an update. The document's name is taken from them; their fields may be left
-// out by callers whose functions do not read them. The id must belong to this event alone. The time
-// is that of the commit.
+// after is nil, else an update. The document's name is taken from them. A caller whose functions do
+// not read the fields may leave them out. The id must belong to this event alone. The time is that
+// of the commit.
 //
 // It returns an error if the name is not of the form "projects/P/databases/D/documents/PATH", or if
 // a document cannot be encoded.
@@ -98,17 +98,22 @@ func repair(header http.Header, body []byte) (Event, error) {
 	repaired.Set("Content-Type", contentType)
 
 	const source = "//firestore.googleapis.com/projects/"
-	if project, ok := strings.CutPrefix(repaired.Get("Ce-Source"), source+"projects/"); ok {
+	project, doubled := strings.CutPrefix(repaired.Get("Ce-Source"), source+"projects/")
+	if doubled {
 		repaired.Set("Ce-Source", source+project)
 	}
 
-	// A protobuf body is never taken for base64 text: it holds a document's name, and so the
-	// parentheses of "(default)" or the control bytes that frame it.
-	if decoded, err := base64.StdEncoding.DecodeString(string(body)); err == nil {
+	// The body may be base64 text of the protobuf. A plain protobuf is never mistaken for such
+	// text. It holds a document's name, and so characters that base64 does not have: the
+	// parentheses of "(default)", or the control bytes that frame the name.
+	decoded, err := base64.StdEncoding.DecodeString(string(body))
+	if err == nil {
 		body = decoded
 	}
+
 	var data firestoredata.DocumentEventData
-	if err := proto.Unmarshal(body, &data); err != nil {
+	err = proto.Unmarshal(body, &data)
+	if err != nil {
 		return Event{}, fmt.Errorf("eventrelay: event body: %w", err)
 	}
 	if data.Value == nil && data.OldValue == nil {

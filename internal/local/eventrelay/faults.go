@@ -9,10 +9,10 @@ import (
 
 // Faults says how the network treats events. The zero value delivers each once and at once.
 //
-// All of it depends on the seed, the event's id, its copy and how often that was delivered, and not
-// on the order in which things happen: one seed treats the same ids in the same way whenever they
-// come. (How it ends still depends on time: a redelivery that the seed asks for is spared if
-// another copy is acknowledged first.)
+// A fault depends on the seed, the event's id, the copy, and how often that copy was delivered. It
+// does not depend on the order in which events come. So one seed treats the same ids in the same
+// way. Only the end still depends on time: once a copy is acknowledged, the other copies are not
+// redelivered.
 type Faults struct {
 	Seed uint64
 
@@ -32,24 +32,25 @@ type Faults struct {
 
 // copies returns how many copies of the event are published.
 func (f Faults) copies(id string) int {
-	if f.draws(id, -1).Float64() < f.Duplicates {
+	if f.draws(id, -1).Float64() < f.Duplicates { // -1 is no copy's number
 		return 2
 	}
 	return 1
 }
 
-// lag returns how long after the event copy c of it leaves: at most longest. The first has number
+// lag returns how long after the event its copy c leaves, at most longest. Copies are numbered from
 // 0.
 func (f Faults) lag(draws *rand.Rand, c int, longest time.Duration) time.Duration {
-	if together := draws.IntN(2) == 0; c == 0 || together {
+	together := draws.IntN(2) == 0
+	if c == 0 || together {
 		return 0
 	}
 	return scale(longest, draws.Float64())
 }
 
-// delivery returns how long a delivery is held back, whether its 2xx answer is lost, and the wait
-// before the next: backoff, spread evenly over its upper half, so that events that failed together
-// do not return together.
+// delivery returns how long a delivery is held back, whether its 2xx answer is lost, and how long
+// to wait before the next one: between half of backoff and all of it, so that events that failed
+// together do not return together.
 func (f Faults) delivery(draws *rand.Rand, backoff time.Duration) (delay time.Duration, lost bool, wait time.Duration) {
 	delay = scale(f.Delay, draws.Float64())
 	lost = draws.Float64() < f.LostAcks

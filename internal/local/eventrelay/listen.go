@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"cloud.google.com/go/firestore"
@@ -14,26 +15,29 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Listen turns the changes to a collection group into events: the source to use with a Firestore
-// emulator that somebody else started and that posts none.
+// Listen makes events from the changes to a collection group: all collections of one id, wherever
+// they are. It is for an emulator that somebody else started and that posts no events here.
 //
 // It calls deliver (such as [Relay.Deliver]) with one event after another: a create for each
 // document that is there when it starts, or is added or modified later, and a delete for each that
-// is removed. Of the document's fields the events hold those that groups returns for its path, as
-// far as they are strings; when a modification changes one of them, a delete of the document as it
-// was comes first. Writes that follow each other closely may make one event, and one that is undone
-// at once may make none, so these events say that something changed and no more: a document that
-// was in a group for that short a time concerns that group no more.
+// is removed. The events hold few of the document's fields: those that groups returns for its path,
+// if they are strings. If a modification changes one of these, a delete of the document as it was
+// comes first.
 //
-// To know what a document was, the SDK keeps a copy of each one of the collection group in memory.
+// A listener sees states, not writes. Writes that follow each other closely may make one event, and
+// a write that is undone at once may make none. A group to which a document belonged for so short a
+// time may get no event either.
 //
-// It calls listening once, after the documents that are there when it starts. Wait for that before
-// the first write: Google's emulator tells a listener nothing of a commit that falls into its
-// beginning (seen in 7 of 2,400 tries).
+// To know what a document was, the SDK keeps a copy of each document of the collection group in
+// memory.
+//
+// Listen calls listening once, after the documents that are there when it starts. Wait for that
+// before the first write: Google's emulator does not tell a new listener of a commit that falls
+// into its beginning (seen in 7 of 2,400 tries).
 //
 // When the connection breaks, the SDK opens another after a pause of 1 to 60 s and finds what
-// changed meanwhile; so an emulator that is down is waited for. An emulator that was restarted has
-// forgotten its documents: only later writes are reported.
+// changed meanwhile. So Listen waits for an emulator that is down. An emulator that was restarted
+// has forgotten its documents; Listen then reports only later writes.
 //
 // Listen always returns an error: the context's when that ends, Firestore's when it refuses the
 // listener for good, or deliver's.
@@ -43,7 +47,9 @@ func Listen(
 ) error {
 	snapshots := client.CollectionGroup(collectionID).Snapshots(ctx)
 	defer snapshots.Stop()
-	for first := true; ; first = false {
+
+	announce := sync.OnceFunc(listening)
+	for {
 		snapshot, err := snapshots.Next()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -51,18 +57,20 @@ func Listen(
 		if err != nil {
 			return fmt.Errorf("eventrelay: listening to collection group %q: %w", collectionID, err)
 		}
+
 		for _, change := range snapshot.Changes {
-			if err := deliverChange(change, snapshot.ReadTime, groups, deliver); err != nil {
+			err := deliverChange(change, snapshot.ReadTime, groups, deliver)
+			if err != nil {
 				return err
 			}
 		}
-		if first {
-			listening()
-		}
+		announce()
 	}
 }
 
-// deliverChange delivers the events of a change that was read at a time.
+// deliverChange delivers the events of a change that was read at a time: at most a delete and a
+// create. It delivers no updates, because functions take a field that an update does not hold for
+// one that is as before, and these events hold few fields.
 func deliverChange(change firestore.DocumentChange, at time.Time, groups func(path string) []document.Field, deliver func(Event) error) error {
 	_, path, _ := strings.Cut(change.Doc.Ref.Path, "/documents/")
 	fields := groups(path)
@@ -75,19 +83,25 @@ func deliverChange(change firestore.DocumentChange, at time.Time, groups func(pa
 		at = change.Doc.UpdateTime
 	}
 
-	// An update would say that whatever it does not hold is as before.
-	moved := after != nil && !proto.Equal(&firestoredata.Document{Fields: before.GetFields()}, &firestoredata.Document{Fields: after.GetFields()})
-	if before != nil && (after == nil || moved) {
-		if err := deliverEvent(at, before, nil, deliver); err != nil {
+	removed := after == nil
+	if before != nil && (removed || !sameFields(before, after)) {
+		err := deliverEvent(at, before, nil, deliver)
+		if err != nil {
 			return err
 		}
 	}
-	if after == nil {
+	if removed {
 		return nil
 	}
 	return deliverEvent(at, nil, after, deliver)
 }
 
+// sameFields reports whether two documents hold the same fields.
+func sameFields(a, b *firestoredata.Document) bool {
+	return proto.Equal(&firestoredata.Document{Fields: a.GetFields()}, &firestoredata.Document{Fields: b.GetFields()})
+}
+
+// deliverEvent delivers the event of a write.
 func deliverEvent(at time.Time, before, after *firestoredata.Document, deliver func(Event) error) error {
 	e, err := NewEvent(rand.Text(), at, before, after)
 	if err != nil {
@@ -101,10 +115,12 @@ func documentOf(d *firestore.DocumentSnapshot, fields []document.Field) *firesto
 	held := make(map[string]*firestoredata.Value)
 	for _, f := range fields {
 		v, _ := f.In(d.Data())
-		if text, ok := v.(string); ok {
+		text, ok := v.(string)
+		if ok {
 			put(held, f.Names(), text)
 		}
 	}
+
 	return &firestoredata.Document{
 		Name:       d.Ref.Path,
 		Fields:     held,
@@ -113,14 +129,15 @@ func documentOf(d *firestore.DocumentSnapshot, fields []document.Field) *firesto
 	}
 }
 
-// put sets the field of these names, in maps within each other.
+// put sets the field that the last of the names names, in maps that the others name.
 func put(fields map[string]*firestoredata.Value, names []string, text string) {
-	for ; len(names) > 1; names = names[1:] {
-		if fields[names[0]] == nil {
+	last := len(names) - 1
+	for _, name := range names[:last] {
+		if fields[name] == nil {
 			m := &firestoredata.MapValue{Fields: make(map[string]*firestoredata.Value)}
-			fields[names[0]] = &firestoredata.Value{ValueType: &firestoredata.Value_MapValue{MapValue: m}}
+			fields[name] = &firestoredata.Value{ValueType: &firestoredata.Value_MapValue{MapValue: m}}
 		}
-		fields = fields[names[0]].GetMapValue().GetFields()
+		fields = fields[name].GetMapValue().GetFields()
 	}
-	fields[names[0]] = &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: text}}
+	fields[names[last]] = &firestoredata.Value{ValueType: &firestoredata.Value_StringValue{StringValue: text}}
 }

@@ -1,20 +1,22 @@
 // Package eventrelay delivers the Firestore emulator's document events to functions processes the
 // way Eventarc does.
 //
-// The emulator posts an event for each write that matches a registered trigger, but in a form that
-// a functions framework cannot read, and only once. A [Relay] stands between the two:
+// In the cloud, Firestore hands an event for each write that matches a trigger's pattern to
+// Eventarc, and Pub/Sub pushes it to the function, again and again, until the answer is 2xx. An
+// event may arrive twice, late, in no order, and again although it was answered 2xx, if that answer
+// was lost.
+//
+// The emulator posts such an event once, in a form that a functions framework cannot read. A
+// [Relay] stands between the two:
 //
 //	emulator ──POST──▶ Relay.ServeHTTP ─┐ repair                  ┌─▶ http://…:8081/RollUpOnWrite
 //	                                    ├─▶ queue ─▶ deliver, ────┼─▶ http://…:8082/RollUpOnWrite
 //	Listen or a test ─▶ Relay.Deliver ──┘     retry until a 2xx   └─▶ …
 //
 // An [Event] is a CloudEvent; [Event.Request] says how it goes over HTTP. It comes from a request
-// of the emulator, from [Listen] (for an emulator that somebody else started and that posts
-// nothing), or from [NewEvent]. testdata/README.md tells what the emulator sends, and how that
-// differs from Eventarc.
-//
-// Eventarc promises that an event arrives at least once: perhaps twice, perhaps late, in no order,
-// and again if the answer was lost. [Faults] makes these happen.
+// of the emulator, from [Listen] (for an emulator that somebody else started and that posts nothing
+// here), or from [NewEvent]. testdata/README.md says what the emulator sends, and how that differs
+// from Eventarc. [Faults] makes copies, delays and lost answers happen.
 package eventrelay
 
 import (
@@ -31,8 +33,8 @@ import (
 // ErrClosed says that the Relay was closed before it could deliver.
 var ErrClosed = errors.New("eventrelay: closed")
 
-// maxInFlight is the most deliveries under way to one target at once: the highest request
-// concurrency of a Cloud Run instance. Others wait their turn, within their timeout.
+// maxInFlight is the most deliveries under way to one target at once. It is the highest request
+// concurrency of a Cloud Run instance. Other deliveries wait, within their timeout.
 const maxInFlight = 1000
 
 // Options configures a [Relay].
@@ -47,8 +49,8 @@ type Options struct {
 	// does not give up.
 	Initial, Max time.Duration
 
-	// Timeout is how long one delivery may take; then it is cut off, counts as failed and is made
-	// again. Default 10 s, Pub/Sub's acknowledgement deadline.
+	// Timeout is how long one delivery may take. Then it is cut off, counts as failed and is made
+	// again. Default 10 s, which is Pub/Sub's acknowledgement deadline.
 	Timeout time.Duration
 
 	// Faults makes deliveries go wrong. Default: none does.
@@ -78,7 +80,7 @@ type Relay struct {
 	stats   Stats
 }
 
-// Stats counts what a [Relay] has done. Once it is idle and if it dropped nothing,
+// Stats counts what a [Relay] has done. If the Relay is idle and Close dropped nothing, then
 // Acknowledged = Events and Deliveries = Events + Duplicated + Redelivered.
 type Stats struct {
 	Events       int // accepted
@@ -106,21 +108,15 @@ func New(o Options) *Relay {
 	r.start = func(f func(context.Context)) {
 		r.running.Go(func() { f(ctx) })
 	}
-	close(r.idle)
+	close(r.idle) // there is no copy yet
 	return r
 }
 
 // ServeHTTP accepts one event from the emulator, repairs it and answers 202 without waiting for its
-// delivery. It answers 400 to what is not a document event, and 503 once the Relay is closed.
+// delivery. It answers 400 to a request that is no document event, and 503 once the Relay is
+// closed.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	var e Event
-	body, err := io.ReadAll(req.Body)
-	if err == nil {
-		e, err = repair(req.Header, body)
-	}
-	if err == nil {
-		err = r.Deliver(e)
-	}
+	err := r.accept(req)
 	switch {
 	case errors.Is(err, ErrClosed):
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -131,8 +127,21 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// Deliver accepts an event and returns without waiting for its delivery. Whether an id has been
-// seen before does not matter: each call is an event of its own. It returns ErrClosed after Close.
+// accept accepts the event in a request of the emulator.
+func (r *Relay) accept(req *http.Request) error {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return err
+	}
+	e, err := repair(req.Header, body)
+	if err != nil {
+		return err
+	}
+	return r.Deliver(e)
+}
+
+// Deliver accepts an event and returns without waiting for its delivery. Each call is an event of
+// its own, also if the id was seen before. It returns ErrClosed after Close.
 func (r *Relay) Deliver(e Event) error {
 	m := &message{event: e, acknowledged: make(chan struct{})}
 	n := r.options.Faults.copies(e.ID())
@@ -142,12 +151,14 @@ func (r *Relay) Deliver(e Event) error {
 	if r.closed {
 		return ErrClosed
 	}
+
 	if r.copies == 0 {
 		r.idle = make(chan struct{})
 	}
 	r.copies += n
 	r.stats.Events++
 	r.stats.Duplicated += n - 1
+
 	for c := range n {
 		r.start(func(ctx context.Context) { r.deliver(ctx, m, c) })
 	}
@@ -161,18 +172,20 @@ func (r *Relay) SetTargets(targets []string) {
 	r.targets = slices.Clone(targets)
 }
 
-// Wait returns when the Relay is idle: every accepted event is acknowledged, and no copy of any is
-// still to come. It returns ErrClosed if Close dropped one of them, or the context's error if that
-// ends first.
+// Wait returns when the Relay is idle: every accepted event is acknowledged, and no copy of any
+// event is still to come. It returns ErrClosed if Close dropped an event, and the context's error
+// if that ends first.
 func (r *Relay) Wait(ctx context.Context) error {
 	r.mu.Lock()
 	idle := r.idle
 	r.mu.Unlock()
+
 	select {
 	case <-idle:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed && r.stats.Acknowledged < r.stats.Events {
@@ -194,6 +207,7 @@ func (r *Relay) Close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
+
 	r.cancel()
 	r.running.Wait()
 	r.client.CloseIdleConnections()

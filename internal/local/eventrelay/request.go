@@ -17,11 +17,12 @@ const maxData = 512 << 10
 
 // Request returns the request that delivers the event to a target, as Eventarc has Pub/Sub make it:
 //
-//   - The target's address has a parameter more, in either form.
+//   - The target's address gets one more parameter, which names the form of events.
 //   - Data that is too large is left out. The attribute document still names the document.
-//   - Attributes are sent as headers. If one of them cannot be, because the document's id ends in a
-//     space or holds control characters, the message is sent as Pub/Sub pushes any: JSON, with the
-//     attributes and base64 data (https://github.com/firebase/firebase-functions/issues/1922).
+//   - Attributes are sent as headers. An attribute may hold characters that no header can, because
+//     the document's id ends in a space or holds control characters. Then the message is sent in
+//     Pub/Sub's usual form: JSON, with the attributes and base64 data
+//     (https://github.com/firebase/firebase-functions/issues/1922).
 func (e Event) Request(ctx context.Context, target string) (*http.Request, error) {
 	address, err := url.Parse(target)
 	if err != nil {
@@ -54,8 +55,8 @@ func (e Event) Request(ctx context.Context, target string) (*http.Request, error
 // control matches a control character, which a document's id may hold and a header may not.
 var control = regexp.MustCompile(`[\x00-\x1f\x7f]`)
 
-// sendable reports whether Google's front end sends all values as headers. HTTP takes spaces at
-// either end for no part of the value.
+// sendable reports whether Google's front end sends all values as headers. In HTTP, spaces at
+// either end are no part of a header's value.
 func sendable(header http.Header) bool {
 	for name := range header {
 		value := header.Get(name)
@@ -73,7 +74,7 @@ type push struct {
 	Subscription string      `json:"subscription"`
 }
 
-// A pushMessage is what is pushed. Pub/Sub says some things twice.
+// A pushMessage is the message in a push. Pub/Sub gives some of its fields under two names.
 type pushMessage struct {
 	Attributes   map[string]string `json:"attributes"`
 	Data         []byte            `json:"data,omitempty"`

@@ -3,14 +3,11 @@ package freeport
 import (
 	"errors"
 	"net"
-	"strconv"
 	"syscall"
 	"testing"
 )
 
-func listen(port int) (net.Listener, error) {
-	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-}
+func listen(port int) (net.Listener, error) { return net.Listen("tcp", HostPort(port)) }
 
 // A held port is nobody else's, and the server's that it is for.
 func TestHold(t *testing.T) {

@@ -316,7 +316,7 @@ again gcloud logging metrics create tally_malformed_shards \
 [ -n "$(gcloud logging metrics describe tally_unkept --project=my-project --format='value(name)' 2>/dev/null)" ] ||
 again gcloud logging metrics create tally_unkept \
     --project=my-project \
-    --description='Counters that cannot be rolled up until somebody mends them, each told once in ten minutes by an instance and in each tick.' \
+    --description='Counters that cannot be rolled up until somebody mends them, each logged at most once in ten minutes by an instance.' \
     --log-filter='resource.type="cloud_run_revision" AND jsonPayload.message="counter unkept; no retry can help"'
 
 # create metric tally_ticks

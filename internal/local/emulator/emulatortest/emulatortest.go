@@ -9,13 +9,14 @@
 //		…
 //	}
 //
-// The emulator starts when a test first asks for it, so listing tests, or running one that needs no
-// emulator, starts none. All tests of the binary share it, each in a project of its own, and may
-// run in parallel. It is one that somebody else started only if [Shared] names it, whatever
-// FIRESTORE_EMULATOR_HOST says.
+// The emulator starts when a test first asks for it. So a run that only lists tests, or whose tests
+// need no emulator, starts none. All tests of the binary share the emulator, each in a project of
+// its own, and may run in parallel. An emulator that somebody else started is used only if [Shared]
+// names it; FIRESTORE_EMULATOR_HOST does not choose one.
 //
-// If it cannot start, the whole test binary prints why and exits with status 1: all that the tests
-// lack on this machine, if they lack anything. Only -short skips the tests that need it.
+// If the emulator cannot start, the test binary prints why and exits with status 1. If this machine
+// lacks anything that the tests need, it prints all of that. Only -short skips the tests that need
+// an emulator.
 package emulatortest
 
 import (
@@ -46,55 +47,66 @@ var shared struct {
 func Main(m *testing.M, o emulator.Options) { os.Exit(Run(m, o)) }
 
 // Run runs the tests, stops the emulator if they started it, and returns the exit status. An
-// emulator that ended by itself fails the run. Should the binary be killed or end in a panic, a
-// test's time limit included, the emulator ends with it.
+// emulator that ended by itself fails the run. If the binary is killed or panics, for example at a
+// test's time limit, the emulator ends with it.
 func Run(m *testing.M, o emulator.Options) int {
 	shared.options = &o
-	// Whatever the number of processors: tests that have an emulator mostly wait.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+
+	// Tests that use an emulator mostly wait, so more of them can run than there are processors.
+	err := flag.Set("test.parallel", "8")
+	if err != nil {
 		panic(err)
 	}
 	code := m.Run()
+
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	if shared.emulator != nil {
-		if err := shared.emulator.Stop(); err != nil {
-			fmt.Fprintf(os.Stderr, "emulatortest: the emulator ended before the tests did: %v\n", err)
-			code = max(code, 1)
-		}
+	if shared.emulator == nil {
+		return code
+	}
+	err = shared.emulator.Stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "emulatortest: the emulator ended before the tests did: %v\n", err)
+		return max(code, 1)
 	}
 	return code
 }
 
-// Shared is the environment variable with the address of an emulator for many runs of test
-// binaries, whoever starts and stops it. A binary takes it if it wants an emulator without options.
+// Shared is the environment variable that names an emulator by its address. Somebody else starts
+// and stops it, for many runs of test binaries. A binary uses it if its own emulator would have no
+// options.
 const Shared = "EMULATORTEST_SHARED"
 
-// Addr returns the emulator's host:port, starting it if need be. From then on
-// FIRESTORE_EMULATOR_HOST is set to it, for every SDK in this process and for the processes that it
-// starts. Under -short it skips the test.
+// Addr returns the emulator's host:port, and starts the emulator if need be. It sets
+// FIRESTORE_EMULATOR_HOST to the address, for every SDK in this process and for the processes that
+// it starts. Under -short it skips the test.
 func Addr(t testing.TB) string {
 	t.Helper()
+
 	addr, o := os.Getenv(Shared), shared.options
 	if addr == "" || testing.Short() || o == nil || o.Rules != "" || o.Functions != "" {
 		addr = Emulator(t).Addr()
 	}
-	if err := os.Setenv("FIRESTORE_EMULATOR_HOST", addr); err != nil { //nolint:usetesting // it outlives the test
+
+	err := os.Setenv("FIRESTORE_EMULATOR_HOST", addr) //nolint:usetesting // it outlives the test
+	if err != nil {
 		exit(err)
 	}
 	return addr
 }
 
-// Emulator returns the binary's own emulator, starting it if need be, for a test that pauses it.
-// The tests must leave it running. Under -short it skips the test.
+// Emulator returns the binary's own emulator, and starts it if need be. It is for a test that
+// pauses the emulator, and must leave it running. Under -short it skips the test.
 func Emulator(t testing.TB) *emulator.Emulator {
 	t.Helper()
 	Need(t)
+
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.emulator != nil {
 		return shared.emulator
 	}
+
 	if shared.options == nil {
 		exit("TestMain of this package does not call emulatortest.Main")
 	}
@@ -113,15 +125,17 @@ func Need(t testing.TB) {
 	if testing.Short() {
 		t.Skip("needs the Firestore emulator, which -short goes without")
 	}
-	if java, jar := find(); java != nil || jar != nil {
+
+	java, jar := find()
+	if java != nil || jar != nil {
 		exit("\n" + Missing())
 	}
 }
 
-// find looks once: the machine stays as it is.
+// find looks for Java and an emulator once, because the machine does not change meanwhile.
 var find = sync.OnceValues(func() (java, jar error) { return emulator.Find(context.Background()) })
 
-// Missing returns all that the tests lack on this machine; "" if that is nothing.
+// Missing returns all that the tests lack on this machine; "" if they lack nothing.
 func Missing() string { return needs.Missing(context.Background(), emulator.Find, false) }
 
 // exit ends the test binary. Without an emulator every test would fail for the same reason; once is
@@ -131,9 +145,9 @@ func exit(reason any) {
 	os.Exit(1)
 }
 
-// Project returns a project id that nobody has used before, in this process or another: an empty
-// database. It is logged, so a failed test names it. The prefix demo- tells Google's tools that
-// there is no such project in the cloud.
+// Project returns a project id that nobody has used before, in this process or another, so its
+// databases are empty. It is logged, so that a failed test names it. The prefix demo- tells
+// Google's tools that there is no such project in the cloud.
 func Project(t testing.TB) string {
 	t.Helper()
 	Addr(t)

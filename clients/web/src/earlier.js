@@ -1,0 +1,49 @@
+/*
+ * Own writes of earlier pages, which localStorage kept. Code that shows a total or sends a write
+ * calls restored() before.
+ */
+import { isLater } from './coverage.js';
+import { doc, fromCache, versionOf, voteOf } from './sdk.js';
+import { settle } from './settle.js';
+
+/** @import { Saved } from './saved.js' */
+/** @import { State } from './state.js' */
+
+/**
+ * Takes over the own increments and votes of earlier pages, from localStorage. Resolves when they
+ * are in the total. The first call does it, and must come before this page sends a write: it takes
+ * all that is saved for an earlier page's.
+ *
+ * @param {State} state
+ */
+export function restored(state) {
+  const { saved } = state;
+  // A broken entry, such as one with an impossible shard, must not hide the others.
+  return (state.restored ??= Promise.all(
+    saved.all().map((entry) => restore(state, entry).catch(() => saved.remove(entry.id))),
+  ));
+}
+
+/**
+ * @param {State} state
+ * @param {Saved} entry
+ */
+async function restore(state, entry) {
+  const { n, after, by, voter, shard } = entry;
+  const snapshot = await fromCache(doc(state.shards, shard));
+
+  // A write outlives its page only in a persistent cache. Then its shard is in there: with a write
+  // pending, or with a version from after the tap. Else the write died with its page, or its page
+  // lives and cares for it.
+  if (by === null) {
+    if (!snapshot?.exists()) return;
+    if (!snapshot.metadata.hasPendingWrites && !isLater(versionOf(snapshot) ?? null, after)) return;
+  }
+
+  const { votes, writes } = state;
+  if (voter !== null && !votes.has(voter)) {
+    votes.set(voter, snapshot?.exists() ? voteOf(snapshot, state.field) : Number(n > 0));
+  }
+  writes.restore(entry);
+  if (by === null) await settle(state, shard);
+}

@@ -1,0 +1,114 @@
+/*
+ * Users' votes: each is a document that says 1 or 0. A vote of this page counts as soon as it is
+ * cast; a vote that is not known counts as 0.
+ */
+import { restored } from './earlier.js';
+import { denied } from './errors.js';
+import { doc, fromCache, getDoc, onSnapshot, setDoc, voteOf } from './sdk.js';
+import { acknowledged, refused } from './settle.js';
+
+/** @import { DocumentSnapshot } from 'firebase/firestore' */
+/** @import { State } from './state.js' */
+
+/**
+ * Sets a user's vote. It is in the total as soon as the SDK's cache has told what the vote was.
+ * Rejects with Firestore's error: then the vote is what it was,
+ * and if the rules refused it, the counter's document has been read since.
+ *
+ * @param {State} state
+ * @param {string} uid
+ * @param {0 | 1} vote
+ */
+export async function cast(state, uid, vote) {
+  await ballot(state, uid);
+
+  // Nothing may wait between the two, or another vote comes between.
+  const { feed, votes, writes } = state;
+  const before = votes.get(uid) ?? 0;
+  votes.set(uid, vote);
+
+  const write = vote === before ? null : writes.tap(vote - before, uid);
+  if (write) writes.send(write, uid);
+  feed.show();
+
+  try {
+    // It is sent also if it seems to change nothing: another device may have voted since.
+    await setDoc(doc(state.shards, uid), { [state.field]: vote });
+  } catch (error) {
+    votes.set(uid, before);
+    if (write) refused(state, write);
+    if (denied(error)) await state.document.read();
+    throw error;
+  }
+  if (write) acknowledged(state, write);
+}
+
+/**
+ * Resolves, in the order of the calls, when it is known what the SDK's cache has of a vote.
+ *
+ * @param {State} state
+ * @param {string} uid
+ */
+function ballot(state, uid) {
+  const known = state.ballots.get(uid) ?? readBallot(state, uid);
+  state.ballots.set(uid, known);
+  return known;
+}
+
+/**
+ * @param {State} state
+ * @param {string} uid
+ */
+async function readBallot(state, uid) {
+  await restored(state);
+  const cached = await fromCache(doc(state.shards, uid));
+  if (!state.votes.has(uid)) state.votes.set(uid, voteOf(cached, state.field));
+}
+
+/**
+ * Reads whether a user has voted.
+ *
+ * @param {State} state
+ * @param {string} uid
+ */
+export async function read(state, uid) {
+  heard(state, uid, await getDoc(doc(state.shards, uid)));
+  return state.votes.get(uid) === 1;
+}
+
+/**
+ * Takes the vote that a document says, unless a vote of this page is on its way: that is newer.
+ *
+ * @param {State} state
+ * @param {string} uid
+ * @param {DocumentSnapshot} snapshot
+ */
+export function heard({ field, votes, writes }, uid, snapshot) {
+  if (writes.to(uid).every((write) => write.acknowledged)) votes.set(uid, voteOf(snapshot, field));
+}
+
+/**
+ * Tells whether a user has voted, now and whenever that changes, as the SDK has it: with what is on
+ * its way.
+ *
+ * @param {State} state
+ * @param {string} uid
+ * @param {(voted: boolean) => void} next
+ * @param {(error: unknown) => void} error
+ */
+export function observe(state, uid, next, error) {
+  /** @type {number | null} */
+  let told = null;
+  return onSnapshot(
+    doc(state.shards, uid),
+    (snapshot) => {
+      heard(state, uid, snapshot);
+      const vote = voteOf(snapshot, state.field);
+      if (vote === told) return;
+
+      told = vote;
+      next(vote === 1);
+    },
+    error,
+  );
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/firestore-tally/tally/internal/config"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// Which routes a command works by, and what it may change by them.
+func TestDecide(t *testing.T) {
+	const pages = "pages/{page}/shards/{shard} -> rollups/{page} : count"
+	const defaults = rollup.DefaultRoute
+	const both = pages + "\n" + "posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing"
+	configured := func(routes string, databases ...string) *config.Config {
+		if databases == nil {
+			databases = []string{"(default)"}
+		}
+		return &config.Config{Routes: parsed(t, routes), Databases: databases}
+	}
+	assumed := stated{config: *configured(defaults), by: nobody}
+	ofFile := stated{config: *configured(pages), by: theFile, from: "by tally.yaml"}
+	ofFlag := stated{config: *configured(pages), by: theUser, from: "by --routes"}
+	none := running{project: "shop", of: "the deployed functions"}
+	runs := func(c *config.Config) running {
+		return running{project: "shop", of: "the deployed functions", config: c}
+	}
+	unread := running{project: "shop", of: "the deployed functions", unread: errors.New("nobody could ask the deployed functions for their routes: no role")}
+
+	type want struct {
+		routes, from string
+		most         access
+		refusal      string // in it
+		notice       string // its beginning
+		database     string // "": the default one
+	}
+	for _, test := range []struct {
+		name     string
+		said     stated
+		runs     running
+		database string
+		want     want
+	}{
+		// Once a repair by the default route, which nobody had named, set the totals of an app with
+		// other routes to 0: by it their roll-ups had no shards.
+		{"nobody says anything", assumed, none, "", want{
+			routes: defaults, most: adds, refusal: "nothing was changed, because the routes are assumed; tally init writes them into tally.yaml, and --routes names them",
+			notice: "routes, assumed, for there is no tally.yaml here or above, and no functions run for project shop: " + defaults,
+		}},
+		{"nobody says anything, and what runs is not known", assumed, unread, "", want{
+			routes: defaults, most: adds, refusal: "because the routes are assumed",
+			notice: "routes, assumed, for there is no tally.yaml here or above, and nobody could ask the deployed functions for their routes: no role: " + defaults,
+		}},
+		{"functions run, and nobody says anything else", assumed, runs(configured(pages)), "", want{
+			routes: pages, from: "of the deployed functions", most: changes,
+		}},
+
+		{"a file, and nothing runs", ofFile, none, "", want{routes: pages, from: "by tally.yaml", most: changes}},
+		{"a file, and what runs is not known", ofFile, unread, "", want{
+			routes: pages, from: "by tally.yaml", most: adds,
+			refusal: "nobody could ask the deployed functions for their routes: no role; nothing was changed; --routes names them for sure",
+			notice:  "tally: nobody could ask the deployed functions for their routes: no role",
+		}},
+		{"a file that says what runs", ofFile, runs(configured(pages)), "", want{routes: pages, from: "of the deployed functions", most: changes}},
+		{"a file that says another", ofFile, runs(configured(defaults)), "", want{
+			routes: defaults, from: "of the deployed functions", most: reads,
+			refusal: "the routes by tally.yaml differ from those of the deployed functions:\n  only named:  " + pages + "\n  only there:  " + defaults +
+				"\nnothing was changed; tally deploy brings those of tally.yaml to a project, and a new tally dev takes them",
+		}},
+		{"a file that says more", stated{config: *configured(both), by: theFile, from: "by tally.yaml"}, runs(configured(pages)), "", want{
+			routes: pages, from: "of the deployed functions", most: reads, refusal: "  only named:  posts/{post}/likes/{user}",
+		}},
+		{"a file that says less", ofFile, runs(configured(both)), "", want{
+			routes: both, from: "of the deployed functions", most: reads, refusal: "  only there:  posts/{post}/likes/{user}",
+		}},
+
+		{"a flag, and nothing runs", ofFlag, none, "", want{routes: pages, from: "by --routes", most: changes}},
+		{"a flag, and what runs is not known", ofFlag, unread, "", want{
+			routes: pages, from: "by --routes", most: changes, notice: "tally: nobody could ask",
+		}},
+		{"a flag that says what runs", ofFlag, runs(configured(pages)), "", want{routes: pages, from: "of the deployed functions", most: changes}},
+		{"a flag that says another is meant for reading", ofFlag, runs(configured(defaults)), "", want{
+			routes: pages, from: "by --routes", most: reads, refusal: "the routes by --routes differ from those of the deployed functions:",
+		}},
+
+		{"the first of the databases", assumed, runs(configured(pages, "orders", "(default)")), "", want{
+			routes: pages, from: "of the deployed functions", most: changes, database: "orders",
+		}},
+		{"one of the databases", assumed, runs(configured(pages, "(default)", "orders")), "orders", want{
+			routes: pages, from: "of the deployed functions", most: changes, database: "orders",
+		}},
+		{"a database that no functions serve", ofFile, runs(configured(pages, "(default)", "orders")), "sales", want{
+			routes: pages, from: "of the deployed functions", most: reads, database: "sales", refusal: "the databases of the deployed functions are (default), orders, not sales",
+		}},
+		{"a database, and nothing runs", ofFile, none, "sales", want{routes: pages, from: "by tally.yaml", most: changes, database: "sales"}},
+		{"other routes and another database", ofFlag, runs(configured(defaults, "orders")), "", want{
+			routes: pages, from: "by --routes", most: reads, refusal: "  only there:  " + defaults + "\nthe databases of the deployed functions are orders, not (default)",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := decide(test.said, test.runs, test.database)
+			if got := d.config.Routes.String(); got != test.want.routes || d.from != test.want.from {
+				t.Errorf("the routes %s: %s\nwant %s: %s", d.from, got, test.want.from, test.want.routes)
+			}
+			database := test.want.database
+			if database == "" {
+				database = "(default)"
+			}
+			if d.database != database {
+				t.Errorf("the database %s, want %s", d.database, database)
+			}
+			if !strings.HasPrefix(d.notice, test.want.notice) || (d.notice == "") != (test.want.notice == "") {
+				t.Errorf("said first: %q, want %q", d.notice, test.want.notice)
+			}
+			if want := test.said.by == nobody && test.runs.config == nil; d.assumed != want {
+				t.Errorf("assumed: %v, want %v", d.assumed, want)
+			}
+
+			for _, a := range []access{reads, adds, changes} {
+				err := d.allows(a)
+				if a <= test.want.most && err != nil {
+					t.Errorf("access %d is refused: %v", a, err)
+				}
+				if a > test.want.most && (err == nil || !strings.Contains(err.Error(), test.want.refusal)) {
+					t.Errorf("access %d: %v\nwant %s", a, err, test.want.refusal)
+				}
+			}
+		})
+	}
+}
+
+// What an argument names, by the routes alone.
+func TestCounterOf(t *testing.T) {
+	const some = rollup.DefaultRoute + `
+posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing
+posts/{post}/views/{shard} -> posts/{post} : n as views : existing
+orders/{order} by shop -> shops/{shop} : count() as orders : existing`
+	const elsewhere = "shops/{shop}/likes/{user} -> shop_likes/{shop} : count(); shops/{shop}/views/{shard} -> shop_views/{shop} : n"
+	for _, test := range []struct {
+		routes, arg string
+		rollUp      string
+		path        string // what messages call it
+		sources     int    // that it names
+		err         string // in the error
+		noRoute     bool   // it is errNoRoute
+	}{
+		{rollup.DefaultRoute, "likes", "rollups/likes", "counters/likes", 1, "", false},
+		{rollup.DefaultRoute, "counters/likes", "rollups/likes", "counters/likes", 1, "", false},
+		{rollup.DefaultRoute, "counters/likes/shards", "rollups/likes", "counters/likes", 1, "", false},
+		{rollup.DefaultRoute, "counters/likes/shards/3", "rollups/likes", "counters/likes", 1, "", false},
+		{rollup.DefaultRoute, "rollups/likes", "rollups/likes", "counters/likes", 1, "", false},
+		{some, "likes", "rollups/likes", "counters/likes", 1, "", false}, // as create makes it
+		{some, "posts/7", "posts/7", "posts/7", 2, "", false},
+		{some, "posts/7/likes", "posts/7", "posts/7", 1, "", false},
+		{some, "posts/7/views/0", "posts/7", "posts/7", 1, "", false},
+		{some, "shops/acme", "shops/acme", "shops/acme", 1, "", false},
+		{elsewhere, "shop_likes/s", "shop_likes/s", "shops/s", 1, "", false},
+		{"a/{a}/b/{b}/c/{c} -> d/{b}/e/{a} : n", "1/2", "d/1/e/2", "a/2/b/1", 1, "", false}, // the ids as the roll-up has them
+
+		{some, "orders/1", "", "", 0, "the field shop of orders/1 says which counter it belongs to", false},
+		{elsewhere, "shops/s", "", "", 0, "shops/s has several counters: name the roll-up of one, such as shop_likes/s or shop_views/s", false},
+		{elsewhere, "s", "shop_views/s", "shops/s", 1, "", false}, // the likes are the app's own
+		{"a/{a}/b/{b} -> c/{a} : n; d/{d}/e/{e} -> f/{d} : n", "x", "", "", 0, `"x" may be c/x or f/x: name a path`, false},
+		{rollup.DefaultRoute, "counter/likes", "", "", 0, "did you mean counters/likes?", false},
+		{rollup.DefaultRoute, "posts/7/likes", "", "", 0, "no route serves posts/7/likes; this one would: posts/{post}/likes/{like} -> post_totals/{post}", true},
+		{rollup.DefaultRoute, "posts/7/counters/likes", "", "", 0, "no route serves posts/7/counters/likes; this one would: ", true},
+		{rollup.DefaultRoute, "counters//likes", "", "", 0, `"counters//likes" is not a path`, false},
+		{rollup.DefaultRoute, "a\xff", "", "", 0, "is not a path", false},
+		{rollup.DefaultRoute, strings.Repeat("x/", 1000) + "x", "", "", 0, "no route serves x/x/", true},
+	} {
+		c, err := counterOf(parsed(t, test.routes), test.arg)
+		if c.RollUp != test.rollUp || c.path != test.path || len(c.sources) != test.sources {
+			t.Errorf("%q: the roll-up %q of %q with %d sources; want %q of %q with %d", test.arg, c.RollUp, c.path, len(c.sources), test.rollUp, test.path, test.sources)
+		}
+		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) || errors.Is(err, errNoRoute) != test.noRoute {
+			t.Errorf("%q: %v\nwant %q, of no route: %v", test.arg, err, test.err, test.noRoute)
+		}
+	}
+}

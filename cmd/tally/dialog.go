@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// A dialog is what a command and its user say to each other: results, questions, and how far
+// something is that takes long.
+type dialog struct {
+	in        io.Reader
+	out, logs io.Writer
+	json      bool // the result is JSON
+	yes       bool // do not ask
+
+	timeout  time.Duration // without progress; 0: none
+	patience *time.Timer   // ends the command after the timeout; nil: there is none
+	progress *progress     // nil: nothing that takes long has begun
+	kept     string        // what is true if that is stopped, and how to go on
+}
+
+// newDialog returns the dialog of a command that was called with these flags.
+func newDialog(c *cobra.Command, f databaseFlags) *dialog {
+	return &dialog{in: c.InOrStdin(), out: c.OutOrStdout(), logs: c.ErrOrStderr(), json: f.json, yes: f.yes, timeout: f.timeout}
+}
+
+// text is where text goes that is no result: beside the result, if that is JSON.
+func (d *dialog) text() io.Writer {
+	if d.json {
+		return d.logs
+	}
+	return d.out
+}
+
+// patient returns a context that ends after the timeout, unless report, which begins it anew, is
+// called until then.
+func (d *dialog) patient(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if d.timeout > 0 {
+		d.patience = time.AfterFunc(d.timeout, func() {
+			cancel(fmt.Errorf("no progress for %v; --timeout gives it longer", d.timeout))
+		})
+	}
+	return ctx, func() { cancel(nil) }
+}
+
+// begin says what the command does from now on, which may take long: its unit, how many there are
+// if that is known, and what is true if it is stopped.
+func (d *dialog) begin(what, unit string, total int, kept string) {
+	d.stop()
+	d.progress, d.kept = newProgress(d.logs, what, unit, total), kept
+}
+
+// report says how far what has begun is.
+func (d *dialog) report(done, total int) {
+	if d.patience != nil {
+		d.patience.Reset(d.timeout)
+	}
+	if d.progress != nil {
+		d.progress.at(done, total)
+	}
+}
+
+// stop takes the progress away.
+func (d *dialog) stop() { d.progress.stop() }
+
+// ended returns the error of a command that has ended with err: if ctx ended before it was done,
+// the cause, how far it came, and what is true now.
+func (d *dialog) ended(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+
+	cause := context.Cause(ctx)
+	if d.progress == nil {
+		return cause
+	}
+	return errors.Join(cause, fmt.Errorf("%v. %s", d.progress, d.kept))
+}
+
+// confirm asks whether to go on, unless --yes says so. The user may take time.
+func (d *dialog) confirm(ctx context.Context, format string, args ...any) error {
+	if d.patience != nil {
+		d.patience.Stop()
+		defer d.patience.Reset(d.timeout)
+	}
+	return confirm(ctx, d.in, d.logs, d.yes, fmt.Sprintf(format, escaped(args)...))
+}
+
+// Cells are text whose tabs and newlines are not to be escaped.
+type cells string
+
+// print prints the object if JSON is wanted, else the text: lines of cells, which tabs separate. A
+// progress is taken away first: it is on the same terminal.
+func (d *dialog) print(object any, format string, args ...any) error {
+	d.stop()
+	if d.json {
+		return json.NewEncoder(d.out).Encode(object)
+	}
+	_, err := io.WriteString(d.out, table(fmt.Sprintf(format+"\n", escaped(args)...)))
+	return err
+}

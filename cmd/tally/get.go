@@ -1,0 +1,87 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/spf13/cobra"
+)
+
+func getCommand() *cobra.Command {
+	run := func(ctx context.Context, s *session, args []string) error { return getCounter(ctx, s, args[0]) }
+	return databaseCommand{access: reads, run: run}.define(newCommand("get COUNTER"))
+}
+
+func getCounter(ctx context.Context, s *session, arg string) error {
+	c, err := s.existing(ctx, arg)
+	if err != nil {
+		return err
+	}
+	snapshot, err := s.store.View(ctx, c.Counter)
+	if err != nil {
+		return err
+	}
+	sum, err := snapshot.Sum(ctx)
+	if err != nil {
+		return err
+	}
+	notes, err := lacking(ctx, s.client, c, sum)
+	if err != nil {
+		return err
+	}
+
+	if sum.Malformed > 0 {
+		notes = cells(fmt.Sprintf("\twithout %d that are no finite numbers", sum.Malformed)) + notes
+	}
+	if c.frozen {
+		notes += "\tfrozen"
+	}
+	r, text := rollUpOf(snapshot.RollUp(), snapshot.ReadTime()), cells("none; do Tally's functions run?")
+	if r != nil {
+		text = r.cells(c.Template)
+	}
+	all := totalsOf(sum.Values)
+	return s.print(map[string]any{"counter": c.path, "totals": all, "malformed": sum.Malformed, "frozen": c.frozen, "rollup": r},
+		"%s\t%v%s\nroll-up\t%s", c.path, all, notes, text)
+}
+
+// lacking says which fields no shard has, of sources that have shards all the same.
+func lacking(ctx context.Context, client *firestore.Client, c counter, sum rollup.Totals) (notes cells, err error) {
+	for i, r := range c.Template.Routes {
+		if r.Counts() || sum.Shards[i] > 0 {
+			continue
+		}
+		shard, err := documents(client, c, r).Limit(1).Documents(ctx).GetAll()
+		if err != nil {
+			return "", err
+		}
+		if len(shard) == 0 || hasAny(shard[0].Data(), r.Fields()) {
+			continue
+		}
+
+		has := cmp.Or(strings.Join(slices.Sorted(maps.Keys(shard[0].Data())), ", "), "none")
+		notes += "\t" + cells(shown(fmt.Sprintf("no shard has the field %s; one has %s", either(r.Fields()), has)))
+	}
+	return notes, nil
+}
+
+// hasAny reports whether a document has one of the fields.
+func hasAny(found map[string]any, fields []document.Field) bool {
+	return slices.ContainsFunc(fields, func(f document.Field) bool { _, has := f.In(found); return has })
+}
+
+// either returns fields in a sentence.
+func either(fields []document.Field) string {
+	spelt := make([]string, len(fields))
+	for i, f := range fields {
+		spelt[i] = string(f)
+	}
+	return strings.Join(spelt, " or ")
+}

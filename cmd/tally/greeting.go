@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"cloud.google.com/go/firestore"
+	"github.com/firestore-tally/tally/internal/deploy"
+	"github.com/firestore-tally/tally/internal/local"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// greeting says what runs, and how to use it.
+func (d *dev) greeting(s *local.Stack) string {
+	text := "\nTally runs. Stop it with Ctrl-C.\n\n" + d.parts(s) + d.pointing(s)
+	command := addOne(s.Config.Routes, s.Config.Databases[0])
+	if command != "" {
+		text += fmt.Sprintf("Add 1 from here:\n  export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%s\n  %s\n\n", s.Addr, d.project, command)
+	}
+	return text
+}
+
+// parts returns a line for each part that runs, and for each file that says how.
+func (d *dev) parts(s *local.Stack) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  Firestore   %s, project %s\n", s.Addr, d.project)
+	if s.Emulator != nil {
+		fmt.Fprintf(&b, "  emulator    %s\n", s.Emulator.Program())
+	}
+	if d.stack.joined != "" {
+		fmt.Fprintf(&b, "              joined: %s; it goes on when Tally stops\n", d.stack.joined)
+	}
+	for n := range s.Processes {
+		p := s.Process(n)
+		fmt.Fprintf(&b, "  functions   process %d: %s\n              %s\n", p.Pid, p.URL("RollUpOnWrite"), p.URL("RollUpOnSchedule"))
+	}
+
+	for _, route := range s.Config.Routes {
+		fmt.Fprintf(&b, "  route       %s\n", route)
+	}
+	fmt.Fprintf(&b, "  rules       %s\n", d.stack.rules)
+	if d.file != "" {
+		fmt.Fprintf(&b, "  settings    %s\n", d.file)
+	}
+
+	if d.example.on {
+		fmt.Fprintf(&b, "  web page    %s\n", d.example.url())
+	}
+	if d.dashboard.on {
+		fmt.Fprintf(&b, "  dashboard   %s/\n", d.dashboard.url())
+	}
+	return b.String()
+}
+
+// pointing says how an app is pointed at the emulator.
+func (d *dev) pointing(s *local.Stack) string {
+	host, port, _ := net.SplitHostPort(s.Addr) // no error: something answers there
+	database := ""
+	if id := s.Config.Databases[0]; id != firestore.DefaultDatabaseID {
+		database = ", '" + id + "'"
+	}
+	return fmt.Sprintf(`
+Point an app at it:
+  Web         const db = getFirestore(initializeApp({ projectId: '%s' })%s);
+              connectFirestoreEmulator(db, '%s', %s, { mockUserToken: { sub: 'ann' } }); // ann is signed in
+  servers     export FIRESTORE_EMULATOR_HOST=%s GOOGLE_CLOUD_PROJECT=%[1]s
+
+To sign users in yourself, run firebase emulators:start --only auth --project %[1]s, leave mockUserToken out, add apiKey: 'any' to
+initializeApp, and call connectAuthEmulator(getAuth(), '%[6]s').
+
+`, d.project, database, host, port, s.Addr, d.auth)
+}
+
+// addOne returns a shell command that adds 1 to a counter of the first route that has shards, named
+// after its captures; "" if there is none.
+func addOne(routes rollup.Routes, database string) string {
+	i := slices.IndexFunc(routes, hasShards)
+	if i < 0 {
+		return ""
+	}
+
+	route := routes[i]
+	collection := above(capture.ReplaceAllString(route.Pattern().String(), "my-$1"))
+	words := []string{collection}
+	document := above(collection)
+	if len(routes) == 1 && document != "" {
+		words[0] = document
+	}
+	if database != firestore.DefaultDatabaseID {
+		words = append(words, "--database", database)
+	}
+
+	create := deploy.Command{Args: append([]string{os.Args[0], "create"}, words...)}
+	increment := deploy.Command{Args: append([]string{os.Args[0], "increment"}, words...)}
+	if len(route.Totals) > 1 {
+		increment.Args = append(increment.Args, "--total", route.Totals[0].Name)
+	}
+	return create.String() + " &&\n  " + increment.String()
+}
+
+// capture matches a capture of a pattern.
+var capture = regexp.MustCompile(`\{([^}]+)\}`)

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"cloud.google.com/go/firestore"
+	"github.com/agext/levenshtein"
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+	"google.golang.org/api/iterator"
+)
+
+// exists returns errUnknown if the counter does not exist: if there is no document above its
+// sources, no shard and no roll-up. Else it returns whether the document says that the counter is
+// frozen.
+func exists(ctx context.Context, client *firestore.Client, c counter) (frozen bool, err error) {
+	found, err := client.GetAll(ctx, []*firestore.DocumentRef{client.Doc(c.path), client.Doc(c.RollUp)})
+	if err != nil {
+		return false, err
+	}
+	doc, rollUp := found[0], found[1]
+	if doc.Exists() || rollUp.Exists() {
+		return doc.Data()[document.FrozenField] == true, nil
+	}
+
+	for _, r := range c.sources {
+		shard, err := documents(client, c, r).Select().Limit(1).Documents(ctx).GetAll()
+		if err != nil || len(shard) > 0 {
+			return false, err
+		}
+	}
+	return false, unknownCounter(ctx, client, c)
+}
+
+// documents returns the query for a counter's documents of a source.
+func documents(client *firestore.Client, c counter, r *rollup.Route) firestore.Query {
+	q := client.Collection(r.Shards(c.Counter)).Query
+	for _, condition := range r.Where(c.Counter) {
+		q = q.WherePath(condition.Field.Names(), "==", condition.Value)
+	}
+	return q
+}
+
+// errUnknown is what exists returns for a counter that does not exist.
+var errUnknown = errors.New("no such counter")
+
+// suggestFrom is how many counters are looked through for one with a similar name.
+const suggestFrom = 1000
+
+// unknownCounter returns the error for a counter that does not exist. It names another of a similar
+// name.
+func unknownCounter(ctx context.Context, client *firestore.Client, c counter) error {
+	doc := client.Doc(c.path)
+	var others []*firestore.DocumentRef
+	_, err := iterator.NewPager(doc.Parent.DocumentRefs(ctx), suggestFrom, "").NextPage(&others)
+	if err != nil && !errors.Is(err, iterator.Done) {
+		return err
+	}
+
+	nearest, distance := "", max(2, len(doc.ID)/3)+1
+	for _, other := range others {
+		if d := levenshtein.Distance(strings.ToLower(doc.ID), strings.ToLower(other.ID), nil); d < distance {
+			nearest, distance = other.ID, d
+		}
+	}
+
+	if nearest != "" {
+		return fmt.Errorf("%w: %s; did you mean %s?", errUnknown, c.path, strings.TrimSuffix(c.path, doc.ID)+nearest)
+	}
+	if _, err := c.source(); err != nil { // create refuses it
+		return fmt.Errorf("%w: %s; tally ls lists what there is", errUnknown, c.path)
+	}
+	return fmt.Errorf("%w: %s; tally create makes it, tally ls lists what there is", errUnknown, c.path)
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+
+	"github.com/firestore-tally/tally/internal/appfolder"
+	"github.com/firestore-tally/tally/internal/firestorestore"
+)
+
+// projectID is what a project's id looks like; some begin with a domain
+// (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
+var projectID = regexp.MustCompile(`^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
+
+// emulatorID is what an emulator takes.
+var emulatorID = regexp.MustCompile(`^[a-z0-9.:-]+$`)
+
+// projectOf returns the id of the project that a flag names, or else the environment or
+// .firebaserc, and where it is from; "" if none does.
+func projectOf(flag string, folder *appfolder.Folder) (id, from string, err error) {
+	id, from = flag, "--project"
+	if id == "" {
+		id, from = os.Getenv("GOOGLE_CLOUD_PROJECT"), "GOOGLE_CLOUD_PROJECT"
+	}
+	if id == "" {
+		id, err = folder.Project()
+		from = ".firebaserc"
+	}
+	form := projectID
+	if os.Getenv(firestorestore.EmulatorHost) != "" {
+		form = emulatorID
+	}
+	if err == nil && id != "" && !form.MatchString(id) {
+		err = fmt.Errorf("%s: %q is no project id: want 6 to 30 lower-case letters, digits and hyphens, a letter first and no hyphen last", from, id)
+	}
+	return id, from, err
+}
+
+var errNoProject = errors.New("name the project by --project or GOOGLE_CLOUD_PROJECT; gcloud projects list lists yours")
+
+// realProject returns the app's folder and the id of its project, for a command that works on what
+// is deployed: there must be one. flag is what --project says.
+func realProject(s settingsFile, flag string, logs io.Writer) (folder *appfolder.Folder, id string, err error) {
+	folder, err = s.here(logs)
+	if err != nil {
+		return nil, "", err
+	}
+	id, _, err = projectOf(flag, folder)
+	if err == nil && id == "" {
+		err = errNoProject
+	}
+	return folder, id, err
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/shards"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// errDial is about a client that could not be opened.
+var errDial = errors.New("cannot reach Firestore")
+
+// explain adds the remedy to an error that has one. It is the error of a command that needs the
+// access to the project.
+func explain(err error, project string, needs access) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	remedy := remedyOf(err, project, needs)
+	if remedy == "" {
+		return err
+	}
+	return errors.Join(err, errors.New(remedy))
+}
+
+// remedyOf returns what mends an error; "" if nobody knows.
+func remedyOf(err error, project string, needs access) string {
+	code := status.Code(err)
+	onEmulator := os.Getenv(firestorestore.EmulatorHost) != ""
+	switch {
+	case code == codes.PermissionDenied:
+		return fmt.Sprintf("the account needs the role %s: gcloud projects add-iam-policy-binding %s --member=user:YOU --role=%[1]s", needs.role(), project)
+	case code == codes.NotFound && strings.Contains(err.Error(), "database"):
+		return fmt.Sprintf("gcloud firestore databases list --project=%s tells which databases there are, and --database names one", project)
+	case code == codes.Unauthenticated, errors.Is(err, errDial) && !onEmulator: // nothing is sent before there are credentials
+		return "gcloud auth application-default login provides credentials; FIRESTORE_EMULATOR_HOST=127.0.0.1:8080 chooses an emulator instead"
+	case errors.Is(err, shards.ErrNumShards):
+		return "tally resize changes it"
+	case errors.Is(err, shards.ErrInDoubt):
+		return "an increment with --once can be repeated safely"
+	default:
+		return ""
+	}
+}
+
+// inUsersWords returns an error that says what err says, in lines of which none is from an id, and
+// with paths as the user of the database knows them.
+func inUsersWords(err error, project, database string) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.ReplaceAll(strings.TrimPrefix(said(err), "shards: "), ": shards: ", ": ")
+	root := fmt.Sprintf("projects/%s/databases/%s/documents/", project, database)
+	return errors.New(strings.ReplaceAll(text, root, ""))
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
+	"github.com/firestore-tally/tally/internal/appfolder"
+	"github.com/firestore-tally/tally/internal/config"
+	"github.com/spf13/pflag"
+)
+
+// A settingsFile is the flag that names a tally.yaml; "": the nearest is taken.
+type settingsFile string
+
+func (s *settingsFile) define(f *pflag.FlagSet) {
+	f.StringVar((*string)(s), "config", "", "the tally.yaml to take (default: the nearest, in this folder or above)")
+}
+
+// here reads the files of the app in whose folder the command runs. If tally.yaml is not in that
+// folder, it says on logs which is taken.
+func (s settingsFile) here(logs io.Writer) (*appfolder.Folder, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	f, err := appfolder.Find(dir, string(s))
+	if err != nil {
+		return nil, err
+	}
+	if f.Elsewhere {
+		fmt.Fprintf(logs, "tally: settings of %s\n", f.File)
+	}
+
+	return f, checkVariables(f)
+}
+
+// checkVariables returns an error that names the variables of tally.yaml that begin as the
+// functions' own do, and are none of these.
+func checkVariables(f *appfolder.Folder) error {
+	known, err := env.GetFieldParams(new(config.Config))
+	if err != nil {
+		return err
+	}
+
+	var unknown error
+	for _, name := range slices.Sorted(maps.Keys(f.Settings.Env)) {
+		isName := func(p env.FieldParams) bool { return p.Key == name }
+		if strings.HasPrefix(name, "TALLY_") && !slices.ContainsFunc(known, isName) {
+			unknown = errors.Join(unknown, fmt.Errorf("%s: the functions have no such variable; docs/config.md lists them", f.Place("env."+name)))
+		}
+	}
+	return unknown
+}
+
+// named returns the variables of the functions that tally.yaml and this process's environment set.
+// The environment wins.
+func named(folder *appfolder.Folder) map[string]string {
+	variables := folder.Variables()
+	for name, value := range env.ToMap(os.Environ()) {
+		if value != "" && strings.HasPrefix(name, "TALLY_") && name != "TALLY_USAGE_FILE" { // which is one process's own
+			variables[name] = value
+		}
+	}
+	return variables
+}

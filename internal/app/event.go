@@ -1,0 +1,203 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/telemetry"
+	"github.com/firestore-tally/tally/internal/trigger"
+	"github.com/firestore-tally/tally/rollup"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// A delivery is one delivery of an event, and what became of it. What its way did not come to is
+// zero.
+type delivery struct {
+	began    time.Time
+	event    trigger.Event  // without its data: very many may be held
+	change   trigger.Change // without its documents, once the concerns are known
+	concerns []rollup.Concern
+	ending   rollup.Ending
+	err      error
+	outcome  outcome
+}
+
+// counters names the counters that the event is about, for the log.
+func (d *delivery) counters() string {
+	names := make([]string, len(d.concerns))
+	for i, c := range d.concerns {
+		names[i] = c.RollUp
+	}
+	return strings.Join(names, ", ")
+}
+
+// serve takes an event from its request to the answer.
+func (s *service) serve(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	ctx, span := s.telemetry.Start(ctx, "event")
+	d := &delivery{began: time.Now()}
+
+	d.err = s.rollUp(ctx, r, d)
+	d.outcome = classify(d.ending, d.err)
+
+	s.record(ctx, span, d)
+	s.answer(ctx, w, d)
+}
+
+// rollUp has the counters rolled up that the event in a request is about. It returns when they are
+// done with the event, and completes the delivery as far as it comes.
+func (s *service) rollUp(ctx context.Context, r *http.Request, d *delivery) error {
+	err := d.receive(r)
+	if err != nil {
+		return err
+	}
+
+	source, err := s.source(d.change)
+	if err != nil {
+		return err
+	}
+
+	if !d.change.Known() { // the read of its groups counts towards the time that it may be held
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, d.began.Add(s.config.HoldLimit))
+		defer cancel()
+	}
+	d.concerns, err = s.concerned(ctx, d.change, source)
+	d.change = d.change.Forget()
+	if err != nil || len(d.concerns) == 0 { // it belonged to no counter before, and does not now
+		return err
+	}
+
+	database, err := s.database(ctx, d.change.Database)
+	if err != nil {
+		return err
+	}
+	event := rollup.Event{ID: d.change.ID, UpdateTime: d.change.UpdateTime}
+	d.ending, err = database.coalescer.Changed(ctx, event, d.concerns...)
+	return err
+}
+
+// receive takes the event, as far as it can be read, and the change that it tells.
+func (d *delivery) receive(r *http.Request) error {
+	event, err := trigger.FromRequest(r)
+	if err == nil {
+		d.change, err = trigger.Decode(event)
+	}
+
+	event.Data = nil
+	d.event = event
+	return err
+}
+
+// source returns the document that a change is of, if its database is served and a route covers it.
+func (s *service) source(change trigger.Change) (rollup.Source, error) {
+	if change.Project != s.config.Project || !slices.Contains(s.config.Databases, change.Database) {
+		return rollup.Source{}, fmt.Errorf("database %s of project %s: %w", change.Database, change.Project, errUnserved)
+	}
+
+	source, ok := s.config.Routes.Source(change.Path())
+	if !ok {
+		return rollup.Source{}, fmt.Errorf("%s: %w", change.Path(), errNoRoute)
+	}
+	return source, nil
+}
+
+// concerned returns the counters that a change of a source document is about.
+func (s *service) concerned(ctx context.Context, change trigger.Change, source rollup.Source) ([]rollup.Concern, error) {
+	by := source.Groups()
+	if change.Known() || len(by) == 0 {
+		return source.Concerned(change), nil
+	}
+
+	now, err := s.readGroups(ctx, change, source, by)
+	if err != nil {
+		return nil, err
+	}
+	return source.Concerned(now), nil
+}
+
+// readGroups reads the groups that the document of a change is in now: it was too large for its
+// event. The groups that it has left are unknown. The audit brings them up to date, and a note
+// tells the audit that this is no drift.
+func (s *service) readGroups(ctx context.Context, change trigger.Change, source rollup.Source, by []document.Field) (asRead, error) {
+	database, err := s.database(ctx, change.Database)
+	if err != nil {
+		return asRead{}, err
+	}
+
+	reading, cancel := context.WithTimeout(ctx, s.config.HoldLimit/2)
+	defer cancel()
+	err = database.untold.Note(reading, source)
+	if err != nil {
+		return asRead{}, err
+	}
+	fields, err := database.store.Fields(reading, change.Path(), by)
+	return asRead{change, fields}, err
+}
+
+// asRead is a change of which only the document's fields as they are now are known.
+type asRead struct {
+	trigger.Change
+	fields map[string]any
+}
+
+// Texts implements rollup.Written.
+func (c asRead) Texts(f document.Field) (before, after string) {
+	value, _ := f.In(c.fields)
+	after, _ = value.(string)
+	return "", after
+}
+
+// record notes how an event ended, and warns if its roll-up came late. It exports telemetry if that
+// is due, unless the event was absorbed: the event that is held in its place does so at its end.
+func (s *service) record(ctx context.Context, span trace.Span, d *delivery) {
+	held := time.Duration(-1)
+	if d.ending.Held {
+		held = time.Since(d.began)
+	}
+
+	if d.outcome == covered && !d.change.Committed.IsZero() {
+		lag := d.ending.AsOf.Sub(d.change.Committed)
+		s.telemetry.Lag(ctx, lag)
+		if lag > s.config.Grace() {
+			s.logger.WarnContext(ctx, "rolled up late", "event_id", d.change.ID, "counter", d.counters(), "lag_seconds", lag.Seconds())
+		}
+	}
+
+	s.telemetry.Event(ctx, string(d.outcome), held)
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("tally.outcome", string(d.outcome)),
+			attribute.String("tally.counter", d.counters()), attribute.String("tally.event_id", d.change.ID))
+	}
+	telemetry.End(span, d.err)
+
+	if d.outcome != absorbed {
+		s.telemetry.Flush(ctx)
+	}
+}
+
+// answer answers an event's delivery as its outcome asks, and logs a failure.
+func (s *service) answer(ctx context.Context, w http.ResponseWriter, d *delivery) {
+	if d.err == nil {
+		w.Header().Set("Content-Length", "0") // so that the flushed answer is whole
+		return
+	}
+
+	logger := s.logger.With("event_id", d.event.ID, "counter", d.counters(), "subject", d.event.Subject, "error", d.err)
+	switch d.outcome {
+	case refused:
+		logger.WarnContext(ctx, "request refused")
+		http.Error(w, d.err.Error(), http.StatusBadRequest)
+	case dropped:
+		w.Header().Set("Content-Length", "0")
+		logger.ErrorContext(ctx, "event dropped; a retry cannot help", "source", d.event.Source, "dropped", s.dropped.Add(1))
+	default:
+		logger.WarnContext(ctx, "event not acknowledged; it will be delivered again")
+		http.Error(w, "not acknowledged; the log says why", http.StatusInternalServerError)
+	}
+}

@@ -1,0 +1,109 @@
+package deploy
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/firestore-tally/tally/rollup"
+	"github.com/google/go-cmp/cmp"
+)
+
+// everything has cmp look into all fields of all types. A kind is what it is by its address.
+var everything = cmp.Options{
+	cmp.Exporter(func(reflect.Type) bool { return true }),
+	cmp.Comparer(func(a, b Kind) bool { return a == b }),
+}
+
+// troubled returns a state in which a trigger must be made anew, with its subscription, and in which
+// there is something to create, to update, to delete, to give and to take. It returns the same each
+// time.
+func troubled(t *testing.T) *State {
+	t.Helper()
+	o := options(t, rollup.DefaultRoute+"; "+orderRoutes)
+	have := newState("p")
+	have.Number = "123"
+
+	variables := make(map[string]any)
+	for name, value := range o.env() {
+		variables[name] = value
+	}
+	have.add(Function, nil, Object{
+		"name":          "projects/p/locations/us-central1/functions/" + OnWriteName,
+		"labels":        map[string]any{label: "on-write", madeByLabel: "true"},
+		"serviceConfig": map[string]any{"environmentVariables": variables, "maxInstanceCount": 3},
+	})
+
+	// Another type of event takes another trigger.
+	route := o.Config.Routes[0]
+	subscription := "projects/p/subscriptions/eventarc-nam5-tally-1"
+	have.add(Trigger, nil, Object{
+		"name":         "projects/p/locations/nam5/triggers/" + TriggerName("(default)", route),
+		"labels":       map[string]any{label: "on-write", madeByLabel: "true"},
+		"eventFilters": map[string]any{"type": "google.cloud.firestore.document.v1.created", "database": "(default)"},
+		"destination":  map[string]any{"cloudRun": map[string]any{"service": OnWriteName}},
+		"transport":    map[string]any{"pubsub": map[string]any{"subscription": subscription}},
+	})
+	have.add(Subscription, nil, Object{"name": subscription, "ackDeadlineSeconds": 600})
+
+	// No route has these documents.
+	have.add(Trigger, nil, Object{
+		"name":         "projects/p/locations/nam5/triggers/tally-old-1a2b3c",
+		"eventFilters": map[string]any{"database": "(default)", "document": "old/*/shards/*"},
+		"destination":  map[string]any{"cloudRun": map[string]any{"service": OnWriteName}},
+	})
+
+	have.add(Index, nil, Object{
+		"name":       "projects/p/databases/(default)/collectionGroups/orders/indexes/1",
+		"queryScope": collectionScope, "state": indexBroken,
+		"fields": []any{
+			map[string]any{"fieldPath": "shop", "order": ascending},
+			map[string]any{"fieldPath": "amount", "order": descending},
+		},
+	})
+
+	here := "projects/p/locations/us-central1/services/" + OnWriteName
+	have.given = []Grant{{On: Service, Name: here, Role: "roles/run.invoker", Member: "allUsers"}}
+	return have
+}
+
+// Planning changes nothing that it is given: neither the description nor the state.
+func TestPlanChangesNothing(t *testing.T) {
+	describe := func(have *State) *Description {
+		d, err := Describe(options(t, rollup.DefaultRoute+"; "+orderRoutes), have, "abc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	have, same := troubled(t), troubled(t)
+	d, alike := describe(have), describe(same)
+
+	plan := func() []Plan {
+		var all []Plan
+		for _, wait := range []bool{true, false} {
+			p, err := d.Deploy(have, true, wait)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, p)
+		}
+
+		lost, others := d.Surplus(have)
+		p, err := Undeploy(have)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(all, d.Mend(have), lost, others, p)
+	}
+	first, second := plan(), plan()
+
+	if diff := cmp.Diff(alike, d, everything); diff != "" {
+		t.Errorf("the description (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(same, have, everything); diff != "" {
+		t.Errorf("the state (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(first, second, everything); diff != "" {
+		t.Errorf("the plans (-first +second):\n%s", diff)
+	}
+}

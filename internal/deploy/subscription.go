@@ -1,0 +1,144 @@
+package deploy
+
+import (
+	"cmp"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Subscription is the kind of Pub/Sub's subscriptions. Eventarc makes one for each trigger, and names
+// it.
+var Subscription Kind = &subscriptionKind{common{noun: "subscription", from: pubsubAPI, api: "v1", group: "pubsub subscriptions"}}
+
+type subscriptionKind struct{ common }
+
+// Command implements Kind. A subscription without a name of its own is looked up.
+func (k *subscriptionKind) Command(project, verb, name string, args ...string) Command {
+	id := path.Base(name)
+	if strings.HasPrefix(name, Placeholder) {
+		id = Placeholder
+	}
+	return k.command(verb, id, "").in(project).with(args...)
+}
+
+// A subscription is the one through which a trigger's events go. Until Eventarc has named it, its
+// name is Placeholder and that of the trigger.
+type subscription struct {
+	wanted
+	trigger string  // name
+	lookup  Command // that looks up the subscription's name
+}
+
+// subscription adds the subscription of a trigger.
+func (d *Description) subscription(trigger string, have *State) {
+	// A delivery that lasts longer is made a second time meanwhile. Pub/Sub's longest is
+	// 600 s: https://cloud.google.com/pubsub/docs/subscription-properties#ack_deadline
+	deadline := d.Config.AckDeadline()
+
+	name := cmp.Or(have.Find(Trigger, trigger).Get("transport.pubsub.subscription"), Placeholder+trigger)
+	lookup := Trigger.Command(d.Project, "describe", trigger, "--format=value(transport.pubsub.subscription)")
+	d.add(&subscription{trigger: trigger, lookup: lookup, wanted: d.want(Subscription, name,
+		value("ackDeadlineSeconds", number(deadline), "--ack-deadline"),
+		// A dead-letter topic takes an event away after some failures, and with it what the event
+		// stands for: https://cloud.google.com/pubsub/docs/dead-letter-topics
+		Setting{Path: "deadLetterPolicy.deadLetterTopic", Arg: "--clear-dead-letter-policy"},
+	)})
+}
+
+// renamed returns the subscription as it is when its trigger has been made anew: under a name that
+// Eventarc will give.
+func (s *subscription) renamed() *subscription {
+	renamed := *s
+	renamed.name = Placeholder + s.trigger
+	return &renamed
+}
+
+func (s *subscription) label() string { return strings.TrimPrefix(path.Base(s.name), Placeholder) }
+
+func (s *subscription) absent() Object { return Object{"ackDeadlineSeconds": "10"} }
+
+func (s *subscription) update(have Object, changes []Change) Command {
+	return s.wanted.update(have, changes).filled(&s.lookup)
+}
+
+func (s *subscription) terraform(t *terraform) { t.afterwards(s) }
+
+// misled returns why the events of a trigger do not reach RollUpOnWrite although they are to go
+// there, as far as that can be told; "" if they do.
+func (d *Description) misled(trigger Object, have *State) string {
+	name := trigger.Get("transport.pubsub.subscription")
+	function := have.Find(Function, d.in(d.region(), "functions", OnWriteName))
+	unread := have.Unread[Subscription] != nil || have.Unread[Service] != nil
+	elsewhere := trigger.Get("destination.cloudRun.service") != OnWriteName || trigger.Get("destination.cloudRun.region") != d.region()
+	if name == "" || function == nil || unread || elsewhere { // an update mends what goes elsewhere
+		return ""
+	}
+
+	subscription := have.Find(Subscription, name)
+	endpoint := subscription.Get("pushConfig.pushEndpoint")
+	switch {
+	case subscription.name() == "":
+		return "its subscription " + path.Base(name) + " is gone: its events go nowhere"
+	case subscription.Get("topic") == deletedTopic:
+		return "the topic of its subscription " + path.Base(name) + " is gone: no event comes"
+	case endpoint == "":
+		return "its subscription " + path.Base(name) + " pushes to nobody"
+	}
+	return ""
+}
+
+// Astray returns the commands that delete the triggers of RollUpOnWrite whose events are pushed to
+// none of its known addresses, by what is wrong. Deploy changes nothing of that by itself: nobody has
+// compared these addresses on a real project, and a trigger that is made anew misses what is written
+// meanwhile.
+func (d *Description) Astray(have *State) map[string]Command {
+	function := have.Find(Function, d.in(d.region(), "functions", OnWriteName))
+	known := d.hosts(function, have)
+	if len(known) == 0 || have.Unread[Subscription] != nil || have.Unread[Service] != nil {
+		return nil
+	}
+
+	astray := make(map[string]Command)
+	for _, r := range d.Resources {
+		if r.Kind() != Trigger {
+			continue
+		}
+
+		subscription := have.Find(Subscription, have.Find(Trigger, r.Name()).Get("transport.pubsub.subscription"))
+		endpoint := subscription.Get("pushConfig.pushEndpoint")
+		if endpoint == "" || slices.Contains(known, host(endpoint)) {
+			continue
+		}
+
+		problem := "the subscription of trigger " + path.Base(r.Name()) + " pushes to " + endpoint + ", which is no known address of RollUpOnWrite. If that is no service of yours either, delete the trigger and run tally deploy"
+		astray[problem] = Trigger.Command(d.Project, "delete", r.Name())
+	}
+	return astray
+}
+
+// deletedTopic is the topic of a subscription whose topic is gone
+// (https://cloud.google.com/pubsub/docs/reference/rest/v1/projects.subscriptions).
+const deletedTopic = "_deleted-topic_"
+
+// hosts returns the hosts at which RollUpOnWrite is served: a service of Cloud Run has several
+// (https://cloud.google.com/run/docs/triggering/https-request).
+func (d *Description) hosts(function Object, have *State) []string {
+	service := have.Find(Service, d.in(d.region(), "services", OnWriteName))
+
+	hosts := []string{host(function.Get("serviceConfig.uri")), host(service.Get("uri"))}
+	for address := range strings.SplitSeq(service.Get("urls"), ",") {
+		hosts = append(hosts, host(address))
+	}
+	return slices.DeleteFunc(hosts, func(h string) bool { return h == "" })
+}
+
+// host returns the host of an address, "" if it is none.
+func host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}

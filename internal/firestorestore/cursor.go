@@ -1,0 +1,111 @@
+package firestorestore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/rollup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// cursorPath returns the path of the document that holds the work's cursor. rollup.ParseRoutes
+// refuses routes that could name it.
+func cursorPath(of rollup.Work) string { return document.AuditCollection + "/" + string(of) }
+
+// A cursorDocument is the document of a work's cursor. What is zero is left out:
+//
+//	rollup_audit/cursor  {cursor: {routes: "…", places: [{from: "rollups/x"}, {done: true}],
+//	                     tick: …, complete: …, cycle: 5400000000}}
+//	rollup_audit/keep    {cursor: {routes: "…", places: [{from: "rollups/x"}, {}], changed: …}}
+//
+// A document with other names, or other types, is no cursor: the work begins anew.
+type cursorDocument struct {
+	Cursor storedCursor `firestore:"cursor"`
+}
+
+// A storedCursor is a rollup.Cursor as it is stored.
+type storedCursor struct {
+	Routes   string        `firestore:"routes,omitempty"`
+	Places   []storedPlace `firestore:"places,omitempty"`
+	Tick     time.Time     `firestore:"tick,omitempty"`
+	Complete time.Time     `firestore:"complete,omitempty"`
+	Cycle    int64         `firestore:"cycle,omitempty"` // microseconds
+
+	// Changed holds the paths of the cursor's Changed with the constant between in between. It is
+	// no array, because Firestore would index each element.
+	Changed []byte `firestore:"changed,omitempty"`
+}
+
+// A storedPlace is a rollup.Place as it is stored.
+type storedPlace struct {
+	From   string `firestore:"from,omitempty"`
+	Done   bool   `firestore:"done,omitempty"`
+	Failed bool   `firestore:"failed,omitempty"`
+}
+
+// between separates the paths of a storedCursor. No path holds it, because no segment is empty.
+const between = "//"
+
+func storedOf(c rollup.Cursor) storedCursor {
+	stored := storedCursor{
+		Routes:   c.Routes,
+		Tick:     c.Tick,
+		Complete: c.Complete,
+		Cycle:    c.Cycle.Microseconds(),
+		Changed:  []byte(strings.Join(c.Changed, between)),
+	}
+	for _, p := range c.Places {
+		stored.Places = append(stored.Places, storedPlace(p))
+	}
+	return stored
+}
+
+// cursor returns the cursor that is stored, but for its update time.
+func (s storedCursor) cursor() rollup.Cursor {
+	c := rollup.Cursor{
+		Routes:   s.Routes,
+		Tick:     s.Tick,
+		Complete: s.Complete,
+		Cycle:    time.Duration(s.Cycle) * time.Microsecond,
+	}
+	for _, p := range s.Places {
+		c.Places = append(c.Places, rollup.Place(p))
+	}
+	if len(s.Changed) > 0 {
+		c.Changed = strings.Split(string(s.Changed), between)
+	}
+	return c
+}
+
+// LoadCursor implements rollup.AuditStore. The document may be deleted at any time; the work then
+// begins anew.
+func (s *Store) LoadCursor(ctx context.Context, of rollup.Work) (rollup.Cursor, error) {
+	path := cursorPath(of)
+	doc, err := s.client.Doc(path).Get(ctx)
+	if status.Code(err) == codes.NotFound {
+		return rollup.Cursor{}, nil
+	}
+	if err != nil {
+		return rollup.Cursor{}, fmt.Errorf("firestore: reading %s: %w", path, err)
+	}
+
+	var d cursorDocument
+	err = doc.DataTo(&d)
+	if err != nil {
+		s.logger.WarnContext(ctx, "the cursor is not one that Tally wrote; the work begins anew", "document", path, "error", err)
+		d = cursorDocument{}
+	}
+
+	c := d.Cursor.cursor()
+	c.UpdateTime = doc.UpdateTime
+	return c, nil
+}
+
+// SaveCursor implements rollup.AuditStore.
+func (s *Store) SaveCursor(ctx context.Context, of rollup.Work, c rollup.Cursor) (time.Time, error) {
+	return s.put(ctx, cursorPath(of), map[string]any{"cursor": storedOf(c)}, c.UpdateTime)
+}

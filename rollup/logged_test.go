@@ -1,0 +1,86 @@
+package rollup_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// Each counter has ten minutes of its own. That those of another are over says nothing about it.
+func TestCountersAreLoggedApart(t *testing.T) {
+	inWorld(t, func(w *world, c *rollup.Coalescer) {
+		other, _ := likes.Template.Routes[0].Counter("counters/other/shards")
+		began := time.Now()
+		for _, counter := range []rollup.Counter{likes, other} {
+			w.store.Put(shardsOf(counter)+"/0", map[string]any{"count": "x"})
+		}
+
+		for _, step := range []struct {
+			at      time.Duration
+			counter rollup.Counter
+			lines   int // in all
+		}{
+			{0, likes, 1},
+			{9 * time.Minute, other, 2},
+			{10 * time.Minute, likes, 3},
+			{11 * time.Minute, other, 3},
+			{19*time.Minute - time.Second, other, 3},
+			{19 * time.Minute, other, 4},
+		} {
+			time.Sleep(time.Until(began.Add(step.at)))
+			w.acknowledged(w.deliverOf(hold, c, step.counter, rollup.Event{ID: step.at.String()}))
+			if n := strings.Count(w.log.String(), "left out of the sum"); n != step.lines {
+				t.Errorf("%s at %v: %d lines, want %d", step.counter.RollUp, step.at, n, step.lines)
+			}
+		}
+	})
+}
+
+// 100,000 counters that nobody mends are each logged once in ten minutes.
+func TestManyAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logged := rollup.NewLogged()
+		for n, want := range []int{100_000, 0, 0, 100_000, 0} {
+			lines := 0
+			for i := range 100_000 {
+				if logged.First("unkept", fmt.Sprint("rollups/", i)) {
+					lines++
+				}
+			}
+			if lines != want {
+				t.Errorf("pass %d: %d lines, want %d", n, lines, want)
+			}
+			time.Sleep(200 * time.Second)
+		}
+	})
+}
+
+// However many counters somebody makes up, they take no more memory, and never keep another one from
+// being logged, whether it is met before them or after them.
+func TestJunkSilencesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logged := rollup.NewLogged()
+		for n := range 2 {
+			before := logged.First("unkept", "rollups/before")
+			for i := range 120_000 {
+				logged.First("unkept", fmt.Sprint("rollups/", i))
+				logged.First("unkept", fmt.Sprint("rollups/", n, "/", i))
+			}
+			after := logged.First("unkept", "rollups/after")
+			if !before || !after {
+				t.Errorf("pass %d: logged %t, %t; want both", n, before, after)
+			}
+			if logged.First("unkept", "rollups/after") {
+				t.Errorf("pass %d: logged twice in a row", n)
+			}
+			if room := logged.Room(); room > 200_000 {
+				t.Errorf("pass %d: room for %d lines", n, room)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+	})
+}

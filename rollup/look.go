@@ -1,0 +1,150 @@
+package rollup
+
+import (
+	"context"
+	"time"
+)
+
+// A look is one attempt at a roll-up: one snapshot and what was read in it.
+type look struct {
+	counter  Counter
+	eventID  string    // of the event that has waited longest for it; empty if none has
+	began    time.Time // local; not later than the snapshot's instant
+	received time.Time // local; when the roll-up document's state became known here
+	snapshot Snapshot
+	readTime time.Time // the snapshot's instant
+	rollUp   RollUp
+	asOf     time.Time     // the roll-up's, zero when it counts as none
+	totals   Totals        // valid after sum
+	took     time.Duration // that the sum took; valid after sum
+
+	magnitudes map[string]float64 // of totals that are doubles, as far as weigh has asked for them
+}
+
+// covers returns the time up to which the roll-up holds every change. A roll-up that other routes
+// made may lack a source or a total of these, so its as_of covers nothing.
+func (l *look) covers() time.Time {
+	if l.rerouted() {
+		return time.Time{}
+	}
+	return l.asOf
+}
+
+// missing reports whether the roll-up's document is the app's own and does not exist. Then nothing
+// is to be written.
+func (l *look) missing() bool { return l.counter.Template.Existing && !l.rollUp.Exists() }
+
+// rerouted reports whether the roll-up was made by other routes.
+func (l *look) rerouted() bool {
+	return !l.asOf.IsZero() && l.rollUp.Tally.Routes != l.counter.Template.Hash()
+}
+
+// look opens a snapshot of c.
+func (r *roller) look(ctx context.Context, c Counter, eventID string) (look, error) {
+	l := look{counter: c, eventID: eventID, began: time.Now()}
+	err := r.call(ctx, "look", func(ctx context.Context) (err error) {
+		l.snapshot, err = r.store.View(ctx, c)
+		return err
+	})
+	if err != nil {
+		return l, err
+	}
+
+	l.received = time.Now()
+	l.readTime, l.rollUp = l.snapshot.ReadTime(), l.snapshot.RollUp()
+	l.asOf = r.validAsOf(ctx, &l)
+	return l, nil
+}
+
+// validAsOf returns the roll-up's as_of. It returns zero if there is none that counts: it is
+// missing, of another type, or later than the snapshot. Such a document is overwritten.
+func (r *roller) validAsOf(ctx context.Context, l *look) time.Time {
+	asOf := l.rollUp.Tally.AsOf
+	switch {
+	case !l.rollUp.Exists(), asOf.IsZero() && l.counter.Template.Existing: // the app makes its own without
+		return time.Time{}
+	case asOf.IsZero():
+		r.options.Logger.WarnContext(ctx, "roll-up document has no timestamp tally.as_of; it counts as not rolled up",
+			"counter", l.counter.RollUp, "event_id", l.eventID)
+		return time.Time{}
+	case asOf.After(l.readTime):
+		r.options.Logger.WarnContext(ctx, "roll-up document's as_of lies in the future; it counts as not rolled up",
+			"counter", l.counter.RollUp, "event_id", l.eventID, "as_of", asOf, "read_time", l.readTime)
+		return time.Time{}
+	}
+	return asOf
+}
+
+// sum adds up the sources in the look's snapshot.
+func (r *roller) sum(ctx context.Context, l *look) error {
+	began := time.Now()
+	err := r.call(ctx, "sum", func(ctx context.Context) (err error) {
+		l.totals, err = l.snapshot.Sum(ctx)
+		return err
+	})
+	l.took = time.Since(began)
+
+	if err == nil && l.totals.Malformed > 0 {
+		r.nameMalformed(ctx, l)
+	}
+	return err
+}
+
+// weigh asks how large the numbers were behind totals that seem to differ from the roll-up's.
+// Doubles that cancel out leave a sum that is less than its rounding errors, so it may differ each
+// time it is computed. weigh asks only if such sums are all that differs.
+func (r *roller) weigh(ctx context.Context, l *look) error {
+	otherwise := l.rerouted() || l.rollUp.Tally.NumShards != l.totals.NumShards()
+	if otherwise || l.asOf.IsZero() {
+		return nil
+	}
+
+	var names []string
+	for name, sum := range l.totals.Values {
+		seen := l.rollUp.Values[name]
+		if sameTotal(seen, sum, 0) {
+			continue
+		}
+		if !seen.IsDouble() || !sum.IsDouble() {
+			return nil
+		}
+		names = append(names, name)
+	}
+
+	l.magnitudes = make(map[string]float64)
+	for _, name := range names {
+		err := r.call(ctx, "sum", func(ctx context.Context) (err error) {
+			l.magnitudes[name], err = l.snapshot.Magnitude(ctx, name)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxNamed is how many malformed shards a log line names.
+const maxNamed = 5
+
+// nameMalformed logs which shards the sum left out, unless it was logged lately.
+func (r *roller) nameMalformed(ctx context.Context, l *look) {
+	if !r.options.Logged.first("malformed", l.counter.RollUp) {
+		return
+	}
+
+	log := r.options.Logger.With("counter", l.counter.RollUp, "event_id", l.eventID, "count", l.totals.Malformed)
+	named, err := l.snapshot.Malformed(ctx, maxNamed)
+	if err != nil { // the sum is valid all the same
+		log = log.With("error", err)
+	}
+	log.WarnContext(ctx, "shards left out of the sum", "shards", named)
+}
+
+// tellUnkept logs why a counter is unkept, unless it was logged lately.
+func (r *roller) tellUnkept(ctx context.Context, c Counter, eventID string, err error) {
+	if !r.options.Logged.first("unkept", c.RollUp) {
+		return
+	}
+	r.options.Logger.ErrorContext(ctx, "counter unkept; no retry can help", "counter", c.RollUp, "event_id", eventID, "error", err)
+}

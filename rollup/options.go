@@ -1,0 +1,55 @@
+package rollup
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Options configure a Coalescer, an audit and what keeps scheduled routes.
+type Options struct {
+	// Cadence is how much time one roll-up of a counter uses up, by Firestore's clock. It keeps the
+	// roll-up document within the rate of writes that Firestore sustains on one document, about one
+	// a second. It must be positive.
+	Cadence time.Duration
+
+	// Burst is how many roll-ups may follow each other at once after a quiet time. So in any time w
+	// there are at most Burst + w/Cadence. 0 means 1.
+	Burst int
+
+	// Timeout bounds each look together with its sum, and each write. It must be positive, and well
+	// below Hold: a call that never answers must leave time for another.
+	Timeout time.Duration
+
+	// Hold is how long an event may be held. Zero means as long as its context lasts.
+	Hold time.Duration
+
+	// Logger must not be nil.
+	Logger *slog.Logger
+
+	// Logged remembers what was logged lately, and is not logged again. Nil means one that nobody
+	// shares.
+	Logged *Logged
+
+	// Random returns a uniform number in [0, 1), to spread the wake-ups of many instances. It must
+	// be safe for concurrent use. Nil means math/rand/v2.
+	Random func() float64
+
+	// Wrote, unless nil, is called after each attempt to write a roll-up, with its context. It must
+	// be safe for concurrent use, and quick: events wait for it.
+	Wrote func(context.Context, Attempt)
+
+	// Calling, unless nil, is called before each call of the Store, but not before those of walks
+	// and cursors. The name is "look", "claim", "sum", "write" or "remove". The call is made with
+	// the context that Calling returns, and its error is given to the function that Calling
+	// returns.
+	Calling func(ctx context.Context, name string) (context.Context, func(error))
+}
+
+// An Attempt is one attempt to write a roll-up.
+type Attempt struct {
+	Counter   Counter
+	AsOf      time.Time // the snapshot's instant
+	Unchanged bool      // the totals are those that the roll-up had: as_of alone is new
+	Err       error     // nil: written; ErrConflict: refused; any other: the outcome is unknown, or nothing was sent
+}

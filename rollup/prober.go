@@ -1,0 +1,200 @@
+package rollup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// probe looks at the counter's roll-up whenever that is due. It ends when a look is due and nothing
+// waits for one. It serves every event of the counter, and outlives their requests.
+func (c *Coalescer) probe(s *counterState) {
+	for {
+		time.Sleep(time.Until(s.wake)) // only the prober sets it
+
+		oldest := c.close(s)
+		if oldest == nil {
+			return
+		}
+
+		err := c.rollUp(oldest.values, s, oldest.anchor)
+		if err != nil {
+			c.failed(oldest.values, s, oldest.anchor, err)
+		}
+	}
+}
+
+// close closes the open generation, and returns the generation that has waited longest. It returns
+// nil if none is left; then the prober ends. After a failure it leaves the open generation open,
+// which goes on absorbing, and the closed ones are tried again alone. So few events are held,
+// however long the failures last.
+func (c *Coalescer) close(s *counterState) (oldest *generation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	if s.open != nil && (s.failures == 0 || len(s.closed) == 0) {
+		s.closed = append(s.closed, s.open)
+		s.open = nil
+	}
+
+	if len(s.closed) == 0 {
+		s.probing = false
+		c.forget(s)
+		return nil
+	}
+	return s.closed[0]
+}
+
+// forget drops a counter that has no prober, once it need not be remembered any more.
+func (c *Coalescer) forget(s *counterState) {
+	time.AfterFunc(time.Until(s.rememberedUntil()), func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !s.probing && c.counters[s.counter.RollUp] == s && !time.Now().Before(s.rememberedUntil()) {
+			delete(c.counters, s.counter.RollUp)
+		}
+	})
+}
+
+// rollUp takes one snapshot of the counter. It rolls the counter up if it is this instance's turn
+// and an event waits.
+func (c *Coalescer) rollUp(ctx context.Context, s *counterState, oldest string) error {
+	looking, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+
+	l, err := c.look(looking, s.counter, oldest)
+	if err != nil {
+		return err
+	}
+
+	wanted, err := c.observe(s, &l)
+	if err != nil || !wanted {
+		return err
+	}
+	if c.slow(&l) && !c.claim(looking, s, &l) {
+		return nil
+	}
+
+	err = c.sum(looking, &l)
+	if err != nil {
+		return err
+	}
+
+	p := c.livePace()
+	if err := c.write(ctx, &l, p); err != nil {
+		return err
+	}
+	c.wrote(s, &l, p)
+	return nil
+}
+
+// wrote draws the conclusions from a roll-up that this instance has written. It releases what the
+// roll-up covers, and plans the next look.
+func (c *Coalescer) wrote(s *counterState, l *look, p pace) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	s.failures, s.unkept = 0, 0
+	s.release(l.readTime)
+	s.own = l.readTime
+
+	s.wake = l.received.Add(p.dueNext(l))
+	s.ownUntil = l.received.Add(c.options.Cadence)
+	if len(c.nextTurns(l)) > 0 {
+		s.wake = s.wake.Add(c.turnTakes())
+		s.ownUntil = l.received.Add(turnsKept * c.options.Cadence)
+	}
+}
+
+// errEarly says that a snapshot is from before the commit of a change whose event is here. It
+// covers nothing.
+var errEarly = errors.New("rollup: Firestore answered with a snapshot from before the change")
+
+// observe draws the conclusions from the roll-up document that a look has read:
+//
+//   - each generation that closed before the look began has its covered-from time from now on;
+//   - generations that the roll-up covers are released;
+//   - the next look is planned.
+//
+// It reports whether to sum now.
+func (c *Coalescer) observe(s *counterState, l *look) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	if l.readTime.After(c.newest) {
+		c.newest, c.sent = l.readTime, l.began
+	}
+
+	for _, g := range s.closed {
+		if g.latest.After(l.readTime) {
+			return false, fmt.Errorf("%w: it is of %v, the change of %v", errEarly, l.readTime, g.latest)
+		}
+	}
+	for _, g := range s.closed {
+		if g.from.IsZero() {
+			g.from = l.readTime
+		}
+	}
+
+	s.release(l.covers())
+
+	if l.missing() { // covered as by a roll-up, and paced likewise: deleting a post deletes its likes
+		s.release(l.readTime)
+		s.failures, s.unkept, s.refused = 0, 0, false
+		s.wake = l.received.Add(c.options.Cadence)
+		return false, nil
+	}
+
+	if !l.asOf.Equal(s.seen) {
+		s.seen, s.draw, s.failures, s.unkept = l.asOf, c.options.Random(), 0, 0
+	} else if s.refused { // the roll-up is the same, so it was the app that wrote the document
+		s.refused = false
+		s.wake = l.received.Add(c.pause(s.failures))
+		return false, nil
+	}
+	s.refused = false
+
+	wait := c.turn(s, l)
+	s.wake = l.received.Add(wait)
+	if wait > 0 || len(s.closed) == 0 {
+		s.failures = 0
+		return false, nil
+	}
+	return true, nil
+}
+
+// failed plans another look at the counter after a failure. The call that failed may have had its
+// effect all the same.
+func (c *Coalescer) failed(ctx context.Context, s *counterState, oldest string, err error) {
+	if errors.Is(err, ErrUnkept) {
+		c.tellUnkept(ctx, s.counter, oldest, err)
+
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		s.failures, s.refused = 0, false
+		s.unkeep(c.options.Cadence)
+		return
+	}
+
+	level := slog.LevelWarn
+	switch {
+	case errors.Is(err, ErrConflict):
+		level = slog.LevelDebug // another instance was faster, which happens in every cadence
+	case errors.Is(err, errEarly):
+		level = slog.LevelError
+	}
+	c.options.Logger.Log(ctx, level, "roll-up failed; looking again", "counter", s.counter.RollUp, "event_id", oldest, "error", err)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.failures++
+	s.failure = err
+	s.refused = errors.Is(err, ErrConflict)
+
+	s.wake = time.Now()
+	if !s.refused {
+		s.wake = s.wake.Add(c.pause(s.failures - 1)) // the first failure makes no pause: most often a success follows
+	}
+}

@@ -1,0 +1,87 @@
+package rollup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// write publishes what the look summed, and tells Options.Wrote.
+func (r *roller) write(ctx context.Context, l *look, p pace) error {
+	err := r.publish(ctx, l, p)
+	if r.options.Wrote != nil {
+		r.options.Wrote(ctx, Attempt{Counter: l.counter, Unchanged: l.rollUp.Exists() && l.agrees(), Err: err, AsOf: l.readTime})
+	}
+	if err == nil {
+		r.logTotals(ctx, "rolled up", l)
+	}
+	return err
+}
+
+// maxWriteAge is the greatest age of a snapshot that may be published. An older write could land
+// after the roll-up was removed, and bring its old sum back: its precondition, that no document
+// exists, would hold again. See removeAfter.
+const maxWriteAge = 60 * time.Second
+
+// publish writes the roll-up, on the precondition that its document is still as the look saw it.
+func (r *roller) publish(ctx context.Context, l *look, p pace) error {
+	left := maxWriteAge - time.Since(l.began)
+	if left <= 0 {
+		return fmt.Errorf("rollup: the snapshot is older than %v; not written", maxWriteAge)
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, min(left, r.options.Timeout))
+	defer cancel()
+
+	names := l.counter.Template.Totals()
+	written := RollUp{
+		Values: l.totals.Values,
+		Tally: document.Tally{
+			AsOf:       l.readTime,
+			NumShards:  l.totals.NumShards(),
+			PacedUntil: p.next(l),
+			Routes:     l.counter.Template.Hash(),
+			Totals:     names,
+			Former:     former(l.rollUp.Tally, names),
+			Took:       l.took,
+			Turns:      r.nextTurns(l),
+		},
+		UpdateTime: l.rollUp.UpdateTime,
+	}
+	if r.prune {
+		written.Gone, written.Tally.Former = written.Tally.Former, nil
+	}
+
+	return r.call(ctx, "write", func(ctx context.Context) error { return r.store.Write(ctx, l.counter, written) })
+}
+
+// former returns the names of totals that earlier routes kept. Events leave those totals in the
+// document: while a revision that keeps them still runs, they would come and go.
+func former(old document.Tally, names []string) []string {
+	var gone []string
+	for _, name := range slices.Concat(old.Totals, old.Former) {
+		if !slices.Contains(names, name) {
+			gone = append(gone, name)
+		}
+	}
+	slices.Sort(gone)
+	return slices.Compact(gone)
+}
+
+// remove removes the roll-up that the look saw.
+func (r *roller) remove(ctx context.Context, store AuditStore, l *look) error {
+	err := r.call(ctx, "remove", func(ctx context.Context) error { return store.Remove(ctx, l.counter, l.rollUp) })
+	if err == nil {
+		r.logTotals(ctx, "removed", l)
+	}
+	return err
+}
+
+// logTotals logs what became of a roll-up at level DEBUG. tally dev shows these lines.
+func (r *roller) logTotals(ctx context.Context, message string, l *look) {
+	r.options.Logger.DebugContext(ctx, message, "counter", l.counter.RollUp, "event_id", l.eventID,
+		"totals", l.totals.Values, "num_shards", l.totals.NumShards(), "as_of", l.readTime)
+}

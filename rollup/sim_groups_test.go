@@ -1,0 +1,226 @@
+package rollup_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/value"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// layOutGroups draws the routes of a run whose documents name their counters. A document is in up to
+// three, and two routes lead to one of them.
+func (s *simulation) layOutGroups() {
+	s.existing, s.orders = true, make(map[string]map[string]any)
+	options := " : existing"
+	if s.every {
+		options += " : every " + slowCadence.String()
+	}
+	routes := 1 + int(s.chance(0.8, "further routes", upTo(2)))
+
+	s.revisions = nil
+	for _, names := range [][2]string{{"orders", "sold"}, {"placed", "sold"}, {"orders", "gone"}} {
+		lines := []string{
+			"orders/{order} by shop -> shops/{shop} : count() as " + names[0] + ", sum(amount) where paid == true as revenue, maximum(amount) as largest",
+			"orders/{order} by from -> shops/{from} : count() where paid == true as " + names[1],
+			"orders/{order} by buyer -> buyers/{buyer} : sum(amount) where paid == true as spent, count() as " + names[0],
+		}
+		parsed, err := rollup.ParseRoutes(strings.Join(lines[:routes], options+"\n") + options)
+		if err != nil {
+			panic(err)
+		}
+		s.revisions = append(s.revisions, parsed)
+	}
+	if routes == 1 { // it differs in sold only
+		s.revisions = s.revisions[:2]
+	}
+	s.routes = s.revisions[0]
+}
+
+// collection is where the roll-ups of a run's first counters are.
+func (s *simulation) collection() string {
+	collection, _, _ := strings.Cut(s.routes[0].Template.String(), "/")
+	return collection
+}
+
+// The shops and buyers that orders name beside the counters of a run.
+const (
+	ghost  = "ghost" // has no document, most often
+	buyer1 = "ann"
+	buyer2 = "bob"
+)
+
+// addGroups adds the counters that only runs with groups have.
+func (s *simulation) addGroups() {
+	if s.orders == nil {
+		return
+	}
+	s.counters = []*simulatedCounter{s.newCounter("a"), s.newCounter("b"), s.newCounter(ghost)}
+	if len(s.routes) == 3 {
+		s.counters = append(s.counters, s.counterAt("buyers/"+buyer1), s.counterAt("buyers/"+buyer2))
+	}
+}
+
+// neverComes is how likely the app makes no document of its own for a counter.
+func (s *simulation) neverComes(c *simulatedCounter) float64 {
+	if strings.HasSuffix(c.RollUp, "/"+ghost) {
+		return 0.7
+	}
+	return 0
+}
+
+// commitOrder creates a document with groups, changes it or deletes it. The message tells of it.
+func (s *simulation) commitOrder(m *message, name string, amount int64, deletes bool, malformed int64) {
+	path := fmt.Sprint("orders/", s.chance(0.8, name+" order", upTo(3)))
+	groups := []any{"a", "b", ghost, int64(7), "a/b", ""}
+	buyers := []any{buyer1, buyer2, nil}
+	amounts := []any{amount, "text", math.NaN()}
+	paid := []any{true, false, "true"}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outcome.events++
+	before := s.orders[path]
+	after := maps.Clone(before)
+	if after == nil {
+		after = map[string]any{"shop": "a", "from": "a", "buyer": buyer1, "paid": true, "amount": amount}
+	}
+	change := func(p float64, field string, to []any) {
+		if n := s.chance(p, name+" changes "+field, upTo(int64(len(to)))); n > 0 {
+			after[field] = to[(n-1)%int64(len(to))]
+		}
+	}
+	change(0.4, "shop", groups[:s.among(name, len(groups))])
+	change(0.3, "from", groups[:s.among(name, len(groups))])
+	change(0.3, "buyer", buyers)
+	change(0.3, "paid", paid)
+	if malformed > 0 || s.chance(0.5, name+" changes amount", upTo(1)) == 1 {
+		after["amount"] = amounts[malformed]
+	}
+	after["edit"] = int64(m.n)
+
+	if deletes {
+		after = nil
+		m.commit = s.store.Delete(path)
+		delete(s.orders, path)
+	} else {
+		m.commit = s.store.Put(path, after)
+		s.orders[path] = after
+	}
+	s.tell("%s is %v: event %d", path, after, m.n)
+	m.written = &written{path, before, after}
+	m.about = nil
+	for _, c := range s.counters {
+		was, is := contributions(c.Counter, before), contributions(c.Counter, after)
+		if was == nil && is == nil {
+			continue
+		}
+		m.about = append(m.about, affected{c, before != nil && after != nil && maps.Equal(was, is)})
+		s.committed(c, m.commit)
+	}
+}
+
+// among draws from how many groups a document takes its own: mostly from the counters.
+func (s *simulation) among(name string, all int) int {
+	if s.chance(0.2, name+" is anywhere", upTo(1)) == 1 {
+		return all
+	}
+	return 2
+}
+
+// A contribution is what one document adds to a counter by one route.
+type contribution struct {
+	paid   bool
+	amount string // as text, so that NaN equals itself
+}
+
+// contributions returns what a document adds to a counter, by field By; nil if it does not belong to
+// it.
+func contributions(c rollup.Counter, fields map[string]any) map[document.Field]contribution {
+	var all map[document.Field]contribution
+	_, id, _ := strings.Cut(c.RollUp, "/")
+	for _, r := range c.Template.Routes {
+		if fields[string(r.By)] != id {
+			continue
+		}
+		if all == nil {
+			all = make(map[document.Field]contribution)
+		}
+		add := contribution{paid: fields["paid"] == true}
+		if r.By != "from" {
+			add.amount = fmt.Sprintf("%T %[1]v", fields["amount"])
+		}
+		all[r.By] = add
+	}
+	return all
+}
+
+// groupTruth is what the documents of a counter hold that belong to it by one field.
+type groupTruth struct {
+	documents, paid int64
+	revenue         int64 // of those that are paid
+	largest         value.Value
+}
+
+// groupsOf returns the truth about a counter's documents. The mutex is held.
+func (s *simulation) groupsOf(c rollup.Counter) map[document.Field]groupTruth {
+	if s.orders == nil {
+		return nil
+	}
+	all := make(map[document.Field]groupTruth)
+	_, id, _ := strings.Cut(c.RollUp, "/")
+	for _, r := range c.Template.Routes {
+		g := groupTruth{largest: value.Null}
+		for _, fields := range s.orders {
+			if fields[string(r.By)] == id {
+				g.add(fields)
+			}
+		}
+		all[r.By] = g
+	}
+	return all
+}
+
+func (g *groupTruth) add(fields map[string]any) {
+	g.documents++
+	amount, isNumber := fields["amount"].(int64)
+	if isNumber && (g.largest.IsNull() || amount > int64(g.largest.Float64())) {
+		g.largest = value.Int(amount)
+	}
+	if fields["paid"] != true {
+		return
+	}
+	g.paid++
+	if isNumber {
+		g.revenue += amount
+	}
+}
+
+// counted is how many documents a roll-up says a route counted.
+func (g groupTruth) counted(r *rollup.Route) int64 {
+	if r.By == "from" {
+		return g.paid
+	}
+	return g.documents
+}
+
+// totals returns what a roll-up is to hold by a route.
+func (g groupTruth) totals(r *rollup.Route) map[string]value.Value {
+	var all []value.Value
+	switch r.By {
+	case "shop":
+		all = []value.Value{value.Int(g.documents), value.Int(g.revenue), g.largest}
+	case "from":
+		all = []value.Value{value.Int(g.paid)}
+	case "buyer":
+		all = []value.Value{value.Int(g.revenue), value.Int(g.documents)}
+	}
+	totals := make(map[string]value.Value)
+	for i, t := range r.Totals {
+		totals[t.Name] = all[i]
+	}
+	return totals
+}

@@ -1,0 +1,604 @@
+package rollup_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+	"github.com/firestore-tally/tally/internal/memstore"
+	"github.com/firestore-tally/tally/internal/value"
+	"github.com/firestore-tally/tally/rollup"
+)
+
+// A simulation runs coalescers of many instances against one database, in virtual time, and does to
+// them all that a cloud may do. It knows the truth, and notes what breaks the engine's word.
+type simulation struct {
+	*choices
+	weather weather
+	cadence time.Duration
+	burst   int
+	mixed   bool          // instances have other cadences and bursts, too
+	routes  rollup.Routes // of the first revision; all have the same sources and roll-ups
+	began   time.Time
+	store   memstore.Store
+	actors  sync.WaitGroup
+
+	mu          sync.Mutex
+	revisions   []rollup.Routes
+	latest      int // of them
+	deployed    int // how many deployments there were
+	counters    []*simulatedCounter
+	instances   []*instance // those that take events
+	all         []*instance
+	deliveries  []*simulatedDelivery // that have ended
+	held        map[holder][]*simulatedDelivery
+	outcome     outcome
+	existing    bool                      // the roll-ups are in documents of the app's own, which come and go
+	slow        bool                      // sums take long
+	conditional bool                      // the likes are counted by a condition
+	every       bool                      // the schedule keeps the counters; their events come all the same, or not at all
+	orders      map[string]map[string]any // the documents of groups, by path; nil in a run without groups
+	calm        bool                      // nothing fails any more
+	kept        bool                      // whether to keep the history
+	history     []happening
+}
+
+// An outcome says what became of a run.
+type outcome struct {
+	broken   []string // how the engine's word was broken
+	events   int
+	rollUps  int
+	refused  int // writes refused
+	crashes  int
+	repaired int // counters that only the audit brought up to date
+	lost     int // events that were acknowledged, and that nothing covers although it should
+}
+
+func (o *outcome) add(other outcome) {
+	o.events += other.events
+	o.rollUps += other.rollUps
+	o.refused += other.refused
+	o.crashes += other.crashes
+	o.repaired += other.repaired
+}
+
+// A holder is what may stand for an event: the other deliveries of its counter at the same
+// instance.
+type holder struct {
+	*instance
+	*simulatedCounter
+}
+
+type happening struct {
+	at   time.Duration
+	what string
+}
+
+// weather is how likely each kind of fault is in a run. Most runs have a few kinds only.
+type weather struct {
+	duplicate, lostAck, abandon, cut, crash, late, drop, fail, slow, malformed float64
+
+	writes float64 // how likely is each write that there may be
+	span   time.Duration
+}
+
+func newWeather(seed uint64) weather {
+	r := rand.New(rand.NewPCG(seed, hash("weather")))
+	rate := func(most float64) float64 {
+		if r.IntN(5) < 3 {
+			return 0
+		}
+		return most * r.Float64()
+	}
+	return weather{
+		duplicate: rate(0.6), lostAck: rate(0.4), abandon: rate(0.2), cut: rate(0.4), crash: rate(0.3), late: rate(0.4),
+		drop: rate(0.05), fail: rate(0.5), slow: rate(0.5),
+		writes: r.Float64(), span: time.Duration(1 + r.Int64N(int64(30*time.Second))),
+		malformed: rate(1),
+	}
+}
+
+// A simulatedCounter is a counter and the truth about it.
+type simulatedCounter struct {
+	rollup.Counter
+	shards  map[int64]int64
+	likes   map[int64]bool       // and whether they meet the condition, if there is one
+	truth   []truth              // by commit
+	asOf    time.Time            // of its last roll-up
+	removed bool                 // and that was removed
+	covered map[string]time.Time // up to when all changes were rolled up by a revision, or found to have no document
+	came    time.Time            // commit of the app's own document, the last one; zero: there is none
+	commits []time.Time          // of its roll-up's writes
+	paced   []time.Time          // as_of of those since it was created
+	lags    []time.Duration
+	unkept  unkeptTime
+	behind  []time.Time // commits that no roll-up covers yet
+}
+
+func (s *simulation) newCounter(id string) *simulatedCounter {
+	return s.counterAt(s.collection() + "/" + id)
+}
+
+// counterAt returns the counter of a roll-up.
+func (s *simulation) counterAt(rollUp string) *simulatedCounter {
+	c, ok := counterOf(s.routes, rollUp)
+	if !ok {
+		panic(rollUp + " is no roll-up")
+	}
+	return &simulatedCounter{Counter: c, shards: make(map[int64]int64), likes: make(map[int64]bool), covered: make(map[string]time.Time)}
+}
+
+// truth is what a counter's shards held from a commit on.
+type truth struct {
+	commit     time.Time
+	sum        int64
+	shardCount int64
+	likes      int64
+	unseen     bool // there are documents that meet no condition
+	groups     map[document.Field]groupTruth
+}
+
+// counted is how many documents were counted, of all sources of a template.
+func (t truth) counted(template *rollup.Template) int64 {
+	n := t.shardCount + t.likes
+	for _, r := range template.Routes {
+		n += t.groups[r.By].counted(r)
+	}
+	return n
+}
+
+// empty reports whether there were no documents.
+func (t truth) empty() bool {
+	there := func(g groupTruth) bool { return g.documents > 0 }
+	return t.shardCount+t.likes == 0 && !t.unseen && !slices.ContainsFunc(slices.Collect(maps.Values(t.groups)), there)
+}
+
+// totals returns what a roll-up by a revision's routes is to hold then.
+func (t truth) totals(template *rollup.Template) map[string]value.Value {
+	totals := make(map[string]value.Value)
+	for _, r := range template.Routes {
+		if r.By != "" {
+			maps.Copy(totals, t.groups[r.By].totals(r))
+			continue
+		}
+		n := t.sum
+		if r.Counts() {
+			n = t.likes
+		}
+		totals[r.Totals[0].Name] = value.Int(n)
+	}
+	return totals
+}
+
+// at returns the truth at an instant.
+func (c *simulatedCounter) at(t time.Time) truth {
+	i, _ := slices.BinarySearchFunc(c.truth, t, func(e truth, t time.Time) int {
+		if e.commit.After(t) {
+			return 1
+		}
+		return -1
+	})
+	if i == 0 {
+		return truth{}
+	}
+	return c.truth[i-1]
+}
+
+// A message is one event, with all its copies. One acknowledgement ends it.
+type message struct {
+	n       int
+	about   []affected // the counters that its old or its new document belongs to
+	written *written   // what it tells of a document with groups; nil of others
+	commit  time.Time
+	acked   bool
+	dropped bool // its retries are exhausted
+}
+
+// An affected counter is one that an event is about.
+type affected struct {
+	*simulatedCounter
+	same bool // the event changed none of its totals
+}
+
+// isAbout reports whether an event is about a counter.
+func (m *message) isAbout(c *simulatedCounter) bool {
+	return slices.ContainsFunc(m.about, func(a affected) bool { return a.simulatedCounter == c })
+}
+
+// changed reports whether an event is about a counter and may have changed a total of it.
+func (m *message) changed(c *simulatedCounter) bool {
+	return slices.Contains(m.about, affected{c, false})
+}
+
+// concerns returns the counters that an event is about as an instance sees them.
+func (m *message) concerns(to *instance) []rollup.Concern {
+	if m.written != nil {
+		source, _ := to.routes.Source(m.written.path)
+		return source.Concerned(m.written)
+	}
+	var concerns []rollup.Concern
+	for _, a := range m.about {
+		concerns = append(concerns, rollup.Concern{Counter: to.counterOf(a.simulatedCounter), Unchanged: a.same})
+	}
+	return concerns
+}
+
+// A simulatedDelivery is one delivery of a message to an instance.
+type simulatedDelivery struct {
+	*message
+	name    string
+	to      *instance
+	arrival time.Time           // by the database's clock
+	since   time.Time           // arrival, or that of the copy held by the same instance, whose outcome it shares
+	ended   time.Time           // zero: held
+	nil     bool                // the engine returned nil, and lived to tell
+	unkept  []*simulatedCounter // that could not be rolled up, and so were done with it
+	acked   bool                // and the platform heard it
+}
+
+// An instance is one process with a coalescer. The store that it sees fails, stalls and crashes it.
+type instance struct {
+	*simulation
+	name      string
+	cadence   time.Duration
+	burst     int
+	routes    rollup.Routes
+	deployed  int // by which deployment
+	coalescer *rollup.Coalescer
+	ready     time.Time
+	ctx       context.Context
+	crashed   context.CancelCauseFunc
+
+	// guarded by the simulation's mutex
+	calls map[string]int // by roll-up: what one instance does to several goes on at once
+	looks int
+}
+
+var (
+	errCrashed = errors.New("the instance crashed")
+	errStore   = errors.New("unavailable")
+	errCut     = errors.New("the platform cut the request")
+)
+
+func newSimulation(c *choices) *simulation {
+	routes := likes.Template.Routes
+	return &simulation{choices: c, cadence: cadence, burst: 1, routes: routes, revisions: []rollup.Routes{routes}, held: make(map[holder][]*simulatedDelivery)}
+}
+
+// simulate runs what the choices say. With kept it keeps the history.
+func simulate(t *testing.T, c *choices, kept bool) (s *simulation) {
+	s = newSimulation(c)
+	s.kept = kept
+	defer func() {
+		if stuck := recover(); stuck != nil { // the bubble's goroutines wait for each other
+			s.breach("not everything ends: %v", stuck)
+		}
+		slices.SortFunc(s.history, func(a, b happening) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.what, b.what)) })
+	}()
+	synctest.Test(t, func(*testing.T) { s.run() })
+	return s
+}
+
+const (
+	maxWrites   = 50
+	maxAttempts = 6  // of a delivery; later ones go well
+	maxFaults   = 60 // calls of one instance that may fail; later ones go well
+	maxCrashes  = 20
+)
+
+func upTo(n int64) func(*rand.Rand) int64 {
+	return func(r *rand.Rand) int64 { return 1 + r.Int64N(n) }
+}
+
+func (s *simulation) run() {
+	if s.drawn {
+		s.weather = newWeather(s.seed)
+	}
+	s.began = time.Now()
+	s.cadence = cmp.Or(s.chanceOf(0.2, "cadence", 100*time.Millisecond, 2*time.Second), time.Second)
+	s.store.Skew = s.chanceOf(0.3, "clock of the database ahead by", time.Second, 10*time.Hour) - s.chanceOf(0.3, "clock of the database behind by", time.Second, 10*time.Hour)
+	if s.chance(0.7, "bursts", upTo(1)) == 1 {
+		s.burst = 5
+	}
+	if s.every = s.chance(0.25, "every", upTo(1)) == 1; s.every {
+		s.actors.Go(s.schedule)
+	}
+	s.slow = s.chance(0.15, "slow sums", upTo(1)) == 1
+	s.mixed = s.chance(0.15, "other paces", upTo(1)) == 1
+	s.layOut()
+	for n := range s.chance(0.25, "deployments", upTo(2)) {
+		s.actors.Go(func() { s.deploy(fmt.Sprint("deployment ", n+1)) })
+	}
+	for n := range 1 + s.chance(0.5, "further counters", upTo(2)) {
+		s.counters = append(s.counters, s.newCounter(string(rune('a'+n))))
+	}
+	s.addGroups()
+	s.startApp()
+	for _, c := range s.counters {
+		s.startUnkept(c)
+	}
+	for range 1 + s.chance(0.8, "further instances", upTo(5)) {
+		s.instances = append(s.instances, s.newInstance())
+	}
+	for n := range s.chance(0.4, "changes of instances", upTo(3)) {
+		s.actors.Go(func() { s.scale(fmt.Sprint("change ", n+1)) })
+	}
+	for n := range s.chance(0.3, "audits", upTo(3)) {
+		s.actors.Go(func() { s.auditSometime(fmt.Sprint("audit ", n+1)) })
+	}
+	for n := range maxWrites {
+		name := fmt.Sprint("write ", n+1)
+		amount := s.chance(s.weather.writes, name, func(r *rand.Rand) int64 { return r.Int64N(20) - 5 })
+		deletes := s.chance(0.1*s.weather.writes, name+" deletes", upTo(1)) == 1
+		if amount != 0 || deletes {
+			s.actors.Go(func() { s.write(n+1, amount, deletes) })
+		}
+	}
+	s.actors.Wait()
+	time.Sleep(time.Hour) // quiet
+	s.check()
+}
+
+// write commits one change of a shard and sends its event.
+func (s *simulation) write(n int, amount int64, deletes bool) {
+	name := fmt.Sprint("write ", n)
+	time.Sleep(s.chanceOf(0.9, name+" after", time.Microsecond, max(s.weather.span, time.Millisecond)) + jitter(name))
+	c := s.counters[s.chance(0.5, name+" counter", upTo(2))%int64(len(s.counters))]
+	m := &message{n: n, about: []affected{{simulatedCounter: c}}}
+	shard := s.chance(0.7, name+" shard", upTo(3))
+	malformed := s.chance(0.3*s.weather.malformed, name+" is malformed", upTo(2))
+	switch {
+	case s.orders != nil:
+		s.commitOrder(m, name, amount, deletes, malformed)
+	case len(s.routes) > 1 && s.chance(0.5, name+" is of a like", upTo(1)) == 1:
+		on := s.conditional && s.chance(0.5, name+" is off", upTo(1)) == 0
+		m.commit, m.about[0].same = s.commitLike(c, n, shard, deletes, on)
+	default:
+		if s.slow {
+			shard = s.chance(0.9, name+" shard of many", upTo(9))
+		}
+		m.commit = s.commitShard(c, n, shard, amount, deletes, malformed)
+	}
+	if s.every && s.chance(0.5, name+" has no trigger", upTo(1)) == 1 {
+		return
+	}
+	for copy := range 1 + int(s.chance(s.weather.duplicate, fmt.Sprintf("event %d duplicates", n), upTo(2))) {
+		s.actors.Go(func() { s.send(m, copy+1) })
+	}
+}
+
+// commitShard adds to a shard of the counter, deletes it or makes it malformed, and returns the
+// commit time.
+func (s *simulation) commitShard(c *simulatedCounter, n int, shard, amount int64, deletes bool, malformed int64) (at time.Time) {
+	path := fmt.Sprint(shardsOf(c.Counter), "/", shard)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outcome.events++
+	switch {
+	case deletes:
+		at = s.store.Delete(path)
+		delete(c.shards, shard)
+		s.tell("%s is deleted: event %d", path, n)
+	case malformed > 0:
+		value := []any{"text", math.NaN()}[malformed-1]
+		at = s.store.Put(path, map[string]any{"count": value})
+		c.shards[shard] = 0
+		s.tell("%s is %v: event %d", path, value, n)
+	default:
+		at = s.store.Increment(path, "count", amount)
+		c.shards[shard] += amount
+		s.tell("%s %+d: event %d", path, amount, n)
+	}
+	s.committed(c, at)
+	return at
+}
+
+// committed notes the truth as of a commit. The mutex is held.
+func (s *simulation) committed(c *simulatedCounter, at time.Time) {
+	t := truth{commit: at, shardCount: int64(len(c.shards)), groups: s.groupsOf(c.Counter)}
+	for _, held := range c.shards {
+		t.sum += held
+	}
+	for _, counts := range c.likes {
+		if counts {
+			t.likes++
+		}
+		t.unseen = t.unseen || !counts
+	}
+	c.truth = append(c.truth, t)
+	c.behind = append(c.behind, at)
+}
+
+// send delivers a copy of a message until the message is acknowledged. A further copy comes once
+// even after that.
+func (s *simulation) send(m *message, copy int) {
+	for attempt := 1; ; attempt++ {
+		name := fmt.Sprintf("event %d.%d.%d", m.n, copy, attempt)
+		faulty := 1.0
+		switch {
+		case attempt > 1000: // far more than there are faults
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.breach("event %d is not acknowledged after %d deliveries", m.n, attempt-1)
+			return
+		case attempt > maxAttempts:
+			faulty = 0
+		}
+		delay := s.chanceOf(0.9*faulty, name+" delay", time.Millisecond, 100*time.Millisecond) +
+			s.chanceOf(s.weather.late*faulty, name+" late", 100*time.Millisecond, 5*time.Hour)
+		if attempt > 1 {
+			delay += 10 * time.Second
+		}
+		time.Sleep(delay + jitter(name))
+
+		s.mu.Lock()
+		if over := m.acked || m.dropped; over && (copy == 1 || attempt > 1) {
+			s.mu.Unlock()
+			return
+		}
+		if s.chance(s.weather.drop*faulty, name+" is dropped", upTo(1)) == 1 && attempt > 1 {
+			m.dropped = true
+			s.tell("event %d is dropped for good", m.n)
+			s.mu.Unlock()
+			return
+		}
+		to := s.instances[s.chance(faulty, name+" instance", upTo(100))%int64(len(s.instances))]
+		s.mu.Unlock()
+		s.deliver(m, name, to, faulty)
+	}
+}
+
+// deliver delivers a message to an instance and waits for the platform's verdict.
+func (s *simulation) deliver(m *message, name string, to *instance, faulty float64) {
+	if wait := time.Until(to.ready); wait > 0 && !sleepUntil(to.ctx, to.ready.Add(jitter(name+" arrival"))) {
+		return
+	}
+	limit := cmp.Or(s.chanceOf(s.weather.cut*faulty, name+" is cut after", time.Millisecond, hold), hold)
+	abandoned := cmp.Or(s.chanceOf(s.weather.abandon*faulty, name+" is abandoned after", time.Millisecond, 10*time.Second), time.Hour)
+	lost := s.chance(s.weather.lostAck*faulty, name+" acknowledgement is lost", upTo(1)) == 1
+	if crash := s.chanceOf(s.weather.crash*faulty, name+" crashes its instance after", time.Microsecond, 10*time.Second); crash > 0 {
+		s.actors.Go(func() {
+			if sleepUntil(to.ctx, time.Now().Add(crash+jitter(name+" crash"))) {
+				to.crash()
+			}
+		})
+	}
+
+	s.mu.Lock()
+	d := &simulatedDelivery{message: m, name: name, to: to, arrival: s.store.Now()}
+	d.since = d.arrival
+	for _, a := range m.about {
+		held := holder{to, a.simulatedCounter}
+		if i := slices.IndexFunc(s.held[held], func(other *simulatedDelivery) bool { return other.message == m }); i >= 0 {
+			d.since = s.held[held][i].since
+		}
+		s.held[held] = append(s.held[held], d)
+	}
+	s.tell("%s arrives at %s", name, to.name)
+	s.mu.Unlock()
+	verdict := make(chan struct{})
+	s.actors.Go(func() {
+		ctx, cancel := context.WithTimeoutCause(to.ctx, limit+jitter(name+" cut"), errCut)
+		defer cancel()
+		ending, err := to.coalescer.Changed(ctx, rollup.Event{ID: fmt.Sprint("event ", m.n), UpdateTime: m.commit}, m.concerns(to)...)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		defer close(verdict)
+		s.end(d, ending, err)
+	})
+	gaveUp := time.NewTimer(abandoned + jitter(name+" abandoned"))
+	defer gaveUp.Stop()
+	select {
+	case <-verdict:
+	case <-gaveUp.C:
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case d.nil && lost:
+		s.tell("the acknowledgement of %s is lost", name)
+	case d.nil:
+		d.acked, m.acked = true, true
+	}
+}
+
+// end takes the engine's answer to a delivery. The mutex is held.
+func (s *simulation) end(d *simulatedDelivery, ending rollup.Ending, err error) {
+	d.ended = s.store.Now()
+	for _, a := range d.about {
+		held := holder{d.to, a.simulatedCounter}
+		s.held[held] = slices.DeleteFunc(s.held[held], func(other *simulatedDelivery) bool { return other == d })
+	}
+	s.deliveries = append(s.deliveries, d)
+	switch {
+	case d.to.ctx.Err() != nil:
+		return // nobody is left to tell it
+	case err != nil:
+		s.tell("%s fails: %v", d.name, err)
+		return
+	}
+
+	d.nil = true
+	if !ending.AsOf.IsZero() && ending.AsOf.Before(d.since) {
+		s.breach("%s is said to be covered as of %v, before it came", d.name, ending.AsOf)
+	}
+	if ending.Unkept {
+		for _, a := range d.about {
+			if a.unkept.lately(s.store.Now()) {
+				d.unkept = append(d.unkept, a.simulatedCounter)
+			}
+		}
+		if d.unkept == nil {
+			s.breach("%s is said to be unkept, but its counters were not", d.name)
+		}
+	}
+	if len(d.about) == 0 {
+		s.tell("%s returns nil: it is about no counter", d.name)
+	}
+	for _, a := range d.about {
+		why, ok := s.done(d, a)
+		if !ok {
+			s.breach("%s returned nil, but %s", d.name, why)
+			continue
+		}
+		if s.orders != nil {
+			why = "for " + a.RollUp + ", " + why
+		}
+		s.tell("%s returns nil: %s", d.name, why)
+	}
+}
+
+// done reports whether a counter is done with a delivery that returned nil, and why.
+func (s *simulation) done(d *simulatedDelivery, a affected) (why string, ok bool) {
+	if slices.Contains(d.unkept, a.simulatedCounter) {
+		return "unkept", true
+	}
+	if s.covered(d, a.simulatedCounter) {
+		return "covered", true
+	}
+	for _, other := range s.held[holder{d.to, a.simulatedCounter}] {
+		if other.message != d.message {
+			return other.name + " stands for it", true
+		}
+	}
+	for _, stood := range s.deliveries { // while the delivery was held for other counters
+		if stood.stoodFor(d, a.simulatedCounter) {
+			return stood.name + " stood for it", true
+		}
+	}
+	if a.same {
+		return "it changed nothing", true
+	}
+	return "no roll-up of " + a.RollUp + " covers it and nothing stands for it", false
+}
+
+// covered reports whether a counter's roll-up by the instance's routes covers all that was committed
+// before the delivery arrived.
+func (s *simulation) covered(d *simulatedDelivery, c *simulatedCounter) bool {
+	return !c.covered[d.to.hash(c)].Before(d.since.Truncate(time.Microsecond))
+}
+
+// scale adds an instance or takes one away.
+func (s *simulation) scale(name string) {
+	time.Sleep(s.chanceOf(1, name+" after", time.Millisecond, time.Minute) + jitter(name))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.chance(0.5, name+" removes", upTo(1)) == 1 && len(s.instances) > 1 {
+		// It gets no new events, and finishes what it has.
+		s.tell("%s is taken away", s.instances[0].name)
+		s.instances = s.instances[1:]
+		return
+	}
+	s.instances = append(s.instances, s.newInstance())
+}

@@ -1,0 +1,97 @@
+package rollup
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/firestore-tally/tally/internal/document"
+)
+
+// turn returns how long after the look's answer it is this instance's turn to roll the counter up.
+// It is now if that is not positive. The instance that wrote the last roll-up goes first. So one of
+// many instances writes again and again, and the others find its roll-up done.
+func (c *Coalescer) turn(s *counterState, l *look) time.Duration {
+	due := c.livePace().due(l)
+	turns := c.turns(l)
+	switch {
+	case len(turns) == 0:
+		return due
+	case len(turns) > 1 || l.rerouted():
+		return c.turnAmong(s, l, turns, due)
+	case l.asOf.Equal(s.own):
+		return due
+	case due > 0:
+		return due + c.backOff(s.draw)
+	default: // there is credit, which all instances see
+		return c.backOff(s.draw) - l.readTime.Sub(l.asOf)
+	}
+}
+
+// turnAmong is turn while several revisions are at work, as after a change of routes. The revision
+// whose last roll-up is the oldest goes first, and among its instances the one that wrote that
+// roll-up. Each other revision has its turn when those before it have had the time for theirs.
+//
+// The others do not know of a revision that has no roll-up yet. So a quarter of its instances try
+// before anybody else, and all of them a cadence later.
+func (c *Coalescer) turnAmong(s *counterState, l *look, turns []document.Turn, due time.Duration) time.Duration {
+	free := max(due, -l.readTime.Sub(l.asOf)) // since when it may be rolled up, which all instances see
+
+	ahead := slices.IndexFunc(turns, func(t document.Turn) bool { return t.Routes == l.counter.Template.Hash() })
+	isNew := ahead < 0
+	if isNew && (s.draw < 0.25 || s.waited(l) > c.options.Cadence) {
+		return free
+	}
+
+	wait := free + c.options.Cadence/20
+	if ahead > 0 && wait+c.turnTakes() > 0 {
+		return wait + c.turnTakes() // to see who has gone
+	}
+
+	wait += time.Duration(max(ahead, 0)) * c.turnTakes()
+	if isNew || !turns[ahead].AsOf.Equal(s.own) {
+		wait += c.lateBackOff(s.draw)
+	}
+	return wait
+}
+
+// turnTakes returns how much time the others leave a revision to begin its turn.
+func (c *Coalescer) turnTakes() time.Duration { return c.lateBackOff(1) }
+
+// turnsKept is for how many cadences a revision that has stopped to roll up keeps its turn.
+const turnsKept = 10
+
+// turns returns the last roll-up by each of the revisions that are at work, the oldest first.
+func (r *roller) turns(l *look) []document.Turn {
+	if l.asOf.IsZero() {
+		return nil
+	}
+
+	tally := l.rollUp.Tally
+	turns := slices.DeleteFunc(slices.Clone(tally.Turns), func(t document.Turn) bool {
+		age := l.asOf.Sub(t.AsOf)
+		return age < 0 || age > turnsKept*r.options.Cadence
+	})
+	return append(turns, document.Turn{Routes: tally.Routes, AsOf: l.asOf})
+}
+
+// nextTurns returns the turns of the other revisions once the look's roll-up is written.
+func (r *roller) nextTurns(l *look) []document.Turn {
+	return slices.DeleteFunc(r.turns(l), func(t document.Turn) bool { return t.Routes == l.counter.Template.Hash() })
+}
+
+// backOff returns how much longer than the writer of the last roll-up an instance waits, by the
+// number in [0, 1) that it drew.
+func (c *Coalescer) backOff(draw float64) time.Duration {
+	return c.options.Cadence/10 + time.Duration(draw*float64(min(c.options.Cadence/4, time.Second)))
+}
+
+// lateBackOff is backOff for the case that the writer of the last roll-up often has no event when
+// its turn comes. Few instances wait a short time, and most a long one. So the first is mostly
+// alone, however many they are.
+func (c *Coalescer) lateBackOff(draw float64) time.Duration {
+	const steepness = 50 // least refused writes with some 20 to 100 instances
+	spread := min(c.options.Cadence*3/4, 3*time.Second)
+	late := math.Log1p(steepness*draw) / math.Log1p(steepness)
+	return c.options.Cadence/10 + time.Duration(late*float64(spread))
+}
