@@ -25,7 +25,11 @@ func demoCommand() *cobra.Command {
 	c := newCommand("demo")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
-		if p.project != "" {
+		err := p.checkFlags(c)
+		if err != nil {
+			return err
+		}
+		if c.Flags().Changed("project") {
 			return d.runOnProject(c, p)
 		}
 		return d.run(c.Context())

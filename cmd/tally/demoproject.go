@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,107 +27,155 @@ func (p *projectDemo) define(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&p.project, "project", "", "try the functions that are deployed in this project; without it nothing leaves this machine")
 	f.BoolVar(&p.yes, "yes", false, "with --project: do not ask")
-	f.DurationVar(&p.timeout, "timeout", time.Minute, "with --project: how long the functions may take for a roll-up")
+	f.DurationVar(&p.timeout, "timeout", time.Minute, "with --project: how long the functions may take for a roll-up, and Firestore for a write")
 }
 
-// onThisMachine are the flags that --project has no use for.
-var onThisMachine = []string{"orders", "counters", "kill", "duplicates", "lost-acks", "seed", "firestore-port", "functions-port", "instances", "rules"}
+// Flags of one of the two demos, which the other has no use for.
+var (
+	onProject     = []string{"yes", "timeout"}
+	onThisMachine = []string{"orders", "counters", "kill", "duplicates", "lost-acks", "seed", "firestore-port", "functions-port", "instances", "rules"}
+)
 
-// What a demo on a project does unless the flags say otherwise: it costs less than a cent.
+// checkFlags refuses the flags of the other demo.
+func (p *projectDemo) checkFlags(c *cobra.Command) error {
+	there := c.Flags().Changed("project")
+	useless, why := onProject, "only with --project"
+	if there {
+		useless, why = onThisMachine, "not with --project"
+	}
+	for _, name := range useless {
+		if c.Flags().Changed(name) {
+			return fmt.Errorf("--%s: %s", name, why)
+		}
+	}
+
+	if p.timeout <= 0 {
+		return fmt.Errorf("--timeout %v: want more than 0", p.timeout)
+	}
+	host := os.Getenv(firestorestore.EmulatorHost)
+	if there && host != "" {
+		return fmt.Errorf("%s=%s: --project is not for an emulator; unset the variable", firestorestore.EmulatorHost, host)
+	}
+	return nil
+}
+
+// What a demo on a project writes unless the flags say otherwise. It costs less than a cent.
 const (
 	projectIncrements = 150
 	projectRate       = 5
 )
 
-var errUnlike = errors.New("the project does not do all that Tally expects; tally doctor tells more")
+// How a demo on a project ends that found something.
+var (
+	errUnlike   = errors.New("the project does not do all that Tally expects; tally doctor tells more")
+	errUnlooked = fmt.Errorf("%w: the answers say why", errUnchecked)
+)
 
-// runOnProject tries the deployed functions.
+// runOnProject tries the functions that are deployed in a project.
 func (d *demo) runOnProject(c *cobra.Command, p projectDemo) error {
-	ctx, flags := c.Context(), c.Flags()
-	for _, name := range onThisMachine {
-		if flags.Changed(name) {
-			return fmt.Errorf("--%s is for the demo on this machine, not for --project", name)
-		}
-	}
-	if os.Getenv(firestorestore.EmulatorHost) != "" {
-		return fmt.Errorf("%s names an emulator; unset it, or leave --project out", firestorestore.EmulatorHost)
-	}
-	if !flags.Changed("increments") {
+	if !c.Flags().Changed("increments") {
 		d.load.Increments = projectIncrements
 	}
-	if !flags.Changed("rate") {
+	if !c.Flags().Changed("rate") {
 		d.load.Rate = projectRate
 	}
-	if err := d.check(); err != nil {
+	err := d.check()
+	if err != nil {
 		return err
 	}
-	if p.timeout <= 0 {
-		return fmt.Errorf("--timeout %v: want more than 0", p.timeout)
-	}
-
 	_, project, err := realProject(d.stack.settings, p.project, d.logs)
 	if err != nil {
 		return err
 	}
+
+	ctx := c.Context()
+	t, err := d.trial(ctx, project, p.timeout)
+	if err != nil {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	fmt.Fprint(d.logs, t)
+	err = confirm(ctx, c.InOrStdin(), d.logs, p.yes, "Go on?")
+	if err != nil {
+		return err
+	}
+
+	shown := newProgress(d.logs, "beginning", "writes", d.load.Increments)
+	t.Stage, t.Progress = shown.describe, func(done int) { shown.at(done, d.load.Increments) }
+	report, err := t.Run(ctx)
+	shown.stop()
+	return d.reportProject(t, report, err)
+}
+
+// trial reads what is deployed in the project, and returns the trial of it.
+func (d *demo) trial(ctx context.Context, project string, timeout time.Duration) (*trial.Trial, error) {
 	at := endpointsOf(ctx)
 	o, err := at.signIn(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
+
 	fmt.Fprintf(d.logs, "reading what there is in %s\n", project)
 	deployed, err := trial.Read(ctx, project, o...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-
-	shown := newProgress(io.Discard, "", "writes", d.load.Increments)
-	t, err := trial.New(deployed, trial.Options{
-		Increments: d.load.Increments, Rate: d.load.Rate, Clients: d.load.Clients, Shards: d.load.Shards, Timeout: p.timeout,
-		Address: at.firestore, Dial: at.dial,
-		Stage:    func(name string) { shown.describe(name) },
-		Progress: func(done int) { shown.at(done, d.load.Increments) },
+	return trial.New(deployed, trial.Options{
+		Increments: d.load.Increments, Rate: d.load.Rate, Clients: d.load.Clients, Shards: d.load.Shards,
+		Timeout: timeout, Address: at.firestore, Dial: at.dial,
 	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprint(d.logs, t)
-	if err := confirm(ctx, c.InOrStdin(), d.logs, p.yes, "Go on?"); err != nil {
-		return err
-	}
-
-	shown = newProgress(d.logs, "", "writes", d.load.Increments)
-	report, err := t.Run(ctx)
-	shown.stop()
-	if len(report.Left) > 0 {
-		err = errors.Join(err, fmt.Errorf("%d documents may be left; these commands delete them:\n%s", len(report.Left), t.Delete(report.Left)))
-	}
-	if err != nil {
-		return err
-	}
-	return d.reportProject(ctx, report)
 }
 
-// reportProject prints the report. One that is not exact, or in which production says no, is an error.
-func (d *demo) reportProject(_ context.Context, r trial.Report) error {
-	var err error
-	if d.json {
-		err = json.NewEncoder(d.out).Encode(r)
-	} else {
-		_, err = io.WriteString(d.out, table(projectTable(r)))
-	}
+// reportProject prints the report of a trial that ended with err. One that failed, that is not exact,
+// or in which the project does something else than expected, is an error.
+func (d *demo) reportProject(t *trial.Trial, r trial.Report, err error) error {
+	err = remedied(t, r, err)
 	if err != nil {
+		r.Error = err.Error()
+	}
+
+	var unprinted error
+	switch {
+	case d.json:
+		unprinted = json.NewEncoder(d.out).Encode(r)
+	case len(r.Parts) > 0: // it came as far as that
+		_, unprinted = io.WriteString(d.out, table(projectTable(r)))
+	}
+	return cmp.Or(err, unprinted, verdict(r))
+}
+
+// remedied returns the error of a trial with what mends it.
+func remedied(t *trial.Trial, r trial.Report, err error) error {
+	err = explain(err, r.Project, changes)
+	if errors.Is(err, trial.ErrSilent) {
+		err = errors.Join(err, fmt.Errorf("this tells why:\n  tally doctor --project=%s", r.Project))
+	}
+	if len(r.Left) == 0 {
 		return err
 	}
 
+	commands := new(strings.Builder)
+	for _, c := range t.Delete(r.Left) {
+		fmt.Fprintf(commands, "\n  %v", c)
+	}
+	return errors.Join(err, fmt.Errorf("of the demo's documents %d may be left; this deletes them:%s", len(r.Left), commands))
+}
+
+// verdict returns nil if all is as it is to be.
+func verdict(r trial.Report) error {
 	if !r.Exact {
 		return errInexact
 	}
+
+	var unlooked error
 	for _, q := range r.Questions {
-		if q.Answer == trial.No {
+		switch q.Answer {
+		case trial.No:
 			return errUnlike
+		case trial.NotLooked:
+			unlooked = errUnlooked
 		}
 	}
-	return nil
+	return unlooked
 }
 
 // projectTable returns the report in lines of cells.
@@ -134,25 +183,38 @@ func projectTable(r trial.Report) string {
 	w := new(strings.Builder)
 	fmt.Fprintln(w, "ROLL-UP\tTOTAL\tWRITTEN\tROLLED UP")
 	for _, p := range r.Parts {
-		mark := "exact"
-		if !p.Exact {
-			mark = "WRONG"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", p.RollUp, p.Total, p.Written, p.RolledUp, mark)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", p.RollUp, p.Total, p.Written, p.RolledUp, mark(p))
 	}
 	for _, s := range r.Skipped {
-		fmt.Fprintf(w, "%s\tskipped: %s. This one would let it run: %s\n", s.Kind, s.Why, s.Would)
+		fmt.Fprintf(w, "%s: skipped, because no deployed route is like %s\n", s.Kind, s.Would)
 	}
 
 	fmt.Fprintf(w, "\nlag\tp50 %.0f ms, p99 %.0f ms, at most %.0f ms, each ± %.0f ms\n", r.Lag.P50, r.Lag.P99, r.Lag.Max, r.Clock)
-	fmt.Fprintf(w, "billed\there %d reads, %d writes, %d deletes; the functions at least %d reads, %d writes for %d roll-ups that were seen: $%.4f\n\n",
-		r.Billed.Reads, r.Billed.Writes, r.Billed.Deletes, r.Functions.Reads, r.Functions.Writes, r.RollUps, r.Dollars)
+	fmt.Fprintf(w, "billed here\t%d reads, %d writes, %d deletes\n", r.Billed.Reads, r.Billed.Writes, r.Billed.Deletes)
+	fmt.Fprintf(w, "billed there\tat least %d reads, %d writes, for %d roll-ups that were seen\n", r.Functions.Reads, r.Functions.Writes, r.RollUps)
+	fmt.Fprintf(w, "price of both\t$%.4f\n\n", r.Dollars)
+
 	for _, q := range r.Questions {
-		if q.Answer == trial.NotLooked {
-			fmt.Fprintf(w, "%s\t%s: %s\n", q.Asks, q.Answer, q.Seen)
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%s\texpected: %s; seen: %s\n", q.Asks, q.Answer, q.Expected, q.Seen)
+		fmt.Fprintln(w, answer(q))
 	}
 	return w.String()
+}
+
+// mark says whether a total is right.
+func mark(p trial.PartResult) string {
+	switch {
+	case !p.Exact:
+		return "WRONG"
+	case p.InDoubt > 0:
+		return fmt.Sprintf("exact but for %d increments in doubt", p.InDoubt)
+	}
+	return "exact"
+}
+
+// answer returns a question with its answer, in one line of cells.
+func answer(q trial.Question) string {
+	if q.Answer == trial.NotLooked {
+		return shown(q.Asks) + "\t" + string(q.Answer) + ": " + shown(q.Seen)
+	}
+	return shown(q.Asks) + "\t" + string(q.Answer) + "\texpected: " + shown(q.Expected) + "; seen: " + shown(q.Seen)
 }

@@ -5,33 +5,113 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/eventarc/apiv1/eventarcpb"
 	"cloud.google.com/go/firestore/apiv1/admin/adminpb"
+	"cloud.google.com/go/firestore/apiv1/firestorepb"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	root "github.com/firestore-tally/tally"
 	"github.com/firestore-tally/tally/e2e/googletest"
 	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/firestorestore"
+	"github.com/firestore-tally/tally/internal/lag"
 	"github.com/firestore-tally/tally/internal/local"
 	"github.com/firestore-tally/tally/internal/local/emulator"
 	"github.com/firestore-tally/tally/internal/local/emulator/emulatortest"
+	"github.com/firestore-tally/tally/internal/trial"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
-// The demo on a project is exact, asks its six questions, and leaves nothing behind.
-func TestDemoOnProject(t *testing.T) {
+// A deployedDemo is a project with functions at work: Google has their deployment, and this machine
+// runs them on an emulator.
+type deployedDemo struct {
+	cloud
+	stack *local.Stack
+	apps  map[string]time.Time // the app's own documents, and those that are made of them, and when each was written last
+}
+
+// newDeployedDemo deploys the functions of two routes, and runs them. The app has counters of its own.
+func newDeployedDemo(t *testing.T) *deployedDemo {
+	t.Helper()
 	emulatortest.Need(t)
 	c := newCloud(t)
+	c.RulesText = root.Rules
 	c.settings("routes: |\n  counters/{counter}/shards/{shard} -> rollups/{counter} : count\n  posts/{post}/likes/{user} -> posts/{post} : count() as likes : existing\n")
 	c.want(0, "deploy", "--yes")
 
-	_, have := c.described()
+	d := &deployedDemo{cloud: c}
+	d.start()
+	d.write(t)
+	d.apps = d.documents(t)
+	return d
+}
+
+// write writes the app's own documents, and waits for the roll-ups of them.
+func (d *deployedDemo) write(t *testing.T) {
+	t.Helper()
+	for _, doc := range []struct {
+		path, rollUp, total string
+		fields              map[string]any
+	}{
+		{"counters/visitors", "", "", map[string]any{"num_shards": 2}},
+		{"counters/visitors/shards/0", "rollups/visitors", "count", map[string]any{"count": 5}},
+		{"posts/first", "", "", map[string]any{"title": "First"}},
+		{"posts/first/likes/ann", "posts/first", "likes", map[string]any{}},
+	} {
+		client := d.stack.Clients[0]
+		written, err := client.Doc(doc.path).Set(t.Context(), doc.fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc.rollUp == "" {
+			continue
+		}
+
+		w, err := lag.Listen(t.Context(), func(error) {}, client, doc.rollUp, doc.total)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Await(t.Context(), written.UpdateTime); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// forget deletes the roll-ups that the functions made of events that came after the demo. The audit
+// would, an hour later.
+func (d *deployedDemo) forget(t *testing.T) {
+	t.Helper()
+	for path := range d.documents(t) {
+		if !strings.HasPrefix(path, "rollups/tally-demo-") {
+			continue
+		}
+		if _, err := d.stack.Clients[0].Doc(path).Delete(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// start runs what is deployed.
+func (d *deployedDemo) start() {
+	t := d.t
+	_, have := d.described()
 	environment := have.Env()
 	configured, err := config.Load(environment)
 	if err != nil {
@@ -42,11 +122,11 @@ func TestDemoOnProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv(asTally, "1")
-	s, err := local.Start(t.Context(), local.Options{
+	d.stack, err = local.Start(t.Context(), local.Options{
 		Environment: environment, Config: configured, Processes: 1, RulesText: root.Rules,
 		Command: func(port int) *exec.Cmd {
 			cmd := exec.Command(executable, "functions", "--port", strconv.Itoa(port))
-			cmd.Env = os.Environ()
+			cmd.Env = os.Environ() // has asTally
 			return cmd
 		},
 		Log: func([]byte) {}, Say: t.Logf,
@@ -54,50 +134,488 @@ func TestDemoOnProject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Stop()
-
+	t.Cleanup(d.stack.Stop)
 	t.Setenv(firestorestore.EmulatorHost, "")
-	demo := func(ctx context.Context, args ...string) (status int, out, logs string) {
-		var stdout, stderr bytes.Buffer
-		ctx = context.WithValue(ctx, endpointsKey{}, endpoints{apis: c.REST(), firestore: s.Addr})
-		status = run(ctx, append([]string{"demo", "--project=my-project", "--yes", "--rate=100"}, args...), &stdout, &stderr)
-		for _, collection := range []string{"counters", "shards", "rollups", "posts", "likes"} {
-			docs, err := s.Clients[0].CollectionGroup(collection).Documents(t.Context()).GetAll()
-			if err != nil || len(docs) > 0 {
-				t.Errorf("%s: %d are left, %v", collection, len(docs), err)
-			}
-		}
-		return status, stdout.String(), stderr.String()
-	}
+}
 
-	status, out, logs := demo(t.Context(), "--increments=40")
-	if status != 0 || strings.Count(out, "  yes  ") != 6 || strings.Count(out, "exact\n") != 2 {
-		t.Errorf("status %d:\n%s%s", status, logs, out)
-	}
-
-	// Ctrl-C in the middle.
-	interrupted, interrupt := context.WithTimeout(t.Context(), 4*time.Second)
-	defer interrupt()
-	if status, _, logs := demo(interrupted, "--increments=10000"); status != 130 {
-		t.Errorf("interrupted: status %d: %s", status, logs)
-	}
-
-	// Production says no.
-	const field = "projects/my-project/databases/(default)/collectionGroups/rollups/fields/tally"
-	c.Put(field, new(adminpb.Field))
-	googletest.Change(c.Google, c.Names("triggers")[0], func(t *eventarcpb.Trigger) { t.RetryPolicy = &eventarcpb.Trigger_RetryPolicy{MaxAttempts: 1} })
-	googletest.Change(c.Google, c.Names("subscriptions")[0], func(s *pubsubpb.Subscription) { s.AckDeadlineSeconds = 9 })
-	softer := strings.Replace(root.Rules, "request.query.offset == 0", "true", 1)
-	if err := emulator.SetRules(t.Context(), s.Addr, "my-project", softer); err != nil {
+// documents returns all documents, and when each was written last, once the functions are done with
+// all events.
+func (d *deployedDemo) documents(t *testing.T) map[string]time.Time {
+	t.Helper()
+	if err := d.stack.Relay.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if status, out, logs := demo(t.Context(), "--increments=4"); status != 1 || strings.Count(out, "  no   ") != 4 {
-		t.Errorf("status %d, want four times no:\n%s%s", status, logs, out)
+	found := make(map[string]time.Time)
+	for _, collection := range []string{"counters", "shards", "rollups", "posts", "likes"} {
+		docs, err := d.stack.Clients[0].CollectionGroup(collection).Documents(t.Context()).GetAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, doc := range docs {
+			found[firestorestore.Path(doc.Ref)] = doc.UpdateTime
+		}
+	}
+	return found
+}
+
+// A demoResult is what tally demo --project printed, and how it ended.
+type demoResult struct {
+	status    int
+	out, logs string
+}
+
+// report returns the JSON that it printed.
+func (r demoResult) report(t *testing.T) (report trial.Report) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
+		t.Fatalf("no report, %v:\n%s%s", err, r.logs, r.out)
+	}
+	return report
+}
+
+// answersOf returns each answer, and what was seen.
+func answersOf(r trial.Report) (all []string) {
+	for _, q := range r.Questions {
+		all = append(all, string(q.Answer)+": "+q.Seen)
+	}
+	return all
+}
+
+// demo runs a demo on the project. Firestore answers as it does in production, but for the faults.
+func (d *deployedDemo) demo(ctx context.Context, f faults, args ...string) demoResult {
+	var stdout, stderr bytes.Buffer
+	ctx = context.WithValue(ctx, endpointsKey{}, endpoints{apis: d.REST(), firestore: d.stack.Addr, dial: f.dial()})
+	status := run(ctx, append([]string{"demo", "--project=my-project"}, args...), &stdout, &stderr)
+	return demoResult{status, stdout.String(), stderr.String()}
+}
+
+// clean fails unless all documents are as before the demo: it left nothing, and touched nothing else.
+func (d *deployedDemo) clean(t *testing.T) {
+	t.Helper()
+	if diff := cmp.Diff(d.apps, d.documents(t)); diff != "" {
+		t.Errorf("documents (-before the demo, +after):\n%s", diff)
+	}
+}
+
+// faults change what Firestore answers to a demo.
+type faults struct {
+	commit  func(commit *firestorepb.CommitRequest, apply func() error) error // instead of a commit; nil: apply
+	send    func(request any) error                                           // before the request of a stream, which it may change; nil: nothing
+	indexed bool                                                              // the times in roll-ups have an index, as on the emulator
+}
+
+// dial returns the options of a connection that has the faults.
+func (f faults) dial() []grpc.DialOption {
+	unary := func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+		apply := func() error { return invoke(ctx, method, request, reply, conn, o...) }
+		commit, ok := request.(*firestorepb.CommitRequest)
+		if ok && f.commit != nil {
+			return f.commit(commit, apply)
+		}
+		return apply()
+	}
+	stream := func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+		s, err := open(ctx, desc, conn, method, o...)
+		return &faultyStream{s, f}, err
+	}
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)}
+}
+
+type faultyStream struct {
+	grpc.ClientStream
+	faults
+}
+
+func (s *faultyStream) SendMsg(request any) error {
+	query, ok := request.(*firestorepb.RunQueryRequest)
+	if ok && !s.indexed && sortsBy(query, "tally.as_of") {
+		return status.Error(codes.FailedPrecondition, "The query requires an index.")
+	}
+	if s.send != nil {
+		if err := s.send(request); err != nil {
+			return err
+		}
+	}
+	return s.ClientStream.SendMsg(request)
+}
+
+func sortsBy(query *firestorepb.RunQueryRequest, field string) bool {
+	return slices.ContainsFunc(query.GetStructuredQuery().GetOrderBy(), func(o *firestorepb.StructuredQuery_Order) bool {
+		return o.Field.FieldPath == field
+	})
+}
+
+// writesTo reports whether a commit writes a document whose path has the part, and deletes none.
+func writesTo(commit *firestorepb.CommitRequest, part string) bool {
+	return slices.ContainsFunc(commit.Writes, func(w *firestorepb.Write) bool {
+		name := w.GetUpdate().GetName() + w.GetTransform().GetDocument() // one of them
+		return name != "" && strings.Contains(name, part)
+	})
+}
+
+func deletes(commit *firestorepb.CommitRequest) bool {
+	return slices.ContainsFunc(commit.Writes, func(w *firestorepb.Write) bool { return w.GetDelete() != "" })
+}
+
+var errDenied = status.Error(codes.PermissionDenied, "Missing or insufficient permissions.")
+
+// relayed stands between the relay and the functions. An event that cannot be sent as headers, because
+// an id in it ends in a space, is given to push, with what sends the last event again that came for the
+// id without the space. The function that relayed returns ends that, once all events are acknowledged.
+func (d *deployedDemo) relayed(t *testing.T, push func(w http.ResponseWriter, again func() int)) (end func()) {
+	t.Helper()
+	functions := d.stack.Process(0).URL("RollUpOnWrite")
+	forward := func(r *http.Request, body []byte) int {
+		request, err := http.NewRequest(http.MethodPost, functions+"?"+r.URL.RawQuery, bytes.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return http.StatusInternalServerError
+		}
+		request.Header = r.Header
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return http.StatusBadGateway
+		}
+		defer response.Body.Close()
+		return response.StatusCode
 	}
 
-	// The functions are silent.
-	s.Relay.SetTargets(nil)
-	if status, _, logs := demo(t.Context(), "--timeout=1s"); status != 1 || !strings.Contains(logs, "tally doctor --project my-project") {
-		t.Errorf("silent: status %d: %s", status, logs)
+	var again atomic.Pointer[func() int]
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		send := func() int { return forward(r, body) }
+		switch {
+		case r.Header.Get("Content-Type") == "application/json":
+			push(w, *again.Load())
+			return
+		case strings.Contains(r.Header.Get("Ce-Document"), "-space/"):
+			again.Store(&send)
+		}
+		w.WriteHeader(send())
+	}))
+	d.stack.Relay.SetTargets([]string{proxy.URL})
+	return func() {
+		d.stack.Relay.SetTargets([]string{functions})
+		d.forget(t)
+		proxy.Close()
+	}
+}
+
+// The demo on a project is exact, asks its questions, and leaves nothing behind, however it ends.
+func TestDemoOnProject(t *testing.T) {
+	d := newDeployedDemo(t)
+	for _, test := range []struct {
+		name string
+		run  func(*deployedDemo, *testing.T)
+	}{
+		{"exact", (*deployedDemo).exact},
+		{"asks first", (*deployedDemo).asksFirst},
+		{"production says no", (*deployedDemo).saysNo},
+		{"nobody can look", (*deployedDemo).looksNowhere},
+		{"increments in doubt", (*deployedDemo).doubts},
+		{"interrupted while it writes", (*deployedDemo).interruptedWriting},
+		{"interrupted while it asks", (*deployedDemo).interruptedAsking},
+		{"Firestore takes no write", (*deployedDemo).takesNothing},
+		{"the account may not write", (*deployedDemo).mayNotWrite},
+		{"the deletion fails", (*deployedDemo).failsToDelete},
+		{"the functions are silent", (*deployedDemo).silent},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			restore := d.Snapshot()
+			test.run(d, t)
+			restore()
+			d.clean(t)
+		})
+	}
+}
+
+func (d *deployedDemo) exact(t *testing.T) {
+	r := d.demo(t.Context(), faults{}, "--yes", "--rate=100", "--increments=40")
+	if r.status != 0 || strings.Count(r.out, "  yes  expected: ") != 6 || strings.Count(r.out, "exact\n") != 2 {
+		t.Errorf("status %d:\n%s%s", r.status, r.logs, r.out)
+	}
+	for _, want := range []string{
+		`(?m)^counters/tally-demo-[a-z0-9]{8}|rollups/tally-demo-[a-z0-9]{8} +count +21 +21  exact$`,
+		`(?m)^posts/tally-demo-[a-z0-9]{8} +likes +21 +21  exact$`,
+		`(?m)^lag +p50 [1-9]\d* ms, p99 [1-9]\d* ms, at most [1-9]\d* ms, each ± \d+ ms$`,
+		`(?m)^billed here +[1-9]\d* reads, [1-9]\d* writes, [1-9]\d* deletes$`,
+		`(?m)^billed there +at least [1-9]\d* reads, [1-9]\d* writes, for [1-9]\d* roll-ups that were seen$`,
+		`(?m)^price of both +\$0\.00\d\d$`,
+		`(?m)^are the times in roll-ups exempt .* no index of increment_tokens\.expire_at, rollups\.tally, posts\.tally; a query of rollups by tally\.as_of is refused; seen: no index of them; the query is refused$`,
+		`(?m)^are retries on\? .* seen: none at 2 triggers$`,
+		`(?m)^does the subscription.* at least 10 s for an answer; seen: 10 s$`,
+		`(?m)^does an id that ends in a space .* seen: "rollups/tally-demo-[a-z0-9]{8}-space "$`,
+		`(?m)^does a sum see the instant .* seen: that, 3 times$`,
+		`(?m)^do the rules see .* seen: that, of rollups$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(r.out) {
+			t.Errorf("there is no %s in\n%s", want, r.out)
+		}
+	}
+}
+
+// Without --yes it says where it would write and at which price, and asks. Nobody answers.
+func (d *deployedDemo) asksFirst(t *testing.T) {
+	never := func(commit *firestorepb.CommitRequest, _ func() error) error {
+		t.Errorf("%v is written", commit)
+		return errDenied
+	}
+	r := d.demo(t.Context(), faults{commit: never})
+	price := regexp.MustCompile(`costs at most \$0\.00[0-9]{2}\.\nGo on\? \[y/N\]`) // below a cent
+	if r.status != 1 || !price.MatchString(r.logs) || !strings.Contains(r.logs, errUnconfirmed.Error()) || r.out != "" {
+		t.Errorf("status %d:\n%s%s", r.status, r.logs, r.out)
+	}
+	for _, want := range []string{"In project my-project, database (default) in nam5", "counters/tally-demo-", "posts/tally-demo-", "150 writes at 5 a second"} {
+		if !strings.Contains(r.logs, want) {
+			t.Errorf("it does not say %s:\n%s", want, r.logs)
+		}
+	}
+}
+
+// Each answer is no where production does something else.
+func (d *deployedDemo) saysNo(t *testing.T) {
+	googletest.Change(d.Google, d.Names("triggers")[0], func(t *eventarcpb.Trigger) { t.RetryPolicy = &eventarcpb.Trigger_RetryPolicy{MaxAttempts: 1} })
+	googletest.Change(d.Google, d.Names("subscriptions")[0], func(s *pubsubpb.Subscription) { s.AckDeadlineSeconds = 9 })
+	softer := strings.Replace(root.Rules, "request.query.offset == 0", "true", 1)
+	if err := emulator.SetRules(t.Context(), d.stack.Addr, "my-project", softer); err != nil {
+		t.Fatal(err)
+	}
+	defer d.relayed(t, func(w http.ResponseWriter, _ func() int) { w.WriteHeader(http.StatusBadRequest) })()
+	latest := func(request any) error { // a sum that sees no snapshot
+		if query, ok := request.(*firestorepb.RunAggregationQueryRequest); ok {
+			query.ConsistencySelector = nil
+		}
+		return nil
+	}
+
+	r := d.demo(t.Context(), faults{indexed: true, send: latest}, "--yes", "--json", "--rate=100", "--increments=4", "--timeout=6s")
+	want := []string{
+		"no: no index of them; the query is answered",
+		"no: at most 1 at tally-",
+		"no: 9 s at eventarc-",
+		"no: no roll-up changed within 6s",
+		"no: a sum of 4, where 3 were written before the read",
+		"no: both lists of rollups are allowed",
+	}
+	if r.status != 1 || !strings.Contains(r.logs, errUnlike.Error()) || !begin(answersOf(r.report(t)), want) {
+		t.Errorf("status %d, want the answers %q:\n%s%s", r.status, want, r.logs, r.out)
+	}
+	if err := emulator.SetRules(t.Context(), d.stack.Addr, "my-project", root.Rules); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// begin reports whether each text begins with what is wanted of it.
+func begin(texts, want []string) bool {
+	return slices.EqualFunc(texts, want, strings.HasPrefix)
+}
+
+// Each answer is "not looked" where something keeps the question from being asked.
+func (d *deployedDemo) looksNowhere(t *testing.T) {
+	denied := status.Error(codes.PermissionDenied, "The caller does not have permission")
+	d.Fail("eventarc.googleapis.com", "ListTriggers", denied, -1)
+	d.Fail("firestore.googleapis.com", "GetField", denied, -1)
+	rules := d.Rules
+	d.Rules = nil // none are deployed
+	defer func() { d.Rules = rules }()
+	f := faults{
+		commit: func(commit *firestorepb.CommitRequest, apply func() error) error {
+			if writesTo(commit, "-space ") {
+				return errDenied
+			}
+			return apply()
+		},
+		send: func(request any) error {
+			if _, ok := request.(*firestorepb.RunAggregationQueryRequest); ok {
+				return errDenied
+			}
+			return nil
+		},
+	}
+
+	r := d.demo(t.Context(), f, "--yes", "--json", "--rate=100", "--increments=4")
+	want := []string{
+		"not looked: the databases and their fields could not be read: the account needs datastore.",
+		"not looked: the triggers could not be read: the account needs eventarc.triggers.list",
+		"not looked: the triggers could not be read: the account needs eventarc.triggers.list",
+		"not looked: writing counters/tally-demo-",
+		"not looked: firestore: ",
+		"not looked: no security rules are deployed",
+	}
+	if report := r.report(t); r.status != unchecked || !report.Exact || report.Error != "" || !begin(answersOf(report), want) {
+		t.Errorf("status %d, want the answers %q:\n%s%s", r.status, want, r.logs, r.out)
+	}
+}
+
+// An increment whose answer is lost may be in the total or not. An index that is there, and an event
+// that arrives for another id, are told, too.
+func (d *deployedDemo) doubts(t *testing.T) {
+	d.Put("projects/my-project/databases/(default)/collectionGroups/rollups/fields/tally", new(adminpb.Field))
+	defer d.relayed(t, func(w http.ResponseWriter, again func() int) { w.WriteHeader(again()) })()
+	var increments atomic.Int64
+	f := faults{commit: func(commit *firestorepb.CommitRequest, apply func() error) error {
+		err := apply()
+		if writesTo(commit, "/shards/") && increments.Add(1) == 2 {
+			return status.Error(codes.Unavailable, "the answer is lost")
+		}
+		return err
+	}}
+
+	r := d.demo(t.Context(), f, "--yes", "--json", "--rate=100", "--increments=4", "--timeout=6s")
+	report := r.report(t)
+	got := answersOf(report)
+	if r.status != 1 || len(report.Parts) != 2 || !report.Exact {
+		t.Fatalf("status %d:\n%s%s", r.status, r.logs, r.out)
+	}
+	if counter := report.Parts[0]; counter.Written != 2 || counter.InDoubt != 1 || counter.RolledUp != 3 {
+		t.Errorf("counter %+v, want one of three increments in doubt", counter)
+	}
+	for i, want := range map[int]string{
+		0: "no: an index of rollups.tally",
+		3: `no: only "rollups/` + report.ID + `-space" changed`,
+		4: "not looked: 1 increment in doubt",
+	} {
+		if !strings.HasPrefix(got[i], want) {
+			t.Errorf("answers %q, want %q", got, want)
+		}
+	}
+}
+
+// Ctrl-C in the middle of the load.
+func (d *deployedDemo) interruptedWriting(t *testing.T) {
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	var commits atomic.Int64
+	f := faults{commit: func(_ *firestorepb.CommitRequest, apply func() error) error {
+		if commits.Add(1) == 20 {
+			interrupt(fmt.Errorf("interrupted"))
+		}
+		return apply()
+	}}
+	r := d.demo(ctx, f, "--yes", "--json", "--rate=1000", "--increments=100000")
+	if report := r.report(t); r.status != interrupted || report.Error != "interrupted" || len(report.Left) > 0 || report.Billed.Deletes == 0 {
+		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
+	}
+}
+
+// Ctrl-C while it asks.
+func (d *deployedDemo) interruptedAsking(t *testing.T) {
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	f := faults{send: func(request any) error {
+		if _, ok := request.(*firestorepb.RunAggregationQueryRequest); ok {
+			interrupt(fmt.Errorf("interrupted"))
+		}
+		return nil
+	}}
+	r := d.demo(ctx, f, "--yes", "--rate=100", "--increments=4")
+	if r.status != interrupted || !strings.Contains(r.out, "not looked: ") {
+		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
+	}
+}
+
+func (d *deployedDemo) takesNothing(t *testing.T) {
+	f := faults{commit: func(commit *firestorepb.CommitRequest, apply func() error) error {
+		if writesTo(commit, "tally-demo-") {
+			return status.Error(codes.Unavailable, "it never succeeds")
+		}
+		return apply()
+	}}
+	r := d.demo(t.Context(), f, "--yes", "--timeout=2s")
+	if r.status != 1 || !strings.Contains(r.logs, "Firestore took no write within 2s") || strings.Contains(r.logs, "--once") || r.out != "" {
+		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
+	}
+}
+
+func (d *deployedDemo) mayNotWrite(t *testing.T) {
+	f := faults{commit: func(*firestorepb.CommitRequest, func() error) error { return errDenied }}
+	r := d.demo(t.Context(), f, "--yes", "--json")
+	const role = "the account needs the role roles/datastore.user"
+	if report := r.report(t); r.status != 1 || !strings.Contains(report.Error, role) || !strings.Contains(r.logs, role) || len(report.Left) > 0 {
+		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
+	}
+}
+
+// If the deletion fails, the result is told all the same, and what deletes the rest.
+func (d *deployedDemo) failsToDelete(t *testing.T) {
+	f := faults{commit: func(commit *firestorepb.CommitRequest, apply func() error) error {
+		if deletes(commit) {
+			return errDenied
+		}
+		return apply()
+	}}
+	r := d.demo(t.Context(), f, "--yes", "--rate=100", "--increments=4")
+	commands := regexp.MustCompile(`firebase firestore:delete --recursive --force [^\n]* '?((?:counters|rollups|posts)/tally-demo-[a-z0-9-]* ?)'?\n`).FindAllStringSubmatch(r.logs, -1)
+	if r.status != 1 || strings.Count(r.out, "exact\n") != 2 || len(commands) < 6 {
+		t.Errorf("status %d, %d commands:\n%s%s", r.status, len(commands), r.logs, r.out)
+	}
+
+	// The commands name all that is left.
+	client := d.stack.Clients[0]
+	for path := range d.documents(t) {
+		below := func(command []string) bool { return path == command[1] || strings.HasPrefix(path, command[1]+"/") }
+		if slices.ContainsFunc(commands, below) {
+			if _, err := client.Doc(path).Delete(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	d.forget(t)
+}
+
+// Functions that do not answer are told, with the command that tells why.
+func (d *deployedDemo) silent(t *testing.T) {
+	functions := d.stack.Process(0).URL("RollUpOnWrite")
+	d.stack.Relay.SetTargets(nil)
+	r := d.demo(t.Context(), faults{}, "--yes", "--timeout=1s")
+	d.stack.Relay.SetTargets([]string{functions})
+	d.forget(t)
+	if r.status != 1 || !strings.Contains(r.logs, trial.ErrSilent.Error()+" within 1s") || !strings.Contains(r.logs, "tally doctor --project=my-project") {
+		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
+	}
+}
+
+// Flags of the other demo are refused, and what cannot be tried.
+func TestDemoFlags(t *testing.T) {
+	t.Setenv(firestorestore.EmulatorHost, "")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--yes"}, "--yes: only with --project"},
+		{[]string{"--timeout=5s"}, "--timeout: only with --project"},
+		{[]string{"--project=my-project", "--kill"}, "--kill: not with --project"},
+		{[]string{"--project=my-project", "--orders=5"}, "--orders: not with --project"},
+		{[]string{"--project=my-project", "--timeout=0"}, "--timeout 0s: want more than 0"},
+		{[]string{"--project=my-project", "--rate=0"}, "--rate 0: want more than 0"},
+		{[]string{"--project=My_Project"}, `"My_Project" is no project id`},
+	} {
+		var out bytes.Buffer
+		status := run(t.Context(), append([]string{"demo"}, test.args...), &out, &out)
+		if status != 1 || !strings.Contains(out.String(), test.want) {
+			t.Errorf("%s: status %d, want %s: %s", test.args, status, test.want, &out)
+		}
+	}
+
+	t.Setenv(firestorestore.EmulatorHost, "127.0.0.1:1")
+	var out bytes.Buffer
+	status := run(t.Context(), []string{"demo", "--project=my-project"}, &out, &out)
+	if status != 1 || !strings.Contains(out.String(), "FIRESTORE_EMULATOR_HOST=127.0.0.1:1: --project is not for an emulator") {
+		t.Errorf("on an emulator: status %d: %s", status, &out)
+	}
+}
+
+// A project without functions, or whose functions nobody may read, cannot be tried.
+func TestDemoOnUnreadableProject(t *testing.T) {
+	t.Setenv(firestorestore.EmulatorHost, "")
+	c := newCloud(t)
+	if printed := c.want(1, "demo", "--project=my-project"); !strings.Contains(printed, "no functions are deployed in project my-project; this deploys them:\n  tally deploy --project=my-project") {
+		t.Error(printed)
+	}
+	c.Enable("cloudfunctions.googleapis.com")
+	c.Fail("cloudfunctions.googleapis.com", "ListFunctions", status.Error(codes.PermissionDenied, "The caller does not have permission"), -1)
+	if printed := c.want(1, "demo", "--project=my-project"); !strings.Contains(printed, "--role=roles/cloudfunctions.viewer") {
+		t.Error(printed)
 	}
 }

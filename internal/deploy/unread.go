@@ -33,7 +33,7 @@ var (
 	loggingAPI      = Source{"logging", "logging.logMetrics.list, logging.sinks.get", "roles/logging.viewer"}
 	MonitoringAPI   = Source{"monitoring", "monitoring.alertPolicies.list, monitoring.notificationChannels.list, monitoring.dashboards.list, monitoring.timeSeries.list", "roles/monitoring.viewer"}
 	BillingAPI      = Source{"cloudbilling", "resourcemanager.projects.get", "roles/iam.securityReviewer"}
-	RulesAPI        = Source{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
+	RulesAPI        = Source{"firebaserules", "firebaserules.releases.get, firebaserules.rulesets.get, firebaserules.rulesets.test", "roles/firebaserules.viewer"}
 )
 
 // Sources are all APIs that are asked.

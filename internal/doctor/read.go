@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/appfolder"
 	"github.com/firestore-tally/tally/internal/config"
 	"github.com/firestore-tally/tally/internal/deploy"
@@ -84,13 +83,7 @@ type trialCall struct {
 // try tries the rules of a database on the cases, and returns the result of each. It is an error if
 // no rules are deployed, of which deploy.NotFound tells.
 func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase) ([]trialResult, error) {
-	name := "v1/projects/" + d.Have.Project + "/releases/cloud.firestore"
-	if database != firestore.DefaultDatabaseID {
-		name += "/" + database
-	}
-
-	var release struct{ RulesetName string }
-	err := d.Have.Call(ctx, deploy.RulesAPI, http.MethodGet, name, "", &release)
+	ruleset, err := d.Have.Ruleset(ctx, database)
 	if err != nil || len(cases) == 0 {
 		return nil, err
 	}
@@ -105,7 +98,7 @@ func (d *Deployment) try(ctx context.Context, database string, cases []RuleCase)
 	}
 
 	var answer struct{ TestResults []trialResult }
-	err = d.Have.Call(ctx, deploy.RulesAPI, http.MethodPost, "v1/"+release.RulesetName+":test", string(suite), &answer)
+	err = d.Have.Call(ctx, deploy.RulesAPI, http.MethodPost, "v1/"+ruleset+":test", string(suite), &answer)
 	if err == nil && len(answer.TestResults) != len(cases) {
 		err = fmt.Errorf("%d cases were tried, and %d results came", len(cases), len(answer.TestResults))
 	}

@@ -59,7 +59,7 @@ var unread = []struct {
 	{"time series", "deliveries drift late billing", "", "the metric " + pushes + ": the account needs monitoring.alertPolicies.list, monitoring.notificationChannels.list, " +
 		"monitoring.dashboards.list, monitoring.timeSeries.list: The caller does not have permission",
 		mayDo + "monitoring.viewer --condition=None", refuse("monitoring", "ListTimeSeries")},
-	{"rules", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the account needs firebaserules.releases.get, firebaserules.rulesets.test: The caller does not have permission",
+	{"rules", "rules-increments rules-rollups rules-readable rules-shards rules-own", "", "the rules of database (default): the account needs firebaserules.releases.get, firebaserules.rulesets.get, firebaserules.rulesets.test: The caller does not have permission",
 		mayDo + "firebaserules.viewer --condition=None", refuse("firebaserules", "TestRuleset")},
 	{"an API that is not enabled", "rules-increments rules-rollups rules-readable rules-shards rules-own", "apis", "the rules of database (default): the API firebaserules.googleapis.com is not enabled",
 		"gcloud services enable firebaserules.googleapis.com --project=my-project",

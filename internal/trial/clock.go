@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A clock is how far Firestore's clock is ahead of this machine's. Writes tell it: each was committed
-// between its sending and its answer. It may be used by many goroutines.
+// A clock tells how far Firestore's clock is ahead of this machine's. It learns that from writes,
+// each of which was committed between its sending and its answer. It may be used by many goroutines.
 type clock struct {
 	mu          sync.Mutex
 	least, most time.Duration
@@ -17,6 +17,7 @@ type clock struct {
 // Firestore's.
 func (c *clock) saw(sent, committed, answered time.Time) {
 	least, most := committed.Sub(answered), committed.Sub(sent)
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.known {
@@ -26,7 +27,7 @@ func (c *clock) saw(sent, committed, answered time.Time) {
 	c.least, c.most = max(c.least, least), min(c.most, most)
 }
 
-// ahead returns how far Firestore's clock is ahead, and how much that may be wrong either way.
+// ahead returns how far Firestore's clock is ahead, and by how much that may be wrong either way.
 func (c *clock) ahead() (by, doubt time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

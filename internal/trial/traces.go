@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,96 +12,104 @@ import (
 	"github.com/firestore-tally/tally/rollup"
 )
 
-// traces are the documents that a trial may have made, by their paths. Each is noted before it is
+// traces are the paths of all documents that a trial may have written. Each is noted before it is
 // written. They may be used by many goroutines.
 type traces struct {
-	mu      sync.Mutex
-	sources []string
-	rollUps []string // that the functions make
-	known   map[string]bool
+	mu    sync.Mutex
+	paths []string
+	known map[string]bool
 }
 
-// source notes a document that the trial writes.
-func (t *traces) source(path string) {
+// note notes a document that is about to be written.
+func (t *traces) note(path string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.isNew(path) {
-		t.sources = append(t.sources, path)
+	if t.known[path] {
+		return
 	}
-}
 
-// ofCounter notes the roll-ups that the routes make of a part's documents.
-func (t *traces) ofCounter(routes rollup.Routes, p *part) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, r := range routes {
-		c, ok := r.Counter(p.collection)
-		if ok && !c.Template.Existing && t.isNew(c.RollUp) {
-			t.rollUps = append(t.rollUps, c.RollUp)
-		}
-	}
-}
-
-// isNew reports whether a path is noted for the first time. The lock is held.
-func (t *traces) isNew(path string) bool {
 	if t.known == nil {
 		t.known = make(map[string]bool)
 	}
-	was := t.known[path]
 	t.known[path] = true
-	return !was
+	t.paths = append(t.paths, path)
 }
 
-// paths returns what was noted.
-func (t *traces) paths() (sources, rollUps []string) {
+// all returns what was noted.
+func (t *traces) all() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.sources), slices.Clone(t.rollUps)
+	return slices.Clone(t.paths)
 }
 
-// Bounds of what comes after a trial, also after one that was interrupted.
+// rollUpsOf returns the paths of the roll-ups, but for the app's own documents, that the functions
+// make of the parts' documents: those of all routes that have these documents.
+func rollUpsOf(routes rollup.Routes, parts []*part) (paths []string) {
+	for _, p := range parts {
+		for _, r := range routes {
+			c, covered := r.Counter(p.collection)
+			if covered && !c.Template.Existing && !slices.Contains(paths, c.RollUp) {
+				paths = append(paths, c.RollUp)
+			}
+		}
+	}
+	return paths
+}
+
+// Bounds of what follows a trial, also one that was interrupted.
 const (
 	cleanWithin  = time.Minute
 	settleWithin = 20 * time.Second
 	settleEvery  = 500 * time.Millisecond
 	atOnce       = 400 // documents of a commit, or of a read
+
+	// linger is how long an event may come later than others of the same counter. One that comes
+	// after its roll-up is deleted has the functions make that anew, and they know it for empty only
+	// at an audit an hour later.
+	linger = 3 * time.Second
 )
 
-// clean deletes all that the trial made. It deletes the roll-ups last, once the functions have
-// rolled up that their documents are gone: the events of that would make them anew. It returns the
-// paths of what may be left, and why.
+// clean deletes all that the trial made. It returns the paths of what is left, or, if nobody knows,
+// of what may be, and why.
 func (r *run) clean(ctx context.Context) (left []string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanWithin, fmt.Errorf("not deleted within %v", cleanWithin))
 	defer cancel()
-	sources, rollUps := r.traces.paths()
-	all := slices.Concat(sources, rollUps)
-	if len(all) == 0 {
+
+	written, rollUps := r.traces.all(), rollUpsOf(r.Config.Routes, r.begun)
+	undeleted := r.deleteAll(ctx, written, rollUps)
+	left, unread := r.existing(ctx, slices.Concat(written, rollUps))
+	switch {
+	case len(left) == 0:
 		return nil, nil
+	case undeleted != nil:
+		return left, undeleted
+	case unread != nil:
+		return left, unread
 	}
-
-	deleted, err := r.delete(ctx, sources)
-	if err == nil {
-		err = r.settle(ctx, rollUps, deleted)
-	}
-	if err == nil {
-		_, err = r.delete(ctx, rollUps)
-	}
-
-	left, unread := r.existing(ctx, all)
-	return left, errors.Join(err, unread)
+	return left, fmt.Errorf("%s came back after the deletion", counted(len(left), "document"))
 }
 
-// delete deletes documents, which need not exist, and returns when the last was.
+// deleteAll deletes what the trial wrote, and then the roll-ups. It waits in between until the
+// functions have rolled up that the documents are gone: their events would make the roll-ups anew.
+func (r *run) deleteAll(ctx context.Context, written, rollUps []string) error {
+	deleted, err := r.delete(ctx, written)
+	if err != nil {
+		return err
+	}
+	err = r.settle(ctx, deleted)
+	if err != nil {
+		return err
+	}
+	_, err = r.delete(ctx, rollUps)
+	return err
+}
+
+// delete deletes documents, which need not exist, and returns when the last was deleted.
 func (r *run) delete(ctx context.Context, paths []string) (committed time.Time, err error) {
 	for chunk := range slices.Chunk(documents(r.client, paths), atOnce) {
 		var commit firestore.CommitResponse
 		err := r.client.RunTransaction(ctx, func(_ context.Context, tx *firestore.Transaction) error {
-			for _, doc := range chunk {
-				if err := tx.Delete(doc); err != nil {
-					return err
-				}
-			}
-			return nil
+			return deleteEach(tx, chunk)
 		}, firestore.WithCommitResponseTo(&commit))
 		if err != nil {
 			return committed, fmt.Errorf("deleting %s: %w", counted(len(chunk), "document"), err)
@@ -112,11 +119,31 @@ func (r *run) delete(ctx context.Context, paths []string) (committed time.Time, 
 	return committed, nil
 }
 
-// settle waits until the roll-ups cover a time, but not long: the functions may not run.
-func (r *run) settle(ctx context.Context, rollUps []string, deleted time.Time) error {
+func deleteEach(tx *firestore.Transaction, docs []*firestore.DocumentRef) error {
+	for _, doc := range docs {
+		err := tx.Delete(doc)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle waits until the roll-ups of all parts that have writes cover a time, but not for long: the
+// functions may not run. Then it lingers, for events that come late.
+func (r *run) settle(ctx context.Context, deleted time.Time) error {
+	unwritten := func(p *part) bool { return !p.tried() }
+	rollUps := rollUpsOf(r.Config.Routes, slices.DeleteFunc(slices.Clone(r.begun), unwritten))
+	if len(rollUps) == 0 {
+		return nil
+	}
 	bounded, cancel := context.WithTimeout(ctx, min(settleWithin, r.Timeout))
 	defer cancel()
-	for len(rollUps) > 0 {
+
+	behind := func(doc *firestore.DocumentSnapshot) bool {
+		return document.DecodeTally(doc.Data()[document.TallyField]).AsOf.Before(deleted)
+	}
+	for {
 		docs, err := r.client.GetAll(bounded, documents(r.client, rollUps))
 		if bounded.Err() != nil && ctx.Err() == nil {
 			return nil
@@ -124,19 +151,14 @@ func (r *run) settle(ctx context.Context, rollUps []string, deleted time.Time) e
 		if err != nil {
 			return fmt.Errorf("reading roll-ups: %w", err)
 		}
-
-		behind := func(doc *firestore.DocumentSnapshot) bool {
-			return document.DecodeTally(doc.Data()[document.TallyField]).AsOf.Before(deleted)
-		}
 		if !slices.ContainsFunc(docs, behind) {
-			return nil
+			return sleep(ctx, linger)
 		}
-		_ = sleep(bounded, settleEvery) // the next read tells
+		_ = sleep(bounded, settleEvery) // the next read tells if that was too long
 	}
-	return nil
 }
 
-// existing returns which of the documents exist. If nobody knows, they may.
+// existing returns which of the documents exist; all of them if nobody knows.
 func (r *run) existing(ctx context.Context, paths []string) (there []string, err error) {
 	for chunk := range slices.Chunk(paths, atOnce) {
 		docs, err := r.client.GetAll(ctx, documents(r.client, chunk))
@@ -150,4 +172,13 @@ func (r *run) existing(ctx context.Context, paths []string) (there []string, err
 		}
 	}
 	return there, nil
+}
+
+// documents returns the references to paths.
+func documents(client *firestore.Client, paths []string) []*firestore.DocumentRef {
+	refs := make([]*firestore.DocumentRef, len(paths))
+	for i, path := range paths {
+		refs[i] = client.Doc(path)
+	}
+	return refs
 }

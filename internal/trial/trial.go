@@ -1,69 +1,71 @@
-// Package trial tries what is deployed on a project: it writes documents under an id of its own,
-// listens to what the functions make of them, compares, asks what no emulator can answer, and deletes
-// all that it made.
+// Package trial tries the functions that are deployed in a project. It writes documents under an id
+// of its own, listens to the roll-ups that the functions make of them, and compares. Then it asks the
+// project what no emulator can answer. At the end it deletes all that it made.
 //
 // From the bottom up:
 //
 //   - A [Deployment] (deployed.go) is what is deployed.
-//   - A part (part.go) is one counter of the trial.
-//   - The traces (traces.go) are the documents that the trial made.
-//   - The questions (questions.go) are those that only production can answer.
-//   - A [Trial] is all of it, and makes a [Report].
+//   - A shape (shape.go) is a kind of counters that is looked for among the deployed routes, and a
+//     part (part.go) is one counter that was made of it.
+//   - A [Trial] is what is to be written: where, and at which price.
+//   - The run (run.go) writes and waits. The clock (clock.go) compares the times of two machines. The
+//     traces (traces.go) are the documents to delete.
+//   - A [Question] (questions.go) is answered from the project's settings (settings.go), by Firestore
+//     (instant.go, index.go), by an event (spaces.go) and by the security rules (rules.go).
+//   - A [Report] (report.go) is the result.
 package trial
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"cloud.google.com/go/firestore"
 	"github.com/firestore-tally/tally/internal/billing"
-	"github.com/firestore-tally/tally/internal/firestorestore"
-	"github.com/firestore-tally/tally/internal/lag"
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/time/rate"
+	"github.com/firestore-tally/tally/internal/deploy"
 	"google.golang.org/grpc"
 )
 
 // Options say how a trial is made.
 type Options struct {
-	Increments int // in all, of all parts
-	Rate       float64
+	Increments int           // in all, of all counters
+	Rate       float64       // of them, a second
 	Clients    int           // that write at once
-	Shards     int           // of the counter
+	Shards     int           // of a counter
 	Timeout    time.Duration // how long the functions may take for a roll-up
 
 	Address string // host:port of a Firestore on this machine; "": Google's
 	Dial    []grpc.DialOption
-
-	Stage    func(name string) // is told what begins
-	Progress func(done int)    // writes; may be called in parallel
 }
 
-// A Trial is to be made of a Deployment.
+// A Trial is one that is to be made. New makes it.
 type Trial struct {
 	*Deployment
 	Options
-	ID      string    // of its documents
+	ID      string    // in the paths of its documents
 	Skipped []Skipped // what no route lets it try
+
+	// Stage is called when a stage of the trial begins, and Progress with the number of writes made;
+	// calls of Progress may overlap.
+	Stage    func(name string)
+	Progress func(done int)
 
 	parts []*part
 }
 
-// New returns a trial, which nothing was written for yet. It is an error if no route fits.
+// New returns a trial of a deployment. Nothing is written yet. It is an error if no deployed route
+// makes a counter of the trial's own possible.
 func New(d *Deployment, o Options) (*Trial, error) {
-	t := &Trial{Deployment: d, Options: o, ID: "tally-demo-" + strings.ToLower(rand.Text()[:8])}
-	var reasons []error
+	t := &Trial{
+		Deployment: d, Options: o, ID: "tally-demo-" + strings.ToLower(rand.Text()[:8]),
+		Stage: func(string) {}, Progress: func(int) {},
+	}
 	for _, s := range shapes {
 		r := s.find(d.Config.Routes)
 		if r == nil {
-			t.Skipped = append(t.Skipped, Skipped{s.kind, "no deployed route has counters of that kind of which one can be the demo's own", s.would})
-			reasons = append(reasons, fmt.Errorf("this route would let the demo run: %s", s.would))
+			t.Skipped = append(t.Skipped, Skipped{s.kind, s.would})
 			continue
 		}
 
@@ -73,10 +75,20 @@ func New(d *Deployment, o Options) (*Trial, error) {
 		}
 		t.parts = append(t.parts, p)
 	}
+
 	if len(t.parts) == 0 {
-		return nil, errors.Join(append([]error{errors.New("no deployed route has counters of which one can be the demo's own")}, reasons...)...)
+		return nil, t.impossible()
 	}
 	return t, nil
+}
+
+// impossible is the error of a trial that can try nothing.
+func (t *Trial) impossible() error {
+	problems := []error{errors.New("the demo can try none of the deployed routes; it can try one such as")}
+	for _, s := range t.Skipped {
+		problems = append(problems, errors.New("  "+s.Would))
+	}
+	return errors.Join(problems...)
 }
 
 // extra is how many documents a trial writes beside its increments, at most.
@@ -88,214 +100,63 @@ func (t *Trial) Takes() time.Duration {
 	return time.Duration(float64(t.Increments)/t.Rate*float64(time.Second)) + rest
 }
 
-// Dollars returns what the trial costs at most, at list price in the database's location, without
-// free quotas: as if each write and each deletion were rolled up by itself.
+// Dollars returns what the trial costs at most, by the list prices in the database's location and
+// without free quotas: as if the functions rolled up each write and each deletion by itself.
 func (t *Trial) Dollars() float64 {
-	documents := int64(t.Increments + extra)
-	rollUps := 2 * documents
-	var most int64
+	var queries int64
 	for _, p := range t.parts {
-		most = max(most, queries(p.counter))
+		queries = max(queries, p.queries())
 	}
 
-	const polls = 200
-	counts := billing.Counts{Reads: rollUps*(2+most) + 2*documents + polls, Writes: documents + rollUps, Deletes: 2 * documents}
+	const polls = 200 // reads of roll-ups and of what is left, until all is deleted
+	documents := int64(t.Increments + extra)
+	rollUps := 2 * documents
+	counts := billing.Counts{
+		Reads:   rollUps*(2+queries) + 2*documents + polls, // one more of each roll-up is the listener's
+		Writes:  documents + rollUps,
+		Deletes: 2 * documents,
+	}
 	functions := float64(rollUps)*(billing.Request+billing.Event) + t.Takes().Seconds()*billing.OnWriteSecond
 	return counts.CostIn(t.Database.Location) + functions
 }
 
-// A PartResult is what became of a part.
-type PartResult struct {
-	Kind     string `json:"kind"`
-	Route    string `json:"route"`
-	RollUp   string `json:"roll_up"`
-	Total    string `json:"total"`
-	Written  int    `json:"written"`
-	InDoubt  int    `json:"in_doubt"`
-	RolledUp int64  `json:"rolled_up"`
-	Exact    bool   `json:"exact"`
-}
-
-// A Report is the result of a trial. tally demo --help explains its JSON form.
-type Report struct {
-	Project   string         `json:"project"`
-	Database  string         `json:"database"`
-	Location  string         `json:"location"`
-	ID        string         `json:"id"`
-	Parts     []PartResult   `json:"parts"`
-	Skipped   []Skipped      `json:"skipped,omitempty"`
-	Exact     bool           `json:"exact"`
-	Lag       lag.Lag        `json:"lag_ms"`
-	Clock     float64        `json:"clock_error_ms"` // of each lag, either way
-	RollUps   int            `json:"rollups_seen"`
-	Billed    billing.Counts `json:"billed"`             // of this machine
-	Functions billing.Counts `json:"functions_at_least"` // by the roll-ups that were seen
-	Dollars   float64        `json:"dollars"`            // of both, list price of Firestore's operations
-	Questions []Question     `json:"questions"`
-	Left      []string       `json:"left,omitempty"` // paths of documents that may not be deleted
-}
-
-// A run is a trial at work.
-type run struct {
-	*Trial
-	store   *firestorestore.Store
-	client  *firestore.Client
-	meter   *billing.Meter
-	traces  traces
-	clock   clock
-	watches []*lag.Watch
-	done    atomic.Int64
-
-	listening context.Context // outlives an interrupt, for the deletion //nolint:containedctx // a run is one call
-	fail      func(error)     // of a listener
-}
-
-// Run makes the trial and deletes all that it made, also after an error or when ctx ends.
-func (t *Trial) Run(ctx context.Context) (Report, error) {
-	r := &run{Trial: t, meter: billing.NewMeter(nil)}
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	r.fail = fail
-	listening, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	r.listening = listening
-
-	var err error
-	dial := append(r.meter.DialOptions(), t.Dial...)
-	r.store, err = firestorestore.Open(listening, t.Address, t.Project, t.Database.ID, slog.New(slog.DiscardHandler), dial...)
-	if err != nil {
-		return Report{}, err
-	}
-	defer r.store.Close()
-	r.client = r.store.Client()
-
-	report, err := r.try(ctx)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if errors.Is(err, errSilent) {
-		err = fmt.Errorf("%w; this tells why:\n  tally doctor --project %s", err, t.Project)
-	}
-	t.Stage("deleting what the demo made")
-	left, unclean := r.clean(listening)
-	report.Left = left
-	r.bill(&report)
-	return report, errors.Join(err, unclean)
-}
-
-// try writes, waits, compares and asks.
-func (r *run) try(ctx context.Context) (Report, error) {
-	report := Report{Project: r.Project, Database: r.Database.ID, Location: r.Database.Location, ID: r.ID, Skipped: r.Skipped}
-	r.Stage("waiting for the first roll-ups")
-	for _, p := range r.parts {
-		if err := r.begin(ctx, p); err != nil {
-			return report, err
-		}
-		if err := r.write(ctx, p, 0); err != nil {
-			return report, err
-		}
-		if err := r.covered(ctx, p); err != nil {
-			return report, err
-		}
-		p.first, _, _ = p.written()
-	}
-
-	r.Stage("writing")
-	if err := r.load(ctx); err != nil {
-		return report, err
-	}
-	r.Stage("waiting for the last roll-ups")
-	for _, p := range r.parts {
-		if err := r.covered(ctx, p); err != nil {
-			return report, err
-		}
-	}
-	r.compare(&report)
-
-	r.Stage("asking")
-	report.Questions = r.ask(ctx)
-	return report, nil
-}
-
-// load makes the increments at the rate, of each part in turn.
-func (r *run) load(ctx context.Context) error {
-	limiter := rate.NewLimiter(rate.Limit(r.Rate), 1)
-	clients, working := errgroup.WithContext(ctx)
-	clients.SetLimit(r.Clients)
-	for turn := range r.Increments {
-		if err := limiter.Wait(working); err != nil {
-			return errors.Join(clients.Wait(), context.Cause(ctx))
-		}
-		clients.Go(func() error {
-			if err := r.write(working, r.parts[turn%len(r.parts)], turn+1); err != nil {
-				return err
-			}
-			r.Progress(int(r.done.Add(1)))
-			return nil
-		})
-	}
-	return clients.Wait()
-}
-
-// compare compares each total with the writes that were acknowledged; each in doubt may be in it.
-func (r *run) compare(report *Report) {
-	report.Exact = true
-	var lags []time.Duration
-	ahead, doubt := r.clock.ahead()
-	for _, p := range r.parts {
-		written, inDoubt, _ := p.written()
-		last, _ := p.watch.Last()
-		total, isInteger := last.Total.Int64()
-		exact := isInteger && total >= int64(written) && total <= int64(written+inDoubt)
-		report.Parts = append(report.Parts, PartResult{p.kind, p.route.String(), p.counter.RollUp, p.total, written, inDoubt, total, exact})
-		report.Exact = report.Exact && exact
-		report.RollUps += len(p.watch.Seen())
-		report.Functions = report.Functions.Add(p.billed())
-
-		for _, committed := range p.committed[p.first:] {
-			if covering, ok := lag.Covering(p.watch.Seen(), committed); ok {
-				lags = append(lags, covering.Seen.Sub(committed)+ahead)
-			}
-		}
-	}
-	report.Lag, report.Clock = lag.Of(lags), float64(doubt.Microseconds())/1000
-}
-
-// billed returns what the functions were billed for the roll-ups that were seen, at least.
-func (p *part) billed() billing.Counts {
-	seen := int64(len(p.watch.Seen()))
-	return billing.Counts{Reads: seen * (1 + queries(p.counter)), Writes: seen}
-}
-
-// bill notes what this machine was billed. A listener is billed for each version.
-func (r *run) bill(report *Report) {
-	report.Billed = r.meter.Counts()
-	for _, w := range r.watches {
-		report.Billed.Reads += int64(len(w.Seen()))
-	}
-	report.Dollars = report.Billed.Add(report.Functions).CostIn(r.Database.Location)
-}
-
-// String says what the trial will write, where, how long it takes and what it costs.
+// String says what the trial will write and where, how long it takes and what it costs.
 func (t *Trial) String() string {
 	w := new(strings.Builder)
-	fmt.Fprintf(w, "In project %s, database %s in %s:\n", t.Project, t.Database.ID, t.Database.Location)
+	fmt.Fprintf(w, "In project %s, database %s in %s, the demo\n", t.Project, t.Database.ID, t.Database.Location)
 	for _, p := range t.parts {
 		fmt.Fprintf(w, "  writes documents of %s, and listens to %s of %s\n", p.collection, p.total, p.counter.RollUp)
 	}
 	for _, s := range t.Skipped {
-		fmt.Fprintf(w, "  skips %s: %s. This one would let it run:\n    %s\n", s.Kind, s.Why, s.Would)
+		fmt.Fprintf(w, "  skips %s: no deployed route is like %s\n", s.Kind, s.Would)
 	}
-	fmt.Fprintf(w, "%d writes at %v a second take about %v. All is deleted afterwards. It costs at most $%.4f by list price.\n",
+	fmt.Fprintf(w, "%d writes at %v a second take about %v. The demo deletes all that it made.\nBy list price it costs at most $%.4f.\n",
 		t.Increments, t.Rate, t.Takes().Round(time.Second), t.Dollars())
 	return w.String()
 }
 
-// Delete returns the commands that delete documents, one to a line.
-func (t *Trial) Delete(paths []string) string {
-	w := new(strings.Builder)
+// Delete returns the commands that delete the documents at the paths, and whatever is below the
+// trial's own ids in them.
+func (t *Trial) Delete(paths []string) (commands []deploy.Command) {
+	var roots []string
 	for _, path := range paths {
-		fmt.Fprintf(w, "  firebase firestore:delete --force --project=%s --database='%s' '%s'\n", t.Project, t.Database.ID, path)
+		root := t.root(path)
+		if !slices.Contains(roots, root) {
+			roots = append(roots, root)
+		}
 	}
-	return strings.TrimSuffix(w.String(), "\n")
+
+	for _, root := range roots {
+		commands = append(commands, deploy.Command{Args: []string{
+			"firebase", "firestore:delete", "--recursive", "--force", "--project=" + t.Project, "--database=" + t.Database.ID, root,
+		}})
+	}
+	return commands
+}
+
+// root returns the part of a document's path up to the first id that is the trial's own.
+func (t *Trial) root(path string) string {
+	segments := strings.Split(path, "/")
+	own := func(segment string) bool { return strings.HasPrefix(segment, t.ID) }
+	return strings.Join(segments[:slices.IndexFunc(segments, own)+1], "/")
 }
