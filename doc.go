@@ -38,7 +38,8 @@
 //   - internal/local runs all of it on one machine: emulator is Google's own Firestore emulator,
 //     eventrelay delivers its events as Eventarc does, framework runs a functions process, and
 //     freeport gives ports to all of them.
-//   - internal/lag listens to a roll-up, and tells how long after a write it covers that.
+//   - internal/trial tries the functions that are deployed in a project. There and on one machine,
+//     internal/lag tells how long after a write a listener sees a roll-up that covers it.
 //
 // The tests of one package are in it. Those that span packages are in e2e: there things go wrong,
 // processes are killed and frozen, Firestore is paused, failing and far away. e2e/apps runs the

@@ -22,6 +22,7 @@ import (
 func demoCommand() *cobra.Command {
 	var d demo
 	var p projectDemo
+
 	c := newCommand("demo")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d.out, d.logs = c.OutOrStdout(), c.ErrOrStderr()
@@ -34,15 +35,16 @@ func demoCommand() *cobra.Command {
 		}
 		return d.run(c.Context())
 	}
+
 	d.stack.define(c)
 	p.define(c)
 	f := c.Flags()
 	f.IntVar(&d.orders, "orders", 0, "instead of increments: so many orders, created in one collection, which move between --counters shops, are paid or not, change their amounts and are deleted, in --increments changes")
 	f.IntVar(&d.load.Counters, "counters", 5, "counters; with --orders, shops")
 	f.IntVar(&d.load.Shards, "num-shards", 10, "shards of each counter")
-	f.IntVar(&d.load.Increments, "increments", 2000, "increments in all, each by 1; with --orders, changes of orders")
+	f.IntVar(&d.load.Increments, "increments", 2000, "increments in all, each by 1; with --orders, changes of orders; with --project 150 by default")
 	f.IntVar(&d.load.Clients, "clients", 16, "clients that write at once")
-	f.Float64Var(&d.load.Rate, "rate", 200, "increments, or writes of orders, a second, of all clients together")
+	f.Float64Var(&d.load.Rate, "rate", 200, "increments, or writes of orders, a second, of all clients together; with --project 5 by default")
 	f.BoolVar(&d.load.Kill, "kill", false, "kill -9 one functions process in the middle of the load, and start another")
 	f.Float64Var(&d.stack.Faults.Duplicates, "duplicates", 0, "chance that an event is delivered twice")
 	f.Float64Var(&d.stack.Faults.LostAcks, "lost-acks", 0, "chance that an acknowledgement is lost, and the event is delivered again")

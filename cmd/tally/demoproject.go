@@ -14,6 +14,7 @@ import (
 	"github.com/firestore-tally/tally/internal/firestorestore"
 	"github.com/firestore-tally/tally/internal/trial"
 	"github.com/spf13/cobra"
+	"golang.org/x/oauth2/google"
 )
 
 // A projectDemo is what the flags of demo say for deployed functions.
@@ -109,6 +110,10 @@ func (d *demo) runOnProject(c *cobra.Command, p projectDemo) error {
 // trial reads what is deployed in the project, and returns the trial of it.
 func (d *demo) trial(ctx context.Context, project string, timeout time.Duration) (*trial.Trial, error) {
 	at := endpointsOf(ctx)
+	err := at.writable(ctx)
+	if err != nil {
+		return nil, explain(err, project, changes)
+	}
 	o, err := at.signIn(ctx)
 	if err != nil {
 		return nil, err
@@ -123,6 +128,20 @@ func (d *demo) trial(ctx context.Context, project string, timeout time.Duration)
 		Increments: d.load.Increments, Rate: d.load.Rate, Clients: d.load.Clients, Shards: d.load.Shards,
 		Timeout: timeout, Address: at.firestore, Dial: at.dial,
 	})
+}
+
+// writable returns an error unless there are credentials for Firestore. Its client does not take
+// gcloud's own.
+func (at endpoints) writable(ctx context.Context) error {
+	if at.firestore != "" {
+		return nil
+	}
+
+	_, err := google.FindDefaultCredentials(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errDial, err)
+	}
+	return nil
 }
 
 // reportProject prints the report of a trial that ended with err. One that failed, that is not exact,

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -523,7 +524,7 @@ func (d *deployedDemo) takesNothing(t *testing.T) {
 		return apply()
 	}}
 	r := d.demo(t.Context(), f, "--yes", "--timeout=2s")
-	if r.status != 1 || !strings.Contains(r.logs, "Firestore took no write within 2s") || strings.Contains(r.logs, "--once") || r.out != "" {
+	if r.status != 1 || !strings.Contains(r.logs, "no write succeeded within 2s") || strings.Contains(r.logs, "--once") || r.out != "" {
 		t.Errorf("status %d: %s%s", r.status, r.logs, r.out)
 	}
 }
@@ -576,6 +577,23 @@ func (d *deployedDemo) silent(t *testing.T) {
 	}
 }
 
+// The help of demo explains each key of the report.
+func TestDemoReportKeys(t *testing.T) {
+	page, err := help.ReadFile("help/demo.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "With --project")
+	for _, of := range []any{trial.Report{}, trial.PartResult{}, trial.Skipped{}, trial.Question{}} {
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(of)) {
+			key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if !regexp.MustCompile(`\b` + key + `\b`).MatchString(text) {
+				t.Errorf("it does not explain %s", key)
+			}
+		}
+	}
+}
+
 // Flags of the other demo are refused, and what cannot be tried.
 func TestDemoFlags(t *testing.T) {
 	t.Setenv(firestorestore.EmulatorHost, "")
@@ -606,10 +624,17 @@ func TestDemoFlags(t *testing.T) {
 	}
 }
 
-// A project without functions, or whose functions nobody may read, cannot be tried.
+// Nobody can try a project without credentials, without functions, or with functions that they may not
+// read.
 func TestDemoOnUnreadableProject(t *testing.T) {
 	t.Setenv(firestorestore.EmulatorHost, "")
 	c := newCloud(t)
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere")
+	if printed := c.want(1, "demo", "--project=my-project"); !strings.Contains(printed, "gcloud auth application-default login") {
+		t.Error(printed)
+	}
+
+	c.firestore = "127.0.0.1:1"
 	if printed := c.want(1, "demo", "--project=my-project"); !strings.Contains(printed, "no functions are deployed in project my-project; this deploys them:\n  tally deploy --project=my-project") {
 		t.Error(printed)
 	}

@@ -25,7 +25,7 @@ func main() {
 
 // Exit statuses other than 0 and 1.
 const (
-	unchecked   = 2   // of tally doctor, when nothing was wrong that it could check
+	unchecked   = 2   // of tally doctor and tally demo --project, when nothing was wrong that they could check
 	interrupted = 130 // of a command that was stopped before it was done, as shells have it for Ctrl-C
 )
 

@@ -247,7 +247,7 @@ const retryPause = 200 * time.Millisecond
 // persist makes a write, again while it fails for a reason that may pass, for as long as the timeout
 // allows. It returns when the write was committed.
 func (r *run) persist(ctx context.Context, write func(context.Context) (time.Time, error)) (committed time.Time, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("Firestore took no write within %v", r.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("no write succeeded within %v", r.Timeout))
 	defer cancel()
 
 	for {
